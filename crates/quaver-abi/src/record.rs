@@ -1,0 +1,379 @@
+//! Fixed-size records of the raw segments: what the hot paths write.
+//!
+//! All fields are little-endian in memory order of the machine that wrote them (only little-endian machines
+//! are supported; `segment::SegmentHeader` carries the byte order). A time of 0 means *missing*, never
+//! "at zero": no clock used here reads 0 on a running machine.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Sequence key of a packet whose payload carries none that we know.
+pub const KEY_UNKNOWN: u64 = u64::MAX;
+
+/// One packet as the application saw it: one timestamp a packet, taken right after the receive returned
+/// (Chasing, section III-A).
+///
+/// ```text
+///  0        8          16                 24       32           40       44     46   48         52           56
+///  +--------+----------+------------------+--------+------------+--------+------+----+----------+------------+-----------+
+///  | key    | app      | kernel receive   | sent   | deadline   | payload| flags| cpu| receive  | media      | reserved  |
+///  |        | cycles   | realtime ns      | ns     | ns         | bytes  |      |    | drops    | timestamp  | (8 bytes) |
+///  +--------+----------+------------------+--------+------------+--------+------+----+----------+------------+-----------+
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PacketRecord {
+    /// Sequence number as the payload carries it (not yet extended over wraps), or [`KEY_UNKNOWN`].
+    pub key: u64,
+    /// Raw cycle counter right after the receive call returned. 0 marks a slot never written.
+    pub app_cycles: u64,
+    /// Kernel receive stamp (`SO_TIMESTAMPNS`), CLOCK_REALTIME nanoseconds; 0 is missing.
+    pub kernel_realtime_ns: i64,
+    /// When our source handed the packet to the kernel, CLOCK_MONOTONIC nanoseconds of *its* host; 0 is missing.
+    pub sent_ns: i64,
+    /// When the schedule wanted it sent, CLOCK_MONOTONIC nanoseconds of the source's host; 0 is missing.
+    pub deadline_ns: i64,
+    /// UDP payload length in octets.
+    pub payload_bytes: u32,
+    /// [`packet_flags`].
+    pub flags: u16,
+    /// CPU that the receive returned on.
+    pub cpu: u16,
+    /// Cumulative count of packets that the socket buffer dropped (`SO_RXQ_OVFL`), wrapping.
+    pub receive_drops: u32,
+    /// RTP timestamp, where the payload is RTP.
+    pub media_timestamp: u32,
+    /// Zero.
+    pub reserved: u64,
+}
+const _: () = assert!(size_of::<PacketRecord>() == 64);
+
+/// Bits of [`PacketRecord::flags`].
+pub mod packet_flags {
+    /// The payload is our source's ([`crate::wire::stream`]): key, sent and deadline are meaningful.
+    pub const OURS: u16 = 1 << 0;
+    /// The payload is RTP: key is the 16-bit sequence number (HBRMT: extended where the payload allows).
+    pub const RTP: u16 = 1 << 1;
+    /// The payload was longer than the receive buffer.
+    pub const TRUNCATED: u16 = 1 << 2;
+    /// The packet shared one receive call with others, so its stamp is the batch's.
+    pub const BATCHED: u16 = 1 << 3;
+}
+
+/// One packet as the kernel saw it: a stamp for each layer, written by the BPF programs (or rebuilt from
+/// tracefs pages). Times are CLOCK_MONOTONIC nanoseconds; 0 is missing.
+///
+/// ```text
+///  0         8     16    24       32        40        48         56      64     72      76    80   82    84       88       92    96
+///  +---------+-----+-----+--------+---------+---------+----------+-------+------+-------+-----+----+-----+--------+--------+-----+
+///  | arrival | key | skb | irq ns | softirq | receive | enqueued | ready | user | media | len | cpu| user| flags  | drop   | poll|
+///  | (1-based)     |     |        | ns      | ns      | ns       | ns    | ns   | ts    |     |    | cpu |        | reason |     |
+///  +---------+-----+-----+--------+---------+---------+----------+-------+------+-------+-----+----+-----+--------+--------+-----+
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct StampRecord {
+    /// Arrival counter of the followed flow, from 1; 0 marks a slot never written.
+    pub arrival: u64,
+    /// Sequence number as the payload carries it, or [`KEY_UNKNOWN`].
+    pub key: u64,
+    /// Address of the `sk_buff`; joins layers while the packet is in flight, meaningless afterwards.
+    pub skb: u64,
+    /// Entry of the device's interrupt handler that led to this packet.
+    pub irq_ns: u64,
+    /// Entry of the NET_RX softirq that processed it.
+    pub softirq_ns: u64,
+    /// `net:netif_receive_skb`.
+    pub receive_ns: u64,
+    /// Socket filter on our receiver ran: the packet is about to enter the socket's queue.
+    pub enqueued_ns: u64,
+    /// `sock:sk_data_ready`, or the wake-up of the receiver where the kernel lacks it.
+    pub ready_ns: u64,
+    /// Return of the receiver's receive call (`--pid` only).
+    pub user_ns: u64,
+    /// RTP timestamp, where the payload is RTP.
+    pub media_timestamp: u32,
+    /// UDP payload length in octets.
+    pub payload_bytes: u32,
+    /// CPU that ran the network stack for this packet.
+    pub cpu: u16,
+    /// CPU on which the receive call returned (`--pid` only).
+    pub user_cpu: u16,
+    /// [`stamp_flags`].
+    pub flags: u32,
+    /// `skb_drop_reason` where the stack freed the packet before the application had it; else 0.
+    pub drop_reason: u32,
+    /// Number of the NET_RX softirq run on that CPU: packets of one number were one batch.
+    pub poll: u32,
+}
+const _: () = assert!(size_of::<StampRecord>() == 96);
+
+/// Bits of [`StampRecord::flags`].
+pub mod stamp_flags {
+    /// Key comes from our stream header.
+    pub const OURS: u32 = 1 << 0;
+    /// Key comes from an RTP header.
+    pub const RTP: u32 = 1 << 1;
+    /// The stack dropped the packet; `drop_reason` says why.
+    pub const DROPPED: u32 = 1 << 2;
+    /// The receive call only peeked.
+    pub const PEEKED: u32 = 1 << 3;
+    /// The receive call returned several packets under one stamp (`recvmmsg`).
+    pub const BATCHED: u32 = 1 << 4;
+}
+
+/// Something else that the machine did: an interval on one CPU, or a point (start = end).
+/// Times are CLOCK_MONOTONIC nanoseconds.
+///
+/// ```text
+///  0          8        16     24     28    30     31       32
+///  +----------+--------+------+------+-----+------+--------+
+///  | start ns | end ns | aux  | id   | cpu | kind | detail |
+///  +----------+--------+------+------+-----+------+--------+
+/// ```
+/// The meaning of `id`, `aux` and `detail` is that of the kind ([`EventKind`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct EventRecord {
+    /// First instant.
+    pub start_ns: u64,
+    /// Last instant, never before `start_ns`.
+    pub end_ns: u64,
+    /// Second operand of the kind.
+    pub aux: u64,
+    /// First operand of the kind.
+    pub id: u32,
+    /// CPU that it happened on.
+    pub cpu: u16,
+    /// [`EventKind`]; 0 marks a slot never written.
+    pub kind: u8,
+    /// Third operand of the kind.
+    pub detail: u8,
+}
+const _: () = assert!(size_of::<EventRecord>() == 32);
+
+/// What an [`EventRecord`] tells. Numbers are part of the segment format: never reuse one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum EventKind {
+    /// Interval: non-maskable interrupt handler. aux: handler address.
+    Nmi = 1,
+    /// Interval: device interrupt handler. id: interrupt number.
+    Irq = 2,
+    /// Interval: system vector. id: [`Vector`].
+    Vector = 3,
+    /// Interval: softirq. id: vector number as in `/proc/softirqs` order.
+    Softirq = 4,
+    /// Interval: a thread (or idle, id 0) held the CPU. id: thread. aux: low 32 bits priority as the kernel
+    /// prints it (0 to 99 real-time, 100 to 139 normal), high 32 bits the next thread. detail: [`OffCpu`].
+    Thread = 5,
+    /// Interval: hrtimer callback. aux: function address.
+    Hrtimer = 6,
+    /// Interval: timer-wheel callback. aux: function address.
+    Timer = 7,
+    /// Interval: work item in a kworker. aux: function address; id: thread.
+    Work = 8,
+    /// Interval: cross-call function run here. aux: function address.
+    CrossCall = 9,
+    /// Interval: idle state. id: state number.
+    IdleState = 10,
+    /// Point: a thread was made runnable. id: thread. aux: waker << 32 | target CPU. detail: 1 if only "waking".
+    Wakeup = 20,
+    /// Point: a thread moved. id: thread. aux: from CPU << 32 | to CPU.
+    Migrate = 21,
+    /// Point: page fault taken by a thread (its end cannot be traced). id: thread. aux: address. detail: 1 kernel mode.
+    PageFault = 22,
+    /// Point: an interprocessor interrupt was sent from this CPU. id: target CPU, or count of targets where
+    /// detail is 1. aux: callback address (0: reschedule).
+    IpiSend = 23,
+    /// Point: TLB flush ran here. id: reason as the kernel numbers it. aux: pages.
+    TlbFlush = 24,
+    /// Point: a softirq was raised here. id: vector number.
+    SoftirqRaise = 25,
+    /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 octets.
+    TaskName = 40,
+}
+
+impl EventKind {
+    /// The kind numbered `raw`, or none for a number that this version does not know.
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            1 => Self::Nmi,
+            2 => Self::Irq,
+            3 => Self::Vector,
+            4 => Self::Softirq,
+            5 => Self::Thread,
+            6 => Self::Hrtimer,
+            7 => Self::Timer,
+            8 => Self::Work,
+            9 => Self::CrossCall,
+            10 => Self::IdleState,
+            20 => Self::Wakeup,
+            21 => Self::Migrate,
+            22 => Self::PageFault,
+            23 => Self::IpiSend,
+            24 => Self::TlbFlush,
+            25 => Self::SoftirqRaise,
+            40 => Self::TaskName,
+            _ => return None,
+        })
+    }
+
+    /// Whether records of this kind span time.
+    pub const fn is_interval(self) -> bool {
+        (self as u8) < 20
+    }
+}
+
+/// System vectors of [`EventKind::Vector`], numbered by us because the kernel's numbers differ by machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Vector {
+    /// Local timer.
+    LocalTimer = 1,
+    /// Reschedule request from another CPU.
+    Reschedule = 2,
+    /// Function call to many CPUs.
+    CallFunction = 3,
+    /// Function call to this CPU alone.
+    CallFunctionSingle = 4,
+    /// Deferred work of interrupt context.
+    IrqWork = 5,
+    /// Thermal event.
+    Thermal = 6,
+    /// Machine-check threshold.
+    Threshold = 7,
+    /// Deferred machine-check error.
+    DeferredError = 8,
+    /// Spurious interrupt.
+    Spurious = 9,
+    /// APIC error.
+    ErrorApic = 10,
+    /// Platform interrupt.
+    Platform = 11,
+}
+
+impl Vector {
+    /// The vector numbered `raw`.
+    pub const fn from_raw(raw: u32) -> Option<Self> {
+        Some(match raw {
+            1 => Self::LocalTimer,
+            2 => Self::Reschedule,
+            3 => Self::CallFunction,
+            4 => Self::CallFunctionSingle,
+            5 => Self::IrqWork,
+            6 => Self::Thermal,
+            7 => Self::Threshold,
+            8 => Self::DeferredError,
+            9 => Self::Spurious,
+            10 => Self::ErrorApic,
+            11 => Self::Platform,
+            _ => return None,
+        })
+    }
+}
+
+/// Why a thread left the CPU at the end of its [`EventKind::Thread`] interval (`detail`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum OffCpu {
+    /// The interval was still open when recording ended, or the reason was not seen.
+    Unknown = 0,
+    /// Still runnable: preempted, throttled or yielded.
+    Preempted = 1,
+    /// Blocked or sleeping.
+    Blocked = 2,
+    /// Gone.
+    Exited = 3,
+}
+
+impl OffCpu {
+    /// The reason numbered `raw`; unknown numbers are `Unknown`.
+    pub const fn from_raw(raw: u8) -> Self {
+        match raw {
+            1 => Self::Preempted,
+            2 => Self::Blocked,
+            3 => Self::Exited,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// One pass of the noise loop that took longer than asked, or one timestamp of the paper's dummy program.
+///
+/// ```text
+///  0          8              16              24     26      28         32
+///  +----------+--------------+---------------+------+-------+----------+
+///  | index    | before cycles| after cycles  | cpu  | flags | reserved |
+///  +----------+--------------+---------------+------+-------+----------+
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct GapRecord {
+    /// Turn of the loop, from 0.
+    pub index: u64,
+    /// Cycle counter at the last stamp before the gap (loop) or the deadline (dummy program).
+    pub before_cycles: u64,
+    /// Cycle counter at the first stamp after it. 0 marks a slot never written.
+    pub after_cycles: u64,
+    /// CPU.
+    pub cpu: u16,
+    /// Bit 0: the thread changed CPU inside the gap.
+    pub flags: u16,
+    /// Zero.
+    pub reserved: u32,
+}
+const _: () = assert!(size_of::<GapRecord>() == 32);
+
+/// A pairing of the cycle counter with the kernel's clocks, with the error that the pairing may have.
+///
+/// ```text
+///  0        8              16             24            32           40          48   50        56
+///  +--------+--------------+--------------+-------------+------------+-----------+----+---------+
+///  | cycles | monotonic ns | realtime ns  | mono-raw ns | bracket ns | freq ppb  | cpu| reserved|
+///  +--------+--------------+--------------+-------------+------------+-----------+----+---------+
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct AnchorRecord {
+    /// Cycle counter at the middle of the best bracket.
+    pub cycles: u64,
+    /// CLOCK_MONOTONIC read inside the bracket.
+    pub monotonic_ns: i64,
+    /// CLOCK_REALTIME at that instant.
+    pub realtime_ns: i64,
+    /// CLOCK_MONOTONIC_RAW at that instant; 0 is missing.
+    pub monotonic_raw_ns: i64,
+    /// Half the width of the bracket: the pairing is wrong by no more.
+    pub half_bracket_ns: i64,
+    /// The kernel's frequency correction (`adjtimex`), parts per billion.
+    pub frequency_ppb: i64,
+    /// CPU that took it.
+    pub cpu: u16,
+    /// Bit 0: CLOCK_REALTIME was stepped since the anchor before.
+    pub flags: u16,
+    /// Zero.
+    pub reserved: u32,
+}
+const _: () = assert!(size_of::<AnchorRecord>() == 56);
+
+/// One packet that our source sent.
+///
+/// ```text
+///  0     8             16            24            32
+///  +-----+-------------+-------------+-------------+
+///  | seq | deadline ns | before cyc. | after cyc.  |
+///  +-----+-------------+-------------+-------------+
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SendRecord {
+    /// Sequence number, from 0.
+    pub seq: u64,
+    /// Scheduled instant, CLOCK_MONOTONIC nanoseconds. 0 marks a slot never written.
+    pub deadline_ns: i64,
+    /// Cycle counter right before the send call.
+    pub before_cycles: u64,
+    /// Cycle counter right after it; 0: the send failed.
+    pub after_cycles: u64,
+}
+const _: () = assert!(size_of::<SendRecord>() == 32);

@@ -1,0 +1,1 @@
+//! Stub to be written by the profiles slice.

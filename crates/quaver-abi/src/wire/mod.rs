@@ -1,0 +1,5 @@
+//! Wire codecs: what our source writes into a packet, and the headers of the streams that it imitates.
+
+pub mod hbrmt;
+pub mod rtp;
+pub mod stream;

@@ -1,0 +1,208 @@
+//! What an analysis works on: the samples, events and facts of one run, already on one time line
+//! (CLOCK_MONOTONIC of the measured host, nanoseconds).
+
+use quaver_abi::record::EventRecord;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A place on a packet's way where it can be stamped, in the order in which the packet passes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// When the schedule wanted the packet sent.
+    Schedule,
+    /// When our source handed it to the kernel.
+    Source,
+    /// Interrupt handler of the network device.
+    Interrupt,
+    /// NET_RX softirq.
+    Softirq,
+    /// `netif_receive_skb`: the network stack has the packet.
+    Receive,
+    /// The kernel's own receive stamp (`SO_TIMESTAMPNS`).
+    KernelStamp,
+    /// Entered the socket's queue.
+    Enqueued,
+    /// The receiver was told.
+    Ready,
+    /// The receive call returned.
+    Application,
+}
+
+impl Layer {
+    /// Every layer, in the packet's order.
+    pub const ALL: [Self; 9] = [
+        Self::Schedule,
+        Self::Source,
+        Self::Interrupt,
+        Self::Softirq,
+        Self::Receive,
+        Self::KernelStamp,
+        Self::Enqueued,
+        Self::Ready,
+        Self::Application,
+    ];
+
+    /// Name in files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Source => "source",
+            Self::Interrupt => "interrupt",
+            Self::Softirq => "softirq",
+            Self::Receive => "receive",
+            Self::KernelStamp => "kernel-stamp",
+            Self::Enqueued => "enqueued",
+            Self::Ready => "ready",
+            Self::Application => "application",
+        }
+    }
+}
+
+/// Mark of a missing stamp in [`LayerColumn::before_app_ns`].
+pub const MISSING: i32 = i32::MIN;
+
+/// One layer's stamps, as the distance back from the application's: `application - layer`. Distances beyond
+/// ±2.1 s are clamped to the nearest value that is not [`MISSING`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerColumn {
+    /// Which layer; never `Application`.
+    pub layer: Layer,
+    /// One entry a packet.
+    pub before_app_ns: Vec<i32>,
+}
+
+/// Received packets in the order in which the application received them. All columns have one length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketTable {
+    /// Sequence number, extended over wraps.
+    pub seq: Vec<u64>,
+    /// Application stamp, CLOCK_MONOTONIC.
+    pub app_ns: Vec<i64>,
+    /// CPU of the application stamp.
+    pub app_cpu: Vec<u16>,
+    /// CPU that ran the network stack, [`NO_CPU`] where unknown.
+    pub stack_cpu: Vec<u16>,
+    /// The other layers that were stamped, in layer order.
+    pub layers: Vec<LayerColumn>,
+}
+
+/// Mark of an unknown CPU.
+pub const NO_CPU: u16 = u16::MAX;
+
+impl PacketTable {
+    /// Count of packets.
+    pub fn len(&self) -> usize {
+        self.seq.len()
+    }
+
+    /// Whether nothing was received.
+    pub fn is_empty(&self) -> bool {
+        self.seq.is_empty()
+    }
+
+    /// The column of a layer, where that layer was stamped.
+    pub fn column(&self, layer: Layer) -> Option<&LayerColumn> {
+        self.layers.iter().find(|column| column.layer == layer)
+    }
+
+    /// Stamp of packet `row` at `layer`, CLOCK_MONOTONIC.
+    pub fn stamp_ns(&self, row: usize, layer: Layer) -> Option<i64> {
+        if layer == Layer::Application {
+            return self.app_ns.get(row).copied();
+        }
+        let before = *self.column(layer)?.before_app_ns.get(row)?;
+        (before != MISSING).then(|| self.app_ns[row] - i64::from(before))
+    }
+}
+
+/// Names that events refer to by number or address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// Device of an interrupt number, as `/proc/interrupts` has it.
+    pub irq: BTreeMap<u32, String>,
+    /// Name of a thread.
+    pub task: BTreeMap<u32, String>,
+    /// Kernel function at an address.
+    pub symbol: BTreeMap<u64, String>,
+    /// Name of an idle state.
+    pub idle_state: BTreeMap<u32, String>,
+}
+
+/// A thread whose lateness is asked about, or that made the packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// Kernel thread numbers (one, but for a receiver of several threads).
+    pub threads: Vec<u32>,
+    /// CPU that it is pinned to.
+    pub cpu: Option<u16>,
+    /// Runs under SCHED_FIFO or SCHED_RR.
+    pub realtime: bool,
+    /// Sleeps in its receive call (else it polls).
+    pub blocking: bool,
+}
+
+/// What is known of the host and bears on the naming of causes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Circumstances {
+    /// Runs under a hypervisor: what no event explains is "hypervisor or hardware".
+    pub virtual_machine: bool,
+    /// Times that the CPU quota of the receiver's cgroup (or one above it) stopped it during the run.
+    pub quota_stops: u64,
+    /// The kernel has a fair server (6.12 and later): it may interrupt real-time threads for normal ones.
+    pub fair_server: bool,
+    /// `kernel.sched_rt_runtime_us` < period: real-time threads are stopped for the rest of each period.
+    pub rt_throttling: bool,
+    /// Steal time of all CPUs during the run, nanoseconds, in the 10 ms steps of `/proc/stat`.
+    pub steal_ns: u64,
+    /// Thread numbers of the tool itself other than receiver and source: their time is our own cost.
+    pub own_threads: Vec<u32>,
+    /// CPUs on which events were recorded.
+    pub traced_cpus: Vec<u16>,
+    /// Classes of events that could not be recorded, as the reader should see them.
+    pub blind: Vec<String>,
+}
+
+/// Everything that an analysis of a packet run works on.
+#[derive(Clone, Debug, Default)]
+pub struct PacketRun {
+    /// Period of the stream in nanoseconds (7419.7667 for 1080i29.97), none if not known: then it is learned.
+    pub period_ns: Option<f64>,
+    /// Received packets.
+    pub packets: PacketTable,
+    /// Events, in any order.
+    pub events: Vec<EventRecord>,
+    /// Names for the events.
+    pub names: Names,
+    /// Who received.
+    pub receiver: Actor,
+    /// Who sent, where it was on this host.
+    pub source: Option<Actor>,
+    /// Facts that bear on naming.
+    pub circumstances: Circumstances,
+    /// Counts of packets at each place, from counters.
+    pub counts: PacketCounts,
+}
+
+/// Packets counted by place. "None" is unknown, not zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketCounts {
+    /// Sent, as our source counted.
+    pub sent: Option<u64>,
+    /// Send calls that failed.
+    pub send_failed: Option<u64>,
+    /// Dropped by the network device's ring, as its counters tell.
+    pub nic_dropped: Option<u64>,
+    /// Dropped by the network stack before the socket, by `skb_drop_reason` name.
+    pub stack_dropped: BTreeMap<String, u64>,
+    /// Dropped because the receiver's socket buffer was full.
+    pub socket_dropped: Option<u64>,
+    /// Received by the application but lost by us (record space ran out).
+    pub record_lost: u64,
+    /// Seen by the kernel layers for this flow.
+    pub kernel_seen: Option<u64>,
+    /// Kernel stamps that were overwritten before they were read.
+    pub stamps_lost: u64,
+    /// Events that were lost because their ring was full.
+    pub events_lost: u64,
+}

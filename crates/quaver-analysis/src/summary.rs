@@ -1,0 +1,228 @@
+//! What an analysis says: the numbers behind the console page, `summary.json` and the report.
+//!
+//! Times are nanoseconds, shares lie in 0..=1.
+
+use crate::model::Layer;
+use serde::{Deserialize, Serialize};
+
+/// Version of the summary's shape, in its `schema` field.
+pub const CHASE_SCHEMA: &str = "quaver.chase/1";
+
+/// Moments and percentiles of one quantity. Percentiles are the smallest sample x with F(x) >= p (RFC 2330,
+/// section 11.3), exact, not interpolated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Count of samples.
+    pub count: u64,
+    /// Smallest.
+    pub min_ns: i64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation, of the population.
+    pub sd_ns: f64,
+    /// Median.
+    pub p50_ns: i64,
+    /// 90th percentile.
+    pub p90_ns: i64,
+    /// 99th percentile.
+    pub p99_ns: i64,
+    /// 99.9th percentile.
+    pub p99_9_ns: i64,
+    /// 99.99th percentile.
+    pub p99_99_ns: i64,
+    /// 99.999th percentile.
+    pub p99_999_ns: i64,
+    /// Largest.
+    pub max_ns: i64,
+}
+
+/// ΔT of successive packets at one layer (Chasing, section III-A). Pairs with a loss or a reordering between
+/// them have no ΔT and are not counted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerSummary {
+    /// Layer.
+    pub layer: Layer,
+    /// Packets with a stamp at this layer.
+    pub stamped: u64,
+    /// ΔT.
+    pub delta_t: Distribution,
+}
+
+/// Time between two layers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageSummary {
+    /// Where the stage starts.
+    pub from: Layer,
+    /// Where it ends.
+    pub to: Layer,
+    /// All packets.
+    pub all: Distribution,
+    /// Late packets only.
+    pub late: Distribution,
+    /// Time that late packets spent here beyond the median of all packets, summed.
+    pub excess_ns: i64,
+    /// Part of the excess of all stages together.
+    pub excess_share: f64,
+}
+
+/// Packets by fate. `None` is unknown, not zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Sent.
+    pub sent: Option<u64>,
+    /// Received by the application, duplicates included.
+    pub received: u64,
+    /// Copies of packets that had been received already.
+    pub duplicates: u64,
+    /// Received after a packet with a later sequence number (RFC 4737, section 3).
+    pub reordered: u64,
+    /// Never seen by this host's network stack.
+    pub network: Option<u64>,
+    /// Dropped in the network device's ring.
+    pub nic_ring: Option<u64>,
+    /// Dropped by the stack, by reason.
+    pub stack: std::collections::BTreeMap<String, u64>,
+    /// Dropped at the full socket buffer.
+    pub socket_buffer: Option<u64>,
+    /// Received but not recorded by us.
+    pub ours: u64,
+    /// Missing, and no counter says where.
+    pub unaccounted: u64,
+}
+
+/// Class of a source, after the paper's conclusion (Chasing, section V), with two of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceClass {
+    /// Between the wire and the interrupt handler; firmware; the hypervisor.
+    Hardware,
+    /// From the interrupt handler to the application.
+    NetworkStack,
+    /// What interrupts packet processing from outside.
+    NetworkIndependent,
+    /// The sender was late.
+    Stream,
+    /// The measurement itself.
+    Tool,
+}
+
+/// What removes a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// Setting that takes effect at run time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub setting: Option<String>,
+    /// Boot option.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub boot: Option<String>,
+}
+
+/// One named source of lateness. Times are disjoint over all causes: their sum with the unexplained time is the
+/// late time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CauseSummary {
+    /// Identifier in the catalogue of sources (`rt-throttle`, `dev-irq`, …).
+    pub source: String,
+    /// What it was here (`irq 41 virtio3-rx`, `thread stress-ng (fifo 50)`, …).
+    pub name: String,
+    /// Class.
+    pub class: SourceClass,
+    /// Time inside handlers or threads, their entry and exit, and the catching up after them.
+    pub time_ns: i64,
+    /// Of that, before the first and after the last trace point of an interruption.
+    pub entry_exit_ns: i64,
+    /// Of that, the receiver reading the packets that had queued up behind it.
+    pub catch_up_ns: i64,
+    /// Part of the late time.
+    pub share: f64,
+    /// Late packets of which this was the leading cause.
+    pub packets: u64,
+    /// Interruptions.
+    pub intervals: u64,
+    /// Longest stay in one late window.
+    pub worst_ns: i64,
+    /// Sequence number of the packet with that.
+    pub example_seq: u64,
+    /// What removes it.
+    pub remedy: Remedy,
+}
+
+/// The late time that no event explains.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unexplained {
+    /// Time.
+    pub time_ns: i64,
+    /// Part of the late time.
+    pub share: f64,
+    /// Late packets of which most is unexplained.
+    pub packets: u64,
+    /// Longest stay.
+    pub worst_ns: i64,
+    /// Sequence number of the packet with that.
+    pub example_seq: Option<u64>,
+    /// What it can be on this host, given what was recorded.
+    pub note: String,
+}
+
+/// How late packets are told, and how many there were.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// A packet is late when it reaches the application this much after its expected instant.
+    pub threshold_ns: i64,
+    /// Typical time from schedule to application (median), part of the expected instant.
+    pub typical_path_ns: i64,
+    /// Late packets.
+    pub packets: u64,
+    /// Union of the late windows.
+    pub time_ns: i64,
+    /// Lateness of all packets.
+    pub distribution: Distribution,
+}
+
+/// Added time per packet of our own probes, from alternating blocks with probes on and off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeCost {
+    /// Mean added time per packet.
+    pub per_packet_ns: f64,
+    /// Ends of its 95 % interval.
+    pub interval_ns: (f64, f64),
+    /// Blocks of each kind.
+    pub blocks: u32,
+}
+
+/// All that `quaver chase` says of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChaseSummary {
+    /// [`CHASE_SCHEMA`].
+    pub schema: String,
+    /// Period of the stream.
+    pub period_ns: f64,
+    /// Whether the period was learned from the stream.
+    pub period_learned: bool,
+    /// First to last application stamp.
+    pub duration_ns: i64,
+    /// Fates.
+    pub losses: Losses,
+    /// ΔT by layer, in the packet's order.
+    pub layers: Vec<LayerSummary>,
+    /// Stages between the stamped layers, in the packet's order.
+    pub stages: Vec<StageSummary>,
+    /// Late packets.
+    pub lateness: Lateness,
+    /// Ranked by time, largest first.
+    pub causes: Vec<CauseSummary>,
+    /// The rest.
+    pub unexplained: Unexplained,
+    /// Own cost, where it was measured.
+    pub probe_cost: Option<ProbeCost>,
+    /// Which tier of tracing ran (`bpf`, `tracefs`, `user`).
+    pub tier: String,
+    /// Why not a better one.
+    pub tier_reason: Option<String>,
+    /// Classes of causes that could not be seen.
+    pub blind: Vec<String>,
+    /// Sentences with a remedy each.
+    pub warnings: Vec<String>,
+    /// False where the run was cut short.
+    pub complete: bool,
+}

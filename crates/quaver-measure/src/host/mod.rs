@@ -1,0 +1,3 @@
+//! The host: what it is, what it lets us see, and the kernel events that it shows.
+
+pub mod trace;

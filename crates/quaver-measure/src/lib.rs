@@ -1,0 +1,9 @@
+//! All contact with the operating system: clocks, packets, tracing, host facts.
+//!
+//! A folder per instrument. Nothing here knows of files' formats beyond the raw segments, or of reports.
+
+pub mod bpf;
+pub mod clock;
+pub mod host;
+pub mod probe;
+pub mod segment;

@@ -1,0 +1,1 @@
+//! Writing raw segments ([`quaver_abi::segment`]).
