@@ -76,10 +76,7 @@ mod tests {
     #[test]
     fn octets_are_those_of_the_rfc() {
         let header = RtpHeader::new(98, true, 0x1234, 0x0102_0304, 0xdead_beef);
-        assert_eq!(
-            header.as_bytes(),
-            [0x80, 0xe2, 0x12, 0x34, 1, 2, 3, 4, 0xde, 0xad, 0xbe, 0xef]
-        );
+        assert_eq!(header.as_bytes(), [0x80, 0xe2, 0x12, 0x34, 1, 2, 3, 4, 0xde, 0xad, 0xbe, 0xef]);
         assert_eq!(RtpHeader::read(header.as_bytes()), Some((header, 12)));
         assert!(header.marker());
     }
