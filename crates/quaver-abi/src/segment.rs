@@ -50,6 +50,9 @@ impl RecordKind {
 pub trait Record: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {
     /// Kind in the header.
     const KIND: RecordKind;
+    /// Offset in octets of the written mark. A writer stores the eight octets around it last, so that a record
+    /// cut off half-way is not taken for a written one.
+    const MARK_OFFSET: usize = 0;
     /// Whether a writer filled this slot.
     fn is_written(&self) -> bool;
 }
@@ -58,6 +61,7 @@ macro_rules! record {
     ($type:ident, $mark:ident) => {
         impl Record for crate::record::$type {
             const KIND: RecordKind = kind_of::$type;
+            const MARK_OFFSET: usize = core::mem::offset_of!(crate::record::$type, $mark);
             fn is_written(&self) -> bool {
                 self.$mark != 0
             }
