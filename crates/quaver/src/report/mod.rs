@@ -1,0 +1,100 @@
+//! What a run says, drawn for people: the console page and the HTML report.
+//!
+//! Everything here is a pure function of its input; the caller reads the run and writes the result.
+
+pub mod console;
+#[cfg(test)]
+mod fixture;
+pub mod html;
+pub mod table;
+pub mod units;
+
+use quaver_abi::record::EventRecord;
+use quaver_analysis::model::{Names, PacketTable};
+use quaver_analysis::summary::ChaseSummary;
+
+/// Facts of a run that head its pages, already in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFacts {
+    /// Name of the run (`chase-20261120T165800Z-7f3a`).
+    pub name: String,
+    /// Path of the run directory.
+    pub directory: String,
+    /// Command line that made it.
+    pub command: String,
+    /// When it started, RFC 3339.
+    pub started: String,
+    /// Version of the tool.
+    pub version: String,
+    /// Host in one line: name, kernel, CPUs, whether it is a virtual machine.
+    pub host: String,
+    /// Where the stream came from, in a few words (`made here, two network namespaces`).
+    pub stream: String,
+    /// Further facts about host and clock, as name and value, for the report.
+    pub facts: Vec<(String, String)>,
+}
+
+/// What the console page is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct PageInput<'a> {
+    /// Results.
+    pub summary: &'a ChaseSummary,
+    /// Facts of the run.
+    pub run: &'a RunFacts,
+    /// Path of the HTML report, where one was written.
+    pub report_path: Option<&'a str>,
+}
+
+/// A packet that reached the application late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatePacket {
+    /// Its row in the packet table.
+    pub row: usize,
+    /// From when it was due to when it arrived, nanoseconds after typical.
+    pub lateness_ns: i64,
+    /// Leading cause, as an index into [`ChaseSummary::causes`]; none: unexplained.
+    pub cause: Option<usize>,
+}
+
+/// What part of an interruption a piece of late time is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PiecePart {
+    /// Inside the handler or thread.
+    Inside,
+    /// Getting into it or out of it.
+    EntryExit,
+    /// Reading the packets that had queued up behind it.
+    CatchUp,
+}
+
+/// A piece of late time and what filled it. Pieces are disjoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// First instant, CLOCK_MONOTONIC.
+    pub start_ns: i64,
+    /// Last instant.
+    pub end_ns: i64,
+    /// Index into [`ChaseSummary::causes`]; none: unexplained.
+    pub cause: Option<usize>,
+    /// Part of the interruption.
+    pub part: PiecePart,
+}
+
+/// What the HTML report is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportInput<'a> {
+    /// Results.
+    pub summary: &'a ChaseSummary,
+    /// Facts of the run.
+    pub run: &'a RunFacts,
+    /// Packets.
+    pub packets: &'a PacketTable,
+    /// Late packets, in the order of their rows.
+    pub late: &'a [LatePacket],
+    /// Late time taken apart, in the order of time.
+    pub pieces: &'a [Piece],
+    /// Events, in any order.
+    pub events: &'a [EventRecord],
+    /// Names of the events' threads, interrupts and functions.
+    pub names: &'a Names,
+}
