@@ -1,3 +1,14 @@
 //! The host: what it is, what it lets us see, and the kernel events that it shows.
 
+pub mod netns;
+pub mod capabilities;
+pub mod counters;
+pub mod ethtool;
+pub mod facts;
+#[cfg(test)]
+mod fake;
+pub mod hazards;
+pub mod interface;
+pub mod quota;
+pub mod root;
 pub mod trace;
