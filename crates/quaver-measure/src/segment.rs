@@ -299,9 +299,7 @@ impl<R: Record> SegmentAppender<R> {
     /// Names the step that failed; what was written stays in the file.
     pub fn finish(self) -> Result<SegmentSummary, SegmentWriteError> {
         let Self { out, path, written, .. } = self;
-        let file = out
-            .into_inner()
-            .map_err(|e| SegmentWriteError::new("write to", &path, e.into_error()))?;
+        let file = out.into_inner().map_err(|e| SegmentWriteError::new("write to", &path, e.into_error()))?;
         finish_file::<R>(&file, &path, written)?;
         Ok(SegmentSummary { path, written, lost: 0 })
     }

@@ -1,1 +1,22 @@
-//! To be filled.
+//! The clock: raw cycles for the hot paths, anchors that tie them to the kernel's clocks, and the conversion
+//! afterwards with its error bound.
+//!
+//! A hot loop stamps with a [`CycleCounter`] and writes raw cycles. A housekeeping thread lets an
+//! [`AnchorKeeper`] collect [`quaver_abi::record::AnchorRecord`]s. When the measured part is over, a
+//! [`Timebase`] built from these converts cycles to CLOCK_MONOTONIC nanoseconds.
+//!
+//! Where the hardware counter cannot be trusted ([`CounterSupport`]), CLOCK_MONOTONIC nanoseconds take the
+//! place of cycles and everything else stays as it is.
+
+mod anchor;
+mod counter;
+mod support;
+
+pub use anchor::{
+    AnchorKeeper, ClockSource, FLAG_STEPPED, STEP_MIN_NS, SystemClocks, take_anchor, take_anchor_from,
+};
+pub use counter::{
+    Counter, CycleCounter, HardwareCounter, MonotonicCounter, cycles, cycles_and_cpu, monotonic_ns,
+    realtime_ns,
+};
+pub use support::{CounterSupport, nominal_scale};
