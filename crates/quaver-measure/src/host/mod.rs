@@ -12,3 +12,4 @@ pub mod interface;
 pub mod quota;
 pub mod root;
 pub mod trace;
+pub mod tracefs;

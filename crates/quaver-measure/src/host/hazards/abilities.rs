@@ -1,0 +1,160 @@
+//! What this machine can measure, from what needs nothing to what needs most.
+
+use super::{Area, Check, Finding, HostView, TierState};
+use crate::host::capabilities::Right;
+
+/// The table.
+pub(super) const CHECKS: &[Check] = &[
+    ability(
+        "user-space",
+        "application layer, loss, reordering, noise",
+        "a stamp for each packet after the receive call, and the busy loop: needs nothing but sockets",
+        |view| {
+            if view.facts.kernel.release.is_some() {
+                Finding::good("sockets and clocks need no privilege")
+            } else {
+                Finding::missing(
+                    "/proc does not tell which kernel runs",
+                    Some("sudo mount -t proc proc /proc".to_owned()),
+                )
+            }
+        },
+    ),
+    ability(
+        "cycle-counter",
+        "raw-cycle stamps",
+        "without a counter of one rate each stamp costs a clock call, and its error grows",
+        cycle_counter,
+    ),
+    ability(
+        "bpf-tier",
+        "tracing by BPF (best tier)",
+        "without it: no per-packet kernel layers below the socket, no IPI senders, and chase --pid cannot stamp receive calls",
+        |view| tier(&view.bpf_tier),
+    ),
+    ability(
+        "tracefs-tier",
+        "tracing by a tracefs instance (second tier)",
+        "without it and without BPF: causes of lateness cannot be named, all late time stays unexplained",
+        |view| tier(&view.tracefs_tier),
+    ),
+    ability(
+        "realtime",
+        "SCHED_FIFO for the sink and the source",
+        "without it other threads run instead of the instrument, and its own lateness hides the machine's",
+        |view| right(&view.rights.realtime),
+    ),
+    ability(
+        "lock-memory",
+        "locked memory for the hot path",
+        "without it page faults of the instrument appear as lateness",
+        |view| right(&view.rights.lock_memory),
+    ),
+    ability(
+        "namespaces",
+        "streams made here in two network namespaces",
+        "without it a stream made here takes loopback, which has no driver, no ring and no device interrupt",
+        |view| right(&view.rights.namespaces),
+    ),
+    ability(
+        "observe-others",
+        "chase --pid on other users' processes",
+        "without it only your own processes can be followed",
+        |view| right(&view.rights.observe_others),
+    ),
+    ability(
+        "kernel-pointers",
+        "function names for timers and work items",
+        "without it timers and work items are told apart only by address",
+        kernel_pointers,
+    ),
+    ability(
+        "hardware-stamps",
+        "arrival stamped by the network device",
+        "without it the device's own delay, coalescing above all, cannot be told from the network's",
+        hardware_stamps,
+    ),
+    ability(
+        "transmit-time",
+        "source --pace txtime",
+        "without it the source wakes up or spins for each packet, and its own schedule error is larger",
+        |view| right(&view.rights.transmit_time),
+    ),
+];
+
+const fn ability(
+    id: &'static str,
+    title: &'static str,
+    why: &'static str,
+    probe: fn(&HostView) -> Finding,
+) -> Check {
+    Check { id, area: Area::Ability, title, why, probe }
+}
+
+fn tier(state: &TierState) -> Finding {
+    if !state.usable {
+        return Finding::missing(state.evidence.clone(), state.remedy.clone());
+    }
+    if state.blind.is_empty() {
+        return Finding::good(state.evidence.clone());
+    }
+    Finding::good(format!("{}; blind here: {}", state.evidence, state.blind.join("; ")))
+}
+
+fn right(right: &Right) -> Finding {
+    if right.allowed {
+        Finding::good(right.evidence.clone())
+    } else {
+        Finding::missing(right.evidence.clone(), right.remedy.clone())
+    }
+}
+
+fn cycle_counter(view: &HostView) -> Finding {
+    let clock = &view.facts.clock;
+    if clock.tsc_invariant() {
+        return Finding::good("the time-stamp counter has one rate in all power states");
+    }
+    if clock.tsc_flags.is_empty() {
+        return Finding::not_applicable("the processor lists no time-stamp counter");
+    }
+    let evidence = format!("the processor lists only {}", clock.tsc_flags.join(" "));
+    Finding::missing(
+        evidence,
+        Some("in a virtual machine: ask for an invariant TSC (QEMU: -cpu host,+invtsc)".to_owned()),
+    )
+}
+
+fn kernel_pointers(view: &HostView) -> Finding {
+    match view.rights.kernel_pointer_restriction {
+        None => Finding::not_applicable("kernel.kptr_restrict is not shown"),
+        Some(2..) => Finding::missing(
+            "kernel.kptr_restrict is 2: names are hidden from everybody",
+            Some("sudo sysctl kernel.kptr_restrict=1".to_owned()),
+        ),
+        Some(_) if view.rights.bpf.allowed || view.rights.is_root() => {
+            Finding::good("/proc/kallsyms can be read")
+        }
+        Some(value) => Finding::missing(
+            format!("kernel.kptr_restrict is {value} and this user has no privilege"),
+            Some("sudo quaver ...".to_owned()),
+        ),
+    }
+}
+
+fn hardware_stamps(view: &HostView) -> Finding {
+    let able: Vec<&str> = view
+        .interfaces
+        .iter()
+        .filter(|interface| interface.stamping.is_some_and(|stamping| stamping.hardware_rx))
+        .map(|interface| interface.name.as_str())
+        .collect();
+    if able.is_empty() {
+        return Finding::not_applicable("no interface here has a stamping device");
+    }
+    let able = able.join(", ");
+    if view.rights.hardware_stamps.allowed {
+        return Finding::good(format!("{able} can stamp, and we may switch it on"));
+    }
+    let right = &view.rights.hardware_stamps;
+    Finding::missing(format!("{able} can stamp, but {}", right.evidence), right.remedy.clone())
+}
