@@ -252,8 +252,7 @@ mod tests {
             let network = ["rmem_max", "busy_poll", "busy_read", "netdev_budget", "default_qdisc"]
                 .map(|name| root.text(&format!("proc/sys/net/core/{name}")));
             let mounts = root.text("proc/self/mounts");
-            let modules = root.names("sys/module");
-            (kernel, network, mounts, modules)
+            (kernel, network, mounts)
         };
         let before = settings();
         let view = HostView::read(&HostRoot::system(), None);

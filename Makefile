@@ -1,0 +1,32 @@
+# Every target says what it installs before it does, and installs only what it needs.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint bench truth
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what building needs (apt; as root or by sudo)
+	@scripts/setup.sh build
+
+build: setup ## build the release binary
+	cargo build --release --locked --package quaver
+
+demo: setup ## chase a stream made on this machine for ten seconds
+	@scripts/demo.sh
+
+test: ## install what testing needs and run all tests
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+lint: ## format, clippy, dependencies, repository rules
+	@scripts/setup.sh build
+	@scripts/lint.sh
+
+bench: ## measure speed and accuracy against peers (see bench-runs/)
+	@scripts/setup.sh bench
+	@scripts/bench.sh
+
+truth: ## inject known interference and check that it is named (root)
+	@scripts/setup.sh build
+	cargo run --release --locked --package quaver-testbed -- truth

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Format, clippy with and without BPF, licences and sources of dependencies, the repository's own rules.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/phase.sh
+
+# One version for everybody, so that a new release cannot turn a clean tree red.
+deny_version=0.20.2
+
+install_cargo_deny() {
+    if [ "$(cargo deny --version 2>/dev/null)" = "cargo-deny $deny_version" ]; then
+        return
+    fi
+    # An unoptimised build takes about a minute of two CPUs, an optimised one five times that; the check
+    # itself takes a second or two either way. No registry that we may use offers a current binary.
+    env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=0 \
+        cargo install --quiet --locked --debug --no-default-features --version "$deny_version" cargo-deny
+}
+
+phase "format" cargo fmt --all --check
+phase "clippy" cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+phase "clippy without BPF" \
+    cargo clippy --quiet --locked --workspace --all-targets --no-default-features -- -D warnings
+phase "cargo-deny is there" install_cargo_deny
+# Not "advisories": that database lives on a host that a build machine need not reach.
+phase "dependencies" cargo deny --log-level error --locked check bans licenses sources
+phase "repository rules" cargo xtask tidy
+phase "repository rules, tested" cargo test --quiet --locked --package xtask
+phase_report

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Installs what a make target needs by the system's packages. Installs nothing that is there already.
+# usage: scripts/setup.sh [build|test|bench]
+set -euo pipefail
+
+target="${1:-build}"
+
+# One line a package: which target needs it, its name, the command or file that shows that it is there already
+# (by whatever way it came; "-" asks the package system), and what for.
+packages="
+build clang           clang        compiles the BPF programs
+build gcc             cc           links, and compiles libbpf
+build libc6-dev       -            headers for libbpf and the BPF programs
+build make            make         builds libbpf
+build pkg-config      pkg-config   finds libelf
+build libelf-dev      -            libbpf reads object files with it
+build zlib1g-dev      -            libelf needs it
+test  chromium        chromium     opens the HTML report in the browser test
+test  chromium-driver chromedriver drives that browser
+test  python3         python3      runs the browser test
+bench iperf           iperf        sends beside our source
+bench sockperf        sockperf     sends beside our source
+bench irtt            irtt         sends beside our source
+"
+
+is_there() {
+    local name="$1" shown_by="$2"
+    if [ "$shown_by" != - ]; then
+        command -v "$shown_by" >/dev/null
+    else
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ]
+    fi
+}
+
+case "$target" in
+build) wanted="build" ;;
+test) wanted="build test" ;;
+bench) wanted="build bench" ;;
+*)
+    echo "setup.sh: unknown target '$target'; use build, test or bench" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v cargo >/dev/null; then
+    echo "setup.sh: cargo is not in PATH. Install a Rust toolchain, 1.88 or newer, then try again." >&2
+    exit 3
+fi
+
+missing=()
+while read -r needed_by name shown_by purpose; do
+    case " $wanted " in *" ${needed_by:-none} "*) ;; *) continue ;; esac
+    if ! is_there "$name" "$shown_by"; then
+        [ ${#missing[@]} -gt 0 ] || echo "setup ($target) will install:"
+        printf '  %-16s %s\n' "$name" "$purpose"
+        missing+=("$name")
+    fi
+done <<<"$packages"
+
+if [ ${#missing[@]} -eq 0 ]; then
+    echo "setup ($target): everything is there"
+    exit 0
+fi
+
+if ! command -v apt-get >/dev/null; then
+    echo "setup.sh: no apt-get here. Install what these Debian packages hold, then try again:" >&2
+    echo "  ${missing[*]}" >&2
+    exit 3
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "setup.sh: not root and no sudo. As root: apt-get install ${missing[*]}" >&2
+        exit 3
+    fi
+    as_root=(sudo)
+fi
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
