@@ -1,0 +1,89 @@
+//! Packets by fate.
+
+use crate::model::PacketCounts;
+use crate::series::Order;
+use crate::summary::Losses;
+
+/// Where the missing packets went. `received` counts rows, copies included.
+///
+/// The missing packets are those of the sent numbers (or, where nobody counted them, of the numbers between the
+/// smallest and the largest received) that the table does not hold. Each place takes at most what is still
+/// missing, in the order: ours, socket buffer, stack, network device, network. So no place is ever negative,
+/// and all places together with `unaccounted` are exactly the missing packets.
+pub fn losses(counts: &PacketCounts, order: &Order, received: u64) -> Losses {
+    let expected = counts.sent.unwrap_or(order.span).max(order.distinct);
+    let mut missing = expected - order.distinct;
+    let mut take = |wanted: u64| {
+        let taken = wanted.min(missing);
+        missing -= taken;
+        taken
+    };
+    let ours = take(counts.record_lost);
+    let socket_buffer = counts.socket_dropped.map(&mut take);
+    let stack = counts
+        .stack_dropped
+        .iter()
+        .map(|(reason, &count)| (reason.clone(), take(count)))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    let nic_ring = counts.nic_dropped.map(&mut take);
+    let unseen = counts
+        .sent
+        .zip(counts.kernel_seen)
+        .map(|(sent, seen)| sent.saturating_sub(seen).saturating_sub(counts.nic_dropped.unwrap_or(0)));
+    let network = unseen.map(&mut take);
+    Losses {
+        sent: counts.sent,
+        received,
+        duplicates: order.duplicates,
+        reordered: order.reordered,
+        network,
+        nic_ring,
+        stack,
+        socket_buffer,
+        ours,
+        unaccounted: missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_gets_its_packets() {
+        let counts = PacketCounts {
+            sent: Some(100),
+            nic_dropped: Some(3),
+            stack_dropped: [("NO_SOCKET".to_string(), 2)].into(),
+            socket_dropped: Some(10),
+            record_lost: 1,
+            kernel_seen: Some(93),
+            ..PacketCounts::default()
+        };
+        let order = Order { distinct: 78, duplicates: 1, reordered: 2, span: 100 };
+        let fates = losses(&counts, &order, 79);
+        assert_eq!((fates.ours, fates.socket_buffer, fates.nic_ring), (1, Some(10), Some(3)));
+        assert_eq!((fates.stack["NO_SOCKET"], fates.network, fates.unaccounted), (2, Some(4), 2));
+    }
+
+    #[test]
+    fn counters_that_exceed_what_is_missing_do_not_make_losses() {
+        let counts = PacketCounts {
+            sent: Some(10),
+            socket_dropped: Some(50),
+            kernel_seen: Some(4),
+            ..PacketCounts::default()
+        };
+        let order = Order { distinct: 9, span: 10, ..Order::default() };
+        let fates = losses(&counts, &order, 9);
+        assert_eq!((fates.socket_buffer, fates.network, fates.unaccounted), (Some(1), Some(0), 0));
+    }
+
+    #[test]
+    fn without_counters_the_numbers_tell() {
+        let order = Order { distinct: 9, span: 10, ..Order::default() };
+        let fates = losses(&PacketCounts::default(), &order, 9);
+        assert_eq!((fates.sent, fates.network, fates.unaccounted), (None, None, 1));
+    }
+}
