@@ -1,1 +1,4 @@
-//! x
+//! Ground truth for the instruments: interference of a known kind, injected on purpose. Never shipped.
+
+pub mod inject;
+pub mod phase;

@@ -1,1 +1,5 @@
-fn main(){}
+//! Entry point of `quaver`.
+
+fn main() -> std::process::ExitCode {
+    quaver::main().into()
+}

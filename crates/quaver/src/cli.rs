@@ -1,0 +1,403 @@
+//! The command line: types only. What a verb does is in `cmd/`.
+
+use crate::quantity::{self, Period, Rate};
+use crate::threshold::{self, FailIf};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Finds where jitter comes from, says how much each source costs, and takes it away.
+#[derive(Debug, Parser)]
+#[command(name = "quaver", version, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Start with `quaver doctor` (what this machine lets us measure), then `quaver chase`.\n\n\
+    Exit status: 0 done, 1 a --fail-if held, 2 usage, 3 not permitted or not supported here, 4 the peer refused or\n\
+    vanished, 5 bad input file, 6 output or resources failed, 70 a bug, 130 interrupted (the run is kept).")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// One verb for each job.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Tell what this machine lets us measure, what is missing, and the command that mends it
+    Doctor(DoctorArgs),
+    /// Receive a constant-rate packet stream and name the source of every late packet
+    Chase(ChaseArgs),
+    /// Measure what interrupts a busy loop on chosen CPUs, without any network
+    Noise(NoiseArgs),
+    /// Send a constant-rate packet stream
+    Source(SourceArgs),
+    /// Receive a packet stream with one timestamp a packet
+    Sink(SinkArgs),
+    /// Analyse a run again (also one that was cut short)
+    Analyze(AnalyzeArgs),
+    /// Draw the HTML report of a run again
+    Report(ReportArgs),
+    /// Convert a run for another program
+    Export(ExportArgs),
+    /// Print completions for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
+}
+
+/// `quaver doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "Doctor only reads. It changes nothing on this machine.")]
+pub struct DoctorArgs {
+    /// Print JSON instead of a page
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How the sink waits for a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReceiveMode {
+    /// Ask again and again without ever sleeping (the paper's sink)
+    Poll,
+    /// Sleep in the receive call
+    Block,
+    /// Sleep in epoll
+    Epoll,
+    /// Sleep in the receive call, the kernel polls the device first (SO_BUSY_POLL)
+    BusyPoll,
+}
+
+/// How the source waits for the next deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PaceMode {
+    /// Watch the clock without ever sleeping: most exact, one CPU
+    Spin,
+    /// Sleep until the deadline
+    Sleep,
+    /// Sleep until shortly before it, then watch the clock
+    Hybrid,
+    /// Let the queueing discipline send at the deadline (needs etf or fq)
+    Txtime,
+}
+
+/// A stream whose shape a standard or a paper fixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProfileName {
+    /// SMPTE ST 2022-6, 1080i29.97: 4497 packets a frame, one each 7.4198 us
+    #[value(name = "st2022-6")]
+    St2022_6,
+    /// SMPTE ST 2110-20, sent evenly over the frame
+    #[value(name = "st2110-20")]
+    St2110_20,
+    /// SMPTE ST 2110-20, sent only while the picture is active
+    #[value(name = "st2110-20-gapped")]
+    St2110_20Gapped,
+    /// One direction of a G.729 call: a small packet each 20 ms
+    G729,
+    /// One direction of a G.711 call
+    G711,
+    /// HD video: 1368 octets at the gap that the timestamping paper used
+    #[value(name = "hd-1368")]
+    Hd1368,
+}
+
+/// What the stream looks like.
+#[derive(Clone, Debug, Args)]
+pub struct StreamArgs {
+    /// Time between packets [default: 7.41us]
+    #[arg(long, value_parser = quantity::period, value_name = "TIME", conflicts_with_all = ["rate", "profile"])]
+    pub period: Option<Period>,
+    /// Packets or payload bits a second, for example 135kpps or 1.5Gbit/s
+    #[arg(long, value_parser = quantity::rate, value_name = "RATE", conflicts_with = "profile")]
+    pub rate: Option<Rate>,
+    /// UDP payload in octets [default: 1428]
+    #[arg(long, value_name = "OCTETS", conflicts_with = "profile")]
+    pub size: Option<usize>,
+    /// A stream of a standard: fixes period, size and headers
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub profile: Option<ProfileName>,
+    /// How the source waits for each deadline
+    #[arg(long, value_enum, default_value = "spin", value_name = "HOW")]
+    pub pace: PaceMode,
+    /// DSCP of the packets
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64), value_name = "0..63")]
+    pub dscp: u8,
+    /// Let the source catch up with a burst after it was late (it skips slots otherwise)
+    #[arg(long)]
+    pub catch_up: bool,
+}
+
+/// `quaver chase`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quaver chase                            ten seconds of an ST 2022-6-like stream made here
+  quaver chase --period 1ms --receive block --fifo 50
+  quaver chase --listen 239.1.1.1:5004    somebody's RTP or UDP stream
+  quaver chase --pid 4711                 a receiver that already runs, untouched
+  quaver chase --fail-if 'lateness.packets > 100'
+
+A packet is late when it reaches the application later than its schedule plus the typical way says, by more than
+the threshold. Each late microsecond is given to the one thing that ran instead, or left unexplained.")]
+pub struct ChaseArgs {
+    /// How long to measure
+    #[arg(long = "for", value_parser = quantity::duration, default_value = "10s", value_name = "TIME")]
+    pub duration: Duration,
+    /// Receive our source's stream from this host (run `quaver source` there towards this host)
+    #[arg(long, value_name = "HOST", group = "origin")]
+    pub from: Option<IpAddr>,
+    /// Receive somebody's RTP or UDP stream, unicast or multicast
+    #[arg(long, value_name = "ADDR:PORT", group = "origin")]
+    pub listen: Option<SocketAddr>,
+    /// Observe a receiver that already runs
+    #[arg(long, value_name = "PID", group = "origin")]
+    pub pid: Option<u32>,
+    /// Local interface for multicast
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// UDP port for --from
+    #[arg(long, default_value_t = 2670, value_name = "PORT")]
+    pub port: u16,
+    /// The stream made here
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// How the sink waits for packets
+    #[arg(long, value_enum, default_value = "poll", value_name = "HOW")]
+    pub receive: ReceiveMode,
+    /// CPU of the sink [default: the last one allowed]
+    #[arg(long, value_name = "CPU")]
+    pub sink_cpu: Option<u16>,
+    /// CPU of the source made here [default: the first one allowed]
+    #[arg(long, value_name = "CPU")]
+    pub source_cpu: Option<u16>,
+    /// Run the sink under SCHED_FIFO with this priority
+    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
+    /// A packet is late beyond this [default: half a period, at least 5us, at most 100us]
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
+    pub late: Option<Duration>,
+    /// Send the stream made here over this
+    #[arg(long, value_enum, value_name = "WHERE")]
+    pub lab: Option<LabKind>,
+    /// Let the kernel process packets on the sink's CPU (RPS; netns lab only)
+    #[arg(long)]
+    pub rps: bool,
+    /// Use this tier of tracing, and no better one
+    #[arg(long, value_enum, value_name = "TIER")]
+    pub tier: Option<TierName>,
+    /// Skip the alternating blocks that measure our own cost
+    #[arg(long)]
+    pub no_cost: bool,
+    /// Output
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Where the stream made here travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LabKind {
+    /// Two network namespaces of our own, joined by a veth pair
+    Netns,
+    /// The loopback interface
+    Loopback,
+}
+
+/// Tier of tracing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TierName {
+    /// BPF programs
+    Bpf,
+    /// A tracefs instance
+    Tracefs,
+    /// Nothing but user space
+    User,
+}
+
+/// Where results go.
+#[derive(Clone, Debug, Args)]
+pub struct OutputArgs {
+    /// Directory in which the run directory is made
+    #[arg(short, long, default_value = "runs", env = "QUAVER_RUNS", value_name = "DIR")]
+    pub output: PathBuf,
+    /// Print the summary as JSON instead of a page
+    #[arg(long)]
+    pub json: bool,
+    /// Exit with 1 if this holds, for example 'lateness.packets > 0' (a path into summary.json; repeatable)
+    #[arg(long, value_parser = threshold::parse, value_name = "METRIC OP VALUE")]
+    pub fail_if: Vec<FailIf>,
+    /// No progress line
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// `quaver noise`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quaver noise                  every CPU but one for ten seconds: each gap above 1 us, by cause
+  quaver noise --cpus 2-5 --threshold 500ns
+  quaver noise --dummy          the paper's program: a timestamp each 7.41 us against absolute deadlines")]
+pub struct NoiseArgs {
+    /// CPUs to loop on [default: the last one allowed]
+    #[arg(long, value_parser = quantity::cpu_list, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+    /// How long to measure
+    #[arg(long = "for", value_parser = quantity::duration, default_value = "10s", value_name = "TIME")]
+    pub duration: Duration,
+    /// Report every gap longer than this
+    #[arg(long, value_parser = quantity::duration, default_value = "1us", value_name = "TIME")]
+    pub threshold: Duration,
+    /// Run the paper's dummy program instead of the tight loop
+    #[arg(long)]
+    pub dummy: bool,
+    /// Period of the dummy program
+    #[arg(long, value_parser = quantity::period, default_value = "7.41us", value_name = "TIME", requires = "dummy")]
+    pub period: Period,
+    /// Run the loops under SCHED_FIFO with this priority
+    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
+    /// Use this tier of tracing, and no better one
+    #[arg(long, value_enum, value_name = "TIER")]
+    pub tier: Option<TierName>,
+    /// Output
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// CPUs, in order.
+pub type CpuList = Vec<u16>;
+
+/// `quaver source`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quaver source 192.0.2.7:2670 --period 1ms --for 60s
+  quaver source 239.1.1.1:5004 --profile st2022-6 --cpu 3 --fifo 50
+
+The source never catches up with a burst unless asked: it skips the slots that it missed and says how many.")]
+pub struct SourceArgs {
+    /// Where to send
+    #[arg(value_name = "ADDR:PORT")]
+    pub destination: SocketAddr,
+    /// The stream
+    #[command(flatten)]
+    pub stream: StreamArgs,
+    /// How long to send
+    #[arg(long = "for", value_parser = quantity::duration, value_name = "TIME", conflicts_with = "count")]
+    pub duration: Option<Duration>,
+    /// How many packets to send
+    #[arg(long, value_name = "PACKETS")]
+    pub count: Option<u64>,
+    /// CPU to run on
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<u16>,
+    /// Run under SCHED_FIFO with this priority
+    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
+    /// Local interface for multicast
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Print JSON instead of a page
+    #[arg(long)]
+    pub json: bool,
+    /// No progress line
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// `quaver sink`.
+#[derive(Debug, Args)]
+pub struct SinkArgs {
+    /// Where to listen; a multicast address is joined
+    #[arg(value_name = "ADDR:PORT")]
+    pub listen: SocketAddr,
+    /// How the sink waits for packets
+    #[arg(long, value_enum, default_value = "poll", value_name = "HOW")]
+    pub receive: ReceiveMode,
+    /// How long to receive
+    #[arg(long = "for", value_parser = quantity::duration, default_value = "10s", value_name = "TIME")]
+    pub duration: Duration,
+    /// Stop after this many packets
+    #[arg(long, value_name = "PACKETS")]
+    pub count: Option<u64>,
+    /// CPU to run on
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<u16>,
+    /// Run under SCHED_FIFO with this priority
+    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
+    /// Take the application's stamp only, not the kernel's
+    #[arg(long)]
+    pub no_kernel_stamps: bool,
+    /// Local interface for multicast
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Period of the stream [default: learned]
+    #[arg(long, value_parser = quantity::period, value_name = "TIME")]
+    pub period: Option<Period>,
+    /// Output
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `quaver analyze`.
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// Run directory
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// A packet is late beyond this [default: as when it was measured]
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
+    pub late: Option<Duration>,
+    /// Print the summary as JSON instead of a page
+    #[arg(long)]
+    pub json: bool,
+    /// Exit with 1 if this holds (a path into summary.json; repeatable)
+    #[arg(long, value_parser = threshold::parse, value_name = "METRIC OP VALUE")]
+    pub fail_if: Vec<FailIf>,
+}
+
+/// `quaver report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Run directory
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Where to write [default: report.html in the run directory]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `quaver export`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("format").required(true))]
+pub struct ExportArgs {
+    /// Run directory
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// A timeline for ui.perfetto.dev
+    #[arg(long, group = "format")]
+    pub perfetto: bool,
+    /// Where to write [default: timeline.perfetto-trace in the run directory; - for standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `quaver completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// Shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

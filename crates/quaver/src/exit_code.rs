@@ -1,0 +1,110 @@
+//! What the process's exit status means. Part of the tool's interface: never renumber.
+
+use std::fmt;
+
+/// Exit status of `quaver`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// All was done.
+    Done = 0,
+    /// A threshold asked for with `--fail-if` was not met.
+    Threshold = 1,
+    /// The command line made no sense.
+    Usage = 2,
+    /// Not permitted, or not supported on this machine; the message says what to do.
+    Unsupported = 3,
+    /// The peer refused or vanished.
+    Peer = 4,
+    /// An input file is bad.
+    BadInput = 5,
+    /// Output could not be written, or a resource ran out.
+    Output = 6,
+    /// A bug of ours.
+    Bug = 70,
+    /// Interrupted by the user; the run was kept.
+    Interrupted = 130,
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// An expected failure: a sentence for the user and the status to end with.
+///
+/// Put at the bottom of an error chain (or wrapped around one), it decides the exit status; an error chain
+/// without one is judged by [`status_of`] from the system errors in it.
+#[derive(Debug)]
+pub struct Failure {
+    /// Status to end with.
+    pub code: ExitCode,
+    /// What happened and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// A failure of the given kind, as an error.
+pub fn failure(code: ExitCode, message: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Failure { code, message: message.into() })
+}
+
+/// The status that an error ends the process with.
+pub fn status_of(error: &anyhow::Error) -> ExitCode {
+    for cause in error.chain() {
+        if let Some(failure) = cause.downcast_ref::<Failure>() {
+            return failure.code;
+        }
+        if let Some(trace) = cause.downcast_ref::<quaver_measure::host::trace::TraceError>() {
+            use quaver_measure::host::trace::TraceError;
+            if !matches!(trace, TraceError::Os { .. }) {
+                return ExitCode::Unsupported;
+            }
+        }
+        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+            return match io.kind() {
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::Unsupported => ExitCode::Unsupported,
+                std::io::ErrorKind::InvalidData | std::io::ErrorKind::NotFound => ExitCode::BadInput,
+                std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::ConnectionReset => ExitCode::Peer,
+                _ => ExitCode::Output,
+            };
+        }
+    }
+    ExitCode::Bug
+}
+
+/// Whether the error is only that the reader of our output went away, which is no failure.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn a_failure_keeps_its_status_under_context() {
+        let error = Err::<(), _>(failure(ExitCode::Peer, "gone")).context("talking to h").unwrap_err();
+        assert_eq!(status_of(&error), ExitCode::Peer);
+    }
+
+    #[test]
+    fn system_errors_are_judged_by_kind() {
+        let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        assert_eq!(status_of(&anyhow::Error::new(denied)), ExitCode::Unsupported);
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert_eq!(status_of(&anyhow::Error::new(full)), ExitCode::Output);
+        assert_eq!(status_of(&anyhow::anyhow!("impossible state")), ExitCode::Bug);
+    }
+}

@@ -1,0 +1,36 @@
+//! The `quaver` program: command line, verbs, reports. A library only so that tests and examples can reach it.
+
+pub mod cli;
+pub mod cmd;
+pub mod exit_code;
+pub mod quantity;
+pub mod report;
+pub mod threshold;
+
+use clap::Parser;
+use exit_code::ExitCode;
+
+/// Runs the program with the process's arguments and says how it ended.
+pub fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+            // A reader that went away while help was printed is no failure.
+            let _ = error.print();
+            return code;
+        }
+    };
+    match cmd::run(cli.verb) {
+        Ok(code) => code,
+        Err(error) if exit_code::is_broken_pipe(&error) => ExitCode::Done,
+        Err(error) => {
+            let code = exit_code::status_of(&error);
+            eprintln!("quaver: {error:#}");
+            if code == ExitCode::Bug {
+                eprintln!("This is a bug in Quaver. Please report it with the command line.");
+            }
+            code
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `--fail-if 'METRIC OP VALUE'`: a number of the summary against a limit.
+
+use serde_json::Value;
+
+/// A condition that makes the run a failure when it holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailIf {
+    metric: String,
+    comparison: Comparison,
+    limit: f64,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+}
+
+const OPERATORS: [(&str, Comparison); 6] = [
+    ("<=", Comparison::LessOrEqual),
+    (">=", Comparison::GreaterOrEqual),
+    ("==", Comparison::Equal),
+    ("!=", Comparison::NotEqual),
+    ("<", Comparison::Less),
+    (">", Comparison::Greater),
+];
+
+/// Reads a condition such as `lateness.packets > 0` or `lateness.distribution.p99_ns >= 20us`.
+pub fn parse(text: &str) -> Result<FailIf, String> {
+    let (operator, comparison) = OPERATORS
+        .into_iter()
+        .find(|(operator, _)| text.contains(operator))
+        .ok_or_else(|| format!("`{text}` has no operator: write for example 'lateness.packets > 0'"))?;
+    let (metric, value) = text.split_once(operator).expect("the operator was found in the text");
+    let (metric, value) = (metric.trim(), value.trim());
+    if metric.is_empty() {
+        return Err(format!("`{text}` names no metric: use a path into summary.json"));
+    }
+    let limit = match value.parse::<f64>() {
+        Ok(number) => number,
+        Err(_) => crate::quantity::duration(value)?.as_nanos() as f64,
+    };
+    Ok(FailIf { metric: metric.into(), comparison, limit, text: text.trim().into() })
+}
+
+impl FailIf {
+    /// The sentence to fail with if the condition holds in `summary`; an error if the metric is not there.
+    pub fn check(&self, summary: &Value) -> Result<Option<String>, String> {
+        let found = self.metric.split('.').try_fold(summary, enter);
+        let Some(number) = found.and_then(Value::as_f64) else {
+            return Err(format!("--fail-if: `{}` is no number in this run's summary.json", self.metric));
+        };
+        let holds = match self.comparison {
+            Comparison::Less => number < self.limit,
+            Comparison::LessOrEqual => number <= self.limit,
+            Comparison::Greater => number > self.limit,
+            Comparison::GreaterOrEqual => number >= self.limit,
+            Comparison::Equal => number == self.limit,
+            Comparison::NotEqual => number != self.limit,
+        };
+        Ok(holds.then(|| format!("{}: it is {number}", self.text)))
+    }
+}
+
+/// One step into the summary: a field, an element by number, or an element by the name of its layer or source.
+fn enter<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    let Value::Array(items) = value else { return value.get(key) };
+    if let Ok(index) = key.parse::<usize>() {
+        return items.get(index);
+    }
+    items.iter().find(|item| ["layer", "source", "from"].iter().any(|field| item.get(field) == Some(&Value::from(key))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn compares_numbers_and_durations() {
+        let summary = json!({"lateness": {"packets": 3, "time_ns": 25_000}});
+        assert!(parse("lateness.packets > 0").unwrap().check(&summary).unwrap().is_some());
+        assert!(parse("lateness.packets > 3").unwrap().check(&summary).unwrap().is_none());
+        assert!(parse("lateness.time_ns >= 25us").unwrap().check(&summary).unwrap().is_some());
+    }
+
+    #[test]
+    fn arrays_are_entered_by_name() {
+        let summary = json!({"layers": [{"layer": "receive", "delta_t": {"p99_ns": 7}}]});
+        assert!(parse("layers.receive.delta_t.p99_ns == 7").unwrap().check(&summary).unwrap().is_some());
+        assert!(parse("layers.0.delta_t.p99_ns == 7").unwrap().check(&summary).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        assert!(parse("nothing here").unwrap_err().contains("no operator"));
+        assert!(parse("x > 1").unwrap().check(&json!({})).unwrap_err().contains("`x`"));
+        assert!(parse("x > soon").is_err());
+    }
+}
