@@ -1,1 +1,64 @@
-fn main(){}
+//! Checks of the repository as code. `cargo xtask tidy` runs them all.
+
+#![forbid(unsafe_code)]
+
+mod rules;
+mod rust_text;
+mod tree;
+
+use anyhow::{Context, bail};
+use std::path::Path;
+use std::process::ExitCode;
+use tree::Tree;
+
+const USAGE: &str = "usage: cargo xtask tidy [--registry]
+
+  tidy        check the rules of CONTRIBUTING.md on all files that git tracks
+  --registry  also compare committed third-party files with the registry's copy (needs npm)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["tidy"] => tidy(false),
+        ["tidy", "--registry"] => tidy(true),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tidy(registry: bool) -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")?;
+    let tree = Tree::tracked(root)?;
+    let mut problems = 0;
+    for rule in rules::ALL {
+        for problem in (rule.check)(&tree) {
+            eprintln!("{}: {problem} [{}]", problem.place, rule.name);
+            problems += 1;
+        }
+    }
+    for problem in rules::assets::sums(root, &tree)? {
+        eprintln!("{}: {problem} [assets]", problem.place);
+        problems += 1;
+    }
+    if registry {
+        for problem in rules::assets::registry(root, &tree)? {
+            eprintln!("{}: {problem} [assets]", problem.place);
+            problems += 1;
+        }
+    }
+    if problems > 0 {
+        bail!("{problems} problem(s); the rules and the reasons for them are in CONTRIBUTING.md");
+    }
+    println!("tidy: {} rules hold on {} files", rules::ALL.len() + 1, tree.len());
+    Ok(())
+}
