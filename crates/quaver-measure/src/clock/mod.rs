@@ -10,7 +10,9 @@
 
 mod anchor;
 mod counter;
+mod cross_core;
 mod support;
+mod timebase;
 
 pub use anchor::{
     AnchorKeeper, ClockSource, FLAG_STEPPED, STEP_MIN_NS, SystemClocks, take_anchor, take_anchor_from,
@@ -19,4 +21,6 @@ pub use counter::{
     Counter, CycleCounter, HardwareCounter, MonotonicCounter, cycles, cycles_and_cpu, monotonic_ns,
     realtime_ns,
 };
+pub use cross_core::{CrossCore, CrossCoreError, PairOffset, check_cross_core};
 pub use support::{CounterSupport, nominal_scale};
+pub use timebase::{Converted, Timebase, TimebaseError};

@@ -1,0 +1,95 @@
+//! Cost of a record on a hot path: pushes at the rate of a video stream (135,000 a second) into a segment, and
+//! counts what the pushes cost and how many of them the kernel interrupted by a page fault.
+//!
+//! `segment_cost DIRECTORY SECONDS [sync-every-seconds]` — the last makes another thread call `sync` meanwhile,
+//! as the kernel's writeback does by itself every half minute.
+
+use quaver_abi::record::PacketRecord;
+use quaver_measure::clock::{Counter, CycleCounter, HardwareCounter, nominal_scale};
+use quaver_measure::probe::thread::{ThreadSettings, ThreadUsage};
+use quaver_measure::segment::SegmentWriter;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const PERIOD_NS: u64 = 7_410;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [directory, seconds, rest @ ..] = arguments.as_slice() else {
+        eprintln!("usage: segment_cost DIRECTORY SECONDS [sync-every-seconds]");
+        std::process::exit(2);
+    };
+    let seconds: u64 = seconds.parse().expect("SECONDS is a whole number");
+    if let Some(every) = rest.first() {
+        let every: u64 = every.parse().expect("sync-every-seconds is a whole number");
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(Duration::from_secs(every));
+                let begin = Instant::now();
+                // SAFETY: no memory involved.
+                unsafe { libc::sync() };
+                eprintln!("sync took {:?}", begin.elapsed());
+            }
+        });
+    }
+    back_to_back(Path::new(directory));
+    at_stream_rate(Path::new(directory), seconds);
+}
+
+fn record(key: u64, app_cycles: u64) -> PacketRecord {
+    PacketRecord { key, app_cycles, payload_bytes: 1_400, ..PacketRecord::default() }
+}
+
+fn back_to_back(directory: &Path) {
+    const COUNT: u64 = 1_000_000;
+    let path = directory.join("segment-cost-burst.seg");
+    let begin = Instant::now();
+    let mut writer = SegmentWriter::create(&path, COUNT).expect("a segment can be made there");
+    println!("create for {COUNT} records of 64 octets: {:?}", begin.elapsed());
+    let usage = ThreadUsage::now();
+    let begin = Instant::now();
+    for key in 0..COUNT {
+        writer.push(std::hint::black_box(record(key, key + 1)));
+    }
+    let took = begin.elapsed();
+    let faults = ThreadUsage::now().since(&usage).minor_faults;
+    println!("back to back: {:.2} ns a record, {faults} faults", took.as_nanos() as f64 / COUNT as f64);
+    drop(writer);
+    std::fs::remove_file(&path).expect("the file made above");
+}
+
+fn at_stream_rate(directory: &Path, seconds: u64) {
+    let scale = nominal_scale(Counter::Hardware);
+    let count = seconds * 1_000_000_000 / PERIOD_NS;
+    let path = directory.join("segment-cost.seg");
+    let mut writer = SegmentWriter::create(&path, count).expect("a segment can be made there");
+    ThreadSettings::measuring(Some(1), None).prepare().expect("nothing is required");
+    let mut costs = vec![0u32; count as usize];
+    let clock = HardwareCounter;
+    let period = scale.cycles(PERIOD_NS);
+    let start = clock.read();
+    let usage = ThreadUsage::now();
+    for (index, cost) in costs.iter_mut().enumerate() {
+        let deadline = start + index as u64 * period;
+        while clock.read() < deadline {}
+        let before = clock.read();
+        writer.push(record(index as u64, before));
+        *cost = (clock.read() - before) as u32;
+    }
+    let used = ThreadUsage::now().since(&usage);
+    costs.sort_unstable();
+    let at = |share: f64| scale.ns(costs[((count - 1) as f64 * share) as usize].into());
+    println!(
+        "at {PERIOD_NS} ns: push p50 {} p99 {} p99.9 {} p99.99 {} p99.999 {} max {} ns; {} faults in {count}, {} switches",
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(0.9999),
+        at(0.99999),
+        at(1.0),
+        used.minor_faults,
+        used.involuntary_switches,
+    );
+    drop(writer);
+    std::fs::remove_file(&path).expect("the file made above");
+}
