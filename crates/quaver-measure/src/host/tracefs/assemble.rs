@@ -3,6 +3,10 @@
 //! What interrupts a CPU nests, so its open intervals are a stack. An exit without an entry (recording began in
 //! between) and an entry whose exit never came are dropped and counted, never guessed. Where records were lost or
 //! recording paused, what was open is cut at the last instant that was seen.
+//!
+//! Every record names the thread that was current, so a context switch without a record shows: some machines record
+//! nothing while threads of process 1 are current. The thread is then cut where it was last seen, and what follows
+//! up to the next thread's first record belongs to no one.
 
 use super::events::{Happening, Side};
 use quaver_abi::record::{EventKind, EventRecord, OffCpu};
@@ -45,6 +49,8 @@ struct Running {
     thread: u32,
     priority: Option<i32>,
     since_ns: u64,
+    /// The thread before it, which the kernel names as current until the switch is done.
+    before: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,11 +83,8 @@ impl Assembler {
         let state = self.cpus.entry(cpu).or_default();
         // Clocks of tracefs never step back on one CPU; conversion may by its rounding.
         let now_ns = now_ns.max(state.last_ns);
+        self.unpaired.entries += state.see(cpu, now_ns, current, what, emit);
         state.last_ns = now_ns;
-        if state.running.is_none() {
-            // Whoever is current now has been since here at least.
-            state.running = Some(Running { thread: current, priority: None, since_ns: now_ns });
-        }
         let record = |kind, start_ns, id, aux| interval(cpu, kind, start_ns, now_ns, id, aux);
         match *what {
             Happening::Enter { kind, id, aux, key } => {
@@ -100,7 +103,7 @@ impl Assembler {
                 let before = state.work.replace(Work { thread: current, function, since_ns: now_ns });
                 self.unpaired.entries += u64::from(before.is_some());
             }
-            Happening::WorkEnd => match state.work.take_if(|work| work.thread == current) {
+            Happening::WorkEnd => match state.work.take() {
                 Some(work) => emit(record(EventKind::Work, work.since_ns, current, work.function)),
                 None => self.unpaired.exits += 1,
             },
@@ -124,13 +127,9 @@ impl Assembler {
         emit: &mut dyn FnMut(EventRecord),
     ) {
         let state = self.cpus.entry(cpu).or_default();
-        if let Some(work) = state.work.take() {
-            if work.thread == previous.thread {
-                emit(interval(cpu, EventKind::Work, work.since_ns, now_ns, work.thread, work.function));
-                state.paused.insert(work.thread, work.function);
-            } else {
-                self.unpaired.entries += 1;
-            }
+        if let Some(work) = state.work.take_if(|work| work.thread == previous.thread) {
+            emit(interval(cpu, EventKind::Work, work.since_ns, now_ns, work.thread, work.function));
+            state.paused.insert(work.thread, work.function);
         }
         for side in [&previous, &next] {
             let known = self.names.get(&side.thread);
@@ -148,8 +147,12 @@ impl Assembler {
             }
             _ => self.unpaired.entries += 1,
         }
-        state.running =
-            Some(Running { thread: next.thread, priority: Some(next.priority), since_ns: now_ns });
+        state.running = Some(Running {
+            thread: next.thread,
+            priority: Some(next.priority),
+            since_ns: now_ns,
+            before: Some(previous.thread),
+        });
         if let Some(function) = state.paused.remove(&next.thread) {
             state.work = Some(Work { thread: next.thread, function, since_ns: now_ns });
         }
@@ -174,9 +177,7 @@ impl Assembler {
             emit(interval(cpu, EventKind::Work, work.since_ns, at_ns, work.thread, work.function));
         }
         if let Some(running) = state.running.take() {
-            let priority = running.priority.map_or(PRIORITY_UNKNOWN, |priority| priority as u32);
-            let (thread, aux) = (running.thread, u64::from(priority));
-            emit(interval(cpu, EventKind::Thread, running.since_ns, at_ns, thread, aux));
+            emit(running.cut(cpu, at_ns));
         }
     }
 
@@ -186,7 +187,40 @@ impl Assembler {
     }
 }
 
+impl Running {
+    /// Its interval where the switch that ended it was not seen.
+    fn cut(&self, cpu: u16, at_ns: u64) -> EventRecord {
+        let priority = self.priority.map_or(PRIORITY_UNKNOWN, |priority| priority as u32);
+        interval(cpu, EventKind::Thread, self.since_ns, at_ns, self.thread, u64::from(priority))
+    }
+}
+
 impl Cpu {
+    /// Notes who is current; 1 if a switch must have been missed.
+    fn see(
+        &mut self,
+        cpu: u16,
+        now_ns: u64,
+        current: u32,
+        what: &Happening,
+        emit: &mut dyn FnMut(EventRecord),
+    ) -> u64 {
+        if let Some(running) = &self.running
+            && (running.thread == current || running.before == Some(current) && within_a_switch(what))
+        {
+            return 0;
+        }
+        // Whoever is current now has been since here at least.
+        let before = self.running.map(|running| running.thread);
+        let seen = Running { thread: current, priority: None, since_ns: now_ns, before };
+        let Some(missed) = self.running.replace(seen) else { return 0 };
+        if let Some(work) = self.work.take() {
+            emit(interval(cpu, EventKind::Work, work.since_ns, self.last_ns, work.thread, work.function));
+        }
+        emit(missed.cut(cpu, self.last_ns));
+        1
+    }
+
     /// Drops an open interval that is entered anew, and what it encloses; how many that were.
     fn forget_from(&mut self, kind: EventKind, key: u64) -> u64 {
         match self.frames.iter().rposition(|frame| frame.kind == kind && frame.key == key) {
@@ -203,17 +237,22 @@ impl Cpu {
     }
 }
 
+/// Whether it can happen between the record of a switch and the switch itself, where interrupts are off.
+fn within_a_switch(what: &Happening) -> bool {
+    match what {
+        Happening::Nmi { .. } => true,
+        Happening::Point { kind, .. } => matches!(kind, EventKind::TlbFlush | EventKind::IpiSend),
+        _ => false,
+    }
+}
+
 fn interval(cpu: u16, kind: EventKind, start_ns: u64, end_ns: u64, id: u32, aux: u64) -> EventRecord {
     EventRecord { start_ns, end_ns, aux, id, cpu, kind: kind as u8, detail: 0 }
 }
 
 fn task_name(cpu: u16, side: &Side) -> EventRecord {
-    let mut record = EventRecord {
-        id: side.thread,
-        cpu,
-        kind: EventKind::TaskName as u8,
-        ..EventRecord::default()
-    };
+    let mut record =
+        EventRecord { id: side.thread, cpu, kind: EventKind::TaskName as u8, ..EventRecord::default() };
     // The two times lie side by side and hold the sixteen octets as they are in memory.
     record.start_ns.as_mut_bytes().copy_from_slice(&side.comm[..8]);
     record.end_ns.as_mut_bytes().copy_from_slice(&side.comm[8..]);

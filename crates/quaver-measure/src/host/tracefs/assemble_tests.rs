@@ -197,3 +197,36 @@ fn points_and_handlers_that_tell_their_length() {
     let rows = run(&mut assembler, &[(100, 7, fault), (200, 7, nmi)]);
     assert_eq!(rows, [(EventKind::PageFault, 100, 100, 7, 0xabc, 1), (EventKind::Nmi, 160, 200, 0, 0x99, 0)]);
 }
+
+#[test]
+fn a_missed_switch_cuts_the_thread_where_it_was_last_seen() {
+    use EventKind::{Thread, TlbFlush, Vector};
+    let (one, agent, two) = (side(70, 120, b"one"), side(1, 110, b"init"), side(80, 120, b"two"));
+    let flush = Happening::Point { kind: TlbFlush, id: 0, aux: 0, detail: 0 };
+    let mut assembler = Assembler::default();
+    let rows = run(
+        &mut assembler,
+        &[
+            (100, 70, enter(Vector, 1)),
+            (110, 70, exit(Vector, 1)),
+            (120, 70, switch(one, OffCpu::Preempted, agent)),
+            (121, 70, flush),
+            // Nothing is recorded of the agent; then one is back.
+            (150, 70, enter(Vector, 1)),
+            (155, 70, exit(Vector, 1)),
+            (160, 70, switch(one, OffCpu::Blocked, two)),
+        ],
+    );
+    assert_eq!(
+        rows,
+        [
+            (Vector, 100, 110, 1, 0, 0),
+            (Thread, 100, 120, 70, 1 << 32 | 120, OffCpu::Preempted as u8),
+            (TlbFlush, 121, 121, 0, 0, 0),
+            (Thread, 120, 121, 1, 110, OffCpu::Unknown as u8),
+            (Vector, 150, 155, 1, 0, 0),
+            (Thread, 150, 160, 70, 80 << 32 | 120, OffCpu::Blocked as u8),
+        ]
+    );
+    assert_eq!(assembler.unpaired(), Unpaired { exits: 0, entries: 1 });
+}

@@ -199,7 +199,14 @@ pub static TRACEPOINTS: &[Tracepoint] = &[
     vector("x86_platform_ipi_exit", true, Shape::ExitVector(Vector::Platform)),
     machine("sched", "sched_switch", "other threads on the CPU", Shape::Switch, SWITCH_FIELDS),
     scoped("sched", "sched_wakeup", WAKEUP, Scope::Subject, Shape::Wakeup { waking: false }, WAKEUP_FIELDS),
-    scoped("sched", "sched_wakeup_new", WAKEUP, Scope::Subject, Shape::Wakeup { waking: false }, WAKEUP_FIELDS),
+    scoped(
+        "sched",
+        "sched_wakeup_new",
+        WAKEUP,
+        Scope::Subject,
+        Shape::Wakeup { waking: false },
+        WAKEUP_FIELDS,
+    ),
     scoped("sched", "sched_waking", WAKEUP, Scope::Subject, Shape::Wakeup { waking: true }, WAKEUP_FIELDS),
     scoped(
         "sched",
@@ -273,12 +280,7 @@ impl Reader {
     pub fn bind(tracepoint: &Tracepoint, format: &EventFormat) -> Result<Self, &'static str> {
         let find = |name: &'static str| format.field(name).cloned().ok_or(name);
         let fields = tracepoint.fields.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
-        Ok(Self {
-            shape: tracepoint.shape,
-            scope: tracepoint.scope,
-            current: find("common_pid")?,
-            fields,
-        })
+        Ok(Self { shape: tracepoint.shape, scope: tracepoint.scope, current: find("common_pid")?, fields })
     }
 
     /// The thread that was current and what happened; none where the record is cut short or its thread is not
@@ -314,9 +316,7 @@ impl Reader {
                 let aux = pair(number(1)? as u32, number(2)? as u32);
                 point(EventKind::Migrate, number(0)? as u32, aux, 0)
             }
-            Shape::PageFault { kernel } => {
-                point(EventKind::PageFault, current, number(0)?, u8::from(kernel))
-            }
+            Shape::PageFault { kernel } => point(EventKind::PageFault, current, number(0)?, u8::from(kernel)),
             Shape::IpiOne => point(EventKind::IpiSend, number(0)? as u32, number(1)?, 0),
             Shape::IpiMany => {
                 let (id, detail) = targets(self.fields.first()?.octets(record)?);

@@ -191,13 +191,8 @@ mod tests {
 
     #[test]
     fn numbers_extend_their_sign_and_stay_inside() {
-        let field = |size, signed| Field {
-            name: String::new(),
-            offset: 1,
-            size,
-            signed,
-            location: Location::Inline,
-        };
+        let field =
+            |size, signed| Field { name: String::new(), offset: 1, size, signed, location: Location::Inline };
         let record = [0, 0xff, 0xff, 0xff, 0xff];
         assert_eq!(field(4, true).number(&record), Some(u64::MAX));
         assert_eq!(field(4, false).number(&record), Some(0xffff_ffff));

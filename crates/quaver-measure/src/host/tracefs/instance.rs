@@ -25,8 +25,7 @@ pub struct Instance {
 impl Instance {
     /// Makes an instance below the tracefs `root`.
     pub fn create(root: &Dir) -> Result<Self, TraceError> {
-        let instances =
-            root.open_dir("instances").map_err(|e| refused("opening tracefs instances", e))?;
+        let instances = root.open_dir("instances").map_err(|e| refused("opening tracefs instances", e))?;
         let random = RandomState::new().build_hasher().finish() as u32;
         let name = format!("{PREFIX}{}-{random:08x}", std::process::id());
         let operation = format!("making trace instance {name}");
@@ -127,7 +126,8 @@ mod tests {
     #[test]
     fn only_our_names_have_an_owner() {
         assert_eq!(owner("quaver-12-0badcafe"), Pid::from_raw(12));
-        for name in ["quaver-12", "quaver-x-0badcafe", "quaver-0-0badcafe", "other-12-0badcafe", "quaver-12-../../xx"]
+        for name in
+            ["quaver-12", "quaver-x-0badcafe", "quaver-0-0badcafe", "other-12-0badcafe", "quaver-12-../../xx"]
         {
             assert_eq!(owner(name), None, "{name}");
         }

@@ -115,7 +115,8 @@ pub fn decode<'p>(
                     words => (offset + 4, words as usize * 4),
                 };
                 let record = records.get(from..offset + 4 + length).ok_or(overrun)?;
-                let id = u16::from_le_bytes([*record.first().ok_or(overrun)?, *record.get(1).ok_or(overrun)?]);
+                let id =
+                    u16::from_le_bytes([*record.first().ok_or(overrun)?, *record.get(1).ok_or(overrun)?]);
                 emit(PageEvent { timestamp, id, record });
                 length
             }

@@ -109,8 +109,7 @@ fn best_bracket() -> AnchorRecord {
         let width = cycles_ordered().saturating_sub(before);
         if best.is_none_or(|(narrowest, _)| width < narrowest) {
             let cycles = before + width / 2;
-            let anchor =
-                AnchorRecord { cycles, monotonic_ns: now_ns as i64, ..AnchorRecord::default() };
+            let anchor = AnchorRecord { cycles, monotonic_ns: now_ns as i64, ..AnchorRecord::default() };
             best = Some((width, anchor));
         }
     }

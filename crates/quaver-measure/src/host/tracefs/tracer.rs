@@ -381,7 +381,8 @@ mod tests {
 
     #[test]
     fn losses_are_summed_from_stats() {
-        let stats = "entries: 9\noverrun: 5\ncommit overrun: 1\nbytes: 77\ndropped events: 2\nread events: 3\n";
+        let stats =
+            "entries: 9\noverrun: 5\ncommit overrun: 1\nbytes: 77\ndropped events: 2\nread events: 3\n";
         assert_eq!(lost_in(stats), 8);
         assert_eq!(lost_in("garbage"), 0);
     }
