@@ -3,10 +3,12 @@
 //! No I/O, no clock, no randomness without a seed, no unsafe.
 #![forbid(unsafe_code)]
 
+pub mod attribution;
 pub mod catalogue;
 pub mod decimate;
 pub mod distribution;
 pub mod losses;
 pub mod model;
+pub mod nesting;
 pub mod series;
 pub mod summary;

@@ -206,3 +206,66 @@ pub struct PacketCounts {
     /// Events that were lost because their ring was full.
     pub events_lost: u64,
 }
+
+/// Gaps that noise loops saw, all on CLOCK_MONOTONIC. All columns have one length; any order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GapTable {
+    /// Turn of the loop.
+    pub index: Vec<u64>,
+    /// Last stamp before the gap (loop), or the deadline (dummy program).
+    pub before_ns: Vec<i64>,
+    /// First stamp after it.
+    pub after_ns: Vec<i64>,
+    /// CPU of the loop.
+    pub cpu: Vec<u16>,
+}
+
+impl GapTable {
+    /// Count of gaps.
+    pub fn len(&self) -> usize {
+        self.before_ns.len()
+    }
+
+    /// Whether no gap was seen.
+    pub fn is_empty(&self) -> bool {
+        self.before_ns.is_empty()
+    }
+}
+
+/// One noise loop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoiseLoop {
+    /// CPU that it ran on.
+    pub cpu: u16,
+    /// Its thread; never blocks.
+    pub actor: Actor,
+    /// First stamp.
+    pub start_ns: i64,
+    /// Last stamp.
+    pub end_ns: i64,
+    /// Turns that it made.
+    pub turns: u64,
+}
+
+/// Everything that an analysis of a noise run works on.
+#[derive(Clone, Debug, Default)]
+pub struct NoiseRun {
+    /// Period of the paper's dummy program; none for the tight loop.
+    pub period_ns: Option<f64>,
+    /// Gaps shorter than this were not recorded.
+    pub threshold_ns: i64,
+    /// The loops, one a CPU.
+    pub loops: Vec<NoiseLoop>,
+    /// Their gaps.
+    pub gaps: GapTable,
+    /// Events, in any order.
+    pub events: Vec<EventRecord>,
+    /// Names for the events.
+    pub names: Names,
+    /// Facts that bear on naming.
+    pub circumstances: Circumstances,
+    /// Gaps that were not recorded because memory ran out.
+    pub gaps_lost: u64,
+    /// Events that were lost because their ring was full.
+    pub events_lost: u64,
+}

@@ -171,7 +171,8 @@ pub fn fit_line(seq: &[u64], app_ns: &[i64], period_ns: Option<f64>) -> Option<S
         None => return None,
     };
     let mut residuals: Vec<i64> = Vec::new();
-    let residual = |row: usize, slope: f64| app_ns[row] - first_ns - (steps(row) as f64 * slope).round() as i64;
+    let residual =
+        |row: usize, slope: f64| app_ns[row] - first_ns - (steps(row) as f64 * slope).round() as i64;
     let size = (last + 1).div_ceil(BLOCKS);
     let mut blocks: Vec<(f64, f64)> = Vec::with_capacity(BLOCKS);
     for start in (0..=last).step_by(size) {

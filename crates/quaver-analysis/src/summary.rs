@@ -226,3 +226,77 @@ pub struct ChaseSummary {
     /// False where the run was cut short.
     pub complete: bool,
 }
+
+/// Version of the noise summary's shape, in its `schema` field.
+pub const NOISE_SCHEMA: &str = "quaver.noise/1";
+
+/// Entries of one class of events on one CPU, and their time net of what interrupted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassCount {
+    /// Entries.
+    pub count: u64,
+    /// Net time.
+    pub net_ns: u64,
+    /// Longest net time of one.
+    pub max_ns: u64,
+}
+
+/// One CPU's noise. Counting follows the kernel's osnoise tracer: every entry while the loop ran counts, and
+/// nesting is subtracted (NMI from interrupt, interrupt from softirq, softirq from thread).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NoiseCpu {
+    /// CPU.
+    pub cpu: u16,
+    /// How long the loop ran.
+    pub runtime_ns: i64,
+    /// Turns of the loop.
+    pub turns: u64,
+    /// Gaps above the threshold.
+    pub gaps: u64,
+    /// Their time, summed.
+    pub noise_ns: i64,
+    /// Part of the time that the loop had the CPU: 1 - noise / runtime.
+    pub available_share: f64,
+    /// Length of the gaps.
+    pub gap: Distribution,
+    /// Gaps in which no event was recorded: hardware or firmware, in a virtual machine hypervisor or hardware.
+    pub hardware: ClassCount,
+    /// Non-maskable interrupts.
+    pub nmi: ClassCount,
+    /// Interrupts, of devices and system vectors.
+    pub irq: ClassCount,
+    /// Softirqs.
+    pub softirq: ClassCount,
+    /// Other threads than the loop's, idle included.
+    pub thread: ClassCount,
+}
+
+/// All that `quaver noise` says of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NoiseSummary {
+    /// [`NOISE_SCHEMA`].
+    pub schema: String,
+    /// Period of the dummy program; none for the tight loop.
+    pub period_ns: Option<f64>,
+    /// Gaps shorter than this were not recorded.
+    pub threshold_ns: i64,
+    /// One entry a CPU, by number.
+    pub cpus: Vec<NoiseCpu>,
+    /// Ranked by time over all CPUs, largest first. `packets` counts gaps that the cause leads, `example_seq` is
+    /// a turn of the loop.
+    pub causes: Vec<CauseSummary>,
+    /// The rest.
+    pub unexplained: Unexplained,
+    /// Sum of all gaps.
+    pub noise_ns: i64,
+    /// Which tier of tracing ran (`bpf`, `tracefs`, `user`).
+    pub tier: String,
+    /// Why not a better one.
+    pub tier_reason: Option<String>,
+    /// Classes of causes that could not be seen.
+    pub blind: Vec<String>,
+    /// Sentences with a remedy each.
+    pub warnings: Vec<String>,
+    /// False where the run was cut short.
+    pub complete: bool,
+}

@@ -1,0 +1,274 @@
+//! What a followed thread (receiver, source, noise loop) did: ran, waited for a CPU, or slept.
+
+use super::timeline::{end_of, sort_by_start, start_of};
+use quaver_abi::record::{EventKind, EventRecord, OffCpu};
+
+/// State of a followed thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// On a CPU.
+    Running,
+    /// Runnable and off the CPU since it was preempted, throttled or yielded.
+    Preempted,
+    /// Runnable and off the CPU since it was woken.
+    Woken,
+    /// Asleep: what others do meanwhile does not delay it.
+    Asleep,
+    /// Nothing is recorded about it.
+    Unknown,
+}
+
+/// A stretch of time in one state on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start_ns: i64,
+    pub(crate) end_ns: i64,
+    /// CPU that it ran on or waits for; none where nothing is recorded.
+    pub(crate) cpu: Option<u16>,
+    pub(crate) state: State,
+    /// It changed CPU between leaving the one and running on the other.
+    pub(crate) moved: bool,
+    /// When the wait began (the wake-up or the preemption).
+    pub(crate) since_ns: i64,
+}
+
+/// The recorded life of one thread.
+pub(crate) struct Life<'a> {
+    events: &'a [EventRecord],
+    pub(crate) thread: u32,
+    runs: Vec<u32>,
+    wakes: Vec<u32>,
+    moves: Vec<u32>,
+    faults: Vec<u32>,
+}
+
+/// The lives of several threads, in the order of `threads`.
+pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<'a>> {
+    let mut lives: Vec<Life<'a>> = threads
+        .iter()
+        .map(|&thread| Life {
+            events,
+            thread,
+            runs: Vec::new(),
+            wakes: Vec::new(),
+            moves: Vec::new(),
+            faults: Vec::new(),
+        })
+        .collect();
+    if lives.is_empty() {
+        return lives;
+    }
+    for (index, event) in events.iter().enumerate().take(u32::MAX as usize) {
+        let Some(life) = lives.iter_mut().find(|life| life.thread == event.id) else { continue };
+        match EventKind::from_raw(event.kind) {
+            Some(EventKind::Thread) if event.end_ns > event.start_ns => life.runs.push(index as u32),
+            Some(EventKind::Wakeup) => life.wakes.push(index as u32),
+            Some(EventKind::Migrate) => life.moves.push(index as u32),
+            Some(EventKind::PageFault) => life.faults.push(index as u32),
+            _ => {}
+        }
+    }
+    for life in &mut lives {
+        for list in [&mut life.runs, &mut life.wakes, &mut life.moves, &mut life.faults] {
+            sort_by_start(events, list);
+        }
+    }
+    lives
+}
+
+impl Life<'_> {
+    fn event(&self, index: u32) -> &EventRecord {
+        &self.events[index as usize]
+    }
+
+    /// Instants of its page faults that are at or after `from`.
+    pub(crate) fn faults_from(&self, from: i64) -> impl Iterator<Item = i64> + '_ {
+        let first = self.faults.partition_point(|&index| start_of(self.event(index)) < from);
+        self.faults[first..].iter().map(|&index| start_of(self.event(index)))
+    }
+
+    /// Whether it ran on `cpu` at an instant (both ends of a run count).
+    pub(crate) fn ran_on(&self, cpu: u16, instant_ns: i64) -> bool {
+        let after = self.runs.partition_point(|&index| start_of(self.event(index)) <= instant_ns);
+        after > 0 && {
+            let run = self.event(self.runs[after - 1]);
+            run.cpu == cpu && instant_ns <= end_of(run)
+        }
+    }
+
+    /// Cuts `from..to` by state, without gaps, and hands each stretch to `take`.
+    pub(crate) fn spans(&self, from: i64, to: i64, mut take: impl FnMut(Span)) {
+        let mut next = self.runs.partition_point(|&index| end_of(self.event(index)) <= from);
+        // Recorded runs of one thread do not overlap; should they, each begins where the one before ended.
+        let mut cursor = from;
+        while cursor < to {
+            let run = self.runs.get(next).map(|&index| *self.event(index));
+            let run_start = run.as_ref().map_or(i64::MAX, start_of);
+            if cursor < run_start {
+                let before = next.checked_sub(1).map(|previous| *self.event(self.runs[previous]));
+                let until = run_start.min(to);
+                self.off(before, run, cursor, until, &mut take);
+                cursor = until;
+            }
+            let Some(run) = run else { break };
+            let end_ns = end_of(&run).min(to);
+            if cursor < end_ns {
+                let span = Span {
+                    start_ns: cursor,
+                    end_ns,
+                    cpu: Some(run.cpu),
+                    state: State::Running,
+                    moved: false,
+                    since_ns: start_of(&run),
+                };
+                take(span);
+                cursor = end_ns;
+            }
+            next += 1;
+        }
+    }
+
+    /// The time off the CPU between two runs, `from..to` of it.
+    fn off(
+        &self,
+        before: Option<EventRecord>,
+        after: Option<EventRecord>,
+        from: i64,
+        to: i64,
+        take: &mut impl FnMut(Span),
+    ) {
+        let Some(before) = before else {
+            let cpu = after.map(|run| run.cpu);
+            let unknown =
+                Span { start_ns: from, end_ns: to, cpu, state: State::Unknown, moved: false, since_ns: from };
+            return take(unknown);
+        };
+        let (left, back) = (end_of(&before), after.as_ref().map_or(i64::MAX, start_of));
+        let in_between = |list: &[u32]| {
+            let first = list.partition_point(|&index| start_of(self.event(index)) < left);
+            let last = list.partition_point(|&index| start_of(self.event(index)) <= back);
+            first..last.max(first)
+        };
+        let wakes = in_between(&self.wakes);
+        let moves = &self.moves[in_between(&self.moves)];
+        let wake = self.wakes[wakes].first().map(|&index| start_of(self.event(index)));
+        let moved = after.is_some_and(|run| run.cpu != before.cpu) || !moves.is_empty();
+        let mut cpu = if moves.is_empty() { after.map_or(before.cpu, |run| run.cpu) } else { before.cpu };
+        let reason = OffCpu::from_raw(before.detail);
+        let state_at = |instant: i64| match reason {
+            OffCpu::Preempted => (State::Preempted, left),
+            _ => match wake {
+                Some(wake) if instant >= wake => (State::Woken, wake),
+                _ if reason == OffCpu::Blocked => (State::Asleep, left),
+                _ => (State::Unknown, left),
+            },
+        };
+        let mut moves = moves.iter().map(|&index| self.event(index)).peekable();
+        let mut cursor = from;
+        while cursor < to {
+            while let Some(step) = moves.next_if(|step| start_of(step) <= cursor) {
+                cpu = (step.aux & 0xffff) as u16;
+            }
+            let mut end_ns = moves.peek().map_or(to, |step| start_of(step).min(to));
+            if let Some(wake) = wake.filter(|&wake| wake > cursor) {
+                end_ns = end_ns.min(wake);
+            }
+            let (state, since_ns) = state_at(cursor);
+            take(Span { start_ns: cursor, end_ns, cpu: Some(cpu), state, moved, since_ns });
+            cursor = end_ns;
+        }
+    }
+}
+
+/// Cost of one page fault, learned: the median distance of successive faults nearer than 20 µs, halved never
+/// (touching fresh pages in a row does little else); 1 µs where there are no such faults.
+pub(crate) fn fault_cost_ns(lives: &[Life<'_>]) -> i64 {
+    let mut gaps: Vec<i64> = Vec::new();
+    for life in lives {
+        let mut previous: Option<i64> = None;
+        for instant in life.faults_from(i64::MIN) {
+            gaps.extend(previous.map(|before| instant - before).filter(|gap| (1..20_000).contains(gap)));
+            previous = Some(instant);
+        }
+    }
+    crate::distribution::median(&mut gaps).unwrap_or(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(start: u64, end: u64, cpu: u16, reason: OffCpu) -> EventRecord {
+        EventRecord {
+            start_ns: start,
+            end_ns: end,
+            id: 7,
+            cpu,
+            kind: EventKind::Thread as u8,
+            detail: reason as u8,
+            aux: 120,
+        }
+    }
+
+    fn point(kind: EventKind, at: u64, aux: u64) -> EventRecord {
+        EventRecord { start_ns: at, end_ns: at, id: 7, aux, kind: kind as u8, ..EventRecord::default() }
+    }
+
+    fn states(events: &[EventRecord], from: i64, to: i64) -> Vec<(i64, i64, Option<u16>, State, bool)> {
+        let mut out = Vec::new();
+        lives(events, &[7])[0].spans(from, to, |s| out.push((s.start_ns, s.end_ns, s.cpu, s.state, s.moved)));
+        out
+    }
+
+    #[test]
+    fn sleep_is_told_from_waiting() {
+        let events = [
+            run(10, 20, 1, OffCpu::Blocked),
+            point(EventKind::Wakeup, 50, 1),
+            run(55, 60, 1, OffCpu::Preempted),
+        ];
+        assert_eq!(
+            states(&events, 0, 100),
+            [
+                (0, 10, Some(1), State::Unknown, false),
+                (10, 20, Some(1), State::Running, false),
+                (20, 50, Some(1), State::Asleep, false),
+                (50, 55, Some(1), State::Woken, false),
+                (55, 60, Some(1), State::Running, false),
+                (60, 100, Some(1), State::Preempted, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_move_changes_the_cpu_that_is_waited_for() {
+        let events = [
+            run(10, 20, 1, OffCpu::Preempted),
+            point(EventKind::Migrate, 26, 1 << 32),
+            run(40, 60, 0, OffCpu::Unknown),
+        ];
+        assert_eq!(
+            states(&events, 15, 50),
+            [
+                (15, 20, Some(1), State::Running, false),
+                (20, 26, Some(1), State::Preempted, true),
+                (26, 40, Some(0), State::Preempted, true),
+                (40, 50, Some(0), State::Running, false),
+            ]
+        );
+        assert_eq!(states(&events, 30, 35), [(30, 35, Some(0), State::Preempted, true)]);
+    }
+
+    #[test]
+    fn nothing_recorded_is_unknown() {
+        assert_eq!(states(&[], 5, 9), [(5, 9, None, State::Unknown, false)]);
+    }
+
+    #[test]
+    fn cost_of_faults_is_learned() {
+        let faults: Vec<_> =
+            [100, 700, 1300, 1900, 90_000].map(|t| point(EventKind::PageFault, t, 0)).to_vec();
+        assert_eq!(fault_cost_ns(&lives(&faults, &[7])), 600);
+        assert_eq!(fault_cost_ns(&lives(&[], &[7])), 1_000);
+    }
+}

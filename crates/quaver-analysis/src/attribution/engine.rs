@@ -1,0 +1,334 @@
+//! Cuts a late window into pieces: the innermost recorded interval has the time, and what is left is
+//! unexplained. Pieces cover their window exactly, by construction.
+
+use super::actor::{Life, Span, State};
+use super::causes::{CauseKey, CauseTable, SOURCE_LATE};
+use super::naming::Namer;
+use super::timeline::{Level, Segment};
+use super::waiting::{self, Facts};
+use super::{Part, Place};
+use crate::model::{Actor, Circumstances};
+
+/// A piece while its window is being worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Draft {
+    pub(crate) start_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) cause: Option<u32>,
+    pub(crate) part: Part,
+    pub(crate) place: Place,
+    pub(crate) cpu: u16,
+    /// Event that had the time, `u32::MAX` for none.
+    pub(crate) event: u32,
+    /// Trace points bound it, so untraced entry and exit code may lie beside it.
+    pub(crate) edges: bool,
+}
+
+/// What a part of a window asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask {
+    /// In window time.
+    pub(crate) from_ns: i64,
+    pub(crate) to_ns: i64,
+    /// Window time minus the time of the events that count for it.
+    pub(crate) shift_ns: i64,
+    /// CPU where the state of the thread tells none.
+    pub(crate) cpu: u16,
+}
+
+/// Everything that cutting needs.
+pub(crate) struct Engine<'a> {
+    pub(crate) namer: &'a Namer<'a>,
+    pub(crate) circumstances: &'a Circumstances,
+    pub(crate) causes: CauseTable,
+    pub(crate) fault_cost_ns: i64,
+    /// Pieces of the window at hand.
+    pub(crate) drafts: Vec<Draft>,
+}
+
+/// Who may hold the CPU against whom, at the level of threads.
+#[derive(Clone, Copy)]
+enum Threads<'b> {
+    /// This thread runs: only its own page faults.
+    Runs(&'b Life<'b>),
+    /// This thread waits.
+    Waits(Facts<'b>, Span),
+    /// Threads do not matter.
+    Ignored,
+}
+
+#[derive(Clone, Copy)]
+struct Cut<'b> {
+    cpu: u16,
+    shift_ns: i64,
+    place: Place,
+    threads: Threads<'b>,
+    span: Option<Span>,
+    /// What has the time that no event has.
+    rest: Option<CauseKey>,
+}
+
+const LEVELS: [Level; 3] = [Level::Nmi, Level::Interrupt, Level::Softirq];
+
+impl<'a> Engine<'a> {
+    /// The receiver's part. `waiting` says that a packet lies in its socket, so that its sleep is a wake-up that
+    /// has not happened yet.
+    pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, waiting: bool) {
+        let thread = life.map(|life| life.thread);
+        let facts = Facts { actor, thread, circumstances: self.circumstances, is_receiver: true };
+        each_span(ask, life, |mut span| {
+            if span.state == State::Asleep && waiting && actor.blocking {
+                (span.state, span.since_ns) = (State::Woken, span.start_ns);
+            }
+            let threads = match (span.state, life) {
+                (State::Running, Some(life)) => Threads::Runs(life),
+                (State::Asleep, _) => Threads::Ignored,
+                _ => Threads::Waits(facts, span),
+            };
+            let cpu = span_cpu(&span, ask.cpu);
+            let cut = Cut {
+                cpu,
+                shift_ns: ask.shift_ns,
+                place: Place::Receiver,
+                threads,
+                span: Some(span),
+                rest: None,
+            };
+            self.levels(0, span.start_ns, span.end_ns, cut);
+        });
+    }
+
+    /// The network stack's part. Threads matter only where the stack runs in the source's send call and the
+    /// source waits for its CPU. `rest` has the time that no event has.
+    pub(crate) fn stack(&mut self, ask: Ask, source: Option<(&Actor, &Life<'_>)>, rest: Option<CauseKey>) {
+        let life = source.map(|(_, life)| life);
+        let facts = source.map(|(actor, life)| self.source_facts(actor, Some(life)));
+        each_span(ask, life, |span| {
+            let threads = match facts {
+                Some(facts) if waits(&span) && span.cpu == Some(ask.cpu) => Threads::Waits(facts, span),
+                _ => Threads::Ignored,
+            };
+            let cut =
+                Cut { cpu: ask.cpu, shift_ns: ask.shift_ns, place: Place::Stack, threads, span: None, rest };
+            self.levels(0, span.start_ns, span.end_ns, cut);
+        });
+    }
+
+    /// The source's part: it was late, and an event on its CPU may say why.
+    pub(crate) fn source(&mut self, ask: Ask, source: Option<(&Actor, Option<&Life<'_>>)>) {
+        let life = source.and_then(|(_, life)| life);
+        let facts = source.map(|(actor, life)| self.source_facts(actor, life));
+        each_span(ask, life, |span| {
+            let threads = match facts {
+                Some(facts) if waits(&span) => Threads::Waits(facts, span),
+                _ => Threads::Ignored,
+            };
+            let cut = Cut {
+                cpu: span_cpu(&span, ask.cpu),
+                shift_ns: ask.shift_ns,
+                place: Place::Source,
+                threads,
+                span: None,
+                rest: Some(CauseKey { behind_source: true, ..CauseKey::plain("source-late", SOURCE_LATE) }),
+            };
+            self.levels(0, span.start_ns, span.end_ns, cut);
+        });
+    }
+
+    fn source_facts<'b>(&self, actor: &'b Actor, life: Option<&Life<'_>>) -> Facts<'b>
+    where
+        'a: 'b,
+    {
+        let thread = life.map(|life| life.thread);
+        Facts { actor, thread, circumstances: self.circumstances, is_receiver: false }
+    }
+
+    fn levels(&mut self, depth: usize, from: i64, to: i64, cut: Cut<'_>) {
+        if from >= to {
+            return;
+        }
+        let Some(&level) = LEVELS.get(depth) else { return self.threads(from, to, cut) };
+        let namer = self.namer;
+        let mut cursor = from;
+        for segment in namer.timeline.segments(cut.cpu, level, from, to) {
+            self.levels(depth + 1, cursor, segment.start_ns, cut);
+            let event = &namer.timeline.events[segment.event as usize];
+            let wait = cut.span.and_then(|span| waiting::reschedule_of_wait(&span, event));
+            let key = wait.unwrap_or_else(|| namer.interruption(event));
+            self.push(segment, Some(key), true, cut);
+            cursor = segment.end_ns;
+        }
+        self.levels(depth + 1, cursor, to, cut);
+    }
+
+    fn threads(&mut self, from: i64, to: i64, cut: Cut<'_>) {
+        match cut.threads {
+            Threads::Ignored => self.rest(from, to, cut),
+            Threads::Runs(life) => self.faults(from, to, life, cut),
+            Threads::Waits(facts, span) => {
+                let namer = self.namer;
+                let mut cursor = from;
+                for segment in namer.timeline.segments(cut.cpu, Level::Thread, from, to) {
+                    self.rest(cursor, segment.start_ns, cut);
+                    let holder = &namer.timeline.events[segment.event as usize];
+                    match facts.cause(namer, &span, holder) {
+                        Some(key) if key == waiting::WAKE_UP && holder.id == 0 => {
+                            self.wake_up(segment, cut);
+                        }
+                        Some(key) => self.push(segment, Some(key), true, cut),
+                        None => self.rest(segment.start_ns, segment.end_ns, cut),
+                    }
+                    cursor = segment.end_ns;
+                }
+                self.rest(cursor, to, cut);
+            }
+        }
+    }
+
+    /// A wake-up of an idle CPU: the part in an idle state deeper than polling (state 0) is idle exit.
+    fn wake_up(&mut self, idle: Segment, cut: Cut<'_>) {
+        let timeline = self.namer.timeline;
+        let mut cursor = idle.start_ns;
+        for deep in timeline.idle_states(cut.cpu, idle.start_ns, idle.end_ns) {
+            if timeline.events[deep.event as usize].id == 0 {
+                continue;
+            }
+            let before = Segment { end_ns: deep.start_ns, start_ns: cursor, ..idle };
+            self.push(before, Some(waiting::WAKE_UP), true, cut);
+            self.push(deep, Some(waiting::IDLE_EXIT), true, cut);
+            cursor = deep.end_ns;
+        }
+        self.push(Segment { start_ns: cursor, ..idle }, Some(waiting::WAKE_UP), true, cut);
+    }
+
+    /// A page fault's end cannot be traced: it lasts until the next one of the thread, at most the learned cost.
+    fn faults(&mut self, from: i64, to: i64, life: &Life<'_>, cut: Cut<'_>) {
+        let cost = self.fault_cost_ns;
+        let mut cursor = from;
+        let mut faults = life.faults_from(from.saturating_sub(cost)).take_while(|&at| at < to).peekable();
+        while let Some(at) = faults.next() {
+            let until = faults.peek().map_or(to, |&next| next.min(to)).min(at.saturating_add(cost));
+            let start_ns = at.max(cursor);
+            if until <= start_ns {
+                continue;
+            }
+            self.rest(cursor, start_ns, cut);
+            let segment = Segment { start_ns, end_ns: until, event: u32::MAX };
+            self.push(segment, Some(CauseKey::plain("faults", "page faults of the receiver")), false, cut);
+            cursor = until;
+        }
+        self.rest(cursor, to, cut);
+    }
+
+    fn rest(&mut self, from: i64, to: i64, cut: Cut<'_>) {
+        self.push(Segment { start_ns: from, end_ns: to, event: u32::MAX }, cut.rest, false, cut);
+    }
+
+    fn push(&mut self, segment: Segment, key: Option<CauseKey>, edges: bool, cut: Cut<'_>) {
+        let (start_ns, end_ns) = (segment.start_ns + cut.shift_ns, segment.end_ns + cut.shift_ns);
+        if start_ns >= end_ns {
+            return;
+        }
+        let behind_source = cut.place == Place::Source;
+        let cause = key.map(|key| self.causes.intern(CauseKey { behind_source, ..key }, self.namer.names));
+        let part = if cause.is_some() { Part::Body } else { Part::Unexplained };
+        if let Some(last) = self.drafts.last_mut()
+            && (last.cause, last.part, last.place, last.cpu, last.event)
+                == (cause, part, cut.place, cut.cpu, segment.event)
+            && last.end_ns == start_ns
+            && (cause.is_none() || segment.event != u32::MAX)
+        {
+            last.end_ns = end_ns;
+            return;
+        }
+        self.drafts.push(Draft {
+            start_ns,
+            end_ns,
+            cause,
+            part,
+            place: cut.place,
+            cpu: cut.cpu,
+            event: segment.event,
+            edges,
+        });
+    }
+}
+
+fn waits(span: &Span) -> bool {
+    matches!(span.state, State::Preempted | State::Woken)
+}
+
+fn span_cpu(span: &Span, fallback: u16) -> u16 {
+    if span.state == State::Unknown { fallback } else { span.cpu.unwrap_or(fallback) }
+}
+
+/// Spans of a thread over the events' time of a question; one unknown span where there is no thread.
+fn each_span(ask: Ask, life: Option<&Life<'_>>, mut take: impl FnMut(Span)) {
+    let (from, to) = (ask.from_ns - ask.shift_ns, ask.to_ns - ask.shift_ns);
+    if from >= to {
+        return;
+    }
+    match life {
+        Some(life) => life.spans(from, to, take),
+        None => take(Span {
+            start_ns: from,
+            end_ns: to,
+            cpu: None,
+            state: State::Unknown,
+            moved: false,
+            since_ns: from,
+        }),
+    }
+}
+
+/// Gives untraced time beside an interruption to it: up to `cap_ns` after its last and before its first trace
+/// point, on its CPU. `scratch` is working memory.
+pub(crate) fn settle_edges(drafts: &mut Vec<Draft>, cap_ns: i64, scratch: &mut Vec<Draft>) {
+    scratch.clear();
+    for (index, draft) in drafts.iter().enumerate() {
+        if draft.part != Part::Unexplained {
+            scratch.push(*draft);
+            continue;
+        }
+        let beside = |other: Option<&Draft>| {
+            other.filter(|other| other.edges && other.cpu == draft.cpu && other.place == draft.place).copied()
+        };
+        let left = beside(index.checked_sub(1).and_then(|before| drafts.get(before)));
+        let right = beside(drafts.get(index + 1));
+        let exit_end =
+            if left.is_some() { draft.end_ns.min(draft.start_ns + cap_ns) } else { draft.start_ns };
+        let entry_start = if right.is_some() { exit_end.max(draft.end_ns - cap_ns) } else { draft.end_ns };
+        let mut add = |start_ns: i64, end_ns: i64, owner: Option<Draft>| {
+            if start_ns < end_ns {
+                scratch.push(match owner {
+                    Some(owner) => Draft { start_ns, end_ns, part: Part::EntryExit, ..owner },
+                    None => Draft { start_ns, end_ns, ..*draft },
+                });
+            }
+        };
+        add(draft.start_ns, exit_end, left);
+        add(exit_end, entry_start, None);
+        add(entry_start, draft.end_ns, right);
+    }
+    std::mem::swap(drafts, scratch);
+}
+
+/// Gives up to `budget_ns` of the unexplained time of a window, from its start, to the cause behind which the
+/// packet had queued up.
+pub(crate) fn settle_catch_up(drafts: &mut Vec<Draft>, cause: u32, budget_ns: i64, scratch: &mut Vec<Draft>) {
+    scratch.clear();
+    let mut left = budget_ns;
+    for draft in drafts.iter() {
+        if draft.part != Part::Unexplained || left <= 0 {
+            scratch.push(*draft);
+            continue;
+        }
+        let end_ns = draft.end_ns.min(draft.start_ns + left);
+        left -= end_ns - draft.start_ns;
+        scratch.push(Draft { end_ns, cause: Some(cause), part: Part::CatchUp, ..*draft });
+        if end_ns < draft.end_ns {
+            scratch.push(Draft { start_ns: end_ns, ..*draft });
+        }
+    }
+    std::mem::swap(drafts, scratch);
+}

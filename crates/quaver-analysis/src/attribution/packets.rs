@@ -1,0 +1,296 @@
+//! Attribution of a packet run.
+
+use super::actor::{Life, fault_cost_ns, lives};
+use super::causes::{CauseKey, CauseTable, share};
+use super::engine::{Ask, Engine, settle_catch_up, settle_edges};
+use super::expected::{Schedule, catch_up_cap_ns, schedule, typical_before_app};
+use super::naming::Namer;
+use super::stages::{layers, stages};
+use super::timeline::Timeline;
+use super::{AttributionOptions, Books, Piece, unexplained_note};
+use crate::distribution::distribution;
+use crate::losses::losses;
+use crate::model::{Layer, MISSING, NO_CPU, PacketRun};
+use crate::series::order;
+use crate::summary::{CHASE_SCHEMA, ChaseSummary, Lateness};
+
+/// One late packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatePacket {
+    /// Row in the packet table.
+    pub row: u32,
+    /// Sequence number.
+    pub seq: u64,
+    /// First instant of its late window, CLOCK_MONOTONIC.
+    pub start_ns: i64,
+    /// First instant after it: the application stamp (or the start, for an empty window).
+    pub end_ns: i64,
+    /// Application stamp minus expected instant, nanoseconds.
+    pub lateness_ns: i64,
+    /// Leading cause, as index in the summary's causes; none is unexplained.
+    pub cause: Option<u32>,
+    /// Its first piece in [`PacketAnalysis::pieces`].
+    pub first_piece: u32,
+    /// One after its last piece.
+    pub end_piece: u32,
+}
+
+/// All that is known of a packet run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PacketAnalysis {
+    /// The numbers. Tier, completeness, probe cost and warnings are the caller's to fill in.
+    pub summary: ChaseSummary,
+    /// Late packets in the order of their reading.
+    pub late: Vec<LatePacket>,
+    /// Their pieces.
+    pub pieces: Vec<Piece>,
+    /// Most catching-up time per packet that was used, nanoseconds.
+    pub catch_up_cap_ns: i64,
+    /// Most entry and exit time that was used, nanoseconds.
+    pub entry_exit_cap_ns: i64,
+}
+
+impl PacketAnalysis {
+    /// The pieces of a late packet.
+    pub fn pieces_of(&self, late: &LatePacket) -> &[Piece] {
+        &self.pieces[late.first_piece as usize..late.end_piece as usize]
+    }
+}
+
+/// A stamp column with its typical distance from the application.
+struct Way<'a> {
+    before_app_ns: &'a [i32],
+    typical_ns: i64,
+}
+
+fn way(run: &PacketRun, layer: Layer) -> Option<Way<'_>> {
+    let column = run.packets.column(layer)?;
+    let typical_ns = typical_before_app(&run.packets, layer)?;
+    Some(Way { before_app_ns: &column.before_app_ns, typical_ns })
+}
+
+impl Way<'_> {
+    /// Expected reading of a packet, given when it passed here: its stamp plus the typical rest of the way.
+    fn expected_app(&self, app_ns: i64, row: usize) -> Option<i64> {
+        let before = self.before_app_ns.get(row).copied().filter(|&before| before != MISSING)?;
+        Some(app_ns - i64::from(before) + self.typical_ns)
+    }
+}
+
+struct Chase<'a> {
+    run: &'a PacketRun,
+    receiver: &'a [Life<'a>],
+    sender: &'a [Life<'a>],
+    source: Option<Way<'a>>,
+    socket: Option<Way<'a>>,
+    /// The packet was late already when this host first saw it, if the schedule had to be fitted.
+    arrival: Option<Way<'a>>,
+    foreign: bool,
+    schedule: Schedule<'a>,
+    threshold_ns: i64,
+    catch_up_cap_ns: i64,
+    entry_exit_cap_ns: i64,
+}
+
+/// What the packets before have left: the cause that they queued behind.
+struct Episode {
+    lead: Option<u32>,
+    lead_ns: i64,
+}
+
+/// Names the source of every late packet of a run, and counts and measures what the summary holds.
+///
+/// The same input gives the same output, byte for byte.
+pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketAnalysis {
+    let timeline = Timeline::new(&run.events);
+    let namer = Namer::new(&timeline, &run.names, Some(&run.packets));
+    let receiver = lives(&run.events, &run.receiver.threads);
+    let sender = lives(&run.events, run.source.as_ref().map_or(&[], |source| &source.threads));
+    let schedule = schedule(run);
+    let socket = [Layer::Enqueued, Layer::Ready, Layer::KernelStamp, Layer::Receive]
+        .into_iter()
+        .find_map(|layer| way(run, layer));
+    let arrival = [Layer::Interrupt, Layer::Softirq, Layer::Receive, Layer::KernelStamp]
+        .into_iter()
+        .find_map(|layer| way(run, layer));
+    let waiting = socket.as_ref().map(|way| way.before_app_ns).filter(|c| c.len() == run.packets.len());
+    let chase = Chase {
+        run,
+        receiver: &receiver,
+        sender: &sender,
+        source: way(run, Layer::Source),
+        foreign: run.source.is_none() && run.packets.column(Layer::Source).is_none(),
+        catch_up_cap_ns: options
+            .catch_up_cap_ns
+            .unwrap_or_else(|| catch_up_cap_ns(&run.packets, &schedule.expected, waiting)),
+        socket,
+        arrival,
+        threshold_ns: options.threshold(schedule.period_ns),
+        entry_exit_cap_ns: options.entry_exit_cap(run.circumstances.virtual_machine),
+        schedule,
+    };
+    let mut engine = Engine {
+        namer: &namer,
+        circumstances: &run.circumstances,
+        causes: CauseTable::default(),
+        fault_cost_ns: fault_cost_ns(&receiver),
+        drafts: Vec::new(),
+    };
+    let mut books = Books::default();
+    let mut late = chase.walk(&mut engine, &mut books);
+    let causes = engine.causes;
+    drop(namer);
+    drop(timeline);
+    let late_ns = books.late_ns;
+    let (ranked, places) = causes.rank(late_ns);
+    let place = |cause: &mut Option<u32>| *cause = cause.map(|cause| places[cause as usize]);
+    late.iter_mut().for_each(|packet| place(&mut packet.cause));
+    books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));
+    let mut unexplained = books.unexplained;
+    unexplained.share = share(unexplained.time_ns, late_ns);
+    unexplained.note = unexplained_note(&run.circumstances);
+    let mut summary = chase.summary(&late, late_ns);
+    summary.causes = ranked;
+    summary.unexplained = unexplained;
+    PacketAnalysis {
+        summary,
+        late,
+        pieces: books.pieces,
+        catch_up_cap_ns: chase.catch_up_cap_ns,
+        entry_exit_cap_ns: chase.entry_exit_cap_ns,
+    }
+}
+
+impl Chase<'_> {
+    fn walk(&self, engine: &mut Engine<'_>, books: &mut Books) -> Vec<LatePacket> {
+        let packets = &self.run.packets;
+        let mut late = Vec::new();
+        let mut scratch = Vec::new();
+        let mut read_before = i64::MIN;
+        let mut episode: Option<Episode> = None;
+        for row in 0..packets.len() {
+            let app_ns = packets.app_ns[row];
+            let lateness = self.schedule.expected.lateness_ns(packets, row);
+            let Some(lateness_ns) = lateness.filter(|&lateness| lateness > self.threshold_ns) else {
+                episode = None;
+                read_before = read_before.max(app_ns);
+                continue;
+            };
+            let expected = app_ns - lateness_ns;
+            let queued = expected < read_before;
+            let start_ns = expected.max(read_before);
+            let end_ns = app_ns.max(start_ns);
+            engine.drafts.clear();
+            self.cut(engine, row, start_ns, end_ns);
+            settle_edges(&mut engine.drafts, self.entry_exit_cap_ns, &mut scratch);
+            let behind = episode.take().filter(|_| queued);
+            if let Some(Episode { lead: Some(cause), .. }) = behind {
+                settle_catch_up(&mut engine.drafts, cause, self.catch_up_cap_ns, &mut scratch);
+            }
+            let first_piece = books.pieces.len() as u32;
+            let seq = packets.seq[row];
+            let own = books.book(&engine.drafts, &mut engine.causes, seq);
+            let now = next_episode(behind, own);
+            books.lead(now.lead, &mut engine.causes);
+            late.push(LatePacket {
+                row: row as u32,
+                seq,
+                start_ns,
+                end_ns,
+                lateness_ns,
+                cause: now.lead,
+                first_piece,
+                end_piece: books.pieces.len() as u32,
+            });
+            episode = Some(now);
+            read_before = end_ns;
+        }
+        late
+    }
+
+    /// Cuts one window by place. A boundary stands where the packet would have been read had the rest of its way
+    /// been typical, so each place gets only its own excess.
+    fn cut(&self, engine: &mut Engine<'_>, row: usize, start_ns: i64, end_ns: i64) {
+        let packets = &self.run.packets;
+        let app_ns = packets.app_ns[row];
+        let app_cpu = packets.app_cpu.get(row).copied().unwrap_or(NO_CPU);
+        let known = |cpu: Option<u16>| cpu.filter(|&cpu| cpu != NO_CPU);
+        let stack_cpu = known(packets.stack_cpu.get(row).copied()).unwrap_or(app_cpu);
+        let boundary = |way: &Option<Way<'_>>, low: i64| {
+            way.as_ref().and_then(|way| way.expected_app(app_ns, row)).unwrap_or(low).clamp(low, end_ns)
+        };
+        let shift = |way: &Option<Way<'_>>| way.as_ref().map_or(0, |way| way.typical_ns);
+        let sent_ns = boundary(&self.source, start_ns);
+        let arrived_ns = if self.foreign { boundary(&self.arrival, sent_ns) } else { sent_ns };
+        let queued_ns = boundary(&self.socket, arrived_ns);
+
+        let actor = self.run.source.as_ref();
+        let sender = self.sender.first();
+        let source_cpu = known(actor.and_then(|actor| actor.cpu)).unwrap_or(stack_cpu);
+        let ask = Ask { from_ns: start_ns, to_ns: sent_ns, shift_ns: shift(&self.source), cpu: source_cpu };
+        engine.source(ask, actor.map(|actor| (actor, sender)));
+        let late = CauseKey::plain("arrival-late", "late on arrival at this host");
+        let ask = Ask { from_ns: sent_ns, to_ns: arrived_ns, shift_ns: shift(&self.arrival), cpu: stack_cpu };
+        engine.stack(ask, None, Some(late));
+        let ask =
+            Ask { from_ns: arrived_ns, to_ns: queued_ns, shift_ns: shift(&self.socket), cpu: stack_cpu };
+        engine.stack(ask, actor.zip(sender), None);
+        let ask = Ask { from_ns: queued_ns, to_ns: end_ns, shift_ns: 0, cpu: app_cpu };
+        engine.receiver(ask, &self.run.receiver, self.reader(app_cpu, app_ns), self.socket.is_some());
+    }
+
+    /// The receiver's thread that read a packet.
+    fn reader(&self, cpu: u16, app_ns: i64) -> Option<&Life<'_>> {
+        match self.receiver {
+            [] => None,
+            [only] => Some(only),
+            several => several.iter().find(|life| life.ran_on(cpu, app_ns)).or(several.first()),
+        }
+    }
+
+    fn summary(&self, late: &[LatePacket], late_ns: i64) -> ChaseSummary {
+        let packets = &self.run.packets;
+        let mut buffer: Vec<i64> = Vec::with_capacity(packets.len());
+        buffer.extend((0..packets.len()).filter_map(|row| self.schedule.expected.lateness_ns(packets, row)));
+        let lateness = Lateness {
+            threshold_ns: self.threshold_ns,
+            typical_path_ns: self.schedule.expected.typical_path_ns(),
+            packets: late.len() as u64,
+            time_ns: late_ns,
+            distribution: distribution(&mut buffer),
+        };
+        let received = packets.len() as u64;
+        let first = packets.app_ns.iter().min().copied().unwrap_or(0);
+        let last = packets.app_ns.iter().max().copied().unwrap_or(0);
+        ChaseSummary {
+            schema: CHASE_SCHEMA.to_string(),
+            period_ns: self.schedule.period_ns,
+            period_learned: self.run.period_ns.is_none(),
+            duration_ns: last - first,
+            losses: losses(&self.run.counts, &order(&packets.seq), received),
+            layers: layers(packets, &mut buffer),
+            stages: stages(packets, late, &mut buffer),
+            lateness,
+            causes: Vec::new(),
+            unexplained: Default::default(),
+            probe_cost: None,
+            tier: String::new(),
+            tier_reason: None,
+            blind: self.run.circumstances.blind.clone(),
+            warnings: Vec::new(),
+            complete: true,
+        }
+    }
+}
+
+/// The cause that following packets queue behind: the episode's, until a packet has more of another one.
+fn next_episode(behind: Option<Episode>, own: Option<(Option<u32>, i64)>) -> Episode {
+    match (behind, own) {
+        (None, Some((lead, lead_ns))) => Episode { lead, lead_ns },
+        (None, None) => Episode { lead: None, lead_ns: 0 },
+        (Some(before), Some((Some(cause), time_ns))) if time_ns > before.lead_ns => {
+            Episode { lead: Some(cause), lead_ns: time_ns }
+        }
+        (Some(before), _) => before,
+    }
+}

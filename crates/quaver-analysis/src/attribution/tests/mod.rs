@@ -1,0 +1,1 @@
+//! Scenarios with exact nanoseconds, and the brute-force twin.

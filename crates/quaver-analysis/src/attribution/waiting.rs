@@ -1,0 +1,100 @@
+//! Why a thread that could run does not: the rules from its state and from who held its CPU instead.
+
+use super::actor::{Span, State};
+use super::causes::{CauseKey, Class};
+use super::naming::Namer;
+use crate::model::{Actor, Circumstances};
+use quaver_abi::record::{EventKind, EventRecord, Vector};
+
+/// From here on an idle CPU beside a woken thread is no slow wake-up any more but a stop.
+const LONG_WAIT_NS: i64 = 1_000_000;
+
+/// The wait of a blocking receiver for its CPU.
+pub(crate) const WAKE_UP: CauseKey = CauseKey::plain("block-recv", "blocking wake-up");
+/// Part of that wait in which the CPU was still in an idle state.
+pub(crate) const IDLE_EXIT: CauseKey = CauseKey::plain("cstate", "idle exit");
+/// The receiver's way from one CPU to another.
+pub(crate) const MOVED: CauseKey = CauseKey::plain("migration", "receiver moved to another CPU");
+const THROTTLED: CauseKey = CauseKey::plain("rt-throttle", "real-time throttling");
+const SERVED: CauseKey = CauseKey::plain("fair-server", "fair server ran normal threads");
+const QUOTA: CauseKey = CauseKey::plain("quota", "CPU quota of the receiver's cgroup used up");
+
+/// Facts that the rules need.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    /// Who waits.
+    pub(crate) actor: &'a Actor,
+    /// Its thread.
+    pub(crate) thread: Option<u32>,
+    pub(crate) circumstances: &'a Circumstances,
+    /// It is the receiver, whose quota is the one that is known.
+    pub(crate) is_receiver: bool,
+}
+
+impl Facts<'_> {
+    fn stopped(&self) -> Option<CauseKey> {
+        if self.actor.realtime {
+            return self.circumstances.rt_throttling.then_some(THROTTLED);
+        }
+        (self.is_receiver && self.circumstances.quota_stops > 0).then_some(QUOTA)
+    }
+
+    /// Cause of the wait while `holder` held the CPU; none where nothing recorded explains it.
+    ///
+    /// - Idle beside a preempted thread: it moved, or it is not allowed to run (RT throttling of a real-time
+    ///   thread, quota of a normal one, each only where the host has such a limit in force).
+    /// - Idle beside a woken thread: the wake-up takes its time; after 1 ms it counts as not allowed to run.
+    /// - A normal thread before a real-time one: fair server or throttling. One that already ran at the
+    ///   wake-up and gives way within 1 ms is part of the wake-up.
+    /// - Else the thread that ran. So the time in which others fill a quota stop is booked on those others.
+    pub(crate) fn cause(&self, namer: &Namer<'_>, span: &Span, holder: &EventRecord) -> Option<CauseKey> {
+        let long = span.end_ns.saturating_sub(span.since_ns) >= LONG_WAIT_NS;
+        if holder.id == 0 {
+            return match span.state {
+                State::Preempted if span.moved => Some(MOVED),
+                State::Preempted => self.stopped(),
+                State::Woken if long => self.stopped().or(Some(WAKE_UP)),
+                State::Woken => Some(WAKE_UP),
+                State::Running | State::Asleep | State::Unknown => None,
+            };
+        }
+        if self.thread == Some(holder.id) {
+            return None;
+        }
+        if span.state == State::Unknown && self.actor.threads.contains(&holder.id) {
+            return None;
+        }
+        if span.state == State::Preempted && span.moved && self.is_stopper(namer, holder.id) {
+            return Some(MOVED);
+        }
+        let normal = Class::of(holder.aux) == Class::Normal;
+        let waits = matches!(span.state, State::Preempted | State::Woken);
+        if waits && self.actor.realtime && normal {
+            let ran_before = holder.start_ns <= span.since_ns.max(0) as u64;
+            if span.state == State::Woken && ran_before && !long {
+                return Some(WAKE_UP);
+            }
+            if self.circumstances.fair_server {
+                return Some(SERVED);
+            }
+            if self.circumstances.rt_throttling {
+                return Some(THROTTLED);
+            }
+        }
+        Some(namer.thread(holder, &self.circumstances.own_threads))
+    }
+
+    fn is_stopper(&self, namer: &Namer<'_>, thread: u32) -> bool {
+        namer.names.task.get(&thread).is_some_and(|comm| comm.starts_with("migration/"))
+    }
+}
+
+/// A reschedule interrupt is how a wake-up or a move reaches the CPU: it is part of that wait, no cause apart.
+pub(crate) fn reschedule_of_wait(span: &Span, event: &EventRecord) -> Option<CauseKey> {
+    let reschedule = event.kind == EventKind::Vector as u8 && event.id == Vector::Reschedule as u32;
+    match span.state {
+        State::Woken if reschedule => Some(WAKE_UP),
+        State::Preempted if reschedule && span.moved => Some(MOVED),
+        _ => None,
+    }
+}
