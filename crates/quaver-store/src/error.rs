@@ -1,0 +1,173 @@
+//! Why the store could not do what was asked: the operation, its object and what to do.
+
+use quaver_abi::segment::SegmentError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The device or the quota is full.
+    #[error("{operation} {}: no space left there; free some, or put the run elsewhere", path.display())]
+    NoSpace {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("{operation} {}: {source}{}", path.display(), remedy(source))]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The path is not a run directory.
+    #[error("open {}: not a run directory ({reason}); name a directory that a quaver verb made", path.display())]
+    NotARun {
+        /// Which path.
+        path: PathBuf,
+        /// What is missing.
+        reason: &'static str,
+    },
+    /// The verb cannot name a directory.
+    #[error("make a run of verb {verb:?}: a verb has lower-case letters, digits and hyphens only")]
+    Verb {
+        /// The verb.
+        verb: String,
+    },
+    /// A file of a later version of the tool.
+    #[error(
+        "read {}: format version {found}, but this program reads up to version {supported}; \
+         use the version of quaver that wrote it, or a later one",
+        path.display()
+    )]
+    NewerFormat {
+        /// Which file.
+        path: PathBuf,
+        /// Version found.
+        found: u64,
+        /// Latest version known here.
+        supported: u64,
+    },
+    /// A JSON file does not have the expected shape.
+    #[error("read {}: {source}; the file is damaged, or was not written by quaver", path.display())]
+    Json {
+        /// Which file.
+        path: PathBuf,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// A raw segment that cannot be read.
+    #[error("read segment {}: {source}; no record of it can be used", path.display())]
+    Segment {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with its header.
+        source: SegmentError,
+    },
+    /// A raw segment without as much as a header.
+    #[error("read segment {}: the file is empty: recording ended before it began", path.display())]
+    EmptySegment {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The Parquet library refused.
+    #[error("{operation} {}: {source}", path.display())]
+    Parquet {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the library said.
+        source: parquet::errors::ParquetError,
+    },
+    /// A Parquet file of another shape.
+    #[error("read {}: {reason}; the file is damaged, or was not written by quaver", path.display())]
+    Shape {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The run holds cycle counts that nothing turns into time.
+    #[error("convert {}: fewer than two clock anchors that advance, so raw cycles cannot be turned into time", path.display())]
+    NoAnchors {
+        /// Which run or file.
+        path: PathBuf,
+    },
+}
+
+/// What to add to a plain I/O error.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "; check who owns it (a run made by root is read by root)",
+        io::ErrorKind::NotFound => "; check the path",
+        io::ErrorKind::ReadOnlyFilesystem => "; put the run elsewhere",
+        _ => "",
+    }
+}
+
+impl StoreError {
+    /// Error of an I/O operation; a full device is told apart.
+    pub fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        let path = path.as_ref().to_owned();
+        if is_full(&source) {
+            Self::NoSpace { operation, path }
+        } else {
+            Self::Io { operation, path, source }
+        }
+    }
+
+    /// Error of the Parquet library; a full device is told apart.
+    pub(crate) fn parquet(
+        operation: &'static str,
+        path: impl AsRef<Path>,
+        source: parquet::errors::ParquetError,
+    ) -> Self {
+        let path = path.as_ref().to_owned();
+        if let parquet::errors::ParquetError::External(inner) = &source
+            && inner.downcast_ref::<io::Error>().is_some_and(is_full)
+        {
+            return Self::NoSpace { operation, path };
+        }
+        Self::Parquet { operation, path, source }
+    }
+
+    /// Whether the input is at fault (exit code 5), not the machine's resources (exit code 6).
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } | Self::Verb { .. } => false,
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            Self::Parquet { operation, .. } => *operation == "read",
+            _ => true,
+        }
+    }
+}
+
+fn is_full(source: &io::Error) -> bool {
+    matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_device_is_said_so() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = StoreError::io("write", "/runs/x/manifest.json", full);
+        assert_eq!(
+            error.to_string(),
+            "write /runs/x/manifest.json: no space left there; free some, or put the run elsewhere"
+        );
+        assert!(!error.is_bad_input());
+        let full =
+            parquet::errors::ParquetError::External(Box::new(io::Error::from(io::ErrorKind::StorageFull)));
+        assert!(matches!(StoreError::parquet("write", "x", full), StoreError::NoSpace { .. }));
+    }
+}

@@ -1,0 +1,140 @@
+//! `events.parquet`: a row an event, ordered by start.
+//!
+//! | column | type | meaning |
+//! |---|---|---|
+//! | `kind` | unsigned 8 | `quaver_abi::record::EventKind` |
+//! | `name` | text | what it was, for people |
+//! | `cpu` | unsigned 16 | where |
+//! | `start_ns`, `end_ns` | unsigned 64 | CLOCK_MONOTONIC; equal for a point |
+//! | `duration_ns` | unsigned 64 | net of what is nested in it |
+//! | `nested_in` | unsigned 32, nullable | row of the innermost interval around it, on its CPU |
+//! | `id`, `aux`, `detail` | unsigned 32, 64, 8 | operands of the kind |
+
+use crate::columns::{Column, Layout, TableReader, TableWriter};
+use crate::error::StoreError;
+use crate::labels::{event_name, name_key};
+use parquet::data_type::ByteArray;
+use quaver_abi::record::{EventKind, EventRecord};
+use quaver_analysis::model::Names;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::Path;
+
+const TABLE: &str = "events";
+
+/// In [`enclosing_rows`]: nothing is around the event.
+pub const NOT_NESTED: u32 = u32::MAX;
+
+/// Puts events in the order of `events.parquet`: by start, the longer first, then the kind that can hold the
+/// others first. The order is total over all fields, so equal sets of events come out equal.
+pub fn sort_events(events: &mut [EventRecord]) {
+    events.sort_unstable_by_key(|e| {
+        (e.start_ns, Reverse(e.end_ns), rank(e.kind), e.cpu, e.kind, e.id, e.aux, e.detail)
+    });
+}
+
+/// Which kind holds which where two intervals are equal: threads hold softirqs hold interrupts hold callbacks.
+fn rank(kind: u8) -> u8 {
+    match EventKind::from_raw(kind) {
+        Some(EventKind::Thread) => 0,
+        Some(EventKind::IdleState | EventKind::Work) => 1,
+        Some(EventKind::Softirq) => 2,
+        Some(EventKind::Irq | EventKind::Vector) => 3,
+        Some(EventKind::Hrtimer | EventKind::Timer | EventKind::CrossCall) => 4,
+        Some(EventKind::Nmi) => 5,
+        _ => 6,
+    }
+}
+
+/// For each event the row of the innermost interval on its CPU that holds all of it, or [`NOT_NESTED`].
+/// `events` must be in the order of [`sort_events`].
+pub fn enclosing_rows(events: &[EventRecord]) -> Vec<u32> {
+    let mut open: HashMap<u16, Vec<u32>> = HashMap::new();
+    let mut rows = Vec::with_capacity(events.len());
+    for (row, event) in events.iter().enumerate() {
+        let stack = open.entry(event.cpu).or_default();
+        // Not only the top: an interval that outlives the one around it (a partial overlap) lies above it.
+        stack.retain(|around| events[*around as usize].end_ns >= event.start_ns);
+        let holder = stack.iter().rev().find(|around| {
+            let around = &events[**around as usize];
+            // An interval that only touches the end of another follows it.
+            around.end_ns >= event.end_ns
+                && (around.end_ns > event.start_ns || event.start_ns == around.start_ns)
+        });
+        rows.push(holder.copied().unwrap_or(NOT_NESTED));
+        if EventKind::from_raw(event.kind).is_some_and(EventKind::is_interval)
+            && let Ok(row) = u32::try_from(row)
+        {
+            stack.push(row);
+        }
+    }
+    rows
+}
+
+/// Writes `events.parquet`. `events` must be in the order of [`sort_events`]; `net_ns` holds the net duration of
+/// each, as the analysis defines it.
+///
+/// # Errors
+/// The file cannot be written, or there is not one net duration for each event.
+pub fn write_events(
+    path: &Path,
+    events: &[EventRecord],
+    net_ns: &[u64],
+    names: &Names,
+) -> Result<(), StoreError> {
+    if net_ns.len() != events.len() {
+        let reason = format!("{} net durations were given for {} events", net_ns.len(), events.len());
+        return Err(StoreError::Shape { path: path.to_owned(), reason });
+    }
+    let nested_in = enclosing_rows(events);
+    let columns = [
+        Column::required("kind", Layout::Few(8)),
+        Column::required("name", Layout::Text),
+        Column::required("cpu", Layout::Few(16)),
+        Column::required("start_ns", Layout::U64),
+        Column::required("end_ns", Layout::U64),
+        Column::required("duration_ns", Layout::U64),
+        Column::optional("nested_in", Layout::U32),
+        Column::required("id", Layout::Few(32)),
+        Column::required("aux", Layout::FewU64),
+        Column::required("detail", Layout::Few(8)),
+    ];
+    let mut known: HashMap<(u8, u32, u64), ByteArray> = HashMap::new();
+    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    table.rows(events.len(), |group, range| {
+        let part = &events[range.clone()];
+        group.u32(part.iter().map(|e| u32::from(e.kind)))?;
+        group.text(part.iter().map(|e| {
+            known.entry(name_key(e)).or_insert_with(|| event_name(e, names).into_bytes().into()).clone()
+        }))?;
+        group.u32(part.iter().map(|e| u32::from(e.cpu)))?;
+        group.u64(part.iter().map(|e| e.start_ns))?;
+        group.u64(part.iter().map(|e| e.end_ns))?;
+        group.u64(net_ns[range.clone()].iter().copied())?;
+        group.optional_u32(nested_in[range].iter().map(|row| (*row != NOT_NESTED).then_some(*row)))?;
+        group.u32(part.iter().map(|e| e.id))?;
+        group.u64(part.iter().map(|e| e.aux))?;
+        group.u32(part.iter().map(|e| u32::from(e.detail)))
+    })?;
+    table.finish()
+}
+
+/// Reads the events of `events.parquet`, in the order of the file.
+///
+/// # Errors
+/// The file cannot be read, is of a later format, or is no table of events.
+pub fn read_events(path: &Path) -> Result<Vec<EventRecord>, StoreError> {
+    let table = TableReader::open(path, TABLE)?;
+    let mut events: Vec<EventRecord> = table.reserved();
+    table.u64("start_ns", |_, start_ns| events.push(EventRecord { start_ns, ..EventRecord::default() }))?;
+    table.u64("end_ns", |row, ns| events[row].end_ns = ns)?;
+    table.u64("aux", |row, aux| events[row].aux = aux)?;
+    table.u32("id", |row, id| events[row].id = id)?;
+    table.u32("cpu", |row, cpu| events[row].cpu = cpu as u16)?;
+    table.u32("kind", |row, kind| events[row].kind = kind as u8)?;
+    table.u32("detail", |row, detail| events[row].detail = detail as u8)?;
+    match events.iter().position(|event| event.end_ns < event.start_ns) {
+        Some(row) => Err(table.shape(format!("the event of row {row} ends before it starts"))),
+        None => Ok(events),
+    }
+}

@@ -1,0 +1,131 @@
+//! What an event is called in files and timelines.
+
+use quaver_abi::record::{EventKind, EventRecord, Vector};
+use quaver_analysis::model::Names;
+
+/// Softirqs in the order of `/proc/softirqs`.
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// Name of a kind of event in `events.parquet`; none for a number that this version does not know.
+pub fn kind_name(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Nmi => "nmi",
+        EventKind::Irq => "irq",
+        EventKind::Vector => "vector",
+        EventKind::Softirq => "softirq",
+        EventKind::Thread => "thread",
+        EventKind::Hrtimer => "hrtimer",
+        EventKind::Timer => "timer",
+        EventKind::Work => "work",
+        EventKind::CrossCall => "cross-call",
+        EventKind::IdleState => "idle-state",
+        EventKind::Wakeup => "wakeup",
+        EventKind::Migrate => "migrate",
+        EventKind::PageFault => "page-fault",
+        EventKind::IpiSend => "ipi-send",
+        EventKind::TlbFlush => "tlb-flush",
+        EventKind::SoftirqRaise => "softirq-raise",
+        EventKind::TaskName => "task-name",
+    }
+}
+
+/// Name of one event, for people: its kind and what it was (`irq 41 virtio3-rx`, `thread stress-ng (812)`).
+pub fn event_name(event: &EventRecord, names: &Names) -> String {
+    let Some(kind) = EventKind::from_raw(event.kind) else { return format!("kind {}", event.kind) };
+    let plain = kind_name(kind);
+    match kind {
+        EventKind::Irq => match names.irq.get(&event.id) {
+            Some(device) => format!("irq {} {device}", event.id),
+            None => format!("irq {}", event.id),
+        },
+        EventKind::Vector => format!("vector {}", vector_name(event.id)),
+        EventKind::Softirq | EventKind::SoftirqRaise => {
+            let vector = SOFTIRQS.get(event.id as usize).copied().unwrap_or("unknown");
+            format!("{plain} {vector}")
+        }
+        EventKind::Thread if event.id == 0 => "idle".to_owned(),
+        EventKind::Thread
+        | EventKind::Wakeup
+        | EventKind::Migrate
+        | EventKind::PageFault
+        | EventKind::TaskName => match names.task.get(&event.id) {
+            Some(name) => format!("{plain} {name} ({})", event.id),
+            None => format!("{plain} {}", event.id),
+        },
+        EventKind::Nmi | EventKind::Hrtimer | EventKind::Timer | EventKind::Work | EventKind::CrossCall => {
+            match names.symbol.get(&event.aux) {
+                Some(symbol) => format!("{plain} {symbol}"),
+                None if event.aux == 0 => plain.to_owned(),
+                None => format!("{plain} {:#x}", event.aux),
+            }
+        }
+        EventKind::IpiSend => match names.symbol.get(&event.aux) {
+            Some(symbol) => format!("{plain} {symbol}"),
+            None if event.aux == 0 => format!("{plain} reschedule"),
+            None => format!("{plain} {:#x}", event.aux),
+        },
+        EventKind::IdleState => match names.idle_state.get(&event.id) {
+            Some(state) => format!("{plain} {state}"),
+            None => format!("{plain} {}", event.id),
+        },
+        EventKind::TlbFlush => plain.to_owned(),
+    }
+}
+
+/// What the name of an event depends on: events of one key share it.
+pub(crate) fn name_key(event: &EventRecord) -> (u8, u32, u64) {
+    let by_address = matches!(
+        EventKind::from_raw(event.kind),
+        Some(
+            EventKind::Nmi
+                | EventKind::Hrtimer
+                | EventKind::Timer
+                | EventKind::Work
+                | EventKind::CrossCall
+                | EventKind::IpiSend
+        )
+    );
+    if by_address { (event.kind, 0, event.aux) } else { (event.kind, event.id, 0) }
+}
+
+fn vector_name(id: u32) -> &'static str {
+    match Vector::from_raw(id) {
+        Some(Vector::LocalTimer) => "local-timer",
+        Some(Vector::Reschedule) => "reschedule",
+        Some(Vector::CallFunction) => "call-function",
+        Some(Vector::CallFunctionSingle) => "call-function-single",
+        Some(Vector::IrqWork) => "irq-work",
+        Some(Vector::Thermal) => "thermal",
+        Some(Vector::Threshold) => "threshold",
+        Some(Vector::DeferredError) => "deferred-error",
+        Some(Vector::Spurious) => "spurious",
+        Some(Vector::ErrorApic) => "apic-error",
+        Some(Vector::Platform) => "platform",
+        None => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_it_was() {
+        let mut names = Names::default();
+        names.irq.insert(41, "virtio3-rx".to_owned());
+        names.task.insert(812, "stress-ng".to_owned());
+        names.symbol.insert(0xffff_0000, "tick_nohz_handler".to_owned());
+        let name = |kind: EventKind, id, aux| {
+            event_name(&EventRecord { kind: kind as u8, id, aux, ..EventRecord::default() }, &names)
+        };
+        assert_eq!(name(EventKind::Irq, 41, 0), "irq 41 virtio3-rx");
+        assert_eq!(name(EventKind::Irq, 9, 0), "irq 9");
+        assert_eq!(name(EventKind::Thread, 812, 120), "thread stress-ng (812)");
+        assert_eq!(name(EventKind::Thread, 0, 0), "idle");
+        assert_eq!(name(EventKind::Softirq, 3, 0), "softirq NET_RX");
+        assert_eq!(name(EventKind::Hrtimer, 0, 0xffff_0000), "hrtimer tick_nohz_handler");
+        assert_eq!(name(EventKind::Vector, 2, 0), "vector reschedule");
+        assert_eq!(event_name(&EventRecord { kind: 99, ..EventRecord::default() }, &names), "kind 99");
+    }
+}

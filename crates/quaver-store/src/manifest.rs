@@ -1,0 +1,306 @@
+//! `manifest.json`: what was asked, on what machine, how the clock was calibrated, how the run ended, and the
+//! facts that an analysis of the stored samples needs.
+
+use crate::error::StoreError;
+use quaver_analysis::model::{Actor, Circumstances, PacketCounts};
+use quaver_analysis::summary::ProbeCost;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::Value;
+use std::path::Path;
+
+/// Version of the run directory's format. Reading one refuses versions that this program does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct FormatVersion(u32);
+
+impl FormatVersion {
+    /// What this program writes, and the latest that it reads.
+    pub const CURRENT: Self = Self(1);
+
+    /// The number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for FormatVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u32::deserialize(deserializer)?;
+        if number == 0 || number > Self::CURRENT.0 {
+            let known = Self::CURRENT.0;
+            return Err(de::Error::custom(format!("format version {number} is not among 1 to {known}")));
+        }
+        Ok(Self(number))
+    }
+}
+
+/// The program that wrote the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// What the payload of a stream is, which decides how kernel stamps are joined with packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum StreamPayload {
+    /// Our source's header lies `offset` octets into the UDP payload: joined by its 64-bit sequence number.
+    Ours {
+        /// Octets before our header.
+        offset: u16,
+    },
+    /// RTP: joined by its 16-bit sequence number, extended over wraps.
+    Rtp,
+    /// Unknown: joined by the order of the socket's queue.
+    Opaque,
+}
+
+/// One stream of packets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Where its packets go, `address:port`.
+    pub destination: String,
+    /// Where they come from, as far as known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Profile or description, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Payload.
+    pub payload: StreamPayload,
+    /// UDP payload length in octets, where it is constant and known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bytes: Option<u32>,
+}
+
+/// First and last instant of the measured phase, CLOCK_MONOTONIC nanoseconds. Packets outside belong to warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// First instant.
+    pub start_ns: i64,
+    /// Last instant.
+    pub end_ns: i64,
+}
+
+/// Facts that an analysis of stored packets needs beside samples, events and names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnalysisFacts {
+    /// Period of the stream, nanoseconds; none: learned from the stream.
+    pub period_ns: Option<f64>,
+    /// Whether source and receiver share a clock, so that scheduled and sent instants can be compared with the rest.
+    pub source_on_this_host: bool,
+    /// Who received.
+    pub receiver: Actor,
+    /// Who sent, where it was on this host.
+    pub source: Option<Actor>,
+    /// Streams received. The first is the one analysed.
+    pub streams: Vec<Stream>,
+    /// Facts that bear on the naming of causes.
+    pub circumstances: Circumstances,
+    /// Packets by place, from counters.
+    pub counts: PacketCounts,
+    /// Tier of tracing that ran: `bpf`, `tracefs` or `user`.
+    pub tier: String,
+    /// Why not a better one.
+    pub tier_reason: Option<String>,
+    /// Classes of causes that could not be seen.
+    pub blind: Vec<String>,
+    /// Own cost per packet, where it was measured.
+    pub probe_cost: Option<ProbeCost>,
+    /// The measured phase; none: all that was recorded.
+    pub window: Option<Window>,
+}
+
+impl AnalysisFacts {
+    /// Payload of the analysed stream.
+    pub fn payload(&self) -> StreamPayload {
+        self.streams.first().map_or(StreamPayload::Opaque, |stream| stream.payload)
+    }
+}
+
+/// How well raw cycles could be turned into time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockCalibration {
+    /// Pairings of the cycle counter with the kernel's clocks.
+    pub anchors: u64,
+    /// Widest half bracket of these, nanoseconds.
+    pub worst_half_bracket_ns: i64,
+    /// No converted instant is wrong by more, nanoseconds.
+    pub error_bound_ns: i64,
+}
+
+/// What was not recorded although it happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Events that found no room.
+    pub events: u64,
+    /// Samples that found no room.
+    pub samples: u64,
+}
+
+/// The manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the directory's format.
+    pub format: FormatVersion,
+    /// Who wrote it.
+    pub tool: Tool,
+    /// Verb that was run.
+    pub verb: String,
+    /// Options as they were resolved.
+    pub asked: Value,
+    /// CLOCK_REALTIME at the start, nanoseconds.
+    pub started_realtime_ns: i64,
+    /// The same for people, RFC 3339 in UTC.
+    pub started: String,
+    /// CLOCK_REALTIME at the end, nanoseconds; none while it runs or where it was killed.
+    pub ended_realtime_ns: Option<i64>,
+    /// Whether the run came to its end. False from the start on, true only when all is stored.
+    pub complete: bool,
+    /// Why it was cut short, where that is known.
+    pub interrupted: Option<String>,
+    /// What was lost.
+    pub lost: Lost,
+    /// Calibration of the clock.
+    pub clock: Option<ClockCalibration>,
+    /// Facts for the analysis of packets; none for verbs without packets.
+    pub analysis: Option<AnalysisFacts>,
+    /// Facts of the host, as the collector has them.
+    pub host: Value,
+}
+
+/// The version alone, which is read first, since all else may differ in a later one.
+#[derive(Deserialize)]
+struct VersionOnly {
+    format: u64,
+}
+
+impl Manifest {
+    /// Manifest of a run that begins: incomplete, nothing known of its end.
+    pub fn begin(
+        tool_version: &str,
+        verb: &str,
+        asked: Value,
+        host: Value,
+        started_realtime_ns: i64,
+    ) -> Self {
+        Self {
+            format: FormatVersion::CURRENT,
+            tool: Tool { name: "quaver".to_owned(), version: tool_version.to_owned() },
+            verb: verb.to_owned(),
+            asked,
+            started_realtime_ns,
+            started: crate::run::rfc3339_utc(started_realtime_ns),
+            ended_realtime_ns: None,
+            complete: false,
+            interrupted: None,
+            lost: Lost::default(),
+            clock: None,
+            analysis: None,
+            host,
+        }
+    }
+
+    /// Marks the end of a run; `interrupted` says why it did not run its full length. An interrupted run stays
+    /// incomplete, though all that it measured is stored.
+    pub fn end(&mut self, ended_realtime_ns: i64, interrupted: Option<String>) {
+        self.ended_realtime_ns = Some(ended_realtime_ns);
+        self.complete = interrupted.is_none();
+        self.interrupted = interrupted;
+    }
+
+    /// Why the run is incomplete, as a sentence; none where it is complete.
+    pub fn incomplete_reason(&self) -> Option<String> {
+        (!self.complete).then(|| {
+            self.interrupted.clone().unwrap_or_else(|| {
+                "the program ended before the run did (killed, crashed, or power lost)".to_owned()
+            })
+        })
+    }
+
+    /// Parses a manifest; `path` is for the error.
+    ///
+    /// # Errors
+    /// A later format, or text that is no manifest.
+    pub fn parse(path: &Path, text: &[u8]) -> Result<Self, StoreError> {
+        let json = |source| StoreError::Json { path: path.to_owned(), source };
+        let version: VersionOnly = serde_json::from_slice(text).map_err(json)?;
+        let supported = u64::from(FormatVersion::CURRENT.0);
+        if version.format > supported {
+            return Err(StoreError::NewerFormat { path: path.to_owned(), found: version.format, supported });
+        }
+        serde_json::from_slice(text).map_err(json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn example() -> Manifest {
+        let asked = json!({"period": "7.41us", "for": "10s"});
+        let mut manifest =
+            Manifest::begin("0.1.0", "chase", asked, json!({"kernel": "6.18"}), 1_795_193_880_000_000_001);
+        manifest.analysis = Some(AnalysisFacts {
+            period_ns: Some(7_419.766_716_5),
+            streams: vec![Stream {
+                destination: "10.0.0.2:5004".to_owned(),
+                source: None,
+                profile: Some("st2022-6".to_owned()),
+                payload: StreamPayload::Ours { offset: 20 },
+                payload_bytes: Some(1400),
+            }],
+            window: Some(Window { start_ns: 5, end_ns: i64::MAX }),
+            ..AnalysisFacts::default()
+        });
+        manifest
+    }
+
+    #[test]
+    fn comes_back_as_it_was() {
+        let mut manifest = example();
+        manifest.end(1_795_193_890_000_000_000, None);
+        let text = serde_json::to_vec(&manifest).unwrap();
+        assert_eq!(Manifest::parse(Path::new("m"), &text).unwrap(), manifest);
+        assert_eq!(manifest.started, "2026-11-20T16:58:00Z");
+        assert_eq!(manifest.incomplete_reason(), None);
+        assert_eq!(
+            example().incomplete_reason().unwrap(),
+            "the program ended before the run did (killed, crashed, or power lost)"
+        );
+    }
+
+    #[test]
+    fn a_later_format_is_refused_in_a_sentence() {
+        let text = br#"{"format": 2, "all": "else differs"}"#;
+        let error = Manifest::parse(Path::new("runs/x/manifest.json"), text).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "read runs/x/manifest.json: format version 2, but this program reads up to version 1; \
+             use the version of quaver that wrote it, or a later one"
+        );
+        assert!(error.is_bad_input());
+        assert!(serde_json::from_str::<FormatVersion>("0").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_text_is_an_error(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Manifest::parse(Path::new("m"), &text).is_err());
+        }
+
+        #[test]
+        fn damaged_manifests_do_not_panic(at in 0usize..2000, octet: u8) {
+            let mut text = serde_json::to_vec(&example()).unwrap();
+            let at = at % text.len();
+            text[at] = octet;
+            let _ = Manifest::parse(Path::new("m"), &text);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `samples.parquet`: a row a packet, in the order in which the application received them.
+//!
+//! | column | type | meaning |
+//! |---|---|---|
+//! | `seq` | unsigned 64 | sequence number, extended over wraps |
+//! | `app_ns` | signed 64 | application stamp, CLOCK_MONOTONIC |
+//! | `app_cpu` | unsigned 16 | CPU of the application stamp |
+//! | `stack_cpu` | unsigned 16, nullable | CPU that ran the network stack |
+//! | `<layer>_ns` | signed 64, nullable | stamp at each other layer, CLOCK_MONOTONIC |
+
+use crate::columns::{Column, Layout, TableReader, TableWriter};
+use crate::error::StoreError;
+use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable};
+use std::path::Path;
+
+const TABLE: &str = "packets";
+
+/// Name of a layer's column. Hyphens would need quoting in SQL.
+pub fn column_name(layer: Layer) -> String {
+    match layer {
+        Layer::Application => "app_ns".to_owned(),
+        other => format!("{}_ns", other.name().replace('-', "_")),
+    }
+}
+
+/// Distance from a layer's stamp to the application's, held inside what [`LayerColumn`] stores.
+pub(crate) fn before_app(app_ns: i64, layer_ns: i64) -> i32 {
+    app_ns.saturating_sub(layer_ns).clamp(i64::from(MISSING) + 1, i64::from(i32::MAX)) as i32
+}
+
+/// Writes `samples.parquet`.
+///
+/// # Errors
+/// The file cannot be written, or the table's columns differ in length.
+pub fn write_packets(path: &Path, packets: &PacketTable) -> Result<(), StoreError> {
+    let rows = packets.len();
+    let equal =
+        [packets.app_ns.len(), packets.app_cpu.len(), packets.stack_cpu.len()].iter().all(|l| *l == rows)
+            && packets.layers.iter().all(|column| column.before_app_ns.len() == rows);
+    if !equal {
+        let reason = "the columns to be written differ in length".to_owned();
+        return Err(StoreError::Shape { path: path.to_owned(), reason });
+    }
+    let mut columns = vec![
+        Column::required("seq", Layout::U64),
+        Column::required("app_ns", Layout::I64),
+        Column::required("app_cpu", Layout::Few(16)),
+        Column::optional("stack_cpu", Layout::Few(16)),
+    ];
+    columns.extend(packets.layers.iter().map(|c| Column::optional(&column_name(c.layer), Layout::I64)));
+    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    table.rows(rows, |group, range| {
+        group.u64(packets.seq[range.clone()].iter().copied())?;
+        group.i64(packets.app_ns[range.clone()].iter().copied())?;
+        group.u32(packets.app_cpu[range.clone()].iter().map(|cpu| u32::from(*cpu)))?;
+        group.optional_u32(
+            packets.stack_cpu[range.clone()].iter().map(|cpu| (*cpu != NO_CPU).then_some(u32::from(*cpu))),
+        )?;
+        for column in &packets.layers {
+            let stamps = column.before_app_ns[range.clone()].iter().zip(&packets.app_ns[range.clone()]);
+            group
+                .optional_i64(stamps.map(|(before, app)| {
+                    (*before != MISSING).then(|| app.wrapping_sub(i64::from(*before)))
+                }))?;
+        }
+        Ok(())
+    })?;
+    table.finish()
+}
+
+/// Reads `samples.parquet`.
+///
+/// # Errors
+/// The file cannot be read, is of a later format, or is no table of packets.
+pub fn read_packets(path: &Path) -> Result<PacketTable, StoreError> {
+    let table = TableReader::open(path, TABLE)?;
+    let mut packets = PacketTable {
+        seq: table.reserved(),
+        app_ns: table.reserved(),
+        app_cpu: table.reserved(),
+        stack_cpu: table.reserved(),
+        layers: Vec::new(),
+    };
+    table.u64("seq", |_, seq| packets.seq.push(seq))?;
+    table.i64("app_ns", |_, ns| packets.app_ns.push(ns))?;
+    table.u32("app_cpu", |_, cpu| packets.app_cpu.push(cpu as u16))?;
+    table.optional_u32("stack_cpu", |_, cpu| packets.stack_cpu.push(cpu.map_or(NO_CPU, |cpu| cpu as u16)))?;
+    for layer in Layer::ALL.into_iter().filter(|layer| *layer != Layer::Application) {
+        let name = column_name(layer);
+        if table.has_column(&name) {
+            let mut before_app_ns = table.reserved();
+            table.optional_i64(&name, |row, ns| {
+                before_app_ns.push(ns.map_or(MISSING, |ns| before_app(packets.app_ns[row], ns)));
+            })?;
+            packets.layers.push(LayerColumn { layer, before_app_ns });
+        }
+    }
+    Ok(packets)
+}

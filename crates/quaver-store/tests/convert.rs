@@ -1,0 +1,189 @@
+//! Raw segments to tables: every packet is joined or counted.
+
+mod recording;
+
+use quaver_abi::record::*;
+use quaver_analysis::model::{Layer, MISSING, NO_CPU, Names, PacketTable};
+use quaver_store::convert::{JoinReport, convert_raw, join_packets};
+use quaver_store::error::StoreError;
+use quaver_store::load::load_packet_run;
+use quaver_store::manifest::{AnalysisFacts, Manifest, Stream, StreamPayload};
+use quaver_store::run::RunDir;
+use recording::*;
+use serde_json::Value;
+
+fn facts(payload: StreamPayload) -> AnalysisFacts {
+    let destination = "127.0.0.1:5004".to_owned();
+    let stream = Stream { destination, source: None, profile: None, payload, payload_bytes: None };
+    AnalysisFacts { streams: vec![stream], source_on_this_host: true, ..AnalysisFacts::default() }
+}
+
+fn new_run(parent: &tempfile::TempDir) -> RunDir {
+    let run = RunDir::create(parent.path(), "chase").unwrap();
+    write_segment(&run.anchors_segment(), &anchors(), 3);
+    run
+}
+
+fn join(
+    packets: Option<&[PacketRecord]>,
+    stamps: &[StampRecord],
+    payload: StreamPayload,
+) -> (PacketTable, JoinReport) {
+    let parent = tempfile::tempdir().unwrap();
+    let run = new_run(&parent);
+    if let Some(packets) = packets {
+        write_segment(&run.packets_segment(), packets, 100);
+    }
+    write_segment(&run.stamps_segment(), stamps, 100);
+    join_packets(&run, &facts(payload)).unwrap()
+}
+
+#[test]
+fn our_packets_are_joined_by_number() {
+    let packets: Vec<_> = (0..1000).filter(|n| n % 100 != 7).map(packet).collect();
+    let mut stamps: Vec<_> = (0..1000).filter(|n| n % 50 != 3).map(stamp).collect();
+    stamps.iter_mut().filter(|s| s.key % 100 == 7).for_each(|s| s.flags |= stamp_flags::DROPPED);
+    stamps.swap(10, 40);
+    let (table, report) = join(Some(&packets), &stamps, StreamPayload::Ours { offset: 0 });
+    assert_eq!(report.packets, 990);
+    assert_eq!(report.packets_without_stamp, 20);
+    assert_eq!((report.stamps, report.stamps_dropped, report.stamps_unjoined), (980, 10, 0));
+    for (row, n) in table.seq.iter().enumerate() {
+        // Cycles are whole, so an instant comes back to within one.
+        assert!((table.app_ns[row] - app_ns(*n)).abs() <= 1);
+        assert_eq!(table.stamp_ns(row, Layer::Schedule), Some(packet(*n).deadline_ns));
+        assert_eq!(table.stamp_ns(row, Layer::KernelStamp), Some(app_ns(*n) - 20_000));
+        let stamped = n % 50 != 3;
+        assert_eq!(table.stamp_ns(row, Layer::Ready), stamped.then(|| app_ns(*n) - 9_000));
+        assert_eq!(table.stack_cpu[row], if stamped { 0 } else { NO_CPU });
+    }
+    assert!(table.column(Layer::Interrupt).is_none(), "no packet was stamped there");
+}
+
+#[test]
+fn copies_are_joined_in_order_and_never_to_the_past() {
+    let mut packets: Vec<_> = (0..10).map(packet).collect();
+    packets.push(PacketRecord { key: 4, ..packet(30) });
+    packets.push(PacketRecord { key: 4, ..packet(31) });
+    let mut stamps: Vec<_> = (0..10).map(stamp).collect();
+    stamps[4].key = 99; // the stamp of the first copy is missing
+    stamps.push(StampRecord { key: 4, ..stamp(30) });
+    stamps.push(StampRecord { key: 4, ..stamp(31) });
+    stamps.push(StampRecord { key: 4, ..stamp(32) });
+    let (table, report) = join(Some(&packets), &stamps, StreamPayload::Ours { offset: 0 });
+    assert_eq!(report.stamps_unjoined, 2, "number 99 and the third copy");
+    assert_eq!(table.stamp_ns(4, Layer::Ready), None);
+    assert_eq!(table.stamp_ns(10, Layer::Ready), Some(app_ns(30) - 9_000));
+    assert_eq!(table.stamp_ns(11, Layer::Ready), Some(app_ns(31) - 9_000));
+}
+
+#[test]
+fn rtp_is_extended_over_wraps_on_both_sides() {
+    let first = 65_000u64;
+    let wrapped = |n: u64| (first + n) & 0xffff;
+    let packets: Vec<_> = (0..140_000)
+        .filter(|n| n % 1000 != 5)
+        .map(|n| PacketRecord { key: wrapped(n), flags: packet_flags::RTP, ..packet(n) })
+        .collect();
+    // Tracing began before the receiver, and missed a stretch of more than one wrap.
+    let stamps: Vec<_> = (0..140_000)
+        .filter(|n| !(20_000..90_000).contains(n))
+        .map(|n| StampRecord { key: wrapped(n), flags: stamp_flags::RTP, ..stamp(n) })
+        .collect();
+    let (table, report) = join(Some(&packets[300..]), &stamps, StreamPayload::Rtp);
+    assert_eq!(table.seq.first().map(|s| s & 0xffff), Some(packets[300].key));
+    for row in 0..table.len() {
+        let n = (table.seq[row] - table.seq[0]) + 301;
+        let expected = (!(20_000..90_000).contains(&n)).then(|| app_ns(n) - 9_000);
+        assert_eq!(table.stamp_ns(row, Layer::Ready), expected, "packet {n}");
+    }
+    assert_eq!(report.packets, 139_860 - 300);
+    assert_eq!(report.packets_without_stamp, 70_000 - 70);
+    assert_eq!(report.stamps_unjoined, 301 + (20 + 50 - 1), "before the receiver, and lost after the stamp");
+}
+
+#[test]
+fn opaque_packets_are_joined_by_order_without_drops() {
+    let opaque = |n| PacketRecord { key: KEY_UNKNOWN, flags: 0, ..packet(n) };
+    let dropped = |n: u64| n % 100 == 50;
+    let packets: Vec<_> = (0..5000).filter(|n| !dropped(*n)).map(opaque).collect();
+    let stamps: Vec<_> = (0..5000)
+        .filter(|n| n % 333 != 1) // the tracer missed these
+        .map(|n| StampRecord {
+            key: KEY_UNKNOWN,
+            flags: if dropped(n) { stamp_flags::DROPPED } else { 0 },
+            ..stamp(n)
+        })
+        .collect();
+    let (table, report) = join(Some(&packets), &stamps, StreamPayload::Opaque);
+    let sent: Vec<u64> = (0..5000).filter(|n| !dropped(*n)).collect();
+    for (row, n) in sent.iter().enumerate() {
+        let expected = (n % 333 != 1).then(|| app_ns(*n) - 9_000);
+        assert_eq!(table.stamp_ns(row, Layer::Ready), expected, "packet {n}");
+        assert_eq!(table.seq[row], *n, "a drop leaves a gap in the numbers");
+    }
+    assert_eq!((report.stamps_dropped, report.stamps_unjoined), (50, 0));
+}
+
+#[test]
+fn a_process_that_is_only_observed() {
+    let stamps: Vec<_> = (0..100u64)
+        .map(|n| StampRecord {
+            user_ns: if n == 50 { 0 } else { app_ns(n) as u64 },
+            user_cpu: 1,
+            flags: if n == 50 { stamp_flags::DROPPED } else { 0 },
+            ..stamp(n)
+        })
+        .collect();
+    let (table, report) = join(None, &stamps, StreamPayload::Opaque);
+    assert_eq!((report.packets, report.stamps_dropped, report.packets_without_stamp), (99, 1, 0));
+    assert_eq!(table.seq[50], 51);
+    assert_eq!(table.app_ns[50], app_ns(51));
+    assert_eq!(table.stamp_ns(50, Layer::Enqueued), Some(app_ns(51) - 10_000));
+}
+
+#[test]
+fn without_anchors_time_cannot_be_told() {
+    let parent = tempfile::tempdir().unwrap();
+    let run = RunDir::create(parent.path(), "chase").unwrap();
+    write_segment(&run.packets_segment(), &[packet(0)], 0);
+    let error = join_packets(&run, &facts(StreamPayload::Ours { offset: 0 })).unwrap_err();
+    assert!(matches!(error, StoreError::NoAnchors { .. }), "{error}");
+}
+
+fn event(kind: EventKind, cpu: u16, start_ns: u64, end_ns: u64, id: u32) -> EventRecord {
+    EventRecord { start_ns, end_ns, aux: u64::from(id) << 40, id, cpu, kind: kind as u8, detail: 1 }
+}
+
+#[test]
+fn parquet_and_raw_segments_give_the_same_run() {
+    let parent = tempfile::tempdir().unwrap();
+    let run = new_run(&parent);
+    let mut manifest = Manifest::begin("0.1.0", "chase", Value::Null, Value::Null, EPOCH_NS);
+    let facts = facts(StreamPayload::Ours { offset: 0 });
+    manifest.analysis = Some(facts.clone());
+    run.write_manifest(&manifest).unwrap();
+    let packets: Vec<_> = (0..3000).map(packet).collect();
+    let stamps: Vec<_> = (0..2900).map(stamp).collect();
+    write_segment(&run.packets_segment(), &packets, 9);
+    write_segment(&run.stamps_segment(), &stamps, 9);
+    let mut events: Vec<_> = (0..500u64)
+        .map(|k| event(EventKind::Irq, (k % 2) as u16, u64::MAX / 2 - k, u64::MAX / 2 + k, k as u32))
+        .collect();
+    let name = (u64::from_ne_bytes(*b"quaver-s"), u64::from_ne_bytes(*b"ink\0\0\0\0\0"));
+    events.push(EventRecord { start_ns: name.0, end_ns: name.1, ..event(EventKind::TaskName, 0, 0, 0, 77) });
+    write_segment(&run.events_segment(), &events, 9);
+
+    let raw = load_packet_run(&run).unwrap();
+    assert_eq!(raw.run.names.task.get(&77).map(String::as_str), Some("quaver-sink"));
+    let report = convert_raw(&run, &facts, |events| vec![7; events.len()]).unwrap();
+    assert_eq!(raw.joined.unwrap(), report);
+    assert!(run.remove_raw().unwrap() > 0);
+    let stored = load_packet_run(&run).unwrap();
+    assert_eq!(stored.run.packets, raw.run.packets);
+    assert_eq!(stored.run.events, raw.run.events);
+    assert_eq!(stored.run.names, raw.run.names);
+    assert!(stored.run.packets.column(Layer::Ready).unwrap().before_app_ns.contains(&MISSING));
+    assert_eq!(stored.run.names.irq, Names::default().irq);
+    assert!(!run.path().join("events.parquet.part").exists());
+}
