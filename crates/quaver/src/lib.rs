@@ -3,9 +3,13 @@
 pub mod cli;
 pub mod cmd;
 pub mod exit_code;
+pub mod interrupt;
+pub mod progress;
 pub mod quantity;
+pub mod recording;
 pub mod report;
 pub mod threshold;
+pub mod tier;
 
 use clap::Parser;
 use exit_code::ExitCode;

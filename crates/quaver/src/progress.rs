@@ -1,0 +1,38 @@
+//! The progress line, on standard error.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
+
+/// One line that is redrawn, and gone when the page is printed.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A line for a phase of known length; silent when `quiet` or when standard error is no terminal.
+    pub fn timed(length: Duration, quiet: bool) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
+        let bar = ProgressBar::with_draw_target(Some(length.as_millis() as u64), target);
+        let style = ProgressStyle::with_template("{bar:24} {msg}").expect("the template is a constant that parses");
+        bar.set_style(style);
+        Self { bar }
+    }
+
+    /// Shows how far the phase is, and what there is to say.
+    pub fn show(&self, elapsed: Duration, message: String) {
+        self.bar.set_position(elapsed.as_millis() as u64);
+        self.bar.set_message(message);
+    }
+
+    /// Shows what is being done, without a length.
+    pub fn say(&self, message: impl Into<String>) {
+        self.bar.set_message(message.into());
+        self.bar.tick();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,161 @@
+//! A run being recorded: its directory, its clock anchors, its tracer. Shared by every verb that measures.
+
+use crate::interrupt::Interrupt;
+use crate::tier::Choice;
+use anyhow::Context;
+use quaver_abi::record::{AnchorRecord, EventRecord, StampRecord};
+use quaver_measure::clock::{AnchorKeeper, Counter, CounterSupport, Timebase};
+use quaver_measure::host::trace::{TraceCounts, TraceSink, Tracer};
+use quaver_measure::segment::SegmentAppender;
+use quaver_store::manifest::{ClockCalibration, Manifest};
+use quaver_store::run::RunDir;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time between looks at the tracer, the clock and the interrupt flag.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A run that is being recorded.
+pub struct Recording {
+    /// Its directory.
+    pub run: RunDir,
+    /// Its manifest, written again when the run ends.
+    pub manifest: Manifest,
+    /// Counter that the samples are stamped with.
+    pub counter: Counter,
+    keeper: AnchorKeeper,
+    anchors: SegmentAppender<AnchorRecord>,
+    records: TraceRecords,
+    tracer: Option<Box<dyn Tracer>>,
+    drain_while_measuring: bool,
+}
+
+/// Segments that a tracer's records go to. A write that fails is kept until the run ends: measuring goes on.
+struct TraceRecords {
+    stamps: SegmentAppender<StampRecord>,
+    events: SegmentAppender<EventRecord>,
+    failed: Option<anyhow::Error>,
+}
+
+impl TraceSink for TraceRecords {
+    fn stamp(&mut self, record: StampRecord) {
+        if self.failed.is_none() {
+            self.failed = self.stamps.append(&record).err().map(Into::into);
+        }
+    }
+
+    fn event(&mut self, record: EventRecord) {
+        if self.failed.is_none() {
+            self.failed = self.events.append(&record).err().map(Into::into);
+        }
+    }
+}
+
+impl Recording {
+    /// Makes the run directory below `parent` and takes the first clock anchor.
+    pub fn begin(parent: &Path, verb: &str, asked: serde_json::Value, host: serde_json::Value) -> anyhow::Result<Self> {
+        let run = RunDir::create(parent, verb)?;
+        let now_ns = quaver_measure::clock::realtime_ns();
+        let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), verb, asked, host, now_ns);
+        manifest.analysis = Some(Default::default());
+        run.write_manifest(&manifest)?;
+        let counter = CounterSupport::detect(Path::new("/")).counter;
+        let mut anchors = SegmentAppender::create(&run.anchors_segment())?;
+        let keeper = AnchorKeeper::start(counter);
+        for anchor in keeper.anchors() {
+            anchors.append(anchor)?;
+        }
+        let records = TraceRecords {
+            stamps: SegmentAppender::create(&run.stamps_segment())?,
+            events: SegmentAppender::create(&run.events_segment())?,
+            failed: None,
+        };
+        Ok(Self { run, manifest, counter, keeper, anchors, records, tracer: None, drain_while_measuring: false })
+    }
+
+    /// Takes over a tracer. With `drain_while_measuring`, its memory is emptied at each tick; without, it must
+    /// hold the whole run.
+    pub fn trace_with(&mut self, choice: Choice, drain_while_measuring: bool) {
+        let facts = self.manifest.analysis.get_or_insert_default();
+        facts.tier = choice.tier.name().into();
+        facts.tier_reason = choice.reason;
+        facts.blind = choice.tracer.as_ref().map_or_else(blind_without_tracing, |tracer| tracer.blind());
+        self.tracer = choice.tracer;
+        self.drain_while_measuring = drain_while_measuring;
+    }
+
+    /// The tracer, where one runs.
+    pub fn tracer(&mut self) -> Option<&mut Box<dyn Tracer>> {
+        self.tracer.as_mut()
+    }
+
+    /// Writes the manifest as it is now, so that a killed run can be analysed.
+    pub fn save_manifest(&self) -> anyhow::Result<()> {
+        Ok(self.run.write_manifest(&self.manifest)?)
+    }
+
+    /// Keeps house for `length`, or until the user interrupts or `ended` says so. `show` is called now and then.
+    pub fn keep_house(
+        &mut self,
+        length: Duration,
+        interrupt: &Interrupt,
+        mut ended: impl FnMut() -> bool,
+        mut show: impl FnMut(Duration),
+    ) -> anyhow::Result<()> {
+        let start = Instant::now();
+        loop {
+            let elapsed = start.elapsed();
+            if elapsed >= length || interrupt.requested() || ended() {
+                return Ok(());
+            }
+            show(elapsed);
+            if let Some(anchor) = self.keeper.tick() {
+                self.anchors.append(&anchor)?;
+                self.anchors.flush()?;
+            }
+            if self.drain_while_measuring
+                && let Some(tracer) = &mut self.tracer
+            {
+                tracer.drain(&mut self.records).context("reading the tracer's memory")?;
+            }
+            std::thread::sleep(TICK.min(length - elapsed));
+        }
+    }
+
+    /// Stops the tracer, closes the segments, and notes clock and losses in the manifest.
+    pub fn end_tracing(&mut self) -> anyhow::Result<TraceCounts> {
+        self.anchors.append(&self.keeper.take())?;
+        self.anchors.flush()?;
+        let counts = match self.tracer.take() {
+            Some(tracer) => tracer.finish(&mut self.records).context("ending the tracer")?,
+            None => TraceCounts::default(),
+        };
+        self.records.stamps.flush()?;
+        self.records.events.flush()?;
+        if let Some(error) = self.records.failed.take() {
+            return Err(error.context("keeping kernel records"));
+        }
+        self.manifest.lost.events = counts.events_lost;
+        if let Ok(timebase) = Timebase::from_anchors(self.keeper.anchors()) {
+            let worst = self.keeper.anchors().iter().map(|anchor| anchor.half_bracket_ns).max();
+            self.manifest.clock = Some(ClockCalibration {
+                anchors: self.keeper.anchors().len() as u64,
+                worst_half_bracket_ns: worst.unwrap_or(0),
+                error_bound_ns: timebase.worst_bound_ns(),
+            });
+        }
+        Ok(counts)
+    }
+
+    /// Marks the end in the manifest. `interrupted` says why the run did not go its full length.
+    pub fn finish(mut self, interrupted: Option<String>) -> anyhow::Result<(RunDir, Manifest)> {
+        self.manifest.end(quaver_measure::clock::realtime_ns(), interrupted);
+        self.run.write_manifest(&self.manifest)?;
+        Ok((self.run, self.manifest))
+    }
+}
+
+/// What nobody sees without tracing.
+fn blind_without_tracing() -> Vec<String> {
+    vec!["every cause in the kernel: no tracing tier could run".into()]
+}

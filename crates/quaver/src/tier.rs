@@ -1,0 +1,48 @@
+//! Which tier of tracing runs, and why not a better one.
+
+use crate::cli::TierName;
+use quaver_measure::bpf;
+use quaver_measure::host::trace::{Tier, TraceError, TraceSpec, Tracer};
+use quaver_measure::host::tracefs::TracefsTracer;
+
+/// The tracer that started, if any.
+pub struct Choice {
+    /// None in the user tier.
+    pub tracer: Option<Box<dyn Tracer>>,
+    /// Tier that runs.
+    pub tier: Tier,
+    /// Why not a better one.
+    pub reason: Option<String>,
+}
+
+/// Starts the best tier, or the one asked for and no other.
+///
+/// # Errors
+/// Only when a tier was asked for by name and cannot run.
+pub fn start(asked: Option<TierName>, spec: &TraceSpec) -> Result<Choice, TraceError> {
+    match asked {
+        Some(TierName::Bpf) => Ok(chosen(bpf::start(spec)?, None)),
+        Some(TierName::Tracefs) => {
+            Ok(chosen(Box::new(TracefsTracer::start(spec)?), Some("asked for with --tier".into())))
+        }
+        Some(TierName::User) => Ok(Choice { tracer: None, tier: Tier::User, reason: Some("asked for with --tier".into()) }),
+        None => Ok(best(spec)),
+    }
+}
+
+fn chosen(tracer: Box<dyn Tracer>, reason: Option<String>) -> Choice {
+    Choice { tier: tracer.tier(), tracer: Some(tracer), reason }
+}
+
+fn best(spec: &TraceSpec) -> Choice {
+    let no_bpf = match bpf::start(spec) {
+        Ok(tracer) => return chosen(tracer, None),
+        Err(error) => error,
+    };
+    match TracefsTracer::start(spec) {
+        Ok(tracer) => chosen(Box::new(tracer), Some(no_bpf.to_string())),
+        Err(no_tracefs) => {
+            Choice { tracer: None, tier: Tier::User, reason: Some(format!("{no_bpf}; {no_tracefs}")) }
+        }
+    }
+}
