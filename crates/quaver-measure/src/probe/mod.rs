@@ -1,3 +1,14 @@
 //! The instruments of the packet and noise measurements, and the threads that they measure on.
 
+mod error;
+pub mod profile;
+pub mod schedule;
+pub mod sink;
+mod socket;
+pub mod source;
+pub mod noise;
 pub mod thread;
+mod worker;
+
+pub use error::ProbeError;
+pub use socket::SendOptions;

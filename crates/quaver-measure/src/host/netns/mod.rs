@@ -3,9 +3,7 @@
 //! Nothing gets a name in the file system. The namespaces live as long as a descriptor, a socket or a thread of
 //! this process is in them, so not even `kill -9` leaves anything behind.
 
-mod netlink;
-
-use netlink::{Address, RouteSocket};
+use super::route::{self, Address, RouteSocket};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -13,6 +11,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// MTU of both ends in octets.
 pub const DEFAULT_MTU: u32 = 1500;
@@ -137,6 +136,9 @@ impl Lab {
             end.interface_index = index;
             end.ipv6 = end.ipv6.filter(|_| has_ipv6);
         }
+        for end in [&source, &sink] {
+            end.within(|| wait_until_operational(end))??;
+        }
         Ok(Self { source, sink })
     }
 
@@ -182,37 +184,53 @@ fn hardware_address(ipv4: Ipv4Addr) -> [u8; 6] {
 fn create_pair(source: &LabEnd, sink: &LabEnd, mtu: u32) -> Result<(), LabError> {
     let failed =
         |e| LabError::new(format!("create veth pair {} and {}", source.interface, sink.interface), e);
-    let mut route = RouteSocket::open().map_err(failed)?;
-    let end = |end: &LabEnd| netlink::VethEnd {
+    let mut socket = RouteSocket::open().map_err(failed)?;
+    let end = |end: &LabEnd| route::VethEnd {
         name: end.interface.clone(),
         hardware: hardware_address(end.ipv4),
         mtu,
     };
-    route.create_veth(&end(source), &end(sink), sink.namespace.as_fd()).map_err(failed)
+    socket.create_veth(&end(source), &end(sink), sink.namespace.as_fd()).map_err(failed)
 }
 
 /// Configures the end whose namespace the thread is in; its interface index and whether IPv6 works.
 fn bring_up(own: &Plan, peer: &Plan) -> Result<(u32, bool), LabError> {
     let failed = |step: &str, e: std::io::Error| LabError::new(format!("{step} {}", own.interface), e);
-    let mut route = RouteSocket::open().map_err(|e| failed("open route socket for", e))?;
-    let loopback = netlink::interface_index("lo").map_err(|e| failed("look up loopback beside", e))?;
-    route.set_up(loopback).map_err(|e| failed("bring up loopback beside", e))?;
-    let index = netlink::interface_index(&own.interface).map_err(|e| failed("look up", e))?;
+    let mut socket = RouteSocket::open().map_err(|e| failed("open route socket for", e))?;
+    let loopback = route::interface_index("lo").map_err(|e| failed("look up loopback beside", e))?;
+    socket.set_up(loopback).map_err(|e| failed("bring up loopback beside", e))?;
+    let index = route::interface_index(&own.interface).map_err(|e| failed("look up", e))?;
     // Router solicitations and duplicate detection for a link-local address would mix with the stream. A
     // kernel without IPv6 refuses this, and needs it not.
-    let has_ipv6 = route.without_link_local(index).is_ok();
-    route.set_up(index).map_err(|e| failed("bring up", e))?;
+    let has_ipv6 = socket.without_link_local(index).is_ok();
+    socket.set_up(index).map_err(|e| failed("bring up", e))?;
     for ((address, prefix), (neighbour, _)) in own.addresses.iter().zip(&peer.addresses) {
         if address.is_ipv6() && !has_ipv6 {
             continue;
         }
         let (address, prefix) = (*address, *prefix);
-        route
+        socket
             .add_address(index, Address { address, prefix })
-            .and_then(|()| route.add_neighbour(index, *neighbour, peer.hardware))
+            .and_then(|()| socket.add_neighbour(index, *neighbour, peer.hardware))
             .map_err(|e| failed(&format!("add address {address} to"), e))?;
     }
     Ok((index, has_ipv6))
+}
+
+/// The kernel connects the queues of an interface in its own time after both ends are up; until then it drops
+/// what is sent without a word.
+fn wait_until_operational(end: &LabEnd) -> Result<(), LabError> {
+    const MOST_WAIT: Duration = Duration::from_secs(10);
+    let failed = |e| LabError::new(format!("wait for the link of {}", end.interface), e);
+    let mut socket = RouteSocket::open().map_err(failed)?;
+    let start = Instant::now();
+    while !socket.is_operational(end.interface_index).map_err(failed)? {
+        if start.elapsed() > MOST_WAIT {
+            return Err(failed(std::io::ErrorKind::TimedOut.into()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 fn enter(namespace: BorrowedFd<'_>, interface: &str) -> Result<(), LabError> {
