@@ -1,1 +1,59 @@
-//! To be filled.
+//! Kernel tracing through BPF: the richest and cheapest tier.
+//!
+//! Programs on the kernel's tracepoints and one socket filter stamp each packet of the followed flow in one
+//! record, and write one record for each interval of anything else that the CPUs do. All memory is arrays
+//! shared by mapping: no lock, no wake-up, no system call to read. The C code (GPL-2.0) is in `c/`.
+//!
+//! Needs the feature `bpf`, a kernel with BTF from 5.18 on (6.3 for all layers), and `CAP_BPF` with
+//! `CAP_PERFMON`.
+
+mod btf;
+#[cfg(feature = "bpf")]
+mod layout;
+#[cfg(feature = "bpf")]
+mod load;
+#[cfg(feature = "bpf")]
+mod memory;
+#[cfg(feature = "bpf")]
+mod open_intervals;
+mod programs;
+#[cfg(feature = "bpf")]
+mod tracer;
+
+pub use btf::{KERNEL_BTF, KernelTypes};
+
+use crate::host::trace::{TraceError, TraceSpec, Tracer};
+
+/// Starts recording what `spec` asks for.
+///
+/// # Errors
+/// [`TraceError::NotSupported`] without the feature `bpf` or without kernel BTF, [`TraceError::NotPermitted`]
+/// without the capabilities, [`TraceError::Os`] for anything else, a flow without 1 to 8 ports included.
+#[cfg(feature = "bpf")]
+pub fn start(spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
+    let types = kernel_types()?;
+    Ok(Box::new(tracer::BpfTracer::start(spec, types)?))
+}
+
+/// Starts recording what `spec` asks for.
+///
+/// # Errors
+/// Always [`TraceError::NotSupported`]: this build has no BPF.
+#[cfg(not(feature = "bpf"))]
+pub fn start(_spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
+    Err(TraceError::NotSupported { operation: "tracing by BPF".to_owned(), remedy: BUILD_REMEDY.to_owned() })
+}
+
+/// What to do about a build without BPF.
+#[cfg(not(feature = "bpf"))]
+const BUILD_REMEDY: &str = "build with the feature `bpf` (needs clang, libelf-dev, zlib1g-dev, pkg-config and make)";
+
+/// What the kernel says of itself.
+fn kernel_types() -> Result<KernelTypes, TraceError> {
+    let unsupported = |why: String| TraceError::NotSupported {
+        operation: format!("reading {KERNEL_BTF} ({why})"),
+        remedy: "use a kernel built with CONFIG_DEBUG_INFO_BTF=y (the kernels of all large distributions are)".to_owned(),
+    };
+    let octets = std::fs::read(KERNEL_BTF).map_err(|error| unsupported(error.to_string()))?;
+    btf::read(&octets, &[programs::CAST, programs::COUNTER]).ok_or_else(|| unsupported("not understood".to_owned()))
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The few kernel types that the programs read, each with only the fields used. CO-RE finds the true offsets at
+ * load time, so that no generated vmlinux.h is needed and one object runs on every kernel with BTF.
+ */
+#ifndef QUAVER_KERNEL_H
+#define QUAVER_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+};
+enum {
+	BPF_ANY = 0,
+	BPF_F_MMAPABLE = 1024,
+};
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define ETH_P_8021Q 0x8100
+#define PROTOCOL_UDP 17
+#define SOFTIRQ_NET_RX 3
+#define MESSAGE_PEEK 0x2
+#define MESSAGE_ERROR_QUEUE 0x2000
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sk_buff {
+	unsigned int len;
+	unsigned int data_len;
+	__be16 protocol;
+	__u16 transport_header;
+	__u16 network_header;
+	unsigned char *head;
+	unsigned char *data;
+};
+
+struct sk_buff_head {
+	__u32 qlen;
+};
+
+struct sock_common {
+	unsigned short skc_family;
+	__u16 skc_num;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct sk_buff_head sk_receive_queue;
+	__u16 sk_protocol;
+};
+
+struct udp_sock {
+	struct sk_buff_head reader_queue;
+};
+
+struct thread_info {
+	__u32 cpu;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	int prio;
+	int pid;
+	int tgid;
+	char comm[16];
+};
+
+struct hrtimer {
+	void *function;
+};
+
+struct timer_list {
+	void *function;
+};
+
+struct work_struct {
+	void *func;
+};
+
+struct cpumask {
+	unsigned long bits[1];
+};
+
+#pragma clang attribute pop
+
+/* The context of a socket filter is user-visible ABI, not a kernel type. */
+struct __sk_buff {
+	__u32 len;
+};
+
+extern void *bpf_cast_to_kern_ctx(void *) __weak __ksym;
+
+char LICENSE[] SEC("license") = "GPL";
+
+#endif
