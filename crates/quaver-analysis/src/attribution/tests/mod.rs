@@ -1,1 +1,9 @@
-//! Scenarios with exact nanoseconds, and the brute-force twin.
+//! Scenarios with exact nanoseconds, conservation, and the brute-force twin.
+
+mod conservation;
+mod interruptions;
+mod noise;
+mod scene;
+mod stream;
+mod threads;
+mod twin;

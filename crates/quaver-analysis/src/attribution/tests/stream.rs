@@ -1,0 +1,108 @@
+//! Lateness that the packet brought along: source, stack, network.
+
+use super::scene::*;
+use crate::model::{Layer, PacketRun};
+use quaver_abi::record::{EventKind, OffCpu};
+
+/// Delays `layers` and the reading of packet 50 by `delay`.
+fn delayed(layers: &[Layer], delay: i64) -> PacketRun {
+    let mut run = run(&[]);
+    let row = 50;
+    run.packets.app_ns[row] += delay;
+    for column in &mut run.packets.layers {
+        if !layers.contains(&column.layer) {
+            column.before_app_ns[row] += delay as i32;
+        }
+    }
+    run.events = receiver_runs(120, &[]);
+    run
+}
+
+/// Keeps the later packets behind the delayed one, as a queue does.
+fn delay_of_one(layers: &[Layer]) -> PacketRun {
+    delayed(layers, 8_000)
+}
+
+#[test]
+fn a_late_source_is_named_as_such() {
+    let mut run = delay_of_one(&[Layer::Source, Layer::Enqueued]);
+    assert_eq!(rows(&analyze(&run)), [("source-late", "source late", 8_000, 0, 0, 1)]);
+    // A thread ran on its CPU while it was due.
+    let due = reading(50) - 2_000;
+    run.events.push(thread(SOURCE, 120, 0, START_NS - 1_000, due - 50, OffCpu::Preempted));
+    run.events.push(thread(8, 120, 0, due - 50, due + 7_900, OffCpu::Blocked));
+    run.events.push(thread(SOURCE, 120, 0, due + 7_900, end(), OffCpu::Unknown));
+    run.names.task = [(8, "hog".to_string())].into();
+    let analysis = analyze(&run);
+    assert_eq!(
+        rows(&analysis),
+        [
+            ("source-late", "source late: thread hog (normal) ran on its CPU", 7_800, 0, 0, 1),
+            ("source-late", "source late", 200, 0, 0, 0),
+        ]
+    );
+}
+
+#[test]
+fn the_stack_was_kept_waiting_on_its_cpu() {
+    let mut run = delay_of_one(&[Layer::Enqueued]);
+    let sent = reading(50) - 1_900;
+    run.events.push(event(EventKind::Irq, 0, sent + 300, sent + 7_700, 12, 0));
+    let analysis = analyze(&run);
+    // The typical 1400 ns from send to socket come first or last; the delay lies in what is beyond them.
+    let cause = &analysis.summary.causes[0];
+    assert_eq!((cause.source.as_str(), cause.name.as_str()), ("dev-irq", "irq 12"));
+    assert_eq!(cause.time_ns + analysis.summary.unexplained.time_ns, 8_000);
+    assert_eq!(analysis.summary.stages[1].excess_share, 1.0);
+    assert_eq!(cause.time_ns - cause.entry_exit_ns, 6_300);
+}
+
+#[test]
+fn a_foreign_stream_has_a_fitted_schedule() {
+    let mut run = delay_of_one(&[Layer::Enqueued]);
+    run.source = None;
+    run.period_ns = None;
+    for column in &mut run.packets.layers {
+        if column.layer == Layer::Source {
+            column.layer = Layer::Receive;
+            column.before_app_ns = vec![600; run.packets.app_ns.len()];
+        }
+    }
+    run.packets.layers.retain(|column| column.layer != Layer::Schedule);
+    let analysis = analyze(&run);
+    assert!(analysis.summary.period_learned);
+    assert!((analysis.summary.period_ns - 10_000.0).abs() < 1.0, "{}", analysis.summary.period_ns);
+    let rows = rows(&analysis);
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].0, rows[0].1), ("arrival-late", "late on arrival at this host"));
+    assert!((rows[0].2 - 8_000).abs() <= 2, "{rows:?}");
+}
+
+#[test]
+fn layers_and_losses_are_counted() {
+    let mut run = delay_of_one(&[Layer::Source, Layer::Enqueued]);
+    run.counts.sent = Some(PACKETS as u64 + 3);
+    run.counts.socket_dropped = Some(2);
+    let summary = analyze(&run).summary;
+    assert_eq!(summary.losses.socket_buffer, Some(2));
+    assert_eq!(summary.losses.unaccounted, 1);
+    let layers: Vec<_> = summary.layers.iter().map(|layer| (layer.layer, layer.delta_t.max_ns)).collect();
+    assert_eq!(
+        layers,
+        [
+            (Layer::Schedule, 10_000),
+            (Layer::Source, 18_000),
+            (Layer::Enqueued, 18_000),
+            (Layer::Application, 18_000),
+        ]
+    );
+    assert_eq!(summary.stages[0].excess_ns, 8_000);
+    assert_eq!(summary.stages[0].excess_share, 1.0);
+}
+
+#[test]
+fn an_empty_run_gives_an_empty_summary() {
+    let analysis = analyze(&PacketRun::default());
+    assert!(analysis.late.is_empty() && analysis.summary.layers.is_empty());
+    assert_eq!(analysis.summary.lateness.packets, 0);
+}
