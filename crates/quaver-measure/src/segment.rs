@@ -81,7 +81,12 @@ impl SegmentProgress {
 }
 
 /// Writes records into the preallocated, mapped memory of a segment file. For hot paths: [`Self::push`] neither
-/// allocates nor calls the kernel.
+/// allocates nor calls the kernel, and takes about 3 ns (`examples/segment_cost.rs`).
+///
+/// On a disk file system the kernel's writeback (after half a minute, or by a `sync`) protects pages again that
+/// it has written out, and the next store to such a page faults: some hundreds in 1.6 million records with a
+/// `sync` each 4 s. A path on tmpfs has none, and no disk traffic beside the measurement; it survives a kill of
+/// the process too, but not a loss of power.
 #[derive(Debug)]
 pub struct SegmentWriter<R: Record> {
     next: *mut R,
@@ -121,7 +126,7 @@ impl<R: Record> SegmentWriter<R> {
     /// Names the step that failed and the file, which is removed again.
     pub fn create(path: &Path, capacity: u64) -> Result<Self, SegmentWriteError> {
         const {
-            assert!(size_of::<R>() % 8 == 0 && align_of::<R>() <= 8, "records are written by words");
+            assert!(size_of::<R>().is_multiple_of(8) && align_of::<R>() <= 8, "records are written by words");
             assert!(R::MARK_OFFSET < size_of::<R>());
         }
         let file = create_file(path)?;
@@ -425,6 +430,30 @@ mod tests {
         assert_eq!(read.len(), 100);
         assert_eq!(read.iter().take_while(|r| r.is_written()).count(), 5);
         assert!(read[..5].iter().enumerate().all(|(at, r)| r.key == at as u64 && r.media_timestamp == 9));
+    }
+
+    #[test]
+    fn kill_loses_no_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("killed.seg");
+        let mut writer = SegmentWriter::<GapRecord>::create(&path, 1_000_000).unwrap();
+        // SAFETY: the child only stores to its shared mapping and kills itself: nothing that needs a lock.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "{}", std::io::Error::last_os_error());
+        if child == 0 {
+            for index in 0..54_321 {
+                writer.push(gap(index));
+            }
+            // SAFETY: both calls take numbers only.
+            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is a valid out-pointer, and the child is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL);
+        let read = records::<GapRecord>(&std::fs::read(&path).unwrap());
+        assert_eq!(read.iter().take_while(|r| r.is_written()).count(), 54_321);
+        assert!(read[..54_321].iter().enumerate().all(|(at, r)| *r == gap(at as u64)));
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn calibrate(counter: Counter) -> CycleScale {
     loop {
         let from = tight_pair(counter);
         std::thread::sleep(std::time::Duration::from_millis(5));
-        // None only if the counter stood still or went back, which a usable counter does not do twice.
+        // None only if the counter stood still or went back for 5 ms, which a usable one does not do for ever.
         if let Some(scale) = CycleScale::between(&from, &tight_pair(counter)) {
             return scale;
         }

@@ -14,7 +14,7 @@ pub struct LoopProgress {
 }
 
 impl LoopProgress {
-    /// Turns made so far; behind by up to [`BATCH`] in a tight loop.
+    /// Turns made so far; a tight loop updates it once in 1024.
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
@@ -70,7 +70,7 @@ impl LoopStatistics {
 pub(super) const FLAG_CPU_CHANGED: u16 = 1 << 0;
 
 /// Turns of a tight loop between two looks at the clock's end, the stop flag and the progress: some 20 µs.
-pub const BATCH: u64 = 1_024;
+pub(super) const BATCH: u64 = 1_024;
 
 /// Limits of a tight loop, cycles.
 pub(super) struct TightLimits {
