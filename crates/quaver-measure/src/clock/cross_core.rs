@@ -71,7 +71,7 @@ pub enum CrossCoreError {
 /// Exchanges stamps between the first of `cpus` and each other one, for `each` (10 ms are enough) a pair.
 ///
 /// # Errors
-/// When a CPU cannot be used or does not answer within a second.
+/// When a CPU cannot be used or does not answer within 5 s.
 pub fn check_cross_core(counter: Counter, cpus: &[u16], each: Duration) -> Result<CrossCore, CrossCoreError> {
     let Some((&from, others)) = cpus.split_first() else { return Ok(CrossCore::default()) };
     let pairs = others.iter().filter(|to| **to != from).map(|to| exchange(counter, from, *to, each));
@@ -90,7 +90,7 @@ struct Table {
     stop: AtomicBool,
 }
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 fn exchange(counter: Counter, from: u16, to: u16, each: Duration) -> Result<PairOffset, CrossCoreError> {
     let table = Table::default();

@@ -362,7 +362,7 @@ mod tests {
             std::thread::sleep(Duration::from_micros(500));
         }
         let timebase = Timebase::from_anchors(&keeper.finish()).unwrap();
-        assert!(samples.len() > 10_000);
+        assert!(samples.len() > 1_000);
         let held = samples.iter().filter(|(before, cycles, after, _)| {
             let converted = timebase.monotonic_ns(*cycles);
             converted.monotonic_ns >= before - converted.bound_ns
