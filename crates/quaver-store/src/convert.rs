@@ -2,6 +2,7 @@
 
 use crate::error::StoreError;
 use crate::events::{sort_events, write_events};
+use crate::gaps::{read_raw_gaps, write_gaps};
 use crate::join::{CLOCK_SLACK_NS, Extender, Rows, SeqIndex, TimeCursor, extend, kernel_layers, kernel_ns};
 use crate::manifest::{AnalysisFacts, StreamPayload};
 use crate::packets::write_packets;
@@ -377,21 +378,29 @@ fn task_name(event: &EventRecord) -> String {
 
 /// Turns the raw segments of a packet run into `samples.parquet`, `events.parquet` and `names.json` (names already
 /// there are kept, names recorded with the events added). The segments stay until [`RunDir::remove_raw`].
-/// `net_durations` gives the net duration of each event of the sorted slice.
 ///
 /// # Errors
 /// A segment cannot be read, or a file cannot be written.
-pub fn convert_raw(
-    run: &RunDir,
-    facts: &AnalysisFacts,
-    net_durations: impl FnOnce(&[EventRecord]) -> Vec<u64>,
-) -> Result<JoinReport, StoreError> {
-    let mut names = run.read_names()?;
-    let events = read_raw_events(run, &mut names)?;
-    write_events(&run.events(), &events, &net_durations(&events), &names)?;
-    drop(events);
-    run.write_names(&names)?;
+pub fn convert_raw(run: &RunDir, facts: &AnalysisFacts) -> Result<JoinReport, StoreError> {
+    convert_events(run)?;
     let (packets, report) = join_packets(run, facts)?;
     write_packets(&run.samples(), &packets)?;
     Ok(report)
+}
+
+/// Turns the raw segments of a noise run into `gaps.parquet`, `events.parquet` and `names.json`, as
+/// [`convert_raw`] does.
+///
+/// # Errors
+/// A segment cannot be read, or a file cannot be written.
+pub fn convert_raw_noise(run: &RunDir) -> Result<(), StoreError> {
+    convert_events(run)?;
+    write_gaps(&run.gaps(), &read_raw_gaps(run)?)
+}
+
+fn convert_events(run: &RunDir) -> Result<(), StoreError> {
+    let mut names = run.read_names()?;
+    let events = read_raw_events(run, &mut names)?;
+    write_events(&run.events(), &events, &names)?;
+    run.write_names(&names)
 }

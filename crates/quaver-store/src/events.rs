@@ -7,7 +7,7 @@
 //! | `cpu` | unsigned 16 | where |
 //! | `start_ns`, `end_ns` | unsigned 64 | CLOCK_MONOTONIC; equal for a point |
 //! | `duration_ns` | unsigned 64 | net of what is nested in it |
-//! | `nested_in` | unsigned 32, nullable | row of the innermost interval around it, on its CPU |
+//! | `nested_in` | unsigned 32, nullable | row of the innermost interval of its CPU in which it began |
 //! | `id`, `aux`, `detail` | unsigned 32, 64, 8 | operands of the kind |
 
 use crate::columns::{Column, Layout, TableReader, TableWriter};
@@ -16,14 +16,12 @@ use crate::labels::{event_name, name_key};
 use parquet::data_type::ByteArray;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::model::Names;
+use quaver_analysis::nesting::{NOT_NESTED, NetDurations, net_durations};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;
 
 const TABLE: &str = "events";
-
-/// In [`enclosing_rows`]: nothing is around the event.
-pub const NOT_NESTED: u32 = u32::MAX;
 
 /// Puts events in the order of `events.parquet`: by start, the longer first, then the kind that can hold the
 /// others first. The order is total over all fields, so equal sets of events come out equal.
@@ -46,47 +44,13 @@ fn rank(kind: u8) -> u8 {
     }
 }
 
-/// For each event the row of the innermost interval on its CPU that holds all of it, or [`NOT_NESTED`].
-/// `events` must be in the order of [`sort_events`].
-pub fn enclosing_rows(events: &[EventRecord]) -> Vec<u32> {
-    let mut open: HashMap<u16, Vec<u32>> = HashMap::new();
-    let mut rows = Vec::with_capacity(events.len());
-    for (row, event) in events.iter().enumerate() {
-        let stack = open.entry(event.cpu).or_default();
-        // Not only the top: an interval that outlives the one around it (a partial overlap) lies above it.
-        stack.retain(|around| events[*around as usize].end_ns >= event.start_ns);
-        let holder = stack.iter().rev().find(|around| {
-            let around = &events[**around as usize];
-            // An interval that only touches the end of another follows it.
-            around.end_ns >= event.end_ns
-                && (around.end_ns > event.start_ns || event.start_ns == around.start_ns)
-        });
-        rows.push(holder.copied().unwrap_or(NOT_NESTED));
-        if EventKind::from_raw(event.kind).is_some_and(EventKind::is_interval)
-            && let Ok(row) = u32::try_from(row)
-        {
-            stack.push(row);
-        }
-    }
-    rows
-}
-
-/// Writes `events.parquet`. `events` must be in the order of [`sort_events`]; `net_ns` holds the net duration of
-/// each, as the analysis defines it.
+/// Writes `events.parquet`, with net durations and nesting as the analysis defines them. `events` should be in
+/// the order of [`sort_events`].
 ///
 /// # Errors
-/// The file cannot be written, or there is not one net duration for each event.
-pub fn write_events(
-    path: &Path,
-    events: &[EventRecord],
-    net_ns: &[u64],
-    names: &Names,
-) -> Result<(), StoreError> {
-    if net_ns.len() != events.len() {
-        let reason = format!("{} net durations were given for {} events", net_ns.len(), events.len());
-        return Err(StoreError::Shape { path: path.to_owned(), reason });
-    }
-    let nested_in = enclosing_rows(events);
+/// The file cannot be written.
+pub fn write_events(path: &Path, events: &[EventRecord], names: &Names) -> Result<(), StoreError> {
+    let NetDurations { net_ns, nested_in } = net_durations(events);
     let columns = [
         Column::required("kind", Layout::Few(8)),
         Column::required("name", Layout::Text),

@@ -5,7 +5,6 @@
 //! | `index` | unsigned 64 | turn of the loop |
 //! | `before_ns`, `after_ns` | signed 64 | last stamp before the gap (or the deadline) and first after, CLOCK_MONOTONIC |
 //! | `cpu` | unsigned 16 | where |
-//! | `flags` | unsigned 16 | bit 0: the thread changed CPU inside |
 
 use crate::columns::{Column, Layout, TableReader, TableWriter};
 use crate::error::StoreError;
@@ -13,44 +12,27 @@ use crate::run::RunDir;
 use crate::segments::{open_if_any, read_if_any};
 use crate::timeline::Timeline;
 use quaver_abi::record::{AnchorRecord, GapRecord};
+use quaver_analysis::model::GapTable;
 use std::path::Path;
 
 const TABLE: &str = "gaps";
-
-/// A gap on the one time line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gap {
-    /// Turn of the loop, from 0.
-    pub index: u64,
-    /// Last stamp before it, or the deadline, CLOCK_MONOTONIC nanoseconds.
-    pub before_ns: i64,
-    /// First stamp after it, CLOCK_MONOTONIC nanoseconds.
-    pub after_ns: i64,
-    /// CPU.
-    pub cpu: u16,
-    /// Bit 0: the thread changed CPU inside the gap.
-    pub flags: u16,
-}
 
 /// The gaps of all raw segments, by CPU, in the order of recording.
 ///
 /// # Errors
 /// A segment cannot be read, or no anchors turn cycles into time.
-pub fn read_raw_gaps(run: &RunDir) -> Result<Vec<Gap>, StoreError> {
+pub fn read_raw_gaps(run: &RunDir) -> Result<GapTable, StoreError> {
     let mut timeline = Timeline::new(&read_if_any::<AnchorRecord>(&run.anchors_segment())?);
-    let mut gaps = Vec::new();
+    let mut gaps = GapTable::default();
     for (_, path) in run.gaps_segments()? {
         for record in open_if_any::<GapRecord>(&path)?.into_iter().flatten() {
             let record = record?;
             let line =
                 timeline.as_mut().ok_or_else(|| StoreError::NoAnchors { path: run.path().to_owned() })?;
-            gaps.push(Gap {
-                index: record.index,
-                before_ns: line.monotonic_ns(record.before_cycles),
-                after_ns: line.monotonic_ns(record.after_cycles),
-                cpu: record.cpu,
-                flags: record.flags,
-            });
+            gaps.index.push(record.index);
+            gaps.before_ns.push(line.monotonic_ns(record.before_cycles));
+            gaps.after_ns.push(line.monotonic_ns(record.after_cycles));
+            gaps.cpu.push(record.cpu);
         }
     }
     Ok(gaps)
@@ -60,30 +42,32 @@ pub fn read_raw_gaps(run: &RunDir) -> Result<Vec<Gap>, StoreError> {
 ///
 /// # Errors
 /// As [`read_gaps`] and [`read_raw_gaps`].
-pub fn load_gaps(run: &RunDir) -> Result<Vec<Gap>, StoreError> {
+pub fn load_gaps(run: &RunDir) -> Result<GapTable, StoreError> {
     if run.gaps().is_file() { read_gaps(&run.gaps()) } else { read_raw_gaps(run) }
 }
 
 /// Writes `gaps.parquet`.
 ///
 /// # Errors
-/// The file cannot be written.
-pub fn write_gaps(path: &Path, gaps: &[Gap]) -> Result<(), StoreError> {
+/// The file cannot be written, or the table's columns differ in length.
+pub fn write_gaps(path: &Path, gaps: &GapTable) -> Result<(), StoreError> {
+    let equal = [gaps.index.len(), gaps.after_ns.len(), gaps.cpu.len()].iter().all(|l| *l == gaps.len());
+    if !equal {
+        let reason = "the columns to be written differ in length".to_owned();
+        return Err(StoreError::Shape { path: path.to_owned(), reason });
+    }
     let columns = [
         Column::required("index", Layout::U64),
         Column::required("before_ns", Layout::I64),
         Column::required("after_ns", Layout::I64),
         Column::required("cpu", Layout::Few(16)),
-        Column::required("flags", Layout::Few(16)),
     ];
     let mut table = TableWriter::create(path, TABLE, &columns)?;
     table.rows(gaps.len(), |group, range| {
-        let part = &gaps[range];
-        group.u64(part.iter().map(|g| g.index))?;
-        group.i64(part.iter().map(|g| g.before_ns))?;
-        group.i64(part.iter().map(|g| g.after_ns))?;
-        group.u32(part.iter().map(|g| u32::from(g.cpu)))?;
-        group.u32(part.iter().map(|g| u32::from(g.flags)))
+        group.u64(gaps.index[range.clone()].iter().copied())?;
+        group.i64(gaps.before_ns[range.clone()].iter().copied())?;
+        group.i64(gaps.after_ns[range.clone()].iter().copied())?;
+        group.u32(gaps.cpu[range].iter().map(|cpu| u32::from(*cpu)))
     })?;
     table.finish()
 }
@@ -92,13 +76,17 @@ pub fn write_gaps(path: &Path, gaps: &[Gap]) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// The file cannot be read, is of a later format, or is no table of gaps.
-pub fn read_gaps(path: &Path) -> Result<Vec<Gap>, StoreError> {
+pub fn read_gaps(path: &Path) -> Result<GapTable, StoreError> {
     let table = TableReader::open(path, TABLE)?;
-    let mut gaps: Vec<Gap> = table.reserved();
-    table.u64("index", |_, index| gaps.push(Gap { index, ..Gap::default() }))?;
-    table.i64("before_ns", |row, ns| gaps[row].before_ns = ns)?;
-    table.i64("after_ns", |row, ns| gaps[row].after_ns = ns)?;
-    table.u32("cpu", |row, cpu| gaps[row].cpu = cpu as u16)?;
-    table.u32("flags", |row, flags| gaps[row].flags = flags as u16)?;
+    let mut gaps = GapTable {
+        index: table.reserved(),
+        before_ns: table.reserved(),
+        after_ns: table.reserved(),
+        cpu: table.reserved(),
+    };
+    table.u64("index", |_, index| gaps.index.push(index))?;
+    table.i64("before_ns", |_, ns| gaps.before_ns.push(ns))?;
+    table.i64("after_ns", |_, ns| gaps.after_ns.push(ns))?;
+    table.u32("cpu", |_, cpu| gaps.cpu.push(cpu as u16))?;
     Ok(gaps)
 }

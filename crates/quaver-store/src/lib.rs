@@ -16,6 +16,7 @@ pub mod labels;
 pub mod load;
 pub mod manifest;
 pub mod packets;
+pub mod perfetto;
 pub mod run;
 pub mod segments;
 pub mod timeline;

@@ -3,10 +3,11 @@
 use crate::convert::{JoinReport, join_packets, read_raw_events};
 use crate::error::StoreError;
 use crate::events::read_events;
-use crate::manifest::{AnalysisFacts, Manifest};
+use crate::gaps::load_gaps;
+use crate::manifest::{AnalysisFacts, Manifest, Window};
 use crate::packets::read_packets;
 use crate::run::RunDir;
-use quaver_analysis::model::PacketRun;
+use quaver_analysis::model::{NoiseRun, PacketRun, PacketTable};
 
 /// A run as an analysis takes it.
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub struct LoadedRun {
 }
 
 /// Reads a packet run: from Parquet where it was converted, else from its raw segments up to their last full
-/// record. Both ways give the same. A run cut short is loaded too; its manifest tells why.
+/// record. Both ways give the same. Packets outside the measured window are left out. A run cut short is loaded too; its manifest tells why.
 ///
 /// # Errors
 /// A file cannot be read, is damaged, or is of a later format.
@@ -30,13 +31,67 @@ pub fn load_packet_run(run: &RunDir) -> Result<LoadedRun, StoreError> {
     let mut names = run.read_names()?;
     let events =
         if run.events().is_file() { read_events(&run.events())? } else { read_raw_events(run, &mut names)? };
-    let (packets, joined) = if run.samples().is_file() {
+    let (mut packets, joined) = if run.samples().is_file() {
         (read_packets(&run.samples())?, None)
     } else {
         let (packets, report) = join_packets(run, &facts)?;
         (packets, Some(report))
     };
+    if let Some(window) = facts.window {
+        keep_window(&mut packets, window);
+    }
     let AnalysisFacts { period_ns, receiver, source, circumstances, counts, .. } = facts;
     let run = PacketRun { period_ns, packets, events, names, receiver, source, circumstances, counts };
     Ok(LoadedRun { manifest, run, joined })
+}
+
+/// A noise run as an analysis takes it.
+#[derive(Clone, Debug)]
+pub struct LoadedNoise {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Gaps, events, names and facts.
+    pub run: NoiseRun,
+}
+
+/// Reads a noise run, as [`load_packet_run`] reads one of packets.
+///
+/// # Errors
+/// A file cannot be read, is damaged, or is of a later format.
+pub fn load_noise_run(run: &RunDir) -> Result<LoadedNoise, StoreError> {
+    let manifest = run.read_manifest()?;
+    let facts = manifest.noise.clone().unwrap_or_default();
+    let shared = manifest.analysis.clone().unwrap_or_default();
+    let mut names = run.read_names()?;
+    let events =
+        if run.events().is_file() { read_events(&run.events())? } else { read_raw_events(run, &mut names)? };
+    let run = NoiseRun {
+        period_ns: facts.period_ns,
+        threshold_ns: facts.threshold_ns,
+        loops: facts.loops,
+        gaps: load_gaps(run)?,
+        events,
+        names,
+        circumstances: shared.circumstances,
+        gaps_lost: facts.gaps_lost,
+        events_lost: manifest.lost.events,
+    };
+    Ok(LoadedNoise { manifest, run })
+}
+
+/// Leaves out the rows before and after the measured phase. Rows are in the order of their application stamps.
+fn keep_window(packets: &mut PacketTable, window: Window) {
+    let first = packets.app_ns.partition_point(|ns| *ns < window.start_ns);
+    let end = packets.app_ns.partition_point(|ns| *ns <= window.end_ns).max(first);
+    fn keep<T>(column: &mut Vec<T>, first: usize, end: usize) {
+        column.truncate(end);
+        column.drain(..first.min(column.len()));
+    }
+    keep(&mut packets.seq, first, end);
+    keep(&mut packets.app_ns, first, end);
+    keep(&mut packets.app_cpu, first, end);
+    keep(&mut packets.stack_cpu, first, end);
+    for column in &mut packets.layers {
+        keep(&mut column.before_app_ns, first, end);
+    }
 }

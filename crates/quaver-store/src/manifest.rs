@@ -2,7 +2,7 @@
 //! facts that an analysis of the stored samples needs.
 
 use crate::error::StoreError;
-use quaver_analysis::model::{Actor, Circumstances, PacketCounts};
+use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
 use quaver_analysis::summary::ProbeCost;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -122,6 +122,20 @@ impl AnalysisFacts {
     }
 }
 
+/// Facts that an analysis of stored gaps needs beside those of [`AnalysisFacts`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NoiseFacts {
+    /// Period of the paper's dummy program, nanoseconds; none for the tight loop.
+    pub period_ns: Option<f64>,
+    /// Gaps shorter than this were not recorded, nanoseconds.
+    pub threshold_ns: i64,
+    /// The loops, one a CPU.
+    pub loops: Vec<NoiseLoop>,
+    /// Gaps that found no room.
+    pub gaps_lost: u64,
+}
+
 /// How well raw cycles could be turned into time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockCalibration {
@@ -169,6 +183,9 @@ pub struct Manifest {
     pub clock: Option<ClockCalibration>,
     /// Facts for the analysis of packets; none for verbs without packets.
     pub analysis: Option<AnalysisFacts>,
+    /// Facts of a noise run; none for other verbs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<NoiseFacts>,
     /// Facts of the host, as the collector has them.
     pub host: Value,
 }
@@ -201,6 +218,7 @@ impl Manifest {
             lost: Lost::default(),
             clock: None,
             analysis: None,
+            noise: None,
             host,
         }
     }

@@ -176,7 +176,7 @@ fn parquet_and_raw_segments_give_the_same_run() {
 
     let raw = load_packet_run(&run).unwrap();
     assert_eq!(raw.run.names.task.get(&77).map(String::as_str), Some("quaver-sink"));
-    let report = convert_raw(&run, &facts, |events| vec![7; events.len()]).unwrap();
+    let report = convert_raw(&run, &facts).unwrap();
     assert_eq!(raw.joined.unwrap(), report);
     assert!(run.remove_raw().unwrap() > 0);
     let stored = load_packet_run(&run).unwrap();
