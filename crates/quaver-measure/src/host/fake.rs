@@ -25,7 +25,7 @@ impl FakeHost {
             ("proc/stat", "cpu  1 2 3 4 5 6 7 0 0 0"),
             ("proc/sys/kernel/sched_rt_runtime_us", "-1"),
             ("proc/sys/kernel/sched_rt_period_us", "1000000"),
-            ("proc/sys/kernel/timer_migration", "0"),
+            ("proc/sys/kernel/timer_migration", "1"),
             ("proc/sys/kernel/numa_balancing", "0"),
             ("proc/sys/kernel/nmi_watchdog", "0"),
             ("proc/sys/kernel/sched_autogroup_enabled", "0"),

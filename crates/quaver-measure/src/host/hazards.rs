@@ -11,6 +11,7 @@ use super::facts::HostFacts;
 use super::interface::InterfaceFacts;
 use super::quota::QuotaReading;
 use super::root::HostRoot;
+use super::trace::{Tier, TraceError};
 use serde::{Deserialize, Serialize};
 
 /// Everything that checks may look at.
@@ -43,7 +44,39 @@ pub struct TierState {
     pub blind: Vec<String>,
 }
 
+impl TierState {
+    /// A tier that runs.
+    pub fn usable(evidence: impl Into<String>, blind: Vec<String>) -> Self {
+        Self { usable: true, evidence: evidence.into(), remedy: None, blind }
+    }
+
+    /// A tier whose probe was refused.
+    pub fn refused(error: &TraceError) -> Self {
+        let (evidence, remedy) = match error {
+            TraceError::NotPermitted { operation, remedy } => {
+                (format!("{operation}: not permitted"), Some(remedy.clone()))
+            }
+            TraceError::NotSupported { operation, remedy } => {
+                (format!("{operation}: not supported here"), Some(remedy.clone()))
+            }
+            TraceError::Os { .. } => (error.to_string(), None),
+        };
+        Self { usable: false, evidence, remedy, blind: Vec::new() }
+    }
+}
+
 impl HostView {
+    /// The best tier that runs.
+    pub fn best_tier(&self) -> Tier {
+        if self.bpf_tier.usable {
+            Tier::Bpf
+        } else if self.tracefs_tier.usable {
+            Tier::Tracefs
+        } else {
+            Tier::User
+        }
+    }
+
     /// Reads the host. The tiers are left as "not probed": their probes know best and are called by who
     /// has them.
     pub fn read(root: &HostRoot, interface: Option<&str>) -> Self {
@@ -217,7 +250,6 @@ mod tests {
             "autogroup",
             "transparent-hugepages",
             "numa-balancing",
-            "timer-migration",
         ] {
             assert_eq!(verdict(&view, id), Verdict::Hurts, "{id}");
         }
@@ -231,6 +263,18 @@ mod tests {
     fn a_machine_that_shows_nothing_is_not_blamed() {
         let view = HostView::read(&FakeHost::empty().root(), None);
         assert!(examine(&view).iter().all(|checked| checked.verdict != Verdict::Hurts));
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_remedy() {
+        let error =
+            TraceError::NotPermitted { operation: "loading".to_owned(), remedy: "be root".to_owned() };
+        let mut view = HostView { bpf_tier: TierState::refused(&error), ..HostView::default() };
+        assert_eq!(verdict(&view, "bpf-tier"), Verdict::Missing);
+        assert_eq!(view.bpf_tier.remedy.as_deref(), Some("be root"));
+        assert_eq!(view.best_tier(), Tier::User);
+        view.tracefs_tier = TierState::usable("mounted", vec!["page faults".to_owned()]);
+        assert_eq!((view.best_tier(), verdict(&view, "tracefs-tier")), (Tier::Tracefs, Verdict::Good));
     }
 
     #[test]

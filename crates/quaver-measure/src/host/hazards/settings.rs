@@ -86,8 +86,8 @@ pub(super) const CHECKS: &[Check] = &[
     setting(
         "timer-migration",
         "timer migration",
-        "timers of idle CPUs move to busy ones, the receiver's included",
-        |view| switch(view.facts.scheduling.timer_migration, "timer_migration", "0"),
+        "with it off, a timer that was once armed on an isolated CPU stays there",
+        timer_migration,
     ),
     setting(
         "numa-balancing",
@@ -367,6 +367,20 @@ fn receive_buffer(view: &HostView) -> Finding {
         return Finding::good(format!("{evidence}; with CAP_NET_ADMIN a sink of ours goes beyond it"));
     }
     Finding::hurts(evidence, "sudo sysctl net.core.rmem_max=67108864")
+}
+
+/// Whether it helps without isolated CPUs is disputed, so that nothing is said of it there.
+fn timer_migration(view: &HostView) -> Finding {
+    match view.facts.scheduling.timer_migration {
+        None => Finding::not_applicable("this kernel has no kernel.timer_migration"),
+        _ if view.facts.cpu.isolated.is_empty() && view.facts.cpu.nohz_full.is_empty() => {
+            Finding::not_applicable("it matters for isolated CPUs, and there are none")
+        }
+        Some(true) => Finding::good("kernel.timer_migration is on"),
+        Some(false) => {
+            Finding::hurts("kernel.timer_migration is off", "sudo sysctl kernel.timer_migration=1")
+        }
+    }
 }
 
 fn transparent_hugepages(view: &HostView) -> Finding {
