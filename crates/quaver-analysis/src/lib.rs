@@ -10,5 +10,6 @@ pub mod distribution;
 pub mod losses;
 pub mod model;
 pub mod nesting;
+pub mod probe_cost;
 pub mod series;
 pub mod summary;

@@ -2,7 +2,9 @@
 
 use crate::quantity::{self, Period, Rate};
 use crate::threshold::{self, FailIf};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use quaver_measure::probe::profile::ProfileName;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,27 +82,6 @@ pub enum PaceMode {
     Txtime,
 }
 
-/// A stream whose shape a standard or a paper fixes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProfileName {
-    /// SMPTE ST 2022-6, 1080i29.97: 4497 packets a frame, one each 7.4198 us
-    #[value(name = "st2022-6")]
-    St2022_6,
-    /// SMPTE ST 2110-20, sent evenly over the frame
-    #[value(name = "st2110-20")]
-    St2110_20,
-    /// SMPTE ST 2110-20, sent only while the picture is active
-    #[value(name = "st2110-20-gapped")]
-    St2110_20Gapped,
-    /// One direction of a G.729 call: a small packet each 20 ms
-    G729,
-    /// One direction of a G.711 call
-    G711,
-    /// HD video: 1368 octets at the gap that the timestamping paper used
-    #[value(name = "hd-1368")]
-    Hd1368,
-}
-
 /// What the stream looks like.
 #[derive(Clone, Debug, Args)]
 pub struct StreamArgs {
@@ -114,7 +95,7 @@ pub struct StreamArgs {
     #[arg(long, value_name = "OCTETS", conflicts_with = "profile")]
     pub size: Option<usize>,
     /// A stream of a standard: fixes period, size and headers
-    #[arg(long, value_enum, value_name = "NAME")]
+    #[arg(long, value_parser = profile_names(), value_name = "NAME")]
     pub profile: Option<ProfileName>,
     /// How the source waits for each deadline
     #[arg(long, value_enum, default_value = "spin", value_name = "HOW")]
@@ -125,6 +106,12 @@ pub struct StreamArgs {
     /// Let the source catch up with a burst after it was late (it skips slots otherwise)
     #[arg(long)]
     pub catch_up: bool,
+}
+
+/// The profiles' names, for completions and errors.
+fn profile_names() -> impl TypedValueParser<Value = ProfileName> {
+    PossibleValuesParser::new(ProfileName::ALL.map(ProfileName::name))
+        .map(|name| name.parse().expect("the parser accepts the profiles' names only"))
 }
 
 /// `quaver chase`.

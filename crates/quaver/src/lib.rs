@@ -2,12 +2,15 @@
 
 pub mod cli;
 pub mod cmd;
+pub mod digest;
 pub mod exit_code;
+pub mod host_state;
 pub mod interrupt;
 pub mod progress;
 pub mod quantity;
 pub mod recording;
 pub mod report;
+pub mod stream_plan;
 pub mod threshold;
 pub mod tier;
 

@@ -1,0 +1,72 @@
+//! `quaver chase`: a packet stream, its stamps at every layer, and the source of every late packet.
+
+mod cost;
+mod made_here;
+mod observe;
+mod plan;
+mod received;
+
+use crate::cli::ChaseArgs;
+use crate::digest::{self, Digest};
+use crate::exit_code::{ExitCode, failure};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use std::io::Write;
+
+/// Measures, analyses, prints.
+pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::catch()?;
+    let (run, manifest) = match (args.pid, args.listen, args.from) {
+        (Some(pid), _, _) => observe::measure(args, pid, &interrupt)?,
+        (None, Some(address), _) => received::measure_listened(args, address, &interrupt)?,
+        (None, None, Some(host)) => received::measure_from(args, host, &interrupt)?,
+        (None, None, None) => made_here::measure(args, &interrupt)?,
+    };
+    let interrupted = interrupt.requested();
+    let digest = conclude(&run, manifest, args.output.quiet)?;
+    let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
+    Ok(if interrupted { ExitCode::Interrupted } else { code })
+}
+
+/// Converts, analyses and stores a run that was just recorded.
+pub fn conclude(run: &RunDir, mut manifest: Manifest, quiet: bool) -> anyhow::Result<Digest> {
+    let progress = Progress::timed(std::time::Duration::from_secs(1), quiet);
+    progress.say("joining packets and events");
+    digest::convert(run, &mut manifest)?;
+    progress.say("naming causes");
+    let digest = digest::analyze(run, None)?;
+    progress.say("drawing the report");
+    digest.store(run)?;
+    Ok(digest)
+}
+
+/// Prints the page or JSON and judges the conditions of `--fail-if`.
+pub fn print_results(
+    digest: &Digest,
+    run: &RunDir,
+    json: bool,
+    conditions: &[crate::threshold::FailIf],
+) -> anyhow::Result<ExitCode> {
+    let summary = serde_json::to_value(&digest.analysis.summary)?;
+    let mut out = std::io::stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", digest.page(run))?;
+    }
+    out.flush()?;
+    let mut code = ExitCode::Done;
+    for condition in conditions {
+        match condition.check(&summary).map_err(|error| failure(ExitCode::Usage, error))? {
+            Some(sentence) => {
+                eprintln!("quaver: failed, as asked, since {sentence}");
+                code = ExitCode::Threshold;
+            }
+            None => {}
+        }
+    }
+    Ok(code)
+}

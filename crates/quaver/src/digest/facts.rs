@@ -1,0 +1,109 @@
+//! Facts of a run in words, and the sentences that warn.
+
+use crate::report::RunFacts;
+use quaver_abi::record::{EventKind, EventRecord};
+use quaver_analysis::summary::ChaseSummary;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use serde_json::Value;
+
+/// Words for the head of a page.
+pub fn run_facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
+    let analysis = manifest.analysis.clone().unwrap_or_default();
+    let text = |pointer: &str| manifest.host.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let mut facts = Vec::new();
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            facts.push((name.to_owned(), value));
+        }
+    };
+    add("kernel command line", text("/kernel/cmdline"));
+    add("clock source", text("/clock/source"));
+    add("processor", text("/cpu/model"));
+    if let Some(clock) = &manifest.clock {
+        let bound = format!("{} ns at most ({} anchors)", clock.error_bound_ns, clock.anchors);
+        add("error of converted stamps", Some(bound));
+    }
+    add("receiver", Some(actor(&analysis.receiver)));
+    add("source", analysis.source.as_ref().map(actor));
+    add("events lost", Some(manifest.lost.events.to_string()));
+    RunFacts {
+        name: run.name(),
+        directory: run.path().display().to_string(),
+        command: manifest.asked.get("command").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        started: manifest.started.clone(),
+        version: manifest.tool.version.clone(),
+        host: host_line(manifest),
+        stream: manifest.asked.get("stream").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        facts,
+    }
+}
+
+fn actor(actor: &quaver_analysis::model::Actor) -> String {
+    let threads: Vec<String> = actor.threads.iter().map(u32::to_string).collect();
+    let cpu = actor.cpu.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    let policy = if actor.realtime { "SCHED_FIFO" } else { "normal priority" };
+    let wait = if actor.blocking { "sleeps for its packets" } else { "never sleeps" };
+    format!("thread {} on {cpu}, {policy}, {wait}", threads.join(", "))
+}
+
+fn host_line(manifest: &Manifest) -> String {
+    let text = |pointer: &str| manifest.host.pointer(pointer).and_then(Value::as_str);
+    let kernel = text("/kernel/release").unwrap_or("kernel not known");
+    let cpus = manifest.host.pointer("/cpu/online").and_then(Value::as_array).map_or(0, Vec::len);
+    let virtual_machine = manifest.host.pointer("/hypervisor/present").and_then(Value::as_bool) == Some(true);
+    let kind = match (virtual_machine, text("/hypervisor/name")) {
+        (true, Some(name)) => format!(", virtual machine ({name})"),
+        (true, None) => ", virtual machine".to_owned(),
+        (false, _) => String::new(),
+    };
+    let plural = if cpus == 1 { "" } else { "s" };
+    format!("Linux {kernel}, {cpus} CPU{plural}{kind}")
+}
+
+/// What the reader should know before believing the numbers, each with what to do about it.
+pub(super) fn warnings(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(reason) = manifest.incomplete_reason() {
+        warnings.push(format!("the run is incomplete: {reason}"));
+    }
+    if manifest.lost.events > 0 {
+        warnings.push(format!(
+            "{} events found no room and are missing from the attribution; measure for a shorter time",
+            manifest.lost.events
+        ));
+    }
+    let counts = manifest.analysis.as_ref().map(|facts| &facts.counts);
+    if let Some(lost) = counts.map(|counts| counts.stamps_lost).filter(|lost| *lost > 0) {
+        warnings.push(format!("{lost} kernel stamps were overwritten before they were read; measure for a shorter time"));
+    }
+    if summary.losses.unaccounted > 0 {
+        warnings.push(format!(
+            "{} packets are missing and no counter says where; more tracing (see `quaver doctor`) would tell",
+            summary.losses.unaccounted
+        ));
+    }
+    if let Some(notes) = manifest.asked.get("notes").and_then(Value::as_array) {
+        warnings.extend(notes.iter().filter_map(Value::as_str).map(str::to_owned));
+    }
+    warnings
+}
+
+/// The kernel function that an event tells of, if its kind tells of one.
+pub(super) fn function_address(event: &EventRecord) -> Option<u64> {
+    let tells = matches!(
+        EventKind::from_raw(event.kind)?,
+        EventKind::Nmi
+            | EventKind::Hrtimer
+            | EventKind::Timer
+            | EventKind::Work
+            | EventKind::CrossCall
+            | EventKind::IpiSend
+    );
+    (tells && event.aux != 0).then_some(event.aux)
+}
+
+/// The thread that an event tells of, idle excepted.
+pub(super) fn thread_of(event: &EventRecord) -> Option<u32> {
+    (EventKind::from_raw(event.kind)? == EventKind::Thread && event.id != 0).then_some(event.id)
+}

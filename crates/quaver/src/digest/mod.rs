@@ -1,0 +1,164 @@
+//! From a recorded run to its results: convert, analyse, write the summary and the report.
+
+mod counts;
+mod facts;
+mod window;
+
+pub use facts::run_facts;
+
+use crate::report::{self, PageInput, ReportInput, RunFacts};
+use anyhow::Context;
+use quaver_analysis::attribution::{AttributionOptions, PacketAnalysis, Part, analyze_packets};
+use quaver_analysis::model::{Names, PacketRun};
+use quaver_analysis::summary::ChaseSummary;
+use quaver_store::convert::convert_raw;
+use quaver_store::load::load_packet_run;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+/// A packet run with its analysis.
+pub struct Digest {
+    /// Manifest as stored.
+    pub manifest: Manifest,
+    /// What was measured, within the measured window.
+    pub run: PacketRun,
+    /// What it says.
+    pub analysis: PacketAnalysis,
+    /// Words for the head of a page.
+    pub facts: RunFacts,
+}
+
+/// Turns the raw segments of a packet run into Parquet and counts its packets by place; the segments are then
+/// removed. Does nothing to a run that was converted before.
+pub fn convert(run: &RunDir, manifest: &mut Manifest) -> anyhow::Result<()> {
+    if run.samples().is_file() && run.events().is_file() {
+        return Ok(());
+    }
+    let facts = manifest.analysis.get_or_insert_default();
+    let joined = convert_raw(run, facts)?;
+    counts::count(run, facts, &joined)?;
+    manifest.lost.samples = facts.counts.record_lost;
+    name_what_is_left(run)?;
+    run.write_manifest(manifest)?;
+    run.remove_raw()?;
+    Ok(())
+}
+
+/// Adds the names that only the running system can give: functions, interrupts, threads that still live.
+fn name_what_is_left(run: &RunDir) -> anyhow::Result<()> {
+    use quaver_measure::host::names;
+    use std::collections::BTreeSet;
+    let root = quaver_measure::host::root::HostRoot::system();
+    let events = quaver_store::events::read_events(&run.events())?;
+    let mut stored: Names = run.read_names()?;
+    let addresses: BTreeSet<u64> = events.iter().filter_map(facts::function_address).collect();
+    let unknown = addresses.into_iter().filter(|address| !stored.symbol.contains_key(address)).collect();
+    // Hidden addresses leave causes with coarser names; doctor says how to show them.
+    stored.symbol.extend(names::function_names(&root, &unknown).unwrap_or_default());
+    for (number, name) in names::irq_names(&root) {
+        stored.irq.entry(number).or_insert(name);
+    }
+    for (number, name) in names::idle_state_names(&root) {
+        stored.idle_state.entry(number).or_insert(name);
+    }
+    let threads: BTreeSet<u32> = events.iter().filter_map(facts::thread_of).collect();
+    let nameless = threads.into_iter().filter(|thread| !stored.task.contains_key(thread)).collect();
+    stored.task.extend(names::task_names(&root, &nameless));
+    Ok(run.write_names(&stored)?)
+}
+
+/// Analyses a packet run, from Parquet or (cut short) from its raw segments.
+pub fn analyze(run: &RunDir, late: Option<Duration>) -> anyhow::Result<Digest> {
+    let loaded = load_packet_run(run)?;
+    let manifest = loaded.manifest;
+    let facts = manifest.analysis.clone().unwrap_or_default();
+    let mut measured = loaded.run;
+    if let Some(window) = facts.window {
+        window::cut(&mut measured, window);
+    }
+    let threshold_ns = late.map(|late| late.as_nanos() as i64).or_else(|| facts_threshold(&manifest));
+    let options = AttributionOptions { threshold_ns, ..AttributionOptions::default() };
+    let mut analysis = analyze_packets(&measured, &options);
+    complete_summary(&mut analysis.summary, &manifest);
+    let facts = run_facts(run, &manifest);
+    Ok(Digest { manifest, run: measured, analysis, facts })
+}
+
+fn facts_threshold(manifest: &Manifest) -> Option<i64> {
+    manifest.asked.get("late_ns").and_then(serde_json::Value::as_i64)
+}
+
+/// What only the manifest knows.
+fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
+    let facts = manifest.analysis.clone().unwrap_or_default();
+    summary.tier = facts.tier;
+    summary.tier_reason = facts.tier_reason;
+    summary.blind = facts.blind;
+    summary.probe_cost = facts.probe_cost;
+    summary.complete = manifest.complete;
+    summary.warnings.extend(facts::warnings(summary, manifest));
+}
+
+impl Digest {
+    /// Writes `summary.json` and `report.html`.
+    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        run.write_summary(&self.analysis.summary)?;
+        let path = run.report();
+        let file = std::fs::File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+        let mut out = BufWriter::new(file);
+        self.write_html(&mut out)?;
+        out.flush().with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// Writes the report.
+    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let late: Vec<report::LatePacket> = self
+            .analysis
+            .late
+            .iter()
+            .map(|late| report::LatePacket {
+                row: late.row as usize,
+                lateness_ns: late.lateness_ns,
+                cause: late.cause.map(|cause| cause as usize),
+            })
+            .collect();
+        let pieces: Vec<report::Piece> = self
+            .analysis
+            .pieces
+            .iter()
+            .map(|piece| report::Piece {
+                start_ns: piece.start_ns,
+                end_ns: piece.end_ns,
+                cause: piece.cause.map(|cause| cause as usize),
+                part: match piece.part {
+                    Part::EntryExit => report::PiecePart::EntryExit,
+                    Part::CatchUp => report::PiecePart::CatchUp,
+                    Part::Body | Part::Unexplained => report::PiecePart::Inside,
+                },
+            })
+            .collect();
+        let input = ReportInput {
+            summary: &self.analysis.summary,
+            run: &self.facts,
+            packets: &self.run.packets,
+            late: &late,
+            pieces: &pieces,
+            events: &self.run.events,
+            names: &self.run.names,
+        };
+        Ok(report::html::write_html(out, &input)?)
+    }
+
+    /// The console page.
+    pub fn page(&self, run: &RunDir) -> String {
+        let report_path = run.report().display().to_string();
+        let input = PageInput {
+            summary: &self.analysis.summary,
+            run: &self.facts,
+            report_path: run.report().is_file().then_some(report_path.as_str()),
+        };
+        report::console::chase(&input, report::table::Style::of_stdout())
+    }
+}

@@ -1,0 +1,83 @@
+//! From the options of a stream to what is sent.
+
+use crate::cli::{PaceMode, ReceiveMode, StreamArgs};
+use crate::exit_code::{ExitCode, failure};
+use crate::quantity::Period;
+use quaver_measure::probe::profile::Profile;
+use quaver_measure::probe::schedule::Schedule;
+use quaver_measure::probe::sink::Receive;
+use quaver_measure::probe::source::Pace;
+
+/// Payload where nothing else is asked: an ST 2022-6 packet less its Ethernet, IP and UDP headers.
+const DEFAULT_PAYLOAD_BYTES: usize = 1_428;
+/// The paper's period (Chasing, section I).
+const DEFAULT_PERIOD: Period = Period { picoseconds: 7_410_000 };
+
+/// A stream as it will be sent.
+pub struct StreamPlan {
+    /// Packets and schedule.
+    pub profile: Profile,
+    /// How deadlines are waited for.
+    pub pace: Pace,
+    /// Words for the head of a page.
+    pub words: String,
+}
+
+impl StreamPlan {
+    /// Resolves the options.
+    pub fn of(args: &StreamArgs) -> anyhow::Result<Self> {
+        let profile = match args.profile {
+            Some(name) => Profile::named(name),
+            None => plain(args)?,
+        };
+        let name = args.profile.map(|name| format!("{}, ", name.name())).unwrap_or_default();
+        let words = format!(
+            "{name}{} octets each {}",
+            profile.payload_bytes(),
+            crate::report::units::duration_f64(period_ns(&profile))
+        );
+        Ok(Self { profile, pace: pace(args.pace), words })
+    }
+
+    /// Mean period.
+    pub fn period_ns(&self) -> f64 {
+        period_ns(&self.profile)
+    }
+}
+
+fn period_ns(profile: &Profile) -> f64 {
+    let (numerator, denominator) = profile.schedule().mean_period_ns();
+    numerator as f64 / denominator as f64
+}
+
+fn plain(args: &StreamArgs) -> anyhow::Result<Profile> {
+    let usage = |error: String| failure(ExitCode::Usage, error);
+    let payload_bytes = args.size.unwrap_or(DEFAULT_PAYLOAD_BYTES);
+    let period = match (args.period, args.rate) {
+        (Some(period), _) => period,
+        (None, Some(rate)) => rate.period(payload_bytes).map_err(usage)?,
+        (None, None) => DEFAULT_PERIOD,
+    };
+    let schedule = Schedule::every(period.picoseconds, 1_000).map_err(|error| usage(error.to_string()))?;
+    Profile::plain(payload_bytes, schedule).map_err(|error| usage(error.to_string()))
+}
+
+/// The source's way of waiting.
+pub fn pace(mode: PaceMode) -> Pace {
+    match mode {
+        PaceMode::Spin => Pace::Spin,
+        PaceMode::Sleep => Pace::Sleep,
+        PaceMode::Hybrid => Pace::Hybrid,
+        PaceMode::Txtime => Pace::Txtime,
+    }
+}
+
+/// The sink's way of waiting.
+pub fn receive(mode: ReceiveMode) -> Receive {
+    match mode {
+        ReceiveMode::Poll => Receive::Poll,
+        ReceiveMode::Block => Receive::Block,
+        ReceiveMode::Epoll => Receive::Epoll,
+        ReceiveMode::BusyPoll => Receive::BusyPoll,
+    }
+}
