@@ -6,15 +6,20 @@ Quaver.axis = (extra) => ({
   grid: { stroke: Quaver.colour("faint"), width: 1 }, ticks: { stroke: Quaver.colour("line"), width: 1 }, ...extra,
 });
 
-// Labels at powers of ten, and at 2 and 5 where there are few of them.
-Quaver.logTicks = (values, shown) => {
-  const decades = values.filter((v) => v !== null && Math.abs(Math.log10(v) % 1) < 1e-9).length;
-  return values.map((v) => {
-    if (v === null) return "";
-    const lead = Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9));
-    return lead === 1 || (decades < 3 && (lead === 2 || lead === 5)) ? shown(v) : "";
-  });
+// Where a logarithmic scale has its lines: at powers of ten, and at 2 and 5 where there are few of those.
+Quaver.logSplits = (u, axis, least, largest) => {
+  const low = Math.floor(Math.log10(least)), high = Math.ceil(Math.log10(largest));
+  const steps = high - low > 5 ? [1] : high - low > 3 ? [1, 3] : [1, 2, 5];
+  const all = [];
+  for (let at = low; at <= high; at++) for (const step of steps) all.push(step * 10 ** at);
+  return all.filter((value) => value >= least && value <= largest);
 };
+
+// An axis with a logarithmic scale, its numbers written by `shown`.
+Quaver.logAxis = (shown, extra) => Quaver.axis({
+  splits: Quaver.logSplits, filter: (u, splits) => splits,
+  values: (u, splits) => splits.map((value) => shown(parseFloat(value.toPrecision(3)))), ...extra,
+});
 
 Quaver.timePlot = {
   layer: 0, value: "delta", linear: false, hidden: new Set(), plot: null,
@@ -114,7 +119,17 @@ Quaver.timePlot = {
       const right = u.valToPos((at + 1) * level.slice, "x", true);
       const top = u.valToPos(Math.max(level.largest[at], floor), "y", true);
       const bottom = u.valToPos(Math.max(level.least[at], floor), "y", true);
-      ctx.fillRect(left, top - pixel / 2, Math.max(pixel, right - left), Math.max(1.5 * pixel, bottom - top + pixel));
+      const width = Math.max(pixel, right - left), height = Math.max(1.5 * pixel, bottom - top + pixel);
+      if (width <= 3 * pixel || height <= 4 * pixel) {
+        ctx.fillRect(left, top - pixel / 2, width, height);
+        continue;
+      }
+      // A wide column is one slice: its ends are known, what lies between them is not.
+      ctx.globalAlpha = 0.3;
+      ctx.fillRect(left, top, width, height);
+      ctx.globalAlpha = 1;
+      ctx.fillRect(left, top - pixel, width, 2 * pixel);
+      ctx.fillRect(left, bottom - pixel, width, 2 * pixel);
     }
     const y = u.valToPos(Quaver.data.period_ns, "y", true);
     this.drawLine(u, y, "the period");
@@ -154,30 +169,32 @@ Quaver.timePlot = {
     const [from, to] = this.range();
     const [first, last] = this.visible(from, to);
     const pixel = uPlot.pxRatio, floor = u.scales.y.min;
+    // Many marks are drawn smaller and without a rim, which would hide the colours.
+    const many = last - first > 600;
+    const radius = (many ? 2.4 : 3.4) * pixel;
     const paths = new Map(), taken = new Set();
     for (let at = first; at < last; at++) {
-      const cause = Quaver.late.cause[at], value = this.valueOf(at);
-      if (value === Quaver.MISSING || this.hidden.has(this.group(cause))) continue;
+      const cause = Quaver.late.cause[at], group = this.group(cause), value = this.valueOf(at);
+      if (value === Quaver.MISSING || this.hidden.has(group)) continue;
       const x = u.valToPos(Quaver.late.time[at], "x", true);
       const y = u.valToPos(Math.max(value, floor), "y", true);
-      const cell = ((Math.round(x / pixel / 1.5) * 8192) + Math.round(y / pixel / 1.5)) * 16 + this.group(cause) + 1;
+      const cell = (Math.round(x / pixel / 1.5) * 8192 + Math.round(y / pixel / 1.5)) * 16 + group + 1;
       if (taken.has(cell)) continue;
       taken.add(cell);
-      const group = this.group(cause);
       if (!paths.has(group)) paths.set(group, new Path2D());
-      Quaver.mark(paths.get(group), cause, x, y, 3.2 * pixel);
+      Quaver.mark(paths.get(group), cause, x, y, radius);
     }
-    // Largest cause last would hide the rare ones: draw in rank order, rarest on top.
+    // In rank order, so that the rare ones are on top.
     for (const group of [...paths.keys()].sort((a, b) => (a < 0 ? 99 : a) - (b < 0 ? 99 : b))) {
       ctx.fillStyle = ctx.strokeStyle = Quaver.causeColour(group);
-      ctx.lineWidth = group < 0 ? 1.6 * pixel : 0.8 * pixel;
+      ctx.lineWidth = (group < 0 ? 1.6 : 0.8) * pixel;
       if (group >= 0) {
         ctx.fill(paths.get(group));
+        if (many) continue;
         ctx.strokeStyle = Quaver.colour("panel");
       }
       ctx.stroke(paths.get(group));
     }
-    this.marks = taken.size;
   },
 
   group: (cause) => Math.min(cause, 6),
@@ -239,11 +256,11 @@ Quaver.timePlot = {
         y: { distr: this.linear ? 1 : 3, range: (u) => this.yRange(u) },
       },
       axes: [
-        Quaver.axis({ label: "time since the first packet", labelSize: 22, values: (u, ticks, axis, space, step) => {
+        Quaver.axis({ label: "time since the first packet", size: 34, labelSize: 20, values: (u, ticks, axis, space, step) => {
           const places = Math.max(0, Math.ceil(-Math.log10(step / 1e9) - 1e-9));
           return ticks.map((ns) => (ns / 1e9).toFixed(places) + " s");
         } }),
-        Quaver.axis({ size: 66, values: (u, ticks) => this.linear ? ticks.map(Quaver.tick) : Quaver.logTicks(ticks, Quaver.tick) , ...(this.linear ? {} : { filter: (u, ticks) => ticks }) }),
+        this.linear ? Quaver.axis({ size: 66, values: (u, ticks) => ticks.map(Quaver.tick) }) : Quaver.logAxis(Quaver.tick, { size: 62 }),
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
       hooks: { draw: [(u) => this.draw(u)] },
@@ -312,8 +329,8 @@ Quaver.distribution = {
       width: holder.clientWidth, height: 290, legend: { show: false }, padding: [12, 14, 0, 0], scales,
       cursor: { drag: { x: true, y: false }, points: { show: false }, y: false },
       axes: [
-        Quaver.axis({ label: "ΔT", labelSize: 20, values: (u, ticks) => Quaver.logTicks(ticks, Quaver.tick), filter: (u, ticks) => ticks, space: 60 }),
-        Quaver.axis({ size: 62, values: (u, ticks) => labels ? Quaver.logTicks(ticks, labels) : ticks.map(this.share), ...(labels ? { filter: (u, ticks) => ticks } : {}) }),
+        Quaver.logAxis(Quaver.tick, { label: "ΔT", size: 34, labelSize: 18 }),
+        labels ? Quaver.logAxis(labels, { size: 78 }) : Quaver.axis({ size: 62, values: (u, ticks) => ticks.map(this.share) }),
       ],
       series: [{}, ...colours.map((stroke) => ({ stroke, width: 1.6, paths, points: { show: false } }))],
     }, data, holder);

@@ -7,7 +7,7 @@ Quaver.timeline = {
     if (lane.kind === "cause") return Quaver.causeVariable(box.cause);
     if (lane.kind === "stage") return "--series";
     if (/^idle/.test(box.label)) return "--line";
-    return ["--layer-7", "--layer-1", "--layer-0", "--layer-3"][box.depth];
+    return "--event-" + box.depth;
   },
 
   draw() {

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Browser test of the HTML report. Needs python3, chromium and chromium-driver; downloads nothing.
+#   tests/browser/run.sh                  makes a report of a made-up run and checks it
+#   tests/browser/run.sh REPORT.html      checks that report (less is known about it, so less is checked)
+# QUAVER_PICTURES=FOLDER also writes pictures of the page there.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+pictures=()
+[ -z "${QUAVER_PICTURES:-}" ] || pictures=(--pictures "$QUAVER_PICTURES")
+
+if [ $# -gt 0 ]; then
+  exec python3 tests/browser/report_test.py "$1" "${pictures[@]}"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cargo run --quiet --package quaver --example sample_report -- "$work/report.html" > "$work/facts.json"
+python3 tests/browser/report_test.py "$work/report.html" "$work/facts.json" "${pictures[@]}"
