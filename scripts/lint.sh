@@ -11,8 +11,8 @@ install_cargo_deny() {
     if [ "$(cargo deny --version 2>/dev/null)" = "cargo-deny $deny_version" ]; then
         return
     fi
-    # An unoptimised build takes about a minute of two CPUs, an optimised one five times that; the check
-    # itself takes a second or two either way. No registry that we may use offers a current binary.
+    # Built without optimisation: a minute and a half on two CPUs instead of many, and the check itself takes a
+    # second or two either way. No registry of binaries that we may use has a current one by its authors.
     env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_DEV_OPT_LEVEL=0 \
         cargo install --quiet --locked --debug --no-default-features --version "$deny_version" cargo-deny
 }
@@ -25,5 +25,4 @@ phase "cargo-deny is there" install_cargo_deny
 # Not "advisories": that database lives on a host that a build machine need not reach.
 phase "dependencies" cargo deny --log-level error --locked check bans licenses sources
 phase "repository rules" cargo xtask tidy
-phase "repository rules, tested" cargo test --quiet --locked --package xtask
 phase_report
