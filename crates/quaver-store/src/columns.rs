@@ -207,7 +207,8 @@ impl RowGroup<'_> {
         let writer = column.typed::<T>();
         let (mut batch, mut levels) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         loop {
-            (batch.clear(), levels.clear());
+            batch.clear();
+            levels.clear();
             for value in values.by_ref().take(BATCH) {
                 levels.push(i16::from(value.is_some()));
                 batch.extend(value);
@@ -323,7 +324,8 @@ impl TableReader {
             let group = self.reader.get_row_group(group).map_err(read)?;
             let mut column = get_typed_column_reader::<T>(group.get_column_reader(index).map_err(read)?);
             loop {
-                (values.clear(), levels.clear());
+                values.clear();
+                levels.clear();
                 let (records, present, _) =
                     column.read_records(BATCH, Some(&mut levels), None, &mut values).map_err(read)?;
                 if records == 0 {

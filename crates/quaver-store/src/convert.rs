@@ -42,7 +42,8 @@ pub struct JoinReport {
     pub stamps_dropped: u64,
     /// Of these, stamps of packets that the application did not receive (or that we did not record).
     pub stamps_unjoined: u64,
-    /// Packets that the socket buffer dropped while we received, as the socket counted; none where it did not.
+    /// Packets that the socket buffer dropped from the first packet received on, as the socket counted (0 also
+    /// where it was not asked to count); none where nothing was received.
     pub socket_dropped: Option<u64>,
     /// Packets that our source sent, where it recorded that.
     pub sent: Option<u64>,

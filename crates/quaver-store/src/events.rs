@@ -26,9 +26,11 @@ const TABLE: &str = "events";
 /// Puts events in the order of `events.parquet`: by start, the longer first, then the kind that can hold the
 /// others first. The order is total over all fields, so equal sets of events come out equal.
 pub fn sort_events(events: &mut [EventRecord]) {
-    events.sort_unstable_by_key(|e| {
-        (e.start_ns, Reverse(e.end_ns), rank(e.kind), e.cpu, e.kind, e.id, e.aux, e.detail)
-    });
+    let key =
+        |e: &EventRecord| (e.start_ns, Reverse(e.end_ns), rank(e.kind), e.cpu, e.kind, e.id, e.aux, e.detail);
+    if !events.is_sorted_by_key(key) {
+        events.sort_unstable_by_key(key);
+    }
 }
 
 /// Which kind holds which where two intervals are equal: threads hold softirqs hold interrupts hold callbacks.

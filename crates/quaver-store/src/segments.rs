@@ -70,11 +70,12 @@ impl<R: Record> Iterator for SegmentReader<R> {
     type Item = Result<R, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.next == self.filled && !self.ended {
-            if let Err(error) = self.refill() {
-                self.ended = true;
-                return Some(Err(error));
-            }
+        if self.next == self.filled
+            && !self.ended
+            && let Err(error) = self.refill()
+        {
+            self.ended = true;
+            return Some(Err(error));
         }
         if self.ended {
             return None;
