@@ -180,8 +180,8 @@ impl Life<'_> {
     }
 }
 
-/// Cost of one page fault, learned: the median distance of successive faults nearer than 20 µs, halved never
-/// (touching fresh pages in a row does little else); 1 µs where there are no such faults.
+/// Cost of one page fault, learned: the median distance of successive faults nearer than 20 µs (touching fresh
+/// pages in a row does little else); 1 µs where there are no such faults.
 pub(crate) fn fault_cost_ns(lives: &[Life<'_>]) -> i64 {
     let mut gaps: Vec<i64> = Vec::new();
     for life in lives {

@@ -51,8 +51,8 @@ pub(crate) struct Engine<'a> {
 enum Threads<'b> {
     /// This thread runs: only its own page faults.
     Runs(&'b Life<'b>),
-    /// This thread waits.
-    Waits(Facts<'b>, Span),
+    /// This thread waits, or nothing is known about it: then it may have run where no other did.
+    Waits(Facts<'b>, Span, Option<&'b Life<'b>>),
     /// Threads do not matter.
     Ignored,
 }
@@ -83,7 +83,7 @@ impl<'a> Engine<'a> {
             let threads = match (span.state, life) {
                 (State::Running, Some(life)) => Threads::Runs(life),
                 (State::Asleep, _) => Threads::Ignored,
-                _ => Threads::Waits(facts, span),
+                _ => Threads::Waits(facts, span, life.filter(|_| span.state == State::Unknown)),
             };
             let cpu = span_cpu(&span, ask.cpu);
             let cut = Cut {
@@ -105,7 +105,7 @@ impl<'a> Engine<'a> {
         let facts = source.map(|(actor, life)| self.source_facts(actor, Some(life)));
         each_span(ask, life, |span| {
             let threads = match facts {
-                Some(facts) if waits(&span) && span.cpu == Some(ask.cpu) => Threads::Waits(facts, span),
+                Some(facts) if waits(&span) && span.cpu == Some(ask.cpu) => Threads::Waits(facts, span, None),
                 _ => Threads::Ignored,
             };
             let cut =
@@ -120,7 +120,7 @@ impl<'a> Engine<'a> {
         let facts = source.map(|(actor, life)| self.source_facts(actor, life));
         each_span(ask, life, |span| {
             let threads = match facts {
-                Some(facts) if waits(&span) => Threads::Waits(facts, span),
+                Some(facts) if waits(&span) => Threads::Waits(facts, span, None),
                 _ => Threads::Ignored,
             };
             let cut = Cut {
@@ -165,11 +165,11 @@ impl<'a> Engine<'a> {
         match cut.threads {
             Threads::Ignored => self.rest(from, to, cut),
             Threads::Runs(life) => self.faults(from, to, life, cut),
-            Threads::Waits(facts, span) => {
+            Threads::Waits(facts, span, life) => {
                 let namer = self.namer;
                 let mut cursor = from;
                 for segment in namer.timeline.segments(cut.cpu, Level::Thread, from, to) {
-                    self.rest(cursor, segment.start_ns, cut);
+                    self.own_time(cursor, segment.start_ns, life, cut);
                     let holder = &namer.timeline.events[segment.event as usize];
                     match facts.cause(namer, &span, holder) {
                         Some(key) if key == waiting::WAKE_UP && holder.id == 0 => {
@@ -180,8 +180,15 @@ impl<'a> Engine<'a> {
                     }
                     cursor = segment.end_ns;
                 }
-                self.rest(cursor, to, cut);
+                self.own_time(cursor, to, life, cut);
             }
+        }
+    }
+
+    fn own_time(&mut self, from: i64, to: i64, life: Option<&Life<'_>>, cut: Cut<'_>) {
+        match life {
+            Some(life) => self.faults(from, to, life, cut),
+            None => self.rest(from, to, cut),
         }
     }
 

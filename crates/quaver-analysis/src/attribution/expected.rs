@@ -7,7 +7,7 @@ use crate::series::{StreamLine, fit_line};
 /// The expected instants of a run.
 pub(super) enum Expected<'a> {
     /// The source's schedule plus the typical path (median of application − schedule).
-    Schedule { before_app_ns: &'a [i32], typical_ns: i64 },
+    Schedule { before_app_ns: &'a [i32], typical_ns: i64, drift: Option<StreamLine> },
     /// A line fitted to the arrivals, which contains the typical path.
     Line(StreamLine),
     /// Fewer than two packets: nothing can be late.
@@ -32,37 +32,56 @@ pub(super) fn typical_before_app(packets: &PacketTable, layer: Layer) -> Option<
     Some(i64::from(*distances.select_nth_unstable(index).1))
 }
 
-/// Takes the schedule's column where at least half of the packets have it, else fits a line.
+/// The schedule's column, where at least half of the packets have it and it is not beyond what a column holds.
+fn usable_schedule(packets: &PacketTable) -> Option<(&[i32], i64)> {
+    let column = packets.column(Layer::Schedule)?.before_app_ns.as_slice();
+    let known = column.iter().filter(|&&before| before != MISSING).count();
+    let typical_ns = typical_before_app(packets, Layer::Schedule)?;
+    let clamped = typical_ns.abs() >= i64::from(i32::MAX);
+    (known * 2 >= packets.len() && column.len() == packets.len() && !clamped).then_some((column, typical_ns))
+}
+
+/// Takes the schedule's column where there is one, else fits a line. A schedule by another host's clock drifts
+/// against ours: then the drift is fitted, and taken out.
 pub(super) fn schedule(run: &PacketRun) -> Schedule<'_> {
     let packets = &run.packets;
-    let stamped = packets.column(Layer::Schedule).filter(|column| {
-        let known = column.before_app_ns.iter().filter(|&&before| before != MISSING).count();
-        known > 0 && known * 2 >= packets.len() && column.before_app_ns.len() == packets.len()
-    });
-    let line = match (stamped, run.period_ns) {
+    let column = usable_schedule(packets);
+    let line = match (column, run.period_ns) {
         (Some(_), Some(_)) => None,
         _ => fit_line(&packets.seq, &packets.app_ns, run.period_ns),
     };
-    let learned = line.map(|line| line.period_ns);
-    let period_ns = run.period_ns.or(learned).unwrap_or(0.0);
-    let expected = match (stamped, line) {
-        (Some(column), _) => Expected::Schedule {
-            before_app_ns: &column.before_app_ns,
-            typical_ns: typical_before_app(packets, Layer::Schedule).unwrap_or(0),
-        },
+    let period_ns = run.period_ns.or(line.map(|line| line.period_ns)).unwrap_or(0.0);
+    let expected = match (column, line) {
+        (Some((before_app_ns, typical_ns)), _) => {
+            let drift = if run.source.is_some() { None } else { drift(packets, before_app_ns) };
+            Expected::Schedule { before_app_ns, typical_ns, drift }
+        }
         (None, Some(line)) => Expected::Line(line),
         (None, None) => Expected::Nothing,
     };
     Schedule { expected, period_ns }
 }
 
+/// How the path, by two clocks, changes with the sequence number.
+fn drift(packets: &PacketTable, before_app_ns: &[i32]) -> Option<StreamLine> {
+    let (seq, path): (Vec<u64>, Vec<i64>) = packets
+        .seq
+        .iter()
+        .zip(before_app_ns)
+        .filter(|(_, before)| **before != MISSING)
+        .map(|(&seq, &before)| (seq, i64::from(before)))
+        .unzip();
+    fit_line(&seq, &path, Some(0.0))
+}
+
 impl Expected<'_> {
     /// Lateness of a packet, negative for an early one; none where it is not defined.
     pub(super) fn lateness_ns(&self, packets: &PacketTable, row: usize) -> Option<i64> {
         match self {
-            Self::Schedule { before_app_ns, typical_ns } => {
+            Self::Schedule { before_app_ns, typical_ns, drift } => {
                 let before = before_app_ns[row];
-                (before != MISSING).then(|| i64::from(before) - typical_ns)
+                let usual = drift.map_or(*typical_ns, |line| line.at(packets.seq[row]));
+                (before != MISSING).then(|| i64::from(before) - usual)
             }
             Self::Line(line) => Some(packets.app_ns[row] - line.at(packets.seq[row])),
             Self::Nothing => None,

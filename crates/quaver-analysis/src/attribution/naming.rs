@@ -197,16 +197,16 @@ impl<'a> Namer<'a> {
         let Some(own) = &self.own else { return false };
         let (from, to) = (start_of(event), end_of(event));
         let needed = (to - from).div_euclid(OWN_PACKET_CAP_NS) as usize + 1;
-        let app = &own.packets.app_ns;
+        let table = own.packets;
         // A packet reaches the application after the stack, so earlier rows cannot be of this run.
-        let first = app.partition_point(|&app_ns| app_ns < from);
+        let first = table.app_ns.partition_point(|&app_ns| app_ns < from);
+        let rows = table.app_ns.iter().zip(own.before_app_ns).zip(&table.stack_cpu).skip(first).take(4096);
         let mut found = 0;
-        for row in first..app.len().min(first + 4096) {
-            let before = own.before_app_ns.get(row).copied().unwrap_or(MISSING);
-            if before == MISSING || own.packets.stack_cpu.get(row) != Some(&event.cpu) {
+        for ((&app_ns, &before), &stack_cpu) in rows {
+            if before == MISSING || stack_cpu != event.cpu {
                 continue;
             }
-            let stamp = app[row] - i64::from(before);
+            let stamp = app_ns - i64::from(before);
             if stamp > to {
                 break;
             }

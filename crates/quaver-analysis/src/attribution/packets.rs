@@ -83,8 +83,9 @@ struct Chase<'a> {
     sender: &'a [Life<'a>],
     source: Option<Way<'a>>,
     socket: Option<Way<'a>>,
-    /// The packet was late already when this host first saw it, if the schedule had to be fitted.
+    /// Where this host first saw the packet.
     arrival: Option<Way<'a>>,
+    /// The source is elsewhere, so packets may be late on arrival.
     foreign: bool,
     schedule: Schedule<'a>,
     threshold_ns: i64,
@@ -119,7 +120,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         receiver: &receiver,
         sender: &sender,
         source: way(run, Layer::Source),
-        foreign: run.source.is_none() && run.packets.column(Layer::Source).is_none(),
+        foreign: run.source.is_none(),
         catch_up_cap_ns: options
             .catch_up_cap_ns
             .unwrap_or_else(|| catch_up_cap_ns(&run.packets, &schedule.expected, waiting)),
@@ -139,7 +140,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     let mut books = Books::default();
     let mut late = chase.walk(&mut engine, &mut books);
     let causes = engine.causes;
-    drop(namer);
+    // The columns that follow need the memory.
     drop(timeline);
     let late_ns = books.late_ns;
     let (ranked, places) = causes.rank(late_ns);

@@ -2,7 +2,7 @@
 
 use super::packets::LatePacket;
 use crate::distribution::distribution;
-use crate::model::{Layer, MISSING, PacketTable};
+use crate::model::{Layer, LayerColumn, MISSING, PacketTable};
 use crate::series::delta_t;
 use crate::summary::{LayerSummary, StageSummary};
 
@@ -38,13 +38,15 @@ pub(super) fn stages(packets: &PacketTable, late: &[LatePacket], buffer: &mut Ve
     let layers = stamped(packets);
     let mut stages: Vec<StageSummary> = Vec::new();
     for pair in layers.windows(2) {
-        let before = |layer: Layer, row: usize| match packets.column(layer) {
+        // Looked up once a stage, not once a packet. The application, which has no column, is 0 before itself.
+        let [from, to] = [pair[0], pair[1]].map(|layer| packets.column(layer));
+        let before = |column: Option<&LayerColumn>, row: usize| match column {
             None => Some(0),
             Some(column) => {
                 column.before_app_ns.get(row).filter(|&&before| before != MISSING).map(|&b| i64::from(b))
             }
         };
-        let time = |row: usize| Some(before(pair[0], row)? - before(pair[1], row)?);
+        let time = |row: usize| Some(before(from, row)? - before(to, row)?);
         buffer.clear();
         buffer.extend((0..packets.len()).filter_map(time));
         let all = distribution(buffer);

@@ -42,7 +42,8 @@ impl Facts<'_> {
     /// Cause of the wait while `holder` held the CPU; none where nothing recorded explains it.
     ///
     /// - Idle beside a preempted thread: it moved, or it is not allowed to run (RT throttling of a real-time
-    ///   thread, quota of a normal one, each only where the host has such a limit in force).
+    ///   thread, quota of a normal one, each only where the host has such a limit in force). If it moved after
+    ///   1 ms or more of such a limit, the limit is the cause.
     /// - Idle beside a woken thread: the wake-up takes its time; after 1 ms it counts as not allowed to run.
     /// - A normal thread before a real-time one: fair server or throttling. One that already ran at the
     ///   wake-up and gives way within 1 ms is part of the wake-up.
@@ -51,6 +52,7 @@ impl Facts<'_> {
         let long = span.end_ns.saturating_sub(span.since_ns) >= LONG_WAIT_NS;
         if holder.id == 0 {
             return match span.state {
+                State::Preempted if span.moved && long => self.stopped().or(Some(MOVED)),
                 State::Preempted if span.moved => Some(MOVED),
                 State::Preempted => self.stopped(),
                 State::Woken if long => self.stopped().or(Some(WAKE_UP)),

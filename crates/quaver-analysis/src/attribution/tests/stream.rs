@@ -4,8 +4,9 @@ use super::scene::*;
 use crate::model::{Layer, PacketRun};
 use quaver_abi::record::{EventKind, OffCpu};
 
-/// Delays `layers` and the reading of packet 50 by `delay`.
-fn delayed(layers: &[Layer], delay: i64) -> PacketRun {
+/// Delays `layers` and the reading of packet 50 by 8 µs, less than makes the next one wait.
+fn delay_of_one(layers: &[Layer]) -> PacketRun {
+    let delay = 8_000;
     let mut run = run(&[]);
     let row = 50;
     run.packets.app_ns[row] += delay;
@@ -16,11 +17,6 @@ fn delayed(layers: &[Layer], delay: i64) -> PacketRun {
     }
     run.events = receiver_runs(120, &[]);
     run
-}
-
-/// Keeps the later packets behind the delayed one, as a queue does.
-fn delay_of_one(layers: &[Layer]) -> PacketRun {
-    delayed(layers, 8_000)
 }
 
 #[test]
@@ -76,6 +72,21 @@ fn a_foreign_stream_has_a_fitted_schedule() {
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].0, rows[0].1), ("arrival-late", "late on arrival at this host"));
     assert!((rows[0].2 - 8_000).abs() <= 2, "{rows:?}");
+}
+
+#[test]
+fn a_drifting_clock_of_another_host_makes_nothing_late() {
+    let mut run = run(&[]);
+    run.source = None;
+    for column in &mut run.packets.layers {
+        // The sender's clock loses 1 µs a packet, 100 ppm would be 1 ns.
+        if column.layer != Layer::Enqueued {
+            column.before_app_ns.iter_mut().zip(0..).for_each(|(before, number)| *before += number * 1_000);
+        }
+    }
+    let analysis = analyze(&run);
+    assert!(analysis.late.is_empty(), "{:?}", analysis.summary.lateness);
+    assert_eq!(analysis.summary.lateness.distribution.max_ns, 0);
 }
 
 #[test]
