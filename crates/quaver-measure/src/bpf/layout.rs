@@ -6,6 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const VECTORS: usize = 12;
 /// UDP ports of a flow.
 pub(crate) const PORTS: usize = 8;
+/// Receive queues of another process that are followed, and the packets in one.
+pub(crate) const QUEUES: (u32, u32) = (16, 65_536);
 /// Drop reasons counted for each subsystem of `skb_drop_reason`.
 pub(crate) const DROP_REASONS: usize = 256;
 
@@ -50,11 +52,12 @@ pub(crate) struct CpuState {
     pub(crate) pending_head: u64,
     pub(crate) pending_tail: u64,
     pub(crate) pending: [u64; 64],
-    pub(crate) scratch: [u64; 2],
+    pub(crate) scratch: [u64; 4],
+    pub(crate) padding: [u64; 6],
     pub(crate) consumed: u64,
     pub(crate) reserved: [u64; 7],
 }
-const _: () = assert!(size_of::<CpuState>() == 960 && std::mem::offset_of!(CpuState, consumed) == 896);
+const _: () = assert!(size_of::<CpuState>() == 1024 && std::mem::offset_of!(CpuState, consumed) == 960);
 
 /// Shared by all CPUs.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -63,8 +66,9 @@ pub(crate) struct Control {
     pub(crate) arrivals: u64,
     pub(crate) reserved: [u64; 7],
     pub(crate) recording_ns: u64,
-    pub(crate) unused_sockets: u64,
-    pub(crate) fill: [u64; 6],
+    pub(crate) recordings: u64,
+    pub(crate) sockets: u64,
+    pub(crate) fill: [u64; 5],
 }
 const _: () = assert!(size_of::<Control>() == 128);
 

@@ -1,7 +1,7 @@
 //! Opening, sizing, loading and attaching the programs.
 
 use super::btf::KernelTypes;
-use super::layout::{Config, Control, CpuState, PORTS};
+use super::layout::{Config, Control, CpuState, PORTS, QUEUES};
 use super::programs::{CAST, ENQUEUE, PROGRAMS, READY};
 use crate::host::trace::{Payload, TraceError, TraceSpec};
 use libbpf_rs::{ErrorKind, MapCore as _, Object, ObjectBuilder, OpenObject, PrintLevel};
@@ -138,7 +138,7 @@ fn configure(
             "cpus" => map.set_max_entries(sizes.cpus),
             "stamps" => map.set_max_entries(sizes.stamps),
             "events" => map.set_max_entries(sizes.events),
-            "queue" | "reading" | "sockets" if spec.observed_process.is_none() => map.set_autocreate(false),
+            "queued" if spec.observed_process.is_some() => map.set_max_entries(QUEUES.0 * QUEUES.1),
             ".rodata.config" => {
                 let value = map.initial_value_mut().filter(|value| value.len() >= size_of::<Config>());
                 match value {
@@ -207,10 +207,6 @@ pub(crate) fn check_sizes(object: &Object) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// What to do about a refusal for want of privilege.
-pub(crate) const PRIVILEGE: &str =
-    "run as root, or give the program the capabilities: setcap cap_bpf,cap_perfmon+ep PATH";
-
 /// An error of libbpf as ours.
 pub(crate) fn failed(operation: &str, error: &libbpf_rs::Error) -> TraceError {
     let operation = match LOG.lock() {
@@ -218,7 +214,7 @@ pub(crate) fn failed(operation: &str, error: &libbpf_rs::Error) -> TraceError {
         _ => operation.to_owned(),
     };
     match unprivileged(error.kind()) {
-        true => TraceError::NotPermitted { operation, remedy: PRIVILEGE.to_owned() },
+        true => TraceError::NotPermitted { operation, remedy: super::PRIVILEGE_REMEDY.to_owned() },
         false => TraceError::Os { operation, source: io::Error::other(format!("{error:#}")) },
     }
 }

@@ -17,10 +17,14 @@ mod memory;
 #[cfg(feature = "bpf")]
 mod open_intervals;
 mod programs;
+mod support;
+#[cfg(all(test, feature = "bpf"))]
+mod tests;
 #[cfg(feature = "bpf")]
 mod tracer;
 
 pub use btf::{KERNEL_BTF, KernelTypes};
+pub use support::{BpfSupport, Finding, probe};
 
 use crate::host::trace::{TraceError, TraceSpec, Tracer};
 
@@ -45,14 +49,23 @@ pub fn start(_spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
 }
 
 /// What to do about a build without BPF.
-#[cfg(not(feature = "bpf"))]
 const BUILD_REMEDY: &str = "build with the feature `bpf` (needs clang, libelf-dev, zlib1g-dev, pkg-config and make)";
+/// What to do about a kernel without BTF.
+const TYPES_REMEDY: &str =
+    "use a kernel built with CONFIG_DEBUG_INFO_BTF=y (the kernels of all large distributions are)";
+/// What to do about a refusal for want of privilege.
+const PRIVILEGE_REMEDY: &str = "run as root, or give the program the capabilities: setcap cap_bpf,cap_perfmon+ep PATH";
+
+/// Names of this kernel's `skb_drop_reason` numbers, without the common prefix; empty without kernel BTF.
+pub fn drop_reason_names() -> std::collections::BTreeMap<u32, String> {
+    kernel_types().map(|types| types.drop_reasons).unwrap_or_default()
+}
 
 /// What the kernel says of itself.
 fn kernel_types() -> Result<KernelTypes, TraceError> {
     let unsupported = |why: String| TraceError::NotSupported {
         operation: format!("reading {KERNEL_BTF} ({why})"),
-        remedy: "use a kernel built with CONFIG_DEBUG_INFO_BTF=y (the kernels of all large distributions are)".to_owned(),
+        remedy: TYPES_REMEDY.to_owned(),
     };
     let octets = std::fs::read(KERNEL_BTF).map_err(|error| unsupported(error.to_string()))?;
     btf::read(&octets, &[programs::CAST, programs::COUNTER]).ok_or_else(|| unsupported("not understood".to_owned()))

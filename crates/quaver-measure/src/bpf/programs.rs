@@ -1,6 +1,8 @@
 //! Which programs there are, what each is for, and what one does not see without it.
 
+#[cfg(feature = "bpf")]
 use crate::host::trace::{Flow, TraceSpec};
+#[cfg(feature = "bpf")]
 use std::net::IpAddr;
 
 /// When a program is of use.
@@ -136,6 +138,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     program("on_page_fault_kernel", "page_fault_kernel", "page faults in the kernel", Use::Threads),
 ];
 
+#[cfg(feature = "bpf")]
 impl Program {
     /// Whether `spec` asks for it.
     pub(crate) fn wanted(&self, spec: &TraceSpec) -> bool {
@@ -151,6 +154,7 @@ impl Program {
 }
 
 /// No interrupt belongs to packets to a loopback address, so the (costly) search for one is left out.
+#[cfg(feature = "bpf")]
 fn is_loopback(flow: &Flow) -> bool {
     flow.address.is_some_and(|address: IpAddr| address.is_loopback())
 }

@@ -186,12 +186,18 @@ impl BpfTracer {
             .store(instant_ns, Ordering::Release);
     }
 
+    /// Tells the programs to forget the receive queues that they knew.
+    fn count_recording(&self) {
+        // SAFETY: `recordings` lies inside the mapped value and is aligned; programs only read it.
+        unsafe { shared_word(addr_of_mut!((*self.control.at(0)).recordings)) }.fetch_add(1, Ordering::AcqRel);
+    }
+
     fn counts(&self) -> TraceCounts {
         let mut drops = BTreeMap::new();
         for index in 0..self.drops.len() {
             let count = self.drops.copy(index);
             if count > 0 {
-                let reason = ((index / DROP_REASONS) << 16 | index % DROP_REASONS) as u32;
+                let reason = (((index / DROP_REASONS) << 16) | (index % DROP_REASONS)) as u32;
                 let name =
                     self.drop_names.get(&reason).cloned().unwrap_or_else(|| format!("REASON_{reason:#x}"));
                 *drops.entry(name).or_insert(0) += count;
@@ -236,6 +242,7 @@ impl Tracer for BpfTracer {
                 open_intervals::forget(&self.cpus, cpu);
             }
             self.set_recording_ns(0);
+            self.count_recording();
             if let Err(error) = self.attach_all() {
                 self.detach_all()?;
                 return Err(error);

@@ -5,7 +5,7 @@
 #ifndef QUAVER_EVENTS_H
 #define QUAVER_EVENTS_H
 
-#include "packets.h"
+#include "observed.h"
 
 /* The CPU's state, if that CPU's interference is wanted. */
 static __always_inline struct cpu_state *recorded(__u32 cpu)

@@ -22,7 +22,7 @@ struct {
 
 /* The verifier lets nobody calculate with a pointer; through memory it becomes a number. Each program has its
  * own word, since another may interrupt it. */
-enum { SCRATCH_RECEIVE = 0, SCRATCH_ENQUEUE = 0, SCRATCH_FREE = 1 };
+enum { SCRATCH_RECEIVE = 0, SCRATCH_ENQUEUE = 0, SCRATCH_FREE = 1, SCRATCH_READY = 2, SCRATCH_RETURN = 3 };
 
 static __always_inline __u64 number_of(struct cpu_state *state, __u32 word, const void *pointer)
 {
@@ -237,24 +237,6 @@ static __always_inline void ready(struct cpu_state *state, __u64 now)
 	if (stamp && stamp->arrival == state->last_enqueued && !stamp->ready_ns)
 		stamp->ready_ns = now;
 	state->last_enqueued = 0;
-}
-
-static __always_inline bool followed_socket(struct sock *sk)
-{
-	return sk->sk_protocol == PROTOCOL_UDP && followed_port(sk->__sk_common.skc_num);
-}
-
-SEC("tp_btf/sk_data_ready")
-int BPF_PROG(on_sk_data_ready, struct sock *sk)
-{
-	struct cpu_state *state;
-
-	if (!followed_socket(sk))
-		return 0;
-	state = state_of(bpf_get_smp_processor_id());
-	if (state)
-		ready(state, bpf_ktime_get_ns());
-	return 0;
 }
 
 static __always_inline void count_drop(__u32 reason)

@@ -14,6 +14,7 @@
 #define PENDING 64
 #define SOCKETS 16
 #define QUEUE 65536
+#define READERS 64
 #define BATCH 1024
 #define DROP_REASONS 256
 #define DROP_SUBSYSTEMS 8
@@ -118,20 +119,21 @@ struct cpu_state {
 	__u64 pending_head;
 	__u64 pending_tail;
 	__u64 pending[PENDING];
-	__u64 scratch[2];
+	__u64 scratch[4];
 
 	__u64 consumed __attribute__((aligned(64)));
 	__u64 reserved[7];
 };
-_Static_assert(sizeof(struct cpu_state) == 960, "CpuState");
+_Static_assert(sizeof(struct cpu_state) == 1024, "CpuState");
 
 /* Shared by all CPUs. */
 struct control {
 	__u64 arrivals;
 	__u64 reserved[7];
 	__u64 recording_ns;
-	__u64 unused_sockets;
-	__u64 fill[6];
+	__u64 recordings; /* how often recording was switched on */
+	__u64 sockets;    /* receive queues in use */
+	__u64 fill[5];
 };
 _Static_assert(sizeof(struct control) == 128, "Control");
 
