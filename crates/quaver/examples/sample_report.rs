@@ -281,7 +281,12 @@ fn causes() -> Vec<CauseSummary> {
     ]
 }
 
-fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> ChaseSummary {
+/// Sums the pieces and late packets by cause; also the late time of all together.
+fn totals(
+    packets: &PacketTable,
+    late: &[LatePacket],
+    pieces: &[Piece],
+) -> (Vec<CauseSummary>, Unexplained, i64) {
     let mut causes = causes();
     let mut unexplained = Unexplained {
         note: "Hypervisor or hardware, or a class of event that could not be recorded here.".into(),
@@ -321,6 +326,11 @@ fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> Chas
     let share = |time_ns: i64| time_ns as f64 / total_ns.max(1) as f64;
     causes.iter_mut().for_each(|cause| cause.share = share(cause.time_ns));
     unexplained.share = share(unexplained.time_ns);
+    (causes, unexplained, total_ns)
+}
+
+fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> ChaseSummary {
+    let (causes, unexplained, total_ns) = totals(packets, late, pieces);
     let mut lateness: Vec<i64> = (0..packets.len())
         .map(|row| packets.app_ns[row] - START_NS - packets.seq[row] as i64 * PERIOD_NS - TYPICAL_NS)
         .collect();

@@ -52,11 +52,11 @@ pub fn percent(share: f64) -> String {
         "-".to_owned()
     } else if per_cent > 0.0 && per_cent < 0.01 {
         "< 0.01 %".to_owned()
-    } else if per_cent < 100.0 && per_cent >= 99.995 {
+    } else if (99.995..100.0).contains(&per_cent) {
         "> 99.99 %".to_owned()
     } else if per_cent == 0.0 || per_cent >= 100.0 {
         format!("{per_cent:.0} %")
-    } else if per_cent < 1.0 || per_cent >= 99.95 {
+    } else if !(1.0..99.95).contains(&per_cent) {
         format!("{per_cent:.2} %")
     } else {
         format!("{per_cent:.1} %")

@@ -176,35 +176,36 @@ fn tiles(summary: &ChaseSummary) -> Vec<Tile> {
             note: "at the application".to_owned(),
         },
     ];
-    if let Some(layer) = summary.layers.iter().find(|layer| layer.layer == Layer::Application) {
-        let (name, value) = percentiles(&layer.delta_t)[4].clone();
-        tiles.push(Tile {
-            name: "ΔT p99.99, application",
-            value: if value == "-" { duration(layer.delta_t.max_ns) } else { value.clone() },
-            note: if value == "-" {
-                format!("maximum: too few packets for {name}")
-            } else {
-                format!("period {}", duration_f64(summary.period_ns))
-            },
-        });
-    }
-    tiles.push(match &summary.probe_cost {
-        Some(cost) => Tile {
-            name: "Cost of the probes",
-            value: duration_f64(cost.per_packet_ns),
-            note: format!(
-                "a packet; 95 % interval {} to {}",
-                duration_f64(cost.interval_ns.0),
-                duration_f64(cost.interval_ns.1)
-            ),
-        },
-        None => Tile { name: "Cost of the probes", value: "-".to_owned(), note: "not measured".to_owned() },
-    });
+    tiles.extend(delta_tile(summary));
+    tiles.push(cost_tile(summary));
     for tile in &mut tiles {
         tile.value = micro(std::mem::take(&mut tile.value));
         tile.note = micro(std::mem::take(&mut tile.note));
     }
     tiles
+}
+
+fn delta_tile(summary: &ChaseSummary) -> Option<Tile> {
+    let layer = summary.layers.iter().find(|layer| layer.layer == Layer::Application)?;
+    let (_, value) = percentiles(&layer.delta_t)[4].clone();
+    let note = format!("period {}", duration_f64(summary.period_ns));
+    Some(if value == "-" {
+        Tile { name: "ΔT maximum, application", value: duration(layer.delta_t.max_ns), note }
+    } else {
+        Tile { name: "ΔT p99.99, application", value, note }
+    })
+}
+
+fn cost_tile(summary: &ChaseSummary) -> Tile {
+    let name = "Cost of the probes";
+    match &summary.probe_cost {
+        Some(cost) => {
+            let (low, high) = cost.interval_ns;
+            let note = format!("a packet; 95 % interval {} to {}", duration_f64(low), duration_f64(high));
+            Tile { name, value: duration_f64(cost.per_packet_ns), note }
+        }
+        None => Tile { name, value: "-".to_owned(), note: "not measured".to_owned() },
+    }
 }
 
 fn class_name(class: SourceClass) -> &'static str {
