@@ -1,10 +1,12 @@
 //! The tracefs tier on the running kernel. Needs root; asserts order, nesting and cleanliness, never durations.
 
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, StampRecord, Vector};
+use quaver_measure::host::names::function_names;
+use quaver_measure::host::root::HostRoot;
 use quaver_measure::host::trace::{TraceCounts, TraceError, TraceSink, TraceSpec, Tracer};
 use quaver_measure::host::tracefs::instance::Instance;
 use quaver_measure::host::tracefs::{TracefsTracer, open_tracefs, probe, remove_stale_instances};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -163,7 +165,9 @@ fn records_what_the_machine_did_and_leaves_nothing() {
     assert!(ours.iter().all(|r| matches!(r.aux as u32, 0..140 | 0x8000_0000)), "priorities");
     let timers = of(records, EventKind::Vector).filter(|r| r.id == Vector::LocalTimer as u32).count();
     assert!(timers > 0, "the timer that ended our sleep");
-    assert!(of(records, EventKind::Hrtimer).all(|r| r.aux != 0));
+    let functions: BTreeSet<u64> = of(records, EventKind::Hrtimer).map(|r| r.aux).collect();
+    let named = function_names(&HostRoot::system(), &functions).unwrap();
+    assert!(!functions.is_empty() && functions.iter().eq(named.keys()), "{functions:x?} are {named:x?}");
     // Page faults are ours alone, so they lie where we were: the trace's clock is converted to ours.
     let fault_times = of(records, EventKind::PageFault).map(|r| r.start_ns);
     let inside = fault_times.filter(|t| (began_ns..ended_ns).contains(t)).count();

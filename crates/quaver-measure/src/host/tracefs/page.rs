@@ -149,13 +149,16 @@ mod tests {
 
     fn page(time: u64, flags: u64, words: &[u32]) -> Vec<u8> {
         let mut page = time.to_le_bytes().to_vec();
-        page.extend((words.len() as u64 * 4 | flags).to_le_bytes());
+        page.extend(((words.len() as u64 * 4) | flags).to_le_bytes());
         page.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         page.resize(LAYOUT.size, 0);
         page
     }
 
-    fn decoded(page: &[u8]) -> (Vec<(u64, u16, usize)>, Result<Lost, PageError>) {
+    /// Time, event number and length of a record.
+    type Row = (u64, u16, usize);
+
+    fn decoded(page: &[u8]) -> (Vec<Row>, Result<Lost, PageError>) {
         let mut events = Vec::new();
         let lost = decode(page, &LAYOUT, |e| events.push((e.timestamp, e.id, e.record.len())));
         (events, lost)
