@@ -58,15 +58,23 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
     if lives.is_empty() {
         return lives;
     }
+    let mut by_thread: Vec<(u32, usize)> = threads.iter().copied().zip(0..).collect();
+    by_thread.sort_unstable();
     for (index, event) in events.iter().enumerate().take(u32::MAX as usize) {
-        let Some(life) = lives.iter_mut().find(|life| life.thread == event.id) else { continue };
-        match EventKind::from_raw(event.kind) {
-            Some(EventKind::Thread) if event.end_ns > event.start_ns => life.runs.push(index as u32),
-            Some(EventKind::Wakeup) => life.wakes.push(index as u32),
-            Some(EventKind::Migrate) => life.moves.push(index as u32),
-            Some(EventKind::PageFault) => life.faults.push(index as u32),
-            _ => {}
-        }
+        let kind = match EventKind::from_raw(event.kind) {
+            Some(EventKind::Thread) if event.end_ns > event.start_ns => EventKind::Thread,
+            Some(kind @ (EventKind::Wakeup | EventKind::Migrate | EventKind::PageFault)) => kind,
+            _ => continue,
+        };
+        let Ok(at) = by_thread.binary_search_by_key(&event.id, |&(thread, _)| thread) else { continue };
+        let life = &mut lives[by_thread[at].1];
+        let list = match kind {
+            EventKind::Thread => &mut life.runs,
+            EventKind::Wakeup => &mut life.wakes,
+            EventKind::Migrate => &mut life.moves,
+            _ => &mut life.faults,
+        };
+        list.push(index as u32);
     }
     for life in &mut lives {
         for list in [&mut life.runs, &mut life.wakes, &mut life.moves, &mut life.faults] {

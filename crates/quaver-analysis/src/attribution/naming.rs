@@ -12,6 +12,9 @@ use quaver_abi::record::{EventKind, EventRecord, Vector};
 const IPI_REACH_NS: i64 = 50_000;
 /// How many sent interprocessor interrupts are looked at for one that arrived.
 const IPI_LOOK_BACK: usize = 64;
+/// How many packets, or events that name another, are looked at for one interval: a broken record as long as the
+/// run must not make the analysis quadratic.
+const LOOK_AHEAD: usize = 4096;
 /// A NET_RX run is the stream's own if it took no longer than this for each of the stream's packets in it.
 const OWN_PACKET_CAP_NS: i64 = 10_000;
 
@@ -52,7 +55,7 @@ impl<'a> Namer<'a> {
     fn longest(&self, event: &EventRecord, kinds: &[EventKind]) -> Option<u64> {
         let mut totals: [(u64, i64); 8] = [(0, 0); 8];
         let mut used = 0;
-        for inner in self.timeline.namers(event.cpu, start_of(event), end_of(event)) {
+        for inner in self.timeline.namers(event.cpu, start_of(event), end_of(event)).take(LOOK_AHEAD) {
             if !EventKind::from_raw(inner.kind).is_some_and(|kind| kinds.contains(&kind)) {
                 continue;
             }
@@ -127,6 +130,7 @@ impl<'a> Namer<'a> {
         let flushes = || {
             self.timeline
                 .namers(event.cpu, start_of(event), end_of(event))
+                .take(LOOK_AHEAD)
                 .any(|inner| inner.kind == EventKind::TlbFlush as u8)
         };
         let function = match inside {
@@ -200,7 +204,10 @@ impl<'a> Namer<'a> {
         let table = own.packets;
         // A packet reaches the application after the stack, so earlier rows cannot be of this run.
         let first = table.app_ns.partition_point(|&app_ns| app_ns < from);
-        let rows = table.app_ns.iter().zip(own.before_app_ns).zip(&table.stack_cpu).skip(first).take(4096);
+        let app = table.app_ns.get(first..).unwrap_or_default();
+        let before = own.before_app_ns.get(first..).unwrap_or_default();
+        let cpus = table.stack_cpu.get(first..).unwrap_or_default();
+        let rows = app.iter().zip(before).zip(cpus).take(LOOK_AHEAD);
         let mut found = 0;
         for ((&app_ns, &before), &stack_cpu) in rows {
             if before == MISSING || stack_cpu != event.cpu {

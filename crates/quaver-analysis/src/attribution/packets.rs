@@ -3,7 +3,7 @@
 use super::actor::{Life, fault_cost_ns, lives};
 use super::causes::{CauseKey, CauseTable, share};
 use super::engine::{Ask, Engine, settle_catch_up, settle_edges};
-use super::expected::{Schedule, catch_up_cap_ns, schedule, typical_before_app};
+use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
 use super::naming::Namer;
 use super::stages::{layers, stages};
 use super::timeline::Timeline;
@@ -221,7 +221,11 @@ impl Chase<'_> {
             way.as_ref().and_then(|way| way.expected_app(app_ns, row)).unwrap_or(low).clamp(low, end_ns)
         };
         let shift = |way: &Option<Way<'_>>| way.as_ref().map_or(0, |way| way.typical_ns);
-        let sent_ns = boundary(&self.source, start_ns);
+        let sent_ns = if self.foreign {
+            self.sent_by_other_clock(row).unwrap_or(start_ns).clamp(start_ns, end_ns)
+        } else {
+            boundary(&self.source, start_ns)
+        };
         let arrived_ns = if self.foreign { boundary(&self.arrival, sent_ns) } else { sent_ns };
         let queued_ns = boundary(&self.socket, arrived_ns);
 
@@ -238,6 +242,22 @@ impl Chase<'_> {
         engine.stack(ask, actor.zip(sender), None);
         let ask = Ask { from_ns: queued_ns, to_ns: end_ns, shift_ns: 0, cpu: app_cpu };
         engine.receiver(ask, &self.run.receiver, self.reader(app_cpu, app_ns), self.socket.is_some());
+    }
+
+    /// Expected reading of a packet, given when it was sent, where schedule and sending are stamped by a clock
+    /// that may drift against ours: only their difference counts.
+    fn sent_by_other_clock(&self, row: usize) -> Option<i64> {
+        let source = self.source.as_ref()?;
+        let Expected::Schedule { before_app_ns, typical_ns, .. } = self.schedule.expected else {
+            return None;
+        };
+        let (scheduled, sent) = (before_app_ns[row], *source.before_app_ns.get(row)?);
+        let lateness_ns = self.schedule.expected.lateness_ns(&self.run.packets, row)?;
+        (sent != MISSING).then(|| {
+            let after_schedule = i64::from(scheduled) - i64::from(sent);
+            let typical = typical_ns - source.typical_ns;
+            self.run.packets.app_ns[row] - lateness_ns + after_schedule - typical
+        })
     }
 
     /// The receiver's thread that read a packet.

@@ -189,3 +189,28 @@ fn entry_and_exit_have_a_cap() {
     assert_eq!(edges(&run), 3_000);
     assert!(analyze(&run).summary.unexplained.note.contains("hypervisor or hardware"));
 }
+
+#[test]
+fn what_stood_beside_a_deleted_interruption_grows_by_the_cap_at_most() {
+    let mut run = storm(1, 40_000, |from, to| {
+        vec![
+            event(EventKind::Irq, 1, from, from + 20_000, 41, 0),
+            event(EventKind::Irq, 1, from + 20_000, to, 42, 0),
+        ]
+    });
+    let time = |run: &PacketRun, name: &str| {
+        analyze(run).summary.causes.iter().find(|cause| cause.name == name).map_or((0, 0, 0), |cause| {
+            (cause.time_ns - cause.entry_exit_ns - cause.catch_up_ns, cause.entry_exit_ns, cause.catch_up_ns)
+        })
+    };
+    let (body, edges, _) = time(&run, "irq 41");
+    assert_eq!((body, edges), (19_000, 0));
+    assert_eq!(time(&run, "irq 42").0, 20_000);
+    run.events.retain(|event| event.id != 42);
+    let (body, edges, _) = time(&run, "irq 41");
+    assert_eq!((body, edges), (19_000, 500));
+    assert_eq!(time(&run, "irq 42"), (0, 0, 0));
+    let summary = analyze(&run).summary;
+    assert_eq!(summary.causes.len(), 1);
+    assert!(summary.unexplained.time_ns >= 20_000 + SERVICE_NS - 500);
+}

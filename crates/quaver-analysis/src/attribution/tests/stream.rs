@@ -87,6 +87,17 @@ fn a_drifting_clock_of_another_host_makes_nothing_late() {
     let analysis = analyze(&run);
     assert!(analysis.late.is_empty(), "{:?}", analysis.summary.lateness);
     assert_eq!(analysis.summary.lateness.distribution.max_ns, 0);
+    // The source was 3 µs late with packet 50, and 4 more were lost on the way.
+    run.packets.app_ns[50] += 7_000;
+    for (column, delay) in run.packets.layers.iter_mut().zip([7_000, 4_000, 0]) {
+        column.before_app_ns[50] += delay;
+    }
+    assert_eq!(
+        rows(&analyze(&run)),
+        [("source-late", "source late", 3_000, 0, 0, 0)],
+        "the scene has no kernel stamp before the socket, so the rest stays unexplained"
+    );
+    assert_eq!(analyze(&run).summary.unexplained.time_ns, 4_000);
 }
 
 #[test]
