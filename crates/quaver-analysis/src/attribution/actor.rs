@@ -30,6 +30,16 @@ pub(crate) struct Span {
     pub(crate) moved: bool,
     /// When the wait began (the wake-up or the preemption).
     pub(crate) since_ns: i64,
+    /// Thread that took its CPU when it left (0: idle, or not known).
+    pub(crate) taken_by: u32,
+}
+
+impl Span {
+    /// A stretch of which nothing is recorded.
+    pub(crate) fn unknown(start_ns: i64, end_ns: i64) -> Self {
+        let state = State::Unknown;
+        Self { start_ns, end_ns, cpu: None, state, moved: false, since_ns: start_ns, taken_by: 0 }
+    }
 }
 
 /// The recorded life of one thread.
@@ -128,6 +138,7 @@ impl Life<'_> {
                     state: State::Running,
                     moved: false,
                     since_ns: start_of(&run),
+                    taken_by: 0,
                 };
                 take(span);
                 cursor = end_ns;
@@ -147,9 +158,7 @@ impl Life<'_> {
     ) {
         let Some(before) = before else {
             let cpu = after.map(|run| run.cpu);
-            let unknown =
-                Span { start_ns: from, end_ns: to, cpu, state: State::Unknown, moved: false, since_ns: from };
-            return take(unknown);
+            return take(Span { cpu, ..Span::unknown(from, to) });
         };
         let (left, back) = (end_of(&before), after.as_ref().map_or(i64::MAX, start_of));
         let in_between = |list: &[u32]| {
@@ -182,7 +191,8 @@ impl Life<'_> {
                 end_ns = end_ns.min(wake);
             }
             let (state, since_ns) = state_at(cursor);
-            take(Span { start_ns: cursor, end_ns, cpu: Some(cpu), state, moved, since_ns });
+            let taken_by = (before.aux >> 32) as u32;
+            take(Span { start_ns: cursor, end_ns, cpu: Some(cpu), state, moved, since_ns, taken_by });
             cursor = end_ns;
         }
     }

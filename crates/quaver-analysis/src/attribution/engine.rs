@@ -277,14 +277,7 @@ fn each_span(ask: Ask, life: Option<&Life<'_>>, mut take: impl FnMut(Span)) {
     }
     match life {
         Some(life) => life.spans(from, to, take),
-        None => take(Span {
-            start_ns: from,
-            end_ns: to,
-            cpu: None,
-            state: State::Unknown,
-            moved: false,
-            since_ns: from,
-        }),
+        None => take(Span::unknown(from, to)),
     }
 }
 

@@ -145,6 +145,7 @@ impl<'a> Namer<'a> {
             "ipi_mb" | "ipi_sync_core" | "ipi_rseq" | "ipi_sync_rq_state" => ("membarrier", "membarrier", 0),
             "do_sync_core" => ("textpoke", "code patching", 0),
             "rcu_exp_handler" => ("rcu-exp", "expedited grace period", 0),
+            "rps_trigger_softirq" => ("net-rx", "NET_RX from another CPU", 0),
             "clocksource_verify_percpu" => ("cs-watchdog", "function call", function),
             "generic_smp_call_function_single_interrupt" => ("ipi-call", "function call", 0),
             _ => ("ipi-call", "function call", function),

@@ -47,6 +47,8 @@ impl Facts<'_> {
     /// - Idle beside a woken thread: the wake-up takes its time; after 1 ms it counts as not allowed to run.
     /// - A normal thread before a real-time one: fair server or throttling. One that already ran at the
     ///   wake-up and gives way within 1 ms is part of the wake-up.
+    /// - The stopper thread, where the thread moves; and whoever it waits for on its new CPU, if it was the stopper
+    ///   that took it off the old one (without the move it would have run on).
     /// - Else the thread that ran. So the time in which others fill a quota stop is booked on those others.
     pub(crate) fn cause(&self, namer: &Namer<'_>, span: &Span, holder: &EventRecord) -> Option<CauseKey> {
         let long = span.end_ns.saturating_sub(span.since_ns) >= LONG_WAIT_NS;
@@ -66,7 +68,8 @@ impl Facts<'_> {
         if span.state == State::Unknown && self.actor.threads.contains(&holder.id) {
             return None;
         }
-        if span.state == State::Preempted && span.moved && self.is_stopper(namer, holder.id) {
+        let stopper = |thread| is_stopper(namer, thread);
+        if span.state == State::Preempted && span.moved && (stopper(holder.id) || stopper(span.taken_by)) {
             return Some(MOVED);
         }
         let normal = Class::of(holder.aux) == Class::Normal;
@@ -85,10 +88,10 @@ impl Facts<'_> {
         }
         Some(namer.thread(holder, &self.circumstances.own_threads))
     }
+}
 
-    fn is_stopper(&self, namer: &Namer<'_>, thread: u32) -> bool {
-        namer.names.task.get(&thread).is_some_and(|comm| comm.starts_with("migration/"))
-    }
+fn is_stopper(namer: &Namer<'_>, thread: u32) -> bool {
+    namer.names.task.get(&thread).is_some_and(|comm| comm.starts_with("migration/"))
 }
 
 /// A reschedule interrupt is how a wake-up or a move reaches the CPU: it is part of that wait, no cause apart.
