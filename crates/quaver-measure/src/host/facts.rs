@@ -141,6 +141,9 @@ pub struct SchedulingFacts {
     pub rt_runtime_us: Option<i64>,
     /// Period of that limit, in microseconds.
     pub rt_period_us: Option<i64>,
+    /// Whether the kernel has real-time groups (CONFIG_RT_GROUP_SCHED); none if nothing tells.
+    #[serde(default)]
+    pub rt_groups: Option<bool>,
     /// The fair server.
     pub fair_server: FairServer,
     /// Whether idle CPUs hand their timers to busy ones.
@@ -155,6 +158,16 @@ pub struct SchedulingFacts {
     pub soft_watchdog: Option<bool>,
     /// Process ids of `irqbalance`.
     pub irqbalance_pids: Vec<u32>,
+}
+
+impl SchedulingFacts {
+    /// Whether a real-time thread that never sleeps is stopped for the rest of each period. Since Linux 6.12
+    /// (which brought the fair server) only kernels with real-time groups still do so.
+    pub fn rt_throttling(&self) -> bool {
+        let limited = self.rt_runtime_us.zip(self.rt_period_us);
+        let limited = limited.is_some_and(|(runtime, period)| runtime >= 0 && runtime < period);
+        limited && (self.fair_server == FairServer::Absent || self.rt_groups == Some(true))
+    }
 }
 
 /// Memory.
@@ -320,6 +333,7 @@ fn scheduling(root: &HostRoot, kernel: &KernelFacts) -> SchedulingFacts {
     SchedulingFacts {
         rt_runtime_us: root.value("proc/sys/kernel/sched_rt_runtime_us"),
         rt_period_us: root.value("proc/sys/kernel/sched_rt_period_us"),
+        rt_groups: rt_groups(root, kernel),
         fair_server: fair_server(root, kernel),
         timer_migration: root.switch("proc/sys/kernel/timer_migration"),
         autogroup: root.switch("proc/sys/kernel/sched_autogroup_enabled"),
@@ -328,6 +342,18 @@ fn scheduling(root: &HostRoot, kernel: &KernelFacts) -> SchedulingFacts {
         soft_watchdog: root.switch("proc/sys/kernel/soft_watchdog"),
         irqbalance_pids: processes_named(root, "irqbalance"),
     }
+}
+
+/// From the file that each group of version 1 then has, else from the kernel's configuration.
+fn rt_groups(root: &HostRoot, kernel: &KernelFacts) -> Option<bool> {
+    if ["cpu", "cpu,cpuacct"]
+        .iter()
+        .any(|name| root.exists(&format!("sys/fs/cgroup/{name}/cpu.rt_runtime_us")))
+    {
+        return Some(true);
+    }
+    let configuration = root.text(&format!("boot/config-{}", kernel.release.as_deref()?))?;
+    Some(configuration.lines().any(|line| line == "CONFIG_RT_GROUP_SCHED=y"))
 }
 
 fn fair_server(root: &HostRoot, kernel: &KernelFacts) -> FairServer {
@@ -426,6 +452,22 @@ mod tests {
         assert_eq!(facts.hypervisor.steal_ticks, Some(46));
         assert_eq!(facts.scheduling.fair_server, FairServer::Present);
         assert_eq!(facts.scheduling.irqbalance_pids, vec![77]);
+    }
+
+    #[test]
+    fn new_kernels_throttle_only_with_real_time_groups() {
+        let host = FakeHost::virtual_machine();
+        let throttles = || HostFacts::read(&host.root()).scheduling.rt_throttling();
+        assert!(!throttles());
+        host.file("boot/config-6.18.44-cloud", "CONFIG_RT_GROUP_SCHED=y");
+        assert!(throttles());
+        host.file("proc/sys/kernel/sched_rt_runtime_us", "-1");
+        assert!(!throttles());
+        host.files(&[
+            ("proc/sys/kernel/sched_rt_runtime_us", "950000"),
+            ("proc/sys/kernel/osrelease", "6.1.0"),
+        ]);
+        assert!(throttles());
     }
 
     #[test]

@@ -195,9 +195,9 @@ fn rt_throttling(view: &HostView) -> Finding {
         return Finding::good("real-time threads have no limit");
     }
     let evidence = format!("real-time threads get {runtime_us} us of each {period_us} us");
-    if scheduling.fair_server != FairServer::Absent {
+    if !scheduling.rt_throttling() {
         return Finding::good(format!(
-            "{evidence}, but this kernel applies that only to real-time groups; see the fair server"
+            "{evidence}, but this kernel no longer enforces it; see the fair server"
         ));
     }
     Finding::hurts(
