@@ -207,7 +207,9 @@ pub struct PacketCounts {
     pub events_lost: u64,
 }
 
-/// Gaps that noise loops saw, all on CLOCK_MONOTONIC. All columns have one length; any order.
+/// Gaps that noise loops saw, all on CLOCK_MONOTONIC. All columns have one length. The gaps of one CPU are in time
+/// order. They may overlap (deadlines of the dummy program that one stop made late): then each begins, for the
+/// analysis, where the one before ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GapTable {
     /// Turn of the loop.

@@ -152,7 +152,7 @@ impl StreamLine {
     pub fn at(&self, seq: u64) -> i64 {
         let steps = seq.wrapping_sub(self.first_seq) as i64;
         // The product is rounded by itself: an instant since boot has more digits than a float keeps.
-        self.origin_ns.round() as i64 + (steps as f64 * self.period_ns).round() as i64
+        (self.origin_ns.round() as i64).saturating_add((steps as f64 * self.period_ns).round() as i64)
     }
 }
 
@@ -171,8 +171,9 @@ pub fn fit_line(seq: &[u64], app_ns: &[i64], period_ns: Option<f64>) -> Option<S
         None => return None,
     };
     let mut residuals: Vec<i64> = Vec::new();
-    let residual =
-        |row: usize, slope: f64| app_ns[row] - first_ns - (steps(row) as f64 * slope).round() as i64;
+    let residual = |row: usize, slope: f64| {
+        (app_ns[row] - first_ns).saturating_sub((steps(row) as f64 * slope).round() as i64)
+    };
     let size = (last + 1).div_ceil(BLOCKS);
     let mut blocks: Vec<(f64, f64)> = Vec::with_capacity(BLOCKS);
     for start in (0..=last).step_by(size) {
@@ -186,7 +187,7 @@ pub fn fit_line(seq: &[u64], app_ns: &[i64], period_ns: Option<f64>) -> Option<S
     residuals.clear();
     residuals.extend((0..=last).map(|row| residual(row, period)));
     let shift = median(&mut residuals)?;
-    Some(StreamLine { first_seq, origin_ns: (first_ns + shift) as f64, period_ns: period })
+    Some(StreamLine { first_seq, origin_ns: first_ns.saturating_add(shift) as f64, period_ns: period })
 }
 
 fn theil_sen(points: &[(f64, f64)]) -> f64 {

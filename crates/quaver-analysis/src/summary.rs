@@ -253,7 +253,7 @@ pub struct NoiseCpu {
     pub turns: u64,
     /// Gaps above the threshold.
     pub gaps: u64,
-    /// Their time, summed.
+    /// Union of their time.
     pub noise_ns: i64,
     /// Part of the time that the loop had the CPU: 1 - noise / runtime.
     pub available_share: f64,
@@ -287,7 +287,7 @@ pub struct NoiseSummary {
     pub causes: Vec<CauseSummary>,
     /// The rest.
     pub unexplained: Unexplained,
-    /// Sum of all gaps.
+    /// Union of the gaps of each CPU, summed over the CPUs.
     pub noise_ns: i64,
     /// Which tier of tracing ran (`bpf`, `tracefs`, `user`).
     pub tier: String,

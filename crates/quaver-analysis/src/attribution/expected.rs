@@ -81,9 +81,9 @@ impl Expected<'_> {
             Self::Schedule { before_app_ns, typical_ns, drift } => {
                 let before = before_app_ns[row];
                 let usual = drift.map_or(*typical_ns, |line| line.at(packets.seq[row]));
-                (before != MISSING).then(|| i64::from(before) - usual)
+                (before != MISSING).then(|| i64::from(before).saturating_sub(usual))
             }
-            Self::Line(line) => Some(packets.app_ns[row] - line.at(packets.seq[row])),
+            Self::Line(line) => Some(packets.app_ns[row].saturating_sub(line.at(packets.seq[row]))),
             Self::Nothing => None,
         }
     }

@@ -11,6 +11,7 @@ use crate::model::{Actor, NoiseLoop, NoiseRun};
 use crate::nesting::net_durations;
 use crate::summary::{ClassCount, NOISE_SCHEMA, NoiseCpu, NoiseSummary};
 use quaver_abi::record::EventKind;
+use std::collections::BTreeMap;
 
 /// What the attribution of noise assumes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,7 +35,7 @@ pub struct NoiseAnalysis {
 }
 
 /// Names the source of every gap of a run, and counts what the summary holds. The same input gives the same
-/// output, byte for byte. Gaps of one CPU must not overlap; an overlap would be blamed twice.
+/// output, byte for byte.
 pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let timeline = Timeline::new(&run.events);
     let namer = Namer::new(&timeline, &run.names, None);
@@ -54,8 +55,9 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let (mut causes, mut first_piece, mut scratch) = (Vec::new(), vec![0], Vec::new());
     let mut cpus = counters(run, &threads);
     let nobody = Actor::default();
-    for gap in 0..run.gaps.len() {
-        let (from_ns, to_ns, cpu) = (run.gaps.before_ns[gap], run.gaps.after_ns[gap], run.gaps.cpu[gap]);
+    let windows = windows(run);
+    for (gap, &(from_ns, to_ns)) in windows.iter().enumerate() {
+        let cpu = run.gaps.cpu[gap];
         let one = run.loops.iter().find(|one| one.cpu == cpu);
         engine.drafts.clear();
         let ask = Ask { from_ns, to_ns, shift_ns: 0, cpu };
@@ -63,7 +65,8 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         engine.receiver(ask, actor, one.and_then(|one| life_of(&lives, one)), false);
         settle_edges(&mut engine.drafts, cap, &mut scratch);
         let length = u64::try_from(to_ns - from_ns).unwrap_or(0);
-        if engine.drafts.iter().all(|draft| draft.cause.is_none())
+        if length > 0
+            && engine.drafts.iter().all(|draft| draft.cause.is_none())
             && let Some(counted) = cpus.iter_mut().find(|counted| counted.cpu == cpu)
         {
             add(&mut counted.hardware, length);
@@ -83,7 +86,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let mut unexplained = books.unexplained;
     unexplained.share = share(unexplained.time_ns, noise_ns);
     unexplained.note = unexplained_note(&run.circumstances);
-    measure_gaps(run, &mut cpus);
+    measure_gaps(run, &windows, &mut cpus);
     let summary = NoiseSummary {
         schema: NOISE_SCHEMA.to_string(),
         period_ns: run.period_ns,
@@ -99,6 +102,20 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         complete: true,
     };
     NoiseAnalysis { summary, causes, first_piece, pieces: books.pieces }
+}
+
+/// The gaps without what an earlier gap of their CPU covers already, so that each instant is blamed once.
+fn windows(run: &NoiseRun) -> Vec<(i64, i64)> {
+    let mut reached: BTreeMap<u16, i64> = BTreeMap::new();
+    let gaps = &run.gaps;
+    let rows = gaps.before_ns.iter().zip(&gaps.after_ns).zip(&gaps.cpu);
+    rows.map(|((&before, &after), &cpu)| {
+        let reached = reached.entry(cpu).or_insert(i64::MIN);
+        let from = before.max(*reached);
+        *reached = after.max(*reached);
+        (from, after.max(from))
+    })
+    .collect()
 }
 
 fn life_of<'a>(lives: &'a [Life<'a>], one: &NoiseLoop) -> Option<&'a Life<'a>> {
@@ -143,17 +160,16 @@ fn counters(run: &NoiseRun, loop_threads: &[u32]) -> Vec<NoiseCpu> {
     cpus
 }
 
-fn measure_gaps(run: &NoiseRun, cpus: &mut [NoiseCpu]) {
+fn measure_gaps(run: &NoiseRun, windows: &[(i64, i64)], cpus: &mut [NoiseCpu]) {
     let mut lengths: Vec<i64> = Vec::new();
     for counted in cpus {
         lengths.clear();
-        lengths.extend(
-            (0..run.gaps.len())
-                .filter(|&gap| run.gaps.cpu[gap] == counted.cpu)
-                .map(|gap| run.gaps.after_ns[gap] - run.gaps.before_ns[gap]),
-        );
+        counted.noise_ns = 0;
+        for (gap, window) in windows.iter().enumerate().filter(|&(gap, _)| run.gaps.cpu[gap] == counted.cpu) {
+            lengths.push(run.gaps.after_ns[gap] - run.gaps.before_ns[gap]);
+            counted.noise_ns += window.1 - window.0;
+        }
         counted.gaps = lengths.len() as u64;
-        counted.noise_ns = lengths.iter().sum();
         counted.available_share =
             if counted.runtime_ns > 0 { 1.0 - share(counted.noise_ns, counted.runtime_ns) } else { 0.0 };
         counted.gap = distribution(&mut lengths);

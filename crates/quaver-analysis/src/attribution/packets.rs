@@ -177,7 +177,7 @@ impl Chase<'_> {
                 read_before = read_before.max(app_ns);
                 continue;
             };
-            let expected = app_ns - lateness_ns;
+            let expected = app_ns.saturating_sub(lateness_ns);
             let queued = expected < read_before;
             let start_ns = expected.max(read_before);
             let end_ns = app_ns.max(start_ns);

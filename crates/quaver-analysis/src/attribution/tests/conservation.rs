@@ -100,4 +100,12 @@ fn broken_records_are_ignored() {
         thread(RECEIVER, 120, 0, START_NS + 100_000, START_NS + 700_000, OffCpu::Blocked),
     ];
     check(&analyze_packets(&run, &AttributionOptions::default()));
+    run.packets.layers.clear();
+    for wild in [1 << 62, 1 << 63, u64::MAX / 3] {
+        run.packets.seq[60] = wild;
+        run.period_ns = None;
+        check(&analyze_packets(&run, &AttributionOptions::default()));
+        run.period_ns = Some(1e300);
+        check(&analyze_packets(&run, &AttributionOptions::default()));
+    }
 }

@@ -84,3 +84,18 @@ fn counts_follow_the_osnoise_rules() {
     assert_eq!((cpu.gaps, cpu.noise_ns, cpu.gap.max_ns), (3, 19_300, 12_000));
     assert!((cpu.available_share - 0.807).abs() < 1e-12);
 }
+
+#[test]
+fn deadlines_that_one_stop_made_late_are_blamed_once() {
+    let mut run = run();
+    run.gaps = GapTable {
+        index: vec![3, 4, 5],
+        before_ns: vec![30_000, 34_000, 38_000],
+        after_ns: vec![40_100, 40_200, 40_300],
+        cpu: vec![1; 3],
+    };
+    let summary = analyze_noise(&run, &NoiseOptions::default()).summary;
+    assert_eq!((summary.noise_ns, summary.cpus[0].noise_ns), (10_300, 10_300));
+    assert_eq!(summary.causes[0].time_ns - summary.causes[0].entry_exit_ns, 9_000);
+    assert_eq!(summary.cpus[0].gap.max_ns, 10_100);
+}
