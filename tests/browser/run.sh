@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+export PYTHONDONTWRITEBYTECODE=1
 pictures=()
 [ -z "${QUAVER_PICTURES:-}" ] || pictures=(--pictures "$QUAVER_PICTURES")
 
