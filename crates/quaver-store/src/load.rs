@@ -7,7 +7,7 @@ use crate::gaps::load_gaps;
 use crate::manifest::{AnalysisFacts, Manifest, Window};
 use crate::packets::read_packets;
 use crate::run::RunDir;
-use quaver_analysis::model::{NoiseRun, PacketRun, PacketTable};
+use quaver_analysis::model::{Layer, MISSING, NoiseRun, PacketRun, PacketTable};
 
 /// A run as an analysis takes it.
 #[derive(Clone, Debug)]
@@ -21,7 +21,8 @@ pub struct LoadedRun {
 }
 
 /// Reads a packet run: from Parquet where it was converted, else from its raw segments up to their last full
-/// record. Both ways give the same. Packets outside the measured window are left out. A run cut short is loaded too; its manifest tells why.
+/// record. Both ways give the same. Packets outside the measured window
+/// are left out. A run cut short is loaded too; its manifest tells why.
 ///
 /// # Errors
 /// A file cannot be read, is damaged, or is of a later format.
@@ -79,19 +80,29 @@ pub fn load_noise_run(run: &RunDir) -> Result<LoadedNoise, StoreError> {
     Ok(LoadedNoise { manifest, run })
 }
 
-/// Leaves out the rows before and after the measured phase. Rows are in the order of their application stamps.
+/// Leaves out the packets that were not due in the measured phase (where the schedule is not known: not received
+/// in it). A packet due at its end counts however late it arrived, else the latest would be missing.
 fn keep_window(packets: &mut PacketTable, window: Window) {
-    let first = packets.app_ns.partition_point(|ns| *ns < window.start_ns);
-    let end = packets.app_ns.partition_point(|ns| *ns <= window.end_ns).max(first);
-    fn keep<T>(column: &mut Vec<T>, first: usize, end: usize) {
-        column.truncate(end);
-        column.drain(..first.min(column.len()));
+    let schedule = packets.column(Layer::Schedule);
+    let due_ns = |row: usize| {
+        let before = schedule.map_or(MISSING, |column| column.before_app_ns[row]);
+        packets.app_ns[row] - if before == MISSING { 0 } else { i64::from(before) }
+    };
+    let kept: Vec<bool> = (0..packets.len())
+        .map(|row| (window.start_ns..window.end_ns).contains(&due_ns(row)))
+        .collect();
+    if kept.iter().all(|kept| *kept) {
+        return;
     }
-    keep(&mut packets.seq, first, end);
-    keep(&mut packets.app_ns, first, end);
-    keep(&mut packets.app_cpu, first, end);
-    keep(&mut packets.stack_cpu, first, end);
+    fn keep<T>(column: &mut Vec<T>, kept: &[bool]) {
+        let mut rows = kept.iter();
+        column.retain(|_| rows.next() == Some(&true));
+    }
+    keep(&mut packets.seq, &kept);
+    keep(&mut packets.app_ns, &kept);
+    keep(&mut packets.app_cpu, &kept);
+    keep(&mut packets.stack_cpu, &kept);
     for column in &mut packets.layers {
-        keep(&mut column.before_app_ns, first, end);
+        keep(&mut column.before_app_ns, &kept);
     }
 }

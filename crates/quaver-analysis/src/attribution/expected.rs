@@ -6,7 +6,7 @@ use crate::series::{StreamLine, fit_line};
 
 /// The expected instants of a run.
 pub(super) enum Expected<'a> {
-    /// The source's schedule plus the typical path (median of application − schedule).
+    /// The source's schedule plus the typical path (10th percentile of application − schedule).
     Schedule { before_app_ns: &'a [i32], typical_ns: i64, drift: Option<StreamLine> },
     /// A line fitted to the arrivals, which contains the typical path.
     Line(StreamLine),
@@ -20,7 +20,12 @@ pub(super) struct Schedule<'a> {
     pub(super) period_ns: f64,
 }
 
-/// Median of a column's distances back from the application, none where nothing was stamped.
+/// Part of the packets that travel as fast as the typical one or faster. Not the median: on a busy host most
+/// packets are held up, and what holds them up must not pass for typical.
+const TYPICAL_SHARE: usize = 10;
+
+/// Typical one of a column's distances back from the application: its 10th percentile, none where nothing was
+/// stamped.
 pub(super) fn typical_before_app(packets: &PacketTable, layer: Layer) -> Option<i64> {
     let column = packets.column(layer)?;
     let mut distances: Vec<i32> =
@@ -28,7 +33,7 @@ pub(super) fn typical_before_app(packets: &PacketTable, layer: Layer) -> Option<
     if distances.is_empty() {
         return None;
     }
-    let index = distances.len().div_ceil(2) - 1;
+    let index = distances.len().div_ceil(TYPICAL_SHARE) - 1;
     Some(i64::from(*distances.select_nth_unstable(index).1))
 }
 

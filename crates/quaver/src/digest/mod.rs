@@ -2,7 +2,6 @@
 
 mod counts;
 mod facts;
-mod window;
 
 pub use facts::run_facts;
 
@@ -73,11 +72,7 @@ fn name_what_is_left(run: &RunDir) -> anyhow::Result<()> {
 pub fn analyze(run: &RunDir, late: Option<Duration>) -> anyhow::Result<Digest> {
     let loaded = load_packet_run(run)?;
     let manifest = loaded.manifest;
-    let facts = manifest.analysis.clone().unwrap_or_default();
-    let mut measured = loaded.run;
-    if let Some(window) = facts.window {
-        window::cut(&mut measured, window);
-    }
+    let measured = loaded.run;
     let threshold_ns = late.map(|late| late.as_nanos() as i64).or_else(|| facts_threshold(&manifest));
     let options = AttributionOptions { threshold_ns, ..AttributionOptions::default() };
     let mut analysis = analyze_packets(&measured, &options);
