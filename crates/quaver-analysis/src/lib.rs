@@ -10,6 +10,7 @@ pub mod distribution;
 pub mod losses;
 pub mod model;
 pub mod nesting;
+pub mod paced;
 pub mod probe_cost;
 pub mod series;
 pub mod summary;

@@ -247,6 +247,9 @@ pub struct NoiseLoop {
     pub end_ns: i64,
     /// Turns that it made.
     pub turns: u64,
+    /// Shortest turn (dummy program: least lateness); none if there was none, or where it is not known.
+    #[serde(default)]
+    pub shortest_ns: Option<i64>,
 }
 
 /// Everything that an analysis of a noise run works on.

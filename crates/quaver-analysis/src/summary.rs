@@ -251,6 +251,8 @@ pub struct NoiseCpu {
     pub runtime_ns: i64,
     /// Turns of the loop.
     pub turns: u64,
+    /// Shortest turn (dummy program: least lateness), where it is known.
+    pub shortest_turn_ns: Option<i64>,
     /// Gaps above the threshold.
     pub gaps: u64,
     /// Union of their time.
@@ -271,6 +273,39 @@ pub struct NoiseCpu {
     pub thread: ClassCount,
 }
 
+/// What the paper saw of its dummy program ([`crate::paced::PAPER`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaperDummy {
+    /// Distance of deadlines.
+    pub period_ns: u64,
+    /// Timestamps taken.
+    pub timestamps: u64,
+    /// Spikes of ΔT among them.
+    pub spikes: u64,
+    /// About how high they were.
+    pub spike_ns: i64,
+}
+
+/// Stamps of the dummy program (Chasing, section IV-B): one at each deadline, and one ΔT between two that follow each
+/// other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DummyProgram {
+    /// Stamps taken, on all CPUs.
+    pub timestamps: u64,
+    /// Of these, stamps later than their deadline by the threshold or more.
+    pub late: u64,
+    /// ΔT of twice the period or more: at least one deadline came and went within it.
+    pub spikes: u64,
+    /// The same among a million ΔT.
+    pub spikes_per_million: f64,
+    /// ΔT.
+    pub delta_t: Distribution,
+    /// Stamp minus deadline.
+    pub lateness: Distribution,
+    /// What the paper saw, for comparison.
+    pub paper: PaperDummy,
+}
+
 /// All that `quaver noise` says of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NoiseSummary {
@@ -289,6 +324,8 @@ pub struct NoiseSummary {
     pub unexplained: Unexplained,
     /// Union of the gaps of each CPU, summed over the CPUs.
     pub noise_ns: i64,
+    /// The dummy program's stamps; none for the tight loop.
+    pub dummy: Option<DummyProgram>,
     /// Which tier of tracing ran (`bpf`, `tracefs`, `user`).
     pub tier: String,
     /// Why not a better one.

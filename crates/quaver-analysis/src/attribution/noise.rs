@@ -95,6 +95,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         causes: ranked,
         unexplained,
         noise_ns,
+        dummy: None,
         tier: String::new(),
         tier_reason: None,
         blind: run.circumstances.blind.clone(),
@@ -137,6 +138,7 @@ fn counters(run: &NoiseRun, loop_threads: &[u32]) -> Vec<NoiseCpu> {
             cpu: one.cpu,
             runtime_ns: one.end_ns - one.start_ns,
             turns: one.turns,
+            shortest_turn_ns: one.shortest_ns,
             ..NoiseCpu::default()
         })
         .collect();

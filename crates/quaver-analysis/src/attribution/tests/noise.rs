@@ -14,6 +14,7 @@ fn run() -> NoiseRun {
             start_ns: 1_000,
             end_ns: 101_000,
             turns: 5_000,
+            shortest_ns: Some(18),
         }],
         gaps: GapTable {
             index: vec![10, 20, 30],
