@@ -29,4 +29,4 @@ bench: ## measure speed and accuracy against peers (see bench-runs/)
 
 truth: ## inject known interference and check that it is named (root)
 	@scripts/setup.sh build
-	cargo run --release --locked --package quaver-testbed -- truth
+	@scripts/truth.sh

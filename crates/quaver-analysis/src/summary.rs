@@ -55,11 +55,11 @@ pub struct StageSummary {
     pub from: Layer,
     /// Where it ends.
     pub to: Layer,
-    /// All packets.
-    pub all: Distribution,
-    /// Late packets only.
+    /// Packets that were not late.
+    pub on_time: Distribution,
+    /// Late packets.
     pub late: Distribution,
-    /// Time that late packets spent here beyond the median of all packets, summed.
+    /// Time that late packets spent here beyond the median of packets on time, summed.
     pub excess_ns: i64,
     /// Part of the excess of all stages together.
     pub excess_share: f64,
@@ -169,7 +169,7 @@ pub struct Unexplained {
 pub struct Lateness {
     /// A packet is late when it reaches the application this much after its expected instant.
     pub threshold_ns: i64,
-    /// Typical time from schedule to application (median), part of the expected instant.
+    /// Typical time from schedule to application (10th percentile: the unhindered way), part of the expected instant.
     pub typical_path_ns: i64,
     /// Late packets.
     pub packets: u64,

@@ -187,7 +187,7 @@ fn unexplained_note(circumstances: &crate::model::Circumstances) -> String {
         note.push_str(&format!("; the host counted {} ms of steal", circumstances.steal_ns / 1_000_000));
     }
     if !circumstances.blind.is_empty() {
-        note.push_str(&format!("; not recorded: {}", circumstances.blind.join(", ")));
+        note.push_str("; or one of the causes that this run was blind to");
     }
     note
 }

@@ -30,7 +30,7 @@ pub(super) fn layers(packets: &PacketTable, buffer: &mut Vec<i64>) -> Vec<LayerS
 }
 
 /// Time between each two neighbouring stamped layers. The excess of a stage is what late packets spent there
-/// beyond the median of all packets, each packet's counted only where it is positive.
+/// beyond the median of packets on time, each packet's counted only where it is positive.
 pub(super) fn stages(packets: &PacketTable, late: &[LatePacket], buffer: &mut Vec<i64>) -> Vec<StageSummary> {
     if packets.is_empty() {
         return Vec::new();
@@ -48,13 +48,15 @@ pub(super) fn stages(packets: &PacketTable, late: &[LatePacket], buffer: &mut Ve
         };
         let time = |row: usize| Some(before(from, row)? - before(to, row)?);
         buffer.clear();
-        buffer.extend((0..packets.len()).filter_map(time));
-        let all = distribution(buffer);
+        let mut late_rows = late.iter().map(|packet| packet.row as usize).peekable();
+        let on_time = |row: &usize| late_rows.next_if_eq(row).is_none();
+        buffer.extend((0..packets.len()).filter(on_time).filter_map(time));
+        let on_time = distribution(buffer);
         buffer.clear();
         buffer.extend(late.iter().filter_map(|packet| time(packet.row as usize)));
-        let excess_ns = buffer.iter().map(|&time| (time - all.p50_ns).max(0)).sum();
+        let excess_ns = buffer.iter().map(|&time| (time - on_time.p50_ns).max(0)).sum();
         let late = distribution(buffer);
-        stages.push(StageSummary { from: pair[0], to: pair[1], all, late, excess_ns, excess_share: 0.0 });
+        stages.push(StageSummary { from: pair[0], to: pair[1], on_time, late, excess_ns, excess_share: 0.0 });
     }
     let sum: i64 = stages.iter().map(|stage| stage.excess_ns).sum();
     for stage in &mut stages {

@@ -94,6 +94,13 @@ fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
     summary.probe_cost = facts.probe_cost;
     summary.complete = manifest.complete;
     summary.warnings.extend(facts::warnings(summary, manifest));
+    if let Some(cpu) = facts.receiver.cpu {
+        for remedy in summary.causes.iter_mut().map(|cause| &mut cause.remedy) {
+            for text in [&mut remedy.setting, &mut remedy.boot].into_iter().flatten() {
+                *text = text.replace("<cpu>", &cpu.to_string());
+            }
+        }
+    }
 }
 
 impl Digest {

@@ -115,7 +115,8 @@ pub(super) fn places(losses: &Losses) -> Vec<(String, Option<u64>)> {
             .map(|(reason, lost)| (format!("in the stack ({})", printable(reason)), Some(*lost))),
     );
     if losses.stack.is_empty() {
-        places.push(("in the stack".to_owned(), None));
+        // Who saw every packet at the stack's entry saw the stack drop them too.
+        places.push(("in the stack".to_owned(), losses.network.map(|_| 0)));
     }
     places.push(("at the socket buffer".to_owned(), losses.socket_buffer));
     places.push(("by this tool".to_owned(), Some(losses.ours)));
@@ -194,12 +195,12 @@ fn stages(out: &mut String, summary: &ChaseSummary, style: Style) {
     if summary.stages.is_empty() || summary.lateness.packets == 0 {
         return;
     }
-    heading(out, style, "Where late packets wait", "time beyond the typical, stage by stage");
+    heading(out, style, "Where late packets wait", "time beyond that of packets on time, stage by stage");
     let mut table = Table::new(&[
         ("stage", Align::Left),
         ("share", Align::Right),
         ("", Align::Left),
-        ("typical", Align::Right),
+        ("on time", Align::Right),
         ("late p50", Align::Right),
         ("late max", Align::Right),
     ]);
@@ -208,7 +209,7 @@ fn stages(out: &mut String, summary: &ChaseSummary, style: Style) {
             stage_name(stage.from, stage.to),
             percent(stage.excess_share),
             format!("{:<20}", bar(stage.excess_share, 20)),
-            duration(stage.all.p50_ns),
+            duration(stage.on_time.p50_ns),
             duration(stage.late.p50_ns),
             duration(stage.late.max_ns),
         ]);
@@ -243,7 +244,8 @@ fn causes(out: &mut String, summary: &ChaseSummary, style: Style) {
         ("source", Align::Left),
     ]);
     for (at, cause) in shown.iter().enumerate() {
-        cause_rows(&mut table, at + 1, cause, style);
+        let told = shown[..at].iter().position(|earlier| earlier.remedy == cause.remedy).map(|at| at + 1);
+        cause_rows(&mut table, at + 1, cause, told, style);
     }
     if !rest.is_empty() {
         table.row([
@@ -270,7 +272,8 @@ fn causes(out: &mut String, summary: &ChaseSummary, style: Style) {
     out.push_str(&table.render(style));
 }
 
-fn cause_rows(table: &mut Table, rank: usize, cause: &CauseSummary, style: Style) {
+/// `told` is the rank of an earlier cause with the same remedy.
+fn cause_rows(table: &mut Table, rank: usize, cause: &CauseSummary, told: Option<usize>, style: Style) {
     table.row([
         rank.to_string(),
         percent(cause.share),
@@ -281,7 +284,12 @@ fn cause_rows(table: &mut Table, rank: usize, cause: &CauseSummary, style: Style
         cut(&printable(&cause.name), 36),
     ]);
     indented(table, "", &format!("[{}] {}", cause.source, split_of(cause)), |line| style.dim(line));
-    for (label, text) in remedies(&cause.remedy) {
+    let remedies = remedies(&cause.remedy);
+    if let Some(earlier) = told.filter(|_| !remedies.is_empty()) {
+        indented(table, "", &format!("remedy: as for {earlier}"), |line| style.remedy(line));
+        return;
+    }
+    for (label, text) in remedies {
         indented(table, label, text, |line| style.remedy(line));
     }
 }

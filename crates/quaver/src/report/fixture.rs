@@ -40,7 +40,7 @@ fn stage(from: Layer, to: Layer, typical_ns: i64, late_ns: i64, excess_share: f6
     StageSummary {
         from,
         to,
-        all: distribution(1_349_527, typical_ns, late_ns * 2),
+        on_time: distribution(1_349_527, typical_ns, late_ns * 2),
         late: distribution(2_311, late_ns, late_ns * 2),
         excess_ns: (excess_share * 61e6) as i64,
         excess_share,

@@ -1,2 +1,80 @@
-//! x
-fn main(){}
+//! The truth run: injects interference of known kinds into running chases and judges what the chase named.
+//!
+//! `truth [--out DIR] [--for SECONDS] [CASE…]`, as root, with the release binaries of `quaver` and of the preload
+//! beside this one (`make truth` builds all three). Ends with 1 if a kind was not named as it must be.
+
+mod case;
+mod judge;
+mod page;
+
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What the run needs to know.
+struct Setup {
+    quaver: PathBuf,
+    preload: PathBuf,
+    out: PathBuf,
+    seconds: u32,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("truth: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> anyhow::Result<bool> {
+    let mut out = PathBuf::from("target/truth");
+    let mut seconds = 6;
+    let mut wanted = Vec::new();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--out" => out = words.next().context("--out needs a directory")?.into(),
+            "--for" => seconds = words.next().context("--for needs seconds")?.parse().context("--for")?,
+            case => wanted.push(case.to_owned()),
+        }
+    }
+    let here = std::env::current_exe()?;
+    let folder = here.parent().context("the program lies in a folder")?;
+    let setup = Setup {
+        quaver: existing(folder.join("quaver"))?,
+        preload: existing(folder.join("examples/libinject_preload.so"))?,
+        out,
+        seconds,
+    };
+    if !rustix::process::geteuid().is_root() {
+        bail!("injecting interference needs root");
+    }
+    std::fs::create_dir_all(&setup.out).with_context(|| format!("making {}", setup.out.display()))?;
+    let mut verdicts = Vec::new();
+    for case in case::ALL.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
+        eprintln!("truth: {} …", case.name);
+        let verdict = case.judge(&setup).with_context(|| format!("case {}", case.name))?;
+        eprintln!("truth: {}", verdict.line());
+        verdicts.push(verdict);
+    }
+    if verdicts.is_empty() {
+        bail!("no such case; there are {}", case::ALL.map(|case| case.name).join(", "));
+    }
+    let text = page::matrix(&verdicts);
+    print!("{text}");
+    std::fs::write(setup.out.join("confusion.txt"), text)?;
+    std::fs::write(setup.out.join("verdicts.json"), serde_json::to_string_pretty(&verdicts)?)?;
+    Ok(verdicts.iter().all(|verdict| verdict.holds))
+}
+
+fn existing(path: PathBuf) -> anyhow::Result<PathBuf> {
+    if Path::exists(&path) {
+        Ok(path)
+    } else {
+        bail!("{} is not there; `make truth` builds it", path.display())
+    }
+}

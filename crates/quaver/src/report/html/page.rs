@@ -265,7 +265,7 @@ fn layer_row(layer: &LayerSummary) -> LayerRow {
 
 fn stages(stages: &[StageSummary]) -> Vec<Stage> {
     let longest =
-        stages.iter().flat_map(|stage| [stage.all.p50_ns, stage.late.p50_ns]).max().unwrap_or(0).max(1)
+        stages.iter().flat_map(|stage| [stage.on_time.p50_ns, stage.late.p50_ns]).max().unwrap_or(0).max(1)
             as f64;
     let known = |count: u64, ns: i64| if count > 0 { micro(duration(ns)) } else { "-".to_owned() };
     stages
@@ -274,9 +274,9 @@ fn stages(stages: &[StageSummary]) -> Vec<Stage> {
             name: stage_name(stage.from, stage.to),
             share: percent(stage.excess_share),
             bar: bar_of(stage.excess_share),
-            typical: known(stage.all.count, stage.all.p50_ns),
+            typical: known(stage.on_time.count, stage.on_time.p50_ns),
             late: known(stage.late.count, stage.late.p50_ns),
-            typical_bar: bar_of(stage.all.p50_ns as f64 / longest),
+            typical_bar: bar_of(stage.on_time.p50_ns as f64 / longest),
             late_bar: bar_of(stage.late.p50_ns as f64 / longest),
             late_p99: percentiles(&stage.late)[2].1.replace(" us", " µs"),
             late_max: known(stage.late.count, stage.late.max_ns),

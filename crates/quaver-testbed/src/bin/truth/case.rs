@@ -1,0 +1,253 @@
+//! The kinds of interference: what is injected into which stream, and the names that are right for it.
+
+use super::Setup;
+use super::judge::{self, Pieces, Verdict};
+use anyhow::{Context, bail};
+use quaver_testbed::inject::{Injection, migrate, quota, schedule, thread, timer, traffic};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// CPUs of the streams: the first sends, the last receives, as the chase itself chooses.
+const SOURCE_CPU: u16 = 0;
+
+/// A running chase.
+struct Target {
+    sink: u32,
+    source: u32,
+    sink_cpu: u16,
+}
+
+/// Where the interference comes from.
+enum Kind {
+    /// From outside, in alternate blocks.
+    Blocks(fn(&Target) -> std::io::Result<Injection>),
+    /// From a preloaded library in the measured process, in alternate blocks.
+    Preload(&'static str),
+    /// A setting of the system for the whole run, against a control run with another value.
+    Setting { file: &'static str, injected: &'static str, control: &'static str },
+    /// None: nothing must come out as significant.
+    Nothing,
+}
+
+/// One kind of interference.
+pub(super) struct Case {
+    /// Name on the command line and in the matrix.
+    pub(super) name: &'static str,
+    kind: Kind,
+    /// Options of the chase.
+    options: &'static [&'static str],
+    /// Whether the source is put above everything on its CPU, which it shares with an injector.
+    source_first: bool,
+    /// Identifiers of the catalogue that are right.
+    right: &'static [&'static str],
+}
+
+const SPINNING: &[&str] = &["--period", "20us", "--late", "5us"];
+const SHARING: &[&str] = &["--period", "100us", "--pace", "sleep", "--late", "3us"];
+const SPINNING_FIFO: &[&str] = &["--period", "20us", "--late", "5us", "--fifo", "50"];
+
+/// All of them.
+pub(super) const ALL: [Case; 11] = [
+    Case {
+        name: "fifo-thread",
+        kind: Kind::Blocks(|target| thread::fifo_ticker(target.sink_cpu, 200_000, 10_000_000)),
+        options: SPINNING,
+        source_first: false,
+        right: &["rt-thread"],
+    },
+    Case {
+        name: "rt-throttling",
+        kind: Kind::Setting { file: "/proc/sys/kernel/sched_rt_runtime_us", injected: "950000", control: "-1" },
+        options: SPINNING_FIFO,
+        source_first: false,
+        right: &["rt-throttle", "fair-server"],
+    },
+    Case {
+        name: "cpu-quota",
+        kind: Kind::Blocks(|target| quota::throttle(target.sink, 8_000, 10_000)),
+        options: SPINNING,
+        source_first: false,
+        right: &["quota"],
+    },
+    Case {
+        name: "tlb-shootdown",
+        kind: Kind::Preload("tlb"),
+        options: SHARING,
+        source_first: true,
+        right: &["tlb"],
+    },
+    Case {
+        name: "membarrier",
+        kind: Kind::Preload("membarrier"),
+        options: SHARING,
+        source_first: true,
+        right: &["membarrier"],
+    },
+    Case {
+        name: "timer-storm",
+        kind: Kind::Blocks(|target| timer::storm(target.sink_cpu, 50_000)),
+        options: SPINNING,
+        source_first: false,
+        right: &["timers"],
+    },
+    Case {
+        name: "page-faults",
+        kind: Kind::Preload("faults"),
+        options: SPINNING,
+        source_first: false,
+        right: &["faults"],
+    },
+    Case {
+        name: "other-traffic",
+        kind: Kind::Blocks(|target| traffic::steered(target.sink_cpu, SOURCE_CPU, 32, 2_000_000)),
+        options: SHARING,
+        source_first: true,
+        right: &["net-rx"],
+    },
+    Case {
+        name: "same-priority",
+        kind: Kind::Blocks(|target| thread::normal_hog(target.sink_cpu)),
+        options: SPINNING,
+        source_first: false,
+        right: &["cfs-preempt"],
+    },
+    Case {
+        name: "migration",
+        kind: Kind::Blocks(|target| migrate::shuttle(target.sink, target.sink_cpu, SOURCE_CPU, 5_000_000)),
+        options: SHARING,
+        source_first: true,
+        right: &["migration", "stopper"],
+    },
+    Case { name: "nothing", kind: Kind::Nothing, options: SPINNING, source_first: false, right: &[] },
+];
+
+impl Case {
+    /// Injects, measures, judges.
+    pub(super) fn judge(&self, setup: &Setup) -> anyhow::Result<Verdict> {
+        match &self.kind {
+            Kind::Blocks(inject) => {
+                let pieces = self.chase(setup, "run", |target| Ok(Some(inject(target)?)))?;
+                Ok(judge::blocks(self.name, self.right, &pieces))
+            }
+            Kind::Preload(_) => {
+                let pieces = self.chase(setup, "run", |_| Ok(None))?;
+                Ok(judge::blocks(self.name, self.right, &pieces))
+            }
+            Kind::Setting { file, injected, control } => {
+                let kept = Setting::keep(file)?;
+                kept.set(control)?;
+                let without = self.chase(setup, "control", |_| Ok(None))?;
+                kept.set(injected)?;
+                let with = self.chase(setup, "run", |_| Ok(None))?;
+                Ok(judge::runs(self.name, self.right, &with, &without))
+            }
+            Kind::Nothing => {
+                let pieces = self.chase(setup, "run", |_| Ok(None))?;
+                Ok(judge::nothing(self.name, &pieces))
+            }
+        }
+    }
+
+    /// Runs a chase with an injection at work, and reads what it named.
+    fn chase(
+        &self,
+        setup: &Setup,
+        what: &str,
+        inject: impl FnOnce(&Target) -> std::io::Result<Option<Injection>>,
+    ) -> anyhow::Result<Pieces> {
+        let folder = setup.out.join(self.name).join(what);
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir_all(&folder)?;
+        let mut command = Command::new(&setup.quaver);
+        command.args(["chase", "--quiet", "--no-cost", "--for", &format!("{}s", setup.seconds), "--tier", "bpf"]);
+        command.args(self.options).arg("--output").arg(&folder);
+        if let Kind::Preload(kind) = self.kind {
+            command.env("LD_PRELOAD", &setup.preload);
+            command.env("QUAVER_TESTBED_INJECT", kind).env("QUAVER_TESTBED_CPU", SOURCE_CPU.to_string());
+        }
+        command.stdout(std::fs::File::create(folder.join("page.txt"))?).stdin(Stdio::null());
+        let mut child = command.spawn().with_context(|| format!("starting {}", setup.quaver.display()))?;
+        let injection = self.start_injection(&mut child, inject);
+        if injection.is_err() {
+            // The error says more than a chase that runs on without its injection.
+            let _ = child.kill();
+        }
+        let status = child.wait()?;
+        drop(injection?);
+        if !status.success() {
+            bail!("the chase ended with {status}; see {}", folder.display());
+        }
+        let run = only_run(&folder)?;
+        let csv = Command::new(&setup.quaver).arg("export").arg(&run).args(["--late-csv", "-o", "-"]).output()?;
+        if !csv.status.success() {
+            bail!("export of {} ended with {}: {}", run.display(), csv.status, String::from_utf8_lossy(&csv.stderr));
+        }
+        judge::read(&String::from_utf8(csv.stdout)?)
+    }
+
+    fn start_injection(
+        &self,
+        child: &mut Child,
+        inject: impl FnOnce(&Target) -> std::io::Result<Option<Injection>>,
+    ) -> anyhow::Result<Option<Injection>> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let pid = child.id();
+        let target = loop {
+            let found = schedule::find_thread(pid, "quaver-sink").zip(schedule::find_thread(pid, "quaver-source"));
+            if let Some((sink, source)) = found {
+                break Target { sink, source, sink_cpu: last_cpu()? };
+            }
+            if let Some(status) = child.try_wait()? {
+                bail!("the chase ended with {status} before it measured");
+            }
+            if Instant::now() > deadline {
+                bail!("the chase started no sink within 20 s");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        if self.source_first {
+            schedule::fifo(target.source, 40).context("raising the source's priority")?;
+        }
+        inject(&target).context("injecting")
+    }
+}
+
+/// The last CPU that this process may use: the sink's.
+fn last_cpu() -> anyhow::Result<u16> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| set.is_set(*cpu));
+    Ok(last.context("a process may use some CPU")? as u16)
+}
+
+/// The one run directory in a folder.
+fn only_run(folder: &Path) -> anyhow::Result<PathBuf> {
+    let runs = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).find(|path| path.is_dir());
+    runs.with_context(|| format!("no run in {}", folder.display()))
+}
+
+/// A setting of the system, put back when dropped.
+struct Setting {
+    file: &'static str,
+    before: String,
+}
+
+impl Setting {
+    fn keep(file: &'static str) -> anyhow::Result<Self> {
+        Ok(Self { file, before: std::fs::read_to_string(file).with_context(|| format!("reading {file}"))? })
+    }
+
+    fn set(&self, value: &str) -> anyhow::Result<()> {
+        std::fs::write(self.file, value).with_context(|| format!("writing {value} to {}", self.file))
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::write(self.file, self.before.trim()) {
+            eprintln!("truth: putting back {}: {error}", self.file);
+        }
+    }
+}
