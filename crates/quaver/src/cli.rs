@@ -358,6 +358,15 @@ pub struct ReportArgs {
 /// `quaver export`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("format").required(true))]
+#[command(after_help = "\
+Examples:
+  quaver export RUN --perfetto
+  quaver export RUN --late-csv -o - | sort -t, -k2,2nr | head
+
+A timeline of a run with more than 400 000 packets and events together shows the time around the worst packet only:
+a viewer holds all of it in memory. --late-csv writes one line for each piece of each late packet:
+  seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place
+source is empty and part is `unexplained` where nothing recorded explains the time.")]
 pub struct ExportArgs {
     /// Run directory
     #[arg(value_name = "RUN")]
@@ -365,7 +374,13 @@ pub struct ExportArgs {
     /// A timeline for ui.perfetto.dev
     #[arg(long, group = "format")]
     pub perfetto: bool,
-    /// Where to write [default: timeline.perfetto-trace in the run directory; - for standard output]
+    /// The late packets, piece by piece, as comma-separated values
+    #[arg(long, group = "format")]
+    pub late_csv: bool,
+    /// A packet is late beyond this [default: as when it was measured]
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
+    pub late: Option<Duration>,
+    /// Where to write, - for standard output [default: timeline.perfetto-trace or late.csv in the run directory]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -69,6 +69,15 @@ pub fn status_of(error: &anyhow::Error) -> ExitCode {
                 return ExitCode::Unsupported;
             }
         }
+        if let Some(store) = cause.downcast_ref::<quaver_store::error::StoreError>() {
+            return status_of_store(store);
+        }
+        if let Some(probe) = cause.downcast_ref::<quaver_measure::probe::ProbeError>() {
+            use quaver_measure::probe::ProbeError;
+            if !matches!(probe, ProbeError::Os { .. }) {
+                return ExitCode::Unsupported;
+            }
+        }
         if let Some(io) = cause.downcast_ref::<std::io::Error>() {
             return match io.kind() {
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::Unsupported => ExitCode::Unsupported,
@@ -79,6 +88,23 @@ pub fn status_of(error: &anyhow::Error) -> ExitCode {
         }
     }
     ExitCode::Bug
+}
+
+/// The status for an error of the run directory: bad input, not permitted to read it, or else the machine's limits.
+fn status_of_store(error: &quaver_store::error::StoreError) -> ExitCode {
+    use quaver_store::error::StoreError;
+    match error {
+        StoreError::Io { operation: "open" | "read" | "list", source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            ExitCode::Unsupported
+        }
+        // Making and writing a run: the place for output is at fault, also where it does not exist.
+        StoreError::Io { operation, .. } if !matches!(*operation, "open" | "read" | "list") => ExitCode::Output,
+        StoreError::Verb { .. } => ExitCode::Bug,
+        error if error.is_bad_input() => ExitCode::BadInput,
+        _ => ExitCode::Output,
+    }
 }
 
 /// Whether the error is only that the reader of our output went away, which is no failure.
@@ -97,6 +123,16 @@ mod tests {
     fn a_failure_keeps_its_status_under_context() {
         let error = Err::<(), _>(failure(ExitCode::Peer, "gone")).context("talking to h").unwrap_err();
         assert_eq!(status_of(&error), ExitCode::Peer);
+    }
+
+    #[test]
+    fn errors_of_the_store_are_the_inputs_or_the_outputs() {
+        use quaver_store::run::RunDir;
+        use std::path::Path;
+        let missing = RunDir::open(Path::new("/nowhere/at/all")).unwrap_err();
+        assert_eq!(status_of(&missing.into()), ExitCode::BadInput);
+        let unwritable = RunDir::create(Path::new("/proc/version/x"), "chase").unwrap_err();
+        assert_eq!(status_of(&unwritable.into()), ExitCode::Output);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! A file per verb.
 
+pub mod analyze;
 pub mod chase;
 pub mod doctor;
+pub mod export;
+pub mod report;
 pub mod shell;
 
 use crate::cli::Verb;
@@ -12,6 +15,9 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Chase(args) => chase::run(&args),
+        Verb::Analyze(args) => analyze::run(&args),
+        Verb::Report(args) => report::run(&args),
+        Verb::Export(args) => export::run(&args),
         Verb::Completions(args) => shell::completions(&args),
         Verb::Man => shell::manual(),
         _ => unreachable!("slices follow"),

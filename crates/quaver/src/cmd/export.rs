@@ -1,0 +1,181 @@
+//! `quaver export`: a run for other programs.
+
+use crate::cli::ExportArgs;
+use crate::digest::{self, Digest};
+use crate::exit_code::{ExitCode, failure};
+use anyhow::Context;
+use quaver_analysis::attribution::{Part, Place};
+use quaver_store::perfetto::{Drawing, NamedWindow, draw};
+use quaver_store::run::RunDir;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Most packets and events together that are drawn whole; of more, only a stretch around the worst packet is.
+/// A record takes some 60 octets in the trace, and the viewer holds all of it in memory.
+const MOST_DRAWN: usize = 400_000;
+
+/// Converts.
+pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    let run = RunDir::open(&args.run)?;
+    super::analyze::require_packets(&run.read_manifest()?.verb, "export")?;
+    let digest = digest::analyze(&run, args.late)?;
+    let name = if args.perfetto { "timeline.perfetto-trace" } else { "late.csv" };
+    let target = args.output.clone().unwrap_or_else(|| run.path().join(name));
+    let write = |out: &mut dyn Write| if args.perfetto { perfetto(&digest, out) } else { late_csv(&digest, out) };
+    deliver(&target, write)?;
+    if target != Path::new("-") {
+        eprintln!("written: {}", target.display());
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Writes to `target`: `-` is standard output, a device or pipe is written as it is, and a file appears whole or
+/// not at all.
+pub(super) fn deliver(
+    target: &Path,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if target == Path::new("-") {
+        let mut out = BufWriter::new(io::stdout().lock());
+        write(&mut out)?;
+        return out.flush().context("writing to standard output");
+    }
+    let into = |path: &Path| -> anyhow::Result<()> {
+        let file = File::create(path).map_err(|error| unwritable(target, &error))?;
+        let mut out = BufWriter::new(file);
+        write(&mut out).and_then(|()| Ok(out.flush()?)).with_context(|| format!("writing {}", target.display()))
+    };
+    if target.exists() && !target.is_file() {
+        return into(target);
+    }
+    let mut beside = target.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    let written = into(&beside).and_then(|()| fs::rename(&beside, target).map_err(|error| unwritable(target, &error)));
+    if written.is_err() {
+        // Half a file is of no use; the error that matters is the one at hand.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+fn unwritable(target: &Path, error: &io::Error) -> anyhow::Error {
+    let message = format!("writing {}: {error}; choose another place with -o", target.display());
+    failure(ExitCode::Output, message)
+}
+
+/// The timeline, whole or (of a huge run) around the worst packet.
+fn perfetto(digest: &Digest, out: &mut dyn Write) -> anyhow::Result<()> {
+    let analysis = &digest.analysis;
+    let windows: Vec<NamedWindow<'_>> = analysis
+        .late
+        .iter()
+        .map(|late| NamedWindow {
+            start_ns: late.start_ns,
+            end_ns: late.end_ns,
+            name: late.cause.map_or("unexplained", |cause| &analysis.summary.causes[cause as usize].name),
+            seq: late.seq,
+        })
+        .collect();
+    let between_ns = stretch(digest);
+    if let Some((from, to)) = between_ns {
+        eprintln!("the run is large: drawn are {} ms around its worst packet", (to - from) / 1_000_000);
+    }
+    let drawing = Drawing {
+        events: &digest.run.events,
+        names: &digest.run.names,
+        packets: &digest.run.packets,
+        windows: &windows,
+        between_ns,
+    };
+    draw(&drawing, out)?;
+    Ok(())
+}
+
+/// What is drawn of a run that is too large to be drawn whole: as much time around the worst packet as holds
+/// [`MOST_DRAWN`] records at the run's mean density.
+fn stretch(digest: &Digest) -> Option<(i64, i64)> {
+    let packets = &digest.run.packets;
+    let records = packets.len() + digest.run.events.len();
+    if records <= MOST_DRAWN {
+        return None;
+    }
+    let (first, last) = (*packets.app_ns.first()?, *packets.app_ns.last()?);
+    let worst = digest.analysis.late.iter().max_by_key(|late| late.lateness_ns);
+    let middle = worst.map_or(first, |late| late.end_ns);
+    let half = ((last - first) as f64 * MOST_DRAWN as f64 / records as f64 / 2.0) as i64;
+    Some((middle - half, middle + half))
+}
+
+/// One line for each piece of each late packet.
+fn late_csv(digest: &Digest, out: &mut dyn Write) -> anyhow::Result<()> {
+    let analysis = &digest.analysis;
+    writeln!(out, "seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place")?;
+    for late in &analysis.late {
+        for piece in analysis.pieces_of(late) {
+            let cause = piece.cause.map(|cause| &analysis.summary.causes[cause as usize]);
+            writeln!(
+                out,
+                "{},{},{},{},{},{},{},{},{}",
+                late.seq,
+                late.lateness_ns,
+                piece.start_ns,
+                piece.end_ns,
+                piece.cpu,
+                csv_field(cause.map_or("", |cause| &cause.source)),
+                csv_field(cause.map_or("", |cause| &cause.name)),
+                part_name(piece.part),
+                place_name(piece.place),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A field of RFC 4180: quoted where it holds what would end it.
+fn csv_field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+fn part_name(part: Part) -> &'static str {
+    match part {
+        Part::Body => "body",
+        Part::EntryExit => "entry-exit",
+        Part::CatchUp => "catch-up",
+        Part::Unexplained => "unexplained",
+    }
+}
+
+fn place_name(place: Place) -> &'static str {
+    match place {
+        Place::Source => "source",
+        Place::Stack => "stack",
+        Place::Receiver => "receiver",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_with_separators_are_quoted() {
+        assert_eq!(csv_field("thread a (fifo 50)"), "thread a (fifo 50)");
+        assert_eq!(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+
+    #[test]
+    fn a_failed_file_leaves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("x.csv");
+        let failed = deliver(&target, |out| {
+            out.write_all(b"half")?;
+            Err(failure(ExitCode::Output, "disc full"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        deliver(&target, |out| Ok(out.write_all(b"whole")?)).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"whole");
+    }
+}

@@ -1,0 +1,22 @@
+//! `quaver report`: the HTML report of a stored run, drawn again.
+
+use super::analyze::require_packets;
+use super::export::deliver;
+use crate::cli::ReportArgs;
+use crate::digest;
+use crate::exit_code::ExitCode;
+use quaver_store::run::RunDir;
+use std::path::Path;
+
+/// Draws.
+pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let run = RunDir::open(&args.run)?;
+    require_packets(&run.read_manifest()?.verb, "report")?;
+    let digest = digest::analyze(&run, None)?;
+    let target = args.output.clone().unwrap_or_else(|| run.report());
+    deliver(&target, |out| digest.write_html(out))?;
+    if target != Path::new("-") {
+        eprintln!("written: {}", target.display());
+    }
+    Ok(ExitCode::Done)
+}
