@@ -142,6 +142,17 @@ pub struct Actor {
     pub blocking: bool,
 }
 
+/// Time that an interruption takes beside its first and last trace point, on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeCost {
+    /// From the last instant of the interrupted program to the first trace point, nanoseconds.
+    pub entry_ns: i64,
+    /// From the last trace point to the first instant of the program again, nanoseconds.
+    pub exit_ns: i64,
+    /// Interruptions that it was measured from.
+    pub samples: u32,
+}
+
 /// What is known of the host and bears on the naming of causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Circumstances {
@@ -155,6 +166,9 @@ pub struct Circumstances {
     pub rt_throttling: bool,
     /// Steal time of all CPUs during the run, nanoseconds, in the 10 ms steps of `/proc/stat`.
     pub steal_ns: u64,
+    /// What it costs to get into and out of an interrupt on the receiver's CPU, where it was measured.
+    #[serde(default)]
+    pub edge_cost: Option<EdgeCost>,
     /// Thread numbers of the tool itself other than receiver and source: their time is our own cost.
     pub own_threads: Vec<u32>,
     /// CPUs on which events were recorded.

@@ -169,7 +169,7 @@ pub struct Unexplained {
 pub struct Lateness {
     /// A packet is late when it reaches the application this much after its expected instant.
     pub threshold_ns: i64,
-    /// Typical time from schedule to application (10th percentile: the unhindered way), part of the expected instant.
+    /// Typical time from schedule to application (median of those that nothing held up), part of the expected instant.
     pub typical_path_ns: i64,
     /// Late packets.
     pub packets: u64,

@@ -32,7 +32,6 @@ impl HostState {
     pub fn circumstances(&self, later: &Self, host: &HostFacts, traced_cpus: Vec<u16>) -> Circumstances {
         let quota = later.quota.since(&self.quota);
         let scheduling = &host.scheduling;
-        let limited = scheduling.rt_runtime_us.zip(scheduling.rt_period_us);
         Circumstances {
             virtual_machine: host.hypervisor.present,
             quota_stops: quota.levels.iter().map(|level| level.throttled_periods).max().unwrap_or(0),
@@ -41,8 +40,9 @@ impl HostState {
                 FairServer::Present => true,
                 FairServer::Share { runtime_ns, .. } => runtime_ns > 0,
             },
-            rt_throttling: limited.is_some_and(|(runtime, period)| runtime >= 0 && runtime < period),
+            rt_throttling: scheduling.rt_throttling(),
             steal_ns: later.steal_ticks.saturating_sub(self.steal_ticks) * STAT_TICK_NS,
+            edge_cost: None,
             own_threads: vec![quaver_measure::probe::thread::thread_id()],
             traced_cpus,
             blind: Vec::new(),

@@ -17,6 +17,9 @@ pub mod tier;
 use clap::Parser;
 use exit_code::ExitCode;
 
+/// What is said when it is our fault.
+const BUG: &str = "This is a bug in Quaver. Please report it with the command line.";
+
 /// Runs the program with the process's arguments and says how it ended.
 pub fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
@@ -28,14 +31,20 @@ pub fn main() -> ExitCode {
             return code;
         }
     };
-    match cmd::run(cli.verb) {
-        Ok(code) => code,
-        Err(error) if exit_code::is_broken_pipe(&error) => ExitCode::Done,
-        Err(error) => {
+    let outcome = std::panic::catch_unwind(|| cmd::run(cli.verb));
+    match outcome {
+        Err(_) => {
+            // The panic's own message was printed already.
+            eprintln!("{BUG}");
+            ExitCode::Bug
+        }
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) if exit_code::is_broken_pipe(&error) => ExitCode::Done,
+        Ok(Err(error)) => {
             let code = exit_code::status_of(&error);
             eprintln!("quaver: {error:#}");
             if code == ExitCode::Bug {
-                eprintln!("This is a bug in Quaver. Please report it with the command line.");
+                eprintln!("{BUG}");
             }
             code
         }

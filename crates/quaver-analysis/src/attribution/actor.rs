@@ -30,6 +30,8 @@ pub(crate) struct Span {
     pub(crate) moved: bool,
     /// When the wait began (the wake-up or the preemption).
     pub(crate) since_ns: i64,
+    /// When it ran again, or the end of the question.
+    pub(crate) until_ns: i64,
     /// Thread that took its CPU when it left (0: idle, or not known).
     pub(crate) taken_by: u32,
 }
@@ -38,7 +40,16 @@ impl Span {
     /// A stretch of which nothing is recorded.
     pub(crate) fn unknown(start_ns: i64, end_ns: i64) -> Self {
         let state = State::Unknown;
-        Self { start_ns, end_ns, cpu: None, state, moved: false, since_ns: start_ns, taken_by: 0 }
+        Self {
+            start_ns,
+            end_ns,
+            cpu: None,
+            state,
+            moved: false,
+            since_ns: start_ns,
+            until_ns: end_ns,
+            taken_by: 0,
+        }
     }
 }
 
@@ -138,6 +149,7 @@ impl Life<'_> {
                     state: State::Running,
                     moved: false,
                     since_ns: start_of(&run),
+                    until_ns: end_ns,
                     taken_by: 0,
                 };
                 take(span);
@@ -192,7 +204,17 @@ impl Life<'_> {
             }
             let (state, since_ns) = state_at(cursor);
             let taken_by = (before.aux >> 32) as u32;
-            take(Span { start_ns: cursor, end_ns, cpu: Some(cpu), state, moved, since_ns, taken_by });
+            let until_ns = if back == i64::MAX { to } else { back };
+            take(Span {
+                start_ns: cursor,
+                end_ns,
+                cpu: Some(cpu),
+                state,
+                moved,
+                since_ns,
+                until_ns,
+                taken_by,
+            });
             cursor = end_ns;
         }
     }

@@ -6,7 +6,7 @@ use super::causes::{CauseKey, CauseTable, SOURCE_LATE};
 use super::naming::Namer;
 use super::timeline::{Level, Segment};
 use super::waiting::{self, Facts};
-use super::{Part, Place};
+use super::{EdgeCap, Part, Place};
 use crate::model::{Actor, Circumstances};
 
 /// A piece while its window is being worked on.
@@ -281,9 +281,9 @@ fn each_span(ask: Ask, life: Option<&Life<'_>>, mut take: impl FnMut(Span)) {
     }
 }
 
-/// Gives untraced time beside an interruption to it: up to `cap_ns` after its last and before its first trace
+/// Gives untraced time beside an interruption to it: up to the caps after its last and before its first trace
 /// point, on its CPU. `scratch` is working memory.
-pub(crate) fn settle_edges(drafts: &mut Vec<Draft>, cap_ns: i64, scratch: &mut Vec<Draft>) {
+pub(crate) fn settle_edges(drafts: &mut Vec<Draft>, cap: EdgeCap, scratch: &mut Vec<Draft>) {
     scratch.clear();
     for (index, draft) in drafts.iter().enumerate() {
         if draft.part != Part::Unexplained {
@@ -296,8 +296,9 @@ pub(crate) fn settle_edges(drafts: &mut Vec<Draft>, cap_ns: i64, scratch: &mut V
         let left = beside(index.checked_sub(1).and_then(|before| drafts.get(before)));
         let right = beside(drafts.get(index + 1));
         let exit_end =
-            if left.is_some() { draft.end_ns.min(draft.start_ns + cap_ns) } else { draft.start_ns };
-        let entry_start = if right.is_some() { exit_end.max(draft.end_ns - cap_ns) } else { draft.end_ns };
+            if left.is_some() { draft.end_ns.min(draft.start_ns + cap.exit_ns) } else { draft.start_ns };
+        let entry_start =
+            if right.is_some() { exit_end.max(draft.end_ns - cap.entry_ns) } else { draft.end_ns };
         let mut add = |start_ns: i64, end_ns: i64, owner: Option<Draft>| {
             if start_ns < end_ns {
                 scratch.push(match owner {

@@ -6,7 +6,7 @@ use crate::series::{StreamLine, fit_line};
 
 /// The expected instants of a run.
 pub(super) enum Expected<'a> {
-    /// The source's schedule plus the typical path (10th percentile of application − schedule).
+    /// The source's schedule plus the typical path ([`typical_before_app`]).
     Schedule { before_app_ns: &'a [i32], typical_ns: i64, drift: Option<StreamLine> },
     /// A line fitted to the arrivals, which contains the typical path.
     Line(StreamLine),
@@ -20,37 +20,40 @@ pub(super) struct Schedule<'a> {
     pub(super) period_ns: f64,
 }
 
-/// Part of the packets that travel as fast as the typical one or faster. Not the median: on a busy host most
-/// packets are held up, and what holds them up must not pass for typical.
-const TYPICAL_SHARE: usize = 10;
+/// Part of the packets that travel as fast as the unhindered one or faster.
+const UNHINDERED_SHARE: usize = 10;
 
-/// Typical one of a column's distances back from the application: its 10th percentile, none where nothing was
-/// stamped.
-pub(super) fn typical_before_app(packets: &PacketTable, layer: Layer) -> Option<i64> {
+/// Typical one of a column's distances back from the application, none where nothing was stamped: the median of
+/// those no longer than the 10th percentile of all and `slack_ns` more. Not the plain median: on a busy host most
+/// packets are held up, and what holds them up must not pass for typical.
+pub(super) fn typical_before_app(packets: &PacketTable, layer: Layer, slack_ns: i64) -> Option<i64> {
     let column = packets.column(layer)?;
     let mut distances: Vec<i32> =
         column.before_app_ns.iter().copied().filter(|&before| before != MISSING).collect();
     if distances.is_empty() {
         return None;
     }
-    let index = distances.len().div_ceil(TYPICAL_SHARE) - 1;
-    Some(i64::from(*distances.select_nth_unstable(index).1))
+    let index = distances.len().div_ceil(UNHINDERED_SHARE) - 1;
+    let unhindered = i64::from(*distances.select_nth_unstable(index).1);
+    distances.retain(|&before| i64::from(before) <= unhindered.saturating_add(slack_ns));
+    let middle = distances.len().div_ceil(2) - 1;
+    Some(i64::from(*distances.select_nth_unstable(middle).1))
 }
 
 /// The schedule's column, where at least half of the packets have it and it is not beyond what a column holds.
-fn usable_schedule(packets: &PacketTable) -> Option<(&[i32], i64)> {
+fn usable_schedule(packets: &PacketTable, slack_ns: i64) -> Option<(&[i32], i64)> {
     let column = packets.column(Layer::Schedule)?.before_app_ns.as_slice();
     let known = column.iter().filter(|&&before| before != MISSING).count();
-    let typical_ns = typical_before_app(packets, Layer::Schedule)?;
+    let typical_ns = typical_before_app(packets, Layer::Schedule, slack_ns)?;
     let clamped = typical_ns.abs() >= i64::from(i32::MAX);
     (known * 2 >= packets.len() && column.len() == packets.len() && !clamped).then_some((column, typical_ns))
 }
 
 /// Takes the schedule's column where there is one, else fits a line. A schedule by another host's clock drifts
 /// against ours: then the drift is fitted, and taken out.
-pub(super) fn schedule(run: &PacketRun) -> Schedule<'_> {
+pub(super) fn schedule(run: &PacketRun, slack_ns: i64) -> Schedule<'_> {
     let packets = &run.packets;
-    let column = usable_schedule(packets);
+    let column = usable_schedule(packets, slack_ns);
     let line = match (column, run.period_ns) {
         (Some(_), Some(_)) => None,
         _ => fit_line(&packets.seq, &packets.app_ns, run.period_ns),

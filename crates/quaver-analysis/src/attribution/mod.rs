@@ -16,6 +16,7 @@
 
 mod actor;
 mod causes;
+mod edges;
 mod engine;
 mod expected;
 mod naming;
@@ -28,6 +29,8 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
+use crate::model::Circumstances;
+pub use edges::learn_edge_cost;
 pub use noise::{NoiseAnalysis, NoiseOptions, analyze_noise};
 pub use packets::{LatePacket, PacketAnalysis, analyze_packets};
 
@@ -37,8 +40,9 @@ pub struct AttributionOptions {
     /// Lateness from which on a packet is late, nanoseconds. None: half a period, at least 5 µs and at most
     /// 100 µs.
     pub threshold_ns: Option<i64>,
-    /// Most untraced time on each side of an interruption that belongs to it. None: 500 ns, under a hypervisor
-    /// 1500 ns (interrupts leave the guest).
+    /// Most untraced time on each side of an interruption that belongs to it. None: what was measured on the
+    /// receiver's CPU ([`crate::model::EdgeCost`]); where nothing was, 500 ns, under a hypervisor 1500 ns
+    /// (interrupts leave the guest).
     pub entry_exit_cap_ns: Option<i64>,
     /// Most catching-up time per packet that had queued up. None: learned, twice the median time between
     /// readings of packets that were waiting, at least 500 ns.
@@ -46,13 +50,27 @@ pub struct AttributionOptions {
 }
 
 impl AttributionOptions {
-    fn entry_exit_cap(&self, virtual_machine: bool) -> i64 {
-        self.entry_exit_cap_ns.unwrap_or(if virtual_machine { 1_500 } else { 500 }).max(0)
+    fn edge_cap(&self, circumstances: &Circumstances) -> EdgeCap {
+        let both = |cap_ns: i64| EdgeCap { entry_ns: cap_ns.max(0), exit_ns: cap_ns.max(0) };
+        match (self.entry_exit_cap_ns, circumstances.edge_cost) {
+            (Some(cap_ns), _) => both(cap_ns),
+            (None, Some(cost)) => EdgeCap { entry_ns: cost.entry_ns.max(0), exit_ns: cost.exit_ns.max(0) },
+            (None, None) => both(if circumstances.virtual_machine { 1_500 } else { 500 }),
+        }
     }
 
     fn threshold(&self, period_ns: f64) -> i64 {
         self.threshold_ns.unwrap_or(((period_ns / 2.0) as i64).clamp(5_000, 100_000)).max(0)
     }
+}
+
+/// Most untraced time before and after an interruption that belongs to it, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EdgeCap {
+    /// Before its first trace point.
+    pub entry_ns: i64,
+    /// After its last.
+    pub exit_ns: i64,
 }
 
 /// What a piece of a late window is.
@@ -177,7 +195,7 @@ impl Books {
 }
 
 /// What unexplained time can be on this host.
-fn unexplained_note(circumstances: &crate::model::Circumstances) -> String {
+fn unexplained_note(circumstances: &Circumstances) -> String {
     let mut note = String::from(if circumstances.virtual_machine {
         "hypervisor or hardware, or work of the receiver itself"
     } else {

@@ -43,7 +43,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let lives = lives(&run.events, &threads);
     let cap =
         super::AttributionOptions { entry_exit_cap_ns: options.entry_exit_cap_ns, ..Default::default() }
-            .entry_exit_cap(run.circumstances.virtual_machine);
+            .edge_cap(&run.circumstances);
     let mut engine = Engine {
         namer: &namer,
         circumstances: &run.circumstances,

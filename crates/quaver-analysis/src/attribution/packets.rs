@@ -7,7 +7,7 @@ use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_bef
 use super::naming::Namer;
 use super::stages::{layers, stages};
 use super::timeline::Timeline;
-use super::{AttributionOptions, Books, Piece, unexplained_note};
+use super::{AttributionOptions, Books, EdgeCap, Piece, unexplained_note};
 use crate::distribution::distribution;
 use crate::losses::losses;
 use crate::model::{Layer, MISSING, NO_CPU, PacketRun};
@@ -46,8 +46,8 @@ pub struct PacketAnalysis {
     pub pieces: Vec<Piece>,
     /// Most catching-up time per packet that was used, nanoseconds.
     pub catch_up_cap_ns: i64,
-    /// Most entry and exit time that was used, nanoseconds.
-    pub entry_exit_cap_ns: i64,
+    /// Most entry and exit time that was used.
+    pub edge_cap: EdgeCap,
 }
 
 impl PacketAnalysis {
@@ -63,9 +63,9 @@ struct Way<'a> {
     typical_ns: i64,
 }
 
-fn way(run: &PacketRun, layer: Layer) -> Option<Way<'_>> {
+fn way(run: &PacketRun, layer: Layer, slack_ns: i64) -> Option<Way<'_>> {
     let column = run.packets.column(layer)?;
-    let typical_ns = typical_before_app(&run.packets, layer)?;
+    let typical_ns = typical_before_app(&run.packets, layer, slack_ns)?;
     Some(Way { before_app_ns: &column.before_app_ns, typical_ns })
 }
 
@@ -90,7 +90,7 @@ struct Chase<'a> {
     schedule: Schedule<'a>,
     threshold_ns: i64,
     catch_up_cap_ns: i64,
-    entry_exit_cap_ns: i64,
+    edge_cap: EdgeCap,
 }
 
 /// What the packets before have left: the cause that they queued behind.
@@ -107,19 +107,21 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     let namer = Namer::new(&timeline, &run.names, Some(&run.packets));
     let receiver = lives(&run.events, &run.receiver.threads);
     let sender = lives(&run.events, run.source.as_ref().map_or(&[], |source| &source.threads));
-    let schedule = schedule(run);
+    // A period that must be learned first leaves the widest default.
+    let slack_ns = options.threshold(run.period_ns.unwrap_or(f64::MAX));
+    let schedule = schedule(run, slack_ns);
     let socket = [Layer::Enqueued, Layer::Ready, Layer::KernelStamp, Layer::Receive]
         .into_iter()
-        .find_map(|layer| way(run, layer));
+        .find_map(|layer| way(run, layer, slack_ns));
     let arrival = [Layer::Interrupt, Layer::Softirq, Layer::Receive, Layer::KernelStamp]
         .into_iter()
-        .find_map(|layer| way(run, layer));
+        .find_map(|layer| way(run, layer, slack_ns));
     let waiting = socket.as_ref().map(|way| way.before_app_ns).filter(|c| c.len() == run.packets.len());
     let chase = Chase {
         run,
         receiver: &receiver,
         sender: &sender,
-        source: way(run, Layer::Source),
+        source: way(run, Layer::Source, slack_ns),
         foreign: run.source.is_none(),
         catch_up_cap_ns: options
             .catch_up_cap_ns
@@ -127,7 +129,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         socket,
         arrival,
         threshold_ns: options.threshold(schedule.period_ns),
-        entry_exit_cap_ns: options.entry_exit_cap(run.circumstances.virtual_machine),
+        edge_cap: options.edge_cap(&run.circumstances),
         schedule,
     };
     let mut engine = Engine {
@@ -158,7 +160,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         late,
         pieces: books.pieces,
         catch_up_cap_ns: chase.catch_up_cap_ns,
-        entry_exit_cap_ns: chase.entry_exit_cap_ns,
+        edge_cap: chase.edge_cap,
     }
 }
 
@@ -183,7 +185,7 @@ impl Chase<'_> {
             let end_ns = app_ns.max(start_ns);
             engine.drafts.clear();
             self.cut(engine, row, start_ns, end_ns);
-            settle_edges(&mut engine.drafts, self.entry_exit_cap_ns, &mut scratch);
+            settle_edges(&mut engine.drafts, self.edge_cap, &mut scratch);
             let behind = episode.take().filter(|_| queued);
             if let Some(Episode { lead: Some(cause), .. }) = behind {
                 settle_catch_up(&mut engine.drafts, cause, self.catch_up_cap_ns, &mut scratch);

@@ -3,6 +3,7 @@
 use super::actor::{Span, State};
 use super::causes::{CauseKey, Class};
 use super::naming::Namer;
+use super::timeline::Level;
 use crate::model::{Actor, Circumstances};
 use quaver_abi::record::{EventKind, EventRecord, Vector};
 
@@ -49,7 +50,9 @@ impl Facts<'_> {
     ///   wake-up and gives way within 1 ms is part of the wake-up.
     /// - The stopper thread, where the thread moves; and whoever it waits for on its new CPU, if it was the stopper
     ///   that took it off the old one (without the move it would have run on).
-    /// - Else the thread that ran. So the time in which others fill a quota stop is booked on those others.
+    /// - Another thread while such a limit is in force and the CPU also idled during the wait: the limit. Nobody
+    ///   leaves a CPU idle beside a thread that may run, so it was not allowed to; the other only filled the stop.
+    /// - Else the thread that ran.
     pub(crate) fn cause(&self, namer: &Namer<'_>, span: &Span, holder: &EventRecord) -> Option<CauseKey> {
         let long = span.end_ns.saturating_sub(span.since_ns) >= LONG_WAIT_NS;
         if holder.id == 0 {
@@ -72,6 +75,12 @@ impl Facts<'_> {
         if span.state == State::Preempted && span.moved && (stopper(holder.id) || stopper(span.taken_by)) {
             return Some(MOVED);
         }
+        if span.state == State::Preempted
+            && let Some(limit) = self.stopped()
+            && idled(namer, span)
+        {
+            return Some(limit);
+        }
         let normal = Class::of(holder.aux) == Class::Normal;
         let waits = matches!(span.state, State::Preempted | State::Woken);
         if waits && self.actor.realtime && normal {
@@ -88,6 +97,13 @@ impl Facts<'_> {
         }
         Some(namer.thread(holder, &self.circumstances.own_threads))
     }
+}
+
+/// Whether the CPU that a thread waits for idled at some time of the wait.
+fn idled(namer: &Namer<'_>, span: &Span) -> bool {
+    let Some(cpu) = span.cpu else { return false };
+    let mut holders = namer.timeline.segments(cpu, Level::Thread, span.since_ns, span.until_ns);
+    holders.any(|segment| namer.timeline.events[segment.event as usize].id == 0)
 }
 
 fn is_stopper(namer: &Namer<'_>, thread: u32) -> bool {

@@ -24,7 +24,13 @@ pub(super) fn count(run: &RunDir, facts: &mut AnalysisFacts, joined: &JoinReport
     }
     let numbers = sent.map(|sent| (sent.first, sent.last));
     if facts.tier == "bpf" {
-        count_stamps(run, window, facts.streams.first().map(|stream| stream.payload), numbers, &mut facts.counts)?;
+        count_stamps(
+            run,
+            window,
+            facts.streams.first().map(|stream| stream.payload),
+            numbers,
+            &mut facts.counts,
+        )?;
     }
     let counts = &mut facts.counts;
     if counts.socket_dropped.is_none() {
@@ -49,7 +55,11 @@ fn sent_in(run: &RunDir, window: Window) -> anyhow::Result<Option<Sent>> {
         if send.deadline_ns < window.start_ns || send.deadline_ns >= window.end_ns {
             continue;
         }
-        if send.after_cycles == 0 { sent.failed += 1 } else { sent.taken += 1 }
+        if send.after_cycles == 0 {
+            sent.failed += 1
+        } else {
+            sent.taken += 1
+        }
         sent.first = sent.first.min(send.seq);
         sent.last = sent.last.max(send.seq);
     }
@@ -74,7 +84,8 @@ fn count_stamps(
                 stamp.flags & stamp_flags::OURS != 0 && stamp.key >= first && stamp.key <= last
             }
             None => {
-                let first_ns = [stamp.receive_ns, stamp.enqueued_ns, stamp.ready_ns].into_iter().find(|ns| *ns > 0);
+                let first_ns =
+                    [stamp.receive_ns, stamp.enqueued_ns, stamp.ready_ns].into_iter().find(|ns| *ns > 0);
                 first_ns.is_some_and(|ns| ns as i64 >= window.start_ns && (ns as i64) < window.end_ns)
             }
         };

@@ -24,7 +24,10 @@ pub fn run_facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
         let bound = format!("{} ns at most ({} anchors)", clock.error_bound_ns, clock.anchors);
         add("error of converted stamps", Some(bound));
     }
-    add("receiver", Some(actor(&analysis.receiver)));
+    match &manifest.noise {
+        Some(noise) => noise.loops.iter().for_each(|one| add("loop", Some(actor(&one.actor)))),
+        None => add("receiver", Some(actor(&analysis.receiver))),
+    }
     add("source", analysis.source.as_ref().map(actor));
     add("events lost", Some(manifest.lost.events.to_string()));
     RunFacts {
@@ -63,6 +66,31 @@ fn host_line(manifest: &Manifest) -> String {
 
 /// What the reader should know before believing the numbers, each with what to do about it.
 pub(super) fn warnings(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
+    let mut warnings = warnings_of_any(manifest);
+    let counts = manifest.analysis.as_ref().map(|facts| &facts.counts);
+    if let Some(lost) = counts.map(|counts| counts.stamps_lost).filter(|lost| *lost > 0) {
+        warnings.push(format!(
+            "{lost} kernel stamps were overwritten before they were read; measure for a shorter time"
+        ));
+    }
+    if summary.losses.unaccounted > 0 {
+        warnings.push(format!(
+            "{} packets are missing and no counter says where; more tracing (see `quaver doctor`) would tell",
+            summary.losses.unaccounted
+        ));
+    }
+    warnings.extend(notes(manifest));
+    warnings
+}
+
+/// What was noted while the run was prepared.
+pub(super) fn notes(manifest: &Manifest) -> Vec<String> {
+    let notes = manifest.asked.get("notes").and_then(Value::as_array);
+    notes.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Warnings of a run of any verb.
+pub(super) fn warnings_of_any(manifest: &Manifest) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(reason) = manifest.incomplete_reason() {
         warnings.push(format!("the run is incomplete: {reason}"));
@@ -72,19 +100,6 @@ pub(super) fn warnings(summary: &ChaseSummary, manifest: &Manifest) -> Vec<Strin
             "{} events found no room and are missing from the attribution; measure for a shorter time",
             manifest.lost.events
         ));
-    }
-    let counts = manifest.analysis.as_ref().map(|facts| &facts.counts);
-    if let Some(lost) = counts.map(|counts| counts.stamps_lost).filter(|lost| *lost > 0) {
-        warnings.push(format!("{lost} kernel stamps were overwritten before they were read; measure for a shorter time"));
-    }
-    if summary.losses.unaccounted > 0 {
-        warnings.push(format!(
-            "{} packets are missing and no counter says where; more tracing (see `quaver doctor`) would tell",
-            summary.losses.unaccounted
-        ));
-    }
-    if let Some(notes) = manifest.asked.get("notes").and_then(Value::as_array) {
-        warnings.extend(notes.iter().filter_map(Value::as_str).map(str::to_owned));
     }
     warnings
 }

@@ -2,6 +2,7 @@
 
 mod counts;
 mod facts;
+pub mod noise;
 
 pub use facts::run_facts;
 
@@ -9,7 +10,7 @@ use crate::report::{self, PageInput, ReportInput, RunFacts};
 use anyhow::Context;
 use quaver_analysis::attribution::{AttributionOptions, PacketAnalysis, Part, analyze_packets};
 use quaver_analysis::model::{Names, PacketRun};
-use quaver_analysis::summary::ChaseSummary;
+use quaver_analysis::summary::{CauseSummary, ChaseSummary};
 use quaver_store::convert::convert_raw;
 use quaver_store::load::load_packet_run;
 use quaver_store::manifest::Manifest;
@@ -95,23 +96,33 @@ fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
     summary.complete = manifest.complete;
     summary.warnings.extend(facts::warnings(summary, manifest));
     if let Some(cpu) = facts.receiver.cpu {
-        for remedy in summary.causes.iter_mut().map(|cause| &mut cause.remedy) {
-            for text in [&mut remedy.setting, &mut remedy.boot].into_iter().flatten() {
-                *text = text.replace("<cpu>", &cpu.to_string());
-            }
+        name_cpus(&mut summary.causes, &cpu.to_string());
+    }
+}
+
+/// Puts the measured CPUs into the remedies.
+fn name_cpus(causes: &mut [CauseSummary], cpus: &str) {
+    for remedy in causes.iter_mut().map(|cause| &mut cause.remedy) {
+        for text in [&mut remedy.setting, &mut remedy.boot].into_iter().flatten() {
+            *text = text.replace("<cpu>", cpus);
         }
     }
+}
+
+/// Writes `report.html`.
+fn store_report(run: &RunDir, draw: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let path = run.report();
+    let file = std::fs::File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+    let mut out = BufWriter::new(file);
+    draw(&mut out)?;
+    out.flush().with_context(|| format!("writing {}", path.display()))
 }
 
 impl Digest {
     /// Writes `summary.json` and `report.html`.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.analysis.summary)?;
-        let path = run.report();
-        let file = std::fs::File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-        let mut out = BufWriter::new(file);
-        self.write_html(&mut out)?;
-        out.flush().with_context(|| format!("writing {}", path.display()))
+        store_report(run, |out| self.write_html(out))
     }
 
     /// Writes the report.

@@ -1,6 +1,6 @@
 //! The stream made here: source and sink in this process, between two namespaces of our own or over loopback.
 
-use super::{cost, plan};
+use super::{cost, edges, plan};
 use crate::cli::{ChaseArgs, LabKind, ReceiveMode};
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::HostState;
@@ -100,7 +100,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     let (mut recording, host) = plan::begin(args, &words, &notes)?;
     let with_cost = !args.no_cost;
     let blocks_length = if with_cost { cost::length() } else { Duration::ZERO };
-    let total = plan::WARM_UP + blocks_length + args.duration + Duration::from_secs(1);
+    let total = plan::WARM_UP + edges::LENGTH * 2 + blocks_length + args.duration + Duration::from_secs(1);
     let ends = prepare(args, &stream, &place, &cpus, &recording, total)?;
     notes.extend(plan::refusals("sink", ends.sink.thread()));
     notes.extend(plan::refusals("source", ends.source.thread()));
@@ -115,8 +115,13 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     describe(&mut recording, args, &stream, &ends, &cpus);
     recording.save_manifest()?;
     let sink_thread = ends.sink.tid();
-    let running = Running { sink: ends.sink.go(), source: ends.source.go() };
     let progress = Progress::timed(args.duration, args.output.quiet);
+    progress.say("measuring what an interrupt costs");
+    let gaps = match recording.tracer() {
+        Some(_) => edges::measure(&mut recording, cpus.sink, interrupt)?,
+        None => Vec::new(),
+    };
+    let running = Running { sink: ends.sink.go(), source: ends.source.go() };
     progress.say("warming up");
     recording.keep_house(plan::WARM_UP, interrupt, || false, |_| {})?;
     let blocks = if with_cost && recording.tracer().is_some() {
@@ -139,6 +144,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     facts.window = Some(Window { start_ns, end_ns });
     facts.circumstances = before.circumstances(&after, &host, vec![cpus.sink, cpus.source]);
     facts.circumstances.blind = facts.blind.clone();
+    facts.circumstances.edge_cost = edges::evaluate(&recording.run, cpus.sink, &gaps)?;
     facts.counts.nic_dropped = place.lab.as_ref().and_then(|lab| before.ring_drops(&after, &lab.sink.interface));
     facts.probe_cost = cost::evaluate(&recording.run, &blocks)?;
     recording.finish(cut_short)
