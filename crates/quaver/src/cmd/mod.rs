@@ -6,6 +6,8 @@ pub mod doctor;
 pub mod export;
 pub mod report;
 pub mod shell;
+pub mod sink;
+pub mod source;
 
 use crate::cli::Verb;
 use crate::exit_code::ExitCode;
@@ -15,6 +17,8 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Chase(args) => chase::run(&args),
+        Verb::Source(args) => source::run(&args),
+        Verb::Sink(args) => sink::run(&args),
         Verb::Analyze(args) => analyze::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Export(args) => export::run(&args),

@@ -1,0 +1,152 @@
+//! `quaver sink`: somebody's packets, with one timestamp each, and no tracing.
+
+mod sniff;
+
+use super::chase::{command_line, conclude, print_results};
+use super::source::{check_cpu, multicast_interface};
+use crate::cli::{ReceiveMode, SinkArgs};
+use crate::exit_code::ExitCode;
+use crate::host_state::{HostState, keep_off};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::recording::Recording;
+use crate::report::units;
+use crate::stream_plan;
+use crate::tier::Choice;
+use anyhow::Context;
+use quaver_analysis::model::Actor;
+use quaver_measure::clock::{CounterSupport, monotonic_ns};
+use quaver_measure::host::facts::HostFacts;
+use quaver_measure::host::root::HostRoot;
+use quaver_measure::host::trace::{Payload, Tier};
+use quaver_measure::probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
+use quaver_measure::probe::thread::ThreadSettings;
+use quaver_measure::segment::SegmentWriter;
+use quaver_store::manifest::{Manifest, Stream, StreamPayload, Window};
+use quaver_store::run::RunDir;
+use serde_json::{Value, json};
+use sniff::Sniffed;
+use std::path::Path;
+use std::time::Duration;
+
+/// Stream before the measured part, in which what had queued up is read and caches settle. None where the
+/// packets are counted, for then each counts.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// Receives, analyses, prints.
+pub fn run(args: &SinkArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::catch()?;
+    check_cpu(args.cpu)?;
+    let options = options(args)?;
+    let sniffed = sniff::sniff(&options, args.duration, &interrupt)?;
+    let Some(sniffed) = sniffed else { return Ok(ExitCode::Interrupted) };
+    let (run, manifest) = measure(args, options, &sniffed, &interrupt)?;
+    let interrupted = interrupt.requested();
+    let digest = conclude(&run, manifest, args.output.quiet)?;
+    let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
+    Ok(if interrupted { ExitCode::Interrupted } else { code })
+}
+
+fn options(args: &SinkArgs) -> anyhow::Result<SinkOptions> {
+    let mut options = SinkOptions::new(args.listen, CounterSupport::detect(Path::new("/")).counter);
+    options.multicast_interface = multicast_interface(args.interface.as_deref(), args.listen.ip())?;
+    options.receive = stream_plan::receive(args.receive);
+    options.kernel_stamps = !args.no_kernel_stamps;
+    options.thread = ThreadSettings::measuring(args.cpu, args.fifo);
+    Ok(options)
+}
+
+fn measure(
+    args: &SinkArgs,
+    mut options: SinkOptions,
+    sniffed: &Sniffed,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(RunDir, Manifest)> {
+    options.payload = sniffed.payload;
+    options.stream_id = sniffed.stream_id;
+    let host = HostFacts::read(&HostRoot::system());
+    let words = format!("{}, from {} to {}", sniffed.words(), sniffed.sender, args.listen);
+    let parent = &args.output.output;
+    let mut recording = Recording::begin(parent, "sink", asked(args, &words, &[]), serde_json::to_value(&host)?)?;
+    let warm_up = if args.count.is_some() { Duration::ZERO } else { WARM_UP };
+    let room = args.count.unwrap_or_else(|| sniffed.room(args.period, args.duration + warm_up));
+    let segment = SegmentWriter::create(&recording.run.packets_segment(), room).context("making room for the samples")?;
+    keep_off(&args.cpu.into_iter().collect()).context("leaving the sink's CPU to the sink")?;
+    let sink = Sink::open(options)?.prepare(segment)?;
+    let notes: Vec<String> = sink.thread().refused.iter().map(|refused| format!("sink: {refused}")).collect();
+    recording.manifest.asked = asked(args, &words, &notes);
+    let reason = Some("the sink does not trace; use `quaver chase --listen`".to_owned());
+    recording.trace_with(Choice { tracer: None, tier: Tier::User, reason }, false);
+    describe(&mut recording, args, sniffed, &sink);
+    recording.save_manifest()?;
+    let thread = sink.tid();
+    let running = sink.go();
+    recording.keep_house(warm_up, interrupt, || false, |_| {})?;
+    let before = HostState::read(Some(thread));
+    let start_ns = monotonic_ns();
+    watch(args, &mut recording, &running, interrupt)?;
+    let end_ns = monotonic_ns();
+    let after = HostState::read(Some(thread));
+    let complete = args.count.is_some_and(|count| running.live().received() >= count);
+    let outcome = running.join();
+    outcome.segment.finish()?;
+    recording.end_tracing()?;
+    let facts = recording.manifest.analysis.get_or_insert_default();
+    facts.window = args.count.is_none().then_some(Window { start_ns, end_ns });
+    facts.circumstances = before.circumstances(&after, &host, args.cpu.into_iter().collect());
+    facts.circumstances.blind = facts.blind.clone();
+    facts.counts.socket_dropped = outcome.report.receive_drops.map(u64::from);
+    // What came after the last packet that was asked for is not lost.
+    facts.counts.record_lost = if complete { 0 } else { outcome.report.unrecorded };
+    recording.finish(interrupt.requested().then(|| "interrupted by the user".to_owned()))
+}
+
+/// Options as they are kept in the manifest.
+fn asked(args: &SinkArgs, stream: &str, notes: &[String]) -> Value {
+    json!({
+        "command": command_line(),
+        "stream": stream,
+        "for_ns": args.duration.as_nanos() as u64,
+        "count": args.count,
+        "receive": format!("{:?}", args.receive).to_lowercase(),
+        "fifo": args.fifo,
+        "notes": notes,
+    })
+}
+
+fn describe(recording: &mut Recording, args: &SinkArgs, sniffed: &Sniffed, sink: &PreparedSink) {
+    let facts = recording.manifest.analysis.get_or_insert_default();
+    facts.period_ns = args.period.map(|period| period.ns());
+    facts.source_on_this_host = sniffed.from_this_host;
+    facts.receiver = Actor {
+        threads: vec![sink.tid()],
+        cpu: args.cpu,
+        realtime: args.fifo.is_some(),
+        blocking: args.receive != ReceiveMode::Poll,
+    };
+    facts.streams = vec![Stream {
+        destination: args.listen.to_string(),
+        source: Some(sniffed.sender.to_string()),
+        profile: None,
+        payload: match sniffed.payload {
+            Payload::Ours { offset } => StreamPayload::Ours { offset },
+            Payload::Rtp => StreamPayload::Rtp,
+            Payload::Opaque => StreamPayload::Opaque,
+        },
+        payload_bytes: sniffed.payload_bytes,
+    }];
+}
+
+/// Keeps house until the time is over, the packets are there, or the user ends it.
+fn watch(
+    args: &SinkArgs,
+    recording: &mut Recording,
+    running: &RunningSink,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let progress = Progress::timed(args.duration, args.output.quiet);
+    let received = || running.live().received();
+    let ended = || running.is_finished() || args.count.is_some_and(|count| received() >= count);
+    let show = |elapsed| progress.show(elapsed, format!("{} packets", units::count(received())));
+    recording.keep_house(args.duration, interrupt, ended, show)
+}
