@@ -1,6 +1,7 @@
 //! `quaver chase`: a packet stream, its stamps at every layer, and the source of every late packet.
 
 mod cost;
+mod edges;
 mod made_here;
 mod observe;
 mod plan;
@@ -10,12 +11,11 @@ pub(crate) use plan::command_line;
 
 use crate::cli::ChaseArgs;
 use crate::digest::{self, Digest};
-use crate::exit_code::{ExitCode, failure};
+use crate::exit_code::ExitCode;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use std::io::Write;
 
 /// Measures, analyses, prints.
 pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
@@ -52,23 +52,5 @@ pub fn print_results(
     conditions: &[crate::threshold::FailIf],
 ) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.analysis.summary)?;
-    let mut out = std::io::stdout().lock();
-    if json {
-        serde_json::to_writer_pretty(&mut out, &summary).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{}", digest.page(run))?;
-    }
-    out.flush()?;
-    let mut code = ExitCode::Done;
-    for condition in conditions {
-        match condition.check(&summary).map_err(|error| failure(ExitCode::Usage, error))? {
-            Some(sentence) => {
-                eprintln!("quaver: failed, as asked, since {sentence}");
-                code = ExitCode::Threshold;
-            }
-            None => {}
-        }
-    }
-    Ok(code)
+    super::results::print(&summary, || digest.page(run), json, conditions)
 }
