@@ -221,7 +221,7 @@ pub struct OutputArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  quaver noise                  every CPU but one for ten seconds: each gap above 1 us, by cause
+  quaver noise                  the last CPU for ten seconds: each gap of 1 us and more, by cause
   quaver noise --cpus 2-5 --threshold 500ns
   quaver noise --dummy          the paper's program: a timestamp each 7.41 us against absolute deadlines")]
 pub struct NoiseArgs {
@@ -231,7 +231,7 @@ pub struct NoiseArgs {
     /// How long to measure
     #[arg(long = "for", value_parser = quantity::duration, default_value = "10s", value_name = "TIME")]
     pub duration: Duration,
-    /// Report every gap longer than this
+    /// Report every gap of at least this
     #[arg(long, value_parser = quantity::duration, default_value = "1us", value_name = "TIME")]
     pub threshold: Duration,
     /// Run the paper's dummy program instead of the tight loop

@@ -60,6 +60,7 @@ Quaver.extremes = (layer, from_ns, to_ns) => {
 
 Quaver.load = () => {
   Quaver.data = JSON.parse(document.getElementById("data").textContent);
+  Object.assign(Quaver.words, Quaver.data.words);
   Quaver.end_ns = Quaver.data.slices * Quaver.data.slice_ns;
   const halves = Quaver.block("late-time");
   const time = new Float64Array(halves.length / 2);

@@ -2,6 +2,12 @@
 // Numbers as a person reads them, and small builders of elements. Text always goes in as text, never as markup.
 const Quaver = {};
 
+// What the page's numbers are about; the data of another page may say otherwise.
+Quaver.words = {
+  one: "late packet", many: "late packets", size: "late", from: "late from here", start: "time since the first packet",
+  quantity: "ΔT", unit: "packets", drawn: "the worst",
+};
+
 Quaver.digits = (value) => {
   const size = Math.abs(value);
   return size >= 99.95 ? value.toFixed(0) : size >= 9.995 ? value.toFixed(1) : value.toFixed(2);

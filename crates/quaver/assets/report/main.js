@@ -49,11 +49,15 @@ Quaver.layerLegend = () => {
 Quaver.timeControls = () => {
   const plot = Quaver.timePlot, by = (id) => document.getElementById(id);
   const layer = by("time-layer"), value = by("time-value"), linear = by("time-linear");
-  plot.layer = Number(layer.value);
-  layer.addEventListener("change", () => { plot.layer = Number(layer.value); plot.build(); });
-  value.addEventListener("change", () => { plot.value = value.value; plot.build(); });
+  if (Quaver.data.layered === false) {
+    plot.value = "lateness";
+  } else {
+    plot.layer = Number(layer.value);
+    layer.addEventListener("change", () => { plot.layer = Number(layer.value); plot.build(); });
+    value.addEventListener("change", () => { plot.value = value.value; plot.build(); });
+    value.disabled = !Quaver.late.time.length;
+  }
   linear.addEventListener("change", () => { plot.linear = linear.checked; plot.build(); });
-  value.disabled = !Quaver.late.time.length;
   by("zoom-in").addEventListener("click", () => plot.scale(1 / 4));
   by("zoom-out").addEventListener("click", () => plot.scale(4));
   by("zoom-all").addEventListener("click", () => plot.zoom(0, Quaver.end_ns));

@@ -136,7 +136,7 @@ Quaver.timePlot = {
   },
 
   drawThreshold(u) {
-    this.drawLine(u, u.valToPos(Quaver.data.threshold_ns, "y", true), "late from here");
+    this.drawLine(u, u.valToPos(Quaver.data.threshold_ns, "y", true), Quaver.words.from);
   },
 
   drawLine(u, y, label) {
@@ -209,9 +209,9 @@ Quaver.timePlot = {
         (each > 1 ? ` (about ${Quaver.count(each)} packets)` : "") + "; no spike is dropped, and zooming in refines.");
     }
     if (data.late_drawn < data.late) {
-      parts.push(`${Quaver.count(data.late_drawn)} of ${Quaver.count(data.late)} late packets are marked: the worst of each ${Quaver.duration(Quaver.end_ns / data.late_drawn)}.`);
+      parts.push(`${Quaver.count(data.late_drawn)} of ${Quaver.count(data.late)} ${Quaver.words.many} are marked: ${Quaver.words.drawn} of each ${Quaver.duration(Quaver.end_ns / data.late_drawn)}.`);
     } else if (data.late) {
-      parts.push(`All ${Quaver.count(data.late)} late packets are marked.`);
+      parts.push(`All ${Quaver.count(data.late)} ${Quaver.words.many} are marked.`);
     }
     if (to - from < Quaver.end_ns * 0.999) parts.push(`Shown: ${Quaver.duration(to - from)} from ${(from / 1e9).toFixed(6)} s.`);
     document.getElementById("time-state").textContent = parts.join(" ");
@@ -231,10 +231,10 @@ Quaver.timePlot = {
       const dy = u.valToPos(Math.max(value, u.scales.y.min), "y") - y;
       if (dx * dx + dy * dy < distance) { best = at; distance = dx * dx + dy * dy; }
     }
-    const { late } = Quaver;
+    const { late, data } = Quaver;
     if (best !== null) {
-      const delta = Quaver.lateDelta(this.layer)[best];
-      return `late packet: ${Quaver.causeName(late.cause[best])}\n${Quaver.duration(late.lateness[best])} late` +
+      const delta = data.layered === false ? Quaver.MISSING : Quaver.lateDelta(this.layer)[best];
+      return `${Quaver.words.one}: ${Quaver.causeName(late.cause[best])}\n${Quaver.duration(late.lateness[best])} ${Quaver.words.size}` +
         (delta === Quaver.MISSING ? "" : `, ΔT ${Quaver.duration(delta)}`) + `\nat ${(late.time[best] / 1e9).toFixed(6)} s`;
     }
     if (this.value !== "delta" || !this.level) return "";
@@ -256,7 +256,7 @@ Quaver.timePlot = {
         y: { distr: this.linear ? 1 : 3, range: (u) => this.yRange(u) },
       },
       axes: [
-        Quaver.axis({ label: "time since the first packet", size: 34, labelSize: 20, values: (u, ticks, axis, space, step) => {
+        Quaver.axis({ label: Quaver.words.start, size: 34, labelSize: 20, values: (u, ticks, axis, space, step) => {
           const places = Math.max(0, Math.ceil(-Math.log10(step / 1e9) - 1e-9));
           return ticks.map((ns) => (ns / 1e9).toFixed(places) + " s");
         } }),
@@ -315,7 +315,7 @@ Quaver.distribution = {
         tail ? this.share : null),
     ];
     document.getElementById("cdf-caption").textContent =
-      (tail ? "Tail: share of packets with a larger ΔT; one packet in 10,000 is 0.01 %." : "CDF: share of packets with at most this ΔT.") +
+      (tail ? `Tail: share of ${Quaver.words.unit} with a larger ${Quaver.words.quantity}; one in 10,000 is 0.01 %.` : `CDF: share of ${Quaver.words.unit} with at most this ${Quaver.words.quantity}.`) +
       shown.filter((layer) => layer.not_positive).map((layer) => ` ${Quaver.count(layer.not_positive)} at ${layer.name} share their stamp with the packet before or overtook it: ΔT is 0 or less.`).join("");
   },
 
@@ -329,7 +329,7 @@ Quaver.distribution = {
       width: holder.clientWidth, height: 290, legend: { show: false }, padding: [12, 14, 0, 0], scales,
       cursor: { drag: { x: true, y: false }, points: { show: false }, y: false },
       axes: [
-        Quaver.logAxis(Quaver.tick, { label: "ΔT", size: 34, labelSize: 18 }),
+        Quaver.logAxis(Quaver.tick, { label: Quaver.words.quantity, size: 34, labelSize: 18 }),
         labels ? Quaver.logAxis(labels, { size: 78 }) : Quaver.axis({ size: 62, values: (u, ticks) => ticks.map(this.share) }),
       ],
       series: [{}, ...colours.map((stroke) => ({ stroke, width: 1.6, paths, points: { show: false } }))],

@@ -4,7 +4,9 @@ pub mod analyze;
 pub mod chase;
 pub mod doctor;
 pub mod export;
+pub mod noise;
 pub mod report;
+pub mod results;
 pub mod shell;
 pub mod sink;
 pub mod source;
@@ -17,8 +19,9 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Chase(args) => chase::run(&args),
-        Verb::Source(args) => source::run(&args),
+        Verb::Noise(args) => noise::run(&args),
         Verb::Sink(args) => sink::run(&args),
+        Verb::Source(args) => source::run(&args),
         Verb::Analyze(args) => analyze::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Export(args) => export::run(&args),

@@ -4,7 +4,9 @@ use super::table::{Align, Style, Table, cut, printable, wrap};
 use super::units::{bar, count, duration, duration_f64, percent, rate, supports};
 use super::{PageInput, RunFacts};
 use quaver_analysis::model::Layer;
-use quaver_analysis::summary::{CauseSummary, ChaseSummary, Distribution, Losses, ProbeCost, Remedy};
+use quaver_analysis::summary::{
+    CauseSummary, ChaseSummary, Distribution, Losses, ProbeCost, Remedy, Unexplained,
+};
 
 /// Widest line of the page, in characters.
 pub const WIDTH: usize = 100;
@@ -26,14 +28,14 @@ pub fn chase(input: &PageInput<'_>, style: Style) -> String {
     stages(&mut out, summary, style);
     causes(&mut out, summary, style);
     own_cost(&mut out, summary, style);
-    warnings(&mut out, summary, style);
+    warnings(&mut out, &summary.warnings, style);
     if let Some(path) = input.report_path {
         out.push_str(&format!("\n{}  {}\n", style.bold("Report"), printable(path)));
     }
     out
 }
 
-fn heading(out: &mut String, style: Style, title: &str, note: &str) {
+pub(super) fn heading(out: &mut String, style: Style, title: &str, note: &str) {
     out.push('\n');
     out.push_str(&style.bold(title));
     if !note.is_empty() {
@@ -43,11 +45,6 @@ fn heading(out: &mut String, style: Style, title: &str, note: &str) {
 }
 
 fn header(out: &mut String, summary: &ChaseSummary, run: &RunFacts, style: Style) {
-    out.push_str(&format!("{} · {}\n", style.bold("quaver chase"), printable(&run.name)));
-    let mut lines = Vec::new();
-    if !run.host.is_empty() {
-        lines.push(("host", run.host.clone()));
-    }
     let mut stream = Vec::new();
     if !run.stream.is_empty() {
         stream.push(run.stream.clone());
@@ -56,17 +53,41 @@ fn header(out: &mut String, summary: &ChaseSummary, run: &RunFacts, style: Style
     stream.push(format!("one packet every {}{learned}", duration_f64(summary.period_ns)));
     stream.extend(rate(summary.period_ns));
     stream.push(format!("for {}", duration(summary.duration_ns)));
-    lines.push(("stream", stream.join(" · ")));
-    let tier = match summary.tier.as_str() {
-        "user" => "user space only",
-        other => other,
-    };
+    let about =
+        Tracing { tier: &summary.tier, reason: summary.tier_reason.as_deref(), blind: &summary.blind };
+    head(out, "quaver chase", run, ("stream", stream.join(" · ")), &about, style);
+    cut_short(out, summary.complete, style);
+}
+
+/// What saw the causes.
+pub(super) struct Tracing<'a> {
+    pub(super) tier: &'a str,
+    pub(super) reason: Option<&'a str>,
+    pub(super) blind: &'a [String],
+}
+
+/// The first lines of a page: the run, its host, what was measured, and what saw the causes.
+pub(super) fn head(
+    out: &mut String,
+    title: &str,
+    run: &RunFacts,
+    what: (&str, String),
+    tracing: &Tracing<'_>,
+    style: Style,
+) {
+    out.push_str(&format!("{} · {}\n", style.bold(title), printable(&run.name)));
+    let mut lines = Vec::new();
+    if !run.host.is_empty() {
+        lines.push(("host", run.host.clone()));
+    }
+    lines.push(what);
+    let tier = if tracing.tier == "user" { "user space only" } else { tracing.tier };
     lines.push(("tracing", tier.to_owned()));
-    if let Some(reason) = &summary.tier_reason {
+    if let Some(reason) = tracing.reason {
         lines.push(("", format!("not better, because: {reason}")));
     }
-    if !summary.blind.is_empty() {
-        lines.push(("blind to", summary.blind.join(", ")));
+    if !tracing.blind.is_empty() {
+        lines.push(("blind to", tracing.blind.join(", ")));
     }
     for (name, text) in lines {
         for (at, line) in wrap(&printable(&text), WIDTH - 12).iter().enumerate() {
@@ -74,11 +95,12 @@ fn header(out: &mut String, summary: &ChaseSummary, run: &RunFacts, style: Style
             out.push_str(&format!("  {}  {line}\n", style.dim(&format!("{name:<8}"))));
         }
     }
-    if !summary.complete {
-        out.push_str(&format!(
-            "  {}\n",
-            style.alarm("This run was cut short; what follows covers what was kept.")
-        ));
+}
+
+pub(super) fn cut_short(out: &mut String, complete: bool, style: Style) {
+    if !complete {
+        let text = "This run was cut short; what follows covers what was kept.";
+        out.push_str(&format!("  {}\n", style.alarm(text)));
     }
 }
 
@@ -227,60 +249,90 @@ fn causes(out: &mut String, summary: &ChaseSummary, style: Style) {
         return;
     }
     heading(out, style, "What made them late", "ranked; shares are of the late time");
-    let shown = summary
-        .causes
-        .iter()
-        .take_while(|cause| cause.share >= SHARE_SHOWN)
-        .count()
-        .clamp(summary.causes.len().min(3), CAUSES_SHOWN);
-    let (shown, rest) = summary.causes.split_at(shown.min(summary.causes.len()));
-    let mut table = Table::new(&[
-        ("#", Align::Right),
-        ("share", Align::Right),
-        ("time", Align::Right),
-        ("late packets", Align::Right),
-        ("worst", Align::Right),
-        ("example", Align::Right),
-        ("source", Align::Left),
-    ]);
-    for (at, cause) in shown.iter().enumerate() {
-        let told = shown[..at].iter().position(|earlier| earlier.remedy == cause.remedy).map(|at| at + 1);
-        cause_rows(&mut table, at + 1, cause, told, style);
-    }
-    if !rest.is_empty() {
-        table.row([
-            String::new(),
-            percent(rest.iter().map(|cause| cause.share).sum()),
-            duration(rest.iter().map(|cause| cause.time_ns).sum()),
-            count(rest.iter().map(|cause| cause.packets).sum()),
-            duration(rest.iter().map(|cause| cause.worst_ns).max().unwrap_or(0)),
-            String::new(),
-            format!("{} smaller sources (see the report)", rest.len()),
+    let ranked = Ranked {
+        causes: &summary.causes,
+        unexplained: &summary.unexplained,
+        counted: "late packets",
+        example: &|_, seq| format!("#{seq}"),
+    };
+    ranked.render(out, style);
+}
+
+/// Causes in rank order, each with what removes it, and what stayed unexplained.
+pub(super) struct Ranked<'a> {
+    pub(super) causes: &'a [CauseSummary],
+    pub(super) unexplained: &'a Unexplained,
+    /// What a cause leads so many of.
+    pub(super) counted: &'a str,
+    /// How an example is shown, given its cause (none: unexplained) and number.
+    pub(super) example: &'a dyn Fn(Option<usize>, u64) -> String,
+}
+
+impl Ranked<'_> {
+    /// The table.
+    pub(super) fn render(&self, out: &mut String, style: Style) {
+        let shown = self
+            .causes
+            .iter()
+            .take_while(|cause| cause.share >= SHARE_SHOWN)
+            .count()
+            .clamp(self.causes.len().min(3), CAUSES_SHOWN);
+        let (shown, rest) = self.causes.split_at(shown.min(self.causes.len()));
+        let mut table = Table::new(&[
+            ("#", Align::Right),
+            ("share", Align::Right),
+            ("time", Align::Right),
+            (self.counted, Align::Right),
+            ("worst", Align::Right),
+            ("example", Align::Right),
+            ("source", Align::Left),
         ]);
+        for (at, cause) in shown.iter().enumerate() {
+            let told = shown[..at].iter().position(|earlier| earlier.remedy == cause.remedy).map(|at| at + 1);
+            let example = (self.example)(Some(at), cause.example_seq);
+            cause_rows(&mut table, at + 1, cause, (example, told), style);
+        }
+        if !rest.is_empty() {
+            table.row([
+                String::new(),
+                percent(rest.iter().map(|cause| cause.share).sum()),
+                duration(rest.iter().map(|cause| cause.time_ns).sum()),
+                count(rest.iter().map(|cause| cause.packets).sum()),
+                duration(rest.iter().map(|cause| cause.worst_ns).max().unwrap_or(0)),
+                String::new(),
+                format!("{} smaller sources (see the report)", rest.len()),
+            ]);
+        }
+        let unexplained = self.unexplained;
+        table.row([
+            "?".to_owned(),
+            percent(unexplained.share),
+            duration(unexplained.time_ns),
+            count(unexplained.packets),
+            duration(unexplained.worst_ns),
+            unexplained.example_seq.map(|seq| (self.example)(None, seq)).unwrap_or_default(),
+            "unexplained".to_owned(),
+        ]);
+        indented(&mut table, "", &unexplained.note, |line| style.dim(line));
+        out.push_str(&table.render(style));
     }
-    let unexplained = &summary.unexplained;
-    table.row([
-        "?".to_owned(),
-        percent(unexplained.share),
-        duration(unexplained.time_ns),
-        count(unexplained.packets),
-        duration(unexplained.worst_ns),
-        unexplained.example_seq.map(|seq| format!("#{seq}")).unwrap_or_default(),
-        "unexplained".to_owned(),
-    ]);
-    indented(&mut table, "", &unexplained.note, |line| style.dim(line));
-    out.push_str(&table.render(style));
 }
 
 /// `told` is the rank of an earlier cause with the same remedy.
-fn cause_rows(table: &mut Table, rank: usize, cause: &CauseSummary, told: Option<usize>, style: Style) {
+fn cause_rows(
+    table: &mut Table,
+    rank: usize,
+    cause: &CauseSummary,
+    (example, told): (String, Option<usize>),
+    style: Style,
+) {
     table.row([
         rank.to_string(),
         percent(cause.share),
         duration(cause.time_ns),
         count(cause.packets),
         duration(cause.worst_ns),
-        format!("#{}", cause.example_seq),
+        example,
         cut(&printable(&cause.name), 36),
     ]);
     indented(table, "", &format!("[{}] {}", cause.source, split_of(cause)), |line| style.dim(line));
@@ -349,12 +401,12 @@ pub(super) fn cost_of(cost: &ProbeCost) -> String {
     )
 }
 
-fn warnings(out: &mut String, summary: &ChaseSummary, style: Style) {
-    if summary.warnings.is_empty() {
+pub(super) fn warnings(out: &mut String, warnings: &[String], style: Style) {
+    if warnings.is_empty() {
         return;
     }
     heading(out, style, "Warnings", "");
-    for warning in &summary.warnings {
+    for warning in warnings {
         for (at, line) in wrap(&printable(warning), WIDTH - 4).iter().enumerate() {
             let mark = if at == 0 { style.caution("!") } else { " ".to_owned() };
             out.push_str(&format!("  {mark} {line}\n"));

@@ -6,6 +6,7 @@ pub mod console;
 #[cfg(test)]
 mod fixture;
 pub mod html;
+pub mod noise;
 pub mod table;
 pub mod units;
 

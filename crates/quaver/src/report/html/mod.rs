@@ -6,6 +6,7 @@
 mod embed;
 mod event_name;
 mod late;
+pub mod noise;
 mod page;
 mod series;
 mod timeline;
@@ -17,6 +18,7 @@ use std::io::{self, Write};
 
 const PAGE: &str = include_str!("../../../assets/report/report.html");
 const STYLE: &str = include_str!("../../../assets/report/report.css");
+const CAUSES: &str = include_str!("../../../assets/report/causes.html");
 const SCRIPTS: [&str; 6] = [
     include_str!("../../../assets/uplot/uPlot.iife.min.js"),
     include_str!("../../../assets/report/format.js"),
@@ -50,12 +52,23 @@ pub fn write_html(out: &mut dyn Write, input: &ReportInput<'_>) -> Result<(), Re
     let worst = late::worst(input.packets, input.late, TIMELINES);
     let page = page::Page::of(input, worst.len());
 
-    let mut engine = minijinja::Environment::new();
-    engine.add_template("report.html", PAGE)?;
-    let context = minijinja::context! { page => minijinja::value::Serde(&page), style => STYLE, plot_style => PLOT_STYLE };
-    out.write_all(engine.get_template("report.html")?.render(context)?.as_bytes())?;
-
+    write_head(out, PAGE, &page)?;
     write_data(out, input, &grid, &chosen, &worst)?;
+    write_scripts(out)
+}
+
+/// The page up to its data.
+fn write_head(out: &mut dyn Write, template: &str, page: &impl Serialize) -> Result<(), ReportError> {
+    let mut engine = minijinja::Environment::new();
+    engine.add_template("page.html", template)?;
+    engine.add_template("causes.html", CAUSES)?;
+    let context = minijinja::context! { page => minijinja::value::Serde(page), style => STYLE, plot_style => PLOT_STYLE };
+    out.write_all(engine.get_template("page.html")?.render(context)?.as_bytes())?;
+    Ok(())
+}
+
+/// The scripts, and the end of the page.
+fn write_scripts(out: &mut dyn Write) -> Result<(), ReportError> {
     // The library's licence asks that its text goes with every copy.
     writeln!(out, "<script type=\"text/plain\" id=\"uplot-licence\">{PLOT_LICENCE}</script>")?;
     for script in SCRIPTS {

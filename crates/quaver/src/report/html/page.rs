@@ -5,7 +5,7 @@ use crate::report::console::{cost_of, percentiles, places, split_of, stage_name}
 use crate::report::units::{count, duration, duration_f64, percent, rate};
 use quaver_analysis::catalogue;
 use quaver_analysis::model::Layer;
-use quaver_analysis::summary::{CauseSummary, ChaseSummary, LayerSummary, SourceClass, StageSummary};
+use quaver_analysis::summary::{CauseSummary, ChaseSummary, LayerSummary, SourceClass, StageSummary, Unexplained};
 use serde::Serialize;
 
 /// Everything that the template shows. Strings of others are escaped by the template.
@@ -18,6 +18,8 @@ pub(super) struct Page {
     tiles: Vec<Tile>,
     warnings: Vec<String>,
     causes: Vec<Cause>,
+    counted: &'static str,
+    share_of: &'static str,
     unexplained: Option<UnexplainedRow>,
     layer_names: Vec<&'static str>,
     layers: Vec<LayerRow>,
@@ -30,14 +32,14 @@ pub(super) struct Page {
 }
 
 #[derive(Serialize)]
-struct Tile {
-    name: &'static str,
-    value: String,
-    note: String,
+pub(super) struct Tile {
+    pub(super) name: &'static str,
+    pub(super) value: String,
+    pub(super) note: String,
 }
 
 #[derive(Serialize)]
-struct Cause {
+pub(super) struct Cause {
     rank: usize,
     source: String,
     mechanism: Option<&'static str>,
@@ -49,20 +51,20 @@ struct Cause {
     time: String,
     packets: String,
     worst: String,
-    example: u64,
+    example: String,
     split: String,
     setting: Option<String>,
     boot: Option<String>,
 }
 
 #[derive(Serialize)]
-struct UnexplainedRow {
+pub(super) struct UnexplainedRow {
     share: String,
     bar: f64,
     time: String,
     packets: String,
     worst: String,
-    example: Option<u64>,
+    example: Option<String>,
     note: String,
 }
 
@@ -100,8 +102,18 @@ impl Page {
             complete: summary.complete,
             tiles: tiles(summary),
             warnings: summary.warnings.clone(),
-            causes: summary.causes.iter().enumerate().map(|(at, cause)| cause_row(at + 1, cause)).collect(),
-            unexplained: unexplained(summary),
+            causes: summary
+                .causes
+                .iter()
+                .enumerate()
+                .map(|(at, cause)| cause_row(at + 1, cause, format!("#{}", cause.example_seq)))
+                .collect(),
+            counted: "late packets",
+            share_of: "late time",
+            unexplained: (summary.lateness.packets > 0).then(|| {
+                let rest = &summary.unexplained;
+                unexplained_row(rest, rest.example_seq.map(|seq| format!("#{seq}")))
+            }),
             layer_names,
             layers: summary.layers.iter().map(layer_row).collect(),
             stages: stages(&summary.stages),
@@ -115,7 +127,7 @@ impl Page {
 }
 
 /// The page writes µ; the console writes u, as options are typed.
-fn micro(text: String) -> String {
+pub(super) fn micro(text: String) -> String {
     text.replace(" us", " µs")
 }
 
@@ -218,7 +230,7 @@ fn class_name(class: SourceClass) -> &'static str {
     }
 }
 
-fn cause_row(rank: usize, cause: &CauseSummary) -> Cause {
+pub(super) fn cause_row(rank: usize, cause: &CauseSummary, example: String) -> Cause {
     Cause {
         rank,
         source: cause.source.clone(),
@@ -230,24 +242,23 @@ fn cause_row(rank: usize, cause: &CauseSummary) -> Cause {
         time: micro(duration(cause.time_ns)),
         packets: count(cause.packets),
         worst: micro(duration(cause.worst_ns)),
-        example: cause.example_seq,
+        example,
         split: micro(split_of(cause)),
         setting: cause.remedy.setting.clone(),
         boot: cause.remedy.boot.clone(),
     }
 }
 
-fn unexplained(summary: &ChaseSummary) -> Option<UnexplainedRow> {
-    let rest = &summary.unexplained;
-    (summary.lateness.packets > 0).then(|| UnexplainedRow {
+pub(super) fn unexplained_row(rest: &Unexplained, example: Option<String>) -> UnexplainedRow {
+    UnexplainedRow {
         share: percent(rest.share),
         bar: bar_of(rest.share),
         time: micro(duration(rest.time_ns)),
         packets: count(rest.packets),
         worst: micro(duration(rest.worst_ns)),
-        example: rest.example_seq,
+        example,
         note: rest.note.clone(),
-    })
+    }
 }
 
 /// A share as per cent, one decimal.
