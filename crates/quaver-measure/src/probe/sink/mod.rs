@@ -3,11 +3,13 @@
 //! The hot loop writes into memory that is there before it starts, allocates nothing and makes no system call
 //! but the receive (and the wait of [`Receive::Epoll`]).
 
+mod look;
 mod payload;
 mod receive;
 mod report;
 mod run;
 
+pub use look::{KEPT_BYTES, SeenPacket};
 pub use payload::classify;
 pub use receive::Receive;
 pub use report::{SinkLive, SinkReport};

@@ -1,0 +1,224 @@
+//! Waiting for a stream to start, and a first look at it.
+
+use super::learned::{FirstLook, Learned};
+use crate::cli::{ChaseArgs, PaceMode};
+use crate::exit_code::{ExitCode, failure};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use anyhow::Context;
+use clap::ValueEnum;
+use quaver_measure::host::trace::Payload;
+use quaver_measure::probe::sink::{SeenPacket, Sink};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// How long somebody's stream may take to start.
+const START: Duration = Duration::from_secs(10);
+/// The same where somebody has to walk to another host first.
+const START_BY_HAND: Duration = Duration::from_secs(120);
+/// A first look takes this long from the first packet on ...
+const LOOK_NS: i64 = 300_000_000;
+/// ... and longer for a slow stream, until so many packets came ...
+const LOOK_PACKETS: u64 = 20;
+/// ... or so much time has passed and there are two at least.
+const LONGEST_LOOK_NS: i64 = 2_000_000_000;
+
+/// Whether a first look has seen enough.
+fn enough(look: &FirstLook) -> bool {
+    let (packets, length_ns) = (look.packets(), look.length_ns());
+    packets >= LOOK_PACKETS && length_ns >= LOOK_NS || packets >= 2 && length_ns >= LONGEST_LOOK_NS
+}
+
+/// Somebody's stream to `address`.
+pub(super) fn for_anyone(
+    args: &ChaseArgs,
+    sink: &Sink,
+    address: SocketAddr,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Learned> {
+    let waiting = format!("waiting for packets to {address} ({} s at most)", START.as_secs());
+    let look = look(sink, START, interrupt, &Progress::timed(START, args.output.quiet), &waiting, |_| true)?;
+    look.learned().ok_or_else(|| {
+        let interface = match (&args.interface, address.ip().is_multicast()) {
+            (Some(name), _) => format!(", that it comes in on {name}"),
+            (None, true) => ", that the routes lead to the sender's network (else name the interface with --interface)".to_owned(),
+            (None, false) => String::new(),
+        };
+        let came = match look.packets() {
+            0 => "nothing came".to_owned(),
+            _ => "one packet alone came".to_owned(),
+        };
+        let (port, seconds) = (address.port(), START.as_secs());
+        failure(
+            ExitCode::Peer,
+            format!(
+                "{came} to {address} within {seconds} s: see that the sender sends there{interface}, and that no \
+                 firewall here keeps UDP port {port} shut"
+            ),
+        )
+    })
+}
+
+/// Our source's stream from `host`; says what to run there.
+pub(super) fn for_our_source(
+    args: &ChaseArgs,
+    sink: &Sink,
+    host: IpAddr,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Learned> {
+    let here = address_towards(host, args.port)?;
+    eprintln!(
+        "Now run this on {host} (quaver waits {} s for it):\n\n    {}\n",
+        START_BY_HAND.as_secs(),
+        command(args, here)
+    );
+    let waiting = format!("waiting for a quaver source on {host} to send to {here}");
+    let mut strangers = 0u64;
+    let progress = Progress::timed(START_BY_HAND, args.output.quiet);
+    let look = look(sink, START_BY_HAND, interrupt, &progress, &waiting, |packet| {
+        let wanted = packet.sender.ip() == host && matches!(packet.payload(), Payload::Ours { .. });
+        strangers += u64::from(!wanted);
+        wanted
+    })?;
+    look.learned().ok_or_else(|| {
+        let others = match strangers {
+            0 => String::new(),
+            _ => format!("; {strangers} packets came that were of another host or of no quaver source"),
+        };
+        failure(
+            ExitCode::Peer,
+            format!(
+                "no quaver source on {host} sent to {here} within {} s{others}: see that the command above runs there, \
+                 and that no firewall between keeps UDP port {} shut",
+                START_BY_HAND.as_secs(),
+                args.port
+            ),
+        )
+    })
+}
+
+/// Looks at what comes until that is enough or `limit` has passed.
+fn look(
+    sink: &Sink,
+    limit: Duration,
+    interrupt: &Interrupt,
+    progress: &Progress,
+    waiting: &str,
+    mut wanted: impl FnMut(&SeenPacket) -> bool,
+) -> anyhow::Result<FirstLook> {
+    let start = Instant::now();
+    let mut look = FirstLook::default();
+    let mut shown = None;
+    sink.look(|packet| {
+        let elapsed = start.elapsed();
+        if let Some(packet) = packet.filter(|packet| wanted(packet)) {
+            look.take(packet);
+        }
+        let tick = elapsed.as_millis() / 100;
+        if shown != Some(tick) {
+            shown = Some(tick);
+            let words = if look.packets() == 0 { waiting } else { "learning what the stream is" };
+            progress.show(elapsed, words.to_owned());
+        }
+        !enough(&look) && elapsed < limit && !interrupt.requested()
+    })?;
+    if interrupt.requested() {
+        return Err(failure(
+            ExitCode::Interrupted,
+            "ended while waiting for the stream; nothing was measured",
+        ));
+    }
+    Ok(look)
+}
+
+/// Address of this host that `host` reaches, with `port`. Nothing is sent.
+fn address_towards(host: IpAddr, port: u16) -> anyhow::Result<SocketAddr> {
+    let any: SocketAddr = if host.is_ipv4() { ([0u8; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let unreachable = || format!("--from {host}: no route leads there (see: ip route get {host})");
+    let socket = UdpSocket::bind(any).context("opening a socket to look up the way to the other host")?;
+    socket
+        .connect((host, port))
+        .and_then(|()| socket.local_addr())
+        .map(|local| SocketAddr::new(local.ip(), port))
+        .map_err(|_| failure(ExitCode::Peer, unreachable()))
+}
+
+/// What to run on the other host for the stream that `args` describe.
+fn command(args: &ChaseArgs, here: SocketAddr) -> String {
+    let stream = &args.stream;
+    let mut words = vec!["quaver source".to_owned(), here.to_string()];
+    if let Some(profile) = stream.profile {
+        words.push(format!("--profile {}", profile.name()));
+    }
+    if let Some(period) = stream.period {
+        words.push(format!("--period {}ns", period.picoseconds as f64 / 1e3));
+    }
+    match stream.rate {
+        Some(crate::quantity::Rate::Packets(packets)) => words.push(format!("--rate {packets}pps")),
+        Some(crate::quantity::Rate::Bits(bits)) => words.push(format!("--rate {bits}bit/s")),
+        None => {}
+    }
+    if let Some(size) = stream.size {
+        words.push(format!("--size {size}"));
+    }
+    if stream.pace != PaceMode::Spin
+        && let Some(pace) = stream.pace.to_possible_value()
+    {
+        words.push(format!("--pace {}", pace.get_name()));
+    }
+    if stream.dscp != 0 {
+        words.push(format!("--dscp {}", stream.dscp));
+    }
+    if stream.catch_up {
+        words.push("--catch-up".to_owned());
+    }
+    // It may run longer than needed: it is ended by hand, or by its own time.
+    let long = args.duration + Duration::from_secs(10);
+    words.push(format!("--for {}s", long.as_secs_f64().ceil()));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Verb};
+    use clap::Parser;
+
+    fn args(line: &str) -> ChaseArgs {
+        match Cli::parse_from(line.split_whitespace()).verb {
+            Verb::Chase(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_for_the_other_host_makes_the_stream_that_was_asked_for() {
+        let here: SocketAddr = ([192, 0, 2, 7], 2670).into();
+        let cases = [
+            ("quaver chase --from 192.0.2.1", "quaver source 192.0.2.7:2670 --for 20s"),
+            (
+                "quaver chase --from 192.0.2.1 --period 7.4198us --size 1400 --pace sleep --for 1500ms",
+                "quaver source 192.0.2.7:2670 --period 7419.8ns --size 1400 --pace sleep --for 12s",
+            ),
+            (
+                "quaver chase --from 192.0.2.1 --rate 1.5Gbit/s --dscp 46 --catch-up",
+                "quaver source 192.0.2.7:2670 --rate 1500000000bit/s --dscp 46 --catch-up --for 20s",
+            ),
+            (
+                "quaver chase --from 192.0.2.1 --profile st2022-6",
+                "quaver source 192.0.2.7:2670 --profile st2022-6 --for 20s",
+            ),
+        ];
+        for (asked, expected) in cases {
+            let command = command(&args(asked), here);
+            assert_eq!(command, expected);
+            Cli::try_parse_from(command.split_whitespace()).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_own_address_is_the_one_that_the_other_host_sees() {
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        assert_eq!(address_towards(loopback, 2670).unwrap(), SocketAddr::new(loopback, 2670));
+    }
+}
