@@ -21,7 +21,7 @@ pub fn summarize(stamps: &GapTable, period_ns: f64, threshold_ns: i64) -> DummyP
         if let Some(before_ns) = last.insert(stamps.cpu[row], stamp_ns) {
             delta_t.push(stamp_ns - before_ns);
         }
-        late += u64::from(is_late(stamps, row, threshold_ns));
+        late += u64::from(stamp_ns - stamps.before_ns[row] >= threshold_ns);
     }
     let spikes = delta_t.iter().filter(|ns| **ns as f64 >= 2.0 * period_ns).count() as u64;
     let mut lateness: Vec<i64> =
@@ -38,20 +38,24 @@ pub fn summarize(stamps: &GapTable, period_ns: f64, threshold_ns: i64) -> DummyP
     }
 }
 
-/// The stamps that were late by at least the threshold: the gaps of a dummy program.
-pub fn late_stamps(stamps: &GapTable, threshold_ns: i64) -> GapTable {
-    let mut late = GapTable::default();
-    for row in (0..stamps.len()).filter(|row| is_late(stamps, *row, threshold_ns)) {
-        late.index.push(stamps.index[row]);
-        late.before_ns.push(stamps.before_ns[row]);
-        late.after_ns.push(stamps.after_ns[row]);
-        late.cpu.push(stamps.cpu[row]);
+/// The times for which the program was kept from stamping, each at least the threshold: from a deadline (or the stamp
+/// before, where the deadline had passed by then) to its stamp. The stamps that follow one such stop at once are late
+/// too, by the same stop, and make no further gap.
+pub fn stops(stamps: &GapTable, threshold_ns: i64) -> GapTable {
+    let mut last: BTreeMap<u16, i64> = BTreeMap::new();
+    let mut stops = GapTable::default();
+    for row in 0..stamps.len() {
+        let after_ns = stamps.after_ns[row];
+        let earlier_ns = last.insert(stamps.cpu[row], after_ns).unwrap_or(i64::MIN);
+        let before_ns = stamps.before_ns[row].max(earlier_ns);
+        if after_ns.saturating_sub(before_ns) >= threshold_ns {
+            stops.index.push(stamps.index[row]);
+            stops.before_ns.push(before_ns);
+            stops.after_ns.push(after_ns);
+            stops.cpu.push(stamps.cpu[row]);
+        }
     }
-    late
-}
-
-fn is_late(stamps: &GapTable, row: usize, threshold_ns: i64) -> bool {
-    stamps.after_ns[row] - stamps.before_ns[row] >= threshold_ns
+    stops
 }
 
 #[cfg(test)]
@@ -88,10 +92,21 @@ mod tests {
     }
 
     #[test]
-    fn late_stamps_keep_their_columns() {
-        let late = late_stamps(&stamps(), 1_000);
-        assert_eq!((late.index, late.before_ns), (vec![2, 3], vec![1_002_000, 1_003_000]));
-        assert_eq!((late.after_ns, late.cpu), (vec![1_004_500, 1_004_520], vec![1, 1]));
+    fn stamps_behind_one_stop_make_one_gap() {
+        let one = stops(&stamps(), 1_000);
+        assert_eq!((one.index, one.before_ns), (vec![2], vec![1_002_000]));
+        assert_eq!((one.after_ns, one.cpu), (vec![1_004_500], vec![1]));
+    }
+
+    #[test]
+    fn a_stop_while_catching_up_is_a_gap_of_its_own() {
+        let mut stamps = stamps();
+        // The fourth stamp comes 1,200 ns after the third, though its deadline had passed before that.
+        stamps.after_ns[3] = 1_005_700;
+        stamps.after_ns[4] = 1_005_720;
+        stamps.after_ns[5] = 1_005_740;
+        let two = stops(&stamps, 1_000);
+        assert_eq!((two.before_ns, two.after_ns), (vec![1_002_000, 1_004_500], vec![1_004_500, 1_005_700]));
     }
 
     #[test]

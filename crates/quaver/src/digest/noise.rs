@@ -1,12 +1,13 @@
 //! From a recorded noise run to its results.
 
 use super::facts;
-use crate::report::noise::{NoiseInput, page};
+use crate::report::noise::{NoiseInput, for_a_loop, page};
 use crate::report::table::Style;
 use crate::report::{RunFacts, html, units};
 use quaver_analysis::attribution::{NoiseAnalysis, NoiseOptions, analyze_noise};
 use quaver_analysis::model::{GapTable, NoiseRun, PacketTable};
 use quaver_analysis::paced;
+use quaver_analysis::summary::NoiseSummary;
 use quaver_store::convert::convert_raw_noise;
 use quaver_store::load::load_noise_run;
 use quaver_store::manifest::Manifest;
@@ -22,7 +23,7 @@ const TURNS_PER_THRESHOLD: i64 = 3;
 pub struct NoiseDigest {
     /// Manifest as stored.
     pub manifest: Manifest,
-    /// What was measured; of the dummy program, only the late stamps.
+    /// What was measured; of the dummy program, the stops that made stamps late.
     pub run: NoiseRun,
     /// Every stamp of the dummy program; none for the tight loop.
     pub stamps: Option<GapTable>,
@@ -54,8 +55,8 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<NoiseDigest> {
     let mut stamps = None;
     if let Some(period_ns) = measured.period_ns {
         dummy = Some(paced::summarize(&measured.gaps, period_ns, measured.threshold_ns));
-        let late = paced::late_stamps(&measured.gaps, measured.threshold_ns);
-        stamps = Some(std::mem::replace(&mut measured.gaps, late));
+        let stops = paced::stops(&measured.gaps, measured.threshold_ns);
+        stamps = Some(std::mem::replace(&mut measured.gaps, stops));
     }
     let mut analysis = analyze_noise(&measured, &NoiseOptions::default());
     let summary = &mut analysis.summary;
@@ -68,8 +69,18 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<NoiseDigest> {
     summary.warnings.extend(warnings(&measured, &manifest));
     let cpus: Vec<String> = measured.loops.iter().map(|one| one.cpu.to_string()).collect();
     super::name_cpus(&mut summary.causes, &cpus.join(","));
+    speak_of_loops(summary);
     let facts = facts::run_facts(run, &manifest);
     Ok(NoiseDigest { manifest, run: measured, stamps, analysis, facts })
+}
+
+/// Words of the catalogue are about receivers of packets; who is interrupted here is a loop.
+fn speak_of_loops(summary: &mut NoiseSummary) {
+    let remedies =
+        summary.causes.iter_mut().flat_map(|cause| [&mut cause.remedy.setting, &mut cause.remedy.boot]);
+    for text in remedies.flatten().chain([&mut summary.unexplained.note]) {
+        *text = for_a_loop(text);
+    }
 }
 
 /// Loops of a killed run have no end in the manifest: they ran at least as long as something was recorded.

@@ -32,8 +32,13 @@ impl NoiseInput<'_> {
 
     /// What the gaps are called.
     pub(super) fn gaps_word(&self) -> &'static str {
-        if self.stamps.is_some() { "late stamps" } else { "gaps" }
+        if self.stamps.is_some() { "stops" } else { "gaps" }
     }
+}
+
+/// A sentence about a receiver of packets, said of a loop.
+pub fn for_a_loop(text: &str) -> String {
+    text.replace("receiver", "loop")
 }
 
 /// The page for a run: how much the loops were kept from running, by what, and what the CPUs did meanwhile.
@@ -45,7 +50,7 @@ pub fn page(input: &NoiseInput<'_>, style: Style) -> String {
     head(&mut out, "quaver noise", input.run, ("loop", loop_line(input)), &about, style);
     cut_short(&mut out, summary.complete, style);
     if let Some(dummy) = &summary.dummy {
-        dummy_program(&mut out, dummy, style);
+        dummy_program(&mut out, dummy, summary.threshold_ns, style);
     }
     noise(&mut out, input, style);
     causes(&mut out, input, style);
@@ -70,7 +75,7 @@ fn paragraph(out: &mut String, text: &str) {
     }
 }
 
-fn dummy_program(out: &mut String, dummy: &DummyProgram, style: Style) {
+fn dummy_program(out: &mut String, dummy: &DummyProgram, threshold_ns: i64, style: Style) {
     heading(out, style, "Stamps", "one at each deadline; ΔT is the time between two that follow each other");
     let names = ["p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "sd"];
     let mut columns = vec![("", Align::Left)];
@@ -82,6 +87,14 @@ fn dummy_program(out: &mut String, dummy: &DummyProgram, style: Style) {
         table.row(cells);
     }
     out.push_str(&table.render(style));
+    let share = percent(dummy.late as f64 / dummy.timestamps.max(1) as f64);
+    let text = format!(
+        "{} of {} stamps ({share}) came {} or more after their deadline.",
+        count(dummy.late),
+        count(dummy.timestamps),
+        duration(threshold_ns)
+    );
+    paragraph(out, &text);
     heading(
         out,
         style,
@@ -133,7 +146,7 @@ fn noise(out: &mut String, input: &NoiseInput<'_>, style: Style) {
     let summary = &input.analysis.summary;
     let threshold = duration(summary.threshold_ns);
     let note = if input.stamps.is_some() {
-        format!("time by which stamps were behind their deadline, where that was {threshold} or more")
+        format!("time for which a stamp was held up beyond its deadline by {threshold} or more")
     } else {
         format!("time in which the loop did not run: turns that took {threshold} or more")
     };

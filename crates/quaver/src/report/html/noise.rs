@@ -4,7 +4,7 @@ use super::page::{Cause, Tile, UnexplainedRow, cause_row, micro, unexplained_row
 use super::series::{BINS_PER_OCTAVE, clamp_ns};
 use super::{ReportError, embed, late, write_head, write_scripts};
 use crate::report::noise::{
-    Examples, NoiseInput, class_cells, classes, distribution_cells, noise_cells, rate_of,
+    Examples, NoiseInput, class_cells, classes, distribution_cells, for_a_loop, noise_cells, rate_of,
 };
 use crate::report::units::{count, duration, percent};
 use quaver_analysis::model::GapTable;
@@ -72,7 +72,11 @@ impl Page {
             tiles: tiles(input),
             warnings: summary.warnings.clone(),
             causes: causes
-                .map(|(at, cause)| cause_row(at + 1, cause, examples.shown(Some(at), cause.example_seq)))
+                .map(|(at, cause)| {
+                    let mut row = cause_row(at + 1, cause, examples.shown(Some(at), cause.example_seq));
+                    row.mechanism = row.mechanism.as_deref().map(for_a_loop);
+                    row
+                })
                 .collect(),
             counted: input.gaps_word(),
             share_of: "noise",
@@ -124,7 +128,7 @@ fn tiles(input: &NoiseInput<'_>) -> Vec<Tile> {
             note: format!("{} together", duration(summary.noise_ns)),
         },
         Tile {
-            name: if input.stamps.is_some() { "Late stamps" } else { "Gaps" },
+            name: if input.stamps.is_some() { "Stops" } else { "Gaps" },
             value: count(gaps),
             note: format!("of {} and more", duration(summary.threshold_ns)),
         },
@@ -257,8 +261,8 @@ struct Series {
 fn words(dummy: bool) -> Words {
     let start = "time since the start";
     if dummy {
-        let (one, many, from) = ("late stamp", "late stamps", "late from here");
-        Words { one, many, size: "behind", from, start, quantity: "ΔT", unit: "stamps", drawn: "the latest" }
+        let (one, many, from) = ("stop", "stops", "recorded from here");
+        Words { one, many, size: "long", from, start, quantity: "ΔT", unit: "ΔT", drawn: "the longest" }
     } else {
         let (one, many, from) = ("gap", "gaps", "recorded from here");
         Words {

@@ -42,7 +42,7 @@ pub(super) struct Tile {
 pub(super) struct Cause {
     rank: usize,
     source: String,
-    mechanism: Option<&'static str>,
+    pub(super) mechanism: Option<String>,
     name: String,
     class: &'static str,
     share: String,
@@ -234,7 +234,7 @@ pub(super) fn cause_row(rank: usize, cause: &CauseSummary, example: String) -> C
     Cause {
         rank,
         source: cause.source.clone(),
-        mechanism: catalogue::source(&cause.source).map(|source| source.mechanism.as_str()),
+        mechanism: catalogue::source(&cause.source).map(|source| source.mechanism.clone()),
         name: cause.name.clone(),
         class: class_name(cause.class),
         share: percent(cause.share),
