@@ -42,9 +42,9 @@ pub enum Verb {
     Export(ExportArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
-    /// Print the manual page
+    /// Print the manual pages
     #[command(hide = true)]
-    Man,
+    Man(ManArgs),
 }
 
 /// `quaver doctor`.
@@ -391,6 +391,14 @@ pub struct CompletionsArgs {
     /// Shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// `quaver man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write a file for each page into this directory [default: print them all, one after the other]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 #[cfg(test)]

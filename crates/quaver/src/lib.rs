@@ -27,8 +27,10 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
             // A reader that went away while help was printed is no failure.
-            let _ = error.print();
-            return code;
+            return match error.print() {
+                Err(print) if print.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::Output,
+                _ => code,
+            };
         }
     };
     let outcome = std::panic::catch_unwind(|| cmd::run(cli.verb));

@@ -1,26 +1,53 @@
 //! `quaver analyze`: the results of a stored run, computed again. Raw segments of a run that was cut short are read
 //! as they are and left as they are, for the run may still be recording.
 
-use super::chase::print_results;
+use super::{chase, results};
 use crate::cli::AnalyzeArgs;
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
 use quaver_store::run::RunDir;
 
+/// What a run holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Packets of a stream.
+    Packets,
+    /// Gaps of noise loops.
+    Gaps,
+}
+
 /// Analyses, stores and prints.
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     let run = RunDir::open(&args.run)?;
-    let verb = run.read_manifest()?.verb;
-    require_packets(&verb, "analyze")?;
-    let digest = digest::analyze(&run, args.late)?;
-    digest.store(&run)?;
-    print_results(&digest, &run, args.json, &args.fail_if)
+    match holds(&run)? {
+        Holds::Packets => {
+            let digest = digest::analyze(&run, args.late)?;
+            digest.store(&run)?;
+            chase::print_results(&digest, &run, args.json, &args.fail_if)
+        }
+        Holds::Gaps => {
+            if args.late.is_some() {
+                let message =
+                    "--late is for packets; the threshold of a noise run holds from its recording on";
+                return Err(failure(ExitCode::Usage, message));
+            }
+            let digest = digest::noise::analyze(&run)?;
+            digest.store(&run)?;
+            let summary = serde_json::to_value(&digest.analysis.summary)?;
+            results::print(&summary, || digest.page(&run), args.json, &args.fail_if)
+        }
+    }
 }
 
-/// Refuses runs of verbs that leave no packets.
-pub(super) fn require_packets(verb: &str, what: &str) -> anyhow::Result<()> {
-    match verb {
-        "chase" | "sink" => Ok(()),
-        other => Err(failure(ExitCode::BadInput, format!("{what}: a run of `quaver {other}` holds no packets"))),
+/// What the run holds, by the verb that made it.
+pub(super) fn holds(run: &RunDir) -> anyhow::Result<Holds> {
+    match run.read_manifest()?.verb.as_str() {
+        "chase" | "sink" => Ok(Holds::Packets),
+        "noise" => Ok(Holds::Gaps),
+        other => {
+            let message =
+                format!("read {}: a run of verb {other:?} is not known here", run.manifest().display());
+            Err(failure(ExitCode::BadInput, message))
+        }
     }
 }

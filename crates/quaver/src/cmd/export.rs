@@ -1,5 +1,6 @@
 //! `quaver export`: a run for other programs.
 
+use super::analyze::{Holds, holds};
 use crate::cli::ExportArgs;
 use crate::digest::{self, Digest};
 use crate::exit_code::{ExitCode, failure};
@@ -18,12 +19,26 @@ const MOST_DRAWN: usize = 400_000;
 /// Converts.
 pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let run = RunDir::open(&args.run)?;
-    super::analyze::require_packets(&run.read_manifest()?.verb, "export")?;
-    let digest = digest::analyze(&run, args.late)?;
     let name = if args.perfetto { "timeline.perfetto-trace" } else { "late.csv" };
     let target = args.output.clone().unwrap_or_else(|| run.path().join(name));
-    let write = |out: &mut dyn Write| if args.perfetto { perfetto(&digest, out) } else { late_csv(&digest, out) };
-    deliver(&target, write)?;
+    match holds(&run)? {
+        Holds::Packets => {
+            let digest = digest::analyze(&run, args.late)?;
+            deliver(
+                &target,
+                |out| if args.perfetto { perfetto(&digest, out) } else { late_csv(&digest, out) },
+            )?;
+        }
+        Holds::Gaps if args.perfetto => {
+            let digest = digest::noise::analyze(&run)?;
+            deliver(&target, |out| digest.write_perfetto(out))?;
+        }
+        Holds::Gaps => {
+            let message =
+                format!("--late-csv: a noise run holds no packets; its gaps are in {}", run.gaps().display());
+            return Err(failure(ExitCode::Usage, message));
+        }
+    }
     if target != Path::new("-") {
         eprintln!("written: {}", target.display());
     }
@@ -44,7 +59,9 @@ pub(super) fn deliver(
     let into = |path: &Path| -> anyhow::Result<()> {
         let file = File::create(path).map_err(|error| unwritable(target, &error))?;
         let mut out = BufWriter::new(file);
-        write(&mut out).and_then(|()| Ok(out.flush()?)).with_context(|| format!("writing {}", target.display()))
+        write(&mut out)
+            .and_then(|()| Ok(out.flush()?))
+            .with_context(|| format!("writing {}", target.display()))
     };
     if target.exists() && !target.is_file() {
         return into(target);
@@ -52,7 +69,8 @@ pub(super) fn deliver(
     let mut beside = target.as_os_str().to_owned();
     beside.push(".part");
     let beside = PathBuf::from(beside);
-    let written = into(&beside).and_then(|()| fs::rename(&beside, target).map_err(|error| unwritable(target, &error)));
+    let written =
+        into(&beside).and_then(|()| fs::rename(&beside, target).map_err(|error| unwritable(target, &error)));
     if written.is_err() {
         // Half a file is of no use; the error that matters is the one at hand.
         let _ = fs::remove_file(&beside);
@@ -135,7 +153,11 @@ fn late_csv(digest: &Digest, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// A field of RFC 4180: quoted where it holds what would end it.
 fn csv_field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 fn part_name(part: Part) -> &'static str {

@@ -26,7 +26,6 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Report(args) => report::run(&args),
         Verb::Export(args) => export::run(&args),
         Verb::Completions(args) => shell::completions(&args),
-        Verb::Man => shell::manual(),
-        _ => unreachable!("slices follow"),
+        Verb::Man(args) => shell::manual(&args),
     }
 }

@@ -1,6 +1,6 @@
 //! `quaver report`: the HTML report of a stored run, drawn again.
 
-use super::analyze::require_packets;
+use super::analyze::{Holds, holds};
 use super::export::deliver;
 use crate::cli::ReportArgs;
 use crate::digest;
@@ -11,10 +11,17 @@ use std::path::Path;
 /// Draws.
 pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let run = RunDir::open(&args.run)?;
-    require_packets(&run.read_manifest()?.verb, "report")?;
-    let digest = digest::analyze(&run, None)?;
     let target = args.output.clone().unwrap_or_else(|| run.report());
-    deliver(&target, |out| digest.write_html(out))?;
+    match holds(&run)? {
+        Holds::Packets => {
+            let digest = digest::analyze(&run, None)?;
+            deliver(&target, |out| digest.write_html(out))?;
+        }
+        Holds::Gaps => {
+            let digest = digest::noise::analyze(&run)?;
+            deliver(&target, |out| digest.write_html(out))?;
+        }
+    }
     if target != Path::new("-") {
         eprintln!("written: {}", target.display());
     }

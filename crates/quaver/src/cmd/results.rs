@@ -2,8 +2,15 @@
 
 use crate::exit_code::{ExitCode, failure};
 use crate::threshold::FailIf;
+use anyhow::Context;
 use serde_json::Value;
 use std::io::Write;
+
+/// Writes to standard output, all of it.
+pub fn to_stdout(octets: &[u8]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(octets).and_then(|()| out.flush()).context("writing to standard output")
+}
 
 /// Prints the page or the summary as JSON, and judges the conditions of `--fail-if`.
 pub fn print(
@@ -12,14 +19,8 @@ pub fn print(
     json: bool,
     conditions: &[FailIf],
 ) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
-    if json {
-        serde_json::to_writer_pretty(&mut out, summary).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{}", page())?;
-    }
-    out.flush()?;
+    let text = if json { format!("{}\n", serde_json::to_string_pretty(summary)?) } else { page() };
+    to_stdout(text.as_bytes())?;
     let mut code = ExitCode::Done;
     for condition in conditions {
         if let Some(sentence) = condition.check(summary).map_err(|error| failure(ExitCode::Usage, error))? {

@@ -1,20 +1,35 @@
 //! What a shell and a reader of manuals want of the command line.
 
-use crate::cli::{Cli, CompletionsArgs};
-use crate::exit_code::ExitCode;
+use super::results::to_stdout;
+use crate::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::exit_code::{ExitCode, failure};
 use clap::CommandFactory;
-use std::io::Write;
 
 /// Prints completions.
 pub fn completions(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "quaver", &mut script);
-    std::io::stdout().write_all(&script)?;
+    to_stdout(&script)?;
     Ok(ExitCode::Done)
 }
 
-/// Prints the manual page.
-pub fn manual() -> anyhow::Result<ExitCode> {
-    clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
+/// Prints the manual pages: that of the program, then one for each verb.
+pub fn manual(args: &ManArgs) -> anyhow::Result<ExitCode> {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    if let Some(directory) = &args.output {
+        let named = || format!("writing manual pages into {}", directory.display());
+        std::fs::create_dir_all(directory)
+            .and_then(|()| clap_mangen::generate_to(program, directory))
+            .map_err(|error| failure(ExitCode::Output, format!("{}: {error}", named())))?;
+        return Ok(ExitCode::Done);
+    }
+    let mut out = Vec::new();
+    let verbs: Vec<_> = program.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    clap_mangen::Man::new(program).render(&mut out)?;
+    for verb in verbs {
+        clap_mangen::Man::new(verb).render(&mut out)?;
+    }
+    to_stdout(&out)?;
     Ok(ExitCode::Done)
 }

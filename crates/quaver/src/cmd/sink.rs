@@ -67,10 +67,12 @@ fn measure(
     let host = HostFacts::read(&HostRoot::system());
     let words = format!("{}, from {} to {}", sniffed.words(), sniffed.sender, args.listen);
     let parent = &args.output.output;
-    let mut recording = Recording::begin(parent, "sink", asked(args, &words, &[]), serde_json::to_value(&host)?)?;
+    let mut recording =
+        Recording::begin(parent, "sink", asked(args, &words, &[]), serde_json::to_value(&host)?)?;
     let warm_up = if args.count.is_some() { Duration::ZERO } else { WARM_UP };
     let room = args.count.unwrap_or_else(|| sniffed.room(args.period, args.duration + warm_up));
-    let segment = SegmentWriter::create(&recording.run.packets_segment(), room).context("making room for the samples")?;
+    let segment = SegmentWriter::create(&recording.run.packets_segment(), room)
+        .context("making room for the samples")?;
     keep_off(&args.cpu.into_iter().collect()).context("leaving the sink's CPU to the sink")?;
     let sink = Sink::open(options)?.prepare(segment)?;
     let notes: Vec<String> = sink.thread().refused.iter().map(|refused| format!("sink: {refused}")).collect();

@@ -2,6 +2,7 @@
 
 mod achieved;
 
+use super::results::to_stdout;
 use crate::cli::SourceArgs;
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::{allowed_cpus, keep_off};
@@ -23,7 +24,6 @@ use quaver_measure::probe::thread::ThreadSettings;
 use quaver_measure::segment::SegmentWriter;
 use quaver_store::segments::SegmentReader;
 use std::fs::File;
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -61,10 +61,17 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     outcome.segment.finish()?;
     let lateness = timebase.ok().map(|timebase| lateness(&records, &timebase)).transpose()?;
     let achieved = Achieved::of(args, &stream, &outcome.report, lateness, refused, interrupt.requested());
-    print(&achieved, args.json)?;
+    let json = || Ok::<_, serde_json::Error>(format!("{}\n", serde_json::to_string_pretty(&achieved)?));
+    let text = if args.json { json()? } else { achieved.page(Style::of_stdout()) };
+    to_stdout(text.as_bytes())?;
     Ok(match (interrupt.requested(), achieved.packets > 0 && achieved.sent == 0) {
         (true, _) => ExitCode::Interrupted,
-        (false, true) => return Err(failure(ExitCode::Peer, format!("{}: not one packet could be sent", args.destination))),
+        (false, true) => {
+            return Err(failure(
+                ExitCode::Peer,
+                format!("{}: not one packet could be sent", args.destination),
+            ));
+        }
         (false, false) => ExitCode::Done,
     })
 }
@@ -82,7 +89,8 @@ fn options(args: &SourceArgs, stream: &StreamPlan) -> anyhow::Result<SourceOptio
     options.catch_up = args.stream.catch_up;
     options.stream_id = (quaver_measure::clock::realtime_ns() as u32) | 1;
     options.socket.dscp = Some(args.stream.dscp);
-    options.socket.multicast_interface = multicast_interface(args.interface.as_deref(), args.destination.ip())?;
+    options.socket.multicast_interface =
+        multicast_interface(args.interface.as_deref(), args.destination.ip())?;
     options.thread = ThreadSettings::measuring(args.cpu, args.fifo);
     Ok(options)
 }
@@ -104,7 +112,9 @@ pub(super) fn multicast_interface(name: Option<&str>, group: IpAddr) -> anyhow::
     let Some(name) = name else { return Ok(None) };
     let usage = |message| failure(ExitCode::Usage, message);
     if !group.is_multicast() {
-        return Err(usage(format!("--interface {name} is for multicast, and {group} is no multicast address")));
+        return Err(usage(format!(
+            "--interface {name} is for multicast, and {group} is no multicast address"
+        )));
     }
     let any: SocketAddr = ([0, 0, 0, 0], 0).into();
     let socket = std::net::UdpSocket::bind(any).context("opening a socket to look up the interface")?;
@@ -165,15 +175,4 @@ fn lateness(records: &File, timebase: &Timebase) -> anyhow::Result<Distribution>
         late_ns.push(timebase.monotonic_ns(send.before_cycles).monotonic_ns - send.deadline_ns);
     }
     Ok(distribution(&mut late_ns))
-}
-
-fn print(achieved: &Achieved, json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if json {
-        serde_json::to_writer_pretty(&mut out, achieved).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{}", achieved.page(Style::of_stdout()))?;
-    }
-    Ok(out.flush()?)
 }

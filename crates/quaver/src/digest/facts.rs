@@ -3,6 +3,7 @@
 use crate::report::RunFacts;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::summary::ChaseSummary;
+use quaver_measure::host::root::HostRoot;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use serde_json::Value;
@@ -102,6 +103,16 @@ pub(super) fn warnings_of_any(manifest: &Manifest) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// Whether a run was recorded since this host's last boot, as far as can be told: same kernel, and not before.
+pub(super) fn of_this_boot(manifest: &Manifest, root: &HostRoot) -> bool {
+    let stat = root.text("proc/stat").unwrap_or_default();
+    let boot_seconds = stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<i64>().ok());
+    let release = root.text("proc/sys/kernel/osrelease");
+    let recorded = manifest.host.pointer("/kernel/release").and_then(Value::as_str);
+    let same_kernel = release.is_some_and(|release| recorded == Some(release.trim()));
+    same_kernel && boot_seconds.is_some_and(|boot| manifest.started_realtime_ns / 1_000_000_000 >= boot)
 }
 
 /// The kernel function that an event tells of, if its kind tells of one.

@@ -8,10 +8,12 @@ pub use facts::run_facts;
 
 use crate::report::{self, PageInput, ReportInput, RunFacts};
 use anyhow::Context;
+use quaver_abi::record::EventRecord;
 use quaver_analysis::attribution::{AttributionOptions, PacketAnalysis, Part, analyze_packets};
 use quaver_analysis::model::{Names, PacketRun};
 use quaver_analysis::summary::{CauseSummary, ChaseSummary};
-use quaver_store::convert::convert_raw;
+use quaver_measure::host::root::HostRoot;
+use quaver_store::convert::{JoinReport, convert_raw};
 use quaver_store::load::load_packet_run;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -46,13 +48,18 @@ pub fn convert(run: &RunDir, manifest: &mut Manifest) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds the names that only the running system can give: functions, interrupts, threads that still live.
+/// Adds the names that only the running system can give to those that are stored.
 fn name_what_is_left(run: &RunDir) -> anyhow::Result<()> {
+    let mut stored: Names = run.read_names()?;
+    name_events(&quaver_store::events::read_events(&run.events())?, &mut stored);
+    Ok(run.write_names(&stored)?)
+}
+
+/// Names that only the running system can give: functions, interrupts, threads that still live.
+fn name_events(events: &[EventRecord], stored: &mut Names) {
     use quaver_measure::host::names;
     use std::collections::BTreeSet;
-    let root = quaver_measure::host::root::HostRoot::system();
-    let events = quaver_store::events::read_events(&run.events())?;
-    let mut stored: Names = run.read_names()?;
+    let root = HostRoot::system();
     let addresses: BTreeSet<u64> = events.iter().filter_map(facts::function_address).collect();
     let unknown = addresses.into_iter().filter(|address| !stored.symbol.contains_key(address)).collect();
     // Hidden addresses leave causes with coarser names; doctor says how to show them.
@@ -66,14 +73,34 @@ fn name_what_is_left(run: &RunDir) -> anyhow::Result<()> {
     let threads: BTreeSet<u32> = events.iter().filter_map(facts::thread_of).collect();
     let nameless = threads.into_iter().filter(|thread| !stored.task.contains_key(thread)).collect();
     stored.task.extend(names::task_names(&root, &nameless));
-    Ok(run.write_names(&stored)?)
+}
+
+/// Adds to a run that was loaded from raw segments what [`convert`] would have stored with it. The addresses of
+/// functions mean nothing after the next boot, nor do numbers of threads.
+fn complete_raw(
+    run: &RunDir,
+    manifest: &mut Manifest,
+    measured: &mut PacketRun,
+    joined: &JoinReport,
+) -> anyhow::Result<()> {
+    let facts = manifest.analysis.get_or_insert_default();
+    counts::count(run, facts, joined)?;
+    measured.counts = facts.counts.clone();
+    manifest.lost.samples = facts.counts.record_lost;
+    if facts::of_this_boot(manifest, &HostRoot::system()) {
+        name_events(&measured.events, &mut measured.names);
+    }
+    Ok(())
 }
 
 /// Analyses a packet run, from Parquet or (cut short) from its raw segments.
 pub fn analyze(run: &RunDir, late: Option<Duration>) -> anyhow::Result<Digest> {
     let loaded = load_packet_run(run)?;
-    let manifest = loaded.manifest;
-    let measured = loaded.run;
+    let mut manifest = loaded.manifest;
+    let mut measured = loaded.run;
+    if let Some(joined) = &loaded.joined {
+        complete_raw(run, &mut manifest, &mut measured, joined)?;
+    }
     let threshold_ns = late.map(|late| late.as_nanos() as i64).or_else(|| facts_threshold(&manifest));
     let options = AttributionOptions { threshold_ns, ..AttributionOptions::default() };
     let mut analysis = analyze_packets(&measured, &options);
@@ -100,11 +127,12 @@ fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
     }
 }
 
-/// Puts the measured CPUs into the remedies.
+/// Puts the measured CPUs into the remedies: as words where the catalogue has them between words, else as a list.
 fn name_cpus(causes: &mut [CauseSummary], cpus: &str) {
+    let words = format!(" CPU{} {cpus}", if cpus.contains(',') { "s" } else { "" });
     for remedy in causes.iter_mut().map(|cause| &mut cause.remedy) {
         for text in [&mut remedy.setting, &mut remedy.boot].into_iter().flatten() {
-            *text = text.replace("<cpu>", cpus);
+            *text = text.replace(" <cpu>", &words).replace("<cpu>", cpus);
         }
     }
 }

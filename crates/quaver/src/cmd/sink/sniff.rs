@@ -44,7 +44,8 @@ impl Sniffed {
             Payload::Rtp => "an RTP stream",
             Payload::Opaque => "a UDP stream",
         };
-        self.payload_bytes.map_or_else(|| kind.to_owned(), |octets| format!("{kind} of {octets} octets a packet"))
+        self.payload_bytes
+            .map_or_else(|| kind.to_owned(), |octets| format!("{kind} of {octets} octets a packet"))
     }
 
     /// Room for the packets of `length`, generously.
@@ -90,9 +91,16 @@ pub(super) fn sniff(
 }
 
 fn nothing_came(options: &SinkOptions, patience: Duration) -> anyhow::Error {
-    let hint = if options.bind.ip().is_multicast() { "; name the interface that it comes by (--interface)" } else { "" };
+    let hint = if options.bind.ip().is_multicast() {
+        "; name the interface that it comes by (--interface)"
+    } else {
+        ""
+    };
     let waited = humantime::format_duration(patience);
-    let message = format!("no packet came to {} within {waited}: see whether it is sent, and the firewall{hint}", options.bind);
+    let message = format!(
+        "no packet came to {} within {waited}: see whether it is sent, and the firewall{hint}",
+        options.bind
+    );
     failure(ExitCode::Peer, message)
 }
 
@@ -125,7 +133,8 @@ impl Seen {
     }
 
     fn conclude(self, length: Duration) -> anyhow::Result<Sniffed> {
-        let payload = self.kinds.iter().max_by_key(|(_, times)| *times).map_or(Payload::Opaque, |(kind, _)| *kind);
+        let payload =
+            self.kinds.iter().max_by_key(|(_, times)| *times).map_or(Payload::Opaque, |(kind, _)| *kind);
         let sender = self.sender.context("the system did not say who sent the first packet")?;
         Ok(Sniffed {
             sender,
@@ -133,7 +142,10 @@ impl Seen {
             from_this_host: UdpSocket::bind((sender.ip(), 0)).is_ok(),
             payload,
             stream_id: self.stream_id.filter(|_| matches!(payload, Payload::Ours { .. })),
-            payload_bytes: self.octets.filter(|_| !self.lengths_differ).and_then(|octets| u32::try_from(octets).ok()),
+            payload_bytes: self
+                .octets
+                .filter(|_| !self.lengths_differ)
+                .and_then(|octets| u32::try_from(octets).ok()),
             packets_per_second: self.packets as f64 / length.as_secs_f64(),
         })
     }

@@ -118,7 +118,11 @@ impl Achieved {
         }
         let slots = self.packets + self.slots_missed;
         let share = if slots > 0 { percent(self.slots_missed as f64 / slots as f64) } else { String::new() };
-        let note = if self.slots_missed > 0 { format!("{share} of the slots, skipped and not made up for") } else { share };
+        let note = if self.slots_missed > 0 {
+            format!("{share} of the slots, skipped and not made up for")
+        } else {
+            share
+        };
         table.row(["slots missed", &count(self.slots_missed), &note]);
         table.render(style)
     }
@@ -138,7 +142,8 @@ impl Achieved {
             return;
         };
         let from = |one_in, ns| if supports(lateness.count, one_in) { duration(ns) } else { "-".to_owned() };
-        let columns = ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"].map(|name| (name, Align::Right));
+        let columns =
+            ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"].map(|name| (name, Align::Right));
         let mut table = Table::new(&columns);
         table.row([
             duration_f64(lateness.mean_ns),
@@ -151,7 +156,10 @@ impl Achieved {
         ]);
         out.push_str(&table.render(style));
         if lateness.count < self.packets {
-            out.push_str(&format!("  percentiles of the first {} packets, maximum of all\n", count(lateness.count)));
+            out.push_str(&format!(
+                "  percentiles of the first {} packets, maximum of all\n",
+                count(lateness.count)
+            ));
         }
     }
 
