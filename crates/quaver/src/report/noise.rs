@@ -30,6 +30,11 @@ impl NoiseInput<'_> {
         self.measured.loops.iter().map(|one| one.start_ns).min().unwrap_or(0)
     }
 
+    /// Whether anything of what the CPUs did was recorded: counts of zero would be wrong otherwise.
+    pub(super) fn saw_events(&self) -> bool {
+        self.analysis.summary.tier != "user" && !self.measured.events.is_empty()
+    }
+
     /// What the gaps are called.
     pub(super) fn gaps_word(&self) -> &'static str {
         if self.stamps.is_some() { "stops" } else { "gaps" }
@@ -256,7 +261,7 @@ pub(super) fn classes(cpu: &NoiseCpu, virtual_machine: bool) -> [(&'static str, 
 
 fn counters(out: &mut String, input: &NoiseInput<'_>, style: Style) {
     let summary = &input.analysis.summary;
-    if summary.tier == "user" || summary.cpus.is_empty() {
+    if !input.saw_events() {
         return;
     }
     heading(

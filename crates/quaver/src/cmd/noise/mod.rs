@@ -14,7 +14,7 @@ use crate::report::units;
 use crate::tier;
 use anyhow::Context;
 use quaver_abi::record::AnchorRecord;
-use quaver_analysis::model::{Actor, NoiseLoop};
+use quaver_analysis::model::{Actor, Circumstances, NoiseLoop};
 use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::probe::noise::{NoiseError, NoiseOptions, NoisePlan, NoiseResult, NoiseRun};
@@ -78,6 +78,7 @@ fn measure(args: &NoiseArgs, interrupt: &Interrupt) -> anyhow::Result<(RunDir, M
     recording.trace_with(choice, cpus.housekeeping || !holds_all);
     let before = HostState::read(loops.threads().first().map(|thread| thread.tid));
     describe(&mut recording, args, &loops);
+    note_circumstances(&mut recording, before.circumstances(&before, &host, cpus.looped.clone()));
     recording.save_manifest()?;
 
     let progress = Progress::timed(args.duration, args.output.quiet);
@@ -91,11 +92,8 @@ fn measure(args: &NoiseArgs, interrupt: &Interrupt) -> anyhow::Result<(RunDir, M
     loops.stop();
     let results = loops.wait()?;
     let counts = recording.end_tracing()?;
-    let facts = recording.manifest.analysis.get_or_insert_default();
-    let blind = facts.blind.clone();
-    facts.circumstances = before.circumstances(&after, &host, cpus.looped.clone());
-    facts.circumstances.blind = blind;
-    facts.counts.events_lost = counts.events_lost;
+    note_circumstances(&mut recording, before.circumstances(&after, &host, cpus.looped.clone()));
+    recording.manifest.analysis.get_or_insert_default().counts.events_lost = counts.events_lost;
     note_results(&mut recording, &results)?;
     let ended_early = results.iter().any(|result| result.statistics.stopped);
     let cut_short = match (interrupt.requested(), ended_early) {
@@ -153,6 +151,12 @@ fn describe(recording: &mut Recording, args: &NoiseArgs, loops: &NoiseRun) {
         loops,
         gaps_lost: 0,
     });
+}
+
+/// What is known of the host and bears on the naming of causes.
+fn note_circumstances(recording: &mut Recording, circumstances: Circumstances) {
+    let facts = recording.manifest.analysis.get_or_insert_default();
+    facts.circumstances = Circumstances { blind: facts.blind.clone(), ..circumstances };
 }
 
 /// What the loops counted, on the run's time line.

@@ -161,7 +161,8 @@ pub(super) fn realtime_notes(args: &NoiseArgs, cpus: &Cpus, host: &HostFacts) ->
             units::duration((period_us - runtime_us) * 1_000),
             units::duration(period_us * 1_000)
         ));
-    } else if served {
+    }
+    if served {
         notes.push(
             "the kernel's fair server takes the CPU from SCHED_FIFO loops for up to 50 ms of each second when ordinary \
              threads wait for it, which shows as noise; without: echo 0 into \

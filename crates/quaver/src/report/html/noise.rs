@@ -184,7 +184,7 @@ fn dummy_rows(dummy: &DummyProgram) -> Dummy {
 
 fn counters(input: &NoiseInput<'_>) -> Vec<Counter> {
     let summary = &input.analysis.summary;
-    if summary.tier == "user" {
+    if !input.saw_events() {
         return Vec::new();
     }
     let virtual_machine = input.measured.circumstances.virtual_machine;
