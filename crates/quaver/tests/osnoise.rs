@@ -86,7 +86,10 @@ fn our_counts(cpu: u16) -> Counts {
     Counts { nmi: count("nmi"), irq: count("irq"), softirq: count("softirq"), thread: count("thread") }
 }
 
-fn median(counts: &[Counts], of: fn(&Counts) -> u64) -> u64 {
+/// Takes one class's entries.
+type Entries = fn(&Counts) -> u64;
+
+fn median(counts: &[Counts], of: Entries) -> u64 {
     let mut values: Vec<u64> = counts.iter().map(of).collect();
     values.sort_unstable();
     values[values.len() / 2]
@@ -133,7 +136,7 @@ fn counts_agree_with_the_kernels_osnoise() {
         kernel.push(kernel_counts(&root, cpu));
         ours.push(our_counts(cpu));
     }
-    let classes: [(&str, fn(&Counts) -> u64); 4] = [
+    let classes: [(&str, Entries); 4] = [
         ("NMI", |counts| counts.nmi),
         ("IRQ", |counts| counts.irq),
         ("softirq", |counts| counts.softirq),

@@ -308,3 +308,7 @@ pub(super) fn class_cells(counted: &ClassCount, runtime_ns: i64) -> Vec<String> 
         known(duration(counted.max_ns as i64)),
     ]
 }
+
+#[cfg(test)]
+#[path = "noise_tests.rs"]
+mod tests;
