@@ -1,64 +1,66 @@
 //! Preloaded into a measured process by the truth run: interference that needs the process's own address space.
 //!
-//! `QUAVER_TESTBED_INJECT` is `tlb`, `membarrier` or `faults`; `QUAVER_TESTBED_CPU` the CPU that a storm runs on.
+//! `QUAVER_TESTBED_INJECT` is `tlb` or `membarrier` (storms by a thread of its own on CPU `QUAVER_TESTBED_CPU`) or
+//! `faults` (taken by the sink's thread before a receive).
 
 use quaver_testbed::{inject::schedule, phase};
+use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+const PAGE_BYTES: usize = 4096;
 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
 extern "C" fn start() {
-    let kind = std::env::var("QUAVER_TESTBED_INJECT").unwrap_or_default();
-    let cpu: u16 = std::env::var("QUAVER_TESTBED_CPU").ok().and_then(|cpu| cpu.parse().ok()).unwrap_or(0);
-    match kind.as_str() {
-        "tlb" => spawn(cpu, shoot_down),
-        "membarrier" => spawn(cpu, membarriers),
-        "faults" => {
-            FAULT_PAGES.store(map(FAULT_ARENA_BYTES) as usize, Ordering::Release);
-        }
+    match inject().as_str() {
+        "tlb" => storm(shoot_down),
+        "membarrier" => storm(membarrier),
         _ => {}
     }
 }
 
-fn spawn(cpu: u16, storm: fn()) {
-    let storm_on_cpu = move || {
+fn inject() -> String {
+    std::env::var("QUAVER_TESTBED_INJECT").unwrap_or_default()
+}
+
+/// Starts a thread that repeats `shot` in the blocks of injection, on the CPU asked for.
+fn storm(shot: fn()) {
+    let cpu = std::env::var("QUAVER_TESTBED_CPU").ok().and_then(|cpu| cpu.parse().ok()).unwrap_or(0);
+    let body = move || {
         schedule::bind(0, cpu).expect("the truth run names a CPU that exists");
         loop {
             let now = phase::now_ns();
             if phase::is_on(now) {
-                storm();
+                shot();
             } else {
                 phase::sleep_until(phase::next_block(now));
             }
         }
     };
-    std::thread::Builder::new().name("inject-storm".into()).spawn(storm_on_cpu).expect("a thread can be started");
+    std::thread::Builder::new().name("inject-storm".into()).spawn(body).expect("a thread can be started");
 }
 
-const PAGE_BYTES: usize = 4096;
 /// Few enough that each page is flushed by itself, many enough that the flush takes microseconds.
-const STORM_PAGES: usize = 32;
+const FLUSHED_PAGES: usize = 16;
 
 /// Gives pages back, so that every CPU that runs this process must forget them.
 fn shoot_down() {
     static ARENA: OnceLock<usize> = OnceLock::new();
-    let arena = *ARENA.get_or_init(|| map(STORM_PAGES * PAGE_BYTES) as usize) as *mut u8;
-    for page in 0..STORM_PAGES {
-        // SAFETY: the arena is mapped for writing, STORM_PAGES long, and only this thread uses it.
+    let arena = *ARENA.get_or_init(|| map(FLUSHED_PAGES * PAGE_BYTES) as usize) as *mut u8;
+    for page in 0..FLUSHED_PAGES {
+        // SAFETY: the arena is mapped for writing, FLUSHED_PAGES long, and only this thread uses it.
         unsafe { arena.add(page * PAGE_BYTES).write_volatile(1) };
     }
-    // SAFETY: the range is the arena's own.
-    unsafe { libc::madvise(arena.cast(), STORM_PAGES * PAGE_BYTES, libc::MADV_DONTNEED) };
+    give_back(arena, FLUSHED_PAGES * PAGE_BYTES);
 }
 
 const MEMBARRIER_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
 /// Interrupts every CPU that runs this process, to make it serialise.
-fn membarriers() {
+fn membarrier() {
     static REGISTERED: OnceLock<()> = OnceLock::new();
     REGISTERED.get_or_init(|| {
         // SAFETY: membarrier takes no pointers.
@@ -68,8 +70,53 @@ fn membarriers() {
     unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) };
 }
 
-const FAULT_ARENA_BYTES: usize = 64 * PAGE_BYTES;
-static FAULT_PAGES: AtomicUsize = AtomicUsize::new(0);
+/// Pages touched in one go, enough to take some tens of microseconds.
+const BURST_PAGES: usize = 64;
+/// Bursts in a block of injection.
+const BURSTS: usize = (phase::BLOCK_NS / FAULT_EACH_NS) as usize + 1;
+const FAULT_EACH_NS: u64 = 1_000_000;
+
+/// Takes a fault on each page of a fresh part of the arena, in the sink's thread, once a millisecond. The arena is
+/// given back at the start of each block, in the time that counts for neither kind.
+fn fault() {
+    thread_local! {
+        static LAST_NS: Cell<u64> = const { Cell::new(0) };
+        static USED: Cell<usize> = const { Cell::new(usize::MAX) };
+        static ARENA: Cell<*mut u8> = const { Cell::new(std::ptr::null_mut()) };
+    }
+    let now = phase::now_ns();
+    if !phase::is_on(now) {
+        USED.set(usize::MAX);
+        return;
+    }
+    if ARENA.get().is_null() {
+        ARENA.set(map(BURSTS * BURST_PAGES * PAGE_BYTES).cast());
+    }
+    let arena = ARENA.get();
+    if USED.get() == usize::MAX {
+        give_back(arena, BURSTS * BURST_PAGES * PAGE_BYTES);
+        USED.set(0);
+    }
+    if now - LAST_NS.get() < FAULT_EACH_NS || USED.get() >= BURSTS {
+        return;
+    }
+    LAST_NS.set(now);
+    let burst = USED.get() * BURST_PAGES;
+    USED.set(USED.get() + 1);
+    for page in burst..burst + BURST_PAGES {
+        // SAFETY: the arena is mapped for writing, BURSTS * BURST_PAGES pages long, and only this thread has it.
+        unsafe { arena.add(page * PAGE_BYTES).write_volatile(1) };
+    }
+}
+
+/// Whether the calling thread has this name, as the kernel has it: this library's own standard library did not
+/// start it and knows none.
+fn is_thread(wanted: &str) -> bool {
+    let mut name = [0_u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 octets.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name.iter().position(|octet| *octet == 0).is_some_and(|end| &name[..end] == wanted.as_bytes())
+}
 
 fn map(bytes: usize) -> *mut libc::c_void {
     // SAFETY: an anonymous private mapping at an address of the kernel's choice.
@@ -84,35 +131,26 @@ fn map(bytes: usize) -> *mut libc::c_void {
         )
     };
     assert_ne!(at, libc::MAP_FAILED, "mapping {bytes} octets");
-    // A huge page would turn 64 faults into one; a locked process would populate the pages in advance.
+    // A huge page would turn many faults and flushes into one.
     // SAFETY: the range is the mapping made above.
-    unsafe {
-        libc::madvise(at, bytes, libc::MADV_NOHUGEPAGE);
-        libc::munlock(at, bytes);
-    }
+    unsafe { libc::madvise(at, bytes, libc::MADV_NOHUGEPAGE) };
     at
 }
 
-/// Takes a fault on each page of the arena, in the calling thread, about once a millisecond.
-fn fault() {
-    thread_local!(static LAST_NS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
-    let now = phase::now_ns();
-    let arena = FAULT_PAGES.load(Ordering::Acquire);
-    if arena == 0 || !phase::is_on(now) || now - LAST_NS.get() < 1_000_000 {
-        return;
-    }
-    let name = std::thread::current().name().map(str::to_owned);
-    if name.as_deref() != Some("quaver-sink") {
-        return;
-    }
-    LAST_NS.set(now);
-    let arena = arena as *mut u8;
-    // SAFETY: the arena is mapped for writing, FAULT_ARENA_BYTES long, and only the sink's thread touches it.
+/// Gives the pages of an arena of this library back to the kernel.
+fn give_back(arena: *mut u8, bytes: usize) {
+    // SAFETY: the range is a mapping of this library. The measured process locks its memory, and locked pages cannot
+    // be given back.
     unsafe {
-        libc::madvise(arena.cast(), FAULT_ARENA_BYTES, libc::MADV_DONTNEED);
-        for page in 0..FAULT_ARENA_BYTES / PAGE_BYTES {
-            arena.add(page * PAGE_BYTES).write_volatile(1);
-        }
+        libc::munlock(arena.cast(), bytes);
+        libc::madvise(arena.cast(), bytes, libc::MADV_DONTNEED);
+    }
+}
+
+fn in_sink() {
+    thread_local!(static FAULTS: bool = inject() == "faults" && is_thread("quaver-sink"));
+    if FAULTS.with(|faults| *faults) {
+        fault();
     }
 }
 
@@ -139,8 +177,9 @@ pub unsafe extern "C" fn recv(
 ) -> isize {
     static NEXT: OnceLock<Receive> = OnceLock::new();
     // SAFETY: the symbol is the C library's recv, whose type this is.
-    let real = NEXT.get_or_init(|| unsafe { std::mem::transmute::<*mut libc::c_void, Receive>(next(c"recv")) });
-    fault();
+    let real =
+        NEXT.get_or_init(|| unsafe { std::mem::transmute::<*mut libc::c_void, Receive>(next(c"recv")) });
+    in_sink();
     // SAFETY: the caller keeps recv's contract.
     unsafe { real(socket, buffer, octets, flags) }
 }
@@ -150,12 +189,17 @@ pub unsafe extern "C" fn recv(
 /// # Safety
 /// As for `recvmsg(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(socket: libc::c_int, message: *mut libc::msghdr, flags: libc::c_int) -> isize {
+pub unsafe extern "C" fn recvmsg(
+    socket: libc::c_int,
+    message: *mut libc::msghdr,
+    flags: libc::c_int,
+) -> isize {
     static NEXT: OnceLock<ReceiveMessage> = OnceLock::new();
     // SAFETY: the symbol is the C library's recvmsg, whose type this is.
-    let real =
-        NEXT.get_or_init(|| unsafe { std::mem::transmute::<*mut libc::c_void, ReceiveMessage>(next(c"recvmsg")) });
-    fault();
+    let real = NEXT.get_or_init(|| unsafe {
+        std::mem::transmute::<*mut libc::c_void, ReceiveMessage>(next(c"recvmsg"))
+    });
+    in_sink();
     // SAFETY: the caller keeps recvmsg's contract.
     unsafe { real(socket, message, flags) }
 }

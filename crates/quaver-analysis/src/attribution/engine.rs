@@ -68,6 +68,9 @@ struct Cut<'b> {
     rest: Option<CauseKey>,
 }
 
+/// Faults nearer than this many times the usual cost of one follow each other: touching fresh pages in a row.
+const SOON: i64 = 4;
+
 const LEVELS: [Level; 3] = [Level::Nmi, Level::Interrupt, Level::Softirq];
 
 impl<'a> Engine<'a> {
@@ -208,13 +211,16 @@ impl<'a> Engine<'a> {
         self.push(Segment { start_ns: cursor, ..idle }, Some(waiting::WAKE_UP), true, cut);
     }
 
-    /// A page fault's end cannot be traced: it lasts until the next one of the thread, at most the learned cost.
+    /// A page fault's end cannot be traced. Where the next one follows soon, it lasted until then; else it takes the
+    /// learned cost.
     fn faults(&mut self, from: i64, to: i64, life: &Life<'_>, cut: Cut<'_>) {
         let cost = self.fault_cost_ns;
         let mut cursor = from;
-        let mut faults = life.faults_from(from.saturating_sub(cost)).take_while(|&at| at < to).peekable();
+        let mut faults =
+            life.faults_from(from.saturating_sub(SOON * cost)).take_while(|&at| at < to).peekable();
         while let Some(at) = faults.next() {
-            let until = faults.peek().map_or(to, |&next| next.min(to)).min(at.saturating_add(cost));
+            let next = faults.peek().copied().filter(|next| next - at <= SOON * cost);
+            let until = next.unwrap_or(at.saturating_add(cost)).min(to);
             let start_ns = at.max(cursor);
             if until <= start_ns {
                 continue;

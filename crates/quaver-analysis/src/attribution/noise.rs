@@ -2,12 +2,13 @@
 
 use super::actor::{Life, fault_cost_ns, lives};
 use super::causes::{CauseTable, share};
+use super::edges::learn_edge_cost;
 use super::engine::{Ask, Engine, settle_edges};
 use super::naming::Namer;
 use super::timeline::Timeline;
 use super::{Books, Piece, unexplained_note};
 use crate::distribution::distribution;
-use crate::model::{Actor, NoiseLoop, NoiseRun};
+use crate::model::{Actor, Circumstances, EdgeCost, NoiseLoop, NoiseRun};
 use crate::nesting::net_durations;
 use crate::summary::{ClassCount, NOISE_SCHEMA, NoiseCpu, NoiseSummary};
 use quaver_abi::record::EventKind;
@@ -41,9 +42,11 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let namer = Namer::new(&timeline, &run.names, None);
     let threads: Vec<u32> = run.loops.iter().flat_map(|one| one.actor.threads.iter().copied()).collect();
     let lives = lives(&run.events, &threads);
-    let cap =
-        super::AttributionOptions { entry_exit_cap_ns: options.entry_exit_cap_ns, ..Default::default() }
-            .edge_cap(&run.circumstances);
+    let learned = run.circumstances.edge_cost.or_else(|| own_edge_cost(run));
+    let circumstances = Circumstances { edge_cost: learned, ..run.circumstances.clone() };
+    let asked =
+        super::AttributionOptions { entry_exit_cap_ns: options.entry_exit_cap_ns, ..Default::default() };
+    let cap = asked.edge_cap(&circumstances);
     let mut engine = Engine {
         namer: &namer,
         circumstances: &run.circumstances,
@@ -103,6 +106,21 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         complete: true,
     };
     NoiseAnalysis { summary, causes, first_piece, pieces: books.pieces }
+}
+
+/// What the loops' own gaps tell of entry and exit: the dearest CPU's, for one cap serves all.
+fn own_edge_cost(run: &NoiseRun) -> Option<EdgeCost> {
+    if run.period_ns.is_some() {
+        // Gaps of the dummy program start at deadlines, not where the loop was stopped.
+        return None;
+    }
+    let costs = run.loops.iter().filter_map(|one| {
+        let rows = run.gaps.before_ns.iter().zip(&run.gaps.after_ns).zip(&run.gaps.cpu);
+        let gaps: Vec<(i64, i64)> =
+            rows.filter(|(_, cpu)| **cpu == one.cpu).map(|((&before, &after), _)| (before, after)).collect();
+        learn_edge_cost(&gaps, one.cpu, &run.events)
+    });
+    costs.max_by_key(|cost| (cost.entry_ns + cost.exit_ns, cost.samples))
 }
 
 /// The gaps without what an earlier gap of their CPU covers already, so that each instant is blamed once.

@@ -4,6 +4,7 @@
 //! page faults) is in the preload `examples/inject_preload.rs`.
 
 pub mod migrate;
+pub mod quiet;
 pub mod quota;
 pub mod schedule;
 pub mod thread;

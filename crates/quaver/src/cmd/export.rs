@@ -5,7 +5,9 @@ use crate::cli::ExportArgs;
 use crate::digest::{self, Digest};
 use crate::exit_code::{ExitCode, failure};
 use anyhow::Context;
-use quaver_analysis::attribution::{Part, Place};
+use crate::digest::noise::NoiseDigest;
+use quaver_analysis::attribution::{Part, Piece, Place};
+use quaver_analysis::summary::CauseSummary;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
 use std::fs::{self, File};
@@ -34,9 +36,8 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             deliver(&target, |out| digest.write_perfetto(out))?;
         }
         Holds::Gaps => {
-            let message =
-                format!("--late-csv: a noise run holds no packets; its gaps are in {}", run.gaps().display());
-            return Err(failure(ExitCode::Usage, message));
+            let digest = digest::noise::analyze(&run)?;
+            deliver(&target, |out| gaps_csv(&digest, out))?;
         }
     }
     if target != Path::new("-") {
@@ -126,29 +127,55 @@ fn stretch(digest: &Digest) -> Option<(i64, i64)> {
     Some((middle - half, middle + half))
 }
 
+/// Columns of the exported pieces.
+const COLUMNS: &str = "seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place";
+
 /// One line for each piece of each late packet.
 fn late_csv(digest: &Digest, out: &mut dyn Write) -> anyhow::Result<()> {
     let analysis = &digest.analysis;
-    writeln!(out, "seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place")?;
+    writeln!(out, "{COLUMNS}")?;
     for late in &analysis.late {
         for piece in analysis.pieces_of(late) {
-            let cause = piece.cause.map(|cause| &analysis.summary.causes[cause as usize]);
-            writeln!(
-                out,
-                "{},{},{},{},{},{},{},{},{}",
-                late.seq,
-                late.lateness_ns,
-                piece.start_ns,
-                piece.end_ns,
-                piece.cpu,
-                csv_field(cause.map_or("", |cause| &cause.source)),
-                csv_field(cause.map_or("", |cause| &cause.name)),
-                part_name(piece.part),
-                place_name(piece.place),
-            )?;
+            write_piece(out, late.seq, late.lateness_ns, piece, &analysis.summary.causes)?;
         }
     }
     Ok(())
+}
+
+/// One line for each piece of each gap of a noise run, in the columns of [`late_csv`]: the number is that of the
+/// loop's turn, the lateness the length of the gap.
+fn gaps_csv(digest: &NoiseDigest, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (gaps, analysis) = (&digest.run.gaps, &digest.analysis);
+    writeln!(out, "{COLUMNS}")?;
+    for gap in 0..gaps.index.len() {
+        let pieces = analysis.first_piece[gap] as usize..analysis.first_piece[gap + 1] as usize;
+        for piece in &analysis.pieces[pieces] {
+            let length_ns = gaps.after_ns[gap] - gaps.before_ns[gap];
+            write_piece(out, gaps.index[gap], length_ns, piece, &analysis.summary.causes)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_piece(
+    out: &mut dyn Write,
+    number: u64,
+    lateness_ns: i64,
+    piece: &Piece,
+    causes: &[CauseSummary],
+) -> io::Result<()> {
+    let cause = piece.cause.map(|cause| &causes[cause as usize]);
+    writeln!(
+        out,
+        "{number},{lateness_ns},{},{},{},{},{},{},{}",
+        piece.start_ns,
+        piece.end_ns,
+        piece.cpu,
+        csv_field(cause.map_or("", |cause| &cause.source)),
+        csv_field(cause.map_or("", |cause| &cause.name)),
+        part_name(piece.part),
+        place_name(piece.place),
+    )
 }
 
 /// A field of RFC 4180: quoted where it holds what would end it.

@@ -3,6 +3,7 @@
 use super::Setup;
 use super::judge::{self, Pieces, Verdict};
 use anyhow::{Context, bail};
+use quaver_testbed::inject::quiet::QuietCpu;
 use quaver_testbed::inject::{Injection, migrate, quota, schedule, thread, timer, traffic};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -44,7 +45,11 @@ pub(super) struct Case {
 }
 
 const SPINNING: &[&str] = &["--period", "20us", "--late", "5us"];
-const SHARING: &[&str] = &["--period", "100us", "--pace", "sleep", "--late", "3us"];
+/// For an injector that shares the source's CPU: the source sleeps, and small delays of its own are let pass.
+const SHARING: &[&str] = &["--period", "100us", "--pace", "sleep", "--late", "12us"];
+/// On two CPUs the sender of interprocessor interrupts shares its CPU with the source and waits for their end, so no
+/// packet comes in meanwhile: the busy loop, judged by the same attribution, takes the sink's place.
+const LOOP: &[&str] = &["--threshold", "1us"];
 const SPINNING_FIFO: &[&str] = &["--period", "20us", "--late", "5us", "--fifo", "50"];
 
 /// All of them.
@@ -58,7 +63,11 @@ pub(super) const ALL: [Case; 11] = [
     },
     Case {
         name: "rt-throttling",
-        kind: Kind::Setting { file: "/proc/sys/kernel/sched_rt_runtime_us", injected: "950000", control: "-1" },
+        kind: Kind::Setting {
+            file: "/proc/sys/kernel/sched_rt_runtime_us",
+            injected: "950000",
+            control: "-1",
+        },
         options: SPINNING_FIFO,
         source_first: false,
         right: &["rt-throttle", "fair-server"],
@@ -73,15 +82,15 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "tlb-shootdown",
         kind: Kind::Preload("tlb"),
-        options: SHARING,
-        source_first: true,
+        options: LOOP,
+        source_first: false,
         right: &["tlb"],
     },
     Case {
         name: "membarrier",
         kind: Kind::Preload("membarrier"),
-        options: SHARING,
-        source_first: true,
+        options: LOOP,
+        source_first: false,
         right: &["membarrier"],
     },
     Case {
@@ -100,7 +109,7 @@ pub(super) const ALL: [Case; 11] = [
     },
     Case {
         name: "other-traffic",
-        kind: Kind::Blocks(|target| traffic::steered(target.sink_cpu, SOURCE_CPU, 32, 2_000_000)),
+        kind: Kind::Blocks(|target| traffic::steered(target.sink_cpu, SOURCE_CPU, 48, 2_000_000)),
         options: SHARING,
         source_first: true,
         right: &["net-rx"],
@@ -114,10 +123,10 @@ pub(super) const ALL: [Case; 11] = [
     },
     Case {
         name: "migration",
-        kind: Kind::Blocks(|target| migrate::shuttle(target.sink, target.sink_cpu, SOURCE_CPU, 5_000_000)),
+        kind: Kind::Blocks(|target| migrate::shuttle(target.sink, target.sink_cpu, SOURCE_CPU, 2_000_000)),
         options: SHARING,
         source_first: true,
-        right: &["migration", "stopper"],
+        right: &["migration", "stopper", "thread inject-migrate"],
     },
     Case { name: "nothing", kind: Kind::Nothing, options: SPINNING, source_first: false, right: &[] },
 ];
@@ -125,6 +134,7 @@ pub(super) const ALL: [Case; 11] = [
 impl Case {
     /// Injects, measures, judges.
     pub(super) fn judge(&self, setup: &Setup) -> anyhow::Result<Verdict> {
+        let _quiet = QuietCpu::make(last_cpu()?);
         match &self.kind {
             Kind::Blocks(inject) => {
                 let pieces = self.chase(setup, "run", |target| Ok(Some(inject(target)?)))?;
@@ -162,15 +172,20 @@ impl Case {
         }
         std::fs::create_dir_all(&folder)?;
         let mut command = Command::new(&setup.quaver);
-        command.args(["chase", "--quiet", "--no-cost", "--for", &format!("{}s", setup.seconds), "--tier", "bpf"]);
+        let instrument = if self.options == LOOP { &["noise"][..] } else { &["chase", "--no-cost"][..] };
+        command.args(instrument).args(["--quiet", "--for", &format!("{}s", setup.seconds), "--tier", "bpf"]);
         command.args(self.options).arg("--output").arg(&folder);
         if let Kind::Preload(kind) = self.kind {
             command.env("LD_PRELOAD", &setup.preload);
             command.env("QUAVER_TESTBED_INJECT", kind).env("QUAVER_TESTBED_CPU", SOURCE_CPU.to_string());
         }
         command.stdout(std::fs::File::create(folder.join("page.txt"))?).stdin(Stdio::null());
+        allow_all_cpus(&mut command);
         let mut child = command.spawn().with_context(|| format!("starting {}", setup.quaver.display()))?;
-        let injection = self.start_injection(&mut child, inject);
+        let injection = match self.kind {
+            Kind::Blocks(_) => self.start_injection(&mut child, inject),
+            _ => Ok(None),
+        };
         if injection.is_err() {
             // The error says more than a chase that runs on without its injection.
             let _ = child.kill();
@@ -181,9 +196,15 @@ impl Case {
             bail!("the chase ended with {status}; see {}", folder.display());
         }
         let run = only_run(&folder)?;
-        let csv = Command::new(&setup.quaver).arg("export").arg(&run).args(["--late-csv", "-o", "-"]).output()?;
+        let csv =
+            Command::new(&setup.quaver).arg("export").arg(&run).args(["--late-csv", "-o", "-"]).output()?;
         if !csv.status.success() {
-            bail!("export of {} ended with {}: {}", run.display(), csv.status, String::from_utf8_lossy(&csv.stderr));
+            bail!(
+                "export of {} ended with {}: {}",
+                run.display(),
+                csv.status,
+                String::from_utf8_lossy(&csv.stderr)
+            );
         }
         judge::read(&String::from_utf8(csv.stdout)?)
     }
@@ -196,7 +217,8 @@ impl Case {
         let deadline = Instant::now() + Duration::from_secs(20);
         let pid = child.id();
         let target = loop {
-            let found = schedule::find_thread(pid, "quaver-sink").zip(schedule::find_thread(pid, "quaver-source"));
+            let found =
+                schedule::find_thread(pid, "quaver-sink").zip(schedule::find_thread(pid, "quaver-source"));
             if let Some((sink, source)) = found {
                 break Target { sink, source, sink_cpu: last_cpu()? };
             }
@@ -215,11 +237,24 @@ impl Case {
     }
 }
 
-/// The last CPU that this process may use: the sink's.
+/// The last CPU of the machine: the sink's.
 fn last_cpu() -> anyhow::Result<u16> {
-    let set = rustix::thread::sched_getaffinity(None)?;
-    let last = (0..rustix::thread::CpuSet::MAX_CPU).rev().find(|cpu| set.is_set(*cpu));
-    Ok(last.context("a process may use some CPU")? as u16)
+    let cpus =
+        std::fs::read_to_string("/sys/devices/system/cpu/online").context("reading the online CPUs")?;
+    let last = cpus.trim().rsplit([',', '-']).next().and_then(|cpu| cpu.parse().ok());
+    last.with_context(|| format!("no CPU in {cpus}"))
+}
+
+/// Lets the chase use every CPU again: this process itself was moved off the sink's.
+fn allow_all_cpus(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let allow = || {
+        let mut all = rustix::thread::CpuSet::new();
+        (0..rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
+        Ok(rustix::thread::sched_setaffinity(None, &all)?)
+    };
+    // SAFETY: between fork and exec it makes one system call and touches only its own stack.
+    unsafe { command.pre_exec(allow) };
 }
 
 /// The one run directory in a folder.

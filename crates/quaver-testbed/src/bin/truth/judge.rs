@@ -21,6 +21,7 @@ pub(super) struct Piece {
     start_ns: u64,
     duration_ns: i64,
     source: String,
+    name: String,
 }
 
 /// All pieces of a run.
@@ -71,9 +72,13 @@ pub(super) fn read(csv: &str) -> anyhow::Result<Pieces> {
     let mut lines = csv.lines();
     let header: Vec<&str> = lines.next().context("an empty export")?.split(',').collect();
     let column = |name: &str| {
-        header.iter().position(|found| *found == name).with_context(|| format!("no column {name} in the export"))
+        header
+            .iter()
+            .position(|found| *found == name)
+            .with_context(|| format!("no column {name} in the export"))
     };
-    let (start, end, source) = (column("start_ns")?, column("end_ns")?, column("source")?);
+    let (start, end) = (column("start_ns")?, column("end_ns")?);
+    let (source, name) = (column("source")?, column("name")?);
     lines
         .map(|line| {
             let cells: Vec<&str> = line.split(',').collect();
@@ -81,30 +86,35 @@ pub(super) fn read(csv: &str) -> anyhow::Result<Pieces> {
             let (start_ns, end_ns): (i64, i64) = (cell(start)?.parse()?, cell(end)?.parse()?);
             let source = cell(source)?;
             let source = if source.is_empty() { UNEXPLAINED } else { source };
-            Ok(Piece { start_ns: start_ns.max(0) as u64, duration_ns: end_ns - start_ns, source: source.to_owned() })
+            let (source, name) = (source.to_owned(), cell(name)?.to_owned());
+            Ok(Piece { start_ns: start_ns.max(0) as u64, duration_ns: end_ns - start_ns, source, name })
         })
         .collect()
 }
 
 type Sums = BTreeMap<String, i64>;
 
-fn sums<'a>(pieces: impl Iterator<Item = &'a Piece>) -> Sums {
+/// Time by source, with the pieces of a right name (where `right` names a thread and no source) apart.
+fn sums<'a>(right: &[&str], pieces: impl Iterator<Item = &'a Piece>) -> Sums {
     let mut sums = Sums::new();
     for piece in pieces {
-        *sums.entry(piece.source.clone()).or_default() += piece.duration_ns;
+        let by_name = right.iter().find(|right| right.contains(' ') && piece.name.starts_with(**right));
+        let key = by_name.map_or_else(|| piece.source.clone(), |name| (*name).to_owned());
+        *sums.entry(key).or_default() += piece.duration_ns;
     }
     sums
 }
 
 /// Judges an injection in alternate blocks.
 pub(super) fn blocks(case: &'static str, right: &[&'static str], pieces: &Pieces) -> Verdict {
-    let in_phase = |phase: Phase| sums(pieces.iter().filter(move |piece| phase_of(piece.start_ns) == phase));
+    let in_phase =
+        |phase: Phase| sums(right, pieces.iter().filter(move |piece| phase_of(piece.start_ns) == phase));
     compare(case, right, in_phase(Phase::On), in_phase(Phase::Off))
 }
 
 /// Judges a run with an injection against one without.
 pub(super) fn runs(case: &'static str, right: &[&'static str], with: &Pieces, without: &Pieces) -> Verdict {
-    compare(case, right, sums(with.iter()), sums(without.iter()))
+    compare(case, right, sums(right, with.iter()), sums(right, without.iter()))
 }
 
 fn compare(case: &'static str, right: &[&'static str], with: Sums, without: Sums) -> Verdict {
@@ -117,7 +127,8 @@ fn compare(case: &'static str, right: &[&'static str], with: Sums, without: Sums
     let is_right = |source: &str| right.contains(&source);
     let right_ns = injected.iter().filter(|(source, _)| is_right(source)).map(|(_, time)| time).sum();
     let wrong = injected.iter().filter(|(source, _)| !is_right(source) && *source != UNEXPLAINED);
-    let (right_share, wrong_share) = (share(right_ns), share(wrong.map(|(_, time)| *time).max().unwrap_or(0)));
+    let (right_share, wrong_share) =
+        (share(right_ns), share(wrong.map(|(_, time)| *time).max().unwrap_or(0)));
     let holds = total >= LEAST_INJECTED_NS && right_share >= RIGHT_AT_LEAST && wrong_share <= WRONG_AT_MOST;
     Verdict {
         case,
@@ -182,7 +193,7 @@ mod tests {
     use super::*;
 
     fn piece(start_ns: u64, duration_ns: i64, source: &str) -> Piece {
-        Piece { start_ns, duration_ns, source: source.into() }
+        Piece { start_ns, duration_ns, source: source.into(), name: String::new() }
     }
 
     #[test]
@@ -213,7 +224,7 @@ mod tests {
 
     #[test]
     fn export_is_read_by_its_header() {
-        let pieces = read("seq,start_ns,end_ns,source\n1,10,30,quota\n1,30,35,\n").unwrap();
+        let pieces = read("seq,start_ns,end_ns,source,name\n1,10,30,quota,x\n1,30,35,,\n").unwrap();
         assert_eq!((pieces[0].duration_ns, pieces[1].source.as_str()), (20, UNEXPLAINED));
         assert!(read("seq\n").is_err());
     }

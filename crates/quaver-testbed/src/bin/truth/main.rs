@@ -55,7 +55,9 @@ fn run() -> anyhow::Result<bool> {
     }
     std::fs::create_dir_all(&setup.out).with_context(|| format!("making {}", setup.out.display()))?;
     let mut verdicts = Vec::new();
-    for case in case::ALL.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
+    for case in
+        case::ALL.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name))
+    {
         eprintln!("truth: {} …", case.name);
         let verdict = case.judge(&setup).with_context(|| format!("case {}", case.name))?;
         eprintln!("truth: {}", verdict.line());
