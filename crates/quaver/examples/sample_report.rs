@@ -399,7 +399,7 @@ fn stages(packets: &PacketTable, late: &[LatePacket]) -> Vec<StageSummary> {
             StageSummary {
                 from: pair[0],
                 to: pair[1],
-                all,
+                on_time: all,
                 late: distribution(&mut of_late),
                 excess_ns,
                 excess_share: 0.0,
