@@ -72,9 +72,20 @@ fn finished(runs: &Path) -> PathBuf {
     only_run(runs)
 }
 
+/// A program in the background, which ends with its test whatever becomes of that.
+struct Background(Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // It has ended already where all went well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A chase that has been measuring for a while.
-fn measuring(runs: &Path) -> (Child, PathBuf) {
-    let child = chase(runs, "10m").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+fn measuring(runs: &Path) -> (Background, PathBuf) {
+    let child = Background(chase(runs, "10m").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let deadline = Instant::now() + Duration::from_secs(30);
     let described = |run: &Path| {
         let manifest = fs::read(run.join("manifest.json")).unwrap_or_default();
@@ -140,8 +151,8 @@ fn an_interrupted_run_is_kept_and_can_be_analysed() {
     let _alone = alone();
     let runs = tempfile::tempdir().unwrap();
     let (mut child, run) = measuring(runs.path());
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    kill_process(Pid::from_child(&child.0), Signal::INT).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
     let manifest = json(&run.join("manifest.json"));
     assert_eq!(manifest["complete"], false);
     assert_eq!(manifest["interrupted"], "interrupted by the user");
@@ -156,8 +167,8 @@ fn a_killed_run_is_readable_and_says_that_it_was_cut_short() {
     let _alone = alone();
     let runs = tempfile::tempdir().unwrap();
     let (mut child, run) = measuring(runs.path());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
     let page = on(&run, "analyze", &[]);
     expect(&page, 0);
     let page = String::from_utf8(page.stdout).unwrap();
@@ -218,10 +229,12 @@ fn the_sink_records_a_stream_that_the_source_sends() {
     let runs = tempfile::tempdir().unwrap();
     let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
-    let mut source = quaver(&["source", &address, "--period", "1ms", "--pace", "sleep", "--quiet"])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut source = Background(
+        quaver(&["source", &address, "--period", "1ms", "--pace", "sleep", "--quiet"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
     let sink = quaver(&[
         "sink",
         &address,
@@ -238,8 +251,8 @@ fn the_sink_records_a_stream_that_the_source_sends() {
     .arg(runs.path())
     .output()
     .unwrap();
-    kill_process(Pid::from_child(&source), Signal::INT).unwrap();
-    assert_eq!(source.wait().unwrap().code(), Some(130));
+    kill_process(Pid::from_child(&source.0), Signal::INT).unwrap();
+    assert_eq!(source.0.wait().unwrap().code(), Some(130));
     expect(&sink, 0);
     let summary: Value = serde_json::from_slice(&sink.stdout).unwrap();
     assert_eq!(summary["losses"]["received"], 200);
