@@ -12,9 +12,11 @@ use std::time::Duration;
 /// Finds where jitter comes from, says how much each source costs, and takes it away.
 #[derive(Debug, Parser)]
 #[command(name = "quaver", version, max_term_width = 100, propagate_version = true)]
-#[command(after_help = "Start with `quaver doctor` (what this machine lets us measure), then `quaver chase`.\n\n\
+#[command(
+    after_help = "Start with `quaver doctor` (what this machine lets us measure), then `quaver chase`.\n\n\
     Exit status: 0 done, 1 a --fail-if held, 2 usage, 3 not permitted or not supported here, 4 the peer refused or\n\
-    vanished, 5 bad input file, 6 output or resources failed, 70 a bug, 130 interrupted (the run is kept).")]
+    vanished, 5 bad input file, 6 output or resources failed, 70 a bug, 130 interrupted (the run is kept)."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
