@@ -46,7 +46,7 @@ pub(super) struct Case {
 
 const SPINNING: &[&str] = &["--period", "20us", "--late", "5us"];
 /// For an injector that shares the source's CPU: the source sleeps, and small delays of its own are let pass.
-const SHARING: &[&str] = &["--period", "100us", "--pace", "sleep", "--late", "12us"];
+const SHARING: &[&str] = &["--period", "100us", "--pace", "sleep", "--late", "8us"];
 /// On two CPUs the sender of interprocessor interrupts shares its CPU with the source and waits for their end, so no
 /// packet comes in meanwhile: the busy loop, judged by the same attribution, takes the sink's place.
 const LOOP: &[&str] = &["--threshold", "1us"];
@@ -109,7 +109,7 @@ pub(super) const ALL: [Case; 11] = [
     },
     Case {
         name: "other-traffic",
-        kind: Kind::Blocks(|target| traffic::steered(target.sink_cpu, SOURCE_CPU, 48, 2_000_000)),
+        kind: Kind::Blocks(|target| traffic::steered(target.sink_cpu, SOURCE_CPU, 4, 1_000_000)),
         options: SHARING,
         source_first: true,
         right: &["net-rx"],
