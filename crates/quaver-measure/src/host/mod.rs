@@ -13,5 +13,6 @@ pub mod names;
 pub mod quota;
 pub mod root;
 pub(crate) mod route;
+pub mod sockets;
 pub mod trace;
 pub mod tracefs;

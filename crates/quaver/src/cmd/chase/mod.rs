@@ -27,9 +27,14 @@ pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
         (None, None, None) => made_here::measure(args, &interrupt)?,
     };
     let interrupted = interrupt.requested();
+    let vanished = !interrupted && manifest.interrupted.is_some();
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
-    Ok(if interrupted { ExitCode::Interrupted } else { code })
+    Ok(match (interrupted, vanished) {
+        (true, _) => ExitCode::Interrupted,
+        (false, true) => ExitCode::Peer,
+        (false, false) => code,
+    })
 }
 
 /// Converts, analyses and stores a run that was just recorded.

@@ -122,13 +122,7 @@ fn header(payload: Payload, packet: &SeenPacket) -> Option<StreamHeader> {
 fn period_ns(payload: Payload, packets: &[&SeenPacket]) -> Option<f64> {
     let (first, last) = (packets.first()?, packets.last()?);
     let (time_ns, numbers) = match payload {
-        Payload::Ours { .. } => {
-            let (first, last) = (header(payload, first)?, header(payload, last)?);
-            (
-                last.deadline_ns.get().checked_sub(first.deadline_ns.get())?,
-                last.seq.get().checked_sub(first.seq.get())?,
-            )
-        }
+        Payload::Ours { .. } => return scheduled_period_ns(payload, packets),
         Payload::Rtp => {
             let number = |packet: &SeenPacket| Some(RtpHeader::read(&packet.octets)?.0.sequence.get());
             // A look is too short for more than one wrap of the numbers.
@@ -137,6 +131,21 @@ fn period_ns(payload: Payload, packets: &[&SeenPacket]) -> Option<f64> {
         Payload::Opaque => return None,
     };
     (time_ns > 0 && numbers > 0).then(|| time_ns as f64 / numbers as f64)
+}
+
+/// The period of our source's schedule. Slots that it missed lengthen some steps, which do not count.
+fn scheduled_period_ns(payload: Payload, packets: &[&SeenPacket]) -> Option<f64> {
+    let headers: Vec<StreamHeader> = packets.iter().filter_map(|packet| header(payload, packet)).collect();
+    let mut steps: Vec<i64> = headers
+        .windows(2)
+        .filter(|pair| pair[0].seq.get().checked_add(1) == Some(pair[1].seq.get()))
+        .filter_map(|pair| pair[1].deadline_ns.get().checked_sub(pair[0].deadline_ns.get()))
+        .filter(|step| *step > 0)
+        .collect();
+    steps.sort_unstable();
+    let median = *steps.get(steps.len() / 2)?;
+    let usual: Vec<i64> = steps.into_iter().filter(|step| step * 2 < median * 3).collect();
+    Some(usual.iter().sum::<i64>() as f64 / usual.len() as f64)
 }
 
 /// Name of a payload for people.

@@ -1,0 +1,406 @@
+//! `quaver chase` on streams that are not made here, over loopback: somebody's, our source's, and those of a
+//! receiver that already runs.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
+/// Set for a child of these tests, which then is the receiver: `recvfrom` or `recvmmsg`.
+const RECEIVER: &str = "QUAVER_TEST_RECEIVER";
+
+/// Whether this process may run the test; says so where it may not.
+fn privileged(name: &str) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
+    println!("SKIPPED (needs root): {name}");
+    false
+}
+
+fn last_cpu() -> usize {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    (0..rustix::thread::CpuSet::MAX_CPU).rfind(|cpu| allowed.is_set(*cpu)).unwrap()
+}
+
+fn bind_to(cpu: usize) {
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(cpu);
+    rustix::thread::sched_setaffinity(None, &cpus).unwrap();
+}
+
+/// Puts the calling thread under SCHED_FIFO, where that is permitted.
+fn real_time(priority: i32) -> bool {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the call reads the parameters, which live through it, and concerns the calling thread alone.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
+}
+
+/// A sender of RTP, a packet each millisecond on absolute deadlines, that leaves out some numbers.
+struct Sender {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sender {
+    /// Leaves out the numbers `omitted` (counted from the start).
+    fn start(to: SocketAddr, omitted: std::ops::Range<u64>) -> Self {
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopping, count) = (Arc::clone(&stop), Arc::clone(&sent));
+        let thread = std::thread::spawn(move || {
+            real_time(40);
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let start = Instant::now();
+            for number in 0u64.. {
+                let due = start + Duration::from_millis(number);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                if stopping.load(Ordering::Relaxed) {
+                    break;
+                }
+                // Starts shortly before its numbers wrap.
+                let sequence = (64_000 + number) as u16;
+                let head = [
+                    &[0x80, 96][..],
+                    &sequence.to_be_bytes(),
+                    &(number as u32 * 90).to_be_bytes(),
+                    &[0, 0, 0, 7],
+                ];
+                if !omitted.contains(&number)
+                    && socket.send_to(&[&head.concat()[..], &[1; 188]].concat(), to).is_ok()
+                {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Self { stop, sent, thread: Some(thread) }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+fn chase(runs: &tempfile::TempDir, words: &[&str]) -> Output {
+    let mut command = Command::new(QUAVER);
+    command.args(["chase", "--quiet", "--json", "--output"]).arg(runs.path()).args(words);
+    command.output().unwrap()
+}
+
+fn summary(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn number(summary: &Value, pointer: &str) -> u64 {
+    summary.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {summary}"))
+}
+
+#[test]
+fn a_gap_in_the_numbers_of_rtp_is_counted_exactly() {
+    let runs = tempfile::tempdir().unwrap();
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let sender = Sender::start(to, 2_500..2_507);
+    let output = chase(&runs, &["--listen", &to.to_string(), "--receive", "block", "--for", "3s"]);
+    drop(sender);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = summary(&output);
+    let sum = |pointers: &[&str]| -> u64 {
+        pointers.iter().filter_map(|pointer| found.pointer(pointer)).filter_map(Value::as_u64).sum()
+    };
+    let places = [
+        "/losses/network",
+        "/losses/nic_ring",
+        "/losses/socket_buffer",
+        "/losses/ours",
+        "/losses/unaccounted",
+    ];
+    assert_eq!(sum(&places), 7, "{found}");
+    assert!(number(&found, "/losses/received") > 2_000, "{found}");
+    let period = found["period_ns"].as_f64().unwrap();
+    assert!((period - 1e6).abs() < 1e3 && found["period_learned"] == true, "{period}");
+}
+
+#[test]
+fn a_multicast_group_is_joined_on_the_interface_named() {
+    let runs = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let group = format!("239.255.77.{}:{port}", std::process::id() % 250 + 1);
+    let source = Command::new(QUAVER)
+        .args([
+            "source",
+            &group,
+            "--interface",
+            "lo",
+            "--period",
+            "1ms",
+            "--size",
+            "100",
+            "--pace",
+            "sleep",
+            "--for",
+            "5s",
+            "--quiet",
+        ])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let source = Ended(source);
+    let output =
+        chase(&runs, &["--listen", &group, "--interface", "lo", "--receive", "block", "--for", "1s"]);
+    drop(source);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = summary(&output);
+    assert!(number(&found, "/losses/received") > 500, "{found}");
+    assert_eq!(found["period_ns"].as_f64(), Some(1e6), "our own header tells the period");
+}
+
+/// A child that is ended with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_command_that_is_shown_makes_the_stream_that_is_awaited() {
+    let runs = tempfile::tempdir().unwrap();
+    let port = free_port().to_string();
+    let mut chase = Command::new(QUAVER)
+        .args([
+            "chase",
+            "--from",
+            "127.0.0.1",
+            "--port",
+            &port,
+            "--period",
+            "1ms",
+            "--size",
+            "200",
+            "--pace",
+            "sleep",
+        ])
+        .args(["--for", "2s", "--receive", "block", "--quiet", "--json", "--output"])
+        .arg(runs.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(chase.stderr.take().unwrap()).lines();
+    let command =
+        lines.find_map(|line| line.unwrap().trim().strip_prefix("quaver ").map(str::to_owned)).unwrap();
+    // Somebody else's packets to the same port are not taken for the stream.
+    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    stranger.send_to(b"stranger", format!("127.0.0.1:{port}")).unwrap();
+    let source =
+        Command::new(QUAVER).args(command.split(' ')).arg("--quiet").stdout(Stdio::null()).spawn().unwrap();
+    let source = Ended(source);
+    let output = chase.wait_with_output().unwrap();
+    drop(source);
+    assert!(output.status.success(), "{:?}", lines.collect::<Vec<_>>());
+    let found = summary(&output);
+    assert!(number(&found, "/losses/received") > 1_500, "{found}");
+    assert_eq!(found["period_ns"].as_f64(), Some(1e6));
+}
+
+#[test]
+fn a_receiver_program() {
+    let Ok(how) = std::env::var(RECEIVER) else { return };
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    bind_to(last_cpu());
+    println!("\nport {}", socket.local_addr().unwrap().port());
+    let mut buffers = vec![[0u8; 512]; 16];
+    if how == "recvfrom" {
+        loop {
+            socket.recv_from(&mut buffers[0]).unwrap();
+        }
+    }
+    let mut parts: Vec<libc::iovec> = buffers
+        .iter_mut()
+        .map(|buffer| libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: 512 })
+        .collect();
+    loop {
+        let mut messages: Vec<libc::mmsghdr> = parts
+            .iter_mut()
+            .map(|part| {
+                // SAFETY: all-zero octets are a valid header: no name, no parts, no control data.
+                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                message.msg_hdr.msg_iov = part;
+                message.msg_hdr.msg_iovlen = 1;
+                message
+            })
+            .collect();
+        use std::os::fd::AsRawFd;
+        // SAFETY: each header leads to one buffer of its own, valid for writing for the length given.
+        let taken = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                16,
+                libc::MSG_WAITFORONE,
+                std::ptr::null_mut(),
+            )
+        };
+        assert!(taken > 0);
+        // Lets a few packets gather.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Starts a receiver program; its port.
+fn receiver(how: &str) -> (Ended, SocketAddr) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_receiver_program", "--nocapture"])
+        .env(RECEIVER, how)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let port =
+        lines.find_map(|line| line.unwrap().strip_prefix("port ").map(|port| port.parse::<u16>().unwrap()));
+    (Ended(child), (Ipv4Addr::LOCALHOST, port.unwrap()).into())
+}
+
+/// A thread of high priority that takes the last CPU for 3 of each 20 ms.
+struct Burner(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Burner {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let burn = move || {
+            bind_to(last_cpu());
+            assert!(real_time(50));
+            while !stopping.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(3) {}
+                std::thread::sleep(Duration::from_millis(17));
+            }
+        };
+        let thread = std::thread::Builder::new().name("burner".into()).spawn(burn).unwrap();
+        Self(stop, Some(thread))
+    }
+}
+
+impl Drop for Burner {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        let _ = self.1.take().map(JoinHandle::join);
+    }
+}
+
+#[test]
+fn a_running_receiver_is_followed_and_its_disturber_named() {
+    if !privileged("a_running_receiver_is_followed_and_its_disturber_named") {
+        return;
+    }
+    let runs = tempfile::tempdir().unwrap();
+    let (child, to) = receiver("recvfrom");
+    let sender = Sender::start(to, 0..0);
+    let burner = Burner::start();
+    let output = chase(&runs, &["--pid", &child.0.id().to_string(), "--for", "3s"]);
+    drop(burner);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = summary(&output);
+    let received = number(&found, "/losses/received");
+    assert!((2_900..=3_010).contains(&received), "{found}");
+    assert_eq!(number(&found, "/losses/unaccounted"), 0, "{found}");
+    assert!(number(&found, "/lateness/packets") > 100, "{found}");
+    let leading = found["causes"][0]["name"].as_str().unwrap_or_default();
+    assert!(leading.contains("burner"), "{leading}: {found}");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.0.id())).unwrap();
+    assert!(status.contains("TracerPid:\t0"), "nobody traced it");
+    assert!(sender.sent.load(Ordering::Relaxed) > received);
+}
+
+#[test]
+fn a_batch_of_packets_shares_its_receive_call() {
+    if !privileged("a_batch_of_packets_shares_its_receive_call") {
+        return;
+    }
+    let runs = tempfile::tempdir().unwrap();
+    let (child, to) = receiver("recvmmsg");
+    let sender = Sender::start(to, 0..0);
+    let output = chase(&runs, &["--pid", &child.0.id().to_string(), "--for", "2s"]);
+    drop(sender);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = summary(&output);
+    assert!((1_900..=2_020).contains(&number(&found, "/losses/received")), "{found}");
+    assert_eq!(number(&found, "/losses/unaccounted"), 0, "{found}");
+}
+
+#[test]
+fn what_was_measured_of_a_process_that_ends_is_kept() {
+    if !privileged("what_was_measured_of_a_process_that_ends_is_kept") {
+        return;
+    }
+    let runs = tempfile::tempdir().unwrap();
+    let (child, to) = receiver("recvfrom");
+    let sender = Sender::start(to, 0..0);
+    let pid = child.0.id();
+    let chase = Command::new(QUAVER)
+        .args(["chase", "--quiet", "--json", "--for", "60s", "--pid", &pid.to_string(), "--output"])
+        .arg(runs.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The run directory is there once measuring is about to begin.
+    while std::fs::read_dir(runs.path()).unwrap().next().is_none() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(3_000));
+    drop(child);
+    let output = chase.wait_with_output().unwrap();
+    drop(sender);
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = summary(&output);
+    assert_eq!(found["complete"], false);
+    assert!(number(&found, "/losses/received") > 100, "{found}");
+    let warnings = found["warnings"].to_string();
+    assert!(warnings.contains(&format!("(process {pid}) ended")), "{warnings}");
+}
+
+#[test]
+fn what_cannot_be_observed_is_refused_in_a_sentence() {
+    let runs = tempfile::tempdir().unwrap();
+    let refused = |words: &[&str]| {
+        let output = chase(&runs, words);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, message) = refused(&["--pid", "4194305"]);
+    assert_eq!(code, Some(2));
+    assert!(message.contains("there is no process 4194305"), "{message}");
+    let (code, message) = refused(&["--pid", "1", "--tier", "user"]);
+    assert_eq!(code, Some(2), "{message}");
+    let idler = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+    let (code, message) = refused(&["--pid", &idler.0.id().to_string()]);
+    assert_eq!(code, Some(3));
+    assert!(message.contains("has no UDP socket"), "{message}");
+    let (code, message) = refused(&["--listen", "239.1.1.1:5004", "--interface", "no-such-one"]);
+    assert_eq!(code, Some(2));
+    assert!(message.contains("no-such-one"), "{message}");
+    let started = Instant::now();
+    let (code, message) = refused(&["--listen", &format!("127.0.0.1:{}", free_port())]);
+    assert_eq!(code, Some(4));
+    assert!(message.contains("nothing came to 127.0.0.1"), "{message}");
+    assert!(started.elapsed() >= Duration::from_secs(10), "it waited");
+    assert_eq!(std::fs::read_dir(runs.path()).unwrap().count(), 0, "no run directory is left");
+}
