@@ -14,6 +14,7 @@ use quaver_abi::record::{
     stamp_flags,
 };
 use quaver_analysis::model::{Layer, Names, PacketTable};
+use quaver_analysis::series::fit_line;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -103,6 +104,7 @@ fn read_packet_rows(
     let payload = facts.payload();
     let mut extender = Extender::default();
     let mut drops = DropCounter::default();
+    let mut elsewhere = ScheduledElsewhere::default();
     for packet in packets {
         let packet = packet?;
         let line =
@@ -129,10 +131,51 @@ fn read_packet_rows(
         if ours && facts.source_on_this_host {
             rows.set(row, Layer::Schedule, packet.deadline_ns);
             rows.set(row, Layer::Source, packet.sent_ns);
+        } else if ours {
+            elsewhere.add(row, &packet);
         }
     }
+    elsewhere.enter(rows);
     report.socket_dropped = drops.last.map(|_| drops.dropped);
     Ok(())
+}
+
+/// Scheduled and sent instants by the clock of another host. Their distances among themselves are true; where they
+/// lie on our clock, and how fast that clock runs against ours, is not known.
+#[derive(Debug, Default)]
+struct ScheduledElsewhere {
+    packets: Vec<(usize, i64, i64)>,
+}
+
+impl ScheduledElsewhere {
+    fn add(&mut self, row: usize, packet: &PacketRecord) {
+        if packet.deadline_ns > 0 {
+            self.packets.push((row, packet.deadline_ns, packet.sent_ns));
+        }
+    }
+
+    /// Puts them on our clock: the drift between the clocks is fitted and taken out, and the fastest hundredth of
+    /// the packets is taken to have had no way at all.
+    fn enter(self, rows: &mut Rows) {
+        let seq: Vec<u64> = self.packets.iter().map(|(row, ..)| rows.seq[*row]).collect();
+        let way: Vec<i64> = self
+            .packets
+            .iter()
+            .map(|(row, deadline, _)| rows.app_ns[*row].saturating_sub(*deadline))
+            .collect();
+        let Some(line) = fit_line(&seq, &way, Some(0.0)) else { return };
+        let mut beyond: Vec<i64> =
+            seq.iter().zip(&way).map(|(seq, way)| way.saturating_sub(line.at(*seq))).collect();
+        let hundredth = (beyond.len() - 1) / 100;
+        let fastest = *beyond.select_nth_unstable(hundredth).1;
+        for ((row, deadline, sent), seq) in self.packets.into_iter().zip(seq) {
+            let shift = line.at(seq).saturating_add(fastest);
+            rows.set(row, Layer::Schedule, deadline.saturating_add(shift));
+            if sent > 0 {
+                rows.set(row, Layer::Source, sent.saturating_add(shift));
+            }
+        }
+    }
 }
 
 /// The socket's wrapping count of dropped packets, made whole. What it had dropped before the first packet that

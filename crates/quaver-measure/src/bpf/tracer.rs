@@ -247,6 +247,9 @@ impl Tracer for BpfTracer {
                 self.detach_all()?;
                 return Err(error);
             }
+            // Programs are attached one after the other: a packet queued in between may have been received before
+            // the program that sees that was there.
+            self.count_recording();
             self.set_recording_ns(monotonic_ns());
         } else {
             let end_ns = monotonic_ns();

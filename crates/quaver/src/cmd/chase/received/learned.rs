@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn ours(seq: u64, deadline_ns: i64) -> Vec<u8> {
-        let mut octets = vec![0; 12];
+        let mut octets = rtp(seq as u16, 1)[..12].to_vec();
         octets.extend(MAGIC);
         octets.extend(77u32.to_be_bytes());
         octets.extend(seq.to_be_bytes());
