@@ -145,7 +145,9 @@ impl core::fmt::Display for SegmentError {
             Self::NotASegment => write!(f, "not a Quaver segment"),
             Self::Version(v) => write!(f, "segment version {v}; this program reads version {VERSION}"),
             Self::ByteOrder => write!(f, "written on a machine of the other byte order"),
-            Self::OtherRecords { kind, bytes } => write!(f, "holds records of kind {kind}, {bytes} octets each"),
+            Self::OtherRecords { kind, bytes } => {
+                write!(f, "holds records of kind {kind}, {bytes} octets each")
+            }
         }
     }
 }

@@ -27,10 +27,10 @@ pub fn losses(counts: &PacketCounts, order: &Order, received: u64) -> Losses {
         .filter(|(_, count)| *count > 0)
         .collect();
     let nic_ring = counts.nic_dropped.map(&mut take);
+    // What never came to this host's stack: of the packets sent or, of somebody else's stream, of its numbers.
     let unseen = counts
-        .sent
-        .zip(counts.kernel_seen)
-        .map(|(sent, seen)| sent.saturating_sub(seen).saturating_sub(counts.nic_dropped.unwrap_or(0)));
+        .kernel_seen
+        .map(|seen| expected.saturating_sub(seen).saturating_sub(counts.nic_dropped.unwrap_or(0)));
     let network = unseen.map(&mut take);
     Losses {
         sent: counts.sent,
@@ -85,5 +85,13 @@ mod tests {
         let order = Order { distinct: 9, span: 10, ..Order::default() };
         let fates = losses(&PacketCounts::default(), &order, 9);
         assert_eq!((fates.sent, fates.network, fates.unaccounted), (None, None, 1));
+    }
+
+    #[test]
+    fn what_the_stack_never_saw_was_lost_in_the_network_whoever_sent_it() {
+        let counts = PacketCounts { kernel_seen: Some(93), ..PacketCounts::default() };
+        let order = Order { distinct: 93, span: 100, ..Order::default() };
+        let fates = losses(&counts, &order, 93);
+        assert_eq!((fates.network, fates.unaccounted), (Some(7), 0));
     }
 }

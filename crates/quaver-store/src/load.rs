@@ -88,9 +88,8 @@ fn keep_window(packets: &mut PacketTable, window: Window) {
         let before = schedule.map_or(MISSING, |column| column.before_app_ns[row]);
         packets.app_ns[row] - if before == MISSING { 0 } else { i64::from(before) }
     };
-    let kept: Vec<bool> = (0..packets.len())
-        .map(|row| (window.start_ns..window.end_ns).contains(&due_ns(row)))
-        .collect();
+    let kept: Vec<bool> =
+        (0..packets.len()).map(|row| (window.start_ns..window.end_ns).contains(&due_ns(row))).collect();
     if kept.iter().all(|kept| *kept) {
         return;
     }

@@ -80,7 +80,9 @@ pub fn status_of(error: &anyhow::Error) -> ExitCode {
         }
         if let Some(io) = cause.downcast_ref::<std::io::Error>() {
             return match io.kind() {
-                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::Unsupported => ExitCode::Unsupported,
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::Unsupported => {
+                    ExitCode::Unsupported
+                }
                 std::io::ErrorKind::InvalidData | std::io::ErrorKind::NotFound => ExitCode::BadInput,
                 std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::ConnectionReset => ExitCode::Peer,
                 _ => ExitCode::Output,
@@ -100,7 +102,9 @@ fn status_of_store(error: &quaver_store::error::StoreError) -> ExitCode {
             ExitCode::Unsupported
         }
         // Making and writing a run: the place for output is at fault, also where it does not exist.
-        StoreError::Io { operation, .. } if !matches!(*operation, "open" | "read" | "list") => ExitCode::Output,
+        StoreError::Io { operation, .. } if !matches!(*operation, "open" | "read" | "list") => {
+            ExitCode::Output
+        }
         StoreError::Verb { .. } => ExitCode::Bug,
         error if error.is_bad_input() => ExitCode::BadInput,
         _ => ExitCode::Output,

@@ -13,7 +13,8 @@ impl Progress {
     pub fn timed(length: Duration, quiet: bool) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
         let bar = ProgressBar::with_draw_target(Some(length.as_millis() as u64), target);
-        let style = ProgressStyle::with_template("{bar:24} {msg}").expect("the template is a constant that parses");
+        let style =
+            ProgressStyle::with_template("{bar:24} {msg}").expect("the template is a constant that parses");
         bar.set_style(style);
         Self { bar }
     }

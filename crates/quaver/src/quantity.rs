@@ -6,12 +6,16 @@ use std::time::Duration;
 pub fn duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     if trimmed.parse::<f64>().is_ok() {
-        return Err(format!("`{trimmed}` has no unit: write for example `{trimmed}us`, `{trimmed}ms` or `{trimmed}s`"));
+        return Err(format!(
+            "`{trimmed}` has no unit: write for example `{trimmed}us`, `{trimmed}ms` or `{trimmed}s`"
+        ));
     }
     match humantime::parse_duration(trimmed) {
         Ok(duration) if duration.is_zero() => Err("must be longer than nothing".into()),
         Ok(duration) => Ok(duration),
-        Err(error) => Err(format!("`{trimmed}` is no duration ({error}): write for example `7.41us`, `20ms` or `10s`")),
+        Err(error) => {
+            Err(format!("`{trimmed}` is no duration ({error}): write for example `7.41us`, `20ms` or `10s`"))
+        }
     }
 }
 
@@ -59,7 +63,8 @@ pub fn period(text: &str) -> Result<Period, String> {
         }
         other => return Err(format!("unknown unit `{other}`: use ns, us, ms or s")),
     };
-    let value: f64 = number.parse().map_err(|_| format!("`{trimmed}` is no period: write for example `7.41us`"))?;
+    let value: f64 =
+        number.parse().map_err(|_| format!("`{trimmed}` is no period: write for example `7.41us`"))?;
     Period::from_picoseconds((value * per_unit_ps).round() as u64)
 }
 

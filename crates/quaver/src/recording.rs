@@ -53,7 +53,12 @@ impl TraceSink for TraceRecords {
 
 impl Recording {
     /// Makes the run directory below `parent` and takes the first clock anchor.
-    pub fn begin(parent: &Path, verb: &str, asked: serde_json::Value, host: serde_json::Value) -> anyhow::Result<Self> {
+    pub fn begin(
+        parent: &Path,
+        verb: &str,
+        asked: serde_json::Value,
+        host: serde_json::Value,
+    ) -> anyhow::Result<Self> {
         let run = RunDir::create(parent, verb)?;
         let now_ns = quaver_measure::clock::realtime_ns();
         let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), verb, asked, host, now_ns);
@@ -70,7 +75,16 @@ impl Recording {
             events: SegmentAppender::create(&run.events_segment())?,
             failed: None,
         };
-        Ok(Self { run, manifest, counter, keeper, anchors, records, tracer: None, drain_while_measuring: false })
+        Ok(Self {
+            run,
+            manifest,
+            counter,
+            keeper,
+            anchors,
+            records,
+            tracer: None,
+            drain_while_measuring: false,
+        })
     }
 
     /// Takes over a tracer. With `drain_while_measuring`, its memory is emptied at each tick; without, it must

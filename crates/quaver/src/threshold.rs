@@ -73,7 +73,9 @@ fn enter<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     if let Ok(index) = key.parse::<usize>() {
         return items.get(index);
     }
-    items.iter().find(|item| ["layer", "source", "from"].iter().any(|field| item.get(field) == Some(&Value::from(key))))
+    items.iter().find(|item| {
+        ["layer", "source", "from"].iter().any(|field| item.get(field) == Some(&Value::from(key)))
+    })
 }
 
 #[cfg(test)]

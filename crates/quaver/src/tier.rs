@@ -25,7 +25,9 @@ pub fn start(asked: Option<TierName>, spec: &TraceSpec) -> Result<Choice, TraceE
         Some(TierName::Tracefs) => {
             Ok(chosen(Box::new(TracefsTracer::start(spec)?), Some("asked for with --tier".into())))
         }
-        Some(TierName::User) => Ok(Choice { tracer: None, tier: Tier::User, reason: Some("asked for with --tier".into()) }),
+        Some(TierName::User) => {
+            Ok(Choice { tracer: None, tier: Tier::User, reason: Some("asked for with --tier".into()) })
+        }
         None => Ok(best(spec)),
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Span {
     pub(crate) state: State,
     /// It changed CPU between leaving the one and running on the other.
     pub(crate) moved: bool,
+    /// It waits for another CPU than the one that it left.
+    pub(crate) away: bool,
     /// When the wait began (the wake-up or the preemption).
     pub(crate) since_ns: i64,
     /// When it ran again, or the end of the question.
@@ -46,6 +48,7 @@ impl Span {
             cpu: None,
             state,
             moved: false,
+            away: false,
             since_ns: start_ns,
             until_ns: end_ns,
             taken_by: 0,
@@ -148,6 +151,7 @@ impl Life<'_> {
                     cpu: Some(run.cpu),
                     state: State::Running,
                     moved: false,
+                    away: false,
                     since_ns: start_of(&run),
                     until_ns: end_ns,
                     taken_by: 0,
@@ -211,6 +215,7 @@ impl Life<'_> {
                 cpu: Some(cpu),
                 state,
                 moved,
+                away: cpu != before.cpu,
                 since_ns,
                 until_ns,
                 taken_by,

@@ -7,21 +7,30 @@ use quaver_abi::record::{EventKind, EventRecord};
 /// Fewer interruptions than this say too little.
 const LEAST_SAMPLES: usize = 12;
 /// No machine needs longer on one side; what does is something else (a hypervisor at work, for one).
-const MOST_NS: i64 = 20_000;
+const MOST_NS: i64 = 12_000;
 
 /// Learns the cost of entry and exit from gaps of a tight loop on `cpu`, each from the last stamp before to the first
-/// stamp after an interruption. Only gaps with one interrupt and nothing else in them count. The result is the
+/// stamp after an interruption. Only gaps with one interrupt and nothing else in them, no
+/// other thread either, count. The result is the
 /// 90th percentile of each side: what is still usual. None with fewer than twelve such gaps.
 pub fn learn_edge_cost(gaps: &[(i64, i64)], cpu: u16, events: &[EventRecord]) -> Option<EdgeCost> {
     let mut here: Vec<&EventRecord> =
         events.iter().filter(|event| event.cpu == cpu && breaks_loop(event)).collect();
     here.sort_by_key(|event| (event.start_ns, event.end_ns));
+    let mut switches: Vec<u64> = events
+        .iter()
+        .filter(|event| event.cpu == cpu && event.kind == EventKind::Thread as u8)
+        .map(|event| event.end_ns)
+        .collect();
+    switches.sort_unstable();
     let (mut entries, mut exits) = (Vec::new(), Vec::new());
     for &(before_ns, after_ns) in gaps {
         let first = here.partition_point(|event| start_of(event) < before_ns);
         let inside = &here[first..];
         let [interrupt, ..] = inside else { continue };
         let alone = inside.get(1).is_none_or(|next| start_of(next) >= after_ns);
+        let switch = switches.partition_point(|&end_ns| (end_ns as i64) < before_ns);
+        let alone = alone && switches.get(switch).is_none_or(|&end_ns| end_ns as i64 > after_ns);
         let is_interrupt =
             matches!(EventKind::from_raw(interrupt.kind), Some(EventKind::Vector | EventKind::Irq));
         let (entry, exit) = (start_of(interrupt) - before_ns, after_ns - end_of(interrupt));
@@ -68,6 +77,16 @@ mod tests {
         let cost = learn_edge_cost(&gaps, 1, &events).unwrap();
         assert_eq!(cost, EdgeCost { entry_ns: 1_017, exit_ns: 1_017, samples: 20 });
         assert_eq!(learn_edge_cost(&gaps, 0, &events), None, "another CPU's");
+        let switch = |at: u64| EventRecord {
+            start_ns: 0,
+            end_ns: at,
+            cpu: 1,
+            kind: EventKind::Thread as u8,
+            ..events[0]
+        };
+        let mut with_threads = events.clone();
+        with_threads.extend((0..20).map(|turn| switch(turn * 100_000 + 3_500)));
+        assert_eq!(learn_edge_cost(&gaps, 1, &with_threads), None, "another thread ran in each gap");
         events.extend((0..20).map(|turn| interrupt(turn * 100_000 + 3_100, turn * 100_000 + 3_200, 1)));
         assert_eq!(learn_edge_cost(&gaps, 1, &events), None, "two interrupts in each gap");
     }

@@ -48,8 +48,8 @@ impl Facts<'_> {
     /// - Idle beside a woken thread: the wake-up takes its time; after 1 ms it counts as not allowed to run.
     /// - A normal thread before a real-time one: fair server or throttling. One that already ran at the
     ///   wake-up and gives way within 1 ms is part of the wake-up.
-    /// - The stopper thread, where the thread moves; and whoever it waits for on its new CPU, if it was the stopper
-    ///   that took it off the old one (without the move it would have run on).
+    /// - The stopper thread, where the thread moves; and whoever a runnable thread waits for on a CPU that it was
+    ///   moved to, or after the stopper took it off its own (without the move it would have run on).
     /// - Another thread while such a limit is in force and the CPU also idled during the wait: the limit. Nobody
     ///   leaves a CPU idle beside a thread that may run, so it was not allowed to; the other only filled the stop.
     /// - Else the thread that ran.
@@ -72,7 +72,10 @@ impl Facts<'_> {
             return None;
         }
         let stopper = |thread| is_stopper(namer, thread);
-        if span.state == State::Preempted && span.moved && (stopper(holder.id) || stopper(span.taken_by)) {
+        if span.state == State::Preempted
+            && span.moved
+            && (span.away || stopper(holder.id) || stopper(span.taken_by))
+        {
             return Some(MOVED);
         }
         if span.state == State::Preempted

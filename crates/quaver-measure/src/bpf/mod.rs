@@ -49,12 +49,14 @@ pub fn start(_spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
 }
 
 /// What to do about a build without BPF.
-const BUILD_REMEDY: &str = "build with the feature `bpf` (needs clang, libelf-dev, zlib1g-dev, pkg-config and make)";
+const BUILD_REMEDY: &str =
+    "build with the feature `bpf` (needs clang, libelf-dev, zlib1g-dev, pkg-config and make)";
 /// What to do about a kernel without BTF.
 const TYPES_REMEDY: &str =
     "use a kernel built with CONFIG_DEBUG_INFO_BTF=y (the kernels of all large distributions are)";
 /// What to do about a refusal for want of privilege.
-const PRIVILEGE_REMEDY: &str = "run as root, or give the program the capabilities: setcap cap_bpf,cap_perfmon+ep PATH";
+const PRIVILEGE_REMEDY: &str =
+    "run as root, or give the program the capabilities: setcap cap_bpf,cap_perfmon+ep PATH";
 
 /// Names of this kernel's `skb_drop_reason` numbers, without the common prefix; empty without kernel BTF.
 pub fn drop_reason_names() -> std::collections::BTreeMap<u32, String> {
@@ -68,5 +70,6 @@ fn kernel_types() -> Result<KernelTypes, TraceError> {
         remedy: TYPES_REMEDY.to_owned(),
     };
     let octets = std::fs::read(KERNEL_BTF).map_err(|error| unsupported(error.to_string()))?;
-    btf::read(&octets, &[programs::CAST, programs::COUNTER]).ok_or_else(|| unsupported("not understood".to_owned()))
+    btf::read(&octets, &[programs::CAST, programs::COUNTER])
+        .ok_or_else(|| unsupported("not understood".to_owned()))
 }

@@ -1,6 +1,5 @@
 //! The host: what it is, what it lets us see, and the kernel events that it shows.
 
-pub mod netns;
 pub mod capabilities;
 pub mod counters;
 pub mod ethtool;
@@ -10,6 +9,7 @@ mod fake;
 pub mod hazards;
 pub mod interface;
 pub mod names;
+pub mod netns;
 pub mod quota;
 pub mod root;
 pub(crate) mod route;

@@ -1,12 +1,12 @@
 //! The instruments of the packet and noise measurements, and the threads that they measure on.
 
 mod error;
+pub mod noise;
 pub mod profile;
 pub mod schedule;
 pub mod sink;
 mod socket;
 pub mod source;
-pub mod noise;
 pub mod thread;
 mod worker;
 

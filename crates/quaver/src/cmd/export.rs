@@ -2,10 +2,10 @@
 
 use super::analyze::{Holds, holds};
 use crate::cli::ExportArgs;
+use crate::digest::noise::NoiseDigest;
 use crate::digest::{self, Digest};
 use crate::exit_code::{ExitCode, failure};
 use anyhow::Context;
-use crate::digest::noise::NoiseDigest;
 use quaver_analysis::attribution::{Part, Piece, Place};
 use quaver_analysis::summary::CauseSummary;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};

@@ -74,6 +74,13 @@ pub(super) fn warnings(summary: &ChaseSummary, manifest: &Manifest) -> Vec<Strin
             "{lost} kernel stamps were overwritten before they were read; measure for a shorter time"
         ));
     }
+    if summary.losses.received == 0 {
+        warnings.push(
+            "not one packet was received, so nothing is known of lateness; see that the sink has a CPU to run on and \
+             that nothing filters the stream"
+                .to_owned(),
+        );
+    }
     if summary.losses.unaccounted > 0 {
         warnings.push(format!(
             "{} packets are missing and no counter says where; more tracing (see `quaver doctor`) would tell",

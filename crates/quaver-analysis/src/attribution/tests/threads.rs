@@ -142,14 +142,19 @@ fn a_migration_is_the_stopper_and_the_way_to_the_other_cpu() {
     assert_eq!(analysis.summary.unexplained.time_ns, 0);
     assert_eq!(analysis.summary.causes.len(), 1);
     assert_eq!(analysis.summary.causes[0].source, "migration");
-    // Busy with another thread, the new CPU makes it wait: a thread's doing, unless the stopper had sent it there.
+    // Busy with another thread, the new CPU makes it wait: without the move it would not have stood there.
     run.events[3] = thread(8, 120, 2, START_NS - 1_000, BACK, OffCpu::Preempted);
     let busy = analyze(&run);
-    assert_eq!(busy.summary.causes[0].source, "cfs-preempt");
-    run.events[0].aux |= 9 << 32;
-    let sent = analyze(&run);
-    assert_eq!(sent.summary.causes.len(), 1);
-    assert_eq!(sent.summary.causes[0].source, "migration");
+    assert_eq!(busy.summary.causes.len(), 1);
+    assert_eq!(busy.summary.causes[0].source, "migration");
+    // Not moved after all, it waits for the thread that took its CPU.
+    let mut stayed = run.clone();
+    stayed.events = vec![
+        thread(RECEIVER, 120, 1, START_NS - 1_000, LEFT, OffCpu::Preempted),
+        thread(8, 120, 1, LEFT, BACK, OffCpu::Preempted),
+        thread(RECEIVER, 120, 1, BACK, end(), OffCpu::Unknown),
+    ];
+    assert_eq!(analyze(&stayed).summary.causes[0].source, "cfs-preempt");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use crate::interrupt::Interrupt;
 use crate::recording::Recording;
-use quaver_analysis::probe_cost::{Block, probe_cost};
-use quaver_analysis::summary::ProbeCost;
 use quaver_abi::cycles::CycleScale;
 use quaver_abi::record::{AnchorRecord, SendRecord};
+use quaver_analysis::probe_cost::{Block, probe_cost};
+use quaver_analysis::summary::ProbeCost;
 use quaver_measure::clock::monotonic_ns;
 use quaver_store::run::RunDir;
 use quaver_store::segments::{SegmentReader, read_all};
@@ -58,7 +58,8 @@ pub(super) fn evaluate(run: &RunDir, blocks: &[BlockTime]) -> anyhow::Result<Opt
     let anchors: Vec<AnchorRecord> = read_all(&run.anchors_segment())?;
     let (Some(first), Some(last)) = (anchors.first(), anchors.last()) else { return Ok(None) };
     let Some(scale) = CycleScale::between(first, last) else { return Ok(None) };
-    let mut samples: Vec<Block> = blocks.iter().map(|block| Block { on: block.on, samples_ns: Vec::new() }).collect();
+    let mut samples: Vec<Block> =
+        blocks.iter().map(|block| Block { on: block.on, samples_ns: Vec::new() }).collect();
     let mut at = 0;
     for send in SegmentReader::<SendRecord>::open(&run.sends_segment())? {
         let send = send?;
@@ -67,7 +68,9 @@ pub(super) fn evaluate(run: &RunDir, blocks: &[BlockTime]) -> anyhow::Result<Opt
         }
         let Some(block) = blocks.get(at) else { break };
         if send.deadline_ns >= block.start_ns && send.after_cycles != 0 {
-            samples[at].samples_ns.push(scale.ns(send.after_cycles.saturating_sub(send.before_cycles)) as i64);
+            samples[at]
+                .samples_ns
+                .push(scale.ns(send.after_cycles.saturating_sub(send.before_cycles)) as i64);
         }
     }
     Ok(probe_cost(&mut samples))

@@ -88,12 +88,15 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     let cpus = plan::Cpus::choose(args)?;
     let mut notes = Vec::new();
     if cpus.sink == cpus.source {
-        notes.push("source and sink share a CPU: give them one each with --source-cpu and --sink-cpu".to_owned());
+        notes.push(
+            "source and sink share a CPU: give them one each with --source-cpu and --sink-cpu".to_owned(),
+        );
     }
     let place = Place::choose(args.lab, &mut notes)?;
     if args.rps {
         let lab = place.lab.as_ref();
-        let lab = lab.ok_or_else(|| failure(ExitCode::Unsupported, "--rps needs the namespaces: run as root"))?;
+        let lab =
+            lab.ok_or_else(|| failure(ExitCode::Unsupported, "--rps needs the namespaces: run as root"))?;
         lab.sink.steer_receive(&[cpus.sink]).map_err(lab_failure)?;
     }
     let words = format!("{}, made here {}", stream.words, place.words);
@@ -138,14 +141,16 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     let end_ns = quaver_measure::clock::monotonic_ns();
     let after = place.within_sink(|| HostState::read(Some(sink_thread)))?;
     let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned());
-    let cut_short = cut_short.or_else(|| running.ended().then(|| "source or sink ended before its time".to_owned()));
+    let cut_short =
+        cut_short.or_else(|| running.ended().then(|| "source or sink ended before its time".to_owned()));
     end(&mut recording, running, interrupt)?;
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.window = Some(Window { start_ns, end_ns });
     facts.circumstances = before.circumstances(&after, &host, vec![cpus.sink, cpus.source]);
     facts.circumstances.blind = facts.blind.clone();
     facts.circumstances.edge_cost = edges::evaluate(&recording.run, cpus.sink, &gaps)?;
-    facts.counts.nic_dropped = place.lab.as_ref().and_then(|lab| before.ring_drops(&after, &lab.sink.interface));
+    facts.counts.nic_dropped =
+        place.lab.as_ref().and_then(|lab| before.ring_drops(&after, &lab.sink.interface));
     facts.probe_cost = cost::evaluate(&recording.run, &blocks)?;
     recording.finish(cut_short)
 }
@@ -183,8 +188,8 @@ fn prepare(
 
     let received = SegmentWriter::create(&recording.run.packets_segment(), packets)
         .context("making room for the samples")?;
-    let sends =
-        SegmentWriter::create(&recording.run.sends_segment(), packets).context("making room for the sends")?;
+    let sends = SegmentWriter::create(&recording.run.sends_segment(), packets)
+        .context("making room for the sends")?;
     let sink = sink.prepare(received)?;
     let source = source.prepare(sends)?;
     Ok(Ends { sink, source, address, receive_buffer_bytes: 8 << 20 })
@@ -217,7 +222,13 @@ fn start_tracer(
     Ok(())
 }
 
-fn describe(recording: &mut Recording, args: &ChaseArgs, stream: &StreamPlan, ends: &Ends, cpus: &plan::Cpus) {
+fn describe(
+    recording: &mut Recording,
+    args: &ChaseArgs,
+    stream: &StreamPlan,
+    ends: &Ends,
+    cpus: &plan::Cpus,
+) {
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.period_ns = Some(stream.period_ns());
     facts.source_on_this_host = true;
@@ -227,8 +238,12 @@ fn describe(recording: &mut Recording, args: &ChaseArgs, stream: &StreamPlan, en
         realtime: args.fifo.is_some(),
         blocking: args.receive != ReceiveMode::Poll,
     };
-    facts.source =
-        Some(Actor { threads: vec![ends.source.tid()], cpu: Some(cpus.source), realtime: false, blocking: false });
+    facts.source = Some(Actor {
+        threads: vec![ends.source.tid()],
+        cpu: Some(cpus.source),
+        realtime: false,
+        blocking: false,
+    });
     facts.streams = vec![Stream {
         destination: ends.address.to_string(),
         source: None,

@@ -53,7 +53,13 @@ impl Cpus {
 }
 
 /// What to trace, with memory for the whole of `length` as far as that is sensible.
-pub(super) fn trace_spec(flow: Flow, threads: Vec<u32>, cpus: Vec<u16>, period_ns: f64, length: Duration) -> TraceSpec {
+pub(super) fn trace_spec(
+    flow: Flow,
+    threads: Vec<u32>,
+    cpus: Vec<u16>,
+    period_ns: f64,
+    length: Duration,
+) -> TraceSpec {
     let seconds = length.as_secs_f64();
     let packets = seconds * 1e9 / period_ns;
     // Each packet brings one or two intervals (its softirq, a wake-up) on the CPU that processes it.
@@ -98,13 +104,26 @@ pub(crate) fn command_line() -> String {
 
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+%@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Starts recording, with the facts of this host.
-pub(super) fn begin(args: &ChaseArgs, stream: &str, notes: &[String]) -> anyhow::Result<(Recording, HostFacts)> {
+pub(super) fn begin(
+    args: &ChaseArgs,
+    stream: &str,
+    notes: &[String],
+) -> anyhow::Result<(Recording, HostFacts)> {
     let host = HostFacts::read(&HostRoot::system());
-    let recording = Recording::begin(&args.output.output, "chase", asked(args, stream, notes), serde_json::to_value(&host)?)?;
+    let recording = Recording::begin(
+        &args.output.output,
+        "chase",
+        asked(args, stream, notes),
+        serde_json::to_value(&host)?,
+    )?;
     Ok((recording, host))
 }
 

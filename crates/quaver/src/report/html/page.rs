@@ -5,7 +5,9 @@ use crate::report::console::{cost_of, percentiles, places, split_of, stage_name}
 use crate::report::units::{count, duration, duration_f64, percent, rate};
 use quaver_analysis::catalogue;
 use quaver_analysis::model::Layer;
-use quaver_analysis::summary::{CauseSummary, ChaseSummary, LayerSummary, SourceClass, StageSummary, Unexplained};
+use quaver_analysis::summary::{
+    CauseSummary, ChaseSummary, LayerSummary, SourceClass, StageSummary, Unexplained,
+};
 use serde::Serialize;
 
 /// Everything that the template shows. Strings of others are escaped by the template.
