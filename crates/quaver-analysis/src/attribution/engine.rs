@@ -339,3 +339,24 @@ pub(crate) fn settle_catch_up(drafts: &mut Vec<Draft>, cause: u32, budget_ns: i6
     }
     std::mem::swap(drafts, scratch);
 }
+
+/// Gives up to `cap_ns` of the unexplained time at the end of a window to the cause right before it. A packet is
+/// expected when its reading would have ended; what interrupted the receiver pushed that reading, which takes its own
+/// time, behind itself.
+pub(crate) fn settle_displaced(drafts: &mut Vec<Draft>, cap_ns: i64) {
+    let [.., before, last] = drafts.as_mut_slice() else { return };
+    let (Some(cause), Part::Unexplained, Place::Receiver) = (before.cause, last.part, last.place) else {
+        return;
+    };
+    let rest = Draft { start_ns: last.end_ns.min(last.start_ns.saturating_add(cap_ns)), ..*last };
+    *last = Draft {
+        end_ns: rest.start_ns,
+        cause: Some(cause),
+        part: Part::CatchUp,
+        event: before.event,
+        ..*last
+    };
+    if rest.start_ns < rest.end_ns {
+        drafts.push(rest);
+    }
+}

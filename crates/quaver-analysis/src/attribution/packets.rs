@@ -2,7 +2,7 @@
 
 use super::actor::{Life, fault_cost_ns, lives};
 use super::causes::{CauseKey, CauseTable, share};
-use super::engine::{Ask, Engine, settle_catch_up, settle_edges};
+use super::engine::{Ask, Engine, settle_catch_up, settle_displaced, settle_edges};
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
 use super::naming::Namer;
 use super::stages::{layers, stages};
@@ -186,6 +186,7 @@ impl Chase<'_> {
             engine.drafts.clear();
             self.cut(engine, row, start_ns, end_ns);
             settle_edges(&mut engine.drafts, self.edge_cap, &mut scratch);
+            settle_displaced(&mut engine.drafts, self.catch_up_cap_ns);
             let behind = episode.take().filter(|_| queued);
             if let Some(Episode { lead: Some(cause), .. }) = behind {
                 settle_catch_up(&mut engine.drafts, cause, self.catch_up_cap_ns, &mut scratch);

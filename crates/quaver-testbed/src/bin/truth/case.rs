@@ -123,7 +123,7 @@ pub(super) const ALL: [Case; 11] = [
     },
     Case {
         name: "migration",
-        kind: Kind::Blocks(|target| migrate::shuttle(target.sink, target.sink_cpu, SOURCE_CPU, 2_000_000)),
+        kind: Kind::Blocks(|target| migrate::shuttle(target.sink, target.sink_cpu, SOURCE_CPU, 1_000_000)),
         options: SHARING,
         source_first: true,
         right: &["migration", "stopper", "thread inject-migrate"],
@@ -146,10 +146,15 @@ impl Case {
             }
             Kind::Setting { file, injected, control } => {
                 let kept = Setting::keep(file)?;
-                kept.set(control)?;
-                let without = self.chase(setup, "control", |_| Ok(None))?;
-                kept.set(injected)?;
-                let with = self.chase(setup, "run", |_| Ok(None))?;
+                let (mut with, mut without) = (Pieces::new(), Pieces::new());
+                // In the order ABBA, so that a slow change of the machine falls on both alike.
+                for (what, value) in
+                    [("control", control), ("run", injected), ("run-2", injected), ("control-2", control)]
+                {
+                    kept.set(value)?;
+                    let pieces = self.chase(setup, what, |_| Ok(None))?;
+                    if value == injected { with.extend(pieces) } else { without.extend(pieces) }
+                }
                 Ok(judge::runs(self.name, self.right, &with, &without))
             }
             Kind::Nothing => {
