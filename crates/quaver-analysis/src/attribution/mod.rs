@@ -8,9 +8,10 @@
 //! difference of sums.
 //!
 //! Deleting a class of events turns its time into unexplained time, or into that of a recorded interval of the
-//! same CPU that truly encloses it (the thread that an interrupt interrupted), with two exceptions that are
-//! bounded and on purpose: untraced entry and exit code beside another interruption (at most the entry-exit cap
-//! on each side, and the receiver's own reading that it pushed behind itself, at most the catch-up cap), and places that stamps alone prove (`source-late`, `arrival-late`), which keep the time.
+//! same CPU that truly encloses it (the thread that an interrupt interrupted), with exceptions that are bounded
+//! and on purpose: untraced entry and exit code beside another interruption (at most the entry-exit cap on each
+//! side), the receiver's own reading that it pushed behind itself (at most the catch-up cap), and places that
+//! stamps alone prove (`source-late`, `arrival-late`), which keep the time.
 //! Events that only name another one (timer callbacks, cross calls, sent interrupts) make a name more precise
 //! and never move time between mechanisms that were recorded.
 

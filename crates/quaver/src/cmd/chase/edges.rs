@@ -16,7 +16,7 @@ use quaver_store::segments::{SegmentReader, read_all};
 use std::time::Duration;
 
 /// Long enough for some dozens of scheduler ticks.
-pub(super) const LENGTH: Duration = Duration::from_millis(300);
+pub(super) const LENGTH: Duration = Duration::from_millis(600);
 /// Gaps above this are interruptions; a turn of the loop takes some ten nanoseconds.
 const THRESHOLD_NS: u64 = 300;
 
