@@ -65,6 +65,15 @@ def line_through(xs, ys):
     return mean_y - slope * mean_x, slope
 
 
+def longest_burst(gaps):
+    """Most packets that followed each other with gaps of a burst; 1 where none did."""
+    longest = now = 1
+    for gap in gaps:
+        now = now + 1 if gap < BURST_NS else 1
+        longest = max(longest, now)
+    return longest
+
+
 def sizes(errors):
     """Percentiles of the absolute errors."""
     ordered = sorted(abs(error) for error in errors)
@@ -116,6 +125,7 @@ def judge(name, scratch):
         "against_own_line": sizes(own),
         "slots_skipped": skipped,
         "bursts": sum(gap < BURST_NS for gap in gaps),
+        "longest_burst": longest_burst(gaps),
         "shortest_gap_ns": min(gaps),
         "longest_gap_ns": max(gaps),
         "elapsed_s": elapsed,
