@@ -5,8 +5,11 @@ use crate::phase;
 use std::io;
 use std::sync::atomic::Ordering;
 
+/// Time that the thread stays away: long enough to be seen, too short for it to get its turn beside a busy source.
+const AWAY_NS: u64 = 60_000;
+
 /// Moves `thread` from `home` to `away` and back each `period_ns` while injection is on. Done by a thread on `home`,
-/// so that the source, which may share `away` with nobody else, is disturbed by nothing but the moved thread.
+/// so that the source on `away` is disturbed by nothing but the moved thread.
 pub fn shuttle(thread: u32, home: u16, away: u16, period_ns: u64) -> io::Result<Injection> {
     Injection::spawn("inject-migrate", move |stop| {
         schedule::bind(0, home).expect("the truth run starts with a CPU that exists");
@@ -18,6 +21,7 @@ pub fn shuttle(thread: u32, home: u16, away: u16, period_ns: u64) -> io::Result<
             if phase::is_on(next) {
                 // The thread may end before the injection does; then there is nothing left to move.
                 let _ = schedule::bind(thread, away);
+                phase::sleep_until(phase::now_ns() + AWAY_NS);
                 let _ = schedule::bind(thread, home);
             }
         }

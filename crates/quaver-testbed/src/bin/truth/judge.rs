@@ -22,6 +22,8 @@ pub(super) struct Piece {
     duration_ns: i64,
     source: String,
     name: String,
+    /// The packet had not been sent yet.
+    at_source: bool,
 }
 
 /// All pieces of a run.
@@ -78,7 +80,7 @@ pub(super) fn read(csv: &str) -> anyhow::Result<Pieces> {
             .with_context(|| format!("no column {name} in the export"))
     };
     let (start, end) = (column("start_ns")?, column("end_ns")?);
-    let (source, name) = (column("source")?, column("name")?);
+    let (source, name, place) = (column("source")?, column("name")?, column("place")?);
     lines
         .map(|line| {
             let cells: Vec<&str> = line.split(',').collect();
@@ -87,9 +89,21 @@ pub(super) fn read(csv: &str) -> anyhow::Result<Pieces> {
             let source = cell(source)?;
             let source = if source.is_empty() { UNEXPLAINED } else { source };
             let (source, name) = (source.to_owned(), cell(name)?.to_owned());
-            Ok(Piece { start_ns: start_ns.max(0) as u64, duration_ns: end_ns - start_ns, source, name })
+            let at_source = cell(place)? == "source";
+            Ok(Piece {
+                start_ns: start_ns.max(0) as u64,
+                duration_ns: end_ns - start_ns,
+                source,
+                name,
+                at_source,
+            })
         })
         .collect()
+}
+
+/// Without the time in which the packet had not been sent yet.
+pub(super) fn on_the_sinks_side(pieces: Pieces) -> Pieces {
+    pieces.into_iter().filter(|piece| !piece.at_source).collect()
 }
 
 type Sums = BTreeMap<String, i64>;
@@ -193,7 +207,7 @@ mod tests {
     use super::*;
 
     fn piece(start_ns: u64, duration_ns: i64, source: &str) -> Piece {
-        Piece { start_ns, duration_ns, source: source.into(), name: String::new() }
+        Piece { start_ns, duration_ns, source: source.into(), name: String::new(), at_source: false }
     }
 
     #[test]
@@ -224,7 +238,9 @@ mod tests {
 
     #[test]
     fn export_is_read_by_its_header() {
-        let pieces = read("seq,start_ns,end_ns,source,name\n1,10,30,quota,x\n1,30,35,,\n").unwrap();
+        let pieces =
+            read("seq,start_ns,end_ns,source,name,place\n1,10,30,quota,x,receiver\n1,30,35,,,source\n")
+                .unwrap();
         assert_eq!((pieces[0].duration_ns, pieces[1].source.as_str()), (20, UNEXPLAINED));
         assert!(read("seq\n").is_err());
     }
