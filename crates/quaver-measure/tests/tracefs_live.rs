@@ -154,7 +154,9 @@ fn records_what_the_machine_did_and_leaves_nothing() {
     check_shape(records, unpaired.entries);
     assert_eq!(counts.events_lost, 0);
     println!("{} records, {unpaired:?}", records.len());
-    assert!(unpaired.entries + unpaired.exits <= 20, "{unpaired:?} of {}", records.len());
+    // Entries without an exit are not bounded: where process 1 is not recorded, each of its turns cuts a thread, and
+    // how many it has is not ours to say. `check_shape` held each of them against a cut.
+    assert!(unpaired.exits <= 20, "{unpaired:?} of {}", records.len());
 
     assert!(of(records, EventKind::Wakeup).all(|r| r.id == us));
     let woken = of(records, EventKind::Wakeup).filter(|r| r.detail == 0).count();
