@@ -3,7 +3,7 @@
 use crate::cli::TierName;
 use quaver_measure::bpf;
 use quaver_measure::host::trace::{Tier, TraceError, TraceSpec, Tracer};
-use quaver_measure::host::tracefs::TracefsTracer;
+use quaver_measure::host::tracefs::{TracefsTracer, open_tracefs, remove_stale_instances};
 
 /// The tracer that started, if any.
 pub struct Choice {
@@ -20,6 +20,7 @@ pub struct Choice {
 /// # Errors
 /// Only when a tier was asked for by name and cannot run.
 pub fn start(asked: Option<TierName>, spec: &TraceSpec) -> Result<Choice, TraceError> {
+    remove_leftovers();
     match asked {
         Some(TierName::Bpf) => Ok(chosen(bpf::start(spec)?, None)),
         Some(TierName::Tracefs) => {
@@ -29,6 +30,14 @@ pub fn start(asked: Option<TierName>, spec: &TraceSpec) -> Result<Choice, TraceE
             Ok(Choice { tracer: None, tier: Tier::User, reason: Some("asked for with --tier".into()) })
         }
         None => Ok(best(spec)),
+    }
+}
+
+/// Removes what a killed run left behind: a tracefs instance of a process that is gone. (Namespaces and BPF programs
+/// end with their process.) Without the right to look there is nothing that this user could have left.
+fn remove_leftovers() {
+    if let Ok((root, _)) = open_tracefs() {
+        let _ = remove_stale_instances(&root);
     }
 }
 
