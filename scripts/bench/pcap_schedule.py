@@ -46,7 +46,7 @@ def slots(stamps):
     found, skipped = [], 0
     raw = [stamp - index * PERIOD_NS for index, stamp in enumerate(stamps)]
     for index in range(len(stamps)):
-        if index >= SETTLED and stamps[index] - stamps[index - 1] > 1.5 * PERIOD_NS:
+        if index >= SETTLED and stamps[index] - stamps[index - 1] > 1.02 * PERIOD_NS:
             before = statistics.median(raw[index - SETTLED : index])
             after = min(raw[index : index + SETTLED])
             periods = int((after - before) / PERIOD_NS + 0.25)

@@ -32,7 +32,9 @@ class Page:
 def span(values, form="{:.2f}"):
     """Median over the rounds, and least and most."""
     show = form.format
+    values = [round(value, 6) + 0.0 for value in values]
     middle = show(statistics.median(values))
+    middle = middle.lstrip("-") if not float(middle) else middle
     return middle if len(values) == 1 else f"{middle} ({show(min(values))} to {show(max(values))})"
 
 
@@ -56,9 +58,12 @@ def chase(page, directory):
         distinct = losses["received"] - (losses.get("duplicates") or 0)
         accounted &= losses["sent"] == distinct + named and not losses.get("unaccounted")
         late = run["lateness"]
+        slots = round(run["duration_ns"] / run["period_ns"])
         rows.append(
             (
                 number,
+                slots,
+                f"{100 * (slots - losses['sent']) / slots:.2f} %",
                 losses["sent"],
                 losses["received"],
                 named,
@@ -68,10 +73,13 @@ def chase(page, directory):
                 f"{late['distribution']['max_ns'] / 1e3:.0f}",
             )
         )
-    head = ("run", "sent", "received", "lost at named places", "unaccounted", "late", "lateness p99.9 (us)", "worst (us)")
+    head = ("run", "slots of the schedule", "skipped by our source", "sent", "received", "lost at named places", "unaccounted", "late", "lateness p99.9 (us)", "worst (us)")
     page.table(head, rows)
+    page.add("A slot is skipped when the source's CPU was taken for longer than a period: it never catches up with a burst.", "")
     unaccounted = sum(run["losses"].get("unaccounted") or 0 for run in runs)
-    page.target("Every packet accounted for at 135 kpps", "0 unaccounted", f"{unaccounted} in {len(runs)} runs", accounted)
+    rates = [run["losses"]["sent"] / run["duration_ns"] * 1e6 for run in runs]
+    found = f"{unaccounted} in {len(runs)} runs, at {span(rates, '{:.1f}')} kpps reached"
+    page.target("Every packet accounted for at 135 kpps", "0 unaccounted", found, accounted)
     layers(page, runs)
     probe_cost(page, runs)
     causes(page, runs)
@@ -114,6 +122,7 @@ def causes(page, runs):
         left = run["unexplained"]
         rows.append(("*unexplained*", f"{100 * left['share']:.1f} %", left["packets"], f"{left['worst_ns'] / 1e3:.1f}"))
         page.table(("cause", "share of late time", "packets", "worst (us)"), rows)
+        page.add(f"Unexplained is {left['note']}.", "")
 
 
 def sink(page, directory):
