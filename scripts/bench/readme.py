@@ -193,8 +193,10 @@ def beside_peers(page, by_sender):
         bursts = sum(one["bursts"] for one in by_sender[ours])
         longest = max(one["longest_gap_ns"] for one in by_sender[ours]) / 1e6
         packets = max(one["longest_burst"] for one in by_sender[ours])
-        found = f"{bursts} gaps under 0.25 ms, at most {packets} packets in a row (longest gap {longest:.2f} ms)"
-        page.target(f"{TITLES[ours]}: no burst (three packets or more in a row)", "0", found, packets < 3)
+        found = f"{bursts} of {sum(one['judged'] for one in by_sender[ours])} (longest gap {longest:.2f} ms)"
+        page.target(f"{TITLES[ours]}: gaps under 0.25 ms", "0", found, bursts == 0)
+        found = f"at most {packets} packets in a row with such gaps"
+        page.target(f"{TITLES[ours]}: no burst to catch up, three packets or more", "0", found, packets < 3)
 
 
 def slope(page, directory):
