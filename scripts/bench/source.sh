@@ -64,7 +64,8 @@ send_with() {
     local observer=$!
     started+=("$observer")
     sleep 0.7
-    run timeout -k 5 $((long_seconds + 60)) ip netns exec "$from" taskset -c 0 /usr/bin/time -f '%e %U %S' -o "$BENCH_SCRATCH/cpu.txt" "$@" \
+    run timeout -k 5 $((long_seconds + 60)) ip netns exec "$from" taskset -c 0 \
+        /usr/bin/time -f "%e %U %S" -o "$BENCH_SCRATCH/cpu.txt" "$@" \
         >"$BENCH_SCRATCH/sender.txt" 2>&1 || echo "bench: $name ended with $?" >&2
     sleep 0.5
     # Bash lets what it starts in the background ignore SIGINT.
