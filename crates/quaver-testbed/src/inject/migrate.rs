@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 /// Time that the thread stays away: long enough to be seen, too short for it to get its turn beside a busy source.
-const AWAY_NS: u64 = 60_000;
+const AWAY_NS: u64 = 40_000;
 
 /// Moves `thread` from `home` to `away` and back each `period_ns` while injection is on. Done by a thread on `home`,
 /// so that the source on `away` is disturbed by nothing but the moved thread.
@@ -16,14 +16,16 @@ pub fn shuttle(thread: u32, home: u16, away: u16, period_ns: u64) -> io::Result<
         schedule::fifo(0, 60).expect("the truth run is started as root");
         let mut next = phase::now_ns();
         while !stop.load(Ordering::Relaxed) {
-            next += period_ns;
-            phase::sleep_until(next);
-            if phase::is_on(next) {
-                // The thread may end before the injection does; then there is nothing left to move.
-                let _ = schedule::bind(thread, away);
-                phase::sleep_until(phase::now_ns() + AWAY_NS);
-                let _ = schedule::bind(thread, home);
+            if !phase::is_on(next) {
+                // Its own wake-ups are part of what is injected: none in the blocks without.
+                next = phase::next_block(next);
             }
+            phase::sleep_until(next);
+            // The thread may end before the injection does; then there is nothing left to move.
+            let _ = schedule::bind(thread, away);
+            phase::sleep_until(phase::now_ns() + AWAY_NS);
+            let _ = schedule::bind(thread, home);
+            next += period_ns;
         }
     })
 }

@@ -127,7 +127,7 @@ pub(super) const ALL: [Case; 11] = [
         kind: Kind::Blocks(|target| migrate::shuttle(target.sink, target.sink_cpu, SOURCE_CPU, 2_000_000)),
         options: SPINNING,
         source_first: false,
-        right: &["migration", "stopper", "thread inject-migrate"],
+        right: &["migration", "stopper", "thread inject-migrate", "reschedule interrupt from inject-migrate"],
     },
     Case { name: "nothing", kind: Kind::Nothing, options: SPINNING, source_first: false, right: &[] },
 ];
