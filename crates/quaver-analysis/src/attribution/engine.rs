@@ -156,7 +156,7 @@ impl<'a> Engine<'a> {
         for segment in namer.timeline.segments(cut.cpu, level, from, to) {
             self.levels(depth + 1, cursor, segment.start_ns, cut);
             let event = &namer.timeline.events[segment.event as usize];
-            let wait = cut.span.and_then(|span| waiting::reschedule_of_wait(&span, event));
+            let wait = cut.span.and_then(|span| waiting::part_of_wait(&span, event));
             let key = wait.unwrap_or_else(|| namer.interruption(event));
             self.push(segment, Some(key), true, cut);
             cursor = segment.end_ns;

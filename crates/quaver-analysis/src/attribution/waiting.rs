@@ -113,12 +113,14 @@ fn is_stopper(namer: &Namer<'_>, thread: u32) -> bool {
     namer.names.task.get(&thread).is_some_and(|comm| comm.starts_with("migration/"))
 }
 
-/// A reschedule interrupt is how a wake-up or a move reaches the CPU: it is part of that wait, no cause apart.
-pub(crate) fn reschedule_of_wait(span: &Span, event: &EventRecord) -> Option<CauseKey> {
+/// A reschedule interrupt is how a wake-up or a move reaches the CPU: it is part of that wait, no cause apart. So is a
+/// softirq on a CPU that a runnable thread was moved to: it delays who runs there, not who waits behind that one.
+pub(crate) fn part_of_wait(span: &Span, event: &EventRecord) -> Option<CauseKey> {
     let reschedule = event.kind == EventKind::Vector as u8 && event.id == Vector::Reschedule as u32;
     match span.state {
         State::Woken if reschedule => Some(WAKE_UP),
         State::Preempted if reschedule && span.moved => Some(MOVED),
+        State::Preempted if span.away && event.kind == EventKind::Softirq as u8 => Some(MOVED),
         _ => None,
     }
 }

@@ -147,6 +147,9 @@ fn a_migration_is_the_stopper_and_the_way_to_the_other_cpu() {
     let busy = analyze(&run);
     assert_eq!(busy.summary.causes.len(), 1);
     assert_eq!(busy.summary.causes[0].source, "migration");
+    // A softirq there delays the thread that runs, not the one that waits behind it.
+    run.events.push(event(EventKind::Softirq, 2, BACK - 8_000, BACK - 5_000, 3, 0));
+    assert_eq!(analyze(&run).summary.causes.len(), 1);
     // Not moved after all, it waits for the thread that took its CPU.
     let mut stayed = run.clone();
     stayed.events = vec![
