@@ -1,5 +1,6 @@
 //! Moving a thread between CPUs.
 
+use super::thread::burn_until;
 use super::{Injection, schedule};
 use crate::phase;
 use std::io;
@@ -16,16 +17,15 @@ pub fn shuttle(thread: u32, home: u16, away: u16, period_ns: u64) -> io::Result<
         schedule::fifo(0, 60).expect("the truth run is started as root");
         let mut next = phase::now_ns();
         while !stop.load(Ordering::Relaxed) {
-            if !phase::is_on(next) {
-                // Its own wake-ups are part of what is injected: none in the blocks without.
-                next = phase::next_block(next);
-            }
-            phase::sleep_until(next);
-            // The thread may end before the injection does; then there is nothing left to move.
-            let _ = schedule::bind(thread, away);
-            phase::sleep_until(phase::now_ns() + AWAY_NS);
-            let _ = schedule::bind(thread, home);
             next += period_ns;
+            // Slept in the blocks without injection too: its own wake-ups are no part of what is judged.
+            phase::sleep_until(next);
+            if phase::is_on(next) {
+                // The thread may end before the injection does; then there is nothing left to move.
+                let _ = schedule::bind(thread, away);
+                burn_until(phase::now_ns() + AWAY_NS);
+                let _ = schedule::bind(thread, home);
+            }
         }
     })
 }
