@@ -11,6 +11,7 @@ pub mod losses;
 pub mod model;
 pub mod nesting;
 pub mod paced;
+pub mod path;
 pub mod probe_cost;
 pub mod series;
 pub mod summary;

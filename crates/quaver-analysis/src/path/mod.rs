@@ -1,0 +1,7 @@
+//! What a path did to the packets sent along it: delay, its variation, loss, order, and the two ends' clocks.
+//!
+//! Every figure starts from [`Arrival`]s, which [`arrival`] makes from the receiver's records.
+
+pub mod arrival;
+
+pub use arrival::{Arrival, Counts};
