@@ -1,6 +1,7 @@
 //! Wire codecs: what our source writes into a packet, and the headers of the streams that it imitates.
 
 pub mod hbrmt;
+pub mod jitlat;
 pub mod rfc4175;
 pub mod rtp;
 pub mod stream;
