@@ -5,5 +5,6 @@
 pub mod bpf;
 pub mod clock;
 pub mod host;
+pub mod path;
 pub mod probe;
 pub mod segment;

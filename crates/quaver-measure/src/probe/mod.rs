@@ -5,7 +5,7 @@ pub mod noise;
 pub mod profile;
 pub mod schedule;
 pub mod sink;
-mod socket;
+pub(crate) mod socket;
 pub mod source;
 pub mod thread;
 mod worker;

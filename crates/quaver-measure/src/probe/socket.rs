@@ -113,7 +113,7 @@ fn multicast_interface_v4(socket: &Socket, index: u32) -> Result<()> {
 }
 
 /// Sets one socket option from plain data.
-pub(super) fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> Result<()> {
+pub(crate) fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> Result<()> {
     let octets = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is valid for reading `octets`, which the kernel only reads.
     let outcome =
@@ -122,7 +122,7 @@ pub(super) fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, option: i3
 }
 
 /// Reads one socket option of plain numbers; what the kernel does not fill stays 0.
-pub(super) fn numbers<const N: usize>(socket: BorrowedFd<'_>, level: i32, option: i32) -> Result<[u32; N]> {
+pub(crate) fn numbers<const N: usize>(socket: BorrowedFd<'_>, level: i32, option: i32) -> Result<[u32; N]> {
     let mut value = [0u32; N];
     let mut octets = size_of::<[u32; N]>() as libc::socklen_t;
     // SAFETY: `value` and `octets` are valid for writing, and the kernel writes no more than `octets`.
@@ -134,7 +134,7 @@ pub(super) fn numbers<const N: usize>(socket: BorrowedFd<'_>, level: i32, option
 
 /// Makes the receive buffer as large as `octets`, beyond the system's limit where permitted; the size that
 /// took, as the kernel counts it (twice what is asked for, and with its own overhead).
-pub(super) fn receive_buffer(socket: BorrowedFd<'_>, octets: usize) -> Result<usize> {
+pub(crate) fn receive_buffer(socket: BorrowedFd<'_>, octets: usize) -> Result<usize> {
     let wanted = i32::try_from(octets).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
     if set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &wanted).is_err() {
         set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &wanted)?;
@@ -144,7 +144,7 @@ pub(super) fn receive_buffer(socket: BorrowedFd<'_>, octets: usize) -> Result<us
 
 /// Packets that the kernel dropped because the receive buffer was full (or at a failed checksum), over the life
 /// of the socket, wrapping (`SO_MEMINFO`, since Linux 4.12).
-pub(super) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
+pub(crate) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     /// Position of the drop counter in the answer.
     const SK_MEMINFO_DROPS: usize = 8;
     numbers::<9>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO).ok().map(|numbers| numbers[SK_MEMINFO_DROPS])

@@ -6,8 +6,8 @@
 //! [`SourceOptions::catch_up`] asks for it. The deadline in the records and in the packet is that of the slot
 //! that was used.
 
-mod pace;
-mod report;
+pub(crate) mod pace;
+pub(crate) mod report;
 mod run;
 mod transmit;
 mod txtime;

@@ -37,13 +37,13 @@ const LONGEST_SLEEP_NS: i64 = 100_000_000;
 
 /// Waits for a deadline; the time at which it ended, or none if a stop came first. It does not wait for a
 /// deadline that has passed.
-pub(super) trait Wait {
+pub(crate) trait Wait {
     fn until(&mut self, deadline_ns: i64, stop: &AtomicBool) -> Option<i64>;
 }
 
 /// Reads CLOCK_MONOTONIC itself rather than raw cycles with a scale: the read is a vDSO call that costs about as
 /// much as the counter under it, and no scale can drift from the clock that deadlines are on.
-pub(super) struct Spin;
+pub(crate) struct Spin;
 
 impl Wait for Spin {
     #[inline(always)]
@@ -61,8 +61,8 @@ impl Wait for Spin {
 }
 
 /// Sleeps until `margin_ns` before the deadline.
-pub(super) struct Sleep {
-    pub(super) margin_ns: i64,
+pub(crate) struct Sleep {
+    pub(crate) margin_ns: i64,
 }
 
 impl Wait for Sleep {
@@ -83,7 +83,7 @@ impl Wait for Sleep {
 }
 
 /// Sleeps until [`HYBRID_MARGIN_NS`] before the deadline, then spins.
-pub(super) struct Hybrid;
+pub(crate) struct Hybrid;
 
 impl Wait for Hybrid {
     #[inline]

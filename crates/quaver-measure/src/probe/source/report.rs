@@ -62,7 +62,7 @@ pub struct SourceReport {
 /// Exact sums for a straight line through (deadline, lateness). With 10^8 packets over 10^12 ns no sum comes
 /// near 2^127.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Line {
+pub(crate) struct Line {
     count: i128,
     x: i128,
     y: i128,
@@ -72,7 +72,7 @@ pub(super) struct Line {
 
 impl Line {
     #[inline(always)]
-    pub(super) fn add(&mut self, x: i64, y: i64) {
+    pub(crate) fn add(&mut self, x: i64, y: i64) {
         let (x, y) = (i128::from(x), i128::from(y));
         self.count += 1;
         self.x += x;
@@ -82,7 +82,7 @@ impl Line {
     }
 
     /// Least-squares slope, in parts per million.
-    pub(super) fn slope_ppm(&self) -> Option<f64> {
+    pub(crate) fn slope_ppm(&self) -> Option<f64> {
         let spread = self.count * self.xx - self.x * self.x;
         if spread == 0 {
             return None;
@@ -90,7 +90,7 @@ impl Line {
         Some((self.count * self.xy - self.x * self.y) as f64 / spread as f64 * 1e6)
     }
 
-    pub(super) fn mean_y(&self) -> Option<f64> {
+    pub(crate) fn mean_y(&self) -> Option<f64> {
         (self.count > 0).then(|| self.y as f64 / self.count as f64)
     }
 }

@@ -1,0 +1,28 @@
+//! Flows of test packets: sent to a schedule, received with the best stamps to be had.
+//!
+//! A flow works on the calling thread, on a socket that is given to it, and knows nothing of the control connection
+//! but the flag that an acknowledgement has come (Jitlat, 4.3.3).
+
+mod error;
+mod observe;
+mod random;
+mod receive;
+mod report;
+mod schedule;
+mod send;
+mod socket;
+mod spec;
+
+pub use error::FlowError;
+pub use observe::SegmentReport;
+pub use receive::receive_flow;
+pub use report::{
+    Lateness, ReceiveEnd, ReceiveReport, Received, SendEnd, SendReport, TransmitStamp, TransmitStamps,
+};
+pub use schedule::{FlowSchedule, Offsets};
+pub use send::send_flow;
+pub use socket::{TestListener, TestSocket};
+pub use spec::{
+    AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES, MOST_RECORD_BYTES,
+    PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, Transport,
+};

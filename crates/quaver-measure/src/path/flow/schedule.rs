@@ -1,0 +1,130 @@
+//! When the packets of a flow are due.
+
+use super::random::Random;
+use std::sync::Arc;
+
+/// When packets are due, in nanoseconds after the start of the flow.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FlowSchedule {
+    /// A packet each period (RFC 3432), the first at a time within the first period that the seed chooses (its
+    /// section 4.4); without a seed, at once.
+    Periodic {
+        /// Nanoseconds between packets.
+        period_ns: u64,
+        /// Chooses the start.
+        random_start: Option<u64>,
+    },
+    /// Independent exponential gaps (RFC 2330, 11.1.1), the first before the first packet.
+    Poisson {
+        /// Mean gap, nanoseconds.
+        mean_ns: u64,
+        /// The same seed gives the same gaps.
+        seed: u64,
+    },
+    /// As recorded: offsets from the start, not decreasing. The flow ends with them, if not before.
+    Recorded {
+        /// Nanoseconds after the start, a packet each.
+        offsets_ns: Arc<[u64]>,
+    },
+}
+
+impl FlowSchedule {
+    /// Each `period_ns`, from the start on.
+    pub const fn every(period_ns: u64) -> Self {
+        Self::Periodic { period_ns, random_start: None }
+    }
+
+    /// Mean nanoseconds between packets; 0 for a recording of fewer than 2.
+    pub fn mean_period_ns(&self) -> u64 {
+        match self {
+            Self::Periodic { period_ns, .. } => *period_ns,
+            Self::Poisson { mean_ns, .. } => *mean_ns,
+            Self::Recorded { offsets_ns } => match (&**offsets_ns, offsets_ns.len() as u64) {
+                ([first, .., last], packets) => (last - first.min(last)) / (packets - 1),
+                _ => 0,
+            },
+        }
+    }
+
+    /// Nanoseconds until the last of `packets` is due; of a Poisson schedule with six standard deviations more.
+    pub fn expected_duration_ns(&self, packets: u64) -> u64 {
+        match self {
+            Self::Periodic { period_ns, .. } => period_ns.saturating_mul(packets),
+            Self::Poisson { mean_ns, .. } => {
+                let spare = (packets as f64).sqrt() * 6.0;
+                (*mean_ns as f64 * (packets as f64 + spare)) as u64
+            }
+            Self::Recorded { offsets_ns } => {
+                let most =
+                    usize::try_from(packets).map_or(offsets_ns.len(), |most| most.min(offsets_ns.len()));
+                offsets_ns[..most].last().copied().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Whether it can be kept.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        match self {
+            Self::Periodic { period_ns: 0, .. } => Err("the period is zero: give at least 1 ns"),
+            Self::Poisson { mean_ns: 0, .. } => Err("the mean gap is zero: give at least 1 ns"),
+            Self::Recorded { offsets_ns } if offsets_ns.is_empty() => Err("the recording has no packets"),
+            Self::Recorded { offsets_ns } if !offsets_ns.is_sorted() => {
+                Err("the recorded offsets decrease: sort them by time")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The due times in their order.
+    pub fn offsets(&self) -> Offsets {
+        let state = match self {
+            Self::Periodic { period_ns, random_start } => {
+                let start_ns = random_start.map_or(0, |seed| Random::new(seed).below(*period_ns));
+                State::Periodic { next_ns: Some(start_ns), period_ns: *period_ns }
+            }
+            Self::Poisson { mean_ns, seed } => {
+                State::Poisson { exact_ns: 0.0, mean_ns: *mean_ns as f64, random: Random::new(*seed) }
+            }
+            Self::Recorded { offsets_ns } => State::Recorded { offsets_ns: Arc::clone(offsets_ns), next: 0 },
+        };
+        Offsets(state)
+    }
+}
+
+/// Due times of a schedule, nanoseconds after the start; see [`FlowSchedule::offsets`].
+#[derive(Clone, Debug)]
+pub struct Offsets(State);
+
+#[derive(Clone, Debug)]
+enum State {
+    Periodic { next_ns: Option<u64>, period_ns: u64 },
+    Poisson { exact_ns: f64, mean_ns: f64, random: Random },
+    Recorded { offsets_ns: Arc<[u64]>, next: usize },
+}
+
+impl Iterator for Offsets {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        match &mut self.0 {
+            State::Periodic { next_ns, period_ns } => {
+                let due_ns = (*next_ns)?;
+                *next_ns = due_ns.checked_add(*period_ns);
+                Some(due_ns)
+            }
+            State::Poisson { exact_ns, mean_ns, random } => {
+                *exact_ns += random.exponential() * *mean_ns;
+                Some(*exact_ns as u64)
+            }
+            State::Recorded { offsets_ns, next } => {
+                let due_ns = offsets_ns.get(*next).copied();
+                *next += 1;
+                due_ns
+            }
+        }
+    }
+}
