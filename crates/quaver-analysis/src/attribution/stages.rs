@@ -7,12 +7,38 @@ use crate::series::delta_t;
 use crate::summary::{LayerSummary, StageSummary};
 
 /// Layers of the table that hold a stamp, in the packet's order.
-fn stamped(packets: &PacketTable) -> Vec<Layer> {
+///
+/// The kernel takes its own stamp when the driver hands the packet over: after the softirq has begun on a device
+/// with NAPI, before it on loopback, veth and the like. So that layer goes where it was in this run.
+fn stamped(packets: &PacketTable, buffer: &mut Vec<i64>) -> Vec<Layer> {
     let holds = |layer: &Layer| {
         *layer == Layer::Application
             || packets.column(*layer).is_some_and(|column| column.before_app_ns.iter().any(|&b| b != MISSING))
     };
-    Layer::ALL.into_iter().filter(holds).collect()
+    let mut layers: Vec<Layer> = Layer::ALL.into_iter().filter(holds).collect();
+    let mut kernel = layers.iter().position(|layer| *layer == Layer::KernelStamp).unwrap_or(0);
+    while kernel > 0 && stamps_first(packets, layers[kernel - 1], buffer) {
+        layers.swap(kernel - 1, kernel);
+        kernel -= 1;
+    }
+    layers
+}
+
+/// Whether the kernel's own stamp is typically earlier than that of the layer.
+fn stamps_first(packets: &PacketTable, other: Layer, buffer: &mut Vec<i64>) -> bool {
+    if !matches!(other, Layer::Interrupt | Layer::Softirq | Layer::Receive) {
+        return false;
+    }
+    let (Some(kernel), Some(other)) = (packets.column(Layer::KernelStamp), packets.column(other)) else {
+        return false;
+    };
+    let both = kernel.before_app_ns.iter().zip(&other.before_app_ns);
+    buffer.clear();
+    buffer.extend(
+        both.filter(|(kernel, other)| **kernel != MISSING && **other != MISSING)
+            .map(|(kernel, other)| i64::from(*kernel) - i64::from(*other)),
+    );
+    distribution(buffer).p50_ns > 0
 }
 
 /// ΔT of every stamped layer.
@@ -20,7 +46,7 @@ pub(super) fn layers(packets: &PacketTable, buffer: &mut Vec<i64>) -> Vec<LayerS
     if packets.is_empty() {
         return Vec::new();
     }
-    stamped(packets)
+    stamped(packets, buffer)
         .into_iter()
         .map(|layer| {
             let stamped = delta_t(packets, layer, buffer);
@@ -35,7 +61,7 @@ pub(super) fn stages(packets: &PacketTable, late: &[LatePacket], buffer: &mut Ve
     if packets.is_empty() {
         return Vec::new();
     }
-    let layers = stamped(packets);
+    let layers = stamped(packets, buffer);
     let mut stages: Vec<StageSummary> = Vec::new();
     for pair in layers.windows(2) {
         // Looked up once a stage, not once a packet. The application, which has no column, is 0 before itself.
@@ -63,4 +89,44 @@ pub(super) fn stages(packets: &PacketTable, late: &[LatePacket], buffer: &mut Ve
         stage.excess_share = super::causes::share(stage.excess_ns, sum);
     }
     stages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(softirq: i32, receive: i32, kernel: i32) -> PacketTable {
+        let column = |layer, before| LayerColumn { layer, before_app_ns: vec![before; 3] };
+        PacketTable {
+            seq: vec![0, 1, 2],
+            app_ns: vec![10_000, 20_000, 30_000],
+            app_cpu: vec![0; 3],
+            stack_cpu: vec![0; 3],
+            layers: vec![
+                column(Layer::Source, 3_000),
+                column(Layer::Softirq, softirq),
+                column(Layer::Receive, receive),
+                column(Layer::KernelStamp, kernel),
+                column(Layer::Ready, 500),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_kernels_stamp_is_put_where_it_was_taken() {
+        let order = |packets| stamped(&packets, &mut Vec::new());
+        let [source, softirq, receive, kernel, ready, application] = [
+            Layer::Source,
+            Layer::Softirq,
+            Layer::Receive,
+            Layer::KernelStamp,
+            Layer::Ready,
+            Layer::Application,
+        ];
+        assert_eq!(order(table(2_000, 1_500, 2_100)), [source, kernel, softirq, receive, ready, application]);
+        assert_eq!(order(table(2_000, 1_500, 1_600)), [source, softirq, kernel, receive, ready, application]);
+        assert_eq!(order(table(2_000, 1_500, 1_400)), [source, softirq, receive, kernel, ready, application]);
+        let unstamped = table(2_000, MISSING, MISSING);
+        assert_eq!(order(unstamped), [source, softirq, ready, application]);
+    }
 }
