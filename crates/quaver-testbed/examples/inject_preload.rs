@@ -81,21 +81,22 @@ const FAULT_EACH_NS: u64 = 1_000_000;
 fn fault() {
     thread_local! {
         static LAST_NS: Cell<u64> = const { Cell::new(0) };
-        static USED: Cell<usize> = const { Cell::new(usize::MAX) };
+        static USED: Cell<usize> = const { Cell::new(0) };
+        static BLOCK: Cell<u64> = const { Cell::new(u64::MAX) };
         static ARENA: Cell<*mut u8> = const { Cell::new(std::ptr::null_mut()) };
     }
     let now = phase::now_ns();
     if !phase::is_on(now) {
-        USED.set(usize::MAX);
         return;
     }
     if ARENA.get().is_null() {
         ARENA.set(map(BURSTS * BURST_PAGES * PAGE_BYTES).cast());
     }
     let arena = ARENA.get();
-    if USED.get() == usize::MAX {
+    if BLOCK.get() != phase::block_of(now) {
         give_back(arena, BURSTS * BURST_PAGES * PAGE_BYTES);
         USED.set(0);
+        BLOCK.set(phase::block_of(now));
     }
     if now - LAST_NS.get() < FAULT_EACH_NS || USED.get() >= BURSTS {
         return;

@@ -2,3 +2,4 @@
 
 pub mod inject;
 pub mod phase;
+pub mod relay;

@@ -6,12 +6,14 @@ use crate::phase;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Time that the thread stays away: long enough to be seen, too short for it to get its turn beside a busy source.
-const AWAY_NS: u64 = 40_000;
+/// Time that the thread stays away: many times what a machine does by itself meanwhile.
+const AWAY_NS: u64 = 200_000;
 
 /// Moves `thread` from `home` to `away` and back each `period_ns` while injection is on. Done by a thread on `home`,
-/// so that the source on `away` is disturbed by nothing but the moved thread.
-pub fn shuttle(thread: u32, home: u16, away: u16, period_ns: u64) -> io::Result<Injection> {
+/// so that `resident`, which runs on `away`, is disturbed by nothing but the moved thread; and it is made so heavy
+/// that the moved thread does not get its turn there.
+pub fn shuttle(thread: u32, resident: u32, home: u16, away: u16, period_ns: u64) -> io::Result<Injection> {
+    schedule::nice(resident, -20)?;
     Injection::spawn("inject-migrate", move |stop| {
         schedule::bind(0, home).expect("the truth run starts with a CPU that exists");
         schedule::fifo(0, 60).expect("the truth run is started as root");

@@ -21,6 +21,13 @@ pub fn fifo(thread: u32, priority: u8) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Gives a thread of normal priority this niceness (-20, the heaviest, to 19).
+pub fn nice(thread: u32, niceness: i8) -> io::Result<()> {
+    // SAFETY: the call takes no pointers.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, thread, libc::c_int::from(niceness)) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// The thread of process `pid` that carries this name.
 pub fn find_thread(pid: u32, name: &str) -> Option<u32> {
     for entry in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {

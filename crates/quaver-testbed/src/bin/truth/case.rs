@@ -36,6 +36,9 @@ pub(super) struct Case {
     /// Name on the command line and in the matrix.
     pub(super) name: &'static str,
     kind: Kind,
+    /// How many times the shortest time it takes: by how much is injected a second, so that the injected lateness is
+    /// many times what the machine's own varies by meanwhile.
+    times: u32,
     /// Options of the chase.
     options: &'static [&'static str],
     /// Whether the source is put above everything on its CPU, which it shares with an injector. What the injector
@@ -58,6 +61,7 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "fifo-thread",
         kind: Kind::Blocks(|target| thread::fifo_ticker(target.sink_cpu, 200_000, 10_000_000)),
+        times: 4,
         options: SPINNING,
         source_first: false,
         right: &["rt-thread"],
@@ -69,6 +73,7 @@ pub(super) const ALL: [Case; 11] = [
             injected: "950000",
             control: "-1",
         },
+        times: 1,
         options: SPINNING_FIFO,
         source_first: false,
         right: &["rt-throttle", "fair-server"],
@@ -76,6 +81,7 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "cpu-quota",
         kind: Kind::Blocks(|target| quota::throttle(target.sink, 8_000, 10_000)),
+        times: 1,
         options: SPINNING,
         source_first: false,
         right: &["quota"],
@@ -83,6 +89,7 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "tlb-shootdown",
         kind: Kind::Preload("tlb"),
+        times: 1,
         options: LOOP,
         source_first: false,
         right: &["tlb"],
@@ -90,6 +97,7 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "membarrier",
         kind: Kind::Preload("membarrier"),
+        times: 1,
         options: LOOP,
         source_first: false,
         right: &["membarrier"],
@@ -97,6 +105,7 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "timer-storm",
         kind: Kind::Blocks(|target| timer::storm(target.sink_cpu, 50_000)),
+        times: 1,
         options: SPINNING,
         source_first: false,
         right: &["timers"],
@@ -104,6 +113,7 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "page-faults",
         kind: Kind::Preload("faults"),
+        times: 1,
         options: SPINNING,
         source_first: false,
         right: &["faults"],
@@ -111,6 +121,7 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "other-traffic",
         kind: Kind::Blocks(|target| traffic::steered(target.sink_cpu, SOURCE_CPU, 4, 1_000_000)),
+        times: 3,
         options: SHARING,
         source_first: true,
         right: &["net-rx"],
@@ -118,18 +129,29 @@ pub(super) const ALL: [Case; 11] = [
     Case {
         name: "same-priority",
         kind: Kind::Blocks(|target| thread::normal_hog(target.sink_cpu)),
+        times: 1,
         options: SPINNING,
         source_first: false,
         right: &["cfs-preempt"],
     },
     Case {
         name: "migration",
-        kind: Kind::Blocks(|target| migrate::shuttle(target.sink, target.sink_cpu, SOURCE_CPU, 2_000_000)),
+        kind: Kind::Blocks(|target| {
+            migrate::shuttle(target.sink, target.source, target.sink_cpu, SOURCE_CPU, 2_000_000)
+        }),
+        times: 2,
         options: SPINNING,
         source_first: false,
         right: &["migration", "stopper", "thread inject-migrate", "reschedule interrupt from inject-migrate"],
     },
-    Case { name: "nothing", kind: Kind::Nothing, options: SPINNING, source_first: false, right: &[] },
+    Case {
+        name: "nothing",
+        kind: Kind::Nothing,
+        times: 2,
+        options: SPINNING,
+        source_first: false,
+        right: &[],
+    },
 ];
 
 impl Case {
@@ -180,7 +202,13 @@ impl Case {
         std::fs::create_dir_all(&folder)?;
         let mut command = Command::new(&setup.quaver);
         let instrument = if self.options == LOOP { &["noise"][..] } else { &["chase", "--no-cost"][..] };
-        command.args(instrument).args(["--quiet", "--for", &format!("{}s", setup.seconds), "--tier", "bpf"]);
+        command.args(instrument).args([
+            "--quiet",
+            "--for",
+            &format!("{}s", setup.seconds * self.times),
+            "--tier",
+            "bpf",
+        ]);
         command.args(self.options).arg("--output").arg(&folder);
         if let Kind::Preload(kind) = self.kind {
             command.env("LD_PRELOAD", &setup.preload);

@@ -1,7 +1,8 @@
 //! What the chase named, against what was injected.
 
+use super::estimate::{Random, Sample, Shares, Sums, shares_of};
 use anyhow::Context;
-use quaver_testbed::phase::{BLOCK_NS, Phase, phase_of};
+use quaver_testbed::phase::{self, Phase};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -13,6 +14,8 @@ const WRONG_AT_MOST: f64 = 0.05;
 const LEAST_INJECTED_NS: i64 = 1_000_000;
 /// Level of the test that nothing is significant where nothing was injected, over all sources.
 const LEVEL: f64 = 0.05;
+/// Runs under different settings are compared second by second: the kernel's real-time budget is one for each second.
+const STRETCH_NS: u64 = 1_000_000_000;
 /// Name of time without a cause.
 const UNEXPLAINED: &str = "unexplained";
 
@@ -29,6 +32,16 @@ pub(super) struct Piece {
 /// All pieces of a run.
 pub(super) type Pieces = Vec<Piece>;
 
+/// Late time of one block (or second) by name.
+pub(super) struct Stretch {
+    /// Number of the pair (or second).
+    pub(super) number: u64,
+    /// Whether injection was on.
+    pub(super) on: bool,
+    /// Time by name.
+    pub(super) sums: Sums,
+}
+
 /// How a case went.
 #[derive(Serialize)]
 pub(super) struct Verdict {
@@ -37,15 +50,22 @@ pub(super) struct Verdict {
     /// Names that are right for it.
     pub(super) right: Vec<&'static str>,
     /// Injected lateness: time beyond that of the blocks (or run) without injection, by source.
-    pub(super) injected_ns: BTreeMap<String, i64>,
+    pub(super) injected_ns: Sums,
     /// Late time with the injection.
-    pub(super) with_ns: BTreeMap<String, i64>,
+    pub(super) with_ns: Sums,
     /// Late time without it.
-    pub(super) without_ns: BTreeMap<String, i64>,
+    pub(super) without_ns: Sums,
     /// Part of the injected lateness that went to a right name.
     pub(super) right_share: f64,
     /// Largest part that went to one wrong name.
     pub(super) wrong_share: f64,
+    /// Lower end of the 95 % interval of `right_share`, by bootstrap over pairs of blocks.
+    pub(super) right_at_least: Option<f64>,
+    /// Upper end of that of `wrong_share`.
+    pub(super) wrong_at_most: Option<f64>,
+    /// Late time of each pair of blocks (or second), by name: all that the shares are computed from.
+    #[serde(skip)]
+    pub(super) stretches: Vec<Stretch>,
     /// Smallest p-value of a difference, where nothing was injected, times the number of sources.
     pub(super) p_value: Option<f64>,
     /// Whether it is as it must be.
@@ -59,11 +79,13 @@ impl Verdict {
         match self.p_value {
             Some(p) => format!("{}: {verdict}; smallest corrected p-value of a source {p:.3}", self.case),
             None => format!(
-                "{}: {verdict}; {:.2} ms injected, {:.1} % right, at most {:.1} % to one wrong name",
+                "{}: {verdict}; {:.2} ms injected, {:.1} % right{}, at most {:.1} % to one wrong name{}",
                 self.case,
                 self.injected_ns.values().sum::<i64>() as f64 / 1e6,
                 self.right_share * 100.0,
-                self.wrong_share * 100.0
+                self.right_at_least.map_or(String::new(), |low| format!(" (at least {:.1})", low * 100.0)),
+                self.wrong_share * 100.0,
+                self.wrong_at_most.map_or(String::new(), |high| format!(" (at most {:.1})", high * 100.0)),
             ),
         }
     }
@@ -106,78 +128,97 @@ pub(super) fn on_the_sinks_side(pieces: Pieces) -> Pieces {
     pieces.into_iter().filter(|piece| !piece.at_source).collect()
 }
 
-type Sums = BTreeMap<String, i64>;
-
 /// Time by source, with the pieces of a right name (where `right` names a thread and no source) apart.
-fn sums<'a>(right: &[&str], pieces: impl Iterator<Item = &'a Piece>) -> Sums {
-    let mut sums = Sums::new();
+fn book(sums: &mut Sums, right: &[&str], piece: &Piece) {
+    let by_name = right.iter().find(|right| right.contains(' ') && piece.name.starts_with(**right));
+    let key = by_name.map_or_else(|| piece.source.clone(), |name| (*name).to_owned());
+    *sums.entry(key).or_default() += piece.duration_ns;
+}
+
+/// Pairs of blocks that lie wholly in the run (its first and last are cut by its ends), off and on.
+fn pairs(right: &[&str], pieces: &Pieces) -> BTreeMap<u64, [Sums; 2]> {
+    let numbers = pieces.iter().map(|piece| phase::pair_of(piece.start_ns));
+    let (first, last) = (numbers.clone().min().unwrap_or(0), numbers.max().unwrap_or(0));
+    let mut pairs: BTreeMap<u64, [Sums; 2]> =
+        (first + 1..last).map(|pair| (pair, [Sums::new(), Sums::new()])).collect();
     for piece in pieces {
-        let by_name = right.iter().find(|right| right.contains(' ') && piece.name.starts_with(**right));
-        let key = by_name.map_or_else(|| piece.source.clone(), |name| (*name).to_owned());
-        *sums.entry(key).or_default() += piece.duration_ns;
+        let on = match phase::phase_of(piece.start_ns) {
+            Phase::Between => continue,
+            Phase::Off => 0,
+            Phase::On => 1,
+        };
+        if let Some(pair) = pairs.get_mut(&phase::pair_of(piece.start_ns)) {
+            book(&mut pair[on], right, piece);
+        }
     }
-    sums
+    pairs
 }
 
-/// Judges an injection in alternate blocks.
+/// Judges an injection in pairs of blocks.
 pub(super) fn blocks(case: &'static str, right: &[&'static str], pieces: &Pieces) -> Verdict {
-    let in_phase =
-        |phase: Phase| sums(right, pieces.iter().filter(move |piece| phase_of(piece.start_ns) == phase));
-    compare(case, right, in_phase(Phase::On), in_phase(Phase::Off))
+    let mut stretches = Vec::new();
+    for (number, [off, on]) in pairs(right, pieces) {
+        stretches.push(Stretch { number, on: false, sums: off });
+        stretches.push(Stretch { number, on: true, sums: on });
+    }
+    compare(case, right, stretches, true)
 }
 
-/// Judges a run with an injection against one without.
+/// Judges runs with an injection against runs without, second by second.
 pub(super) fn runs(case: &'static str, right: &[&'static str], with: &Pieces, without: &Pieces) -> Verdict {
-    compare(case, right, sums(right, with.iter()), sums(right, without.iter()))
+    let mut stretches = Vec::new();
+    for (on, pieces) in [(false, without), (true, with)] {
+        let mut seconds: BTreeMap<u64, Sums> = BTreeMap::new();
+        for piece in pieces {
+            book(seconds.entry(piece.start_ns / STRETCH_NS).or_default(), right, piece);
+        }
+        stretches.extend(seconds.into_iter().map(|(number, sums)| Stretch { number, on, sums }));
+    }
+    compare(case, right, stretches, false)
 }
 
-fn compare(case: &'static str, right: &[&'static str], with: Sums, without: Sums) -> Verdict {
-    let injected: Sums = with
-        .iter()
-        .map(|(source, time)| (source.clone(), (time - without.get(source).copied().unwrap_or(0)).max(0)))
-        .collect();
-    let total: i64 = injected.values().sum();
-    let share = |time: i64| if total > 0 { time as f64 / total as f64 } else { 0.0 };
+fn compare(case: &'static str, right: &[&'static str], stretches: Vec<Stretch>, paired: bool) -> Verdict {
+    let of = |on: bool| -> Vec<Sums> {
+        stretches.iter().filter(|stretch| stretch.on == on).map(|stretch| stretch.sums.clone()).collect()
+    };
+    let sample = Sample::new(&of(true), &of(false), paired);
+    let [with_ns, without_ns, injected_ns] = sample.totals();
     let is_right = |source: &str| right.contains(&source);
-    let right_ns = injected.iter().filter(|(source, _)| is_right(source)).map(|(_, time)| time).sum();
-    let wrong = injected.iter().filter(|(source, _)| !is_right(source) && *source != UNEXPLAINED);
-    let (right_share, wrong_share) =
-        (share(right_ns), share(wrong.map(|(_, time)| *time).max().unwrap_or(0)));
+    let is_name = |source: &str| source != UNEXPLAINED;
+    let Shares { right: right_share, wrong: wrong_share } = shares_of(&injected_ns, &is_right, &is_name);
+    let bounds = sample.bounds(&is_right, &is_name);
+    let total: i64 = injected_ns.values().sum();
     let holds = total >= LEAST_INJECTED_NS && right_share >= RIGHT_AT_LEAST && wrong_share <= WRONG_AT_MOST;
     Verdict {
         case,
         right: right.to_vec(),
-        injected_ns: injected,
-        with_ns: with,
-        without_ns: without,
+        injected_ns,
+        with_ns,
+        without_ns,
         right_share,
         wrong_share,
+        right_at_least: bounds.map(|bounds| bounds.right),
+        wrong_at_most: bounds.map(|bounds| bounds.wrong),
+        stretches,
         p_value: None,
         holds,
     }
 }
 
-/// Judges a run with no injection: the blocks that would have been on must not differ from those off. For each
-/// source, neighbouring blocks are paired and the signs of their differences flipped at random (a permutation
-/// test with a fixed seed); p-values are corrected for the number of sources (Bonferroni).
+/// Judges a run with no injection: the blocks that would have been on must not differ from those off. For each source,
+/// the signs of the differences of pairs are flipped at random (a permutation test with a fixed seed, exact since the
+/// order within each pair is a coin's); p-values are corrected for the number of sources (Bonferroni).
 pub(super) fn nothing(case: &'static str, pieces: &Pieces) -> Verdict {
-    let mut by_source: BTreeMap<&str, BTreeMap<u64, i64>> = BTreeMap::new();
-    for piece in pieces.iter().filter(|piece| phase_of(piece.start_ns) != Phase::Between) {
-        let block = by_source.entry(&piece.source).or_default();
-        *block.entry(piece.start_ns / BLOCK_NS).or_default() += piece.duration_ns;
-    }
-    let range = pieces.iter().map(|piece| piece.start_ns / BLOCK_NS);
-    let (first, last) = (range.clone().min().unwrap_or(0), range.max().unwrap_or(0));
+    let verdict = blocks(case, &[], pieces);
+    let sources: Vec<&String> = verdict.with_ns.keys().collect();
     let mut smallest: f64 = 1.0;
-    for times in by_source.values() {
-        let of = |block: u64| times.get(&block).copied().unwrap_or(0);
-        // Pairs start with an off block; the blocks at the ends are cut by the run.
+    for source in &sources {
+        let of = |stretch: &Stretch| stretch.sums.get(*source).copied().unwrap_or(0);
         let differences: Vec<i64> =
-            (first / 2 + 1..last / 2).map(|pair| of(2 * pair + 1) - of(2 * pair)).collect();
+            verdict.stretches.chunks_exact(2).map(|pair| of(&pair[1]) - of(&pair[0])).collect();
         smallest = smallest.min(sign_flip_p_value(&differences));
     }
-    let corrected = (smallest * by_source.len() as f64).min(1.0);
-    let verdict = blocks(case, &[], pieces);
+    let corrected = (smallest * sources.len() as f64).min(1.0);
     Verdict { p_value: Some(corrected), holds: corrected >= LEVEL, ..verdict }
 }
 
@@ -186,17 +227,10 @@ const FLIPS: u32 = 9_999;
 /// Two-sided p-value of the sum of differences under random signs.
 fn sign_flip_p_value(differences: &[i64]) -> f64 {
     let observed = differences.iter().sum::<i64>().abs();
-    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut next_bit = || {
-        // xorshift64 (Marsaglia 2003): plenty for coin flips.
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random & 1 == 1
-    };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut as_extreme = 1;
     for _ in 0..FLIPS {
-        let flipped: i64 = differences.iter().map(|d| if next_bit() { *d } else { -d }).sum();
+        let flipped: i64 = differences.iter().map(|d| if random.coin() { *d } else { -d }).sum();
         as_extreme += u32::from(flipped.abs() >= observed);
     }
     f64::from(as_extreme) / f64::from(FLIPS + 1)
@@ -205,35 +239,54 @@ fn sign_flip_p_value(differences: &[i64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_testbed::phase::BLOCK_NS;
 
     fn piece(start_ns: u64, duration_ns: i64, source: &str) -> Piece {
         Piece { start_ns, duration_ns, source: source.into(), name: String::new(), at_source: false }
     }
 
+    /// The same in the blocks of pairs 0 to `pairs` - 1, and something in the pairs that the run's ends cut.
+    fn pieces_of(pairs: u64, off: &[(i64, &str)], on: &[(i64, &str)]) -> Pieces {
+        let mut pieces = vec![piece(50_000_000, 1_000_000, "cut")];
+        for block in 2..2 * pairs + 2 {
+            let start_ns = block * BLOCK_NS + 50_000_000;
+            let times = if phase::is_on(start_ns) { on } else { off };
+            pieces.extend(times.iter().map(|(time, source)| piece(start_ns, *time, source)));
+            pieces.push(piece(block * BLOCK_NS, 7, "margin"));
+        }
+        pieces.push(piece((2 * pairs + 2) * BLOCK_NS + 50_000_000, 1_000_000, "cut"));
+        pieces
+    }
+
     #[test]
     fn background_is_taken_off() {
-        let off = 50_000_000;
-        let on = BLOCK_NS + 50_000_000;
-        let pieces = vec![
-            piece(off, 1_000_000, "tick"),
-            piece(on, 1_000_000, "tick"),
-            piece(on, 9_500_000, "quota"),
-            piece(on, 500_000, UNEXPLAINED),
-        ];
+        let on = [(100_000, "tick"), (950_000, "quota"), (50_000, UNEXPLAINED)];
+        let pieces = pieces_of(10, &[(100_000, "tick")], &on);
         let verdict = blocks("x", &["quota"], &pieces);
         assert!((verdict.right_share - 0.95).abs() < 1e-9);
+        assert_eq!(verdict.injected_ns.values().sum::<i64>(), 10_000_000, "ten pairs, none that is cut");
         assert!(verdict.wrong_share.abs() < 1e-9 && verdict.holds);
+        assert!((verdict.right_at_least.unwrap() - 0.95).abs() < 1e-9, "all pairs are alike");
         assert!(!blocks("x", &["tlb"], &pieces).holds);
+    }
+
+    #[test]
+    fn runs_are_compared_by_the_second() {
+        let seconds = |source: &str, time| -> Pieces {
+            (0..10).map(|second| piece(second * STRETCH_NS, time, source)).collect()
+        };
+        let mut with = seconds("rt-throttle", 950_000);
+        with.extend(seconds("tick", 150_000));
+        let verdict = runs("x", &["rt-throttle"], &with, &seconds("tick", 100_000));
+        assert!((verdict.right_share - 0.95).abs() < 1e-9 && (verdict.wrong_share - 0.05).abs() < 1e-9);
+        assert!(verdict.holds && verdict.stretches.len() == 20);
     }
 
     #[test]
     fn nothing_injected_is_nothing_named() {
         assert!(!blocks("x", &["quota"], &Vec::new()).holds, "an injection that did nothing proves nothing");
-        let pieces: Pieces = (0..40).map(|k| piece(k * BLOCK_NS + 50_000_000, 1_000, "tick")).collect();
-        assert!(nothing("x", &pieces).holds);
-        let biased: Pieces =
-            (0..40).map(|k| piece(k * BLOCK_NS + 50_000_000, 1_000 * (k as i64 % 2 + 1), "tick")).collect();
-        assert!(!nothing("x", &biased).holds);
+        assert!(nothing("x", &pieces_of(20, &[(1_000, "tick")], &[(1_000, "tick")])).holds);
+        assert!(!nothing("x", &pieces_of(20, &[(1_000, "tick")], &[(2_000, "tick")])).holds);
     }
 
     #[test]

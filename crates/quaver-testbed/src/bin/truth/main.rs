@@ -1,9 +1,11 @@
 //! The truth run: injects interference of known kinds into running chases and judges what the chase named.
 //!
 //! `truth [--out DIR] [--for SECONDS] [CASE…]`, as root, with the release binaries of `quaver` and of the preload
-//! beside this one (`make truth` builds all three). Ends with 1 if a kind was not named as it must be.
+//! beside this one (`make truth` builds all three). `--for` is the time of the shortest cases; kinds that inject little
+//! take several times as long. Ends with 1 if a kind was not named as it must be.
 
 mod case;
+mod estimate;
 mod judge;
 mod page;
 
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
 
 fn run() -> anyhow::Result<bool> {
     let mut out = PathBuf::from("target/truth");
-    let mut seconds = 6;
+    let mut seconds = 10;
     let mut wanted = Vec::new();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -61,6 +63,7 @@ fn run() -> anyhow::Result<bool> {
         eprintln!("truth: {} …", case.name);
         let verdict = case.judge(&setup).with_context(|| format!("case {}", case.name))?;
         eprintln!("truth: {}", verdict.line());
+        std::fs::write(setup.out.join(case.name).join("stretches.csv"), page::stretches(&verdict))?;
         verdicts.push(verdict);
     }
     if verdicts.is_empty() {

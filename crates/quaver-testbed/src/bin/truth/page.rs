@@ -22,8 +22,10 @@ pub(super) fn matrix(verdicts: &[Verdict]) -> String {
         .map(|(_, source)| source)
         .collect();
     let _ = write!(text, "{:<16}{:>12}", "injected", "ms");
+    // A column is wide enough for its name, and for "100.0*".
+    let width = |column: &str| column.len().max(6) + 2;
     for column in &columns {
-        let _ = write!(text, "{column:>13}");
+        let _ = write!(text, "{column:>0$}", width(column));
     }
     text.push('\n');
     for verdict in &judged {
@@ -31,19 +33,33 @@ pub(super) fn matrix(verdicts: &[Verdict]) -> String {
         let _ = write!(text, "{:<16}{:>12.2}", verdict.case, total as f64 / 1e6);
         for column in &columns {
             match share(verdict, column) {
-                share if share < SHOWN => text.push_str("            ."),
+                share if share < SHOWN => {
+                    let _ = write!(text, "{:>1$} ", ".", width(column) - 1);
+                }
                 share => {
                     let mark = if verdict.right.contains(column) { '*' } else { ' ' };
-                    let _ = write!(text, "{:>12.1}{mark}", share * 100.0);
+                    let _ = write!(text, "{:>1$.1}{mark}", share * 100.0, width(column) - 1);
                 }
             }
         }
+        text.truncate(text.trim_end().len());
         text.push('\n');
     }
     text.push_str("\n* right name for the injected kind\n\n");
     for verdict in verdicts {
         text.push_str(&verdict.line());
         text.push('\n');
+    }
+    text
+}
+
+/// Late time of each pair of blocks (or second) by name: what a verdict is computed from.
+pub(super) fn stretches(verdict: &Verdict) -> String {
+    let mut text = String::from("number,on,name,late_ns\n");
+    for stretch in &verdict.stretches {
+        for (name, time_ns) in &stretch.sums {
+            let _ = writeln!(text, "{},{},{name},{time_ns}", stretch.number, u8::from(stretch.on));
+        }
     }
     text
 }

@@ -1,0 +1,13 @@
+//! A relay between a client and a server that does to their packets what a script says, and knows what it did.
+//!
+//! Which packet suffers what follows from the seed and the packet's arrival number in its direction, so two runs with
+//! the same script have the same fates. Decisions ([`fate`]) and waiting ([`lane`]) are free of I/O and clocks;
+//! `udp` and `tcp` move octets. [`truth`] counts from the log what a right receiver must count.
+
+pub mod fate;
+pub mod lane;
+pub mod log;
+pub mod packet;
+pub mod random;
+pub mod script;
+pub mod truth;
