@@ -1,9 +1,16 @@
 //! From the receiver's records to the packets that enter the analysis, and how many there are of each kind.
 
+use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
+use serde::Serialize;
+use std::collections::HashMap;
+
+#[cfg(test)]
+mod tests;
+
 /// One received test packet that enters the analysis: the first copy, not invalid.
 ///
 /// Lists of arrivals stand in order of arrival unless a function says otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Arrival {
     /// Number in the order of sending from 0, unwrapped.
     pub sequence: u64,
@@ -22,21 +29,212 @@ impl Arrival {
     }
 }
 
+/// The delays of `arrivals`, in their order.
+pub fn delays_ns(arrivals: &[Arrival]) -> Vec<i64> {
+    arrivals.iter().map(Arrival::delay_ns).collect()
+}
+
 /// How many packets there were of each kind. `received` = `unique` + `duplicate` + `invalid`, `sent` = `unique` + `lost`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Packets sent.
     pub sent: u64,
     /// Packets received, each copy counted.
     pub received: u64,
-    /// Further copies of a packet that had arrived.
+    /// Further copies of a packet that had arrived (RFC 5560, section 3).
     pub duplicate: u64,
-    /// Packets that cannot be of this test.
+    /// Packets that cannot be of this test: flagged so, or with a number that was never sent.
     pub invalid: u64,
     /// Different valid packets received: first copies.
     pub unique: u64,
-    /// Packets sent of which no copy arrived.
+    /// Packets sent of which no copy arrived (RFC 7680, section 2).
     pub lost: u64,
     /// First copies that arrived after one with a higher number (RFC 4737, section 3.3).
     pub out_of_sequence: u64,
+}
+
+/// How packet numbers of 32 bits go on after the highest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Numbering {
+    /// 0 to 0xFFFF_FFFF, then 0 again: RTP-like counters, STAMP (RFC 8762).
+    Full,
+    /// 0 to 0xFFFF_FFFE, then 0 again. 0xFFFF_FFFF is -1, Jitlat's sentinel, and never a packet's number: packet
+    /// 4,294,967,295 has number 0. A Jitlat peer cannot get there, since a workorder asks for at most 4,294,967,295
+    /// packets, the last of which has number 0xFFFF_FFFE.
+    Jitlat,
+}
+
+impl Numbering {
+    const fn modulus(self) -> u64 {
+        match self {
+            Self::Full => 1 << 32,
+            Self::Jitlat => (1 << 32) - 1,
+        }
+    }
+
+    /// The number on the wire of packet `sequence`, as unsigned bits.
+    pub const fn on_the_wire(self, sequence: u64) -> u32 {
+        (sequence % self.modulus()) as u32
+    }
+
+    /// The packet number nearest to `near` that is `number` on the wire: the way of serial numbers (RFC 1982,
+    /// section 3.2). None if that would lie below zero, or if `number` is the sentinel.
+    ///
+    /// Right as long as packets come within 2^31 - 1 numbers of `near`.
+    pub const fn unwrap(self, number: u32, near: u64) -> Option<u64> {
+        let modulus = self.modulus();
+        if number as u64 >= modulus {
+            return None;
+        }
+        let ahead = (number as u64 + modulus - near % modulus) % modulus;
+        if ahead <= modulus / 2 { near.checked_add(ahead) } else { near.checked_sub(modulus - ahead) }
+    }
+}
+
+/// What a received packet turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// First copy of a packet of this test.
+    Unique(Arrival),
+    /// Another copy of packet `sequence`, None if only the receiver's flag says so.
+    Duplicate(Option<u64>),
+    /// Not of this test.
+    Invalid,
+}
+
+/// Sorts received packets one by one. Memory grows with the different packet numbers received, a bit for each.
+#[derive(Debug, Clone)]
+pub struct Classifier {
+    numbering: Numbering,
+    /// Numbers from here on were not sent.
+    end: u64,
+    next_expected: u64,
+    seen: Seen,
+    received: u64,
+    duplicate: u64,
+    invalid: u64,
+    unique: u64,
+    out_of_sequence: u64,
+}
+
+impl Classifier {
+    /// For a test that sent `sent` packets; None if the sender's count never came.
+    pub fn new(numbering: Numbering, sent: Option<u64>) -> Self {
+        Self {
+            numbering,
+            end: sent.unwrap_or(u64::MAX),
+            next_expected: 0,
+            seen: Seen::default(),
+            received: 0,
+            duplicate: 0,
+            invalid: 0,
+            unique: 0,
+            out_of_sequence: 0,
+        }
+    }
+
+    /// The next packet in order of arrival.
+    ///
+    /// A row with any flag stays out of the analysis, as in Jitlat: as a duplicate if only that is flagged, else as
+    /// invalid. A number is unwrapped against the highest valid number so far; a number that was not sent is
+    /// invalid and moves nothing.
+    pub fn add(&mut self, singleton: &Singleton) -> Verdict {
+        self.received += 1;
+        let near = self.next_expected.saturating_sub(1);
+        let sequence = self.numbering.unwrap(singleton.tx_seq as u32, near).filter(|&s| s < self.end);
+        if singleton.flags & !FLAG_DUPLICATE != 0 {
+            self.invalid += 1;
+            return Verdict::Invalid;
+        }
+        if singleton.flags & FLAG_DUPLICATE != 0 {
+            self.duplicate += 1;
+            return Verdict::Duplicate(sequence);
+        }
+        let Some(sequence) = sequence else {
+            self.invalid += 1;
+            return Verdict::Invalid;
+        };
+        if !self.seen.insert(sequence) {
+            self.duplicate += 1;
+            return Verdict::Duplicate(Some(sequence));
+        }
+        self.unique += 1;
+        if sequence < self.next_expected {
+            self.out_of_sequence += 1;
+        } else {
+            self.next_expected = sequence + 1;
+        }
+        Verdict::Unique(Arrival {
+            sequence,
+            sent_ns: singleton.tx_real_time_ns,
+            received_ns: singleton.rx_real_time_ns,
+        })
+    }
+
+    /// The counts so far. Without the sender's count, the packets up to the highest number received count as sent,
+    /// so that losses after it cannot be known.
+    pub fn counts(&self) -> Counts {
+        let sent = if self.end == u64::MAX { self.next_expected } else { self.end };
+        Counts {
+            sent,
+            received: self.received,
+            duplicate: self.duplicate,
+            invalid: self.invalid,
+            unique: self.unique,
+            lost: sent - self.unique,
+            out_of_sequence: self.out_of_sequence,
+        }
+    }
+}
+
+/// The received packets of a test, sorted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classified {
+    /// First copies in order of arrival.
+    pub arrivals: Vec<Arrival>,
+    /// Packet numbers of all copies in order of arrival, invalid ones left out: what RFC 5560 counts.
+    pub copies: Vec<u64>,
+    /// How many there are of each kind.
+    pub counts: Counts,
+}
+
+/// Sorts the records of a test, which stand in order of arrival, into packets that enter the analysis and others.
+///
+/// `sent` is the number of packets sent, None if unknown. See [`Classifier`].
+pub fn classify(singletons: &[Singleton], numbering: Numbering, sent: Option<u64>) -> Classified {
+    let mut classifier = Classifier::new(numbering, sent);
+    let mut arrivals = Vec::with_capacity(singletons.len());
+    let mut copies = Vec::with_capacity(singletons.len());
+    for singleton in singletons {
+        match classifier.add(singleton) {
+            Verdict::Unique(arrival) => {
+                arrivals.push(arrival);
+                copies.push(arrival.sequence);
+            }
+            Verdict::Duplicate(sequence) => copies.extend(sequence),
+            Verdict::Invalid => {}
+        }
+    }
+    Classified { arrivals, copies, counts: classifier.counts() }
+}
+
+/// Which numbers were seen: pages of bits, so that a hostile number far ahead costs one page and no more.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    pages: HashMap<u64, [u64; Self::WORDS]>,
+}
+
+impl Seen {
+    const WORDS: usize = 8;
+
+    /// True if it is new.
+    fn insert(&mut self, sequence: u64) -> bool {
+        let bits = Self::WORDS as u64 * 64;
+        let page = self.pages.entry(sequence / bits).or_default();
+        let word = &mut page[(sequence % bits / 64) as usize];
+        let bit = 1 << (sequence % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
 }

@@ -3,5 +3,10 @@
 //! Every figure starts from [`Arrival`]s, which [`arrival`] makes from the receiver's records.
 
 pub mod arrival;
+pub mod burstiness;
+pub mod delay;
+pub mod histogram;
+pub mod percentile;
+pub mod variation;
 
 pub use arrival::{Arrival, Counts};
