@@ -94,6 +94,16 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A line of a text file that cannot be read.
+    #[error("read {}, line {line}: {reason}", path.display())]
+    Line {
+        /// Which file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The run holds cycle counts that nothing turns into time.
     #[error("convert {}: fewer than two clock anchors that advance, so raw cycles cannot be turned into time", path.display())]
     NoAnchors {

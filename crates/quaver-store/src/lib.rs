@@ -17,6 +17,7 @@ pub mod labels;
 pub mod load;
 pub mod manifest;
 pub mod packets;
+pub mod path_facts;
 pub mod path_samples;
 pub mod perfetto;
 pub mod run;

@@ -2,6 +2,7 @@
 //! facts that an analysis of the stored samples needs.
 
 use crate::error::StoreError;
+use crate::path_facts::PathFacts;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
 use quaver_analysis::summary::ProbeCost;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -186,6 +187,9 @@ pub struct Manifest {
     /// Facts of a noise run; none for other verbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseFacts>,
+    /// Facts of a path measurement; none for other verbs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathFacts>,
     /// Facts of the host, as the collector has them.
     pub host: Value,
 }
@@ -219,6 +223,7 @@ impl Manifest {
             clock: None,
             analysis: None,
             noise: None,
+            path: None,
             host,
         }
     }

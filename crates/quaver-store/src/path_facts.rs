@@ -1,0 +1,148 @@
+//! What the manifest of a path measurement tells beside its packets.
+
+use serde::{Deserialize, Serialize};
+
+/// Facts of a path measurement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PathFacts {
+    /// The peer, `address:port` of its control connection.
+    pub peer: String,
+    /// What was spoken: `extension 1`, `jitlat` or `stamp`.
+    pub protocol: String,
+    /// The flows, in the order of `samples.parquet`.
+    pub flows: Vec<FlowFacts>,
+    /// Round trips over the control connection.
+    pub round_trips: Vec<RoundTrip>,
+    /// What each end's kernel knew of its clock; the client's first.
+    pub clocks: Vec<EndClock>,
+    /// Steps of a wall clock while packets were under way.
+    pub clock_steps: Vec<ClockStep>,
+}
+
+/// Which way the packets of a flow go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From the client to the server (SENDING).
+    Up,
+    /// From the server to the client (SEND_ME).
+    Down,
+}
+
+impl Direction {
+    /// Name on pages and in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// One flow of test packets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowFacts {
+    /// Which way.
+    pub direction: Direction,
+    /// `UDP` or `TCP`.
+    pub transport: String,
+    /// Sender, `address:port`.
+    pub source: String,
+    /// Receiver, `address:port`.
+    pub destination: String,
+    /// DSCP asked for.
+    pub dscp: u8,
+    /// Payload of each packet, octets.
+    pub payload_bytes: u32,
+    /// Target period, nanoseconds; the mean of a random schedule.
+    pub period_ns: u64,
+    /// `periodic`, `poisson` or `recorded`.
+    pub schedule: String,
+    /// Packets that were to be sent.
+    pub planned: u64,
+    /// Packets that the sender says it sent; none where it could not be asked.
+    pub sent: Option<u64>,
+    /// Who stamped the sending: `hardware`, `kernel` or `application`.
+    pub sent_stamped_by: String,
+    /// Who stamped the arrival.
+    pub received_stamped_by: String,
+    /// Packets that the receiver's own socket had no room for.
+    pub own_drops: Option<u64>,
+    /// Packets that came but were none of this flow's.
+    #[serde(default)]
+    pub foreign: u64,
+    /// What the sender says of its schedule.
+    pub achieved: Option<AchievedSchedule>,
+    /// What was seen below a TCP flow.
+    pub segments: Option<SegmentFacts>,
+    /// Why the flow did not go its full length, where it did not.
+    pub cut_short: Option<String>,
+}
+
+/// The schedule that a sender kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AchievedSchedule {
+    /// Slope of sending times against deadlines, least squares, parts in a million off 1.
+    pub slope_ppm: Option<f64>,
+    /// Median of sending time less deadline, nanoseconds.
+    pub error_p50_ns: i64,
+    /// 99th percentile of the same.
+    pub error_p99_ns: i64,
+    /// The largest.
+    pub error_max_ns: i64,
+    /// Slots that were not sent in, since their time had gone.
+    pub missed: u64,
+    /// CPU time of the sending thread for a million packets, nanoseconds.
+    pub cpu_per_million_ns: Option<u64>,
+}
+
+/// Segments of a TCP flow below the transport.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SegmentFacts {
+    /// `captured` (each segment was seen) or `counters` (the kernel's counters of the connection).
+    pub seen_by: String,
+    /// Segments with data.
+    pub segments: Option<u64>,
+    /// Sent again.
+    pub retransmitted: Option<u64>,
+    /// Came out of order.
+    pub reordered: Option<u64>,
+    /// Came twice.
+    pub duplicate: Option<u64>,
+}
+
+/// One round trip over the control connection; CLOCK_REALTIME nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundTrip {
+    /// The client asked, by its own clock.
+    pub t1_ns: i64,
+    /// The server answered, by the server's clock.
+    pub t2_ns: i64,
+    /// The client had the answer, by its own clock.
+    pub t3_ns: i64,
+}
+
+/// What a kernel knows of its wall clock (`adjtimex`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndClock {
+    /// `client` or `server`.
+    pub end: String,
+    /// Whether something disciplines it.
+    pub synchronised: bool,
+    /// Largest error that the kernel vouches for, nanoseconds.
+    pub max_error_ns: Option<i64>,
+    /// Error that it estimates, nanoseconds.
+    pub estimated_error_ns: Option<i64>,
+}
+
+/// A wall clock jumped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockStep {
+    /// `client` or `server`.
+    pub end: String,
+    /// By how much, nanoseconds, positive: forward.
+    pub step_ns: i64,
+    /// Nanoseconds after the start of the test, as near as it was looked at.
+    pub after_ns: i64,
+}
