@@ -4,8 +4,13 @@
 
 pub mod arrival;
 pub mod burstiness;
+pub mod bursts;
+pub mod clocks;
 pub mod delay;
+pub mod duplication;
 pub mod histogram;
+pub mod jitlat_figures;
+pub mod loss_pattern;
 pub mod percentile;
 pub mod variation;
 
