@@ -30,6 +30,8 @@ pub(crate) struct Span {
     pub(crate) moved: bool,
     /// It waits for another CPU than the one that it left.
     pub(crate) away: bool,
+    /// CPU that it left; none where it runs or nothing is recorded.
+    pub(crate) left: Option<u16>,
     /// When the wait began (the wake-up or the preemption).
     pub(crate) since_ns: i64,
     /// When it ran again, or the end of the question.
@@ -49,6 +51,7 @@ impl Span {
             state,
             moved: false,
             away: false,
+            left: None,
             since_ns: start_ns,
             until_ns: end_ns,
             taken_by: 0,
@@ -152,6 +155,7 @@ impl Life<'_> {
                     state: State::Running,
                     moved: false,
                     away: false,
+                    left: None,
                     since_ns: start_of(&run),
                     until_ns: end_ns,
                     taken_by: 0,
@@ -216,6 +220,7 @@ impl Life<'_> {
                 state,
                 moved,
                 away: cpu != before.cpu,
+                left: Some(before.cpu),
                 since_ns,
                 until_ns,
                 taken_by,

@@ -79,7 +79,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, waiting: bool) {
         let thread = life.map(|life| life.thread);
         let facts = Facts { actor, thread, circumstances: self.circumstances, is_receiver: true };
-        each_span(ask, life, |mut span| {
+        each_span(self.namer, ask, life, |mut span| {
             if span.state == State::Asleep && waiting && actor.blocking {
                 (span.state, span.since_ns) = (State::Woken, span.start_ns);
             }
@@ -106,7 +106,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn stack(&mut self, ask: Ask, source: Option<(&Actor, &Life<'_>)>, rest: Option<CauseKey>) {
         let life = source.map(|(_, life)| life);
         let facts = source.map(|(actor, life)| self.source_facts(actor, Some(life)));
-        each_span(ask, life, |span| {
+        each_span(self.namer, ask, life, |span| {
             let threads = match facts {
                 Some(facts) if waits(&span) && span.cpu == Some(ask.cpu) => Threads::Waits(facts, span, None),
                 _ => Threads::Ignored,
@@ -121,7 +121,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn source(&mut self, ask: Ask, source: Option<(&Actor, Option<&Life<'_>>)>) {
         let life = source.and_then(|(_, life)| life);
         let facts = source.map(|(actor, life)| self.source_facts(actor, life));
-        each_span(ask, life, |span| {
+        each_span(self.namer, ask, life, |span| {
             let threads = match facts {
                 Some(facts) if waits(&span) => Threads::Waits(facts, span, None),
                 _ => Threads::Ignored,
@@ -276,13 +276,13 @@ fn span_cpu(span: &Span, fallback: u16) -> u16 {
 }
 
 /// Spans of a thread over the events' time of a question; one unknown span where there is no thread.
-fn each_span(ask: Ask, life: Option<&Life<'_>>, mut take: impl FnMut(Span)) {
+fn each_span(namer: &Namer<'_>, ask: Ask, life: Option<&Life<'_>>, mut take: impl FnMut(Span)) {
     let (from, to) = (ask.from_ns - ask.shift_ns, ask.to_ns - ask.shift_ns);
     if from >= to {
         return;
     }
     match life {
-        Some(life) => life.spans(from, to, take),
+        Some(life) => life.spans(from, to, |span| waiting::behind_its_preemptor(namer, span, &mut take)),
         None => take(Span::unknown(from, to)),
     }
 }

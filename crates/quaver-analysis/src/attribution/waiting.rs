@@ -3,7 +3,7 @@
 use super::actor::{Span, State};
 use super::causes::{CauseKey, Class};
 use super::naming::Namer;
-use super::timeline::Level;
+use super::timeline::{Level, end_of};
 use crate::model::{Actor, Circumstances};
 use quaver_abi::record::{EventKind, EventRecord, Vector};
 
@@ -49,7 +49,8 @@ impl Facts<'_> {
     /// - A normal thread before a real-time one: fair server or throttling. One that already ran at the
     ///   wake-up and gives way within 1 ms is part of the wake-up.
     /// - The stopper thread, where the thread moves; and whoever a runnable thread waits for on a CPU that it was
-    ///   moved to, or after the stopper took it off its own (without the move it would have run on).
+    ///   moved to, or after the stopper took it off its own: without the move it would have run there. It would not
+    ///   while the one that preempted it holds that CPU still, see [`behind_its_preemptor`].
     /// - Another thread while such a limit is in force and the CPU also idled during the wait: the limit. Nobody
     ///   leaves a CPU idle beside a thread that may run, so it was not allowed to; the other only filled the stop.
     /// - Else the thread that ran.
@@ -102,6 +103,26 @@ impl Facts<'_> {
     }
 }
 
+/// What would have become of the wait without the move: hands on `span`, and of a thread that was preempted and then
+/// moved, the part in which its preemptor's run went on as a wait for that run on the CPU that it left. The
+/// preemptor cost that time, moved or not; who holds the new CPU meanwhile does not matter. From the end of that run
+/// on the thread would have had its own CPU back, and the wait is the move's. A stopper's run *is* the move.
+pub(crate) fn behind_its_preemptor(namer: &Namer<'_>, span: Span, take: &mut impl FnMut(Span)) {
+    let taken = span.state == State::Preempted && span.away && span.taken_by != 0;
+    let until_ns = span
+        .left
+        .filter(|_| taken && !is_stopper(namer, span.taken_by))
+        .and_then(|left| namer.timeline.thread_at(left, span.since_ns))
+        .filter(|run| run.id == span.taken_by)
+        .map_or(span.start_ns, |run| end_of(run).clamp(span.start_ns, span.end_ns));
+    if span.start_ns < until_ns {
+        take(Span { end_ns: until_ns, cpu: span.left, away: false, ..span });
+    }
+    if until_ns < span.end_ns {
+        take(Span { start_ns: until_ns, ..span });
+    }
+}
+
 /// Whether the CPU that a thread waits for idled at some time of the wait.
 fn idled(namer: &Namer<'_>, span: &Span) -> bool {
     let Some(cpu) = span.cpu else { return false };
@@ -114,7 +135,8 @@ fn is_stopper(namer: &Namer<'_>, thread: u32) -> bool {
 }
 
 /// A reschedule interrupt is how a wake-up or a move reaches the CPU: it is part of that wait, no cause apart. So is a
-/// softirq on a CPU that a runnable thread was moved to: it delays who runs there, not who waits behind that one.
+/// softirq on a CPU where a runnable thread waits because it was moved: it delays who runs there, not who waits behind
+/// that one.
 pub(crate) fn part_of_wait(span: &Span, event: &EventRecord) -> Option<CauseKey> {
     let reschedule = event.kind == EventKind::Vector as u8 && event.id == Vector::Reschedule as u32;
     match span.state {

@@ -160,6 +160,82 @@ fn a_migration_is_the_stopper_and_the_way_to_the_other_cpu() {
     assert_eq!(analyze(&stayed).summary.causes[0].source, "cfs-preempt");
 }
 
+/// Thread 8 preempts the receiver on CPU 1 and runs until `freed`; 80 µs after that the receiver is moved to CPU 2,
+/// where thread 10 runs, and waits until [`BACK`].
+fn preempted_then_moved(freed: i64) -> crate::model::PacketRun {
+    let moved = LEFT + 80_000;
+    let mut run = run(&[(LEFT, BACK)]);
+    let after = run.packets.app_ns.iter().position(|&app| app > BACK).expect("packets after the stop");
+    run.packets.app_cpu[after..].fill(2);
+    let leaves = u64::from(8_u32) << 32 | 120;
+    run.events = vec![
+        thread(RECEIVER, leaves, 1, START_NS - 1_000, LEFT, OffCpu::Preempted),
+        thread(8, 120, 1, LEFT, freed, OffCpu::Blocked),
+        thread(0, 120, 1, freed, end(), OffCpu::Unknown),
+        event(EventKind::Migrate, 1, moved, moved, RECEIVER, 1 << 32 | 2),
+        thread(10, 120, 2, START_NS - 1_000, BACK, OffCpu::Preempted),
+        thread(RECEIVER, 120, 2, BACK, end(), OffCpu::Unknown),
+    ];
+    run.names.task = [(8, "hog".to_string()), (10, "other".to_string())].into();
+    run
+}
+
+#[test]
+fn a_move_costs_nothing_while_the_preemptor_would_have_run_anyway() {
+    let mut run = preempted_then_moved(BACK + 1_000);
+    let only_the_hog = |run: &crate::model::PacketRun| {
+        let analysis = analyze(run);
+        assert_eq!(analysis.summary.unexplained.time_ns, 0);
+        assert_eq!(analysis.summary.causes.len(), 1);
+        assert_eq!(analysis.summary.causes[0].source, "cfs-preempt");
+        assert_eq!(analysis.summary.causes[0].name, "thread hog (normal)");
+    };
+    only_the_hog(&run);
+    // Nor does what interrupts the new CPU; what prolongs the preemptor's run does.
+    run.events.push(event(EventKind::Softirq, 2, BACK - 8_000, BACK - 5_000, 9, 0));
+    only_the_hog(&run);
+    run.events.push(event(EventKind::Softirq, 1, BACK - 8_000, BACK - 5_000, 9, 0));
+    let analysis = analyze(&run);
+    assert!(rows(&analysis).iter().any(|row| (row.0, row.2) == ("rcu-cb", 3_000)), "{:?}", rows(&analysis));
+}
+
+#[test]
+fn the_move_costs_what_comes_after_the_preemptor_left() {
+    let freed = LEFT + 120_000;
+    let run = preempted_then_moved(freed);
+    let analysis = analyze(&run);
+    assert_eq!(analysis.summary.unexplained.time_ns, 0);
+    let pieces = analysis.pieces_of(&analysis.late[0]);
+    let of = |source: &str| -> Vec<(i64, i64)> {
+        let named = |cause: u32| analysis.summary.causes[cause as usize].source == source;
+        pieces
+            .iter()
+            .filter(|piece| piece.cause.is_some_and(named) && piece.part == crate::attribution::Part::Body)
+            .map(|piece| (piece.start_ns, piece.end_ns))
+            .collect()
+    };
+    assert_eq!(of("cfs-preempt"), [(reading(50), freed)], "though it was moved 40 µs before");
+    assert_eq!(of("migration"), [(freed, BACK)], "its own CPU was free, and it waited on another");
+}
+
+#[test]
+fn preempted_again_where_it_ran_after_a_move_is_no_move() {
+    // Moved to CPU 2 and at once at work there; 1 ms later another thread takes that CPU.
+    let mut run = run(&[(LEFT, BACK)]);
+    run.packets.app_cpu.fill(2);
+    let moved = START_NS - 400_000;
+    run.events = vec![
+        thread(RECEIVER, 120, 1, START_NS - 500_000, moved, OffCpu::Preempted),
+        event(EventKind::Migrate, 1, moved, moved, RECEIVER, 1 << 32 | 2),
+        thread(RECEIVER, u64::from(8_u32) << 32 | 120, 2, moved, LEFT, OffCpu::Preempted),
+        thread(8, 120, 2, LEFT, BACK, OffCpu::Preempted),
+        thread(0, 120, 1, moved, end(), OffCpu::Unknown),
+        thread(RECEIVER, 120, 2, BACK, end(), OffCpu::Unknown),
+    ];
+    run.names.task = [(8, "hog".to_string())].into();
+    whole("cfs-preempt", "thread hog (normal)", &run);
+}
+
 #[test]
 fn a_blocking_receiver_is_woken_late() {
     let wake = reading(60) - 1_000;
