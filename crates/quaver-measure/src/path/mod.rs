@@ -1,3 +1,24 @@
-//! The path between two hosts: control connection, flows of test packets.
+//! The path: what an application with a steady stream of packets would see between two hosts.
+//!
+//! A server waits for clients; a client measures to a server. Both speak Jitlat as its document has it, and
+//! Quaver's extension of it (`docs/protocol.md`). The control connection and all decisions are here; test
+//! packets are in [`flow`].
 
+pub mod auth;
+mod clocks;
+mod error;
+mod event;
 pub mod flow;
+mod limits;
+mod options;
+mod outcome;
+
+pub use clocks::{ClockEstimate, ClockPair, ClockStep, STEP_LEAST_NS};
+pub use error::PathError;
+pub use event::{Progress, ServerEvent};
+pub use limits::{LegacyLimits, Limits};
+pub use options::{ClientOptions, Directions, ServerOptions};
+pub use outcome::{
+    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, Side,
+    TestOutcome,
+};

@@ -1,0 +1,294 @@
+//! Values of fields with a fixed shape. Sizes are asserted; all numbers are big-endian.
+
+use super::{COOKIE_BYTES, COOKIE_MAGIC, ExtensionError};
+use zerocopy::byteorder::network_endian::{I32, I64, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+macro_rules! element {
+    ($name:ident, $octets:literal, $field:ident) => {
+        const _: () = assert!(size_of::<$name>() == $octets);
+
+        impl $name {
+            /// The element that exactly these octets are. Values are not judged.
+            ///
+            /// # Errors
+            /// Another length.
+            pub fn from_octets(octets: &[u8]) -> Result<Self, ExtensionError> {
+                Self::read_from_bytes(octets).map_err(|_| ExtensionError::BadField(super::field::$field))
+            }
+        }
+    };
+}
+
+/// Clock readings of one round trip; the server's are zero on the way there. Nanoseconds.
+///
+/// ```text
+/// client realtime i64 | client monotonic i64 | server realtime i64 | server monotonic i64      32 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct TimeElement {
+    /// T1: client's UTC before sending.
+    pub client_realtime_ns: I64,
+    /// Client's CLOCK_MONOTONIC beside it.
+    pub client_monotonic_ns: I64,
+    /// T2: server's UTC.
+    pub server_realtime_ns: I64,
+    /// Server's CLOCK_MONOTONIC beside it.
+    pub server_monotonic_ns: I64,
+}
+element!(TimeElement, 32, TIME);
+
+/// A test as asked for.
+///
+/// ```text
+/// directions u8 (bit 0 up, bit 1 down) | transport u8 (17 or 6) | schedule u8 | flags u8
+/// packet octets u32 | packets u64 | period ns u64 | seed u64 | dscp u32 | reserved u32         40 octets
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct FlowElement {
+    /// [`FlowElement::UP`], [`FlowElement::DOWN`] or both, up first.
+    pub directions: u8,
+    /// IP protocol number.
+    pub transport: u8,
+    /// [`FlowElement::PERIODIC`], [`FlowElement::POISSON`] or [`FlowElement::RECORDED`].
+    pub schedule: u8,
+    /// [`FlowElement::ROLLING`], [`FlowElement::WAIT`], [`FlowElement::RANDOM_START`].
+    pub flags: u8,
+    /// Octets of a packet's payload.
+    pub packet_bytes: U32,
+    /// Packets each way; [`FlowElement::UNBOUNDED`]: until stopped.
+    pub packets: U64,
+    /// Period or mean gap; of a recording its mean. Nanoseconds.
+    pub period_ns: U64,
+    /// For a random start or gaps.
+    pub seed: U64,
+    /// Differentiated services code point.
+    pub dscp: U32,
+    /// 0.
+    pub reserved: U32,
+}
+element!(FlowElement, 40, FLOW);
+
+impl FlowElement {
+    /// Direction: client to server.
+    pub const UP: u8 = 1;
+    /// Direction: server to client.
+    pub const DOWN: u8 = 2;
+    /// Schedule: a packet each period.
+    pub const PERIODIC: u8 = 0;
+    /// Schedule: exponential gaps.
+    pub const POISSON: u8 = 1;
+    /// Schedule: offsets follow in OFFSETS messages, if the server is to send.
+    pub const RECORDED: u8 = 2;
+    /// Flag: samples go back while the test runs, none are kept.
+    pub const ROLLING: u8 = 1;
+    /// Flag: wait in the queue if there is one.
+    pub const WAIT: u8 = 2;
+    /// Flag: a periodic schedule starts at random within its first period.
+    pub const RANDOM_START: u8 = 4;
+    /// Packets of a test that only a stop ends.
+    pub const UNBOUNDED: u64 = u64::MAX;
+}
+
+/// What the client echoes on the test port before a flow, and what marks the flow's packets.
+///
+/// ```text
+/// session tag 8 | cookie 16 | test port u32                                                    28 octets
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct CookieElement {
+    /// Follows the number of each test packet.
+    pub tag: [u8; 8],
+    /// Secret of this flow.
+    pub cookie: [u8; 16],
+    /// The server's test port.
+    pub test_port: U32,
+}
+element!(CookieElement, 28, COOKIE);
+
+impl CookieElement {
+    /// What goes to the test port: magic 8, session tag 8, cookie 16.
+    pub fn echo(&self) -> [u8; COOKIE_BYTES] {
+        let mut echo = [0; COOKIE_BYTES];
+        let (magic, rest) = echo.split_at_mut(8);
+        let (tag, cookie) = rest.split_at_mut(8);
+        magic.copy_from_slice(&COOKIE_MAGIC);
+        tag.copy_from_slice(&self.tag);
+        cookie.copy_from_slice(&self.cookie);
+        echo
+    }
+}
+
+/// The kernel's estimate of its clock (`adjtimex`); nanoseconds.
+///
+/// ```text
+/// realtime i64 | offset i64 | largest error i64 | estimated error i64 | frequency ppb i64
+/// state i32 (-1: unknown) | status u32 | TAI offset i32 | reserved u32                          56 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct ClockElement {
+    /// When it was read, UTC.
+    pub realtime_ns: I64,
+    /// Offset that the kernel is working off.
+    pub offset_ns: I64,
+    /// Bound of the error.
+    pub maxerror_ns: I64,
+    /// Estimate of the error.
+    pub esterror_ns: I64,
+    /// Frequency correction.
+    pub frequency_ppb: I64,
+    /// What adjtimex returned: 0 TIME_OK to 5 TIME_ERROR.
+    pub state: I32,
+    /// STA_ bits.
+    pub status: U32,
+    /// TAI minus UTC, seconds.
+    pub tai: I32,
+    /// 0.
+    pub reserved: U32,
+}
+element!(ClockElement, 56, CLOCK);
+
+/// Both clocks at one moment; nanoseconds.
+///
+/// ```text
+/// realtime i64 | monotonic i64                                                                 16 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct ClockPairElement {
+    /// UTC.
+    pub realtime_ns: I64,
+    /// CLOCK_MONOTONIC.
+    pub monotonic_ns: I64,
+}
+element!(ClockPairElement, 16, CLOCK_PAIRS);
+
+/// What a sender counted.
+///
+/// ```text
+/// packets u64 | sent u64 | misses u64 | sentinels u64 | start, UTC ns i64 | CPU ns u64
+/// lateness: mean ns u64 | 5 quantiles ns u64 | largest ns u64                                 104 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct SenderElement {
+    /// Sequence numbers used.
+    pub packets: U64,
+    /// Of these, taken by the kernel.
+    pub sent: U64,
+    /// Deadlines skipped.
+    pub misses: U64,
+    /// Sentinels.
+    pub sentinels: U64,
+    /// Start of the schedule, UTC.
+    pub start_realtime_ns: I64,
+    /// CPU time.
+    pub cpu_ns: U64,
+    /// Mean lateness.
+    pub mean_ns: U64,
+    /// Lateness at 0.5, 0.9, 0.99, 0.999, 0.9999.
+    pub quantiles_ns: [U64; 5],
+    /// Largest lateness.
+    pub largest_ns: U64,
+}
+element!(SenderElement, 104, SENDER);
+
+/// What a receiver counted.
+///
+/// ```text
+/// received u64 | duplicates u64 | invalid u64 | sentinels u64 | foreign u64 | unreadable u64
+/// own drops u64 (all bits: unknown) | 3 counts of stamps u64 | CPU ns u64 | end seen u64        96 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct ReceiverElement {
+    /// Packets of the flow.
+    pub received: U64,
+    /// Of these, copies.
+    pub duplicates: U64,
+    /// Of these, impossible ones.
+    pub invalid: U64,
+    /// Sentinels.
+    pub sentinels: U64,
+    /// Packets of others.
+    pub foreign: U64,
+    /// Packets too short.
+    pub unreadable: U64,
+    /// Dropped for want of buffer; all bits set: unknown.
+    pub own_drops: U64,
+    /// By hardware, kernel, application.
+    pub stamped_by: [U64; 3],
+    /// CPU time.
+    pub cpu_ns: U64,
+    /// 1 if the sentinel came.
+    pub end_seen: U64,
+}
+element!(ReceiverElement, 96, RECEIVER);
+
+/// A constant-bit-rate source as asked for (`quaver source`), towards the address that echoes the cookie.
+///
+/// ```text
+/// period numerator ns u64 | denominator u64 | packets u64 | payload octets u32 | stream u32
+/// dscp u32 | reserved u32                                                                      40 octets
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct SourceElement {
+    /// Period, numerator, nanoseconds.
+    pub period_numerator: U64,
+    /// Period, denominator.
+    pub period_denominator: U64,
+    /// Packets, at most.
+    pub packets: U64,
+    /// Octets of a packet's payload.
+    pub packet_bytes: U32,
+    /// Number of the stream, in each packet.
+    pub stream_id: U32,
+    /// Differentiated services code point.
+    pub dscp: U32,
+    /// 0.
+    pub reserved: U32,
+}
+element!(SourceElement, 40, SOURCE);
+
+/// What a server allows.
+///
+/// ```text
+/// packets/s u64 | bits/s u64 | duration ns u64 | kept packets u64 | rolling packets/s u64
+/// packet octets u32 | reserved u32                                                             48 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct LimitsElement {
+    /// Packets a second.
+    pub packets_per_second: U64,
+    /// Bits of payload a second.
+    pub bits_per_second: U64,
+    /// Nanoseconds of a flow.
+    pub duration_ns: U64,
+    /// Packets whose samples are kept.
+    pub kept_packets: U64,
+    /// Packets a second of rolling tests.
+    pub rolling_packets_per_second: U64,
+    /// Octets of a packet.
+    pub packet_bytes: U32,
+    /// 0.
+    pub reserved: U32,
+}
+element!(LimitsElement, 48, LIMITS);

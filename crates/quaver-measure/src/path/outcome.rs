@@ -1,0 +1,207 @@
+//! What a test leaves with the client.
+
+use super::clocks::{ClockEstimate, ClockPair, ClockStep};
+use super::flow::{FlowSchedule, Lateness, ReceiveReport, SendReport, Transport};
+use quaver_abi::wire::jitlat::Singleton;
+use std::net::SocketAddr;
+
+/// Which way a flow goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the client to the server.
+    Up,
+    /// From the server to the client.
+    Down,
+}
+
+impl Direction {
+    /// As it stands in sentences and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// One of the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The one that asked for the test.
+    Client,
+    /// The one that serves.
+    Server,
+}
+
+/// What the two spoke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Jitlat as its document has it.
+    Legacy,
+    /// Quaver's extension, of this version.
+    Extended(u32),
+}
+
+/// A round trip over the control connection (Jitlat, annex A.2). Nanoseconds of UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RttProbe {
+    /// The client's clock before sending.
+    pub t1_ns: i64,
+    /// The server's clock.
+    pub t2_ns: i64,
+    /// The client's clock after receiving.
+    pub t3_ns: i64,
+}
+
+impl RttProbe {
+    /// Round trip, nanoseconds by the client's clock.
+    pub const fn rtt_ns(&self) -> i64 {
+        self.t3_ns.wrapping_sub(self.t1_ns)
+    }
+
+    /// Server's clock minus client's, nanoseconds, if both ways took equally long; wrong by at most half the
+    /// round trip. As the document's figures have it (its text has the sign of the second term wrong).
+    pub const fn clock_error_ns(&self) -> i64 {
+        self.t2_ns.wrapping_sub(self.t1_ns).wrapping_sub(self.rtt_ns() / 2)
+    }
+}
+
+/// How a test ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// As asked for.
+    Complete,
+    /// By the user.
+    Interrupted,
+    /// The server went away or fell silent; what there was by then is kept. A sentence.
+    ServerLost(String),
+}
+
+/// What a sender says of a flow. Counts are exact, and have 64 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SenderSummary {
+    /// Sequence numbers used, from 0.
+    pub packets: u64,
+    /// Of these, taken by the sender's kernel.
+    pub sent: u64,
+    /// Deadlines skipped because the sender was late.
+    pub misses: u64,
+    /// Sentinels.
+    pub sentinels: u64,
+    /// Start of the schedule, UTC nanoseconds of the sender's clock.
+    pub start_realtime_ns: i64,
+    /// CPU time of the sending thread, nanoseconds.
+    pub cpu_ns: u64,
+    /// How late packets were sent.
+    pub lateness: Lateness,
+}
+
+/// What a receiver says of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverSummary {
+    /// Packets of the flow that arrived, with duplicates and invalid ones.
+    pub received: u64,
+    /// Of these, copies.
+    pub duplicates: u64,
+    /// Of these, impossible ones.
+    pub invalid: u64,
+    /// Sentinels.
+    pub sentinels: u64,
+    /// Packets of others on the same port.
+    pub foreign: u64,
+    /// Packets too short to be read.
+    pub unreadable: u64,
+    /// Dropped by the receiver's kernel for want of buffer; none where unknown.
+    pub own_drops: Option<u64>,
+    /// Packets by what stamped them: hardware, kernel, application.
+    pub stamped_by: [u64; 3],
+    /// CPU time of the receiving thread, nanoseconds.
+    pub cpu_ns: u64,
+    /// Whether the end was seen, so that what is missing is lost and not late.
+    pub end_seen: bool,
+}
+
+/// One way of a test.
+#[derive(Clone, Debug)]
+pub struct FlowOutcome {
+    /// Which way.
+    pub direction: Direction,
+    /// What carried the packets.
+    pub transport: Transport,
+    /// Where packets came from, as the receiver or else the client saw it.
+    pub source: SocketAddr,
+    /// Where they went.
+    pub destination: SocketAddr,
+    /// Octets of a packet's payload.
+    pub packet_bytes: u32,
+    /// Packets asked for; none: until stopped.
+    pub packets: Option<u64>,
+    /// When they were due.
+    pub schedule: FlowSchedule,
+    /// Differentiated services code point.
+    pub dscp: u8,
+    /// All received packets in order of arrival, flagged ones too; empty for rolling tests.
+    pub singletons: Vec<Singleton>,
+    /// Rows that were received, kept or not.
+    pub rows: u64,
+    /// The sender's word; none if it was lost, or the server is a legacy sender.
+    pub sender: Option<SenderSummary>,
+    /// The receiver's word; none if it was lost, or the server is a legacy receiver.
+    pub receiver: Option<ReceiverSummary>,
+    /// Everything the sender counted, where that was this host.
+    pub send_report: Option<SendReport>,
+    /// Everything the receiver counted, where that was this host.
+    pub receive_report: Option<ReceiveReport>,
+    /// Whether all of it is there: all packets sent, end seen, samples as many as announced.
+    pub complete: bool,
+}
+
+impl FlowOutcome {
+    /// Packets sent, as far as that is known: the sender's count, else what was asked for.
+    pub fn packets_sent(&self) -> Option<u64> {
+        self.sender.map(|sender| sender.packets).or(self.packets)
+    }
+}
+
+/// What one host knows of its clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostClocks {
+    /// The kernel's estimate before the test.
+    pub before: Option<ClockEstimate>,
+    /// And after.
+    pub after: Option<ClockEstimate>,
+    /// Readings of both clocks before, during (about one a second) and after the test.
+    pub pairs: Vec<ClockPair>,
+}
+
+/// A test, as far as it went.
+#[derive(Clone, Debug)]
+pub struct TestOutcome {
+    /// What was spoken.
+    pub protocol: Protocol,
+    /// The server's end of the control connection.
+    pub server: SocketAddr,
+    /// This host's end of it.
+    pub client: SocketAddr,
+    /// Start of the test (first flow), UTC nanoseconds of this host's clock.
+    pub started_ns: i64,
+    /// Round trips.
+    pub rtt_probes: Vec<RttProbe>,
+    /// The flows that began, in their order.
+    pub flows: Vec<FlowOutcome>,
+    /// This host's clock.
+    pub client_clock: HostClocks,
+    /// The server's clock; empty for legacy servers.
+    pub server_clock: HostClocks,
+    /// Steps of either wall clock during the test.
+    pub clock_steps: Vec<ClockStep>,
+    /// How it ended.
+    pub completion: Completion,
+}
+
+impl TestOutcome {
+    /// Whether all of it is there.
+    pub fn is_complete(&self) -> bool {
+        self.completion == Completion::Complete && self.flows.iter().all(|flow| flow.complete)
+    }
+}
