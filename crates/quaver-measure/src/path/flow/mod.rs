@@ -4,9 +4,15 @@
 //! but the flag that an acknowledgement has come (Jitlat, 4.3.3).
 
 mod error;
+mod inbox;
+mod judge;
 mod observe;
+mod outbox;
+mod pacing;
+mod packet;
 mod random;
 mod receive;
+mod records;
 mod report;
 mod schedule;
 mod send;
@@ -15,14 +21,14 @@ mod spec;
 
 pub use error::FlowError;
 pub use observe::SegmentReport;
-pub use receive::receive_flow;
+pub use receive::{prepare_receive, receive_flow};
 pub use report::{
     Lateness, ReceiveEnd, ReceiveReport, Received, SendEnd, SendReport, TransmitStamp, TransmitStamps,
 };
-pub use schedule::{FlowSchedule, Offsets};
+pub use schedule::{FlowSchedule, LEAST_PERIOD_NS, Offsets};
 pub use send::send_flow;
 pub use socket::{TestListener, TestSocket};
 pub use spec::{
-    AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES, MOST_RECORD_BYTES,
-    PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, Transport,
+    AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, HIGH_RATE_PERIOD_NS, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES,
+    MOST_RECORD_BYTES, PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, Transport,
 };

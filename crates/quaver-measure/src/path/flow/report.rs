@@ -20,6 +20,8 @@ pub struct Received {
 pub struct Lateness {
     /// Mean.
     pub mean_ns: f64,
+    /// Smallest.
+    pub smallest_ns: u64,
     /// Quantiles 0.5, 0.9, 0.99, 0.999 and 0.9999.
     pub quantiles_ns: [u64; 5],
     /// Largest.
@@ -55,13 +57,14 @@ pub struct TransmitStamps {
 }
 
 /// Why a sender ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendEnd {
     /// The receiver acknowledged the end.
     Acknowledged,
     /// All packets and sentinels were sent, but no acknowledgement came in time.
     Unacknowledged,
     /// Stopped before.
+    #[default]
     Stopped,
     /// The receiver closed the connection (TCP).
     Closed,
@@ -69,7 +72,7 @@ pub enum SendEnd {
 
 /// What a sender did. Everything that was due is in `packets` or `misses`; of `packets`, all but the failed ones
 /// were sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SendReport {
     /// Why it ended.
     pub end: SendEnd,
@@ -121,13 +124,14 @@ impl SendReport {
 }
 
 /// Why a receiver ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveEnd {
     /// The sender's sentinel came.
     Sentinel,
     /// No sentinel came in time.
     TimedOut,
     /// Stopped before.
+    #[default]
     Stopped,
     /// The sender closed the connection (TCP).
     Closed,
@@ -135,7 +139,7 @@ pub enum ReceiveEnd {
 
 /// What a receiver did. Each datagram or record that it took is in exactly one of `received`, `sentinels`, `foreign`
 /// and `unreadable`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ReceiveReport {
     /// Why it ended.
     pub end: ReceiveEnd,

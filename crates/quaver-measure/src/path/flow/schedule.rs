@@ -3,6 +3,10 @@
 use super::random::Random;
 use std::sync::Arc;
 
+/// Shortest period, and mean gap: a sender that is late steps over missed deadlines one by one, which takes some
+/// nanoseconds each.
+pub const LEAST_PERIOD_NS: u64 = 100;
+
 /// When packets are due, in nanoseconds after the start of the flow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FlowSchedule {
@@ -68,8 +72,10 @@ impl FlowSchedule {
     /// What is wrong with it.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         match self {
-            Self::Periodic { period_ns: 0, .. } => Err("the period is zero: give at least 1 ns"),
-            Self::Poisson { mean_ns: 0, .. } => Err("the mean gap is zero: give at least 1 ns"),
+            Self::Periodic { period_ns: 0..LEAST_PERIOD_NS, .. }
+            | Self::Poisson { mean_ns: 0..LEAST_PERIOD_NS, .. } => {
+                Err("the period is too short: give at least 100 ns, which no sender keeps up with")
+            }
             Self::Recorded { offsets_ns } if offsets_ns.is_empty() => Err("the recording has no packets"),
             Self::Recorded { offsets_ns } if !offsets_ns.is_sorted() => {
                 Err("the recorded offsets decrease: sort them by time")

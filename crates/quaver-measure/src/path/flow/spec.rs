@@ -17,6 +17,9 @@ pub const MOST_DATAGRAM_BYTES: u32 = 65_507;
 /// Most octets of a record in a TCP flow.
 pub const MOST_RECORD_BYTES: u32 = 1 << 20;
 
+/// Periods below this are of high rate: packets may go in batches, and stamps of transmission are not asked for.
+pub const HIGH_RATE_PERIOD_NS: u64 = 20_000;
+
 /// What carries the test packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -105,6 +108,8 @@ pub struct FlowSpec {
     pub start_delay_ns: u64,
     /// Sender: how long sentinels are sent without being acknowledged.
     pub sentinel_timeout_ns: u64,
+    /// Sender: ask for a stamp of each packet's departure. Costs about as much as the packet itself.
+    pub transmit_stamps: bool,
     /// Sender: most stamps of transmission that are kept; the rest is in the summary only.
     pub stamps_kept: usize,
     /// Receiver: whose packets count.
@@ -133,9 +138,11 @@ impl std::fmt::Debug for FlowSpec {
 }
 
 impl FlowSpec {
-    /// A UDP flow as Jitlat has it by default but for its length and schedule: no tag, no key, kernel stamps.
+    /// A UDP flow as Jitlat has it by default but for its length and schedule: no tag, no key, the best stamps;
+    /// slack and stamps of transmission as the rate allows.
     pub fn new(packet_bytes: u32, packets: Option<u64>, schedule: FlowSchedule) -> Self {
-        let slack_ns = Self::usual_slack_ns(schedule.mean_period_ns());
+        let mean_period_ns = schedule.mean_period_ns();
+        let slack_ns = Self::usual_slack_ns(mean_period_ns);
         Self {
             transport: Transport::Udp,
             packet_bytes,
@@ -149,6 +156,7 @@ impl FlowSpec {
             slack_ns,
             start_delay_ns: 0,
             sentinel_timeout_ns: 10_000_000_000,
+            transmit_stamps: mean_period_ns >= HIGH_RATE_PERIOD_NS,
             stamps_kept: 1 << 20,
             accept_from: AcceptFrom::Anyone,
             end_timeout_ns: 5_000_000_000,
@@ -161,7 +169,7 @@ impl FlowSpec {
     /// Slack for a mean period: none from 20 us up. Below, an interruption of the sender would leave holes of many
     /// packets, so 2 ms worth of packets may go late, in batches; the report says how late and how many.
     pub const fn usual_slack_ns(mean_period_ns: u64) -> u64 {
-        if mean_period_ns >= 20_000 { 0 } else { 2_000_000 }
+        if mean_period_ns >= HIGH_RATE_PERIOD_NS { 0 } else { 2_000_000 }
     }
 
     /// Least payload that holds what this flow's packets carry.

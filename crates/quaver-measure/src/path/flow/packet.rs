@@ -1,0 +1,136 @@
+//! What a test packet of a flow looks like, written and read.
+//!
+//! ```text
+//!  0                 8         12                20                                36
+//!  +-----------------+---------+-----------------+---------------------------------+--------------
+//!  | time, UTC ns    | number  | session tag     | authentication code             | padding
+//!  +-----------------+---------+-----------------+---------------------------------+--------------
+//! ```
+//!
+//! Tag and code are there where the session has them; else padding starts there. The code is over time, number and
+//! tag: padding means nothing, so nobody gains by changing it.
+
+use super::spec::{
+    AUTHENTICATION_BYTES, FlowSpec, LEAST_PACKET_BYTES, PacketAuthenticator, SESSION_TAG_BYTES,
+};
+use quaver_abi::wire::jitlat::{TEST_PACKET_BYTES, TestPacket};
+use std::sync::Arc;
+
+const _: () = assert!(LEAST_PACKET_BYTES as usize == TEST_PACKET_BYTES);
+const TAG_AT: usize = LEAST_PACKET_BYTES as usize;
+const CODE_AT: usize = TAG_AT + SESSION_TAG_BYTES as usize;
+const CODE_END: usize = CODE_AT + AUTHENTICATION_BYTES as usize;
+const _: () = assert!(CODE_END == 36);
+
+/// Numbers that packets can have: all of 32 bits but the sentinel's.
+const NUMBERS: u64 = u32::MAX as u64;
+
+/// The number that packet `sequence` of a flow carries. After -2 comes 0, as -1 is the sentinel.
+pub(super) const fn number_of(sequence: u64) -> i32 {
+    ((sequence % NUMBERS) as u32).cast_signed()
+}
+
+/// The sequence nearest to `near` that is carried as `number`, which is not the sentinel; none if it would be
+/// below 0.
+pub(super) fn sequence_near(number: i32, near: u64) -> Option<u64> {
+    const HALF: u64 = NUMBERS / 2;
+    let ahead = (u64::from(number.cast_unsigned()) + NUMBERS - near % NUMBERS) % NUMBERS;
+    if ahead <= HALF { near.checked_add(ahead) } else { near.checked_sub(NUMBERS - ahead) }
+}
+
+/// The form of a flow's packets.
+pub(super) struct PacketForm {
+    pub(super) packet_bytes: usize,
+    tag: Option<[u8; SESSION_TAG_BYTES as usize]>,
+    key: Option<Arc<dyn PacketAuthenticator>>,
+}
+
+/// What octets are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Too short for time and number.
+    Unreadable,
+    /// Of another session.
+    Foreign,
+    /// A packet that says it is of this flow; whether its length and its code bear that out.
+    Packet { packet: TestPacket, right_length: bool, right_code: bool },
+}
+
+impl PacketForm {
+    pub(super) fn of(spec: &FlowSpec) -> Self {
+        Self { packet_bytes: spec.packet_bytes as usize, tag: spec.session_tag, key: spec.key.clone() }
+    }
+
+    /// Writes all but the padding.
+    #[inline]
+    pub(super) fn write(&self, octets: &mut [u8], packet: TestPacket) {
+        octets[..TAG_AT].copy_from_slice(&packet.to_octets());
+        if let Some(tag) = &self.tag {
+            octets[TAG_AT..CODE_AT].copy_from_slice(tag);
+        }
+        if let Some(key) = &self.key {
+            let code = key.code(&octets[..CODE_AT]);
+            octets[CODE_AT..CODE_END].copy_from_slice(&code);
+        }
+    }
+
+    /// Where padding begins.
+    pub(super) fn padding_at(&self) -> usize {
+        match (&self.key, &self.tag) {
+            (Some(_), _) => CODE_END,
+            (None, Some(_)) => CODE_AT,
+            (None, None) => TAG_AT,
+        }
+    }
+
+    /// Reads a packet of `length` octets, of which the first are there.
+    #[inline]
+    pub(super) fn read(&self, octets: &[u8], length: usize) -> Content {
+        let Ok(packet) = TestPacket::from_octets(octets) else { return Content::Unreadable };
+        if let Some(tag) = &self.tag
+            && octets.get(TAG_AT..CODE_AT) != Some(tag.as_slice())
+        {
+            return Content::Foreign;
+        }
+        let right_code = self.key.as_ref().is_none_or(|key| {
+            octets
+                .get(CODE_AT..CODE_END)
+                .is_some_and(|code| equal_in_constant_time(code, &key.code(&octets[..CODE_AT])))
+        });
+        Content::Packet { packet, right_length: length == self.packet_bytes, right_code }
+    }
+}
+
+/// Takes as long for codes that differ early as for those that differ late, so that nobody can guess a code octet
+/// by octet.
+fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
+    let difference = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
+    a.len() == b.len() && std::hint::black_box(difference) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_wrap_and_are_never_the_sentinel() {
+        let last = u64::from(u32::MAX) - 1;
+        assert_eq!(number_of(0), 0);
+        assert_eq!(number_of(i32::MAX as u64), i32::MAX);
+        assert_eq!(number_of(i32::MAX as u64 + 1), i32::MIN);
+        assert_eq!((number_of(last), number_of(last + 1)), (-2, 0));
+    }
+
+    #[test]
+    fn sequences_come_back_from_numbers_across_each_wrap() {
+        let wrap = u64::from(u32::MAX);
+        for around in [0, 5, i32::MAX as u64, wrap, 3 * wrap, 1 << 40] {
+            for sequence in around.saturating_sub(4)..around + 4 {
+                for near in [sequence, sequence.saturating_sub(1 << 30), sequence + (1 << 30)] {
+                    assert_eq!(sequence_near(number_of(sequence), near), Some(sequence), "{near}");
+                }
+            }
+        }
+        assert_eq!(sequence_near(-2, 3), None, "before the first");
+    }
+}
