@@ -7,11 +7,22 @@ pub mod burstiness;
 pub mod bursts;
 pub mod clocks;
 pub mod delay;
+pub mod density;
 pub mod duplication;
+pub mod gilbert;
 pub mod histogram;
 pub mod jitlat_figures;
 pub mod loss_pattern;
 pub mod percentile;
+pub mod playout;
+pub mod reordering;
+pub mod skew;
+pub mod steps;
+pub mod summary;
 pub mod variation;
+pub mod voice;
 
 pub use arrival::{Arrival, Counts};
+
+#[cfg(test)]
+mod simulated;

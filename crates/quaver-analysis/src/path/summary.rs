@@ -1,0 +1,308 @@
+//! All figures of one flow together: what `summary.json`, the page and the report of a path measurement show.
+
+use super::arrival::{Arrival, Classified, delays_ns};
+use super::burstiness::{LeastSquares, burstiness};
+use super::bursts::{BurstSummary, GMIN, burst_summary};
+use super::clocks::{ClockEstimate, ClockWarning, Direction, correct, warning};
+use super::density::{ReorderDensity, reorder_density};
+use super::duplication::{Duplication, duplication};
+use super::loss_pattern::{LossPattern, LossRun, loss_pattern, loss_runs};
+use super::percentile::DelaysWithLoss;
+use super::reordering::{Reordering, reordering};
+use super::variation::{InterarrivalJitter, ipdv, pdv_ns};
+use crate::distribution::distribution;
+use crate::summary::Distribution;
+use serde::Serialize;
+
+/// Displacements up to this are told apart in the reorder density (RFC 5236, DT).
+const DISPLACEMENT_THRESHOLD: u64 = 32;
+
+/// A flow, and what is known of it beside its packets.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowInput<'a> {
+    /// Which way it went.
+    pub direction: Direction,
+    /// Its packets.
+    pub classified: &'a Classified,
+    /// Target period, nanoseconds; the mean of a random schedule.
+    pub target_period_ns: u64,
+    /// Packets that the receiver's own socket had no room for: lost, but not by the path.
+    pub own_drops: Option<u64>,
+    /// How long after a packet's sending the receiver still waited for it; none: until its end.
+    pub loss_timeout_ns: Option<i64>,
+    /// How far the clocks are apart, where it was measured.
+    pub clock: Option<&'a ClockEstimate>,
+}
+
+/// What became of the packets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fates {
+    /// Sent.
+    pub sent: u64,
+    /// Arrived, copies and invalid ones too.
+    pub received: u64,
+    /// Arrived, each counted once.
+    pub unique: u64,
+    /// Copies.
+    pub duplicate: u64,
+    /// Could not be what was sent.
+    pub invalid: u64,
+    /// First copies that came after one sent later (RFC 4737, section 3.3).
+    pub reordered: u64,
+}
+
+/// What was lost (RFC 7680).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Loss {
+    /// Packets of which no copy arrived.
+    pub packets: u64,
+    /// The same as a part of the packets sent; none where none was sent.
+    pub share: Option<f64>,
+    /// Of these, dropped by the receiver's own socket; none where its kernel cannot tell.
+    pub own_drops: Option<u64>,
+    /// After how long a packet counts as lost, nanoseconds; none: not before the receiver ended.
+    pub timeout_ns: Option<i64>,
+    /// Runs of lost packets (RFC 3357).
+    pub pattern: LossPattern,
+    /// Bursts and gaps (RFC 3611, section 4.7.2); none where nothing was lost.
+    pub bursts: Option<BurstSummary>,
+}
+
+/// One-way delay (RFC 7679).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Delay {
+    /// As the two clocks show it.
+    pub as_measured: Distribution,
+    /// Without the clocks' estimated offset; none where it was not estimated.
+    pub corrected: Option<Distribution>,
+    /// The corrected values, or else those as measured, can be wrong by so much either way, nanoseconds.
+    pub bound_ns: Option<i64>,
+    /// Percentiles of all packets sent, a lost one being later than any other.
+    pub with_loss: DelayWithLoss,
+    /// Why the values as measured cannot be believed.
+    pub warning: Option<ClockWarning>,
+}
+
+/// Percentiles of delay as measured with lost packets as +infinity (RFC 7679, section 5.1); none: lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DelayWithLoss {
+    /// Median.
+    pub p50_ns: Option<i64>,
+    /// 90th percentile.
+    pub p90_ns: Option<i64>,
+    /// 99th percentile.
+    pub p99_ns: Option<i64>,
+    /// 99.9th percentile.
+    pub p99_9_ns: Option<i64>,
+}
+
+/// How delay varies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Variation {
+    /// Delay less the least delay (PDV, RFC 5481).
+    pub pdv: Distribution,
+    /// Delay less that of the packet sent before, signed (IPDV, RFC 5481; RFC 3393).
+    pub ipdv: Distribution,
+    /// Interarrival jitter after the last packet (RFC 3550, section 6.4.1), nanoseconds.
+    pub interarrival_jitter_ns: f64,
+    /// The largest that it was, nanoseconds.
+    pub largest_interarrival_jitter_ns: f64,
+}
+
+/// Mean periods, nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Periods {
+    /// As asked for.
+    pub target_ns: f64,
+    /// Between packets sent, by the stamps of those that arrived.
+    pub sent_ns: Option<f64>,
+    /// Between packets received.
+    pub received_ns: Option<f64>,
+}
+
+/// All figures of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowSummary {
+    /// Packets by fate.
+    pub packets: Fates,
+    /// Loss.
+    pub loss: Loss,
+    /// Delay; none where nothing arrived.
+    pub delay: Option<Delay>,
+    /// Delay variation; none where nothing arrived.
+    pub variation: Option<Variation>,
+    /// Periods.
+    pub periods: Periods,
+    /// Line through delay over time of arrival (Jitlat, section 1).
+    pub burstiness: Option<LeastSquares>,
+    /// Reordering (RFC 4737).
+    pub reordering: Reordering,
+    /// Reorder density (RFC 5236); none where all came in order.
+    pub density: Option<ReorderDensity>,
+    /// Duplication (RFC 5560).
+    pub duplication: Duplication,
+}
+
+/// Computes all figures of a flow.
+pub fn flow_summary(input: &FlowInput<'_>) -> FlowSummary {
+    let Classified { arrivals, copies, counts } = input.classified;
+    let runs = loss_runs(arrivals.iter().map(|arrival| arrival.sequence), counts.sent);
+    let out_of_order = counts.out_of_sequence > 0;
+    let sequences = || arrivals.iter().map(|arrival| arrival.sequence).collect::<Vec<u64>>();
+    FlowSummary {
+        packets: Fates {
+            sent: counts.sent,
+            received: counts.received,
+            unique: counts.unique,
+            duplicate: counts.duplicate,
+            invalid: counts.invalid,
+            reordered: counts.out_of_sequence,
+        },
+        loss: loss(input, &runs),
+        delay: delay(input),
+        variation: variation(arrivals),
+        periods: periods(arrivals, input.target_period_ns),
+        burstiness: burstiness(arrivals),
+        reordering: reordering(arrivals),
+        density: out_of_order.then(|| reorder_density(&sequences(), DISPLACEMENT_THRESHOLD)),
+        duplication: duplication(copies),
+    }
+}
+
+fn loss(input: &FlowInput<'_>, runs: &[LossRun]) -> Loss {
+    let counts = &input.classified.counts;
+    let period_ns = input.target_period_ns as f64;
+    Loss {
+        packets: counts.lost,
+        share: (counts.sent > 0).then(|| counts.lost as f64 / counts.sent as f64),
+        own_drops: input.own_drops,
+        timeout_ns: input.loss_timeout_ns,
+        pattern: loss_pattern(runs, counts.sent),
+        bursts: (!runs.is_empty()).then(|| burst_summary(runs, counts.sent, GMIN, period_ns)),
+    }
+}
+
+fn delay(input: &FlowInput<'_>) -> Option<Delay> {
+    let mut delays = delays_ns(&input.classified.arrivals);
+    if delays.is_empty() {
+        return None;
+    }
+    let corrected = input.clock.map(|clock| {
+        let mut corrected: Vec<i64> =
+            delays.iter().map(|delay| correct(*delay, clock.offset_ns, input.direction)).collect();
+        distribution(&mut corrected)
+    });
+    let all = DelaysWithLoss::new(delays.clone(), input.classified.counts.lost, input.loss_timeout_ns);
+    let percentile = |share| all.percentile(share).and_then(super::percentile::Quantile::finite);
+    let as_measured = distribution(&mut delays);
+    Some(Delay {
+        warning: warning(as_measured.min_ns, input.clock.map(|clock| clock.min_rtt_ns)),
+        as_measured,
+        corrected,
+        bound_ns: input.clock.map(|clock| clock.bound_ns),
+        with_loss: DelayWithLoss {
+            p50_ns: percentile(50_000),
+            p90_ns: percentile(90_000),
+            p99_ns: percentile(99_000),
+            p99_9_ns: percentile(99_900),
+        },
+    })
+}
+
+fn variation(arrivals: &[Arrival]) -> Option<Variation> {
+    let delays = delays_ns(arrivals);
+    let mut interarrival = InterarrivalJitter::default();
+    let largest = delays.iter().map(|delay| interarrival.add(*delay)).fold(0.0, f64::max);
+    let mut pdv = pdv_ns(&delays);
+    let mut ipdv: Vec<i64> = ipdv(arrivals).into_iter().map(|one| one.ipdv_ns).collect();
+    (!delays.is_empty()).then(|| Variation {
+        pdv: distribution(&mut pdv),
+        ipdv: distribution(&mut ipdv),
+        interarrival_jitter_ns: interarrival.j_ns(),
+        largest_interarrival_jitter_ns: largest,
+    })
+}
+
+fn periods(arrivals: &[Arrival], target_period_ns: u64) -> Periods {
+    let span = |first: i64, last: i64, intervals: u64| {
+        (intervals > 0).then(|| (i128::from(last) - i128::from(first)) as f64 / intervals as f64)
+    };
+    let first = arrivals.iter().min_by_key(|arrival| arrival.sequence);
+    let last = arrivals.iter().max_by_key(|arrival| arrival.sequence);
+    let sent_ns = first.zip(last).and_then(|(first, last)| {
+        span(first.sent_ns, last.sent_ns, last.sequence.saturating_sub(first.sequence))
+    });
+    let received_ns = arrivals
+        .first()
+        .zip(arrivals.last())
+        .and_then(|(first, last)| span(first.received_ns, last.received_ns, arrivals.len() as u64 - 1));
+    Periods { target_ns: target_period_ns as f64, sent_ns, received_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::arrival::{Numbering, classify};
+    use quaver_abi::wire::jitlat::Singleton;
+
+    /// Packets each millisecond, number and delay as given, in order of arrival.
+    fn packets(given: &[(i32, i64)]) -> Vec<Singleton> {
+        let packet = |(tx_seq, delay_ns): &(i32, i64)| {
+            let tx_real_time_ns = i64::from(*tx_seq) * 1_000_000;
+            Singleton {
+                tx_real_time_ns,
+                tx_seq: *tx_seq,
+                rx_real_time_ns: tx_real_time_ns + delay_ns,
+                flags: 0,
+            }
+        };
+        given.iter().map(packet).collect()
+    }
+
+    fn summary(given: &[(i32, i64)], sent: u64, clock: Option<&ClockEstimate>) -> FlowSummary {
+        let classified = classify(&packets(given), Numbering::Jitlat, Some(sent));
+        flow_summary(&FlowInput {
+            direction: Direction::Sending,
+            classified: &classified,
+            target_period_ns: 1_000_000,
+            own_drops: Some(1),
+            loss_timeout_ns: None,
+            clock,
+        })
+    }
+
+    #[test]
+    fn figures_of_a_small_flow() {
+        let clock =
+            ClockEstimate { jitlat_error_ns: 90, min_rtt_ns: 40, offset_ns: 100, bound_ns: 20, probes: 5 };
+        let flow =
+            summary(&[(0, 120), (2, 110), (1, 1_000_150), (2, 130), (3, 125), (6, 110)], 8, Some(&clock));
+        let fates = &flow.packets;
+        assert_eq!(
+            (fates.sent, fates.received, fates.unique, fates.duplicate, fates.invalid, fates.reordered),
+            (8, 6, 5, 1, 0, 1)
+        );
+        assert_eq!((flow.loss.packets, flow.loss.share, flow.loss.own_drops), (3, Some(0.375), Some(1)));
+        assert_eq!(flow.loss.pattern.periods, 2);
+        let delay = flow.delay.unwrap();
+        assert_eq!((delay.as_measured.min_ns, delay.as_measured.p50_ns), (110, 120));
+        assert_eq!((delay.corrected.unwrap().min_ns, delay.bound_ns), (10, Some(20)));
+        assert_eq!((delay.with_loss.p50_ns, delay.with_loss.p90_ns), (Some(125), None));
+        assert_eq!(delay.warning, Some(ClockWarning::AboveRoundTrip { min_latency_ns: 110, min_rtt_ns: 40 }));
+        let variation = flow.variation.unwrap();
+        assert_eq!((variation.pdv.min_ns, variation.pdv.max_ns), (0, 1_000_040));
+        assert_eq!(variation.ipdv.count, 3);
+        assert_eq!(flow.periods.sent_ns, Some(1_000_000.0));
+        assert_eq!((flow.reordering.reordered, flow.duplication.duplicate), (1, 1));
+        assert!(flow.density.is_some());
+    }
+
+    #[test]
+    fn a_flow_of_which_nothing_arrived_has_losses_only() {
+        let flow = summary(&[], 4, None);
+        assert_eq!((flow.loss.packets, flow.loss.share), (4, Some(1.0)));
+        assert!(flow.delay.is_none() && flow.variation.is_none() && flow.burstiness.is_none());
+        assert_eq!(flow.periods.received_ns, None);
+        assert!(summary(&[], 0, None).loss.share.is_none());
+    }
+}
