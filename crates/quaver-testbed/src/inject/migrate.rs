@@ -1,6 +1,5 @@
 //! Moving a thread between CPUs.
 
-use super::thread::burn_until;
 use super::{Injection, schedule};
 use crate::phase;
 use std::io;
@@ -11,7 +10,8 @@ const AWAY_NS: u64 = 200_000;
 
 /// Moves `thread` from `home` to `away` and back each `period_ns` while injection is on. Done by a thread on `home`,
 /// so that `resident`, which runs on `away`, is disturbed by nothing but the moved thread; and it is made so heavy
-/// that the moved thread does not get its turn there.
+/// that the moved thread does not get its turn there. Meanwhile `home` is idle: that the thread waits is due to the
+/// move alone.
 pub fn shuttle(thread: u32, resident: u32, home: u16, away: u16, period_ns: u64) -> io::Result<Injection> {
     schedule::nice(resident, -20)?;
     Injection::spawn("inject-migrate", move |stop| {
@@ -25,7 +25,7 @@ pub fn shuttle(thread: u32, resident: u32, home: u16, away: u16, period_ns: u64)
             if phase::is_on(next) {
                 // The thread may end before the injection does; then there is nothing left to move.
                 let _ = schedule::bind(thread, away);
-                burn_until(phase::now_ns() + AWAY_NS);
+                phase::sleep_until(phase::now_ns() + AWAY_NS);
                 let _ = schedule::bind(thread, home);
             }
         }

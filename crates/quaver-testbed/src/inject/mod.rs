@@ -7,6 +7,7 @@ pub mod migrate;
 pub mod quiet;
 pub mod quota;
 pub mod schedule;
+pub mod setting;
 pub mod thread;
 pub mod timer;
 pub mod traffic;

@@ -34,7 +34,7 @@ impl Drop for Steering {
 /// A group of the administratively scoped block (RFC 2365), used on loopback only.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 1);
 /// Sockets that each packet is delivered to: work for the softirq of the receiving CPU at little cost to the sender.
-const MEMBERS: usize = 96;
+const MEMBERS: usize = 256;
 
 fn member(port: u16) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;

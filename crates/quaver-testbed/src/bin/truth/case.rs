@@ -4,6 +4,7 @@ use super::Setup;
 use super::judge::{self, Pieces, Verdict};
 use anyhow::{Context, bail};
 use quaver_testbed::inject::quiet::QuietCpu;
+use quaver_testbed::inject::setting::Setting;
 use quaver_testbed::inject::{Injection, migrate, quota, schedule, thread, timer, traffic};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -120,7 +121,9 @@ pub(super) const ALL: [Case; 11] = [
     },
     Case {
         name: "other-traffic",
-        kind: Kind::Blocks(|target| traffic::steered(target.sink_cpu, SOURCE_CPU, 4, 1_000_000)),
+        // A burst keeps the softirq busy for longer than one period of the stream, so that each meets a packet wherever
+        // it falls.
+        kind: Kind::Blocks(|target| traffic::steered(target.sink_cpu, SOURCE_CPU, 10, 2_000_000)),
         times: 3,
         options: SHARING,
         source_first: true,
@@ -169,13 +172,13 @@ impl Case {
                 Ok(judge::blocks(self.name, self.right, &pieces))
             }
             Kind::Setting { file, injected, control } => {
-                let kept = Setting::keep(file)?;
+                let kept = Setting::keep(file).with_context(|| format!("reading {file}"))?;
                 let (mut with, mut without) = (Pieces::new(), Pieces::new());
                 // In the order ABBA, so that a slow change of the machine falls on both alike.
                 for (what, value) in
                     [("control", control), ("run", injected), ("run-2", injected), ("control-2", control)]
                 {
-                    kept.set(value)?;
+                    kept.set(value).with_context(|| format!("writing {value} to {file}"))?;
                     let pieces = self.chase(setup, what, |_| Ok(None))?;
                     if value == injected { with.extend(pieces) } else { without.extend(pieces) }
                 }
@@ -296,28 +299,4 @@ fn allow_all_cpus(command: &mut Command) {
 fn only_run(folder: &Path) -> anyhow::Result<PathBuf> {
     let runs = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).find(|path| path.is_dir());
     runs.with_context(|| format!("no run in {}", folder.display()))
-}
-
-/// A setting of the system, put back when dropped.
-struct Setting {
-    file: &'static str,
-    before: String,
-}
-
-impl Setting {
-    fn keep(file: &'static str) -> anyhow::Result<Self> {
-        Ok(Self { file, before: std::fs::read_to_string(file).with_context(|| format!("reading {file}"))? })
-    }
-
-    fn set(&self, value: &str) -> anyhow::Result<()> {
-        std::fs::write(self.file, value).with_context(|| format!("writing {value} to {}", self.file))
-    }
-}
-
-impl Drop for Setting {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::write(self.file, self.before.trim()) {
-            eprintln!("truth: putting back {}: {error}", self.file);
-        }
-    }
 }
