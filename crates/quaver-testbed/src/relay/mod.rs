@@ -4,10 +4,19 @@
 //! the same script have the same fates. Decisions ([`fate`]) and waiting ([`lane`]) are free of I/O and clocks;
 //! `udp` and `tcp` move octets. [`truth`] counts from the log what a right receiver must count.
 
+mod control;
 pub mod fate;
 pub mod lane;
 pub mod log;
 pub mod packet;
 pub mod random;
+mod run;
 pub mod script;
+mod tcp;
 pub mod truth;
+mod udp;
+
+pub use run::{BothTotals, Keep, Relay, RelayOptions, Report, Totals};
+
+#[cfg(test)]
+mod tests;

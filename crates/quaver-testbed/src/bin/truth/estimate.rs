@@ -11,6 +11,9 @@ const RESAMPLES: usize = 2_000;
 /// Ends of the interval that is reported.
 const LEVELS: [f64; 2] = [0.025, 0.975];
 
+/// One stretch in so many is left out where a trimmed sample is asked for.
+const TRIM_ONE_IN: usize = 20;
+
 /// Late time in comparable stretches of time with and without injection.
 pub(super) struct Sample {
     names: Vec<String>,
@@ -50,6 +53,27 @@ impl Sample {
             all.iter().map(row).collect()
         };
         Self { with: rows(with), without: rows(without), paired, names }
+    }
+
+    /// Without the one in [`TRIM_ONE_IN`] pairs (or stretches of each kind) whose late time as a whole lies farthest from
+    /// the median: a host that stops the machine for 40 ms once makes such. Which are left out depends on how late
+    /// packets were and not on what was named, so a wrong name cannot fall out by being wrong.
+    pub(super) fn trimmed(&self) -> Self {
+        let total = |row: &Vec<i64>| row.iter().sum::<i64>();
+        let (mut with, mut without) = (self.with.clone(), self.without.clone());
+        if self.paired {
+            let gains: Vec<i64> =
+                self.with.iter().zip(&self.without).map(|(on, off)| total(on) - total(off)).collect();
+            let kept = middle(&gains);
+            with = kept.iter().map(|&row| self.with[row].clone()).collect();
+            without = kept.iter().map(|&row| self.without[row].clone()).collect();
+        } else {
+            for rows in [&mut with, &mut without] {
+                let totals: Vec<i64> = rows.iter().map(total).collect();
+                *rows = middle(&totals).iter().map(|&row| rows[row].clone()).collect();
+            }
+        }
+        Self { names: self.names.clone(), with, without, paired: self.paired }
     }
 
     /// Sums with injection, without it, and the difference where it is above 0.
@@ -102,6 +126,18 @@ impl Sample {
         let at = |level: f64| ((RESAMPLES - 1) as f64 * level).round() as usize;
         Some(Bounds { right: rights[at(LEVELS[0])], wrong: wrongs[at(LEVELS[1])] })
     }
+}
+
+/// Indices, in order, of all but the one in [`TRIM_ONE_IN`] values that are farthest from the median.
+fn middle(values: &[i64]) -> Vec<usize> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by_key(|&index| (values[index] - median).abs());
+    order.truncate(values.len() - values.len() / TRIM_ONE_IN);
+    order.sort_unstable();
+    order
 }
 
 /// Shares of the injected lateness: only names that gained count, so that chance losses of one name make up for
@@ -163,6 +199,24 @@ mod tests {
         let shares = shares_of(&injected, &|name| name == "a", &|_| true);
         assert_eq!(shares, Shares { right: 0.9, wrong: 0.1 });
         assert_eq!(sample.bounds(&|name| name == "a", &|_| true), None, "one pair has no spread");
+    }
+
+    #[test]
+    fn trimming_looks_at_the_whole_and_not_at_names() {
+        let mut with = vec![sums(&[("a", 90), ("b", 10)]); 40];
+        // The host stops twice; and one block is wholly misnamed, which must stay.
+        with[3] = sums(&[("a", 90), ("b", 10), ("c", 40_000)]);
+        with[8] = sums(&[("b", 100)]);
+        let mut without = vec![sums(&[("c", 1)]); 40];
+        without[20] = sums(&[("c", 30_000)]);
+        let [with_ns, without_ns, _] = Sample::new(&with, &without, true).trimmed().totals();
+        assert_eq!((with_ns["a"], with_ns["b"], with_ns["c"]), (37 * 90, 37 * 10 + 100, 0));
+        assert_eq!(without_ns["c"], 38);
+        let [with_ns, without_ns, _] = Sample::new(&with, &without, false).trimmed().totals();
+        assert_eq!(with_ns["c"], 0);
+        assert_eq!(without_ns["c"], 38, "of each kind two");
+        assert_eq!(middle(&[5; 19]).len(), 19);
+        assert!(middle(&[]).is_empty());
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(super) struct Verdict {
     pub(super) right_share: f64,
     /// Largest part that went to one wrong name.
     pub(super) wrong_share: f64,
+    /// Both with every pair of blocks in, those in which the host stopped the machine too.
+    pub(super) untrimmed: [f64; 2],
     /// Lower end of the 95 % interval of `right_share`, by bootstrap over pairs of blocks.
     pub(super) right_at_least: Option<f64>,
     /// Upper end of that of `wrong_share`.
@@ -79,13 +81,16 @@ impl Verdict {
         match self.p_value {
             Some(p) => format!("{}: {verdict}; smallest corrected p-value of a source {p:.3}", self.case),
             None => format!(
-                "{}: {verdict}; {:.2} ms injected, {:.1} % right{}, at most {:.1} % to one wrong name{}",
+                "{}: {verdict}; {:.2} ms injected, {:.1} % right{}, at most {:.1} % to one wrong name{} \
+                 [untrimmed {:.1}, {:.1}]",
                 self.case,
                 self.injected_ns.values().sum::<i64>() as f64 / 1e6,
                 self.right_share * 100.0,
                 self.right_at_least.map_or(String::new(), |low| format!(" (at least {:.1})", low * 100.0)),
                 self.wrong_share * 100.0,
                 self.wrong_at_most.map_or(String::new(), |high| format!(" (at most {:.1})", high * 100.0)),
+                self.untrimmed[0] * 100.0,
+                self.untrimmed[1] * 100.0,
             ),
         }
     }
@@ -181,11 +186,14 @@ fn compare(case: &'static str, right: &[&'static str], stretches: Vec<Stretch>, 
     let of = |on: bool| -> Vec<Sums> {
         stretches.iter().filter(|stretch| stretch.on == on).map(|stretch| stretch.sums.clone()).collect()
     };
-    let sample = Sample::new(&of(true), &of(false), paired);
+    let whole = Sample::new(&of(true), &of(false), paired);
+    let sample = whole.trimmed();
     let [with_ns, without_ns, injected_ns] = sample.totals();
     let is_right = |source: &str| right.contains(&source);
     let is_name = |source: &str| source != UNEXPLAINED;
     let Shares { right: right_share, wrong: wrong_share } = shares_of(&injected_ns, &is_right, &is_name);
+    let [_, _, all_injected_ns] = whole.totals();
+    let untrimmed = shares_of(&all_injected_ns, &is_right, &is_name);
     let bounds = sample.bounds(&is_right, &is_name);
     let total: i64 = injected_ns.values().sum();
     let holds = total >= LEAST_INJECTED_NS && right_share >= RIGHT_AT_LEAST && wrong_share <= WRONG_AT_MOST;
@@ -197,6 +205,7 @@ fn compare(case: &'static str, right: &[&'static str], stretches: Vec<Stretch>, 
         without_ns,
         right_share,
         wrong_share,
+        untrimmed: [untrimmed.right, untrimmed.wrong],
         right_at_least: bounds.map(|bounds| bounds.right),
         wrong_at_most: bounds.map(|bounds| bounds.wrong),
         stretches,
@@ -264,7 +273,11 @@ mod tests {
         let pieces = pieces_of(10, &[(100_000, "tick")], &on);
         let verdict = blocks("x", &["quota"], &pieces);
         assert!((verdict.right_share - 0.95).abs() < 1e-9);
-        assert_eq!(verdict.injected_ns.values().sum::<i64>(), 10_000_000, "ten pairs, none that is cut");
+        assert_eq!(
+            verdict.injected_ns.values().sum::<i64>(),
+            10_000_000,
+            "ten pairs, none that is cut or trimmed"
+        );
         assert!(verdict.wrong_share.abs() < 1e-9 && verdict.holds);
         assert!((verdict.right_at_least.unwrap() - 0.95).abs() < 1e-9, "all pairs are alike");
         assert!(!blocks("x", &["tlb"], &pieces).holds);

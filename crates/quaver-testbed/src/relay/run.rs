@@ -1,0 +1,217 @@
+//! A running relay.
+
+use super::log::{Class, Direction, Record, Release};
+use super::script::Script;
+use super::tcp::{Connections, Door, forward};
+use super::udp::{Carrier, socket};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+
+/// Where records go.
+pub enum Keep {
+    /// Nowhere: only totals are kept.
+    Totals,
+    /// Into [`Report::records`].
+    Memory,
+    /// As a line of JSON each.
+    Lines(Box<dyn Write + Send>),
+}
+
+/// Where a relay stands and what it does.
+pub struct RelayOptions {
+    /// Address that clients take for the server.
+    pub listen: IpAddr,
+    /// Port of control connections; 0 lets the system choose.
+    pub control_port: u16,
+    /// Port of test packets, UDP and TCP; 0 lets the system choose. Where it is not the server's, the relay puts it
+    /// into the server's answers, which cannot be done where these carry a key's code.
+    pub test_port: u16,
+    /// The server's port of control connections; without it no connections are forwarded.
+    pub server_control: Option<SocketAddr>,
+    /// The server's port of test packets.
+    pub server_test: SocketAddr,
+    /// What is done to which packets.
+    pub script: Script,
+    /// Where records go.
+    pub keep: Keep,
+}
+
+/// What a relay saw and did, one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Test packets that arrived.
+    pub arrived: u64,
+    /// Of these, dropped by a rule.
+    pub dropped: u64,
+    /// Copies sent on, first ones included.
+    pub sent_on: u64,
+    /// Of these, beyond the first.
+    pub copies: u64,
+    /// Of these, with flipped bits.
+    pub corrupted: u64,
+    /// Of these, let go by a time-out or a sentinel.
+    pub let_go: u64,
+    /// Copies that the system refused to send.
+    pub failed: u64,
+    /// Copies that still waited at the end.
+    pub waiting: u64,
+    /// Sentinels.
+    pub sentinels: u64,
+    /// Other datagrams.
+    pub others: u64,
+}
+
+/// Totals of both directions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct BothTotals {
+    /// From clients to the server.
+    pub up: Totals,
+    /// From the server to clients.
+    pub down: Totals,
+}
+
+impl BothTotals {
+    pub(super) fn add(&mut self, record: &Record) {
+        let totals = match record.direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        };
+        match record.class {
+            Class::Test => {}
+            Class::Sentinel => return totals.sentinels += 1,
+            Class::Other => return totals.others += 1,
+        }
+        totals.arrived += 1;
+        totals.dropped += u64::from(record.dropped_by.is_some());
+        totals.waiting += u64::from(record.waiting);
+        for departure in &record.left {
+            if departure.failed {
+                totals.failed += 1;
+                continue;
+            }
+            totals.sent_on += 1;
+            totals.copies += u64::from(departure.copy > 0);
+            totals.corrupted += u64::from(!record.flipped.is_empty());
+            totals.let_go += u64::from(matches!(departure.released, Release::TimeOut | Release::Sentinel));
+        }
+    }
+}
+
+/// What a relay leaves.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The story of each datagram, flow by flow, each in order of arrival as far as stories ended in it.
+    pub records: Vec<Record>,
+    /// Counts.
+    pub totals: BothTotals,
+    /// The client's socket of each flow.
+    pub clients: Vec<SocketAddr>,
+    /// Datagrams of clients beyond the most that are served.
+    pub refused: u64,
+    /// Datagrams that the kernel dropped before the relay could read them: of these it knows nothing.
+    pub unread: u64,
+}
+
+/// A running relay. Dropping it stops it.
+pub struct Relay {
+    control: Option<SocketAddr>,
+    test: SocketAddr,
+    wakes: Vec<UnixStream>,
+    connections: Connections,
+    carrier: Option<JoinHandle<io::Result<Report>>>,
+    forwarder: Option<JoinHandle<()>>,
+}
+
+fn failed_to(what: &str) -> impl FnOnce(io::Error) -> io::Error + '_ {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+impl Relay {
+    /// Starts to carry.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on.
+    pub fn start(options: RelayOptions) -> io::Result<Self> {
+        let RelayOptions { listen, control_port, test_port, server_control, server_test, script, keep } =
+            options;
+        // The server must see connections and packets come from one address.
+        let from = (!listen.is_unspecified() && listen.is_ipv4() == server_test.is_ipv4()).then_some(listen);
+        let clients =
+            socket((listen, test_port).into()).map_err(failed_to("relay: UDP port of test packets"))?;
+        let test = clients.local_addr()?;
+        let mut doors = Vec::new();
+        if let Some(server) = server_control {
+            let ports = Some((server_test.port(), test.port()));
+            let control = SocketAddr::from((listen, control_port));
+            for (address, server, ports) in [(control, server, ports), (test, server_test, None)] {
+                let listener = TcpListener::bind(address).map_err(failed_to("relay: TCP port"))?;
+                doors.push(Door { listener, server, ports });
+            }
+        }
+        let control = doors.first().map(|door| door.listener.local_addr()).transpose()?;
+        let (udp_wake, wake) = UnixStream::pair()?;
+        let carrier = Carrier { clients, server: server_test, from, script, keep, wake };
+        let carrier = std::thread::Builder::new().name("relay-udp".into()).spawn(|| carrier.carry())?;
+        let mut relay = Self {
+            control,
+            test,
+            wakes: vec![udp_wake],
+            connections: Connections::default(),
+            carrier: Some(carrier),
+            forwarder: None,
+        };
+        if !doors.is_empty() {
+            let (tcp_wake, wake) = UnixStream::pair()?;
+            relay.wakes.push(tcp_wake);
+            let connections = relay.connections.clone();
+            let forwarder = std::thread::Builder::new().name("relay-accept".into());
+            relay.forwarder = Some(forwarder.spawn(move || forward(&doors, from, &connections, &wake))?);
+        }
+        Ok(relay)
+    }
+
+    /// Where clients connect to; none without a server's control port.
+    pub fn control_address(&self) -> Option<SocketAddr> {
+        self.control
+    }
+
+    /// Where clients send test packets to.
+    pub fn test_address(&self) -> SocketAddr {
+        self.test
+    }
+
+    /// Ends all TCP connections at once, as if the path had been cut for them.
+    pub fn cut_connections(&self) {
+        self.connections.cut();
+    }
+
+    /// Stops; what happened.
+    ///
+    /// # Errors
+    /// What ended the carrying of datagrams before, such as a full disk under the log.
+    pub fn stop(mut self) -> io::Result<Report> {
+        self.end().unwrap_or_else(|| Err(io::Error::other("relay: the thread of datagrams panicked")))
+    }
+
+    fn end(&mut self) -> Option<io::Result<Report>> {
+        for mut wake in self.wakes.drain(..) {
+            // A thread that has ended needs no waking.
+            let _ = wake.write_all(b"!");
+        }
+        if let Some(forwarder) = self.forwarder.take() {
+            // A panic there was printed already.
+            let _ = forwarder.join();
+        }
+        self.connections.cut();
+        self.carrier.take()?.join().ok()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
