@@ -12,6 +12,7 @@ pub mod flow;
 mod limits;
 mod options;
 mod outcome;
+pub mod stamp;
 
 pub use clocks::{ClockEstimate, ClockPair, ClockStep, STEP_LEAST_NS};
 pub use error::PathError;
