@@ -14,6 +14,9 @@ pub struct PathFacts {
     pub flows: Vec<FlowFacts>,
     /// Round trips over the control connection.
     pub round_trips: Vec<RoundTrip>,
+    /// What a Jitlat log states instead of round trips.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stated_clock: Option<StatedClock>,
     /// What each end's kernel knew of its clock; the client's first.
     pub clocks: Vec<EndClock>,
     /// Steps of a wall clock while packets were under way.
@@ -110,6 +113,15 @@ pub struct SegmentFacts {
     pub reordered: Option<u64>,
     /// Came twice.
     pub duplicate: Option<u64>,
+}
+
+/// The two lines of a Jitlat log about the clocks (annex A.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatedClock {
+    /// Estimated relative clock error, server less client, nanoseconds.
+    pub error_ns: i64,
+    /// Estimated least round trip of the control connection, nanoseconds.
+    pub min_rtt_ns: i64,
 }
 
 /// One round trip over the control connection; CLOCK_REALTIME nanoseconds.

@@ -2,7 +2,9 @@
 
 mod counts;
 mod facts;
+pub mod jitlat;
 pub mod noise;
+pub mod path;
 
 pub use facts::run_facts;
 

@@ -6,7 +6,9 @@ pub mod console;
 #[cfg(test)]
 mod fixture;
 pub mod html;
+pub mod jitlat;
 pub mod noise;
+pub mod path;
 pub mod table;
 pub mod units;
 

@@ -1,0 +1,175 @@
+//! From the packets of a path measurement, of a run or of a Jitlat log, to its results.
+
+mod warnings;
+
+use crate::report::path::{PathInput, page};
+use crate::report::table::Style;
+use anyhow::Context;
+use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::path::arrival::{Classified, Numbering, classify};
+use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
+use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
+use quaver_store::manifest::Manifest;
+use quaver_store::path_facts::{ClockStep, Direction, EndClock, FlowFacts, PathFacts, StatedClock};
+use quaver_store::path_samples::read_path_samples;
+use quaver_store::run::RunDir;
+use serde::Serialize;
+use std::net::SocketAddr;
+
+/// `summary.json` of a path measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathSummary {
+    /// Version of this summary's shape.
+    pub version: u32,
+    /// The peer.
+    pub peer: String,
+    /// What was spoken.
+    pub protocol: String,
+    /// Whether all that was asked for is there.
+    pub complete: bool,
+    /// How far the clocks are apart, server less client; none where it was not measured.
+    pub clock: Option<ClockEstimate>,
+    /// What each end's kernel says of its clock.
+    pub clocks: Vec<EndClock>,
+    /// Steps of a wall clock during the test.
+    pub clock_steps: Vec<ClockStep>,
+    /// From the client to the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up: Option<FlowResults>,
+    /// From the server to the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub down: Option<FlowResults>,
+    /// What the reader should know before believing the numbers.
+    pub warnings: Vec<String>,
+}
+
+/// Results of one flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowResults {
+    /// What it was.
+    pub flow: FlowFacts,
+    /// What came of it.
+    #[serde(flatten)]
+    pub figures: FlowSummary,
+}
+
+/// A path measurement with its analysis.
+pub struct PathDigest {
+    /// Results.
+    pub summary: PathSummary,
+    /// The packets of each flow, sorted into arrivals and others, in the order of the facts.
+    pub flows: Vec<(FlowFacts, Classified)>,
+    /// Name of the run or of the log.
+    pub name: String,
+    /// Start, RFC 3339 in UTC; empty where it is not known.
+    pub started: String,
+}
+
+/// Analyses a stored run.
+pub fn analyze(run: &RunDir) -> anyhow::Result<PathDigest> {
+    let manifest = run.read_manifest()?;
+    let facts = manifest
+        .path
+        .clone()
+        .with_context(|| format!("read {}: it has no facts of a path", run.manifest().display()))?;
+    let packets = if run.samples().is_file() {
+        read_path_samples(&run.samples(), facts.flows.len())?
+    } else {
+        vec![Vec::new(); facts.flows.len()]
+    };
+    let mut digest = digest(&facts, &packets, run.name());
+    digest.summary.complete &= manifest.complete;
+    digest.started.clone_from(&manifest.started);
+    digest.summary.warnings.splice(0..0, warnings::of_run(&manifest));
+    Ok(digest)
+}
+
+/// Analyses packets, flow by flow, with what is known of them.
+pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> PathDigest {
+    let probes: Vec<RttProbe> = facts
+        .round_trips
+        .iter()
+        .map(|trip| RttProbe { t1_ns: trip.t1_ns, t2_ns: trip.t2_ns, t3_ns: trip.t3_ns })
+        .collect();
+    let clock = clocks::estimate(&probes).or_else(|| facts.stated_clock.map(stated));
+    let mut summary = PathSummary {
+        version: 1,
+        peer: facts.peer.clone(),
+        protocol: facts.protocol.clone(),
+        complete: facts.flows.iter().all(|flow| flow.cut_short.is_none()),
+        clock,
+        clocks: facts.clocks.clone(),
+        clock_steps: facts.clock_steps.clone(),
+        up: None,
+        down: None,
+        warnings: Vec::new(),
+    };
+    let mut flows = Vec::new();
+    for (flow, packets) in facts.flows.iter().zip(packets) {
+        let numbering = if facts.protocol == "stamp" { Numbering::Full } else { Numbering::Jitlat };
+        let classified = classify(packets, numbering, flow.sent.or(Some(flow.planned)));
+        let figures = flow_summary(&FlowInput {
+            direction: way(flow.direction),
+            classified: &classified,
+            target_period_ns: flow.period_ns,
+            own_drops: flow.own_drops,
+            loss_timeout_ns: None,
+            clock: clock.as_ref(),
+        });
+        let results = FlowResults { flow: flow.clone(), figures };
+        match flow.direction {
+            Direction::Up => summary.up = Some(results),
+            Direction::Down => summary.down = Some(results),
+        }
+        flows.push((flow.clone(), classified));
+    }
+    summary.warnings = warnings::of(&summary);
+    PathDigest { summary, flows, name, started: String::new() }
+}
+
+/// What a log states of the clocks. Its estimate is the median of several, whose round trips it does not tell; the
+/// true offset then lies within half of the least one only if that was the median's.
+fn stated(clock: StatedClock) -> ClockEstimate {
+    ClockEstimate {
+        jitlat_error_ns: clock.error_ns,
+        min_rtt_ns: clock.min_rtt_ns,
+        offset_ns: clock.error_ns,
+        bound_ns: clock.min_rtt_ns / 2 + clock.min_rtt_ns % 2,
+        probes: 0,
+    }
+}
+
+fn way(direction: Direction) -> clocks::Direction {
+    match direction {
+        Direction::Up => clocks::Direction::Sending,
+        Direction::Down => clocks::Direction::SendMe,
+    }
+}
+
+impl PathSummary {
+    /// The flows that there are.
+    pub fn flows(&self) -> impl Iterator<Item = &FlowResults> {
+        self.up.iter().chain(&self.down)
+    }
+
+    /// Whether the two ends may have two clocks: not where both have one address.
+    fn peer_is_remote(&self) -> bool {
+        let host = |text: &str| text.parse::<SocketAddr>().ok().map(|address| address.ip());
+        self.flows().any(|results| host(&results.flow.source) != host(&results.flow.destination))
+    }
+}
+
+impl PathDigest {
+    /// Writes `summary.json` and `report.html`.
+    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        run.write_summary(&self.summary)?;
+        Ok(())
+    }
+
+    /// The console page.
+    pub fn page(&self, report_path: Option<&str>) -> String {
+        let input =
+            PathInput { summary: &self.summary, name: &self.name, started: &self.started, report_path };
+        page(&input, Style::of_stdout())
+    }
+}
