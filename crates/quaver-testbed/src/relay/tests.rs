@@ -2,7 +2,7 @@
 
 use super::log::Direction;
 use super::script::{Rule, Script};
-use super::truth::Truth;
+use super::truth::{Reader, Truth};
 use super::*;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -87,7 +87,7 @@ fn both_ways(listen: IpAddr) {
     assert_eq!((report.unread, report.refused), (0, 0));
     assert_eq!(report.clients, vec![client.local_addr().unwrap()]);
     for (direction, numbers) in [(Direction::Up, at_server), (Direction::Down, at_client)] {
-        let truth = Truth::of(&report.records, 0, direction, 0);
+        let truth = Truth::of(&report.records, 0, direction, &Reader::of(count as u64));
         let (unique, duplicates, reordered) = counted(&numbers);
         assert_eq!((truth.sent, truth.sent - truth.lost), (count as u64, unique), "{direction:?}");
         assert_eq!((truth.duplicates, truth.reordered), (duplicates, reordered), "{direction:?}");

@@ -1,7 +1,7 @@
 use super::*;
 use crate::relay::packet::Field;
-use crate::relay::script::{Delay, Duplicate, Queue, Rule, Select, Span};
-use crate::relay::truth::{Truth, departures};
+use crate::relay::script::{Corrupt, Delay, Duplicate, Queue, Rule, Select, Span};
+use crate::relay::truth::{Reader, Truth, departures};
 
 const UTC: i64 = 1_700_000_000_000_000_000;
 const PERIOD_NS: u64 = 1_000;
@@ -178,34 +178,61 @@ fn a_refused_packet_counts_as_lost() {
     lane.failed(&first);
     assert!(lane.leave(0).is_some());
     let records: Vec<Record> = std::iter::from_fn(|| lane.take_record(true)).collect();
-    let truth = Truth::of(&records, 0, Direction::Up, 0);
+    let truth = Truth::of(&records, 0, Direction::Up, &Reader::of(2));
     assert_eq!(truth, Truth { sent: 2, delivered: 1, lost: 1, ..Truth::default() });
 }
 
 #[test]
 fn truth_counts_by_the_definitions() {
-    // RFC 4737, section 3.3, on arrivals 1 3 2 4 4 (5 lost) 7 6 6: 2 and 6 come after a higher number.
+    // RFC 4737, section 3.3, on arrivals 0 2 1 3 3 (4 lost) 6 5 5 (7 corrupted) 8: 1 and 5 come after a higher number.
+    let top_bit = Corrupt { field: Field::Sequence, bits: vec![0], random: 0 };
     let rules = [
         Rule::packets([1, 5]).held(1),
         Rule::packets([3, 5]).copied(1),
         Rule::packets([4]).dropped(),
-        Rule::packets([7]).corrupted(Field::Sequence, 1),
+        Rule { corrupt: Some(top_bit), ..Rule::packets([7]) },
     ];
-    let mut run = Run::new(&script(rules));
-    run.send(1..10);
-    let (_, records) = run.end();
-    let truth = Truth::of(&records, 0, Direction::Up, 1);
-    let expected = Truth { sent: 9, delivered: 10, corrupted: 1, lost: 2, duplicates: 2, reordered: 2 };
+    let (_, records) = run(&script(rules), 9);
+    let truth = Truth::of(&records, 0, Direction::Up, &Reader::of(9));
+    let expected =
+        Truth { sent: 9, delivered: 10, invalid: 1, lost: 2, duplicates: 2, reordered: 2, foreign: 0 };
     assert_eq!(truth, expected);
-    assert_eq!(Truth::of(&records, 0, Direction::Down, 1), Truth::default());
+    assert_eq!(Truth::of(&records, 0, Direction::Down, &Reader::of(0)), Truth::default());
+}
+
+#[test]
+fn truth_reads_corrupted_packets_as_the_receiver_can() {
+    let flip = |number, field, bit| Rule {
+        corrupt: Some(Corrupt { field, bits: vec![bit], random: 0 }),
+        ..Rule::packets([number])
+    };
+    // 2 arrives as 3, 4 with another tag, 5 with wrong padding, 6 as a number beyond the flow.
+    let rules = [
+        flip(2, Field::Sequence, 31),
+        flip(4, Field::Tag, 5),
+        flip(5, Field::Payload, 70),
+        flip(6, Field::Sequence, 28),
+    ];
+    let (_, records) = run(&script(rules), 8);
+    let truth = |tagged, keyed| {
+        let reader = Reader { tagged, keyed, ..Reader::of(8) };
+        let truth = Truth::of(&records, 0, Direction::Up, &reader);
+        assert_eq!((truth.sent, truth.delivered, truth.reordered), (8, 8, 0));
+        (truth.foreign, truth.invalid, truth.lost, truth.duplicates)
+    };
+    assert_eq!(truth(false, false), (0, 1, 2, 1));
+    assert_eq!(truth(true, false), (1, 1, 3, 1));
+    assert_eq!(truth(true, true), (1, 3, 4, 0));
 }
 
 #[test]
 fn truth_is_right_across_the_wrap() {
+    // -3 -2 0 1: the sentinel's number is left out.
     let mut run = Run::new(&script([Rule::packets([1, 2]).held(1)]));
-    run.send([i32::MAX - 1, i32::MAX, i32::MIN, i32::MIN + 1]);
+    run.send([-3, -2, 0, 1]);
     let (_, records) = run.end();
-    let truth = Truth::of(&records, 0, Direction::Up, i32::MAX - 1);
+    let reader = Reader { first: 7 * 0xffff_ffff - 2, ..Reader::of(4) };
+    let truth = Truth::of(&records, 0, Direction::Up, &reader);
     assert_eq!(truth, Truth { sent: 4, delivered: 4, reordered: 2, ..Truth::default() });
 }
 
