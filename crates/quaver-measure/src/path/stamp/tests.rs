@@ -1,1 +1,4 @@
+//! Replies octet by octet, and sessions over loopback.
 
+mod reply;
+mod session;
