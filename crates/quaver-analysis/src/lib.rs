@@ -7,6 +7,7 @@ pub mod attribution;
 pub mod catalogue;
 pub mod decimate;
 pub mod distribution;
+pub mod gapped;
 pub mod losses;
 pub mod model;
 pub mod nesting;

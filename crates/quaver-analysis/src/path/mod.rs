@@ -2,6 +2,7 @@
 //!
 //! Every figure starts from [`Arrival`]s, which [`arrival`] makes from the receiver's records.
 
+pub mod advice;
 pub mod arrival;
 pub mod burstiness;
 pub mod bursts;
@@ -16,6 +17,7 @@ pub mod loss_pattern;
 pub mod percentile;
 pub mod playout;
 pub mod reordering;
+pub mod rolling;
 pub mod skew;
 pub mod steps;
 pub mod summary;
