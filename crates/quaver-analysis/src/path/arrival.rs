@@ -41,7 +41,7 @@ pub struct Counts {
     pub sent: u64,
     /// Packets received, each copy counted.
     pub received: u64,
-    /// Further copies of a packet that had arrived (RFC 5560, section 3).
+    /// Further copies of a packet that had arrived (RFC 5560).
     pub duplicate: u64,
     /// Packets that cannot be of this test: flagged so, or with a number that was never sent.
     pub invalid: u64,

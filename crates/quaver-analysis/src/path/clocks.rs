@@ -182,7 +182,8 @@ mod tests {
             delays in prop::collection::vec((0i64..1_000_000, 0i64..1_000_000), 1..9),
             offset in -2_000_000_000_000_000_000i64..2_000_000_000_000_000_000,
         ) {
-            let probes: Vec<_> = delays.iter().map(|&(up, down)| probe(1_700_000_000_000_000_000, up, down, offset)).collect();
+            let start_ns = 1_700_000_000_000_000_000;
+            let probes: Vec<_> = delays.iter().map(|&(up, down)| probe(start_ns, up, down, offset)).collect();
             let clocks = estimate(&probes).expect("a probe");
             prop_assert!((clocks.offset_ns - offset).abs() <= clocks.bound_ns);
             prop_assert_eq!(clocks.min_rtt_ns, delays.iter().map(|d| d.0 + d.1).min().expect("one"));

@@ -37,8 +37,8 @@ pub struct DelaysWithLoss {
 impl DelaysWithLoss {
     /// Takes the delays of the packets that arrived and the number of those that did not.
     ///
-    /// `threshold_ns` is the loss threshold (RFC 7679, section 3.5, Tmax of RFC 7680): a packet with a larger delay
-    /// counts as lost. None means that the receiver waited until its end and no arrival counts as lost.
+    /// `threshold_ns` is the loss threshold (Tmax of RFC 7679, section 3.2): a packet with a larger delay counts as
+    /// lost. None means that the receiver waited until its end and no arrival counts as lost.
     pub fn new(mut delays_ns: Vec<i64>, lost: u64, threshold_ns: Option<i64>) -> Self {
         delays_ns.sort_unstable();
         let in_time = threshold_ns.map_or(delays_ns.len(), |t| delays_ns.partition_point(|&d| d <= t));
@@ -62,7 +62,7 @@ impl DelaysWithLoss {
         self.late
     }
 
-    /// The loss threshold, to be reported beside every figure that losses enter.
+    /// The loss threshold, to be reported beside every figure that losses enter (RFC 7679, section 3.8.2).
     pub fn threshold_ns(&self) -> Option<i64> {
         self.threshold_ns
     }
@@ -89,7 +89,7 @@ impl DelaysWithLoss {
     }
 
     /// The median of RFC 7679, section 5.2, in nanoseconds: for an even number the mean of the two central values.
-    /// `Ok(None)`-like cases are told apart: outer None without packets, inner None if it lies among the lost.
+    /// The outer None: no packets. The inner None: it lies among the lost.
     pub fn median_ns(&self) -> Option<Option<f64>> {
         let count = self.count();
         if count == 0 {

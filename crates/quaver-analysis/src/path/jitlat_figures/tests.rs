@@ -95,3 +95,41 @@ fn sums_of_squares_round_but_do_not_lie() {
     let delays = jitlat_figures(&log(&packets, 1000), &FigureOptions::new(80, 100)).delays.expect("packets");
     assert_eq!((delays.latency.sd_ns, delays.pdv.sd_ns), (500.0, 500.0));
 }
+
+/// Packets every 20 ms with these latencies, but 24 ms more once: 1000 of them are sent in 20.004 s, as in figures 16
+/// and 17.
+fn over_20_004_ms(latencies_ns: &[i64]) -> Classified {
+    let start = 1_260_284_782_000_000_000;
+    let packet = |(i, latency): (i32, &i64)| {
+        let sent = start + i64::from(i) * 20_000_000 + if i > 0 { 24_000_000 } else { 0 };
+        (i, sent, sent + latency)
+    };
+    log(&(0..).zip(latencies_ns).map(packet).collect::<Vec<_>>(), latencies_ns.len() as u64)
+}
+
+#[test]
+fn one_divides_by_the_intervals_and_one_by_the_packets() {
+    let figures =
+        jitlat_figures(&over_20_004_ms(&[1_614_710_000; 1000]), &FigureOptions::new(80, 20_000_000));
+    let printed = |p: PeriodFigures| {
+        let PeriodFigures { period_ns, packets_per_second, user_bits_per_second } = p;
+        format!("{:.2} {packets_per_second:.2} {:.2}", period_ns / 1e6, user_bits_per_second / 1e3)
+    };
+    assert_eq!(printed(figures.target), "20.00 50.00 32.00");
+    assert_eq!(printed(figures.transmit.expect("packets")), "20.02 49.94 31.96");
+    assert_eq!(printed(figures.receive.expect("packets")), "20.00 49.99 31.99");
+}
+
+#[test]
+fn sums_of_squares_give_figure_17_two_deviations() {
+    // PDV in whole microseconds with a spread of about 77 us on 32.955267 s, in some order.
+    let pdv: Vec<i64> = (0..1000).map(|i| (i * 7919 % 1000) * 267 / 1000 * 1000).collect();
+    let latencies: Vec<i64> = pdv.iter().map(|x| x + 32_955_267_000).collect();
+    let delays = jitlat_figures(&over_20_004_ms(&latencies), &FigureOptions::new(80, 20_000_000)).delays;
+    let delays = delays.expect("packets");
+    let exact = delay_statistics(&mut pdv.clone()).expect("packets").sd_ns;
+    assert_eq!(delay_statistics(&mut latencies.clone()).expect("packets").sd_ns, exact);
+    assert!((delays.pdv.sd_ns - exact).abs() < 1e-6, "nothing to see in PDV");
+    let error_ns = (delays.latency.sd_ns - exact).abs();
+    assert!((0.01..20.0).contains(&error_ns), "some nanoseconds of 77 us: {error_ns}");
+}
