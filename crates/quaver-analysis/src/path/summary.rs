@@ -1,14 +1,18 @@
 //! All figures of one flow together: what `summary.json`, the page and the report of a path measurement show.
 
+use super::advice::{PathAdvice, path_advice};
 use super::arrival::{Arrival, Classified, delays_ns};
 use super::burstiness::{LeastSquares, burstiness};
 use super::bursts::{BurstSummary, GMIN, burst_summary};
 use super::clocks::{ClockEstimate, ClockWarning, Direction, correct, warning};
 use super::density::{ReorderDensity, reorder_density};
 use super::duplication::{Duplication, duplication};
+use super::gilbert::{Gilbert, GilbertElliottFit, gilbert, gilbert_elliott};
 use super::loss_pattern::{LossPattern, LossRun, loss_pattern, loss_runs};
 use super::percentile::DelaysWithLoss;
 use super::reordering::{Reordering, reordering};
+use super::skew::{LowerLine, skew};
+use super::steps::{LevelShift, ShiftSearch, level_shifts};
 use super::variation::{InterarrivalJitter, ipdv, pdv_ns};
 use crate::distribution::distribution;
 use crate::summary::Distribution;
@@ -66,6 +70,10 @@ pub struct Loss {
     pub pattern: LossPattern,
     /// Bursts and gaps (RFC 3611, section 4.7.2); none where nothing was lost.
     pub bursts: Option<BurstSummary>,
+    /// Gilbert's model; none where nothing was lost.
+    pub gilbert: Option<Gilbert>,
+    /// The Gilbert-Elliott model; none where all or nothing was lost.
+    pub gilbert_elliott: Option<GilbertElliottFit>,
 }
 
 /// One-way delay (RFC 7679).
@@ -135,12 +143,18 @@ pub struct FlowSummary {
     pub periods: Periods,
     /// Line through delay over time of arrival (Jitlat, section 1).
     pub burstiness: Option<LeastSquares>,
+    /// Line below all delays, whose slope is the skew of the two clocks.
+    pub skew: Option<LowerLine>,
+    /// Lasting shifts of the least delay: a clock stepped, or the way changed.
+    pub level_shifts: Vec<LevelShift>,
     /// Reordering (RFC 4737).
     pub reordering: Reordering,
     /// Reorder density (RFC 5236); none where all came in order.
     pub density: Option<ReorderDensity>,
     /// Duplication (RFC 5560).
     pub duplication: Duplication,
+    /// Buffers, and how a call would sound.
+    pub advice: PathAdvice,
 }
 
 /// Computes all figures of a flow.
@@ -163,9 +177,12 @@ pub fn flow_summary(input: &FlowInput<'_>) -> FlowSummary {
         variation: variation(arrivals),
         periods: periods(arrivals, input.target_period_ns),
         burstiness: burstiness(arrivals),
+        skew: skew(arrivals),
+        level_shifts: level_shifts(arrivals, &ShiftSearch::new(Some(input.target_period_ns))),
         reordering: reordering(arrivals),
         density: out_of_order.then(|| reorder_density(&sequences(), DISPLACEMENT_THRESHOLD)),
         duplication: duplication(copies),
+        advice: path_advice(arrivals, counts.sent, input.direction, input.clock),
     }
 }
 
@@ -179,6 +196,8 @@ fn loss(input: &FlowInput<'_>, runs: &[LossRun]) -> Loss {
         timeout_ns: input.loss_timeout_ns,
         pattern: loss_pattern(runs, counts.sent),
         bursts: (!runs.is_empty()).then(|| burst_summary(runs, counts.sent, GMIN, period_ns)),
+        gilbert: (!runs.is_empty()).then(|| gilbert(runs, counts.sent)),
+        gilbert_elliott: gilbert_elliott(runs, counts.sent),
     }
 }
 
