@@ -116,8 +116,15 @@ pub fn level_shifts(arrivals: &[Arrival], search: &ShiftSearch) -> Vec<LevelShif
     let noise_ns = edge.usual_gap_ns();
     let least_ns = search.least_ns.max(noise_ns.saturating_mul(8));
     let mut places = candidates(&edge, least_ns, noise_ns);
-    while let Some(gone) = (0..places.len()).find(|&i| !edge.lasts(&places, i, &sent)) {
-        places.remove(gone);
+    let mut index = 0;
+    while index < places.len() {
+        if edge.lasts(&places, index, &sent) {
+            index += 1;
+        } else {
+            // The neighbours' levels reach further now.
+            places.remove(index);
+            index = index.saturating_sub(1);
+        }
     }
     let shift = |&place: &usize| {
         let size_ns = edge.gap_ns(place);

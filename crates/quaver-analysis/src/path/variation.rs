@@ -141,35 +141,35 @@ mod tests {
 
     #[test]
     fn interarrival_jitter_of_rfc_3550() {
-        let mut jitter = InterarrivalJitter::default();
-        let values = DELAYS_MS.map(|d| jitter.add(d * MS) / 1e6);
+        let mut estimate = InterarrivalJitter::default();
+        let values = DELAYS_MS.map(|d| estimate.add(d * MS) / 1e6);
         let expected = [0.0, 0.625, 1.210_937_5, 1.447_754, 1.669_770];
         for (value, expected) in values.iter().zip(expected) {
             // The last is printed a unit too large in its last place: 1.66976928… by the definition.
             assert!((value - expected).abs() < 1e-6, "{values:?}");
         }
         assert_eq!(values[..3], expected[..3]);
-        assert_eq!(jitter.j_ns() / 1e6, values[4]);
+        assert_eq!(estimate.j_ns() / 1e6, values[4]);
     }
 
     #[test]
     fn interarrival_jitter_in_ticks_of_8_khz() {
-        let mut jitter = InterarrivalJitterTicks::new(8000);
+        let mut estimate = InterarrivalJitterTicks::new(8000);
         let values: Vec<_> =
-            arrivals(&numbered()).iter().map(|a| jitter.add(a.sent_ns, a.received_ns)).collect();
+            arrivals(&numbered()).iter().map(|a| estimate.add(a.sent_ns, a.received_ns)).collect();
         assert_eq!(values, [0, 5, 9, 11, 13]);
     }
 
     #[test]
     fn ticks_wrap_without_a_jump() {
-        let mut jitter = InterarrivalJitterTicks::new(8000);
-        jitter.add_ticks(u32::MAX - 100, u32::MAX - 50);
-        assert_eq!(jitter.add_ticks(59, 109), 0);
-        assert_eq!(jitter.add_ticks(219, 109), 10);
+        let mut estimate = InterarrivalJitterTicks::new(8000);
+        estimate.add_ticks(u32::MAX - 100, u32::MAX - 50);
+        assert_eq!(estimate.add_ticks(59, 109), 0);
+        assert_eq!(estimate.add_ticks(219, 109), 10);
         // A stamp may be anything; nothing overflows.
         for timestamp in [0, u32::MAX / 2, 0, u32::MAX / 2 + 1] {
-            jitter.add(i64::MIN, i64::MAX);
-            jitter.add_ticks(timestamp, 0);
+            estimate.add(i64::MIN, i64::MAX);
+            estimate.add_ticks(timestamp, 0);
         }
     }
 
@@ -191,10 +191,10 @@ mod tests {
         fn interarrival_jitter_stays_within_the_largest_difference(
             delays in prop::collection::vec(-1_000_000i64..1_000_000, 1..100),
         ) {
-            let mut jitter = InterarrivalJitter::default();
+            let mut estimate = InterarrivalJitter::default();
             let largest = delays.windows(2).map(|w| w[0].abs_diff(w[1])).max().unwrap_or(0) as f64;
             for delay in delays {
-                prop_assert!((0.0..=largest).contains(&jitter.add(delay)));
+                prop_assert!((0.0..=largest).contains(&estimate.add(delay)));
             }
         }
     }
