@@ -1,12 +1,14 @@
 //! How many test packets a second go over loopback from one thread to another, and what they cost.
 //! `cargo run --release -p quaver-measure --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [SLACK_US] [PACE]`
-//! with pace `spin`, `sleep` or `hybrid`. Prints one JSON object; ends with status 1 if anything is lost.
+//! with pace `spin`, `sleep` or `hybrid`. Sender and receiver each stay on a CPU of their own where there are two.
+//! Prints one JSON object; ends with status 1 if anything is lost.
 
 use quaver_measure::path::flow::{
     FlowSchedule, FlowSpec, ReceiveReport, Received, SendReport, TestSocket, prepare_receive, receive_flow,
     send_flow,
 };
 use quaver_measure::probe::source::Pace;
+use quaver_measure::probe::thread::ThreadSettings;
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
@@ -44,10 +46,12 @@ fn run(spec: &FlowSpec) -> Result<(SendReport, ReceiveReport, Vec<Received>), Bo
     let mut packets = Vec::with_capacity(usize::try_from(spec.packets.unwrap_or(0))? + 1_024);
     let (received, sent) = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| {
+            let _ = ThreadSettings { cpu: Some(1), ..ThreadSettings::default() }.prepare();
             let report = receive_flow(&receiving, spec, &mut |batch| packets.extend_from_slice(batch), &stop);
             acknowledged.store(true, Ordering::Release);
             report
         });
+        let _ = ThreadSettings { cpu: Some(0), ..ThreadSettings::default() }.prepare();
         let sent = send_flow(&sending, spec, &acknowledged, &stop);
         (receiver.join().expect("the receiver does not panic"), sent)
     });

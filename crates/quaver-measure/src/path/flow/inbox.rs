@@ -139,13 +139,15 @@ impl<'a> Inbox<'a> {
     }
 }
 
+/// What asks for receive stamps of the kernel.
+pub(super) const RECEIVE_STAMPS: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+
 /// Asks the kernel to stamp what the socket receives from now on; a sentence if it refuses.
 pub(super) fn ask_for_stamps(socket: &TestSocket, spec: &FlowSpec) -> Option<String> {
     if spec.stamps == StampWish::Application {
         return None;
     }
-    let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-    match socket.set(libc::SO_TIMESTAMPING, flags as i32) {
+    match socket.set(libc::SO_TIMESTAMPING, RECEIVE_STAMPS as i32) {
         Ok(()) => None,
         Err(e) => Some(format!("kernel receive stamps are refused ({e}); receive times are the program's")),
     }

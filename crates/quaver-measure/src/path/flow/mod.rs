@@ -3,6 +3,7 @@
 //! A flow works on the calling thread, on a socket that is given to it, and knows nothing of the control connection
 //! but the flag that an acknowledgement has come (Jitlat, 4.3.3).
 
+mod departures;
 mod error;
 mod inbox;
 mod judge;
@@ -15,20 +16,25 @@ mod receive;
 mod records;
 mod report;
 mod schedule;
+mod segments;
 mod send;
 mod socket;
 mod spec;
 
 pub use error::FlowError;
-pub use observe::SegmentReport;
+pub use observe::{ConnectionCounters, SegmentReport};
 pub use receive::{prepare_receive, receive_flow};
 pub use report::{
     Lateness, ReceiveEnd, ReceiveReport, Received, SendEnd, SendReport, TransmitStamp, TransmitStamps,
 };
-pub use schedule::{FlowSchedule, LEAST_PERIOD_NS, Offsets};
+pub use schedule::{FlowSchedule, LEAST_MEAN_NS, LEAST_PERIOD_NS, Offsets};
+pub use segments::{Segment, SegmentCounts, SegmentStream, Side, read_segment};
 pub use send::send_flow;
 pub use socket::{TestListener, TestSocket};
 pub use spec::{
     AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, HIGH_RATE_PERIOD_NS, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES,
     MOST_RECORD_BYTES, PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, Transport,
 };
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,6 @@
 
 use super::schedule::Offsets;
 use std::collections::VecDeque;
-use std::iter::Peekable;
 
 /// Most packets that may be late at once and still be sent.
 const MOST_LATE: usize = 4_096;
@@ -12,20 +11,24 @@ const MOST_LATE: usize = 4_096;
 /// A packet is *due* from its deadline on. Of the packets due, those of the latest deadline are sent, and with a
 /// slack those no later than that; the others are missed for good, so that nothing is ever caught up with.
 pub(super) struct Pacing {
-    offsets: Peekable<Offsets>,
+    offsets: Offsets,
+    /// First deadline that is not due yet.
+    coming_ns: Option<u64>,
     slack_ns: u64,
     due: VecDeque<u64>,
     pub(super) misses: u64,
 }
 
 impl Pacing {
-    pub(super) fn new(offsets: Offsets, slack_ns: u64) -> Self {
-        Self { offsets: offsets.peekable(), slack_ns, due: VecDeque::with_capacity(MOST_LATE + 1), misses: 0 }
+    pub(super) fn new(mut offsets: Offsets, slack_ns: u64) -> Self {
+        let coming_ns = offsets.next();
+        let due = VecDeque::with_capacity(MOST_LATE + 1);
+        Self { offsets, coming_ns, slack_ns, due, misses: 0 }
     }
 
     /// Nanoseconds after the start at which there is something to send; none at the end of the schedule.
-    pub(super) fn next_ns(&mut self) -> Option<u64> {
-        self.due.front().or_else(|| self.offsets.peek()).copied()
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.due.front().copied().or(self.coming_ns)
     }
 
     /// Deadlines of what is to be sent at `now_ns` after the start, up to `most`, into `deadlines`.
@@ -38,14 +41,13 @@ impl Pacing {
 
     fn gather(&mut self, now_ns: u64) {
         let excused_ns = now_ns.saturating_sub(self.slack_ns);
-        loop {
-            match self.offsets.peek() {
-                Some(next_ns) if *next_ns <= now_ns => {}
-                _ => break,
-            }
-            let Some(next_ns) = self.offsets.next() else { break };
+        while let Some(next_ns) = self.coming_ns.filter(|next_ns| *next_ns <= now_ns) {
             self.due.push_back(next_ns);
             self.drop_missed(excused_ns, next_ns);
+            // What is below is later than excused, and not the last that is due, as one more step shows.
+            let least_ns = excused_ns.min(now_ns.saturating_sub(self.offsets.period_ns()));
+            self.misses += self.offsets.skip_below(least_ns);
+            self.coming_ns = self.offsets.next();
         }
         if let Some(latest_ns) = self.due.back().copied() {
             self.drop_missed(excused_ns, latest_ns);

@@ -3,8 +3,10 @@
 use super::error::FlowError;
 use super::inbox::{Inbox, ask_for_stamps, size_buffer};
 use super::judge::{Judge, Verdict};
+use super::observe::Watch;
 use super::records::Records;
 use super::report::{ReceiveEnd, ReceiveReport, Received};
+use super::segments::Side;
 use super::send::thread_cpu_ns;
 use super::socket::{LONGEST_WAIT, TestSocket};
 use super::spec::{FlowSpec, HIGH_RATE_PERIOD_NS, StampSource, StampWish, Transport};
@@ -61,6 +63,8 @@ pub fn receive_flow(
     let remarks = prepare_receive(socket, spec)?;
     let timers = ThreadSettings { exact_timers: true, ..ThreadSettings::default() }.prepare();
     let (usage, cpu_ns) = (ThreadUsage::now(), thread_cpu_ns());
+    let watch =
+        (spec.segments && spec.transport == Transport::Tcp).then(|| Watch::start(socket, Side::Receiver));
     let drops_before = drops(socket.as_fd());
     let mut receiver = Receiver::new(spec, on_packets, stop);
     let end = match spec.transport {
@@ -69,6 +73,7 @@ pub fn receive_flow(
     };
     let Receiver { judge, mut report, .. } = receiver;
     report.end = end;
+    report.segments = watch.map(Watch::finish);
     report.cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
     report.usage = ThreadUsage::now().since(&usage);
     report.remarks.extend(remarks);

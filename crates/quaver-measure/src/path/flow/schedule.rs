@@ -3,9 +3,11 @@
 use super::random::Random;
 use std::sync::Arc;
 
-/// Shortest period, and mean gap: a sender that is late steps over missed deadlines one by one, which takes some
-/// nanoseconds each.
+/// Shortest period.
 pub const LEAST_PERIOD_NS: u64 = 100;
+/// Shortest mean gap of a Poisson schedule: a late sender steps over missed deadlines one by one, and must be faster
+/// at that than they come.
+pub const LEAST_MEAN_NS: u64 = 1_000;
 
 /// When packets are due, in nanoseconds after the start of the flow.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +111,29 @@ enum State {
     Periodic { next_ns: Option<u64>, period_ns: u64 },
     Poisson { exact_ns: f64, mean_ns: f64, random: Random },
     Recorded { offsets_ns: Arc<[u64]>, next: usize },
+}
+
+impl Offsets {
+    /// Nanoseconds between offsets, where they are all the same.
+    pub(super) fn period_ns(&self) -> u64 {
+        match self.0 {
+            State::Periodic { period_ns, .. } => period_ns,
+            State::Poisson { .. } | State::Recorded { .. } => 0,
+        }
+    }
+
+    /// Steps over the offsets below `limit_ns` where that takes no longer for many than for one; how many.
+    pub(super) fn skip_below(&mut self, limit_ns: u64) -> u64 {
+        let State::Periodic { next_ns: Some(next_ns), period_ns } = &mut self.0 else { return 0 };
+        let skipped = limit_ns.saturating_sub(*next_ns).div_ceil(*period_ns);
+        let Some(beyond_ns) =
+            skipped.checked_mul(*period_ns).and_then(|step_ns| next_ns.checked_add(step_ns))
+        else {
+            return 0;
+        };
+        *next_ns = beyond_ns;
+        skipped
+    }
 }
 
 impl Iterator for Offsets {

@@ -1,11 +1,14 @@
 //! Sending a flow.
 
+use super::departures::Departures;
 use super::error::FlowError;
+use super::observe::Watch;
 use super::outbox::{Fate, Outbox};
 use super::pacing::Pacing;
 use super::report::{Lateness, SendEnd, SendReport};
+use super::segments::Side;
 use super::socket::TestSocket;
-use super::spec::{FlowSpec, Transport};
+use super::spec::{FlowSpec, StampWish, Transport};
 use crate::clock::{monotonic_ns, realtime_ns};
 use crate::probe::source::Pace;
 use crate::probe::source::pace::{Hybrid, Sleep, Spin, Wait};
@@ -21,6 +24,10 @@ const SENTINEL_PERIODS: u64 = 10;
 const STOPPED_SENTINELS_NS: u64 = 500_000_000;
 /// Longest sleep between looks at the acknowledgement.
 const LONGEST_DOZE_NS: i64 = 1_000_000;
+/// Time before the next deadline that suffices to empty the queue of stamps.
+const TIME_TO_COLLECT_NS: i64 = 200_000;
+/// Later is recorded as so late: an hour.
+const LATEST_NS: u64 = 3_600_000_000_000;
 
 /// Sends the flow on the calling thread: its packets at their deadlines, silence for ten periods, then sentinels, one
 /// each ten periods, until `acknowledged` is set (Jitlat, 4.3.3). A flow without an end is ended by `stop`; one with
@@ -45,7 +52,11 @@ pub fn send_flow(
     if socket.peer_address().is_err() {
         return Err(FlowError::WrongSocket("it has no peer: connect it first"));
     }
+    // A refusal of what was sent before is not this flow's.
+    let _ = socket.socket().take_error();
     let timers = ThreadSettings { exact_timers: true, ..ThreadSettings::default() }.prepare();
+    let watch =
+        (spec.segments && spec.transport == Transport::Tcp).then(|| Watch::start(socket, Side::Sender));
     let mut sender = Sender::new(socket, spec, acknowledged, stop);
     let usage = ThreadUsage::now();
     let cpu_ns = thread_cpu_ns();
@@ -57,7 +68,8 @@ pub fn send_flow(
     sender.report.cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
     sender.report.usage = ThreadUsage::now().since(&usage);
     sender.send_sentinels();
-    let report = sender.finish();
+    let mut report = sender.finish();
+    report.segments = watch.map(Watch::finish);
     if let Ok(timers) = timers {
         timers.restore();
     }
@@ -70,11 +82,32 @@ pub(super) fn thread_cpu_ns() -> u64 {
     (time.tv_sec * 1_000_000_000 + time.tv_nsec).unsigned_abs()
 }
 
+/// Starts to collect stamps of departure, where that is asked for and possible.
+fn departures<'a>(
+    socket: &'a TestSocket,
+    spec: &FlowSpec,
+    remarks: &mut Vec<String>,
+) -> Option<Departures<'a>> {
+    if !spec.transmit_stamps || spec.stamps == StampWish::Application || spec.transport == Transport::Tcp {
+        // The segments of a TCP flow are stamped below the transport.
+        return None;
+    }
+    match Departures::start(socket, spec.stamps_kept) {
+        Ok(departures) => Some(departures),
+        Err(e) => {
+            remarks
+                .push(format!("stamps of transmission are refused ({e}); sending times are the program's"));
+            None
+        }
+    }
+}
+
 struct Sender<'a> {
     spec: &'a FlowSpec,
     acknowledged: &'a AtomicBool,
     stop: &'a AtomicBool,
     outbox: Outbox<'a>,
+    departures: Option<Departures<'a>>,
     pacing: Pacing,
     report: SendReport,
     line: Line,
@@ -89,7 +122,8 @@ impl<'a> Sender<'a> {
         acknowledged: &'a AtomicBool,
         stop: &'a AtomicBool,
     ) -> Self {
-        let report = SendReport { slack_ns: spec.slack_ns, ..SendReport::default() };
+        let mut report = SendReport { slack_ns: spec.slack_ns, ..SendReport::default() };
+        let departures = departures(socket, spec, &mut report.remarks);
         let lateness = Histogram::new_with_bounds(1, LATEST_NS, 3)
             .expect("the bounds are at least a factor of 2 apart, and 3 digits are permitted");
         Self {
@@ -97,6 +131,7 @@ impl<'a> Sender<'a> {
             acknowledged,
             stop,
             outbox: Outbox::new(spec, socket),
+            departures,
             pacing: Pacing::new(spec.schedule.offsets(), spec.slack_ns),
             report,
             line: Line::default(),
@@ -109,7 +144,8 @@ impl<'a> Sender<'a> {
         let most_packets = self.spec.packets.unwrap_or(u64::MAX);
         let most_at_once = self.outbox.most();
         let mut deadlines = Vec::with_capacity(most_at_once);
-        let (now_ns, realtime_ns) = (monotonic_ns(), realtime_ns());
+        // In this order, so that no packet seems to be sent before its deadline by the wall clock.
+        let (realtime_ns, now_ns) = (realtime_ns(), monotonic_ns());
         let delay_ns = i64::try_from(self.spec.start_delay_ns).unwrap_or(i64::MAX);
         let start_ns = now_ns.saturating_add(delay_ns);
         self.report.start_ns = start_ns;
@@ -154,6 +190,27 @@ impl<'a> Sender<'a> {
             self.report.batched += count;
         }
         self.outbox.refill(deadlines.len());
+        if self.departures.is_some() {
+            self.collect_departures(sequence, start_ns);
+        }
+    }
+
+    fn collect_departures(&mut self, sequence: u64, start_ns: i64) {
+        let Some(departures) = &mut self.departures else { return };
+        for (sequence, (fate, sent_ns)) in
+            (sequence..).zip(self.outbox.fates.iter().zip(&self.outbox.sent_ns))
+        {
+            match fate {
+                Fate::Sent => departures.sent(sequence, *sent_ns),
+                Fate::SentAgain => departures.renumber(true),
+                Fate::Failed(_) | Fate::Closed => departures.renumber(false),
+            }
+        }
+        let next_ns =
+            self.pacing.next_ns().map_or(i64::MAX, |next_ns| start_ns.saturating_add_unsigned(next_ns));
+        if departures.is_urgent() || next_ns.saturating_sub(monotonic_ns()) > TIME_TO_COLLECT_NS {
+            departures.drain();
+        }
     }
 
     fn send_sentinels(&mut self) {
@@ -203,6 +260,7 @@ impl<'a> Sender<'a> {
 
     fn finish(mut self) -> SendReport {
         self.report.misses = self.pacing.misses;
+        self.report.transmit_stamps = self.departures.take().map(Departures::finish);
         self.report.slope_ppm = self.line.slope_ppm();
         let quantile = |quantile: f64| self.lateness.value_at_quantile(quantile);
         self.report.lateness = Lateness {
@@ -220,6 +278,3 @@ impl<'a> Sender<'a> {
         self.report
     }
 }
-
-/// Later is recorded as so late: an hour.
-const LATEST_NS: u64 = 3_600_000_000_000;
