@@ -4,7 +4,7 @@ use super::duplication::first_copies;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Reorder density: how far packets are displaced (RFC 5236, section 3).
+/// Reorder density: how far packets are displaced (RFC 5236, section 3.6).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ReorderDensity {
     /// DT: a packet displaced by more than this is taken as lost.
@@ -66,7 +66,7 @@ impl Indexing {
     }
 }
 
-/// Reorder density of numbers in order of arrival, with the displacement threshold DT (RFC 5236, section 4).
+/// Reorder density of numbers in order of arrival, with the displacement threshold DT (RFC 5236, section 4.1).
 ///
 /// Receive indices begin with the smallest number in sight and pass over the lost ones, that is those which are not
 /// among the next DT arrivals either.
@@ -98,7 +98,7 @@ pub fn reorder_density(arrivals: &[u64], displacement_threshold: u64) -> Reorder
     result
 }
 
-/// Reorder buffer-occupancy density: how full a buffer is that puts packets back into order (RFC 5236, section 5).
+/// Reorder buffer-occupancy density: how full a buffer is that puts packets back into order (RFC 5236, section 3.11).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct BufferOccupancyDensity {
     /// BT: where more packets wait, the missing one is taken as lost.
@@ -119,7 +119,8 @@ impl BufferOccupancyDensity {
     }
 }
 
-/// Reorder buffer-occupancy density of numbers in order of arrival, with the threshold BT. The first packet expected
+/// Reorder buffer-occupancy density of numbers in order of arrival, with the threshold BT (RFC
+/// 5236, section 4.2). The first packet expected
 /// is `first`: the number with which the sender began.
 pub fn buffer_occupancy_density(
     arrivals: &[u64],

@@ -130,7 +130,7 @@ const AT_REST: f64 = 1e-7;
 /// Steps for each of the beginnings before the better one goes on.
 const FIRST_STEPS: u32 = 10;
 /// Bounds the time of a fit: steps times runs of loss.
-const RUN_STEPS: u64 = 20_000_000;
+const RUN_STEPS: u64 = 10_000_000;
 
 /// Fits the Gilbert-Elliott model to the losses among `sent` packets; none where all or nothing was lost, for then
 /// there is nothing to tell states by.

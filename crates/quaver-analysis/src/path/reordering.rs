@@ -18,15 +18,15 @@ pub struct Reordered {
     /// Position of the earliest packet that came before it and has a larger number: where the order was broken.
     pub discontinuity: usize,
     /// The largest n for which it is n-reordered: how many packets with larger numbers came right before it
-    /// (section 5.3). 0 if the packet right before it has a smaller number.
+    /// (section 5). 0 if the packet right before it has a smaller number.
     pub n: u64,
     /// How many packets with larger numbers came before it: what a receiver has to hold to put it into its place
-    /// (byte offset, section 4.2.3, for packets of one size).
+    /// (byte offset, section 4.4, for packets of one size).
     pub offset_packets: u64,
 }
 
 impl Reordered {
-    /// Reordering extent: positions from the discontinuity to its arrival (section 4.2.1).
+    /// Reordering extent: positions from the discontinuity to its arrival (section 4.2).
     pub fn extent(&self) -> u64 {
         (self.position - self.discontinuity) as u64
     }
@@ -41,18 +41,18 @@ pub struct Reordering {
     pub reordered: u64,
     /// Part of the received packets that was reordered (section 4.1); none where nothing arrived.
     pub ratio: Option<f64>,
-    /// Extents (section 4.2.1): Jitlat's out-of-sequence distances.
+    /// Extents (section 4.2): Jitlat's out-of-sequence distances.
     pub extents: BTreeMap<u64, u64>,
-    /// The largest n of each reordered packet (section 5.3).
+    /// The largest n of each reordered packet (section 5).
     pub n_reordering: BTreeMap<u64, u64>,
-    /// Byte offset in packets (section 4.2.3).
+    /// Byte offset in packets (section 4.4).
     pub offsets_packets: BTreeMap<u64, u64>,
-    /// Gaps: packets from one reordering discontinuity to the next (section 4.4).
+    /// Gaps: packets from one reordering discontinuity to the next (section 4.5).
     pub gaps: BTreeMap<u64, u64>,
-    /// Reordering-free runs (section 4.5): packets in order before each reordered one, from length to count. What
+    /// Reordering-free runs (section 4.6): packets in order before each reordered one, from length to count. What
     /// follows the last reordered packet is no run.
     pub runs: BTreeMap<u64, u64>,
-    /// Late time offsets (section 4.2.2): by how much a reordered packet came after the packet where the order was
+    /// Late time offsets (section 4.3): by how much a reordered packet came after the packet where the order was
     /// broken. Largest; none without reordering or without times.
     pub max_late_time_ns: Option<u64>,
     /// Their mean.
@@ -60,19 +60,19 @@ pub struct Reordering {
 }
 
 impl Reordering {
-    /// Part of the received packets that is n-reordered (section 5.3; with n = 3, packets that make a TCP sender
+    /// Part of the received packets that is n-reordered (section 5; with n = 3, packets that make a TCP sender
     /// retransmit needlessly). None where nothing arrived or n is 0.
     pub fn degree_of_n_reordering(&self, n: u64) -> Option<f64> {
         let so_much: u64 = self.n_reordering.range(n..).map(|(_, count)| count).sum();
         (self.received > 0 && n > 0).then(|| so_much as f64 / self.received as f64)
     }
 
-    /// r: count of the reordering-free runs (section 4.5).
+    /// r: count of the reordering-free runs (section 4.6).
     pub fn run_count(&self) -> u64 {
         self.runs.values().sum()
     }
 
-    /// q: sum of the squared lengths of the reordering-free runs (section 4.5).
+    /// q: sum of the squared lengths of the reordering-free runs (section 4.6).
     pub fn run_square_sum(&self) -> u128 {
         self.runs
             .iter()
@@ -256,7 +256,7 @@ mod tests {
         assert!(found.iter().all(|p| p.n == p.extent() && p.offset_packets == p.position as u64 % 1000));
     }
 
-    /// Word by word from section 3.3, 4.2.1, 5.3 and 4.2.3.
+    /// Word by word from sections 3.3, 4.2, 5 and 4.4.
     fn twin(firsts: &[u64]) -> Vec<(u64, u64, u64, u64)> {
         let mut next_expected = 0;
         let mut found = Vec::new();
@@ -274,7 +274,7 @@ mod tests {
         found
     }
 
-    /// The counting of section 4.5: a run ends at each reordered packet.
+    /// The counting of section 4.6: a run ends at each reordered packet.
     fn run_twin(firsts: &[u64]) -> (u64, u128) {
         let (mut next_expected, mut a, mut r, mut q) = (0, 0u128, 0, 0);
         for &s in firsts {

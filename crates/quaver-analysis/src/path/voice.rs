@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-/// Rating of a connection that adds neither delay nor loss (G.107, default values, table 3).
+/// Rating of a connection that adds neither delay nor loss (G.107, with its default values).
 pub const DEFAULT_R: f64 = 93.2;
 
 /// A codec with the ITU's planning values (G.113, appendix I).
@@ -21,15 +21,16 @@ pub struct Codec {
     pub bpl: Option<f64>,
     /// Speech in a packet, for which Bpl holds.
     pub packet_ms: f64,
-    /// Delay that coding adds: filling and working on a packet, and looking ahead (G.114, annex A).
+    /// Delay that coding adds: filling and working on a packet, and looking ahead (G.114, annex A), rounded up to a
+    /// quarter of a millisecond.
     pub coding_ms: f64,
 }
 
-/// The usual codecs.
+/// The usual codecs, with the provisional planning values of G.113, appendix I, for random loss.
 ///
-/// Bpl stands in table I.4 of G.113, appendix I, for G.711, G.729A with VAD, G.723.1 at 6.3 kbit/s with VAD, and
-/// GSM-EFR, which is AMR at 12.2 kbit/s bit for bit. For G.723.1 at 5.3 kbit/s there is only Ie. iLBC has no values
-/// there and is left out.
+/// There are such values for G.711 without and with the concealment of its appendix I, G.729A with VAD, G.723.1 at
+/// 6.3 kbit/s with VAD, and GSM-EFR, which is AMR at 12.2 kbit/s bit for bit. For G.723.1 at 5.3 kbit/s there is only
+/// Ie. iLBC has none and is left out.
 pub const CODECS: [Codec; 6] = [
     Codec { name: "G.711", ie: 0.0, bpl: Some(4.3), packet_ms: 10.0, coding_ms: 10.25 },
     Codec { name: "G.711 with concealment", ie: 0.0, bpl: Some(25.1), packet_ms: 10.0, coding_ms: 14.0 },
@@ -82,6 +83,11 @@ pub fn rate(codec: Codec, network_ms: f64, loss_share: f64, burst_ratio: Option<
     };
     let r = (DEFAULT_R - idd - ie_eff).max(0.0);
     Some(VoiceRating { codec, delay_ms, loss_percent, burst_ratio, idd, ie_eff, r, mos: mos(r) })
+}
+
+/// Rates every codec of [`CODECS`] that can be rated.
+pub fn rate_all(network_ms: f64, loss_share: f64, burst_ratio: Option<f64>) -> Vec<VoiceRating> {
+    CODECS.iter().filter_map(|&codec| rate(codec, network_ms, loss_share, burst_ratio)).collect()
 }
 
 /// Idd: impairment by too long a delay, from mouth to ear in ms (G.107, section 7.4). 0 up to 100 ms.
@@ -151,6 +157,7 @@ mod tests {
 
     #[test]
     fn a_call_without_fault_and_one_that_cannot_be_rated() {
+        assert_eq!((rate_all(50.0, 0.0, None).len(), rate_all(50.0, 0.01, Some(2.0)).len()), (6, 5));
         let best = rate(CODECS[0], 0.0, 0.0, None).expect("all figures are known");
         assert_eq!((best.r, best.idd, best.ie_eff, best.burst_ratio), (93.2, 0.0, 0.0, 1.0));
         let low = CODECS[4];

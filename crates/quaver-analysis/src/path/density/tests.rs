@@ -49,7 +49,7 @@ fn nothing_arrived_and_the_ends_of_the_numbers() {
     assert_eq!(buffer_occupancy_density(&far, 0, 0).discarded, 3);
 }
 
-/// RFC 5236, section 4: the algorithm as it is told, with plain lists and the index moved on one by one.
+/// RFC 5236, section 4.1: the algorithm as it is told, with plain lists and the index moved on one by one.
 fn density_twin(arrivals: &[u64], dt: u64) -> BTreeMap<i64, u64> {
     let (dt, mut counts, mut index) = (dt as i64, BTreeMap::new(), 0i64);
     let (mut window, mut buffer): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ fn density_twin(arrivals: &[u64], dt: u64) -> BTreeMap<i64, u64> {
     counts
 }
 
-/// RFC 5236, section 5, with a plain list.
+/// RFC 5236, section 4.2, with a plain list.
 fn occupancy_twin(arrivals: &[u64], bt: u64) -> BTreeMap<u64, u64> {
     let (mut counts, mut expected, mut buffer) = (BTreeMap::new(), 0u64, Vec::<u64>::new());
     for &number in arrivals {
