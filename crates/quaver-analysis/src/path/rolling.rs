@@ -10,10 +10,12 @@
 //! apart and enters nothing else.
 
 mod histogram;
+mod summary;
 
 use super::arrival::Arrival;
 pub use histogram::SignedHistogram;
 use serde::Serialize;
+pub use summary::RollingSummary;
 
 /// Delays from which the reference is taken.
 pub const CALIBRATION: usize = 1_024;
@@ -161,7 +163,7 @@ impl Figures {
         self.ipdv.count()
     }
 
-    /// Values too large for the histograms, which stand in them at [`histogram`]'s end: about an hour.
+    /// Values too large for the histograms, which stand at their end: an hour.
     pub fn clipped(&self) -> u64 {
         self.delays.clipped() + self.ipdv.clipped()
     }

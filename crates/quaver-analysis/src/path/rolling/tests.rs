@@ -43,6 +43,15 @@ fn each_fate_is_counted_once() {
         (Some(90), Some(130), Some(104.0))
     );
     assert_eq!((total.pdv_quantile_ns(0.5), total.pdv_quantile_ns(1.0)), (Some(10), Some(40)));
+    let line = total.summary();
+    assert_eq!((line.p50_delay_ns, line.p50_pdv_ns, line.max_pdv_ns), (Some(100), Some(10), Some(40)));
+    // The distances from the mean of 104 are -4, 26, -14, -4 and -4.
+    assert!(line.sd_delay_ns.is_some_and(|sd| (sd - 184f64.sqrt()).abs() < 1e-9));
+    assert_eq!((line.p1_ipdv_ns, line.p50_ipdv_ns, line.clipped), (Some(-30), Some(0), 0));
+    rolling.take_interval();
+    let quiet = rolling.take_interval().expect("the test has begun").summary();
+    assert_eq!((quiet.min_delay_ns, quiet.mean_delay_ns, quiet.p99_pdv_ns), (None, None, None));
+    assert_eq!((quiet.sd_delay_ns, quiet.max_pdv_ns, quiet.p1_ipdv_ns), (None, None, None));
 }
 
 #[test]
