@@ -1,0 +1,4 @@
+//! The checks that fuzzers run, which are those of the ordinary tests.
+
+#[path = "../../crates/quaver-abi/tests/wire_checks/mod.rs"]
+pub mod checks;
