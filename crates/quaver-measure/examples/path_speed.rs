@@ -1,5 +1,6 @@
 //! How many test packets a second go over loopback from one thread to another, and what they cost.
-//! `cargo run --release -p quaver-measure --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [SLACK_US] [PACE]`
+//! `cargo run --release -p quaver-measure --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [SLACK_US] [PACE]
+//! [GATHER_US]`
 //! with pace `spin`, `sleep` or `hybrid`. Sender and receiver each stay on a CPU of their own where there are two.
 //! Prints one JSON object; ends with status 1 if anything is lost.
 
@@ -28,6 +29,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         None | Some("hybrid") => Pace::Hybrid,
         Some(other) => return Err(format!("pace {other}: give spin, sleep or hybrid").into()),
     };
+    spec.gather_ns = number(5, 0)? * 1_000;
     let (sent, received, packets) = run(&spec)?;
     let unique = packets.iter().filter(|packet| packet.singleton.flags == 0).count() as u64;
     let lost = sent.packets - unique;

@@ -1,9 +1,11 @@
 //! When datagrams left the kernel: stamps from the socket's error queue, matched to packets by their number there
 //! (`SOF_TIMESTAMPING_OPT_ID`).
 
-use super::inbox::{RECEIVE_STAMPS, control_messages, stamp_in};
+use super::hardware::HardwareClock;
+use super::inbox::{control_messages, receive_stamps, stamp_in};
 use super::report::{TransmitStamp, TransmitStamps};
 use super::socket::TestSocket;
+use super::spec::FlowSpec;
 use crate::clock::monotonic_ns;
 use std::collections::VecDeque;
 use std::io::Error;
@@ -40,6 +42,9 @@ pub(super) struct Departures<'a> {
     stamps: TransmitStamps,
     sum_ns: i128,
     sent: u64,
+    /// What the socket asks for beside stamps of departure.
+    receive_stamps: u32,
+    hardware: Option<HardwareClock>,
     headers: Vec<libc::mmsghdr>,
     controls: Vec<Control>,
 }
@@ -49,8 +54,13 @@ impl<'a> Departures<'a> {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn start(socket: &'a TestSocket, most_kept: usize) -> Result<Self, Error> {
-        number_from_zero(socket)?;
+    pub(super) fn start(
+        socket: &'a TestSocket,
+        spec: &FlowSpec,
+        hardware: Option<HardwareClock>,
+    ) -> Result<Self, Error> {
+        let receive_stamps = receive_stamps(spec.stamps);
+        number_from_zero(socket, receive_stamps, hardware.is_some())?;
         let mut controls = vec![Control([0; 256]); MOST_TAKEN];
         let headers = controls
             .iter_mut()
@@ -63,12 +73,14 @@ impl<'a> Departures<'a> {
             .collect();
         Ok(Self {
             socket,
-            most_kept,
+            most_kept: spec.stamps_kept,
             awaited: VecDeque::with_capacity(MOST_AWAITED),
             first_number: 0,
             stamps: TransmitStamps::default(),
             sum_ns: 0,
             sent: 0,
+            receive_stamps,
+            hardware,
             headers,
             controls,
         })
@@ -93,7 +105,7 @@ impl<'a> Departures<'a> {
         self.awaited.clear();
         self.first_number = 0;
         // If it is refused, stamps stay away or match nothing, and are counted as missing.
-        let _ = number_from_zero(self.socket);
+        let _ = number_from_zero(self.socket, self.receive_stamps, self.hardware.is_some());
     }
 
     /// Whether the queue ought to be emptied although there is little time.
@@ -103,6 +115,9 @@ impl<'a> Departures<'a> {
 
     /// Takes the stamps that are there.
     pub(super) fn drain(&mut self) {
+        if let Some(hardware) = &mut self.hardware {
+            hardware.keep_up();
+        }
         loop {
             for header in &mut self.headers {
                 header.msg_hdr.msg_controllen = size_of::<Control>() as _;
@@ -131,7 +146,11 @@ impl<'a> Departures<'a> {
     }
 
     fn note(&mut self, control: &[u8]) {
-        let Some((number, (left_ns, stamped_by))) = number_in(control).zip(stamp_in(control)) else { return };
+        let Some((number, (left_ns, stamped_by))) =
+            number_in(control).zip(stamp_in(control, self.hardware.as_ref()))
+        else {
+            return;
+        };
         let place = number.wrapping_sub(self.first_number) as usize;
         let Some((sequence, sent_ns)) = self.awaited.get_mut(place).and_then(Option::take) else { return };
         let took_ns = left_ns.saturating_sub(sent_ns);
@@ -156,7 +175,7 @@ impl<'a> Departures<'a> {
             self.drain();
         }
         // A stamp left in the queue would wake every wait for packets, so none is asked for any more.
-        let _ = self.socket.set(libc::SO_TIMESTAMPING, RECEIVE_STAMPS as i32);
+        let _ = self.socket.set(libc::SO_TIMESTAMPING, self.receive_stamps as i32);
         self.stamps.missing = self.sent - self.stamps.count;
         if self.stamps.count > 0 {
             self.stamps.mean_ns = self.sum_ns as f64 / self.stamps.count as f64;
@@ -166,9 +185,10 @@ impl<'a> Departures<'a> {
 }
 
 /// The kernel numbers from 0 whenever numbering is switched on.
-fn number_from_zero(socket: &TestSocket) -> Result<(), Error> {
-    socket.set(libc::SO_TIMESTAMPING, RECEIVE_STAMPS as i32)?;
-    socket.set(libc::SO_TIMESTAMPING, (RECEIVE_STAMPS | DEPARTURE_STAMPS) as i32)
+fn number_from_zero(socket: &TestSocket, receive_stamps: u32, hardware: bool) -> Result<(), Error> {
+    let by_hardware = if hardware { libc::SOF_TIMESTAMPING_TX_HARDWARE } else { 0 };
+    socket.set(libc::SO_TIMESTAMPING, receive_stamps as i32)?;
+    socket.set(libc::SO_TIMESTAMPING, (receive_stamps | DEPARTURE_STAMPS | by_hardware) as i32)
 }
 
 /// The number that an extended error among the messages carries, if it is about a stamp.

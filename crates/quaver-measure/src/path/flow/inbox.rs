@@ -1,6 +1,7 @@
 //! Receiving datagrams in batches, each with its stamp.
 
 use super::error::FlowError;
+use super::hardware::{HARDWARE_STAMPS, HardwareClock};
 use super::socket::TestSocket;
 use super::spec::{FlowSpec, StampSource, StampWish};
 use crate::clock::realtime_ns;
@@ -46,10 +47,16 @@ pub(super) struct Inbox<'a> {
     _parts: Vec<libc::iovec>,
     taken: usize,
     read_ns: i64,
+    hardware: Option<HardwareClock>,
 }
 
 impl<'a> Inbox<'a> {
-    pub(super) fn new(socket: &'a TestSocket, spec: &FlowSpec, addresses: bool) -> Self {
+    pub(super) fn new(
+        socket: &'a TestSocket,
+        spec: &FlowSpec,
+        addresses: bool,
+        hardware: Option<HardwareClock>,
+    ) -> Self {
         let kept = (spec.packet_bytes as usize).max(LEAST_KEPT);
         let slots = (MOST_BYTES / kept).clamp(1, MOST_TAKEN);
         let mut octets = vec![0u8; slots * kept];
@@ -73,8 +80,18 @@ impl<'a> Inbox<'a> {
             }
             headers.push(header);
         }
-        let mut inbox =
-            Self { socket, octets, kept, headers, controls, names, _parts: parts, taken: slots, read_ns: 0 };
+        let mut inbox = Self {
+            socket,
+            octets,
+            kept,
+            headers,
+            controls,
+            names,
+            _parts: parts,
+            taken: slots,
+            read_ns: 0,
+            hardware,
+        };
         inbox.renew();
         inbox.taken = 0;
         inbox
@@ -113,6 +130,9 @@ impl<'a> Inbox<'a> {
             )
         };
         self.read_ns = realtime_ns();
+        if let Some(hardware) = &mut self.hardware {
+            hardware.keep_up();
+        }
         match usize::try_from(taken) {
             Ok(taken) => self.taken = taken,
             Err(_) => {
@@ -131,8 +151,8 @@ impl<'a> Inbox<'a> {
             let control = &self.controls[slot].0;
             // What the kernel says it wrote is at most the room that it was given.
             let written = header.msg_hdr.msg_controllen.min(control.len());
-            let (received_ns, stamped_by) =
-                stamp_in(&control[..written]).unwrap_or((self.read_ns, StampSource::Application));
+            let (received_ns, stamped_by) = stamp_in(&control[..written], self.hardware.as_ref())
+                .unwrap_or((self.read_ns, StampSource::Application));
             let from = self.names.get(slot).and_then(address_in);
             Datagram { octets: &room[..length.min(self.kept)], length, from, received_ns, stamped_by }
         })
@@ -142,12 +162,32 @@ impl<'a> Inbox<'a> {
 /// What asks for receive stamps of the kernel.
 pub(super) const RECEIVE_STAMPS: u32 = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
 
+/// What asks for the receive stamps that are wished for.
+pub(super) fn receive_stamps(wish: StampWish) -> u32 {
+    RECEIVE_STAMPS | if wish == StampWish::Best { HARDWARE_STAMPS } else { 0 }
+}
+
+/// The interface's clock, if its stamps are wished for and it has one; else why it cannot be used goes to `remarks`.
+pub(super) fn hardware_clock(
+    socket: &TestSocket,
+    spec: &FlowSpec,
+    remarks: &mut Vec<String>,
+) -> Option<HardwareClock> {
+    if spec.stamps != StampWish::Best {
+        return None;
+    }
+    HardwareClock::open(socket).unwrap_or_else(|remark| {
+        remarks.push(remark);
+        None
+    })
+}
+
 /// Asks the kernel to stamp what the socket receives from now on; a sentence if it refuses.
 pub(super) fn ask_for_stamps(socket: &TestSocket, spec: &FlowSpec) -> Option<String> {
     if spec.stamps == StampWish::Application {
         return None;
     }
-    match socket.set(libc::SO_TIMESTAMPING, RECEIVE_STAMPS as i32) {
+    match socket.set(libc::SO_TIMESTAMPING, receive_stamps(spec.stamps) as i32) {
         Ok(()) => None,
         Err(e) => Some(format!("kernel receive stamps are refused ({e}); receive times are the program's")),
     }
@@ -179,9 +219,9 @@ pub(super) fn control_messages(mut control: &[u8]) -> impl Iterator<Item = (i32,
     })
 }
 
-/// Nanoseconds of the stamp among the messages: hardware's, else the kernel's.
+/// The stamp among the messages, UTC nanoseconds: the interface's if its clock is known, else the kernel's.
 #[inline]
-pub(super) fn stamp_in(control: &[u8]) -> Option<(i64, StampSource)> {
+pub(super) fn stamp_in(control: &[u8], hardware: Option<&HardwareClock>) -> Option<(i64, StampSource)> {
     let stamps = control_messages(control).find_map(|(level, kind, data)| {
         (level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING).then_some(data)
     })?;
@@ -193,6 +233,9 @@ pub(super) fn stamp_in(control: &[u8]) -> Option<(i64, StampSource)> {
         (seconds != 0 || nanoseconds != 0)
             .then(|| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds))
     };
+    if let Some((clock, device_ns)) = hardware.zip(hardware.and_then(|_| time_ns(2))) {
+        return Some((clock.utc_ns(device_ns), StampSource::Hardware));
+    }
     time_ns(0).map(|time_ns| (time_ns, StampSource::Kernel))
 }
 

@@ -5,6 +5,7 @@
 
 mod departures;
 mod error;
+mod hardware;
 mod inbox;
 mod judge;
 mod observe;

@@ -182,7 +182,8 @@ impl TapReader {
             }
             let control: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
             let written = message.msg_controllen.min(control.len());
-            let seen_ns = stamp_in(&control[..written]).map_or_else(realtime_ns, |(seen_ns, _)| seen_ns);
+            let seen_ns =
+                stamp_in(&control[..written], None).map_or_else(realtime_ns, |(seen_ns, _)| seen_ns);
             return Some((octets, length, seen_ns));
         }
     }

@@ -1,7 +1,7 @@
 //! Receiving a flow.
 
 use super::error::FlowError;
-use super::inbox::{Inbox, ask_for_stamps, size_buffer};
+use super::inbox::{Inbox, ask_for_stamps, hardware_clock, size_buffer};
 use super::judge::{Judge, Verdict};
 use super::observe::Watch;
 use super::records::Records;
@@ -11,7 +11,6 @@ use super::send::thread_cpu_ns;
 use super::socket::{LONGEST_WAIT, TestSocket};
 use super::spec::{FlowSpec, HIGH_RATE_PERIOD_NS, StampSource, StampWish, Transport};
 use crate::clock::monotonic_ns;
-use crate::probe::socket::drops;
 use crate::probe::thread::{ThreadSettings, ThreadUsage};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -65,7 +64,6 @@ pub fn receive_flow(
     let (usage, cpu_ns) = (ThreadUsage::now(), thread_cpu_ns());
     let watch =
         (spec.segments && spec.transport == Transport::Tcp).then(|| Watch::start(socket, Side::Receiver));
-    let drops_before = drops(socket.as_fd());
     let mut receiver = Receiver::new(spec, on_packets, stop);
     let end = match spec.transport {
         Transport::Udp => receiver.datagrams(socket),
@@ -79,8 +77,7 @@ pub fn receive_flow(
     report.remarks.extend(remarks);
     report.receive_buffer_bytes = socket.receive_buffer_bytes();
     if spec.transport == Transport::Udp {
-        let both = drops_before.zip(drops(socket.as_fd()));
-        report.own_drops = both.map(|(before, after)| after.wrapping_sub(before).into());
+        report.own_drops = socket.new_drops();
     }
     let tally = judge.tally;
     report.received = tally.received;
@@ -97,7 +94,7 @@ pub fn receive_flow(
 }
 
 /// Packets that a receiver of high rate lets gather before it looks again.
-const GATHERED: u64 = 32;
+const GATHERED: u64 = 100;
 
 struct Receiver<'a> {
     spec: &'a FlowSpec,
@@ -155,7 +152,8 @@ impl<'a> Receiver<'a> {
     }
 
     fn datagrams(&mut self, socket: &TestSocket) -> ReceiveEnd {
-        let mut inbox = Inbox::new(socket, self.spec, self.judge.needs_addresses());
+        let clock = hardware_clock(socket, self.spec, &mut self.report.remarks);
+        let mut inbox = Inbox::new(socket, self.spec, self.judge.needs_addresses(), clock);
         let mut wait = Wait::choose(socket, self.spec);
         loop {
             match inbox.take(wait.in_call()) {

@@ -155,8 +155,8 @@ pub struct ReceiveReport {
     pub foreign: u64,
     /// Packets too short to be read, and invalid ones beyond the limit; not handed on.
     pub unreadable: u64,
-    /// Packets that the kernel dropped because this socket's buffer was full; ours, not the network's. None
-    /// where the kernel cannot tell.
+    /// Packets that the kernel dropped because this socket's buffer was full, since the last flow or since
+    /// it was made; ours, not the network's. None where the kernel cannot tell.
     pub own_drops: Option<u64>,
     /// Receive buffer as the kernel counts it, octets.
     pub receive_buffer_bytes: usize,

@@ -2,6 +2,7 @@
 
 use super::departures::Departures;
 use super::error::FlowError;
+use super::inbox::hardware_clock;
 use super::observe::Watch;
 use super::outbox::{Fate, Outbox};
 use super::pacing::Pacing;
@@ -92,7 +93,8 @@ fn departures<'a>(
         // The segments of a TCP flow are stamped below the transport.
         return None;
     }
-    match Departures::start(socket, spec.stamps_kept) {
+    let hardware = hardware_clock(socket, spec, remarks);
+    match Departures::start(socket, spec, hardware) {
         Ok(departures) => Some(departures),
         Err(e) => {
             remarks
@@ -152,8 +154,9 @@ impl<'a> Sender<'a> {
         self.report.start_realtime_ns = realtime_ns.saturating_add(delay_ns);
         while self.report.packets < most_packets && !self.closed {
             let Some(offset_ns) = self.pacing.next_ns() else { break };
-            let deadline_ns = start_ns.saturating_add_unsigned(offset_ns);
-            let Some(now_ns) = wait.until(deadline_ns, self.stop) else { break };
+            let wake_ns =
+                start_ns.saturating_add_unsigned(offset_ns).saturating_add_unsigned(self.spec.gather_ns);
+            let Some(now_ns) = wait.until(wake_ns, self.stop) else { break };
             if self.acknowledged.load(Ordering::Relaxed) {
                 break;
             }

@@ -2,13 +2,13 @@
 
 use super::error::FlowError;
 use super::spec::Transport;
-use crate::probe::socket::{numbers, set_option};
+use crate::probe::socket::{drops, numbers, set_option};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait without a look at the stop flag.
@@ -19,6 +19,8 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 pub struct TestSocket {
     socket: Socket,
     transport: Transport,
+    /// Drops at the socket that have been reported.
+    drops_told: AtomicU32,
 }
 
 impl TestSocket {
@@ -38,7 +40,7 @@ impl TestSocket {
         socket
             .bind(&bind.into())
             .map_err(|e| FlowError::os(format!("bind the test socket to UDP {bind}"), e))?;
-        Ok(Self { socket, transport: Transport::Udp })
+        Self::from_socket(socket, Transport::Udp)
     }
 
     /// A TCP connection to `peer`, from `bind` if given, that is there within `timeout`.
@@ -73,7 +75,8 @@ impl TestSocket {
                 .set_nonblocking(true)
                 .map_err(|e| FlowError::os("make the test connection non-blocking", e))?;
         }
-        Ok(Self { socket, transport })
+        let drops_told = AtomicU32::new(drops(socket.as_fd()).unwrap_or(0));
+        Ok(Self { socket, transport, drops_told })
     }
 
     /// Fixes the peer of a UDP socket: packets go there, and only its packets are received.
@@ -131,11 +134,18 @@ impl TestSocket {
     /// When the process has no more file descriptors.
     pub fn try_clone(&self) -> Result<Self, FlowError> {
         let socket = self.socket.try_clone().map_err(|e| FlowError::os("copy the test socket", e))?;
-        Ok(Self { socket, transport: self.transport })
+        let drops_told = AtomicU32::new(self.drops_told.load(Ordering::Relaxed));
+        Ok(Self { socket, transport: self.transport, drops_told })
     }
 
     pub(super) fn set(&self, option: i32, value: i32) -> Result<(), Error> {
         set_option(self.as_fd(), libc::SOL_SOCKET, option, &value)
+    }
+
+    /// Packets dropped at the socket since the last call, or since it was made; none where the kernel cannot tell.
+    pub(super) fn new_drops(&self) -> Option<u64> {
+        let drops = drops(self.as_fd())?;
+        Some(drops.wrapping_sub(self.drops_told.swap(drops, Ordering::Relaxed)).into())
     }
 
     /// Size of the receive buffer as the kernel counts it.

@@ -109,3 +109,14 @@ fn a_sender_that_cannot_keep_up_misses_and_numbers_stay_consecutive() {
     assert_eq!(received.received + received.own_drops.unwrap(), 2_000);
     assert!(numbers(&packets).is_sorted());
 }
+
+#[test]
+fn gathered_packets_go_together_and_late_by_no_more_than_needed() {
+    let spec = FlowSpec { gather_ns: 500_000, slack_ns: 10_000_000_000, ..spec(1_000, 10_000) };
+    let (sent, received, packets) = run(&udp_pair(), &spec);
+    assert_eq!((sent.packets, sent.misses, received.received), (1_000, 0, 1_000));
+    // Packets of the first half millisecond wait for it; at least so many go in one call.
+    assert!(sent.largest_batch >= 50 && sent.batched >= 950, "{sent:?}");
+    assert!(numbers(&packets).is_sorted());
+    assert!(FlowSpec { gather_ns: 2, slack_ns: 1, ..spec }.check().is_err());
+}
