@@ -21,6 +21,43 @@ pub struct PathFacts {
     pub clocks: Vec<EndClock>,
     /// Steps of a wall clock while packets were under way.
     pub clock_steps: Vec<ClockStep>,
+    /// Figures that were kept in place of packets (`--rolling`); empty where packets were kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rolling: Vec<RollingFigures>,
+}
+
+/// Figures of a direction that were kept in constant memory. Quantiles are right to 0.1 % of their value; packets that
+/// come after thousands of later ones are counted as lost and beyond the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RollingFigures {
+    /// `up` or `down`.
+    pub direction: String,
+    /// Packets that arrived, each counted once.
+    pub unique: u64,
+    /// Copies.
+    pub duplicate: u64,
+    /// First copies that came after one sent later (RFC 4737).
+    pub reordered: u64,
+    /// Packets that did not arrive.
+    pub lost: u64,
+    /// Packets so late that they had been counted as lost, or copies so late.
+    pub beyond_window: u64,
+    /// Runs of lost packets (RFC 3357).
+    pub loss_periods: u64,
+    /// Longest run of lost packets.
+    pub longest_loss_period: u64,
+    /// Least delay as measured, nanoseconds.
+    pub min_delay_ns: i64,
+    /// Mean delay as measured, nanoseconds.
+    pub mean_delay_ns: f64,
+    /// Largest delay as measured, nanoseconds.
+    pub max_delay_ns: i64,
+    /// Quantiles 0.5, 0.9, 0.99 and 0.999 of delay as measured, nanoseconds.
+    pub delay_quantiles_ns: [i64; 4],
+    /// The same of PDV (RFC 5481).
+    pub pdv_quantiles_ns: [i64; 4],
+    /// Interarrival jitter at the end (RFC 3550), nanoseconds.
+    pub interarrival_jitter_ns: f64,
 }
 
 /// Which way the packets of a flow go.

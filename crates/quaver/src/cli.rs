@@ -1,5 +1,8 @@
 //! The command line: types only. What a verb does is in `cmd/`.
 
+pub mod jitlat;
+pub mod path;
+
 use crate::quantity::{self, Period, Rate};
 use crate::threshold::{self, FailIf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -36,7 +39,13 @@ pub enum Verb {
     Source(SourceArgs),
     /// Receive a packet stream with one timestamp a packet
     Sink(SinkArgs),
-    /// Analyse a run again (also one that was cut short)
+    /// Measure the path to a host that runs `quaver serve`: delay, its variation, loss, order
+    Probe(path::ProbeArgs),
+    /// Wait for `quaver probe` and measure with it
+    Serve(path::ServeArgs),
+    /// Be Jitlat: its options, its console page, its log file, its protocol
+    Jitlat(jitlat::JitlatArgs),
+    /// Analyse a run again (also one that was cut short), or a log of Jitlat
     Analyze(AnalyzeArgs),
     /// Draw the HTML report of a run again
     Report(ReportArgs),
@@ -332,7 +341,7 @@ pub struct SinkArgs {
 /// `quaver analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeArgs {
-    /// Run directory
+    /// Run directory, or log of Jitlat
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// A packet is late beyond this [default: as when it was measured]

@@ -78,6 +78,14 @@ pub fn status_of(error: &anyhow::Error) -> ExitCode {
                 return ExitCode::Unsupported;
             }
         }
+        if let Some(path) = cause.downcast_ref::<quaver_measure::path::PathError>()
+            && let Some(code) = status_of_path(path)
+        {
+            return code;
+        }
+        if let Some(quaver_measure::path::stamp::StampError::Options(_)) = cause.downcast_ref() {
+            return ExitCode::Usage;
+        }
         if let Some(io) = cause.downcast_ref::<std::io::Error>() {
             return match io.kind() {
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::Unsupported => {
@@ -90,6 +98,17 @@ pub fn status_of(error: &anyhow::Error) -> ExitCode {
         }
     }
     ExitCode::Bug
+}
+
+/// The status for a path that could not be measured; none where what the system said decides.
+fn status_of_path(path: &quaver_measure::path::PathError) -> Option<ExitCode> {
+    use quaver_measure::path::PathError;
+    match path {
+        PathError::Os { .. } | PathError::Flow(_) => None,
+        PathError::Interrupted => Some(ExitCode::Interrupted),
+        PathError::Options(_) => Some(ExitCode::Usage),
+        _ => Some(ExitCode::Peer),
+    }
 }
 
 /// The status for an error of the run directory: bad input, not permitted to read it, or else the machine's limits.

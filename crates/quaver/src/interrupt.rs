@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set once the user (or the system) asked us to end. A second request ends the process at once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
@@ -19,6 +19,16 @@ impl Interrupt {
                 .context("catching signals")?;
         }
         Ok(Self(flag))
+    }
+
+    /// The flag itself, for whoever looks at it while it waits.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
+    /// Asks everybody to end, as a signal would.
+    pub fn request(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether we were asked to end.

@@ -1,7 +1,7 @@
 //! `quaver analyze`: the results of a stored run, computed again. Raw segments of a run that was cut short are read
-//! as they are and left as they are, for the run may still be recording.
+//! as they are and left as they are, for the run may still be recording. A file is a log of Jitlat.
 
-use super::{chase, results};
+use super::{chase, jitlat, results};
 use crate::cli::AnalyzeArgs;
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
@@ -18,6 +18,9 @@ pub(super) enum Holds {
 
 /// Analyses, stores and prints.
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+    if args.run.is_file() {
+        return jitlat::log::analyze(args);
+    }
     let run = RunDir::open(&args.run)?;
     match holds(&run)? {
         Holds::Packets => {

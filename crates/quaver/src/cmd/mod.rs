@@ -4,9 +4,12 @@ pub mod analyze;
 pub mod chase;
 pub mod doctor;
 pub mod export;
+pub mod jitlat;
 pub mod noise;
+pub mod probe;
 pub mod report;
 pub mod results;
+pub mod serve;
 pub mod shell;
 pub mod sink;
 pub mod source;
@@ -19,7 +22,10 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Chase(args) => chase::run(&args),
+        Verb::Jitlat(args) => jitlat::run(&args),
         Verb::Noise(args) => noise::run(&args),
+        Verb::Probe(args) => probe::run(&args),
+        Verb::Serve(args) => serve::run(&args),
         Verb::Sink(args) => sink::run(&args),
         Verb::Source(args) => source::run(&args),
         Verb::Analyze(args) => analyze::run(&args),

@@ -21,6 +21,11 @@ pub fn print(
 ) -> anyhow::Result<ExitCode> {
     let text = if json { format!("{}\n", serde_json::to_string_pretty(summary)?) } else { page() };
     to_stdout(text.as_bytes())?;
+    judge(summary, conditions)
+}
+
+/// Judges the conditions of `--fail-if`.
+pub fn judge(summary: &Value, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::Done;
     for condition in conditions {
         if let Some(sentence) = condition.check(summary).map_err(|error| failure(ExitCode::Usage, error))? {

@@ -1,5 +1,9 @@
 //! From Jitlat's tests and logs to results, and from a test to its log.
 
+mod test_log;
+
+pub use test_log::log_header;
+
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP, Singleton};
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::Direction;
@@ -62,6 +66,7 @@ pub fn path_facts(header: &LogHeader) -> PathFacts {
         stated_clock: stated.map(|(error_ns, min_rtt_ns)| StatedClock { error_ns, min_rtt_ns }),
         clocks: clocks.into_iter().filter_map(|(end, errors)| Some(end_clock(end, errors?))).collect(),
         clock_steps: Vec::new(),
+        rolling: Vec::new(),
     }
 }
 

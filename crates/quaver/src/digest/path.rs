@@ -9,8 +9,9 @@ use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
-use quaver_store::manifest::Manifest;
-use quaver_store::path_facts::{ClockStep, Direction, EndClock, FlowFacts, PathFacts, StatedClock};
+use quaver_store::path_facts::{
+    ClockStep, Direction, EndClock, FlowFacts, PathFacts, RollingFigures, StatedClock,
+};
 use quaver_store::path_samples::read_path_samples;
 use quaver_store::run::RunDir;
 use serde::Serialize;
@@ -39,6 +40,9 @@ pub struct PathSummary {
     /// From the server to the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down: Option<FlowResults>,
+    /// Figures of a test that kept no packets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rolling: Vec<RollingFigures>,
     /// What the reader should know before believing the numbers.
     pub warnings: Vec<String>,
 }
@@ -102,6 +106,7 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> Pa
         clock_steps: facts.clock_steps.clone(),
         up: None,
         down: None,
+        rolling: facts.rolling.clone(),
         warnings: Vec::new(),
     };
     let mut flows = Vec::new();

@@ -4,7 +4,10 @@ use super::console::{cut_short, heading, percentiles, warnings};
 use super::table::{Align, Style, Table, printable, wrap};
 use super::units::{count, duration, duration_f64, percent};
 use crate::digest::path::{FlowResults, PathSummary};
+use quaver_analysis::path::playout::{Advice, TARGETS_PER_MILLION};
+use quaver_analysis::path::voice::CODECS;
 use quaver_analysis::summary::Distribution;
+use quaver_store::path_facts::RollingFigures;
 
 /// What the page is made from.
 #[derive(Clone, Copy)]
@@ -26,12 +29,17 @@ pub fn page(input: &PathInput<'_>, style: Style) -> String {
     let mut out = String::new();
     head(&mut out, input, style);
     cut_short(&mut out, summary.complete, style);
-    packets(&mut out, &flows, style);
-    delay(&mut out, summary, &flows, style);
-    variation(&mut out, &flows, style);
-    loss(&mut out, &flows, style);
-    order(&mut out, &flows, style);
+    // A test that kept no packets has its own figures.
+    if summary.rolling.is_empty() {
+        packets(&mut out, &flows, style);
+        delay(&mut out, summary, &flows, style);
+        variation(&mut out, &flows, style);
+        loss(&mut out, &flows, style);
+        order(&mut out, &flows, style);
+        advice(&mut out, &flows, style);
+    }
     schedule(&mut out, &flows, style);
+    rolling(&mut out, summary, style);
     warnings(&mut out, &summary.warnings, style);
     if let Some(path) = input.report_path {
         out.push_str(&format!("\n{}  {}\n", style.bold("Report"), printable(path)));
@@ -282,6 +290,71 @@ fn order(out: &mut String, flows: &[&FlowResults], style: Style) {
         let late_ns = results.figures.reordering.max_late_time_ns;
         late_ns.map_or_else(|| "-".to_owned(), |ns| duration(i64::try_from(ns).unwrap_or(i64::MAX)))
     });
+    out.push_str(&table.render(style));
+}
+
+fn advice(out: &mut String, flows: &[&FlowResults], style: Style) {
+    if flows.iter().all(|results| results.figures.advice.buffers.is_empty()) {
+        return;
+    }
+    heading(
+        out,
+        style,
+        "Advice",
+        "smallest de-jitter buffers, played out with these packets; calls by ITU-T G.107",
+    );
+    let mut table = by_way(flows);
+    for (at, target) in TARGETS_PER_MILLION.into_iter().enumerate() {
+        let name = format!("buffer for {} late or lost", percent(f64::from(target) / 1e6));
+        row(&mut table, &name, flows, |results| {
+            match results.figures.advice.buffers.get(at).map(|one| one.advice) {
+                Some(Advice::Buffer { buffer_ns, playout, .. }) => {
+                    format!("{} ({} packets)", duration(buffer_ns.cast_signed()), count(playout.most_waiting))
+                }
+                Some(Advice::Impossible { .. }) => "none: too much is lost".to_owned(),
+                None => "-".to_owned(),
+            }
+        });
+    }
+    for codec in CODECS {
+        row(&mut table, &format!("MOS of a call, {}", codec.name), flows, |results| {
+            let rated = results.figures.advice.voice.iter().find(|rating| rating.codec.name == codec.name);
+            rated.map_or_else(|| "-".to_owned(), |rating| format!("{:.2}", rating.mos))
+        });
+    }
+    out.push_str(&table.render(style));
+}
+
+/// Figures of a test that kept no packets.
+fn rolling(out: &mut String, summary: &PathSummary, style: Style) {
+    if summary.rolling.is_empty() {
+        return;
+    }
+    heading(out, style, "Rolling figures", "no packets were kept; quantiles are right to 0.1 %");
+    let mut columns = vec![("", Align::Left)];
+    columns.extend(summary.rolling.iter().map(|way| (way.direction.as_str(), Align::Right)));
+    let mut table = Table::new(&columns);
+    let mut row = |name: &str, cell: &dyn Fn(&RollingFigures) -> String| {
+        let mut cells = vec![name.to_owned()];
+        cells.extend(summary.rolling.iter().map(cell));
+        table.row(cells);
+    };
+    row("arrived", &|way| count(way.unique));
+    row("lost", &|way| part(way.lost, way.unique + way.lost));
+    row("  runs, longest", &|way| format!("{}, {}", count(way.loss_periods), count(way.longest_loss_period)));
+    row("came twice or more", &|way| count(way.duplicate));
+    row("came out of order", &|way| count(way.reordered));
+    row("came too late to be told from copies", &|way| count(way.beyond_window));
+    row("delay as measured, min", &|way| duration(way.min_delay_ns));
+    row("  mean", &|way| duration_f64(way.mean_delay_ns));
+    for (at, name) in ["  p50", "  p90", "  p99", "  p99.9"].into_iter().enumerate() {
+        row(name, &|way| duration(way.delay_quantiles_ns[at]));
+    }
+    row("  max", &|way| duration(way.max_delay_ns));
+    for (at, name) in ["PDV, p50", "  p90", "  p99", "  p99.9"].into_iter().enumerate() {
+        row(name, &|way| duration(way.pdv_quantiles_ns[at]));
+    }
+    row("interarrival jitter (RFC 3550)", &|way| duration_f64(way.interarrival_jitter_ns));
     out.push_str(&table.render(style));
 }
 

@@ -1,0 +1,30 @@
+//! `quaver analyze FILE`: a log of Jitlat with everything that the analysis of a path knows.
+
+use crate::cli::AnalyzeArgs;
+use crate::cmd::results;
+use crate::digest::jitlat::{made, path_facts};
+use crate::digest::path::digest;
+use crate::exit_code::{ExitCode, failure};
+use quaver_store::jitlat_log::{is_jitlat_log, read_log};
+
+/// Analyses and prints; a log is left as it is.
+pub(in crate::cmd) fn analyze(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+    let path = &args.run;
+    if args.late.is_some() {
+        let message = "--late is for runs of chase and sink; a log of Jitlat has no schedule to be late for";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    if !is_jitlat_log(path)? {
+        let message = format!(
+            "read {}: neither a run directory nor a log of Jitlat, which begins with `# ` and the date",
+            path.display()
+        );
+        return Err(failure(ExitCode::BadInput, message));
+    }
+    let (header, packets) = read_log(path)?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let mut digest = digest(&path_facts(&header), &[packets], name);
+    digest.started = made(&header);
+    let summary = serde_json::to_value(&digest.summary)?;
+    results::print(&summary, || digest.page(None), args.json, &args.fail_if)
+}

@@ -1,0 +1,175 @@
+//! From what a test left with the client to what the manifest tells.
+
+use quaver_measure::path::flow::{FlowSchedule, SendReport, Transport};
+use quaver_measure::path::{
+    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
+    TestOutcome,
+};
+use quaver_store::path_facts::{
+    self, AchievedSchedule, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip, SegmentFacts,
+};
+
+/// Facts of a test between two Quavers, or with a Jitlat server.
+pub(super) fn of_test(outcome: &TestOutcome) -> PathFacts {
+    let why = match &outcome.completion {
+        Completion::Complete => None,
+        Completion::Interrupted => Some("interrupted by the user".to_owned()),
+        Completion::ServerLost(sentence) => Some(sentence.clone()),
+    };
+    PathFacts {
+        peer: outcome.server.to_string(),
+        protocol: match outcome.protocol {
+            Protocol::Legacy => "jitlat".to_owned(),
+            Protocol::Extended(version) => format!("extension {version}"),
+        },
+        flows: outcome.flows.iter().map(|flow| of_flow(flow, why.as_deref())).collect(),
+        round_trips: outcome
+            .rtt_probes
+            .iter()
+            .map(|probe| RoundTrip { t1_ns: probe.t1_ns, t2_ns: probe.t2_ns, t3_ns: probe.t3_ns })
+            .collect(),
+        stated_clock: None,
+        clocks: [end_clock("client", &outcome.client_clock), end_clock("server", &outcome.server_clock)]
+            .into_iter()
+            .flatten()
+            .collect(),
+        clock_steps: outcome
+            .clock_steps
+            .iter()
+            .map(|step| ClockStep {
+                end: match step.side {
+                    Side::Client => "client".to_owned(),
+                    Side::Server => "server".to_owned(),
+                },
+                step_ns: step.step_ns,
+                after_ns: step.after_ns.saturating_sub(outcome.started_ns),
+            })
+            .collect(),
+        rolling: Vec::new(),
+    }
+}
+
+/// What a kernel knew of its clock, after the test if it was asked then.
+fn end_clock(end: &str, clocks: &HostClocks) -> Option<EndClock> {
+    let estimate = clocks.after.or(clocks.before)?;
+    let synchronised = estimate.is_synchronised();
+    Some(EndClock {
+        end: end.to_owned(),
+        synchronised,
+        max_error_ns: synchronised.then_some(estimate.maxerror_ns),
+        estimated_error_ns: synchronised.then_some(estimate.esterror_ns),
+    })
+}
+
+fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
+    let receiver = flow.receiver.as_ref();
+    FlowFacts {
+        direction: match flow.direction {
+            Direction::Up => path_facts::Direction::Up,
+            Direction::Down => path_facts::Direction::Down,
+        },
+        transport: match flow.transport {
+            Transport::Udp => "UDP".to_owned(),
+            Transport::Tcp => "TCP".to_owned(),
+        },
+        source: flow.source.to_string(),
+        destination: flow.destination.to_string(),
+        dscp: flow.dscp,
+        payload_bytes: flow.packet_bytes,
+        period_ns: flow.schedule.mean_period_ns(),
+        schedule: schedule_name(&flow.schedule).to_owned(),
+        planned: flow.packets.or(flow.packets_sent()).unwrap_or(0),
+        sent: flow.packets_sent(),
+        sent_stamped_by: "application".to_owned(),
+        received_stamped_by: receiver.map_or_else(|| "not known".to_owned(), stamped_by),
+        own_drops: receiver.and_then(|receiver| receiver.own_drops),
+        foreign: receiver.map_or(0, |receiver| receiver.foreign + receiver.unreadable),
+        achieved: flow.sender.as_ref().map(|sender| achieved(sender, flow.send_report.as_ref())),
+        segments: segments(flow),
+        cut_short: cut_short(flow, why),
+    }
+}
+
+/// What was seen below a TCP flow at this end.
+fn segments(flow: &FlowOutcome) -> Option<SegmentFacts> {
+    let sent = flow.send_report.as_ref().and_then(|report| report.segments.as_ref());
+    let report = sent.or(flow.receive_report.as_ref().and_then(|report| report.segments.as_ref()))?;
+    if let Some(seen) = &report.seen {
+        return Some(SegmentFacts {
+            seen_by: "captured".to_owned(),
+            segments: Some(seen.segments),
+            retransmitted: Some(seen.retransmitted),
+            reordered: Some(seen.reordered),
+            duplicate: Some(seen.duplicate),
+        });
+    }
+    let counters = report.counters.as_ref()?;
+    let up = flow.direction == Direction::Up;
+    Some(SegmentFacts {
+        seen_by: "counters".to_owned(),
+        segments: Some(u64::from(if up { counters.segments_sent } else { counters.segments_received })),
+        retransmitted: up.then_some(u64::from(counters.retransmitted)),
+        reordered: Some(u64::from(if up {
+            counters.reordering_events
+        } else {
+            counters.received_out_of_order
+        })),
+        duplicate: up.then_some(u64::from(counters.duplicates_reported)),
+    })
+}
+
+fn schedule_name(schedule: &FlowSchedule) -> &'static str {
+    match schedule {
+        FlowSchedule::Periodic { random_start: Some(_), .. } => "periodic from a random start",
+        FlowSchedule::Periodic { random_start: None, .. } => "periodic",
+        FlowSchedule::Poisson { .. } => "Poisson",
+        FlowSchedule::Recorded { .. } => "recorded",
+    }
+}
+
+/// Who stamped the packets; the rarer ones with their share.
+fn stamped_by(receiver: &ReceiverSummary) -> String {
+    let names = ["hardware", "kernel", "application"];
+    let all: u64 = receiver.stamped_by.iter().sum();
+    let mut by: Vec<(u64, &str)> =
+        receiver.stamped_by.into_iter().zip(names).filter(|(packets, _)| *packets > 0).collect();
+    by.sort_by_key(|(packets, _)| std::cmp::Reverse(*packets));
+    match by.as_slice() {
+        [] => "nobody".to_owned(),
+        [(_, name)] => (*name).to_owned(),
+        several => several
+            .iter()
+            .map(|(packets, name)| format!("{name} ({packets} of {all})"))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+fn achieved(sender: &SenderSummary, report: Option<&SendReport>) -> AchievedSchedule {
+    let held = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    AchievedSchedule {
+        slope_ppm: report.and_then(|report| report.slope_ppm),
+        error_p50_ns: held(sender.lateness.quantiles_ns[0]),
+        error_p99_ns: held(sender.lateness.quantiles_ns[2]),
+        error_max_ns: held(sender.lateness.largest_ns),
+        missed: sender.misses,
+        cpu_per_million_ns: (sender.packets > 0)
+            .then(|| (sender.cpu_ns as f64 / sender.packets as f64 * 1e6) as u64),
+    }
+}
+
+/// Why a flow is not all there: the end of the whole test, or something of its own.
+fn cut_short(flow: &FlowOutcome, why: Option<&str>) -> Option<String> {
+    if flow.complete {
+        return None;
+    }
+    Some(why.map_or_else(
+        || match &flow.receiver {
+            Some(receiver) if !receiver.end_seen => {
+                "the receiver did not see the end of the flow; packets that it lacks may be late, not lost".to_owned()
+            }
+            _ => "the other end's account of the flow is missing".to_owned(),
+        },
+        str::to_owned,
+    ))
+}

@@ -1,0 +1,160 @@
+//! What is shown while a test runs: a line of rolling figures, JSON lines, in constant memory.
+
+use crate::cmd::results::to_stdout;
+use crate::progress::Progress as Line;
+use crate::report::units::{count, duration};
+use quaver_analysis::path::arrival::{Arrival, Numbering};
+use quaver_analysis::path::rolling::{Figures, Rolling, WINDOW};
+use quaver_measure::path::flow::Received;
+use quaver_measure::path::{Direction, Progress};
+use quaver_store::path_facts::RollingFigures;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Time between two lines.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// One direction, as it goes.
+struct Way {
+    direction: Direction,
+    rolling: Rolling,
+    /// Highest number that came.
+    highest: u64,
+}
+
+/// Follows a test.
+pub(super) struct Live {
+    ways: Vec<Way>,
+    start: Instant,
+    next: Instant,
+    json_lines: bool,
+    line: Line,
+    words: String,
+    length: Option<Duration>,
+    /// Why a line could not be written.
+    pub(super) failed: Option<anyhow::Error>,
+}
+
+impl Live {
+    /// Follows a test that lasts about so long in each direction.
+    pub(super) fn new(json_lines: bool, quiet: bool, length: Option<Duration>) -> Self {
+        let start = Instant::now();
+        let line = Line::timed(length.unwrap_or(INTERVAL), quiet);
+        Self {
+            ways: Vec::new(),
+            start,
+            next: start + INTERVAL,
+            json_lines,
+            line,
+            words: "connecting".to_owned(),
+            length,
+            failed: None,
+        }
+    }
+
+    /// Takes in what happened.
+    pub(super) fn hear(&mut self, progress: Progress<'_>) {
+        match progress {
+            Progress::Connected { server, .. } => self.words = format!("connected to {server}"),
+            Progress::Probe(probe) => self.words = format!("round trip {}", duration(probe.rtt_ns())),
+            Progress::Queued { place } => {
+                self.words = format!("the server measures for others; place {place} in its queue");
+            }
+            Progress::Started { direction, .. } => {
+                self.words = format!("{}: begun", direction.name());
+                self.start = Instant::now();
+                self.ways.push(Way { direction, rolling: Rolling::new(WINDOW), highest: 0 });
+            }
+            Progress::Samples { direction, samples } => self.take(direction, samples),
+            Progress::Ended { direction } => self.words = format!("{}: getting results", direction.name()),
+        }
+        if Instant::now() >= self.next {
+            self.next += INTERVAL;
+            self.tell();
+        }
+        match self.length {
+            Some(_) => self.line.show(self.start.elapsed(), self.words.clone()),
+            None => self.line.say(self.words.clone()),
+        }
+    }
+
+    fn take(&mut self, direction: Direction, samples: &[Received]) {
+        let Some(way) = self.ways.iter_mut().rfind(|way| way.direction == direction) else { return };
+        for sample in samples.iter().map(|received| &received.singleton) {
+            let number = Numbering::Jitlat.unwrap(sample.tx_seq.cast_unsigned(), way.highest);
+            let Some(sequence) = number else { continue };
+            way.highest = way.highest.max(sequence);
+            way.rolling.push(&Arrival {
+                sequence,
+                sent_ns: sample.tx_real_time_ns,
+                received_ns: sample.rx_real_time_ns,
+            });
+        }
+        let total = way.rolling.total().map(|figures| (figures.counts(), figures.pdv_quantile_ns(0.99)));
+        if let Some((counts, pdv)) = total {
+            self.words = format!(
+                "{}: {} packets, {} lost, {} out of order, PDV p99 {}",
+                direction.name(),
+                count(counts.unique),
+                count(counts.lost),
+                count(counts.reordered),
+                pdv.map_or_else(|| "-".to_owned(), |ns| duration(ns.cast_signed()))
+            );
+        }
+    }
+
+    /// Writes the figures of the interval.
+    fn tell(&mut self) {
+        let elapsed = self.start.elapsed();
+        for way in &mut self.ways {
+            let Some(figures) = way.rolling.take_interval().filter(|_| self.json_lines) else { continue };
+            let line = line_of(way.direction, elapsed, &figures, way.rolling.interarrival_jitter_ns());
+            if self.failed.is_none() {
+                self.failed = to_stdout(format!("{line}\n").as_bytes()).err();
+            }
+        }
+    }
+
+    /// The figures of each direction, once all is over; `sent` tells how many packets each sent.
+    pub(super) fn finish(mut self, sent: impl Fn(Direction) -> Option<u64>) -> Vec<RollingFigures> {
+        self.tell();
+        let results = self.ways.iter_mut().filter_map(|way| {
+            way.rolling.finish(sent(way.direction));
+            let jitter_ns = way.rolling.interarrival_jitter_ns();
+            let figures = way.rolling.total()?;
+            Some(stored(way.direction, figures, jitter_ns))
+        });
+        results.collect()
+    }
+}
+
+fn stored(direction: Direction, figures: &Figures, interarrival_jitter_ns: f64) -> RollingFigures {
+    let counts = figures.counts();
+    let delay = |quantile| figures.delay_quantile_ns(quantile).unwrap_or(0);
+    let pdv = |quantile| figures.pdv_quantile_ns(quantile).map_or(0, u64::cast_signed);
+    RollingFigures {
+        direction: direction.name().to_owned(),
+        unique: counts.unique,
+        duplicate: counts.duplicate,
+        reordered: counts.reordered,
+        lost: counts.lost,
+        beyond_window: counts.beyond_window,
+        loss_periods: counts.loss_periods,
+        longest_loss_period: counts.longest_loss_period,
+        min_delay_ns: figures.min_delay_ns().unwrap_or(0),
+        mean_delay_ns: figures.mean_delay_ns().unwrap_or(0.0),
+        max_delay_ns: figures.max_delay_ns().unwrap_or(0),
+        delay_quantiles_ns: [0.5, 0.9, 0.99, 0.999].map(delay),
+        pdv_quantiles_ns: [0.5, 0.9, 0.99, 0.999].map(pdv),
+        interarrival_jitter_ns,
+    }
+}
+
+fn line_of(direction: Direction, elapsed: Duration, figures: &Figures, interarrival_jitter_ns: f64) -> Value {
+    let mut line = json!({"after_ms": elapsed.as_millis() as u64});
+    let stored = stored(direction, figures, interarrival_jitter_ns);
+    if let (Some(line), Ok(Value::Object(figures))) = (line.as_object_mut(), serde_json::to_value(&stored)) {
+        line.extend(figures);
+    }
+    line
+}

@@ -1,0 +1,125 @@
+//! `quaver probe`: what an application with a steady stream of packets would see between two hosts.
+
+mod facts;
+mod live;
+mod options;
+mod stamp;
+
+use crate::cli::path::ProbeArgs;
+use crate::cmd::results;
+use crate::digest::path::{self, PathDigest};
+use crate::exit_code::ExitCode;
+use crate::interrupt::Interrupt;
+use anyhow::Context;
+use live::Live;
+use quaver_abi::wire::jitlat::Singleton;
+use quaver_measure::host::facts::HostFacts;
+use quaver_measure::host::root::HostRoot;
+use quaver_measure::path::{Completion, TestOutcome, run_client};
+use quaver_store::manifest::Manifest;
+use quaver_store::path_facts::PathFacts;
+use quaver_store::path_samples::write_path_samples;
+use quaver_store::run::RunDir;
+use std::time::Duration;
+
+/// Measures, analyses, prints.
+pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::catch()?;
+    if let Some(port) = args.stamp {
+        return stamp::run(args, port, &interrupt);
+    }
+    let options = options::client_options(args)?;
+    let record = Record::begin(args)?;
+    let length = options
+        .packets
+        .map(|packets| Duration::from_nanos(options.schedule.mean_period_ns().saturating_mul(packets)));
+    let mut live = Live::new(args.json_lines, args.output.quiet, length);
+    let outcome = match run_client(&options, interrupt.flag(), &mut |progress| live.hear(progress)) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            drop(live);
+            record.discard();
+            return Err(error).context(format!("measuring the path to {}", args.host));
+        }
+    };
+    if let Some(error) = live.failed.take() {
+        eprintln!("quaver: {error:#}");
+    }
+    let sent = |direction| outcome.flows.iter().find(|flow| flow.direction == direction)?.packets_sent();
+    let rolling = live.finish(sent);
+    let mut facts = facts::of_test(&outcome);
+    if args.rolling {
+        facts.rolling = rolling;
+    }
+    let packets: Vec<&[Singleton]> = outcome.flows.iter().map(|flow| flow.singletons.as_slice()).collect();
+    let digest = record.conclude(facts, &packets, cut_short(&outcome))?;
+    let code = print(args, &digest)?;
+    Ok(match outcome.completion {
+        Completion::Complete => code,
+        Completion::Interrupted => ExitCode::Interrupted,
+        Completion::ServerLost(sentence) => {
+            eprintln!("quaver: {sentence}; what was measured is kept");
+            ExitCode::Peer
+        }
+    })
+}
+
+fn cut_short(outcome: &TestOutcome) -> Option<String> {
+    match &outcome.completion {
+        Completion::Complete => None,
+        Completion::Interrupted => Some("interrupted by the user".to_owned()),
+        Completion::ServerLost(sentence) => Some(sentence.clone()),
+    }
+}
+
+/// A run that is being measured. Its directory is made first, so that a place that cannot be written to is known before
+/// hours of measuring.
+pub(super) struct Record {
+    run: RunDir,
+    manifest: Manifest,
+}
+
+impl Record {
+    pub(super) fn begin(args: &ProbeArgs) -> anyhow::Result<Self> {
+        let run = RunDir::create(&args.output.output, "probe")?;
+        let command: Vec<String> = std::env::args().collect();
+        let asked = serde_json::json!({"command": command.join(" ")});
+        let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
+        let now_ns = quaver_measure::clock::realtime_ns();
+        let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "probe", asked, host, now_ns);
+        run.write_manifest(&manifest)?;
+        Ok(Self { run, manifest })
+    }
+
+    /// Takes the directory away, where nothing was measured.
+    pub(super) fn discard(self) {
+        // One that is left over is found to be empty by whoever opens it.
+        let _ = std::fs::remove_dir_all(self.run.path());
+    }
+
+    /// Stores packets and facts, analyses them, and stores the results.
+    pub(super) fn conclude(
+        mut self,
+        facts: PathFacts,
+        packets: &[&[Singleton]],
+        cut_short: Option<String>,
+    ) -> anyhow::Result<PathDigest> {
+        write_path_samples(&self.run.samples(), packets)?;
+        self.manifest.path = Some(facts);
+        self.manifest.end(quaver_measure::clock::realtime_ns(), cut_short);
+        self.run.write_manifest(&self.manifest)?;
+        let digest = path::analyze(&self.run)?;
+        digest.store(&self.run)?;
+        Ok(digest)
+    }
+}
+
+/// Prints the results and judges the conditions of `--fail-if`.
+pub(super) fn print(args: &ProbeArgs, digest: &PathDigest) -> anyhow::Result<ExitCode> {
+    let summary = serde_json::to_value(&digest.summary)?;
+    // Lines of figures are on standard output already; a page behind them would spoil them.
+    if args.json_lines && !args.output.json {
+        return results::judge(&summary, &args.output.fail_if);
+    }
+    results::print(&summary, || digest.page(None), args.output.json, &args.output.fail_if)
+}
