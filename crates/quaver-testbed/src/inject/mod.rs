@@ -6,6 +6,7 @@
 pub mod migrate;
 pub mod quiet;
 pub mod quota;
+pub mod rt_budget;
 pub mod schedule;
 pub mod setting;
 pub mod thread;

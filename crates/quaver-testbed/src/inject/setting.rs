@@ -17,6 +17,11 @@ impl Setting {
         Ok(Self { file, before })
     }
 
+    /// What it said.
+    pub fn before(&self) -> &str {
+        self.before.trim()
+    }
+
     /// Writes another value.
     pub fn set(&self, value: &str) -> io::Result<()> {
         std::fs::write(&self.file, value)

@@ -4,8 +4,7 @@ use super::Setup;
 use super::judge::{self, Pieces, Verdict};
 use anyhow::{Context, bail};
 use quaver_testbed::inject::quiet::QuietCpu;
-use quaver_testbed::inject::setting::Setting;
-use quaver_testbed::inject::{Injection, migrate, quota, schedule, thread, timer, traffic};
+use quaver_testbed::inject::{Injection, migrate, quota, rt_budget, schedule, thread, timer, traffic};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,8 +25,6 @@ enum Kind {
     Blocks(fn(&Target) -> std::io::Result<Injection>),
     /// From a preloaded library in the measured process, in alternate blocks.
     Preload(&'static str),
-    /// A setting of the system for the whole run, against a control run with another value.
-    Setting { file: &'static str, injected: &'static str, control: &'static str },
     /// None: nothing must come out as significant.
     Nothing,
 }
@@ -69,12 +66,8 @@ pub(super) const ALL: [Case; 11] = [
     },
     Case {
         name: "rt-throttling",
-        kind: Kind::Setting {
-            file: "/proc/sys/kernel/sched_rt_runtime_us",
-            injected: "950000",
-            control: "-1",
-        },
-        times: 1,
+        kind: Kind::Blocks(|_| rt_budget::throttle(10_000, 20_000)),
+        times: 2,
         options: SPINNING_FIFO,
         source_first: false,
         right: &["rt-throttle", "fair-server"],
@@ -170,19 +163,6 @@ impl Case {
             Kind::Preload(_) => {
                 let pieces = self.chase(setup, "run", |_| Ok(None))?;
                 Ok(judge::blocks(self.name, self.right, &pieces))
-            }
-            Kind::Setting { file, injected, control } => {
-                let kept = Setting::keep(file).with_context(|| format!("reading {file}"))?;
-                let (mut with, mut without) = (Pieces::new(), Pieces::new());
-                // In the order ABBA, so that a slow change of the machine falls on both alike.
-                for (what, value) in
-                    [("control", control), ("run", injected), ("run-2", injected), ("control-2", control)]
-                {
-                    kept.set(value).with_context(|| format!("writing {value} to {file}"))?;
-                    let pieces = self.chase(setup, what, |_| Ok(None))?;
-                    if value == injected { with.extend(pieces) } else { without.extend(pieces) }
-                }
-                Ok(judge::runs(self.name, self.right, &with, &without))
             }
             Kind::Nothing => {
                 let pieces = self.chase(setup, "run", |_| Ok(None))?;

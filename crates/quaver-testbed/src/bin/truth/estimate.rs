@@ -11,17 +11,15 @@ const RESAMPLES: usize = 2_000;
 /// Ends of the interval that is reported.
 const LEVELS: [f64; 2] = [0.025, 0.975];
 
-/// One stretch in so many is left out where a trimmed sample is asked for.
+/// One pair in so many is left out where a trimmed sample is asked for.
 const TRIM_ONE_IN: usize = 20;
 
-/// Late time in comparable stretches of time with and without injection.
+/// Late time in pairs of blocks with and without injection.
 pub(super) struct Sample {
     names: Vec<String>,
-    /// A row a stretch, a column a name.
+    /// A row a block, a column a name; row `n` of both is a pair.
     with: Vec<Vec<i64>>,
     without: Vec<Vec<i64>>,
-    /// Row `n` of both is a pair of neighbours, to be kept together.
-    paired: bool,
 }
 
 /// Parts of the injected lateness.
@@ -37,9 +35,9 @@ pub(super) struct Shares {
 pub(super) type Bounds = Shares;
 
 impl Sample {
-    /// From sums of each stretch.
-    pub(super) fn new(with: &[Sums], without: &[Sums], paired: bool) -> Self {
-        assert!(!paired || with.len() == without.len(), "pairs have two ends");
+    /// From sums of each block.
+    pub(super) fn new(with: &[Sums], without: &[Sums]) -> Self {
+        assert_eq!(with.len(), without.len(), "pairs have two ends");
         let names: Vec<String> = with
             .iter()
             .chain(without)
@@ -52,28 +50,19 @@ impl Sample {
             let row = |sums: &Sums| names.iter().map(|name| sums.get(name).copied().unwrap_or(0)).collect();
             all.iter().map(row).collect()
         };
-        Self { with: rows(with), without: rows(without), paired, names }
+        Self { with: rows(with), without: rows(without), names }
     }
 
-    /// Without the one in [`TRIM_ONE_IN`] pairs (or stretches of each kind) whose late time as a whole lies farthest from
-    /// the median: a host that stops the machine for 40 ms once makes such. Which are left out depends on how late
-    /// packets were and not on what was named, so a wrong name cannot fall out by being wrong.
+    /// Without the one in [`TRIM_ONE_IN`] pairs whose late time as a whole lies farthest from the median: a host that stops
+    /// the machine for 40 ms once makes such. Which are left out depends on how late packets were and not on what was
+    /// named, so a wrong name cannot fall out by being wrong.
     pub(super) fn trimmed(&self) -> Self {
         let total = |row: &Vec<i64>| row.iter().sum::<i64>();
-        let (mut with, mut without) = (self.with.clone(), self.without.clone());
-        if self.paired {
-            let gains: Vec<i64> =
-                self.with.iter().zip(&self.without).map(|(on, off)| total(on) - total(off)).collect();
-            let kept = middle(&gains);
-            with = kept.iter().map(|&row| self.with[row].clone()).collect();
-            without = kept.iter().map(|&row| self.without[row].clone()).collect();
-        } else {
-            for rows in [&mut with, &mut without] {
-                let totals: Vec<i64> = rows.iter().map(total).collect();
-                *rows = middle(&totals).iter().map(|&row| rows[row].clone()).collect();
-            }
-        }
-        Self { names: self.names.clone(), with, without, paired: self.paired }
+        let gains: Vec<i64> =
+            self.with.iter().zip(&self.without).map(|(on, off)| total(on) - total(off)).collect();
+        let kept = middle(&gains);
+        let rows = |all: &[Vec<i64>]| kept.iter().map(|&row| all[row].clone()).collect();
+        Self { names: self.names.clone(), with: rows(&self.with), without: rows(&self.without) }
     }
 
     /// Sums with injection, without it, and the difference where it is above 0.
@@ -86,14 +75,14 @@ impl Sample {
         [with, without, injected].map(|sums: Vec<i64>| self.names.iter().cloned().zip(sums).collect())
     }
 
-    /// Spread of the shares: whole stretches (both blocks of a pair together) are drawn with replacement, the shares
+    /// Spread of the shares: whole pairs are drawn with replacement, the shares
     /// computed again. None where there is too little to draw from.
     pub(super) fn bounds(
         &self,
         is_right: &dyn Fn(&str) -> bool,
         is_name: &dyn Fn(&str) -> bool,
     ) -> Option<Bounds> {
-        if self.with.len() < 4 || self.without.len() < 4 {
+        if self.with.len() < 4 {
             return None;
         }
         let right: Vec<bool> = self.names.iter().map(|name| is_right(name)).collect();
@@ -108,14 +97,7 @@ impl Sample {
             for _ in 0..self.with.len() {
                 let drawn = random.below(self.with.len());
                 add(&self.with[drawn], 1);
-                if self.paired {
-                    add(&self.without[drawn], -1);
-                }
-            }
-            if !self.paired {
-                for _ in 0..self.without.len() {
-                    add(&self.without[random.below(self.without.len())], -1);
-                }
+                add(&self.without[drawn], -1);
             }
             let shares = shares(&differences, &right, &named);
             rights.push(shares.right);
@@ -193,7 +175,7 @@ mod tests {
 
     #[test]
     fn losses_of_one_name_make_up_for_nothing() {
-        let sample = Sample::new(&[sums(&[("a", 90), ("b", 10), ("c", 0)])], &[sums(&[("c", 50)])], true);
+        let sample = Sample::new(&[sums(&[("a", 90), ("b", 10), ("c", 0)])], &[sums(&[("c", 50)])]);
         let [with, without, injected] = sample.totals();
         assert_eq!((with["a"], without["c"], injected["c"]), (90, 50, 0));
         let shares = shares_of(&injected, &|name| name == "a", &|_| true);
@@ -209,12 +191,9 @@ mod tests {
         with[8] = sums(&[("b", 100)]);
         let mut without = vec![sums(&[("c", 1)]); 40];
         without[20] = sums(&[("c", 30_000)]);
-        let [with_ns, without_ns, _] = Sample::new(&with, &without, true).trimmed().totals();
+        let [with_ns, without_ns, _] = Sample::new(&with, &without).trimmed().totals();
         assert_eq!((with_ns["a"], with_ns["b"], with_ns["c"]), (37 * 90, 37 * 10 + 100, 0));
         assert_eq!(without_ns["c"], 38);
-        let [with_ns, without_ns, _] = Sample::new(&with, &without, false).trimmed().totals();
-        assert_eq!(with_ns["c"], 0);
-        assert_eq!(without_ns["c"], 38, "of each kind two");
         assert_eq!(middle(&[5; 19]).len(), 19);
         assert!(middle(&[]).is_empty());
     }
@@ -224,13 +203,11 @@ mod tests {
         let pair = || sums(&[("a", 95), ("b", 5)]);
         let nothing = vec![Sums::new(); 50];
         let mut with = vec![pair(); 50];
-        let even = Sample::new(&with, &nothing, true).bounds(&|name| name == "a", &|_| true).unwrap();
+        let even = Sample::new(&with, &nothing).bounds(&|name| name == "a", &|_| true).unwrap();
         assert_eq!(even, Shares { right: 0.95, wrong: 0.05 });
         with[7] = sums(&[("b", 1_000)]);
-        let odd = Sample::new(&with, &nothing, true).bounds(&|name| name == "a", &|_| true).unwrap();
+        let odd = Sample::new(&with, &nothing).bounds(&|name| name == "a", &|_| true).unwrap();
         // Without the bad block 95 %; drawn three times 4275 of 7500.
         assert!(odd.right < 0.7 && odd.wrong > 0.3, "{odd:?}");
-        let apart = Sample::new(&with, &nothing, false).bounds(&|name| name == "a", &|_| true).unwrap();
-        assert!(apart.right < 0.7);
     }
 }

@@ -14,8 +14,6 @@ const WRONG_AT_MOST: f64 = 0.05;
 const LEAST_INJECTED_NS: i64 = 1_000_000;
 /// Level of the test that nothing is significant where nothing was injected, over all sources.
 const LEVEL: f64 = 0.05;
-/// Runs under different settings are compared second by second: the kernel's real-time budget is one for each second.
-const STRETCH_NS: u64 = 1_000_000_000;
 /// Name of time without a cause.
 const UNEXPLAINED: &str = "unexplained";
 
@@ -32,9 +30,9 @@ pub(super) struct Piece {
 /// All pieces of a run.
 pub(super) type Pieces = Vec<Piece>;
 
-/// Late time of one block (or second) by name.
+/// Late time of one block by name.
 pub(super) struct Stretch {
-    /// Number of the pair (or second).
+    /// Number of the pair.
     pub(super) number: u64,
     /// Whether injection was on.
     pub(super) on: bool,
@@ -49,7 +47,7 @@ pub(super) struct Verdict {
     pub(super) case: &'static str,
     /// Names that are right for it.
     pub(super) right: Vec<&'static str>,
-    /// Injected lateness: time beyond that of the blocks (or run) without injection, by source.
+    /// Injected lateness: time beyond that of the blocks without injection, by source.
     pub(super) injected_ns: Sums,
     /// Late time with the injection.
     pub(super) with_ns: Sums,
@@ -65,7 +63,7 @@ pub(super) struct Verdict {
     pub(super) right_at_least: Option<f64>,
     /// Upper end of that of `wrong_share`.
     pub(super) wrong_at_most: Option<f64>,
-    /// Late time of each pair of blocks (or second), by name: all that the shares are computed from.
+    /// Late time of each pair of blocks, by name: all that the shares are computed from.
     #[serde(skip)]
     pub(super) stretches: Vec<Stretch>,
     /// Smallest p-value of a difference, where nothing was injected, times the number of sources.
@@ -166,27 +164,14 @@ pub(super) fn blocks(case: &'static str, right: &[&'static str], pieces: &Pieces
         stretches.push(Stretch { number, on: false, sums: off });
         stretches.push(Stretch { number, on: true, sums: on });
     }
-    compare(case, right, stretches, true)
+    compare(case, right, stretches)
 }
 
-/// Judges runs with an injection against runs without, second by second.
-pub(super) fn runs(case: &'static str, right: &[&'static str], with: &Pieces, without: &Pieces) -> Verdict {
-    let mut stretches = Vec::new();
-    for (on, pieces) in [(false, without), (true, with)] {
-        let mut seconds: BTreeMap<u64, Sums> = BTreeMap::new();
-        for piece in pieces {
-            book(seconds.entry(piece.start_ns / STRETCH_NS).or_default(), right, piece);
-        }
-        stretches.extend(seconds.into_iter().map(|(number, sums)| Stretch { number, on, sums }));
-    }
-    compare(case, right, stretches, false)
-}
-
-fn compare(case: &'static str, right: &[&'static str], stretches: Vec<Stretch>, paired: bool) -> Verdict {
+fn compare(case: &'static str, right: &[&'static str], stretches: Vec<Stretch>) -> Verdict {
     let of = |on: bool| -> Vec<Sums> {
         stretches.iter().filter(|stretch| stretch.on == on).map(|stretch| stretch.sums.clone()).collect()
     };
-    let whole = Sample::new(&of(true), &of(false), paired);
+    let whole = Sample::new(&of(true), &of(false));
     let sample = whole.trimmed();
     let [with_ns, without_ns, injected_ns] = sample.totals();
     let is_right = |source: &str| right.contains(&source);
@@ -281,18 +266,6 @@ mod tests {
         assert!(verdict.wrong_share.abs() < 1e-9 && verdict.holds);
         assert!((verdict.right_at_least.unwrap() - 0.95).abs() < 1e-9, "all pairs are alike");
         assert!(!blocks("x", &["tlb"], &pieces).holds);
-    }
-
-    #[test]
-    fn runs_are_compared_by_the_second() {
-        let seconds = |source: &str, time| -> Pieces {
-            (0..10).map(|second| piece(second * STRETCH_NS, time, source)).collect()
-        };
-        let mut with = seconds("rt-throttle", 950_000);
-        with.extend(seconds("tick", 150_000));
-        let verdict = runs("x", &["rt-throttle"], &with, &seconds("tick", 100_000));
-        assert!((verdict.right_share - 0.95).abs() < 1e-9 && (verdict.wrong_share - 0.05).abs() < 1e-9);
-        assert!(verdict.holds && verdict.stretches.len() == 20);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) fn matrix(verdicts: &[Verdict]) -> String {
     text
 }
 
-/// Late time of each pair of blocks (or second) by name: what a verdict is computed from.
+/// Late time of each pair of blocks by name: what a verdict is computed from.
 pub(super) fn stretches(verdict: &Verdict) -> String {
     let mut text = String::from("number,on,name,late_ns\n");
     for stretch in &verdict.stretches {
