@@ -2,6 +2,7 @@
 
 use super::error::FlowError;
 use super::hardware::{HARDWARE_STAMPS, HardwareClock};
+use super::schedule::FlowSchedule;
 use super::socket::TestSocket;
 use super::spec::{FlowSpec, StampSource, StampWish};
 use crate::clock::realtime_ns;
@@ -9,6 +10,7 @@ use rustix::io::Errno;
 use std::mem::size_of;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 /// Most datagrams taken in one call.
 pub(super) const MOST_TAKEN: usize = 128;
@@ -188,8 +190,34 @@ pub(super) fn ask_for_stamps(socket: &TestSocket, spec: &FlowSpec) -> Option<Str
         return None;
     }
     match socket.set(libc::SO_TIMESTAMPING, receive_stamps(spec.stamps) as i32) {
-        Ok(()) => None,
+        Ok(()) => {
+            wait_for_stamps();
+            None
+        }
         Err(e) => Some(format!("kernel receive stamps are refused ({e}); receive times are the program's")),
+    }
+}
+
+/// The kernel begins to stamp some milliseconds after the first socket of the system asks for it. Sends itself
+/// packets until one is stamped; gives up after 50 ms, or where loopback does not work.
+fn wait_for_stamps() {
+    let Ok(probe) = TestSocket::udp((Ipv4Addr::LOCALHOST, 0).into(), false) else { return };
+    let asked = probe.set(libc::SO_TIMESTAMPING, RECEIVE_STAMPS as i32);
+    let connected = probe.local_address().and_then(|own| probe.connect(own));
+    if asked.is_err() || connected.is_err() {
+        return;
+    }
+    let spec = FlowSpec::new(LEAST_KEPT as u32, Some(1), FlowSchedule::every(1_000_000));
+    let mut inbox = Inbox::new(&probe, &spec, false, None);
+    for _ in 0..100 {
+        if probe.socket().send(&[0; LEAST_KEPT]).is_err() {
+            return;
+        }
+        let taken = inbox.take(false);
+        if taken.is_ok() && inbox.datagrams().any(|datagram| datagram.stamped_by == StampSource::Kernel) {
+            return;
+        }
+        std::thread::sleep(Duration::from_micros(500));
     }
 }
 

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// What was seen below the transport, from the flow's start to its end, on this host.
+/// What was seen below the transport, from the call of this host's end of the flow to its end. A receiver that is
+/// called after the sender's first packets sees only what came later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentReport {
     /// Segments as a packet socket saw them; none where that is not permitted, and `remark` says so. Segments that

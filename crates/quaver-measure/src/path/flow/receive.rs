@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Makes the socket ready for a flow: receive buffer and stamps. [`receive_flow`] does so itself, but the kernel
-/// takes some milliseconds to begin stamping, so do it before the sender is told to begin. Gives a sentence for
-/// each thing that could not be had.
+/// takes some milliseconds to begin stamping, which this waits for: do it before the sender is told to begin. Gives a
+/// sentence for each thing that could not be had.
 ///
 /// # Errors
 /// When flow and socket do not fit each other.
