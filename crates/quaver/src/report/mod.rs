@@ -5,11 +5,14 @@
 pub mod console;
 #[cfg(test)]
 mod fixture;
+pub mod gnuplot;
 pub mod html;
 pub mod jitlat;
 pub mod noise;
 pub mod path;
+pub mod path_plots;
 pub mod table;
+pub mod terminal_plot;
 pub mod units;
 
 use quaver_abi::record::EventRecord;
