@@ -206,7 +206,7 @@ fn truth_reads_corrupted_packets_as_the_receiver_can() {
         corrupt: Some(Corrupt { field, bits: vec![bit], random: 0 }),
         ..Rule::packets([number])
     };
-    // 2 arrives as 3, 4 with another tag, 5 with wrong padding, 6 as a number beyond the flow.
+    // 2 arrives as 3, 4 with another tag, 5 with wrong padding or code, 6 as a number beyond the flow.
     let rules = [
         flip(2, Field::Sequence, 31),
         flip(4, Field::Tag, 5),

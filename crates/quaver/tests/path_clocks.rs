@@ -1,0 +1,83 @@
+//! Clocks that are wrong, seen through the impairment relay: its lanes run on a made clock, so that a minute takes no
+//! time and is the same each time.
+
+use quaver_analysis::path::Arrival;
+use quaver_analysis::path::skew::skew;
+use quaver_analysis::path::steps::{ShiftCause, ShiftSearch, level_shifts};
+use quaver_testbed::relay::lane::Lane;
+use quaver_testbed::relay::log::Direction;
+use quaver_testbed::relay::script::{Clock, Delay, Queue, Rule, Script, Select, Shift, Span};
+
+const UTC_NS: i64 = 1_700_000_000_000_000_000;
+const PERIOD_NS: u64 = 20_000_000;
+/// A minute of packets.
+const PACKETS: u32 = 3_000;
+
+/// Sends a minute of packets through a lane, and takes them as they leave.
+fn through(script: &Script) -> Vec<Arrival> {
+    let mut lane = Lane::new(script, 0, Direction::Up);
+    let mut arrivals = Vec::new();
+    let mut leave_until = |lane: &mut Lane, end_ns: u64| {
+        while let Some(now_ns) = lane.next_ns().filter(|next| *next <= end_ns) {
+            while let Some(leaving) = lane.leave(now_ns) {
+                let (sent, rest) = leaving.octets.split_first_chunk().unwrap();
+                arrivals.push(Arrival {
+                    sequence: u32::from_be_bytes(rest[..4].try_into().unwrap()).into(),
+                    sent_ns: i64::from_be_bytes(*sent),
+                    received_ns: UTC_NS + now_ns as i64,
+                });
+            }
+        }
+    };
+    for number in 0..PACKETS {
+        let now_ns = u64::from(number) * PERIOD_NS;
+        leave_until(&mut lane, now_ns);
+        let utc_ns = UTC_NS + now_ns as i64;
+        let mut octets = utc_ns.to_be_bytes().to_vec();
+        octets.extend(number.to_be_bytes());
+        lane.arrive(&octets, now_ns, utc_ns);
+    }
+    leave_until(&mut lane, u64::MAX);
+    assert_eq!(arrivals.len() as u32, PACKETS);
+    arrivals
+}
+
+fn script(seed: u64, load: f64, clock: Clock) -> Script {
+    let queue =
+        Queue { drain: Span::from_ns(PERIOD_NS), load, shape: 1.5, most: Span::from_ns(1_000_000_000) };
+    let all = || Rule::on(Select::All);
+    let way = Delay::Constant(Span::from_ns(3_000_000));
+    let up = vec![all().delayed(way), all().delayed(Delay::Queue(queue)), all().misdated(clock)];
+    Script { seed, up, ..Script::default() }
+}
+
+#[test]
+fn skew_is_found_within_1_ppm_under_heavy_queueing() {
+    for seed in 0..20 {
+        for rate_ppm in [50.0, -50.0, 0.0, 3.0] {
+            let clock = Clock { rate_ppm, offset: Shift::from_ns(-7_000_000), ..Clock::default() };
+            let arrivals = through(&script(seed, 0.9, clock));
+            let queued = arrivals.iter().filter(|arrival| arrival.delay_ns() > 15_000_000).count();
+            assert!(queued > 1_500, "seed {seed}: only {queued} packets were queued");
+            // The sender's clock gains, so delays shrink by as much.
+            let found = skew(&arrivals).unwrap().ppm();
+            assert!((found + rate_ppm).abs() < 1.0, "seed {seed}: {found} ppm for a clock of {rate_ppm} ppm");
+        }
+    }
+}
+
+#[test]
+fn a_step_of_the_senders_clock_is_found_where_it_was_made() {
+    for (seed, step_ns) in [(1, 40_000_000), (2, -40_000_000)] {
+        let clock = Clock { step: Shift::from_ns(step_ns), step_at: 1_500, ..Clock::default() };
+        let arrivals = through(&script(seed, 0.5, clock));
+        let shifts = level_shifts(&arrivals, &ShiftSearch::new(Some(PERIOD_NS)));
+        assert_eq!(shifts.len(), 1, "{shifts:?}");
+        assert_eq!((shifts[0].sequence, shifts[0].cause), (1_500, ShiftCause::SenderClock), "{shifts:?}");
+        assert!((shifts[0].size_ns + step_ns).abs() < 1_000_000, "{shifts:?}");
+    }
+    assert!(
+        level_shifts(&through(&script(3, 0.5, Clock::default())), &ShiftSearch::new(Some(PERIOD_NS)))
+            .is_empty()
+    );
+}
