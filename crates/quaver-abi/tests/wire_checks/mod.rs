@@ -1,5 +1,7 @@
 //! What holds for any octets that come over a network: each function takes them and panics where it does not hold.
 //! Called with made-up octets by `tests/wire.rs` and by the fuzzers in `fuzz/`.
+// They are public for the fuzzers' crate, which has this file as a module of its own.
+#![allow(unreachable_pub)]
 
 use quaver_abi::wire::extension::{
     ClockElement, ClockPairElement, CookieElement, Fields, FlowElement, HEADER_BYTES, Header, LimitsElement,
