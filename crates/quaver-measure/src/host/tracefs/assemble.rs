@@ -1,14 +1,15 @@
 //! Entries and exits, paired into intervals: pure, one CPU's stream at a time.
 //!
 //! What interrupts a CPU nests, so its open intervals are a stack. An exit without an entry (recording began in
-//! between) and an entry whose exit never came are dropped and counted, never guessed. Where records were lost or
-//! recording paused, what was open is cut at the last instant that was seen.
+//! between) and an entry whose exit never came are dropped and counted by reason, never guessed. Where records were
+//! lost or recording paused, what was open is cut at the last instant that was seen.
 //!
 //! Every record names the thread that was current, so a context switch without a record shows: some machines record
 //! nothing while threads of process 1 are current. The thread is then cut where it was last seen, and what follows
 //! up to the next thread's first record belongs to no one.
 
 use super::events::{Happening, Side};
+use super::unpaired::{Unpaired, WorkBooks};
 use quaver_abi::record::{EventKind, EventRecord, OffCpu};
 use std::collections::{BTreeMap, HashMap};
 use zerocopy::IntoBytes;
@@ -16,29 +17,24 @@ use zerocopy::IntoBytes;
 /// Priority, in [`EventRecord::aux`], of a thread whose switch was not seen.
 pub const PRIORITY_UNKNOWN: u32 = i32::MIN as u32;
 
-/// What could not be paired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unpaired {
-    /// Exits whose entry was not seen.
-    pub exits: u64,
-    /// Entries whose exit was not seen although recording went on.
-    pub entries: u64,
-}
-
 /// Pairs the streams of all CPUs.
 #[derive(Debug, Default)]
 pub struct Assembler {
     cpus: BTreeMap<u16, Cpu>,
     names: HashMap<u32, [u8; 16]>,
     unpaired: Unpaired,
+    work: WorkBooks,
 }
 
 #[derive(Debug, Default)]
 struct Cpu {
     last_ns: u64,
+    /// Another thread got the CPU since recording began or went on: nothing that is open then can be older.
+    switched: bool,
     running: Option<Running>,
     frames: Vec<Frame>,
-    work: Option<Work>,
+    /// Work items under way, the outermost first: within a thread's item a softirq may execute another.
+    work: Vec<Work>,
     /// Work items of threads that were switched out in their midst.
     paused: HashMap<u32, u64>,
 }
@@ -83,7 +79,7 @@ impl Assembler {
         let state = self.cpus.entry(cpu).or_default();
         // Clocks of tracefs never step back on one CPU; conversion may by its rounding.
         let now_ns = now_ns.max(state.last_ns);
-        self.unpaired.entries += state.see(cpu, now_ns, current, what, emit);
+        self.unpaired.switches += state.see(cpu, now_ns, current, what, emit);
         state.last_ns = now_ns;
         let record = |kind, start_ns, id, aux| interval(cpu, kind, start_ns, now_ns, id, aux);
         match *what {
@@ -96,17 +92,19 @@ impl Assembler {
                     self.unpaired.entries += stale;
                     emit(record(kind, frame.since_ns, frame.id, frame.aux));
                 }
+                None if state.may_be_older() => self.unpaired.begun_before += 1,
                 None => self.unpaired.exits += 1,
             },
             Happening::WorkStart { function } => {
-                state.paused.remove(&current);
-                let before = state.work.replace(Work { thread: current, function, since_ns: now_ns });
-                self.unpaired.entries += u64::from(before.is_some());
+                self.work.started(current, now_ns, state.paused.remove(&current).is_some());
+                state.work.push(Work { thread: current, function, since_ns: now_ns });
             }
-            Happening::WorkEnd => match state.work.take() {
-                Some(work) => emit(record(EventKind::Work, work.since_ns, current, work.function)),
-                None => self.unpaired.exits += 1,
-            },
+            Happening::WorkEnd => {
+                self.work.ended(current, now_ns, !state.work.is_empty());
+                if let Some(work) = state.work.pop() {
+                    emit(record(EventKind::Work, work.since_ns, current, work.function));
+                }
+            }
             Happening::Switch { previous, reason, next } => {
                 self.switch(cpu, now_ns, (previous, reason, next), emit);
             }
@@ -127,7 +125,10 @@ impl Assembler {
         emit: &mut dyn FnMut(EventRecord),
     ) {
         let state = self.cpus.entry(cpu).or_default();
-        if let Some(work) = state.work.take_if(|work| work.thread == previous.thread) {
+        if let Some(work) = state.work.first().copied().filter(|work| work.thread == previous.thread) {
+            // What a softirq executes ends before the thread is switched out.
+            self.unpaired.entries += state.work.len() as u64 - 1;
+            state.work.clear();
             emit(interval(cpu, EventKind::Work, work.since_ns, now_ns, work.thread, work.function));
             state.paused.insert(work.thread, work.function);
         }
@@ -145,8 +146,10 @@ impl Assembler {
                 let ended = interval(cpu, EventKind::Thread, running.since_ns, now_ns, previous.thread, aux);
                 emit(EventRecord { detail: reason as u8, ..ended });
             }
+            // The record names another thread than the one that it says was current.
             _ => self.unpaired.entries += 1,
         }
+        state.switched = true;
         state.running = Some(Running {
             thread: next.thread,
             priority: Some(next.priority),
@@ -154,7 +157,7 @@ impl Assembler {
             before: Some(previous.thread),
         });
         if let Some(function) = state.paused.remove(&next.thread) {
-            state.work = Some(Work { thread: next.thread, function, since_ns: now_ns });
+            state.work = vec![Work { thread: next.thread, function, since_ns: now_ns }];
         }
     }
 
@@ -169,11 +172,13 @@ impl Assembler {
         let Some(state) = self.cpus.get_mut(&cpu) else { return };
         let at_ns = at_ns.max(state.last_ns);
         state.last_ns = at_ns;
-        state.paused.clear();
+        state.switched = false;
+        self.work.interrupted(state.paused.drain().map(|(thread, _)| thread));
         while let Some(frame) = state.frames.pop() {
             emit(interval(cpu, frame.kind, frame.since_ns, at_ns, frame.id, frame.aux));
         }
-        if let Some(work) = state.work.take() {
+        while let Some(work) = state.work.pop() {
+            self.work.interrupted([work.thread].into_iter());
             emit(interval(cpu, EventKind::Work, work.since_ns, at_ns, work.thread, work.function));
         }
         if let Some(running) = state.running.take() {
@@ -181,9 +186,11 @@ impl Assembler {
         }
     }
 
-    /// What could not be paired so far.
+    /// What could not be paired so far. Work items are held against each other over all CPUs, so that a share of them
+    /// may count as not explained until every CPU's stream has been read to the same time.
     pub fn unpaired(&self) -> Unpaired {
-        self.unpaired
+        let paused = self.cpus.values().flat_map(|cpu| cpu.paused.keys().copied());
+        self.work.close(self.unpaired, paused)
     }
 }
 
@@ -214,11 +221,22 @@ impl Cpu {
         let before = self.running.map(|running| running.thread);
         let seen = Running { thread: current, priority: None, since_ns: now_ns, before };
         let Some(missed) = self.running.replace(seen) else { return 0 };
-        if let Some(work) = self.work.take() {
+        self.switched = true;
+        while let Some(work) = self.work.pop() {
             emit(interval(cpu, EventKind::Work, work.since_ns, self.last_ns, work.thread, work.function));
+            self.paused.insert(work.thread, work.function);
         }
         emit(missed.cut(cpu, self.last_ns));
+        if let Some(function) = self.paused.remove(&current) {
+            self.work = vec![Work { thread: current, function, since_ns: now_ns }];
+        }
         1
+    }
+
+    /// Whether an interval that ends now may have begun before recording did: what was entered since then lies inside
+    /// it and has ended, and no other thread had the CPU.
+    fn may_be_older(&self) -> bool {
+        self.frames.is_empty() && !self.switched
     }
 
     /// Drops an open interval that is entered anew, and what it encloses; how many that were.

@@ -86,7 +86,8 @@ fn exits_without_entries_are_dropped_and_counted() {
         ],
     );
     assert_eq!(rows, [(Softirq, 10, 12, 3, 0, 0)]);
-    assert_eq!(assembler.unpaired(), Unpaired { exits: 3, entries: 0 });
+    // The interrupt and the item were under way when recording began; softirq 1 ended inside one that began since.
+    assert_eq!(assembler.unpaired(), Unpaired { begun_before: 2, exits: 1, ..Unpaired::default() });
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn entries_whose_exit_was_missed_never_linger() {
         ],
     );
     assert_eq!(rows, [(Softirq, 10, 20, 3, 0, 0), (Irq, 40, 41, 25, 0, 0)]);
-    assert_eq!(assembler.unpaired(), Unpaired { exits: 0, entries: 2 });
+    assert_eq!(assembler.unpaired(), Unpaired { entries: 2, ..Unpaired::default() });
 }
 
 #[test]
@@ -175,6 +176,25 @@ fn work_is_told_only_while_its_thread_runs() {
 }
 
 #[test]
+fn a_softirq_executes_work_within_the_work_of_the_thread() {
+    use EventKind::{Softirq, Work};
+    let mut assembler = Assembler::default();
+    let rows = run(
+        &mut assembler,
+        &[
+            (10, 50, Happening::WorkStart { function: 0xf }),
+            (20, 50, enter(Softirq, 6)),
+            (21, 50, Happening::WorkStart { function: 0xb }),
+            (25, 50, Happening::WorkEnd),
+            (26, 50, exit(Softirq, 6)),
+            (35, 50, Happening::WorkEnd),
+        ],
+    );
+    assert_eq!(rows, [(Work, 21, 25, 50, 0xb, 0), (Softirq, 20, 26, 6, 0, 0), (Work, 10, 35, 50, 0xf, 0)]);
+    assert_eq!(assembler.unpaired(), Unpaired::default());
+}
+
+#[test]
 fn what_is_open_at_a_loss_ends_where_it_was_last_seen() {
     use EventKind::{Irq, Thread};
     let mut assembler = Assembler::default();
@@ -186,7 +206,7 @@ fn what_is_open_at_a_loss_ends_where_it_was_last_seen() {
     // After the loss another thread is current and the old exits have no entries.
     assert_eq!(run(&mut assembler, &[(90, 8, exit(Irq, 25))]), []);
     assert_eq!(cut(&mut assembler, 100), [(Thread, 90, 100, 8, u64::from(PRIORITY_UNKNOWN), 0)]);
-    assert_eq!(assembler.unpaired(), Unpaired { exits: 1, entries: 0 });
+    assert_eq!(assembler.unpaired(), Unpaired { begun_before: 1, ..Unpaired::default() });
 }
 
 #[test]
@@ -228,5 +248,38 @@ fn a_missed_switch_cuts_the_thread_where_it_was_last_seen() {
             (Thread, 150, 160, 70, 80 << 32 | 120, OffCpu::Blocked as u8),
         ]
     );
-    assert_eq!(assembler.unpaired(), Unpaired { exits: 0, entries: 1 });
+    assert_eq!(assembler.unpaired(), Unpaired { switches: 1, ..Unpaired::default() });
+}
+
+#[test]
+fn nothing_older_than_a_switch_can_end_after_it() {
+    let (one, two) = (side(70, 120, b"one"), side(80, 120, b"two"));
+    let mut assembler = Assembler::default();
+    let stream = [
+        (10, 70, switch(one, OffCpu::Blocked, two)),
+        (20, 80, exit(EventKind::Irq, 25)),
+        (30, 70, exit(EventKind::Irq, 25)),
+    ];
+    assert_eq!(run(&mut assembler, &stream).len(), 2, "two threads, no interrupt");
+    assert_eq!(assembler.unpaired(), Unpaired { switches: 1, exits: 2, ..Unpaired::default() });
+}
+
+#[test]
+fn work_goes_on_after_a_switch_that_was_not_recorded() {
+    use EventKind::{Thread, Work};
+    let (worker, agent) = (side(50, 120, b"kworker/1:0"), side(1, 110, b"init"));
+    let mut assembler = Assembler::default();
+    let rows = run(
+        &mut assembler,
+        &[
+            (10, 50, Happening::WorkStart { function: 0xf }),
+            (20, 50, switch(worker, OffCpu::Preempted, agent)),
+            // Nothing is recorded of the agent, not even that it gives way.
+            (40, 50, Happening::WorkEnd),
+        ],
+    );
+    let preempted = (Thread, 10, 20, 50, 1 << 32 | 120, OffCpu::Preempted as u8);
+    let cut = (Thread, 20, 20, 1, 110, OffCpu::Unknown as u8);
+    assert_eq!(rows, [(Work, 10, 20, 50, 0xf, 0), preempted, cut, (Work, 40, 40, 50, 0xf, 0)]);
+    assert_eq!(assembler.unpaired(), Unpaired { switches: 1, ..Unpaired::default() });
 }

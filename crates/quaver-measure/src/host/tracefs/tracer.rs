@@ -1,6 +1,6 @@
 //! The tracer of this tier: settings, rings and the stream of records out of them.
 
-use super::assemble::{Assembler, Unpaired};
+use super::assemble::Assembler;
 use super::events::{Scope, TRACEPOINTS, filter};
 use super::format::PageLayout;
 use super::instance::{Instance, remove_stale_instances};
@@ -8,6 +8,7 @@ use super::page::{Lost, PageEvent, decode};
 use super::root::{Dir, open_tracefs, refused};
 use super::survey::{Bound, full_name, page_layout};
 use super::timeline::{Timeline, TraceClock, monotonic_now_ns};
+use super::unpaired::Unpaired;
 use crate::host::trace::{Tier, TraceCounts, TraceError, TraceSink, TraceSpec, Tracer};
 use quaver_abi::record::EventRecord;
 use rustix::fs::OFlags;
