@@ -4,6 +4,7 @@
 //! are supported; `segment::SegmentHeader` carries the byte order). A time of 0 means *missing*, never
 //! "at zero": no clock used here reads 0 on a running machine.
 
+use crate::wire::rtp::RtpHeader;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Sequence key of a packet whose payload carries none that we know.
@@ -15,10 +16,12 @@ pub const KEY_UNKNOWN: u64 = u64::MAX;
 /// ```text
 ///  0        8          16                 24       32           40       44     46   48         52           56
 ///  +--------+----------+------------------+--------+------------+--------+------+----+----------+------------+-----------+
-///  | key    | app      | kernel receive   | sent   | deadline   | payload| flags| cpu| receive  | media      | reserved  |
-///  |        | cycles   | realtime ns      | ns     | ns         | bytes  |      |    | drops    | timestamp  | (8 bytes) |
+///  | key    | app      | kernel receive   | sent   | deadline   | payload| flags| cpu| receive  | media      | media     |
+///  |        | cycles   | realtime ns      | ns/SSRC| ns         | bytes  |      |    | drops    | timestamp  | head      |
 ///  +--------+----------+------------------+--------+------------+--------+------+----+----------+------------+-----------+
 /// ```
+///
+/// `flags`, from the highest bit: payload type of RTP (7 bits), 3 zero bits, then those of [`packet_flags`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct PacketRecord {
@@ -28,13 +31,14 @@ pub struct PacketRecord {
     pub app_cycles: u64,
     /// Kernel receive stamp (`SO_TIMESTAMPNS`), CLOCK_REALTIME nanoseconds; 0 is missing.
     pub kernel_realtime_ns: i64,
-    /// When our source handed the packet to the kernel, CLOCK_MONOTONIC nanoseconds of *its* host; 0 is missing.
+    /// When our source handed the packet to the kernel, CLOCK_MONOTONIC nanoseconds of *its* host; 0 is missing. Of
+    /// RTP that is not ours: the synchronisation source, where [`packet_flags::RTP_HEADER`] is set.
     pub sent_ns: i64,
     /// When the schedule wanted it sent, CLOCK_MONOTONIC nanoseconds of the source's host; 0 is missing.
     pub deadline_ns: i64,
     /// UDP payload length in octets.
     pub payload_bytes: u32,
-    /// [`packet_flags`].
+    /// [`packet_flags`], and the payload type of RTP.
     pub flags: u16,
     /// CPU that the receive returned on.
     pub cpu: u16,
@@ -42,10 +46,45 @@ pub struct PacketRecord {
     pub receive_drops: u32,
     /// RTP timestamp, where the payload is RTP.
     pub media_timestamp: u32,
-    /// Zero.
-    pub reserved: u64,
+    /// The first octets after an RTP header, as they lie in the packet, where [`packet_flags::MEDIA_HEAD`] is set:
+    /// room for the headers of ST 2022-6 and RFC 4175. Else zero.
+    pub media_head: [u8; 8],
 }
 const _: () = assert!(size_of::<PacketRecord>() == 64);
+
+impl PacketRecord {
+    /// Puts in what an RTP header says; `head` is what follows it. The sequence number is left to the caller.
+    #[inline(always)]
+    pub fn set_rtp(&mut self, header: &RtpHeader, head: Option<[u8; 8]>) {
+        self.media_timestamp = header.timestamp.get();
+        self.flags |= packet_flags::RTP
+            | packet_flags::RTP_HEADER
+            | (u16::from(header.marker()) * packet_flags::MARKER)
+            | (u16::from(header.marker_and_type & 0x7f) << packet_flags::PAYLOAD_TYPE_SHIFT);
+        if let Some(head) = head {
+            self.media_head = head;
+            self.flags |= packet_flags::MEDIA_HEAD;
+        }
+        if self.flags & packet_flags::OURS == 0 {
+            self.sent_ns = i64::from(header.ssrc.get());
+        }
+    }
+
+    /// Payload type of RTP, where it was recorded.
+    pub const fn payload_type(&self) -> Option<u8> {
+        if self.flags & packet_flags::RTP_HEADER == 0 {
+            return None;
+        }
+        Some((self.flags >> packet_flags::PAYLOAD_TYPE_SHIFT) as u8)
+    }
+
+    /// Synchronisation source of RTP that is not ours, where it was recorded.
+    pub const fn ssrc(&self) -> Option<u32> {
+        let foreign =
+            self.flags & (packet_flags::RTP_HEADER | packet_flags::OURS) == packet_flags::RTP_HEADER;
+        if foreign { Some(self.sent_ns as u32) } else { None }
+    }
+}
 
 /// Bits of [`PacketRecord::flags`].
 pub mod packet_flags {
@@ -57,6 +96,14 @@ pub mod packet_flags {
     pub const TRUNCATED: u16 = 1 << 2;
     /// The packet shared one receive call with others, so its stamp is the batch's.
     pub const BATCHED: u16 = 1 << 3;
+    /// The marker of the RTP header is set.
+    pub const MARKER: u16 = 1 << 4;
+    /// Marker, payload type and (not ours) synchronisation source are recorded.
+    pub const RTP_HEADER: u16 = 1 << 5;
+    /// What follows the RTP header is recorded, and that header is the fixed one of 12 octets.
+    pub const MEDIA_HEAD: u16 = 1 << 6;
+    /// Where the payload type begins.
+    pub const PAYLOAD_TYPE_SHIFT: u32 = 9;
 }
 
 /// One packet as the kernel saw it: a stamp for each layer, written by the BPF programs (or rebuilt from
@@ -377,3 +424,22 @@ pub struct SendRecord {
     pub after_cycles: u64,
 }
 const _: () = assert!(size_of::<SendRecord>() == 32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_rtp_header_says_lies_in_the_record() {
+        let mut record = PacketRecord { flags: packet_flags::BATCHED, ..PacketRecord::default() };
+        assert_eq!((record.payload_type(), record.ssrc()), (None, None));
+        record.set_rtp(&RtpHeader::new(127, true, 5, 90_000, u32::MAX), Some([1, 2, 3, 4, 5, 6, 7, 8]));
+        assert_eq!((record.payload_type(), record.ssrc()), (Some(127), Some(u32::MAX)));
+        assert_eq!((record.media_timestamp, record.flags), (90_000, 0b1111_1110_0111_1010));
+        assert_eq!(record.as_bytes()[56..], [1, 2, 3, 4, 5, 6, 7, 8]);
+        let mut ours = PacketRecord { flags: packet_flags::OURS, sent_ns: 7, ..PacketRecord::default() };
+        ours.set_rtp(&RtpHeader::new(0, false, 5, 1, 9), None);
+        assert_eq!((ours.payload_type(), ours.ssrc(), ours.sent_ns), (Some(0), None, 7));
+        assert_eq!(ours.flags, packet_flags::OURS | packet_flags::RTP | packet_flags::RTP_HEADER);
+    }
+}

@@ -14,5 +14,6 @@ pub mod nesting;
 pub mod paced;
 pub mod path;
 pub mod probe_cost;
+pub mod rtp;
 pub mod series;
 pub mod summary;

@@ -165,6 +165,11 @@ impl HbrmtHeader {
         }
     }
 
+    /// The fixed part at the start of `octets`, whatever follows; none where they are too short for it.
+    pub fn fixed_part(octets: &[u8]) -> Option<Self> {
+        Self::read_from_prefix(octets).ok().map(|(header, _)| header)
+    }
+
     /// The header at the start of `octets` (what follows the RTP header) and the offset of the media after the
     /// video timestamp and the extension; none where they are shorter than the header claims.
     pub fn read(octets: &[u8]) -> Option<(Self, usize)> {

@@ -48,6 +48,16 @@ impl LineHeader {
         }
     }
 
+    /// Whether the line is of the second field.
+    pub fn second_field(&self) -> bool {
+        self.field_and_line.get() & 0x8000 != 0
+    }
+
+    /// Number of the line in its frame or field.
+    pub fn number(&self) -> u16 {
+        self.field_and_line.get() & 0x7fff
+    }
+
     /// Whether another line header follows.
     pub fn more(&self) -> bool {
         self.more_and_offset.get() & 0x8000 != 0
@@ -66,6 +76,12 @@ pub struct VideoHeader {
 const _: () = assert!(size_of::<VideoHeader>() == HEADER_BYTES);
 
 impl VideoHeader {
+    /// The header with the first line at the start of `octets`, whatever follows; none where they are too short for
+    /// it.
+    pub fn first_line(octets: &[u8]) -> Option<Self> {
+        Self::read_from_prefix(octets).ok().map(|(header, _)| header)
+    }
+
     /// The header at the start of `octets` (what follows the RTP header) and the offset of the pixels after all
     /// line headers; none where they are too short.
     pub fn read(octets: &[u8]) -> Option<(Self, usize)> {
@@ -95,6 +111,7 @@ mod tests {
         assert_eq!(header.as_bytes(), [0x01, 0x02, 0x04, 0xb0, 0x82, 0x1b, 0x01, 0xe0]);
         assert_eq!(VideoHeader::read(header.as_bytes()), Some((header, 8)));
         assert_eq!(header.sequence(0xfffe), 0x0102_fffe);
+        assert_eq!((header.line.second_field(), header.line.number()), (true, 539));
     }
 
     #[test]
@@ -104,5 +121,7 @@ mod tests {
         packet[12] = 0x80;
         assert_eq!(VideoHeader::read(&packet).map(|(_, at)| at), Some(20));
         assert_eq!(VideoHeader::read(&packet[..19]), None, "announces more than it has");
+        assert!(VideoHeader::first_line(&packet[..8]).is_some_and(|header| header.line.more()));
+        assert_eq!(VideoHeader::first_line(&packet[..7]), None);
     }
 }

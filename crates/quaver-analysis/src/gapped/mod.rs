@@ -16,7 +16,7 @@ pub mod receiver;
 pub use format::{ReadSchedule, Scan, SenderType, VideoFormat};
 pub use network::{CInst, network_compatibility};
 pub use receiver::{Datum, Vrx, virtual_receiver_buffer};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One packet of a video stream (ST 2110-20) as it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct VideoPacket {
 }
 
 /// What one type of sender may do, and whether this one did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Type of sender.
     pub sender: SenderType,
@@ -50,7 +50,7 @@ pub struct Verdict {
 }
 
 /// Both models for one stream.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VideoTiming {
     /// Network compatibility.
     pub c_inst: CInst,

@@ -5,11 +5,11 @@
 //! enters at a drain instant comes after the drain.
 
 use super::format::VideoFormat;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// C_INST over a stream, taken whenever a packet enters.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CInst {
     /// Packets, copies included.
     pub packets: u64,

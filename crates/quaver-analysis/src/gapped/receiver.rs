@@ -7,7 +7,7 @@
 use super::VideoPacket;
 use super::format::{ReadSchedule, VideoFormat};
 use super::frames::{Placed, placed};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -27,7 +27,7 @@ pub enum Datum {
 }
 
 /// VRX over a stream, taken whenever a packet enters.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Vrx {
     /// Schedule by which packets leave.
     pub schedule: ReadSchedule,

@@ -22,22 +22,27 @@ pub(super) fn describe(record: &mut PacketRecord, octets: &[u8], payload: Payloa
                 record.deadline_ns = header.deadline_ns.get();
                 record.flags |= packet_flags::OURS;
                 if offset >= HEADER_BYTES
-                    && let Some((rtp, _)) = RtpHeader::read(octets)
+                    && let Some((rtp, after)) = RtpHeader::read(octets)
                 {
-                    record.media_timestamp = rtp.timestamp.get();
-                    record.flags |= packet_flags::RTP;
+                    record.set_rtp(&rtp, head(octets, after));
                 }
             }
         }
         Payload::Rtp => {
-            if let Some((rtp, _)) = RtpHeader::read(octets) {
+            if let Some((rtp, after)) = RtpHeader::read(octets) {
                 record.key = u64::from(rtp.sequence.get());
-                record.media_timestamp = rtp.timestamp.get();
-                record.flags |= packet_flags::RTP;
+                record.set_rtp(&rtp, head(octets, after));
             }
         }
         Payload::Opaque => {}
     }
+}
+
+/// The first octets after an RTP header of 12 octets that ends at `after`. Behind a longer one none: the analysis counts
+/// lengths from the end of the fixed header.
+#[inline(always)]
+fn head(octets: &[u8], after: usize) -> Option<[u8; 8]> {
+    if after == HEADER_BYTES { octets[after..].first_chunk().copied() } else { None }
 }
 
 /// What a payload of an unknown sender most likely is: ours behind any of the headers that our profiles use;
@@ -93,6 +98,10 @@ mod tests {
             let record = described(&octets, payload, Some(9));
             assert_eq!((record.key, record.deadline_ns, record.sent_ns), (70_001, 5, 6));
             let is_rtp = record.flags & packet_flags::RTP != 0;
+            if is_rtp {
+                assert_eq!(record.media_head, octets[12..20], "{}", name.name());
+                assert_eq!(record.payload_type(), Some(octets[1] & 0x7f), "{}", name.name());
+            }
             assert_eq!((is_rtp, record.flags & packet_flags::OURS != 0), (profile.header_offset() > 0, true));
             let other = described(&octets, payload, Some(8));
             assert_eq!((other.key, other.flags, other.sent_ns), (KEY_UNKNOWN, 0, 0), "another stream's");
@@ -105,7 +114,14 @@ mod tests {
         octets[..12].copy_from_slice(RtpHeader::new(96, true, 65_535, 90_000, 1).as_bytes());
         assert_eq!(classify(&octets), Payload::Rtp);
         let record = described(&octets, Payload::Rtp, None);
-        assert_eq!((record.key, record.media_timestamp, record.flags), (65_535, 90_000, packet_flags::RTP));
+        let read =
+            packet_flags::RTP | packet_flags::RTP_HEADER | packet_flags::MARKER | packet_flags::MEDIA_HEAD;
+        assert_eq!((record.key, record.media_timestamp), (65_535, 90_000));
+        assert_eq!(record.flags, read | 96 << packet_flags::PAYLOAD_TYPE_SHIFT);
+        assert_eq!((record.payload_type(), record.ssrc(), record.media_head), (Some(96), Some(1), [0; 8]));
+        octets[0] |= 0x10; // an extension of no words, so the header is 16 octets long
+        let record = described(&octets, Payload::Rtp, None);
+        assert_eq!((record.flags & packet_flags::MEDIA_HEAD, record.media_head), (0, [0; 8]));
     }
 
     #[test]

@@ -1,0 +1,248 @@
+//! RTP that nobody prepared for us: what its headers and arrivals tell (RFC 3550), and of SMPTE ST 2022-6 and
+//! ST 2110-20 what their own headers tell besides.
+//!
+//! The source with most packets is analysed; those of other sources are counted and left out.
+
+mod clock;
+mod frames;
+mod hbrmt;
+mod kind;
+mod sequence;
+mod video;
+
+pub use clock::{ClockKnown, MediaClock};
+pub use frames::FrameFigures;
+pub use hbrmt::HbrmtFigures;
+pub use kind::RtpKind;
+pub use sequence::SequenceFigures;
+pub use video::{Tai, VideoFigures};
+
+use crate::model::Layer;
+use crate::path::variation::{InterarrivalJitter, InterarrivalJitterTicks};
+use clock::Unwrapped;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What the RTP header of a received packet says, and the octets behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtpFields {
+    /// RTP timestamp.
+    pub timestamp: u32,
+    /// Length of the UDP payload in octets.
+    pub payload_bytes: u32,
+    /// The rest; none in runs that recorded no more.
+    pub header: Option<RtpHeaderFields>,
+}
+
+/// What of the RTP header is not in [`RtpFields`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtpHeaderFields {
+    /// Marker.
+    pub marker: bool,
+    /// Payload type, 0 to 127.
+    pub payload_type: u8,
+    /// Synchronisation source, where it was recorded.
+    pub ssrc: Option<u32>,
+    /// The first octets after the header, where there are so many and the header is the fixed one of 12 octets.
+    pub head: Option<[u8; 8]>,
+}
+
+/// One packet as it enters the analysis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtpPacket {
+    /// Sequence number, extended over wraps of its source.
+    pub sequence: u64,
+    /// When it arrived, CLOCK_MONOTONIC nanoseconds.
+    pub arrived_ns: i64,
+    /// Its headers.
+    pub fields: RtpFields,
+}
+
+impl RtpPacket {
+    fn ssrc(&self) -> Option<u32> {
+        self.fields.header?.ssrc
+    }
+
+    fn head(&self) -> Option<[u8; 8]> {
+        self.fields.header?.head
+    }
+
+    fn marker(&self) -> bool {
+        self.fields.header.is_some_and(|header| header.marker)
+    }
+}
+
+/// Interarrival jitter J of RTP (RFC 3550, section 6.4.1): every packet of the source in order of arrival.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interarrival {
+    /// J after the last packet in ticks of the media clock, with whole numbers (appendix A.8).
+    pub last_ticks: u32,
+    /// Largest such J.
+    pub max_ticks: u32,
+    /// J after the last packet in nanoseconds, with real arithmetic (section 6.4.1).
+    pub last_ns: f64,
+    /// Mean of the J after each packet.
+    pub mean_ns: f64,
+    /// Largest J.
+    pub max_ns: f64,
+}
+
+/// What is said of an RTP stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RtpSummary {
+    /// What it carries.
+    pub kind: RtpKind,
+    /// Packets of the source analysed, copies included.
+    pub packets: u64,
+    /// Where arrivals were stamped.
+    pub arrival: Layer,
+    /// Synchronisation source analysed, where it was recorded.
+    pub ssrc: Option<u32>,
+    /// Packets of other sources, left out.
+    pub other_sources: u64,
+    /// From payload type to how many packets had it.
+    pub payload_types: BTreeMap<u8, u64>,
+    /// Clock of the timestamps.
+    pub clock: MediaClock,
+    /// Interarrival jitter.
+    pub interarrival: Interarrival,
+    /// Loss, copies, order.
+    pub sequence: SequenceFigures,
+    /// Frames by their markers, of ST 2022-6 and ST 2110-20.
+    pub frames: Option<FrameFigures>,
+    /// Header checks of ST 2022-6.
+    pub hbrmt: Option<HbrmtFigures>,
+    /// Shape of the stream by ST 2110-21, of ST 2110-20.
+    pub video: Option<VideoFigures>,
+    /// Why a figure is missing, or is to be read with care.
+    pub notes: Vec<String>,
+    /// From figure to where it is defined.
+    pub definitions: BTreeMap<String, String>,
+}
+
+/// What is known of the packets beside themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtpContext {
+    /// Where [`RtpPacket::arrived_ns`] was taken.
+    pub arrival: Layer,
+    /// Bits of the sequence numbers on the wire: 16, or 64 where our own header is behind that of RTP.
+    pub sequence_bits: u32,
+    /// What is known of TAI.
+    pub tai: Option<Tai>,
+}
+
+/// Analyses the packets of a run, which stand in order of arrival. None where there is no packet.
+pub fn analyze_rtp(packets: &[RtpPacket], context: &RtpContext) -> Option<RtpSummary> {
+    let RtpContext { arrival, mut sequence_bits, tai } = *context;
+    let ssrc = busiest(packets.iter().map(RtpPacket::ssrc))?;
+    let mut of_source: Vec<RtpPacket> =
+        packets.iter().filter(|packet| packet.ssrc() == ssrc).copied().collect();
+    let kind = kind::of(&of_source);
+    if kind == RtpKind::St2110_20 && sequence_bits < 32 {
+        video::extend_sequence(&mut of_source);
+        sequence_bits = 32;
+    }
+    let mut notes = Vec::new();
+    let mut payload_types = BTreeMap::new();
+    for header in of_source.iter().filter_map(|packet| packet.fields.header) {
+        *payload_types.entry(header.payload_type).or_default() += 1;
+    }
+    let main_type = payload_types.iter().max_by_key(|(_, count)| **count).map(|(kind, _)| *kind);
+    let clock = clock::of(&of_source, kind, main_type);
+    notes.extend(clock.caution());
+    let other_sources = (packets.len() - of_source.len()) as u64;
+    if other_sources > 0 {
+        notes.push(format!(
+            "{other_sources} packets of other sources (SSRC) came to the same port; they are left out"
+        ));
+    }
+    if of_source.iter().all(|packet| packet.fields.header.is_none()) {
+        notes.push(
+            "the run was recorded without markers and payload types, so what the stream carries is not known"
+                .to_owned(),
+        );
+    }
+    let sequence = sequence::of(&of_source, sequence_bits);
+    let in_order = sequence::in_order(&of_source);
+    let frames =
+        (kind != RtpKind::Other).then(|| frames::of(&in_order, video::is_interlaced(kind, &in_order)));
+    let video = (kind == RtpKind::St2110_20).then(|| video::of(&of_source, &in_order, tai));
+    notes.extend(video.iter().flat_map(|video| video.notes.iter().cloned()));
+    Some(RtpSummary {
+        kind,
+        packets: of_source.len() as u64,
+        arrival,
+        ssrc,
+        other_sources,
+        payload_types,
+        interarrival: interarrival(&of_source, clock.hz),
+        clock,
+        sequence,
+        frames,
+        hbrmt: (kind == RtpKind::St2022_6).then(|| hbrmt::of(&in_order)),
+        video,
+        notes,
+        definitions: definitions(kind),
+    })
+}
+
+/// The most frequent value, the smallest of several; none without values.
+fn busiest<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, u64> = BTreeMap::new();
+    values.for_each(|value| *counts.entry(value).or_default() += 1);
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(value, _)| value)
+}
+
+fn interarrival(packets: &[RtpPacket], clock_hz: u32) -> Interarrival {
+    let mut ticks = InterarrivalJitterTicks::new(clock_hz);
+    let mut real = InterarrivalJitter::default();
+    let mut media = Unwrapped::default();
+    let mut result = Interarrival::default();
+    let mut sum = 0.0;
+    for packet in packets {
+        let arrived = clock::ticks(packet.arrived_ns, clock_hz);
+        result.last_ticks = ticks.add_ticks(packet.fields.timestamp, arrived);
+        result.max_ticks = result.max_ticks.max(result.last_ticks);
+        let media_ns = clock::nanoseconds(media.next(packet.fields.timestamp), clock_hz);
+        result.last_ns = real.add(packet.arrived_ns.saturating_sub(media_ns));
+        result.max_ns = result.max_ns.max(result.last_ns);
+        sum += result.last_ns;
+    }
+    result.mean_ns = sum / packets.len().max(1) as f64;
+    result
+}
+
+fn definitions(kind: RtpKind) -> BTreeMap<String, String> {
+    let mut all = vec![
+        (
+            "interarrival",
+            "RFC 3550, section 6.4.1: J += (|D| - J) / 16 over all packets in order of arrival; in ticks by appendix A.8. \
+             Where packets of a frame share a timestamp, the time that the frame takes to come is in it",
+        ),
+        ("sequence.lost", "RFC 7680, section 2, for the numbers from the smallest received to the largest"),
+        (
+            "sequence.cumulative_lost",
+            "RFC 3550, appendix A.3: expected less received, copies counted as received",
+        ),
+        ("sequence.loss", "RFC 3357: loss periods and distances"),
+        ("sequence.duplicate", "RFC 5560, section 5.1: copies beyond the first"),
+        ("sequence.reordered", "RFC 4737, section 3.3; extents by section 4.2"),
+    ];
+    if kind != RtpKind::Other {
+        all.push((
+            "frames",
+            "a frame (interlaced ST 2110-20: a field) ends with a packet whose marker is set",
+        ));
+    }
+    if kind == RtpKind::St2022_6 {
+        all.push(("hbrmt", "SMPTE ST 2022-6: HBRMT payload header, 1376 octets of media a packet"));
+    }
+    if kind == RtpKind::St2110_20 {
+        all.push(("video.c_inst", "SMPTE ST 2110-21:2022, section 6.6.1: network compatibility model"));
+        all.push(("video.vrx", "SMPTE ST 2110-21:2022, section 6.6.2: virtual receiver buffer model"));
+    }
+    all.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests;
