@@ -1,5 +1,7 @@
 //! What a peer may ask of a server.
 
+use super::flow::FlowSchedule;
+use quaver_abi::wire::extension::Refusal;
 use std::time::Duration;
 
 /// Caps on what one server does for others.
@@ -86,5 +88,164 @@ impl Default for LegacyLimits {
             packet_bytes: 1_472,
             least_port: 1_024,
         }
+    }
+}
+
+/// A flow as a peer asks for it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked<'a> {
+    /// Octets of payload.
+    pub(super) packet_bytes: u32,
+    /// None: until stopped.
+    pub(super) packets: Option<u64>,
+    /// When packets are due.
+    pub(super) schedule: &'a FlowSchedule,
+    /// Samples go back while it runs.
+    pub(super) rolling: bool,
+    /// The server receives, so it has samples to keep or to send back.
+    pub(super) received_here: bool,
+}
+
+/// A reason to refuse, for the peer and the log.
+pub(super) type No = (Refusal, String);
+
+impl Limits {
+    /// Whether a flow keeps within the caps.
+    pub(super) fn admit(&self, asked: &Asked<'_>) -> Result<(), No> {
+        let Asked { packet_bytes, packets, schedule, rolling, received_here } = *asked;
+        if packet_bytes > self.packet_bytes {
+            let most = self.packet_bytes;
+            return Err((Refusal::Size, format!("packets of {packet_bytes} octets; at most {most} here")));
+        }
+        let rate = per_second(schedule);
+        self.admit_rate(rate, packet_bytes)?;
+        if let Some(packets) = packets {
+            let lasts = Duration::from_nanos(schedule.expected_duration_ns(packets));
+            if lasts > self.duration {
+                let (lasts, most) = (lasts.as_secs(), self.duration.as_secs());
+                return Err((Refusal::Duration, format!("a flow of {lasts} s; at most {most} s here")));
+            }
+        }
+        if rolling && received_here && rate > self.rolling_packets_per_second {
+            let most = self.rolling_packets_per_second;
+            return Err((
+                Refusal::Rate,
+                format!("{rate} packets/s whose samples go back at once; at most {most} here"),
+            ));
+        }
+        if received_here && !rolling && packets.is_none_or(|packets| packets > self.kept_packets) {
+            let most = self.kept_packets;
+            let sentence =
+                format!("more packets than samples are kept of, {most} here; send fewer, or a rolling test");
+            return Err((Refusal::Count, sentence));
+        }
+        Ok(())
+    }
+
+    pub(super) fn admit_rate(&self, rate: u64, packet_bytes: u32) -> Result<(), No> {
+        if rate > self.packets_per_second {
+            let most = self.packets_per_second;
+            return Err((Refusal::Rate, format!("{rate} packets/s; at most {most} here")));
+        }
+        let bits = rate.saturating_mul(u64::from(packet_bytes) * 8);
+        if bits > self.bits_per_second {
+            let most = self.bits_per_second;
+            return Err((Refusal::Rate, format!("{bits} bit/s; at most {most} here")));
+        }
+        Ok(())
+    }
+
+    /// The caps for a peer that speaks Jitlat as its document has it.
+    pub(super) fn for_legacy(&self) -> Self {
+        let legacy = &self.legacy;
+        Self {
+            packets_per_second: self.packets_per_second.min(legacy.packets_per_second),
+            bits_per_second: self.bits_per_second.min(legacy.bits_per_second),
+            duration: self.duration.min(legacy.duration),
+            packet_bytes: self.packet_bytes.min(legacy.packet_bytes),
+            ..self.clone()
+        }
+    }
+}
+
+/// Packets a second, rounded up; of a recording the most that are due in any second.
+fn per_second(schedule: &FlowSchedule) -> u64 {
+    const SECOND: u64 = 1_000_000_000;
+    match schedule {
+        FlowSchedule::Recorded { offsets_ns } => {
+            let mut first = 0;
+            let within = offsets_ns.iter().enumerate().map(|(last, due_ns)| {
+                while offsets_ns[first] + SECOND <= *due_ns {
+                    first += 1;
+                }
+                (last - first + 1) as u64
+            });
+            within.max().unwrap_or(0)
+        }
+        steady => SECOND.div_ceil(steady.mean_period_ns().max(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(limits: &Limits, asked: &Asked<'_>) -> Option<Refusal> {
+        limits.admit(asked).err().map(|(refusal, sentence)| {
+            assert!(sentence.contains("here"), "{sentence}");
+            refusal
+        })
+    }
+
+    #[test]
+    fn each_cap_refuses_with_its_reason_and_nothing_below_it() {
+        let limits = Limits {
+            packets_per_second: 1_000,
+            bits_per_second: 640_000,
+            duration: Duration::from_secs(10),
+            packet_bytes: 1_000,
+            kept_packets: 9_000,
+            rolling_packets_per_second: 500,
+            ..Limits::default()
+        };
+        let every = FlowSchedule::every(1_000_000);
+        let ok = Asked {
+            packet_bytes: 80,
+            packets: Some(9_000),
+            schedule: &every,
+            rolling: false,
+            received_here: true,
+        };
+        assert_eq!(refusal(&limits, &ok), None);
+        assert_eq!(refusal(&limits, &Asked { packet_bytes: 1_001, ..ok.clone() }), Some(Refusal::Size));
+        assert_eq!(refusal(&limits, &Asked { packet_bytes: 81, ..ok.clone() }), Some(Refusal::Rate), "bits");
+        let fast = FlowSchedule::every(999_000);
+        assert_eq!(refusal(&limits, &Asked { schedule: &fast, ..ok.clone() }), Some(Refusal::Rate));
+        let more = Some(10_001);
+        let down = Asked { received_here: false, ..ok.clone() };
+        assert_eq!(refusal(&limits, &Asked { packets: more, ..down.clone() }), Some(Refusal::Duration));
+        assert_eq!(refusal(&limits, &Asked { packets: Some(10_000), ..down.clone() }), None);
+        assert_eq!(refusal(&limits, &Asked { packets: None, ..down }), None, "the server ends it in time");
+        assert_eq!(refusal(&limits, &Asked { packets: Some(9_001), ..ok.clone() }), Some(Refusal::Count));
+        assert_eq!(refusal(&limits, &Asked { packets: None, ..ok.clone() }), Some(Refusal::Count));
+        assert_eq!(refusal(&limits, &Asked { rolling: true, ..ok.clone() }), Some(Refusal::Rate), "rolling");
+        let slow = FlowSchedule::every(2_000_000);
+        let rolling = Asked { rolling: true, packets: None, schedule: &slow, ..ok };
+        assert_eq!(refusal(&limits, &rolling), None);
+    }
+
+    #[test]
+    fn a_recording_counts_by_its_busiest_second() {
+        let recorded = |offsets: &[u64]| FlowSchedule::Recorded { offsets_ns: offsets.into() };
+        assert_eq!(per_second(&recorded(&[0, 1, 2, 999_999_999, 1_000_000_000, 5_000_000_000])), 4);
+        assert_eq!(per_second(&recorded(&[0, 1_000_000_000])), 1);
+        assert_eq!(per_second(&FlowSchedule::every(3)), 333_333_334);
+    }
+
+    #[test]
+    fn legacy_caps_come_on_top() {
+        let limits = Limits { packets_per_second: 5, ..Limits::default() }.for_legacy();
+        assert_eq!((limits.packets_per_second, limits.packet_bytes), (5, 1_472));
+        assert_eq!(limits.bits_per_second, LegacyLimits::default().bits_per_second);
     }
 }

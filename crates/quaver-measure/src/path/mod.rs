@@ -5,15 +5,21 @@
 //! packets are in [`flow`].
 
 pub mod auth;
+mod client;
 mod clocks;
+mod control;
+mod drive;
 mod error;
 mod event;
 pub mod flow;
 mod limits;
+mod message;
 mod options;
 mod outcome;
+mod server;
 pub mod stamp;
 
+pub use client::run_client;
 pub use clocks::{ClockEstimate, ClockPair, ClockStep, STEP_LEAST_NS};
 pub use error::PathError;
 pub use event::{Progress, ServerEvent};
@@ -23,3 +29,7 @@ pub use outcome::{
     Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, Side,
     TestOutcome,
 };
+pub use server::serve;
+
+#[cfg(test)]
+mod tests;

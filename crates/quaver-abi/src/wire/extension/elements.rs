@@ -177,7 +177,7 @@ element!(ClockPairElement, 16, CLOCK_PAIRS);
 ///
 /// ```text
 /// packets u64 | sent u64 | misses u64 | sentinels u64 | start, UTC ns i64 | CPU ns u64
-/// lateness: mean ns u64 | 5 quantiles ns u64 | largest ns u64                                 104 octets
+/// lateness: mean ns u64 | smallest ns u64 | 5 quantiles ns u64 | largest ns u64               112 octets
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -198,12 +198,14 @@ pub struct SenderElement {
     pub cpu_ns: U64,
     /// Mean lateness.
     pub mean_ns: U64,
+    /// Smallest lateness.
+    pub smallest_ns: U64,
     /// Lateness at 0.5, 0.9, 0.99, 0.999, 0.9999.
     pub quantiles_ns: [U64; 5],
     /// Largest lateness.
     pub largest_ns: U64,
 }
-element!(SenderElement, 104, SENDER);
+element!(SenderElement, 112, SENDER);
 
 /// What a receiver counted.
 ///

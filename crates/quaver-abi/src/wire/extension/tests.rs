@@ -90,7 +90,7 @@ fn elements_have_one_length() {
         assert_eq!(CookieElement::from_octets(&octets).is_ok(), length == 28);
         assert_eq!(ClockElement::from_octets(&octets).is_ok(), length == 56);
         assert_eq!(ClockPairElement::from_octets(&octets).is_ok(), length == 16);
-        assert_eq!(SenderElement::from_octets(&octets).is_ok(), length == 104);
+        assert_eq!(SenderElement::from_octets(&octets).is_ok(), length == 112);
         assert_eq!(ReceiverElement::from_octets(&octets).is_ok(), length == 96);
         assert_eq!(SourceElement::from_octets(&octets).is_ok(), length == 40);
         assert_eq!(LimitsElement::from_octets(&octets).is_ok(), length == 48);

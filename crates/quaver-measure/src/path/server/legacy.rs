@@ -1,0 +1,240 @@
+//! Jitlat as its document has it (sections 4.2 and 4.3). Such a peer cannot show that it wants the packets, so it
+//! is served only on request, within caps, and only at the address of its control connection.
+
+use super::session::{Break, Session};
+use crate::path::control::Incoming;
+use crate::path::drive::{self, Happening};
+use crate::path::flow::{
+    FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
+};
+use crate::path::limits::{Asked, No};
+use crate::path::outcome::{Direction, Protocol};
+use quaver_abi::wire::extension::Refusal;
+use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP, TEST_PACKET_BYTES, Workorder};
+use socket2::{Domain, Socket, Type};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Serves the test that this workorder asks for.
+pub(super) fn serve(session: &mut Session<'_>, workorder: Workorder) -> Result<(), Break> {
+    let flow = judge(session, &workorder)?;
+    let _turn = session.turn(true)?;
+    let what = format!(
+        "{} packets of {} octets, {} ns apart, by {}",
+        workorder.npkts,
+        workorder.pktlen,
+        workorder.period_ns,
+        if flow.transport == Transport::Udp { "UDP" } else { "TCP" }
+    );
+    match workorder.command {
+        Command::Sending => receive(session, workorder, &flow, what),
+        _ => send(session, workorder, &flow, what),
+    }
+}
+
+/// What of a workorder counts: not its addresses, which anybody may write there.
+fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
+    let options = &session.shared.options;
+    let no = |refusal, sentence: &str| Err((refusal, sentence.to_owned()));
+    if !options.legacy {
+        return no(Refusal::Unsupported, "speaks Jitlat as its document has it, and --legacy was not given");
+    }
+    if options.key.is_some() {
+        return no(Refusal::Unsupported, "speaks Jitlat as its document has it, which cannot bear the key");
+    }
+    if !session.peer().is_ipv4() {
+        return no(Refusal::Unsupported, "Jitlat as its document has it knows only IPv4");
+    }
+    let transport = match workorder.proto {
+        PROTO_UDP => Transport::Udp,
+        PROTO_TCP => Transport::Tcp,
+        _ => return no(Refusal::Unsupported, "the test packets are neither UDP nor TCP"),
+    };
+    let Workorder { npkts, pktlen, period_ns, dst_port, src_port, dscp, .. } = *workorder;
+    if npkts == 0 || period_ns == 0 || dscp > 63 {
+        return no(Refusal::Malformed, "no packets, no period, or a DSCP above 63");
+    }
+    if (pktlen as usize) < TEST_PACKET_BYTES {
+        return no(Refusal::Size, "packets of fewer than 12 octets");
+    }
+    let least_port = options.limits.legacy.least_port;
+    if dst_port < least_port {
+        return Err((Refusal::Unsupported, format!("test packets to port {dst_port}, below {least_port}")));
+    }
+    let up = workorder.command == Command::Sending;
+    if up && transport == Transport::Udp && src_port == 0 {
+        return no(Refusal::Malformed, "SENDING without the source port");
+    }
+    let schedule = FlowSchedule::every(period_ns);
+    let packets = Some(u64::from(npkts));
+    let asked =
+        Asked { packet_bytes: pktlen, packets, schedule: &schedule, rolling: false, received_here: up };
+    options.limits.for_legacy().admit(&asked)?;
+    let silence_ns = u64::try_from(options.limits.silence.as_nanos()).unwrap_or(u64::MAX);
+    Ok(FlowSpec {
+        transport,
+        stamps: options.stamps,
+        accept_from: drive::accept_from(transport, session.peer_ip()),
+        end_timeout_ns: silence_ns,
+        sentinel_timeout_ns: silence_ns,
+        segments: false,
+        ..FlowSpec::new(pktlen, packets, schedule)
+    })
+}
+
+/// SENDING: the client sends.
+fn receive(
+    session: &mut Session<'_>,
+    mut workorder: Workorder,
+    flow: &FlowSpec,
+    what: String,
+) -> Result<(), Break> {
+    let (here, peer) = (session.control.local().ip(), session.peer_ip());
+    let at = SocketAddr::new(here, workorder.dst_port);
+    workorder.command = Command::Ack;
+    let socket = if flow.transport == Transport::Udp {
+        let socket = TestSocket::udp(at, true)?;
+        socket.connect((peer, workorder.src_port).into())?;
+        prepare_receive(&socket, flow)?;
+        session.control.say_workorder(&workorder, session.silence())?;
+        socket
+    } else {
+        let listener = TestListener::bind(at)?;
+        session.control.say_workorder(&workorder, session.silence())?;
+        session.connection(&listener, None)?
+    };
+    session.started(Protocol::Legacy, Direction::Up, what);
+    let (limits, shared) = (session.limits().clone(), session.shared);
+    let most_rows = usize::try_from(limits.kept_packets).unwrap_or(usize::MAX);
+    let end = Instant::now() + limits.duration + limits.silence * 2;
+    let (mut rows, mut broken) = (Vec::<Received>::new(), None);
+    let report = drive::receive(&mut session.control, &socket, flow, &mut |happening, _, signals| {
+        match happening {
+            Happening::Batch(batch) => rows.extend_from_slice(batch),
+            Happening::Heard(_) => broken = Some(Break::Hostile("spoke while its test ran".into())),
+            Happening::Gone(error) => broken = Some(error.into()),
+            Happening::Tick => {}
+        }
+        if shared.stop.load(Ordering::Relaxed) {
+            broken = Some(Break::Ending);
+        }
+        if rows.len() > most_rows {
+            broken = Some(Break::Hostile("sent more packets than it had asked for".into()));
+        }
+        if broken.is_some() || Instant::now() >= end {
+            signals.end();
+        }
+    })?;
+    session.ended(Direction::Up, report.received);
+    if let Some(broken) = broken {
+        return Err(broken);
+    }
+    workorder.command = Command::Samples;
+    session.control.say_workorder(&workorder, limits.silence)?;
+    for rows in rows.chunks(1_000) {
+        let octets: Vec<u8> = rows.iter().flat_map(|row| row.singleton.to_octets()).collect();
+        session.control.write(&octets, limits.silence)?;
+    }
+    Ok(())
+}
+
+/// SEND_ME: the client wants packets.
+fn send(
+    session: &mut Session<'_>,
+    mut workorder: Workorder,
+    flow: &FlowSpec,
+    what: String,
+) -> Result<(), Break> {
+    let (here, to) = (session.control.local().ip(), SocketAddr::new(session.peer_ip(), workorder.dst_port));
+    let from = SocketAddr::new(here, workorder.src_port);
+    let sender = Sender::bind(flow.transport, from, workorder.src_port == session.test_port)?;
+    workorder.command = Command::Sending;
+    workorder.src_port = sender.port()?;
+    if let (IpAddr::V4(here), IpAddr::V4(there)) = (here, to.ip()) {
+        (workorder.src_ip, workorder.dst_ip) = (here, there);
+    }
+    session.control.say_workorder(&workorder, session.silence())?;
+    match session.hear()? {
+        Incoming::Workorder(answer) if answer.command == Command::Ack => {}
+        Incoming::Workorder(answer) if answer.command == Command::Nak => {
+            return Err(Break::Lost("refused our SENDING with NAK".into()));
+        }
+        _ => return Err(Break::Hostile("answered SENDING with neither ACK nor NAK".into())),
+    }
+    let socket = sender.connect(to, session.silence())?;
+    socket.set_dscp(workorder.dscp as u8)?;
+    session.started(Protocol::Legacy, Direction::Down, what);
+    let (limits, shared) = (session.limits().clone(), session.shared);
+    let end = Instant::now() + limits.duration + limits.silence;
+    let mut broken = None;
+    let report = drive::send(&mut session.control, &socket, flow, &mut |happening, _, signals| {
+        match happening {
+            Happening::Heard(Incoming::Workorder(answer)) if answer.command == Command::Ack => {
+                signals.acknowledged.store(true, Ordering::Relaxed);
+            }
+            Happening::Heard(Incoming::Workorder(answer)) if answer.command == Command::Nak => {
+                broken = Some(Break::Lost("ended the test with NAK".into()));
+            }
+            Happening::Heard(_) => broken = Some(Break::Hostile("spoke while its test ran".into())),
+            // The document's client closes right after its ACK, and then all is well.
+            Happening::Gone(_) if signals.acknowledged.load(Ordering::Relaxed) => {}
+            Happening::Gone(error) => broken = Some(error.into()),
+            Happening::Batch(_) | Happening::Tick => {}
+        }
+        if shared.stop.load(Ordering::Relaxed) {
+            broken = Some(Break::Ending);
+        }
+        if broken.is_some() || Instant::now() >= end {
+            signals.acknowledged.store(true, Ordering::Relaxed);
+            signals.end();
+        }
+    })?;
+    session.ended(Direction::Down, report.packets);
+    broken.map_or(Ok(()), Err)
+}
+
+/// The sender's socket before its peer may be called: its port is known, no packet was sent.
+enum Sender {
+    Udp(TestSocket),
+    Tcp(Socket),
+}
+
+impl Sender {
+    fn bind(transport: Transport, from: SocketAddr, share_port: bool) -> Result<Self, Break> {
+        if transport == Transport::Udp {
+            return Ok(Self::Udp(TestSocket::udp(from, share_port)?));
+        }
+        let open = || {
+            let socket = Socket::new(Domain::for_address(from), Type::STREAM, None)?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&from.into())?;
+            Ok(socket)
+        };
+        open().map(Self::Tcp).map_err(|e: std::io::Error| Break::Failed(format!("bind TCP {from}: {e}")))
+    }
+
+    fn port(&self) -> Result<u16, Break> {
+        match self {
+            Self::Udp(socket) => Ok(socket.local_address()?.port()),
+            Self::Tcp(socket) => {
+                let at = socket.local_addr().map_err(|e| Break::Failed(format!("read a port: {e}")))?;
+                Ok(at.as_socket().map_or(0, |at| at.port()))
+            }
+        }
+    }
+
+    fn connect(self, to: SocketAddr, patience: std::time::Duration) -> Result<TestSocket, Break> {
+        match self {
+            Self::Udp(socket) => {
+                socket.connect(to)?;
+                Ok(socket)
+            }
+            Self::Tcp(socket) => {
+                let failed = |e| Break::Lost(format!("does not take the test connection at {to}: {e}"));
+                socket.connect_timeout(&to.into(), patience).map_err(failed)?;
+                Ok(TestSocket::from_socket(socket, Transport::Tcp)?)
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Events, not more a second than a person or a disk can take.
+
+use crate::path::event::ServerEvent;
+use std::time::{Duration, Instant};
+
+/// Events a second that anybody can cause.
+const MOST_A_SECOND: u32 = 20;
+
+/// Hands events on; those that strangers cause are limited, and the rest of them counted.
+pub(super) struct Log<'a> {
+    on_event: &'a mut dyn FnMut(ServerEvent),
+    since: Instant,
+    told: u32,
+    suppressed: u64,
+}
+
+impl<'a> Log<'a> {
+    pub(super) fn new(on_event: &'a mut dyn FnMut(ServerEvent)) -> Self {
+        Self { on_event, since: Instant::now(), told: 0, suppressed: 0 }
+    }
+
+    pub(super) fn tell(&mut self, event: ServerEvent) {
+        self.tick();
+        let anybodys = !matches!(
+            event,
+            ServerEvent::Listening { .. }
+                | ServerEvent::NotListening { .. }
+                | ServerEvent::Started { .. }
+                | ServerEvent::Ended { .. }
+        );
+        if anybodys {
+            if self.told >= MOST_A_SECOND {
+                self.suppressed += 1;
+                return;
+            }
+            self.told += 1;
+        }
+        (self.on_event)(event);
+    }
+
+    /// To be called now and then: tells how many events were left out.
+    pub(super) fn tick(&mut self) {
+        if self.since.elapsed() >= Duration::from_secs(1) {
+            self.since = Instant::now();
+            self.told = 0;
+            self.finish();
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        if self.suppressed > 0 {
+            let count = std::mem::take(&mut self.suppressed);
+            (self.on_event)(ServerEvent::Suppressed { count });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_events_is_counted_and_tests_are_always_told() {
+        let peer = ([192, 0, 2, 1], 1).into();
+        let mut told = Vec::new();
+        let mut keep = |event| told.push(event);
+        let mut log = Log::new(&mut keep);
+        log.since = Instant::now() + Duration::from_secs(3_600);
+        for _ in 0..1_000 {
+            log.tell(ServerEvent::Closed { peer });
+        }
+        let started = ServerEvent::Ended { peer, direction: crate::path::Direction::Up, packets: 5 };
+        log.tell(started.clone());
+        log.finish();
+        assert_eq!(told.len(), 22);
+        assert_eq!(told[20..], [started, ServerEvent::Suppressed { count: 980 }]);
+    }
+}

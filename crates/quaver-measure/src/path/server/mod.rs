@@ -1,0 +1,242 @@
+//! The server: one thread that lets peers in and looks at the test port, one for each session that was let in, and
+//! one for the test packets of the session whose turn it is.
+
+mod door;
+mod extended;
+mod legacy;
+mod lobby;
+mod log;
+mod session;
+mod turns;
+
+use super::control::{Control, LONGEST_WAIT};
+use super::error::PathError;
+use super::event::ServerEvent;
+use super::options::ServerOptions;
+use super::outcome::Side;
+use door::{Door, Place};
+use lobby::{Expectations, Lobby, bound};
+use log::Log;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use socket2::{Protocol, Type};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+use turns::Turns;
+
+/// Connections taken in one go; the rest waits with the kernel until others had their turn.
+const MOST_AT_ONCE: usize = 64;
+/// And in one such time, however many come: letting in costs processor time that a running test may need.
+const ACCEPT_WINDOW: Duration = Duration::from_millis(100);
+/// Connections that the kernel keeps for us.
+const BACKLOG: i32 = 256;
+
+/// What sessions share.
+struct Shared {
+    options: ServerOptions,
+    turns: Turns,
+    expectations: Expectations,
+    stop: AtomicBool,
+    wake: OwnedFd,
+}
+
+impl Shared {
+    /// Makes the thread at the door look again.
+    fn wake(&self) {
+        // Full means that it has not yet heard of earlier ones, and so will look.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// One address that is listened on.
+struct Gate {
+    control: TcpListener,
+    lobby: Lobby,
+    test_port: u16,
+}
+
+/// Serves until `stop` is set. Sessions that are under way are then ended and their peers told; `on_event` is
+/// called on the calling thread.
+///
+/// # Errors
+/// When no address can be listened on.
+pub fn serve(
+    options: ServerOptions,
+    stop: &AtomicBool,
+    on_event: &mut dyn FnMut(ServerEvent),
+) -> Result<(), PathError> {
+    let mut log = Log::new(on_event);
+    let mut gates = open_gates(&options, &mut log)?;
+    let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+        .map_err(|e| PathError::os("make an event of the server", e))?;
+    let shared = Shared {
+        turns: Turns::new(options.limits.tests, options.limits.queue),
+        options,
+        expectations: Expectations::default(),
+        stop: AtomicBool::new(false),
+        wake,
+    };
+    let (events, arriving) = channel();
+    std::thread::scope(|scope| {
+        let mut porter = Porter { shared: &shared, door: Door::new(), events, window: Window::new() };
+        while !stop.load(Ordering::Relaxed) {
+            wait(&gates, &porter);
+            let mut count = [0u8; 8];
+            let _ = rustix::io::read(&shared.wake, &mut count);
+            for gate in &mut gates {
+                porter.let_in(scope, gate, &mut log);
+                gate.lobby.look(&shared.expectations);
+            }
+            tell(&arriving, &mut log);
+        }
+        shared.stop.store(true, Ordering::Relaxed);
+        drop(porter);
+        // Ends when the last session has dropped its sender.
+        arriving.iter().for_each(|event| log.tell(event));
+    });
+    log.finish();
+    Ok(())
+}
+
+fn tell(arriving: &Receiver<ServerEvent>, log: &mut Log<'_>) {
+    arriving.try_iter().for_each(|event| log.tell(event));
+    log.tick();
+}
+
+fn open_gates(options: &ServerOptions, log: &mut Log<'_>) -> Result<Vec<Gate>, PathError> {
+    let (mut gates, mut last) = (Vec::<Gate>::new(), None);
+    for &address in &options.listen {
+        // Ports that the system chose are the same at all addresses.
+        let (control_port, test_port) = match gates.first() {
+            None => (options.control_port, options.test_port),
+            Some(gate) => (gate.control.local_addr().map_or(0, |at| at.port()), gate.test_port),
+        };
+        match open_gate(address, control_port, test_port) {
+            Ok((gate, control, test)) => {
+                log.tell(ServerEvent::Listening { control, test });
+                gates.push(gate);
+            }
+            Err(error) => {
+                log.tell(ServerEvent::NotListening { address, reason: error.to_string() });
+                last = Some(error);
+            }
+        }
+    }
+    match (gates.is_empty(), last) {
+        (true, Some(error)) => Err(error),
+        (true, None) => Err(PathError::Options("no address to listen on was given".into())),
+        (false, _) => Ok(gates),
+    }
+}
+
+fn open_gate(
+    address: IpAddr,
+    control_port: u16,
+    test_port: u16,
+) -> Result<(Gate, SocketAddr, SocketAddr), PathError> {
+    let control = bound((address, control_port).into(), Type::STREAM, Protocol::TCP)?;
+    control.listen(BACKLOG).map_err(|e| PathError::os(format!("listen at TCP {address}"), e))?;
+    let control: TcpListener = control.into();
+    let at = control.local_addr().map_err(|e| PathError::os("read the control port", e))?;
+    let lobby = Lobby::open((address, test_port).into())?;
+    let test = lobby.address()?;
+    Ok((Gate { control, lobby, test_port: test.port() }, at, test))
+}
+
+/// Waits until there is something to do, at most [`LONGEST_WAIT`].
+fn wait(gates: &[Gate], porter: &Porter<'_>) {
+    let expectations = &porter.shared.expectations;
+    let mut waited = vec![PollFd::new(&porter.shared.wake, PollFlags::IN)];
+    for gate in gates {
+        if porter.window.is_open() {
+            waited.push(PollFd::new(&gate.control, PollFlags::IN));
+        }
+        if expectations.any() {
+            waited.push(PollFd::new(&gate.lobby.socket, PollFlags::IN));
+        }
+    }
+    let longest = Timespec { tv_sec: 0, tv_nsec: LONGEST_WAIT.subsec_nanos().into() };
+    // Whatever it says, everything is looked at.
+    let _ = poll(&mut waited, Some(&longest));
+}
+
+/// How many connections were taken lately.
+struct Window {
+    since: Instant,
+    taken: usize,
+}
+
+impl Window {
+    fn new() -> Self {
+        Self { since: Instant::now(), taken: 0 }
+    }
+
+    fn is_open(&self) -> bool {
+        self.taken < MOST_AT_ONCE || self.since.elapsed() >= ACCEPT_WINDOW
+    }
+
+    fn take(&mut self) -> bool {
+        if self.since.elapsed() >= ACCEPT_WINDOW {
+            *self = Self::new();
+        }
+        self.taken += 1;
+        self.taken <= MOST_AT_ONCE
+    }
+}
+
+/// Lets peers in.
+struct Porter<'a> {
+    shared: &'a Shared,
+    door: Door,
+    events: Sender<ServerEvent>,
+    window: Window,
+}
+
+impl<'a> Porter<'a> {
+    fn let_in<'scope>(&mut self, scope: &'scope Scope<'scope, '_>, gate: &Gate, log: &mut Log<'_>)
+    where
+        'a: 'scope,
+    {
+        while self.window.is_open() && self.window.take() {
+            match gate.control.accept() {
+                Ok((socket, peer)) => {
+                    if let Err(reason) = self.seat(scope, socket, peer, gate.test_port) {
+                        log.tell(ServerEvent::TurnedAway { peer, reason });
+                    }
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                // Nobody there, or no more descriptors: then those inside have to leave first.
+                Err(_) => {
+                    self.window.taken -= 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn seat<'scope>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        socket: TcpStream,
+        peer: SocketAddr,
+        test_port: u16,
+    ) -> Result<(), String>
+    where
+        'a: 'scope,
+    {
+        let place = self.door.enter(peer.ip(), &self.shared.options.limits, Instant::now())?;
+        let control = Control::new(socket, Side::Server).map_err(|e| format!("cannot be served: {e}"))?;
+        let (shared, events) = (self.shared, self.events.clone());
+        let work = move || {
+            let _place: Place = place;
+            session::run(shared, control, test_port, &events);
+            shared.wake();
+        };
+        let builder = std::thread::Builder::new().name("quaver-session".into()).stack_size(1 << 19);
+        builder.spawn_scoped(scope, work).map(|_| ()).map_err(|e| format!("no thread for it: {e}"))
+    }
+}
