@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures speed and accuracy on this machine, beside peers, and writes bench-runs/<date>-<name>/.
-# usage: scripts/bench.sh [chase|sink|source|analysis|readme]...   (none: all of them)
+# usage: scripts/bench.sh [chase|sink|source|path|analysis|readme]...   (none: all of them)
 #   BENCH_NAME   name of the machine in the directory [virtualisation and count of CPUs]
 #   BENCH_BRIEF  set: runs of one second, to try the script; writes into a temporary directory
 #   QUAVER_BIN   a release quaver with its examples/ beside it, instead of building
@@ -8,12 +8,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(chase sink source analysis)
+[ ${#parts[@]} -gt 0 ] || parts=(chase sink source path analysis)
 for part in "${parts[@]}"; do
     case "$part" in
-    chase | sink | source | analysis | readme) ;;
+    chase | sink | source | path | analysis | readme) ;;
     *)
-        echo "bench.sh: unknown part '$part'; use chase, sink, source, analysis or readme" >&2
+        echo "bench.sh: unknown part '$part'; use chase, sink, source, path, analysis or readme" >&2
         exit 2
         ;;
     esac

@@ -19,15 +19,18 @@ test  chromium        chromium     opens the HTML report in the browser test
 test  chromium-driver chromedriver drives that browser
 test  python3         python3      runs the browser test
 bench iperf           iperf        sends beside our source
+bench iperf3          iperf3       sends beside our probe
 bench sockperf        sockperf     sends beside our source
 bench irtt            irtt         sends beside our source
+bench owamp-client    owping       sends beside our probe
+bench owamp-server    owampd       answers it
 bench iproute2        ip           makes the network namespaces to send between
 bench tcpdump         tcpdump      stamps packets where they arrive
 bench time            -            tells memory and CPU time of what it runs
 bench python3         python3      judges the figures and writes the page
 "
 # Peers to measure beside: not every distribution has them, and the rest is measured without.
-dispensable=" iperf sockperf irtt "
+dispensable=" iperf iperf3 sockperf irtt owamp-client owamp-server "
 
 is_there() {
     local name="$1" shown_by="$2"

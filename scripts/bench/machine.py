@@ -54,6 +54,8 @@ facts = {
     "rustc": output("rustc", "--version"),
     "clang": output("clang", "--version"),
     "iperf": output("iperf", "--version"),
+    "iperf3": output("iperf3", "--version"),
+    "owping": output("owping", "-V"),
     "sockperf": output("sockperf", "--version"),
     "irtt": output("irtt", "version"),
     "tcpdump": output("tcpdump", "--version"),

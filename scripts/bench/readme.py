@@ -6,6 +6,8 @@ import statistics
 import sys
 from pathlib import Path
 
+from path_page import path
+
 PEERS = ("iperf2", "sockperf", "irtt")
 OURS = ("quaver-spin", "quaver-hybrid")
 TITLES = {"quaver-spin": "quaver source, spin", "quaver-hybrid": "quaver source, hybrid", "irtt": "irtt, busy"}
@@ -233,7 +235,7 @@ def analysis(page, directory):
 def main():
     directory = Path(sys.argv[1])
     page = Page()
-    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("analysis", analysis)):
+    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("analysis", analysis)):
         if (directory / name).is_dir():
             part(page, directory / name)
     print(f"# Bench run {directory.name}\n")
