@@ -34,8 +34,6 @@ pub struct PathReport<'a> {
     pub summary: &'a PathSummary,
     /// The packets of each flow, sorted into arrivals and others.
     pub flows: &'a [(FlowFacts, Classified)],
-    /// Figures that were kept in place of packets; empty where packets were kept.
-    pub rolling: &'a [RollingFigures],
     /// Words for the head of the page and for host and run.
     pub run: &'a RunFacts,
 }
@@ -43,7 +41,8 @@ pub struct PathReport<'a> {
 impl PathReport<'_> {
     /// Whether there is a packet to draw.
     fn drawable(&self) -> bool {
-        self.rolling.is_empty() && self.flows.iter().any(|(_, classified)| !classified.arrivals.is_empty())
+        self.summary.rolling.is_empty()
+            && self.flows.iter().any(|(_, classified)| !classified.arrivals.is_empty())
     }
 }
 
@@ -77,19 +76,19 @@ struct Page {
 impl Page {
     fn of(input: &PathReport<'_>) -> Self {
         let summary = input.summary;
-        let rolling = !input.rolling.is_empty();
+        let rolling = !summary.rolling.is_empty();
         Self {
             name: input.run.name.clone(),
             verb: input.run.verb.clone(),
             version: input.run.version.clone(),
-            verdict: micro(if rolling { rolling_verdict(input.rolling) } else { verdict(summary) }),
+            verdict: micro(if rolling { rolling_verdict(&summary.rolling) } else { verdict(summary) }),
             complete: summary.complete,
-            tiles: if rolling { rolling_tiles(input.rolling) } else { tiles(summary) },
+            tiles: if rolling { rolling_tiles(&summary.rolling) } else { tiles(summary) },
             warnings: summary.warnings.iter().cloned().map(micro).collect(),
             drawable: input.drawable(),
             ways: input.flows.iter().map(|(flow, _)| flow.direction.name()).collect(),
             corrected: summary.clock.is_some(),
-            tables: if rolling { tables::of_rolling(input) } else { tables::of_packets(summary) },
+            tables: if rolling { tables::of_rolling(summary) } else { tables::of_packets(summary) },
             facts: facts(input),
         }
     }

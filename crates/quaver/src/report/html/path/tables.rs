@@ -1,6 +1,5 @@
 //! The tables of a path, from what became of the packets to how far it can be believed.
 
-use super::PathReport;
 use super::loss_tables::{copies, loss, order};
 use super::rows::Table;
 use crate::digest::path::{FlowResults, PathSummary};
@@ -33,9 +32,9 @@ pub(super) fn of_packets(summary: &PathSummary) -> Vec<Table> {
 }
 
 /// The tables of a test of which only figures were kept.
-pub(super) fn of_rolling(input: &PathReport<'_>) -> Vec<Table> {
-    let flows: Vec<&FlowResults> = input.summary.flows().collect();
-    let all = [rolling(input.rolling), clocks(input.summary), schedule(&flows), stamps(&flows)];
+pub(super) fn of_rolling(summary: &PathSummary) -> Vec<Table> {
+    let flows: Vec<&FlowResults> = summary.flows().collect();
+    let all = [rolling(&summary.rolling), clocks(summary), schedule(&flows), stamps(&flows)];
     all.into_iter().filter(|table| !table.is_empty()).collect()
 }
 
