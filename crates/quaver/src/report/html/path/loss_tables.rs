@@ -1,6 +1,6 @@
 //! What was lost, what came twice, and what came out of order.
 
-use super::rows::Table;
+use super::rows::{Metric, Table};
 use crate::digest::path::FlowResults;
 use crate::report::units::{count, duration, duration_f64, percent};
 use quaver_analysis::path::bursts::BurstSummary;
@@ -70,7 +70,7 @@ pub(super) fn loss(flows: &[&FlowResults]) -> Table {
 
 fn bursts(table: &mut Table, flows: &[&FlowResults]) {
     const BY: &str = "RFC 3611, section 4.7.2";
-    let rows: [(&str, fn(&BurstSummary) -> String); 4] = [
+    let rows: [Metric<BurstSummary>; 4] = [
         ("bursts", |bursts| count(bursts.bursts)),
         ("loss within bursts", |bursts| share(bursts.burst_density)),
         ("loss between bursts", |bursts| share(bursts.gap_density)),
@@ -82,7 +82,7 @@ fn bursts(table: &mut Table, flows: &[&FlowResults]) {
 }
 
 fn models(table: &mut Table, flows: &[&FlowResults]) {
-    let gilbert: [(&str, fn(&Gilbert) -> String); 2] = [
+    let gilbert: [Metric<Gilbert>; 2] = [
         ("Gilbert: p, to loss", |model| probability(model.p)),
         ("Gilbert: r, out of loss", |model| probability(model.r)),
     ];
@@ -95,7 +95,7 @@ fn models(table: &mut Table, flows: &[&FlowResults]) {
             by,
         );
     }
-    let hidden: [(&str, fn(&GilbertElliottFit) -> String); 5] = [
+    let hidden: [Metric<GilbertElliottFit>; 5] = [
         ("Gilbert-Elliott: p, good to bad", |fit| probability(Some(fit.model.p))),
         ("Gilbert-Elliott: r, bad to good", |fit| probability(Some(fit.model.r))),
         ("Gilbert-Elliott: loss in the good state", |fit| share(Some(fit.model.loss_good))),

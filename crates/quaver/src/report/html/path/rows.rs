@@ -29,6 +29,9 @@ struct Row {
     definition: &'static str,
 }
 
+/// A metric: its name, and how its cell is made of what it is about.
+pub(super) type Metric<T> = (&'static str, fn(&T) -> String);
+
 /// Heads of a table of distributions.
 const SPREAD: [&str; 8] = ["min", "mean", "p50", "p90", "p99", "p99.9", "max", "sd"];
 

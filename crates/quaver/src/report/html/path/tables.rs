@@ -1,7 +1,7 @@
 //! The tables of a path, from what became of the packets to how far it can be believed.
 
 use super::loss_tables::{copies, loss, order};
-use super::rows::Table;
+use super::rows::{Metric, Table};
 use crate::digest::path::{FlowResults, PathSummary};
 use crate::report::html::page::micro;
 use crate::report::units::{count, duration, duration_f64, percent};
@@ -97,16 +97,18 @@ fn segments(table: &mut Table, flows: &[&FlowResults]) {
     if flows.iter().all(|results| results.flow.segments.is_none()) {
         return;
     }
-    let rows: [(&str, fn(&SegmentFacts) -> Option<u64>); 4] = [
-        ("TCP segments with data", |segments| segments.segments),
-        ("TCP segments sent again", |segments| segments.retransmitted),
-        ("TCP segments out of order", |segments| segments.reordered),
-        ("TCP segments twice", |segments| segments.duplicate),
+    fn shown(value: Option<u64>) -> String {
+        value.map_or_else(|| NOT_KNOWN.to_owned(), count)
+    }
+    let rows: [Metric<SegmentFacts>; 4] = [
+        ("TCP segments with data", |segments| shown(segments.segments)),
+        ("TCP segments sent again", |segments| shown(segments.retransmitted)),
+        ("TCP segments out of order", |segments| shown(segments.reordered)),
+        ("TCP segments twice", |segments| shown(segments.duplicate)),
     ];
-    for (name, value) in rows {
-        let cell = |results: &FlowResults| {
-            results.flow.segments.as_ref().and_then(value).map_or_else(|| NOT_KNOWN.to_owned(), count)
-        };
+    for (name, cell) in rows {
+        let cell =
+            |results: &FlowResults| results.flow.segments.as_ref().map_or_else(|| NOT_KNOWN.to_owned(), cell);
         table.each(name, flows, cell, "below the transport, as seen or by the kernel's counters");
     }
 }
@@ -321,7 +323,7 @@ fn schedule(flows: &[&FlowResults]) -> Table {
         "stamps of packets that arrived",
     );
     table.each("mean period received", flows, |r| period(r.figures.periods.received_ns), "stamps of arrival");
-    let rows: [(&str, fn(&AchievedSchedule) -> String); 6] = [
+    let rows: [Metric<AchievedSchedule>; 6] = [
         ("sent late, p50", |achieved| duration(achieved.error_p50_ns)),
         ("sent late, p99", |achieved| duration(achieved.error_p99_ns)),
         ("sent late, most", |achieved| duration(achieved.error_max_ns)),
