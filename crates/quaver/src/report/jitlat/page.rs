@@ -66,11 +66,11 @@ fn delay_part(page: &JitlatPage<'_>, delays: &DelayFigures) -> String {
     let [min, max] = [pdv.min_ns, pdv.max_ns].map(|ns| time(ns as f64));
     out += &format!("min/avg/max jitter = {min} / {} / {max}\n{}\n", time(pdv.mean_ns), middle(pdv));
     let (plot, limited) = match corrected.filter(|_| page.latency_plot) {
-        Some(corrected) => ("latency", corrected),
-        None => ("jitter", pdv),
+        Some(corrected) => ("latency histogram", corrected),
+        None => ("jitter histogram", pdv),
     };
     let limit = time(limited.histogram.limit_ns as f64);
-    out += &format!("{plot} histogram limited to {limit} (99 percentile)\n\n");
+    out += &format!("{plot} limited to {limit} (99 percentile)\n\n");
     out += &format!("{}\n", percentiles(&delays.pdv_percentiles_ns));
     out
 }
