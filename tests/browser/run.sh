@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Browser test of the HTML report. Needs python3, chromium and chromium-driver; downloads nothing.
-#   tests/browser/run.sh                  makes a report of a made-up run and checks it
+# Browser test of the HTML reports. Needs python3, chromium and chromium-driver; downloads nothing.
+#   tests/browser/run.sh                  makes reports of a made-up run and a made-up path, and checks them
 #   tests/browser/run.sh REPORT.html      checks that report (less is known about it, so less is checked)
 # QUAVER_PICTURES=FOLDER also writes pictures of the page there.
 set -euo pipefail
@@ -18,3 +18,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cargo run --quiet --package quaver --example sample_report -- "$work/report.html" > "$work/facts.json"
 python3 tests/browser/report_test.py "$work/report.html" "$work/facts.json" "${pictures[@]}"
+
+cargo run --quiet --package quaver --example sample_path_report -- "$work/path.html" > "$work/path.json"
+python3 tests/browser/path_report_test.py "$work/path.html" "$work/path.json" "${pictures[@]}"

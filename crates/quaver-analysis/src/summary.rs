@@ -3,6 +3,7 @@
 //! Times are nanoseconds, shares lie in 0..=1.
 
 use crate::model::Layer;
+use crate::rtp::RtpSummary;
 use serde::{Deserialize, Serialize};
 
 /// Version of the summary's shape, in its `schema` field.
@@ -223,6 +224,9 @@ pub struct ChaseSummary {
     pub blind: Vec<String>,
     /// Sentences with a remedy each.
     pub warnings: Vec<String>,
+    /// What RTP headers tell, where the packets are RTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtp: Option<Box<RtpSummary>>,
     /// False where the run was cut short.
     pub complete: bool,
 }

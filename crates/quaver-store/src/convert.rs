@@ -3,9 +3,12 @@
 use crate::error::StoreError;
 use crate::events::{sort_events, write_events};
 use crate::gaps::{read_raw_gaps, write_gaps};
-use crate::join::{CLOCK_SLACK_NS, Extender, Rows, SeqIndex, TimeCursor, extend, kernel_layers, kernel_ns};
+use crate::join::{
+    CLOCK_SLACK_NS, Extender, Extenders, Rows, SeqIndex, TimeCursor, extend, kernel_layers, kernel_ns,
+};
 use crate::manifest::{AnalysisFacts, StreamPayload};
-use crate::packets::write_packets;
+use crate::media::{MediaRows, fields_of};
+use crate::packets::write_packets_and_media;
 use crate::run::RunDir;
 use crate::segments::{SegmentReader, open_if_any, read_if_any};
 use crate::timeline::Timeline;
@@ -52,6 +55,25 @@ pub struct JoinReport {
     pub send_failed: Option<u64>,
 }
 
+/// The raw segments of a run, joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Joined {
+    /// The packets.
+    pub packets: PacketTable,
+    /// What the RTP headers of our receiver's packets say.
+    pub media: MediaRows,
+    /// What joining counted.
+    pub report: JoinReport,
+}
+
+/// The packets of [`join_segments`], and what joining counted.
+///
+/// # Errors
+/// As that.
+pub fn join_packets(run: &RunDir, facts: &AnalysisFacts) -> Result<(PacketTable, JoinReport), StoreError> {
+    join_segments(run, facts).map(|joined| (joined.packets, joined.report))
+}
+
 /// Joins the raw segments of a run into the table of packets.
 ///
 /// Packets are those of our receiver (`packets.seg`). Where there are none, as with `--pid`, they are the stamped
@@ -59,7 +81,7 @@ pub struct JoinReport {
 ///
 /// # Errors
 /// A segment cannot be read, or packets were recorded but no anchors turn cycles into time.
-pub fn join_packets(run: &RunDir, facts: &AnalysisFacts) -> Result<(PacketTable, JoinReport), StoreError> {
+pub fn join_segments(run: &RunDir, facts: &AnalysisFacts) -> Result<Joined, StoreError> {
     let anchors = read_if_any::<AnchorRecord>(&run.anchors_segment())?;
     let mut timeline = Timeline::new(&anchors);
     let mut report = JoinReport::default();
@@ -88,7 +110,8 @@ pub fn join_packets(run: &RunDir, facts: &AnalysisFacts) -> Result<(PacketTable,
     }
     report.packets = rows.len() as u64;
     report.packets_without_stamp = rows.stamped.iter().filter(|stamped| !**stamped).count() as u64;
-    Ok((rows.finish(), report))
+    let media = std::mem::take(&mut rows.media);
+    Ok(Joined { packets: rows.finish(), media, report })
 }
 
 /// Rows from the packets of our own receiver.
@@ -102,7 +125,7 @@ fn read_packet_rows(
 ) -> Result<(), StoreError> {
     rows.reserve(packets.at_most());
     let payload = facts.payload();
-    let mut extender = Extender::default();
+    let mut extenders = Extenders::default();
     let mut drops = DropCounter::default();
     let mut elsewhere = ScheduledElsewhere::default();
     for packet in packets {
@@ -115,7 +138,9 @@ fn read_packet_rows(
         let rtp = packet.flags & packet_flags::RTP != 0;
         let seq = match payload {
             StreamPayload::Ours { .. } if ours && packet.key != KEY_UNKNOWN => packet.key,
-            StreamPayload::Rtp if rtp && packet.key != KEY_UNKNOWN => extender.next(packet.key),
+            StreamPayload::Rtp if rtp && packet.key != KEY_UNKNOWN => {
+                extenders.next(packet.ssrc(), packet.key)
+            }
             StreamPayload::Opaque => rows.len() as u64 + drops.dropped,
             _ => {
                 report.foreign_packets += 1;
@@ -125,6 +150,12 @@ fn read_packet_rows(
         report.truncated_packets += u64::from(packet.flags & packet_flags::TRUNCATED != 0);
         report.batched_packets += u64::from(packet.flags & packet_flags::BATCHED != 0);
         let row = rows.push(seq, app_ns, packet.cpu);
+        let fields = fields_of(&packet);
+        if fields.is_some() || !rows.media.is_empty() {
+            // Rows before the first packet of RTP have nothing; mostly there are none.
+            rows.media.resize(row, None);
+            rows.media.push(fields);
+        }
         if packet.kernel_realtime_ns > 0 {
             rows.set(row, Layer::KernelStamp, line.from_realtime_ns(packet.kernel_realtime_ns, app_ns));
         }
@@ -427,9 +458,9 @@ fn task_name(event: &EventRecord) -> String {
 /// A segment cannot be read, or a file cannot be written.
 pub fn convert_raw(run: &RunDir, facts: &AnalysisFacts) -> Result<JoinReport, StoreError> {
     convert_events(run)?;
-    let (packets, report) = join_packets(run, facts)?;
-    write_packets(&run.samples(), &packets)?;
-    Ok(report)
+    let joined = join_segments(run, facts)?;
+    write_packets_and_media(&run.samples(), &joined.packets, &joined.media)?;
+    Ok(joined.report)
 }
 
 /// Turns the raw segments of a noise run into `gaps.parquet`, `events.parquet` and `names.json`, as

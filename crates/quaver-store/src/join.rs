@@ -3,9 +3,11 @@
 //! Rows are the packets in the order in which the application received them. Stamps and sends are then streamed
 //! past the rows, so that memory holds the finished table and little else.
 
+use crate::media::MediaRows;
 use crate::packets::before_app;
 use quaver_abi::record::StampRecord;
 use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable};
+use std::collections::HashMap;
 
 /// A stamp may lie this much after the application's and still be the packet's: both conversions have an error.
 pub(crate) const CLOCK_SLACK_NS: i64 = 20_000;
@@ -21,6 +23,8 @@ pub(crate) struct Rows {
     stack_cpu: Vec<u16>,
     columns: [Option<Vec<i32>>; Layer::ALL.len()],
     pub(crate) stamped: Vec<bool>,
+    /// RTP headers: a row each, or none at all.
+    pub(crate) media: MediaRows,
 }
 
 impl Rows {
@@ -92,6 +96,9 @@ impl Rows {
         reorder(&mut self.app_cpu, &order);
         reorder(&mut self.stack_cpu, &order);
         reorder(&mut self.stamped, &order);
+        if self.media.len() == order.len() {
+            reorder(&mut self.media, &order);
+        }
         let rows = order.len();
         for column in self.columns.iter_mut().flatten() {
             column.resize(rows, MISSING);
@@ -165,6 +172,18 @@ impl Extender {
     }
 }
 
+/// An [`Extender`] for each source of RTP: the numbers of one say nothing of another's.
+#[derive(Debug, Default)]
+pub(crate) struct Extenders {
+    sources: HashMap<Option<u32>, Extender>,
+}
+
+impl Extenders {
+    pub(crate) fn next(&mut self, source: Option<u32>, key: u64) -> u64 {
+        self.sources.entry(source).or_default().next(key)
+    }
+}
+
 /// Finds rows by sequence number; quick where the numbers asked for ascend as the rows do.
 #[derive(Debug)]
 pub(crate) struct SeqIndex {
@@ -226,6 +245,10 @@ mod tests {
         let keys = [65_534u64, 65_533, 65_535, 1, 0, 2];
         let extended: Vec<u64> = keys.iter().map(|k| extender.next(*k)).collect();
         assert_eq!(extended, [131_070, 131_069, 131_071, 131_073, 131_072, 131_074]);
+        let mut extenders = Extenders::default();
+        let of_two = [(1, 65_535), (2, 30_000), (1, 0), (2, 30_001)]
+            .map(|(ssrc, key)| extenders.next(Some(ssrc), key));
+        assert_eq!(of_two, [131_071, 95_536, 131_072, 95_537]);
         assert_eq!(extend(131_072, 65_535), 131_071);
         assert_eq!(extend(2, 65_535), 0, "held at zero");
     }

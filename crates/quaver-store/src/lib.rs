@@ -16,6 +16,7 @@ mod join;
 pub mod labels;
 pub mod load;
 pub mod manifest;
+pub mod media;
 pub mod packets;
 pub mod path_facts;
 pub mod path_samples;

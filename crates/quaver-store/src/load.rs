@@ -1,11 +1,12 @@
 //! Reading a run for analysis, whatever state it was left in.
 
-use crate::convert::{JoinReport, join_packets, read_raw_events};
+use crate::convert::{JoinReport, Joined, join_segments, read_raw_events};
 use crate::error::StoreError;
 use crate::events::read_events;
 use crate::gaps::load_gaps;
 use crate::manifest::{AnalysisFacts, Manifest, Window};
-use crate::packets::read_packets;
+use crate::media::MediaRows;
+use crate::packets::read_packets_and_media;
 use crate::run::RunDir;
 use quaver_analysis::model::{Layer, MISSING, NoiseRun, PacketRun, PacketTable};
 
@@ -16,6 +17,8 @@ pub struct LoadedRun {
     pub manifest: Manifest,
     /// Packets, events, names and facts.
     pub run: PacketRun,
+    /// What the RTP headers of its packets say.
+    pub media: MediaRows,
     /// What joining counted, where the raw segments were joined just now.
     pub joined: Option<JoinReport>,
 }
@@ -32,18 +35,19 @@ pub fn load_packet_run(run: &RunDir) -> Result<LoadedRun, StoreError> {
     let mut names = run.read_names()?;
     let events =
         if run.events().is_file() { read_events(&run.events())? } else { read_raw_events(run, &mut names)? };
-    let (mut packets, joined) = if run.samples().is_file() {
-        (read_packets(&run.samples())?, None)
+    let (mut packets, mut media, joined) = if run.samples().is_file() {
+        let (packets, media) = read_packets_and_media(&run.samples())?;
+        (packets, media, None)
     } else {
-        let (packets, report) = join_packets(run, &facts)?;
-        (packets, Some(report))
+        let Joined { packets, media, report } = join_segments(run, &facts)?;
+        (packets, media, Some(report))
     };
     if let Some(window) = facts.window {
-        keep_window(&mut packets, window);
+        keep_window(&mut packets, &mut media, window);
     }
     let AnalysisFacts { period_ns, receiver, source, circumstances, counts, .. } = facts;
     let run = PacketRun { period_ns, packets, events, names, receiver, source, circumstances, counts };
-    Ok(LoadedRun { manifest, run, joined })
+    Ok(LoadedRun { manifest, run, media, joined })
 }
 
 /// A noise run as an analysis takes it.
@@ -82,7 +86,7 @@ pub fn load_noise_run(run: &RunDir) -> Result<LoadedNoise, StoreError> {
 
 /// Leaves out the packets that were not due in the measured phase (where the schedule is not known: not received
 /// in it). A packet due at its end counts however late it arrived, else the latest would be missing.
-fn keep_window(packets: &mut PacketTable, window: Window) {
+fn keep_window(packets: &mut PacketTable, media: &mut MediaRows, window: Window) {
     let schedule = packets.column(Layer::Schedule);
     let due_ns = |row: usize| {
         let before = schedule.map_or(MISSING, |column| column.before_app_ns[row]);
@@ -96,6 +100,9 @@ fn keep_window(packets: &mut PacketTable, window: Window) {
     fn keep<T>(column: &mut Vec<T>, kept: &[bool]) {
         let mut rows = kept.iter();
         column.retain(|_| rows.next() == Some(&true));
+    }
+    if media.len() == kept.len() {
+        keep(media, &kept);
     }
     keep(&mut packets.seq, &kept);
     keep(&mut packets.app_ns, &kept);

@@ -4,6 +4,7 @@
 use crate::error::StoreError;
 use crate::path_facts::PathFacts;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
+use quaver_analysis::rtp::Tai;
 use quaver_analysis::summary::ProbeCost;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -114,6 +115,9 @@ pub struct AnalysisFacts {
     pub probe_cost: Option<ProbeCost>,
     /// The measured phase; none: all that was recorded.
     pub window: Option<Window>,
+    /// How TAI was known when the run ended; none where it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tai: Option<Tai>,
 }
 
 impl AnalysisFacts {
@@ -138,7 +142,7 @@ pub struct NoiseFacts {
 }
 
 /// How well raw cycles could be turned into time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockCalibration {
     /// Pairings of the cycle counter with the kernel's clocks.
     pub anchors: u64,
@@ -146,6 +150,18 @@ pub struct ClockCalibration {
     pub worst_half_bracket_ns: i64,
     /// No converted instant is wrong by more, nanoseconds.
     pub error_bound_ns: i64,
+    /// Steps of CLOCK_REALTIME against CLOCK_MONOTONIC.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub realtime_steps: Vec<RealtimeStep>,
+}
+
+/// The wall clock jumped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RealtimeStep {
+    /// CLOCK_MONOTONIC of the last look before it, nanoseconds.
+    pub at_ns: i64,
+    /// By how much, nanoseconds, positive: forward.
+    pub step_ns: i64,
 }
 
 /// What was not recorded although it happened.
@@ -178,6 +194,9 @@ pub struct Manifest {
     pub complete: bool,
     /// Why it was cut short, where that is known.
     pub interrupted: Option<String>,
+    /// CPU of a measuring thread that was taken offline, which ended the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_lost: Option<u16>,
     /// What was lost.
     pub lost: Lost,
     /// Calibration of the clock.
@@ -219,6 +238,7 @@ impl Manifest {
             ended_realtime_ns: None,
             complete: false,
             interrupted: None,
+            cpu_lost: None,
             lost: Lost::default(),
             clock: None,
             analysis: None,

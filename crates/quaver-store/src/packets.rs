@@ -7,10 +7,14 @@
 //! | `app_cpu` | unsigned 16 | CPU of the application stamp |
 //! | `stack_cpu` | unsigned 16, nullable | CPU that ran the network stack |
 //! | `<layer>_ns` | signed 64, nullable | stamp at each other layer, CLOCK_MONOTONIC |
+//!
+//! Tables of RTP have the columns of [`crate::media`] besides.
 
 use crate::columns::{Column, Layout, TableReader, TableWriter};
 use crate::error::StoreError;
+use crate::media::{self, MediaRows};
 use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable};
+use quaver_analysis::rtp::RtpFields;
 use std::path::Path;
 
 const TABLE: &str = "packets";
@@ -33,10 +37,23 @@ pub(crate) fn before_app(app_ns: i64, layer_ns: i64) -> i32 {
 /// # Errors
 /// The file cannot be written, or the table's columns differ in length.
 pub fn write_packets(path: &Path, packets: &PacketTable) -> Result<(), StoreError> {
+    write_packets_and_media(path, packets, &[])
+}
+
+/// Writes `samples.parquet` with what RTP headers say, where there are any.
+///
+/// # Errors
+/// As [`write_packets`].
+pub fn write_packets_and_media(
+    path: &Path,
+    packets: &PacketTable,
+    media: &[Option<RtpFields>],
+) -> Result<(), StoreError> {
     let rows = packets.len();
     let equal =
         [packets.app_ns.len(), packets.app_cpu.len(), packets.stack_cpu.len()].iter().all(|l| *l == rows)
-            && packets.layers.iter().all(|column| column.before_app_ns.len() == rows);
+            && packets.layers.iter().all(|column| column.before_app_ns.len() == rows)
+            && (media.is_empty() || media.len() == rows);
     if !equal {
         let reason = "the columns to be written differ in length".to_owned();
         return Err(StoreError::Shape { path: path.to_owned(), reason });
@@ -48,6 +65,9 @@ pub fn write_packets(path: &Path, packets: &PacketTable) -> Result<(), StoreErro
         Column::optional("stack_cpu", Layout::Few(16)),
     ];
     columns.extend(packets.layers.iter().map(|c| Column::optional(&column_name(c.layer), Layout::I64)));
+    if !media.is_empty() {
+        columns.extend(media::columns());
+    }
     let mut table = TableWriter::create(path, TABLE, &columns)?;
     table.rows(rows, |group, range| {
         group.u64(packets.seq[range.clone()].iter().copied())?;
@@ -63,6 +83,9 @@ pub fn write_packets(path: &Path, packets: &PacketTable) -> Result<(), StoreErro
                     (*before != MISSING).then(|| app.wrapping_sub(i64::from(*before)))
                 }))?;
         }
+        if !media.is_empty() {
+            media::write_columns(group, &media[range])?;
+        }
         Ok(())
     })?;
     table.finish()
@@ -73,6 +96,14 @@ pub fn write_packets(path: &Path, packets: &PacketTable) -> Result<(), StoreErro
 /// # Errors
 /// The file cannot be read, is of a later format, or is no table of packets.
 pub fn read_packets(path: &Path) -> Result<PacketTable, StoreError> {
+    read_packets_and_media(path).map(|(packets, _)| packets)
+}
+
+/// Reads `samples.parquet` with what RTP headers say.
+///
+/// # Errors
+/// As [`read_packets`].
+pub fn read_packets_and_media(path: &Path) -> Result<(PacketTable, MediaRows), StoreError> {
     let table = TableReader::open(path, TABLE)?;
     let mut packets = PacketTable {
         seq: table.reserved(),
@@ -95,5 +126,6 @@ pub fn read_packets(path: &Path) -> Result<PacketTable, StoreError> {
             packets.layers.push(LayerColumn { layer, before_app_ns });
         }
     }
-    Ok(packets)
+    let media = media::read_columns(&table)?;
+    Ok((packets, media))
 }

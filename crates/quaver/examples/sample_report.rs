@@ -5,8 +5,9 @@
 //! hostile on purpose. Prints the facts that the test checks as JSON.
 
 use quaver::report::html::write_html;
-use quaver::report::{LatePacket, Piece, PiecePart, ReportInput, RunFacts};
+use quaver::report::{ReportInput, RunFacts};
 use quaver_abi::record::{EventKind, EventRecord, Vector};
+use quaver_analysis::attribution::{LatePacket, Part, Piece, Place};
 use quaver_analysis::distribution::distribution;
 use quaver_analysis::model::{Layer, LayerColumn, Names, PacketTable};
 use quaver_analysis::series::delta_t;
@@ -24,7 +25,7 @@ const IMAGE: &str = "virtio3-<img src=x onerror=\"document.title='owned'\">";
 struct Stall {
     start_ns: i64,
     end_ns: i64,
-    cause: Option<usize>,
+    cause: Option<u32>,
 }
 
 /// A small generator (PCG-like step, xorshift output); good enough for a picture.
@@ -79,7 +80,7 @@ fn stalls(count: usize) -> Vec<Stall> {
     let end_ns = START_NS + count as i64 * PERIOD_NS;
     let mut dice = Dice(7);
     let mut stalls = Vec::new();
-    let mut every = |period_ns: i64, spread_ns: i64, length_ns: i64, cause: Option<usize>| {
+    let mut every = |period_ns: i64, spread_ns: i64, length_ns: i64, cause: Option<u32>| {
         let mut at_ns = START_NS + period_ns / 2 + dice.below(period_ns / 3);
         while at_ns < end_ns {
             let length_ns = length_ns + dice.below(length_ns / 3);
@@ -144,8 +145,18 @@ fn receive(count: usize, stalls: &[Stall]) -> (PacketTable, Vec<LatePacket>, Vec
         let lateness_ns = app_ns - due_ns - TYPICAL_NS;
         if lateness_ns > THRESHOLD_NS {
             let cause = stall.or(stalls.get(at.saturating_sub(1))).and_then(|stall| stall.cause);
-            late.push(LatePacket { row: packets.seq.len(), lateness_ns, cause });
+            let first_piece = pieces.len() as u32;
             lengthen(&mut pieces, app_ns, lateness_ns, stalls, at);
+            late.push(LatePacket {
+                row: packets.seq.len() as u32,
+                seq,
+                start_ns: app_ns - lateness_ns,
+                end_ns: app_ns,
+                lateness_ns,
+                cause,
+                first_piece,
+                end_piece: pieces.len() as u32,
+            });
         }
         packets.seq.push(seq);
         packets.app_ns.push(app_ns);
@@ -167,13 +178,14 @@ fn lengthen(pieces: &mut Vec<Piece>, app_ns: i64, lateness_ns: i64, stalls: &[St
         return;
     };
     for (start_ns, end_ns, part) in [
-        (stall.start_ns, stall.start_ns + 400, PiecePart::EntryExit),
-        (stall.start_ns + 400, stall.end_ns, PiecePart::Inside),
-        (stall.end_ns, app_ns, PiecePart::CatchUp),
+        (stall.start_ns, stall.start_ns + 400, Part::EntryExit),
+        (stall.start_ns + 400, stall.end_ns, Part::Body),
+        (stall.end_ns, app_ns, Part::CatchUp),
     ] {
         let (start_ns, end_ns) = (start_ns.max(from_ns), end_ns.min(app_ns));
         if start_ns < end_ns {
-            pieces.push(Piece { start_ns, end_ns, cause: stall.cause, part });
+            let (place, cpu) = (Place::Receiver, 1);
+            pieces.push(Piece { start_ns, end_ns, cause: stall.cause, part, place, cpu });
             from_ns = end_ns;
         }
     }
@@ -295,20 +307,20 @@ fn totals(
     let total_ns: i64 = pieces.iter().map(|piece| piece.end_ns - piece.start_ns).sum();
     for piece in pieces {
         let length_ns = piece.end_ns - piece.start_ns;
-        let Some(cause) = piece.cause.and_then(|at| causes.get_mut(at)) else {
+        let Some(cause) = piece.cause.and_then(|at| causes.get_mut(at as usize)) else {
             unexplained.time_ns += length_ns;
             continue;
         };
         cause.time_ns += length_ns;
         match piece.part {
-            PiecePart::EntryExit => cause.entry_exit_ns += length_ns,
-            PiecePart::CatchUp => cause.catch_up_ns += length_ns,
-            PiecePart::Inside => cause.intervals += 1,
+            Part::EntryExit => cause.entry_exit_ns += length_ns,
+            Part::CatchUp => cause.catch_up_ns += length_ns,
+            Part::Body | Part::Unexplained => cause.intervals += 1,
         }
     }
     for packet in late {
-        let seq = packets.seq[packet.row];
-        match packet.cause.and_then(|at| causes.get_mut(at)) {
+        let seq = packets.seq[packet.row as usize];
+        match packet.cause.and_then(|at| causes.get_mut(at as usize)) {
             Some(cause) => {
                 cause.packets += 1;
                 if packet.lateness_ns > cause.worst_ns {
@@ -366,6 +378,7 @@ fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> Chas
              quaver tune apply rt-throttle"
                 .into(),
         ],
+        rtp: None,
         complete: true,
     }
 }
@@ -394,7 +407,7 @@ fn stages(packets: &PacketTable, late: &[LatePacket]) -> Vec<StageSummary> {
                 &mut (0..packets.len()).map(|row| time(row, pair[0], pair[1])).collect::<Vec<_>>(),
             );
             let mut of_late: Vec<i64> =
-                late.iter().map(|packet| time(packet.row, pair[0], pair[1])).collect();
+                late.iter().map(|packet| time(packet.row as usize, pair[0], pair[1])).collect();
             let excess_ns = of_late.iter().map(|ns| (ns - all.p50_ns).max(0)).sum();
             StageSummary {
                 from: pair[0],
@@ -423,6 +436,7 @@ fn names() -> Names {
 fn facts() -> RunFacts {
     RunFacts {
         name: "chase-20261120T165800Z-7f3a".into(),
+        verb: "chase".into(),
         directory: "runs/chase-20261120T165800Z-7f3a".into(),
         command: "quaver chase --for 15s --period 7.41us".into(),
         started: "2026-11-20T16:58:00Z".into(),

@@ -1,38 +1,101 @@
 //! Ctrl-C and termination: a flag that every phase looks at, so that what was measured is kept.
 
 use anyhow::Context;
-use std::sync::Arc;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Signals that ask us to end.
+const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
 /// Set once the user (or the system) asked us to end. A second request ends the process at once.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt {
+    requested: Arc<AtomicBool>,
+    /// The next signal ends the process.
+    at_once: Arc<AtomicBool>,
+    /// What sets `at_once`.
+    arming: Arc<Mutex<Vec<SigId>>>,
+}
 
 impl Interrupt {
     /// Catches SIGINT and SIGTERM from now on.
     pub fn catch() -> anyhow::Result<Self> {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // Order matters: the second signal finds the flag set by the first.
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+        let interrupt = Self::default();
+        for signal in SIGNALS {
+            // Order matters: the second signal finds the flags set by the first.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupt.at_once))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt.requested)))
                 .context("catching signals")?;
         }
-        Ok(Self(flag))
+        interrupt.arm().context("catching signals")?;
+        Ok(interrupt)
     }
 
     /// The flag itself, for whoever looks at it while it waits.
     pub fn flag(&self) -> &AtomicBool {
-        &self.0
+        &self.requested
     }
 
     /// Asks everybody to end, as a signal would.
     pub fn request(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.requested.store(true, Ordering::Relaxed);
     }
 
     /// Whether we were asked to end.
     pub fn requested(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.requested.load(Ordering::Relaxed)
+    }
+
+    /// While the answer lives, a second request does not end the process: for whoever has to put something right first,
+    /// such as a terminal. It has to look for a second request itself.
+    pub fn hold(&self) -> Held {
+        for id in self.arming().drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+        Held { interrupt: self.clone(), again: Arc::default(), registered: Vec::new() }
+    }
+
+    fn arming(&self) -> std::sync::MutexGuard<'_, Vec<SigId>> {
+        self.arming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arm(&self) -> std::io::Result<()> {
+        self.at_once.store(self.requested(), Ordering::Relaxed);
+        for signal in SIGNALS {
+            let id = signal_hook::flag::register(signal, Arc::clone(&self.at_once))?;
+            self.arming().push(id);
+        }
+        Ok(())
+    }
+}
+
+/// Keeps a second request from ending the process ([`Interrupt::hold`]).
+#[derive(Debug)]
+pub struct Held {
+    interrupt: Interrupt,
+    again: Arc<AtomicBool>,
+    registered: Vec<SigId>,
+}
+
+impl Held {
+    /// Whether a second signal came. Second is one that comes after this was first asked after the first.
+    pub fn requested_again(&mut self) -> bool {
+        if self.interrupt.requested() && self.registered.is_empty() {
+            let register = |signal| signal_hook::flag::register(signal, Arc::clone(&self.again)).ok();
+            self.registered = SIGNALS.into_iter().filter_map(register).collect();
+        }
+        self.again.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for id in self.registered.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+        // Signals that could be registered before can be now; else the second one is merely not heard.
+        let _ = self.interrupt.arm();
     }
 }

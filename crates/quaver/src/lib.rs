@@ -2,8 +2,10 @@
 
 pub mod cli;
 pub mod cmd;
+pub mod cpu_watch;
 pub mod digest;
 pub mod exit_code;
+pub mod first_look;
 pub mod host_state;
 pub mod interrupt;
 pub mod progress;
@@ -13,6 +15,7 @@ pub mod report;
 pub mod stream_plan;
 pub mod threshold;
 pub mod tier;
+pub mod tui;
 
 use clap::Parser;
 use exit_code::ExitCode;

@@ -1,13 +1,15 @@
 //! A run being recorded: its directory, its clock anchors, its tracer. Shared by every verb that measures.
 
+use crate::cpu_watch::{CpuGone, CpuWatch};
 use crate::interrupt::Interrupt;
 use crate::tier::Choice;
 use anyhow::Context;
 use quaver_abi::record::{AnchorRecord, EventRecord, StampRecord};
-use quaver_measure::clock::{AnchorKeeper, Counter, CounterSupport, Timebase};
+use quaver_measure::clock::{AnchorKeeper, ClockSource, Counter, CounterSupport, SystemClocks, Timebase};
+use quaver_measure::host::root::HostRoot;
 use quaver_measure::host::trace::{TraceCounts, TraceSink, Tracer};
 use quaver_measure::segment::SegmentAppender;
-use quaver_store::manifest::{ClockCalibration, Manifest};
+use quaver_store::manifest::{ClockCalibration, Manifest, RealtimeStep};
 use quaver_store::run::RunDir;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,18 +18,20 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(50);
 
 /// A run that is being recorded.
-pub struct Recording {
+pub struct Recording<C: ClockSource = SystemClocks> {
     /// Its directory.
     pub run: RunDir,
     /// Its manifest, written again when the run ends.
     pub manifest: Manifest,
     /// Counter that the samples are stamped with.
     pub counter: Counter,
-    keeper: AnchorKeeper,
+    keeper: AnchorKeeper<C>,
     anchors: SegmentAppender<AnchorRecord>,
     records: TraceRecords,
     tracer: Option<Box<dyn Tracer>>,
     drain_while_measuring: bool,
+    cpus: CpuWatch,
+    cpu_gone: Option<CpuGone>,
 }
 
 /// Segments that a tracer's records go to. A write that fails is kept until the run ends: measuring goes on.
@@ -59,14 +63,27 @@ impl Recording {
         asked: serde_json::Value,
         host: serde_json::Value,
     ) -> anyhow::Result<Self> {
+        let counter = CounterSupport::detect(Path::new("/")).counter;
+        Self::begin_with(parent, verb, asked, host, counter, AnchorKeeper::start(counter))
+    }
+}
+
+impl<C: ClockSource> Recording<C> {
+    /// As [`Recording::begin`], with any clocks.
+    fn begin_with(
+        parent: &Path,
+        verb: &str,
+        asked: serde_json::Value,
+        host: serde_json::Value,
+        counter: Counter,
+        keeper: AnchorKeeper<C>,
+    ) -> anyhow::Result<Self> {
         let run = RunDir::create(parent, verb)?;
         let now_ns = quaver_measure::clock::realtime_ns();
         let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), verb, asked, host, now_ns);
         manifest.analysis = Some(Default::default());
         run.write_manifest(&manifest)?;
-        let counter = CounterSupport::detect(Path::new("/")).counter;
         let mut anchors = SegmentAppender::create(&run.anchors_segment())?;
-        let keeper = AnchorKeeper::start(counter);
         for anchor in keeper.anchors() {
             anchors.append(anchor)?;
         }
@@ -84,6 +101,8 @@ impl Recording {
             records,
             tracer: None,
             drain_while_measuring: false,
+            cpus: CpuWatch::new(HostRoot::system()),
+            cpu_gone: None,
         })
     }
 
@@ -103,12 +122,17 @@ impl Recording {
         self.tracer.as_mut()
     }
 
+    /// Ends the run early should `cpu`, that of `whose`, be taken offline.
+    pub fn rely_on(&mut self, cpu: u16, whose: &'static str) {
+        self.cpus.need(cpu, whose);
+    }
+
     /// Writes the manifest as it is now, so that a killed run can be analysed.
     pub fn save_manifest(&self) -> anyhow::Result<()> {
         Ok(self.run.write_manifest(&self.manifest)?)
     }
 
-    /// Keeps house for `length`, or until the user interrupts or `ended` says so. `show` is called now and then.
+    /// Keeps house for `length`, or until the user interrupts, a CPU that is relied on goes, or `ended` says so. `show` is called now and then.
     pub fn keep_house(
         &mut self,
         length: Duration,
@@ -119,7 +143,8 @@ impl Recording {
         let start = Instant::now();
         loop {
             let elapsed = start.elapsed();
-            if elapsed >= length || interrupt.requested() || ended() {
+            self.cpu_gone = self.cpu_gone.or_else(|| self.cpus.gone());
+            if elapsed >= length || interrupt.requested() || self.cpu_gone.is_some() || ended() {
                 return Ok(());
             }
             show(elapsed);
@@ -156,13 +181,20 @@ impl Recording {
                 anchors: self.keeper.anchors().len() as u64,
                 worst_half_bracket_ns: worst.unwrap_or(0),
                 error_bound_ns: timebase.worst_bound_ns(),
+                realtime_steps: timebase
+                    .realtime_steps()
+                    .map(|(at_ns, step_ns)| RealtimeStep { at_ns, step_ns })
+                    .collect(),
             });
         }
         Ok(counts)
     }
 
-    /// Marks the end in the manifest. `interrupted` says why the run did not go its full length.
+    /// Marks the end in the manifest. `interrupted` says why the run did not go its full length; a CPU that went is
+    /// why, whatever came of it.
     pub fn finish(mut self, interrupted: Option<String>) -> anyhow::Result<(RunDir, Manifest)> {
+        let interrupted = self.cpu_gone.as_ref().map(CpuGone::sentence).or(interrupted);
+        self.manifest.cpu_lost = self.cpu_gone.map(|gone| gone.cpu);
         self.manifest.end(quaver_measure::clock::realtime_ns(), interrupted);
         self.run.write_manifest(&self.manifest)?;
         Ok((self.run, self.manifest))
@@ -173,3 +205,6 @@ impl Recording {
 fn blind_without_tracing() -> Vec<String> {
     vec!["every cause in the kernel: no tracing tier could run".into()]
 }
+
+#[cfg(test)]
+mod tests;

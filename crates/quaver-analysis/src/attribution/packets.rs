@@ -302,6 +302,7 @@ impl Chase<'_> {
             tier_reason: None,
             blind: self.run.circumstances.blind.clone(),
             warnings: Vec::new(),
+            rtp: None,
             complete: true,
         }
     }

@@ -153,6 +153,18 @@ impl Figures {
         Some(self.delay_quantile_ns(quantile)?.abs_diff(self.min_delay_ns))
     }
 
+    /// How many of the packets received have a PDV up to the first of these limits, from there up to each next one, and
+    /// above the last. Limits grow; a packet within 0.1 % of a limit may stand on its other side.
+    pub fn pdv_histogram(&self, limits_ns: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; limits_ns.len() + 1];
+        self.delays.for_each(|distance_ns, packets| {
+            let delay_ns = clamped(i128::from(self.reference_ns) + distance_ns);
+            let pdv_ns = delay_ns.clamp(self.min_delay_ns, self.max_delay_ns).abs_diff(self.min_delay_ns);
+            counts[limits_ns.partition_point(|limit_ns| *limit_ns < pdv_ns)] += packets;
+        });
+        counts
+    }
+
     /// The IPDV (RFC 5481, section 4.1) that this part of the pairs does not exceed. Pairs beside a loss have none.
     pub fn ipdv_quantile_ns(&self, quantile: f64) -> Option<i64> {
         self.ipdv.quantile(quantile).map(clamped)

@@ -132,11 +132,12 @@ pub struct RtpContext {
 }
 
 /// Analyses the packets of a run, which stand in order of arrival. None where there is no packet.
-pub fn analyze_rtp(packets: &[RtpPacket], context: &RtpContext) -> Option<RtpSummary> {
+pub fn analyze_rtp(packets: Vec<RtpPacket>, context: &RtpContext) -> Option<RtpSummary> {
     let RtpContext { arrival, mut sequence_bits, tai } = *context;
     let ssrc = busiest(packets.iter().map(RtpPacket::ssrc))?;
-    let mut of_source: Vec<RtpPacket> =
-        packets.iter().filter(|packet| packet.ssrc() == ssrc).copied().collect();
+    let received = packets.len();
+    let mut of_source = packets;
+    of_source.retain(|packet| packet.ssrc() == ssrc);
     let kind = kind::of(&of_source);
     if kind == RtpKind::St2110_20 && sequence_bits < 32 {
         video::extend_sequence(&mut of_source);
@@ -150,7 +151,7 @@ pub fn analyze_rtp(packets: &[RtpPacket], context: &RtpContext) -> Option<RtpSum
     let main_type = payload_types.iter().max_by_key(|(_, count)| **count).map(|(kind, _)| *kind);
     let clock = clock::of(&of_source, kind, main_type);
     notes.extend(clock.caution());
-    let other_sources = (packets.len() - of_source.len()) as u64;
+    let other_sources = (received - of_source.len()) as u64;
     if other_sources > 0 {
         notes.push(format!(
             "{other_sources} packets of other sources (SSRC) came to the same port; they are left out"

@@ -5,6 +5,7 @@ use crate::path::duplication::duplication;
 use crate::path::loss_pattern::{loss_pattern, loss_runs};
 use crate::path::reordering::reordering_of_numbers;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What the numbers tell. Losses before the smallest number and after the largest cannot be known.
@@ -73,11 +74,14 @@ pub(super) fn of(packets: &[RtpPacket], bits: u32) -> SequenceFigures {
     }
 }
 
-/// First copies in the order of their numbers.
-pub(super) fn in_order(packets: &[RtpPacket]) -> Vec<RtpPacket> {
+/// First copies in the order of their numbers: mostly the packets as they came.
+pub(super) fn in_order(packets: &[RtpPacket]) -> Cow<'_, [RtpPacket]> {
+    if packets.windows(2).all(|pair| pair[0].sequence < pair[1].sequence) {
+        return Cow::Borrowed(packets);
+    }
     let mut sorted = packets.to_vec();
     // Stable, so of the copies the first to come stays first.
     sorted.sort_by_key(|packet| packet.sequence);
     sorted.dedup_by_key(|packet| packet.sequence);
-    sorted
+    Cow::Owned(sorted)
 }

@@ -22,7 +22,7 @@ fn with_head(mut packet: RtpPacket, marker: bool, payload_bytes: u32, head: &[u8
 }
 
 fn summary(packets: &[RtpPacket]) -> RtpSummary {
-    analyze_rtp(packets, &CONTEXT).unwrap()
+    analyze_rtp(packets.to_vec(), &CONTEXT).unwrap()
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_busiest_source_is_analysed_and_others_are_counted() {
     assert_eq!((found.packets, found.other_sources, found.ssrc, found.sequence.lost), (10, 1, Some(7), 0));
     assert_eq!(found.payload_types, BTreeMap::from([(0, 10)]));
     assert_eq!((found.kind, found.frames, found.hbrmt, found.video), (RtpKind::Other, None, None, None));
-    assert_eq!(analyze_rtp(&[], &CONTEXT), None);
+    assert_eq!(analyze_rtp(Vec::new(), &CONTEXT), None);
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn the_smpte_epoch_needs_tai() {
     let stream = video_stream(3, 1_080, 3_003, false, 5_000 * MS);
     let of = |offset_s, realtime_minus_monotonic_ns| {
         let tai = Some(Tai { offset_s, realtime_minus_monotonic_ns });
-        analyze_rtp(&stream, &RtpContext { tai, ..CONTEXT }).unwrap()
+        analyze_rtp(stream.clone(), &RtpContext { tai, ..CONTEXT }).unwrap()
     };
     let unset = of(0, Some(1));
     assert!(unset.notes.iter().any(|note| note.contains("TAI offset is 0")), "{:?}", unset.notes);

@@ -1,17 +1,5 @@
 "use strict";
 // Puts the parts of the page together.
-Quaver.tip = (words, event) => {
-  const tip = document.getElementById("tip");
-  tip.hidden = !words;
-  if (!words) return;
-  tip.textContent = words;
-  const box = event.target.getBoundingClientRect();
-  const x = event.clientX || box.left + box.width / 2, y = event.clientY || box.bottom;
-  const size = tip.getBoundingClientRect();
-  tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - size.width - 8)) + "px";
-  tip.style.top = (y + 18 + size.height > innerHeight ? y - size.height - 12 : y + 18) + "px";
-};
-
 Quaver.legendButton = (holder, picture, words, hidden, key, changed) => {
   const button = Quaver.element("button", { type: "button", "aria-pressed": "true" });
   button.append(picture, words);

@@ -76,6 +76,7 @@ Examples:
   quaver probe 192.0.2.7                          1000 packets of 80 octets each way, 20 ms apart: a telephone call
   quaver probe 192.0.2.7 --period 1ms --size 1316 --for 60s --direction up
   quaver probe 192.0.2.7 --for 24h --rolling      constant memory, figures every ten seconds
+  quaver probe 192.0.2.7 --for 5m --live          watch it in the terminal; q ends it and keeps what was measured
   quaver probe 192.0.2.7 --stamp                  any STAMP reflector instead of `quaver serve`
   quaver probe 192.0.2.7 --fail-if 'up.loss.share > 0.01'
 
@@ -145,6 +146,15 @@ pub struct ProbeArgs {
     /// Print figures of each interval as JSON lines on standard output while the test runs
     #[arg(long)]
     pub json_lines: bool,
+    /// Show figures and plots in the terminal while the test runs (q ends it, ? explains)
+    #[arg(long, conflicts_with_all = ["json_lines", "stamp", "quiet"])]
+    pub live: bool,
+    /// Print plots below the page: delay, PDV, burstiness, and lengths of losses, copies and displacements
+    #[arg(long, conflicts_with_all = ["rolling", "json_lines", "json"])]
+    pub plots: bool,
+    /// Write the data of these plots and a script for gnuplot into a directory, DIR/up and DIR/down
+    #[arg(long, value_name = "DIR", conflicts_with = "rolling")]
+    pub gnuplot: Option<PathBuf>,
     /// Output
     #[command(flatten)]
     pub output: OutputArgs,

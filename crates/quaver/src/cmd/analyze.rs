@@ -14,6 +14,8 @@ pub(super) enum Holds {
     Packets,
     /// Gaps of noise loops.
     Gaps,
+    /// Test packets of a path.
+    Path,
 }
 
 /// Analyses, stores and prints.
@@ -39,6 +41,17 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
             let summary = serde_json::to_value(&digest.analysis.summary)?;
             results::print(&summary, || digest.page(&run), args.json, &args.fail_if)
         }
+        Holds::Path => {
+            if args.late.is_some() {
+                let message = "--late is for received streams; a path has no threshold of lateness";
+                return Err(failure(ExitCode::Usage, message));
+            }
+            let digest = digest::path::analyze(&run)?;
+            digest.store(&run)?;
+            let summary = serde_json::to_value(&digest.summary)?;
+            let report = run.report().display().to_string();
+            results::print(&summary, || digest.page(Some(&report)), args.json, &args.fail_if)
+        }
     }
 }
 
@@ -47,6 +60,7 @@ pub(super) fn holds(run: &RunDir) -> anyhow::Result<Holds> {
     match run.read_manifest()?.verb.as_str() {
         "chase" | "sink" => Ok(Holds::Packets),
         "noise" => Ok(Holds::Gaps),
+        "probe" => Ok(Holds::Path),
         other => {
             let message =
                 format!("read {}: a run of verb {other:?} is not known here", run.manifest().display());

@@ -39,6 +39,11 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             let digest = digest::noise::analyze(&run)?;
             deliver(&target, |out| gaps_csv(&digest, out))?;
         }
+        Holds::Path => {
+            let message = "a path measurement has neither a timeline of causes nor late packets; its packets are in \
+                           samples.parquet";
+            return Err(failure(ExitCode::Usage, message));
+        }
     }
     if target != Path::new("-") {
         eprintln!("written: {}", target.display());

@@ -21,6 +21,11 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             let digest = digest::noise::analyze(&run)?;
             deliver(&target, |out| digest.write_html(out))?;
         }
+        Holds::Path => {
+            let digest = digest::path::analyze(&run)?;
+            let facts = digest::run_facts(&run, &run.read_manifest()?);
+            deliver(&target, |out| digest.write_html(&facts, out))?;
+        }
     }
     if target != Path::new("-") {
         eprintln!("written: {}", target.display());

@@ -3,6 +3,7 @@
 use crate::exit_code::{ExitCode, failure};
 use crate::threshold::FailIf;
 use anyhow::Context;
+use quaver_store::manifest::Manifest;
 use serde_json::Value;
 use std::io::Write;
 
@@ -34,4 +35,13 @@ pub fn judge(summary: &Value, conditions: &[FailIf]) -> anyhow::Result<ExitCode>
         }
     }
     Ok(code)
+}
+
+/// Status of a run that did not go its full length: by the user's doing, or since a CPU that it needed was taken away.
+pub fn ended_early(manifest: &Manifest, interrupted: bool) -> Option<ExitCode> {
+    match manifest.cpu_lost {
+        _ if interrupted => Some(ExitCode::Interrupted),
+        Some(_) => Some(ExitCode::Output),
+        None => None,
+    }
 }

@@ -1,10 +1,11 @@
 //! Facts of a run in words, and the sentences that warn.
 
 use crate::report::RunFacts;
+use crate::report::units::duration;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::summary::ChaseSummary;
 use quaver_measure::host::root::HostRoot;
-use quaver_store::manifest::Manifest;
+use quaver_store::manifest::{Manifest, RealtimeStep};
 use quaver_store::run::RunDir;
 use serde_json::Value;
 
@@ -27,12 +28,17 @@ pub fn run_facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
     }
     match &manifest.noise {
         Some(noise) => noise.loops.iter().for_each(|one| add("loop", Some(actor(&one.actor)))),
+        // The ends of a path are told with its flows.
+        None if manifest.path.is_some() => {}
         None => add("receiver", Some(actor(&analysis.receiver))),
     }
     add("source", analysis.source.as_ref().map(actor));
-    add("events lost", Some(manifest.lost.events.to_string()));
+    if manifest.path.is_none() {
+        add("events lost", Some(manifest.lost.events.to_string()));
+    }
     RunFacts {
         name: run.name(),
+        verb: manifest.verb.clone(),
         directory: run.path().display().to_string(),
         command: manifest.asked.get("command").and_then(Value::as_str).unwrap_or_default().to_owned(),
         started: manifest.started.clone(),
@@ -103,6 +109,8 @@ pub(super) fn warnings_of_any(manifest: &Manifest) -> Vec<String> {
     if let Some(reason) = manifest.incomplete_reason() {
         warnings.push(format!("the run is incomplete: {reason}"));
     }
+    let steps = manifest.clock.iter().flat_map(|clock| &clock.realtime_steps);
+    warnings.extend(steps.map(|step| step_of_the_wall_clock(step, manifest)));
     if manifest.lost.events > 0 {
         warnings.push(format!(
             "{} events found no room and are missing from the attribution; measure for a shorter time",
@@ -110,6 +118,25 @@ pub(super) fn warnings_of_any(manifest: &Manifest) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// A step of the wall clock in words. Lateness is counted in CLOCK_MONOTONIC, which does not step; only stamps that the
+/// kernel gives in wall-clock time pass through the step.
+fn step_of_the_wall_clock(step: &RealtimeStep, manifest: &Manifest) -> String {
+    let window = manifest.analysis.as_ref().and_then(|facts| facts.window);
+    let when = match window {
+        Some(window) if step.at_ns < window.start_ns => "before the measured part".to_owned(),
+        Some(window) if step.at_ns > window.end_ns => "after the measured part".to_owned(),
+        Some(window) => format!("{} into the measured part", duration(step.at_ns - window.start_ns)),
+        None => "during the run".to_owned(),
+    };
+    let sign = if step.step_ns < 0 { "back" } else { "forward" };
+    format!(
+        "the wall clock was stepped {sign} by {} {when}: lateness is counted in a clock that does not step, but kernel \
+         stamps of packets within 0.1 s of the step may be off by as much; see what sets the clock (chronyc tracking, \
+         timedatectl)",
+        duration(step.step_ns.saturating_abs())
+    )
 }
 
 /// Whether a run was recorded since this host's last boot, as far as can be told: same kernel, and not before.

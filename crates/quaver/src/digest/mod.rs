@@ -5,13 +5,14 @@ mod facts;
 pub mod jitlat;
 pub mod noise;
 pub mod path;
+mod rtp;
 
 pub use facts::run_facts;
 
 use crate::report::{self, PageInput, ReportInput, RunFacts};
 use anyhow::Context;
 use quaver_abi::record::EventRecord;
-use quaver_analysis::attribution::{AttributionOptions, PacketAnalysis, Part, analyze_packets};
+use quaver_analysis::attribution::{AttributionOptions, PacketAnalysis, analyze_packets};
 use quaver_analysis::model::{Names, PacketRun};
 use quaver_analysis::summary::{CauseSummary, ChaseSummary};
 use quaver_measure::host::root::HostRoot;
@@ -106,6 +107,7 @@ pub fn analyze(run: &RunDir, late: Option<Duration>) -> anyhow::Result<Digest> {
     let threshold_ns = late.map(|late| late.as_nanos() as i64).or_else(|| facts_threshold(&manifest));
     let options = AttributionOptions { threshold_ns, ..AttributionOptions::default() };
     let mut analysis = analyze_packets(&measured, &options);
+    analysis.summary.rtp = rtp::summary(&manifest, &measured, loaded.media).map(Box::new);
     complete_summary(&mut analysis.summary, &manifest);
     let facts = run_facts(run, &manifest);
     Ok(Digest { manifest, run: measured, analysis, facts })
@@ -157,37 +159,12 @@ impl Digest {
 
     /// Writes the report.
     pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let late: Vec<report::LatePacket> = self
-            .analysis
-            .late
-            .iter()
-            .map(|late| report::LatePacket {
-                row: late.row as usize,
-                lateness_ns: late.lateness_ns,
-                cause: late.cause.map(|cause| cause as usize),
-            })
-            .collect();
-        let pieces: Vec<report::Piece> = self
-            .analysis
-            .pieces
-            .iter()
-            .map(|piece| report::Piece {
-                start_ns: piece.start_ns,
-                end_ns: piece.end_ns,
-                cause: piece.cause.map(|cause| cause as usize),
-                part: match piece.part {
-                    Part::EntryExit => report::PiecePart::EntryExit,
-                    Part::CatchUp => report::PiecePart::CatchUp,
-                    Part::Body | Part::Unexplained => report::PiecePart::Inside,
-                },
-            })
-            .collect();
         let input = ReportInput {
             summary: &self.analysis.summary,
             run: &self.facts,
             packets: &self.run.packets,
-            late: &late,
-            pieces: &pieces,
+            late: &self.analysis.late,
+            pieces: &self.analysis.pieces,
             events: &self.run.events,
             names: &self.run.names,
         };

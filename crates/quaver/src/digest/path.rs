@@ -2,6 +2,8 @@
 
 mod warnings;
 
+use crate::report::RunFacts;
+use crate::report::html::path::{PathReport, write_html};
 use crate::report::path::{PathInput, page};
 use crate::report::table::Style;
 use anyhow::Context;
@@ -15,6 +17,7 @@ use quaver_store::path_facts::{
 use quaver_store::path_samples::read_path_samples;
 use quaver_store::run::RunDir;
 use serde::Serialize;
+use std::io::Write;
 use std::net::SocketAddr;
 
 /// `summary.json` of a path measurement.
@@ -110,7 +113,9 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> Pa
         warnings: Vec::new(),
     };
     let mut flows = Vec::new();
-    for (flow, packets) in facts.flows.iter().zip(packets) {
+    // Where only figures were kept, there are no packets to tell anything by.
+    let kept = facts.rolling.is_empty();
+    for (flow, packets) in facts.flows.iter().zip(packets).filter(|_| kept) {
         let numbering = if facts.protocol == "stamp" { Numbering::Full } else { Numbering::Jitlat };
         let classified = classify(packets, numbering, flow.sent.or(Some(flow.planned)));
         let figures = flow_summary(&FlowInput {
@@ -168,7 +173,14 @@ impl PathDigest {
     /// Writes `summary.json` and `report.html`.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.summary)?;
-        Ok(())
+        let facts = super::run_facts(run, &run.read_manifest()?);
+        super::store_report(run, |out| self.write_html(&facts, out))
+    }
+
+    /// Writes the report.
+    pub fn write_html(&self, run: &RunFacts, out: &mut dyn Write) -> anyhow::Result<()> {
+        let report = PathReport { summary: &self.summary, flows: &self.flows, run };
+        Ok(write_html(out, &report)?)
     }
 
     /// The console page.

@@ -1,4 +1,4 @@
-//! The page that `quaver chase` prints when it is done.
+//! The page that `quaver chase` and `quaver sink` print when they are done.
 
 use super::table::{Align, Style, Table, cut, printable, wrap};
 use super::units::{bar, count, duration, duration_f64, percent, rate, supports};
@@ -23,6 +23,9 @@ pub fn chase(input: &PageInput<'_>, style: Style) -> String {
     let mut out = String::new();
     header(&mut out, summary, input.run, style);
     packets(&mut out, &summary.losses, style);
+    if let Some(rtp) = &summary.rtp {
+        super::rtp::section(&mut out, rtp, style);
+    }
     delta_t(&mut out, summary, style);
     lateness(&mut out, summary, style);
     stages(&mut out, summary, style);
@@ -55,7 +58,7 @@ fn header(out: &mut String, summary: &ChaseSummary, run: &RunFacts, style: Style
     stream.push(format!("for {}", duration(summary.duration_ns)));
     let about =
         Tracing { tier: &summary.tier, reason: summary.tier_reason.as_deref(), blind: &summary.blind };
-    head(out, "quaver chase", run, ("stream", stream.join(" · ")), &about, style);
+    head(out, &format!("quaver {}", run.verb), run, ("stream", stream.join(" · ")), &about, style);
     cut_short(out, summary.complete, style);
 }
 

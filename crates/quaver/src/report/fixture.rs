@@ -1,6 +1,7 @@
 //! A small hand-made run for the tests of the pages.
 
 use super::RunFacts;
+use quaver_analysis::attribution::LatePacket;
 use quaver_analysis::model::Layer;
 use quaver_analysis::summary::*;
 
@@ -20,9 +21,16 @@ pub(super) fn distribution(count: u64, p50_ns: i64, max_ns: i64) -> Distribution
     }
 }
 
+/// A late packet of which only these are looked at.
+pub(super) fn late(row: u32, lateness_ns: i64, cause: Option<u32>) -> LatePacket {
+    let (seq, start_ns, end_ns) = (u64::from(row), 0, lateness_ns);
+    LatePacket { row, seq, start_ns, end_ns, lateness_ns, cause, first_piece: 0, end_piece: 0 }
+}
+
 pub(super) fn facts() -> RunFacts {
     RunFacts {
         name: "chase-20261120T165800Z-7f3a".into(),
+        verb: "chase".into(),
         directory: "runs/chase-20261120T165800Z-7f3a".into(),
         command: "quaver chase --for 10s --period 7.41us".into(),
         started: "2026-11-20T16:58:00Z".into(),
@@ -154,6 +162,7 @@ pub(super) fn summary() -> ChaseSummary {
              quaver tune apply rt-throttle"
                 .into(),
         ],
+        rtp: None,
         complete: true,
     }
 }

@@ -11,11 +11,13 @@ pub mod jitlat;
 pub mod noise;
 pub mod path;
 pub mod path_plots;
+pub mod rtp;
 pub mod table;
 pub mod terminal_plot;
 pub mod units;
 
 use quaver_abi::record::EventRecord;
+use quaver_analysis::attribution::{LatePacket, Piece};
 use quaver_analysis::model::{Names, PacketTable};
 use quaver_analysis::summary::ChaseSummary;
 
@@ -24,6 +26,8 @@ use quaver_analysis::summary::ChaseSummary;
 pub struct RunFacts {
     /// Name of the run (`chase-20261120T165800Z-7f3a`).
     pub name: String,
+    /// Verb that made it (`chase`, `sink`).
+    pub verb: String,
     /// Path of the run directory.
     pub directory: String,
     /// Command line that made it.
@@ -49,41 +53,6 @@ pub struct PageInput<'a> {
     pub run: &'a RunFacts,
     /// Path of the HTML report, where one was written.
     pub report_path: Option<&'a str>,
-}
-
-/// A packet that reached the application late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LatePacket {
-    /// Its row in the packet table.
-    pub row: usize,
-    /// From when it was due to when it arrived, nanoseconds after typical.
-    pub lateness_ns: i64,
-    /// Leading cause, as an index into [`ChaseSummary::causes`]; none: unexplained.
-    pub cause: Option<usize>,
-}
-
-/// What part of an interruption a piece of late time is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PiecePart {
-    /// Inside the handler or thread.
-    Inside,
-    /// Getting into it or out of it.
-    EntryExit,
-    /// Reading the packets that had queued up behind it.
-    CatchUp,
-}
-
-/// A piece of late time and what filled it. Pieces are disjoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// First instant, CLOCK_MONOTONIC.
-    pub start_ns: i64,
-    /// Last instant.
-    pub end_ns: i64,
-    /// Index into [`ChaseSummary::causes`]; none: unexplained.
-    pub cause: Option<usize>,
-    /// Part of the interruption.
-    pub part: PiecePart,
 }
 
 /// What the HTML report is made from.

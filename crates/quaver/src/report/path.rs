@@ -37,8 +37,8 @@ pub fn page(input: &PathInput<'_>, style: Style) -> String {
         loss(&mut out, &flows, style);
         order(&mut out, &flows, style);
         advice(&mut out, &flows, style);
+        schedule(&mut out, &flows, style);
     }
-    schedule(&mut out, &flows, style);
     rolling(&mut out, summary, style);
     warnings(&mut out, &summary.warnings, style);
     if let Some(path) = input.report_path {

@@ -19,11 +19,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Packets each way.
-pub const PACKETS: u64 = 200;
+pub(crate) const PACKETS: u64 = 200;
 /// Time between two.
-pub const PERIOD_NS: u64 = 300_000;
+pub(crate) const PERIOD_NS: u64 = 300_000;
 
-pub struct Bench {
+pub(crate) struct Bench {
     stop: Arc<AtomicBool>,
     server: Option<JoinHandle<()>>,
     relay: Cell<Option<Relay>>,
@@ -34,7 +34,7 @@ pub struct Bench {
 impl Bench {
     /// A server at the address, and a relay: beside it at other ports, or, with a key, at another address with the
     /// server's port of test packets.
-    pub fn start(listen: IpAddr, script: Script, key: Option<Key>) -> Self {
+    pub(crate) fn start(listen: IpAddr, script: Script, key: Option<Key>) -> Self {
         let options = ServerOptions {
             listen: vec![listen],
             control_port: 0,
@@ -73,7 +73,7 @@ impl Bench {
     }
 
     /// A short test of both ways through the relay.
-    pub fn options(&self) -> ClientOptions {
+    pub(crate) fn options(&self) -> ClientOptions {
         ClientOptions {
             directions: Directions::Both,
             packets: Some(PACKETS),
@@ -86,7 +86,7 @@ impl Bench {
     }
 
     /// Measures, and stops the relay.
-    pub fn measure(
+    pub(crate) fn measure(
         &self,
         options: &ClientOptions,
         watch: &mut dyn FnMut(Progress<'_>, &Relay),
@@ -108,6 +108,6 @@ impl Drop for Bench {
 }
 
 /// What the analysis counts of a flow.
-pub fn counted(flow: &FlowOutcome) -> Counts {
+pub(crate) fn counted(flow: &FlowOutcome) -> Counts {
     classify(&flow.singletons, Numbering::Jitlat, flow.packets_sent()).counts
 }

@@ -12,8 +12,8 @@ use quaver_testbed::relay::script::{
 use quaver_testbed::relay::truth::{Reader, Truth};
 use std::net::{IpAddr, Ipv4Addr};
 
-pub struct Case {
-    pub name: String,
+pub(crate) struct Case {
+    pub(crate) name: String,
     listen: IpAddr,
     script: Script,
     key: Option<Key>,
@@ -23,7 +23,7 @@ pub struct Case {
 
 impl Case {
     /// Measures; what differs from the truth.
-    pub fn measure(&self) -> Vec<String> {
+    pub(crate) fn measure(&self) -> Vec<String> {
         let bench = Bench::start(self.listen, self.script.clone(), self.key.clone());
         let (outcome, report) = bench.measure(&bench.options(), &mut |_, _| {});
         let mut wrong = Vec::new();
@@ -206,7 +206,7 @@ impl Cases {
 }
 
 /// All cases without a key.
-pub fn all(listen: IpAddr) -> Vec<Case> {
+pub(crate) fn all(listen: IpAddr) -> Vec<Case> {
     let mut cases = Cases { listen, key: None, cases: Vec::new() };
     cases.losses();
     cases.duplicates();
@@ -223,7 +223,7 @@ pub fn all(listen: IpAddr) -> Vec<Case> {
 }
 
 /// Cases with a key, which tells every wrong bit.
-pub fn keyed() -> Vec<Case> {
+pub(crate) fn keyed() -> Vec<Case> {
     let key = Key::new(b"sixteen octets or more").expect("a key that is long enough");
     let mut cases = Cases { listen: Ipv4Addr::LOCALHOST.into(), key: Some(key), cases: Vec::new() };
     let any = || vec![Rule::chance(0.2).corrupted(Field::Any, 1)];

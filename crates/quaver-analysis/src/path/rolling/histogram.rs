@@ -58,6 +58,16 @@ impl SignedHistogram {
         })
     }
 
+    /// Gives each value that there is, to 0.1 % of itself, with how often it is there; in no order.
+    pub(super) fn for_each(&self, mut take: impl FnMut(i128, u64)) {
+        for bin in self.below.iter_recorded() {
+            take(-i128::from(self.below.median_equivalent(bin.value_iterated_to())), bin.count_at_value());
+        }
+        for bin in self.from_zero.iter_recorded() {
+            take(i128::from(self.from_zero.median_equivalent(bin.value_iterated_to())), bin.count_at_value());
+        }
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         (self.below.distinct_values() + self.from_zero.distinct_values()) * size_of::<u64>()
     }

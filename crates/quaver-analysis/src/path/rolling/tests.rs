@@ -194,3 +194,19 @@ proptest! {
         prop_assert_eq!(sum, total);
     }
 }
+
+#[test]
+fn a_histogram_of_pdv_holds_every_packet_received() {
+    // The first delay becomes the reference, so that distances of either sign are held.
+    let mut rolling = Rolling::new(WINDOW);
+    rolling.push(&arrival(0, 5_000));
+    assert_eq!(rolling.total().map(|total| total.pdv_histogram(&[])), Some(vec![1]));
+    let delays = [4_100, 4_000, 4_450, 5_300, 4_201, 9_000];
+    for (delay_ns, sequence) in delays.into_iter().zip(1..) {
+        rolling.push(&arrival(sequence, delay_ns));
+    }
+    let total = rolling.total().expect("packets came");
+    // PDV: 1000, 100, 0, 450, 1300, 201, 5000.
+    assert_eq!(total.pdv_histogram(&[150, 300, 1_200]), [2, 1, 2, 2]);
+    assert_eq!(total.pdv_histogram(&[10_000]), [7, 0]);
+}

@@ -116,6 +116,8 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     recording.manifest.asked = plan::asked(args, &words, &notes);
     start_tracer(args, &mut recording, &ends, &stream, &cpus, total)?;
     describe(&mut recording, args, &stream, &ends, &cpus);
+    recording.rely_on(cpus.sink, "sink");
+    recording.rely_on(cpus.source, "source");
     recording.save_manifest()?;
     let sink_thread = ends.sink.tid();
     let progress = Progress::timed(args.duration, args.output.quiet);

@@ -26,15 +26,12 @@ pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
         (None, None, Some(host)) => received::measure_from(args, host, &interrupt)?,
         (None, None, None) => made_here::measure(args, &interrupt)?,
     };
-    let interrupted = interrupt.requested();
-    let vanished = !interrupted && manifest.interrupted.is_some();
+    // Whatever else ends a chase early is that the other side went.
+    let went = manifest.interrupted.is_some().then_some(ExitCode::Peer);
+    let early = super::results::ended_early(&manifest, interrupt.requested()).or(went);
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
-    Ok(match (interrupted, vanished) {
-        (true, _) => ExitCode::Interrupted,
-        (false, true) => ExitCode::Peer,
-        (false, false) => code,
-    })
+    Ok(early.unwrap_or(code))
 }
 
 /// Converts, analyses and stores a run that was just recorded.

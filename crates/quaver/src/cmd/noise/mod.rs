@@ -33,11 +33,11 @@ const GRACE: Duration = Duration::from_secs(2);
 pub fn run(args: &NoiseArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let (run, manifest) = measure(args, &interrupt)?;
-    let interrupted = interrupt.requested();
+    let early = results::ended_early(&manifest, interrupt.requested());
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let summary = serde_json::to_value(&digest.analysis.summary)?;
     let code = results::print(&summary, || digest.page(&run), args.output.json, &args.output.fail_if)?;
-    Ok(if interrupted { ExitCode::Interrupted } else { code })
+    Ok(early.unwrap_or(code))
 }
 
 /// Converts, analyses and stores a run that was just recorded.
@@ -79,6 +79,7 @@ fn measure(args: &NoiseArgs, interrupt: &Interrupt) -> anyhow::Result<(RunDir, M
     let before = HostState::read(loops.threads().first().map(|thread| thread.tid));
     describe(&mut recording, args, &loops);
     note_circumstances(&mut recording, before.circumstances(&before, &host, cpus.looped.clone()));
+    cpus.looped.iter().for_each(|cpu| recording.rely_on(*cpu, "loop"));
     recording.save_manifest()?;
 
     let progress = Progress::timed(args.duration, args.output.quiet);

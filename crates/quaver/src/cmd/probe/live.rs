@@ -1,12 +1,14 @@
-//! What is shown while a test runs: a line of rolling figures, JSON lines, in constant memory.
+//! What is shown while a test runs: a line of rolling figures, JSON lines or the live view, in constant memory.
 
 use crate::cmd::results::to_stdout;
 use crate::progress::Progress as Line;
 use crate::report::units::{count, duration};
+use crate::tui::{LiveView, Totals, View, Way as ViewWay};
+use quaver_abi::wire::jitlat::{FLAG_INVALID, Singleton};
 use quaver_analysis::path::arrival::{Arrival, Numbering};
 use quaver_analysis::path::rolling::{Figures, Rolling, WINDOW};
-use quaver_measure::path::flow::Received;
-use quaver_measure::path::{Direction, Progress};
+use quaver_measure::path::flow::{FlowSchedule, Received, Transport};
+use quaver_measure::path::{ClientOptions, Direction, Directions, Progress};
 use quaver_store::path_facts::RollingFigures;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -14,12 +16,56 @@ use std::time::{Duration, Instant};
 /// Time between two lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// The live view is given new figures this often at most; packets come in batches of about a tenth of a second.
+const TOTALS_EVERY: Duration = Duration::from_millis(90);
+
 /// One direction, as it goes.
 struct Way {
     direction: Direction,
     rolling: Rolling,
     /// Highest number that came.
     highest: u64,
+    /// When the live view was given figures.
+    told: Option<Instant>,
+}
+
+impl Way {
+    /// Gives the live view the figures so far, unless it has just got some.
+    fn tell(&mut self, view: Option<&LiveView>) {
+        let Some(view) = view.filter(|_| self.told.is_none_or(|told| told.elapsed() >= TOTALS_EVERY)) else {
+            return;
+        };
+        self.told = Some(Instant::now());
+        let (interarrival_ns, numbers) = (self.rolling.interarrival_jitter_ns(), self.highest.saturating_add(1));
+        // Reckoned before the view is held up.
+        let totals = self.rolling.total().and_then(|figures| Totals::of(figures, numbers, interarrival_ns));
+        view.update(|view, _| {
+            if let Some(way) = view.way(self.direction) {
+                way.totals = totals;
+            }
+        });
+    }
+}
+
+/// What the live view shows of a test before it begins.
+pub(super) fn view(options: &ClientOptions, length: Option<Duration>) -> View {
+    let directions: &[Direction] = match options.directions {
+        Directions::Up => &[Direction::Up],
+        Directions::Down => &[Direction::Down],
+        Directions::Both => &[Direction::Up, Direction::Down],
+    };
+    let period_ns = options.schedule.mean_period_ns();
+    let way = |direction: &Direction| {
+        // What is received there is told at the end, but for tests that keep no packets.
+        let live = *direction == Direction::Down || options.rolling;
+        ViewWay::new(*direction, live, period_ns, length)
+    };
+    let protocol = if options.legacy { "Jitlat's protocol" } else { "Quaver's protocol" };
+    let transport = if options.transport == Transport::Udp { "UDP" } else { "TCP" };
+    let schedule = if matches!(options.schedule, FlowSchedule::Periodic { .. }) { "" } else { "about " };
+    let period = duration(period_ns.cast_signed());
+    let what = format!("{protocol}, {transport}, {} octets each {schedule}{period}", options.packet_bytes);
+    View::new(options.server.to_string(), what, directions.iter().map(way).collect())
 }
 
 /// Follows a test.
@@ -31,15 +77,21 @@ pub(super) struct Live {
     line: Line,
     words: String,
     length: Option<Duration>,
+    view: Option<LiveView>,
     /// Why a line could not be written.
     pub(super) failed: Option<anyhow::Error>,
 }
 
 impl Live {
-    /// Follows a test that lasts about so long in each direction.
-    pub(super) fn new(json_lines: bool, quiet: bool, length: Option<Duration>) -> Self {
+    /// Follows a test that lasts about so long in each direction. With a view there is no line.
+    pub(super) fn new(
+        json_lines: bool,
+        quiet: bool,
+        length: Option<Duration>,
+        view: Option<LiveView>,
+    ) -> Self {
         let start = Instant::now();
-        let line = Line::timed(length.unwrap_or(INTERVAL), quiet);
+        let line = Line::timed(length.unwrap_or(INTERVAL), quiet || view.is_some());
         Self {
             ways: Vec::new(),
             start,
@@ -48,12 +100,16 @@ impl Live {
             line,
             words: "connecting".to_owned(),
             length,
+            view,
             failed: None,
         }
     }
 
     /// Takes in what happened.
     pub(super) fn hear(&mut self, progress: Progress<'_>) {
+        if let Some(view) = &self.view {
+            view.update(|view, now| view.hear(&progress, now));
+        }
         match progress {
             Progress::Connected { server, .. } => self.words = format!("connected to {server}"),
             Progress::Probe(probe) => self.words = format!("round trip {}", duration(probe.rtt_ns())),
@@ -63,10 +119,16 @@ impl Live {
             Progress::Started { direction, .. } => {
                 self.words = format!("{}: begun", direction.name());
                 self.start = Instant::now();
-                self.ways.push(Way { direction, rolling: Rolling::new(WINDOW), highest: 0 });
+                self.ways.push(Way { direction, rolling: Rolling::new(WINDOW), highest: 0, told: None });
             }
             Progress::Samples { direction, samples } => self.take(direction, samples),
-            Progress::Ended { direction } => self.words = format!("{}: getting results", direction.name()),
+            Progress::Ended { direction } => {
+                self.words = format!("{}: getting results", direction.name());
+                if let Some(way) = self.ways.iter_mut().rfind(|way| way.direction == direction) {
+                    way.told = None;
+                    way.tell(self.view.as_ref());
+                }
+            }
         }
         if Instant::now() >= self.next {
             self.next += INTERVAL;
@@ -80,15 +142,22 @@ impl Live {
 
     fn take(&mut self, direction: Direction, samples: &[Received]) {
         let Some(way) = self.ways.iter_mut().rfind(|way| way.direction == direction) else { return };
-        for sample in samples.iter().map(|received| &received.singleton) {
+        let mut first_copies = Vec::new();
+        let sound = |sample: &&Singleton| sample.flags & FLAG_INVALID == 0;
+        for sample in samples.iter().map(|received| &received.singleton).filter(sound) {
             let number = Numbering::Jitlat.unwrap(sample.tx_seq.cast_unsigned(), way.highest);
             let Some(sequence) = number else { continue };
             way.highest = way.highest.max(sequence);
-            way.rolling.push(&Arrival {
-                sequence,
-                sent_ns: sample.tx_real_time_ns,
-                received_ns: sample.rx_real_time_ns,
-            });
+            let (sent_ns, received_ns) = (sample.tx_real_time_ns, sample.rx_real_time_ns);
+            let arrival = Arrival { sequence, sent_ns, received_ns };
+            way.rolling.push(&arrival);
+            if self.view.is_some() && sample.flags == 0 {
+                first_copies.push((sequence, arrival.delay_ns()));
+            }
+        }
+        if let Some(view) = &self.view {
+            view.update(|view, _| view.take(direction, &first_copies));
+            return way.tell(Some(view));
         }
         let total = way.rolling.total().map(|figures| (figures.counts(), figures.pdv_quantile_ns(0.99)));
         if let Some((counts, pdv)) = total {
@@ -120,9 +189,9 @@ impl Live {
         self.tell();
         let results = self.ways.iter_mut().filter_map(|way| {
             way.rolling.finish(sent(way.direction));
-            let jitter_ns = way.rolling.interarrival_jitter_ns();
+            let interarrival_ns = way.rolling.interarrival_jitter_ns();
             let figures = way.rolling.total()?;
-            Some(stored(way.direction, figures, jitter_ns))
+            Some(stored(way.direction, figures, interarrival_ns))
         });
         results.collect()
     }

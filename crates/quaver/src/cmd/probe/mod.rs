@@ -3,6 +3,7 @@
 mod facts;
 mod live;
 mod options;
+mod plots;
 mod stamp;
 
 use crate::cli::path::ProbeArgs;
@@ -10,6 +11,7 @@ use crate::cmd::results;
 use crate::digest::path::{self, PathDigest};
 use crate::exit_code::ExitCode;
 use crate::interrupt::Interrupt;
+use crate::tui::LiveView;
 use anyhow::Context;
 use live::Live;
 use quaver_abi::wire::jitlat::Singleton;
@@ -29,11 +31,12 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         return stamp::run(args, port, &interrupt);
     }
     let options = options::client_options(args)?;
-    let record = Record::begin(args)?;
     let length = options
         .packets
         .map(|packets| Duration::from_nanos(options.schedule.mean_period_ns().saturating_mul(packets)));
-    let mut live = Live::new(args.json_lines, args.output.quiet, length);
+    let view = args.live.then(|| LiveView::open(live::view(&options, length), &interrupt)).transpose()?;
+    let record = Record::begin(args)?;
+    let mut live = Live::new(args.json_lines, args.output.quiet, length, view);
     let outcome = match run_client(&options, interrupt.flag(), &mut |progress| live.hear(progress)) {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -52,8 +55,8 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         facts.rolling = rolling;
     }
     let packets: Vec<&[Singleton]> = outcome.flows.iter().map(|flow| flow.singletons.as_slice()).collect();
-    let digest = record.conclude(facts, &packets, cut_short(&outcome))?;
-    let code = print(args, &digest)?;
+    let (digest, report) = record.conclude(facts, &packets, cut_short(&outcome))?;
+    let code = print(args, &digest, &report)?;
     Ok(match outcome.completion {
         Completion::Complete => code,
         Completion::Interrupted => ExitCode::Interrupted,
@@ -91,35 +94,47 @@ impl Record {
         Ok(Self { run, manifest })
     }
 
+    /// Adds a sentence that the pages of the run show.
+    pub(super) fn noting(mut self, note: Option<String>) -> Self {
+        if let Some(note) = note {
+            self.manifest.asked["notes"] = serde_json::json!([note]);
+        }
+        self
+    }
+
     /// Takes the directory away, where nothing was measured.
     pub(super) fn discard(self) {
         // One that is left over is found to be empty by whoever opens it.
         let _ = std::fs::remove_dir_all(self.run.path());
     }
 
-    /// Stores packets and facts, analyses them, and stores the results.
+    /// Stores packets and facts, analyses them, and stores the results. Gives the path of the report too.
     pub(super) fn conclude(
         mut self,
         facts: PathFacts,
         packets: &[&[Singleton]],
         cut_short: Option<String>,
-    ) -> anyhow::Result<PathDigest> {
+    ) -> anyhow::Result<(PathDigest, String)> {
         write_path_samples(&self.run.samples(), packets)?;
         self.manifest.path = Some(facts);
         self.manifest.end(quaver_measure::clock::realtime_ns(), cut_short);
         self.run.write_manifest(&self.manifest)?;
         let digest = path::analyze(&self.run)?;
         digest.store(&self.run)?;
-        Ok(digest)
+        let report = self.run.report().display().to_string();
+        Ok((digest, report))
     }
 }
 
 /// Prints the results and judges the conditions of `--fail-if`.
-pub(super) fn print(args: &ProbeArgs, digest: &PathDigest) -> anyhow::Result<ExitCode> {
+pub(super) fn print(args: &ProbeArgs, digest: &PathDigest, report: &str) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.summary)?;
     // Lines of figures are on standard output already; a page behind them would spoil them.
     if args.json_lines && !args.output.json {
         return results::judge(&summary, &args.output.fail_if);
     }
-    results::print(&summary, || digest.page(None), args.output.json, &args.output.fail_if)
+    let page = || digest.page(Some(report));
+    let code = results::print(&summary, page, args.output.json, &args.output.fail_if)?;
+    plots::show(args, digest)?;
+    Ok(code)
 }

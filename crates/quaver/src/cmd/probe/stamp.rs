@@ -47,8 +47,9 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
     let silent = outcome.packets.iter().all(|packet| packet.reply.is_none());
     let (facts, up, down) = told(&outcome, &options);
     let cut_short = (!outcome.complete).then(|| "interrupted by the user".to_owned());
-    let digest = record.conclude(facts, &[&up, &down], cut_short)?;
-    let code = print(args, &digest)?;
+    let record = record.noting(ways_of_loss(&outcome));
+    let (digest, report) = record.conclude(facts, &[&up, &down], cut_short)?;
+    let code = print(args, &digest, &report)?;
     Ok(match (interrupt.requested(), silent) {
         (true, _) => ExitCode::Interrupted,
         (false, true) => {
@@ -94,6 +95,30 @@ fn sender_options(args: &ProbeArgs, port: u16) -> anyhow::Result<SenderOptions> 
     Ok(options)
 }
 
+/// Which way packets were lost, as a sentence; none where nothing was lost.
+fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
+    let lost = outcome.lost();
+    if lost == 0 {
+        return None;
+    }
+    let directions = &outcome.directions;
+    Some(match (directions.forward_lost, directions.backward_lost) {
+        (Some(there), Some(back)) => format!(
+            "of {} packets without an answer, {} were lost on the way there and {} on the way back, as the reflector's \
+             own numbers tell, and {} on one of the two; the figures of \"up\" count all of them",
+            count(lost),
+            count(there),
+            count(back),
+            count(directions.undecided)
+        ),
+        _ => format!(
+            "the reflector repeats our numbers, so nobody can say on which way the {} packets without an answer were \
+             lost: the figures of both ways count all of them; a stateful reflector would tell",
+            count(lost)
+        ),
+    })
+}
+
 /// The two directions as flows. What got lost on which way is known where the reflector numbers its replies.
 fn told(outcome: &StampOutcome, options: &SenderOptions) -> (PathFacts, Vec<Singleton>, Vec<Singleton>) {
     let replies = || outcome.packets.iter().filter_map(|packet| Some((packet, packet.reply.as_ref()?)));
@@ -108,8 +133,15 @@ fn told(outcome: &StampOutcome, options: &SenderOptions) -> (PathFacts, Vec<Sing
         replies().map(|(packet, reply)| one(packet.sequence, packet.t1_ns, reply.t2_ns)).collect();
     let mut answers: Vec<_> = replies().collect();
     answers.sort_by_key(|(_, reply)| reply.t4_ns);
-    let down: Vec<Singleton> =
-        answers.iter().map(|(packet, reply)| one(packet.sequence, reply.t3_ns, reply.t4_ns)).collect();
+    // A reflector that counts its replies numbers the way back by itself, so what was lost on it shows.
+    let counted = outcome.directions.evidence == Evidence::ReflectorSequence;
+    let number = |own: u64, reflectors: u32| if counted { u64::from(reflectors) } else { own };
+    let down: Vec<Singleton> = answers
+        .iter()
+        .map(|(packet, reply)| {
+            one(number(packet.sequence, reply.reflector_sequence), reply.t3_ns, reply.t4_ns)
+        })
+        .collect();
     let mut fastest: Vec<_> =
         replies().map(|(packet, reply)| (reply.round_trip_ns(packet.t1_ns), packet, reply)).collect();
     fastest.sort_by_key(|(round_trip_ns, ..)| *round_trip_ns);
@@ -130,9 +162,14 @@ fn told(outcome: &StampOutcome, options: &SenderOptions) -> (PathFacts, Vec<Sing
 
 fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -> FlowFacts {
     let sent = outcome.packets.len() as u64;
-    let known = !matches!(outcome.directions.evidence, Evidence::None);
     // Packets that came back, and those whose answer is known to have been lost, reached the reflector.
-    let reached = known.then(|| sent.saturating_sub(outcome.directions.forward_lost.unwrap_or(0)));
+    let reached = match outcome.directions.evidence {
+        Evidence::ReflectorSequence => {
+            let astray = outcome.directions.forward_lost.unwrap_or(0) + outcome.directions.undecided;
+            Some(sent.saturating_sub(astray))
+        }
+        _ => Some(sent),
+    };
     let up = direction == Direction::Up;
     let (source, destination) =
         if up { (outcome.local, outcome.target) } else { (outcome.target, outcome.local) };

@@ -1,7 +1,7 @@
 use super::super::fixture;
 use super::*;
-use crate::report::{LatePacket, Piece, PiecePart};
 use quaver_abi::record::{EventKind, EventRecord};
+use quaver_analysis::attribution::{LatePacket, Part, Piece, Place};
 use quaver_analysis::model::{LayerColumn, Names, PacketTable};
 use quaver_analysis::summary::ChaseSummary;
 use sha2::{Digest, Sha256};
@@ -22,7 +22,14 @@ fn render(summary: &ChaseSummary, packets: &PacketTable, late: &[LatePacket]) ->
     let mut run = fixture::facts();
     run.host = HOSTILE.into();
     let names = Names { task: [(7, HOSTILE.to_owned())].into(), ..Names::default() };
-    let piece = Piece { start_ns: 1_060_000, end_ns: 1_090_000, cause: Some(0), part: PiecePart::CatchUp };
+    let piece = Piece {
+        start_ns: 1_060_000,
+        end_ns: 1_090_000,
+        cause: Some(0),
+        part: Part::CatchUp,
+        place: Place::Receiver,
+        cpu: 1,
+    };
     let event = EventRecord {
         start_ns: 1_050_000,
         end_ns: 1_095_000,
@@ -51,7 +58,7 @@ fn hostile_names_never_become_markup() {
     summary.causes[0].name = format!("thread {HOSTILE}");
     summary.warnings.push(HOSTILE.into());
     summary.unexplained.note = HOSTILE.into();
-    let late = [LatePacket { row: 12, lateness_ns: 40_000, cause: Some(0) }];
+    let late = [fixture::late(12, 40_000, Some(0))];
     let page = render(&summary, &stream(100), &late);
     assert!(!page.contains("<script>alert"));
     assert!(page.contains("&lt;script&gt;alert(1)"));
@@ -82,7 +89,7 @@ fn every_script_element_ends_where_it_should() {
 
 #[test]
 fn data_and_timeline_match_the_run() {
-    let late = [LatePacket { row: 12, lateness_ns: 40_000, cause: Some(0) }];
+    let late = [fixture::late(12, 40_000, Some(0))];
     let data = data_of(&render(&fixture::summary(), &stream(100), &late));
     assert_eq!((data["late"].as_u64(), data["late_drawn"].as_u64()), (Some(1), Some(1)));
     assert_eq!(data["layers"][0]["name"], "receive");
@@ -110,10 +117,7 @@ fn an_empty_run_has_a_page() {
 
 #[test]
 fn late_rows_and_causes_that_do_not_exist_do_no_harm() {
-    let late = [
-        LatePacket { row: 5, lateness_ns: i64::MAX / 4, cause: Some(99) },
-        LatePacket { row: 5_000, lateness_ns: -3, cause: None },
-    ];
+    let late = [fixture::late(5, i64::MAX / 4, Some(99)), fixture::late(5_000, -3, None)];
     let data = data_of(&render(&fixture::summary(), &stream(100), &late));
     assert_eq!(data["late_drawn"].as_u64(), Some(1));
 }

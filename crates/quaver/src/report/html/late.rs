@@ -1,7 +1,7 @@
 //! Late packets as points of the plots, and the worst of them for the timelines.
 
 use super::series::{Grid, clamp_ns, column_of, delta_t_ns};
-use crate::report::LatePacket;
+use quaver_analysis::attribution::LatePacket;
 use quaver_analysis::model::{Layer, MISSING, PacketTable};
 
 /// Most late packets that are drawn as points of their own.
@@ -19,7 +19,7 @@ pub(super) fn choose(packets: &PacketTable, late: &[LatePacket], most: usize) ->
         Grid { slices: most, slice_ns: Grid::over(packets).whole_ns() / most as f64, ..Grid::over(packets) };
     let mut worst: Vec<Option<usize>> = vec![None; grid.slices];
     for (at, packet) in late.iter().enumerate() {
-        let Some(app_ns) = packets.app_ns.get(packet.row) else { continue };
+        let Some(app_ns) = packets.app_ns.get(packet.row as usize) else { continue };
         let kept = &mut worst[grid.index(*app_ns)];
         if kept.is_none_or(|kept| late[kept].lateness_ns < packet.lateness_ns) {
             *kept = Some(at);
@@ -49,17 +49,20 @@ pub(super) fn points(
     start_ns: i64,
     layers: &[Layer],
 ) -> Points {
-    let chosen = || chosen.iter().filter_map(|at| late.get(*at)).filter(|packet| packet.row < packets.len());
+    let chosen = || {
+        chosen.iter().filter_map(|at| late.get(*at)).filter(|packet| (packet.row as usize) < packets.len())
+    };
     let mut points = Points::default();
     for packet in chosen() {
-        let offset_ns = packets.app_ns[packet.row] - start_ns;
+        let offset_ns = packets.app_ns[packet.row as usize] - start_ns;
         points.time_ns.extend([offset_ns as i32, (offset_ns >> 32) as i32]);
         points.lateness_ns.push(clamp_ns(packet.lateness_ns));
         points.cause.push(packet.cause.map_or(UNEXPLAINED, |cause| cause as i32));
     }
     for layer in layers {
         let column = column_of(packets, *layer);
-        let delta = |packet: &LatePacket| delta_t_ns(packets, column, packet.row).map_or(MISSING, clamp_ns);
+        let delta =
+            |packet: &LatePacket| delta_t_ns(packets, column, packet.row as usize).map_or(MISSING, clamp_ns);
         points.delta_ns.push(chosen().map(delta).collect());
     }
     points
@@ -71,7 +74,7 @@ pub(super) fn worst(packets: &PacketTable, late: &[LatePacket], most: usize) -> 
     let mut stretches: Vec<usize> = Vec::new();
     let mut end_ns = i64::MIN;
     for (at, packet) in late.iter().enumerate() {
-        let Some(app_ns) = packets.app_ns.get(packet.row) else { continue };
+        let Some(app_ns) = packets.app_ns.get(packet.row as usize) else { continue };
         match stretches.last_mut() {
             Some(last) if app_ns.saturating_sub(packet.lateness_ns) <= end_ns => {
                 if late[*last].lateness_ns < packet.lateness_ns {
@@ -90,6 +93,7 @@ pub(super) fn worst(packets: &PacketTable, late: &[LatePacket], most: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::fixture;
 
     fn stream(count: usize) -> PacketTable {
         PacketTable {
@@ -101,8 +105,8 @@ mod tests {
         }
     }
 
-    fn late(row: usize, lateness_ns: i64) -> LatePacket {
-        LatePacket { row, lateness_ns, cause: row.is_multiple_of(2).then_some(row / 2) }
+    fn late(row: u32, lateness_ns: i64) -> LatePacket {
+        fixture::late(row, lateness_ns, row.is_multiple_of(2).then_some(row / 2))
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod event_name;
 mod late;
 pub mod noise;
 mod page;
+pub mod path;
 mod series;
 mod timeline;
 
@@ -18,11 +19,18 @@ use std::io::{self, Write};
 
 const PAGE: &str = include_str!("../../../assets/report/report.html");
 const STYLE: &str = include_str!("../../../assets/report/report.css");
-const CAUSES: &str = include_str!("../../../assets/report/causes.html");
-const SCRIPTS: [&str; 6] = [
+/// What the pages are made of, beside each page's own text.
+const PARTS: [(&str, &str); 4] = [
+    ("document.html", include_str!("../../../assets/report/document.html")),
+    ("causes.html", include_str!("../../../assets/report/causes.html")),
+    ("zoom.html", include_str!("../../../assets/report/zoom.html")),
+    ("tail_or_cdf.html", include_str!("../../../assets/report/tail_or_cdf.html")),
+];
+const SCRIPTS: [&str; 7] = [
     include_str!("../../../assets/uplot/uPlot.iife.min.js"),
     include_str!("../../../assets/report/format.js"),
     include_str!("../../../assets/report/data.js"),
+    include_str!("../../../assets/report/axes.js"),
     include_str!("../../../assets/report/plots.js"),
     include_str!("../../../assets/report/timeline.js"),
     include_str!("../../../assets/report/main.js"),
@@ -61,7 +69,9 @@ pub fn write_html(out: &mut dyn Write, input: &ReportInput<'_>) -> Result<(), Re
 fn write_head(out: &mut dyn Write, template: &str, page: &impl Serialize) -> Result<(), ReportError> {
     let mut engine = minijinja::Environment::new();
     engine.add_template("page.html", template)?;
-    engine.add_template("causes.html", CAUSES)?;
+    for (name, text) in PARTS {
+        engine.add_template(name, text)?;
+    }
     let context = minijinja::context! { page => minijinja::value::Serde(page), style => STYLE, plot_style => PLOT_STYLE };
     out.write_all(engine.get_template("page.html")?.render(context)?.as_bytes())?;
     Ok(())
@@ -69,9 +79,14 @@ fn write_head(out: &mut dyn Write, template: &str, page: &impl Serialize) -> Res
 
 /// The scripts, and the end of the page.
 fn write_scripts(out: &mut dyn Write) -> Result<(), ReportError> {
+    write_these_scripts(out, &SCRIPTS)
+}
+
+/// Scripts, and the end of the page.
+fn write_these_scripts(out: &mut dyn Write, scripts: &[&str]) -> Result<(), ReportError> {
     // The library's licence asks that its text goes with every copy.
     writeln!(out, "<script type=\"text/plain\" id=\"uplot-licence\">{PLOT_LICENCE}</script>")?;
-    for script in SCRIPTS {
+    for script in scripts {
         writeln!(out, "<script>{script}</script>")?;
     }
     out.write_all(b"</body>\n</html>\n")?;

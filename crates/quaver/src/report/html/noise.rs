@@ -26,6 +26,7 @@ pub fn write_html(out: &mut dyn Write, input: &NoiseInput<'_>) -> Result<(), Rep
 #[derive(Serialize)]
 struct Page {
     name: String,
+    verb: String,
     version: String,
     verdict: String,
     complete: bool,
@@ -66,6 +67,7 @@ impl Page {
         let shortest = if input.stamps.is_some() { "Least behind" } else { "Shortest turn" };
         Self {
             name: input.run.name.clone(),
+            verb: input.run.verb.clone(),
             version: input.run.version.clone(),
             verdict: micro(verdict(input)),
             complete: summary.complete,

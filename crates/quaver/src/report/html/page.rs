@@ -1,6 +1,7 @@
 //! The words and tables of the report.
 
 use crate::report::ReportInput;
+use crate::report::rtp;
 use crate::report::console::{cost_of, percentiles, places, split_of, stage_name};
 use crate::report::units::{count, duration, duration_f64, percent, rate};
 use quaver_analysis::catalogue;
@@ -14,6 +15,7 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(super) struct Page {
     name: String,
+    verb: String,
     version: String,
     verdict: String,
     complete: bool,
@@ -27,6 +29,8 @@ pub(super) struct Page {
     layers: Vec<LayerRow>,
     stages: Vec<Stage>,
     packets: Vec<(String, String)>,
+    rtp: Vec<rtp::Row>,
+    rtp_notes: Vec<String>,
     facts: Vec<(String, String)>,
     timelines: usize,
     threshold: String,
@@ -99,6 +103,7 @@ impl Page {
         layer_names.push(Layer::Application.name());
         Self {
             name: input.run.name.clone(),
+            verb: input.run.verb.clone(),
             version: input.run.version.clone(),
             verdict: verdict(summary),
             complete: summary.complete,
@@ -120,6 +125,8 @@ impl Page {
             layers: summary.layers.iter().map(layer_row).collect(),
             stages: stages(&summary.stages),
             packets: packet_rows(summary),
+            rtp: rtp_rows(summary),
+            rtp_notes: summary.rtp.iter().flat_map(|rtp| rtp.notes.iter().cloned()).collect(),
             facts: fact_rows(input),
             timelines,
             threshold: micro(duration(summary.lateness.threshold_ns)),
@@ -307,6 +314,12 @@ fn packet_rows(summary: &ChaseSummary) -> Vec<(String, String)> {
         ("of them out of order".to_owned(), count(losses.reordered)),
     ];
     rows.extend(places(losses).into_iter().map(|(place, lost)| (format!("Lost {place}"), known(lost))));
+    rows
+}
+
+fn rtp_rows(summary: &ChaseSummary) -> Vec<rtp::Row> {
+    let mut rows = summary.rtp.as_deref().map(rtp::rows).unwrap_or_default();
+    rows.iter_mut().for_each(|row| row.value = micro(std::mem::take(&mut row.value)));
     rows
 }
 

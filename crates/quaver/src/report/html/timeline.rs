@@ -1,8 +1,9 @@
 //! What happened around a late packet: its own way, the events on every CPU, and what the analysis made of them.
 
 use super::event_name::event_name;
-use crate::report::{LatePacket, Piece, PiecePart, ReportInput};
+use crate::report::ReportInput;
 use quaver_abi::record::{EventKind, EventRecord};
+use quaver_analysis::attribution::{LatePacket, Part, Piece};
 use quaver_analysis::model::{Layer, NO_CPU};
 use serde::Serialize;
 
@@ -61,6 +62,8 @@ pub(super) fn timelines(input: &ReportInput<'_>, chosen: &[usize], run_start_ns:
 
 struct Window {
     late: LatePacket,
+    /// Its row in the packet table.
+    row: usize,
     due_ns: i64,
     came_ns: i64,
     start_ns: i64,
@@ -69,11 +72,12 @@ struct Window {
 
 impl Window {
     fn around(input: &ReportInput<'_>, late: &LatePacket) -> Option<Self> {
-        let came_ns = *input.packets.app_ns.get(late.row)?;
+        let row = late.row as usize;
+        let came_ns = *input.packets.app_ns.get(row)?;
         let due_ns = came_ns - late.lateness_ns;
         let first_ns = Layer::ALL
             .iter()
-            .filter_map(|layer| input.packets.stamp_ns(late.row, *layer))
+            .filter_map(|layer| input.packets.stamp_ns(row, *layer))
             .min()
             .unwrap_or(due_ns)
             // A packet that left its source long ago must not squeeze the rest into one pixel.
@@ -82,6 +86,7 @@ impl Window {
         let margin_ns = ((came_ns - first_ns) / 8).max(2 * input.summary.period_ns as i64).max(2_000);
         Some(Self {
             late: *late,
+            row,
             due_ns,
             came_ns,
             start_ns: first_ns - margin_ns,
@@ -125,7 +130,7 @@ fn draw(input: &ReportInput<'_>, window: &Window, events: Vec<&EventRecord>, run
     let left_out = thin_out(&mut lanes);
     lanes.retain(|lane| !lane.boxes.is_empty());
     Timeline {
-        seq: input.packets.seq[window.late.row],
+        seq: input.packets.seq[window.row],
         lateness_ns: window.late.lateness_ns,
         cause: number(window.late.cause),
         offset_ns: window.start_ns - run_start_ns,
@@ -137,12 +142,12 @@ fn draw(input: &ReportInput<'_>, window: &Window, events: Vec<&EventRecord>, run
     }
 }
 
-fn number(cause: Option<usize>) -> i32 {
+fn number(cause: Option<u32>) -> i32 {
     cause.map_or(super::late::UNEXPLAINED, |cause| cause as i32)
 }
 
 fn cpu_name(input: &ReportInput<'_>, window: &Window, cpu: u16) -> String {
-    let row = window.late.row;
+    let row = window.row;
     let mut roles = Vec::new();
     if input.packets.app_cpu.get(row) == Some(&cpu) {
         roles.push("receiver");
@@ -157,7 +162,7 @@ fn cpu_name(input: &ReportInput<'_>, window: &Window, cpu: u16) -> String {
 fn packet_lane(input: &ReportInput<'_>, window: &Window) -> Lane {
     let stamps: Vec<(Layer, i64)> = Layer::ALL
         .iter()
-        .filter_map(|layer| input.packets.stamp_ns(window.late.row, *layer).map(|ns| (*layer, ns)))
+        .filter_map(|layer| input.packets.stamp_ns(window.row, *layer).map(|ns| (*layer, ns)))
         .collect();
     let boxes = stamps
         .windows(2)
@@ -173,7 +178,7 @@ fn packet_lane(input: &ReportInput<'_>, window: &Window) -> Lane {
 /// When this packet and its neighbours reached the application.
 fn arrivals_lane(input: &ReportInput<'_>, window: &Window) -> Lane {
     let packets = input.packets;
-    let row = window.late.row;
+    let row = window.row;
     let inside = |at: &usize| (window.start_ns..=window.end_ns).contains(&packets.app_ns[*at]);
     let before = (0..row).rev().take_while(inside);
     let after = (row..packets.len()).take_while(inside);
@@ -208,13 +213,13 @@ fn causes_lane(input: &ReportInput<'_>, window: &Window) -> Lane {
 }
 
 fn piece_name(input: &ReportInput<'_>, piece: &Piece) -> String {
-    let Some(cause) = piece.cause.and_then(|cause| input.summary.causes.get(cause)) else {
+    let Some(cause) = piece.cause.and_then(|cause| input.summary.causes.get(cause as usize)) else {
         return "unexplained".to_owned();
     };
     match piece.part {
-        PiecePart::Inside => cause.name.clone(),
-        PiecePart::EntryExit => format!("{} (getting in or out)", cause.name),
-        PiecePart::CatchUp => format!("{} (catching up afterwards)", cause.name),
+        Part::Body | Part::Unexplained => cause.name.clone(),
+        Part::EntryExit => format!("{} (getting in or out)", cause.name),
+        Part::CatchUp => format!("{} (catching up afterwards)", cause.name),
     }
 }
 

@@ -5,9 +5,9 @@ mod learned;
 mod receiver;
 
 use super::plan;
-use super::received::stored_payload;
 use crate::cli::{ChaseArgs, TierName};
 use crate::exit_code::{ExitCode, failure};
+use crate::first_look::stored_payload;
 use crate::host_state::{HostState, keep_off};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;

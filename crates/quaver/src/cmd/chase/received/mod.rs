@@ -1,11 +1,11 @@
 //! A stream that comes from elsewhere into our own sink: somebody's (`--listen`) or our source's (`--from`).
 
-mod learned;
 mod waiting;
 
 use super::plan;
 use crate::cli::{ChaseArgs, ReceiveMode};
 use crate::exit_code::{ExitCode, failure};
+use crate::first_look::{Learned, payload_words, stored_payload};
 use crate::host_state::HostState;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -13,7 +13,6 @@ use crate::recording::Recording;
 use crate::report::units;
 use crate::{stream_plan, tier};
 use anyhow::Context;
-use learned::{Learned, payload_words};
 use quaver_analysis::model::Actor;
 use quaver_measure::clock::CounterSupport;
 use quaver_measure::host::interface::InterfaceFacts;
@@ -21,7 +20,7 @@ use quaver_measure::host::root::HostRoot;
 use quaver_measure::host::trace::{Flow, Payload};
 use quaver_measure::probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
 use quaver_measure::segment::SegmentWriter;
-use quaver_store::manifest::{Manifest, Stream, StreamPayload, Window};
+use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -142,6 +141,7 @@ fn measure(
     start_tracer(args, &mut recording, &sink, &incoming, &traced, total)?;
     describe(&mut recording, args, &incoming, sink.tid());
     recording.manifest.asked = plan::asked(args, &incoming.words, &notes);
+    recording.rely_on(incoming.cpus.sink, "sink");
     recording.save_manifest()?;
     let sink_thread = sink.tid();
     let sink = sink.go();
@@ -232,15 +232,6 @@ fn describe(recording: &mut Recording, args: &ChaseArgs, incoming: &Incoming, th
         payload: stored_payload(learned.payload),
         payload_bytes: learned.payload_bytes,
     }];
-}
-
-/// A payload as manifests have it.
-pub(super) fn stored_payload(payload: Payload) -> StreamPayload {
-    match payload {
-        Payload::Ours { offset } => StreamPayload::Ours { offset },
-        Payload::Rtp => StreamPayload::Rtp,
-        Payload::Opaque => StreamPayload::Opaque,
-    }
 }
 
 fn interface_name(index: u32) -> Option<String> {

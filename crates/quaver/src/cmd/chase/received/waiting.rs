@@ -1,34 +1,21 @@
-//! Waiting for a stream to start, and a first look at it.
+//! Waiting for a stream to start.
 
-use super::learned::{FirstLook, Learned};
 use crate::cli::{ChaseArgs, PaceMode};
 use crate::exit_code::{ExitCode, failure};
+use crate::first_look::{Learned, look};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use anyhow::Context;
 use clap::ValueEnum;
 use quaver_measure::host::trace::Payload;
-use quaver_measure::probe::sink::{SeenPacket, Sink};
+use quaver_measure::probe::sink::Sink;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long somebody's stream may take to start.
 const START: Duration = Duration::from_secs(10);
 /// The same where somebody has to walk to another host first.
 const START_BY_HAND: Duration = Duration::from_secs(120);
-/// A first look takes this long from the first packet on ...
-const LOOK_NS: i64 = 300_000_000;
-/// ... and longer for a slow stream, until so many packets came ...
-const LOOK_PACKETS: u64 = 20;
-/// ... or so much time has passed and there are two at least.
-const LONGEST_LOOK_NS: i64 = 2_000_000_000;
-
-/// Whether a first look has seen enough.
-fn enough(look: &FirstLook) -> bool {
-    let (packets, length_ns) = (look.packets(), look.length_ns());
-    packets >= LOOK_PACKETS && length_ns >= LOOK_NS || packets >= 2 && length_ns >= LONGEST_LOOK_NS
-}
-
 /// Somebody's stream to `address`.
 pub(super) fn for_anyone(
     args: &ChaseArgs,
@@ -95,40 +82,6 @@ pub(super) fn for_our_source(
             ),
         )
     })
-}
-
-/// Looks at what comes until that is enough or `limit` has passed.
-fn look(
-    sink: &Sink,
-    limit: Duration,
-    interrupt: &Interrupt,
-    progress: &Progress,
-    waiting: &str,
-    mut wanted: impl FnMut(&SeenPacket) -> bool,
-) -> anyhow::Result<FirstLook> {
-    let start = Instant::now();
-    let mut look = FirstLook::default();
-    let mut shown = None;
-    sink.look(|packet| {
-        let elapsed = start.elapsed();
-        if let Some(packet) = packet.filter(|packet| wanted(packet)) {
-            look.take(packet);
-        }
-        let tick = elapsed.as_millis() / 100;
-        if shown != Some(tick) {
-            shown = Some(tick);
-            let words = if look.packets() == 0 { waiting } else { "learning what the stream is" };
-            progress.show(elapsed, words.to_owned());
-        }
-        !enough(&look) && elapsed < limit && !interrupt.requested()
-    })?;
-    if interrupt.requested() {
-        return Err(failure(
-            ExitCode::Interrupted,
-            "ended while waiting for the stream; nothing was measured",
-        ));
-    }
-    Ok(look)
 }
 
 /// Address of this host that `host` reaches, with `port`. Nothing is sent.

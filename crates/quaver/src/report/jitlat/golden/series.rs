@@ -71,13 +71,13 @@ fn sorted_pdv(wanted: &Wanted, random: &mut Random) -> Vec<i64> {
     for pair in wanted.ranks_ns.windows(2) {
         let ((from, low), (to, high)) = (pair[0], pair[1]);
         (values[from], values[to]) = (low, high);
-        for at in from + 1..to {
+        for (at, value) in values.iter_mut().enumerate().take(to).skip(from + 1) {
             let share = (at - from) as f64 / (to - from) as f64;
-            values[at] = low + ((high - low) as f64 * share) as i64;
+            *value = low + ((high - low) as f64 * share) as i64;
             let holds_mode = low < mode_ns + width_ns && mode_ns < high;
             if holds_mode && in_mode > 0 {
                 let inside = low.max(mode_ns + 1)..high.min(mode_ns + width_ns);
-                values[at] = inside.start + random.below((inside.end - inside.start) as u64) as i64;
+                *value = inside.start + random.below((inside.end - inside.start) as u64) as i64;
                 in_mode -= 1;
             } else if low < high {
                 free.push((at, low, high));

@@ -1,49 +1,62 @@
-//! What a first look at a stream's packets tells: sender, payload, rate.
+//! A first look at a stream before it is measured, and what its packets tell: sender, payload, rate.
 
+use crate::exit_code::{ExitCode, failure};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
 use quaver_abi::wire::rtp::RtpHeader;
 use quaver_abi::wire::stream::StreamHeader;
 use quaver_measure::host::trace::Payload;
-use quaver_measure::probe::sink::SeenPacket;
+use quaver_measure::probe::sink::{SeenPacket, Sink};
+use quaver_store::manifest::StreamPayload;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 /// Most packets of a first look that are kept; the last is kept always.
-pub(super) const MOST_SEEN: usize = 4_096;
+pub const MOST_SEEN: usize = 4_096;
 /// RTP numbers may skip this many packets from one to the next and still pass for a sequence.
 const LONGEST_SKIP: u16 = 100;
 /// Shortest period that memory is planned for.
 const SHORTEST_PERIOD_NS: f64 = 500.0;
 
+/// A first look takes this long from the first packet on ...
+const LOOK_NS: i64 = 300_000_000;
+/// ... and longer for a slow stream, until so many packets came ...
+const LOOK_PACKETS: u64 = 20;
+/// ... or so much time has passed and there are two at least.
+const LONGEST_LOOK_NS: i64 = 2_000_000_000;
+
 /// A first look, while it goes on.
 #[derive(Debug, Default)]
-pub(super) struct FirstLook {
+pub struct FirstLook {
     packets: Vec<SeenPacket>,
     senders: BTreeMap<SocketAddr, u64>,
 }
 
 /// What it told.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Learned {
+pub struct Learned {
     /// Who sends most.
-    pub(super) sender: SocketAddr,
+    pub sender: SocketAddr,
     /// Others that send to the same place.
-    pub(super) others: Vec<SocketAddr>,
+    pub others: Vec<SocketAddr>,
     /// Payload.
-    pub(super) payload: Payload,
+    pub payload: Payload,
     /// Identity of our source's stream.
-    pub(super) stream_id: Option<u32>,
+    pub stream_id: Option<u32>,
     /// Mean period: exact from our header, else estimated from the arrivals.
-    pub(super) period_ns: f64,
+    pub period_ns: f64,
     /// Length of the payload, where it is constant.
-    pub(super) payload_bytes: Option<u32>,
+    pub payload_bytes: Option<u32>,
     /// Longest payload seen.
-    pub(super) longest_bytes: usize,
+    pub longest_bytes: usize,
     /// Interface that it comes in on.
-    pub(super) interface: Option<u32>,
+    pub interface: Option<u32>,
 }
 
 impl FirstLook {
-    pub(super) fn take(&mut self, packet: SeenPacket) {
+    /// Adds a packet; of a flood the first ones and the last are kept.
+    pub fn take(&mut self, packet: SeenPacket) {
         *self.senders.entry(packet.sender).or_default() += 1;
         if self.packets.len() == MOST_SEEN {
             self.packets.pop();
@@ -51,12 +64,13 @@ impl FirstLook {
         self.packets.push(packet);
     }
 
-    pub(super) fn packets(&self) -> u64 {
+    /// Packets so far.
+    pub fn packets(&self) -> u64 {
         self.senders.values().sum()
     }
 
     /// Time from the first packet to the last, nanoseconds.
-    pub(super) fn length_ns(&self) -> i64 {
+    pub fn length_ns(&self) -> i64 {
         match (self.packets.first(), self.packets.last()) {
             (Some(first), Some(last)) => last.seen_ns - first.seen_ns,
             _ => 0,
@@ -64,7 +78,7 @@ impl FirstLook {
     }
 
     /// What is known; none before the busiest sender's second packet.
-    pub(super) fn learned(&self) -> Option<Learned> {
+    pub fn learned(&self) -> Option<Learned> {
         let (&sender, &count) = self.senders.iter().max_by_key(|(_, count)| **count)?;
         let packets: Vec<&SeenPacket> =
             self.packets.iter().filter(|packet| packet.sender == sender).collect();
@@ -148,8 +162,61 @@ fn scheduled_period_ns(payload: Payload, packets: &[&SeenPacket]) -> Option<f64>
     Some(usual.iter().sum::<i64>() as f64 / usual.len() as f64)
 }
 
+/// Whether a first look has seen enough.
+fn enough(look: &FirstLook) -> bool {
+    let (packets, length_ns) = (look.packets(), look.length_ns());
+    packets >= LOOK_PACKETS && length_ns >= LOOK_NS || packets >= 2 && length_ns >= LONGEST_LOOK_NS
+}
+
+/// Looks at what comes until that is enough or `limit` has passed. `waiting` is said until the first packet comes; packets
+/// that are not `wanted` are let pass.
+///
+/// # Errors
+/// The socket fails, or the user ends it meanwhile.
+pub fn look(
+    sink: &Sink,
+    limit: Duration,
+    interrupt: &Interrupt,
+    progress: &Progress,
+    waiting: &str,
+    mut wanted: impl FnMut(&SeenPacket) -> bool,
+) -> anyhow::Result<FirstLook> {
+    let start = Instant::now();
+    let mut look = FirstLook::default();
+    let mut shown = None;
+    sink.look(|packet| {
+        let elapsed = start.elapsed();
+        if let Some(packet) = packet.filter(|packet| wanted(packet)) {
+            look.take(packet);
+        }
+        let tick = elapsed.as_millis() / 100;
+        if shown != Some(tick) {
+            shown = Some(tick);
+            let words = if look.packets() == 0 { waiting } else { "learning what the stream is" };
+            progress.show(elapsed, words.to_owned());
+        }
+        !enough(&look) && elapsed < limit && !interrupt.requested()
+    })?;
+    if interrupt.requested() {
+        return Err(failure(
+            ExitCode::Interrupted,
+            "ended while waiting for the stream; nothing was measured",
+        ));
+    }
+    Ok(look)
+}
+
+/// A payload as manifests have it.
+pub fn stored_payload(payload: Payload) -> StreamPayload {
+    match payload {
+        Payload::Ours { offset } => StreamPayload::Ours { offset },
+        Payload::Rtp => StreamPayload::Rtp,
+        Payload::Opaque => StreamPayload::Opaque,
+    }
+}
+
 /// Name of a payload for people.
-pub(super) fn payload_words(payload: Payload) -> &'static str {
+pub fn payload_words(payload: Payload) -> &'static str {
     match payload {
         Payload::Ours { .. } => "a quaver source's packets",
         Payload::Rtp => "RTP",

@@ -1,0 +1,223 @@
+//! `quaver serve` and `quaver probe` from outside, over loopback, without privilege.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+fn quaver(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.args(args).env_remove("QUAVER_RUNS").env_remove("QUAVER_KEY_FILE").stdin(Stdio::null());
+    command
+}
+
+/// A server on ports that the system chose; ended when dropped.
+struct Server {
+    child: Child,
+    lines: BufReader<ChildStderr>,
+    /// What it said and nobody asked for yet.
+    heard: Vec<String>,
+    port: u16,
+}
+
+impl Server {
+    fn start(options: &[&str]) -> Self {
+        let mut command = quaver(&["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0"]);
+        let mut child = command.args(options).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap());
+        let mut server = Self { child, lines, heard: Vec::new(), port: 0 };
+        let line = server.line_with(" for control connections");
+        server.port = port_after(&line, "listening on 127.0.0.1:");
+        server
+    }
+
+    /// The first line of its log with these words, which is then taken out.
+    fn line_with(&mut self, words: &str) -> String {
+        if let Some(at) = self.heard.iter().position(|line| line.contains(words)) {
+            return self.heard.remove(at);
+        }
+        let mut line = String::new();
+        while self.lines.read_line(&mut line).unwrap() > 0 {
+            if line.contains(words) {
+                return line;
+            }
+            self.heard.push(std::mem::take(&mut line));
+        }
+        panic!("the server ended before it said {words:?}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn port_after(line: &str, words: &str) -> u16 {
+    let rest = line.split(words).nth(1).unwrap_or_else(|| panic!("no {words:?} in {line}"));
+    rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+fn probe(port: u16, runs: &Path, options: &[&str]) -> Command {
+    let port = port.to_string();
+    let mut command =
+        quaver(&["probe", "127.0.0.1", "--port", &port, "--rtt-interval", "5ms", "--quiet", "-o"]);
+    command.arg(runs).args(options);
+    command
+}
+
+fn only_run(runs: &Path) -> PathBuf {
+    let found: Vec<PathBuf> = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].clone()
+}
+
+#[track_caller]
+fn expect(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn both_ways_are_measured_and_can_be_analysed_again() {
+    let server = Server::start(&[]);
+    let runs = tempfile::tempdir().unwrap();
+    let options = ["--period", "1ms", "--count", "200", "--json"];
+    let output = probe(server.port, runs.path(), &options).output().unwrap();
+    expect(&output, 0);
+    let summary = json(&output);
+    for way in ["up", "down"] {
+        let packets = &summary[way]["packets"];
+        let sum = |names: [&str; 3]| names.iter().map(|name| packets[name].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(packets["sent"], 200);
+        assert_eq!(packets["received"], sum(["unique", "duplicate", "invalid"]));
+        let lost = summary[way]["loss"]["packets"].as_u64().unwrap();
+        assert_eq!(packets["unique"].as_u64().unwrap() + lost, 200);
+        assert!(summary[way]["delay"]["corrected"]["p50_ns"].is_i64());
+    }
+    let run = only_run(runs.path());
+    let again = quaver(&["analyze"]).arg(&run).arg("--json").output().unwrap();
+    expect(&again, 0);
+    assert_eq!(json(&again), summary);
+    let page = quaver(&["analyze"]).arg(&run).output().unwrap();
+    assert!(String::from_utf8_lossy(&page.stdout).contains("One-way delay"));
+}
+
+#[test]
+fn a_condition_on_one_way_is_judged() {
+    let server = Server::start(&[]);
+    let runs = tempfile::tempdir().unwrap();
+    let options =
+        ["--period", "1ms", "--count", "20", "--direction", "up", "--fail-if", "up.packets.sent == 20"];
+    let output = probe(server.port, runs.path(), &options).output().unwrap();
+    expect(&output, 1);
+}
+
+#[test]
+fn a_long_test_keeps_figures_instead_of_packets() {
+    let server = Server::start(&[]);
+    let runs = tempfile::tempdir().unwrap();
+    let options = ["--period", "2ms", "--count", "1200", "--direction", "down", "--rolling", "--json-lines"];
+    let output = probe(server.port, runs.path(), &options).output().unwrap();
+    expect(&output, 0);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() >= 2, "{text}");
+    assert!(lines.iter().all(|line| line["direction"] == "down"));
+    let run = only_run(runs.path());
+    let summary: Value = serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap();
+    let figures = &summary["rolling"][0];
+    let told: u64 = lines.iter().map(|line| line["unique"].as_u64().unwrap()).sum();
+    assert_eq!(figures["unique"].as_u64().unwrap(), told);
+    assert_eq!(figures["unique"].as_u64().unwrap() + figures["lost"].as_u64().unwrap(), 1200);
+}
+
+#[test]
+fn without_a_server_nothing_is_left_behind() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let runs = tempfile::tempdir().unwrap();
+    let output = probe(port, runs.path(), &[]).output().unwrap();
+    expect(&output, 4);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("start `quaver serve` there"), "{words}");
+    assert_eq!(fs::read_dir(runs.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_wrong_key_is_refused_and_the_right_one_serves() {
+    let place = tempfile::tempdir().unwrap();
+    let (right, wrong) = (place.path().join("right"), place.path().join("wrong"));
+    fs::write(&right, "0123456789abcdef0123456789abcdef\n").unwrap();
+    fs::write(&wrong, "fedcba9876543210fedcba9876543210\n").unwrap();
+    let server = Server::start(&["--key-file", right.to_str().unwrap()]);
+    let test = |key: Option<&Path>, runs: &Path| {
+        let mut command = probe(server.port, runs, &["--period", "1ms", "--count", "50"]);
+        if let Some(key) = key {
+            command.arg("--key-file").arg(key);
+        }
+        command.output().unwrap()
+    };
+    expect(&test(Some(&wrong), &place.path().join("a")), 4);
+    expect(&test(None, &place.path().join("b")), 4);
+    expect(&test(Some(&right), &place.path().join("c")), 0);
+}
+
+#[test]
+fn an_interrupted_test_keeps_what_it_had() {
+    let mut server = Server::start(&[]);
+    let runs = tempfile::tempdir().unwrap();
+    let mut command = probe(server.port, runs.path(), &["--period", "2ms", "--for", "60s", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    server.line_with("test up");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    expect(&output, 130);
+    assert_eq!(json(&output)["complete"], false);
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(only_run(runs.path()).join("manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["complete"], false);
+    assert_eq!(manifest["interrupted"], "interrupted by the user");
+}
+
+#[test]
+fn a_server_that_goes_away_is_said_and_what_there_was_is_kept() {
+    let mut server = Server::start(&[]);
+    let runs = tempfile::tempdir().unwrap();
+    let options = ["--period", "2ms", "--for", "60s", "--direction", "down", "--json"];
+    let mut command = probe(server.port, runs.path(), &options);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    server.line_with("test down");
+    server.signal(Signal::KILL);
+    let output = child.wait_with_output().unwrap();
+    expect(&output, 4);
+    assert_eq!(json(&output)["complete"], false);
+    assert!(only_run(runs.path()).join("samples.parquet").is_file());
+}
+
+#[test]
+fn a_stamp_reflector_is_measured_to() {
+    let mut server = Server::start(&["--stamp", "0"]);
+    let line = server.line_with("reflecting STAMP on");
+    let port = port_after(&line, "127.0.0.1:").to_string();
+    let runs = tempfile::tempdir().unwrap();
+    let options = ["--stamp", &port, "--period", "1ms", "--count", "100", "--size", "64", "--json"];
+    let output = probe(server.port, runs.path(), &options).output().unwrap();
+    expect(&output, 0);
+    let summary = json(&output);
+    assert_eq!(summary["protocol"], "stamp");
+    assert_eq!(summary["up"]["packets"]["sent"], 100);
+    assert_eq!(summary["up"]["packets"]["unique"], summary["down"]["packets"]["unique"]);
+    assert!(summary["clock"]["bound_ns"].as_i64().unwrap() > 0);
+}
