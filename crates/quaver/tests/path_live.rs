@@ -1,4 +1,4 @@
-//! The live view of a path on a terminal: it is drawn, and the terminal is as before on every way out.
+//! Pictures of a path: the live view on a terminal, which is as before on every way out, and the plots after a test.
 
 use quaver::interrupt::Interrupt;
 use quaver::tui::{LiveView, View};
@@ -204,8 +204,16 @@ fn without_a_terminal_it_says_so() {
 /// This very program, doing only one of the parts below.
 fn part(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(PART, name);
     command.args(["--exact", name, "--ignored", "--nocapture", "--test-threads", "1"]);
     command
+}
+
+/// Names the part that is to be done. Whoever runs all ignored tests runs none of them by this.
+const PART: &str = "QUAVER_TEST_PART";
+
+fn is_asked_for(part: &str) -> bool {
+    std::env::var(PART).is_ok_and(|asked| asked == part)
 }
 
 fn open_view(interrupt: &Interrupt) -> LiveView {
@@ -215,6 +223,9 @@ fn open_view(interrupt: &Interrupt) -> LiveView {
 #[test]
 #[ignore = "a part of the test after it, which runs it on a terminal"]
 fn part_that_panics() {
+    if !is_asked_for("part_that_panics") {
+        return;
+    }
     let view = open_view(&Interrupt::default());
     view.update(|_, _| panic!("something impossible"));
 }
@@ -229,6 +240,9 @@ fn a_panic_is_told_on_a_terminal_that_is_as_before() {
 #[test]
 #[ignore = "a part of the test after it, which runs it on a terminal"]
 fn part_that_does_not_end() {
+    if !is_asked_for("part_that_does_not_end") {
+        return;
+    }
     let interrupt = Interrupt::catch().unwrap();
     let _view = open_view(&interrupt);
     loop {
@@ -257,6 +271,9 @@ fn a_second_request_ends_at_once_and_gives_the_terminal_back() {
 #[test]
 #[ignore = "a part of the test after it, which runs it as a process of its own"]
 fn part_that_holds_and_lets_go() {
+    if !is_asked_for("part_that_holds_and_lets_go") {
+        return;
+    }
     let interrupt = Interrupt::catch().unwrap();
     let mut held = interrupt.hold();
     signal_hook::low_level::raise(signal_hook::consts::SIGTERM).unwrap();
@@ -275,4 +292,38 @@ fn a_second_signal_ends_the_process_again_once_nobody_holds_it() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("let go") && !said.contains("still there"), "{said}");
+}
+
+#[test]
+fn plots_follow_the_page_and_are_written_for_gnuplot() {
+    let (server, runs) = (Server::start(), tempfile::tempdir().unwrap());
+    let port = server.1.to_string();
+    let probe = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+        command.args(["probe", "127.0.0.1", "--port", &port, "--rtt-interval", "5ms", "-o"]).arg(runs.path());
+        command.env_remove("QUAVER_RUNS").env_remove("QUAVER_KEY_FILE").env("COLUMNS", "90");
+        command.args(["--period", "1ms", "--count", "200", "--plots"]).args(options).output().unwrap()
+    };
+    let files = runs.path().join("plots");
+    let output = probe(&["--gnuplot", files.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let plots = said.split_once("Report").unwrap().1;
+    for words in ["up: 127.0.0.1:", "down: 127.0.0.1:"] {
+        assert_eq!(plots.matches(words).count(), 1, "{said}");
+    }
+    assert_eq!(plots.matches("packet delay variation: packets").count(), 2, "{said}");
+    assert_eq!(plots.matches("burstiness: latency").count(), 2, "{said}");
+    for name in ["plots.gp", "latency.dat", "latency-corrected.dat", "pdv.dat", "burstiness.dat"] {
+        for way in ["up", "down"] {
+            let text = std::fs::read_to_string(files.join(way).join(name)).unwrap();
+            assert!(text.lines().count() > 2, "{way}/{name}: {text}");
+        }
+    }
+    // Nothing may stand behind JSON.
+    assert_eq!(probe(&["--json"]).status.code(), Some(2));
+    // A file stands where the directory would be made.
+    let occupied = runs.path().join("occupied");
+    std::fs::write(&occupied, "").unwrap();
+    assert_eq!(probe(&["--gnuplot", occupied.to_str().unwrap()]).status.code(), Some(6));
 }

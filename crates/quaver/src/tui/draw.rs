@@ -104,8 +104,8 @@ const HELP: [&str; 11] = [
     "",
     "Delay is as measured: as good as the two clocks.",
     "PDV is delay less the smallest so far (RFC 5481).",
-    "Missing: numbers that have not come up to the",
-    "highest that has; at the end these are lost.",
+    "Not arrived: numbers up to the highest that has,",
+    "without a packet; at the end these are lost.",
     "The page after the test has all other figures.",
 ];
 
@@ -224,7 +224,7 @@ const fn row(name: &'static str, value: fn(&Totals) -> String) -> Row {
 
 const ROWS: [Row; 11] = [
     row("received", |totals| count(totals.received)),
-    Row { name: "missing", value: missing, bad: |totals| totals.missing > 0 },
+    Row { name: "not arrived", value: not_arrived, bad: |totals| totals.not_arrived > 0 },
     row("duplicate", |totals| count(totals.duplicate)),
     row("out of order", |totals| count(totals.reordered)),
     row("delay min", |totals| duration(totals.delay_ns[0])),
@@ -240,10 +240,10 @@ const ROWS: [Row; 11] = [
 const TOGETHER: Row =
     row("dup., out of order", |totals| format!("{}, {}", count(totals.duplicate), count(totals.reordered)));
 
-fn missing(totals: &Totals) -> String {
-    match totals.missing {
+fn not_arrived(totals: &Totals) -> String {
+    match totals.not_arrived {
         0 => "0".to_owned(),
-        packets => format!("{} {}", count(packets), percent(totals.missing_share())),
+        packets => format!("{} {}", count(packets), percent(totals.not_arrived_share())),
     }
 }
 

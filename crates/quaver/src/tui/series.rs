@@ -40,7 +40,7 @@ pub struct Point {
     /// Largest delay over the smallest of the whole test so far; none where nothing came.
     pub max_pdv_ns: Option<u64>,
     /// Part of its numbers that have not come, 0 to 1. Of the newest stretch only those up to the highest number count.
-    pub missing: f64,
+    pub not_arrived: f64,
 }
 
 impl Series {
@@ -111,7 +111,7 @@ impl Series {
             let due = (highest + 1).saturating_sub(begin).clamp(1, self.packets);
             Point {
                 max_pdv_ns: stretch.max_delay_ns.map(|delay_ns| delay_ns.abs_diff(self.min_delay_ns)),
-                missing: due.saturating_sub(stretch.received) as f64 / due as f64,
+                not_arrived: due.saturating_sub(stretch.received) as f64 / due as f64,
             }
         };
         stretches.map(point).collect()
@@ -143,15 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_counts_where_its_number_is() {
+    fn what_has_not_arrived_counts_where_its_number_is() {
         let mut series = Series::new(MS, second());
         (0..250).filter(|number| !(90..110).contains(number)).for_each(|number| series.take(number, 1_000));
-        let missing: Vec<f64> = series.points(80).iter().map(|point| point.missing).collect();
-        assert_eq!(missing, [0.1, 0.1, 0.0]);
+        let absent: Vec<f64> = series.points(80).iter().map(|point| point.not_arrived).collect();
+        assert_eq!(absent, [0.1, 0.1, 0.0]);
         // Late ones are received ones.
         (90..100).for_each(|number| series.take(number, 5_000));
-        assert_eq!(series.points(80)[0], Point { max_pdv_ns: Some(4_000), missing: 0.0 });
-        assert_eq!(series.points(80)[1], Point { max_pdv_ns: Some(0), missing: 0.1 });
+        assert_eq!(series.points(80)[0], Point { max_pdv_ns: Some(4_000), not_arrived: 0.0 });
+        assert_eq!(series.points(80)[1], Point { max_pdv_ns: Some(0), not_arrived: 0.1 });
         assert_eq!(series.points(1).len(), 1);
     }
 
@@ -169,14 +169,14 @@ mod tests {
         let mut series = Series::new(MS, second());
         (0..100_000).for_each(|number| series.take(number, 1));
         assert_eq!(series.points(usize::MAX).len(), KEPT);
-        assert!(series.points(usize::MAX).iter().all(|point| point.missing == 0.0));
+        assert!(series.points(usize::MAX).iter().all(|point| point.not_arrived == 0.0));
         series.take(100_350, 1);
         let points = series.points(4);
-        assert_eq!(points[0].missing, 1.0);
-        assert_eq!(points[3].missing, 50.0 / 51.0);
+        assert_eq!(points[0].not_arrived, 1.0);
+        assert_eq!(points[3].not_arrived, 50.0 / 51.0);
         series.take(1 << 40, 1);
         assert_eq!(series.points(usize::MAX).len(), KEPT);
-        assert_eq!(series.points(usize::MAX)[0], Point { max_pdv_ns: None, missing: 1.0 });
+        assert_eq!(series.points(usize::MAX)[0], Point { max_pdv_ns: None, not_arrived: 1.0 });
         series.take(3, 1);
         assert_eq!(series.points(usize::MAX).len(), KEPT);
     }

@@ -75,7 +75,7 @@ pub struct Totals {
     /// First copies that came.
     pub received: u64,
     /// Numbers up to the highest that came, without a packet so far. At the end of a test these are the lost ones.
-    pub missing: u64,
+    pub not_arrived: u64,
     /// Further copies.
     pub duplicate: u64,
     /// First copies that came after a packet with a larger number.
@@ -182,7 +182,7 @@ impl Totals {
         let p99_ns = pdv(0.99)?;
         Some(Self {
             received: counts.unique,
-            missing: numbers.saturating_sub(counts.unique),
+            not_arrived: numbers.saturating_sub(counts.unique),
             duplicate: counts.duplicate,
             reordered: counts.reordered,
             delay_ns: [figures.min_delay_ns()?, delay(0.5)?, delay(0.99)?, figures.max_delay_ns()?],
@@ -192,9 +192,9 @@ impl Totals {
         })
     }
 
-    /// Part of the numbers up to the highest that are missing, 0 to 1.
-    pub fn missing_share(&self) -> f64 {
-        self.missing as f64 / (self.missing + self.received).max(1) as f64
+    /// Part of the numbers up to the highest that have not arrived, 0 to 1.
+    pub fn not_arrived_share(&self) -> f64 {
+        self.not_arrived as f64 / (self.not_arrived + self.received).max(1) as f64
     }
 }
 
@@ -250,17 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn totals_say_what_is_missing_before_it_is_certain() {
+    fn totals_say_what_has_not_arrived_before_it_is_lost() {
         let mut rolling = Rolling::new(WINDOW);
-        // 2 is missing, 4 comes twice and before 3.
+        // 2 does not arrive, 4 comes twice and before 3.
         for (sequence, delay_ns) in [(0, 1_000), (1, 1_500), (4, 1_200), (4, 1_200), (3, 3_000)] {
             rolling.push(&Arrival { sequence, sent_ns: 7, received_ns: 7 + delay_ns });
         }
         let jitter_ns = rolling.interarrival_jitter_ns();
         let totals = Totals::of(rolling.total().unwrap(), 5, jitter_ns).unwrap();
-        assert_eq!((totals.received, totals.missing, totals.duplicate, totals.reordered), (4, 1, 1, 1));
+        assert_eq!((totals.received, totals.not_arrived, totals.duplicate, totals.reordered), (4, 1, 1, 1));
         assert_eq!((totals.delay_ns[0], totals.delay_ns[3], totals.pdv_ns), (1_000, 3_000, [200, 2_000]));
-        assert_eq!(totals.missing_share(), 0.2);
+        assert_eq!(totals.not_arrived_share(), 0.2);
         let histogram = totals.histogram;
         assert!(histogram.limit_ns > 2_000 && histogram.limit_ns <= 2_000 + BARS as u64);
         assert_eq!((histogram.bars.iter().sum::<u64>(), histogram.above), (4, 0));

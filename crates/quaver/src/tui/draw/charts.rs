@@ -75,15 +75,15 @@ fn pdv_over_time(way: &Way, points: &[Point], look: Look, area: Rect, buffer: &m
 }
 
 fn loss_over_time(points: &[Point], look: Look, area: Rect, buffer: &mut Buffer) {
-    let highest = points.iter().map(|point| point.missing).fold(0.0, f64::max);
+    let highest = points.iter().map(|point| point.not_arrived).fold(0.0, f64::max);
     let forms = [if highest > 0.0 {
-        format!("missing, to {}", percent(highest))
+        format!("not arrived, to {}", percent(highest))
     } else {
-        "missing: none".to_owned()
+        "not arrived: none".to_owned()
     }];
     let area = headed(&forms, look, area, buffer);
     let heights: Vec<f64> =
-        points.iter().map(|point| if highest > 0.0 { point.missing / highest } else { 0.0 }).collect();
+        points.iter().map(|point| if highest > 0.0 { point.not_arrived / highest } else { 0.0 }).collect();
     columns(&heights, look, look.coloured(Color::Red), area, buffer);
 }
 

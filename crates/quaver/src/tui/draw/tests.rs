@@ -28,12 +28,12 @@ fn view() -> View {
     view
 }
 
-fn totals(received: u64, missing: u64) -> Totals {
+fn totals(received: u64, not_arrived: u64) -> Totals {
     let mut bars = [0; BARS];
     bars.iter_mut().enumerate().for_each(|(at, bar)| *bar = 400 / (at as u64 * at as u64 + 1));
     Totals {
         received,
-        missing,
+        not_arrived,
         duplicate: 2,
         reordered: 1,
         delay_ns: [-200_000, 398_000, 1_590_000, 2_096_000],
@@ -75,7 +75,7 @@ fn before_the_first_packet_nothing_looks_like_a_zero() {
     for words in ["4 s of 20 s, 16 s left", "Received there, told", "at the end"] {
         assert!(text.contains(words), "{words}\n{text}");
     }
-    let figures = text.lines().filter(|line| line.contains("delay min") || line.contains("missing"));
+    let figures = text.lines().filter(|line| line.contains("delay min") || line.contains("not arrived"));
     assert!(figures.clone().count() == 2 && figures.into_iter().all(|line| !line.contains('0')), "{text}");
     view.stage = Stage::Queued(3);
     view.ways[0].phase = Phase::Waiting;
