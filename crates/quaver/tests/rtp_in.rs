@@ -208,7 +208,7 @@ fn assert_interarrival(received: &Received, clock_hz: u32) {
         if let Some((last_transit, last_ns, last_timestamp)) = last {
             // Appendix A.8, and section 6.4.1 in nanoseconds.
             let d = (transit.wrapping_sub(last_transit) as i32).unsigned_abs();
-            ticks += d - ((ticks + 8) >> 4);
+            ticks = ticks + d - ((ticks + 8) >> 4);
             let media =
                 f64::from(packet.timestamp.wrapping_sub(last_timestamp) as i32) * 1e9 / f64::from(clock_hz);
             let d_ns = ((arrived_ns - last_ns) as f64 - media).abs();
