@@ -28,7 +28,7 @@ fn rtp(n: u64, ssrc: u32) -> PacketRecord {
         ..PacketRecord::default()
     };
     let header = RtpHeader::new(127, n.is_multiple_of(7), n as u16, n as u32 * 160, ssrc);
-    record.set_rtp(&header, (n % 5 != 0).then(|| (n << 40 | u64::MAX / 2 + n).to_be_bytes()));
+    record.set_rtp(&header, (!n.is_multiple_of(5)).then(|| ((n << 40) | (u64::MAX / 2 + n)).to_be_bytes()));
     record
 }
 
@@ -37,7 +37,7 @@ fn fields(n: u64, ssrc: u32) -> Option<RtpFields> {
         marker: n.is_multiple_of(7),
         payload_type: 127,
         ssrc: Some(ssrc),
-        head: (n % 5 != 0).then(|| (n << 40 | u64::MAX / 2 + n).to_be_bytes()),
+        head: (!n.is_multiple_of(5)).then(|| ((n << 40) | (u64::MAX / 2 + n)).to_be_bytes()),
     };
     Some(RtpFields { timestamp: n as u32 * 160, payload_bytes: 172, header: Some(header) })
 }
