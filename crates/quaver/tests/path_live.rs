@@ -205,11 +205,11 @@ fn without_a_terminal_it_says_so() {
 fn part(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(PART, name);
-    command.args(["--exact", name, "--ignored", "--nocapture", "--test-threads", "1"]);
+    command.args(["--exact", name, "--nocapture", "--test-threads", "1"]);
     command
 }
 
-/// Names the part that is to be done. Whoever runs all ignored tests runs none of them by this.
+/// Names the part that is to be done. Without it none is.
 const PART: &str = "QUAVER_TEST_PART";
 
 fn is_asked_for(part: &str) -> bool {
@@ -220,8 +220,8 @@ fn open_view(interrupt: &Interrupt) -> LiveView {
     LiveView::open(View::new("a peer".to_owned(), "nothing".to_owned(), Vec::new()), interrupt).unwrap()
 }
 
+/// A part of the test after it, which runs it on a terminal; of no effect else.
 #[test]
-#[ignore = "a part of the test after it, which runs it on a terminal"]
 fn part_that_panics() {
     if !is_asked_for("part_that_panics") {
         return;
@@ -237,8 +237,8 @@ fn a_panic_is_told_on_a_terminal_that_is_as_before() {
     assert!(after.contains("something impossible"), "{after}");
 }
 
+/// A part of the test after it, which runs it on a terminal; of no effect else.
 #[test]
-#[ignore = "a part of the test after it, which runs it on a terminal"]
 fn part_that_does_not_end() {
     if !is_asked_for("part_that_does_not_end") {
         return;
@@ -268,8 +268,8 @@ fn a_second_request_ends_at_once_and_gives_the_terminal_back() {
     }
 }
 
+/// A part of the test after it, which runs it as a process of its own; of no effect else.
 #[test]
-#[ignore = "a part of the test after it, which runs it as a process of its own"]
 fn part_that_holds_and_lets_go() {
     if !is_asked_for("part_that_holds_and_lets_go") {
         return;

@@ -256,8 +256,8 @@ mod tests {
         for (sequence, delay_ns) in [(0, 1_000), (1, 1_500), (4, 1_200), (4, 1_200), (3, 3_000)] {
             rolling.push(&Arrival { sequence, sent_ns: 7, received_ns: 7 + delay_ns });
         }
-        let jitter_ns = rolling.interarrival_jitter_ns();
-        let totals = Totals::of(rolling.total().unwrap(), 5, jitter_ns).unwrap();
+        let interarrival_jitter_ns = rolling.interarrival_jitter_ns();
+        let totals = Totals::of(rolling.total().unwrap(), 5, interarrival_jitter_ns).unwrap();
         assert_eq!((totals.received, totals.not_arrived, totals.duplicate, totals.reordered), (4, 1, 1, 1));
         assert_eq!((totals.delay_ns[0], totals.delay_ns[3], totals.pdv_ns), (1_000, 3_000, [200, 2_000]));
         assert_eq!(totals.not_arrived_share(), 0.2);
