@@ -36,7 +36,8 @@ impl Way {
             return;
         };
         self.told = Some(Instant::now());
-        let (interarrival_ns, numbers) = (self.rolling.interarrival_jitter_ns(), self.highest.saturating_add(1));
+        let (interarrival_ns, numbers) =
+            (self.rolling.interarrival_jitter_ns(), self.highest.saturating_add(1));
         // Reckoned before the view is held up.
         let totals = self.rolling.total().and_then(|figures| Totals::of(figures, numbers, interarrival_ns));
         view.update(|view, _| {
@@ -162,10 +163,11 @@ impl Live {
         let total = way.rolling.total().map(|figures| (figures.counts(), figures.pdv_quantile_ns(0.99)));
         if let Some((counts, pdv)) = total {
             self.words = format!(
-                "{}: {} packets, {} lost, {} out of order, PDV p99 {}",
+                "{}: {} packets, {} not arrived, {} out of order, PDV p99 {}",
                 direction.name(),
                 count(counts.unique),
-                count(counts.lost),
+                // Lost ones are certain only when their numbers leave the window, long after.
+                count(way.highest.saturating_add(1).saturating_sub(counts.unique)),
                 count(counts.reordered),
                 pdv.map_or_else(|| "-".to_owned(), |ns| duration(ns.cast_signed()))
             );
