@@ -176,19 +176,22 @@ fn a_wrong_key_is_refused_and_the_right_one_serves() {
 
 #[test]
 fn an_interrupted_test_keeps_what_it_had() {
-    let mut server = Server::start(&[]);
+    let server = Server::start(&[]);
     let runs = tempfile::tempdir().unwrap();
-    let mut command = probe(server.port, runs.path(), &["--period", "2ms", "--for", "60s", "--json"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    server.line_with("test up");
+    let options = ["--period", "2ms", "--for", "60s", "--direction", "down", "--json-lines"];
+    let mut child = probe(server.port, runs.path(), &options).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    // The first line of figures: the test is under way.
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("unique"), "{line}");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    expect(&output, 130);
-    assert_eq!(json(&output)["complete"], false);
-    let manifest: Value =
-        serde_json::from_slice(&fs::read(only_run(runs.path()).join("manifest.json")).unwrap()).unwrap();
-    assert_eq!(manifest["complete"], false);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let run = only_run(runs.path());
+    let read = |name: &str| serde_json::from_slice::<Value>(&fs::read(run.join(name)).unwrap()).unwrap();
+    let (manifest, summary) = (read("manifest.json"), read("summary.json"));
+    assert_eq!((&manifest["complete"], &summary["complete"]), (&Value::Bool(false), &Value::Bool(false)));
     assert_eq!(manifest["interrupted"], "interrupted by the user");
+    assert!(summary["down"]["packets"]["unique"].as_u64().unwrap() > 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! lost or recording paused, what was open is cut at the last instant that was seen.
 //!
 //! Every record names the thread that was current, so a context switch without a record shows: some machines record
-//! nothing while threads of process 1 are current. The thread is then cut where it was last seen, and what follows
+//! nothing while certain tasks (threads of process 1, the idle task of a CPU) are current. The thread is then cut where it was last seen, and what follows
 //! up to the next thread's first record belongs to no one.
 
 use super::events::{Happening, Side};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpaired {
     /// Threads that were cut because the switch that took them off their CPU was not recorded. Where the kernel
-    /// records nothing while threads of process 1 are current, it is them: the switch away from them is their own.
+    /// records nothing while certain tasks are current (threads of process 1, the idle task of a CPU), it is them.
     /// Each is a thread's interval that ends for an unknown reason.
     pub switches: u64,
     /// Exits of what was under way already when recording began, or went on after a pause or a loss.

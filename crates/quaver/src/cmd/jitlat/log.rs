@@ -16,7 +16,7 @@ pub(in crate::cmd) fn analyze(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     }
     if !is_jitlat_log(path)? {
         let message = format!(
-            "read {}: neither a run directory nor a log of Jitlat, which begins with `# ` and the date",
+            "read {}: not a run directory, and no log of Jitlat either, which begins with `# ` and the date",
             path.display()
         );
         return Err(failure(ExitCode::BadInput, message));

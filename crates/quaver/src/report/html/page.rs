@@ -1,8 +1,8 @@
 //! The words and tables of the report.
 
 use crate::report::ReportInput;
-use crate::report::rtp;
 use crate::report::console::{cost_of, percentiles, places, split_of, stage_name};
+use crate::report::rtp;
 use crate::report::units::{count, duration, duration_f64, percent, rate};
 use quaver_analysis::catalogue;
 use quaver_analysis::model::Layer;
