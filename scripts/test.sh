@@ -17,4 +17,5 @@ phase "repository rules" cargo xtask tidy --registry
 if [ -x tests/browser/run.sh ]; then
     phase "report in a browser" tests/browser/run.sh
 fi
+phase "STAMP beside another's" scripts/interop/stamp.sh
 phase_report
