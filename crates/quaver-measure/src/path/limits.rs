@@ -175,7 +175,7 @@ fn per_second(schedule: &FlowSchedule) -> u64 {
         FlowSchedule::Recorded { offsets_ns } => {
             let mut first = 0;
             let within = offsets_ns.iter().enumerate().map(|(last, due_ns)| {
-                while offsets_ns[first] + SECOND <= *due_ns {
+                while due_ns.saturating_sub(offsets_ns[first]) >= SECOND {
                     first += 1;
                 }
                 (last - first + 1) as u64
@@ -247,5 +247,13 @@ mod tests {
         let limits = Limits { packets_per_second: 5, ..Limits::default() }.for_legacy();
         assert_eq!((limits.packets_per_second, limits.packet_bytes), (5, 1_472));
         assert_eq!(limits.bits_per_second, LegacyLimits::default().bits_per_second);
+    }
+
+    #[test]
+    fn a_recording_at_the_end_of_time_is_counted_like_any_other() {
+        let rate = |offsets: &[u64]| per_second(&FlowSchedule::Recorded { offsets_ns: offsets.into() });
+        assert_eq!(rate(&[u64::MAX]), 1);
+        assert_eq!(rate(&[0, u64::MAX - 1, u64::MAX]), 2);
+        assert_eq!(rate(&[0, 999_999_999, 1_000_000_000]), 2);
     }
 }

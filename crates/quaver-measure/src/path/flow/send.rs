@@ -218,7 +218,8 @@ impl<'a> Sender<'a> {
 
     fn send_sentinels(&mut self) {
         let interval_ns = self.spec.schedule.mean_period_ns().max(1_000).saturating_mul(SENTINEL_PERIODS);
-        let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
+        // Ten of the longest periods would keep a server's only place for a test for years.
+        let interval_ns = i64::try_from(interval_ns.min(self.spec.sentinel_timeout_ns)).unwrap_or(i64::MAX);
         let stopped = self.stop.load(Ordering::Relaxed);
         let interrupted = stopped && self.spec.packets.is_some();
         let mut timeout_ns = self.spec.sentinel_timeout_ns;

@@ -50,10 +50,12 @@ pub(super) fn run(
     }
     let body = Body::new().sender(&SenderSummary::from(&report));
     session.control.say(Kind::Sent, body, limits.silence)?;
+    let mut stopped = false;
     while !done {
         match session.hear()? {
             Incoming::Message(message) if message.kind() == Kind::Done => done = true,
-            Incoming::Message(message) if message.kind() == Kind::Stop => {}
+            // It may have crossed our SENT; a second one would only hold the place.
+            Incoming::Message(message) if message.kind() == Kind::Stop && !stopped => stopped = true,
             _ => return Err(Break::Hostile("did not say DONE at the end of its flow".into())),
         }
     }

@@ -63,13 +63,15 @@ pub(super) fn run(
     let (mut sent, report) = receive(session, socket, spec, &mut samples, pairs)?;
     session.ended(Direction::Up, report.received);
     session.control.say(Kind::Done, Body::new().receiver(&report), limits.silence)?;
+    let mut stopped = false;
     while !sent {
         match session.hear()? {
             Incoming::Message(message) if message.kind() == Kind::Sent => {
                 message.sender()?;
                 sent = true;
             }
-            Incoming::Message(message) if message.kind() == Kind::Stop => {}
+            // It may have crossed our DONE; a second one would only hold the place.
+            Incoming::Message(message) if message.kind() == Kind::Stop && !stopped => stopped = true,
             _ => return Err(Break::Hostile("did not say SENT at the end of its flow".into())),
         }
     }
@@ -100,7 +102,7 @@ fn receive(
                 linger_ends = Some(Instant::now() + LINGER);
             }
             Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Stop => {
-                linger_ends = Some(Instant::now() + LINGER);
+                linger_ends.get_or_insert(Instant::now() + LINGER);
             }
             Happening::Heard(_) => broken = Some(Break::Hostile("spoke while its test ran".into())),
             Happening::Gone(error) => broken = Some(error.into()),
