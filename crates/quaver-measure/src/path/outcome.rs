@@ -58,12 +58,6 @@ impl RttProbe {
     pub const fn rtt_ns(&self) -> i64 {
         self.t3_ns.wrapping_sub(self.t1_ns)
     }
-
-    /// Server's clock minus client's, nanoseconds, if both ways took equally long; wrong by at most half the
-    /// round trip. As the document's figures have it (its text has the sign of the second term wrong).
-    pub const fn clock_error_ns(&self) -> i64 {
-        self.t2_ns.wrapping_sub(self.t1_ns).wrapping_sub(self.rtt_ns() / 2)
-    }
 }
 
 /// How a test ended.

@@ -9,7 +9,7 @@ pub mod v1;
 mod golden;
 
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP};
-use quaver_analysis::path::jitlat_figures::{JitlatFigures, PageVersion};
+use quaver_analysis::path::jitlat_figures::{JitlatFigures, PageVersion, PeriodFigures};
 use quaver_store::jitlat_log::{Ending, LogDirection, LogHeader};
 
 /// Where a page's packets come from.
@@ -116,6 +116,18 @@ fn percentiles(pdv_percentiles_ns: &[i64; 6]) -> String {
         out += &format!("{name}% = {}\n", engineering::time(*ns as f64));
     }
     out
+}
+
+/// The lines of the three mean periods; `text` words one of them.
+fn periods(figures: &JitlatFigures, text: fn(PeriodFigures) -> String) -> String {
+    let periods = [
+        ("target transmit", Some(figures.target)),
+        ("average transmit", figures.transmit),
+        ("average receive", figures.receive),
+    ];
+    periods
+        .map(|(name, period)| format!("{name} period = {}\n", period.map_or("unknown".to_owned(), text)))
+        .concat()
 }
 
 /// Said instead of latencies where nothing arrived.

@@ -1,6 +1,7 @@
 //! Why there is no measurement and no reflector.
 
-use std::io::{Error, ErrorKind};
+use crate::path::error::socket_remedy;
+use std::io::Error;
 
 /// A reflector could not be run, or a session not be begun. What comes over the network is never an error.
 #[derive(Debug, thiserror::Error)]
@@ -23,13 +24,7 @@ pub enum StampError {
 impl StampError {
     pub(super) fn os(operation: impl Into<String>, source: impl Into<Error>) -> Self {
         let (operation, source) = (operation.into(), source.into());
-        let remedy = match source.kind() {
-            ErrorKind::PermissionDenied => "; choose a port from 1024, or run with CAP_NET_BIND_SERVICE",
-            ErrorKind::AddrInUse => "; choose another port, or end the program that holds it",
-            ErrorKind::AddrNotAvailable => "; choose an address of this host (ip address)",
-            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "; see the routes (ip route)",
-            _ => "",
-        };
+        let remedy = socket_remedy(source.kind());
         Self::Os { operation, source, remedy }
     }
 }

@@ -1,7 +1,7 @@
 //! The page of figures 16 and 17.
 
 use super::engineering::{four_digits, time, time_to_the_ns};
-use super::{JitlatPage, NOTHING_ARRIVED, percent, percentiles, regression};
+use super::{JitlatPage, NOTHING_ARRIVED, percent, percentiles, periods, regression};
 use quaver_analysis::path::jitlat_figures::{DelayFigures, PeriodFigures, SpreadFigures};
 use quaver_store::jitlat_log::{LogHeader, NtpErrors};
 
@@ -10,14 +10,7 @@ pub(super) fn body(page: &JitlatPage<'_>) -> String {
     let figures = page.figures;
     let mut out =
         format!("{:<61}User Throughput\n", format!("payload = {} bytes per packet.", figures.payload_bytes));
-    let periods = [
-        ("target transmit", Some(figures.target)),
-        ("average transmit", figures.transmit),
-        ("average receive", figures.receive),
-    ];
-    for (name, period) in periods {
-        out += &format!("{name} period = {}\n", period.map_or("unknown".to_owned(), period_text));
-    }
+    out += &periods(figures, period_text);
     out += &format!("\n{}\n", counts(page));
     match &figures.delays {
         Some(delays) => out += &delay_part(page, delays),

@@ -1,21 +1,14 @@
 //! The page of version one: figures 7, 10 and 13.
 
 use super::engineering::{four_digits, time};
-use super::{JitlatPage, NOTHING_ARRIVED, Origin, percent, percentiles, regression};
+use super::{JitlatPage, NOTHING_ARRIVED, Origin, percent, percentiles, periods, regression};
 use quaver_analysis::path::jitlat_figures::{DelayFigures, PeriodFigures};
 
 /// The page under its head.
 pub(super) fn body(page: &JitlatPage<'_>) -> String {
     let figures = page.figures;
     let mut out = String::new();
-    let periods = [
-        ("target transmit", Some(figures.target)),
-        ("average transmit", figures.transmit),
-        ("average receive", figures.receive),
-    ];
-    for (name, period) in periods {
-        out += &format!("{name} period = {}\n", period.map_or("unknown".to_owned(), period_text));
-    }
+    out += &periods(figures, period_text);
     out += &format!("\n{}\n", counts(page));
     match &figures.delays {
         Some(delays) => out += &delay_part(page, delays),
