@@ -8,4 +8,5 @@
 pub mod cycles;
 pub mod record;
 pub mod segment;
+pub mod stamp;
 pub mod wire;

@@ -8,3 +8,4 @@ pub mod host;
 pub mod path;
 pub mod probe;
 pub mod segment;
+pub mod stamp;
