@@ -18,6 +18,8 @@ build zlib1g-dev      -            libelf needs it
 test  chromium        chromium     opens the HTML report in the browser test
 test  chromium-driver chromedriver drives that browser
 test  python3         python3      runs the browser test
+test  tcpdump         tcpdump      reads our captures, and makes some for us to read
+test  tshark          tshark       reads our captures to the last nanosecond
 bench iperf           iperf        sends beside our source
 bench iperf3          iperf3       sends beside our probe
 bench sockperf        sockperf     sends beside our source
