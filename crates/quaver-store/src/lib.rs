@@ -20,6 +20,7 @@ pub mod media;
 pub mod packets;
 pub mod path_facts;
 pub mod path_samples;
+pub mod pcapng;
 pub mod perfetto;
 pub mod run;
 pub mod segments;

@@ -1,0 +1,140 @@
+//! What is written, octet by octet.
+
+use super::write::*;
+use super::*;
+use quaver_abi::stamp::{LayerStamp, StampClock};
+
+fn stamps() -> PacketStamps {
+    let mut stamps = PacketStamps::default();
+    stamps.set(
+        Layer::Kernel,
+        LayerStamp { clock: StampClock::Realtime, time_ns: 1_700_000_000_123_456_789, bound_ns: 40 },
+    );
+    stamps.set(
+        Layer::Application,
+        LayerStamp { clock: StampClock::Cycles, time_ns: 1_700_000_000_123_460_000, bound_ns: u32::MAX },
+    );
+    stamps
+}
+
+fn le(octets: &[u8]) -> u32 {
+    u32::from_le_bytes(octets.try_into().expect("four octets"))
+}
+
+/// The blocks of a file, each with its type; lengths before and behind must agree.
+fn blocks(file: &[u8]) -> Vec<(u32, &[u8])> {
+    let (mut rest, mut found) = (file, Vec::new());
+    while !rest.is_empty() {
+        let length = le(&rest[4..8]) as usize;
+        assert_eq!((length % 4, le(&rest[length - 4..length])), (0, length as u32));
+        found.push((le(&rest[..4]), &rest[8..length - 4]));
+        rest = &rest[length..];
+    }
+    found
+}
+
+#[test]
+fn octets_of_a_packet_are_those_drawn() {
+    let mut writer = PcapngWriter::new(Vec::new(), &SectionFacts::default()).unwrap();
+    let facts =
+        InterfaceFacts { name: "e".to_owned(), link_type: LINK_ETHERNET, ..InterfaceFacts::default() };
+    assert_eq!(writer.interface(&facts).unwrap(), 0);
+    let stamps = stamps();
+    let record = PacketRecord {
+        direction: Direction::Inbound,
+        reception: Reception::Multicast,
+        drops_before: Some(3),
+        ..PacketRecord::new(Layer::Kernel, &stamps, b"abcde", 60)
+    };
+    writer.packet(0, &record).unwrap();
+    let octets = writer.octets();
+    let file = writer.finish().unwrap();
+    assert_eq!(octets, file.len() as u64);
+    let blocks = blocks(&file);
+    assert_eq!(blocks[0].0, 0x0a0d_0d0a);
+    assert_eq!(
+        blocks[0].1,
+        [0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]
+    );
+    assert_eq!(
+        blocks[1].1,
+        [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 0, b'e', 0, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]
+    );
+    let mut expected = vec![0, 0, 0, 0];
+    let time = 1_700_000_000_123_456_789u64;
+    expected.extend(((time >> 32) as u32).to_le_bytes());
+    expected.extend((time as u32).to_le_bytes());
+    expected.extend([5, 0, 0, 0, 60, 0, 0, 0, b'a', b'b', b'c', b'd', b'e', 0, 0, 0]);
+    expected.extend([2, 0, 4, 0, 1 | 2 << 2, 0, 0, 0]);
+    expected.extend([4, 0, 8, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend([0xad, 0x0b, 44, 0, 0xd9, 0x7e, 0, 0]);
+    expected.extend(b"QVTS\x01\x03\x02\x00");
+    expected.extend([3, 1, 0, 0, 40, 0, 0, 0]);
+    expected.extend(1_700_000_000_123_456_789i64.to_le_bytes());
+    expected.extend([6, 5, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+    expected.extend(1_700_000_000_123_460_000i64.to_le_bytes());
+    expected.extend([0, 0, 0, 0]);
+    assert_eq!(blocks[2], (6, &expected[..]));
+    assert_eq!((option::HEAD_BYTES, option::ENTRY_BYTES, option::MOST_BYTES), (12, 16, 108));
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_and_leaves_the_file_whole() {
+    let mut writer = PcapngWriter::new(Vec::new(), &SectionFacts::default()).unwrap();
+    let stamps = stamps();
+    let record = PacketRecord::new(Layer::Kernel, &stamps, b"x", 1);
+    assert!(matches!(writer.packet(0, &record), Err(WriteError::NoInterface(0))));
+    writer.interface(&InterfaceFacts::default()).unwrap();
+    let unstamped = PacketRecord { stamp_layer: Layer::Nic, ..record };
+    assert!(matches!(writer.packet(0, &unstamped), Err(WriteError::NoStamp(Layer::Nic))));
+    let mut early = PacketStamps::default();
+    early.set(Layer::Nic, LayerStamp { clock: StampClock::Phc, time_ns: -1, bound_ns: 0 });
+    let early = PacketRecord { stamp_layer: Layer::Nic, stamps: &early, ..record };
+    assert!(matches!(writer.packet(0, &early), Err(WriteError::Time(-1))));
+    assert_eq!(blocks(&writer.finish().unwrap()).len(), 2);
+}
+
+#[test]
+fn long_texts_are_cut_between_characters() {
+    let long = "ü".repeat(40_000);
+    let facts = SectionFacts { comment: Some(long), ..SectionFacts::default() };
+    let file = PcapngWriter::new(Vec::new(), &facts).unwrap().finish().unwrap();
+    let block = blocks(&file)[0].1;
+    assert_eq!(&block[16..20], [1, 0, 0xfe, 0xff]);
+    assert!(std::str::from_utf8(&block[20..20 + 65_534]).is_ok());
+}
+
+/// A destination that counts how often it is written to.
+#[derive(Default)]
+struct Counted {
+    writes: u64,
+    octets: u64,
+}
+
+impl std::io::Write for Counted {
+    fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+        self.writes += 1;
+        self.octets += octets.len() as u64;
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn packets_are_gathered_and_the_buffer_does_not_grow() {
+    let mut writer = PcapngWriter::new(Counted::default(), &SectionFacts::default()).unwrap();
+    writer.interface(&InterfaceFacts::default()).unwrap();
+    let stamps = stamps();
+    let data = [7; 1_500];
+    let record = PacketRecord::new(Layer::Kernel, &stamps, &data, 1_500);
+    let room = writer.buffer_bytes();
+    (0..20_000).for_each(|_| writer.packet(0, &record).unwrap());
+    assert_eq!(writer.buffer_bytes(), room);
+    let octets = writer.octets();
+    let out = writer.finish().unwrap();
+    assert_eq!(out.octets, octets);
+    assert!(out.writes < octets / 200_000, "{} writes", out.writes);
+}

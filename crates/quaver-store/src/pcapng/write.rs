@@ -1,0 +1,330 @@
+//! Writing pcapng. Blocks are put together in one buffer that is used again and again, so that a packet costs one copy
+//! and no allocation; the buffer goes out when it is full, and when it is asked to.
+
+use super::option;
+use super::{Direction, InterfaceFacts, InterfaceStatistics, PacketRecord, Reception, SectionFacts, number};
+use quaver_abi::stamp::Layer;
+use std::io::{self, Write};
+
+/// Octets that are put together before they are written.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// Longest text of an option.
+const MOST_TEXT_BYTES: usize = u16::MAX as usize;
+/// Longest packet: no interface has it, and a block's length must fit in 32 bits.
+const MOST_PACKET_BYTES: usize = 1 << 30;
+/// Exponent of ten of the time stamps: nanoseconds.
+const TIME_RESOLUTION: u8 = 9;
+const NANOSECONDS: i128 = 1_000_000_000;
+/// First octets of the run facts in a custom block, behind the enterprise number.
+pub(super) const FACTS_MAGIC: [u8; 4] = *b"QVRF";
+
+/// Why a capture could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The system refused.
+    #[error("write the capture: {0}")]
+    Io(#[from] io::Error),
+    /// A packet or statistics of an interface that was not described before.
+    #[error("write the capture: interface {0} has not been described; call interface() first")]
+    NoInterface(u32),
+    /// A packet without the stamp that it is to be shown with.
+    #[error("write a packet: it has no stamp of layer {}; choose a layer that stamps every packet", .0.name())]
+    NoStamp(Layer),
+    /// A time that the format has no room for.
+    #[error(
+        "write the capture: time {0} ns lies before the interface's zero, or more than 584 years after it"
+    )]
+    Time(i64),
+    /// A packet longer than a block can be.
+    #[error(
+        "write a packet: {0} octets are more than a block holds (a gibibyte); limit what is kept of a packet"
+    )]
+    TooLong(usize),
+}
+
+impl WriteError {
+    /// Whether nobody reads the pipe any more.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Io(source) if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Writes one section of pcapng. It has its own buffer, so `W` needs none.
+///
+/// Dropped without [`PcapngWriter::finish`] it loses what is in the buffer.
+#[derive(Debug)]
+pub struct PcapngWriter<W: Write> {
+    out: W,
+    buffer: Vec<u8>,
+    /// Offset of each interface's time, seconds.
+    offsets_s: Vec<i64>,
+    flushed: u64,
+}
+
+impl<W: Write> PcapngWriter<W> {
+    /// Begins a section.
+    pub fn new(out: W, facts: &SectionFacts) -> Result<Self, WriteError> {
+        let buffer = Vec::with_capacity(BUFFER_BYTES + 4096);
+        let mut writer = Self { out, buffer, offsets_s: Vec::new(), flushed: 0 };
+        let block = Block::begin(&mut writer.buffer, number::SECTION_HEADER);
+        block.buffer.extend_from_slice(&number::BYTE_ORDER_MAGIC.to_le_bytes());
+        block.buffer.extend_from_slice(&1u16.to_le_bytes());
+        block.buffer.extend_from_slice(&0u16.to_le_bytes());
+        // The length of the section is not told: nobody knows it while capturing.
+        block.buffer.extend_from_slice(&(-1i64).to_le_bytes());
+        let mut options = block.options();
+        options.text(number::SHB_HARDWARE, facts.hardware.as_deref());
+        options.text(number::SHB_OS, facts.os.as_deref());
+        options.text(number::SHB_APPLICATION, facts.application.as_deref());
+        options.text(number::COMMENT, facts.comment.as_deref());
+        options.end();
+        writer.drain()?;
+        Ok(writer)
+    }
+
+    /// Describes an interface and gives its number: from 0, in the order of describing.
+    pub fn interface(&mut self, facts: &InterfaceFacts) -> Result<u32, WriteError> {
+        let block = Block::begin(&mut self.buffer, number::INTERFACE_DESCRIPTION);
+        block.buffer.extend_from_slice(&facts.link_type.to_le_bytes());
+        block.buffer.extend_from_slice(&0u16.to_le_bytes());
+        block.buffer.extend_from_slice(&facts.snap_length.to_le_bytes());
+        let mut options = block.options();
+        options.text(number::IF_NAME, Some(&facts.name));
+        options.text(number::IF_DESCRIPTION, facts.description.as_deref());
+        if let Some(mac) = facts.mac {
+            options.octets(number::IF_MAC, &mac);
+        }
+        options.number(number::IF_SPEED, facts.speed_bits_per_s);
+        options.octets(number::IF_TIME_RESOLUTION, &[TIME_RESOLUTION]);
+        if let Some(filter) = &facts.filter {
+            // The first octet says that a text follows, not a compiled program.
+            let mut text = vec![0];
+            text.extend_from_slice(cut(filter, MOST_TEXT_BYTES - 1).as_bytes());
+            options.octets(number::IF_FILTER, &text);
+        }
+        options.text(number::IF_OS, facts.os.as_deref());
+        if facts.time_offset_s != 0 {
+            options.octets(number::IF_TIME_OFFSET, &facts.time_offset_s.to_le_bytes());
+        }
+        options.text(number::IF_HARDWARE, facts.hardware.as_deref());
+        options.text(number::COMMENT, facts.comment.as_deref());
+        options.end();
+        self.offsets_s.push(facts.time_offset_s);
+        self.drain()?;
+        Ok(self.offsets_s.len() as u32 - 1)
+    }
+
+    /// Writes a packet of an interface.
+    pub fn packet(&mut self, interface: u32, packet: &PacketRecord<'_>) -> Result<(), WriteError> {
+        let shown = packet.stamps.get(packet.stamp_layer).ok_or(WriteError::NoStamp(packet.stamp_layer))?;
+        let time = self.time(interface, shown.time_ns)?;
+        if packet.data.len() > MOST_PACKET_BYTES {
+            return Err(WriteError::TooLong(packet.data.len()));
+        }
+        let captured = packet.data.len() as u32;
+        let block = Block::begin(&mut self.buffer, number::ENHANCED_PACKET);
+        block.buffer.extend_from_slice(&interface.to_le_bytes());
+        block.buffer.extend_from_slice(&time);
+        block.buffer.extend_from_slice(&captured.to_le_bytes());
+        block.buffer.extend_from_slice(&packet.original_length.max(captured).to_le_bytes());
+        block.buffer.extend_from_slice(packet.data);
+        pad(block.buffer);
+        let mut options = block.options();
+        let flags = direction_bits(packet.direction) | (reception_bits(packet.reception) << 2);
+        if flags != 0 {
+            options.octets(number::EPB_FLAGS, &flags.to_le_bytes());
+        }
+        options.number(number::EPB_DROPS, packet.drops_before);
+        options.number(number::EPB_PACKET_ID, packet.packet_id);
+        if let Some(queue) = packet.queue {
+            options.octets(number::EPB_QUEUE, &queue.to_le_bytes());
+        }
+        options.stamps(packet);
+        options.end();
+        self.drain()
+    }
+
+    /// Writes what an interface counted; the last of several holds.
+    pub fn statistics(&mut self, interface: u32, counted: &InterfaceStatistics) -> Result<(), WriteError> {
+        let taken = self.time(interface, counted.taken_ns)?;
+        let start = counted.start_ns.map(|ns| self.time(interface, ns)).transpose()?;
+        let end = counted.end_ns.map(|ns| self.time(interface, ns)).transpose()?;
+        let block = Block::begin(&mut self.buffer, number::INTERFACE_STATISTICS);
+        block.buffer.extend_from_slice(&interface.to_le_bytes());
+        block.buffer.extend_from_slice(&taken);
+        let mut options = block.options();
+        options.text(number::COMMENT, counted.comment.as_deref());
+        for (code, time) in [(number::ISB_START, start), (number::ISB_END, end)] {
+            if let Some(time) = time {
+                options.octets(code, &time);
+            }
+        }
+        options.number(number::ISB_RECEIVED, counted.received);
+        options.number(number::ISB_DROPPED, counted.dropped_by_interface);
+        options.number(number::ISB_ACCEPTED, counted.accepted_by_filter);
+        options.number(number::ISB_DROPPED_BY_OS, counted.dropped_by_os);
+        options.number(number::ISB_DELIVERED, counted.delivered);
+        options.end();
+        self.drain()
+    }
+
+    /// Writes facts of the run as a custom block, which other programs pass over.
+    pub fn run_facts(&mut self, facts: &serde_json::Value) -> Result<(), WriteError> {
+        let block = Block::begin(&mut self.buffer, number::CUSTOM);
+        block.buffer.extend_from_slice(&option::ENTERPRISE.to_le_bytes());
+        block.buffer.extend_from_slice(&FACTS_MAGIC);
+        block.buffer.extend_from_slice(facts.to_string().as_bytes());
+        // Blanks behind JSON are no part of it, while zeros would be an error.
+        while !block.buffer.len().is_multiple_of(4) {
+            block.buffer.push(b' ');
+        }
+        block.end();
+        self.drain()
+    }
+
+    /// Octets of the file so far, those in the buffer included.
+    pub fn octets(&self) -> u64 {
+        self.flushed + self.buffer.len() as u64
+    }
+
+    /// Hands over what is in the buffer: whole blocks, so a reader of a pipe sees every packet so far.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.hand_over()?;
+        Ok(self.out.flush()?)
+    }
+
+    /// Writes what is left and gives the destination back.
+    pub fn finish(mut self) -> Result<W, WriteError> {
+        self.flush()?;
+        Ok(self.out)
+    }
+
+    /// Octets that the buffer has room for.
+    #[cfg(test)]
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    fn drain(&mut self) -> Result<(), WriteError> {
+        if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.hand_over() }
+    }
+
+    fn hand_over(&mut self) -> Result<(), WriteError> {
+        self.out.write_all(&self.buffer)?;
+        self.flushed += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// A time as blocks carry it: the high half of 64 bits, then the low.
+    fn time(&self, interface: u32, time_ns: i64) -> Result<[u8; 8], WriteError> {
+        let offset_s = *self.offsets_s.get(interface as usize).ok_or(WriteError::NoInterface(interface))?;
+        let since = i128::from(time_ns) - i128::from(offset_s) * NANOSECONDS;
+        let since = u64::try_from(since).map_err(|_| WriteError::Time(time_ns))?;
+        Ok((since.rotate_left(32)).to_le_bytes())
+    }
+}
+
+fn direction_bits(direction: Direction) -> u32 {
+    match direction {
+        Direction::Unknown => 0,
+        Direction::Inbound => 1,
+        Direction::Outbound => 2,
+    }
+}
+
+fn reception_bits(reception: Reception) -> u32 {
+    match reception {
+        Reception::Unknown => 0,
+        Reception::Unicast => 1,
+        Reception::Multicast => 2,
+        Reception::Broadcast => 3,
+        Reception::Promiscuous => 4,
+    }
+}
+
+/// `text`, or as many whole characters of it as fit.
+fn cut(text: &str, octets: usize) -> &str {
+    let mut end = text.len().min(octets);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Blocks and options are multiples of 32 bits, and so is the buffer before them.
+fn pad(buffer: &mut Vec<u8>) {
+    buffer.resize(buffer.len().next_multiple_of(4), 0);
+}
+
+/// A block that is being put together.
+struct Block<'a> {
+    buffer: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> Block<'a> {
+    fn begin(buffer: &'a mut Vec<u8>, kind: u32) -> Self {
+        let start = buffer.len();
+        buffer.extend_from_slice(&kind.to_le_bytes());
+        buffer.extend_from_slice(&0u32.to_le_bytes());
+        Self { buffer, start }
+    }
+
+    fn options(self) -> Options<'a> {
+        Options { block: self, any: false }
+    }
+
+    /// Puts the length of the block where it belongs: behind the type, and at the end.
+    fn end(self) {
+        let length = (self.buffer.len() - self.start + 4) as u32;
+        self.buffer[self.start + 4..self.start + 8].copy_from_slice(&length.to_le_bytes());
+        self.buffer.extend_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// The options of a block.
+struct Options<'a> {
+    block: Block<'a>,
+    any: bool,
+}
+
+impl Options<'_> {
+    fn octets(&mut self, code: u16, value: &[u8]) {
+        self.head(code, value.len());
+        self.block.buffer.extend_from_slice(value);
+        pad(self.block.buffer);
+    }
+
+    fn text(&mut self, code: u16, text: Option<&str>) {
+        if let Some(text) = text {
+            self.octets(code, cut(text, MOST_TEXT_BYTES).as_bytes());
+        }
+    }
+
+    fn number(&mut self, code: u16, value: Option<u64>) {
+        if let Some(value) = value {
+            self.octets(code, &value.to_le_bytes());
+        }
+    }
+
+    fn stamps(&mut self, packet: &PacketRecord<'_>) {
+        let count = packet.stamps.iter().count();
+        self.head(number::CUSTOM_BINARY, option::HEAD_BYTES + count * option::ENTRY_BYTES);
+        option::encode(self.block.buffer, packet.stamp_layer, packet.stamps);
+    }
+
+    fn head(&mut self, code: u16, octets: usize) {
+        self.any = true;
+        self.block.buffer.extend_from_slice(&code.to_le_bytes());
+        self.block.buffer.extend_from_slice(&(octets as u16).to_le_bytes());
+    }
+
+    fn end(self) {
+        if self.any {
+            self.block.buffer.extend_from_slice(&[0; 4]);
+        }
+        self.block.end();
+    }
+}
