@@ -44,8 +44,8 @@
 mod elements;
 
 pub use elements::{
-    ClockElement, ClockPairElement, CookieElement, FlowElement, LimitsElement, ReceiverElement,
-    SenderElement, SourceElement, TimeElement,
+    ClockElement, ClockPairElement, CookieElement, DeparturesElement, FlowElement, LimitsElement,
+    ReceiverElement, SegmentsElement, SenderElement, SourceElement, SourceReportElement, TimeElement,
 };
 
 use super::jitlat::{Command, WORKORDER_BYTES};
@@ -118,6 +118,12 @@ pub mod field {
     pub const SOURCE: u16 = 0x8012;
     /// [`super::LimitsElement`]: what the server would allow.
     pub const LIMITS: u16 = 0x0013;
+    /// [`super::SourceReportElement`].
+    pub const SOURCE_REPORT: u16 = 0x0014;
+    /// [`super::SegmentsElement`]; an end that knows nothing of segments leaves it out.
+    pub const SEGMENTS: u16 = 0x0015;
+    /// [`super::DeparturesElement`]; a sender whose packets nobody stamped leaves it out.
+    pub const DEPARTURES: u16 = 0x0016;
 }
 
 /// What a message says. Values are part of the protocol.

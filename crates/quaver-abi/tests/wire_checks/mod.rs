@@ -4,8 +4,9 @@
 #![allow(unreachable_pub)]
 
 use quaver_abi::wire::extension::{
-    ClockElement, ClockPairElement, CookieElement, Fields, FlowElement, HEADER_BYTES, Header, LimitsElement,
-    ReceiverElement, SenderElement, SourceElement, TimeElement, field,
+    ClockElement, ClockPairElement, CookieElement, DeparturesElement, Fields, FlowElement, HEADER_BYTES,
+    Header, LimitsElement, ReceiverElement, SegmentsElement, SenderElement, SourceElement,
+    SourceReportElement, TimeElement, field,
 };
 use quaver_abi::wire::jitlat::{
     DecodeError, SINGLETON_BYTES, Singleton, TEST_PACKET_BYTES, TestPacket, WORKORDER_BYTES, Workorder,
@@ -185,4 +186,5 @@ fn elements(value: &[u8]) {
     }
     same!(TimeElement, FlowElement, CookieElement, ClockElement, ClockPairElement);
     same!(SenderElement, ReceiverElement, SourceElement, LimitsElement);
+    same!(SourceReportElement, SegmentsElement, DeparturesElement);
 }

@@ -241,31 +241,150 @@ pub struct ReceiverElement {
 }
 element!(ReceiverElement, 96, RECEIVER);
 
-/// A constant-bit-rate source as asked for (`quaver source`), towards the address that echoes the cookie.
+/// A constant-bit-rate source as asked for (what `quaver source` sends), towards the address that echoes the cookie.
 ///
 /// ```text
-/// period numerator ns u64 | denominator u64 | packets u64 | payload octets u32 | stream u32
-/// dscp u32 | reserved u32                                                                      40 octets
+/// period numerator ns u64 | denominator u64 | packets u64 | duration ns u64
+/// payload octets u32 | stream u32 | profile u8 | pace u8 | flags u8 | dscp u8 | reserved u32    48 octets
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct SourceElement {
-    /// Period, numerator, nanoseconds.
+    /// Period, numerator, nanoseconds; 0 with a profile, which has its own.
     pub period_numerator: U64,
-    /// Period, denominator.
+    /// Period, denominator; 0 with a profile.
     pub period_denominator: U64,
-    /// Packets, at most.
+    /// Packets, at most; [`SourceElement::UNBOUNDED`]: as many as the time allows.
     pub packets: U64,
-    /// Octets of a packet's payload.
+    /// Nanoseconds, at most.
+    pub duration_ns: U64,
+    /// Octets of a packet's payload; 0 with a profile.
     pub packet_bytes: U32,
     /// Number of the stream, in each packet.
     pub stream_id: U32,
+    /// [`SourceElement::PLAIN`], or one of the streams with a name, in the order of `quaver source --help`: 1
+    /// st2022-6, 2 st2110-20, 3 st2110-20-gapped, 4 g729, 5 g711, 6 hd-1368.
+    pub profile: u8,
+    /// How deadlines are waited for: 0 spin, 1 sleep, 2 hybrid, 3 txtime.
+    pub pace: u8,
+    /// [`SourceElement::WAIT`], [`SourceElement::CATCH_UP`].
+    pub flags: u8,
     /// Differentiated services code point.
-    pub dscp: U32,
+    pub dscp: u8,
     /// 0.
     pub reserved: U32,
 }
-element!(SourceElement, 40, SOURCE);
+element!(SourceElement, 48, SOURCE);
+
+impl SourceElement {
+    /// Profile: packets of one size, a period apart.
+    pub const PLAIN: u8 = 0;
+    /// Flag: wait in the queue if there is one.
+    pub const WAIT: u8 = 1;
+    /// Flag: late packets go at once, back to back, rather than skip their slots.
+    pub const CATCH_UP: u8 = 2;
+    /// Packets of a stream that only its time or a stop ends.
+    pub const UNBOUNDED: u64 = u64::MAX;
+}
+
+/// What a source says of the schedule that it achieved, beside [`SenderElement`].
+///
+/// ```text
+/// failed u64 | refused u64 | late u64 | first to last deadline ns u64 | drift, 10^-9 i64       40 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct SourceReportElement {
+    /// Packets that its kernel did not take; their sequence numbers are used up.
+    pub failed: U64,
+    /// Refusals by the destination (ICMP); the packet at hand was then sent again.
+    pub refused: U64,
+    /// Packets sent later than half a period after their deadline.
+    pub late: U64,
+    /// From the first deadline to the last one used, nanoseconds.
+    pub lasted_ns: U64,
+    /// Slope of lateness over deadline, 10^-9; [`SourceReportElement::NO_DRIFT`]: not known.
+    pub drift_ppb: I64,
+}
+element!(SourceReportElement, 40, SOURCE_REPORT);
+
+impl SourceReportElement {
+    /// The drift of fewer than two packets.
+    pub const NO_DRIFT: i64 = i64::MIN;
+}
+
+/// Segments below a TCP flow, as one end saw them.
+///
+/// ```text
+/// seen by u8 (1 captured, 2 counters) | end u8 (1 sender, 2 receiver) | reserved 6
+/// segments u64 | retransmitted u64 | reordered u64 | duplicate u64 (all bits: not known)       40 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct SegmentsElement {
+    /// [`SegmentsElement::CAPTURED`] or [`SegmentsElement::COUNTERS`].
+    pub seen_by: u8,
+    /// [`SegmentsElement::SENDER`] or [`SegmentsElement::RECEIVER`]: which end of the flow saw them.
+    pub end: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+    /// Segments with data.
+    pub segments: U64,
+    /// Sent again.
+    pub retransmitted: U64,
+    /// Out of order.
+    pub reordered: U64,
+    /// Came twice.
+    pub duplicate: U64,
+}
+element!(SegmentsElement, 40, SEGMENTS);
+
+impl SegmentsElement {
+    /// Each segment was seen.
+    pub const CAPTURED: u8 = 1;
+    /// By the kernel's counters of the connection.
+    pub const COUNTERS: u8 = 2;
+    /// Seen where the flow began.
+    pub const SENDER: u8 = 1;
+    /// Seen where the flow ended.
+    pub const RECEIVER: u8 = 2;
+    /// A count that nobody has.
+    pub const UNKNOWN: u64 = u64::MAX;
+}
+
+/// How long a sender's packets took from the program to their departure, as its kernel or network device stamped it.
+///
+/// ```text
+/// stamped by u8 (0 hardware, 1 kernel) | reserved 7 | stamped u64 | missing u64
+/// application to departure: median ns i64 | 0.99 ns i64 | largest ns i64                       48 octets
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct DeparturesElement {
+    /// What stamped them: 0 hardware, 1 kernel.
+    pub stamped_by: u8,
+    /// 0.
+    pub reserved: [u8; 7],
+    /// Packets whose departure was stamped.
+    pub stamped: U64,
+    /// Packets sent whose stamp never came.
+    pub missing: U64,
+    /// Median of departure less sending time, nanoseconds.
+    pub median_ns: I64,
+    /// 99th percentile of the same.
+    pub p99_ns: I64,
+    /// The largest.
+    pub largest_ns: I64,
+}
+element!(DeparturesElement, 48, DEPARTURES);
 
 /// What a server allows.
 ///

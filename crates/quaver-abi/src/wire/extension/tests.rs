@@ -92,7 +92,10 @@ fn elements_have_one_length() {
         assert_eq!(ClockPairElement::from_octets(&octets).is_ok(), length == 16);
         assert_eq!(SenderElement::from_octets(&octets).is_ok(), length == 112);
         assert_eq!(ReceiverElement::from_octets(&octets).is_ok(), length == 96);
-        assert_eq!(SourceElement::from_octets(&octets).is_ok(), length == 40);
+        assert_eq!(SourceElement::from_octets(&octets).is_ok(), length == 48);
+        assert_eq!(SourceReportElement::from_octets(&octets).is_ok(), length == 40);
+        assert_eq!(SegmentsElement::from_octets(&octets).is_ok(), length == 40);
+        assert_eq!(DeparturesElement::from_octets(&octets).is_ok(), length == 48);
         assert_eq!(LimitsElement::from_octets(&octets).is_ok(), length == 48);
     }
 }
@@ -125,4 +128,26 @@ fn the_echo_of_a_cookie_is_magic_tag_and_cookie() {
     let cookie = CookieElement { tag: [1; 8], cookie: [2; 16], test_port: U32::new(2667) };
     let echo = cookie.echo();
     assert_eq!((&echo[..8], &echo[8..16], &echo[16..]), (&COOKIE_MAGIC[..], &[1; 8][..], &[2; 16][..]));
+}
+
+#[test]
+fn a_source_is_asked_for_in_these_octets() {
+    let source = SourceElement {
+        period_numerator: U64::new(7_410),
+        period_denominator: U64::new(1),
+        packets: U64::new(SourceElement::UNBOUNDED),
+        duration_ns: U64::new(10_000_000_000),
+        packet_bytes: U32::new(1_428),
+        stream_id: U32::new(0x0102_0304),
+        profile: SourceElement::PLAIN,
+        pace: 2,
+        flags: SourceElement::WAIT,
+        dscp: 46,
+        reserved: U32::new(0),
+    };
+    let octets: [u8; 48] = zerocopy::transmute!(source);
+    assert_eq!(octets[..16], [0, 0, 0, 0, 0, 0, 0x1c, 0xf2, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(octets[16..32], [255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 2, 0x54, 0x0b, 0xe4, 0]);
+    assert_eq!(octets[32..], [0, 0, 5, 0x94, 1, 2, 3, 4, 0, 2, 1, 46, 0, 0, 0, 0]);
+    assert_eq!(SourceElement::from_octets(&octets), Ok(source));
 }
