@@ -54,7 +54,7 @@ use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Version that this code speaks.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Octets of a header: those of a workorder.
 pub const HEADER_BYTES: usize = WORKORDER_BYTES;
 /// Most octets of a body, with its code.

@@ -57,7 +57,7 @@ pub(super) struct SessionKeys {
 impl SessionKeys {
     /// Keys of the session that began with these two messages, headers and bodies.
     pub(super) fn derive(key: &Key, hello: &[u8], challenge: &[u8]) -> Self {
-        let session = derived(&keyed(&key.0), &[b"quaver path 1 session", hello, challenge]);
+        let session = derived(&keyed(&key.0), &[b"quaver path 2 session", hello, challenge]);
         Self {
             client: MessageKey(derived(&session, &[b"client to server"])),
             server: MessageKey(derived(&session, &[b"server to client"])),
@@ -91,20 +91,24 @@ impl MessageKey {
     }
 }
 
-/// Key of the test packets of one flow: the code of a packet is over all of it but the code.
+/// Key of the test packets of one flow: the code of a packet is over its epoch and all of it but the code.
 #[derive(Clone)]
 pub struct PacketKey(HmacSha256);
 
 impl PacketKey {
-    /// Whether `code` is that of `octets`; takes as long whatever it is.
-    pub fn verify(&self, octets: &[u8], code: &[u8; AUTHENTICATION_BYTES as usize]) -> bool {
-        self.0.clone().chain_update(octets).verify_truncated_left(code).is_ok()
+    /// Whether `code` is that of these parts; takes as long whatever it is.
+    pub fn verify(&self, parts: &[&[u8]], code: &[u8; AUTHENTICATION_BYTES as usize]) -> bool {
+        self.over(parts).verify_truncated_left(code).is_ok()
+    }
+
+    fn over(&self, parts: &[&[u8]]) -> HmacSha256 {
+        parts.iter().fold(self.0.clone(), |code, part| code.chain_update(part))
     }
 }
 
 impl PacketAuthenticator for PacketKey {
-    fn code(&self, octets: &[u8]) -> [u8; AUTHENTICATION_BYTES as usize] {
-        let whole: [u8; CODE_BYTES] = self.0.clone().chain_update(octets).finalize().into_bytes().into();
+    fn code(&self, parts: &[&[u8]]) -> [u8; AUTHENTICATION_BYTES as usize] {
+        let whole: [u8; CODE_BYTES] = self.over(parts).finalize().into_bytes().into();
         std::array::from_fn(|place| whole[place])
     }
 }
@@ -165,13 +169,13 @@ mod tests {
         let hex: String = code.iter().map(|octet| format!("{octet:02x}")).collect();
         assert_eq!(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
         let packets = PacketKey(keyed(b"Jefe"));
-        let code = packets.code(b"what do ya want for nothing?");
+        let code = packets.code(&[b"what do ya ", b"want for nothing?"]);
         assert_eq!(
             code[..],
             [0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e, 0x6a, 4, 0x24, 0x26, 8, 0x95, 0x75, 0xc7]
         );
-        assert!(packets.verify(b"what do ya want for nothing?", &code));
-        assert!(!packets.verify(b"what do ya want for nothing!", &code));
+        assert!(packets.verify(&[b"what do ya want for nothing?"], &code));
+        assert!(!packets.verify(&[b"what do ya want for nothing!"], &code));
     }
 
     #[test]
@@ -196,8 +200,8 @@ mod tests {
     fn tags_have_their_own_keys() {
         let keys = SessionKeys::derive(&key(), b"", b"");
         let (one, two) = (keys.packets(&[1; 8]), keys.packets(&[2; 8]));
-        assert_ne!(one.code(b"packet"), two.code(b"packet"));
-        assert!(!two.verify(b"packet", &one.code(b"packet")));
+        assert_ne!(one.code(&[b"packet"]), two.code(&[b"packet"]));
+        assert!(!two.verify(&[b"packet"], &one.code(&[b"packet"])));
     }
 
     #[test]

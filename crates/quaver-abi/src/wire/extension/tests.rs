@@ -13,7 +13,7 @@ fn a_hello_is_these_octets() {
     let octets = hello().to_octets();
     let mut expected = [0u8; 40];
     expected[3] = 8;
-    expected[7] = 1;
+    expected[7] = 2;
     expected[15] = 1;
     expected[28..].copy_from_slice(b"0123456789ab");
     assert_eq!(octets, expected);
@@ -24,7 +24,7 @@ fn a_hello_is_these_octets() {
 fn a_peer_of_the_document_reads_a_hello_as_a_workorder_that_it_does_not_know() {
     let workorder = super::super::jitlat::Workorder::from_octets(&hello().to_octets()).unwrap();
     assert_eq!(workorder.command, Command::Extend);
-    assert_eq!((workorder.npkts, workorder.pktlen, workorder.proto), (1, 0, 1));
+    assert_eq!((workorder.npkts, workorder.pktlen, workorder.proto), (2, 0, 1));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn headers_are_judged_strictly() {
     };
     assert!(with(27, 1).is_ok_and(|header| header.coded));
     assert_eq!(with(3, 7), Err(ExtensionError::NotExtended));
-    assert_eq!(with(7, 2), Err(ExtensionError::Version(2)));
+    assert_eq!(with(7, 1), Err(ExtensionError::Version(1)));
     assert_eq!(with(15, 0), Err(ExtensionError::Kind(0)));
     assert_eq!(with(15, 20), Err(ExtensionError::Kind(20)));
     assert_eq!(with(8, 1), Err(ExtensionError::TooLong((1 << 24) + 40)));

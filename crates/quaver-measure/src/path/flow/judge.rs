@@ -1,6 +1,6 @@
 //! What a receiver makes of what it is given: packets of the flow with their flags, sentinels, and the rest.
 
-use super::packet::{Content, PacketForm, sequence_near};
+use super::packet::{Content, PacketForm};
 use super::report::Received;
 use super::spec::{AcceptFrom, FlowSpec, StampSource};
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, Singleton};
@@ -79,7 +79,7 @@ impl Judge {
             self.tally.foreign += 1;
             return Verdict::Ignore;
         }
-        let (packet, sound) = match self.form.read(octets, length) {
+        let (packet, sequence) = match self.form.read(octets, length, self.seen.highest) {
             Content::Unreadable => {
                 self.tally.unreadable += 1;
                 return Verdict::Ignore;
@@ -88,20 +88,26 @@ impl Judge {
                 self.tally.foreign += 1;
                 return Verdict::Ignore;
             }
-            Content::Packet { packet, right_length, right_code } if packet.is_sentinel() && right_code => {
+            Content::Packet { packet, right_length, right_code, .. }
+                if packet.is_sentinel() && right_code =>
+            {
                 // The document does not say how long a sentinel is.
                 let _ = right_length;
                 self.tally.sentinels += 1;
                 return Verdict::Sentinel;
             }
-            Content::Packet { packet, right_length, right_code } => (packet, right_length && right_code),
+            Content::Packet { packet, sequence, right_length, right_code } => {
+                (packet, sequence.filter(|_| right_length && right_code))
+            }
         };
-        let sequence = sequence_near(packet.tx_seq, self.seen.highest)
-            .filter(|sequence| sound && !packet.is_sentinel() && self.is_possible(*sequence));
-        let flags = match sequence.map(|sequence| self.seen.note(sequence)) {
+        let flags = match sequence.filter(|sequence| self.is_possible(*sequence)) {
             None => FLAG_INVALID,
-            Some(true) => FLAG_DUPLICATE,
-            Some(false) => 0,
+            Some(sequence) => match self.seen.note(sequence) {
+                Note::New => 0,
+                Note::Copy => FLAG_DUPLICATE,
+                // It may be a copy, or be played back by somebody else: nobody can tell any more.
+                Note::TooOld => FLAG_INVALID,
+            },
         };
         if flags == FLAG_INVALID {
             if self.tally.invalid == MOST_INVALID {
@@ -139,55 +145,60 @@ impl Judge {
     }
 }
 
+/// What is known of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Note {
+    New,
+    Copy,
+    /// Further behind the latest one than is remembered.
+    TooOld,
+}
+
+/// 64 neighbouring packets, and which round of the ring they are of. A word of an earlier round counts as empty, so
+/// nothing ever has to be cleared, however far a number jumps.
+#[derive(Clone, Copy, Default)]
+struct Word {
+    round: u64,
+    bits: u64,
+}
+
 /// Which of the latest packets have been seen: a bit each, in a ring.
 struct Seen {
-    bits: Vec<u64>,
+    words: Vec<Word>,
     highest: u64,
 }
 
 impl Seen {
     /// For a flow that begins with `first` and has so many packets.
     fn new(first: u64, packets: u64) -> Self {
-        let words = packets.clamp(1, MOST_REMEMBERED).div_ceil(64).next_power_of_two();
+        // One more, as the latest packet and the oldest one remembered may lie in the middle of theirs.
+        let words = packets.clamp(1, MOST_REMEMBERED).div_ceil(64) + 1;
         // Nothing below the first is possible, so the first may count as the highest before it is there.
-        Self { bits: vec![0; words as usize], highest: first }
+        Self { words: vec![Word::default(); words as usize], highest: first }
     }
 
     fn remembered(&self) -> u64 {
-        self.bits.len() as u64 * 64
+        (self.words.len() as u64 - 1) * 64
     }
 
-    /// Notes a packet; whether it had been noted before. One that is too old to tell counts as new.
+    /// Notes a packet; what was known of it before.
     #[inline]
-    fn note(&mut self, sequence: u64) -> bool {
-        if sequence > self.highest {
-            self.forget(self.highest + 1, sequence);
-            self.highest = sequence;
-        } else if self.highest - sequence >= self.remembered() {
-            return false;
+    fn note(&mut self, sequence: u64) -> Note {
+        let (number, words) = (sequence / 64, self.words.len() as u64);
+        let (round, bit) = (number / words, 1 << (sequence % 64));
+        if self.highest.saturating_sub(sequence) >= self.remembered() {
+            return Note::TooOld;
         }
-        let (word, bit) = self.place(sequence);
-        let known = self.bits[word] & bit != 0;
-        self.bits[word] |= bit;
-        known
-    }
-
-    /// Clears the places of the sequences from `first` to `last`.
-    #[inline]
-    fn forget(&mut self, first: u64, last: u64) {
-        if last - first >= self.remembered() {
-            self.bits.fill(0);
-            return;
+        let word = &mut self.words[(number % words) as usize];
+        if word.round < round {
+            *word = Word { round, bits: 0 };
         }
-        for sequence in first..=last {
-            let (word, bit) = self.place(sequence);
-            self.bits[word] &= !bit;
-        }
-    }
-
-    #[inline]
-    fn place(&self, sequence: u64) -> (usize, u64) {
-        let place = sequence & (self.remembered() - 1);
-        ((place / 64) as usize, 1 << (place % 64))
+        let known = word.bits & bit != 0;
+        word.bits |= bit;
+        self.highest = self.highest.max(sequence);
+        if known { Note::Copy } else { Note::New }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,10 @@
 //! Buffers of packets to send, and the calls that send them.
 
-use super::packet::{PacketForm, number_of};
+use super::packet::PacketForm;
 use super::random::Random;
 use super::socket::{LONGEST_WAIT, TestSocket, wait};
 use super::spec::{FlowSpec, Transport};
 use crate::clock::realtime_ns;
-use quaver_abi::wire::jitlat::{SENTINEL, TestPacket};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -87,8 +86,7 @@ impl<'a> Outbox<'a> {
         self.fates.clear();
         for (slot, octets) in self.octets.chunks_exact_mut(self.form.packet_bytes).take(count).enumerate() {
             let tx_real_time_ns = realtime_ns();
-            let packet = TestPacket { tx_real_time_ns, tx_seq: number_of(sequence + slot as u64) };
-            self.form.write(octets, packet);
+            self.form.write(octets, tx_real_time_ns, Some(sequence + slot as u64));
             self.sent_ns.push(tx_real_time_ns);
         }
         self.transmit(count, stop);
@@ -97,8 +95,7 @@ impl<'a> Outbox<'a> {
     /// Sends a sentinel.
     pub(super) fn send_sentinel(&mut self, stop: &AtomicBool) -> Fate {
         self.fates.clear();
-        let packet = TestPacket { tx_real_time_ns: realtime_ns(), tx_seq: SENTINEL };
-        self.form.write(&mut self.octets[..self.form.packet_bytes], packet);
+        self.form.write(&mut self.octets[..self.form.packet_bytes], realtime_ns(), None);
         self.transmit(1, stop);
         self.fates.first().copied().unwrap_or(Fate::Closed)
     }

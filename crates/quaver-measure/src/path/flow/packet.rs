@@ -7,13 +7,15 @@
 //!  +-----------------+---------+-----------------+---------------------------------+--------------
 //! ```
 //!
-//! Tag and code are there where the session has them; else padding starts there. The code is over time, number and
-//! tag: padding means nothing, so nobody gains by changing it.
+//! Tag and code are there where the session has them; else padding starts there. The code is over all that is not
+//! the code, with the epoch before it: how often the number has begun anew, in 64 bits, so that a packet of an
+//! earlier round cannot be played back in a later one. A sentinel, which has no place in the order, has an epoch of
+//! its own.
 
 use super::spec::{
     AUTHENTICATION_BYTES, FlowSpec, LEAST_PACKET_BYTES, PacketAuthenticator, SESSION_TAG_BYTES,
 };
-use quaver_abi::wire::jitlat::{TEST_PACKET_BYTES, TestPacket};
+use quaver_abi::wire::jitlat::{SENTINEL, TEST_PACKET_BYTES, TestPacket};
 use std::sync::Arc;
 
 const _: () = assert!(LEAST_PACKET_BYTES as usize == TEST_PACKET_BYTES);
@@ -24,6 +26,17 @@ const _: () = assert!(CODE_END == 36);
 
 /// Numbers that packets can have: all of 32 bits but the sentinel's.
 const NUMBERS: u64 = u32::MAX as u64;
+
+/// Epoch of sentinels: no sequence reaches it.
+const SENTINEL_EPOCH: u64 = u64::MAX;
+
+/// How often numbers began anew before this packet; none stands for a sentinel.
+const fn epoch_of(sequence: Option<u64>) -> u64 {
+    match sequence {
+        Some(sequence) => sequence / NUMBERS,
+        None => SENTINEL_EPOCH,
+    }
+}
 
 /// The number that packet `sequence` of a flow carries. After -2 comes 0, as -1 is the sentinel.
 pub(super) const fn number_of(sequence: u64) -> i32 {
@@ -52,8 +65,9 @@ pub(super) enum Content {
     Unreadable,
     /// Of another session.
     Foreign,
-    /// A packet that says it is of this flow; whether its length and its code bear that out.
-    Packet { packet: TestPacket, right_length: bool, right_code: bool },
+    /// A packet that says it is of this flow; its place in the order, none for a sentinel and for what would be
+    /// before the first; whether its length and its code bear that out.
+    Packet { packet: TestPacket, sequence: Option<u64>, right_length: bool, right_code: bool },
 }
 
 impl PacketForm {
@@ -61,15 +75,16 @@ impl PacketForm {
         Self { packet_bytes: spec.packet_bytes as usize, tag: spec.session_tag, key: spec.key.clone() }
     }
 
-    /// Writes all but the padding.
+    /// Writes all but the padding, which has to be there: packet `sequence`, or a sentinel.
     #[inline]
-    pub(super) fn write(&self, octets: &mut [u8], packet: TestPacket) {
+    pub(super) fn write(&self, octets: &mut [u8], tx_real_time_ns: i64, sequence: Option<u64>) {
+        let packet = TestPacket { tx_real_time_ns, tx_seq: sequence.map_or(SENTINEL, number_of) };
         octets[..TAG_AT].copy_from_slice(&packet.to_octets());
         if let Some(tag) = &self.tag {
             octets[TAG_AT..CODE_AT].copy_from_slice(tag);
         }
         if let Some(key) = &self.key {
-            let code = key.code(&octets[..CODE_AT]);
+            let code = code_of(&**key, octets, sequence);
             octets[CODE_AT..CODE_END].copy_from_slice(&code);
         }
     }
@@ -83,22 +98,36 @@ impl PacketForm {
         }
     }
 
-    /// Reads a packet of `length` octets, of which the first are there.
+    /// Reads a packet of `length` octets, of which the first are there: all, if it is no longer than the flow's
+    /// packets. Its number stands for the sequence nearest to `near`.
     #[inline]
-    pub(super) fn read(&self, octets: &[u8], length: usize) -> Content {
+    pub(super) fn read(&self, octets: &[u8], length: usize, near: u64) -> Content {
         let Ok(packet) = TestPacket::from_octets(octets) else { return Content::Unreadable };
         if let Some(tag) = &self.tag
             && octets.get(TAG_AT..CODE_AT) != Some(tag.as_slice())
         {
             return Content::Foreign;
         }
+        let sequence = if packet.is_sentinel() { None } else { sequence_near(packet.tx_seq, near) };
+        let placed = sequence.is_some() || packet.is_sentinel();
         let right_code = self.key.as_ref().is_none_or(|key| {
-            octets
-                .get(CODE_AT..CODE_END)
-                .is_some_and(|code| equal_in_constant_time(code, &key.code(&octets[..CODE_AT])))
+            placed
+                && octets
+                    .get(CODE_AT..CODE_END)
+                    .is_some_and(|code| equal_in_constant_time(code, &code_of(&**key, octets, sequence)))
         });
-        Content::Packet { packet, right_length: length == self.packet_bytes, right_code }
+        Content::Packet { packet, sequence, right_length: length == self.packet_bytes, right_code }
     }
+}
+
+/// The code of a packet that is at least [`CODE_END`] octets long.
+#[inline]
+fn code_of(
+    key: &dyn PacketAuthenticator,
+    octets: &[u8],
+    sequence: Option<u64>,
+) -> [u8; AUTHENTICATION_BYTES as usize] {
+    key.code(&[&epoch_of(sequence).to_be_bytes(), &octets[..CODE_AT], &octets[CODE_END..]])
 }
 
 /// Takes as long for codes that differ early as for those that differ late, so that nobody can guess a code octet

@@ -75,8 +75,8 @@ impl StampSource {
 
 /// Makes the authentication code of test packets.
 pub trait PacketAuthenticator: Send + Sync {
-    /// Truncated keyed hash (RFC 2104) of `octets`.
-    fn code(&self, octets: &[u8]) -> [u8; AUTHENTICATION_BYTES as usize];
+    /// Truncated keyed hash (RFC 2104) of these parts, one after the other.
+    fn code(&self, parts: &[&[u8]]) -> [u8; AUTHENTICATION_BYTES as usize];
 }
 
 /// A flow of test packets from one host to another.

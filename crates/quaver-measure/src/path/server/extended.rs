@@ -1,6 +1,7 @@
-//! The extension, version 1: challenge, cookies, flows, samples.
+//! The extension: challenge, cookies, flows, samples.
 
 use super::session::{Break, Session};
+use super::source;
 use crate::clock::{monotonic_ns, realtime_ns};
 use crate::path::auth::random;
 use crate::path::clocks::{ClockEstimate, PairKeeper};
@@ -35,6 +36,10 @@ pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Br
         match message.kind() {
             Kind::Time => answer_time(session, &message)?,
             Kind::Request => break message,
+            Kind::Source => {
+                source::run(session, &message)?;
+                return farewell(session);
+            }
             Kind::Bye => return Ok(()),
             other => return Err(Break::Hostile(format!("said {} before its REQUEST", other.name()))),
         }
@@ -43,6 +48,10 @@ pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Br
     test.admit(session)?;
     let _turn = session.turn(test.wait)?;
     test.run(session)?;
+    farewell(session)
+}
+
+fn farewell(session: &mut Session<'_>) -> Result<(), Break> {
     match session.hear() {
         Ok(Incoming::Message(message)) if message.kind() == Kind::Bye => Ok(()),
         Ok(_) => Err(Break::Hostile("did not end with BYE".into())),

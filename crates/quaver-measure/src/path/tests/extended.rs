@@ -9,7 +9,7 @@ fn both_ways_both_transports_both_families_bring_every_packet() {
             let options = ClientOptions { transport, directions: Directions::Both, ..server.client() };
             let outcome = measure(&options).unwrap();
             assert!(outcome.is_complete(), "{outcome:?}");
-            assert_eq!(outcome.protocol, Protocol::Extended(1));
+            assert_eq!(outcome.protocol, Protocol::Extended(2));
             assert_eq!(outcome.rtt_probes.len(), 5);
             let ways: Vec<Direction> = outcome.flows.iter().map(|flow| flow.direction).collect();
             assert_eq!(ways, [Direction::Up, Direction::Down]);

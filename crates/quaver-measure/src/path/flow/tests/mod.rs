@@ -101,9 +101,9 @@ fn octets(number: i32) -> [u8; 80] {
 struct ToyKey(u8);
 
 impl PacketAuthenticator for ToyKey {
-    fn code(&self, octets: &[u8]) -> [u8; 16] {
+    fn code(&self, parts: &[&[u8]]) -> [u8; 16] {
         let mut code = [self.0; 16];
-        octets.iter().enumerate().for_each(|(at, octet)| {
+        parts.concat().iter().enumerate().for_each(|(at, octet)| {
             code[at % 16] = code[at % 16].rotate_left(3) ^ octet.wrapping_mul(29).wrapping_add(self.0);
         });
         code
