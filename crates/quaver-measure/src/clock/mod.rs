@@ -11,6 +11,7 @@
 mod anchor;
 mod counter;
 mod cross_core;
+pub mod live;
 mod support;
 mod timebase;
 
