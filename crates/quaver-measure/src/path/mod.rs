@@ -17,9 +17,10 @@ mod message;
 mod options;
 mod outcome;
 mod server;
+mod source;
 pub mod stamp;
 
-pub use client::run_client;
+pub use client::{RemoteSource, SourceClient, request_source, run_client};
 pub use clocks::{ClockEstimate, ClockPair, ClockStep, STEP_LEAST_NS};
 pub use error::PathError;
 pub use event::{Progress, ServerEvent};
@@ -30,6 +31,7 @@ pub use outcome::{
     TestOutcome,
 };
 pub use server::serve;
+pub use source::{ShapeError, SourceRequest, SourceSummary, StreamShape};
 
 #[cfg(test)]
 mod tests;

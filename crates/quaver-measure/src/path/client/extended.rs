@@ -11,6 +11,7 @@ use crate::path::flow::{
 use crate::path::message::{Body, Message};
 use crate::path::options::{ClientOptions, Directions};
 use crate::path::outcome::{Completion, Direction, Protocol, SenderSummary};
+use crate::path::source::SourceRequest;
 use quaver_abi::wire::extension::{CookieElement, ExtensionError, FlowElement, Kind, VERSION, field};
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ mod up;
 /// Offsets of a recording in one message.
 const MOST_OFFSETS: usize = 8_000;
 /// First wait before a cookie is said again; doubles each time, as on slow paths answers take seconds.
-const COOKIE_AGAIN: Duration = Duration::from_millis(250);
+pub(super) const COOKIE_AGAIN: Duration = Duration::from_millis(250);
 
 pub(super) fn run(test: &mut Test<'_>) -> Result<Completion, PathError> {
     hello(test)?;
@@ -119,26 +120,42 @@ pub(super) fn hello(test: &mut Test<'_>) -> Result<(), PathError> {
     Ok(())
 }
 
+const ANSWER_TO_REQUEST: &str = "for the answer to REQUEST";
+
+fn ask(test: &mut Test<'_>, kind: Kind, body: Body) -> Result<(), PathError> {
+    let patience = test.patience();
+    test.control.say(kind, body, patience).map(|_| ()).map_err(|e| test.failed(e, ANSWER_TO_REQUEST))
+}
+
+/// SOURCE to ACCEPT, through the queue if there is one.
+pub(super) fn request_source(
+    test: &mut Test<'_>,
+    request: &SourceRequest,
+) -> Result<Vec<CookieElement>, PathError> {
+    let element = request.element(!test.options.queue_patience.is_zero());
+    ask(test, Kind::Source, Body::new().element(field::SOURCE, &element))?;
+    acceptance(test)
+}
+
 /// REQUEST to ACCEPT, through the queue if there is one.
 fn request(test: &mut Test<'_>) -> Result<Vec<CookieElement>, PathError> {
-    let waiting_for = "for the answer to REQUEST";
     let options = test.options;
-    let body = Body::new().element(field::FLOW, &flow_element(options));
-    let say = |test: &mut Test<'_>, kind, body| {
-        let patience = test.patience();
-        test.control.say(kind, body, patience).map(|_| ()).map_err(|e| test.failed(e, waiting_for))
-    };
-    say(test, Kind::Request, body)?;
+    ask(test, Kind::Request, Body::new().element(field::FLOW, &flow_element(options)))?;
     if let FlowSchedule::Recorded { offsets_ns } = &options.schedule {
         let most = packets(options).min(offsets_ns.len() as u64) as usize;
         for (chunk, offsets) in offsets_ns[..most].chunks(MOST_OFFSETS).enumerate() {
-            say(test, Kind::Offsets, Body::new().offsets((chunk * MOST_OFFSETS) as u64, offsets))?;
+            ask(test, Kind::Offsets, Body::new().offsets((chunk * MOST_OFFSETS) as u64, offsets))?;
         }
     }
+    acceptance(test)
+}
+
+/// The answer to what was asked for.
+fn acceptance(test: &mut Test<'_>) -> Result<Vec<CookieElement>, PathError> {
     let mut end = test.answer_due();
-    let gives_up = Instant::now() + options.queue_patience + test.patience();
+    let gives_up = Instant::now() + test.options.queue_patience + test.patience();
     loop {
-        let message = hear_until(test, end.min(gives_up), waiting_for)?;
+        let message = hear_until(test, end.min(gives_up), ANSWER_TO_REQUEST)?;
         match message.kind() {
             Kind::Queued => {
                 let place = message.u32(field::PLACE).unwrap_or(0);

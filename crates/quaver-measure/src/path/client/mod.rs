@@ -3,6 +3,9 @@
 mod extended;
 mod legacy;
 mod probes;
+mod source;
+
+pub use source::{RemoteSource, SourceClient, request_source};
 
 use super::clocks::{self, PairKeeper};
 use super::control::{Control, ControlError};

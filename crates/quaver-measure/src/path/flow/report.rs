@@ -3,6 +3,7 @@
 use super::observe::SegmentReport;
 use super::spec::StampSource;
 use crate::probe::thread::ThreadUsage;
+use hdrhistogram::Histogram;
 use quaver_abi::wire::jitlat::Singleton;
 use std::collections::BTreeMap;
 
@@ -26,6 +27,25 @@ pub struct Lateness {
     pub quantiles_ns: [u64; 5],
     /// Largest.
     pub largest_ns: u64,
+}
+
+impl Lateness {
+    /// From all values and their exact mean.
+    pub(crate) fn of(lateness: &Histogram<u64>, mean_ns: Option<f64>) -> Self {
+        Self {
+            mean_ns: mean_ns.unwrap_or(0.0),
+            smallest_ns: lateness.min(),
+            quantiles_ns: [0.5, 0.9, 0.99, 0.999, 0.9999].map(|quantile| lateness.value_at_quantile(quantile)),
+            largest_ns: lateness.max(),
+        }
+    }
+
+    /// An empty histogram for [`Self::of`]; later than an hour is recorded as an hour.
+    pub(crate) fn histogram() -> Histogram<u64> {
+        const LATEST_NS: u64 = 3_600_000_000_000;
+        Histogram::new_with_bounds(1, LATEST_NS, 3)
+            .expect("the bounds are at least a factor of 2 apart, and 3 digits are permitted")
+    }
 }
 
 /// When a packet left the kernel, beside when it was handed over.

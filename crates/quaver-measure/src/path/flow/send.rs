@@ -27,8 +27,6 @@ const STOPPED_SENTINELS_NS: u64 = 500_000_000;
 const LONGEST_DOZE_NS: i64 = 1_000_000;
 /// Time before the next deadline that suffices to empty the queue of stamps.
 const TIME_TO_COLLECT_NS: i64 = 200_000;
-/// Later is recorded as so late: an hour.
-const LATEST_NS: u64 = 3_600_000_000_000;
 
 /// Sends the flow on the calling thread: its packets at their deadlines, silence for ten periods, then sentinels, one
 /// each ten periods, until `acknowledged` is set (Jitlat, 4.3.3). A flow without an end is ended by `stop`; one with
@@ -126,8 +124,6 @@ impl<'a> Sender<'a> {
     ) -> Self {
         let mut report = SendReport { slack_ns: spec.slack_ns, ..SendReport::default() };
         let departures = departures(socket, spec, &mut report.remarks);
-        let lateness = Histogram::new_with_bounds(1, LATEST_NS, 3)
-            .expect("the bounds are at least a factor of 2 apart, and 3 digits are permitted");
         Self {
             spec,
             acknowledged,
@@ -137,7 +133,7 @@ impl<'a> Sender<'a> {
             pacing: Pacing::new(spec.schedule.offsets(), spec.slack_ns),
             report,
             line: Line::default(),
-            lateness,
+            lateness: Lateness::histogram(),
             closed: false,
         }
     }
@@ -266,13 +262,7 @@ impl<'a> Sender<'a> {
         self.report.misses = self.pacing.misses;
         self.report.transmit_stamps = self.departures.take().map(Departures::finish);
         self.report.slope_ppm = self.line.slope_ppm();
-        let quantile = |quantile: f64| self.lateness.value_at_quantile(quantile);
-        self.report.lateness = Lateness {
-            mean_ns: self.line.mean_y().unwrap_or(0.0),
-            smallest_ns: self.lateness.min(),
-            quantiles_ns: [0.5, 0.9, 0.99, 0.999, 0.9999].map(quantile),
-            largest_ns: self.lateness.max(),
-        };
+        self.report.lateness = Lateness::of(&self.lateness, self.line.mean_y());
         if self.spec.transport == Transport::Tcp && self.spec.transmit_stamps {
             self.report.remarks.push(
                 "stamps of transmission are for datagrams; the segments of a TCP flow carry their own"

@@ -128,6 +128,11 @@ impl TestSocket {
         &self.socket
     }
 
+    /// The socket alone.
+    pub(crate) fn into_socket(self) -> Socket {
+        self.socket
+    }
+
     /// Another handle to the same socket, for a sender and a receiver in two threads.
     ///
     /// # Errors

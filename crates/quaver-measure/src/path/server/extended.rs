@@ -36,10 +36,7 @@ pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Br
         match message.kind() {
             Kind::Time => answer_time(session, &message)?,
             Kind::Request => break message,
-            Kind::Source => {
-                source::run(session, &message)?;
-                return farewell(session);
-            }
+            Kind::Source => return source::run(session, &message),
             Kind::Bye => return Ok(()),
             other => return Err(Break::Hostile(format!("said {} before its REQUEST", other.name()))),
         }
@@ -51,7 +48,8 @@ pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Br
     farewell(session)
 }
 
-fn farewell(session: &mut Session<'_>) -> Result<(), Break> {
+/// BYE.
+pub(super) fn farewell(session: &mut Session<'_>) -> Result<(), Break> {
     match session.hear() {
         Ok(Incoming::Message(message)) if message.kind() == Kind::Bye => Ok(()),
         Ok(_) => Err(Break::Hostile("did not end with BYE".into())),

@@ -7,6 +7,7 @@ mod legacy;
 mod lobby;
 mod log;
 mod session;
+mod source;
 mod turns;
 
 use super::control::{Control, LONGEST_WAIT};

@@ -6,6 +6,7 @@ mod hostile;
 mod keys;
 mod legacy;
 mod queue;
+mod source;
 
 use super::auth::Key;
 use super::*;

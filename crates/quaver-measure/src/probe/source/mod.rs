@@ -96,6 +96,19 @@ impl SourceOptions {
     }
 }
 
+/// What keeps the instants of a stream's packets, on the source's thread: what it does, the stream waits for.
+pub trait SendLog: Send + 'static {
+    /// A packet was handed to the kernel, `late_ns` nanoseconds after its deadline.
+    fn take(&mut self, record: SendRecord, late_ns: i64);
+}
+
+impl SendLog for SegmentWriter<SendRecord> {
+    #[inline(always)]
+    fn take(&mut self, record: SendRecord, _late_ns: i64) {
+        self.push(record);
+    }
+}
+
 /// A source whose socket is open.
 #[derive(Debug)]
 pub struct Source {
@@ -111,10 +124,7 @@ impl Source {
     /// [`ProbeError::NotSupported`] for [`Pace::Txtime`] where the queueing discipline does not keep it.
     pub fn open(options: SourceOptions) -> Result<Self, ProbeError> {
         let socket = socket::sender(options.destination, &options.socket)?;
-        if options.pace == Pace::Txtime {
-            txtime::enable(&socket, options.destination, options.socket.multicast_interface)?;
-        }
-        Ok(Self { socket, options })
+        Self::through(socket, options)
     }
 
     /// Local address.
@@ -128,11 +138,23 @@ impl Source {
         })
     }
 
-    /// Starts the thread, which waits for [`PreparedSource::go`]. Each packet sent becomes a record of `segment`.
+    /// Takes a socket that is connected to [`SourceOptions::destination`]; the options of the socket that
+    /// [`SourceOptions::socket`] has are its owner's business.
+    ///
+    /// # Errors
+    /// [`ProbeError::NotSupported`] for [`Pace::Txtime`] where the queueing discipline does not keep it.
+    pub fn through(socket: Socket, options: SourceOptions) -> Result<Self, ProbeError> {
+        if options.pace == Pace::Txtime {
+            txtime::enable(&socket, options.destination, options.socket.multicast_interface)?;
+        }
+        Ok(Self { socket, options })
+    }
+
+    /// Starts the thread, which waits for [`PreparedSource::go`]. Each packet sent is told to `segment`.
     ///
     /// # Errors
     /// When a required thread setting is refused.
-    pub fn prepare(self, segment: SegmentWriter<SendRecord>) -> Result<PreparedSource, ProbeError> {
+    pub fn prepare<L: SendLog>(self, segment: L) -> Result<PreparedSource<L>, ProbeError> {
         let live = Arc::new(SourceLive::default());
         let shared = Arc::clone(&live);
         let Self { socket, options } = self;
@@ -153,12 +175,12 @@ impl AsFd for Source {
 
 /// A source ready to go.
 #[derive(Debug)]
-pub struct PreparedSource {
-    worker: Prepared<SourceOutcome>,
+pub struct PreparedSource<L = SegmentWriter<SendRecord>> {
+    worker: Prepared<SourceOutcome<L>>,
     live: Arc<SourceLive>,
 }
 
-impl PreparedSource {
+impl<L: SendLog> PreparedSource<L> {
     /// What its thread asked for and got.
     pub fn thread(&self) -> &super::thread::PreparedThread {
         self.worker.thread()
@@ -170,19 +192,19 @@ impl PreparedSource {
     }
 
     /// Starts the stream.
-    pub fn go(self) -> RunningSource {
+    pub fn go(self) -> RunningSource<L> {
         RunningSource { worker: self.worker.go().0, live: self.live }
     }
 }
 
 /// A source that sends.
 #[derive(Debug)]
-pub struct RunningSource {
-    worker: Running<SourceOutcome>,
+pub struct RunningSource<L = SegmentWriter<SendRecord>> {
+    worker: Running<SourceOutcome<L>>,
     live: Arc<SourceLive>,
 }
 
-impl RunningSource {
+impl<L> RunningSource<L> {
     /// Counters to read at any time.
     pub fn live(&self) -> &Arc<SourceLive> {
         &self.live
@@ -199,18 +221,18 @@ impl RunningSource {
     }
 
     /// Waits for the end of the stream.
-    pub fn join(self) -> SourceOutcome {
+    pub fn join(self) -> SourceOutcome<L> {
         self.worker.join()
     }
 }
 
 /// What a source leaves.
 #[derive(Debug)]
-pub struct SourceOutcome {
+pub struct SourceOutcome<L = SegmentWriter<SendRecord>> {
     /// The schedule that it achieved.
     pub report: SourceReport,
     /// The records, to be finished.
-    pub segment: SegmentWriter<SendRecord>,
+    pub segment: L,
 }
 
 #[cfg(test)]

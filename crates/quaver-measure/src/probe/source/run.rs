@@ -3,10 +3,9 @@
 use super::pace::{Hybrid, Pace, Sleep, Spin, TXTIME_LEAD_NS, Wait};
 use super::report::{Line, SourceLive, SourceReport};
 use super::transmit::{AtOnce, AtTime, Transmit};
-use super::{SourceOptions, StreamLength};
+use super::{SendLog, SourceOptions, StreamLength};
 use crate::clock::{CycleCounter, monotonic_ns};
 use crate::probe::thread::ThreadUsage;
-use crate::segment::SegmentWriter;
 use quaver_abi::record::SendRecord;
 use socket2::Socket;
 use std::collections::BTreeMap;
@@ -29,13 +28,13 @@ impl Failures {
 }
 
 /// Sends the whole stream on the calling thread.
-pub(super) fn run(
+pub(super) fn run<L: SendLog>(
     socket: &Socket,
     options: &SourceOptions,
-    segment: SegmentWriter<SendRecord>,
+    segment: L,
     live: &SourceLive,
     stop: &AtomicBool,
-) -> (SourceReport, SegmentWriter<SendRecord>) {
+) -> (SourceReport, L) {
     let stream = Stream { options, live, stop, segment };
     let now = AtOnce { socket: socket.as_fd() };
     match options.pace {
@@ -46,19 +45,15 @@ pub(super) fn run(
     }
 }
 
-struct Stream<'a> {
+struct Stream<'a, L> {
     options: &'a SourceOptions,
     live: &'a SourceLive,
     stop: &'a AtomicBool,
-    segment: SegmentWriter<SendRecord>,
+    segment: L,
 }
 
-impl Stream<'_> {
-    fn send(
-        mut self,
-        mut wait: impl Wait,
-        mut transmit: impl Transmit,
-    ) -> (SourceReport, SegmentWriter<SendRecord>) {
+impl<L: SendLog> Stream<'_, L> {
+    fn send(mut self, mut wait: impl Wait, mut transmit: impl Transmit) -> (SourceReport, L) {
         let SourceOptions { profile, stream_id, catch_up, counter, .. } = self.options;
         let (schedule, stream_id, counter) = (profile.schedule(), *stream_id, *counter);
         let (most_packets, end_offset_ns) = limits(self.options.length);
@@ -96,7 +91,8 @@ impl Stream<'_> {
                 }
             };
             let after_cycles = if sent { after_cycles } else { 0 };
-            self.segment.push(SendRecord { seq, deadline_ns, before_cycles, after_cycles });
+            let record = SendRecord { seq, deadline_ns, before_cycles, after_cycles };
+            self.segment.take(record, now_ns - deadline_ns);
             report.sent += u64::from(sent);
             report.packets += 1;
             report.last_deadline_ns = deadline_ns;
