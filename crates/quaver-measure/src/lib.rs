@@ -9,3 +9,4 @@ pub mod path;
 pub mod probe;
 pub mod segment;
 pub mod stamp;
+pub mod tune;

@@ -1,0 +1,82 @@
+//! One Quaver at a time changes settings.
+
+use super::super::error::TuneError;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// Held while settings are changed, and for as long as they have to be put back by this process. The kernel lets go of
+/// it when the process ends, in whatever way.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// [`TuneError::Busy`] with the verb and process of who has it.
+    pub(super) fn take(directory: &Path, verb: &str) -> Result<Self, TuneError> {
+        let path = directory.join("tune.lock");
+        let failed = |error| TuneError::new(format!("opening {}", path.display()), error);
+        let mut file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&path)
+            .map_err(failed)?;
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(TuneError::new(format!("locking {}", path.display()), error.into()));
+            }
+            let mut holder = String::new();
+            // The holder may be between taking the lock and writing its name.
+            let named = file.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
+            let holder = if named { holder.trim().to_owned() } else { "another quaver".to_owned() };
+            return Err(TuneError::Busy { holder });
+        }
+        let name = format!("quaver {verb} (process {})\n", std::process::id());
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(name.as_bytes()))
+            .map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+
+    /// Who has the lock; none if nobody has it, or it cannot be asked.
+    pub(super) fn holder(directory: &Path) -> Option<String> {
+        let mut file = File::open(directory.join("tune.lock")).ok()?;
+        // A shared lock is refused as long as somebody has the exclusive one, and given back at once.
+        flock(&file, FlockOperation::NonBlockingLockShared).err()?;
+        let mut holder = String::new();
+        file.read_to_string(&mut holder).ok()?;
+        Some(holder.trim().to_owned())
+    }
+}
+
+/// Makes the directory of the journal and checks that nobody else can write a journal into it, for what it says is written
+/// to the machine with our rights.
+pub(super) fn prepare(directory: &Path) -> Result<(), TuneError> {
+    let failed = |error| TuneError::new(format!("making {}", directory.display()), error);
+    let mut builder = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o755);
+    builder.create(directory).map_err(failed)?;
+    let about = std::fs::metadata(directory).map_err(failed)?;
+    let owner = std::os::unix::fs::MetadataExt::uid(&about);
+    let ours = owner == rustix::process::geteuid().as_raw() || owner == 0;
+    if !ours || about.permissions().mode() & 0o022 != 0 {
+        return Err(TuneError::BadJournal {
+            path: directory.to_owned(),
+            reason: "others may write here, so its journal cannot be trusted; chown it to the user who runs quaver and \
+                     chmod go-w it"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}

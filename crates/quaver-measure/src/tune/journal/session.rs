@@ -1,0 +1,260 @@
+//! Changing settings: the only way in.
+
+use super::super::contact::{self, Contact};
+use super::super::error::TuneError;
+use super::super::knob::{Change, Knob};
+use super::JournalPlace;
+use super::lock::Lock;
+use super::log::Log;
+use super::record::{Ending, FORMAT, Record, Said};
+use super::state::{Entry, State};
+use super::steps::Step;
+use super::undo::{Others, Undoing, Undone, shown};
+use serde::Serialize;
+use std::time::SystemTime;
+
+/// A verb's turn to change settings. Nobody else can begin one until it ends. When it is dropped, all that it changed is
+/// put back; [`Session::keep`] leaves it instead. What a killed process left is put back by whoever comes next.
+#[derive(Debug)]
+pub struct Session {
+    place: JournalPlace,
+    _lock: Lock,
+    log: Log,
+    state: State,
+    verb: String,
+    /// Its number in the journal, once it has changed something.
+    number: Option<u64>,
+    recovered: Vec<Undone>,
+    kept: bool,
+}
+
+/// How a change went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// The setting.
+    pub knob: Knob,
+    /// What it said.
+    pub before: String,
+    /// What it says now.
+    pub now: String,
+    /// How that compares with what was asked for.
+    pub outcome: Outcome,
+    /// What is not yet as asked for although the setting was taken, such as an interrupt that moves when it comes next.
+    pub pending: Option<String>,
+}
+
+/// How the value that was read back compares with the one that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was set.
+    Set,
+    /// It had this value already; nothing was written, and nothing will be put back.
+    AlreadySo,
+    /// The kernel made another value of it, such as the next one that the device can do. Will be put back.
+    Different,
+    /// The write went through and changed nothing.
+    NotTaken,
+}
+
+impl Session {
+    /// Takes the lock, reads the journal, and puts back what killed processes left.
+    pub(super) fn begin(place: &JournalPlace, verb: &str) -> Result<Self, TuneError> {
+        let (lock, log, state) = place.enter(verb)?;
+        let mut session = Self {
+            place: place.clone(),
+            _lock: lock,
+            log,
+            state,
+            verb: verb.to_owned(),
+            number: None,
+            recovered: Vec::new(),
+            kept: false,
+        };
+        let left_behind =
+            |state: &State, entry: &Entry| state.sessions.get(&entry.session).is_none_or(|facts| !facts.kept);
+        session.recovered = session.undo(Others::Leave, &left_behind)?;
+        Ok(session)
+    }
+
+    /// What killed processes had left, and what became of it.
+    pub fn recovered(&self) -> &[Undone] {
+        &self.recovered
+    }
+
+    /// Where the machine is touched.
+    pub fn contact(&self) -> &dyn Contact {
+        self.place.contact()
+    }
+
+    /// Sets a knob. The old value is on disk before it is written.
+    ///
+    /// # Errors
+    /// [`TuneError::Foreign`] where an earlier session of ours set the knob and somebody else changed it since (unless
+    /// the change is forced); [`TuneError::Vanished`], [`TuneError::Refused`], [`TuneError::NotPermitted`] as the
+    /// system answers, the knob being as it was. After [`TuneError::Os`] on the journal nothing more should be changed.
+    pub fn apply(&mut self, change: &Change) -> Result<Applied, TuneError> {
+        let knob = &change.knob;
+        if let Some(reason) = knob.objection() {
+            return Err(TuneError::Refused { knob: knob.to_string(), value: change.value.clone(), reason });
+        }
+        let before = contact::read(self.contact(), knob)?;
+        let want = change.bytes();
+        let applied = |now: &[u8], outcome, pending| Applied {
+            knob: knob.clone(),
+            before: shown(&before),
+            now: shown(now),
+            outcome,
+            pending,
+        };
+        if knob.same(&want, &before) {
+            return Ok(applied(&before, Outcome::AlreadySo, self.pending(knob)));
+        }
+        self.refuse_foreign(change, &before)?;
+        let entry = self.intend(change, before.clone(), want.clone())?;
+        if let Err(error) = self.write(knob, &want) {
+            // A refused write changes nothing. Where it did, that is put back like any other change.
+            self.undo(Others::Overwrite, &|_, other| other.change == entry)?;
+            return Err(error);
+        }
+        let after = contact::read(self.contact(), knob)?;
+        self.record(Record::Done { change: entry, after: Said(after.clone()), holder: None })?;
+        if after == before {
+            self.record(Record::Undone { change: entry, how: Ending::Unchanged })?;
+            return Ok(applied(&after, Outcome::NotTaken, None));
+        }
+        let outcome = if knob.same(&want, &after) { Outcome::Set } else { Outcome::Different };
+        Ok(applied(&after, outcome, self.pending(knob)))
+    }
+
+    /// Puts back what this session changed, the latest first. What cannot be put back stays in the journal.
+    ///
+    /// # Errors
+    /// When the journal cannot be kept.
+    pub fn revert(mut self) -> Result<Vec<Undone>, TuneError> {
+        self.undo_own()
+    }
+
+    /// Leaves what this session changed for `quaver tune revert` to put back.
+    ///
+    /// # Errors
+    /// When the journal cannot be kept; then all is put back.
+    pub fn keep(mut self) -> Result<(), TuneError> {
+        if let Some(session) = self.number {
+            self.record(Record::Kept { session })?;
+        }
+        self.kept = true;
+        Ok(())
+    }
+
+    /// Puts back open changes of any session.
+    pub(super) fn undo(
+        &mut self,
+        others: Others,
+        which: &dyn Fn(&State, &Entry) -> bool,
+    ) -> Result<Vec<Undone>, TuneError> {
+        let contact = self.place.contact.as_ref();
+        let steps = self.place.steps.as_ref();
+        Undoing { contact, steps, log: &mut self.log, state: &mut self.state, others }.run(which)
+    }
+
+    fn undo_own(&mut self) -> Result<Vec<Undone>, TuneError> {
+        self.kept = true;
+        let Some(number) = self.number else { return Ok(Vec::new()) };
+        self.undo(Others::Leave, &|_, entry| entry.session == number)
+    }
+
+    /// The latest change of this knob that is still open must be what the knob says.
+    fn refuse_foreign(&self, change: &Change, now: &[u8]) -> Result<(), TuneError> {
+        let knob = &change.knob;
+        let identity = contact::identity(self.contact(), knob);
+        let latest = self.state.open().rev().find(|entry| entry.knob == *knob && entry.identity == identity);
+        match latest {
+            Some(entry) if !change.force && !knob.same(&entry.ours().0, now) && entry.before.0 != now => {
+                Err(TuneError::Foreign {
+                    knob: knob.to_string(),
+                    ours: entry.ours().shown(),
+                    found: shown(now),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn intend(&mut self, change: &Change, before: Vec<u8>, want: Vec<u8>) -> Result<u64, TuneError> {
+        let session = self.numbered()?;
+        let root = self.place.contact.root();
+        let namespace =
+            if change.knob.is_of_network_namespace() { contact::network_namespace(root) } else { None };
+        let number = self.state.next_change();
+        self.record(Record::Intent {
+            session,
+            change: number,
+            knob: change.knob.clone(),
+            identity: contact::identity(self.contact(), &change.knob),
+            namespace,
+            before: Said(before),
+            want: Said(want),
+            row: change.row.clone(),
+        })?;
+        Ok(number)
+    }
+
+    /// Number of this session in the journal; it enters the journal with its first change.
+    fn numbered(&mut self) -> Result<u64, TuneError> {
+        if let Some(number) = self.number {
+            return Ok(number);
+        }
+        let session = self.state.next_session();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let begin = Record::Begin {
+            format: FORMAT,
+            session,
+            verb: self.verb.clone(),
+            pid: std::process::id(),
+            boot: contact::boot_id(self.place.contact.root()),
+            realtime_ns: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        };
+        // What has ended is history: the journal begins anew with what is open.
+        let mut records = self.state.condensed();
+        records.push(begin);
+        self.log.renew(&records, self.place.steps.as_ref())?;
+        self.state = State::of(&records);
+        self.number = Some(session);
+        Ok(session)
+    }
+
+    fn record(&mut self, record: Record) -> Result<(), TuneError> {
+        self.log.append(&record, self.place.steps.as_ref())?;
+        self.state.add(&record);
+        Ok(())
+    }
+
+    fn write(&self, knob: &Knob, bytes: &[u8]) -> Result<(), TuneError> {
+        let stopped = |error| TuneError::new(format!("writing {knob}"), error);
+        self.place.steps.before(Step::Write).map_err(stopped)?;
+        contact::write(self.contact(), knob, bytes)
+    }
+
+    /// Where an interrupt still goes although it was asked to go elsewhere.
+    fn pending(&self, knob: &Knob) -> Option<String> {
+        let Knob::Irq { irq } = knob else { return None };
+        let root = self.place.contact.root();
+        let requested = root.cpu_list(&format!("/proc/irq/{irq}/smp_affinity_list"));
+        let effective = root.cpu_list(&format!("/proc/irq/{irq}/effective_affinity_list"));
+        let moved = effective.iter().all(|cpu| requested.contains(cpu));
+        (!moved).then(|| {
+            let cpus = super::super::knob::cpu_list(&effective);
+            format!("it still goes to CPU {cpus} and moves when it comes next")
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.kept {
+            // What cannot be put back stays in the journal, where `quaver tune status` shows it.
+            let _ = self.undo_own();
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Putting settings back.
+
+use super::super::contact::{self, Contact};
+use super::super::error::TuneError;
+use super::super::knob::Knob;
+use super::log::Log;
+use super::record::{Ending, Record};
+use super::state::{Entry, Judgement, State, judge};
+use super::steps::{Step, Steps};
+use serde::Serialize;
+
+/// What shall happen to settings that somebody else changed since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Others {
+    /// They are left alone and stay in the journal.
+    #[default]
+    Leave,
+    /// The old value is written all the same.
+    Overwrite,
+    /// They are left alone, and the journal forgets them.
+    Forget,
+}
+
+/// What became of one setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Undone {
+    /// The setting.
+    pub knob: Knob,
+    /// Row of the catalogue that changed it.
+    pub row: Option<String>,
+    /// Verb that changed it.
+    pub verb: String,
+    /// What it said before it was changed.
+    pub before: String,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// What became of one setting that was to be put back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "fate")]
+pub enum Fate {
+    /// It says its old value again.
+    Restored,
+    /// It said its old value already.
+    Unchanged,
+    /// It is gone, and nothing is left to put back.
+    Vanished {
+        /// What is gone.
+        reason: String,
+    },
+    /// A reboot took our value away.
+    Rebooted,
+    /// Somebody else changed it: left as it is, and forgotten.
+    Forgotten {
+        /// What it says.
+        found: String,
+    },
+    /// Somebody else changed it: left as it is. Still in the journal.
+    Foreign {
+        /// What we wrote.
+        ours: String,
+        /// What it says.
+        found: String,
+    },
+    /// It cannot be reached now and may be later. Still in the journal.
+    Pending {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+impl Fate {
+    /// Whether nothing is left to do.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Self::Foreign { .. } | Self::Pending { .. })
+    }
+}
+
+/// What is needed to put something back.
+pub(super) struct Undoing<'a> {
+    pub(super) contact: &'a dyn Contact,
+    pub(super) steps: &'a dyn Steps,
+    pub(super) log: &'a mut Log,
+    pub(super) state: &'a mut State,
+    pub(super) others: Others,
+}
+
+impl Undoing<'_> {
+    /// Puts back the open changes that `which` chooses, the latest first.
+    ///
+    /// # Errors
+    /// When the journal cannot be kept. What concerns one setting only is in its [`Undone`].
+    pub(super) fn run(&mut self, which: &dyn Fn(&State, &Entry) -> bool) -> Result<Vec<Undone>, TuneError> {
+        let chosen: Vec<Entry> =
+            self.state.open().rev().filter(|entry| which(self.state, entry)).cloned().collect();
+        chosen.iter().map(|entry| self.one(entry)).collect()
+    }
+
+    /// Puts one change back.
+    pub(super) fn one(&mut self, entry: &Entry) -> Result<Undone, TuneError> {
+        let fate = self.fate(entry)?;
+        let how = match fate {
+            Fate::Restored => Some(Ending::Restored),
+            Fate::Unchanged => Some(Ending::Unchanged),
+            Fate::Vanished { .. } => Some(Ending::Vanished),
+            Fate::Rebooted => Some(Ending::Rebooted),
+            Fate::Forgotten { .. } => Some(Ending::Forgotten),
+            Fate::Foreign { .. } | Fate::Pending { .. } => None,
+        };
+        if let Some(how) = how {
+            let record = Record::Undone { change: entry.change, how };
+            self.log.append(&record, self.steps)?;
+            self.state.add(&record);
+        }
+        let verb =
+            self.state.sessions.get(&entry.session).map_or_else(String::new, |facts| facts.verb.clone());
+        Ok(Undone {
+            knob: entry.knob.clone(),
+            row: entry.row.clone(),
+            verb,
+            before: entry.before.shown(),
+            fate,
+        })
+    }
+
+    fn fate(&mut self, entry: &Entry) -> Result<Fate, TuneError> {
+        Ok(match judge(self.contact, self.state, entry) {
+            Judgement::Rebooted => Fate::Rebooted,
+            Judgement::Vanished(reason) => Fate::Vanished { reason },
+            Judgement::Offline(reason) => Fate::Pending { reason },
+            Judgement::Elsewhere(remedy) => {
+                Fate::Pending { reason: format!("it belongs to another network namespace: {remedy}") }
+            }
+            Judgement::Unreadable(error) => Fate::Pending { reason: error.to_string() },
+            Judgement::Unchanged => Fate::Unchanged,
+            Judgement::Ours(_) => self.restore(entry)?,
+            Judgement::Foreign(now) => match self.others {
+                Others::Overwrite => self.restore(entry)?,
+                Others::Forget => Fate::Forgotten { found: shown(&now) },
+                Others::Leave => Fate::Foreign { ours: entry.ours().shown(), found: shown(&now) },
+            },
+        })
+    }
+
+    /// Writes the old value and reads it back. A step that is not let pass is the end of the process.
+    fn restore(&mut self, entry: &Entry) -> Result<Fate, TuneError> {
+        let stopped = |error| TuneError::new(format!("putting back {}", entry.knob), error);
+        self.steps.before(Step::Write).map_err(stopped)?;
+        let text = entry.knob.to_write(&entry.before.0);
+        let done = contact::write(self.contact, &entry.knob, &text)
+            .and_then(|()| contact::read(self.contact, &entry.knob));
+        Ok(match done {
+            Ok(now) if entry.knob.same(&entry.before.0, &now) => Fate::Restored,
+            Ok(now) => Fate::Pending { reason: format!("it was written and says {:?}", shown(&now)) },
+            Err(TuneError::Vanished { reason, .. }) if entry.knob.cpu().is_none() => {
+                Fate::Vanished { reason }
+            }
+            Err(error) => Fate::Pending { reason: error.to_string() },
+        })
+    }
+}
+
+pub(super) fn shown(bytes: &[u8]) -> String {
+    super::super::knob::chosen(&String::from_utf8_lossy(bytes))
+}

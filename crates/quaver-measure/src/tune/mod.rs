@@ -1,0 +1,14 @@
+//! Settings of the host: what is set, what would be better, and changing it so that everything can be put back.
+//!
+//! Whatever writes a setting writes it through the [`journal`]: what is about to be changed is on disk before it is
+//! changed. A [`knob`] is one setting; [`contact`] is the only place where one is written.
+
+pub mod contact;
+mod error;
+pub mod journal;
+pub mod knob;
+pub mod steer;
+
+pub use error::TuneError;
+pub use journal::{Applied, Journal, JournalPlace, Session};
+pub use knob::{Change, Knob};

@@ -1,0 +1,46 @@
+//! Where the receive side of an interface is processed: the changes that move it.
+
+use super::contact::Contact;
+use super::knob::{Change, Knob, cpu_list, cpu_mask};
+
+/// Changes that let the kernel process packets of `interface` on one CPU only, from the interrupt to the socket.
+///
+/// The device's interrupts go to `cpu`, and packets that still arrive elsewhere (or have no interrupt, as on a veth or the
+/// loopback) are handed to it by receive packet steering. Interrupts of virtio devices bear the driver's name
+/// (`virtio3-rx`), those of others the interface's (`eth0-rx-0`); both are looked for.
+pub fn softirq_on(contact: &dyn Contact, interface: &str, cpu: u16) -> Vec<Change> {
+    let root = contact.root();
+    let mut changes: Vec<Change> = interrupts(contact, interface)
+        .into_iter()
+        .map(|irq| Change::new(Knob::Irq { irq }, cpu_list(&[cpu])))
+        .collect();
+    let queues = format!("/sys/class/net/{interface}/queues");
+    for queue in root.names(&queues).iter().filter(|name| name.starts_with("rx-")) {
+        changes.push(Change::new(Knob::file(format!("{queues}/{queue}/rps_cpus")), cpu_mask(&[cpu])));
+    }
+    changes
+}
+
+/// Interrupts of an interface's device, the receive side's and all others.
+pub fn interrupts(contact: &dyn Contact, interface: &str) -> Vec<u32> {
+    let root = contact.root();
+    // A PCI device lists its message-signalled interrupts itself, whatever they are called.
+    let device = format!("/sys/class/net/{interface}/device");
+    let mut irqs: Vec<u32> = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
+        .iter()
+        .flat_map(|folder| root.names(folder))
+        .filter_map(|name| name.parse().ok())
+        .collect();
+    for irq in root.names("/proc/irq").iter().filter_map(|name| name.parse::<u32>().ok()) {
+        let of_interface = |name: &String| {
+            name.strip_prefix(interface).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        if root.names(&format!("/proc/irq/{irq}")).iter().any(of_interface) {
+            irqs.push(irq);
+        }
+    }
+    irqs.sort_unstable();
+    irqs.dedup();
+    irqs.retain(|irq| root.exists(&format!("/proc/irq/{irq}/smp_affinity_list")));
+    irqs
+}
