@@ -3,7 +3,7 @@
 
 use super::event::Refusal;
 use super::options::Caps;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Whoever shares a cap: an address, or the 64 bits of prefix that one IPv6 host can choose addresses from.
@@ -54,11 +54,45 @@ impl Meter {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// Who has sent one packet so far, which anybody can with a forged address, in order of arrival. Where there is no room
+/// they make way, the longest silent first; who has sent a second packet stays.
+#[derive(Debug)]
+struct Newcomers<K>(VecDeque<(K, i64)>);
+
+impl<K> Default for Newcomers<K> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<K> Newcomers<K> {
+    /// Adds one. Of more than twice `most` those are forgotten that are none any more.
+    fn add(&mut self, key: K, now_ns: i64, most: usize, is_one: impl Fn(&K, i64) -> bool) {
+        self.0.push_back((key, now_ns));
+        if self.0.len() > 2 * most.max(8) {
+            self.0.retain(|(key, heard_ns)| is_one(key, *heard_ns));
+        }
+    }
+
+    /// Takes out the longest silent that is still one.
+    fn longest_silent(&mut self, is_one: impl Fn(&K, i64) -> bool) -> Option<K> {
+        while let Some((key, heard_ns)) = self.0.pop_front() {
+            if is_one(&key, heard_ns) {
+                return Some(key);
+            }
+        }
+        None
+    }
+}
+
+#[derive(Debug, Default)]
 struct Peer {
     meter: Meter,
     sessions: usize,
+    /// Packets, as far as it matters: 0, 1 or more.
+    packets: u8,
     heard_ns: i64,
+    newcomers: Newcomers<SessionKey>,
 }
 
 /// All sessions and peers of a reflector.
@@ -69,7 +103,15 @@ pub(super) struct Sessions {
     all: Meter,
     peers: HashMap<IpAddr, Peer>,
     sessions: HashMap<SessionKey, Session>,
+    newcomers: Newcomers<SessionKey>,
+    /// Used where no sessions are kept.
+    new_peers: Newcomers<IpAddr>,
     swept_ns: Option<i64>,
+}
+
+/// Whether this session has sent the packet of that time, and no other.
+fn is_newcomer(sessions: &HashMap<SessionKey, Session>, key: &SessionKey, heard_ns: i64) -> bool {
+    sessions.get(key).is_some_and(|session| session.received == 1 && session.heard_ns == heard_ns)
 }
 
 /// Least time between two looks for what is idle.
@@ -77,8 +119,16 @@ const SWEEP_NS: i64 = 1_000_000_000;
 
 impl Sessions {
     pub(super) fn new(caps: Caps, stateful: bool) -> Self {
-        let (peers, sessions) = (HashMap::new(), HashMap::new());
-        Self { caps, stateful, all: Meter::default(), peers, sessions, swept_ns: None }
+        Self {
+            caps,
+            stateful,
+            all: Meter::default(),
+            peers: HashMap::new(),
+            sessions: HashMap::new(),
+            newcomers: Newcomers::default(),
+            new_peers: Newcomers::default(),
+            swept_ns: None,
+        }
     }
 
     /// Whether a packet of this peer may be looked at and answered at all.
@@ -97,30 +147,20 @@ impl Sessions {
     /// state is kept.
     pub(super) fn enter(&mut self, key: SessionKey, now_ns: i64) -> Result<Option<(Session, bool)>, Refusal> {
         let address = peer_of(key.from.ip());
-        let known = self.peers.contains_key(&address);
         let new = self.stateful && !self.sessions.contains_key(&key);
-        let full = |this: &Self| {
-            (!known && this.peers.len() >= this.caps.sessions)
-                || (new && this.sessions.len() >= this.caps.sessions)
-        };
-        let crowded = |this: &Self| {
-            new && this.peers.get(&address).is_some_and(|peer| peer.sessions >= this.caps.sessions_per_peer)
-        };
-        if full(self) || crowded(self) {
-            self.sweep(now_ns);
-        }
-        if full(self) {
-            return Err(Refusal::Sessions);
-        }
-        if crowded(self) || (new && self.caps.sessions_per_peer == 0) {
-            return Err(Refusal::PeerSessions);
-        }
+        self.make_room(address, new, now_ns)?;
         let peer = self.peers.entry(address).or_default();
         peer.sessions += usize::from(new);
         peer.heard_ns = now_ns;
+        peer.packets = peer.packets.saturating_add(1);
         peer.meter.count(now_ns, self.caps.packets_per_second_per_peer);
         self.all.count(now_ns, self.caps.packets_per_second);
         if !self.stateful {
+            if peer.packets == 1 {
+                let peers = &self.peers;
+                let is_one = |peer: &IpAddr, at_ns| is_new_peer(peers, peer, at_ns);
+                self.new_peers.add(address, now_ns, self.caps.sessions, is_one);
+            }
             return Ok(None);
         }
         let idle_ns = idle_ns(&self.caps);
@@ -131,7 +171,71 @@ impl Sessions {
         }
         session.received = session.received.wrapping_add(1);
         session.heard_ns = now_ns;
-        Ok(Some((*session, new || stale)))
+        let (session, begins) = (*session, new || stale);
+        if begins {
+            let sessions = &self.sessions;
+            let is_one = |key: &SessionKey, at_ns| is_newcomer(sessions, key, at_ns);
+            self.newcomers.add(key, now_ns, self.caps.sessions, is_one);
+            if let Some(peer) = self.peers.get_mut(&address) {
+                peer.newcomers.add(key, now_ns, self.caps.sessions_per_peer, is_one);
+            }
+        }
+        Ok(Some((session, begins)))
+    }
+
+    /// Makes room for a packet of this peer, which begins a session if `new`: first at the cost of what is idle, then
+    /// of newcomers.
+    fn make_room(&mut self, address: IpAddr, new: bool, now_ns: i64) -> Result<(), Refusal> {
+        if new && self.caps.sessions_per_peer == 0 {
+            return Err(Refusal::PeerSessions);
+        }
+        if self.is_crowded(address, new) || self.is_full(address, new) {
+            self.sweep(now_ns);
+        }
+        while self.is_crowded(address, new) {
+            let Self { peers, sessions, .. } = self;
+            let newcomers = peers.get_mut(&address).map(|peer| &mut peer.newcomers);
+            let evicted =
+                newcomers.and_then(|all| all.longest_silent(|key, at_ns| is_newcomer(sessions, key, at_ns)));
+            self.forget(&evicted.ok_or(Refusal::PeerSessions)?);
+        }
+        while self.is_full(address, new) {
+            if self.stateful {
+                let sessions = &self.sessions;
+                let is_one = |key: &SessionKey, at_ns| is_newcomer(sessions, key, at_ns);
+                let evicted = self.newcomers.longest_silent(is_one);
+                self.forget(&evicted.ok_or(Refusal::Sessions)?);
+            } else {
+                let peers = &self.peers;
+                let is_one = |peer: &IpAddr, at_ns| is_new_peer(peers, peer, at_ns);
+                let evicted = self.new_peers.longest_silent(is_one);
+                self.peers.remove(&evicted.ok_or(Refusal::Sessions)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_full(&self, address: IpAddr, new: bool) -> bool {
+        let most = self.caps.sessions;
+        (new && self.sessions.len() >= most)
+            || (self.peers.len() >= most && !self.peers.contains_key(&address))
+    }
+
+    fn is_crowded(&self, address: IpAddr, new: bool) -> bool {
+        let most = self.caps.sessions_per_peer;
+        new && self.peers.get(&address).is_some_and(|peer| peer.sessions >= most)
+    }
+
+    /// Forgets a session, and its peer if that has no other.
+    fn forget(&mut self, key: &SessionKey) {
+        self.sessions.remove(key);
+        let address = peer_of(key.from.ip());
+        if let Some(peer) = self.peers.get_mut(&address) {
+            peer.sessions = peer.sessions.saturating_sub(1);
+            if peer.sessions == 0 {
+                self.peers.remove(&address);
+            }
+        }
     }
 
     /// Notes a reply that was sent at `sent_ns` (UTC).
@@ -162,102 +266,14 @@ impl Sessions {
     }
 }
 
+/// Whether this peer has sent the packet of that time, and no other.
+fn is_new_peer(peers: &HashMap<IpAddr, Peer>, peer: &IpAddr, heard_ns: i64) -> bool {
+    peers.get(peer).is_some_and(|peer| peer.packets == 1 && peer.heard_ns == heard_ns)
+}
+
 fn idle_ns(caps: &Caps) -> i64 {
     i64::try_from(caps.session_idle.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    const SECOND_NS: i64 = 1_000_000_000;
-
-    fn caps() -> Caps {
-        Caps {
-            packets_per_second: 100,
-            packets_per_second_per_peer: 10,
-            sessions: 4,
-            sessions_per_peer: 2,
-            session_idle: Duration::from_secs(30),
-        }
-    }
-
-    fn key(host: u8, port: u16, ssid: u16) -> SessionKey {
-        SessionKey { from: SocketAddr::from(([192, 0, 2, host], port)), to: None, ssid }
-    }
-
-    fn admitted(sessions: &mut Sessions, key: SessionKey, now_ns: i64) -> Result<(), Refusal> {
-        sessions.admits(key.from.ip(), now_ns)?;
-        sessions.enter(key, now_ns).map(|_| ())
-    }
-
-    #[test]
-    fn a_peer_gets_its_rate_and_no_more() {
-        for stateful in [true, false] {
-            let mut sessions = Sessions::new(caps(), stateful);
-            // A thousand packets a second for ten seconds: the burst, then ten a second.
-            let step = |n: i64| SECOND_NS + n * 1_000_000;
-            let granted =
-                (0..10_000).filter(|n| admitted(&mut sessions, key(1, 2000, 0), step(*n)).is_ok()).count();
-            assert_eq!(granted, 10 + 100, "stateful: {stateful}");
-        }
-    }
-
-    #[test]
-    fn all_peers_together_get_the_rate_for_all() {
-        let caps = Caps { sessions: 1000, ..caps() };
-        let mut sessions = Sessions::new(caps, true);
-        let granted =
-            (0..250).filter(|n| admitted(&mut sessions, key(*n, 2000, 0), SECOND_NS).is_ok()).count();
-        assert_eq!(granted, 100);
-        assert_eq!(admitted(&mut sessions, key(251, 2000, 0), SECOND_NS), Err(Refusal::Rate));
-    }
-
-    #[test]
-    fn a_session_counts_for_itself() {
-        let mut sessions = Sessions::new(caps(), true);
-        let mut enter = |key: SessionKey| sessions.enter(key, 0).expect("room").expect("state");
-        let (first, new) = enter(key(1, 2000, 7));
-        assert_eq!((first.received, first.transmitted, first.last, new), (1, 0, None, true));
-        assert!(enter(key(1, 2000, 8)).1, "another identifier is another session");
-        let (second, new) = enter(key(1, 2000, 7));
-        assert_eq!((second.received, new), (2, false));
-        sessions.replied(&key(1, 2000, 7), 55);
-        let (third, _) = sessions.enter(key(1, 2000, 7), 0).expect("room").expect("state");
-        assert_eq!((third.received, third.transmitted, third.last), (3, 1, Some((0, 55))));
-    }
-
-    #[test]
-    fn sessions_are_few_and_make_room_when_idle() {
-        let mut sessions = Sessions::new(caps(), true);
-        let mut enter = |key: SessionKey, now_ns| sessions.enter(key, now_ns).map(|_| ());
-        assert_eq!(enter(key(1, 2000, 0), 0), Ok(()));
-        assert_eq!(enter(key(1, 2001, 0), 0), Ok(()));
-        assert_eq!(enter(key(1, 2002, 0), 0), Err(Refusal::PeerSessions));
-        assert_eq!(enter(key(2, 2000, 0), 0), Ok(()));
-        assert_eq!(enter(key(3, 2000, 0), 20 * SECOND_NS), Ok(()));
-        assert_eq!(enter(key(4, 2000, 0), 21 * SECOND_NS), Err(Refusal::Sessions));
-        assert_eq!(enter(key(4, 2000, 0), 31 * SECOND_NS), Ok(()), "the first three are idle");
-        assert_eq!(enter(key(1, 2005, 0), 31 * SECOND_NS), Ok(()));
-        assert_eq!(sessions.sessions.len(), 3);
-        assert_eq!(sessions.peers.len(), 3);
-    }
-
-    #[test]
-    fn a_session_that_was_idle_begins_anew() {
-        let mut sessions = Sessions::new(caps(), true);
-        assert_eq!(sessions.enter(key(1, 2000, 0), 0).map(|found| found.map(|(_, new)| new)), Ok(Some(true)));
-        let later = sessions.enter(key(1, 2000, 0), 31 * SECOND_NS).expect("room").expect("state");
-        assert_eq!((later.0.received, later.1), (1, true));
-    }
-
-    #[test]
-    fn addresses_of_one_prefix_are_one_peer() {
-        let of = |text: &str| peer_of(text.parse().expect("an address"));
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), of("2001:db8:1:2::1"));
-        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
-    }
-}
+mod tests;
