@@ -1,0 +1,302 @@
+//! One packet as the kernel left it in a block of the ring (TPACKET_V3), made into what a file holds.
+//!
+//! ```text
+//! offset from the packet's header
+//!   0           4        8        12         16        20         24       26       28
+//!  +-----------+--------+--------+----------+---------+----------+--------+--------+
+//!  | next      | seconds| ns     | captured | length  | status   | mac at | net at |
+//!  +-----------+--------+--------+----------+---------+----------+--------+--------+
+//!  28          32         36        38       40         48                       68
+//!  +-----------+----------+---------+--------+----------+------------------------+
+//!  | flow hash | VLAN TCI | VLAN    | unused | unused   | sockaddr_ll            |
+//!  |           |          | TPID    |        |          |                        |
+//!  +-----------+----------+---------+--------+----------+------------------------+
+//! sockaddr_ll: family 2, protocol 2 (network order), interface 4, ARP type 2, packet type 1, address length 1,
+//! address 8.
+//! ```
+//!
+//! The kernel takes the tag of a VLAN out of the packet; it is put back in front of the protocol, in place, for the
+//! block is ours until it is returned. In the same way a packet of the interface `any` gets the header of LINUX_SLL2.
+
+use std::ops::Range;
+
+/// Octets of the header and of the address behind it.
+const HEAD_BYTES: usize = 68;
+/// Octets of a VLAN tag.
+const TAG_BYTES: usize = 4;
+/// Octets before the tag's place in an Ethernet header: both addresses.
+const ADDRESSES_BYTES: usize = 12;
+/// Octets of the header of LINKTYPE_LINUX_SLL2.
+const COOKED_BYTES: usize = 20;
+/// Protocol of a customer's VLAN tag, where the kernel does not tell it.
+const TAG_8021Q: u16 = 0x8100;
+
+// Status of a packet (linux/if_packet.h).
+const LOSING: u32 = 1 << 2;
+const VLAN_VALID: u32 = 1 << 4;
+const VLAN_PROTOCOL_VALID: u32 = 1 << 6;
+const STAMP_SOFTWARE: u32 = 1 << 29;
+const STAMP_HARDWARE: u32 = 1 << 31;
+
+/// What a packet begins with in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// An Ethernet header (LINKTYPE_ETHERNET, 1).
+    Ethernet,
+    /// The IP header (LINKTYPE_RAW, 101).
+    RawIp,
+    /// A header made here of what the kernel tells of the packet (LINKTYPE_LINUX_SLL2, 276).
+    Cooked,
+}
+
+impl LinkKind {
+    /// Its number in a capture file.
+    pub const fn link_type(self) -> u16 {
+        match self {
+            Self::Ethernet => 1,
+            Self::RawIp => 101,
+            Self::Cooked => 276,
+        }
+    }
+
+    /// Its number in libpcap, which differs for raw IP.
+    pub(crate) const fn pcap_type(self) -> i32 {
+        match self {
+            Self::Ethernet => 1,
+            Self::RawIp => 12,
+            Self::Cooked => 276,
+        }
+    }
+}
+
+/// How a packet came or went, as the kernel tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketKind {
+    /// To this machine.
+    Host,
+    /// To all.
+    Broadcast,
+    /// To a group.
+    Multicast,
+    /// To another machine.
+    OtherHost,
+    /// From this machine.
+    Outgoing,
+    /// None of these.
+    Unknown(u8),
+}
+
+impl PacketKind {
+    fn from_number(number: u8) -> Self {
+        match number {
+            libc::PACKET_HOST => Self::Host,
+            libc::PACKET_BROADCAST => Self::Broadcast,
+            libc::PACKET_MULTICAST => Self::Multicast,
+            libc::PACKET_OTHERHOST => Self::OtherHost,
+            libc::PACKET_OUTGOING => Self::Outgoing,
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+/// Who took the stamp that stands in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingStamp {
+    /// The interface, by its own clock.
+    Hardware,
+    /// The kernel, on entry into the stack (CLOCK_REALTIME).
+    Kernel,
+    /// The packet socket itself, because nobody stamped the packet before: late by what the packet waited.
+    Late,
+}
+
+/// A packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The stamp, nanoseconds; never 0 for a hardware stamp (0 is missing).
+    pub time_ns: i64,
+    /// Who took it.
+    pub stamped_by: RingStamp,
+    /// Octets of the whole packet.
+    pub original_length: u32,
+    /// Octets that the kernel counted, before a tag or a header was put in: what programs in the kernel saw.
+    pub kernel_length: u32,
+    /// Octets kept.
+    pub data: &'a [u8],
+    /// How it came or went.
+    pub kind: PacketKind,
+    /// Index of the interface.
+    pub interface: u32,
+    /// Whether the kernel says that it dropped packets before this one.
+    pub losing: bool,
+}
+
+fn half(block: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(block.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn word(block: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(block.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// The packet whose header is at `at`, and how far behind it the next one's is (0: it is the last). None where the
+/// block does not hold what it claims, which a kernel never does.
+pub(super) fn decode(block: &mut [u8], at: usize, link: LinkKind) -> Option<(Frame<'_>, usize)> {
+    let head = block.get(at..at.checked_add(HEAD_BYTES)?)?;
+    let next = word(head, 0)? as usize;
+    let status = word(head, 20)?;
+    let captured = word(head, 12)? as usize;
+    let length = word(head, 16)?;
+    let start = at.checked_add(usize::from(half(head, 24)?))?;
+    let place = start..start.checked_add(captured)?;
+    block.get(place.clone())?;
+    let kind = PacketKind::from_number(head_kind(block, at));
+    let interface = word(block, at + 52)?;
+    let time_ns = i64::from(word(block, at + 4)?) * 1_000_000_000 + i64::from(word(block, at + 8)?);
+    let (place, added) = match link {
+        LinkKind::Ethernet => restore_tag(block, at, place, status)?,
+        LinkKind::RawIp => (place, 0),
+        LinkKind::Cooked => cook(block, at, place)?,
+    };
+    let frame = Frame {
+        time_ns,
+        stamped_by: if status & STAMP_HARDWARE != 0 && time_ns != 0 {
+            RingStamp::Hardware
+        } else if status & STAMP_SOFTWARE != 0 {
+            RingStamp::Kernel
+        } else {
+            RingStamp::Late
+        },
+        original_length: length.saturating_add(added),
+        kernel_length: length,
+        data: block.get(place)?,
+        kind,
+        interface,
+        losing: status & LOSING != 0,
+    };
+    Some((frame, next))
+}
+
+fn head_kind(block: &[u8], at: usize) -> u8 {
+    block.get(at + 58).copied().unwrap_or(u8::MAX)
+}
+
+/// Puts the tag back that the kernel took out: the addresses move forward by its length.
+fn restore_tag(block: &mut [u8], at: usize, place: Range<usize>, status: u32) -> Option<(Range<usize>, u32)> {
+    if status & VLAN_VALID == 0 || place.len() < ADDRESSES_BYTES || place.start < at + HEAD_BYTES + TAG_BYTES
+    {
+        return Some((place, 0));
+    }
+    let tag = word(block, at + 32)? as u16;
+    let protocol = if status & VLAN_PROTOCOL_VALID != 0 { half(block, at + 36)? } else { TAG_8021Q };
+    let start = place.start - TAG_BYTES;
+    block.copy_within(place.start..place.start + ADDRESSES_BYTES, start);
+    let into = block.get_mut(start + ADDRESSES_BYTES..start + ADDRESSES_BYTES + TAG_BYTES)?;
+    into[..2].copy_from_slice(&protocol.to_be_bytes());
+    into[2..].copy_from_slice(&tag.to_be_bytes());
+    Some((start..place.end, TAG_BYTES as u32))
+}
+
+/// Puts the header of LINUX_SLL2 before the packet: protocol 2, zero 2, interface 4, ARP type 2, packet type 1,
+/// address length 1, address 8, all in network order. It reaches over the kernel's address where there is no room
+/// between, which has been read by then.
+fn cook(block: &mut [u8], at: usize, place: Range<usize>) -> Option<(Range<usize>, u32)> {
+    let mut header = [0u8; COOKED_BYTES];
+    let address = block.get(at + 48..at + HEAD_BYTES)?;
+    header[..2].copy_from_slice(&address[2..4]);
+    header[4..8].copy_from_slice(&word(address, 4)?.to_be_bytes());
+    header[8..10].copy_from_slice(&half(address, 8)?.to_be_bytes());
+    header[10] = address[10];
+    header[11] = address[11].min(8);
+    header[12..].copy_from_slice(&address[12..20]);
+    let start = place.start.checked_sub(COOKED_BYTES).filter(|start| *start >= at + 48)?;
+    block.get_mut(start..place.start)?.copy_from_slice(&header);
+    Some((start..place.end, COOKED_BYTES as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block with one packet of `data`, which begins `gap` octets behind its head.
+    fn block(status: u32, data: &[u8], gap: usize, tag: (u16, u16)) -> Vec<u8> {
+        let mut octets = vec![0u8; 48 + HEAD_BYTES + gap];
+        let mut put = |at: usize, value: &[u8]| octets[48 + at..48 + at + value.len()].copy_from_slice(value);
+        put(4, &1_700_000_000u32.to_ne_bytes());
+        put(8, &123_456_789u32.to_ne_bytes());
+        put(12, &(data.len() as u32).to_ne_bytes());
+        put(16, &1500u32.to_ne_bytes());
+        put(20, &status.to_ne_bytes());
+        put(24, &((HEAD_BYTES + gap) as u16).to_ne_bytes());
+        put(32, &u32::from(tag.0).to_ne_bytes());
+        put(36, &tag.1.to_ne_bytes());
+        put(50, &0x0800u16.to_be_bytes());
+        put(52, &7u32.to_ne_bytes());
+        put(56, &1u16.to_ne_bytes());
+        put(58, &[3, 6, 2, 0, 0, 0, 0, 9]);
+        octets.extend_from_slice(data);
+        octets
+    }
+
+    const ETHERNET: [u8; 18] = [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 8, 0, 0x45, 0, 0, 99];
+
+    #[test]
+    fn a_packet_that_the_kernel_stamped() {
+        let mut block = block(STAMP_SOFTWARE | LOSING | 1, &ETHERNET, 14, (0, 0));
+        let (frame, next) = decode(&mut block, 48, LinkKind::Ethernet).unwrap();
+        assert_eq!((frame.time_ns, frame.stamped_by), (1_700_000_000_123_456_789, RingStamp::Kernel));
+        assert_eq!((frame.original_length, frame.kernel_length, next), (1500, 1500, 0));
+        assert_eq!((frame.data, frame.kind, frame.interface), (&ETHERNET[..], PacketKind::OtherHost, 7));
+        assert!(frame.losing);
+    }
+
+    #[test]
+    fn who_stamped_is_told_and_zero_is_missing() {
+        let by = |status| {
+            decode(&mut block(status, &ETHERNET, 14, (0, 0)), 48, LinkKind::RawIp).unwrap().0.stamped_by
+        };
+        assert_eq!(by(STAMP_HARDWARE | STAMP_SOFTWARE), RingStamp::Hardware);
+        assert_eq!(by(STAMP_SOFTWARE), RingStamp::Kernel);
+        assert_eq!(by(0), RingStamp::Late);
+        let mut zero = block(STAMP_HARDWARE, &ETHERNET, 14, (0, 0));
+        zero[52..60].fill(0);
+        assert_eq!(decode(&mut zero, 48, LinkKind::RawIp).unwrap().0.stamped_by, RingStamp::Late);
+    }
+
+    #[test]
+    fn the_tag_of_a_vlan_is_put_back() {
+        for (status, protocol) in [(VLAN_VALID, 0x8100u16), (VLAN_VALID | VLAN_PROTOCOL_VALID, 0x88a8)] {
+            let mut block = block(status, &ETHERNET, 14, (0x2005, 0x88a8));
+            let (frame, _) = decode(&mut block, 48, LinkKind::Ethernet).unwrap();
+            let mut expected = ETHERNET[..12].to_vec();
+            expected.extend(protocol.to_be_bytes());
+            expected.extend([0x20, 5]);
+            expected.extend(&ETHERNET[12..]);
+            assert_eq!((frame.data, frame.original_length, frame.kernel_length), (&expected[..], 1504, 1500));
+        }
+        // No room in front: the packet stays as it is.
+        let mut tight = block(VLAN_VALID, &ETHERNET, 0, (5, 0));
+        assert_eq!(decode(&mut tight, 48, LinkKind::Ethernet).unwrap().0.data, ETHERNET);
+    }
+
+    #[test]
+    fn a_cooked_header_as_linux_sll2_has_it() {
+        let mut block = block(0, &[0x45, 0], 28, (0, 0));
+        let (frame, _) = decode(&mut block, 48, LinkKind::Cooked).unwrap();
+        let head = [8, 0, 0, 0, 0, 0, 0, 7, 0, 1, 3, 6, 2, 0, 0, 0, 0, 9, 0, 0];
+        assert_eq!((&frame.data[..20], &frame.data[20..]), (&head[..], &[0x45, 0][..]));
+        assert_eq!(frame.original_length, 1520);
+    }
+
+    #[test]
+    fn a_block_that_claims_too_much_is_refused() {
+        let whole = block(0, &ETHERNET, 14, (0, 0));
+        for length in 0..whole.len() {
+            assert!(decode(&mut whole[..length].to_vec(), 48, LinkKind::Ethernet).is_none(), "{length}");
+        }
+        let mut long = whole.clone();
+        long[60..64].fill(0xff);
+        assert!(decode(&mut long, 48, LinkKind::Ethernet).is_none());
+        assert!(decode(&mut whole.clone(), usize::MAX - 3, LinkKind::Ethernet).is_none());
+    }
+}

@@ -1,0 +1,19 @@
+//! Capturing packets: a ring shared with the kernel, a thread that stamps what it takes from it, and what each layer
+//! below adds.
+
+mod error;
+mod filter;
+mod frame;
+mod reader;
+mod ring;
+mod socket;
+
+pub use error::{CAPTURE_SETCAP, CaptureError};
+pub use filter::Filter;
+pub use frame::{Frame, LinkKind, PacketKind, RingStamp};
+pub use reader::{Blocks, Reading, Taken, TapCounts, start};
+pub use ring::Block;
+pub use socket::{ANY, MOST_SNAP_BYTES, RingStatistics, Tap, TapInterface, TapOptions, Wanted};
+
+#[cfg(test)]
+mod tests;

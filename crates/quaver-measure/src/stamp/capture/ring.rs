@@ -1,0 +1,174 @@
+//! The ring of blocks that kernel and program share (TPACKET_V3).
+//!
+//! The kernel fills a block with packets and hands it over when it is full or old; whoever has it may change it, and
+//! hands it back. Blocks go round in order, so each side knows which is next. A block's head:
+//!
+//! ```text
+//!   0         4              8         12        16            20        24
+//!  +---------+--------------+---------+---------+-------------+---------+
+//!  | version | private data | status  | packets | first       | octets  |
+//!  +---------+--------------+---------+---------+-------------+---------+
+//!  24                 32                              48
+//!  +------------------+-------------------------------+
+//!  | sequence number  | time of first and last packet |
+//!  +------------------+-------------------------------+
+//! ```
+
+use super::frame::{Frame, LinkKind, decode};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+const STATUS_AT: usize = 8;
+const PACKETS_AT: usize = 12;
+const FIRST_AT: usize = 16;
+/// The block is the program's.
+const STATUS_USER: u32 = 1;
+
+/// The mapped memory.
+pub(super) struct RingMemory {
+    base: NonNull<u8>,
+    block_bytes: usize,
+    /// Of each block: whether there is a `Block` of it.
+    held: Vec<AtomicBool>,
+    link: LinkKind,
+}
+
+// SAFETY: the memory is not tied to a thread. A block is touched only by the one holder of its `Block`, and its status
+// word only atomically.
+unsafe impl Send for RingMemory {}
+// SAFETY: as above.
+unsafe impl Sync for RingMemory {}
+
+impl RingMemory {
+    /// Maps the ring of a packet socket that has been given one of `blocks` times `block_bytes`.
+    pub(super) fn map(
+        socket: BorrowedFd<'_>,
+        block_bytes: usize,
+        blocks: usize,
+        link: LinkKind,
+    ) -> io::Result<Self> {
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice overlaps nothing of ours.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                block_bytes * blocks,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                socket.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
+        let held = (0..blocks).map(|_| AtomicBool::new(false)).collect();
+        Ok(Self { base, block_bytes, held, link })
+    }
+
+    pub(super) fn blocks(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Where the block begins, in octets.
+    fn place(&self, block: usize) -> usize {
+        (block % self.held.len()) * self.block_bytes
+    }
+
+    fn status(&self, block: usize) -> &AtomicU32 {
+        // SAFETY: the block lies inside the mapping, its status is aligned to 4 octets (blocks are whole pages), and it
+        // is accessed atomically only.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(self.place(block) + STATUS_AT).cast()) }
+    }
+
+    /// The block, if the kernel has handed it over and nobody has it.
+    pub(super) fn take(self: &Arc<Self>, block: usize) -> Option<Block> {
+        let held = &self.held[block % self.held.len()];
+        // A block that somebody has still bears the mark of the handing over, so `held` is looked at first; it is cleared
+        // after the mark.
+        if held.load(Ordering::Acquire) || self.status(block).load(Ordering::Acquire) & STATUS_USER == 0 {
+            return None;
+        }
+        let free = held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        free.then(|| Block { memory: Arc::clone(self), index: block })
+    }
+
+    /// Packets in a block that the kernel has handed over.
+    fn packets(&self, block: usize) -> u32 {
+        let at = self.place(block) + PACKETS_AT;
+        // SAFETY: inside the mapping and aligned to 4 octets; the kernel wrote it before it handed the block over.
+        unsafe { self.base.as_ptr().add(at).cast::<u32>().read_volatile() }
+    }
+}
+
+impl Drop for RingMemory {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `map`; nothing borrowed from it outlives this value.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.block_bytes * self.held.len()) };
+    }
+}
+
+/// A block that is ours until it is dropped, which gives it back to the kernel.
+pub struct Block {
+    memory: Arc<RingMemory>,
+    index: usize,
+}
+
+impl Block {
+    fn octets(&mut self) -> &mut [u8] {
+        let at = self.memory.place(self.index);
+        // SAFETY: the block lies inside the mapping, and it is this value's alone: the kernel leaves it to us until its
+        // status says otherwise, and `held` keeps others of this process off, its status word included.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.base.as_ptr().add(at), self.memory.block_bytes) }
+    }
+
+    /// Packets that it holds.
+    pub fn packets(&self) -> u32 {
+        self.memory.packets(self.index)
+    }
+
+    /// Hands over each packet in turn, until `take` says false. Returns how many were handed over.
+    pub fn each(&mut self, mut take: impl FnMut(&Frame<'_>) -> bool) -> u32 {
+        let (packets, link) = (self.packets(), self.memory.link);
+        let block = self.octets();
+        walk(block, packets, link, &mut take)
+    }
+}
+
+fn walk(block: &mut [u8], packets: u32, link: LinkKind, take: &mut impl FnMut(&Frame<'_>) -> bool) -> u32 {
+    let first = block.get(FIRST_AT..FIRST_AT + 4).and_then(|octets| octets.try_into().ok());
+    let mut at = u32::from_ne_bytes(first.unwrap_or_default()) as usize;
+    for number in 0..packets {
+        let Some((frame, next)) = decode(block, at, link) else { return number };
+        if !take(&frame) {
+            return number + 1;
+        }
+        at += next;
+    }
+    packets
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.memory.status(self.index).store(0, Ordering::Release);
+        self.memory.held[self.index % self.memory.held.len()].store(false, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Block").field("index", &self.index).field("packets", &self.packets()).finish()
+    }
+}
+
+impl std::fmt::Debug for RingMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RingMemory")
+            .field("block_bytes", &self.block_bytes)
+            .field("blocks", &self.blocks())
+            .finish()
+    }
+}

@@ -1,0 +1,178 @@
+//! Captures in namespaces that the tests make.
+
+use super::*;
+use crate::clock::Counter;
+use crate::host::netns::Lab;
+use crate::probe::thread::ThreadSettings;
+use crate::stamp::pipeline::{self, Convert, PipelineKind, PipelineSettings};
+use quaver_abi::stamp::{LayerStamp, StampClock};
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy host.
+const LONG: Duration = Duration::from_secs(30);
+
+pub(super) fn privileged(name: &str) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
+    println!("SKIPPED (needs root): {name}");
+    false
+}
+
+/// Cycles as they are.
+#[derive(Clone)]
+struct Unconverted;
+
+impl Convert for Unconverted {
+    fn layer_stamp(&self, cycles: u64) -> LayerStamp {
+        LayerStamp { clock: StampClock::Cycles, time_ns: cycles as i64, bound_ns: u32::MAX }
+    }
+}
+
+fn begin(taps: Vec<Tap>) -> (Reading, Blocks) {
+    let settings = PipelineSettings::new(PipelineKind::Batch, Counter::Hardware);
+    let (stamper, _resolver) = pipeline::start(&settings, Unconverted).unwrap();
+    start(taps, stamper, ThreadSettings::default()).unwrap()
+}
+
+/// Sends `sizes` from the lab's source, each a datagram of that many octets of payload to a port of the sink.
+fn send(lab: &Lab, sizes: impl Iterator<Item = usize> + Send) -> u64 {
+    let to = (lab.sink.ipv4, 9);
+    lab.source
+        .within(|| {
+            let socket = UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
+            let mut sent = 0;
+            for size in sizes {
+                // The sink's refusal (nobody listens) comes back as an error of the next call, which then sends nothing.
+                while socket.send_to(&vec![0x5a; size], to).is_err() {}
+                sent += 1;
+            }
+            sent
+        })
+        .unwrap()
+}
+
+fn incoming(lab: &Lab) -> TapOptions {
+    TapOptions {
+        wanted: Wanted::In,
+        filter: Some("udp dst port 9".to_owned()),
+        ..TapOptions::new(lab.sink.interface.clone())
+    }
+}
+
+#[test]
+fn every_packet_of_every_size_comes_through_whole() {
+    if !privileged("every_packet_of_every_size_comes_through_whole") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let tap = lab.sink.within(|| Tap::open(&incoming(&lab)).unwrap()).unwrap();
+    assert_eq!((tap.interface().link, tap.notes().len()), (LinkKind::Ethernet, 0));
+    let (reading, mut blocks) = begin(vec![tap]);
+    let sizes = || (18..1473).step_by(7);
+    let sent = send(&lab, sizes());
+    let ending = std::thread::spawn(move || reading.end().unwrap());
+    let mut lengths = Vec::new();
+    let mut last_ns = 0;
+    let give_up = Instant::now() + LONG;
+    while !blocks.is_finished() && Instant::now() < give_up {
+        let Some(mut taken) = blocks.next(LONG) else { continue };
+        taken.block.each(|frame| {
+            assert_eq!((frame.stamped_by, frame.kind), (RingStamp::Kernel, PacketKind::Host));
+            assert!(frame.time_ns >= last_ns);
+            assert_eq!(frame.data.len() as u32, frame.original_length);
+            assert!(frame.data[42..].iter().all(|octet| *octet == 0x5a));
+            last_ns = frame.time_ns;
+            lengths.push(frame.data.len());
+            true
+        });
+    }
+    let counts = ending.join().unwrap();
+    assert_eq!(lengths, sizes().map(|size| size + 42).collect::<Vec<_>>());
+    let ring = RingStatistics { seen: sent, dropped: 0, freezes: 0 };
+    assert_eq!(counts, [TapCounts { ring, delivered: sent, unaccounted: 0 }]);
+}
+
+#[test]
+fn what_a_full_ring_drops_is_counted_to_the_packet() {
+    if !privileged("what_a_full_ring_drops_is_counted_to_the_packet") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let options = TapOptions { block_bytes: 4096, blocks: 4, ..incoming(&lab) };
+    let tap = lab.sink.within(|| Tap::open(&options).unwrap()).unwrap();
+    let (reading, mut blocks) = begin(vec![tap]);
+    // Nobody writes: the ring holds a few packets, and the rest has to go.
+    let sent = send(&lab, std::iter::repeat_n(1000, 5_000));
+    let ending = std::thread::spawn(move || reading.end().unwrap());
+    let mut captured = 0;
+    let give_up = Instant::now() + LONG;
+    while !blocks.is_finished() && Instant::now() < give_up {
+        captured += blocks.next(LONG).map_or(0, |mut taken| u64::from(taken.block.each(|_| true)));
+    }
+    let counts = ending.join().unwrap()[0];
+    assert!(counts.ring.dropped > 4_000 && counts.ring.freezes > 0, "{counts:?}");
+    assert_eq!(captured + counts.ring.dropped, sent);
+    assert_eq!((counts.ring.seen, counts.delivered, counts.unaccounted), (sent, captured, 0));
+}
+
+#[test]
+fn loopback_gives_each_packet_once_and_any_tells_the_interface() {
+    if !privileged("loopback_gives_each_packet_once_and_any_tells_the_interface") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let port = 40_404u16;
+    let filter = Some(format!("udp dst port {port}"));
+    let loopback = TapOptions { filter: filter.clone(), ..TapOptions::new("lo") };
+    let any = TapOptions { filter, snap_length: 96, ..TapOptions::new(ANY) };
+    let taps = lab.sink.within(|| vec![Tap::open(&loopback).unwrap(), Tap::open(&any).unwrap()]).unwrap();
+    assert!(taps[0].interface().loopback && !taps[0].filter().unwrap().runs_here());
+    assert!(taps[1].filter().unwrap().runs_here());
+    let (reading, mut blocks) = begin(taps);
+    lab.sink
+        .within(|| {
+            let receiver = UdpSocket::bind(("127.0.0.1", port)).unwrap();
+            for _ in 0..100 {
+                receiver.send_to(&[1; 200], ("127.0.0.1", port)).unwrap();
+            }
+        })
+        .unwrap();
+    let ending = std::thread::spawn(move || reading.end().unwrap());
+    let mut kinds = [[0u32; 2]; 2];
+    let give_up = Instant::now() + LONG;
+    while !blocks.is_finished() && Instant::now() < give_up {
+        let Some(mut taken) = blocks.next(LONG) else { continue };
+        let passes = |frame: &Frame<'_>| {
+            let tap = &blocks.taps()[taken.tap];
+            tap.filter().unwrap().passes(frame.data, frame.original_length)
+        };
+        let mut seen = [0; 2];
+        taken.block.each(|frame| {
+            if passes(frame) {
+                seen[usize::from(frame.kind == PacketKind::Outgoing)] += 1;
+                assert_eq!(frame.original_length, if taken.tap == 0 { 242 } else { 248 });
+                assert_eq!(frame.data.len(), if taken.tap == 0 { 242 } else { 116 });
+            }
+            true
+        });
+        (0..2).for_each(|at| kinds[taken.tap][at] += seen[at]);
+    }
+    ending.join().unwrap();
+    assert_eq!(kinds, [[100, 0], [100, 100]]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    let open = |options: &TapOptions| Tap::open(options).unwrap_err();
+    let base = TapOptions::new("lo");
+    let none = open(&TapOptions { interface: "nosuch0".to_owned(), ..base.clone() });
+    assert!(matches!(&none, CaptureError::NoInterface { there, .. } if there.contains("lo")), "{none}");
+    let odd = open(&TapOptions { block_bytes: 5_000, ..base.clone() });
+    assert!(matches!(odd, CaptureError::Options(_)));
+    assert!(matches!(open(&TapOptions { snap_length: 0, ..base.clone() }), CaptureError::Options(_)));
+    let filter = open(&TapOptions { filter: Some("tcp porf 80".to_owned()), ..base });
+    assert!(matches!(&filter, CaptureError::Filter { .. }), "{filter}");
+}
