@@ -373,11 +373,15 @@ pub struct ReportArgs {
 Examples:
   quaver export RUN --perfetto
   quaver export RUN --late-csv -o - | sort -t, -k2,2nr | head
+  quaver export RUN --jitlat-log --direction up -o up.log
 
 A timeline of a run with more than 400 000 packets and events together shows the time around the worst packet only:
 a viewer holds all of it in memory. --late-csv writes one line for each piece of each late packet:
   seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place
-source is empty and part is `unexplained` where nothing recorded explains the time.")]
+source is empty and part is `unexplained` where nothing recorded explains the time.
+
+--packets-csv writes direction,tx_seq,sent_ns,received_ns,flags: what was recorded, in order of arrival. Of two directions
+--jitlat-log writes two files, whose names end with .up and .down.")]
 pub struct ExportArgs {
     /// Run directory
     #[arg(value_name = "RUN")]
@@ -388,10 +392,24 @@ pub struct ExportArgs {
     /// The late packets, piece by piece, as comma-separated values
     #[arg(long, group = "format")]
     pub late_csv: bool,
+    /// Of a path: a log of Jitlat for each direction, which `quaver jitlat -f` reads too
+    #[arg(long, group = "format")]
+    pub jitlat_log: bool,
+    /// Of a path: a line a packet, as comma-separated values
+    #[arg(long, group = "format")]
+    pub packets_csv: bool,
+    /// Of a path: data and a script for gnuplot, in a directory with one for each direction
+    #[arg(long, group = "format")]
+    pub gnuplot: bool,
+    /// Of a path: this direction only, up or down
+    #[arg(long, value_enum, value_name = "WAY", default_value = "both", hide_default_value = true)]
+    #[arg(hide_possible_values = true)]
+    pub direction: path::DirectionName,
     /// A packet is late beyond this [default: as when it was measured]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub late: Option<Duration>,
-    /// Where to write, - for standard output [default: timeline.perfetto-trace or late.csv in the run directory]
+    /// Where to write, - for standard output [default: timeline.perfetto-trace, late.csv, jitlat.log.up and .down,
+    /// packets.csv, gnuplot/ in the run directory]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

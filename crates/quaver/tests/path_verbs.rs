@@ -224,3 +224,84 @@ fn a_stamp_reflector_is_measured_to() {
     assert_eq!(summary["up"]["packets"]["unique"], summary["down"]["packets"]["unique"]);
     assert!(summary["clock"]["bound_ns"].as_i64().unwrap() > 0);
 }
+
+/// A server that reflects STAMP, and the port where it does.
+fn reflector() -> (Server, String) {
+    let mut server = Server::start(&["--stamp", "0"]);
+    let line = server.line_with("reflecting STAMP on");
+    let port = port_after(&line, "127.0.0.1:").to_string();
+    (server, port)
+}
+
+#[test]
+fn a_long_stamp_session_keeps_figures_and_tells_them_while_it_runs() {
+    let (server, port) = reflector();
+    let runs = tempfile::tempdir().unwrap();
+    let options = ["--stamp", &port, "--period", "1ms", "--count", "2200", "--rolling", "--json-lines"];
+    let output = probe(server.port, runs.path(), &options).output().unwrap();
+    expect(&output, 0);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let run = only_run(runs.path());
+    let summary: Value = serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap();
+    for (at, way) in ["up", "down"].into_iter().enumerate() {
+        let of_way = || lines.iter().filter(|line| line["direction"] == way);
+        assert!(of_way().count() >= 2, "{text}");
+        let told: u64 = of_way().map(|line| line["unique"].as_u64().unwrap()).sum();
+        let figures = &summary["rolling"][at];
+        assert_eq!(figures["direction"], way);
+        assert_eq!(figures["unique"].as_u64().unwrap(), told);
+        assert_eq!(told + figures["lost"].as_u64().unwrap(), 2200);
+    }
+    assert!(summary["up"].is_null(), "no packets were kept");
+    assert!(summary["clock"]["bound_ns"].as_i64().unwrap() > 0);
+}
+
+#[test]
+fn logs_and_exports_of_a_run_tell_the_same_packets() {
+    let (server, port) = reflector();
+    let place = tempfile::tempdir().unwrap();
+    let log = place.path().join("log");
+    for (protocol, options) in [("extension", vec![]), ("stamp", vec!["--stamp", port.as_str()])] {
+        let runs = place.path().join(protocol);
+        let mut command = probe(server.port, &runs, &["--period", "1ms", "--count", "120"]);
+        expect(&command.args(options).arg("--log").arg(&log).output().unwrap(), 0);
+        let run = only_run(&runs);
+        let summary: Value = serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap();
+        let export = |format: &str| {
+            let output = quaver(&["export"]).arg(&run).arg(format).output().unwrap();
+            expect(&output, 0);
+        };
+        ["--jitlat-log", "--packets-csv", "--gnuplot"].into_iter().for_each(export);
+        let csv = fs::read_to_string(run.join("packets.csv")).unwrap();
+        for way in ["up", "down"] {
+            let received = summary[way]["packets"]["received"].as_u64().unwrap();
+            let rows = csv.lines().filter(|line| line.split(',').next() == Some(way)).count();
+            assert_eq!(rows as u64, received, "{protocol} {way}");
+            assert!(run.join("gnuplot").join(way).join("plots.gp").is_file());
+            let read = |path: PathBuf| {
+                let text = fs::read_to_string(&path).unwrap();
+                // The first line is when the file was made.
+                let rest = text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+                (path, rest)
+            };
+            let (path, exported) = read(run.join(format!("jitlat.log.{way}")));
+            let (_, logged) = read(log.with_extension(way));
+            assert_eq!(exported, logged, "{protocol} {way}");
+            let again = quaver(&["analyze"]).arg(&path).arg("--json").output().unwrap();
+            expect(&again, 0);
+            let again = json(&again);
+            assert_eq!(again[way]["packets"], summary[way]["packets"], "{protocol} {way}");
+            assert_eq!(again[way]["delay"]["as_measured"], summary[way]["delay"]["as_measured"]);
+            let shown = quaver(&["jitlat", "-f"]).arg(&path).output().unwrap();
+            expect(&shown, 0);
+        }
+        let both = quaver(&["export"]).arg(&run).args(["--jitlat-log", "-o", "-"]).output().unwrap();
+        expect(&both, 2);
+        let one = ["--jitlat-log", "--direction", "down", "-o", "-"];
+        let one = quaver(&["export"]).arg(&run).args(one).output().unwrap();
+        expect(&one, 0);
+        assert!(String::from_utf8_lossy(&one.stdout).contains("# direction down"));
+        expect(&quaver(&["export"]).arg(&run).arg("--perfetto").output().unwrap(), 2);
+    }
+}

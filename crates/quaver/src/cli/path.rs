@@ -44,6 +44,12 @@ pub struct ServeArgs {
     /// Longest test
     #[arg(long, default_value = "25h", value_parser = quantity::duration, value_name = "TIME")]
     pub max_duration: Duration,
+    /// Most packets a second of a test whose packets nobody keeps, so that they are told while it runs
+    #[arg(long, default_value_t = 5_000, value_name = "PACKETS")]
+    pub max_rolling_rate: u64,
+    /// Most STAMP packets a second that are reflected for a host
+    #[arg(long, default_value_t = 20_000, value_name = "PACKETS", requires = "stamp")]
+    pub max_stamp_rate: u32,
     /// Print a JSON line for each event instead of a sentence
     #[arg(long)]
     pub json: bool,
@@ -75,7 +81,7 @@ pub enum ScheduleName {
 Examples:
   quaver probe 192.0.2.7                          1000 packets of 80 octets each way, 20 ms apart: a telephone call
   quaver probe 192.0.2.7 --period 1ms --size 1316 --for 60s --direction up
-  quaver probe 192.0.2.7 --for 24h --rolling      constant memory, figures every ten seconds
+  quaver probe 192.0.2.7 --for 24h                figures in constant memory, as of all tests above an hour
   quaver probe 192.0.2.7 --for 5m --live          watch it in the terminal; q ends it and keeps what was measured
   quaver probe 192.0.2.7 --stamp                  any STAMP reflector instead of `quaver serve`
   quaver probe 192.0.2.7 --fail-if 'up.loss.share > 0.01'
@@ -140,14 +146,14 @@ pub struct ProbeArgs {
     /// Talk to a STAMP reflector (RFC 8762) on this UDP port instead
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
     pub stamp: Option<u16>,
-    /// Keep figures instead of packets: constant memory, for long tests
-    #[arg(long)]
-    pub rolling: bool,
+    /// Keep figures instead of packets: constant memory [default: yes where --for is more than an hour]
+    #[arg(long, value_name = "YES", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub rolling: Option<bool>,
     /// Print figures of each interval as JSON lines on standard output while the test runs
     #[arg(long)]
     pub json_lines: bool,
     /// Show figures and plots in the terminal while the test runs (q ends it, ? explains)
-    #[arg(long, conflicts_with_all = ["json_lines", "stamp", "quiet"])]
+    #[arg(long, conflicts_with_all = ["json_lines", "quiet"])]
     pub live: bool,
     /// Print plots below the page: delay, PDV, burstiness, and lengths of losses, copies and displacements
     #[arg(long, conflicts_with_all = ["rolling", "json_lines", "json"])]
@@ -155,6 +161,9 @@ pub struct ProbeArgs {
     /// Write the data of these plots and a script for gnuplot into a directory, DIR/up and DIR/down
     #[arg(long, value_name = "DIR", conflicts_with = "rolling")]
     pub gnuplot: Option<PathBuf>,
+    /// Write a log of Jitlat, which `quaver jitlat -f` and `quaver analyze` read; of two directions two: FILE.up, FILE.down
+    #[arg(long, value_name = "FILE", conflicts_with = "rolling")]
+    pub log: Option<PathBuf>,
     /// Output
     #[command(flatten)]
     pub output: OutputArgs,

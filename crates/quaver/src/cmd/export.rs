@@ -1,5 +1,7 @@
 //! `quaver export`: a run for other programs.
 
+mod path;
+
 use super::analyze::{Holds, holds};
 use crate::cli::ExportArgs;
 use crate::digest::noise::NoiseDigest;
@@ -21,6 +23,13 @@ const MOST_DRAWN: usize = 400_000;
 /// Converts.
 pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let run = RunDir::open(&args.run)?;
+    if holds(&run)? == Holds::Path {
+        return path::run(args, &run);
+    }
+    if args.jitlat_log || args.packets_csv || args.gnuplot {
+        let message = "logs of Jitlat, packets and gnuplot's data are of path measurements; use --perfetto or --late-csv";
+        return Err(failure(ExitCode::Usage, message));
+    }
     let name = if args.perfetto { "timeline.perfetto-trace" } else { "late.csv" };
     let target = args.output.clone().unwrap_or_else(|| run.path().join(name));
     match holds(&run)? {
@@ -39,16 +48,16 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             let digest = digest::noise::analyze(&run)?;
             deliver(&target, |out| gaps_csv(&digest, out))?;
         }
-        Holds::Path => {
-            let message = "a path measurement has neither a timeline of causes nor late packets; its packets are in \
-                           samples.parquet";
-            return Err(failure(ExitCode::Usage, message));
-        }
+        Holds::Path => unreachable!("paths were seen to above"),
     }
+    say_written(&target);
+    Ok(ExitCode::Done)
+}
+
+fn say_written(target: &Path) {
     if target != Path::new("-") {
         eprintln!("written: {}", target.display());
     }
-    Ok(ExitCode::Done)
 }
 
 /// Writes to `target`: `-` is standard output, a device or pipe is written as it is, and a file appears whole or

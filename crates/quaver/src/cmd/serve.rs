@@ -5,7 +5,7 @@ use crate::exit_code::{ExitCode, failure};
 use crate::interrupt::Interrupt;
 use anyhow::Context;
 use quaver_measure::path::auth::Key;
-use quaver_measure::path::stamp::{Protection, ReflectorOptions, StampKey, reflect};
+use quaver_measure::path::stamp::{Caps, Protection, ReflectorOptions, StampKey, reflect};
 use quaver_measure::path::{Limits, ServerOptions, serve};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -20,6 +20,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         limits: Limits {
             packets_per_second: args.max_rate,
             duration: args.max_duration,
+            rolling_packets_per_second: args.max_rolling_rate,
             ..Limits::default()
         },
         key: key.as_deref().map(path_key).transpose()?,
@@ -61,7 +62,10 @@ fn reflect_stamp(
         None => Protection::None,
     };
     let bind = SocketAddr::new(args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
-    let options = ReflectorOptions { bind, protection, ..ReflectorOptions::default() };
+    let all = Caps::default().packets_per_second.max(args.max_stamp_rate);
+    let caps =
+        Caps { packets_per_second: all, packets_per_second_per_peer: args.max_stamp_rate, ..Caps::default() };
+    let options = ReflectorOptions { bind, protection, caps, ..ReflectorOptions::default() };
     let reflected =
         reflect(&options, interrupt.flag(), &mut |event| say(args.json, &format!("STAMP: {event}")));
     if reflected.is_err() {

@@ -1,7 +1,9 @@
 //! From Jitlat's tests and logs to results, and from a test to its log.
 
+mod run_log;
 mod test_log;
 
+pub use run_log::run_log_header;
 pub use test_log::log_header;
 
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP, Singleton};

@@ -1,6 +1,8 @@
 //! On which way packets were lost. A stateful reflector numbers its replies from 0, so its numbers count what reached
 //! it.
 
+use std::collections::VecDeque;
+
 /// What tells the directions apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
@@ -31,6 +33,17 @@ pub struct DirectionCounts {
     pub forward_duplicates: u64,
     /// Replies that came back more than once.
     pub backward_duplicates: u64,
+    /// The reflector's numbers up to its last reply that came; none where it repeats ours.
+    pub numbered: Option<Numbered>,
+}
+
+/// Numbers that a reflector gave to its replies in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbered {
+    /// First number: 0, but in a session that the reflector had known before.
+    pub first: u64,
+    /// How many there are.
+    pub replies: u64,
 }
 
 /// One reply: our number, unwrapped, and the reflector's, as on the wire.
@@ -40,79 +53,155 @@ pub(super) struct Pair {
     pub(super) reflected: u32,
 }
 
-/// Counts from all replies in order of arrival, duplicates and late ones included. `direct` is the reflector's count
-/// of received packets in the reply with the greatest number of ours.
-pub(super) fn count(sent: u64, replies: &[Pair], direct: Option<u32>) -> DirectionCounts {
-    let mut ours: Vec<u64> = replies.iter().map(|pair| pair.sent).collect();
-    let mut both: Vec<(u64, u64)> =
-        unwrapped(replies).zip(&ours).map(|(reflected, sent)| (reflected, *sent)).collect();
-    ours.sort_unstable();
-    ours.dedup();
-    both.sort_unstable();
-    both.dedup();
-    let answered = ours.len() as u64;
-    let replied = both.len() as u64;
-    let backward_duplicates = replies.len() as u64 - replied;
-    let forward_duplicates = replied - answered;
-    let Some(last) = ours.last() else {
-        return DirectionCounts {
-            evidence: if sent == 0 { Evidence::NothingLost } else { Evidence::None },
-            forward_lost: (sent == 0).then_some(0),
-            backward_lost: (sent == 0).then_some(0),
-            undecided: sent,
-            forward_duplicates,
-            backward_duplicates,
-        };
-    };
-    let considered = last + 1;
-    let tail = sent.saturating_sub(considered);
-    let stateful = both.iter().any(|(reflected, sent)| *reflected as u32 != *sent as u32);
-    // Copies that reached the reflector up to its last reply that we know of.
-    let reached = if stateful {
-        let (least, most) = (both[0], both[both.len() - 1]);
-        // A session begins at 0; one that was there before us begins where we first see it.
-        let base = if least.0 <= least.1 + forward_duplicates { 0 } else { least.0 };
-        Some((most.0 + 1 - base, Evidence::ReflectorSequence))
-    } else {
-        direct.map(|received| (u64::from(received), Evidence::DirectMeasurement))
-    };
-    let (evidence, forward_lost, backward_lost, undecided) = match reached {
-        _ if answered == sent => (Evidence::NothingLost, Some(0), Some(0), 0),
-        Some((reached, evidence)) => {
-            let backward = reached.saturating_sub(replied);
-            let forward = considered.saturating_sub(reached.saturating_sub(forward_duplicates));
-            (evidence, Some(forward), Some(backward), tail)
-        }
-        None => (Evidence::None, None, None, sent - answered),
-    };
-    DirectionCounts {
-        evidence,
-        forward_lost,
-        backward_lost,
-        undecided,
-        forward_duplicates,
-        backward_duplicates,
-    }
+/// Reflector's numbers that are told apart for one packet of ours; further ones count as copies on the way there.
+const MOST_REPLIES: usize = 16;
+
+/// Far from zero, so that a first reply that was overtaken is no problem; taken off again where numbers are given.
+const ROOM: u64 = 1 << 32;
+
+/// Counts replies as they come. What it remembers is a list for each packet that the caller has not let go by
+/// [`DirectionCounter::forget_below`]; a copy of a reply that comes after that is not seen as one, so the caller must
+/// leave such replies out.
+#[derive(Debug)]
+pub(super) struct DirectionCounter {
+    /// Number of the packet that is first in `seen`.
+    first: u64,
+    /// The reflector's numbers of each packet's replies, unwrapped.
+    seen: VecDeque<Vec<u64>>,
+    replies: u64,
+    /// Packets with a reply, and pairs of numbers that differ.
+    answered: u64,
+    replied: u64,
+    last: Option<u64>,
+    /// The pair with the least number of the reflector, and the reflector's greatest number.
+    least: Option<(u64, u64)>,
+    most: u64,
+    stateful: bool,
+    /// The reflector's number that came last, unwrapped, with [`ROOM`].
+    near: Option<u64>,
 }
 
-/// The reflector's numbers without wrapping, each taken as the one nearest to the one before.
-fn unwrapped(replies: &[Pair]) -> impl Iterator<Item = u64> + '_ {
-    // Far from zero, so that a first reply that was overtaken is no problem; taken off again at the end.
-    const ROOM: u64 = 1 << 32;
-    let first = replies.first().map_or(0, |pair| pair.reflected);
-    let mut near = ROOM + u64::from(first);
-    replies.iter().map(move |pair| {
+impl DirectionCounter {
+    pub(super) fn new() -> Self {
+        Self {
+            first: 0,
+            seen: VecDeque::new(),
+            replies: 0,
+            answered: 0,
+            replied: 0,
+            last: None,
+            least: None,
+            most: 0,
+            stateful: false,
+            near: None,
+        }
+    }
+
+    /// Takes the next reply, duplicate or late as it may be, to a packet that is not let go. Gives the reflector's
+    /// number without wrapping: that which is nearest to the one before.
+    pub(super) fn take(&mut self, pair: Pair) -> u64 {
+        let near = self.near.unwrap_or(ROOM + u64::from(pair.reflected));
         let ahead = pair.reflected.wrapping_sub(near as u32).cast_signed();
-        near = near.saturating_add_signed(i64::from(ahead));
-        near.saturating_sub(ROOM)
-    })
+        let near = near.saturating_add_signed(i64::from(ahead));
+        self.near = Some(near);
+        let reflected = near.saturating_sub(ROOM);
+        self.replies += 1;
+        self.last = self.last.max(Some(pair.sent));
+        self.stateful |= pair.reflected != pair.sent as u32;
+        self.most = self.most.max(reflected);
+        let found = (reflected, pair.sent);
+        self.least = Some(self.least.map_or(found, |least| least.min(found)));
+        let Some(place) = pair.sent.checked_sub(self.first).and_then(|place| usize::try_from(place).ok())
+        else {
+            return reflected;
+        };
+        while self.seen.len() <= place {
+            self.seen.push_back(Vec::new());
+        }
+        let replies = &mut self.seen[place];
+        self.answered += u64::from(replies.is_empty());
+        if !replies.contains(&reflected) {
+            self.replied += 1;
+            if replies.len() < MOST_REPLIES {
+                replies.push(reflected);
+            }
+        }
+        reflected
+    }
+
+    /// Lets packets go, so that memory does not grow.
+    pub(super) fn forget_below(&mut self, number: u64) {
+        while self.first < number {
+            self.seen.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Counts so far, when `sent` packets were sent. `direct` is the reflector's count of received packets in the
+    /// reply with the greatest number of ours.
+    pub(super) fn counts(&self, sent: u64, direct: Option<u32>) -> DirectionCounts {
+        let backward_duplicates = self.replies - self.replied;
+        let forward_duplicates = self.replied - self.answered;
+        let (Some(last), Some(least)) = (self.last, self.least) else {
+            return DirectionCounts {
+                evidence: if sent == 0 { Evidence::NothingLost } else { Evidence::None },
+                forward_lost: (sent == 0).then_some(0),
+                backward_lost: (sent == 0).then_some(0),
+                undecided: sent,
+                forward_duplicates,
+                backward_duplicates,
+                numbered: None,
+            };
+        };
+        let considered = last + 1;
+        let tail = sent.saturating_sub(considered);
+        // Copies that reached the reflector up to its last reply that we know of.
+        let numbered = self.stateful.then(|| {
+            // A session begins at 0; one that was there before us begins where we first see it.
+            let first = if least.0 <= least.1 + forward_duplicates { 0 } else { least.0 };
+            Numbered { first, replies: self.most + 1 - first }
+        });
+        let reached = if let Some(numbered) = numbered {
+            Some((numbered.replies, Evidence::ReflectorSequence))
+        } else {
+            direct.map(|received| (u64::from(received), Evidence::DirectMeasurement))
+        };
+        let (evidence, forward_lost, backward_lost, undecided) = match reached {
+            _ if self.answered == sent => (Evidence::NothingLost, Some(0), Some(0), 0),
+            Some((reached, evidence)) => {
+                let backward = reached.saturating_sub(self.replied);
+                let forward = considered.saturating_sub(reached.saturating_sub(forward_duplicates));
+                (evidence, Some(forward), Some(backward), tail)
+            }
+            None => (Evidence::None, None, None, sent - self.answered),
+        };
+        DirectionCounts {
+            evidence,
+            forward_lost,
+            backward_lost,
+            undecided,
+            forward_duplicates,
+            backward_duplicates,
+            numbered,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Of all replies in order of arrival.
+    fn count(sent: u64, replies: &[Pair], direct: Option<u32>) -> DirectionCounts {
+        let mut counter = DirectionCounter::new();
+        for pair in replies {
+            counter.take(*pair);
+        }
+        counter.counts(sent, direct)
+    }
+
     /// A network with given fates: what the reflector and the sender see of it.
+    #[derive(Clone, Copy)]
     struct Fate {
         forward_copies: u32,
         backward_lost: bool,
@@ -191,6 +280,7 @@ mod tests {
         pairs.insert(2, pairs[1]);
         let counts = count(5, &pairs, None);
         assert_eq!((counts.forward_duplicates, counts.backward_duplicates), (1, 1));
+        assert_eq!(counts.numbered, Some(Numbered { first: 0, replies: 5 }));
         assert_eq!((counts.forward_lost, counts.backward_lost, counts.undecided), (Some(1), Some(0), 0));
     }
 
@@ -201,5 +291,33 @@ mod tests {
         let counts = count(6, &pairs, None);
         pairs.reverse();
         assert_eq!(count(6, &pairs, None), counts);
+    }
+
+    #[test]
+    fn packets_that_are_let_go_change_no_count() {
+        let twice = Fate { forward_copies: 2, backward_lost: false };
+        let fates: Vec<Fate> = (0..10_000)
+            .map(|number| match number % 50 {
+                3 => FORWARD,
+                7 => BACKWARD,
+                9 => twice,
+                _ => FINE,
+            })
+            .collect();
+        let mut pairs = replies(&fates, true, u32::MAX - 100);
+        // Neighbours change places, and a reply comes twice, all within what is remembered.
+        for at in (20..pairs.len()).step_by(90) {
+            pairs.swap(at, at + 3);
+            pairs[at + 1] = pairs[at - 1];
+        }
+        let mut counter = DirectionCounter::new();
+        for pair in &pairs {
+            counter.take(*pair);
+            counter.forget_below(pair.sent.saturating_sub(40));
+            assert!(counter.seen.len() <= 60);
+        }
+        let counts = counter.counts(10_000, None);
+        assert_eq!(counts, count(10_000, &pairs, None));
+        assert!(counts.forward_lost > Some(100) && counts.backward_lost > Some(100));
     }
 }

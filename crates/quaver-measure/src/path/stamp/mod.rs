@@ -17,7 +17,7 @@ mod sender;
 mod sessions;
 mod socket;
 
-pub use directions::{DirectionCounts, Evidence};
+pub use directions::{DirectionCounts, Evidence, Numbered};
 pub use error::StampError;
 pub use event::{ReflectorEvent, ReflectorTotals, Refusal};
 pub use key::{LEAST_KEY_BYTES, Protection, StampKey, StampKeyTooShort};

@@ -122,6 +122,9 @@ pub struct SenderOptions {
     pub loss_timeout_ns: u64,
     /// Seed of the padding.
     pub seed: u64,
+    /// Whether packets are kept for the outcome. Else only those are remembered that were sent within two loss
+    /// time-outs, so memory depends on the rate and not on the length of the session.
+    pub keep_packets: bool,
 }
 
 impl SenderOptions {
@@ -141,6 +144,7 @@ impl SenderOptions {
             requests: Requests::default(),
             loss_timeout_ns: 3_000_000_000,
             seed: 0,
+            keep_packets: true,
         }
     }
 

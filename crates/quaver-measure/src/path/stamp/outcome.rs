@@ -81,8 +81,17 @@ pub enum StampProgress<'a> {
         /// Octets of payload of a packet.
         packet_bytes: usize,
     },
-    /// A packet was answered.
-    Answered(&'a StampPacket),
+    /// A reply came in time.
+    Answered {
+        /// The packet with this reply.
+        packet: &'a StampPacket,
+        /// The reflector's number of the reply without wrapping; of a stateless reflector our own.
+        reflected: u64,
+        /// Whether it is the packet's first one. A further one answers a copy of the packet, or is a copy itself.
+        first: bool,
+    },
+    /// Time passes; told every 50 ms or more often.
+    Tick,
 }
 
 /// Where the reflector saw a packet come from and arrive.
@@ -103,11 +112,20 @@ pub struct StampOutcome {
     pub target: SocketAddr,
     /// Octets of payload of a packet.
     pub packet_bytes: usize,
-    /// Packets that were sent, in order.
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets with a reply in time.
+    pub answered: u64,
+    /// Packets that were sent, in order; empty where they are not to be kept.
     pub packets: Vec<StampPacket>,
+    /// Packets with a further reply in time, in order of arrival; empty likewise.
+    pub further: Vec<StampPacket>,
+    /// Packets that were remembered at a time, at most.
+    pub most_remembered: usize,
     /// Losses and duplicates by direction.
     pub directions: DirectionCounts,
-    /// Our number and the reflector's of each reply in order of arrival, duplicates and late ones included.
+    /// Our number and the reflector's of each reply in order of arrival, duplicates and late ones included; empty where
+    /// packets are not to be kept.
     pub replies: Vec<(u64, u32)>,
     /// Replies that came after the loss time-out; their packets count as lost.
     pub late: u64,
@@ -140,6 +158,6 @@ pub struct StampOutcome {
 impl StampOutcome {
     /// Packets without a reply in time.
     pub fn lost(&self) -> u64 {
-        self.packets.iter().filter(|packet| packet.reply.is_none()).count() as u64
+        self.sent - self.answered
     }
 }

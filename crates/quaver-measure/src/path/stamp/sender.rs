@@ -1,7 +1,7 @@
 //! The loop of a session-sender.
 
 use super::StampError;
-use super::directions::{Pair, count};
+use super::directions::{DirectionCounter, Pair};
 use super::key::Protection;
 use super::options::{SenderOptions, ZeroSsid};
 use super::outcome::{Located, StampOutcome, StampPacket, StampProgress, StampReply};
@@ -18,6 +18,7 @@ use quaver_abi::wire::stamp::tlv::{
     Span, TimestampInformation, kind, location,
 };
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -50,10 +51,10 @@ pub fn send_session(
         request,
         socket,
         estimate: error_estimate(options.format),
-        unanswered: 0,
         ended: false,
         direct: None,
-        pairs: Vec::new(),
+        counter: DirectionCounter::new(),
+        remembered: VecDeque::new(),
         outcome: blank(options, local),
         watch,
     };
@@ -66,8 +67,12 @@ fn blank(options: &SenderOptions, local: SocketAddr) -> StampOutcome {
         local,
         target: options.target,
         packet_bytes: 0,
+        sent: 0,
+        answered: 0,
         packets: Vec::new(),
-        directions: count(0, &[], None),
+        further: Vec::new(),
+        most_remembered: 0,
+        directions: DirectionCounter::new().counts(0, None),
         replies: Vec::new(),
         late: 0,
         foreign: 0,
@@ -90,15 +95,23 @@ struct Session<'a> {
     request: Request,
     socket: StampSocket,
     estimate: ErrorEstimate,
-    /// Packets without a reply so far.
-    unanswered: u64,
     /// Whether the session is to end before its time.
     ended: bool,
     /// The reflector's count of received packets with the greatest number of ours.
     direct: Option<(u64, u32)>,
-    pairs: Vec<Pair>,
+    counter: DirectionCounter,
+    /// The newest packets: those whose replies can be known.
+    remembered: VecDeque<Remembered>,
     outcome: StampOutcome,
     watch: &'a mut dyn FnMut(StampProgress<'_>),
+}
+
+/// A packet that waits for its reply, or for copies of it.
+struct Remembered {
+    t1_ns: i64,
+    /// CLOCK_MONOTONIC, which no step of the wall clock shortens.
+    sent_ns: i64,
+    answered: bool,
 }
 
 impl Session<'_> {
@@ -111,6 +124,7 @@ impl Session<'_> {
         loop {
             self.drain(&mut buffer);
             clocks.tick();
+            (self.watch)(StampProgress::Tick);
             if stop.load(Ordering::Relaxed) || self.ended {
                 break;
             }
@@ -118,7 +132,7 @@ impl Session<'_> {
             let sending = self.options.count.is_none_or(|count| self.tried() < count);
             let until_ns =
                 if sending { deadline_ns } else { last_ns + self.options.loss_timeout_ns.cast_signed() };
-            if !sending && (self.unanswered == 0 || now_ns >= until_ns) {
+            if !sending && (self.outcome.lost() == 0 || now_ns >= until_ns) {
                 self.outcome.complete = true;
                 break;
             }
@@ -140,11 +154,11 @@ impl Session<'_> {
 
     /// Places of the schedule that were used.
     fn tried(&self) -> u64 {
-        self.outcome.packets.len() as u64 + self.outcome.not_sent
+        self.outcome.sent + self.outcome.not_sent
     }
 
     fn send(&mut self) {
-        let sequence = self.outcome.packets.len() as u64;
+        let sequence = self.outcome.sent;
         let on_wire = sequence as u32;
         let protection = &self.options.protection;
         self.request.prepare(on_wire, on_wire.wrapping_add(1), protection);
@@ -159,8 +173,30 @@ impl Session<'_> {
             self.outcome.not_sent += 1;
             return;
         }
-        self.outcome.packets.push(StampPacket { sequence, t1_ns, reply: None });
-        self.unanswered += 1;
+        self.outcome.sent += 1;
+        let sent_ns = monotonic_ns();
+        self.remembered.push_back(Remembered { t1_ns, sent_ns, answered: false });
+        if self.options.keep_packets {
+            self.outcome.packets.push(StampPacket { sequence, t1_ns, reply: None });
+        } else {
+            self.forget(sent_ns);
+        }
+        self.outcome.most_remembered = self.outcome.most_remembered.max(self.remembered.len());
+    }
+
+    /// Lets packets go of which no reply can come in time, and none that is late is likely.
+    fn forget(&mut self, now_ns: i64) {
+        let patience_ns = self.options.loss_timeout_ns.saturating_mul(2);
+        let over = |packet: &Remembered| (now_ns - packet.sent_ns).unsigned_abs() > patience_ns;
+        while self.remembered.front().is_some_and(over) {
+            self.remembered.pop_front();
+        }
+        self.counter.forget_below(self.first_remembered());
+    }
+
+    /// Number of the oldest packet that is remembered.
+    fn first_remembered(&self) -> u64 {
+        self.outcome.sent - self.remembered.len() as u64
     }
 
     fn drain(&mut self, buffer: &mut [u8]) {
@@ -197,31 +233,46 @@ impl Session<'_> {
             self.ended |= self.options.zero_ssid == ZeroSsid::Stop;
         }
         self.outcome.reflector_error.get_or_insert(reply.error_estimate);
-        self.pairs.push(Pair { sent: sequence, reflected: reply.sequence });
+        let Some(place) = sequence.checked_sub(self.first_remembered()) else {
+            self.outcome.late += 1;
+            return;
+        };
+        let reflected = self.counter.take(Pair { sent: sequence, reflected: reply.sequence });
+        if self.options.keep_packets {
+            self.outcome.replies.push((sequence, reply.sequence));
+        }
         let mut kept = self.kept(&reply, arrival);
         self.take_tlvs(&octets[mode.base_bytes()..], &reply, sequence, &mut kept);
-        let packet = &mut self.outcome.packets[sequence as usize];
-        let took_ns = arrival.received_ns.saturating_sub(packet.t1_ns);
-        if packet.reply.is_some() {
-            return;
-        }
-        if took_ns > self.options.loss_timeout_ns.cast_signed() {
+        let remembered = &mut self.remembered[place as usize];
+        let t1_ns = remembered.t1_ns;
+        if arrival.received_ns.saturating_sub(t1_ns) > self.options.loss_timeout_ns.cast_signed() {
             self.outcome.late += 1;
             return;
         }
-        packet.reply = Some(kept);
-        self.unanswered -= 1;
-        (self.watch)(StampProgress::Answered(packet));
+        let first = !std::mem::replace(&mut remembered.answered, true);
+        self.outcome.answered += u64::from(first);
+        let packet = StampPacket { sequence, t1_ns, reply: Some(kept) };
+        match (self.options.keep_packets, first) {
+            (true, true) => self.outcome.packets[sequence as usize] = packet,
+            (true, false) => self.outcome.further.push(packet),
+            (false, _) => {}
+        }
+        (self.watch)(StampProgress::Answered { packet: &packet, reflected, first });
     }
 
-    /// Our number of the packet that this is the reply to; none if there is no such packet.
+    /// Our number of the packet that this is the reply to; none if there is no such packet. Of one that was let go
+    /// only its time can be judged: it lies before that of the oldest that is remembered.
     fn sequence_of(&self, reply: &ReflectorPacket) -> Option<u64> {
-        let last = (self.outcome.packets.len() as u64).checked_sub(1)?;
+        let last = self.outcome.sent.checked_sub(1)?;
         let back = (last as u32).wrapping_sub(reply.sender_sequence);
         let sequence = last.checked_sub(u64::from(back))?;
-        let t1 = self.options.format.encode(self.outcome.packets[sequence as usize].t1_ns);
-        let ours = reply.ssid == self.options.ssid || reply.ssid == 0;
-        (t1 == reply.sender_timestamp && ours).then_some(sequence)
+        let format = self.options.format;
+        let first = self.remembered.front()?;
+        let ours = match sequence.checked_sub(self.first_remembered()) {
+            Some(place) => format.encode(self.remembered[place as usize].t1_ns) == reply.sender_timestamp,
+            None => format.decode(reply.sender_timestamp, first.t1_ns) <= first.t1_ns,
+        };
+        (ours && (reply.ssid == self.options.ssid || reply.ssid == 0)).then_some(sequence)
     }
 
     fn kept(&self, reply: &ReflectorPacket, arrival: &Arrival) -> StampReply {
@@ -294,8 +345,7 @@ impl Session<'_> {
     fn finish(self, clock_pairs: Vec<ClockPair>) -> StampOutcome {
         let mut outcome = self.outcome;
         let direct = self.direct.map(|(_, received)| received);
-        outcome.directions = count(outcome.packets.len() as u64, &self.pairs, direct);
-        outcome.replies = self.pairs.iter().map(|pair| (pair.sent, pair.reflected)).collect();
+        outcome.directions = self.counter.counts(outcome.sent, direct);
         outcome.clock_steps = steps(Side::Client, &clock_pairs);
         outcome.clock_pairs = clock_pairs;
         outcome

@@ -8,6 +8,7 @@ use quaver_abi::wire::jitlat::{FLAG_INVALID, Singleton};
 use quaver_analysis::path::arrival::{Arrival, Numbering};
 use quaver_analysis::path::rolling::{Figures, Rolling, WINDOW};
 use quaver_measure::path::flow::{FlowSchedule, Received, Transport};
+use quaver_measure::path::stamp::SenderOptions;
 use quaver_measure::path::{ClientOptions, Direction, Directions, Progress};
 use quaver_store::path_facts::RollingFigures;
 use serde_json::{Value, json};
@@ -69,6 +70,14 @@ pub(super) fn view(options: &ClientOptions, length: Option<Duration>) -> View {
     View::new(options.server.to_string(), what, directions.iter().map(way).collect())
 }
 
+/// What the live view shows of a session with a STAMP reflector before it begins.
+pub(super) fn stamp_view(options: &SenderOptions, length: Option<Duration>) -> View {
+    let way = |direction| ViewWay::new(direction, true, options.period_ns, length);
+    let size = options.packet_bytes.map(|octets| format!(", {octets} octets")).unwrap_or_default();
+    let what = format!("STAMP{size} each {}", duration(options.period_ns.cast_signed()));
+    View::new(options.target.to_string(), what, vec![way(Direction::Up), way(Direction::Down)])
+}
+
 /// Follows a test.
 pub(super) struct Live {
     ways: Vec<Way>,
@@ -79,6 +88,7 @@ pub(super) struct Live {
     words: String,
     length: Option<Duration>,
     view: Option<LiveView>,
+    numbering: Numbering,
     /// Why a line could not be written.
     pub(super) failed: Option<anyhow::Error>,
 }
@@ -90,6 +100,7 @@ impl Live {
         quiet: bool,
         length: Option<Duration>,
         view: Option<LiveView>,
+        numbering: Numbering,
     ) -> Self {
         let start = Instant::now();
         let line = Line::timed(length.unwrap_or(INTERVAL), quiet || view.is_some());
@@ -102,6 +113,7 @@ impl Live {
             words: "connecting".to_owned(),
             length,
             view,
+            numbering,
             failed: None,
         }
     }
@@ -146,7 +158,7 @@ impl Live {
         let mut first_copies = Vec::new();
         let sound = |sample: &&Singleton| sample.flags & FLAG_INVALID == 0;
         for sample in samples.iter().map(|received| &received.singleton).filter(sound) {
-            let number = Numbering::Jitlat.unwrap(sample.tx_seq.cast_unsigned(), way.highest);
+            let number = self.numbering.unwrap(sample.tx_seq.cast_unsigned(), way.highest);
             let Some(sequence) = number else { continue };
             way.highest = way.highest.max(sequence);
             let (sent_ns, received_ns) = (sample.tx_real_time_ns, sample.rx_real_time_ns);

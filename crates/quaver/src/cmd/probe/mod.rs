@@ -2,8 +2,9 @@
 
 mod facts;
 mod live;
+pub(in crate::cmd) mod logs;
 mod options;
-mod plots;
+pub(in crate::cmd) mod plots;
 mod stamp;
 
 use crate::cli::path::ProbeArgs;
@@ -15,6 +16,7 @@ use crate::tui::LiveView;
 use anyhow::Context;
 use live::Live;
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::path::arrival::Numbering;
 use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::path::{Completion, TestOutcome, run_client};
@@ -36,7 +38,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         .map(|packets| Duration::from_nanos(options.schedule.mean_period_ns().saturating_mul(packets)));
     let view = args.live.then(|| LiveView::open(live::view(&options, length), &interrupt)).transpose()?;
     let record = Record::begin(args)?;
-    let mut live = Live::new(args.json_lines, args.output.quiet, length, view);
+    let mut live = Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Jitlat);
     let outcome = match run_client(&options, interrupt.flag(), &mut |progress| live.hear(progress)) {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -51,10 +53,13 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let sent = |direction| outcome.flows.iter().find(|flow| flow.direction == direction)?.packets_sent();
     let rolling = live.finish(sent);
     let mut facts = facts::of_test(&outcome);
-    if args.rolling {
+    if options.rolling {
         facts.rolling = rolling;
     }
     let packets: Vec<&[Singleton]> = outcome.flows.iter().map(|flow| flow.singletons.as_slice()).collect();
+    if let Some(path) = &args.log {
+        logs::write(path, &facts, &packets)?;
+    }
     let (digest, report) = record.conclude(facts, &packets, cut_short(&outcome))?;
     let code = print(args, &digest, &report)?;
     Ok(match outcome.completion {

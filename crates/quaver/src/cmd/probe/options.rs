@@ -30,10 +30,20 @@ pub(super) fn client_options(args: &ProbeArgs) -> anyhow::Result<ClientOptions> 
     options.source_port = args.source_port;
     options.rtt_probes = args.rtt_probes;
     options.rtt_interval = args.rtt_interval;
-    options.rolling = args.rolling;
+    options.rolling = rolling(args);
     options.key = args.key_file.as_deref().map(read_key).transpose()?.as_deref().map(path_key).transpose()?;
     options.answer_timeout = args.timeout;
     Ok(options)
+}
+
+/// Tests that last longer keep figures in place of packets, unless something is asked for that needs the packets.
+const KEPT_UP_TO: Duration = Duration::from_secs(3600);
+
+/// Whether figures are kept in place of packets.
+pub(super) fn rolling(args: &ProbeArgs) -> bool {
+    let needs_packets = args.plots || args.gnuplot.is_some() || args.log.is_some();
+    let long = args.duration.is_some_and(|time| time > KEPT_UP_TO);
+    args.rolling.unwrap_or(long && !needs_packets && !args.legacy)
 }
 
 /// The first address of the host.

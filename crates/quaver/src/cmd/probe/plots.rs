@@ -1,4 +1,4 @@
-//! `quaver probe --plots` and `--gnuplot`: Jitlat's plots of each direction.
+//! `quaver probe --plots` and `--gnuplot`, and `quaver export --gnuplot`: Jitlat's plots of each direction.
 
 use crate::cli::path::ProbeArgs;
 use crate::cmd::results::to_stdout;
@@ -18,22 +18,35 @@ use std::path::Path;
 
 /// Draws below the page and writes for gnuplot, each where it was asked for.
 pub(super) fn show(args: &ProbeArgs, digest: &PathDigest) -> anyhow::Result<()> {
-    if !args.plots && args.gnuplot.is_none() {
-        return Ok(());
+    if let Some(directory) = &args.gnuplot {
+        for_gnuplot(digest, directory)?;
     }
+    if args.plots { each(digest, draw) } else { Ok(()) }
+}
+
+/// Writes data and script for gnuplot into `directory/up` and `directory/down`, as far as there are packets.
+pub(in crate::cmd) fn for_gnuplot(digest: &PathDigest, directory: &Path) -> anyhow::Result<()> {
+    each(digest, |plots, way| write_gnuplot(&directory.join(way), plots))
+}
+
+/// Does something with the plots of each direction, and its name.
+fn each(
+    digest: &PathDigest,
+    mut take: impl FnMut(&PathPlots<'_>, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     for results in digest.summary.flows() {
         let flow = digest.flows.iter().find(|(flow, _)| flow.direction == results.flow.direction);
         let Some((_, classified)) = flow else { continue };
-        flow_plots(args, digest, results, classified)?;
+        flow_plots(digest, results, classified, &mut take)?;
     }
     Ok(())
 }
 
 fn flow_plots(
-    args: &ProbeArgs,
     digest: &PathDigest,
     results: &FlowResults,
     classified: &Classified,
+    take: &mut dyn FnMut(&PathPlots<'_>, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let figures = &results.figures;
     let (flow, name) = (&results.flow, results.flow.direction.name());
@@ -61,16 +74,15 @@ fn flow_plots(
         duplication_lengths: &figures.duplication.lengths,
         density: figures.density.as_ref(),
     };
-    if let Some(directory) = &args.gnuplot {
-        write_gnuplot(&directory.join(name), &plots)?;
-    }
-    if args.plots {
-        let style = PlotStyle::of_stdout();
-        let heading = style.style.bold(&title);
-        let text = terminal_plot::plots(&plots, &[DelayPlot::Latency, DelayPlot::Pdv], style);
-        to_stdout(format!("\n{heading}\n{text}").as_bytes())?;
-    }
-    Ok(())
+    take(&plots, name)
+}
+
+/// Draws below the page.
+fn draw(plots: &PathPlots<'_>, _way: &str) -> anyhow::Result<()> {
+    let style = PlotStyle::of_stdout();
+    let heading = style.style.bold(plots.title);
+    let text = terminal_plot::plots(plots, &[DelayPlot::Latency, DelayPlot::Pdv], style);
+    to_stdout(format!("\n{heading}\n{text}").as_bytes())
 }
 
 /// Writes data and script into a directory, which is made where it is not there.

@@ -173,7 +173,7 @@ fn an_ipv6_wildcard_answers_ipv4_from_the_address_that_was_asked() {
 }
 
 /// Sends the sender's packets through a hand that drops on either way; who was dropped where.
-fn through_a_lossy_hand(stateful: bool, requests: Requests) -> StampOutcome {
+fn through_a_lossy_hand(stateful: bool, keep_packets: bool) -> StampOutcome {
     let reflector = ReflectorOptions { stateful, ..options(V4) };
     let (outcome, _, _) = beside(&reflector, |target| {
         let hand = UdpSocket::bind((V4, 0)).expect("a port");
@@ -181,7 +181,8 @@ fn through_a_lossy_hand(stateful: bool, requests: Requests) -> StampOutcome {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| lossy_hand(&hand, target, &over));
-            let outcome = run(&SenderOptions { requests, loss_timeout_ns: 300_000_000, ..sender(address) });
+            let outcome =
+                run(&SenderOptions { keep_packets, loss_timeout_ns: 300_000_000, ..sender(address) });
             over.store(true, Ordering::Relaxed);
             outcome
         })
@@ -217,18 +218,56 @@ fn lossy_hand(hand: &UdpSocket, target: SocketAddr, over: &AtomicBool) {
 
 #[test]
 fn losses_are_told_apart_by_a_stateful_reflector() {
-    let outcome = through_a_lossy_hand(true, Requests::default());
+    let outcome = through_a_lossy_hand(true, true);
     let counts = outcome.directions;
     assert_eq!(outcome.lost(), 5);
     assert_eq!(counts.evidence, Evidence::ReflectorSequence);
     assert_eq!((counts.forward_lost, counts.backward_lost, counts.undecided), (Some(3), Some(2), 0));
     assert_eq!((counts.forward_duplicates, counts.backward_duplicates), (1, 1));
     assert_eq!(outcome.replies.len(), 17);
+    // The reply to the copy of 8, and the copy of the reply to 9.
+    let further: Vec<u64> = outcome.further.iter().map(|packet| packet.sequence).collect();
+    assert_eq!(further, [8, 9]);
+}
+
+#[test]
+fn losses_are_told_apart_where_no_packet_is_kept() {
+    let outcome = through_a_lossy_hand(true, false);
+    assert_eq!((outcome.sent, outcome.lost(), outcome.packets.len(), outcome.replies.len()), (20, 5, 0, 0));
+    assert_eq!(outcome.directions, through_a_lossy_hand(true, true).directions);
+}
+
+#[test]
+fn a_long_session_remembers_two_time_outs_of_packets_only() {
+    let (mut heard, mut next) = (0, None);
+    let (outcome, totals, _) = beside(&options(V4), |target| {
+        let options = SenderOptions {
+            count: Some(6_000),
+            period_ns: 100_000,
+            loss_timeout_ns: 20_000_000,
+            keep_packets: false,
+            ..sender(target)
+        };
+        send_session(&options, &AtomicBool::new(false), &mut |progress| {
+            if let StampProgress::Answered { packet, reflected, first } = progress {
+                heard += 1;
+                assert!(first, "nothing comes twice");
+                assert_eq!(reflected, packet.sequence, "nothing is lost on the way there");
+                assert!(next.replace(reflected) < Some(reflected));
+            }
+        })
+        .expect("a session")
+    });
+    assert_eq!((outcome.sent, totals.received, outcome.packets.len()), (6_000, 6_000, 0));
+    assert_eq!(outcome.answered, heard);
+    // No burst is ever sent, so 40 ms hold 400 packets and those at its ends.
+    assert!(outcome.most_remembered <= 402, "{}", outcome.most_remembered);
+    assert!(outcome.complete);
 }
 
 #[test]
 fn losses_are_not_told_apart_by_a_stateless_reflector() {
-    let outcome = through_a_lossy_hand(false, Requests::default());
+    let outcome = through_a_lossy_hand(false, true);
     assert_eq!(outcome.lost(), 5);
     assert_eq!(outcome.directions.evidence, Evidence::None);
     assert_eq!((outcome.directions.forward_lost, outcome.directions.undecided), (None, 5));
@@ -308,7 +347,7 @@ fn a_session_that_is_stopped_keeps_what_it_had() {
         let mut answered = 0;
         let options = SenderOptions { count: None, ..sender(target) };
         send_session(&options, &stop, &mut |progress| {
-            if let StampProgress::Answered(_) = progress {
+            if let StampProgress::Answered { .. } = progress {
                 answered += 1;
                 stop.store(answered == 5, Ordering::Relaxed);
             }
