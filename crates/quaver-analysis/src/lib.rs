@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attribution;
+pub mod capture;
 pub mod catalogue;
 pub mod decimate;
 pub mod distribution;

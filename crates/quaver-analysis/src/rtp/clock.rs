@@ -39,7 +39,7 @@ const ASSUMED_HZ: u32 = 90_000;
 /// Two usual rates are 2 % apart at least.
 const NEAR: f64 = 0.009;
 /// A shorter stream tells no rate.
-const LEAST_SPAN_NS: i64 = 100_000_000;
+pub(super) const LEAST_SPAN_NS: i64 = 100_000_000;
 
 impl MediaClock {
     /// What the reader should know before believing figures that come from this rate.
@@ -65,18 +65,20 @@ fn near(measured: f64, hz: u32) -> bool {
     (measured / f64::from(hz) - 1.0).abs() <= NEAR
 }
 
+/// The clock that needs no packet more to be known: by the format, else by the payload type.
+pub(super) fn told(kind: RtpKind, payload_type: Option<u8>) -> Option<(u32, ClockKnown)> {
+    match kind {
+        RtpKind::St2022_6 => Some((hbrmt::RTP_CLOCK_HZ, ClockKnown::Format)),
+        RtpKind::St2110_20 => Some((rfc4175::RTP_CLOCK_HZ, ClockKnown::Format)),
+        RtpKind::Other => Some((assigned_hz(payload_type?)?, ClockKnown::PayloadType)),
+    }
+}
+
 /// The clock of a stream whose packets stand in order of arrival.
 pub(super) fn of(packets: &[RtpPacket], kind: RtpKind, payload_type: Option<u8>) -> MediaClock {
     let measured_hz = measured_hz(packets);
-    let by_format = match kind {
-        RtpKind::St2022_6 => Some(hbrmt::RTP_CLOCK_HZ),
-        RtpKind::St2110_20 => Some(rfc4175::RTP_CLOCK_HZ),
-        RtpKind::Other => None,
-    };
-    let (hz, known) = if let Some(hz) = by_format {
-        (hz, ClockKnown::Format)
-    } else if let Some(hz) = payload_type.and_then(assigned_hz) {
-        (hz, ClockKnown::PayloadType)
+    let (hz, known) = if let Some(told) = told(kind, payload_type) {
+        told
     } else if let Some(hz) = measured_hz.and_then(usual_hz) {
         (hz, ClockKnown::Learned)
     } else {
@@ -114,7 +116,7 @@ fn assigned_hz(payload_type: u8) -> Option<u32> {
 }
 
 /// Timestamps made whole over their wraps, from 0 for the first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Unwrapped {
     last: Option<u32>,
     ticks: i64,

@@ -7,6 +7,7 @@ mod clock;
 mod frames;
 mod hbrmt;
 mod kind;
+mod rolling;
 mod sequence;
 mod video;
 
@@ -14,12 +15,10 @@ pub use clock::{ClockKnown, MediaClock};
 pub use frames::FrameFigures;
 pub use hbrmt::HbrmtFigures;
 pub use kind::RtpKind;
+pub use rolling::RollingRtp;
 pub use sequence::SequenceFigures;
 pub use video::{Tai, VideoFigures};
 
-use crate::model::Layer;
-use crate::path::variation::{InterarrivalJitter, InterarrivalJitterTicks};
-use clock::Unwrapped;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -94,8 +93,8 @@ pub struct RtpSummary {
     pub kind: RtpKind,
     /// Packets of the source analysed, copies included.
     pub packets: u64,
-    /// Where arrivals were stamped.
-    pub arrival: Layer,
+    /// Where arrivals were stamped, in a word: `kernel-stamp`, `application`, and of captures a layer of theirs.
+    pub arrival: String,
     /// Synchronisation source analysed, where it was recorded.
     pub ssrc: Option<u32>,
     /// Packets of other sources, left out.
@@ -123,8 +122,8 @@ pub struct RtpSummary {
 /// What is known of the packets beside themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtpContext {
-    /// Where [`RtpPacket::arrived_ns`] was taken.
-    pub arrival: Layer,
+    /// Where [`RtpPacket::arrived_ns`] was taken, in a word.
+    pub arrival: &'static str,
     /// Bits of the sequence numbers on the wire: 16, or 64 where our own header is behind that of RTP.
     pub sequence_bits: u32,
     /// What is known of TAI.
@@ -172,7 +171,7 @@ pub fn analyze_rtp(packets: Vec<RtpPacket>, context: &RtpContext) -> Option<RtpS
     Some(RtpSummary {
         kind,
         packets: of_source.len() as u64,
-        arrival,
+        arrival: arrival.to_owned(),
         ssrc,
         other_sources,
         payload_types,
@@ -195,22 +194,11 @@ fn busiest<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
 }
 
 fn interarrival(packets: &[RtpPacket], clock_hz: u32) -> Interarrival {
-    let mut ticks = InterarrivalJitterTicks::new(clock_hz);
-    let mut real = InterarrivalJitter::default();
-    let mut media = Unwrapped::default();
-    let mut result = Interarrival::default();
-    let mut sum = 0.0;
+    let mut estimate = rolling::InterarrivalEstimate::new(clock_hz);
     for packet in packets {
-        let arrived = clock::ticks(packet.arrived_ns, clock_hz);
-        result.last_ticks = ticks.add_ticks(packet.fields.timestamp, arrived);
-        result.max_ticks = result.max_ticks.max(result.last_ticks);
-        let media_ns = clock::nanoseconds(media.next(packet.fields.timestamp), clock_hz);
-        result.last_ns = real.add(packet.arrived_ns.saturating_sub(media_ns));
-        result.max_ns = result.max_ns.max(result.last_ns);
-        sum += result.last_ns;
+        estimate.add(packet);
     }
-    result.mean_ns = sum / packets.len().max(1) as f64;
-    result
+    estimate.figures()
 }
 
 fn definitions(kind: RtpKind) -> BTreeMap<String, String> {

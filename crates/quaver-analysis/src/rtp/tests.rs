@@ -2,7 +2,7 @@ use super::*;
 use crate::gapped::{Datum, ReadSchedule, Scan, VideoFormat, VideoPacket, video_timing};
 use quaver_abi::wire::hbrmt::{Fields, HbrmtHeader, frame, frame_rate, sample};
 
-const CONTEXT: RtpContext = RtpContext { arrival: Layer::Application, sequence_bits: 16, tai: None };
+const CONTEXT: RtpContext = RtpContext { arrival: "application", sequence_bits: 16, tai: None };
 const MS: i64 = 1_000_000;
 
 fn packet(sequence: u64, arrived_ns: i64, timestamp: u32, payload_type: u8) -> RtpPacket {

@@ -19,7 +19,7 @@ pub(super) fn summary(manifest: &Manifest, run: &PacketRun, media: MediaRows) ->
     let facts = manifest.analysis.as_ref();
     let ours = facts.is_some_and(|facts| matches!(facts.payload(), StreamPayload::Ours { .. }));
     let context = RtpContext {
-        arrival,
+        arrival: arrival.name(),
         sequence_bits: if ours { OUR_BITS } else { RTP_BITS },
         tai: facts.and_then(|facts| facts.tai).map(|tai| unless_stepped(tai, manifest)),
     };

@@ -50,7 +50,7 @@ fn stream(rtp: &RtpSummary) -> Vec<Row> {
     };
     rows.push(row("media clock", format!("{} Hz", count(u64::from(rtp.clock.hz))), known));
     let j = &rtp.interarrival;
-    let stamp = format!("RFC 3550, 6.4.1, at {}", rtp.arrival.name());
+    let stamp = format!("RFC 3550, 6.4.1, at {}", rtp.arrival);
     rows.push(row("interarrival jitter", duration_f64(j.last_ns), &stamp));
     rows.push(row("  as reported (ticks)", count(u64::from(j.last_ticks)), "RFC 3550, A.8"));
     rows.push(row(

@@ -8,7 +8,7 @@ const LARGEST: u64 = 3_600_000_000_000;
 /// Significant digits: a value is known to 1 part in 1,000.
 const DIGITS: u8 = 3;
 
-/// Two HDR histograms back to back, one for sizes of negative values. Their memory never grows.
+/// Two HDR histograms back to back, one for sizes of negative values. The memory of [`SignedHistogram::new`] never grows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignedHistogram {
     below: Histogram<u64>,
@@ -22,11 +22,21 @@ impl SignedHistogram {
         SignedHistogram { below: empty(), from_zero: empty(), clipped: 0 }
     }
 
-    pub(super) fn record(&mut self, value: i128) {
+    /// One that takes memory as its values grow, up to that of [`SignedHistogram::new`].
+    pub(crate) fn growing() -> SignedHistogram {
+        let empty = || {
+            let mut empty = Histogram::new(DIGITS).expect("so many digits are allowed");
+            empty.auto(true);
+            empty
+        };
+        SignedHistogram { below: empty(), from_zero: empty(), clipped: 0 }
+    }
+
+    pub(crate) fn record(&mut self, value: i128) {
         let size = u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX);
         self.clipped += u64::from(size > LARGEST);
         let side = if value < 0 { &mut self.below } else { &mut self.from_zero };
-        side.saturating_record(size.min(LARGEST));
+        side.record(size.min(LARGEST)).expect("it is within the bounds, or the histogram grows");
     }
 
     pub(super) fn add(&mut self, other: &SignedHistogram) {

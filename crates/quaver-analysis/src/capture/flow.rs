@@ -1,0 +1,314 @@
+//! One flow: what is known of it so far.
+
+use super::figures::{DelayFigures, DelayKind, FlowFigures, StageFigures};
+use super::sequence::Sequence;
+use super::spread::Spread;
+use super::table::TableSettings;
+use super::{FlowKey, FlowKind, NetworkFacts, Payload};
+use crate::rtp::{RollingRtp, RtpContext, RtpKind, RtpPacket, analyze_rtp};
+use quaver_abi::stamp::{Layer, PacketStamps, StampClock};
+
+/// A packet as flows take it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub(super) time_ns: Option<i64>,
+    pub(super) stamps: PacketStamps,
+    pub(super) octets: u32,
+    pub(super) network: NetworkFacts,
+}
+
+/// Times of packets, rolling: the earliest, the latest, and those that step back.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Span {
+    pub(super) packets: u64,
+    pub(super) octets: u64,
+    pub(super) unstamped: u64,
+    pub(super) backwards: u64,
+    pub(super) first_ns: Option<i64>,
+    pub(super) last_ns: Option<i64>,
+    before_ns: Option<i64>,
+    first_octets: u64,
+}
+
+impl Span {
+    pub(super) fn take(&mut self, time_ns: Option<i64>, octets: u32) {
+        self.packets += 1;
+        self.octets += u64::from(octets);
+        let Some(now_ns) = time_ns else {
+            self.unstamped += 1;
+            return;
+        };
+        if self.first_ns.is_none() {
+            self.first_octets = u64::from(octets);
+        }
+        self.first_ns = Some(self.first_ns.map_or(now_ns, |first_ns| first_ns.min(now_ns)));
+        self.last_ns = Some(self.last_ns.map_or(now_ns, |last_ns| last_ns.max(now_ns)));
+        self.backwards += u64::from(self.before_ns.is_some_and(|before_ns| now_ns < before_ns));
+        self.before_ns = Some(now_ns);
+    }
+
+    /// Packets and bits a second, from the first packet, which is left out, to the last. None where some were not
+    /// stamped, or where no time went by.
+    fn rates(&self) -> Option<(f64, f64)> {
+        let span_ns = i128::from(self.last_ns?) - i128::from(self.first_ns?);
+        if span_ns <= 0 || self.unstamped > 0 {
+            return None;
+        }
+        let seconds = span_ns as f64 / 1e9;
+        let bits = (self.octets - self.first_octets) as f64 * 8.0;
+        Some(((self.packets - 1) as f64 / seconds, bits / seconds))
+    }
+}
+
+/// Times from layer to layer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stages {
+    pairs: Vec<(Layer, Layer, Spread)>,
+}
+
+impl Stages {
+    /// Takes a packet's stamps: each with the one before it on the packet's way. The interface's own clock may be set to
+    /// anything and is left out.
+    pub(super) fn take(&mut self, stamps: &PacketStamps) {
+        let mut before: Option<(Layer, i64)> = None;
+        for (layer, stamp) in stamps.iter().filter(|(_, stamp)| stamp.clock != StampClock::Phc) {
+            if let Some((from, then_ns)) = before.replace((layer, stamp.time_ns)) {
+                let found = self.pairs.iter().position(|(a, b, _)| (*a, *b) == (from, layer));
+                let at = found.unwrap_or_else(|| {
+                    self.pairs.push((from, layer, Spread::new()));
+                    self.pairs.len() - 1
+                });
+                self.pairs[at].2.record(stamp.time_ns.saturating_sub(then_ns));
+            }
+        }
+    }
+
+    pub(super) fn figures(&self) -> Vec<StageFigures> {
+        let mut stages: Vec<StageFigures> = self
+            .pairs
+            .iter()
+            .filter_map(|(from, to, spread)| {
+                Some(StageFigures { from: *from, to: *to, time: spread.figures()? })
+            })
+            .collect();
+        stages.sort_by_key(|stage| (stage.from, stage.to));
+        stages
+    }
+}
+
+/// What costs memory, so not every flow has it.
+#[derive(Debug)]
+struct Detail {
+    delta_t: Spread,
+    sequence: Option<Sequence>,
+    rtp: Option<RollingRtp>,
+    kept: Vec<RtpPacket>,
+    left_out: u64,
+    stages: Stages,
+}
+
+/// One flow.
+#[derive(Debug)]
+pub(super) struct Flow {
+    key: FlowKey,
+    span: Span,
+    payload_octets: u64,
+    fragments: u64,
+    before: Option<(Option<u64>, i64)>,
+    bits: u32,
+    detail: Option<Box<Detail>>,
+}
+
+/// The number that a packet bears, how many bits it has on the wire, and when it was sent.
+fn number(payload: &Payload) -> Option<(u64, u32, Option<i64>)> {
+    match payload {
+        Payload::Rtp { ours: Some(ours), .. } => Some((ours.sequence, 64, Some(ours.sent_ns))),
+        Payload::Rtp { sequence, .. } => Some((u64::from(*sequence), 16, None)),
+        Payload::Stream(stream) => Some((stream.sequence, 64, Some(stream.sent_ns))),
+        Payload::Probe(probe) | Payload::Stamp(probe) | Payload::StampReply(probe) => {
+            Some((u64::from(probe.sequence), 32, Some(probe.sent_ns)))
+        }
+        Payload::Sentinel | Payload::Other => None,
+    }
+}
+
+impl Flow {
+    /// A flow that begins with these packets, which are not taken yet.
+    pub(super) fn new(key: FlowKey, first: &[Taken], settings: &TableSettings, detailed: bool) -> Self {
+        let numbers: Vec<(u64, u32, Option<i64>)> =
+            first.iter().filter_map(|taken| number(&taken.network.payload)).collect();
+        let bits = numbers.first().map_or(0, |(_, bits, _)| *bits);
+        let detail = detailed.then(|| {
+            let firsts: Vec<u64> = numbers.iter().map(|(number, _, _)| *number).collect();
+            let numbered = key.kind != FlowKind::Other && bits > 0;
+            Box::new(Detail {
+                delta_t: Spread::new(),
+                sequence: numbered.then(|| Sequence::new(bits, &firsts, settings.window)),
+                rtp: (key.kind == FlowKind::Rtp).then(RollingRtp::new),
+                kept: Vec::new(),
+                left_out: 0,
+                stages: Stages::default(),
+            })
+        });
+        let bits = if key.kind == FlowKind::Other { 0 } else { bits };
+        Self { key, span: Span::default(), payload_octets: 0, fragments: 0, before: None, bits, detail }
+    }
+
+    /// Takes the next packet. `room` is how many packets of RTP may be kept yet, of all flows.
+    pub(super) fn take(&mut self, taken: &Taken, room: &mut usize) {
+        self.span.take(taken.time_ns, taken.octets);
+        self.payload_octets += u64::from(taken.network.payload_octets.unwrap_or(0));
+        self.fragments += u64::from(taken.network.fragment);
+        // A packet whose numbers have another width is of another stream, and no packet of this one.
+        let number = number(&taken.network.payload).filter(|(_, bits, _)| *bits == self.bits);
+        self.delta_t(number.map(|(number, _, _)| number), taken.time_ns);
+        let Some(detail) = &mut self.detail else { return };
+        detail.stages.take(&taken.stamps);
+        let (Some((number, _, sent_ns)), Some(sequence)) = (number, &mut detail.sequence) else { return };
+        let Some(time_ns) = taken.time_ns else {
+            sequence.push(number, None);
+            return;
+        };
+        let rtp = detail.rtp.as_mut();
+        let (Some(rtp), Payload::Rtp { fields, .. }) = (rtp, taken.network.payload) else {
+            sequence.push(number, sent_ns.map(|sent_ns| (sent_ns, time_ns)));
+            return;
+        };
+        let packet = RtpPacket { sequence: number, arrived_ns: time_ns, fields };
+        if let Some(sent_ns) = sent_ns {
+            rtp.push(packet, |_, _| ());
+            keep(&mut detail.kept, &mut detail.left_out, room, packet);
+            sequence.push(number, Some((sent_ns, time_ns)));
+            return;
+        }
+        let (kept, left_out) = (&mut detail.kept, &mut detail.left_out);
+        rtp.push(packet, |packet, media_ns| {
+            number_and_keep(sequence, kept, left_out, room, packet, media_ns)
+        });
+    }
+
+    fn delta_t(&mut self, number: Option<u64>, time_ns: Option<i64>) {
+        let Some(now_ns) = time_ns else {
+            self.before = None;
+            return;
+        };
+        let before = self.before.replace((number, now_ns));
+        let (Some((number_before, before_ns)), Some(detail)) = (before, &mut self.detail) else { return };
+        let mask = if self.bits == 0 || self.bits >= 64 { u64::MAX } else { (1 << self.bits) - 1 };
+        let successive = match (number_before, number) {
+            (Some(before), Some(now)) => before.wrapping_add(1) & mask == now,
+            (None, None) => self.bits == 0,
+            _ => false,
+        };
+        if successive {
+            detail.delta_t.record(now_ns.saturating_sub(before_ns));
+        }
+    }
+
+    /// The stream has ended: what waited is taken.
+    pub(super) fn finish(&mut self, room: &mut usize) {
+        let Some(detail) = &mut self.detail else { return };
+        if let (Some(rtp), Some(sequence)) = (&mut detail.rtp, &mut detail.sequence) {
+            let (kept, left_out) = (&mut detail.kept, &mut detail.left_out);
+            let ours = self.bits == 64;
+            rtp.settle(|packet, media_ns| {
+                if !ours {
+                    number_and_keep(sequence, kept, left_out, room, packet, media_ns);
+                }
+            });
+        }
+        if let Some(sequence) = &mut detail.sequence {
+            sequence.finish();
+        }
+    }
+
+    pub(super) fn is_detailed(&self) -> bool {
+        self.detail.is_some()
+    }
+
+    /// What is known. With `ended`, the packets that were kept are analysed and given up.
+    pub(super) fn figures(&mut self, settings: &TableSettings, ended: bool) -> FlowFigures {
+        let rates = self.span.rates();
+        let mut figures = FlowFigures {
+            key: self.key,
+            packets: self.span.packets,
+            octets: self.span.octets,
+            payload_octets: self.payload_octets,
+            fragments: self.fragments,
+            unstamped: self.span.unstamped,
+            backwards: self.span.backwards,
+            first_ns: self.span.first_ns,
+            last_ns: self.span.last_ns,
+            packets_per_s: rates.map(|(packets, _)| packets),
+            bits_per_s: rates.map(|(_, bits)| bits),
+            delta_t: None,
+            sequence: None,
+            delay: None,
+            carries: None,
+            media_clock: None,
+            interarrival: None,
+            rtp: None,
+            rtp_left_out: 0,
+            stages: Vec::new(),
+        };
+        let stamped = self.span.first_ns.is_some();
+        let (kind, bits) = (self.key.kind, self.bits);
+        let Some(detail) = &mut self.detail else { return figures };
+        figures.delta_t = detail.delta_t.figures();
+        figures.stages = detail.stages.figures();
+        if let Some(rtp) = &detail.rtp {
+            figures.carries = rtp.known().map(|(kind, _)| kind);
+            figures.media_clock = rtp.known().map(|(_, clock)| clock);
+            figures.interarrival = rtp.interarrival();
+        }
+        figures.rtp_left_out = detail.left_out;
+        let delay_kind = delay_kind(kind, bits, figures.carries, settings.wall_clock);
+        if let Some(sequence) = &mut detail.sequence {
+            figures.sequence = sequence.counts();
+            let summary = delay_kind.filter(|_| stamped).zip(sequence.summary());
+            let interarrival_ns = sequence.interarrival_ns();
+            figures.delay = summary.map(|(kind, figures)| DelayFigures { kind, figures, interarrival_ns });
+        }
+        if ended && !detail.kept.is_empty() {
+            let context = RtpContext { arrival: settings.layer, sequence_bits: self.bits, tai: settings.tai };
+            figures.rtp = analyze_rtp(std::mem::take(&mut detail.kept), &context);
+        }
+        figures
+    }
+}
+
+/// What the sender's time of a flow is; none where it says nothing of the network.
+fn delay_kind(kind: FlowKind, bits: u32, carries: Option<RtpKind>, wall_clock: bool) -> Option<DelayKind> {
+    match kind {
+        FlowKind::Probe | FlowKind::Stamp | FlowKind::StampReply if wall_clock => Some(DelayKind::OneWay),
+        FlowKind::Probe | FlowKind::Stamp | FlowKind::StampReply | FlowKind::Stream => {
+            Some(DelayKind::Offset)
+        }
+        FlowKind::Rtp if bits == 64 => Some(DelayKind::Offset),
+        // All packets of a frame bear one time, so that of the frame's sending would be in it.
+        FlowKind::Rtp => (carries == Some(RtpKind::Other)).then_some(DelayKind::Media),
+        FlowKind::Other => None,
+    }
+}
+
+fn keep(kept: &mut Vec<RtpPacket>, left_out: &mut u64, room: &mut usize, packet: RtpPacket) {
+    if *room == 0 {
+        *left_out += 1;
+        return;
+    }
+    *room -= 1;
+    kept.push(packet);
+}
+
+fn number_and_keep(
+    sequence: &mut Sequence,
+    kept: &mut Vec<RtpPacket>,
+    left_out: &mut u64,
+    room: &mut usize,
+    packet: &RtpPacket,
+    media_ns: i64,
+) {
+    if let Some(number) = sequence.push(packet.sequence, Some((media_ns, packet.arrived_ns))) {
+        keep(kept, left_out, room, RtpPacket { sequence: number, ..*packet });
+    }
+}

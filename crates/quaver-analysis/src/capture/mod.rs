@@ -1,0 +1,105 @@
+//! Flows in captured packets, and what happened to them: rate, ΔT, loss, order, delay and its variation, and the time
+//! that packets took from layer to layer.
+//!
+//! [`FlowTable`] takes packets one by one, in memory that is bounded by its [`TableSettings`]; so it serves a capture that is
+//! going on and a file alike. Who decodes frames is told in `docs/architecture.md`: here come [`FrameFacts`].
+
+mod figures;
+mod flow;
+mod payload;
+mod sequence;
+mod spread;
+mod table;
+
+pub use figures::{
+    Beyond, CaptureFigures, DelayFigures, DelayKind, FlowFigures, SequenceCounts, SpreadFigures, StageFigures,
+};
+pub use payload::{Payload, ProbeFacts, StreamFacts};
+pub use table::{FlowTable, TableSettings};
+
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// What a decoder found in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameFacts {
+    /// Octets on the wire, as the capture counts them.
+    pub octets: u32,
+    /// What is above the link; none of frames that carry no IP or cannot be decoded.
+    pub network: Option<NetworkFacts>,
+}
+
+/// What is above the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkFacts {
+    /// Sender's address.
+    pub source: IpAddr,
+    /// Receiver's address.
+    pub destination: IpAddr,
+    /// IP protocol number: 6 TCP, 17 UDP.
+    pub protocol: u8,
+    /// Sender's port; none where the protocol has none or a fragment does not tell.
+    pub source_port: Option<u16>,
+    /// Receiver's port, likewise.
+    pub destination_port: Option<u16>,
+    /// A part of a datagram; what it carries is not known but of the first.
+    pub fragment: bool,
+    /// Octets that the transport carries; none where it is not known.
+    pub payload_octets: Option<u32>,
+    /// What they are.
+    pub payload: Payload,
+}
+
+/// What a flow carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowKind {
+    /// RTP (RFC 3550), one synchronisation source.
+    Rtp,
+    /// Packets of `quaver source`.
+    Stream,
+    /// Test packets of a path: Jitlat's, and those of its extension.
+    Probe,
+    /// STAMP towards the reflector (RFC 8762).
+    Stamp,
+    /// STAMP from the reflector.
+    StampReply,
+    /// Anything else.
+    Other,
+}
+
+impl FlowKind {
+    /// The word for it on pages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rtp => "RTP",
+            Self::Stream => "quaver source",
+            Self::Probe => "quaver probe",
+            Self::Stamp => "STAMP",
+            Self::StampReply => "STAMP reply",
+            Self::Other => "",
+        }
+    }
+}
+
+/// What makes packets one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FlowKey {
+    /// Sender's address.
+    pub source: IpAddr,
+    /// Sender's port.
+    pub source_port: Option<u16>,
+    /// Receiver's address.
+    pub destination: IpAddr,
+    /// Receiver's port.
+    pub destination_port: Option<u16>,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// What it carries.
+    pub kind: FlowKind,
+    /// Synchronisation source of RTP, number of a stream of ours, session of STAMP.
+    pub id: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests;
