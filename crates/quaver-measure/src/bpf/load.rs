@@ -51,11 +51,19 @@ pub(crate) struct Loaded {
 /// Loads the programs that `spec` asks for and the kernel takes. A program that the kernel refuses is left out
 /// and the rest is tried again, because one refusal fails the whole object.
 pub(crate) fn load(spec: &TraceSpec, types: &KernelTypes, sizes: Sizes) -> Result<Loaded, TraceError> {
+    one_at_a_time(|| load_what_is_taken(spec, types, sizes))
+}
+
+/// Runs `body`, of which libbpf's log is kept for [`failed`], while no other object of ours loads.
+pub(crate) fn one_at_a_time<T>(body: impl FnOnce() -> T) -> T {
     let _one_at_a_time = LOADING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Ok(mut log) = LOG.lock() {
+        log.clear();
+    }
     let before = libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
-    let loaded = load_what_is_taken(spec, types, sizes);
+    let outcome = body();
     libbpf_rs::set_print(before);
-    loaded
+    outcome
 }
 
 fn load_what_is_taken(spec: &TraceSpec, types: &KernelTypes, sizes: Sizes) -> Result<Loaded, TraceError> {

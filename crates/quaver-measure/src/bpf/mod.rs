@@ -9,6 +9,8 @@
 
 mod btf;
 #[cfg(feature = "bpf")]
+pub(crate) mod capture;
+#[cfg(feature = "bpf")]
 mod layout;
 #[cfg(feature = "bpf")]
 mod load;
@@ -49,7 +51,7 @@ pub fn start(_spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
 }
 
 /// What to do about a build without BPF.
-const BUILD_REMEDY: &str =
+pub(crate) const BUILD_REMEDY: &str =
     "build with the feature `bpf` (needs clang, libelf-dev, zlib1g-dev, pkg-config and make)";
 /// What to do about a kernel without BTF.
 const TYPES_REMEDY: &str =

@@ -4,6 +4,10 @@
 mod error;
 mod filter;
 mod frame;
+mod hardware;
+mod join;
+mod layers;
+mod offset;
 mod reader;
 mod ring;
 mod socket;
@@ -11,6 +15,7 @@ mod socket;
 pub use error::{CAPTURE_SETCAP, CaptureError};
 pub use filter::Filter;
 pub use frame::{Frame, LinkKind, PacketKind, RingStamp};
+pub use layers::{HardwareWish, LayerState, LayerWish, Layers, XdpWish, ring_layer};
 pub use reader::{Blocks, Reading, Taken, TapCounts, start};
 pub use ring::Block;
 pub use socket::{ANY, MOST_SNAP_BYTES, RingStatistics, Tap, TapInterface, TapOptions, Wanted};

@@ -93,6 +93,8 @@ pub struct TapInterface {
     pub loopback: bool,
     /// Hardware address, where it has one of 6 octets.
     pub mac: Option<[u8; 6]>,
+    /// Whether a device on a bus is behind it, whose link may go down for a moment when programs or stamps are set.
+    pub device: bool,
 }
 
 impl TapInterface {
@@ -103,7 +105,8 @@ impl TapInterface {
     pub fn find(name: &str) -> Result<Self, CaptureError> {
         if name == ANY {
             let name = name.to_owned();
-            return Ok(Self { name, index: 0, link: LinkKind::Cooked, loopback: false, mac: None });
+            let (index, link) = (0, LinkKind::Cooked);
+            return Ok(Self { name, index, link, loopback: false, mac: None, device: false });
         }
         let index = route::interface_index(name).map_err(|e| match e.raw_os_error() {
             Some(libc::ENODEV | libc::ENXIO | libc::EINVAL) => {
@@ -120,7 +123,8 @@ impl TapInterface {
             _ => LinkKind::Cooked,
         };
         let mac = (kind == ARP_ETHER).then_some(address);
-        Ok(Self { name: name.to_owned(), index, link, loopback: kind == ARP_LOOPBACK, mac })
+        let device = super::hardware::on_a_bus(name);
+        Ok(Self { name: name.to_owned(), index, link, loopback: kind == ARP_LOOPBACK, mac, device })
     }
 }
 

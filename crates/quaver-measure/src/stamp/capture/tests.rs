@@ -5,7 +5,7 @@ use crate::clock::Counter;
 use crate::host::netns::Lab;
 use crate::probe::thread::ThreadSettings;
 use crate::stamp::pipeline::{self, Convert, PipelineKind, PipelineSettings};
-use quaver_abi::stamp::{LayerStamp, StampClock};
+use quaver_abi::stamp::{Layer, LayerStamp, StampClock};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -162,6 +162,77 @@ fn loopback_gives_each_packet_once_and_any_tells_the_interface() {
     }
     ending.join().unwrap();
     assert_eq!(kinds, [[100, 0], [100, 100]]);
+}
+
+#[test]
+fn every_layer_stamps_every_packet_in_its_order() {
+    if !privileged("every_layer_stamps_every_packet_in_its_order") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let wish = LayerWish { hardware: HardwareWish::On, xdp: XdpWish::Native, tc: true };
+    let (mut layers, tap) = lab
+        .sink
+        .within(|| {
+            let interface = TapInterface::find(&lab.sink.interface).unwrap();
+            let layers = Layers::switch_on(&[interface], wish);
+            (layers, Tap::open(&incoming(&lab)).unwrap())
+        })
+        .unwrap();
+    let states: Vec<(Layer, bool)> = layers.states().iter().map(|of| (of.layer, of.state.is_ok())).collect();
+    assert_eq!(states, [(Layer::Nic, false), (Layer::Xdp, true), (Layer::Tc, true)], "{:?}", layers.states());
+    let (reading, mut blocks) = begin(vec![tap]);
+    let sent = send(&lab, (0..5_000).map(|number| 18 + number % 1_450));
+    let ending = std::thread::spawn(move || reading.end().unwrap());
+    let (mut packets, mut whole) = (0, 0);
+    let give_up = Instant::now() + LONG;
+    while !blocks.is_finished() && Instant::now() < give_up {
+        let Some(mut taken) = blocks.next(LONG) else { continue };
+        layers.refresh();
+        taken.block.each(|frame| {
+            let stamps = layers.stamps(frame, LinkKind::Ethernet);
+            let kernel = stamps.get(Layer::Kernel).unwrap();
+            assert_eq!((kernel.time_ns, kernel.bound_ns), (frame.time_ns, 1));
+            packets += 1;
+            if let (Some(xdp), Some(tc)) = (stamps.get(Layer::Xdp), stamps.get(Layer::Tc)) {
+                whole += 1;
+                assert!(xdp.time_ns <= kernel.time_ns && kernel.time_ns <= tc.time_ns, "{stamps:?}");
+                assert!(xdp.bound_ns < 1_000 && tc.bound_ns < 1_000, "{stamps:?}");
+            }
+            true
+        });
+    }
+    ending.join().unwrap();
+    assert_eq!(packets, sent);
+    assert!(whole * 1_000 >= packets * 999, "{whole} of {packets} have all stamps");
+    assert_eq!((layers.lost(), layers.unmatched()), (0, packets - whole));
+}
+
+#[test]
+fn a_program_of_somebody_else_is_left_alone() {
+    if !privileged("a_program_of_somebody_else_is_left_alone") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let wish = LayerWish { hardware: HardwareWish::Off, xdp: XdpWish::Native, tc: true };
+    let (first, second, third) = lab
+        .sink
+        .within(|| {
+            let interfaces = [TapInterface::find(&lab.sink.interface).unwrap()];
+            let first = Layers::switch_on(&interfaces, wish);
+            let second = Layers::switch_on(&interfaces, wish);
+            let seen = (first.states().to_vec(), second.states().to_vec());
+            drop((first, second));
+            // All is as it was: there is room again.
+            (seen.0, seen.1, Layers::switch_on(&interfaces, wish).states().to_vec())
+        })
+        .unwrap();
+    let there = |states: &[LayerState]| states.iter().map(|of| of.state.is_ok()).collect::<Vec<_>>();
+    assert_eq!(
+        (there(&first), there(&second), there(&third)),
+        (vec![true; 2], vec![false, true], vec![true; 2])
+    );
+    assert!(second[0].state.as_ref().unwrap_err().contains("another XDP program"), "{second:?}");
 }
 
 #[test]

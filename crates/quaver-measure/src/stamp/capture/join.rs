@@ -1,0 +1,113 @@
+//! Which record of the layers below belongs to which packet of the ring: the one with the same kernel stamp.
+//!
+//! Records and packets come in nearly the same order, but not with several CPUs; records of packets that a filter or a
+//! full ring kept out are never asked for. So they wait in a table of fixed size, in which a new one takes the place of
+//! the oldest among the few where it may stand.
+
+/// One packet's stamps below the packet socket. Times of 0 are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Below {
+    /// The key: the kernel's stamp, CLOCK_REALTIME nanoseconds.
+    pub(super) kernel_ns: u64,
+    /// The interface's stamp, nanoseconds of its own clock.
+    pub(super) hardware_ns: u64,
+    /// CLOCK_MONOTONIC nanoseconds.
+    pub(super) xdp_ns: u64,
+    /// CLOCK_MONOTONIC nanoseconds.
+    pub(super) tc_ns: u64,
+    /// Octets of the packet as the TC program saw it, with its link header.
+    pub(super) length: u32,
+}
+
+/// Places where a record may stand.
+const WAYS: usize = 8;
+/// Records that it holds: those of a second at 100,000 packets a second.
+const SLOTS_LOG2: u32 = 17;
+
+/// Records that wait for their packets.
+#[derive(Debug)]
+pub(super) struct JoinTable {
+    slots: Vec<Below>,
+}
+
+impl JoinTable {
+    pub(super) fn new() -> Self {
+        Self { slots: vec![Below::default(); 1 << SLOTS_LOG2] }
+    }
+
+    /// The places of a key: neighbours, so that looking at them all costs two cache lines more than at one.
+    fn places(&mut self, kernel_ns: u64) -> &mut [Below] {
+        let hash = kernel_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS_LOG2);
+        let start = hash as usize & !(WAYS - 1);
+        &mut self.slots[start..start + WAYS]
+    }
+
+    /// A record without the key is of no use and left out.
+    pub(super) fn put(&mut self, record: Below) {
+        if record.kernel_ns == 0 {
+            return;
+        }
+        // A free place has a kernel stamp of 0 and is older than all.
+        if let Some(slot) = self.places(record.kernel_ns).iter_mut().min_by_key(|slot| slot.kernel_ns) {
+            *slot = record;
+        }
+    }
+
+    /// Takes out the record of a packet with that kernel stamp, and that length if it is given; of several, the one that
+    /// TC saw first.
+    pub(super) fn take(&mut self, kernel_ns: u64, length: Option<u32>) -> Option<Below> {
+        let fits = |slot: &&mut Below| {
+            slot.kernel_ns == kernel_ns && length.is_none_or(|length| slot.length == length)
+        };
+        let slot = self.places(kernel_ns).iter_mut().filter(fits).min_by_key(|slot| slot.tc_ns)?;
+        Some(std::mem::take(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kernel_ns: u64, tc_ns: u64, length: u32) -> Below {
+        Below { kernel_ns, tc_ns, length, ..Below::default() }
+    }
+
+    #[test]
+    fn the_key_decides_whatever_the_order() {
+        let mut table = JoinTable::new();
+        let base = 1_700_000_000_000_000_000u64;
+        let keys: Vec<u64> = (0..20_000).map(|number| base + number * 4_999).collect();
+        keys.iter().for_each(|key| table.put(record(*key, key + 5, 60)));
+        for key in keys.iter().rev() {
+            assert_eq!(table.take(*key, Some(60)), Some(record(*key, key + 5, 60)));
+            assert_eq!(table.take(*key, Some(60)), None);
+        }
+    }
+
+    #[test]
+    fn packets_of_the_same_nanosecond_are_told_apart_by_length_and_then_by_order() {
+        let mut table = JoinTable::new();
+        [record(9, 30, 60), record(9, 10, 1500), record(9, 20, 60)]
+            .into_iter()
+            .for_each(|record| table.put(record));
+        assert_eq!(table.take(9, Some(61)), None);
+        assert_eq!(table.take(9, Some(60)), Some(record(9, 20, 60)));
+        assert_eq!(table.take(9, None), Some(record(9, 10, 1500)));
+        assert_eq!(table.take(9, Some(60)), Some(record(9, 30, 60)));
+    }
+
+    #[test]
+    fn what_nobody_asks_for_makes_room() {
+        let mut table = JoinTable::new();
+        table.put(record(0, 1, 1));
+        assert_eq!(table.take(0, Some(1)), None);
+        for round in 1..=40u64 {
+            (0..40_000).for_each(|number| table.put(record(round * 1_000_000_000 + number * 25_000, 1, 60)));
+        }
+        // The latest are all there; a table half full of them would lose some.
+        let last = 40_000_000_000u64;
+        let found = (30_000..40_000).filter(|n| table.take(last + n * 25_000, Some(60)).is_some()).count();
+        assert!(found > 9_990, "{found}");
+        assert_eq!(table.take(1_000_000_000, Some(60)), None);
+    }
+}
