@@ -6,6 +6,7 @@ import statistics
 import sys
 from pathlib import Path
 
+from path_more_page import path_long, rtp, skew
 from path_page import path
 
 PEERS = ("iperf2", "sockperf", "irtt")
@@ -235,7 +236,7 @@ def analysis(page, directory):
 def main():
     directory = Path(sys.argv[1])
     page = Page()
-    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("analysis", analysis)):
+    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("path_long", path_long), ("skew", skew), ("rtp", rtp), ("analysis", analysis)):
         if (directory / name).is_dir():
             part(page, directory / name)
     print(f"# Bench run {directory.name}\n")
