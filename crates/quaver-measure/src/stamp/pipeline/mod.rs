@@ -23,11 +23,12 @@ mod stamper;
 
 pub use read::cycles_unordered;
 pub use resolver::{Resolved, Resolver};
-pub use stamper::{RawStamp, Stamper};
+pub use stamper::{RawStamp, Stamp, StampWith, Stamper};
 
 use crate::clock::Counter;
+use crate::clock::live::LiveReader;
 use crate::probe::thread::{SettingRefused, ThreadSettings};
-use quaver_abi::stamp::LayerStamp;
+use quaver_abi::stamp::{LayerStamp, StampClock};
 use std::str::FromStr;
 
 /// Who converts.
@@ -102,6 +103,15 @@ impl FromStr for PipelineKind {
 pub trait Convert: Clone + Send + 'static {
     /// The instant of a cycle reading and its bound.
     fn layer_stamp(&self, cycles: u64) -> LayerStamp;
+}
+
+impl Convert for LiveReader {
+    #[inline]
+    fn layer_stamp(&self, cycles: u64) -> LayerStamp {
+        let instant = self.convert(cycles);
+        let clock = if instant.fallback { StampClock::Realtime } else { StampClock::Cycles };
+        LayerStamp { clock, time_ns: instant.realtime_ns, bound_ns: instant.bound_ns }
+    }
 }
 
 /// How a pipeline is set up.

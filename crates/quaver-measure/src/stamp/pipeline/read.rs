@@ -1,5 +1,7 @@
 //! The cheapest reading of the cycle counter.
 
+use crate::clock::{Counter, CycleCounter, HardwareCounter, MonotonicCounter};
+
 /// Raw reading of the hardware cycle counter that does not wait for earlier instructions.
 ///
 /// A fence before it would double its cost. Without one, the processor may read the counter before loads that
@@ -23,5 +25,34 @@ pub fn cycles_unordered() -> u64 {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
         crate::clock::cycles()
+    }
+}
+
+/// Counters that can be read without waiting for earlier instructions.
+pub(super) trait ReadUnordered {
+    fn read_unordered(&self) -> u64;
+}
+
+impl ReadUnordered for HardwareCounter {
+    #[inline(always)]
+    fn read_unordered(&self) -> u64 {
+        cycles_unordered()
+    }
+}
+
+impl ReadUnordered for MonotonicCounter {
+    #[inline(always)]
+    fn read_unordered(&self) -> u64 {
+        self.read()
+    }
+}
+
+impl ReadUnordered for Counter {
+    #[inline(always)]
+    fn read_unordered(&self) -> u64 {
+        match self {
+            Self::Hardware => cycles_unordered(),
+            Self::MonotonicClock => MonotonicCounter.read(),
+        }
     }
 }

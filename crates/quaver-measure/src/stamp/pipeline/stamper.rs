@@ -1,9 +1,9 @@
 //! The hot half: one stamp, as cheap as the kind allows.
 
 use super::converter::{LaneOut, Order};
-use super::read::cycles_unordered;
+use super::read::ReadUnordered;
 use super::{Convert, PipelineKind};
-use crate::clock::{Counter, CycleCounter, MonotonicCounter, realtime_ns};
+use crate::clock::{Counter, HardwareCounter, MonotonicCounter, realtime_ns};
 use quaver_abi::stamp::StampClock;
 
 /// What a stamp read, to be given to the [`super::Resolver`] of the same pipeline.
@@ -48,73 +48,84 @@ impl RawStamp {
     }
 
     /// A raw stamp of `cycles` that were read elsewhere, for the resolver to convert.
+    #[inline(always)]
     pub const fn of_cycles(cycles: u64) -> Self {
         Self { value: cycles, detail: 0, state: State::Cycles, lane: 0 }
     }
 }
 
-/// Takes stamps. Belongs to one thread at a time.
+/// One way to stamp. A hot loop is generic over it and compiled for each ([`Stamper::run`]): where packets are
+/// milliseconds apart, even to look up which way is chosen costs a miss of the cache, several times the stamp.
+pub trait Stamp {
+    /// Stamps now.
+    fn stamp(&mut self) -> RawStamp;
+}
+
+/// A loop that stamps, for [`Stamper::run`].
+pub trait StampWith {
+    /// What it gives back.
+    type Output;
+    /// Runs it.
+    fn run(self, stamp: &mut impl Stamp) -> Self::Output;
+}
+
+/// Asks the kernel's clock.
 #[derive(Debug)]
-pub struct Stamper<C> {
-    kind: PipelineKind,
+struct ByClock;
+
+impl Stamp for ByClock {
+    #[inline(always)]
+    fn stamp(&mut self) -> RawStamp {
+        RawStamp { value: realtime_ns() as u64, detail: 1, state: State::Clock, lane: 0 }
+    }
+}
+
+/// Reads cycles and keeps them.
+#[derive(Debug)]
+struct Keep<K>(K);
+
+impl<K: ReadUnordered> Stamp for Keep<K> {
+    #[inline(always)]
+    fn stamp(&mut self) -> RawStamp {
+        RawStamp::of_cycles(self.0.read_unordered())
+    }
+}
+
+/// Reads cycles and converts them.
+#[derive(Debug)]
+struct ConvertNow<C> {
     counter: Counter,
     convert: C,
+}
+
+impl<C: Convert> ConvertNow<C> {
+    #[inline(always)]
+    fn stamp_of(&self, cycles: u64) -> RawStamp {
+        let stamp = self.convert.layer_stamp(cycles);
+        let state = if stamp.clock == StampClock::Cycles { State::Converted } else { State::Fallback };
+        RawStamp { value: stamp.time_ns as u64, detail: stamp.bound_ns, state, lane: 0 }
+    }
+}
+
+impl<C: Convert> Stamp for ConvertNow<C> {
+    #[inline(always)]
+    fn stamp(&mut self) -> RawStamp {
+        self.stamp_of(self.counter.read_unordered())
+    }
+}
+
+/// Reads cycles and hands them to converter threads in turn.
+#[derive(Debug)]
+struct HandOver {
+    counter: Counter,
     lanes: Vec<LaneOut>,
     next_lane: usize,
     ring_full: u64,
 }
 
-impl<C: Convert> Stamper<C> {
-    pub(super) fn new(kind: PipelineKind, counter: Counter, convert: C, lanes: Vec<LaneOut>) -> Self {
-        Self { kind, counter, convert, lanes, next_lane: 0, ring_full: 0 }
-    }
-
-    /// Stamps now.
+impl HandOver {
     #[inline(always)]
-    pub fn stamp(&mut self) -> RawStamp {
-        match self.kind {
-            PipelineKind::InlineClock => {
-                RawStamp { value: realtime_ns() as u64, detail: 1, state: State::Clock, lane: 0 }
-            }
-            _ => {
-                let cycles = match self.counter {
-                    Counter::Hardware => cycles_unordered(),
-                    Counter::MonotonicClock => MonotonicCounter.read(),
-                };
-                self.stamp_of(cycles)
-            }
-        }
-    }
-
-    /// Sends `cycles` that were read elsewhere the way of this kind (tests give all kinds the same).
-    #[inline(always)]
-    pub fn stamp_of(&mut self, cycles: u64) -> RawStamp {
-        match self.kind {
-            PipelineKind::Batch => RawStamp::of_cycles(cycles),
-            PipelineKind::InlineClock | PipelineKind::InlineCycles => self.convert_now(cycles),
-            PipelineKind::Threaded { .. } => self.hand_over(cycles),
-        }
-    }
-
-    /// Stamps that found no room in a ring; the resolver converts these itself.
-    pub fn ring_full(&self) -> u64 {
-        self.ring_full
-    }
-
-    /// Its kind.
-    pub fn kind(&self) -> PipelineKind {
-        self.kind
-    }
-
-    #[inline]
-    fn convert_now(&self, cycles: u64) -> RawStamp {
-        let stamp = self.convert.layer_stamp(cycles);
-        let state = if stamp.clock == StampClock::Cycles { State::Converted } else { State::Fallback };
-        RawStamp { value: stamp.time_ns as u64, detail: stamp.bound_ns, state, lane: 0 }
-    }
-
-    #[inline]
-    fn hand_over(&mut self, cycles: u64) -> RawStamp {
+    fn stamp_of(&mut self, cycles: u64) -> RawStamp {
         let at = self.next_lane;
         let lane = &mut self.lanes[at];
         let sequence = lane.sequence;
@@ -126,5 +137,82 @@ impl<C: Convert> Stamper<C> {
         lane.sequence = sequence.wrapping_add(1);
         self.next_lane = if at + 1 == self.lanes.len() { 0 } else { at + 1 };
         RawStamp { value: cycles, detail: sequence, state: State::HandedOver, lane: at as u16 }
+    }
+}
+
+impl Stamp for HandOver {
+    #[inline(always)]
+    fn stamp(&mut self) -> RawStamp {
+        let cycles = self.counter.read_unordered();
+        self.stamp_of(cycles)
+    }
+}
+
+/// Takes stamps. Belongs to one thread at a time.
+#[derive(Debug)]
+pub struct Stamper<C>(Way<C>);
+
+#[derive(Debug)]
+enum Way<C> {
+    Clock(ConvertNow<C>),
+    Convert(ConvertNow<C>),
+    HandOver(HandOver),
+    Cycles,
+    CyclesOfClock,
+}
+
+impl<C: Convert> Stamper<C> {
+    pub(super) fn new(kind: PipelineKind, counter: Counter, convert: C, lanes: Vec<LaneOut>) -> Self {
+        Self(match (kind, counter) {
+            (PipelineKind::InlineClock, _) => Way::Clock(ConvertNow { counter, convert }),
+            (PipelineKind::InlineCycles, _) => Way::Convert(ConvertNow { counter, convert }),
+            (PipelineKind::Threaded { .. }, _) => {
+                Way::HandOver(HandOver { counter, lanes, next_lane: 0, ring_full: 0 })
+            }
+            (PipelineKind::Batch, Counter::Hardware) => Way::Cycles,
+            (PipelineKind::Batch, Counter::MonotonicClock) => Way::CyclesOfClock,
+        })
+    }
+
+    /// Stamps now. A loop that stamps many packets goes through [`Self::run`] instead.
+    #[inline(always)]
+    pub fn stamp(&mut self) -> RawStamp {
+        match &mut self.0 {
+            Way::Clock(_) => ByClock.stamp(),
+            Way::Convert(way) => way.stamp(),
+            Way::HandOver(way) => way.stamp(),
+            Way::Cycles => Keep(HardwareCounter).stamp(),
+            Way::CyclesOfClock => Keep(MonotonicCounter).stamp(),
+        }
+    }
+
+    /// Runs a loop that was compiled for the way that this stamper stamps.
+    #[inline]
+    pub fn run<W: StampWith>(&mut self, work: W) -> W::Output {
+        match &mut self.0 {
+            Way::Clock(_) => work.run(&mut ByClock),
+            Way::Convert(way) => work.run(way),
+            Way::HandOver(way) => work.run(way),
+            Way::Cycles => work.run(&mut Keep(HardwareCounter)),
+            Way::CyclesOfClock => work.run(&mut Keep(MonotonicCounter)),
+        }
+    }
+
+    /// Sends `cycles` that were read elsewhere the way of this kind (tests give all kinds the same).
+    #[inline]
+    pub fn stamp_of(&mut self, cycles: u64) -> RawStamp {
+        match &mut self.0 {
+            Way::Clock(way) | Way::Convert(way) => way.stamp_of(cycles),
+            Way::HandOver(way) => way.stamp_of(cycles),
+            Way::Cycles | Way::CyclesOfClock => RawStamp::of_cycles(cycles),
+        }
+    }
+
+    /// Stamps that found no room in a ring; the resolver converts these itself.
+    pub fn ring_full(&self) -> u64 {
+        match &self.0 {
+            Way::HandOver(way) => way.ring_full,
+            _ => 0,
+        }
     }
 }
