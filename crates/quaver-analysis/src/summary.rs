@@ -191,6 +191,38 @@ pub struct ProbeCost {
     pub blocks: u32,
 }
 
+/// What a source at another host says of its stream, and what arrived of it: all of the stream, so also what was
+/// sent before and after the measured part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FarSource {
+    /// The server that sent it, `address:port` of its control connection.
+    pub server: String,
+    /// Packets that its kernel took.
+    pub sent: u64,
+    /// Send calls that failed; their numbers are used up.
+    pub send_failed: u64,
+    /// Refusals by this host; the packet at hand was then sent again.
+    pub refused: u64,
+    /// Slots that it skipped since it was late.
+    pub slots_missed: u64,
+    /// Packets that it sent later than half a period after their deadline.
+    pub sent_late: u64,
+    /// Median of sending time less deadline.
+    pub lateness_p50_ns: u64,
+    /// 99th percentile of the same.
+    pub lateness_p99_ns: u64,
+    /// The largest.
+    pub lateness_max_ns: u64,
+    /// Slope of lateness over deadline by least squares, parts per million; none for fewer than two packets.
+    pub drift_ppm: Option<f64>,
+    /// First to last deadline used.
+    pub lasted_ns: u64,
+    /// Of the packets sent, those that the sink received, each counted once.
+    pub arrived: u64,
+    /// The rest: sent = arrived + lost.
+    pub lost: u64,
+}
+
 /// All that `quaver chase` says of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChaseSummary {
@@ -216,6 +248,9 @@ pub struct ChaseSummary {
     pub unexplained: Unexplained,
     /// Own cost, where it was measured.
     pub probe_cost: Option<ProbeCost>,
+    /// The source at another host that was started for this run, as far as it could still be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_source: Option<Box<FarSource>>,
     /// Which tier of tracing ran (`bpf`, `tracefs`, `user`).
     pub tier: String,
     /// Why not a better one.

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::path_facts::PathFacts;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
 use quaver_analysis::rtp::Tai;
-use quaver_analysis::summary::ProbeCost;
+use quaver_analysis::summary::{FarSource, ProbeCost};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use std::path::Path;
@@ -113,6 +113,9 @@ pub struct AnalysisFacts {
     pub blind: Vec<String>,
     /// Own cost per packet, where it was measured.
     pub probe_cost: Option<ProbeCost>,
+    /// The source at another host that was started for this run; none if there was none, or it went without a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far_source: Option<FarSource>,
     /// The measured phase; none: all that was recorded.
     pub window: Option<Window>,
     /// How TAI was known when the run ended; none where it was not asked.

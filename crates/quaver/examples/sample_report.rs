@@ -370,6 +370,7 @@ fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> Chas
         causes,
         unexplained,
         probe_cost: Some(ProbeCost { per_packet_ns: 412.0, interval_ns: (371.5, 455.2), blocks: 20 }),
+        far_source: None,
         tier: "bpf".into(),
         tier_reason: None,
         blind: vec!["NMI (no hardware counters in this virtual machine)".into()],

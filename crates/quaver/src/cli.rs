@@ -8,7 +8,7 @@ use crate::threshold::{self, FailIf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use quaver_measure::probe::profile::ProfileName;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -131,6 +131,7 @@ fn profile_names() -> impl TypedValueParser<Value = ProfileName> {
 Examples:
   quaver chase                            ten seconds of an ST 2022-6-like stream made here
   quaver chase --period 1ms --receive block --fifo 50
+  quaver chase --from 192.0.2.1           the same from another host, where `quaver serve` runs
   quaver chase --listen 239.1.1.1:5004    somebody's RTP or UDP stream
   quaver chase --pid 4711                 a receiver that already runs, untouched
   quaver chase --fail-if 'lateness.packets > 100'
@@ -141,9 +142,9 @@ pub struct ChaseArgs {
     /// How long to measure
     #[arg(long = "for", value_parser = quantity::duration, default_value = "10s", value_name = "TIME")]
     pub duration: Duration,
-    /// Receive our source's stream from this host (run `quaver source` there towards this host)
-    #[arg(long, value_name = "HOST", group = "origin")]
-    pub from: Option<IpAddr>,
+    /// Receive a stream that `quaver serve` on this host sends for as long as it is measured
+    #[arg(long, value_name = "HOST[:PORT]", group = "origin", value_parser = far_host)]
+    pub from: Option<FarHost>,
     /// Receive somebody's RTP or UDP stream, unicast or multicast
     #[arg(long, value_name = "ADDR:PORT", group = "origin")]
     pub listen: Option<SocketAddr>,
@@ -153,9 +154,12 @@ pub struct ChaseArgs {
     /// Local interface for multicast
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// UDP port for --from
+    /// UDP port here for --from (0: the system's choice)
     #[arg(long, default_value_t = 2670, value_name = "PORT")]
     pub port: u16,
+    /// Share the key in this file with the server of --from
+    #[arg(long, value_name = "FILE", env = "QUAVER_KEY_FILE")]
+    pub key_file: Option<PathBuf>,
     /// The stream made here
     #[command(flatten)]
     pub stream: StreamArgs,
@@ -189,6 +193,33 @@ pub struct ChaseArgs {
     /// Output
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// A host that runs `quaver serve`, and the TCP port of its control connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FarHost {
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+/// `HOST`, `HOST:PORT`, `[IPv6]:PORT` or an IPv6 address.
+fn far_host(text: &str) -> Result<FarHost, String> {
+    let all = |host: &str| FarHost { host: host.to_owned(), port: quaver_abi::wire::jitlat::CONTROL_PORT };
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => return Ok(all(host)),
+        Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
+        None if text.matches(':').count() > 1 => return Ok(all(text)),
+        None => match text.split_once(':') {
+            Some(parts) => parts,
+            None if text.is_empty() => return Err("name a host".to_owned()),
+            None => return Ok(all(text)),
+        },
+    };
+    let port = port.parse().ok().filter(|port| *port != 0);
+    let port = port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())?;
+    Ok(FarHost { host: host.to_owned(), port })
 }
 
 /// Where the stream made here travels.
@@ -434,6 +465,20 @@ pub struct ManArgs {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn a_far_host_has_a_port_or_the_usual_one() {
+        let of = |text| far_host(text).map(|far| (far.host, far.port));
+        let is = |host: &str, port| Ok((host.to_owned(), port));
+        assert_eq!(of("192.0.2.1"), is("192.0.2.1", 2666));
+        assert_eq!(of("studio:99"), is("studio", 99));
+        assert_eq!(of("2001:db8::1"), is("2001:db8::1", 2666));
+        assert_eq!(of("[2001:db8::1]"), is("2001:db8::1", 2666));
+        assert_eq!(of("[2001:db8::1]:99"), is("2001:db8::1", 99));
+        for wrong in ["", "studio:", "studio:0", "studio:65536", "[::1]x", "studio:port"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

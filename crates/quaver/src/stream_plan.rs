@@ -3,8 +3,8 @@
 use crate::cli::{PaceMode, ReceiveMode, StreamArgs};
 use crate::exit_code::{ExitCode, failure};
 use crate::quantity::Period;
+use quaver_measure::path::StreamShape;
 use quaver_measure::probe::profile::Profile;
-use quaver_measure::probe::schedule::Schedule;
 use quaver_measure::probe::sink::Receive;
 use quaver_measure::probe::source::Pace;
 
@@ -17,6 +17,8 @@ const DEFAULT_PERIOD: Period = Period { picoseconds: 7_410_000 };
 pub struct StreamPlan {
     /// Packets and schedule.
     pub profile: Profile,
+    /// The same, as it is asked of another host.
+    pub shape: StreamShape,
     /// How deadlines are waited for.
     pub pace: Pace,
     /// Words for the head of a page.
@@ -26,17 +28,18 @@ pub struct StreamPlan {
 impl StreamPlan {
     /// Resolves the options.
     pub fn of(args: &StreamArgs) -> anyhow::Result<Self> {
-        let profile = match args.profile {
-            Some(name) => Profile::named(name),
+        let shape = match args.profile {
+            Some(name) => StreamShape::Named(name),
             None => plain(args)?,
         };
+        let profile = shape.profile().map_err(|error| failure(ExitCode::Usage, error.to_string()))?;
         let name = args.profile.map(|name| format!("{}, ", name.name())).unwrap_or_default();
         let words = format!(
             "{name}{} octets each {}",
             profile.payload_bytes(),
             crate::report::units::duration_f64(period_ns(&profile))
         );
-        Ok(Self { profile, pace: pace(args.pace), words })
+        Ok(Self { profile, shape, pace: pace(args.pace), words })
     }
 
     /// Mean period.
@@ -50,7 +53,7 @@ fn period_ns(profile: &Profile) -> f64 {
     numerator as f64 / denominator as f64
 }
 
-fn plain(args: &StreamArgs) -> anyhow::Result<Profile> {
+fn plain(args: &StreamArgs) -> anyhow::Result<StreamShape> {
     let usage = |error: String| failure(ExitCode::Usage, error);
     let payload_bytes = args.size.unwrap_or(DEFAULT_PAYLOAD_BYTES);
     let period = match (args.period, args.rate) {
@@ -58,8 +61,8 @@ fn plain(args: &StreamArgs) -> anyhow::Result<Profile> {
         (None, Some(rate)) => rate.period(payload_bytes).map_err(usage)?,
         (None, None) => DEFAULT_PERIOD,
     };
-    let schedule = Schedule::every(period.picoseconds, 1_000).map_err(|error| usage(error.to_string()))?;
-    Profile::plain(payload_bytes, schedule).map_err(|error| usage(error.to_string()))
+    let payload_bytes = u32::try_from(payload_bytes).unwrap_or(u32::MAX);
+    Ok(StreamShape::Plain { payload_bytes, period: (period.picoseconds, 1_000) })
 }
 
 /// The source's way of waiting.

@@ -298,6 +298,7 @@ impl Chase<'_> {
             causes: Vec::new(),
             unexplained: Default::default(),
             probe_cost: None,
+            far_source: None,
             tier: String::new(),
             tier_reason: None,
             blind: self.run.circumstances.blind.clone(),

@@ -1,7 +1,7 @@
 //! Facts of a run in words, and the sentences that warn.
 
-use crate::report::RunFacts;
 use crate::report::units::duration;
+use crate::report::{self, RunFacts};
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::summary::ChaseSummary;
 use quaver_measure::host::root::HostRoot;
@@ -33,6 +33,10 @@ pub fn run_facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
         None => add("receiver", Some(actor(&analysis.receiver))),
     }
     add("source", analysis.source.as_ref().map(actor));
+    if let Some(far) = &analysis.far_source {
+        add("source at the other host", Some(format!("{} · {}", far.server, report::far_source::said(far))));
+        add("what arrived of its stream", Some(report::far_source::arrived(far)));
+    }
     if manifest.path.is_none() {
         add("events lost", Some(manifest.lost.events.to_string()));
     }

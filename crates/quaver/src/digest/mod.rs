@@ -124,6 +124,7 @@ fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
     summary.tier_reason = facts.tier_reason;
     summary.blind = facts.blind;
     summary.probe_cost = facts.probe_cost;
+    summary.far_source = facts.far_source.map(Box::new);
     summary.complete = manifest.complete;
     summary.warnings.extend(facts::warnings(summary, manifest));
     if let Some(cpu) = facts.receiver.cpu {

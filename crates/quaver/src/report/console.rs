@@ -23,6 +23,9 @@ pub fn chase(input: &PageInput<'_>, style: Style) -> String {
     let mut out = String::new();
     header(&mut out, summary, input.run, style);
     packets(&mut out, &summary.losses, style);
+    if let Some(far) = &summary.far_source {
+        super::far_source::section(&mut out, far, style);
+    }
     if let Some(rtp) = &summary.rtp {
         super::rtp::section(&mut out, rtp, style);
     }

@@ -154,6 +154,7 @@ pub(super) fn summary() -> ChaseSummary {
             note: "Hypervisor or hardware, or a class of event that was not recorded (see \"blind to\").".into(),
         },
         probe_cost: Some(ProbeCost { per_packet_ns: 412.0, interval_ns: (371.5, 455.2), blocks: 20 }),
+        far_source: None,
         tier: "tracefs".into(),
         tier_reason: Some("BPF needs CAP_BPF and CAP_PERFMON; run: sudo setcap cap_bpf,cap_perfmon+ep quaver".into()),
         blind: vec!["NMI (no hardware counters in this virtual machine)".into()],

@@ -1,6 +1,7 @@
 //! A source at the other host, started and ended from here, for a sink that is open already.
 
 use super::{Test, extended};
+use crate::host::route::RouteSocket;
 use crate::path::auth::Key;
 use crate::path::control::{Control, ControlError, Incoming, LONGEST_WAIT};
 use crate::path::error::PathError;
@@ -101,6 +102,12 @@ impl RemoteSource {
         let port = u16::try_from(self.cookie.test_port.get()).ok().filter(|port| *port != 0);
         let port = port.ok_or_else(|| self.protocol_error("named an impossible test port"))?;
         Ok(SocketAddr::new(self.server().ip(), port))
+    }
+
+    /// Index of the interface that this host's packets to the server leave by; the stream most likely comes in
+    /// there. None where the kernel does not tell.
+    pub fn interface(&self) -> Option<u32> {
+        RouteSocket::open().and_then(|mut route| route.interface_towards(self.server().ip())).ok()
     }
 
     /// Echoes the cookie from the sink's own `socket`, which is connected to [`Self::sender`], until the server has

@@ -20,7 +20,7 @@ use quaver_store::run::RunDir;
 /// Measures, analyses, prints.
 pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
-    let (run, manifest) = match (args.pid, args.listen, args.from) {
+    let (run, manifest) = match (args.pid, args.listen, &args.from) {
         (Some(pid), _, _) => observe::measure(args, pid, &interrupt)?,
         (None, Some(address), _) => received::measure_listened(args, address, &interrupt)?,
         (None, None, Some(host)) => received::measure_from(args, host, &interrupt)?,

@@ -1,9 +1,11 @@
-//! A stream that comes from elsewhere into our own sink: somebody's (`--listen`) or our source's (`--from`).
+//! A stream that comes from elsewhere into our own sink: somebody's (`--listen`) or that of a source at another
+//! host (`--from`).
 
+mod far;
 mod waiting;
 
 use super::plan;
-use crate::cli::{ChaseArgs, ReceiveMode};
+use crate::cli::{ChaseArgs, FarHost, ReceiveMode};
 use crate::exit_code::{ExitCode, failure};
 use crate::first_look::{Learned, payload_words, stored_payload};
 use crate::host_state::HostState;
@@ -11,6 +13,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::report::units;
+use crate::stream_plan::StreamPlan;
 use crate::{stream_plan, tier};
 use anyhow::Context;
 use quaver_analysis::model::Actor;
@@ -22,7 +25,7 @@ use quaver_measure::probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
 use quaver_measure::segment::SegmentWriter;
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -34,6 +37,8 @@ const FEW_CPUS: usize = 8;
 /// Silence at the end of a run that is worth a word: so many periods, and at least this long.
 const SILENT_PERIODS: f64 = 20.0;
 const SILENT: Duration = Duration::from_millis(500);
+/// Time that packets in flight get to arrive after a source has said how many there were.
+const DRAIN: Duration = Duration::from_millis(150);
 
 /// Somebody's stream to `address`.
 pub(super) fn measure_listened(
@@ -48,7 +53,7 @@ pub(super) fn measure_listened(
         ));
     }
     let cpus = plan::Cpus::choose(args)?;
-    let sink = open_sink(args, address, &cpus)?;
+    let sink = open_sink(args, address, 0, &cpus)?;
     let learned = waiting::for_anyone(args, &sink, address, interrupt)?;
     let mut notes = Vec::new();
     if !learned.others.is_empty() {
@@ -60,24 +65,35 @@ pub(super) fn measure_listened(
         ));
     }
     let words = format!("{}, from {} to {address}", describe_stream(&learned), learned.sender);
-    measure(args, sink, Incoming { learned, words, notes, cpus, address }, interrupt)
+    measure(args, sink, Incoming { learned, words, notes, cpus, address, far: None }, interrupt)
 }
 
-/// Our own source's stream from `host`, where somebody starts it by hand.
+/// Our own source's stream from a host whose server starts it for us.
 pub(super) fn measure_from(
     args: &ChaseArgs,
-    host: IpAddr,
+    host: &FarHost,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(RunDir, Manifest)> {
-    let any: IpAddr =
-        if host.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let address = SocketAddr::new(any, args.port);
+    let stream = StreamPlan::of(&args.stream)?;
     let cpus = plan::Cpus::choose(args)?;
-    let sink = open_sink(args, address, &cpus)?;
-    let learned = waiting::for_our_source(args, &sink, host, interrupt)?;
-    sink.only_from(learned.sender)?;
-    let words = format!("{}, from {} to port {}", describe_stream(&learned), learned.sender, args.port);
-    measure(args, sink, Incoming { learned, words, notes: Vec::new(), cpus, address }, interrupt)
+    let mut far = far::ask(args, host, &stream, plan::WARM_UP + args.duration, interrupt)?;
+    let address = far.sink_address(args.port);
+    let sink = open_sink(args, address, stream.profile.payload_bytes(), &cpus)?;
+    far.meet(&sink, interrupt)?;
+    let learned = Learned {
+        sender: far.sender()?,
+        others: Vec::new(),
+        payload: Payload::Ours { offset: stream.profile.header_offset() as u16 },
+        stream_id: Some(far.request.stream_id),
+        period_ns: stream.period_ns(),
+        payload_bytes: Some(stream.profile.payload_bytes() as u32),
+        longest_bytes: stream.profile.payload_bytes(),
+        interface: far.interface(),
+    };
+    let address = sink.local_address();
+    let words = format!("{}, from {} to {address}", stream.words, learned.sender);
+    let far = Some(far);
+    measure(args, sink, Incoming { learned, words, notes: Vec::new(), cpus, address, far }, interrupt)
 }
 
 fn describe_stream(learned: &Learned) -> String {
@@ -89,7 +105,13 @@ fn describe_stream(learned: &Learned) -> String {
     format!("{}: {size} each {about}{period}", payload_words(learned.payload))
 }
 
-fn open_sink(args: &ChaseArgs, address: SocketAddr, cpus: &plan::Cpus) -> anyhow::Result<Sink> {
+/// `longest_bytes`: of the payloads that are known to come.
+fn open_sink(
+    args: &ChaseArgs,
+    address: SocketAddr,
+    longest_bytes: usize,
+    cpus: &plan::Cpus,
+) -> anyhow::Result<Sink> {
     let counter = CounterSupport::detect(Path::new("/")).counter;
     let mut options = SinkOptions::new(address, counter);
     options.multicast_interface =
@@ -97,6 +119,7 @@ fn open_sink(args: &ChaseArgs, address: SocketAddr, cpus: &plan::Cpus) -> anyhow
     options.receive = stream_plan::receive(args.receive);
     options.kernel_stamps = true;
     options.payload = Payload::Opaque;
+    options.payload_capacity = options.payload_capacity.max(longest_bytes);
     options.thread = plan::sink_thread(args, cpus.sink);
     Ok(Sink::open(options)?)
 }
@@ -108,6 +131,8 @@ struct Incoming {
     notes: Vec<String>,
     cpus: plan::Cpus,
     address: SocketAddr,
+    /// The source that was asked for it.
+    far: Option<far::Far>,
 }
 
 impl Incoming {
@@ -145,14 +170,21 @@ fn measure(
     recording.save_manifest()?;
     let sink_thread = sink.tid();
     let sink = sink.go();
+    let mut far = incoming.far.take();
+    if let Some(far) = &mut far
+        && let Err(error) = far.start(interrupt)
+    {
+        return Err(discard(recording, sink, error));
+    }
     let progress = Progress::timed(args.duration, args.output.quiet);
     progress.say("warming up");
-    recording.keep_house(plan::WARM_UP, interrupt, || false, |_| {})?;
+    let mut gone = || far.as_mut().is_some_and(far::Far::has_ended);
+    recording.keep_house(plan::WARM_UP, interrupt, &mut gone, |_| {})?;
     let before = HostState::read(Some(sink_thread));
     let start_ns = quaver_measure::clock::monotonic_ns();
     let mut watch = Watch::start(&sink);
     let show = |elapsed| progress.show(elapsed, watch.say());
-    recording.keep_house(args.duration, interrupt, || sink.is_finished(), show)?;
+    recording.keep_house(args.duration, interrupt, || sink.is_finished() || gone(), show)?;
     let end_ns = quaver_measure::clock::monotonic_ns();
     let after = HostState::read(Some(sink_thread));
     notes.extend(watch.silence(incoming.learned.period_ns));
@@ -160,8 +192,17 @@ fn measure(
     let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned());
     let cut_short =
         cut_short.or_else(|| sink.is_finished().then(|| "the sink ended before its time".to_owned()));
+    let ended = gone().then(|| "the source at the other host ended before its time".to_owned());
+    let said = far.map(far::Far::end);
+    if said.is_some() {
+        recording.keep_house(DRAIN, &Interrupt::default(), || false, |_| {})?;
+    }
+    let lost = said.as_ref().and_then(far::Said::lost);
+    let cut_short = cut_short.or(lost).or(ended);
     end(&mut recording, sink)?;
+    let far_source = said.map(|said| said.facts(&recording.run)).transpose()?.flatten();
     let facts = recording.manifest.analysis.get_or_insert_default();
+    facts.far_source = far_source;
     facts.window = Some(Window { start_ns, end_ns });
     facts.circumstances = before.circumstances(&after, &host, traced);
     facts.circumstances.blind = facts.blind.clone();
@@ -171,6 +212,16 @@ fn measure(
         .and_then(interface_name)
         .and_then(|interface| before.ring_drops(&after, &interface));
     recording.finish(cut_short)
+}
+
+/// Takes away a run of which nothing was measured.
+fn discard(recording: Recording, sink: RunningSink, error: anyhow::Error) -> anyhow::Error {
+    drop(sink.join());
+    let directory = recording.run.path().to_owned();
+    drop(recording);
+    // One that is left over is found to be empty by whoever opens it.
+    let _ = std::fs::remove_dir_all(directory);
+    error
 }
 
 /// Tells the sink what a first look told, and gets it ready.

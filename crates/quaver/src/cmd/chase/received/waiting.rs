@@ -7,15 +7,13 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use anyhow::Context;
 use clap::ValueEnum;
-use quaver_measure::host::trace::Payload;
 use quaver_measure::probe::sink::Sink;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// How long somebody's stream may take to start.
 const START: Duration = Duration::from_secs(10);
-/// The same where somebody has to walk to another host first.
-const START_BY_HAND: Duration = Duration::from_secs(120);
+
 /// Somebody's stream to `address`.
 pub(super) fn for_anyone(
     args: &ChaseArgs,
@@ -46,46 +44,8 @@ pub(super) fn for_anyone(
     })
 }
 
-/// Our source's stream from `host`; says what to run there.
-pub(super) fn for_our_source(
-    args: &ChaseArgs,
-    sink: &Sink,
-    host: IpAddr,
-    interrupt: &Interrupt,
-) -> anyhow::Result<Learned> {
-    let here = address_towards(host, args.port)?;
-    eprintln!(
-        "Now run this on {host} (quaver waits {} s for it):\n\n    {}\n",
-        START_BY_HAND.as_secs(),
-        command(args, here)
-    );
-    let waiting = format!("waiting for a quaver source on {host} to send to {here}");
-    let mut strangers = 0u64;
-    let progress = Progress::timed(START_BY_HAND, args.output.quiet);
-    let look = look(sink, START_BY_HAND, interrupt, &progress, &waiting, |packet| {
-        let wanted = packet.sender.ip() == host && matches!(packet.payload(), Payload::Ours { .. });
-        strangers += u64::from(!wanted);
-        wanted
-    })?;
-    look.learned().ok_or_else(|| {
-        let others = match strangers {
-            0 => String::new(),
-            _ => format!("; {strangers} packets came that were of another host or of no quaver source"),
-        };
-        failure(
-            ExitCode::Peer,
-            format!(
-                "no quaver source on {host} sent to {here} within {} s{others}: see that the command above runs there, \
-                 and that no firewall between keeps UDP port {} shut",
-                START_BY_HAND.as_secs(),
-                args.port
-            ),
-        )
-    })
-}
-
 /// Address of this host that `host` reaches, with `port`. Nothing is sent.
-fn address_towards(host: IpAddr, port: u16) -> anyhow::Result<SocketAddr> {
+pub(super) fn address_towards(host: IpAddr, port: u16) -> anyhow::Result<SocketAddr> {
     let any: SocketAddr = if host.is_ipv4() { ([0u8; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let unreachable = || format!("--from {host}: no route leads there (see: ip route get {host})");
     let socket = UdpSocket::bind(any).context("opening a socket to look up the way to the other host")?;
@@ -97,7 +57,7 @@ fn address_towards(host: IpAddr, port: u16) -> anyhow::Result<SocketAddr> {
 }
 
 /// What to run on the other host for the stream that `args` describe.
-fn command(args: &ChaseArgs, here: SocketAddr) -> String {
+pub(super) fn command(args: &ChaseArgs, here: SocketAddr) -> String {
     let stream = &args.stream;
     let mut words = vec!["quaver source".to_owned(), here.to_string()];
     if let Some(profile) = stream.profile {
