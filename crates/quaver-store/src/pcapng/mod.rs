@@ -4,9 +4,12 @@
 //! section, and packets are stamped in nanoseconds of CLOCK_REALTIME. What else is known of a packet's stamps stands in
 //! a custom option, drawn in [`option`] and in `docs/formats.md`.
 
+mod block;
 pub mod option;
+pub mod read;
 pub mod write;
 
+pub use read::{CaptureFormat, CaptureReader, CapturedPacket, ReadError};
 pub use write::{PcapngWriter, WriteError};
 
 use quaver_abi::stamp::{Layer, PacketStamps};
@@ -26,11 +29,11 @@ pub(crate) mod number {
     pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
     pub(crate) const INTERFACE_STATISTICS: u32 = 5;
     pub(crate) const ENHANCED_PACKET: u32 = 6;
-    /// A custom block that may be copied into another file.
-    pub(crate) const CUSTOM: u32 = 0x0bad;
     pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
     pub(crate) const COMMENT: u16 = 1;
+    /// A custom option of text that may be copied into another file.
+    pub(crate) const CUSTOM_TEXT: u16 = 2988;
     /// A custom option in binary that may be copied into another file.
     pub(crate) const CUSTOM_BINARY: u16 = 2989;
     pub(crate) const SHB_HARDWARE: u16 = 2;
@@ -187,7 +190,81 @@ pub struct InterfaceStatistics {
     pub delivered: Option<u64>,
     /// Anything else, for people: where packets were dropped.
     pub comment: Option<String>,
+    /// Facts of the run for programs: an object of JSON, at most 65,527 octets. An option and no block of its own, for
+    /// other programs would count that as a packet.
+    pub run_facts: Option<serde_json::Value>,
 }
 
+/// What made a capture, as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapturedSection {
+    /// Major version of the format.
+    pub major: u16,
+    /// Machine.
+    pub hardware: Option<String>,
+    /// Operating system.
+    pub os: Option<String>,
+    /// Program.
+    pub application: Option<String>,
+    /// Anything else.
+    pub comment: Option<String>,
+}
+
+/// An interface, as it was read. Texts are cut at 200 characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapturedInterface {
+    /// Name.
+    pub name: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+    /// Link type of its packets (LINKTYPE_…).
+    pub link_type: u16,
+    /// Most octets kept of a packet; 0 is no limit.
+    pub snap_length: u32,
+    /// Filter that packets had to pass.
+    pub filter: Option<String>,
+    /// Hardware address.
+    pub mac: Option<[u8; 6]>,
+    /// Bits a second.
+    pub speed_bits_per_s: Option<u64>,
+    /// Operating system.
+    pub os: Option<String>,
+    /// Network card.
+    pub hardware: Option<String>,
+    /// Anything else.
+    pub comment: Option<String>,
+    /// What a unit of its time stamps is, nanoseconds, at least 1.
+    pub resolution_ns: u64,
+    /// What it counted, by the last statistics so far.
+    pub statistics: Option<CapturedStatistics>,
+}
+
+/// What an interface counted, as it was read: the fields of [`InterfaceStatistics`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapturedStatistics {
+    /// When the counts were taken, nanoseconds since 1970; none beyond 64 bits.
+    pub taken_ns: Option<i64>,
+    /// When capturing began.
+    pub start_ns: Option<i64>,
+    /// When capturing ended.
+    pub end_ns: Option<i64>,
+    /// Packets received.
+    pub received: Option<u64>,
+    /// Packets that the interface dropped.
+    pub dropped_by_interface: Option<u64>,
+    /// Packets that passed the filter.
+    pub accepted_by_filter: Option<u64>,
+    /// Packets that the system dropped after the filter.
+    pub dropped_by_os: Option<u64>,
+    /// Packets that came to the capturing program.
+    pub delivered: Option<u64>,
+    /// Anything else.
+    pub comment: Option<String>,
+    /// Facts of the run that our writer put in.
+    pub run_facts: Option<serde_json::Value>,
+}
+
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

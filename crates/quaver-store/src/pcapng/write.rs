@@ -15,8 +15,8 @@ const MOST_PACKET_BYTES: usize = 1 << 30;
 /// Exponent of ten of the time stamps: nanoseconds.
 const TIME_RESOLUTION: u8 = 9;
 const NANOSECONDS: i128 = 1_000_000_000;
-/// First octets of the run facts in a custom block, behind the enterprise number.
-pub(super) const FACTS_MAGIC: [u8; 4] = *b"QVRF";
+/// First octets of the run facts in their custom option, behind the enterprise number.
+pub(super) const FACTS_MAGIC: &[u8; 4] = b"QVRF";
 
 /// Why a capture could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,9 @@ pub enum WriteError {
         "write a packet: {0} octets are more than a block holds (a gibibyte); limit what is kept of a packet"
     )]
     TooLong(usize),
+    /// Facts of the run that an option has no room for.
+    #[error("write the capture's facts: {0} octets are more than an option holds (65,535)")]
+    FactsTooLong(usize),
 }
 
 impl WriteError {
@@ -150,6 +153,7 @@ impl<W: Write> PcapngWriter<W> {
         let taken = self.time(interface, counted.taken_ns)?;
         let start = counted.start_ns.map(|ns| self.time(interface, ns)).transpose()?;
         let end = counted.end_ns.map(|ns| self.time(interface, ns)).transpose()?;
+        let facts = counted.run_facts.as_ref().map(facts_option).transpose()?;
         let block = Block::begin(&mut self.buffer, number::INTERFACE_STATISTICS);
         block.buffer.extend_from_slice(&interface.to_le_bytes());
         block.buffer.extend_from_slice(&taken);
@@ -165,21 +169,10 @@ impl<W: Write> PcapngWriter<W> {
         options.number(number::ISB_ACCEPTED, counted.accepted_by_filter);
         options.number(number::ISB_DROPPED_BY_OS, counted.dropped_by_os);
         options.number(number::ISB_DELIVERED, counted.delivered);
-        options.end();
-        self.drain()
-    }
-
-    /// Writes facts of the run as a custom block, which other programs pass over.
-    pub fn run_facts(&mut self, facts: &serde_json::Value) -> Result<(), WriteError> {
-        let block = Block::begin(&mut self.buffer, number::CUSTOM);
-        block.buffer.extend_from_slice(&option::ENTERPRISE.to_le_bytes());
-        block.buffer.extend_from_slice(&FACTS_MAGIC);
-        block.buffer.extend_from_slice(facts.to_string().as_bytes());
-        // Blanks behind JSON are no part of it, while zeros would be an error.
-        while !block.buffer.len().is_multiple_of(4) {
-            block.buffer.push(b' ');
+        if let Some(facts) = facts {
+            options.octets(number::CUSTOM_TEXT, &facts);
         }
-        block.end();
+        options.end();
         self.drain()
     }
 
@@ -224,6 +217,14 @@ impl<W: Write> PcapngWriter<W> {
         let since = u64::try_from(since).map_err(|_| WriteError::Time(time_ns))?;
         Ok((since.rotate_left(32)).to_le_bytes())
     }
+}
+
+/// Facts of the run as the value of a custom option.
+fn facts_option(facts: &serde_json::Value) -> Result<Vec<u8>, WriteError> {
+    let mut value = option::ENTERPRISE.to_le_bytes().to_vec();
+    value.extend_from_slice(FACTS_MAGIC);
+    value.extend_from_slice(facts.to_string().as_bytes());
+    if value.len() > MOST_TEXT_BYTES { Err(WriteError::FactsTooLong(value.len())) } else { Ok(value) }
 }
 
 fn direction_bits(direction: Direction) -> u32 {
