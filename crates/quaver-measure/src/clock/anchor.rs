@@ -1,6 +1,7 @@
 //! Anchors: cycles paired with the kernel's clocks.
 
 use super::counter::{Counter, CycleCounter, clock_ns};
+use super::kernel::{KernelState, current_frequency_ppb};
 use super::support::nominal_scale;
 use quaver_abi::cycles::CycleScale;
 use quaver_abi::record::AnchorRecord;
@@ -18,6 +19,10 @@ pub trait ClockSource {
     fn monotonic_raw_ns(&mut self) -> i64;
     /// The kernel's frequency correction, parts per billion.
     fn frequency_ppb(&mut self) -> i64;
+    /// What else the kernel says of its clocks.
+    fn kernel_state(&mut self) -> KernelState {
+        KernelState::with_frequency(self.frequency_ppb())
+    }
     /// Rough rate of the counter: brackets are given in nanoseconds by it.
     fn scale(&self) -> CycleScale;
 }
@@ -58,15 +63,11 @@ impl ClockSource for SystemClocks {
     }
 
     fn frequency_ppb(&mut self) -> i64 {
-        // SAFETY: all-zero octets are a valid timex: it is plain numbers, and modes 0 asks to change nothing.
-        let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-        // SAFETY: `timex` is valid for reading and writing.
-        if unsafe { libc::adjtimex(&raw mut timex) } < 0 {
-            return 0;
-        }
-        // freq is in parts per million with 16 fractional bits; tick is microseconds per USER_HZ (100 Hz) tick.
-        let tick_us = if timex.tick == 0 { 10_000 } else { timex.tick };
-        timex.freq * 1_000 / 65_536 + (tick_us - 10_000) * 100_000
+        current_frequency_ppb()
+    }
+
+    fn kernel_state(&mut self) -> KernelState {
+        KernelState::now()
     }
 
     fn scale(&self) -> CycleScale {
@@ -86,6 +87,20 @@ pub fn take_anchor(counter: Counter, rounds: u32) -> AnchorRecord {
 /// amount that only steps change, so each round, which reads it between two readings of CLOCK_MONOTONIC, bounds
 /// that difference, and what all rounds allow is narrower than each.
 pub fn take_anchor_from(clocks: &mut impl ClockSource, rounds: u32) -> AnchorRecord {
+    let mut anchor = pair_clocks(clocks, rounds).anchor;
+    anchor.frequency_ppb = clocks.frequency_ppb();
+    anchor
+}
+
+/// An anchor without its frequency, and what CLOCK_REALTIME minus CLOCK_MONOTONIC may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paired {
+    pub(super) anchor: AnchorRecord,
+    pub(super) offset: Difference,
+}
+
+/// As [`take_anchor_from`], without asking for the frequency.
+pub(super) fn pair_clocks(clocks: &mut impl ClockSource, rounds: u32) -> Paired {
     let scale = clocks.scale();
     let mut best_width = u64::MAX;
     let mut anchor = AnchorRecord::default();
@@ -109,14 +124,14 @@ pub fn take_anchor_from(clocks: &mut impl ClockSource, rounds: u32) -> AnchorRec
     anchor.half_bracket_ns = scale.ns(best_width.div_ceil(2)) as i64 + 1;
     anchor.realtime_ns = anchor.monotonic_ns + realtime.middle();
     anchor.monotonic_raw_ns = anchor.monotonic_ns + raw.middle();
-    anchor.frequency_ppb = clocks.frequency_ppb();
-    anchor
+    Paired { anchor, offset: realtime }
 }
 
 /// What a clock minus CLOCK_MONOTONIC may be, nanoseconds.
-struct Difference {
-    least: i64,
-    most: i64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub(super) least: i64,
+    pub(super) most: i64,
 }
 
 impl Difference {
@@ -137,7 +152,17 @@ impl Difference {
         }
     }
 
-    fn middle(&self) -> i64 {
+    /// Whether both may be true of one difference.
+    pub(super) fn meets(&self, other: Self) -> bool {
+        self.least <= other.most && other.least <= self.most
+    }
+
+    /// What both allow.
+    pub(super) fn meet(&mut self, other: Self) {
+        (self.least, self.most) = (self.least.max(other.least), self.most.min(other.most));
+    }
+
+    pub(super) fn middle(&self) -> i64 {
         self.least + (self.most - self.least) / 2
     }
 }

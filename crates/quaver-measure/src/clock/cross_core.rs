@@ -43,6 +43,24 @@ impl CrossCore {
     pub fn proven_offset_ns(&self) -> i64 {
         self.pairs.iter().map(|pair| (pair.offset_ns.abs() - pair.bound_ns).max(0)).max().unwrap_or(0)
     }
+
+    /// What the exchanges could not resolve, ns: counters of two of these CPUs are apart by no more than this.
+    pub fn limit_ns(&self) -> i64 {
+        let exchanged = self.pairs.iter().map(|pair| pair.offset_ns.abs() + pair.bound_ns).max();
+        exchanged.unwrap_or(0).max(self.backward_ns())
+    }
+
+    /// What belongs into the bound of a stamp that may come from any of these CPUs, ns.
+    ///
+    /// Where an offset is proven, or a stamp arrived before it was taken, [`CrossCore::limit_ns`]. Else the largest offset found:
+    /// a kernel that counts by this counter has checked itself that its CPUs agree, and the exchange, which no two CPUs make
+    /// faster than their caches, found nothing against it.
+    pub fn bound_ns(&self) -> i64 {
+        if self.proven_offset_ns() > 0 || self.backward_ns() > 0 {
+            return self.limit_ns();
+        }
+        self.pairs.iter().map(|pair| pair.offset_ns.abs()).max().unwrap_or(0)
+    }
 }
 
 /// The check could not be made.
@@ -230,5 +248,8 @@ mod tests {
             PairOffset { from: 0, to: 1, offset_ns: -900, bound_ns: 100, backward_ns: 700, exchanges: 9 };
         let checked = CrossCore { pairs: vec![pair, PairOffset { offset_ns: 50, backward_ns: 0, ..pair }] };
         assert_eq!((checked.proven_offset_ns(), checked.backward_ns()), (800, 700));
+        assert_eq!((checked.limit_ns(), checked.bound_ns()), (1_000, 1_000));
+        let agree = CrossCore { pairs: vec![PairOffset { offset_ns: -50, backward_ns: 0, ..pair }] };
+        assert_eq!((agree.limit_ns(), agree.bound_ns()), (150, 50));
     }
 }

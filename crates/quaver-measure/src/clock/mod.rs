@@ -11,7 +11,9 @@
 mod anchor;
 mod counter;
 mod cross_core;
+mod kernel;
 pub mod live;
+pub mod phc;
 mod support;
 mod timebase;
 
@@ -23,5 +25,6 @@ pub use counter::{
     realtime_ns,
 };
 pub use cross_core::{CrossCore, CrossCoreError, PairOffset, check_cross_core};
+pub use kernel::{KernelState, LeapState, TaiState};
 pub use support::{CounterSupport, nominal_scale};
 pub use timebase::{Converted, Timebase, TimebaseError};

@@ -26,9 +26,12 @@ const COUNTER_CLOCKSOURCES: [&str; 6] =
 impl CounterSupport {
     /// Looks at the processor and at `/sys` under `root` (`/` but for tests).
     pub fn detect(root: &Path) -> Self {
-        let path = root.join("sys/devices/system/clocksource/clocksource0/current_clocksource");
-        let clocksource = std::fs::read_to_string(path).ok().map(|name| name.trim().to_owned());
-        Self::judge(clocksource, invariant_rate(), has_cpu_stamp())
+        Self::judge(current_clocksource(root), invariant_rate(), has_cpu_stamp())
+    }
+
+    /// Whether the hardware counter can be used with that clocksource.
+    pub(super) fn trusts(clocksource: Option<&str>) -> bool {
+        Self::judge(clocksource.map(str::to_owned), invariant_rate(), has_cpu_stamp()).refusal.is_none()
     }
 
     fn judge(clocksource: Option<String>, invariant: bool, cpu_stamp: bool) -> Self {
@@ -53,6 +56,12 @@ impl CounterSupport {
         let counter = if refusal.is_none() { Counter::Hardware } else { Counter::MonotonicClock };
         Self { counter, invariant, clocksource, refusal }
     }
+}
+
+/// The kernel's clocksource, from `/sys` under `root`.
+pub(super) fn current_clocksource(root: &Path) -> Option<String> {
+    let path = root.join("sys/devices/system/clocksource/clocksource0/current_clocksource");
+    std::fs::read_to_string(path).ok().map(|name| name.trim().to_owned())
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -7,18 +7,21 @@
 //! slewed in until the next one, and counts in the bound until then. What cannot be slewed in opens a new epoch and leaves
 //! a [`Mark`]. See `docs/methodology.md`, "The clock".
 
+mod keeper;
+mod rate;
 mod steer;
 mod table;
 
 use super::anchor::{ClockSource, SystemClocks};
 use super::counter::Counter;
 use super::cross_core::CrossCore;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use super::kernel::{KernelState, TaiState};
+use keeper::Keeper;
+pub(super) use rate::{Line, Rate, RateWindow};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use steer::Steering;
-use table::{Table, flags};
+use table::{Piece, Table, flags};
 
 /// An instant, converted from a reading of the cycle counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,47 +66,119 @@ pub enum LiveError {
     /// No thread for the anchors.
     #[error("start the clock's thread: {0}; raise the limit of threads (ulimit -u, pids.max)")]
     Thread(#[source] std::io::Error),
+    /// No timer.
+    #[error("start the clock: {operation}: {source}; raise the limit of open files (ulimit -n)")]
+    Timer {
+        /// Which call.
+        operation: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
-/// What happened to the clock.
+/// Something that happened to the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Last reading before which all was well.
+    /// It happened between these two readings: from the last one of which all was well …
     pub from_cycles: u64,
-    /// First reading from which all is well again, or known.
+    /// … to the first one from which the course is right again. Smaller than the other if the counter began anew.
     pub until_cycles: u64,
-    /// The epoch that it opened.
+    /// The epoch that it opened; for what does not disturb the course, that which went on.
     pub epoch: u32,
     /// What it was.
     pub kind: MarkKind,
 }
 
-/// What happened to the clock.
+/// What happened to the clock. All but the last three open an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkKind {
-    /// Counter and CLOCK_MONOTONIC parted by this much, nanoseconds, in an anchor period: more than the bound, not more
-    /// than five times.
+    /// The kernel told of another correction of the rate of CLOCK_MONOTONIC (`adjtimex`).
+    RateSet {
+        /// By how much, parts per billion.
+        change_ppb: i64,
+    },
+    /// Counter and CLOCK_MONOTONIC parted by more than the bound, but not more than five times, and nobody told.
     RateChanged {
-        /// Kernel minus prediction.
+        /// Kernel minus prediction, nanoseconds.
         residual_ns: i64,
     },
-    /// They parted by more than five bounds: migration of the machine, suspend, a jump of the counter, or a hard slew.
+    /// They parted by more than five bounds: migration of the machine, suspend, a jump of the counter, a hard slew. Kernel
+    /// time stands for the counter until that agrees again.
     Parted {
         /// Kernel minus prediction, nanoseconds.
         residual_ns: i64,
     },
-    /// CLOCK_REALTIME was set, by this much against CLOCK_MONOTONIC.
+    /// The kernel has another clocksource, with which the hardware counter is not to be trusted.
+    ClocksourceChanged,
+    /// After one of the former two the counter agreed with the kernel for some anchors, and is used again.
+    CounterAgain,
+    /// CLOCK_REALTIME was set.
     RealtimeStepped {
-        /// Nanoseconds; positive is forward.
+        /// By how much against CLOCK_MONOTONIC, nanoseconds; positive is forward.
         step_ns: i64,
     },
+    /// CLOCK_REALTIME was set by the kernel for a leap second.
+    LeapSecond {
+        /// By how much, nanoseconds: −10⁹ for an inserted one.
+        step_ns: i64,
+    },
+    /// A leap second is due at the end of this UTC day.
+    LeapPending {
+        /// Inserted, or left out.
+        inserted: bool,
+    },
+    /// Somebody told the kernel what TAI is, or that it is not known.
+    TaiSet {
+        /// Since then.
+        tai: TaiState,
+    },
+    /// Counters of two CPUs are apart by more than the check could be wrong ([`super::check_cross_core`]); the bound
+    /// includes it.
+    CoresDisagree {
+        /// By at least this, nanoseconds.
+        offset_ns: i64,
+    },
+}
+
+/// The clock as its newest anchor left it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LiveState {
+    /// Number of the epoch.
+    pub epoch: u32,
+    /// Kernel time stands for the counter.
+    pub fallback: bool,
+    /// Rate of the counter by CLOCK_MONOTONIC, Hz.
+    pub counter_hz: f64,
+    /// Error of that rate, relative.
+    pub rate_error: f64,
+    /// Half-bracket of the anchor, nanoseconds.
+    pub half_bracket_ns: u32,
+    /// Bound of a conversion at the anchor; it grows with the age. Nanoseconds.
+    pub bound_ns: u32,
+    /// What the check between CPUs adds to each bound, nanoseconds.
+    pub cross_core_ns: u32,
+    /// What the kernel says.
+    pub kernel: KernelState,
 }
 
 /// What the thread and the readers share.
 struct Shared {
     table: Table,
-    marks: Mutex<Vec<Mark>>,
-    stop: AtomicBool,
+    /// What happened, and how the newest anchor left the clock.
+    told: Mutex<Told>,
+}
+
+struct Told {
+    marks: Vec<Mark>,
+    anchors: u64,
+    state: LiveState,
+}
+
+impl Shared {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        // Whoever holds it assigns plain values, so what a panic leaves behind is whole.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Converts readings. Clone it for each thread.
@@ -115,13 +190,19 @@ pub struct LiveReader<C: ClockSource + Clone = SystemClocks> {
 
 impl<C: ClockSource + Clone> LiveReader<C> {
     /// The time of a reading of the counter that the clock was started with. A reading may be up to 25 s old; the bound of
-    /// older ones is unknown.
+    /// older ones is unknown. Where the counter once went back (there is a [`Mark`]), one that was taken before, and is older
+    /// than it went back by, cannot be told from a new one.
     #[inline]
     pub fn convert(&self, cycles: u64) -> LiveInstant {
         let Some(piece) = self.shared.table.find(cycles) else { return self.unknown(cycles) };
-        if piece.flags & flags::KERNEL_READ != 0 {
-            return self.ask_kernel(cycles, &piece);
+        if piece.flags & flags::SPECIAL != 0 || piece.is_stale(cycles) {
+            return self.convert_with_care(cycles, &piece);
         }
+        Self::by(&piece, cycles)
+    }
+
+    #[inline]
+    fn by(piece: &Piece, cycles: u64) -> LiveInstant {
         let point = piece.at(cycles);
         LiveInstant {
             realtime_ns: point.monotonic_ns.wrapping_add(piece.offset_ns),
@@ -139,48 +220,50 @@ impl<C: ClockSource + Clone> LiveReader<C> {
         self.convert(cycles)
     }
 
+    /// What happened to the clock so far, in order.
+    pub fn marks(&self) -> Vec<Mark> {
+        self.shared.told().marks.clone()
+    }
+
     #[cold]
     fn unknown(&self, cycles: u64) -> LiveInstant {
         let piece = self.shared.table.newest();
         LiveInstant { bound_ns: u32::MAX, fallback: true, ..self.ask_kernel(cycles, &piece) }
     }
 
-    /// The kernel's time now, less the age of the reading.
     #[cold]
-    fn ask_kernel(&self, cycles: u64, piece: &table::Piece) -> LiveInstant {
+    fn convert_with_care(&self, cycles: u64, piece: &Piece) -> LiveInstant {
+        if piece.flags & flags::KERNEL_READ != 0 || piece.is_stale(cycles) {
+            return self.ask_kernel(cycles, piece);
+        }
+        let (now, _) = self.clocks.clone().cycles();
+        if cycles > now.saturating_add(steer::slack(piece)) {
+            return self.unknown(cycles);
+        }
+        Self::by(piece, cycles)
+    }
+
+    /// The kernel's time now, less the age of the reading.
+    fn ask_kernel(&self, cycles: u64, piece: &Piece) -> LiveInstant {
         steer::kernel_instant(&mut self.clocks.clone(), cycles, piece)
     }
 }
 
-/// The clock and the thread that keeps it.
+/// The clock and the thread that keeps it. The thread ends when this is dropped; readers go on for a second more, and
+/// then convert by kernel time.
 pub struct LiveClock {
     reader: LiveReader,
-    thread: Option<JoinHandle<()>>,
+    keeper: Keeper,
 }
 
 impl LiveClock {
-    /// Starts the thread. When this returns (after some 20 ms), readings can be converted.
+    /// Starts the thread. When this returns (after some 10 ms), readings can be converted; the rate is sharp after a second.
     ///
     /// # Errors
-    /// Without a thread.
+    /// Where the system has no thread or descriptor for it.
     pub fn start(options: LiveOptions) -> Result<Self, LiveError> {
-        let clocks = SystemClocks::new(options.counter);
-        let interval = options.interval;
-        let (mut ticker, reader) = LiveTicker::new(clocks, options);
-        std::thread::sleep(Duration::from_millis(10));
-        ticker.anchor();
-        let shared = Arc::clone(&reader.shared);
-        let run = move || {
-            let mut wait = Duration::from_millis(10);
-            while !shared.stop.load(Ordering::Relaxed) {
-                std::thread::park_timeout(wait);
-                ticker.anchor();
-                wait = (wait * 2).min(interval);
-            }
-        };
-        let thread =
-            std::thread::Builder::new().name("quaver-clock".into()).spawn(run).map_err(LiveError::Thread)?;
-        Ok(Self { reader, thread: Some(thread) })
+        let (ticker, reader) = LiveTicker::new(SystemClocks::new(options.counter), options);
+        Ok(Self { reader, keeper: Keeper::start(ticker)? })
     }
 
     /// A reader for a thread.
@@ -188,24 +271,28 @@ impl LiveClock {
         self.reader.clone()
     }
 
-    /// What happened so far.
+    /// What happened so far, in order.
     pub fn marks(&self) -> Vec<Mark> {
-        self.reader.shared.marks.lock().expect("no holder panics").clone()
+        self.reader.marks()
+    }
+
+    /// Anchors taken so far.
+    pub fn anchors(&self) -> u64 {
+        self.reader.shared.told().anchors
+    }
+
+    /// How the newest anchor left the clock.
+    pub fn state(&self) -> LiveState {
+        self.reader.shared.told().state
+    }
+
+    /// Takes an anchor now, due or not.
+    pub fn anchor_now(&self) {
+        self.keeper.wake();
     }
 }
 
-impl Drop for LiveClock {
-    fn drop(&mut self) {
-        self.reader.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // Its panic was reported when it happened, and this may run while another unwinds.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// A live clock without a thread: somebody calls [`LiveTicker::anchor`].
+/// A live clock without a thread of its own: somebody calls [`LiveTicker::anchor`].
 pub struct LiveTicker<C: ClockSource + Clone = SystemClocks> {
     clocks: C,
     steering: Steering,
@@ -213,20 +300,38 @@ pub struct LiveTicker<C: ClockSource + Clone = SystemClocks> {
 }
 
 impl<C: ClockSource + Clone> LiveTicker<C> {
-    /// Takes the first anchor. Until the second, the rate is a rough one.
+    /// Takes the first anchor. Until the second one the rate is a rough one, and the bounds are wide.
     pub fn new(mut clocks: C, options: LiveOptions) -> (Self, LiveReader<C>) {
         let (steering, first) = Steering::begin(&mut clocks, &options);
-        let shared = Arc::new(Shared {
-            table: Table::new(&first),
-            marks: Mutex::new(Vec::new()),
-            stop: AtomicBool::new(false),
-        });
+        let told = Told { marks: steering.first_marks(&options), anchors: 1, state: steering.state() };
+        let shared = Arc::new(Shared { table: Table::new(&first), told: Mutex::new(told) });
         let reader = LiveReader { shared: Arc::clone(&shared), clocks: clocks.clone() };
         (Self { clocks, steering, shared }, reader)
     }
 
     /// Takes an anchor and publishes what follows from it.
     pub fn anchor(&mut self) {
-        self.steering.anchor(&mut self.clocks, &self.shared.table, &self.shared.marks);
+        self.take(false);
+    }
+
+    /// As [`LiveTicker::anchor`], when the kernel says that CLOCK_REALTIME was set (TFD_TIMER_CANCEL_ON_SET).
+    pub fn clock_was_set(&mut self) {
+        self.take(true);
+    }
+
+    fn take(&mut self, was_set: bool) {
+        let marks = self.steering.anchor(&mut self.clocks, &self.shared.table, was_set);
+        let mut told = self.shared.told();
+        told.marks.extend(marks);
+        told.anchors += 1;
+        told.state = self.steering.state();
+    }
+
+    /// When the next anchor is due after the last one: the interval, or less as long as the rate is not sharp.
+    pub fn wait(&self) -> Duration {
+        Duration::from_nanos(self.steering.wait_ns())
     }
 }
+
+#[cfg(test)]
+mod tests;

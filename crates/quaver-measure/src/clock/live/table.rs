@@ -11,6 +11,8 @@ pub(super) const SHIFT: u32 = 48;
 /// Pieces kept: 25 s of anchors each 100 ms, so that a writer that converts in batches may lag behind.
 pub(super) const PIECES: u64 = 256;
 
+/// Intervals after which a piece that was not replaced is not relied on.
+const STALE_INTERVALS: u64 = 10;
 /// Looks for an announced piece before a reader takes the kernel's time instead: some microseconds.
 const PATIENCE: u32 = 1_000;
 
@@ -22,6 +24,10 @@ pub(super) mod flags {
     pub(in crate::clock) const KERNEL_COUNTER: u32 = 1 << 1;
     /// The counter jumped at the beginning: earlier readings cannot be told from later ones.
     pub(in crate::clock) const BARRIER: u32 = 1 << 2;
+    /// It has jumped back some time ago: a reading that seems to be of the future is from before.
+    pub(in crate::clock) const MAYBE_OLDER: u32 = 1 << 3;
+    /// Where conversion is more than arithmetic.
+    pub(in crate::clock) const SPECIAL: u32 = KERNEL_READ | MAYBE_OLDER;
 }
 
 /// What the clock does from one reading on.
@@ -76,6 +82,13 @@ impl Piece {
         let left = (u128::from(self.bend.unsigned_abs()) * (self.knee - slewed as u64) as u128) >> SHIFT;
         let bound_ns = u64::try_from(u128::from(self.bound_ns) + grown + left).unwrap_or(u64::MAX);
         Point { monotonic_ns: self.base_ns.wrapping_add(moved as i64), bound_ns }
+    }
+
+    /// Whether a reading lies so far beyond that its anchor ought to have been replaced long ago: the anchors' thread got no
+    /// CPU, or the machine stood still.
+    #[inline]
+    pub(in crate::clock) fn is_stale(&self, cycles: u64) -> bool {
+        cycles.saturating_sub(self.from) > self.knee.saturating_mul(STALE_INTERVALS)
     }
 
     fn words(&self) -> [u64; Self::WORDS] {
