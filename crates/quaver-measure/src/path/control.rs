@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,10 @@ use std::time::{Duration, Instant};
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// Most octets that wait to be understood; more stay with the kernel, so that the peer has to wait.
 const MOST_INPUT: usize = 1 << 18;
+/// Whoever takes fewer octets a second than this is not waited for.
+const LEAST_OCTETS_PER_SECOND: u64 = 8_000;
+/// A peer that vanished without a word is noticed after so long, and as long after octets that it did not confirm.
+const VANISHED: Duration = Duration::from_secs(90);
 /// Closing waits so long for the peer to have read everything.
 const PARTING: Duration = Duration::from_secs(1);
 /// And takes so many octets from it meanwhile.
@@ -83,11 +88,36 @@ pub(super) struct Control {
     peer: SocketAddr,
     local: SocketAddr,
     input: Vec<u8>,
+    /// Octets of `input` that have been understood.
+    understood: usize,
     closed: bool,
     raw: bool,
+    /// Nothing that the peer says matters any more.
+    deaf: bool,
+    /// A message went out in part: what is said now would be taken for its rest.
+    cut: bool,
     keys: Option<SessionKeys>,
+    /// The peer has shown a right code.
+    proved: bool,
+    stop: Option<Arc<AtomicBool>>,
     sent: u64,
     heard: u64,
+}
+
+/// How long so many octets may take: `silence`, and their time at the least rate.
+pub(super) fn patience(octets: u64, silence: Duration) -> Duration {
+    silence + Duration::from_millis(octets.saturating_mul(1_000) / LEAST_OCTETS_PER_SECOND)
+}
+
+/// This host's address at another port; a link-local one keeps its interface.
+pub(super) fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
+}
+
+/// Whether two addresses are of one host: link-local ones also of one interface.
+pub(super) fn same_host(a: SocketAddr, b: SocketAddr) -> bool {
+    at_port(a, 0) == at_port(b, 0)
 }
 
 impl Control {
@@ -100,19 +130,38 @@ impl Control {
         socket.set_nodelay(true)?;
         keep_alive(&socket);
         let (peer, local) = (socket.peer_addr()?, socket.local_addr()?);
-        let input = Vec::new();
         Ok(Self {
             socket,
             side,
             peer,
             local,
-            input,
+            input: Vec::new(),
+            understood: 0,
             closed: false,
             raw: false,
+            deaf: false,
+            cut: false,
             keys: None,
+            proved: false,
+            stop: None,
             sent: 0,
             heard: 0,
         })
+    }
+
+    /// Writing ends, too, when this is set.
+    pub(super) fn heed(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
+    }
+
+    /// Listens no more, whatever comes.
+    pub(super) fn deafen(&mut self) {
+        self.deaf = true;
+    }
+
+    /// Whether a message may bear our code: a peer that has shown none would get material to guess the key from.
+    pub(super) fn may_show_codes(&self) -> bool {
+        self.keys.is_none() || self.proved
     }
 
     pub(super) fn peer(&self) -> SocketAddr {
@@ -132,16 +181,19 @@ impl Control {
         self.keys.as_ref()
     }
 
-    /// Whether octets of samples follow, and no more messages.
-    pub(super) fn is_raw(&self) -> bool {
-        self.raw
+    /// Whether messages may still come: not when octets of samples follow, and not when nobody listens.
+    pub(super) fn is_listening(&self) -> bool {
+        !self.raw && !self.deaf
     }
 
     /// Waits until there is something to read, `wake` is readable, or the time is over.
     pub(super) fn wait(&self, wake: Option<BorrowedFd<'_>>, longest: Duration) {
+        if self.is_listening() && self.has_whole() {
+            return;
+        }
         let longest = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
         let mut waited = Vec::with_capacity(2);
-        if !self.closed && !self.raw {
+        if !self.closed && self.is_listening() {
             waited.push(PollFd::new(&self.socket, PollFlags::IN));
         }
         if let Some(wake) = &wake {
@@ -207,11 +259,12 @@ impl Control {
         self.raw = true;
         let end = Instant::now() + silence;
         loop {
-            if self.input.is_empty() && !self.closed {
+            if self.pending().is_empty() && !self.closed {
                 self.read()?;
             }
-            if !self.input.is_empty() {
-                return Ok(Some(std::mem::take(&mut self.input)));
+            let pending = self.pending().len();
+            if pending > 0 {
+                return Ok(Some(self.take(pending)));
             }
             if self.closed {
                 return Ok(None);
@@ -228,8 +281,13 @@ impl Control {
     }
 
     fn read(&mut self) -> Result<(), ControlError> {
+        // Moved only when most of it is understood: a flood of small messages must not cost a copy each.
+        if self.understood >= self.input.len() / 2 {
+            self.input.drain(..self.understood);
+            self.understood = 0;
+        }
         let mut octets = [0u8; 1 << 14];
-        while self.input.len() < MOST_INPUT {
+        while self.pending().len() < MOST_INPUT {
             match self.socket.read(&mut octets) {
                 Ok(0) => {
                     self.closed = true;
@@ -251,22 +309,40 @@ impl Control {
         Ok(())
     }
 
+    /// What has come and was not understood yet.
+    fn pending(&self) -> &[u8] {
+        &self.input[self.understood..]
+    }
+
+    fn take(&mut self, octets: usize) -> Vec<u8> {
+        let taken = self.pending()[..octets].to_vec();
+        self.understood += octets;
+        taken
+    }
+
+    /// Whether there is something to understand without reading more: a message, or what is none.
+    fn has_whole(&self) -> bool {
+        let Some(start) = self.pending().first_chunk::<HEADER_BYTES>() else { return false };
+        let body_bytes = Header::from_octets(start).map_or(0, |header| header.body_bytes as usize);
+        self.pending().len() >= HEADER_BYTES + body_bytes
+    }
+
     fn understand(&mut self) -> Result<Option<Incoming>, ControlError> {
-        let Some(start) = self.input.first_chunk::<HEADER_BYTES>().filter(|_| !self.raw) else {
+        let Some(start) = self.pending().first_chunk::<HEADER_BYTES>().filter(|_| !self.raw) else {
             return Ok(None);
         };
         if !start.starts_with(&(Command::Extend as u32).to_be_bytes()) {
             let workorder = Workorder::from_octets(start)?;
-            self.input.drain(..WORKORDER_BYTES);
+            self.understood += WORKORDER_BYTES;
             self.raw = workorder.command == Command::Samples;
             return Ok(Some(Incoming::Workorder(workorder)));
         }
         let header = Header::from_octets(start)?;
         let whole = HEADER_BYTES + header.body_bytes as usize;
-        if self.input.len() < whole {
+        if self.pending().len() < whole {
             return Ok(None);
         }
-        let octets: Vec<u8> = self.input.drain(..whole).collect();
+        let octets = self.take(whole);
         self.open(&header, octets).map(|message| Some(Incoming::Message(message)))
     }
 
@@ -289,6 +365,7 @@ impl Control {
                 let may_refuse = self.side == Side::Client && header.kind == Kind::Refuse && !header.coded;
                 return if may_refuse { Ok(Message::new(*header, octets)) } else { Err(ControlError::Code) };
             }
+            self.proved = true;
             octets.truncate(code_at);
         } else if header.coded {
             return Err(ControlError::Code);
@@ -321,6 +398,21 @@ impl Control {
     /// # Errors
     /// As [`Control::write`].
     pub(super) fn say(&mut self, kind: Kind, body: Body, silence: Duration) -> Result<Vec<u8>, ControlError> {
+        let octets = self.compose(kind, body);
+        self.write(&octets, silence)?;
+        Ok(octets)
+    }
+
+    /// Says a message, all of it before `end`.
+    ///
+    /// # Errors
+    /// As [`Control::write`].
+    pub(super) fn say_by(&mut self, kind: Kind, body: Body, end: Instant) -> Result<(), ControlError> {
+        let octets = self.compose(kind, body);
+        self.write_by(&octets, end)
+    }
+
+    fn compose(&mut self, kind: Kind, body: Body) -> Vec<u8> {
         let mut body = body.into_octets();
         let coded = self.keys.is_some();
         let body_bytes = (body.len() + if coded { CODE_BYTES } else { 0 }) as u32;
@@ -332,12 +424,10 @@ impl Control {
             body.extend_from_slice(&code);
         }
         self.sent += 1;
-        let octets = [&start[..], &body].concat();
-        self.write(&octets, silence)?;
-        Ok(octets)
+        [&start[..], &body].concat()
     }
 
-    /// Says REFUSE without a code: to a peer whose code was wrong, no right one is shown.
+    /// Says REFUSE without a code: a peer that has not shown a right one is shown none.
     pub(super) fn say_uncoded_refusal(&mut self, body: Body, silence: Duration) {
         self.keys = None;
         let _ = self.say(Kind::Refuse, body, silence);
@@ -355,21 +445,37 @@ impl Control {
         self.write(&workorder.to_octets(), silence)
     }
 
-    /// Writes all octets, however long that takes as long as the peer takes some of them every `silence`.
+    /// Writes all octets within `silence` and their time at the least rate.
     ///
     /// # Errors
-    /// When it does not, or is gone.
-    pub(super) fn write(&mut self, mut octets: &[u8], silence: Duration) -> Result<(), ControlError> {
-        let mut end = Instant::now() + silence;
+    /// When the peer does not take them in that time, or is gone, or the flag that is heeded is set meanwhile.
+    pub(super) fn write(&mut self, octets: &[u8], silence: Duration) -> Result<(), ControlError> {
+        self.write_by(octets, Instant::now() + patience(octets.len() as u64, silence))
+    }
+
+    /// Writes all octets before `end`.
+    ///
+    /// # Errors
+    /// As [`Control::write`].
+    pub(super) fn write_by(&mut self, octets: &[u8], end: Instant) -> Result<(), ControlError> {
+        if self.cut {
+            return Err(ControlError::Closed);
+        }
+        let outcome = self.write_all(octets, end);
+        self.cut = outcome.is_err();
+        outcome
+    }
+
+    fn write_all(&mut self, mut octets: &[u8], end: Instant) -> Result<(), ControlError> {
         while !octets.is_empty() {
             match self.socket.write(octets) {
                 Ok(0) => return Err(ControlError::Closed),
-                Ok(taken) => {
-                    octets = &octets[taken..];
-                    end = Instant::now() + silence;
-                }
+                Ok(taken) => octets = &octets[taken..],
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                        return Err(ControlError::Stopped);
+                    }
                     let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return Err(ControlError::TimedOut);
@@ -419,13 +525,17 @@ impl AsFd for Control {
     }
 }
 
-/// A peer that vanished without a word is noticed after a minute and a half, at the price of one empty segment a
-/// minute while a long test runs.
+/// The peer is asked for a sign of life after a minute, three times; so also one that vanished with octets of ours
+/// under way is noticed in time. The price is one empty segment a minute while a long test runs.
 fn keep_alive(socket: &TcpStream) {
     let times = socket2::TcpKeepalive::new()
         .with_time(Duration::from_secs(60))
         .with_interval(Duration::from_secs(10))
         .with_retries(3);
     // Without it, the time-outs of the test find out later.
-    let _ = socket2::SockRef::from(socket).set_tcp_keepalive(&times);
+    let socket = socket2::SockRef::from(socket);
+    let _ = socket.set_tcp_keepalive(&times).and_then(|()| socket.set_tcp_user_timeout(Some(VANISHED)));
 }
+
+#[cfg(test)]
+mod tests;

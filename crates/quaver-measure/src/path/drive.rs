@@ -19,6 +19,9 @@ const MOST_PENDING: usize = 1 << 14;
 /// Batches that may wait. A receiver that is so far ahead waits, and its kernel's buffer has to do.
 const MOST_BATCHES: usize = 256;
 
+/// Messages heard at a time, so that a peer that says more has to wait for what else there is to do.
+const MOST_HEARD: usize = 32;
+
 /// What the two threads tell each other.
 #[derive(Debug)]
 pub(super) struct Signals {
@@ -162,7 +165,10 @@ fn listen(
     on: &mut dyn FnMut(Happening<'_>, &mut Control, &Signals),
     signals: &Signals,
 ) {
-    while !*gone && !control.is_raw() {
+    for _ in 0..MOST_HEARD {
+        if *gone || !control.is_listening() {
+            return;
+        }
         match control.next() {
             Ok(Some(incoming)) => on(Happening::Heard(incoming), control, signals),
             Ok(None) => return,

@@ -21,12 +21,16 @@ pub struct Limits {
     pub rolling_packets_per_second: u64,
     /// Control connections in all.
     pub sessions: usize,
-    /// Control connections of one peer: an IPv4 address, or an IPv6 network of 64 bits.
+    /// Control connections of one peer: an IPv4 address, or an IPv6 network of 64 bits; of an IPv6 network of 48
+    /// bits, four times as many.
     pub sessions_per_peer: usize,
-    /// New control connections of one peer a minute, and as many at once.
+    /// New control connections of one peer a minute, and as many at once; of an IPv6 network of 48 bits, four times
+    /// as many.
     pub hellos_per_minute: u32,
     /// Tests at a time.
     pub tests: usize,
+    /// Tests of one peer that run or wait; the next is refused.
+    pub tests_per_peer: usize,
     /// Tests that may wait for their turn; the next is refused.
     pub queue: usize,
     /// How long one may wait.
@@ -54,6 +58,7 @@ impl Default for Limits {
             sessions_per_peer: 8,
             hellos_per_minute: 60,
             tests: 1,
+            tests_per_peer: 1,
             queue: 4,
             queue_wait: Duration::from_secs(600),
             silence: Duration::from_secs(30),
@@ -155,6 +160,12 @@ impl Limits {
         Ok(())
     }
 
+    /// Rows that a receiver keeps of a flow of so many packets: copies and packets that are none count as well.
+    pub(super) fn most_rows(&self, packets: Option<u64>) -> usize {
+        let most = packets.unwrap_or(u64::MAX).min(self.kept_packets);
+        usize::try_from(most.saturating_add(most / 4).saturating_add(1_000)).unwrap_or(usize::MAX)
+    }
+
     /// The caps for a peer that speaks Jitlat as its document has it.
     pub(super) fn for_legacy(&self) -> Self {
         let legacy = &self.legacy;
@@ -247,6 +258,15 @@ mod tests {
         let limits = Limits { packets_per_second: 5, ..Limits::default() }.for_legacy();
         assert_eq!((limits.packets_per_second, limits.packet_bytes), (5, 1_472));
         assert_eq!(limits.bits_per_second, LegacyLimits::default().bits_per_second);
+    }
+
+    #[test]
+    fn rows_are_kept_as_many_as_were_asked_for_and_some_copies() {
+        let limits = Limits { kept_packets: 8_000, ..Limits::default() };
+        assert_eq!(limits.most_rows(Some(100)), 1_125);
+        assert_eq!(limits.most_rows(Some(1 << 40)), 11_000);
+        assert_eq!(limits.most_rows(None), 11_000);
+        assert_eq!(Limits { kept_packets: u64::MAX, ..limits }.most_rows(None), usize::MAX);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The extension: challenge, cookies, flows, samples.
 
+use super::recording::{MOST_OFFSETS, Recording};
 use super::session::{Break, Session};
 use super::source;
+use super::turns::Turn;
 use crate::clock::{monotonic_ns, realtime_ns};
 use crate::path::auth::random;
 use crate::path::clocks::{ClockEstimate, PairKeeper};
@@ -19,12 +21,16 @@ use quaver_abi::wire::extension::{
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 mod down;
 mod up;
 
-/// Most offsets of a recorded schedule that a server takes (8 octets each).
-const MOST_OFFSETS: u64 = 1 << 20;
+pub(super) use down::give_up_after;
+
+/// A flow gets so many times the silence without any progress: an outage shorter than that is something to measure.
+/// What is longer ends the control connection as well.
+const PATIENCE: u32 = 4;
 
 /// Serves a peer that has said HELLO.
 pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Break> {
@@ -41,10 +47,12 @@ pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Br
             other => return Err(Break::Hostile(format!("said {} before its REQUEST", other.name()))),
         }
     };
-    let test = Test::read(session, &request)?;
+    let mut test = Test::read(&request)?;
     test.admit(session)?;
-    let _turn = session.turn(test.wait)?;
-    test.run(session)?;
+    session.recording = test.recorded.map(Recording::new);
+    let turn = session.turn(test.wait)?;
+    test.hear_recording(session)?;
+    test.run(session, turn)?;
     farewell(session)
 }
 
@@ -99,14 +107,17 @@ struct Test {
     transport: Transport,
     packet_bytes: u32,
     packets: Option<u64>,
+    /// Without its offsets, until they have come.
     schedule: FlowSchedule,
+    /// How many offsets are to come.
+    recorded: Option<u64>,
     dscp: u8,
     rolling: bool,
     wait: bool,
 }
 
 impl Test {
-    fn read(session: &mut Session<'_>, request: &Message) -> Result<Self, Break> {
+    fn read(request: &Message) -> Result<Self, Break> {
         request.check(&[field::FLOW])?;
         let asked: FlowElement = request.element(field::FLOW)?;
         let impossible = || Break::Hostile("sent an impossible REQUEST".into());
@@ -128,7 +139,7 @@ impl Test {
             return Err(impossible());
         }
         let packets = Some(packets).filter(|packets| *packets != FlowElement::UNBOUNDED);
-        let seed = asked.seed.get();
+        let (seed, mut recorded) = (asked.seed.get(), None);
         let schedule = match asked.schedule {
             FlowElement::PERIODIC => {
                 let random = asked.flags & FlowElement::RANDOM_START != 0;
@@ -140,7 +151,8 @@ impl Test {
                     let sentence = format!("a recording without end or of more than {MOST_OFFSETS} packets");
                     Break::No((Refusal::Count, sentence))
                 })?;
-                FlowSchedule::Recorded { offsets_ns: offsets(session, count)?.into() }
+                recorded = Some(count);
+                FlowSchedule::Recorded { offsets_ns: [].into() }
             }
             _ => return Err(impossible()),
         };
@@ -150,10 +162,24 @@ impl Test {
             packet_bytes: asked.packet_bytes.get(),
             packets,
             schedule,
+            recorded,
             dscp,
             rolling: asked.flags & FlowElement::ROLLING != 0,
             wait: asked.flags & FlowElement::WAIT != 0,
         })
+    }
+
+    /// Takes what has not come of the offsets meanwhile; then the caps that only they can tell of.
+    fn hear_recording(&mut self, session: &mut Session<'_>) -> Result<(), Break> {
+        let Some(mut recording) = session.recording.take() else { return Ok(()) };
+        while !recording.is_whole() {
+            match session.hear()? {
+                Incoming::Message(message) if message.kind() == Kind::Offsets => recording.take(&message)?,
+                _ => return Err(Break::Hostile("did not send the offsets of its recording".into())),
+            }
+        }
+        self.schedule = FlowSchedule::Recorded { offsets_ns: recording.into_offsets()?.into() };
+        Ok(self.admit(session)?)
     }
 
     /// Caps, for each way.
@@ -172,14 +198,16 @@ impl Test {
         Ok(())
     }
 
-    fn run(&self, session: &mut Session<'_>) -> Result<(), Break> {
-        let meeting = Meeting::new(session, self.transport)?;
+    fn run(&self, session: &mut Session<'_>, turn: Turn) -> Result<(), Break> {
+        let mut meeting = Meeting::new(session, self.transport)?;
+        let mut turn = Some(turn);
         let cookies: Vec<CookieElement> = self.directions.iter().map(|_| meeting.cookie()).collect();
         let body = Body::new().clock(ClockEstimate::now());
         let body = cookies.iter().fold(body, |body, cookie| body.element(field::COOKIE, cookie));
         let mut pairs = PairKeeper::new();
         session.control.say(Kind::Accept, body, session.silence())?;
-        for (direction, cookie) in self.directions.iter().zip(&cookies) {
+        for (number, (direction, cookie)) in self.directions.iter().zip(&cookies).enumerate() {
+            let last = number + 1 == self.directions.len();
             let spec = self.spec(session, cookie)?;
             let socket = meeting.meet(session, cookie)?;
             socket.set_dscp(self.dscp)?;
@@ -187,9 +215,15 @@ impl Test {
                 return Err(Break::Hostile("did not answer READY with START".into()));
             }
             session.started(Protocol::Extended(VERSION), *direction, self.words());
+            if last {
+                // The next test may need the port.
+                meeting.close();
+            }
+            let turn = if last { turn.take() } else { None };
+            let mut flow = Flow { socket: &socket, spec: &spec, pairs: &mut pairs, turn };
             match direction {
-                Direction::Up => up::run(session, &socket, &spec, self.rolling, &mut pairs)?,
-                Direction::Down => down::run(session, &socket, &spec, &mut pairs)?,
+                Direction::Up => up::run(session, &mut flow, self.rolling)?,
+                Direction::Down => down::run(session, &mut flow)?,
             }
         }
         Ok(())
@@ -224,26 +258,34 @@ impl Test {
     }
 }
 
-/// Offsets of a recorded schedule, as many as announced.
-fn offsets(session: &mut Session<'_>, count: u64) -> Result<Vec<u64>, Break> {
-    let mut all = Vec::new();
-    while (all.len() as u64) < count {
-        let Incoming::Message(message) = session.hear()? else {
-            return Err(Break::Hostile("fell back to workorders".into()));
-        };
-        if message.kind() != Kind::Offsets {
-            return Err(Break::Hostile("did not send the offsets of its recording".into()));
-        }
-        let (first, offsets) = message.offsets()?;
-        if first != all.len() as u64 || offsets.is_empty() || first + offsets.len() as u64 > count {
-            return Err(Break::Hostile("sent offsets out of their order".into()));
-        }
-        all.extend(offsets);
+/// A flow whose packets are about to go.
+struct Flow<'a> {
+    socket: &'a TestSocket,
+    spec: &'a FlowSpec,
+    pairs: &'a mut PairKeeper,
+    /// If no other flow of this test follows.
+    turn: Option<Turn>,
+}
+
+impl Flow<'_> {
+    /// The packets have gone: others may measure while the rest is told, unless another flow follows.
+    fn packets_are_over(&mut self) {
+        self.turn = None;
     }
-    if !all.is_sorted() {
-        return Err(Break::Hostile("sent offsets that decrease".into()));
-    }
-    Ok(all)
+}
+
+/// How long a flow may be without any progress: longer than its packets are apart.
+fn patience(session: &Session<'_>, spec: &FlowSpec) -> Duration {
+    let apart_ns = match &spec.schedule {
+        FlowSchedule::Recorded { offsets_ns } => {
+            let first_ns = offsets_ns.first().copied().unwrap_or(0);
+            let gaps = offsets_ns.windows(2).map(|two| two[1].saturating_sub(two[0]));
+            gaps.max().unwrap_or(0).max(first_ns)
+        }
+        // Of Poisson's gaps one in e^20 is longer.
+        steady => steady.mean_period_ns().saturating_mul(20),
+    };
+    session.silence().saturating_mul(PATIENCE).saturating_add(Duration::from_nanos(apart_ns))
 }
 
 /// Where client and server meet for a flow.
@@ -260,11 +302,15 @@ impl Meeting {
         if transport == Transport::Udp {
             return Ok(Self { listener: None, port });
         }
-        let here = session.control.local().ip();
         let listener =
-            TestListener::bind((here, port).into()).or_else(|_| TestListener::bind((here, 0).into()))?;
+            TestListener::bind(session.here(port)).or_else(|_| TestListener::bind(session.here(0)))?;
         let port = listener.local_address()?.port();
         Ok(Self { listener: Some(listener), port })
+    }
+
+    /// Listens no more.
+    fn close(&mut self) {
+        self.listener = None;
     }
 
     pub(super) fn cookie(&self) -> CookieElement {
@@ -282,7 +328,7 @@ impl Meeting {
         let socket = match &self.listener {
             Some(listener) => session.connection(listener, Some(&cookie.echo()))?,
             None => {
-                let waiting = shared.expectations.add(session.peer_ip(), cookie.echo(), to);
+                let waiting = shared.expectations.add(session.peer(), cookie.echo(), to);
                 session.datagram(waiting, &arriving)?
             }
         };

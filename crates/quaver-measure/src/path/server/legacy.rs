@@ -1,25 +1,36 @@
 //! Jitlat as its document has it (sections 4.2 and 4.3). Such a peer cannot show that it wants the packets, so it
 //! is served only on request, within caps, and only at the address of its control connection.
 
+use super::extended::give_up_after;
 use super::session::{Break, Session};
-use crate::path::control::Incoming;
+use super::turns::Turn;
+use crate::path::control::{self, Incoming, at_port};
 use crate::path::drive::{self, Happening};
 use crate::path::flow::{
-    FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
+    AcceptFrom, FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
 };
 use crate::path::limits::{Asked, No};
 use crate::path::outcome::{Direction, Protocol};
 use quaver_abi::wire::extension::Refusal;
-use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP, TEST_PACKET_BYTES, Workorder};
+use quaver_abi::wire::jitlat::{
+    Command, PROTO_TCP, PROTO_UDP, SINGLETON_BYTES, TEST_PACKET_BYTES, Workorder,
+};
 use socket2::{Domain, Socket, Type};
+use std::io::ErrorKind;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A flow gets so many times the silence without any packet, as in the extension.
+const PATIENCE: u32 = 4;
+/// How often a test connection, or a first packet, is looked for.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Serves the test that this workorder asks for.
 pub(super) fn serve(session: &mut Session<'_>, workorder: Workorder) -> Result<(), Break> {
     let flow = judge(session, &workorder)?;
-    let _turn = session.turn(true)?;
+    let turn = session.turn(true)?;
     let what = format!(
         "{} packets of {} octets, {} ns apart, by {}",
         workorder.npkts,
@@ -28,8 +39,8 @@ pub(super) fn serve(session: &mut Session<'_>, workorder: Workorder) -> Result<(
         if flow.transport == Transport::Udp { "UDP" } else { "TCP" }
     );
     match workorder.command {
-        Command::Sending => receive(session, workorder, &flow, what),
-        _ => send(session, workorder, &flow, what),
+        Command::Sending => receive(session, workorder, flow, what, turn),
+        _ => send(session, workorder, &flow, what, turn),
     }
 }
 
@@ -62,9 +73,14 @@ fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
     if dst_port < least_port {
         return Err((Refusal::Unsupported, format!("test packets to port {dst_port}, below {least_port}")));
     }
+    if src_port != 0 && src_port < least_port {
+        return Err((Refusal::Unsupported, format!("test packets from port {src_port}, below {least_port}")));
+    }
     let up = workorder.command == Command::Sending;
-    if up && transport == Transport::Udp && src_port == 0 {
-        return no(Refusal::Malformed, "SENDING without the source port");
+    // Another one could be that of a service on this host.
+    if up && dst_port != session.test_port {
+        let here = session.test_port;
+        return Err((Refusal::Unsupported, format!("test packets to port {dst_port}; here it is {here}")));
     }
     let schedule = FlowSchedule::every(period_ns);
     let packets = Some(u64::from(npkts));
@@ -87,31 +103,42 @@ fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
 fn receive(
     session: &mut Session<'_>,
     mut workorder: Workorder,
-    flow: &FlowSpec,
+    mut flow: FlowSpec,
     what: String,
+    turn: Turn,
 ) -> Result<(), Break> {
-    let (here, peer) = (session.control.local().ip(), session.peer_ip());
-    let at = SocketAddr::new(here, workorder.dst_port);
+    let at = session.here(workorder.dst_port);
     workorder.command = Command::Ack;
     let socket = if flow.transport == Transport::Udp {
         let socket = TestSocket::udp(at, true)?;
-        socket.connect((peer, workorder.src_port).into())?;
-        prepare_receive(&socket, flow)?;
+        // Connected to port 0 of a host, a socket receives from all its ports, and before the lobby's.
+        socket.connect(at_port(session.peer(), workorder.src_port))?;
+        prepare_receive(&socket, &flow)?;
         session.control.say_workorder(&workorder, session.silence())?;
+        if workorder.src_port == 0 {
+            // The sender's system fills it in (4.3.2), and here its first packet tells.
+            flow.accept_from = AcceptFrom::Socket(first_packet(session, &socket)?);
+        }
         socket
     } else {
         let listener = TestListener::bind(at)?;
         session.control.say_workorder(&workorder, session.silence())?;
         session.connection(&listener, None)?
     };
+    let flow = &flow;
     session.started(Protocol::Legacy, Direction::Up, what);
     let (limits, shared) = (session.limits().clone(), session.shared);
-    let most_rows = usize::try_from(limits.kept_packets).unwrap_or(usize::MAX);
+    let most_rows = limits.most_rows(flow.packets);
+    let patience = patience(session, flow);
+    let mut progress = Instant::now();
     let end = Instant::now() + limits.duration + limits.silence * 2;
     let (mut rows, mut broken) = (Vec::<Received>::new(), None);
-    let report = drive::receive(&mut session.control, &socket, flow, &mut |happening, _, signals| {
+    let report = drive::receive(&mut session.control, &socket, flow, &mut |happening, control, signals| {
         match happening {
-            Happening::Batch(batch) => rows.extend_from_slice(batch),
+            Happening::Batch(batch) => {
+                progress = Instant::now();
+                rows.extend_from_slice(batch);
+            }
             Happening::Heard(_) => broken = Some(Break::Hostile("spoke while its test ran".into())),
             Happening::Gone(error) => broken = Some(error.into()),
             Happening::Tick => {}
@@ -122,21 +149,54 @@ fn receive(
         if rows.len() > most_rows {
             broken = Some(Break::Hostile("sent more packets than it had asked for".into()));
         }
-        if broken.is_some() || Instant::now() >= end {
+        if broken.is_some() {
+            control.deafen();
+        }
+        let now = Instant::now();
+        if broken.is_some() || now >= end || now >= progress + patience {
             signals.end();
         }
     })?;
+    // Others may measure while the rows are told.
+    drop(turn);
     session.ended(Direction::Up, report.received);
     if let Some(broken) = broken {
         return Err(broken);
     }
     workorder.command = Command::Samples;
     session.control.say_workorder(&workorder, limits.silence)?;
+    let octets = (rows.len() * SINGLETON_BYTES) as u64;
+    let end = Instant::now() + control::patience(octets, limits.silence);
     for rows in rows.chunks(1_000) {
         let octets: Vec<u8> = rows.iter().flat_map(|row| row.singleton.to_octets()).collect();
-        session.control.write(&octets, limits.silence)?;
+        session.control.write_by(&octets, end)?;
     }
     Ok(())
+}
+
+/// How long a flow may be without a packet: longer than its packets are apart.
+fn patience(session: &Session<'_>, flow: &FlowSpec) -> Duration {
+    let apart = Duration::from_nanos(flow.schedule.mean_period_ns().saturating_mul(20));
+    session.silence().saturating_mul(PATIENCE).saturating_add(apart)
+}
+
+/// Waits for the first packet and leaves it there; from then on only its port counts.
+fn first_packet(session: &mut Session<'_>, socket: &TestSocket) -> Result<SocketAddr, Break> {
+    let end = Instant::now() + session.silence();
+    loop {
+        let mut octets = [MaybeUninit::uninit(); 1];
+        match socket.socket().recv_from_with_flags(&mut octets, libc::MSG_PEEK | libc::MSG_DONTWAIT) {
+            Ok((_, from)) => {
+                let from =
+                    from.as_socket().ok_or_else(|| Break::Failed("a packet without address".into()))?;
+                socket.connect(from)?;
+                return Ok(from);
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => session.wait_for_arrival(end, LOOK)?,
+            // The answer to something that was sent from here before; the next call works again.
+            Err(_) => session.idle(Some(LOOK))?,
+        }
+    }
 }
 
 /// SEND_ME: the client wants packets.
@@ -145,13 +205,14 @@ fn send(
     mut workorder: Workorder,
     flow: &FlowSpec,
     what: String,
+    turn: Turn,
 ) -> Result<(), Break> {
-    let (here, to) = (session.control.local().ip(), SocketAddr::new(session.peer_ip(), workorder.dst_port));
-    let from = SocketAddr::new(here, workorder.src_port);
+    let to = at_port(session.peer(), workorder.dst_port);
+    let from = session.here(workorder.src_port);
     let sender = Sender::bind(flow.transport, from, workorder.src_port == session.test_port)?;
     workorder.command = Command::Sending;
     workorder.src_port = sender.port()?;
-    if let (IpAddr::V4(here), IpAddr::V4(there)) = (here, to.ip()) {
+    if let (IpAddr::V4(here), IpAddr::V4(there)) = (from.ip(), to.ip()) {
         (workorder.src_ip, workorder.dst_ip) = (here, there);
     }
     session.control.say_workorder(&workorder, session.silence())?;
@@ -162,15 +223,19 @@ fn send(
         }
         _ => return Err(Break::Hostile("answered SENDING with neither ACK nor NAK".into())),
     }
-    let socket = sender.connect(to, session.silence())?;
+    let mut turn = Some(turn);
+    let socket = sender.connect(session, to, &mut turn)?;
+    give_up_after(&socket, patience(session, flow));
     socket.set_dscp(workorder.dscp as u8)?;
     session.started(Protocol::Legacy, Direction::Down, what);
     let (limits, shared) = (session.limits().clone(), session.shared);
     let end = Instant::now() + limits.duration + limits.silence;
     let mut broken = None;
-    let report = drive::send(&mut session.control, &socket, flow, &mut |happening, _, signals| {
+    let report = drive::send(&mut session.control, &socket, flow, &mut |happening, control, signals| {
         match happening {
-            Happening::Heard(Incoming::Workorder(answer)) if answer.command == Command::Ack => {
+            Happening::Heard(Incoming::Workorder(answer))
+                if answer.command == Command::Ack && !signals.acknowledged.load(Ordering::Relaxed) =>
+            {
                 signals.acknowledged.store(true, Ordering::Relaxed);
             }
             Happening::Heard(Incoming::Workorder(answer)) if answer.command == Command::Nak => {
@@ -184,6 +249,9 @@ fn send(
         }
         if shared.stop.load(Ordering::Relaxed) {
             broken = Some(Break::Ending);
+        }
+        if broken.is_some() {
+            control.deafen();
         }
         if broken.is_some() || Instant::now() >= end {
             signals.acknowledged.store(true, Ordering::Relaxed);
@@ -224,17 +292,36 @@ impl Sender {
         }
     }
 
-    fn connect(self, to: SocketAddr, patience: std::time::Duration) -> Result<TestSocket, Break> {
-        match self {
+    /// Calls the peer. Whether its host refuses the port, filters it or is slow, the answer is the same and comes at
+    /// the same time, so that nobody can look for open ports through us; others need not wait for it.
+    fn connect(
+        self,
+        session: &mut Session<'_>,
+        to: SocketAddr,
+        turn: &mut Option<Turn>,
+    ) -> Result<TestSocket, Break> {
+        let socket = match self {
             Self::Udp(socket) => {
                 socket.connect(to)?;
-                Ok(socket)
+                return Ok(socket);
             }
-            Self::Tcp(socket) => {
-                let failed = |e| Break::Lost(format!("does not take the test connection at {to}: {e}"));
-                socket.connect_timeout(&to.into(), patience).map_err(failed)?;
-                Ok(TestSocket::from_socket(socket, Transport::Tcp)?)
+            Self::Tcp(socket) => socket,
+        };
+        let failed = |e: std::io::Error| Break::Failed(format!("call {to}: {e}"));
+        let end = Instant::now() + session.silence();
+        socket.set_nonblocking(true).map_err(failed)?;
+        let mut refused = socket
+            .connect(&to.into())
+            .is_err_and(|e| e.kind() != ErrorKind::WouldBlock && e.raw_os_error() != Some(libc::EINPROGRESS));
+        while Instant::now() < end {
+            refused = refused || socket.take_error().map_err(failed)?.is_some();
+            if refused {
+                *turn = None;
+            } else if socket.peer_addr().is_ok() {
+                return Ok(TestSocket::from_socket(socket, Transport::Tcp)?);
             }
+            session.idle(Some(LOOK))?;
         }
+        Err(Break::Lost("does not take the test connection".into()))
     }
 }

@@ -1,10 +1,11 @@
 //! The UDP test port before a flow: whoever echoes a cookie is handed to its session. Nothing is ever sent from here.
 
+use crate::path::control::same_host;
 use crate::path::error::PathError;
 use quaver_abi::wire::extension::COOKIE_BYTES;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +16,8 @@ const MOST_AT_ONCE: usize = 256;
 #[derive(Debug)]
 struct Expectation {
     number: u64,
-    peer: IpAddr,
+    /// Of any port.
+    peer: SocketAddr,
     echo: [u8; COOKIE_BYTES],
     to: Sender<SocketAddr>,
 }
@@ -43,7 +45,12 @@ impl Expectations {
     }
 
     /// Waits for this echo from this host; `to` is told where it came from.
-    pub(super) fn add(&self, peer: IpAddr, echo: [u8; COOKIE_BYTES], to: Sender<SocketAddr>) -> Waiting<'_> {
+    pub(super) fn add(
+        &self,
+        peer: SocketAddr,
+        echo: [u8; COOKIE_BYTES],
+        to: Sender<SocketAddr>,
+    ) -> Waiting<'_> {
         let mut all = self.lock();
         let number = all.0;
         all.0 += 1;
@@ -56,9 +63,10 @@ impl Expectations {
     }
 
     /// Takes out the expectation that this fulfils; whom to tell.
-    fn fulfil(&self, peer: IpAddr, echo: &[u8]) -> Option<Sender<SocketAddr>> {
+    fn fulfil(&self, peer: SocketAddr, echo: &[u8]) -> Option<Sender<SocketAddr>> {
         let mut all = self.lock();
-        let at = all.1.iter().position(|expected| expected.peer == peer && expected.echo == *echo)?;
+        let at =
+            all.1.iter().position(|expected| same_host(expected.peer, peer) && expected.echo == *echo)?;
         Some(all.1.swap_remove(at).to)
     }
 }
@@ -89,7 +97,7 @@ impl Lobby {
         for _ in 0..MOST_AT_ONCE {
             match self.socket.recv_from(&mut octets) {
                 Ok((got, peer)) => {
-                    if let Some(to) = expectations.fulfil(peer.ip(), &octets[..got]) {
+                    if let Some(to) = expectations.fulfil(peer, &octets[..got]) {
                         // A session that no longer waits has ended.
                         let _ = to.send(peer);
                     }
@@ -132,13 +140,14 @@ mod tests {
     fn only_the_right_echo_from_the_right_host_is_waited_for() {
         let all = Expectations::default();
         let (to, arriving) = channel();
-        let (peer, other): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        let (peer, other) = (([192, 0, 2, 1], 5).into(), ([192, 0, 2, 2], 5).into());
         let waiting = all.add(peer, [7; COOKIE_BYTES], to.clone());
         assert!(all.fulfil(other, &[7; COOKIE_BYTES]).is_none());
         assert!(all.fulfil(peer, &[8; COOKIE_BYTES]).is_none());
         assert!(all.fulfil(peer, &[7; COOKIE_BYTES - 1]).is_none());
         assert!(all.fulfil(peer, &[7; COOKIE_BYTES + 1]).is_none());
-        assert!(all.fulfil(peer, &[7; COOKIE_BYTES]).is_some());
+        let elsewhere = ([192, 0, 2, 1], 6).into();
+        assert!(all.fulfil(elsewhere, &[7; COOKIE_BYTES]).is_some(), "from any port");
         assert!(all.fulfil(peer, &[7; COOKIE_BYTES]).is_none(), "once");
         drop(waiting);
         let waiting = all.add(peer, [9; COOKIE_BYTES], to);

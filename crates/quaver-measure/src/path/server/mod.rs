@@ -6,6 +6,7 @@ mod extended;
 mod legacy;
 mod lobby;
 mod log;
+mod recording;
 mod session;
 mod source;
 mod turns;
@@ -23,6 +24,7 @@ use socket2::{Protocol, Type};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
@@ -41,7 +43,7 @@ struct Shared {
     options: ServerOptions,
     turns: Turns,
     expectations: Expectations,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
     wake: OwnedFd,
 }
 
@@ -75,10 +77,10 @@ pub fn serve(
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
         .map_err(|e| PathError::os("make an event of the server", e))?;
     let shared = Shared {
-        turns: Turns::new(options.limits.tests, options.limits.queue),
+        turns: Turns::new(options.limits.tests, options.limits.queue, options.limits.tests_per_peer),
         options,
         expectations: Expectations::default(),
-        stop: AtomicBool::new(false),
+        stop: Arc::default(),
         wake,
     };
     let (events, arriving) = channel();
@@ -230,7 +232,8 @@ impl<'a> Porter<'a> {
         'a: 'scope,
     {
         let place = self.door.enter(peer.ip(), &self.shared.options.limits, Instant::now())?;
-        let control = Control::new(socket, Side::Server).map_err(|e| format!("cannot be served: {e}"))?;
+        let mut control = Control::new(socket, Side::Server).map_err(|e| format!("cannot be served: {e}"))?;
+        control.heed(Arc::clone(&self.shared.stop));
         let (shared, events) = (self.shared, self.events.clone());
         let work = move || {
             let _place: Place = place;

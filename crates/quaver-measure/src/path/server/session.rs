@@ -1,10 +1,12 @@
 //! A session: what one peer may say, when, and what it gets.
 
+use super::door::party;
 use super::lobby::Waiting;
+use super::recording::Recording;
 use super::turns::{Entry, Turn};
 use super::{Shared, extended, legacy};
 use crate::clock::realtime_ns;
-use crate::path::control::{Control, ControlError, Incoming, LONGEST_WAIT};
+use crate::path::control::{Control, ControlError, Incoming, LONGEST_WAIT, at_port, same_host};
 use crate::path::event::ServerEvent;
 use crate::path::flow::{FlowError, TestListener, TestSocket};
 use crate::path::limits::{Limits, No};
@@ -35,6 +37,34 @@ pub(super) enum Break {
     Failed(String),
     /// The server ends.
     Ending,
+}
+
+impl Break {
+    /// What the log says of it, and what the peer is told, if anything.
+    fn words(self, peer: SocketAddr, extended: bool) -> (ServerEvent, Option<No>) {
+        match self {
+            Self::No((refusal, sentence)) => {
+                (ServerEvent::Refused { peer, reason: sentence.clone() }, Some((refusal, sentence)))
+            }
+            Self::Hostile(what) => {
+                (ServerEvent::Hostile { peer, what: what.clone() }, Some((Refusal::Malformed, what)))
+            }
+            // Silence is answered with silence, but for the extension's reason.
+            Self::Lost(what) => {
+                let answer = extended.then(|| (Refusal::Timeout, what.clone()));
+                (ServerEvent::BrokenOff { peer, reason: what }, answer)
+            }
+            // The system's words name addresses and paths of this host, which are no stranger's business.
+            Self::Failed(what) => {
+                let answer = String::from("the server's system failed; its log says how");
+                (ServerEvent::BrokenOff { peer, reason: what }, Some((Refusal::Failed, answer)))
+            }
+            Self::Ending => {
+                let what = String::from("the server ends");
+                (ServerEvent::BrokenOff { peer, reason: what.clone() }, Some((Refusal::Ending, what)))
+            }
+        }
+    }
 }
 
 impl From<No> for Break {
@@ -81,12 +111,23 @@ pub(super) struct Session<'a> {
     probes: u32,
     /// Whether the peer speaks the extension.
     pub(super) extended: bool,
+    /// Offsets that the peer may send while it waits.
+    pub(super) recording: Option<Recording>,
 }
 
 /// Runs a session to its end.
 pub(super) fn run(shared: &Shared, control: Control, test_port: u16, events: &Sender<ServerEvent>) {
     let setup_ends = Some(Instant::now() + shared.options.limits.setup);
-    let mut session = Session { shared, control, test_port, events, setup_ends, probes: 0, extended: false };
+    let mut session = Session {
+        shared,
+        control,
+        test_port,
+        events,
+        setup_ends,
+        probes: 0,
+        extended: false,
+        recording: None,
+    };
     let outcome = session.serve();
     session.end(outcome);
 }
@@ -109,6 +150,11 @@ impl Session<'_> {
         self.peer().ip()
     }
 
+    /// This host, as the peer sees it, at another port.
+    pub(super) fn here(&self, port: u16) -> SocketAddr {
+        at_port(self.control.local(), port)
+    }
+
     pub(super) fn tell(&self, event: ServerEvent) {
         // The log lives as long as the server.
         let _ = self.events.send(event);
@@ -125,6 +171,11 @@ impl Session<'_> {
     fn serve(&mut self) -> Result<(), Break> {
         loop {
             match self.hear()? {
+                // With a key nothing is answered to who cannot show it, not even the time.
+                Incoming::Workorder(_) if self.shared.options.key.is_some() => {
+                    let sentence = "speaks Jitlat as its document has it, which cannot bear the key";
+                    return Err(Break::No((Refusal::Unsupported, sentence.into())));
+                }
                 Incoming::Workorder(workorder) => match workorder.command {
                     Command::RttProbe => self.probe(workorder)?,
                     Command::SendMe | Command::Sending => return legacy::serve(self, workorder),
@@ -159,9 +210,17 @@ impl Session<'_> {
 
     /// Waits for this session's turn.
     pub(super) fn turn(&mut self, wait: bool) -> Result<Turn, Break> {
-        let ticket = match self.shared.turns.enter(wait) {
+        let ticket = match self.shared.turns.enter(party(self.peer_ip()), wait) {
             Entry::Now(turn) => return Ok(turn),
             Entry::Wait(ticket) => ticket,
+            Entry::Enough => {
+                let most = self.limits().tests_per_peer;
+                let sentence = format!(
+                    "your host has {most} test under way or in the queue already, and no more are allowed; \
+                     try again when it is over"
+                );
+                return Err(Break::No((Refusal::Busy, sentence)));
+            }
             Entry::Full => {
                 let sentence = "other tests are under way; try again later";
                 return Err(Break::No((Refusal::Busy, sentence.into())));
@@ -190,8 +249,8 @@ impl Session<'_> {
         }
     }
 
-    /// Waits a moment in which the peer has nothing to say.
-    fn idle(&mut self, longest: Option<Duration>) -> Result<(), Break> {
+    /// Waits a moment in which the peer has nothing to say but the offsets of its recording.
+    pub(super) fn idle(&mut self, longest: Option<Duration>) -> Result<(), Break> {
         if self.shared.stop.load(Ordering::Relaxed) {
             return Err(Break::Ending);
         }
@@ -200,6 +259,11 @@ impl Session<'_> {
             None => Ok(()),
             Some(Incoming::Message(message)) if matches!(message.kind(), Kind::Stop | Kind::Bye) => {
                 Err(Break::Lost("left before its test began".into()))
+            }
+            Some(Incoming::Message(message)) if message.kind() == Kind::Offsets => {
+                let recording = self.recording.as_mut().filter(|recording| !recording.is_whole());
+                let unasked = || Break::Hostile("sent offsets that nobody waits for".into());
+                recording.ok_or_else(unasked)?.take(&message)
             }
             Some(_) => Err(Break::Hostile("spoke when it was to wait".into())),
         }
@@ -216,8 +280,7 @@ impl Session<'_> {
         loop {
             match arriving.try_recv() {
                 Ok(peer) => {
-                    let here = SocketAddr::new(self.control.local().ip(), self.test_port);
-                    let socket = TestSocket::udp(here, true)?;
+                    let socket = TestSocket::udp(self.here(self.test_port), true)?;
                     socket.connect(peer)?;
                     return Ok(socket);
                 }
@@ -233,10 +296,10 @@ impl Session<'_> {
         listener: &TestListener,
         echo: Option<&[u8; COOKIE_BYTES]>,
     ) -> Result<TestSocket, Break> {
-        let (peer, end) = (self.peer_ip(), Instant::now() + self.silence());
+        let (peer, end) = (self.peer(), Instant::now() + self.silence());
         loop {
             let stop = &self.shared.stop;
-            let came = listener.accept(Duration::from_millis(20), stop, |from| from.ip() == peer)?;
+            let came = listener.accept(Duration::from_millis(20), stop, |from| same_host(from, peer))?;
             match (came, echo) {
                 (Some(socket), None) => return Ok(socket),
                 (Some(socket), Some(echo)) if self.says(&socket, echo)? => return Ok(socket),
@@ -262,7 +325,7 @@ impl Session<'_> {
         Ok(said == echo)
     }
 
-    fn wait_for_arrival(&mut self, end: Instant, longest: Duration) -> Result<(), Break> {
+    pub(super) fn wait_for_arrival(&mut self, end: Instant, longest: Duration) -> Result<(), Break> {
         if Instant::now() >= end {
             let sentence =
                 "nothing of this test came to the test port in time: see that a firewall lets it through";
@@ -285,24 +348,7 @@ impl Session<'_> {
         let peer = self.peer();
         let (event, answer) = match outcome {
             Ok(()) => (ServerEvent::Closed { peer }, None),
-            Err(Break::No((refusal, sentence))) => {
-                (ServerEvent::Refused { peer, reason: sentence.clone() }, Some((refusal, sentence)))
-            }
-            Err(Break::Hostile(what)) => {
-                (ServerEvent::Hostile { peer, what: what.clone() }, Some((Refusal::Malformed, what)))
-            }
-            // Silence is answered with silence, but for the extension's reason.
-            Err(Break::Lost(what)) => {
-                let answer = self.extended.then(|| (Refusal::Timeout, what.clone()));
-                (ServerEvent::BrokenOff { peer, reason: what }, answer)
-            }
-            Err(Break::Failed(what)) => {
-                (ServerEvent::BrokenOff { peer, reason: what.clone() }, Some((Refusal::Failed, what)))
-            }
-            Err(Break::Ending) => {
-                let what = String::from("the server ends");
-                (ServerEvent::BrokenOff { peer, reason: what.clone() }, Some((Refusal::Ending, what)))
-            }
+            Err(broken) => broken.words(peer, self.extended),
         };
         self.tell(event);
         if let Some((refusal, sentence)) = answer {
@@ -315,12 +361,33 @@ impl Session<'_> {
         // A refusal that cannot be written is of no use to anybody.
         const PATIENCE: Duration = Duration::from_secs(2);
         let body = Body::new().refusal(refusal, sentence).versions(VERSION, VERSION);
-        if refusal == Refusal::Key || (refusal == Refusal::Version && !self.extended) {
+        let uncoded = refusal == Refusal::Key || !self.control.may_show_codes();
+        if uncoded || (refusal == Refusal::Version && !self.extended) {
             self.control.say_uncoded_refusal(body, PATIENCE);
         } else if self.extended {
             let _ = self.control.say(Kind::Refuse, body, PATIENCE);
         } else {
             let _ = self.control.say_workorder(&Workorder::new(Command::Nak), PATIENCE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_words_are_for_the_log_alone() {
+        let error = FlowError::Os {
+            operation: "bind the test socket to UDP 10.1.2.3:2667".into(),
+            source: std::io::Error::from_raw_os_error(libc::EADDRINUSE),
+            remedy: "",
+        };
+        let peer = ([192, 0, 2, 1], 5).into();
+        let (event, answer) = Break::from(error).words(peer, true);
+        assert!(event.to_string().contains("10.1.2.3:2667"), "{event}");
+        let (refusal, sentence) = answer.unwrap();
+        assert_eq!(refusal, Refusal::Failed);
+        assert!(!sentence.contains(|c: char| c.is_ascii_digit()), "{sentence}");
     }
 }

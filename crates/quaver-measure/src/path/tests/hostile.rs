@@ -276,6 +276,12 @@ fn a_servers_words_cannot_hurt_the_terminal() {
     let octets = message(Kind::Refuse, 0, body);
     let header = Header::from_octets(octets.first_chunk().unwrap()).unwrap();
     assert_eq!(Message::new(header, octets).refusal(), (Refusal::Busy, "a[2Jbc".into()));
+    // Override, isolate, mark, zero width, line separator, byte order mark.
+    let turned = Body::new()
+        .refusal(Refusal::Busy, "a\u{202e}b\u{2066}c\u{200f}d\u{200b}e\u{2028}f\u{feff}é 中\u{61c}");
+    let octets = message(Kind::Refuse, 0, turned);
+    let header = Header::from_octets(octets.first_chunk().unwrap()).unwrap();
+    assert_eq!(Message::new(header, octets).refusal().1, "abcdefé 中");
     let long = Body::new().refusal(Refusal::Busy, &"ä".repeat(300));
     let octets = message(Kind::Refuse, 0, long);
     let header = Header::from_octets(octets.first_chunk().unwrap()).unwrap();

@@ -36,15 +36,83 @@ fn jitlat_measures_both_ways_by_udp_and_tcp() {
 }
 
 #[test]
-fn another_port_than_the_servers_own_will_do() {
+fn only_the_servers_own_port_receives_and_no_low_port_sends() {
     let server = server();
     for transport in [Transport::Udp, Transport::Tcp] {
         let destination_port = free_port();
         let options = ClientOptions { transport, destination_port, ..client(&server, Directions::Up) };
-        let outcome = measure(&options).unwrap();
-        assert!(outcome.is_complete(), "{outcome:?}");
-        assert_eq!(outcome.flows[0].destination.port(), destination_port);
+        assert!(sentence(measure(&options)).contains("NAK"));
+        let refused = server.until(|event| matches!(event, ServerEvent::Refused { .. }));
+        assert!(refused.to_string().contains(&format!("here it is {}", server.test.port())), "{refused}");
     }
+    let mut control = TcpStream::connect(server.control).unwrap();
+    control.set_read_timeout(Some(LONG)).unwrap();
+    let order = Workorder { src_port: 1_023, dst_port: 5_000, ..Workorder::new(Command::SendMe) };
+    control.write_all(&order.to_octets()).unwrap();
+    assert_eq!(read_workorder(&mut control).command, Command::Nak);
+    let refused = server.until(|event| matches!(event, ServerEvent::Refused { .. }));
+    assert!(refused.to_string().contains("from port 1023"), "{refused}");
+}
+
+/// A null source port is filled in by the sender's system (4.3.2), which need not tell the receiver.
+#[test]
+fn a_sender_with_a_null_source_port_is_known_by_its_first_packet() {
+    let server = server();
+    let (socket, other) = (UdpSocket::bind((V4, 0)).unwrap(), UdpSocket::bind((V4, 0)).unwrap());
+    let elsewhere = UdpSocket::bind(("127.0.0.2", 0)).unwrap();
+    let mut control = TcpStream::connect(server.control).unwrap();
+    control.set_read_timeout(Some(LONG)).unwrap();
+    let order = Workorder {
+        npkts: 3,
+        pktlen: 12,
+        period_ns: 1_000_000,
+        src_port: 0,
+        dst_port: server.test.port(),
+        ..Workorder::new(Command::Sending)
+    };
+    control.write_all(&order.to_octets()).unwrap();
+    assert_eq!(read_workorder(&mut control).command, Command::Ack);
+    let packet = |number: i32| [&[0, 0, 0, 0, 0, 0, 0, 9][..], &number.to_be_bytes()].concat();
+    elsewhere.send_to(&packet(1), server.test).unwrap();
+    socket.send_to(&packet(0), server.test).unwrap();
+    server.until(|event| matches!(event, ServerEvent::Started { .. }));
+    other.send_to(&packet(1), server.test).unwrap();
+    elsewhere.send_to(&packet(1), server.test).unwrap();
+    for number in [2, -1] {
+        socket.send_to(&packet(number), server.test).unwrap();
+    }
+    assert_eq!(read_workorder(&mut control).command, Command::Samples);
+    let mut rows = Vec::new();
+    control.read_to_end(&mut rows).unwrap();
+    let rows: Vec<_> = Singleton::all_in(&rows).0.map(|row| (row.tx_seq, row.flags)).collect();
+    assert_eq!(rows, [(0, 0), (2, 0)], "of that port alone");
+}
+
+/// Nobody can look for open ports through a server: a refused connection is told no sooner than a silent one.
+#[test]
+fn a_refused_test_connection_is_told_as_late_as_an_unanswered_one() {
+    let silence = Duration::from_millis(600);
+    let mut options = ServerOptions { legacy: true, ..options(V4) };
+    options.limits.silence = silence;
+    let server = Served::with(options);
+    let mut control = TcpStream::connect(server.control).unwrap();
+    control.set_read_timeout(Some(LONG)).unwrap();
+    let closed = TcpListener::bind((V4, 0)).unwrap().local_addr().unwrap().port();
+    let order = Workorder { proto: 6, npkts: 5, dst_port: closed, ..Workorder::new(Command::SendMe) };
+    control.write_all(&order.to_octets()).unwrap();
+    let mut answer = read_workorder(&mut control);
+    assert_eq!(answer.command, Command::Sending);
+    answer.command = Command::Ack;
+    let since = Instant::now();
+    control.write_all(&answer.to_octets()).unwrap();
+    let impatient = ClientOptions { queue_patience: Duration::ZERO, legacy: false, ..server.client() };
+    let mut rest = Vec::new();
+    control.read_to_end(&mut rest).unwrap();
+    assert!(since.elapsed() >= silence, "{:?}", since.elapsed());
+    assert_eq!(rest, b"", "nor does it say how");
+    let event = server.until(|event| matches!(event, ServerEvent::BrokenOff { .. }));
+    assert!(event.to_string().ends_with("does not take the test connection"), "{event}");
+    assert!(measure(&impatient).unwrap().is_complete());
 }
 
 #[test]

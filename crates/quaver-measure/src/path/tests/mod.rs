@@ -1,7 +1,9 @@
 //! Whole tests in one process, over loopback with ports that the system chose.
 
+mod below;
 mod broken;
 mod extended;
+mod greedy;
 mod hostile;
 mod keys;
 mod legacy;
@@ -34,7 +36,8 @@ struct Served {
 }
 
 fn options(at: IpAddr) -> ServerOptions {
-    let limits = Limits { hellos_per_minute: 10_000, ..Limits::default() };
+    // All tests of this host come from one address.
+    let limits = Limits { hellos_per_minute: 10_000, tests_per_peer: 8, ..Limits::default() };
     ServerOptions { listen: vec![at], control_port: 0, test_port: 0, limits, ..ServerOptions::default() }
 }
 

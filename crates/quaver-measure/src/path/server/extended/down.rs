@@ -1,32 +1,32 @@
 //! The server sends, the client receives.
 
-use super::{Break, Session, say_end};
-use crate::path::clocks::PairKeeper;
+use super::{Break, Flow, Session, patience, say_end};
 use crate::path::control::{Control, Incoming};
 use crate::path::drive::{self, Happening};
-use crate::path::flow::{FlowSpec, TestSocket};
+use crate::path::flow::{TestSocket, Transport};
 use crate::path::message::Body;
 use crate::path::outcome::{Direction, SenderSummary};
 use quaver_abi::wire::extension::Kind;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-pub(super) fn run(
-    session: &mut Session<'_>,
-    socket: &TestSocket,
-    spec: &FlowSpec,
-    pairs: &mut PairKeeper,
-) -> Result<(), Break> {
+pub(super) fn run(session: &mut Session<'_>, flow: &mut Flow<'_>) -> Result<(), Break> {
     let (shared, limits) = (session.shared, session.limits().clone());
+    let (socket, spec) = (flow.socket, flow.spec);
+    give_up_after(socket, patience(session, spec));
     let end = Instant::now() + limits.duration;
-    let (mut broken, mut done) = (None, false);
-    let mut on = |happening: Happening<'_>, _: &mut Control, signals: &drive::Signals| {
+    let (mut broken, mut done, mut stopped) = (None, false, false);
+    let pairs = &mut *flow.pairs;
+    let mut on = |happening: Happening<'_>, control: &mut Control, signals: &drive::Signals| {
         match happening {
-            Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Done => {
+            Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Done && !done => {
                 done = true;
                 signals.acknowledged.store(true, Ordering::Relaxed);
             }
-            Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Stop => signals.end(),
+            Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Stop && !stopped => {
+                stopped = true;
+                signals.end();
+            }
             Happening::Heard(_) => broken = Some(Break::Hostile("spoke while its test ran".into())),
             Happening::Gone(error) => broken = Some(error.into()),
             Happening::Tick => pairs.tick(),
@@ -35,22 +35,26 @@ pub(super) fn run(
         if shared.stop.load(Ordering::Relaxed) {
             broken = Some(Break::Ending);
         }
+        let now = Instant::now();
         if broken.is_some() {
+            control.deafen();
+        }
+        if broken.is_some() || now >= end + limits.silence {
             // Nobody listens: not even sentinels are of use.
             signals.acknowledged.store(true, Ordering::Relaxed);
         }
-        if broken.is_some() || Instant::now() >= end {
+        if broken.is_some() || now >= end {
             signals.end();
         }
     };
     let report = drive::send(&mut session.control, socket, spec, &mut on)?;
+    flow.packets_are_over();
     session.ended(Direction::Down, report.packets);
     if let Some(broken) = broken {
         return Err(broken);
     }
     let body = Body::new().sender(&SenderSummary::from(&report));
     session.control.say(Kind::Sent, body, limits.silence)?;
-    let mut stopped = false;
     while !done {
         match session.hear()? {
             Incoming::Message(message) if message.kind() == Kind::Done => done = true,
@@ -59,5 +63,14 @@ pub(super) fn run(
             _ => return Err(Break::Hostile("did not say DONE at the end of its flow".into())),
         }
     }
-    say_end(session, 0, pairs)
+    say_end(session, 0, flow.pairs)
+}
+
+/// A peer that takes nothing of a TCP flow for so long is gone, whatever it confirms: the kernel ends the connection
+/// (TCP_USER_TIMEOUT holds for closed windows, too).
+pub(in crate::path::server) fn give_up_after(socket: &TestSocket, patience: Duration) {
+    if socket.transport() == Transport::Tcp {
+        // Where the system refuses, the greatest duration of a flow ends it.
+        let _ = socket.socket().set_tcp_user_timeout(Some(patience.min(Duration::from_secs(1 << 20))));
+    }
 }

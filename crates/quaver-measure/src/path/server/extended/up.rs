@@ -1,13 +1,12 @@
 //! The client sends, the server receives and gives the samples back.
 
-use super::{Break, Session, say_end};
-use crate::path::clocks::PairKeeper;
-use crate::path::control::{Control, ControlError, Incoming};
+use super::{Break, Flow, Session, patience, say_end};
+use crate::path::control::{self, Control, ControlError, Incoming};
 use crate::path::drive::{self, Happening};
-use crate::path::flow::{FlowSpec, Received, TestSocket, Transport, prepare_receive};
+use crate::path::flow::{Received, TestSocket, Transport, prepare_receive};
 use crate::path::message::Body;
 use crate::path::outcome::{Direction, ReceiverSummary};
-use quaver_abi::wire::extension::{Kind, MOST_SAMPLES};
+use quaver_abi::wire::extension::{Kind, MOST_SAMPLES, SAMPLE_BYTES};
 use rustix::net::{RecvFlags, recv};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,10 +16,13 @@ use std::time::{Duration, Instant};
 const LINGER: Duration = Duration::from_secs(1);
 /// Samples of rolling tests go back this often.
 const SAMPLES_EVERY: Duration = Duration::from_secs(1);
+/// Or when so many are there: more than asked for in a second, as after a pause.
+const MOST_ROLLING: usize = 20_000;
 
 /// Samples, kept until the end or handed back while it runs.
 struct Samples {
     rolling: bool,
+    /// Rows in all.
     most: usize,
     rows: Vec<Received>,
     given_back: u64,
@@ -31,12 +33,23 @@ impl Samples {
     /// Whether there was still room.
     fn add(&mut self, batch: &[Received]) -> bool {
         self.rows.extend_from_slice(batch);
-        self.rows.len() <= self.most
+        self.given_back as usize + self.rows.len() <= self.most
     }
 
+    fn are_due(&self) -> bool {
+        self.rolling && (self.last.elapsed() >= SAMPLES_EVERY || self.rows.len() >= MOST_ROLLING)
+    }
+
+    /// Octets of what is to be given back.
+    fn octets(&self) -> u64 {
+        self.rows.len() as u64 * SAMPLE_BYTES as u64
+    }
+
+    /// Gives all back in one time for all, which grows with them.
     fn give_back(&mut self, control: &mut Control, silence: Duration) -> Result<(), ControlError> {
+        let end = Instant::now() + control::patience(self.octets(), silence);
         for rows in self.rows.chunks(MOST_SAMPLES) {
-            control.say(Kind::Samples, Body::new().samples(self.given_back, rows), silence)?;
+            control.say_by(Kind::Samples, Body::new().samples(self.given_back, rows), end)?;
             self.given_back += rows.len() as u64;
         }
         self.rows.clear();
@@ -45,25 +58,20 @@ impl Samples {
     }
 }
 
-pub(super) fn run(
-    session: &mut Session<'_>,
-    socket: &TestSocket,
-    spec: &FlowSpec,
-    rolling: bool,
-    pairs: &mut PairKeeper,
-) -> Result<(), Break> {
-    prepare_receive(socket, spec)?;
-    drain(socket);
+pub(super) fn run(session: &mut Session<'_>, flow: &mut Flow<'_>, rolling: bool) -> Result<(), Break> {
+    prepare_receive(flow.socket, flow.spec)?;
+    drain(flow.socket);
     session.control.say(Kind::Go, Body::new(), session.silence())?;
     let limits = session.limits().clone();
-    let most = usize::try_from(limits.kept_packets).unwrap_or(usize::MAX);
-    // Copies count as well.
-    let most = most.saturating_add(most / 4).saturating_add(1_000);
+    // A rolling test without an end gives all back: there is no end to its rows.
+    let endless = rolling && flow.spec.packets.is_none();
+    let most = if endless { usize::MAX } else { limits.most_rows(flow.spec.packets) };
     let mut samples = Samples { rolling, most, rows: Vec::new(), given_back: 0, last: Instant::now() };
-    let (mut sent, report) = receive(session, socket, spec, &mut samples, pairs)?;
+    let (heard, report) = receive(session, flow, &mut samples)?;
+    flow.packets_are_over();
     session.ended(Direction::Up, report.received);
     session.control.say(Kind::Done, Body::new().receiver(&report), limits.silence)?;
-    let mut stopped = false;
+    let Heard { mut sent, mut stopped } = heard;
     while !sent {
         match session.hear()? {
             Incoming::Message(message) if message.kind() == Kind::Sent => {
@@ -76,41 +84,53 @@ pub(super) fn run(
         }
     }
     samples.give_back(&mut session.control, limits.silence)?;
-    say_end(session, samples.given_back, pairs)
+    say_end(session, samples.given_back, flow.pairs)
 }
 
-/// Receives; whether the sender has said its count, and the receiver's.
+/// What a sender has said.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    /// Its count.
+    sent: bool,
+    /// That it wants to end.
+    stopped: bool,
+}
+
+/// Receives; what the sender has said, and the receiver's count.
 fn receive(
     session: &mut Session<'_>,
-    socket: &TestSocket,
-    spec: &FlowSpec,
+    flow: &mut Flow<'_>,
     samples: &mut Samples,
-    pairs: &mut PairKeeper,
-) -> Result<(bool, ReceiverSummary), Break> {
+) -> Result<(Heard, ReceiverSummary), Break> {
     let (shared, limits) = (session.shared, session.limits().clone());
+    let patience = patience(session, flow.spec);
+    let (pairs, mut progress) = (&mut *flow.pairs, Instant::now());
     let end = Instant::now() + limits.duration + limits.silence;
-    let (mut broken, mut sent, mut linger_ends) = (None, false, None);
+    let (mut broken, mut heard, mut linger_ends) = (None, Heard::default(), None);
     let mut on = |happening: Happening<'_>, control: &mut Control, signals: &drive::Signals| {
         match happening {
             Happening::Batch(batch) => {
+                progress = Instant::now();
                 if !samples.add(batch) {
                     broken = Some(Break::Hostile("sent more packets than it had asked for".into()));
                 }
             }
-            Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Sent => {
-                sent = true;
+            Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Sent && !heard.sent => {
+                heard.sent = true;
                 linger_ends = Some(Instant::now() + LINGER);
             }
-            Happening::Heard(Incoming::Message(message)) if message.kind() == Kind::Stop => {
+            Happening::Heard(Incoming::Message(message))
+                if message.kind() == Kind::Stop && !heard.stopped =>
+            {
+                heard.stopped = true;
                 linger_ends.get_or_insert(Instant::now() + LINGER);
             }
             Happening::Heard(_) => broken = Some(Break::Hostile("spoke while its test ran".into())),
             Happening::Gone(error) => broken = Some(error.into()),
             Happening::Tick => pairs.tick(),
         }
-        if samples.rolling
-            && broken.is_none()
-            && samples.last.elapsed() >= SAMPLES_EVERY
+        if broken.is_none()
+            && samples.are_due()
             && let Err(error) = samples.give_back(control, limits.silence)
         {
             broken = Some(error.into());
@@ -118,15 +138,19 @@ fn receive(
         if shared.stop.load(Ordering::Relaxed) {
             broken = Some(Break::Ending);
         }
+        if broken.is_some() {
+            control.deafen();
+        }
         let now = Instant::now();
-        if broken.is_some() || now >= end || linger_ends.is_some_and(|ends| now >= ends) {
+        let silent = now >= progress + patience;
+        if broken.is_some() || silent || now >= end || linger_ends.is_some_and(|ends| now >= ends) {
             signals.end();
         }
     };
-    let report = drive::receive(&mut session.control, socket, spec, &mut on)?;
+    let report = drive::receive(&mut session.control, flow.socket, flow.spec, &mut on)?;
     match broken {
         Some(broken) => Err(broken),
-        None => Ok((sent, ReceiverSummary::from(&report))),
+        None => Ok((heard, ReceiverSummary::from(&report))),
     }
 }
 
