@@ -4,8 +4,8 @@ use super::clocks::{ClockEstimate, ClockPair};
 use super::flow::{Lateness, ReceiveEnd, ReceiveReport, Received, SendReport, StampSource};
 use super::outcome::{ReceiverSummary, SenderSummary};
 use quaver_abi::wire::extension::{
-    ClockElement, ClockPairElement, ExtensionError, Fields, HEADER_BYTES, Header, Kind,
-    MOST_SENTENCE_BYTES, ReceiverElement, Refusal, SAMPLE_BYTES, SenderElement, field,
+    ClockElement, ClockPairElement, ExtensionError, Fields, HEADER_BYTES, Header, Kind, MOST_SENTENCE_BYTES,
+    ReceiverElement, Refusal, SAMPLE_BYTES, SenderElement, field,
 };
 use quaver_abi::wire::jitlat::Singleton;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -44,8 +44,7 @@ impl Message {
 
     /// The first field of this type, which must be there, as this element.
     pub(super) fn element<T: FromBytes>(&self, wanted: u16) -> Result<T, ExtensionError> {
-        T::read_from_bytes(self.fields().find(wanted)?)
-            .map_err(|_| ExtensionError::BadField(wanted))
+        T::read_from_bytes(self.fields().find(wanted)?).map_err(|_| ExtensionError::BadField(wanted))
     }
 
     /// All fields of this type as this element.
@@ -79,10 +78,7 @@ impl Message {
     /// Reason and words of a refusal. What would control a terminal, or the order of what it shows, is left out.
     pub(super) fn refusal(&self) -> (Refusal, String) {
         let refusal = Refusal::of(self.u32(field::REFUSAL).unwrap_or(0));
-        let words = self
-            .fields()
-            .find(field::SENTENCE)
-            .unwrap_or(b"no reason given");
+        let words = self.fields().find(field::SENTENCE).unwrap_or(b"no reason given");
         let words = String::from_utf8_lossy(&words[..words.len().min(MOST_SENTENCE_BYTES)]);
         (refusal, words.chars().filter(|c| is_plain(*c)).collect())
     }
@@ -95,10 +91,7 @@ impl Message {
         if rows.len() % SAMPLE_BYTES != 0 {
             return Err(bad);
         }
-        Ok((
-            u64::from_be_bytes(*first),
-            Singleton::all_in(rows).0.map(received).collect(),
-        ))
+        Ok((u64::from_be_bytes(*first), Singleton::all_in(rows).0.map(received).collect()))
     }
 
     /// Offsets of a recorded schedule and the number of the first.
@@ -109,43 +102,33 @@ impl Message {
         let (offsets, []) = rest.as_chunks::<8>() else {
             return Err(bad);
         };
-        Ok((
-            u64::from_be_bytes(*first),
-            offsets.iter().map(|o| u64::from_be_bytes(*o)).collect(),
-        ))
+        Ok((u64::from_be_bytes(*first), offsets.iter().map(|o| u64::from_be_bytes(*o)).collect()))
     }
 
     pub(super) fn address(&self) -> Result<SocketAddr, ExtensionError> {
         let octets = self.element::<[u8; 18]>(field::ADDRESS)?;
         let ip: [u8; 16] = std::array::from_fn(|place| octets[place]);
         let port = u16::from_be_bytes([octets[16], octets[17]]);
-        Ok(SocketAddr::new(
-            IpAddr::V6(Ipv6Addr::from(ip)).to_canonical(),
-            port,
-        ))
+        Ok(SocketAddr::new(IpAddr::V6(Ipv6Addr::from(ip)).to_canonical(), port))
     }
 
     pub(super) fn clock(&self) -> Option<ClockEstimate> {
-        self.element::<ClockElement>(field::CLOCK)
-            .ok()
-            .map(|clock| ClockEstimate {
-                realtime_ns: clock.realtime_ns.get(),
-                offset_ns: clock.offset_ns.get(),
-                maxerror_ns: clock.maxerror_ns.get(),
-                esterror_ns: clock.esterror_ns.get(),
-                frequency_ppb: clock.frequency_ppb.get(),
-                state: clock.state.get(),
-                status: clock.status.get(),
-                tai_offset_s: clock.tai.get(),
-            })
+        self.element::<ClockElement>(field::CLOCK).ok().map(|clock| ClockEstimate {
+            realtime_ns: clock.realtime_ns.get(),
+            offset_ns: clock.offset_ns.get(),
+            maxerror_ns: clock.maxerror_ns.get(),
+            esterror_ns: clock.esterror_ns.get(),
+            frequency_ppb: clock.frequency_ppb.get(),
+            state: clock.state.get(),
+            status: clock.status.get(),
+            tai_offset_s: clock.tai.get(),
+        })
     }
 
     pub(super) fn clock_pairs(&self) -> Vec<ClockPair> {
         let octets = self.fields().find(field::CLOCK_PAIRS).unwrap_or_default();
         let (pairs, _) = octets.as_chunks::<{ size_of::<ClockPairElement>() }>();
-        let pairs = pairs
-            .iter()
-            .map(|octets| -> ClockPairElement { zerocopy::transmute!(*octets) });
+        let pairs = pairs.iter().map(|octets| -> ClockPairElement { zerocopy::transmute!(*octets) });
         pairs
             .map(|pair| ClockPair {
                 realtime_ns: pair.realtime_ns.get(),
@@ -209,10 +192,7 @@ fn received(mut singleton: Singleton) -> Received {
         _ => StampSource::Application,
     };
     singleton.flags = (singleton.flags.cast_unsigned() & ((1 << STAMP_SHIFT) - 1)).cast_signed();
-    Received {
-        singleton,
-        stamped_by,
-    }
+    Received { singleton, stamped_by }
 }
 
 fn row(received: &Received) -> [u8; SAMPLE_BYTES] {
@@ -240,8 +220,7 @@ impl Body {
     pub(super) fn field(mut self, kind: u16, value: &[u8]) -> Self {
         let value = &value[..value.len().min(usize::from(u16::MAX))];
         self.0.extend_from_slice(&kind.to_be_bytes());
-        self.0
-            .extend_from_slice(&(value.len() as u16).to_be_bytes());
+        self.0.extend_from_slice(&(value.len() as u16).to_be_bytes());
         self.0.extend_from_slice(value);
         self
     }
@@ -259,23 +238,14 @@ impl Body {
     }
 
     pub(super) fn refusal(self, refusal: Refusal, sentence: &str) -> Self {
-        let most = (0..=MOST_SENTENCE_BYTES)
-            .rev()
-            .find(|at| sentence.is_char_boundary(*at));
-        let sentence = if sentence.len() > MOST_SENTENCE_BYTES {
-            &sentence[..most.unwrap_or(0)]
-        } else {
-            sentence
-        };
-        self.u32(field::REFUSAL, refusal as u32)
-            .field(field::SENTENCE, sentence.as_bytes())
+        let most = (0..=MOST_SENTENCE_BYTES).rev().find(|at| sentence.is_char_boundary(*at));
+        let sentence =
+            if sentence.len() > MOST_SENTENCE_BYTES { &sentence[..most.unwrap_or(0)] } else { sentence };
+        self.u32(field::REFUSAL, refusal as u32).field(field::SENTENCE, sentence.as_bytes())
     }
 
     pub(super) fn versions(self, least: u32, most: u32) -> Self {
-        self.field(
-            field::VERSIONS,
-            &[least.to_be_bytes(), most.to_be_bytes()].concat(),
-        )
+        self.field(field::VERSIONS, &[least.to_be_bytes(), most.to_be_bytes()].concat())
     }
 
     pub(super) fn address(self, address: SocketAddr) -> Self {
@@ -283,25 +253,19 @@ impl Body {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
-        self.field(
-            field::ADDRESS,
-            &[&ip.octets()[..], &address.port().to_be_bytes()].concat(),
-        )
+        self.field(field::ADDRESS, &[&ip.octets()[..], &address.port().to_be_bytes()].concat())
     }
 
     pub(super) fn samples(self, first: u64, rows: &[Received]) -> Self {
         let mut octets = Vec::with_capacity(8 + rows.len() * SAMPLE_BYTES);
         octets.extend_from_slice(&first.to_be_bytes());
-        rows.iter()
-            .for_each(|received| octets.extend_from_slice(&row(received)));
+        rows.iter().for_each(|received| octets.extend_from_slice(&row(received)));
         self.field(field::SAMPLES, &octets)
     }
 
     pub(super) fn offsets(self, first: u64, offsets: &[u64]) -> Self {
         let mut octets = first.to_be_bytes().to_vec();
-        offsets
-            .iter()
-            .for_each(|offset| octets.extend_from_slice(&offset.to_be_bytes()));
+        offsets.iter().for_each(|offset| octets.extend_from_slice(&offset.to_be_bytes()));
         self.field(field::OFFSETS, &octets)
     }
 
