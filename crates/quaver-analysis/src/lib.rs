@@ -6,6 +6,7 @@
 pub mod attribution;
 pub mod capture;
 pub mod catalogue;
+pub mod compare;
 pub mod decimate;
 pub mod distribution;
 pub mod gapped;

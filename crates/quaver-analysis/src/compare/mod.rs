@@ -1,0 +1,30 @@
+//! The comparison of ways to stamp packets, as the timestamping paper makes it: overheads with mean and variance
+//! (its tables I and II), densities (figures 2 to 5), autocorrelation, loss (figure 6), and how sure all that is.
+//!
+//! An overhead is the time between two checkpoints around a stamp, less what the checkpoints themselves take, which
+//! blocks without a stamp tell. Blocks of all arms alternate in a random order; intervals are drawn from whole
+//! rounds, so that what changes slowly on the machine widens them and does not pass for an effect.
+
+mod density;
+mod losses;
+mod model;
+mod moments;
+pub mod order;
+mod paper;
+mod rounds;
+mod series;
+mod summary;
+
+pub use density::{Density, LogDensity};
+pub use losses::{LossDifference, LossSummary, LossTotal};
+pub use model::{
+    CompareFacts, CompareTable, Context, LossPoint, PatternFacts, Placement, Sweep, UserArmFacts,
+};
+pub use moments::{Moments, TRIMMED_SHARE};
+pub use paper::{Paper, PaperOverhead};
+pub use rounds::{Interval, Verdict};
+pub use series::Correlation;
+pub use summary::{ArmSummary, CompareSummary, Difference, KernelSummary, PatternSummary, Ratio, summarize};
+
+#[cfg(test)]
+mod tests;

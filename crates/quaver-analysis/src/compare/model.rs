@@ -1,0 +1,159 @@
+//! What a comparison recorded.
+
+use serde::{Deserialize, Serialize};
+
+/// Where stamps were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Context {
+    /// By our receiver, after its receive call.
+    User,
+    /// In the kernel, between two tracepoints.
+    Kernel,
+}
+
+/// Packets between checkpoints, in the order of recording: a row a packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompareTable {
+    /// Index of the pattern ([`CompareFacts::patterns`]).
+    pub pattern: Vec<u16>,
+    /// 0 in user space, 1 in the kernel.
+    pub context: Vec<u16>,
+    /// Index of the arm, of the pattern's arms in that context.
+    pub arm: Vec<u16>,
+    /// Block, from 0 in each pattern and context.
+    pub block: Vec<u32>,
+    /// Place in the block, from 0.
+    pub position: Vec<u32>,
+    /// Number of the packet in its stream; in the kernel, the place in the recording.
+    pub seq: Vec<u64>,
+    /// CPU, in the kernel; in user space that of the receiver.
+    pub cpu: Vec<u16>,
+    /// Raw cycles of the first checkpoint.
+    pub before_cycles: Vec<u64>,
+    /// Raw cycles between the checkpoints.
+    pub between_cycles: Vec<u64>,
+    /// The stamp, CLOCK_REALTIME nanoseconds; 0 is missing (checkpoints alone, and in the kernel).
+    pub stamp_ns: Vec<i64>,
+    /// Its bound, nanoseconds.
+    pub bound_ns: Vec<u32>,
+    /// Interrupts were off at the first checkpoint (known in the kernel only).
+    pub interrupts_off: Vec<bool>,
+}
+
+impl CompareTable {
+    /// Rows.
+    pub fn len(&self) -> usize {
+        self.pattern.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pattern.is_empty()
+    }
+}
+
+/// Facts that the analysis needs beside the table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CompareFacts {
+    /// Rate of the counter, Hz.
+    pub cycles_per_second: f64,
+    /// Seed of the order of blocks.
+    pub seed: u64,
+    /// CPUs, in words: softirq and source, capture, converters.
+    pub cores: String,
+    /// Patterns, in the order of running.
+    pub patterns: Vec<PatternFacts>,
+    /// Points of the loss sweeps.
+    pub loss: Vec<LossPoint>,
+    /// What this machine or kernel did not let us do, in sentences.
+    pub cannot: Vec<String>,
+}
+
+/// A traffic pattern and how it was run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PatternFacts {
+    /// `1`, `2` (the paper's), `100kpps`.
+    pub name: String,
+    /// Octets of each packet as the paper counts: the Ethernet frame without preamble and check sequence.
+    pub frame_bytes: u32,
+    /// Time between packets, nanoseconds.
+    pub period_ns: f64,
+    /// The paper's gap between two packets in octets at 1 Gbit/s, where it gives one.
+    pub ifg_bytes: Option<u64>,
+    /// Packets that the source sent, and slots that it missed.
+    pub sent: u64,
+    /// Slots that the source missed.
+    pub missed: u64,
+    /// Packets dropped because the receiver's buffer was full; none where the kernel does not tell.
+    pub socket_drops: Option<u64>,
+    /// Packets at the start of each block that are left out: the code of another arm ran before.
+    pub settle: u32,
+    /// Arms in user space.
+    pub user: Vec<UserArmFacts>,
+    /// Names of the arms in the kernel; empty where it could not be looked into.
+    pub kernel: Vec<String>,
+}
+
+/// An arm in user space.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UserArmFacts {
+    /// `checkpoints`, or the name of a pipeline; the second of two equal arms has `again` behind it.
+    pub name: String,
+    /// Stamps taken.
+    pub stamps: u64,
+    /// What resolving them took on the receiving thread after each block, nanoseconds a stamp.
+    pub resolve_ns: f64,
+    /// Stamps that found a ring full and were converted by the resolver.
+    pub ring_full: u64,
+}
+
+/// Which softirq placement a loss point ran under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Softirq and receiver on different CPUs.
+    Apart,
+    /// Both on one CPU: overload.
+    Together,
+}
+
+/// What a loss sweep varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sweep {
+    /// Size of the packets (figure 6a).
+    Size,
+    /// Gap between them (figure 6b).
+    Gap,
+}
+
+/// One burst of packets of one size and gap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LossPoint {
+    /// What the sweep varies.
+    pub sweep: Sweep,
+    /// Where softirq and receiver ran.
+    pub placement: Placement,
+    /// Pipeline.
+    pub arm: String,
+    /// Repetition.
+    pub round: u32,
+    /// Octets of each packet, as in [`PatternFacts::frame_bytes`].
+    pub frame_bytes: u32,
+    /// Gap asked for, octets at 1 Gbit/s; the source may not reach it.
+    pub gap_bytes: u64,
+    /// Time between packets that the source reached, nanoseconds.
+    pub achieved_ns: f64,
+    /// Packets that the kernel took from the source.
+    pub sent: u64,
+    /// Packets that the receiver got.
+    pub received: u64,
+    /// Dropped because the receiver's buffer was full; none where the kernel does not tell.
+    pub socket_drops: Option<u64>,
+    /// Dropped before: the backlog of a CPU was full (`/proc/net/softnet_stat`).
+    pub backlog_drops: Option<u64>,
+}
