@@ -15,9 +15,9 @@ pub struct PairOffset {
     pub from: u16,
     /// CPU that answered.
     pub to: u16,
-    /// Counter of `to` minus that of `from` at the fastest exchange, assuming both ways took equally long; ns.
+    /// Counter of `to` minus that of `from`, assuming that the fastest ways there and back took equally long; ns.
     pub offset_ns: i64,
-    /// The true offset lies no farther from `offset_ns`: half the fastest exchange, ns.
+    /// The true offset lies no farther from `offset_ns`: half of what the fastest ways took together, ns.
     pub bound_ns: i64,
     /// Largest step backwards that any exchange saw, either way, ns: 0 for counters that agree.
     pub backward_ns: i64,
@@ -54,12 +54,14 @@ impl CrossCore {
     ///
     /// Where an offset is proven, or a stamp arrived before it was taken, [`CrossCore::limit_ns`]. Else the largest offset found:
     /// a kernel that counts by this counter has checked itself that its CPUs agree, and the exchange, which no two CPUs make
-    /// faster than their caches, found nothing against it.
+    /// faster than their caches, found nothing against it. Offsets of pairs whose CPUs never ran at the same time are noise, and
+    /// do not count.
     pub fn bound_ns(&self) -> i64 {
         if self.proven_offset_ns() > 0 || self.backward_ns() > 0 {
             return self.limit_ns();
         }
-        self.pairs.iter().map(|pair| pair.offset_ns.abs()).max().unwrap_or(0)
+        let resolved = self.pairs.iter().filter(|pair| pair.bound_ns <= RESOLVED_NS);
+        resolved.map(|pair| pair.offset_ns.abs()).max().unwrap_or(0)
     }
 }
 
@@ -86,7 +88,8 @@ pub enum CrossCoreError {
     },
 }
 
-/// Exchanges stamps between the first of `cpus` and each other one, for `each` (10 ms are enough) a pair.
+/// Exchanges stamps between the first of `cpus` and each other one, for `each` (10 ms are enough) a pair; up to
+/// twenty times as long where others keep the two threads from running at the same time.
 ///
 /// # Errors
 /// When a CPU cannot be used or does not answer within 5 s.
@@ -109,6 +112,10 @@ struct Table {
 }
 
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A pair that is known so well needs no more time.
+const RESOLVED_NS: i64 = 1_000;
+/// How many times as long as asked a pair may take until it is.
+const MOST_TIMES: u64 = 20;
 
 fn exchange(counter: Counter, from: u16, to: u16, each: Duration) -> Result<PairOffset, CrossCoreError> {
     let table = Table::default();
@@ -170,8 +177,9 @@ fn ask_pinned(
     let scale = nominal_scale(counter);
     let patience = scale.cycles(PATIENCE.as_nanos() as u64);
     let length = scale.cycles(each.as_nanos() as u64);
+    let resolved = 2 * scale.cycles(RESOLVED_NS as u64) as i64;
     let begin = counter.read();
-    let (mut fastest, mut offset, mut backward, mut exchanges) = (u64::MAX, 0, 0i64, 0);
+    let mut seen = Exchanges { least: i64::MIN, most: i64::MAX, backward: 0, count: 0 };
     loop {
         table.answer.0.store(0, Ordering::Relaxed);
         let asked = counter.read();
@@ -187,26 +195,48 @@ fn ask_pinned(
                 return Err(CrossCoreError::Silent { cpu: to, waited: PATIENCE });
             }
         };
-        exchanges += 1;
-        backward = backward.max(asked as i64 - answered as i64).max(answered as i64 - received as i64);
-        let took = received - asked;
-        if took < fastest {
-            fastest = took;
-            offset = answered as i64 - (asked + took / 2) as i64;
-        }
-        if received - begin >= length && exchanges >= 2 {
-            break;
+        seen.add(asked, answered, received);
+        let took = received - begin;
+        let enough = seen.most.saturating_sub(seen.least) <= resolved || took >= MOST_TIMES * length;
+        if took >= length && enough && seen.count >= 2 {
+            return Ok(
+                seen.pair(from, to, |cycles| scale.signed_ns(0, cycles.unsigned_abs()) * cycles.signum())
+            );
         }
     }
-    let signed_ns = |cycles: i64| scale.signed_ns(0, cycles.unsigned_abs()) * cycles.signum();
-    Ok(PairOffset {
-        from,
-        to,
-        offset_ns: signed_ns(offset),
-        bound_ns: scale.ns(fastest.div_ceil(2)) as i64 + 1,
-        backward_ns: signed_ns(backward),
-        exchanges,
-    })
+}
+
+/// What the exchanges of a pair showed, cycles.
+struct Exchanges {
+    /// The offset is no smaller than this by any way back, and no larger than that by any way there: a way takes no less
+    /// than no time.
+    least: i64,
+    most: i64,
+    backward: i64,
+    count: u64,
+}
+
+impl Exchanges {
+    fn add(&mut self, asked: u64, answered: u64, received: u64) {
+        let (there, back) = (answered as i64 - asked as i64, received as i64 - answered as i64);
+        self.most = self.most.min(there);
+        self.least = self.least.max(-back);
+        self.backward = self.backward.max(-there).max(-back);
+        self.count += 1;
+    }
+
+    fn pair(&self, from: u16, to: u16, ns: impl Fn(i64) -> i64) -> PairOffset {
+        // Crossed over if the offset changed meanwhile.
+        let half = (self.most - self.least).abs() / 2 + 1;
+        PairOffset {
+            from,
+            to,
+            offset_ns: ns(self.least / 2 + self.most / 2),
+            bound_ns: ns(half) + 1,
+            backward_ns: ns(self.backward),
+            exchanges: self.count,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -243,12 +273,27 @@ mod tests {
     }
 
     #[test]
+    fn the_fastest_way_in_each_direction_counts() {
+        // The other counter is 1000 ahead; ways of 90 to 500 there, 60 to 800 back.
+        let mut seen = Exchanges { least: i64::MIN, most: i64::MAX, backward: 0, count: 0 };
+        for (at, there, back) in [(0, 500, 60), (5_000, 90, 800), (9_000, 200, 200)] {
+            seen.add(at, at + there + 1_000, at + there + back);
+        }
+        let pair = seen.pair(0, 1, |cycles| cycles);
+        assert_eq!((pair.offset_ns, pair.bound_ns, pair.backward_ns), (1_015, 77, 940));
+    }
+
+    #[test]
     fn proven_offset_is_what_the_bound_does_not_explain() {
         let pair =
             PairOffset { from: 0, to: 1, offset_ns: -900, bound_ns: 100, backward_ns: 700, exchanges: 9 };
         let checked = CrossCore { pairs: vec![pair, PairOffset { offset_ns: 50, backward_ns: 0, ..pair }] };
         assert_eq!((checked.proven_offset_ns(), checked.backward_ns()), (800, 700));
         assert_eq!((checked.limit_ns(), checked.bound_ns()), (1_000, 1_000));
+        let slow = CrossCore {
+            pairs: vec![PairOffset { offset_ns: 9_000, bound_ns: 9_500, backward_ns: 0, ..pair }],
+        };
+        assert_eq!((slow.limit_ns(), slow.bound_ns()), (18_500, 0));
         let agree = CrossCore { pairs: vec![PairOffset { offset_ns: -50, backward_ns: 0, ..pair }] };
         assert_eq!((agree.limit_ns(), agree.bound_ns()), (150, 50));
     }

@@ -5,6 +5,9 @@
 //! [`AnchorKeeper`] collect [`quaver_abi::record::AnchorRecord`]s. When the measured part is over, a
 //! [`Timebase`] built from these converts cycles to CLOCK_MONOTONIC nanoseconds.
 //!
+//! Where times are wanted while readings come in, a [`live::LiveClock`] converts them at once. A network interface's own clock
+//! is tied to CLOCK_REALTIME in [`phc`].
+//!
 //! Where the hardware counter cannot be trusted ([`CounterSupport`]), CLOCK_MONOTONIC nanoseconds take the
 //! place of cycles and everything else stays as it is.
 
@@ -13,6 +16,7 @@ mod counter;
 mod cross_core;
 mod kernel;
 pub mod live;
+mod look;
 pub mod phc;
 mod support;
 mod timebase;
@@ -26,5 +30,6 @@ pub use counter::{
 };
 pub use cross_core::{CrossCore, CrossCoreError, PairOffset, check_cross_core};
 pub use kernel::{KernelState, LeapState, TaiState};
+pub use look::{ClockLook, CrossCoreLook, PhcLook, compare_allowed_cpus};
 pub use support::{CounterSupport, nominal_scale};
 pub use timebase::{Converted, Timebase, TimebaseError};

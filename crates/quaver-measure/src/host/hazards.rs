@@ -4,6 +4,7 @@
 //! [`settings`]). A check looks at a [`HostView`] only, so that it can neither read nor change anything.
 
 mod abilities;
+mod clocks;
 mod settings;
 
 use super::capabilities::Rights;
@@ -12,6 +13,7 @@ use super::interface::InterfaceFacts;
 use super::quota::QuotaReading;
 use super::root::HostRoot;
 use super::trace::{Tier, TraceError};
+use crate::clock::ClockLook;
 use serde::{Deserialize, Serialize};
 
 /// Everything that checks may look at.
@@ -25,6 +27,9 @@ pub struct HostView {
     pub quota: QuotaReading,
     /// The interfaces to judge.
     pub interfaces: Vec<InterfaceFacts>,
+    /// A short look at the clocks; none where nobody took it.
+    #[serde(default)]
+    pub clock: Option<ClockLook>,
     /// Whether BPF programs of this build can run here, and why not.
     pub bpf_tier: TierState,
     /// Whether a tracefs instance can be made here, and why not.
@@ -77,8 +82,8 @@ impl HostView {
         }
     }
 
-    /// Reads the host. The tiers are left as "not probed": their probes know best and are called by who
-    /// has them.
+    /// Reads the host. The tiers are left as "not probed", the clocks as not looked at: their probes know best and are called
+    /// by who has them.
     pub fn read(root: &HostRoot, interface: Option<&str>) -> Self {
         let facts = HostFacts::read(root);
         let names = match interface {
@@ -90,6 +95,7 @@ impl HostView {
             rights: Rights::read(root, &facts),
             quota: QuotaReading::read(root, None),
             interfaces: names.iter().filter_map(|name| InterfaceFacts::read(root, name)).collect(),
+            clock: None,
             bpf_tier: not_probed.clone(),
             tracefs_tier: not_probed,
             facts,
@@ -197,7 +203,7 @@ pub struct Checked {
 
 /// All checks in the order of the page.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    abilities::CHECKS.iter().chain(settings::CHECKS)
+    abilities::CHECKS.iter().chain(clocks::CHECKS).chain(settings::CHECKS)
 }
 
 /// Runs all checks.

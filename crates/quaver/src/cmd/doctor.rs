@@ -4,12 +4,14 @@ use crate::cli::DoctorArgs;
 use crate::exit_code::ExitCode;
 use crate::report::table::{Style, printable, width, wrap};
 use quaver_measure::bpf;
+use quaver_measure::clock::ClockLook;
 use quaver_measure::host::hazards::{Area, Checked, HostView, TierState, Verdict, examine};
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::host::trace::Tier;
 use quaver_measure::host::tracefs;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 
 /// Name and version of the JSON form. The number grows when a field changes its meaning or goes.
 const SCHEMA: &str = "quaver-doctor/1";
@@ -29,6 +31,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 /// The running machine, its tiers included.
 fn look() -> HostView {
     let mut view = HostView::read(&HostRoot::system(), None);
+    view.clock = Some(ClockLook::take(Path::new("/")));
     view.bpf_tier = bpf_state();
     view.tracefs_tier = tracefs_state();
     view

@@ -327,6 +327,11 @@ impl<C: ClockSource + Clone> LiveTicker<C> {
         told.state = self.steering.state();
     }
 
+    /// How the newest anchor left the clock.
+    pub fn state(&self) -> LiveState {
+        self.steering.state()
+    }
+
     /// When the next anchor is due after the last one: the interval, or less as long as the rate is not sharp.
     pub fn wait(&self) -> Duration {
         Duration::from_nanos(self.steering.wait_ns())
