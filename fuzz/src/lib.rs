@@ -2,3 +2,6 @@
 
 #[path = "../../crates/quaver-abi/tests/wire_checks/mod.rs"]
 pub mod checks;
+
+#[path = "../../crates/quaver-store/tests/pcapng_checks/mod.rs"]
+pub mod captures;

@@ -6,6 +6,7 @@ pub mod cpu_watch;
 pub mod digest;
 pub mod exit_code;
 pub mod first_look;
+pub mod frames;
 pub mod host_state;
 pub mod interrupt;
 pub mod progress;

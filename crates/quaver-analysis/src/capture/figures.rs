@@ -3,7 +3,7 @@
 use super::FlowKey;
 use crate::path::rolling::RollingSummary;
 use crate::rtp::{Interarrival, MediaClock, RtpKind, RtpSummary};
-use quaver_abi::stamp::Layer;
+use quaver_abi::stamp::{Layer, StampClock};
 use serde::{Serialize, Serializer};
 
 /// How a quantity is spread, nanoseconds.
@@ -25,6 +25,27 @@ pub struct SpreadFigures {
     pub p99_9_ns: i64,
     /// Largest, exact.
     pub max_ns: i64,
+}
+
+/// Stamps of one layer by one clock.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayerFigures {
+    /// Layer.
+    #[serde(serialize_with = "layer_name")]
+    pub layer: Layer,
+    /// Clock that packets were stamped by.
+    #[serde(serialize_with = "clock_name")]
+    pub clock: StampClock,
+    /// Packets that have such a stamp.
+    pub packets: u64,
+    /// Of these, packets whose bound is not known.
+    pub bound_unknown: u64,
+    /// How far off a stamp may be; none where no bound is known.
+    pub bound: Option<SpreadFigures>,
+}
+
+fn clock_name<S: Serializer>(clock: &StampClock, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(clock.name())
 }
 
 /// Time from one layer to another.
@@ -170,6 +191,8 @@ pub struct CaptureFigures {
     pub counted_only: u64,
     /// Flows, that with most packets first.
     pub flows: Vec<FlowFigures>,
+    /// Which layers stamped the packets.
+    pub layers: Vec<LayerFigures>,
     /// Time from layer to layer, of all packets.
     pub stages: Vec<StageFigures>,
 }

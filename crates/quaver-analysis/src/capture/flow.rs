@@ -1,12 +1,13 @@
 //! One flow: what is known of it so far.
 
-use super::figures::{DelayFigures, DelayKind, FlowFigures, StageFigures};
+use super::figures::{DelayFigures, DelayKind, FlowFigures};
+use super::layers::Stages;
 use super::sequence::Sequence;
 use super::spread::Spread;
 use super::table::TableSettings;
 use super::{FlowKey, FlowKind, NetworkFacts, Payload};
 use crate::rtp::{RollingRtp, RtpContext, RtpKind, RtpPacket, analyze_rtp};
-use quaver_abi::stamp::{Layer, PacketStamps, StampClock};
+use quaver_abi::stamp::PacketStamps;
 
 /// A packet as flows take it.
 #[derive(Clone, Copy, Debug)]
@@ -57,42 +58,6 @@ impl Span {
         let seconds = span_ns as f64 / 1e9;
         let bits = (self.octets - self.first_octets) as f64 * 8.0;
         Some(((self.packets - 1) as f64 / seconds, bits / seconds))
-    }
-}
-
-/// Times from layer to layer.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stages {
-    pairs: Vec<(Layer, Layer, Spread)>,
-}
-
-impl Stages {
-    /// Takes a packet's stamps: each with the one before it on the packet's way. The interface's own clock may be set to
-    /// anything and is left out.
-    pub(super) fn take(&mut self, stamps: &PacketStamps) {
-        let mut before: Option<(Layer, i64)> = None;
-        for (layer, stamp) in stamps.iter().filter(|(_, stamp)| stamp.clock != StampClock::Phc) {
-            if let Some((from, then_ns)) = before.replace((layer, stamp.time_ns)) {
-                let found = self.pairs.iter().position(|(a, b, _)| (*a, *b) == (from, layer));
-                let at = found.unwrap_or_else(|| {
-                    self.pairs.push((from, layer, Spread::new()));
-                    self.pairs.len() - 1
-                });
-                self.pairs[at].2.record(stamp.time_ns.saturating_sub(then_ns));
-            }
-        }
-    }
-
-    pub(super) fn figures(&self) -> Vec<StageFigures> {
-        let mut stages: Vec<StageFigures> = self
-            .pairs
-            .iter()
-            .filter_map(|(from, to, spread)| {
-                Some(StageFigures { from: *from, to: *to, time: spread.figures()? })
-            })
-            .collect();
-        stages.sort_by_key(|stage| (stage.from, stage.to));
-        stages
     }
 }
 

@@ -6,13 +6,15 @@
 
 mod figures;
 mod flow;
+mod layers;
 mod payload;
 mod sequence;
 mod spread;
 mod table;
 
 pub use figures::{
-    Beyond, CaptureFigures, DelayFigures, DelayKind, FlowFigures, SequenceCounts, SpreadFigures, StageFigures,
+    Beyond, CaptureFigures, DelayFigures, DelayKind, FlowFigures, LayerFigures, SequenceCounts,
+    SpreadFigures, StageFigures,
 };
 pub use payload::{Payload, ProbeFacts, StreamFacts};
 pub use table::{FlowTable, TableSettings};

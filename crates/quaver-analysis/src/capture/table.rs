@@ -1,7 +1,8 @@
 //! The table of flows.
 
 use super::figures::{Beyond, CaptureFigures, FlowFigures};
-use super::flow::{Flow, Span, Stages, Taken};
+use super::flow::{Flow, Span, Taken};
+use super::layers::{Layers, Stages};
 use super::{FlowKey, FlowKind, FrameFacts, NetworkFacts, Payload};
 use crate::rtp::Tai;
 use quaver_abi::stamp::PacketStamps;
@@ -80,6 +81,7 @@ pub struct FlowTable {
     span: Span,
     without_network: Beyond,
     beyond: Beyond,
+    layers: Layers,
     stages: Stages,
 }
 
@@ -96,6 +98,7 @@ impl FlowTable {
             span: Span::default(),
             without_network: Beyond::default(),
             beyond: Beyond::default(),
+            layers: Layers::default(),
             stages: Stages::default(),
         }
     }
@@ -104,6 +107,7 @@ impl FlowTable {
     /// layer did not stamp it. `stamps` are all that there are.
     pub fn packet(&mut self, time_ns: Option<i64>, stamps: &PacketStamps, frame: &FrameFacts) {
         self.span.take(time_ns, frame.octets);
+        self.layers.take(stamps);
         self.stages.take(stamps);
         let Some(network) = frame.network else {
             count(&mut self.without_network, frame.octets);
@@ -213,6 +217,7 @@ impl FlowTable {
             beyond: self.beyond,
             counted_only: self.flows.iter().filter(|flow| !flow.is_detailed()).count() as u64,
             flows,
+            layers: self.layers.figures(),
             stages: self.stages.figures(),
         }
     }

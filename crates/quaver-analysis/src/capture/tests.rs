@@ -181,6 +181,10 @@ fn stages_stand_between_the_layers_that_stamped() {
         (Layer::Tc, Layer::Application, 9, 4_100, 4_109),
     ];
     assert_eq!(pairs, expected);
+    let layers: Vec<_> = found.layers.iter().map(|layer| (layer.layer, layer.clock, layer.packets)).collect();
+    assert_eq!(layers[0], (Layer::Nic, StampClock::Phc, 10));
+    assert_eq!(layers[3], (Layer::Tc, StampClock::Monotonic, 9));
+    assert_eq!(found.layers[4].bound.unwrap().max_ns, 50);
     assert_eq!((found.unstamped, found.flows[0].packets_per_s), (1, None));
     // No pair on either side of the packet without a stamp.
     assert_eq!(found.flows[0].delta_t.unwrap().count, 7);

@@ -159,6 +159,7 @@ pub(super) fn classic_packet(
 fn bare(time_ns: Option<i64>, original_length: u32) -> CapturedPacket<'static> {
     CapturedPacket {
         interface: 0,
+        link_type: 0,
         time_ns,
         original_length,
         data: &[],
@@ -247,6 +248,7 @@ impl Numbers {
         let flags = of(number::EPB_FLAGS).and_then(|octets| self.u32(octets)).unwrap_or(0);
         let packet = CapturedPacket {
             interface: block.if_id as usize,
+            link_type: 0,
             time_ns: interface.unit.ns(u64::from(block.ts_high) << 32 | u64::from(block.ts_low)),
             original_length: block.origlen,
             data: &[],

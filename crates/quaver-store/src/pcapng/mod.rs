@@ -9,7 +9,7 @@ pub mod option;
 pub mod read;
 pub mod write;
 
-pub use read::{CaptureFormat, CaptureReader, CapturedPacket, ReadError};
+pub use read::{CaptureFormat, CaptureReader, CapturedPacket, ReadError, is_magic};
 pub use write::{PcapngWriter, WriteError};
 
 use quaver_abi::stamp::{Layer, PacketStamps};

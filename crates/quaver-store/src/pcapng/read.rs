@@ -23,7 +23,8 @@ const PCAP_HEADER_BYTES: usize = 24;
 const PCAP_PACKET_BYTES: usize = 16;
 /// The same of the form that some kernels of old wrote.
 const PCAP_MODIFIED_PACKET_BYTES: usize = 24;
-const PCAP_MODIFIED: u32 = 0xa1b2_cd34;
+/// First octets of classic files, read as little-endian: microseconds, nanoseconds, and the form of old.
+const CLASSIC: [u32; 5] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34];
 
 /// Why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,12 @@ pub enum ReadError {
     /// The header is cut or contradicts itself.
     #[error("its header cannot be read: {0}")]
     Header(&'static str),
+}
+
+/// Whether a file that begins with these octets says that it is a capture.
+pub fn is_magic(first: [u8; 4]) -> bool {
+    let magic = u32::from_le_bytes(first);
+    magic == number::SECTION_HEADER || CLASSIC.contains(&magic)
 }
 
 /// Which kind of file it is.
@@ -67,6 +74,8 @@ impl CaptureFormat {
 pub struct CapturedPacket<'a> {
     /// Place of its interface among [`CaptureReader::interfaces`].
     pub interface: usize,
+    /// Link type of that interface (LINKTYPE_…).
+    pub link_type: u16,
     /// The packet's time, nanoseconds since 1970; none where the file has none, or one that 64 bits do not hold.
     pub time_ns: Option<i64>,
     /// Octets on the wire.
@@ -150,9 +159,7 @@ impl<R: Read> CaptureReader<R> {
         let magic = reader.buffer[..4].first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
         match magic {
             number::SECTION_HEADER => reader.begin_section_file()?,
-            0xa1b2_c3d4 | 0xd4c3_b2a1 | 0xa1b2_3c4d | 0x4d3c_b2a1 | PCAP_MODIFIED => {
-                reader.begin_classic()?
-            }
+            magic if CLASSIC.contains(&magic) => reader.begin_classic()?,
             _ => return Err(ReadError::NotACapture),
         }
         Ok(reader)
@@ -198,7 +205,8 @@ impl<R: Read> CaptureReader<R> {
                 Some(classic) => self.take_classic(start, octets, classic),
                 None => self.take_block(start, octets),
             };
-            if let Some(Parts { packet, data }) = parts {
+            if let Some(Parts { mut packet, data }) = parts {
+                packet.link_type = self.interfaces[packet.interface].facts.link_type;
                 let data = &self.buffer[start + data.start..start + data.end];
                 return Ok(Some(CapturedPacket { data, ..packet }));
             }

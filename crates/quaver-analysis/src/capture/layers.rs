@@ -1,0 +1,92 @@
+//! The stamps of packets, layer by layer: which there are, how wrong they may be, and the time between them.
+
+use super::figures::{LayerFigures, StageFigures};
+use super::spread::Spread;
+use quaver_abi::stamp::{Layer, PacketStamps, StampClock};
+
+/// Which layers stamped packets, by which clocks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layers {
+    found: Vec<Found>,
+}
+
+#[derive(Clone, Debug)]
+struct Found {
+    layer: Layer,
+    clock: StampClock,
+    packets: u64,
+    unknown: u64,
+    bounds: Spread,
+}
+
+impl Layers {
+    pub(super) fn take(&mut self, stamps: &PacketStamps) {
+        for (layer, stamp) in stamps.iter() {
+            let found =
+                self.found.iter().position(|found| (found.layer, found.clock) == (layer, stamp.clock));
+            let at = found.unwrap_or_else(|| {
+                let bounds = Spread::new();
+                self.found.push(Found { layer, clock: stamp.clock, packets: 0, unknown: 0, bounds });
+                self.found.len() - 1
+            });
+            let found = &mut self.found[at];
+            found.packets += 1;
+            match stamp.bound_ns {
+                u32::MAX => found.unknown += 1,
+                bound_ns => found.bounds.record(i64::from(bound_ns)),
+            }
+        }
+    }
+
+    pub(super) fn figures(&self) -> Vec<LayerFigures> {
+        let mut layers: Vec<LayerFigures> = self
+            .found
+            .iter()
+            .map(|found| LayerFigures {
+                layer: found.layer,
+                clock: found.clock,
+                packets: found.packets,
+                bound_unknown: found.unknown,
+                bound: found.bounds.figures(),
+            })
+            .collect();
+        layers.sort_by_key(|layer| (layer.layer, layer.clock as u8));
+        layers
+    }
+}
+
+/// Times from layer to layer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stages {
+    pairs: Vec<(Layer, Layer, Spread)>,
+}
+
+impl Stages {
+    /// Takes a packet's stamps: each with the one before it on the packet's way. The interface's own clock may be set to
+    /// anything and is left out.
+    pub(super) fn take(&mut self, stamps: &PacketStamps) {
+        let mut before: Option<(Layer, i64)> = None;
+        for (layer, stamp) in stamps.iter().filter(|(_, stamp)| stamp.clock != StampClock::Phc) {
+            if let Some((from, then_ns)) = before.replace((layer, stamp.time_ns)) {
+                let found = self.pairs.iter().position(|(a, b, _)| (*a, *b) == (from, layer));
+                let at = found.unwrap_or_else(|| {
+                    self.pairs.push((from, layer, Spread::new()));
+                    self.pairs.len() - 1
+                });
+                self.pairs[at].2.record(stamp.time_ns.saturating_sub(then_ns));
+            }
+        }
+    }
+
+    pub(super) fn figures(&self) -> Vec<StageFigures> {
+        let mut stages: Vec<StageFigures> = self
+            .pairs
+            .iter()
+            .filter_map(|(from, to, spread)| {
+                Some(StageFigures { from: *from, to: *to, time: spread.figures()? })
+            })
+            .collect();
+        stages.sort_by_key(|stage| (stage.from, stage.to));
+        stages
+    }
+}
