@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod columns;
+pub mod compare_samples;
 pub mod convert;
 pub mod error;
 pub mod events;

@@ -3,6 +3,7 @@
 
 use crate::error::StoreError;
 use crate::path_facts::PathFacts;
+use quaver_analysis::compare::CompareFacts;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
 use quaver_analysis::rtp::Tai;
 use quaver_analysis::summary::{FarSource, ProbeCost};
@@ -212,6 +213,9 @@ pub struct Manifest {
     /// Facts of a path measurement; none for other verbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathFacts>,
+    /// Facts of a comparison of stamps; none for other verbs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<CompareFacts>,
     /// Facts of the host, as the collector has them.
     pub host: Value,
 }
@@ -247,6 +251,7 @@ impl Manifest {
             analysis: None,
             noise: None,
             path: None,
+            compare: None,
             host,
         }
     }
