@@ -25,6 +25,12 @@ pub trait Contact: Debug + Send + Sync {
     /// Lets a thread run on these CPUs only.
     fn set_thread_cpus(&self, tid: u32, cpus: &[u16]) -> io::Result<()>;
 
+    /// What a network driver says ([`super::ethtool`]).
+    fn ethtool(&self, interface: &str, field: &str) -> io::Result<String>;
+
+    /// Sets a field of a network driver.
+    fn set_ethtool(&self, interface: &str, field: &str, value: &str) -> io::Result<()>;
+
     /// Whether a unit of the service manager is active.
     fn unit_active(&self, name: &str) -> io::Result<bool>;
 
@@ -96,6 +102,16 @@ impl Contact for Machine {
         Ok(rustix::thread::sched_setaffinity(Some(tid), &set)?)
     }
 
+    fn ethtool(&self, interface: &str, field: &str) -> io::Result<String> {
+        self.only_here()?;
+        super::ethtool::get(interface, field)
+    }
+
+    fn set_ethtool(&self, interface: &str, field: &str, value: &str) -> io::Result<()> {
+        self.only_here()?;
+        super::ethtool::set(interface, field, value)
+    }
+
     fn unit_active(&self, name: &str) -> io::Result<bool> {
         self.only_here()?;
         // The exit status is the answer (systemctl(1)); nothing is parsed.
@@ -134,7 +150,11 @@ pub fn read(contact: &dyn Contact, knob: &Knob) -> Result<Vec<u8>, TuneError> {
         Knob::Unit { name } => contact
             .unit_active(name)
             .map(|active| if active { "active" } else { "inactive" }.as_bytes().to_vec()),
-        Knob::Ethtool { .. } | Knob::Held { .. } => Err(io::ErrorKind::Unsupported.into()),
+        Knob::Ethtool { interface, field } => contact.ethtool(interface, field).map(String::into_bytes),
+        Knob::Held { device } => std::fs::read(root.path(device)).and_then(|octets| {
+            let octets = octets.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+            Ok(i32::from_ne_bytes(octets).to_string().into_bytes())
+        }),
     };
     text.map_err(|error| sort(knob, "reading", None, error))
 }
@@ -159,7 +179,9 @@ pub fn write(contact: &dyn Contact, knob: &Knob, bytes: &[u8]) -> Result<(), Tun
         Knob::Directory { path } => contact.set_directory(path, value == PRESENT),
         Knob::Config { path } => contact.replace_file(path, (bytes != ABSENT.as_bytes()).then_some(bytes)),
         Knob::Unit { name } => contact.set_unit(name, value == "active"),
-        Knob::Ethtool { .. } | Knob::Held { .. } => Err(io::ErrorKind::Unsupported.into()),
+        Knob::Ethtool { interface, field } => contact.set_ethtool(interface, field, &value),
+        // Held open by a process, not written: `Session::apply`.
+        Knob::Held { .. } => Err(io::ErrorKind::Unsupported.into()),
     };
     done.map_err(|error| sort(knob, "writing", Some(&value), error))
 }
@@ -192,7 +214,7 @@ fn absent(knob: &Knob) -> String {
         },
         Knob::Irq { .. } => "no such interrupt".to_owned(),
         Knob::Thread { .. } => "no such thread".to_owned(),
-        Knob::Ethtool { .. } => "no such interface".to_owned(),
+        Knob::Ethtool { .. } => "no such interface, or its driver has no such setting".to_owned(),
         Knob::Held { .. } => "no such device".to_owned(),
         Knob::Unit { .. } => "no service manager to ask (systemctl)".to_owned(),
     }
@@ -238,10 +260,14 @@ fn interface_index(root: &HostRoot, interface: &str) -> Option<String> {
     root.text(&format!("/sys/class/net/{interface}/ifindex")).map(|index| format!("interface {index}"))
 }
 
-/// When a thread started, in ticks since boot (field 22 of `stat`; the name before it may hold anything).
+/// When a thread started, in ticks since boot (field 22 of `stat`; the name before it may hold anything). None for one
+/// that has ended and waits for its parent.
 pub(crate) fn start_time(root: &HostRoot, tid: u32) -> Option<u64> {
     let stat = root.text(&format!("/proc/{tid}/stat"))?;
     let (_, rest) = stat.rsplit_once(')')?;
+    if rest.trim_start().starts_with(['Z', 'X']) {
+        return None;
+    }
     rest.split_whitespace().nth(19)?.parse().ok()
 }
 

@@ -83,6 +83,15 @@ impl Knob {
         if matches!(self, Self::Config { .. }) { Durability::Persistent } else { Durability::Volatile }
     }
 
+    /// Whether the kernel or a driver may make another value of what is written, such as the next frequency that exists.
+    pub fn may_round(&self) -> bool {
+        match self {
+            Self::File { path } => !path.starts_with("/proc/sys/"),
+            Self::Thread { .. } | Self::Ethtool { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether it belongs to one network namespace, so that elsewhere the same name is another setting.
     pub fn is_of_network_namespace(&self) -> bool {
         match self {
@@ -95,9 +104,8 @@ impl Knob {
     /// The CPU that it belongs to, where its address names one: it vanishes while that CPU is offline, and comes back.
     pub fn cpu(&self) -> Option<u16> {
         let (Self::File { path } | Self::Directory { path }) = self else { return None };
-        let number = path
-            .strip_prefix("/sys/devices/system/cpu/")
-            .and_then(|rest| rest.strip_prefix("cpu").or_else(|| rest.strip_prefix("cpufreq/policy")))?;
+        let rest = path.strip_prefix("/sys/devices/system/cpu/")?;
+        let number = rest.strip_prefix("cpufreq/policy").or_else(|| rest.strip_prefix("cpu"))?;
         number.split('/').next()?.parse().ok()
     }
 

@@ -5,6 +5,10 @@
 
 pub mod contact;
 mod error;
+pub mod ethtool;
+#[cfg(test)]
+mod fake;
+mod hold;
 pub mod journal;
 pub mod knob;
 pub mod steer;

@@ -18,6 +18,8 @@ mod record;
 mod session;
 mod state;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod undo;
 
 pub use log::JOURNAL;
@@ -167,6 +169,10 @@ impl Journal {
             since_realtime_ns: facts.map_or(0, |facts| facts.realtime_ns),
             kept: facts.is_some_and(|facts| facts.kept),
             finished: matches!(entry.phase, Phase::Set { .. }),
+            holder: match entry.phase {
+                Phase::Set { holder, .. } => holder,
+                _ => None,
+            },
             before: entry.before.shown(),
             ours: entry.ours().shown(),
             now,
@@ -201,6 +207,8 @@ pub struct Standing {
     pub kept: bool,
     /// Whether the change was carried out as far as the journal knows; else the process ended in the middle of it.
     pub finished: bool,
+    /// Process that holds the device open, where that is what the setting takes.
+    pub holder: Option<Holder>,
     /// What it said before.
     pub before: String,
     /// What we wrote.

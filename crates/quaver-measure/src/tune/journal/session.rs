@@ -2,12 +2,13 @@
 
 use super::super::contact::{self, Contact};
 use super::super::error::TuneError;
+use super::super::hold::Holding;
 use super::super::knob::{Change, Knob};
 use super::JournalPlace;
 use super::lock::Lock;
 use super::log::Log;
 use super::record::{Ending, FORMAT, Record, Said};
-use super::state::{Entry, State};
+use super::state::{Entry, Judgement, State, judge};
 use super::steps::Step;
 use super::undo::{Others, Undoing, Undone, shown};
 use serde::Serialize;
@@ -25,6 +26,8 @@ pub struct Session {
     /// Its number in the journal, once it has changed something.
     number: Option<u64>,
     recovered: Vec<Undone>,
+    /// Processes that hold devices open for it.
+    holdings: Vec<Holding>,
     kept: bool,
 }
 
@@ -69,6 +72,7 @@ impl Session {
             verb: verb.to_owned(),
             number: None,
             recovered: Vec::new(),
+            holdings: Vec::new(),
             kept: false,
         };
         let left_behind =
@@ -107,10 +111,13 @@ impl Session {
             outcome,
             pending,
         };
-        if knob.same(&want, &before) {
+        if self.is_so(knob, &want, &before) {
             return Ok(applied(&before, Outcome::AlreadySo, self.pending(knob)));
         }
         self.refuse_foreign(change, &before)?;
+        if let Knob::Held { device } = knob {
+            return self.hold(change, device, before);
+        }
         let entry = self.intend(change, before.clone(), want.clone())?;
         if let Err(error) = self.write(knob, &want) {
             // A refused write changes nothing. Where it did, that is put back like any other change.
@@ -144,7 +151,36 @@ impl Session {
             self.record(Record::Kept { session })?;
         }
         self.kept = true;
+        for holding in std::mem::take(&mut self.holdings) {
+            self.step(Step::Hold, "keeping a device open")?;
+            holding.stay().map_err(|error| TuneError::new("keeping a device open", error))?;
+        }
         Ok(())
+    }
+
+    /// Lets a process hold the device, which the journal knows before it does.
+    fn hold(&mut self, change: &Change, device: &str, before: Vec<u8>) -> Result<Applied, TuneError> {
+        let value: i32 = change.value.parse().map_err(|_| TuneError::Refused {
+            knob: change.knob.to_string(),
+            value: change.value.clone(),
+            reason: "it takes a whole number".to_owned(),
+        })?;
+        let failed = |error| TuneError::new(format!("holding {device}"), error);
+        let entry = self.intend(change, before.clone(), change.bytes())?;
+        self.step(Step::Hold, device)?;
+        let mut holding = Holding::start(self.place.contact.root(), device, value).map_err(failed)?;
+        let holder = Some(holding.holder());
+        self.record(Record::Done { change: entry, after: Said(change.bytes()), holder })?;
+        self.step(Step::Hold, device)?;
+        if let Err(error) = holding.go() {
+            drop(holding);
+            self.record(Record::Undone { change: entry, how: Ending::Unchanged })?;
+            return Err(failed(error));
+        }
+        self.holdings.push(holding);
+        let now = contact::read(self.contact(), &change.knob)?;
+        let (knob, before, now) = (change.knob.clone(), shown(&before), shown(&now));
+        Ok(Applied { knob, before, now, outcome: Outcome::Set, pending: None })
     }
 
     /// Puts back open changes of any session.
@@ -162,6 +198,18 @@ impl Session {
         self.kept = true;
         let Some(number) = self.number else { return Ok(Vec::new()) };
         self.undo(Others::Leave, &|_, entry| entry.session == number)
+    }
+
+    /// Whether nothing has to be done. What a device says may be somebody else's request, which may end before ours.
+    fn is_so(&self, knob: &Knob, want: &[u8], now: &[u8]) -> bool {
+        if !matches!(knob, Knob::Held { .. }) {
+            return knob.same(want, now);
+        }
+        let held = |entry: &Entry| match judge(self.contact(), &self.state, entry) {
+            Judgement::Ours(value) => knob.same(want, &value),
+            _ => false,
+        };
+        self.state.open().any(|entry| entry.knob == *knob && held(entry))
     }
 
     /// The latest change of this knob that is still open must be what the knob says.
@@ -231,9 +279,12 @@ impl Session {
     }
 
     fn write(&self, knob: &Knob, bytes: &[u8]) -> Result<(), TuneError> {
-        let stopped = |error| TuneError::new(format!("writing {knob}"), error);
-        self.place.steps.before(Step::Write).map_err(stopped)?;
+        self.step(Step::Write, &knob.to_string())?;
         contact::write(self.contact(), knob, bytes)
+    }
+
+    fn step(&self, step: Step, what: &str) -> Result<(), TuneError> {
+        self.place.steps.before(step).map_err(|error| TuneError::new(what, error))
     }
 
     /// Where an interrupt still goes although it was asked to go elsewhere.

@@ -4,6 +4,7 @@ use super::super::contact::{self, Contact, Dwelling};
 use super::super::error::TuneError;
 use super::super::knob::{Durability, Knob};
 use super::record::{Ending, FORMAT, Holder, Record, Said};
+use crate::host::root::HostRoot;
 use std::collections::BTreeMap;
 
 /// A verb that changed settings.
@@ -57,9 +58,8 @@ impl Entry {
 
     /// Whether this text is what we left there.
     fn is_ours(&self, now: &[u8]) -> bool {
-        // A driver may have rounded what was written just before a crash, and nobody read it back.
-        let rounds = matches!(self.knob, Knob::Ethtool { .. });
-        self.knob.same(&self.ours().0, now) || rounds && self.phase == Phase::Intended
+        // What was written just before a crash may have been rounded, and nobody read it back.
+        self.knob.same(&self.ours().0, now) || self.phase == Phase::Intended && self.knob.may_round()
     }
 }
 
@@ -194,8 +194,10 @@ pub(super) fn judge(contact: &dyn Contact, state: &State, entry: &Entry) -> Judg
     {
         return Judgement::Vanished(format!("another one has its place now ({now}; it was {then})"));
     }
-    if let Phase::Set { holder: Some(holder), .. } = &entry.phase {
-        let alive = contact::start_time(root, holder.pid) == Some(holder.start_ticks);
+    if matches!(entry.knob, Knob::Held { .. }) {
+        // Whoever holds the device is let go on only after the journal knows it: else nothing is held.
+        let Phase::Set { holder: Some(holder), .. } = &entry.phase else { return Judgement::Unchanged };
+        let alive = contact::start_time(&HostRoot::system(), holder.pid) == Some(holder.start_ticks);
         return if alive { Judgement::Ours(entry.ours().0.clone()) } else { Judgement::Unchanged };
     }
     match contact::read(contact, &entry.knob) {

@@ -2,10 +2,11 @@
 
 use super::super::contact::{self, Contact};
 use super::super::error::TuneError;
+use super::super::hold;
 use super::super::knob::Knob;
 use super::log::Log;
 use super::record::{Ending, Record};
-use super::state::{Entry, Judgement, State, judge};
+use super::state::{Entry, Judgement, Phase, State, judge};
 use super::steps::{Step, Steps};
 use serde::Serialize;
 
@@ -147,6 +148,12 @@ impl Undoing<'_> {
     fn restore(&mut self, entry: &Entry) -> Result<Fate, TuneError> {
         let stopped = |error| TuneError::new(format!("putting back {}", entry.knob), error);
         self.steps.before(Step::Write).map_err(stopped)?;
+        if let Phase::Set { holder: Some(holder), .. } = entry.phase {
+            return Ok(match hold::end(holder) {
+                Ok(()) => Fate::Restored,
+                Err(error) => Fate::Pending { reason: format!("ending process {}: {error}", holder.pid) },
+            });
+        }
         let text = entry.knob.to_write(&entry.before.0);
         let done = contact::write(self.contact, &entry.knob, &text)
             .and_then(|()| contact::read(self.contact, &entry.knob));
