@@ -1,5 +1,6 @@
 //! The command line: types only. What a verb does is in `cmd/`.
 
+pub mod capture;
 pub mod jitlat;
 pub mod path;
 
@@ -39,6 +40,8 @@ pub enum Verb {
     Source(SourceArgs),
     /// Receive a packet stream with one timestamp a packet
     Sink(SinkArgs),
+    /// Capture packets with every stamp that this machine gives, to pcapng
+    Capture(Box<capture::CaptureArgs>),
     /// Measure the path to a host that runs `quaver serve`: delay, its variation, loss, order
     Probe(path::ProbeArgs),
     /// Wait for `quaver probe` and measure with it

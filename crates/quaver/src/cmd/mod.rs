@@ -1,6 +1,7 @@
 //! A file per verb.
 
 pub mod analyze;
+pub mod capture;
 pub mod chase;
 pub mod doctor;
 pub mod export;
@@ -21,6 +22,7 @@ use crate::exit_code::ExitCode;
 pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Doctor(args) => doctor::run(&args),
+        Verb::Capture(args) => capture::run(&args),
         Verb::Chase(args) => chase::run(&args),
         Verb::Jitlat(args) => jitlat::run(&args),
         Verb::Noise(args) => noise::run(&args),

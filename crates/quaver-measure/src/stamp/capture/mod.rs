@@ -11,6 +11,7 @@ mod offset;
 mod reader;
 mod ring;
 mod socket;
+mod user;
 
 pub use error::{CAPTURE_SETCAP, CaptureError};
 pub use filter::Filter;
@@ -19,6 +20,7 @@ pub use layers::{HardwareWish, LayerState, LayerWish, Layers, XdpWish, ring_laye
 pub use reader::{Blocks, Reading, Taken, TapCounts, start};
 pub use ring::Block;
 pub use socket::{ANY, MOST_SNAP_BYTES, RingStatistics, Tap, TapInterface, TapOptions, Wanted};
+pub use user::become_user;
 
 #[cfg(test)]
 mod tests;

@@ -278,6 +278,11 @@ impl Blocks {
         }
     }
 
+    /// Whether no block waits now.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Whether the capture thread has ended and every block was taken.
     pub fn is_finished(&self) -> bool {
         self.has_ended() && self.queue.is_empty()

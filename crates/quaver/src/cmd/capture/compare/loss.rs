@@ -1,0 +1,119 @@
+//! Loss against packet size and gap: bursts of packets through each pipeline, softirq and receiver apart and together.
+
+use super::Bench;
+use super::plan::{FRAME_OVERHEAD, LossPlan, OCTET_NS};
+use super::stream::Wanted;
+use quaver_analysis::compare::order::shuffled_rounds;
+use quaver_analysis::compare::{LossPoint, Placement, Sweep};
+use quaver_measure::host::counters::PathCounters;
+use quaver_measure::host::root::HostRoot;
+use quaver_measure::probe::profile::Profile;
+use quaver_measure::probe::schedule::Schedule;
+use quaver_measure::probe::source::Pace;
+use quaver_measure::probe::thread::ThreadSettings;
+use quaver_measure::stamp::compare::{ReceiverPlan, start};
+use quaver_measure::stamp::pipeline::PipelineKind;
+use std::time::Duration;
+
+/// Pipelines that are compared; the first is what the others are held against.
+const KINDS: [PipelineKind; 4] = [
+    PipelineKind::InlineClock,
+    PipelineKind::InlineCycles,
+    PipelineKind::Threaded { converters: 1 },
+    PipelineKind::Batch,
+];
+/// Time that packets in flight get to arrive.
+const DRAIN: Duration = Duration::from_millis(60);
+/// Size of the packets while the gap varies, as in the paper's second pattern.
+const GAP_FRAME_BYTES: u32 = 1_368;
+/// Gap while the size varies: the least that Ethernet allows.
+const SIZE_GAP_BYTES: u64 = 12;
+
+/// One burst.
+struct Burst {
+    sweep: Sweep,
+    placement: Placement,
+    kind: PipelineKind,
+    round: u32,
+    frame_bytes: u32,
+    gap_bytes: u64,
+}
+
+/// Runs all bursts. Pipelines alternate at each point, in an order of their own.
+pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<LossPoint>> {
+    let Some(plan) = &bench.plan.loss else { return Ok(Vec::new()) };
+    let sizes = plan.sizes.iter().map(|size| (Sweep::Size, *size, SIZE_GAP_BYTES));
+    let gaps = plan.gaps.iter().map(|gap| (Sweep::Gap, GAP_FRAME_BYTES, *gap));
+    let points: Vec<_> = sizes.chain(gaps).collect();
+    let mut found = Vec::new();
+    let mut seed = bench.plan.seed ^ 2;
+    for placement in [Placement::Apart, Placement::Together] {
+        let cpus = match placement {
+            Placement::Apart => Vec::new(),
+            Placement::Together => vec![bench.plan.cpus.capture],
+        };
+        bench.lab.sink.steer_receive(&cpus)?;
+        for round in 0..plan.rounds {
+            for (sweep, frame_bytes, gap_bytes) in &points {
+                seed = seed.wrapping_add(1);
+                for at in shuffled_rounds(KINDS.len() as u16, 1, seed) {
+                    if bench.interrupt.requested() {
+                        return Ok(found);
+                    }
+                    let (sweep, frame_bytes, gap_bytes) = (*sweep, *frame_bytes, *gap_bytes);
+                    let kind = KINDS[usize::from(at)];
+                    bench.progress.say(format!("loss: {frame_bytes} octets, gap {gap_bytes}, {kind}"));
+                    let burst = Burst { sweep, placement, kind, round, frame_bytes, gap_bytes };
+                    found.push(burst.send(bench, plan, seed as u32 | 1)?);
+                }
+            }
+        }
+    }
+    bench.lab.sink.steer_receive(&[])?;
+    Ok(found)
+}
+
+impl Burst {
+    fn send(&self, bench: &Bench<'_>, plan: &LossPlan, stream_id: u32) -> anyhow::Result<LossPoint> {
+        let period_ns = (u64::from(self.frame_bytes) + self.gap_bytes) * OCTET_NS;
+        let profile =
+            Profile::plain((self.frame_bytes - FRAME_OVERHEAD) as usize, Schedule::every(period_ns, 1)?)?;
+        let socket = bench.receiver()?;
+        let address = socket.local_addr()?;
+        let receiver = ReceiverPlan {
+            arms: vec![Some(bench.pipeline(self.kind, plan.packets as u32))],
+            blocks: vec![0],
+            packets_per_block: plan.packets as u32,
+            stream_id,
+            header_offset: 0,
+            poll: false,
+            thread: ThreadSettings::measuring(Some(bench.plan.cpus.capture), None),
+            counter: bench.plan.counter,
+        };
+        let receiving = start(socket, receiver, bench.clock.reader())?;
+        let counters = || bench.lab.sink.within(|| PathCounters::read(&HostRoot::system()));
+        let before = counters()?;
+        let wanted =
+            Wanted { profile: &profile, pace: Pace::Spin, packets: plan.packets, stream_id, catch_up: true };
+        let stream = bench.send(address, &wanted)?;
+        bench.wait(Duration::from_secs(60), || stream.is_finished());
+        let report = stream.end();
+        bench.wait(DRAIN, || receiving.is_finished());
+        let received = receiving.join();
+        let since = counters()?.since(&before);
+        let span_ns = (report.last_deadline_ns - report.start_ns + report.worst_lateness_ns.max(0)) as f64;
+        Ok(LossPoint {
+            sweep: self.sweep,
+            placement: self.placement,
+            arm: self.kind.to_string(),
+            round: self.round,
+            frame_bytes: self.frame_bytes,
+            gap_bytes: self.gap_bytes,
+            achieved_ns: span_ns / report.packets.max(1) as f64,
+            sent: report.sent,
+            received: received.samples.len() as u64,
+            socket_drops: received.socket_drops.map(u64::from),
+            backlog_drops: since.softnet.map(|softnet| softnet.dropped),
+        })
+    }
+}

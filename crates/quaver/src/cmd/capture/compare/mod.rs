@@ -1,0 +1,131 @@
+//! `quaver capture --compare`: the timestamping paper's evaluation as one command, on this machine.
+//!
+//! A source in one network namespace sends to a receiver in another over a veth pair; both namespaces have no name,
+//! so they go with this process. Ways to stamp alternate in blocks whose order is drawn at random.
+
+mod kernel;
+mod loss;
+mod plan;
+mod stream;
+mod user;
+
+use crate::cli::capture::CaptureArgs;
+use crate::cmd::results;
+use crate::digest;
+use crate::exit_code::{ExitCode, failure};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use anyhow::Context;
+use plan::Plan;
+use quaver_analysis::compare::{CompareFacts, CompareTable};
+use quaver_measure::clock::live::{LiveClock, LiveOptions};
+use quaver_measure::clock::{CounterSupport, nominal_scale, realtime_ns};
+use quaver_measure::host::facts::HostFacts;
+use quaver_measure::host::netns::{Lab, LabError};
+use quaver_measure::host::root::HostRoot;
+use quaver_store::compare_samples::write_compare_samples;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use std::path::Path;
+use std::time::Duration;
+
+/// What all parts of a comparison share.
+struct Bench<'a> {
+    plan: &'a Plan,
+    lab: Lab,
+    clock: LiveClock,
+    run: RunDir,
+    interrupt: Interrupt,
+    progress: Progress,
+}
+
+/// Compares, stores, prints.
+pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    let plan = Plan::of(args)?;
+    let interrupt = Interrupt::catch()?;
+    let lab = Lab::create().map_err(|error| match error {
+        LabError::NotPermitted { .. } => {
+            failure(ExitCode::Unsupported, "a comparison makes two network namespaces: run as root")
+        }
+        other => failure(ExitCode::Unsupported, other.to_string()),
+    })?;
+    let clock = LiveClock::start(LiveOptions::new(plan.counter))?;
+    let run = RunDir::create(&args.compare.runs, "capture-compare")?;
+    let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
+    let mut manifest =
+        Manifest::begin(env!("CARGO_PKG_VERSION"), "capture-compare", plan.asked(), host, realtime_ns());
+    run.write_manifest(&manifest)?;
+    let progress = Progress::timed(plan.length(), args.quiet);
+    let bench = Bench { plan: &plan, lab, clock, run, interrupt, progress };
+    let (table, facts) = bench.measure()?;
+    let Bench { run, interrupt, progress, clock, .. } = bench;
+    progress.say("computing the results");
+    manifest.compare = Some(facts);
+    write_compare_samples(&run.samples(), &table)?;
+    manifest.end(realtime_ns(), interrupt.requested().then(|| "interrupted by the user".to_owned()));
+    run.write_manifest(&manifest)?;
+    drop(clock);
+    let digest = digest::compare::analyze(&run)?;
+    digest.store(&run)?;
+    drop(progress);
+    let summary = serde_json::to_value(&digest.summary)?;
+    let report = run.report().display().to_string();
+    let code = results::print(&summary, || digest.page(Some(&report)), args.json, &[])?;
+    Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
+}
+
+impl Bench<'_> {
+    fn measure(&self) -> anyhow::Result<(CompareTable, CompareFacts)> {
+        let mut table = CompareTable::default();
+        // A second is long enough for the rate to be good to a few parts in a million.
+        let hz = nominal_scale(self.plan.counter).cycles(1_000_000_000) as f64;
+        let mut facts = CompareFacts {
+            cycles_per_second: hz,
+            seed: self.plan.seed,
+            cores: self.plan.cpus.words(),
+            cannot: self.plan.cannot.clone(),
+            ..CompareFacts::default()
+        };
+        let mut kernel = self.plan.kernel;
+        for (number, pattern) in self.plan.patterns.iter().enumerate() {
+            if self.interrupt.requested() {
+                break;
+            }
+            self.progress.say(format!("pattern {}: stamps in user space", pattern.name));
+            let mut found = user::measure(self, number as u16, pattern, &mut table)
+                .with_context(|| format!("comparing with pattern {}", pattern.name))?;
+            if kernel && !self.interrupt.requested() {
+                self.progress.say(format!("pattern {}: stamps in the kernel", pattern.name));
+                match kernel::measure(self, number as u16, pattern, &mut table) {
+                    Ok(arms) => found.kernel = arms,
+                    Err(error) => {
+                        facts.cannot.push(format!("The kernel was not looked into: {error:#}."));
+                        kernel = false;
+                    }
+                }
+            }
+            facts.patterns.push(found);
+        }
+        if self.plan.loss.is_some() && !self.interrupt.requested() {
+            facts.loss = loss::measure(self)?;
+        }
+        Ok((table, facts))
+    }
+
+    /// Waits until `done`, the interruption, or so long; whether it is done.
+    fn wait(&self, length: Duration, mut done: impl FnMut() -> bool) -> bool {
+        let start = std::time::Instant::now();
+        while !done() {
+            if self.interrupt.requested() || start.elapsed() >= length {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+}
+
+/// The counter that this machine's stamps are read from.
+fn counter() -> quaver_measure::clock::Counter {
+    CounterSupport::detect(Path::new("/")).counter
+}

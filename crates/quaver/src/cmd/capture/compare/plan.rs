@@ -1,0 +1,275 @@
+//! What a comparison does, from its options.
+
+use crate::cli::capture::{CaptureArgs, CoreChoice};
+use crate::cli::compare::WantedPattern;
+use crate::exit_code::{ExitCode, failure};
+use quaver_measure::clock::{Counter, realtime_ns};
+use quaver_measure::probe::profile::{Profile, ProfileName};
+use quaver_measure::probe::schedule::Schedule;
+use quaver_measure::probe::source::Pace;
+use quaver_measure::stamp::pipeline::PipelineKind;
+use rustix::thread::CpuSet;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Packets at the start of each block that are left out of the results.
+pub(super) const SETTLE: u32 = 4;
+/// Octets of an Ethernet frame that are not UDP payload, without preamble and check sequence.
+pub(super) const FRAME_OVERHEAD: u32 = 42;
+/// The rate that the paper's gaps are counted at: 8 ns an octet.
+pub(super) const OCTET_NS: u64 = 8;
+
+/// A traffic pattern.
+pub(super) struct Pattern {
+    pub(super) name: &'static str,
+    pub(super) profile: Profile,
+    pub(super) ifg_bytes: Option<u64>,
+    pub(super) pace: Pace,
+    /// Blocks of each arm.
+    pub(super) rounds: u32,
+    /// Packets of a block, with those that settle.
+    pub(super) per_block: u32,
+    /// Packets of a block in the kernel.
+    pub(super) kernel_block: u64,
+}
+
+impl Pattern {
+    pub(super) fn period_ns(&self) -> f64 {
+        let (numerator, denominator) = self.profile.schedule().mean_period_ns();
+        numerator as f64 / denominator as f64
+    }
+
+    pub(super) fn frame_bytes(&self) -> u32 {
+        self.profile.payload_bytes() as u32 + FRAME_OVERHEAD
+    }
+}
+
+/// The loss sweeps.
+pub(super) struct LossPlan {
+    pub(super) packets: u64,
+    pub(super) rounds: u32,
+    pub(super) sizes: Vec<u32>,
+    pub(super) gaps: Vec<u64>,
+}
+
+/// CPUs by role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cpus {
+    /// The source's, where the kernel also receives what comes over the veth pair.
+    pub(super) source: u16,
+    pub(super) capture: u16,
+    pub(super) convert: Vec<u16>,
+}
+
+impl Cpus {
+    fn choose(allowed: &[u16], asked: &CoreChoice) -> anyhow::Result<Self> {
+        let (Some(first), Some(last)) = (allowed.first().copied(), allowed.last().copied()) else {
+            return Err(failure(ExitCode::Unsupported, "no CPU is allowed to this process"));
+        };
+        let source = asked.softirq.unwrap_or(first);
+        let capture = asked.capture.unwrap_or(last);
+        if source == capture && allowed.len() > 1 {
+            let message = format!("softirq and capture share CPU {source}: give them one each with --cores");
+            return Err(failure(ExitCode::Usage, message));
+        }
+        if asked.convert.contains(&capture) {
+            let message = format!("capture and convert share CPU {capture}: give them one each with --cores");
+            return Err(failure(ExitCode::Usage, message));
+        }
+        let spare: Vec<u16> = allowed.iter().copied().filter(|cpu| ![source, capture].contains(cpu)).collect();
+        let convert = if !asked.convert.is_empty() {
+            asked.convert.clone()
+        } else if spare.is_empty() {
+            vec![source]
+        } else {
+            spare
+        };
+        Ok(Self { source, capture, convert })
+    }
+
+    pub(super) fn words(&self) -> String {
+        let convert: Vec<String> = self.convert.iter().map(u16::to_string).collect();
+        format!("source and softirq {}, capture {}, converters {}", self.source, self.capture, convert.join(" "))
+    }
+}
+
+/// Everything.
+pub(super) struct Plan {
+    pub(super) patterns: Vec<Pattern>,
+    pub(super) loss: Option<LossPlan>,
+    pub(super) kernel: bool,
+    pub(super) cpus: Cpus,
+    pub(super) counter: Counter,
+    pub(super) seed: u64,
+    pub(super) cannot: Vec<String>,
+    quick: bool,
+}
+
+/// What is compared in user space; none is the checkpoints alone. The clock comes twice: a comparison that finds a
+/// difference between equals is worth nothing.
+pub(super) fn arms() -> Vec<(String, Option<PipelineKind>)> {
+    let named = |kind: PipelineKind| (kind.to_string(), Some(kind));
+    vec![
+        ("checkpoints".to_owned(), None),
+        named(PipelineKind::InlineClock),
+        named(PipelineKind::InlineCycles),
+        named(PipelineKind::Threaded { converters: 1 }),
+        named(PipelineKind::Threaded { converters: 2 }),
+        named(PipelineKind::Batch),
+        ("inline-clock again".to_owned(), Some(PipelineKind::InlineClock)),
+    ]
+}
+
+impl Plan {
+    pub(super) fn of(args: &CaptureArgs) -> anyhow::Result<Self> {
+        let options = &args.compare;
+        let allowed = rustix::thread::sched_getaffinity(None)
+            .map_err(|error| anyhow::Error::new(error).context("reading the CPUs allowed to this process"))?;
+        let allowed: Vec<u16> =
+            (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u16).collect();
+        let cpus = Cpus::choose(&allowed, &args.cores.clone().unwrap_or_default())?;
+        let wanted = |pattern| [pattern, WantedPattern::All].contains(&options.pattern);
+        let pattern = |which, defaults: (u32, u32), build: fn(u32, u32) -> Pattern| {
+            let quarter = if options.quick { 4 } else { 1 };
+            let rounds = options.rounds.unwrap_or((defaults.1 / quarter.min(2)).max(1));
+            let packets = options.packets.unwrap_or(defaults.0 / quarter);
+            wanted(which).then(|| build(rounds, packets.div_ceil(rounds) + SETTLE))
+        };
+        let patterns = [
+            pattern(WantedPattern::One, (400, 10), first),
+            pattern(WantedPattern::Two, (2_000, 20), second),
+            pattern(WantedPattern::Fast, (50_000, 20), fast),
+        ];
+        let mut cannot = vec![
+            "Interrupts were not kept off around a stamp: a stock kernel has no switch for it, and a program none at \
+             all."
+                .to_owned(),
+        ];
+        if cpus.convert.contains(&cpus.source) {
+            cannot.push(format!(
+                "The converter threads had no CPU of their own: they shared CPU {} with the source and the softirqs.",
+                cpus.source
+            ));
+        }
+        Ok(Self {
+            patterns: patterns.into_iter().flatten().collect(),
+            loss: (!options.no_loss).then(|| loss_plan(options.quick)),
+            kernel: !options.no_kernel,
+            cpus,
+            counter: super::counter(),
+            seed: options.seed.unwrap_or(realtime_ns() as u64),
+            cannot,
+            quick: options.quick,
+        })
+    }
+
+    /// Options as they were resolved.
+    pub(super) fn asked(&self) -> Value {
+        let patterns = self.patterns.iter().map(|pattern| {
+            json!({"name": pattern.name, "rounds": pattern.rounds, "packets_per_block": pattern.per_block})
+        });
+        json!({
+            "command": std::env::args().collect::<Vec<_>>().join(" "),
+            "stream": "made here, between two network namespaces",
+            "patterns": patterns.collect::<Vec<_>>(),
+            "loss": self.loss.is_some(),
+            "kernel": self.kernel,
+            "quick": self.quick,
+            "seed": self.seed,
+            "cores": self.cpus.words(),
+        })
+    }
+
+    /// About how long it takes.
+    pub(super) fn length(&self) -> Duration {
+        let arms = arms().len() as f64;
+        let user: f64 = self
+            .patterns
+            .iter()
+            .map(|one| f64::from(one.rounds) * f64::from(one.per_block) * arms * one.period_ns())
+            .sum();
+        Duration::from_nanos(user as u64)
+    }
+}
+
+/// The paper's first pattern: 140 octets each 20 ms. Its gap of 2,499,860 octets and the packet make 20 ms at 1 Gbit/s.
+fn first(rounds: u32, per_block: u32) -> Pattern {
+    Pattern {
+        name: "1",
+        profile: Profile::named(ProfileName::G729),
+        ifg_bytes: Some(2_499_860),
+        pace: Pace::Hybrid,
+        rounds,
+        per_block,
+        kernel_block: 20,
+    }
+}
+
+/// The paper's second: 1368 octets and a gap of 169,631, so a packet each 1.367992 ms.
+fn second(rounds: u32, per_block: u32) -> Pattern {
+    Pattern {
+        name: "2",
+        profile: Profile::named(ProfileName::Hd1368),
+        ifg_bytes: Some(169_631),
+        pace: Pace::Hybrid,
+        rounds,
+        per_block,
+        kernel_block: 100,
+    }
+}
+
+/// 100,000 packets a second of the first one's size.
+fn fast(rounds: u32, per_block: u32) -> Pattern {
+    let schedule = Schedule::every(10_000, 1).expect("10 us is a period");
+    Pattern {
+        name: "100kpps",
+        profile: Profile::plain(140 - FRAME_OVERHEAD as usize, schedule).expect("our header fits into 98 octets"),
+        ifg_bytes: None,
+        pace: Pace::Spin,
+        rounds,
+        per_block,
+        kernel_block: 2_000,
+    }
+}
+
+fn loss_plan(quick: bool) -> LossPlan {
+    LossPlan {
+        // The paper sends 20,000 packets a point.
+        packets: if quick { 2_000 } else { 20_000 },
+        rounds: if quick { 1 } else { 3 },
+        sizes: vec![76, 128, 256, 512, 1_024, 1_368, 1_514],
+        gaps: vec![12, 100, 500, 1_000, 2_000, 5_000],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_gaps_make_its_periods() {
+        for (pattern, period_ns, frame_bytes) in
+            [(first(1, 1), 20_000_000.0, 140), (second(1, 1), 1_367_992.0, 1_368)]
+        {
+            assert_eq!((pattern.period_ns(), pattern.frame_bytes()), (period_ns, frame_bytes));
+            let octets = u64::from(frame_bytes) + pattern.ifg_bytes.unwrap();
+            assert_eq!((octets * OCTET_NS) as f64, period_ns, "frame and gap at 1 Gbit/s");
+        }
+        assert_eq!((fast(1, 1).period_ns(), fast(1, 1).frame_bytes()), (10_000.0, 140));
+    }
+
+    #[test]
+    fn cpus_differ_where_they_can() {
+        let asked = CoreChoice::default();
+        let two = Cpus::choose(&[0, 1], &asked).unwrap();
+        assert_eq!((two.source, two.capture, two.convert), (0, 1, vec![0]));
+        let four = Cpus::choose(&[2, 3, 4, 5], &asked).unwrap();
+        assert_eq!((four.source, four.capture, four.convert), (2, 5, vec![3, 4]));
+        assert_eq!(Cpus::choose(&[3], &asked).unwrap().convert, [3], "a single CPU has to do");
+        let same = CoreChoice { softirq: Some(1), ..CoreChoice::default() };
+        assert!(Cpus::choose(&[0, 1], &same).is_err());
+        let converter = CoreChoice { convert: vec![1], ..CoreChoice::default() };
+        assert!(Cpus::choose(&[0, 1], &converter).is_err());
+        assert!(Cpus::choose(&[], &asked).is_err());
+    }
+}

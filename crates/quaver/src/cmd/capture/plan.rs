@@ -1,0 +1,218 @@
+//! What the options ask for, checked.
+
+use crate::cli::capture::{CaptureArgs, CoreChoice, WantedDirection};
+use crate::exit_code::{ExitCode, failure};
+use crate::host_state::allowed_cpus;
+use anyhow::Context;
+use quaver_measure::host::interface::InterfaceFacts;
+use quaver_measure::host::root::HostRoot;
+use quaver_measure::probe::thread::{Setting, ThreadSettings};
+use quaver_measure::stamp::capture::{HardwareWish, LayerWish, TapInterface, TapOptions, Wanted, XdpWish};
+use quaver_measure::stamp::pipeline::PipelineKind;
+use std::path::Path;
+use std::time::Duration;
+
+/// Octets of a block of the ring, where the ring has room for a few of them.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Least octets of a block: a page.
+const LEAST_BLOCK_BYTES: u64 = 4096;
+/// Blocks that a small ring is cut into.
+const LEAST_BLOCKS: u64 = 4;
+
+/// What the options ask for.
+pub(super) struct Plan {
+    /// A tap for each interface.
+    pub(super) taps: Vec<TapOptions>,
+    /// Which layers are wanted.
+    pub(super) wish: LayerWish,
+    /// The capture thread.
+    pub(super) capture_thread: ThreadSettings,
+    /// CPU of the writing thread.
+    pub(super) write_cpu: Option<u16>,
+    /// Converter threads.
+    pub(super) converters: Vec<ThreadSettings>,
+    /// What should be known of the CPUs before it begins.
+    pub(super) core_notes: Vec<String>,
+}
+
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    failure(ExitCode::Usage, message)
+}
+
+impl Plan {
+    /// Checks the options against each other and against this machine.
+    pub(super) fn of(args: &CaptureArgs) -> anyhow::Result<Self> {
+        if args.interface.is_empty() {
+            let there = InterfaceFacts::names(&HostRoot::system()).join(", ");
+            return Err(usage(format!("name an interface with -i: there are {there}, and `any` for all")));
+        }
+        let mut names = args.interface.clone();
+        names.sort_unstable();
+        names.dedup();
+        if names.len() < args.interface.len() {
+            return Err(usage("each interface can be named once"));
+        }
+        check_output(args)?;
+        let filter = match (&args.filter, args.expression.is_empty()) {
+            (Some(filter), _) => Some(filter.clone()),
+            (None, false) => Some(args.expression.join(" ")),
+            (None, true) => None,
+        };
+        let cores = args.cores.clone().unwrap_or_default();
+        check_cores(&cores, args.pipeline)?;
+        let tap = |name: &String| TapOptions { filter: filter.clone(), ..tap(args, name) };
+        Ok(Self {
+            taps: args.interface.iter().map(tap).collect(),
+            wish: wish(args),
+            capture_thread: capture_thread(cores.capture),
+            write_cpu: cores.write,
+            converters: cores.convert.iter().map(|cpu| pinned(*cpu)).collect(),
+            core_notes: softirq_notes(args, &cores),
+        })
+    }
+}
+
+fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
+    if args.output.is_none() && !args.qos {
+        return Err(usage("say where to write with -o FILE (- for a pipe), or ask for figures with --qos"));
+    }
+    let rotates = args.file_size.is_some() || args.file_time.is_some();
+    if args.ring_files.is_some() && !rotates {
+        return Err(usage("--ring-files needs --file-size or --file-time: when should another file begin?"));
+    }
+    if rotates && is_pipe(args) {
+        return Err(usage(
+            "standard output is one file: leave out --file-size, --file-time and --ring-files",
+        ));
+    }
+    if args.user.is_some() && args.layers.nic {
+        return Err(usage(
+            "--user with --layers nic: another user could not put the interface's setting back; leave out one of them",
+        ));
+    }
+    if args.json && is_pipe(args) {
+        return Err(usage("--json prints to standard output, where the packets go: write to a file"));
+    }
+    Ok(())
+}
+
+/// Whether packets go to standard output.
+pub(super) fn is_pipe(args: &CaptureArgs) -> bool {
+    args.output.as_deref() == Some(Path::new("-"))
+}
+
+fn tap(args: &CaptureArgs, name: &str) -> TapOptions {
+    let block = if args.buffer >= LEAST_BLOCKS * BLOCK_BYTES {
+        BLOCK_BYTES
+    } else {
+        let share = (args.buffer / LEAST_BLOCKS).max(LEAST_BLOCK_BYTES);
+        1 << share.ilog2()
+    };
+    TapOptions {
+        snap_length: args.snaplen,
+        promiscuous: !args.no_promiscuous,
+        wanted: match args.direction {
+            WantedDirection::In => Wanted::In,
+            WantedDirection::Out => Wanted::Out,
+            WantedDirection::Both => Wanted::Both,
+        },
+        block_bytes: block as usize,
+        blocks: (args.buffer / block).clamp(2, 1 << 20) as usize,
+        block_timeout: args.block_timeout.max(Duration::from_millis(1)),
+        ..TapOptions::new(name)
+    }
+}
+
+fn wish(args: &CaptureArgs) -> LayerWish {
+    let choice = args.layers;
+    if choice.auto {
+        return LayerWish { hardware: HardwareWish::AsItIs, xdp: XdpWish::Harmless, tc: true };
+    }
+    LayerWish {
+        hardware: if choice.nic { HardwareWish::On } else { HardwareWish::Off },
+        xdp: match (choice.xdp, choice.xdp_generic) {
+            (_, true) => XdpWish::Generic,
+            (true, false) => XdpWish::Native,
+            (false, false) => XdpWish::Off,
+        },
+        tc: choice.tc,
+    }
+}
+
+fn pinned(cpu: u16) -> ThreadSettings {
+    ThreadSettings { cpu: Some(cpu), required: vec![Setting::Cpu], ..ThreadSettings::default() }
+}
+
+fn capture_thread(cpu: Option<u16>) -> ThreadSettings {
+    let settings = cpu.map(pinned).unwrap_or_default();
+    ThreadSettings { exact_timers: true, prefault_stack_bytes: 64 * 1024, ..settings }
+}
+
+/// Threads that run at the same time need CPUs of their own, and CPUs that there are.
+fn check_cores(cores: &CoreChoice, pipeline: PipelineKind) -> anyhow::Result<()> {
+    let allowed = allowed_cpus().context("reading the CPUs that this process may use")?;
+    let mut taken: Vec<(u16, &str)> = Vec::new();
+    let roles = cores.capture.map(|cpu| (cpu, "capture")).into_iter();
+    let roles = roles.chain(cores.write.map(|cpu| (cpu, "write")));
+    for (cpu, role) in roles.chain(cores.convert.iter().map(|cpu| (*cpu, "convert"))) {
+        if !allowed.contains(&cpu) {
+            return Err(usage(format!(
+                "--cores {role}={cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"
+            )));
+        }
+        if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == cpu) {
+            return Err(usage(format!(
+                "--cores {other}={cpu},{role}={cpu}: give each role a CPU of its own"
+            )));
+        }
+        taken.push((cpu, role));
+    }
+    let converters = match pipeline {
+        PipelineKind::Threaded { converters } => usize::from(converters),
+        _ => 0,
+    };
+    if cores.convert.len() > converters {
+        return Err(usage(format!(
+            "--cores names {} CPUs for converters, and --pipeline {pipeline} has {converters}",
+            cores.convert.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Where the kernel processes packets is a setting of the machine, which a capture does not change.
+fn softirq_notes(args: &CaptureArgs, cores: &CoreChoice) -> Vec<String> {
+    let Some(cpu) = cores.softirq else { return Vec::new() };
+    let mut notes = Vec::new();
+    let roles = [(cores.capture, "capture"), (cores.write, "write")];
+    for (_, role) in roles.iter().filter(|(other, _)| *other == Some(cpu)) {
+        notes.push(format!(
+            "CPU {cpu} processes packets and runs the thread of {role}: it can hold up itself"
+        ));
+    }
+    for name in &args.interface {
+        let Some(facts) = InterfaceFacts::read(&HostRoot::system(), name) else { continue };
+        let wrong = facts.interrupts.iter().filter(|interrupt| interrupt.affinity != [cpu]);
+        let settings: Vec<String> = wrong
+            .map(|interrupt| format!("echo {cpu} > /proc/irq/{}/smp_affinity_list", interrupt.irq))
+            .collect();
+        if !settings.is_empty() {
+            notes.push(format!(
+                "packets of {name} are not processed on CPU {cpu} alone; as root: {}",
+                settings.join("; ")
+            ));
+        } else if facts.interrupts.is_empty() {
+            notes.push(format!(
+                "{name} has no interrupts of its own: packets are processed where they are sent, unless steered; as \
+                 root: echo {:x} > /sys/class/net/{name}/queues/rx-0/rps_cpus",
+                1u64.checked_shl(cpu.into()).unwrap_or(0)
+            ));
+        }
+    }
+    notes
+}
+
+/// The interfaces of the plan, looked up.
+pub(super) fn interfaces(plan: &Plan) -> anyhow::Result<Vec<TapInterface>> {
+    plan.taps.iter().map(|tap| TapInterface::find(&tap.interface).map_err(super::fail)).collect()
+}

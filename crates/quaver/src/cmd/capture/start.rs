@@ -1,0 +1,182 @@
+//! Opening all that a capture needs, in the order that gives the first packet all its stamps.
+
+use super::files::{Output, Rotation};
+use super::plan::{Plan, interfaces};
+use super::qos;
+use super::write::{Limits, Live, Writer};
+use crate::cli::capture::CaptureArgs;
+use crate::exit_code::{ExitCode, failure};
+use crate::report::units;
+use quaver_measure::clock::live::{LiveClock, LiveOptions, MarkKind};
+use quaver_measure::clock::{Counter, CounterSupport};
+use quaver_measure::host::facts::HostFacts;
+use quaver_measure::host::root::HostRoot;
+use quaver_measure::stamp::capture::{self, LayerState, Layers, LinkKind, Reading, Tap};
+use quaver_measure::stamp::pipeline::{self, PipelineSettings};
+use quaver_store::pcapng::{InterfaceFacts, SectionFacts};
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+
+/// All that is open before the first packet is taken.
+pub(super) struct Session {
+    clock: LiveClock,
+    counter: Counter,
+    layers: Layers,
+    taps: Vec<Tap>,
+    output: Option<Output>,
+}
+
+impl Session {
+    /// Opens clock, layers, taps and output; then becomes the user asked for.
+    pub(super) fn open(args: &CaptureArgs, plan: &Plan) -> anyhow::Result<Self> {
+        let counter = CounterSupport::detect(Path::new("/")).counter;
+        let clock = LiveClock::start(LiveOptions::new(counter))
+            .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
+        let interfaces = interfaces(plan)?;
+        let layers = Layers::switch_on(&interfaces, plan.wish);
+        let mut taps = Vec::new();
+        for options in &plan.taps {
+            let mut options = options.clone();
+            options.hardware_stamps = layers.hardware_at_socket() && options.interface != capture::ANY;
+            taps.push(Tap::open(&options).map_err(super::fail)?);
+        }
+        if let Some(user) = &args.user {
+            capture::become_user(user).map_err(super::fail)?;
+        }
+        let mut session = Self { clock, counter, layers, taps, output: None };
+        session.output = session.open_output(args)?;
+        Ok(session)
+    }
+
+    fn open_output(&self, args: &CaptureArgs) -> anyhow::Result<Option<Output>> {
+        let Some(path) = &args.output else { return Ok(None) };
+        let host = HostFacts::read(&HostRoot::system());
+        let section = SectionFacts {
+            hardware: host.cpu.model.clone(),
+            os: host.kernel.release.as_ref().map(|release| format!("Linux {release}")),
+            application: Some(format!("quaver {}", env!("CARGO_PKG_VERSION"))),
+            comment: None,
+        };
+        let facts = json!({
+            "program": format!("quaver {}", env!("CARGO_PKG_VERSION")),
+            "counter": format!("{:?}", self.counter),
+            "pipeline": args.pipeline.to_string(),
+            "application_stamp": "one a block of packets, when it was taken from the kernel",
+            "layers": self.layers.states().iter().map(super::summary::layer_json).collect::<Vec<_>>(),
+        });
+        let interfaces = self.taps.iter().map(|tap| interface_facts(args, tap)).collect();
+        let rotation = Rotation {
+            size: args.file_size,
+            time: args.file_time,
+            files: args.ring_files.map(|n| n as usize),
+        };
+        let output = Output::open(path, section, interfaces, facts, rotation)
+            .map_err(|e| failure(ExitCode::Output, format!("write {}: {e}", path.display())))?;
+        Ok(Some(output))
+    }
+
+    /// Says on standard error what is captured, and which stamps there are and why not the others.
+    pub(super) fn tell(&self, plan: &Plan) {
+        for LayerState { layer, interface, state } in self.layers.states() {
+            match state {
+                Ok(how) => eprintln!("{interface}: {} stamp by {how}", layer.name()),
+                Err(why) => eprintln!("{interface}: no {} stamp: {why}", layer.name()),
+            }
+        }
+        for note in plan.core_notes.iter().chain(self.taps.iter().flat_map(|tap| tap.notes())) {
+            eprintln!("note: {note}");
+        }
+        for (tap, options) in self.taps.iter().zip(&plan.taps) {
+            let filter = tap.filter().map(|filter| {
+                let place = if filter.runs_here() { ", filtered here" } else { "" };
+                format!(", filter `{}`{place}", filter.expression)
+            });
+            eprintln!(
+                "capturing on {}: {} blocks of {} octets, {} octets of each packet{}",
+                tap.interface().name,
+                options.blocks,
+                units::count(options.block_bytes as u64),
+                units::count(options.snap_length.into()),
+                filter.unwrap_or_default()
+            );
+        }
+    }
+
+    /// Starts the capture thread, and makes the writer ready for its own.
+    pub(super) fn start(
+        self,
+        args: &CaptureArgs,
+        plan: &Plan,
+    ) -> anyhow::Result<(Reading, LiveClock, Writer, Arc<Live>)> {
+        let settings = PipelineSettings {
+            converters: plan.converters.clone(),
+            ..PipelineSettings::new(args.pipeline, self.counter)
+        };
+        let (stamper, resolver) = pipeline::start(&settings, self.clock.reader())
+            .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
+        let links: Vec<LinkKind> = self.taps.iter().map(|tap| tap.interface().link).collect();
+        let live = Arc::new(Live::new());
+        let (reading, blocks) =
+            capture::start(self.taps, stamper, plan.capture_thread.clone()).map_err(super::fail)?;
+        let limits = Limits { packets: args.count, octets: args.size_limit };
+        let writer = Writer {
+            blocks,
+            layers: self.layers,
+            resolver,
+            links,
+            layer: args.layer,
+            only_outgoing: args.direction == crate::cli::capture::WantedDirection::Out,
+            output: self.output,
+            limits,
+            cpu: plan.write_cpu,
+            flows: args.qos.then(|| qos::Flows::new(args.layer)),
+            live: Arc::clone(&live),
+        };
+        Ok((reading, self.clock, writer, live))
+    }
+}
+
+fn interface_facts(args: &CaptureArgs, tap: &Tap) -> InterfaceFacts {
+    let interface = tap.interface();
+    // Our header, or the tag that is put back, comes on top.
+    let added = if interface.link == LinkKind::Cooked { 20 } else { 4 };
+    InterfaceFacts {
+        name: interface.name.clone(),
+        link_type: interface.link.link_type(),
+        snap_length: args.snaplen + added,
+        filter: tap.filter().map(|filter| filter.expression.clone()),
+        mac: interface.mac,
+        ..InterfaceFacts::default()
+    }
+}
+
+/// What happened to the clock meanwhile, as far as it concerns stamps.
+pub(super) fn clock_notes(clock: &LiveClock) -> Vec<String> {
+    let apart = units::duration;
+    let words = |kind| match kind {
+        MarkKind::RealtimeStepped { step_ns } | MarkKind::LeapSecond { step_ns } => Some(format!(
+            "the wall clock was set, by {}: stamps before and after do not compare",
+            apart(step_ns)
+        )),
+        MarkKind::Parted { residual_ns } => Some(format!(
+            "counter and kernel clock parted by {}: the kernel's clock stood in for the counter",
+            apart(residual_ns)
+        )),
+        MarkKind::RateChanged { residual_ns } => Some(format!(
+            "the rate of counter and kernel clock changed ({} in an anchor period); bounds hold",
+            apart(residual_ns)
+        )),
+        MarkKind::ClocksourceChanged => {
+            Some("the kernel changed its clocksource; its clock stood in for the counter".to_owned())
+        }
+        MarkKind::CoresDisagree { offset_ns } => {
+            Some(format!("counters of two CPUs are apart by {}; bounds hold", apart(offset_ns)))
+        }
+        MarkKind::RateSet { .. }
+        | MarkKind::CounterAgain
+        | MarkKind::LeapPending { .. }
+        | MarkKind::TaiSet { .. } => None,
+    };
+    clock.marks().into_iter().filter_map(|mark| words(mark.kind)).collect()
+}
