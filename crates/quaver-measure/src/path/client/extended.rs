@@ -2,7 +2,7 @@
 
 use super::{Flow, Test, is_udp, probes, tcp_source, udp_socket};
 use crate::path::auth::random;
-use crate::path::control::{ControlError, Incoming, LONGEST_WAIT};
+use crate::path::control::{ControlError, Incoming, LONGEST_WAIT, at_port};
 use crate::path::error::PathError;
 use crate::path::event::Progress;
 use crate::path::flow::{
@@ -236,7 +236,7 @@ pub(super) fn meet(
     let Ok(port) = u16::try_from(cookie.test_port.get()) else {
         return Err(test.protocol_error("named an impossible test port"));
     };
-    let to = (test.server().ip(), port).into();
+    let to = at_port(test.server(), port);
     let socket = if is_udp(test) {
         let socket = udp_socket(test)?;
         socket.connect(to)?;

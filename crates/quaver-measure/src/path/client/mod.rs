@@ -8,7 +8,7 @@ mod source;
 pub use source::{RemoteSource, SourceClient, request_source};
 
 use super::clocks::{self, PairKeeper};
-use super::control::{Control, ControlError};
+use super::control::{Control, ControlError, at_port};
 use super::drive;
 use super::error::PathError;
 use super::event::Progress;
@@ -266,14 +266,14 @@ impl Flow {
 
 /// A socket for test packets at the address of the control connection.
 fn udp_socket(test: &Test<'_>) -> Result<TestSocket, PathError> {
-    let here = SocketAddr::new(test.control.local().ip(), test.options.source_port);
+    let here = at_port(test.control.local(), test.options.source_port);
     Ok(TestSocket::udp(here, false)?)
 }
 
 /// Where a TCP test connection is to come from, if the user said so.
 fn tcp_source(test: &Test<'_>) -> Option<SocketAddr> {
     let port = test.options.source_port;
-    (port != 0).then(|| SocketAddr::new(test.control.local().ip(), port))
+    (port != 0).then(|| at_port(test.control.local(), port))
 }
 
 fn is_udp(test: &Test<'_>) -> bool {

@@ -3,7 +3,7 @@
 use super::{Test, extended};
 use crate::host::route::RouteSocket;
 use crate::path::auth::Key;
-use crate::path::control::{Control, ControlError, Incoming, LONGEST_WAIT};
+use crate::path::control::{Control, ControlError, Incoming, LONGEST_WAIT, at_port};
 use crate::path::error::PathError;
 use crate::path::event::Progress;
 use crate::path::message::{Body, Message};
@@ -101,7 +101,7 @@ impl RemoteSource {
     pub fn sender(&self) -> Result<SocketAddr, PathError> {
         let port = u16::try_from(self.cookie.test_port.get()).ok().filter(|port| *port != 0);
         let port = port.ok_or_else(|| self.protocol_error("named an impossible test port"))?;
-        Ok(SocketAddr::new(self.server().ip(), port))
+        Ok(at_port(self.server(), port))
     }
 
     /// Index of the interface that this host's packets to the server leave by; the stream most likely comes in

@@ -10,7 +10,7 @@ pub enum Refusal {
     Short,
     /// Its HMAC is wrong.
     WrongHmac,
-    /// It comes from a port that only servers have, and could be the reply of one.
+    /// It repeats a stamp of ours, as a reply does, or comes from a port that only servers have.
     Looping,
     /// Above the rate of all peers.
     Rate,
@@ -40,7 +40,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::Short => "too short for a reply that is no larger",
             Self::WrongHmac => "its HMAC is wrong: the keys differ, or somebody changed it",
-            Self::Looping => "it comes from our own port, as a reply would",
+            Self::Looping => "it answers us, or comes from our own port as an answer would",
             Self::Rate => "above the rate for all peers together",
             Self::PeerRate => "above the rate for one peer",
             Self::Sessions => "too many sessions",

@@ -8,6 +8,7 @@ mod directions;
 mod error;
 mod event;
 mod key;
+mod loops;
 mod options;
 mod outcome;
 mod reflector;

@@ -2,6 +2,7 @@
 
 use super::StampError;
 use super::event::{ReflectorEvent, ReflectorTotals, Refusal};
+use super::loops::answers_us;
 use super::options::ReflectorOptions;
 use super::reply::{Local, Seen, check, compose};
 use super::sessions::{SessionKey, Sessions};
@@ -109,6 +110,9 @@ impl Reflector<'_> {
         // Rates first: an HMAC costs more than a look at two counters.
         self.sessions.admits(peer.ip(), now_ns)?;
         let packet = check(request, &self.options.protection)?;
+        if answers_us(request, self.options.protection.mode(), self.options.format, realtime_ns()) {
+            return Err(Refusal::Looping);
+        }
         let key = SessionKey { from: peer, to: arrival.to, ssid: packet.ssid };
         let session = self.sessions.enter(key, now_ns)?;
         if let Some((_, true)) = session {

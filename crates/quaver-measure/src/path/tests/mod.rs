@@ -1,6 +1,5 @@
 //! Whole tests in one process, over loopback with ports that the system chose.
 
-mod below;
 mod broken;
 mod extended;
 mod greedy;
@@ -8,6 +7,7 @@ mod hostile;
 mod keys;
 mod legacy;
 mod queue;
+mod scope;
 mod source;
 
 use super::auth::Key;

@@ -142,3 +142,19 @@ fn segments_are_seen_below_the_transport() {
     assert!(left.retransmitted >= counters.retransmitted.into(), "{left:?} {counters:?}");
     assert_eq!((sent.unseen, received.unseen), (0, 0));
 }
+
+#[test]
+fn a_listener_keeps_its_time_however_many_others_call() {
+    let listener = TestListener::bind(ANY_PORT.into()).unwrap();
+    let at = listener.local_address().unwrap();
+    let since = std::time::Instant::now();
+    let mut caller = std::net::TcpStream::connect(at).unwrap();
+    // Whoever is turned away is followed by the next one at once.
+    let next = |_| {
+        assert!(since.elapsed() < Duration::from_secs(30), "it never ends");
+        caller = std::net::TcpStream::connect(at).unwrap();
+        false
+    };
+    let came = listener.accept(Duration::from_millis(100), &AtomicBool::new(false), next).unwrap();
+    assert!(came.is_none());
+}
