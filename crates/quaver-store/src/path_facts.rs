@@ -1,5 +1,6 @@
 //! What the manifest of a path measurement tells beside its packets.
 
+use quaver_analysis::summary::Distribution;
 use serde::{Deserialize, Serialize};
 
 /// Facts of a path measurement.
@@ -114,8 +115,14 @@ pub struct FlowFacts {
     pub foreign: u64,
     /// What the sender says of its schedule.
     pub achieved: Option<AchievedSchedule>,
-    /// What was seen below a TCP flow.
+    /// What the sender's kernel or network interface says of its packets' departure; none where nobody stamped it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departures: Option<DepartureFacts>,
+    /// What the client saw below a TCP flow.
     pub segments: Option<SegmentFacts>,
+    /// What the server saw below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments_at_server: Option<SegmentFacts>,
     /// Why the flow did not go its full length, where it did not.
     pub cut_short: Option<String>,
 }
@@ -135,6 +142,27 @@ pub struct AchievedSchedule {
     pub missed: u64,
     /// CPU time of the sending thread for a million packets, nanoseconds.
     pub cpu_per_million_ns: Option<u64>,
+}
+
+/// When packets left, beside when the program sent them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DepartureFacts {
+    /// What stamped it: `hardware` or `kernel`.
+    pub stamped_by: String,
+    /// Packets whose departure was stamped.
+    pub stamped: u64,
+    /// Packets sent whose stamp never came.
+    pub missing: u64,
+    /// Median of departure less sending time, nanoseconds.
+    pub p50_ns: i64,
+    /// 99th percentile of the same.
+    pub p99_ns: i64,
+    /// The largest.
+    pub max_ns: i64,
+    /// From departure to arrival, as the two clocks show it: where every packet that arrived has its stamp, all of
+    /// one kind, and the client has them (upwards).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Distribution>,
 }
 
 /// Segments of a TCP flow below the transport.

@@ -147,7 +147,9 @@ fn facts(count: i32) -> PathFacts {
             missed: 0,
             cpu_per_million_ns: Some(1_720_000_000),
         }),
+        departures: None,
         segments: None,
+        segments_at_server: None,
         cut_short: None,
     };
     let trip = |at: i64, wait_ns: i64| {

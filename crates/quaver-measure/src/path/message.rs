@@ -1,7 +1,10 @@
 //! Messages of the extension as values.
 
+use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair};
-use super::flow::{Lateness, ReceiveEnd, ReceiveReport, Received, SendReport, StampSource};
+use super::flow::{
+    Lateness, ReceiveEnd, ReceiveReport, Received, SendReport, Side as SegmentSide, StampSource,
+};
 use super::outcome::{ReceiverSummary, SenderSummary};
 use quaver_abi::wire::extension::{
     ClockElement, ClockPairElement, ExtensionError, Fields, HEADER_BYTES, Header, Kind, MOST_SENTENCE_BYTES,
@@ -152,6 +155,8 @@ impl Message {
                 quantiles_ns: sender.quantiles_ns.map(|quantile| quantile.get()),
                 largest_ns: sender.largest_ns.get(),
             },
+            segments: self.segments(),
+            departures: self.departures(),
         })
     }
 
@@ -168,6 +173,7 @@ impl Message {
             stamped_by: receiver.stamped_by.map(|count| count.get()),
             cpu_ns: receiver.cpu_ns.get(),
             end_seen: receiver.end_seen.get() == 1,
+            segments: self.segments(),
         })
     }
 }
@@ -312,7 +318,8 @@ impl Body {
             quantiles_ns: summary.lateness.quantiles_ns.map(Into::into),
             largest_ns: summary.lateness.largest_ns.into(),
         };
-        self.element(field::SENDER, &element)
+        let told = self.element(field::SENDER, &element).departures(summary.departures);
+        told.segments(SegmentSide::Sender, summary.segments)
     }
 
     pub(super) fn receiver(self, summary: &ReceiverSummary) -> Self {
@@ -328,7 +335,7 @@ impl Body {
             cpu_ns: summary.cpu_ns.into(),
             end_seen: u64::from(summary.end_seen).into(),
         };
-        self.element(field::RECEIVER, &element)
+        self.element(field::RECEIVER, &element).segments(SegmentSide::Receiver, summary.segments)
     }
 
     pub(super) fn into_octets(self) -> Vec<u8> {
@@ -346,6 +353,8 @@ impl From<&SendReport> for SenderSummary {
             start_realtime_ns: report.start_realtime_ns,
             cpu_ns: report.cpu_ns,
             lateness: report.lateness,
+            segments: SegmentSummary::of(report.segments.as_ref(), SegmentSide::Sender),
+            departures: DepartureSummary::of(report.transmit_stamps.as_ref()),
         }
     }
 }
@@ -363,6 +372,7 @@ impl From<&ReceiveReport> for ReceiverSummary {
             stamped_by: report.stamped_by,
             cpu_ns: report.cpu_ns,
             end_seen: report.end == ReceiveEnd::Sentinel,
+            segments: SegmentSummary::of(report.segments.as_ref(), SegmentSide::Receiver),
         }
     }
 }

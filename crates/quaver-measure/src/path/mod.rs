@@ -5,6 +5,7 @@
 //! packets are in [`flow`].
 
 pub mod auth;
+mod below;
 mod client;
 mod clocks;
 mod control;
@@ -20,6 +21,7 @@ mod server;
 mod source;
 pub mod stamp;
 
+pub use below::{DepartureSummary, SegmentSummary};
 pub use client::{RemoteSource, SourceClient, request_source, run_client};
 pub use clocks::{ClockEstimate, ClockPair, ClockStep, STEP_LEAST_NS};
 pub use error::PathError;

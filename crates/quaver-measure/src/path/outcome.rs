@@ -1,5 +1,6 @@
 //! What a test leaves with the client.
 
+use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair, ClockStep};
 use super::flow::{FlowSchedule, Lateness, ReceiveReport, SendReport, Transport};
 use quaver_abi::wire::jitlat::Singleton;
@@ -88,6 +89,10 @@ pub struct SenderSummary {
     pub cpu_ns: u64,
     /// How late packets were sent.
     pub lateness: Lateness,
+    /// Segments below a TCP flow, as they left.
+    pub segments: Option<SegmentSummary>,
+    /// When packets left, beside when the program sent them.
+    pub departures: Option<DepartureSummary>,
 }
 
 /// What a receiver says of a flow.
@@ -113,6 +118,8 @@ pub struct ReceiverSummary {
     pub cpu_ns: u64,
     /// Whether the end was seen, so that what is missing is lost and not late.
     pub end_seen: bool,
+    /// Segments below a TCP flow, as they arrived.
+    pub segments: Option<SegmentSummary>,
 }
 
 /// One way of a test.

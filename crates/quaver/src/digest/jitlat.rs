@@ -110,7 +110,9 @@ fn flow_facts(header: &LogHeader) -> FlowFacts {
         own_drops: None,
         foreign: 0,
         achieved: None,
+        departures: None,
         segments: None,
+        segments_at_server: None,
         cut_short: match &facts.ending {
             Some(Ending::Interrupted(why)) => Some(why.clone()),
             _ => None,

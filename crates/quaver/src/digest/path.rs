@@ -1,5 +1,6 @@
 //! From the packets of a path measurement, of a run or of a Jitlat log, to its results.
 
+pub mod ends;
 mod warnings;
 
 use crate::report::RunFacts;
@@ -11,6 +12,7 @@ use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
+use quaver_analysis::summary::Distribution;
 use quaver_store::path_facts::{
     ClockStep, Direction, EndClock, FlowFacts, PathFacts, RollingFigures, StatedClock,
 };
@@ -58,6 +60,47 @@ pub struct FlowResults {
     /// What came of it.
     #[serde(flatten)]
     pub figures: FlowSummary,
+    /// Delay without the way from the program to the departure; none where not every packet's departure is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_from_departure: Option<DepartureDelay>,
+}
+
+/// One-way delay from the departure at the sender's kernel or network interface.
+#[derive(Clone, Debug, Serialize)]
+pub struct DepartureDelay {
+    /// What stamped the departures: `hardware` or `kernel`.
+    pub stamped_by: String,
+    /// As the two clocks show it.
+    pub as_measured: Distribution,
+    /// Without the clocks' estimated offset; none where it was not estimated.
+    pub corrected: Option<Distribution>,
+}
+
+impl DepartureDelay {
+    fn of(flow: &FlowFacts, clock: Option<&ClockEstimate>) -> Option<Self> {
+        let departures = flow.departures.as_ref()?;
+        let as_measured = departures.delay.clone()?;
+        let shift_ns = clock.map(|clock| clocks::correct(0, clock.offset_ns, way(flow.direction)));
+        let corrected = shift_ns.map(|shift_ns| shifted(&as_measured, shift_ns));
+        Some(Self { stamped_by: departures.stamped_by.clone(), as_measured, corrected })
+    }
+}
+
+/// A distribution whose values were all moved by as much.
+fn shifted(values: &Distribution, by_ns: i64) -> Distribution {
+    let moved = |ns: i64| ns.saturating_add(by_ns);
+    Distribution {
+        min_ns: moved(values.min_ns),
+        mean_ns: values.mean_ns + by_ns as f64,
+        p50_ns: moved(values.p50_ns),
+        p90_ns: moved(values.p90_ns),
+        p99_ns: moved(values.p99_ns),
+        p99_9_ns: moved(values.p99_9_ns),
+        p99_99_ns: moved(values.p99_99_ns),
+        p99_999_ns: moved(values.p99_999_ns),
+        max_ns: moved(values.max_ns),
+        ..values.clone()
+    }
 }
 
 /// A path measurement with its analysis.
@@ -126,7 +169,8 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> Pa
             loss_timeout_ns: None,
             clock: clock.as_ref(),
         });
-        let results = FlowResults { flow: flow.clone(), figures };
+        let delay_from_departure = DepartureDelay::of(flow, clock.as_ref());
+        let results = FlowResults { flow: flow.clone(), figures, delay_from_departure };
         match flow.direction {
             Direction::Up => summary.up = Some(results),
             Direction::Down => summary.down = Some(results),

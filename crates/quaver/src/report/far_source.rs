@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(
             out,
             "\nSource at 192.0.2.1:2666  the whole stream, as it says itself\n  sent 1,000 packets in 1.00 s · skipped 3 \
-             slots · 4 sent later than half a period · late by 500\n  ns in the median, 60.0 us at p99, 2.00 ms at most · \
+             slots · 4 sent later than half a period · late by 500 ns\n  in the median, 60.0 us at p99, 2.00 ms at most · \
              drift +0.013 ppm · 2 packets not taken by its\n  kernel\n  999 of these arrived, 1 were lost\n"
         );
     }

@@ -11,6 +11,7 @@ pub mod html;
 pub mod jitlat;
 pub mod noise;
 pub mod path;
+pub mod path_below;
 pub mod path_plots;
 pub mod rtp;
 pub mod table;

@@ -1,6 +1,7 @@
 //! The page that `quaver probe` prints when it is done, and `quaver analyze` of its runs and of Jitlat logs.
 
 use super::console::{cut_short, heading, percentiles, warnings};
+use super::path_below;
 use super::table::{Align, Style, Table, printable, wrap};
 use super::units::{count, duration, duration_f64, percent};
 use crate::digest::path::{FlowResults, PathSummary};
@@ -32,12 +33,14 @@ pub fn page(input: &PathInput<'_>, style: Style) -> String {
     // A test that kept no packets has its own figures.
     if summary.rolling.is_empty() {
         packets(&mut out, &flows, style);
+        path_below::segments(&mut out, &flows, style);
         delay(&mut out, summary, &flows, style);
         variation(&mut out, &flows, style);
         loss(&mut out, &flows, style);
         order(&mut out, &flows, style);
         advice(&mut out, &flows, style);
         schedule(&mut out, &flows, style);
+        path_below::stamps(&mut out, &flows, style);
     }
     rolling(&mut out, summary, style);
     warnings(&mut out, &summary.warnings, style);
@@ -190,6 +193,13 @@ fn delay(out: &mut String, summary: &PathSummary, flows: &[&FlowResults], style:
         spread(&mut table, format!("{}, as measured", way(results)), &delay.as_measured);
         if let Some(corrected) = &delay.corrected {
             spread(&mut table, format!("{}, corrected", way(results)), corrected);
+        }
+        if let Some(delay) = &results.delay_from_departure {
+            let from = format!("{}, from the {}'s departure", way(results), delay.stamped_by);
+            spread(&mut table, from, &delay.as_measured);
+            if let Some(corrected) = &delay.corrected {
+                spread(&mut table, "  the same, corrected".to_owned(), corrected);
+            }
         }
     }
     if let Some(clock) = &summary.clock {

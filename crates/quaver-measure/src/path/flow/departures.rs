@@ -3,10 +3,11 @@
 
 use super::hardware::HardwareClock;
 use super::inbox::{control_messages, receive_stamps, stamp_in};
-use super::report::{TransmitStamp, TransmitStamps};
+use super::report::{Lateness, TransmitStamp, TransmitStamps};
 use super::socket::TestSocket;
 use super::spec::FlowSpec;
 use crate::clock::monotonic_ns;
+use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 use std::io::Error;
 use std::mem::size_of;
@@ -41,6 +42,7 @@ pub(super) struct Departures<'a> {
     first_number: u32,
     stamps: TransmitStamps,
     sum_ns: i128,
+    took: Histogram<u64>,
     sent: u64,
     /// What the socket asks for beside stamps of departure.
     receive_stamps: u32,
@@ -78,6 +80,7 @@ impl<'a> Departures<'a> {
             first_number: 0,
             stamps: TransmitStamps::default(),
             sum_ns: 0,
+            took: Lateness::histogram(),
             sent: 0,
             receive_stamps,
             hardware,
@@ -156,6 +159,9 @@ impl<'a> Departures<'a> {
         let took_ns = left_ns.saturating_sub(sent_ns);
         self.sum_ns += i128::from(took_ns);
         self.stamps.largest_ns = self.stamps.largest_ns.max(took_ns);
+        // Below 0 only where the wall clock was stepped in between.
+        self.took.saturating_record(u64::try_from(took_ns).unwrap_or(0));
+        self.stamps.stamped_by[stamped_by as usize] += 1;
         self.stamps.count += 1;
         if self.stamps.kept.len() < self.most_kept {
             self.stamps.kept.push(TransmitStamp { sequence, sent_ns, left_ns, stamped_by });
@@ -179,6 +185,8 @@ impl<'a> Departures<'a> {
         self.stamps.missing = self.sent - self.stamps.count;
         if self.stamps.count > 0 {
             self.stamps.mean_ns = self.sum_ns as f64 / self.stamps.count as f64;
+            let quantile = |quantile: f64| self.took.value_at_quantile(quantile).cast_signed();
+            (self.stamps.median_ns, self.stamps.p99_ns) = (quantile(0.5), quantile(0.99));
         }
         self.stamps
     }
@@ -201,4 +209,104 @@ fn number_in(control: &[u8]) -> Option<u32> {
         let data = error.get(12..16)?;
         (is_stamp && (of_ip || of_ipv6)).then(|| u32::from_ne_bytes(data.try_into().expect("4 octets")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::flow::{FlowSchedule, StampSource, TestSocket};
+    use std::net::Ipv4Addr;
+
+    /// A control message as the kernel lays it out on 64-bit hosts: length, level, type, data, to the next 8 octets.
+    fn control_message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+        let length = 16 + data.len();
+        let mut octets = length.to_ne_bytes().to_vec();
+        octets.extend(level.to_ne_bytes());
+        octets.extend(kind.to_ne_bytes());
+        octets.extend(data);
+        octets.resize(length.next_multiple_of(8), 0);
+        octets
+    }
+
+    /// struct scm_timestamping: three times of seconds and nanoseconds: software, nothing, hardware.
+    fn stamps(software: (i64, i64), hardware: (i64, i64)) -> Vec<u8> {
+        let words = [software.0, software.1, 0, 0, hardware.0, hardware.1];
+        let octets: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        control_message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &octets)
+    }
+
+    /// struct sock_extended_err with ENOMSG and the number of a packet, and the address behind it.
+    fn number(number: u32, origin: u8) -> Vec<u8> {
+        let mut error = 42u32.to_ne_bytes().to_vec();
+        error.extend([origin, 0, 0, 0]);
+        error.extend(0u32.to_ne_bytes());
+        error.extend(number.to_ne_bytes());
+        error.extend([0; 16]);
+        control_message(libc::SOL_IP, libc::IP_RECVERR, &error)
+    }
+
+    /// The messages of a datagram's departure from an interface that stamps, in the order of Linux.
+    fn departure(at: u32, software: (i64, i64), hardware: (i64, i64)) -> Vec<u8> {
+        [stamps(software, hardware), number(at, ORIGIN_TIMESTAMPING)].concat()
+    }
+
+    /// A flow whose stamps are given by hand; the interface's clock is 37 s ahead (TAI).
+    fn noting(test: impl FnOnce(&mut Departures<'_>)) -> TransmitStamps {
+        let socket = TestSocket::udp((Ipv4Addr::LOCALHOST, 0).into(), false).unwrap();
+        let spec = FlowSpec::new(80, Some(10), FlowSchedule::every(1_000_000));
+        let hardware = HardwareClock::fixed(1_037_000_000_000, 1_000_000_000_000);
+        let mut departures = Departures::start(&socket, &spec, None).unwrap();
+        departures.hardware = Some(hardware);
+        test(&mut departures);
+        departures.awaited.clear();
+        departures.finish()
+    }
+
+    #[test]
+    fn the_interfaces_stamp_is_preferred_and_turned_into_utc() {
+        let stamps = noting(|departures| {
+            departures.sent(0, 1_000_000_100_000);
+            departures.sent(1, 1_000_000_200_000);
+            departures.sent(2, 1_000_000_300_000);
+            // The kernel tells of each of its own stamps and of the interface's in a message of its own.
+            departures.note(&departure(0, (0, 0), (1_037, 107_000)));
+            departures.note(&departure(1, (1_000, 209_000), (0, 0)));
+            departures.note(&departure(2, (1_000, 305_000), (1_037, 312_000)));
+        });
+        let told: Vec<_> =
+            stamps.kept.iter().map(|stamp| (stamp.sequence, stamp.left_ns, stamp.stamped_by)).collect();
+        assert_eq!(
+            told,
+            [
+                (0, 1_000_000_107_000, StampSource::Hardware),
+                (1, 1_000_000_209_000, StampSource::Kernel),
+                (2, 1_000_000_312_000, StampSource::Hardware),
+            ]
+        );
+        assert_eq!((stamps.count, stamps.missing, stamps.stamped_by), (3, 0, [2, 1, 0]));
+        assert_eq!((stamps.mean_ns.round(), stamps.largest_ns), (9_333.0, 12_000));
+        assert!((stamps.median_ns - 9_000).abs() <= 9 && (stamps.p99_ns - 12_000).abs() <= 12, "{stamps:?}");
+    }
+
+    #[test]
+    fn what_is_no_stamp_of_ours_is_left_out() {
+        let whole = departure(0, (1_000, 209_000), (0, 0));
+        let stamps = noting(|departures| {
+            departures.sent(0, 1_000_000_100_000);
+            departures.note(&[]);
+            (0..whole.len() - 24).for_each(|length| departures.note(&whole[..length]));
+            // A refusal (ICMP), a number that was never sent, a departure without any time.
+            departures.note(&[stamps_of_nothing(), number(0, 2)].concat());
+            departures.note(&departure(1, (1_000, 209_000), (0, 0)));
+            departures.note(&departure(0, (0, 0), (0, 0)));
+            departures.note(&whole);
+            departures.note(&whole);
+        });
+        assert_eq!((stamps.count, stamps.kept.len(), stamps.missing), (1, 1, 0), "once");
+        assert_eq!(stamps.kept[0].left_ns, 1_000_000_209_000);
+    }
+
+    fn stamps_of_nothing() -> Vec<u8> {
+        stamps((1_000, 209_000), (0, 0))
+    }
 }

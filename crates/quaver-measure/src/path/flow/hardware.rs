@@ -262,6 +262,18 @@ unsafe fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
 }
 
 #[cfg(test)]
+impl HardwareClock {
+    /// A clock that is compared once and never again; nothing is switched on.
+    pub(super) fn fixed(device_ns: i64, utc_ns: i64) -> Self {
+        let mut line = ClockLine::default();
+        line.add(Pair { device_ns, utc_ns });
+        let device = File::open("/dev/null").expect("it is everywhere");
+        let stamping = Stamping { interface: String::new(), before: None };
+        Self { device, line, next_ns: i64::MAX, _stamping: stamping }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

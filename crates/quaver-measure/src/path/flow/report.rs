@@ -35,7 +35,8 @@ impl Lateness {
         Self {
             mean_ns: mean_ns.unwrap_or(0.0),
             smallest_ns: lateness.min(),
-            quantiles_ns: [0.5, 0.9, 0.99, 0.999, 0.9999].map(|quantile| lateness.value_at_quantile(quantile)),
+            quantiles_ns: [0.5, 0.9, 0.99, 0.999, 0.9999]
+                .map(|quantile| lateness.value_at_quantile(quantile)),
             largest_ns: lateness.max(),
         }
     }
@@ -70,6 +71,12 @@ pub struct TransmitStamps {
     pub count: u64,
     /// Packets sent whose stamp never came.
     pub missing: u64,
+    /// Stamps by what took them: hardware, kernel, application (never).
+    pub stamped_by: [u64; 3],
+    /// Median of departure less hand-over, nanoseconds, right to 1/1000 of its value.
+    pub median_ns: i64,
+    /// 99th percentile of the same.
+    pub p99_ns: i64,
     /// Mean of departure less hand-over, nanoseconds.
     pub mean_ns: f64,
     /// Largest departure less hand-over, nanoseconds.

@@ -240,7 +240,6 @@ impl Test {
             accept_from: drive::accept_from(self.transport, session.peer_ip()),
             end_timeout_ns: u64::try_from(session.silence().as_nanos()).unwrap_or(u64::MAX),
             sentinel_timeout_ns: u64::try_from(session.silence().as_nanos() / 2).unwrap_or(u64::MAX),
-            segments: false,
             ..FlowSpec::new(self.packet_bytes, self.packets, self.schedule.clone())
         };
         spec.check().map_err(|e| Break::No((Refusal::Size, e.to_string())))?;

@@ -168,6 +168,7 @@ fn summary(outcome: &SourceOutcome<LateSends>, start_realtime_ns: i64) -> Source
             start_realtime_ns,
             cpu_ns: 0,
             lateness: Lateness::of(&log.histogram, report.mean_lateness_ns),
+            ..SenderSummary::default()
         },
         failed: report.failed.values().sum(),
         refused: report.refused,

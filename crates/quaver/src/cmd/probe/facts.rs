@@ -1,12 +1,13 @@
 //! From what a test left with the client to what the manifest tells.
 
+use crate::digest::path::ends;
 use quaver_measure::path::flow::{FlowSchedule, SendReport, Transport};
 use quaver_measure::path::{
     Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
     TestOutcome,
 };
 use quaver_store::path_facts::{
-    self, AchievedSchedule, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip, SegmentFacts,
+    self, AchievedSchedule, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip,
 };
 
 /// Facts of a test between two Quavers, or with a Jitlat server.
@@ -85,37 +86,11 @@ fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
         own_drops: receiver.and_then(|receiver| receiver.own_drops),
         foreign: receiver.map_or(0, |receiver| receiver.foreign + receiver.unreadable),
         achieved: flow.sender.as_ref().map(|sender| achieved(sender, flow.send_report.as_ref())),
-        segments: segments(flow),
+        departures: ends::departures(flow),
+        segments: ends::segments_here(flow),
+        segments_at_server: ends::segments_at_server(flow),
         cut_short: cut_short(flow, why),
     }
-}
-
-/// What was seen below a TCP flow at this end.
-fn segments(flow: &FlowOutcome) -> Option<SegmentFacts> {
-    let sent = flow.send_report.as_ref().and_then(|report| report.segments.as_ref());
-    let report = sent.or(flow.receive_report.as_ref().and_then(|report| report.segments.as_ref()))?;
-    if let Some(seen) = &report.seen {
-        return Some(SegmentFacts {
-            seen_by: "captured".to_owned(),
-            segments: Some(seen.segments),
-            retransmitted: Some(seen.retransmitted),
-            reordered: Some(seen.reordered),
-            duplicate: Some(seen.duplicate),
-        });
-    }
-    let counters = report.counters.as_ref()?;
-    let up = flow.direction == Direction::Up;
-    Some(SegmentFacts {
-        seen_by: "counters".to_owned(),
-        segments: Some(u64::from(if up { counters.segments_sent } else { counters.segments_received })),
-        retransmitted: up.then_some(u64::from(counters.retransmitted)),
-        reordered: Some(u64::from(if up {
-            counters.reordering_events
-        } else {
-            counters.received_out_of_order
-        })),
-        duplicate: up.then_some(u64::from(counters.duplicates_reported)),
-    })
 }
 
 fn schedule_name(schedule: &FlowSchedule) -> &'static str {

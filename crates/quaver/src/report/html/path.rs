@@ -1,5 +1,6 @@
 //! The HTML report of a path measurement: one pane for all plots, and every figure in tables.
 
+mod below_tables;
 mod data;
 mod loss_tables;
 mod rows;

@@ -129,7 +129,9 @@ fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -
         own_drops: None,
         foreign: outcome.foreign,
         achieved: None,
+        departures: None,
         segments: None,
+        segments_at_server: None,
         cut_short: (!outcome.complete).then(|| "interrupted by the user".to_owned()),
     }
 }

@@ -1,5 +1,6 @@
 //! The tables of a path, from what became of the packets to how far it can be believed.
 
+use super::below_tables::{segments, stamps};
 use super::loss_tables::{copies, loss, order};
 use super::rows::{Metric, Table};
 use crate::digest::path::{FlowResults, PathSummary};
@@ -7,7 +8,7 @@ use crate::report::html::page::micro;
 use crate::report::units::{count, duration, duration_f64, percent};
 use quaver_analysis::path::playout::Advice;
 use quaver_analysis::path::steps::ShiftCause;
-use quaver_store::path_facts::{AchievedSchedule, RollingFigures, SegmentFacts};
+use quaver_store::path_facts::{AchievedSchedule, RollingFigures};
 
 const NOT_KNOWN: &str = "not known";
 
@@ -16,6 +17,7 @@ pub(super) fn of_packets(summary: &PathSummary) -> Vec<Table> {
     let flows: Vec<&FlowResults> = summary.flows().collect();
     let all = [
         packets(&flows),
+        segments(&flows),
         delay(summary, &flows),
         variation(&flows),
         loss(&flows),
@@ -89,28 +91,7 @@ fn packets(flows: &[&FlowResults]) -> Table {
         |r| count(r.flow.foreign),
         "without this test's tag or key",
     );
-    segments(&mut table, flows);
     table
-}
-
-fn segments(table: &mut Table, flows: &[&FlowResults]) {
-    if flows.iter().all(|results| results.flow.segments.is_none()) {
-        return;
-    }
-    fn shown(value: Option<u64>) -> String {
-        value.map_or_else(|| NOT_KNOWN.to_owned(), count)
-    }
-    let rows: [Metric<SegmentFacts>; 4] = [
-        ("TCP segments with data", |segments| shown(segments.segments)),
-        ("TCP segments sent again", |segments| shown(segments.retransmitted)),
-        ("TCP segments out of order", |segments| shown(segments.reordered)),
-        ("TCP segments twice", |segments| shown(segments.duplicate)),
-    ];
-    for (name, cell) in rows {
-        let cell =
-            |results: &FlowResults| results.flow.segments.as_ref().map_or_else(|| NOT_KNOWN.to_owned(), cell);
-        table.each(name, flows, cell, "below the transport, as seen or by the kernel's counters");
-    }
 }
 
 fn delay(summary: &PathSummary, flows: &[&FlowResults]) -> Table {
@@ -123,6 +104,13 @@ fn delay(summary: &PathSummary, flows: &[&FlowResults]) -> Table {
         table.spread(format!("{way}, as measured"), &delay.as_measured, "RFC 7679, section 3");
         if let Some(corrected) = &delay.corrected {
             table.spread(format!("{way}, corrected"), corrected, "RFC 7679; less the clocks' offset");
+        }
+        if let Some(delay) = &results.delay_from_departure {
+            let from = format!("{way}, from the {}'s departure", delay.stamped_by);
+            table.spread(from.clone(), &delay.as_measured, "from the stamp of departure");
+            if let Some(corrected) = &delay.corrected {
+                table.spread(format!("{from}, corrected"), corrected, "the same, less the clocks' offset");
+            }
         }
         if results.figures.loss.packets > 0 {
             let all = &delay.with_loss;
@@ -342,19 +330,6 @@ fn schedule(flows: &[&FlowResults]) -> Table {
             |results: &FlowResults| results.flow.achieved.as_ref().map_or_else(|| NOT_KNOWN.to_owned(), cell);
         table.each(name, flows, cell, "sender: sending time less deadline");
     }
-    table
-}
-
-fn stamps(flows: &[&FlowResults]) -> Table {
-    let lead = "Who stamped the packets; the nearer to the wire, the less of the hosts is in the delays.";
-    let mut table = Table::by_way("stamps", "Stamps", lead, flows).of_words();
-    table.each("sending", flows, |r| r.flow.sent_stamped_by.clone(), "application, kernel or hardware");
-    table.each(
-        "arrival",
-        flows,
-        |r| r.flow.received_stamped_by.clone(),
-        "SO_TIMESTAMPING, else the application",
-    );
     table
 }
 

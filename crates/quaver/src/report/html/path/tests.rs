@@ -2,7 +2,8 @@ use super::*;
 use crate::digest::path::{PathDigest, digest};
 use crate::report::fixture;
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
-use quaver_store::path_facts::{Direction, PathFacts, RoundTrip};
+use quaver_analysis::summary::Distribution;
+use quaver_store::path_facts::{DepartureFacts, Direction, PathFacts, RoundTrip, SegmentFacts};
 use serde_json::Value;
 
 const HOSTILE: &str = "</script><script>alert(1)</script>";
@@ -25,7 +26,9 @@ fn flow_facts(direction: Direction, sent: u64) -> FlowFacts {
         own_drops: None,
         foreign: 0,
         achieved: None,
+        departures: None,
         segments: None,
+        segments_at_server: None,
         cut_short: None,
     }
 }
@@ -267,4 +270,80 @@ fn rolling_figures_have_tables_only() {
     );
     assert!(!page.contains("id=\"path-pane\"") && !page.contains("Packets by fate"));
     assert!(page.contains("longest loss period, packets") && page.contains("12.5 µs"));
+}
+
+#[test]
+fn what_was_seen_below_the_programs_stands_beside_what_they_saw() {
+    let spread = Distribution {
+        count: 2,
+        min_ns: 1_990_000,
+        p50_ns: 2_000_000,
+        max_ns: 2_500_000,
+        ..Distribution::default()
+    };
+    let departures = DepartureFacts {
+        stamped_by: "kernel".into(),
+        stamped: 198,
+        missing: 2,
+        p50_ns: 6_100,
+        p99_ns: 41_000,
+        max_ns: 77_000,
+        delay: Some(spread),
+    };
+    let segments = |seen_by: &str, retransmitted| SegmentFacts {
+        seen_by: seen_by.into(),
+        segments: Some(203),
+        retransmitted,
+        reordered: Some(4),
+        duplicate: None,
+    };
+    let up = FlowFacts {
+        transport: "TCP".into(),
+        departures: Some(departures),
+        segments: Some(segments("captured", Some(3))),
+        segments_at_server: Some(segments("counters", None)),
+        ..flow_facts(Direction::Up, 200)
+    };
+    let trip = RoundTrip { t1_ns: 0, t2_ns: 500 * MS + 1_000, t3_ns: 2_000 };
+    let facts = PathFacts { flows: vec![up], round_trips: vec![trip], ..PathFacts::default() };
+    let digest = digest(&facts, &[packets(200)], "run".into());
+    let delay = digest.summary.up.as_ref().unwrap().delay_from_departure.as_ref().unwrap();
+    let corrected = delay.corrected.as_ref().unwrap();
+    assert_eq!(
+        corrected.p50_ns,
+        delay.as_measured.p50_ns - 500 * MS,
+        "upwards the server's lead is taken out"
+    );
+    assert_eq!(corrected.count, 2);
+    let page = digest.page(None);
+    let row = |name: &str| {
+        let (_, below) = page.split_once("TCP segments").expect("the section is there");
+        let line = below.lines().find(|line| line.trim_start().starts_with(name));
+        let words = line.unwrap_or_else(|| panic!("no {name:?} in {page}"));
+        words.trim_start()[name.len()..]
+            .split("  ")
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(row("known by"), ["each seen", "counters"]);
+    assert_eq!(row("segments with data"), ["203", "203"]);
+    assert_eq!(row("sent again"), ["3", "not known"]);
+    assert_eq!(row("came twice"), ["not known", "not known"]);
+    assert_eq!(row("packets that the program got"), ["196", "196"]);
+    assert_eq!(row("departure"), ["kernel, 198 of 200 (99.0 %)"]);
+    assert_eq!(row("after sending, p50"), ["6.10 us"]);
+    assert!(page.contains("up, from the kernel's departure"), "{page}");
+    let html = html(&digest);
+    for words in [
+        "up, sender",
+        "up, receiver",
+        "each seen",
+        "TCP_INFO",
+        "kernel, 198 of 200",
+        "s departure, corrected",
+    ] {
+        assert!(html.contains(words), "no {words:?}");
+    }
 }
