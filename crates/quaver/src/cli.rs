@@ -8,6 +8,7 @@ use crate::quantity::{self, Period, Rate};
 use crate::threshold::{self, FailIf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use quaver_abi::stamp::Layer;
 use quaver_measure::probe::profile::ProfileName;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ pub enum Verb {
     Serve(path::ServeArgs),
     /// Be Jitlat: its options, its console page, its log file, its protocol
     Jitlat(jitlat::JitlatArgs),
-    /// Analyse a run again (also one that was cut short), or a log of Jitlat
+    /// Analyse a run again (also one that was cut short), a capture, or a log of Jitlat
     Analyze(AnalyzeArgs),
     /// Draw the HTML report of a run again
     Report(ReportArgs),
@@ -372,12 +373,34 @@ pub struct SinkArgs {
     pub output: OutputArgs,
 }
 
+/// The layers that stamp captured packets, by their names.
+fn stamp_layer() -> impl TypedValueParser<Value = Layer> {
+    let names = Layer::ALL.map(Layer::name);
+    let of_name = |name: String| Layer::ALL.into_iter().find(|layer| layer.name() == name);
+    PossibleValuesParser::new(names).try_map(move |name| of_name(name).ok_or("no such layer"))
+}
+
 /// `quaver analyze`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quaver analyze runs/chase-20261120T165800Z-7f3a
+  quaver analyze capture.pcapng
+  quaver analyze capture.pcapng --layer application --json
+  tcpdump -i eth0 --time-stamp-precision=nano -w capture.pcap udp && quaver analyze capture.pcap
+
+Of a capture, of quaver, tcpdump, Wireshark or anybody: which flows there are, their rate and
+delta T; what was lost, came twice or out of order by the senders' own numbers (RTP, STAMP, quaver
+and Jitlat); delay and its variation where packets say when they were sent; RFC 3550, ST 2022-6
+and ST 2110-21 for RTP. Captures of `quaver capture` carry a stamp for each layer with its error
+bound: --layer takes times from one of them, and the page tells the time between layers.")]
 pub struct AnalyzeArgs {
-    /// Run directory, or log of Jitlat
-    #[arg(value_name = "RUN")]
+    /// Run directory, capture (pcapng or pcap), or log of Jitlat
+    #[arg(value_name = "RUN|FILE")]
     pub run: PathBuf,
+    /// Take times of a capture from this layer's stamps [default: each packet's own time]
+    #[arg(long, value_name = "LAYER", value_parser = stamp_layer())]
+    pub layer: Option<Layer>,
     /// A packet is late beyond this [default: as when it was measured]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub late: Option<Duration>,

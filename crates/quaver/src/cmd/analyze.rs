@@ -1,5 +1,5 @@
 //! `quaver analyze`: the results of a stored run, computed again. Raw segments of a run that was cut short are read
-//! as they are and left as they are, for the run may still be recording. A file is a log of Jitlat.
+//! as they are and left as they are, for the run may still be recording. A file is a capture or a log of Jitlat.
 
 use super::{chase, jitlat, results};
 use crate::cli::AnalyzeArgs;
@@ -16,12 +16,22 @@ pub(super) enum Holds {
     Gaps,
     /// Test packets of a path.
     Path,
+    /// Packets stamped in each way, between checkpoints.
+    Comparison,
 }
 
 /// Analyses, stores and prints.
 pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     if args.run.is_file() {
-        return jitlat::log::analyze(args);
+        return if digest::capture::is_capture(&args.run)? {
+            capture(args)
+        } else {
+            jitlat::log::analyze(args)
+        };
+    }
+    if args.layer.is_some() {
+        let message = "--layer is for captures, whose packets are stamped at several layers";
+        return Err(failure(ExitCode::Usage, message));
     }
     let run = RunDir::open(&args.run)?;
     match holds(&run)? {
@@ -41,6 +51,17 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
             let summary = serde_json::to_value(&digest.analysis.summary)?;
             results::print(&summary, || digest.page(&run), args.json, &args.fail_if)
         }
+        Holds::Comparison => {
+            if args.late.is_some() {
+                let message = "--late is for received streams; a comparison has no threshold of lateness";
+                return Err(failure(ExitCode::Usage, message));
+            }
+            let digest = digest::compare::analyze(&run)?;
+            digest.store(&run)?;
+            let summary = serde_json::to_value(&digest.summary)?;
+            let report = run.report().display().to_string();
+            results::print(&summary, || digest.page(Some(&report)), args.json, &args.fail_if)
+        }
         Holds::Path => {
             if args.late.is_some() {
                 let message = "--late is for received streams; a path has no threshold of lateness";
@@ -55,12 +76,24 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// A capture, which is left as it is.
+fn capture(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+    if args.late.is_some() {
+        let message = "--late is for runs of chase and sink; a capture tells no schedule to be late for";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    let digest = digest::capture::analyze(&args.run, args.layer)?;
+    let summary = serde_json::to_value(&digest.summary)?;
+    results::print(&summary, || digest.page(), args.json, &args.fail_if)
+}
+
 /// What the run holds, by the verb that made it.
 pub(super) fn holds(run: &RunDir) -> anyhow::Result<Holds> {
     match run.read_manifest()?.verb.as_str() {
         "chase" | "sink" => Ok(Holds::Packets),
         "noise" => Ok(Holds::Gaps),
         "probe" => Ok(Holds::Path),
+        "capture-compare" => Ok(Holds::Comparison),
         other => {
             let message =
                 format!("read {}: a run of verb {other:?} is not known here", run.manifest().display());

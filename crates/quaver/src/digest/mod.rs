@@ -1,5 +1,6 @@
 //! From a recorded run to its results: convert, analyse, write the summary and the report.
 
+pub mod capture;
 mod counts;
 mod facts;
 pub mod jitlat;

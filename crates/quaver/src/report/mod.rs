@@ -2,6 +2,7 @@
 //!
 //! Everything here is a pure function of its input; the caller reads the run and writes the result.
 
+pub mod capture;
 pub mod console;
 pub mod far_source;
 #[cfg(test)]

@@ -16,7 +16,8 @@ pub(in crate::cmd) fn analyze(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     }
     if !is_jitlat_log(path)? {
         let message = format!(
-            "read {}: not a run directory, and no log of Jitlat either, which begins with `# ` and the date",
+            "read {}: not a run directory, no capture (pcapng or pcap), and no log of Jitlat either, which begins with `# ` and \
+             the date",
             path.display()
         );
         return Err(failure(ExitCode::BadInput, message));
