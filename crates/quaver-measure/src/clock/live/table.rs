@@ -30,6 +30,12 @@ pub(super) mod flags {
     pub(in crate::clock) const SPECIAL: u32 = KERNEL_READ | MAYBE_OLDER;
 }
 
+/// Whole nanoseconds, rounded up.
+#[inline]
+const fn up(fixed: u128) -> u128 {
+    fixed.div_ceil(1 << SHIFT)
+}
+
 /// What the clock does from one reading on.
 ///
 /// `monotonic = base + after·Δ + bend·min(Δ, knee)` with Δ the cycles since `from`: up to the knee the remainder of
@@ -78,8 +84,8 @@ impl Piece {
         };
         let slewed = signed.clamp(0, i128::from(self.knee));
         let moved = (signed * i128::from(self.after) + slewed * i128::from(self.bend)) >> SHIFT;
-        let grown = (u128::from(delta) * u128::from(self.drift)) >> SHIFT;
-        let left = (u128::from(self.bend.unsigned_abs()) * (self.knee - slewed as u64) as u128) >> SHIFT;
+        let grown = up(u128::from(delta) * u128::from(self.drift));
+        let left = up(u128::from(self.bend.unsigned_abs()) * (i128::from(self.knee) - slewed) as u128);
         let bound_ns = u64::try_from(u128::from(self.bound_ns) + grown + left).unwrap_or(u64::MAX);
         Point { monotonic_ns: self.base_ns.wrapping_add(moved as i64), bound_ns }
     }
@@ -250,5 +256,103 @@ impl Table {
             piece = self.read(number)?;
         }
         Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    const ONE: u64 = 1 << SHIFT;
+
+    fn piece(from: u64, base_ns: i64) -> Piece {
+        Piece { from, base_ns, after: ONE, knee: 1_000, ..Piece::default() }
+    }
+
+    #[test]
+    fn a_piece_slews_up_to_its_knee_and_its_bound_shrinks_on_the_way() {
+        let piece =
+            Piece { bend: (ONE / 100) as i64, bound_ns: 50, drift: ONE / 1_000, ..piece(10_000, 500) };
+        let at = |cycles| (piece.at(cycles).monotonic_ns, piece.at(cycles).bound_ns);
+        // 10 ns over 1000 cycles; a nanosecond of drift each 1000.
+        assert_eq!((at(10_000).0, at(10_500).0, at(11_000).0, at(12_000).0), (500, 1_004, 1_509, 2_509));
+        assert_eq!((at(10_000).1, at(11_000).1, at(13_000).1), (60, 51, 53));
+        assert_eq!(at(9_000), (-500, 61), "prolonged backwards without the bend");
+    }
+
+    #[test]
+    fn a_reading_keeps_its_piece_until_the_ring_is_full() {
+        let table = Table::new(&piece(1_000, 0));
+        for number in 1..PIECES + 10 {
+            table.append(&Piece { epoch: number as u32, ..piece(1_000 + number * 100, number as i64) });
+        }
+        let newest = PIECES + 9;
+        for number in newest + 1 - PIECES..=newest {
+            assert_eq!(table.find(1_050 + number * 100).unwrap().epoch, number as u32);
+        }
+        assert_eq!(table.find(1_050 + (newest - PIECES) * 100), None, "overwritten");
+        assert_eq!(table.newest().epoch, newest as u32);
+    }
+
+    #[test]
+    fn before_the_first_piece_it_is_prolonged_and_behind_a_barrier_nothing_is_known() {
+        let table = Table::new(&piece(1_000, 0));
+        assert_eq!(table.find(10).unwrap().from, 1_000);
+        table.append(&Piece { flags: flags::BARRIER, ..piece(500, 9) });
+        assert_eq!((table.find(499), table.find(500).unwrap().base_ns), (None, 9));
+    }
+
+    #[test]
+    fn a_publisher_that_comes_too_late_takes_a_later_point() {
+        let table = Table::new(&piece(0, 0));
+        // The second look at the counter is behind the point that was announced.
+        let mut looks = [1_000, 1_800, 5_000, 5_001].into_iter();
+        table.publish(|| looks.next().unwrap(), 500, |old, from| piece(from, old.at(from).monotonic_ns));
+        assert_eq!(table.newest().from, 5_500);
+        assert_eq!((table.find(5_499).unwrap().from, table.find(5_500).unwrap().from), (0, 5_500));
+    }
+
+    #[test]
+    fn a_successor_that_is_announced_and_does_not_come_is_not_waited_for() {
+        let table = Table::new(&piece(0, 0));
+        table.slots[1].until.store(700, Ordering::SeqCst);
+        assert_eq!(table.find(699).unwrap().flags, 0);
+        assert_eq!(table.find(700).unwrap().flags, flags::KERNEL_READ);
+    }
+
+    /// Pieces come as fast as they can, with their rate bent to and fro; the time of day is the number of readings taken.
+    #[test]
+    fn readers_see_one_rising_course_while_pieces_come() {
+        let table = Table::new(&piece(0, 0));
+        let (clock, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let read = || {
+                let (mut last, mut count) = (i64::MIN, 0_u64);
+                while !stop.load(Ordering::Relaxed) || count < 100_000 {
+                    let cycles = clock.fetch_add(1, Ordering::SeqCst);
+                    // None for a reader that lost its CPU for more pieces than are kept.
+                    if let Some(piece) = table.find(cycles)
+                        && piece.flags & flags::KERNEL_READ == 0
+                    {
+                        let now = piece.at(cycles).monotonic_ns;
+                        assert!(now >= last, "{now} after {last}: {piece:?}");
+                        last = now;
+                    }
+                    count += 1;
+                }
+            };
+            let readers = [scope.spawn(read), scope.spawn(read)];
+            for number in 0..20_000_i64 {
+                let bend = (number % 3 - 1) * (ONE / 2) as i64;
+                let make =
+                    |old: &Piece, from| Piece { bend, knee: 50, ..piece(from, old.at(from).monotonic_ns) };
+                table.publish(|| clock.fetch_add(1, Ordering::SeqCst), 20, make);
+            }
+            stop.store(true, Ordering::Relaxed);
+            for reader in readers {
+                reader.join().expect("the course rises");
+            }
+        });
     }
 }
