@@ -211,6 +211,39 @@ pub struct EndClock {
     pub max_error_ns: Option<i64>,
     /// Error that it estimates, nanoseconds.
     pub estimated_error_ns: Option<i64>,
+    /// What chronyd says of the same clock, where it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chrony: Option<ChronyFacts>,
+}
+
+/// How well a clock follows its reference, by chronyd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChronyFacts {
+    /// Hops to a reference clock; 0 where there is none.
+    pub stratum: u16,
+    /// Whether the clock follows anything.
+    pub synchronised: bool,
+    /// What is yet to be added to the clock, nanoseconds; positive: it is slow.
+    pub correction_ns: i64,
+    /// Offset at the last update, nanoseconds; positive: the clock was ahead.
+    pub last_offset_ns: i64,
+    /// Long-term mean of offsets, nanoseconds.
+    pub rms_offset_ns: i64,
+    /// Round trips to the reference clock, added up, nanoseconds.
+    pub root_delay_ns: i64,
+    /// Errors gathered on the way from the reference clock, nanoseconds.
+    pub root_dispersion_ns: i64,
+}
+
+impl ChronyFacts {
+    /// Most that the clock can be wrong by if its sources are right, nanoseconds: the correction to come, the root
+    /// dispersion, and half of the root delay. None where it follows nothing.
+    pub fn bound_ns(&self) -> Option<i64> {
+        let correction_ns = i64::try_from(self.correction_ns.unsigned_abs()).unwrap_or(i64::MAX);
+        let sum_ns =
+            correction_ns.saturating_add(self.root_dispersion_ns).saturating_add(self.root_delay_ns / 2);
+        self.synchronised.then_some(sum_ns)
+    }
 }
 
 /// A wall clock jumped.

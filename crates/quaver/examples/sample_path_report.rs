@@ -165,6 +165,7 @@ fn facts(count: i32) -> PathFacts {
         synchronised,
         max_error_ns: Some(18_400_000).filter(|_| synchronised),
         estimated_error_ns: Some(310_000).filter(|_| synchronised),
+        chrony: None,
     };
     PathFacts {
         peer: format!("198.51.100.9:2666 ({HOSTILE})"),

@@ -103,6 +103,9 @@ pub mod field {
     pub const CLOCK: u16 = 0x000b;
     /// Any number of [`super::ClockPairElement`].
     pub const CLOCK_PAIRS: u16 = 0x000c;
+    /// What chronyd says of the same clock ([`crate::wire::chrony::Tracking::to_octets`]); an end where none runs leaves
+    /// it out.
+    pub const CHRONY: u16 = 0x0017;
     /// [`super::SenderElement`].
     pub const SENDER: u16 = 0x800d;
     /// [`super::ReceiverElement`].

@@ -1,5 +1,6 @@
 //! Wire codecs: what our source writes into a packet, and the headers of the streams that it imitates.
 
+pub mod chrony;
 pub mod extension;
 pub mod hbrmt;
 pub mod jitlat;

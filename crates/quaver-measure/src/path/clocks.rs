@@ -1,14 +1,17 @@
 //! What a host knows of its clocks, and whether its wall clock was stepped.
 
+mod chrony;
+
 use super::outcome::Side;
 use crate::clock::{monotonic_ns, realtime_ns};
+use quaver_abi::wire::chrony::Tracking;
 use std::time::{Duration, Instant};
 
 /// The wall clock was stepped, rather than slewed, if it moved this much against CLOCK_MONOTONIC between two
 /// readings, beside what their own uncertainty allows. Nanoseconds. Slewing moves both alike.
 pub const STEP_LEAST_NS: i64 = 10_000;
 
-/// The kernel's estimate of its clock (`adjtimex`, as NTP daemons feed it). Nanoseconds.
+/// The kernel's estimate of its clock (`adjtimex`, as NTP daemons feed it), and chronyd's. Nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockEstimate {
     /// When it was read, UTC.
@@ -27,6 +30,8 @@ pub struct ClockEstimate {
     pub status: u32,
     /// TAI minus UTC, seconds; 0 where unknown.
     pub tai_offset_s: i32,
+    /// What chronyd knows beyond that; none where none runs, or where nobody asked.
+    pub chrony: Option<Tracking>,
 }
 
 impl ClockEstimate {
@@ -35,8 +40,14 @@ impl ClockEstimate {
         self.state != libc::TIME_ERROR && self.status & libc::STA_UNSYNC as u32 == 0
     }
 
-    /// Asks the kernel; none where it refuses.
+    /// Asks the kernel, and chronyd where it runs, which takes a round trip to it on this host and a tenth of a second
+    /// at most. None where the kernel refuses.
     pub fn now() -> Option<Self> {
+        Some(Self { chrony: chrony::ask(chrony::ADDRESS), ..Self::kernel()? })
+    }
+
+    /// Asks the kernel alone; none where it refuses.
+    pub fn kernel() -> Option<Self> {
         // SAFETY: all-zero octets are a valid timex: it is plain numbers, and modes 0 asks to change nothing.
         let mut timex: libc::timex = unsafe { std::mem::zeroed() };
         // SAFETY: `timex` is valid for reading and writing.
@@ -57,6 +68,7 @@ impl ClockEstimate {
             state,
             status,
             tai_offset_s: timex.tai,
+            chrony: None,
         })
     }
 }

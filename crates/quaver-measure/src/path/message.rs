@@ -6,6 +6,7 @@ use super::flow::{
     Lateness, ReceiveEnd, ReceiveReport, Received, SendReport, Side as SegmentSide, StampSource,
 };
 use super::outcome::{ReceiverSummary, SenderSummary};
+use quaver_abi::wire::chrony::Tracking;
 use quaver_abi::wire::extension::{
     ClockElement, ClockPairElement, ExtensionError, Fields, HEADER_BYTES, Header, Kind, MOST_SENTENCE_BYTES,
     ReceiverElement, Refusal, SAMPLE_BYTES, SenderElement, field,
@@ -125,6 +126,7 @@ impl Message {
             state: clock.state.get(),
             status: clock.status.get(),
             tai_offset_s: clock.tai.get(),
+            chrony: self.fields().find(field::CHRONY).ok().and_then(Tracking::from_octets),
         })
     }
 
@@ -290,7 +292,11 @@ impl Body {
             tai: estimate.tai_offset_s.into(),
             reserved: 0.into(),
         };
-        self.element(field::CLOCK, &element)
+        let this = self.element(field::CLOCK, &element);
+        match estimate.chrony {
+            Some(chrony) => this.field(field::CHRONY, &chrony.to_octets()),
+            None => this,
+        }
     }
 
     pub(super) fn clock_pairs(self, pairs: &[ClockPair]) -> Self {

@@ -1,5 +1,6 @@
 //! Optional lines of the header that are ours. A reader that does not know them sees comments.
 
+use crate::path_facts::ChronyFacts;
 use std::fmt::{self, Write};
 
 /// Which way test packets went.
@@ -55,6 +56,10 @@ pub struct LogFacts {
     pub client_ntp: Option<NtpErrors>,
     /// The server's clock.
     pub server_ntp: Option<NtpErrors>,
+    /// The client's clock by chronyd.
+    pub client_chrony: Option<ChronyFacts>,
+    /// The server's clock by chronyd.
+    pub server_chrony: Option<ChronyFacts>,
     /// Probes of the control connection.
     pub rtt_probes: Vec<RttProbeTimes>,
     /// How the test ended.
@@ -97,6 +102,11 @@ impl LogFacts {
                 writeln!(out, "# {key}_error_ns {estimated_ns} max {max_ns}")?;
             }
         }
+        for (end, chrony) in [("client", self.client_chrony), ("server", self.server_chrony)] {
+            if let Some(chrony) = chrony {
+                writeln!(out, "# {end}_chrony_ns {}", chrony_words(&chrony))?;
+            }
+        }
         for probe in &self.rtt_probes {
             writeln!(out, "# rtt_probe_ns {} {} {}", probe.t1_ns, probe.t2_ns, probe.t3_ns)?;
         }
@@ -125,6 +135,8 @@ impl LogFacts {
             "sent" => self.sent = Some(value.parse().map_err(|_| "`# sent` is a number of packets")?),
             "client_ntp_error_ns" => self.client_ntp = Some(ntp_errors(value)?),
             "server_ntp_error_ns" => self.server_ntp = Some(ntp_errors(value)?),
+            "client_chrony_ns" => self.client_chrony = Some(chrony(value)?),
+            "server_chrony_ns" => self.server_chrony = Some(chrony(value)?),
             "rtt_probe_ns" => self.rtt_probes.push(probe_times(value)?),
             "complete" => self.ending = Some(Ending::Complete),
             "interrupted" => self.ending = Some(Ending::Interrupted(value.to_owned())),
@@ -141,6 +153,49 @@ fn ntp_errors(value: &str) -> Result<NtpErrors, &'static str> {
     let max_ns = words.next().filter(|word| *word == "max").and_then(|_| words.next()).ok_or(WANTED)?;
     let max_ns = max_ns.parse().map_err(|_| WANTED)?;
     if words.next().is_some() { Err(WANTED) } else { Ok(NtpErrors { estimated_ns, max_ns }) }
+}
+
+/// The names of the numbers of a line about chronyd, after the stratum.
+const CHRONY: [&str; 5] = ["correction", "last_offset", "rms_offset", "root_delay", "root_dispersion"];
+
+fn chrony_words(chrony: &ChronyFacts) -> String {
+    let times_ns = [
+        chrony.correction_ns,
+        chrony.last_offset_ns,
+        chrony.rms_offset_ns,
+        chrony.root_delay_ns,
+        chrony.root_dispersion_ns,
+    ];
+    let state = if chrony.synchronised { "stratum" } else { "unsynchronised" };
+    let times = CHRONY.iter().zip(times_ns).map(|(name, ns)| format!(" {name} {ns}"));
+    format!("{state} {}{}", chrony.stratum, times.collect::<String>())
+}
+
+fn chrony(value: &str) -> Result<ChronyFacts, &'static str> {
+    const WANTED: &str = "a line of chrony is `stratum N correction NS last_offset NS rms_offset NS root_delay NS \
+                          root_dispersion NS`";
+    let mut words = value.split_ascii_whitespace();
+    let state = words.next();
+    let stratum = words.next().and_then(|word| word.parse().ok()).ok_or(WANTED)?;
+    let mut times_ns = [0; CHRONY.len()];
+    for (name, ns) in CHRONY.into_iter().zip(&mut times_ns) {
+        words.next().filter(|word| *word == name).ok_or(WANTED)?;
+        *ns = words.next().and_then(|word| word.parse().ok()).ok_or(WANTED)?;
+    }
+    if words.next().is_some() || !matches!(state, Some("stratum" | "unsynchronised")) {
+        return Err(WANTED);
+    }
+    let [correction_ns, last_offset_ns, rms_offset_ns, root_delay_ns, root_dispersion_ns] = times_ns;
+    let synchronised = state == Some("stratum");
+    Ok(ChronyFacts {
+        stratum,
+        synchronised,
+        correction_ns,
+        last_offset_ns,
+        rms_offset_ns,
+        root_delay_ns,
+        root_dispersion_ns,
+    })
 }
 
 fn probe_times(value: &str) -> Result<RttProbeTimes, &'static str> {

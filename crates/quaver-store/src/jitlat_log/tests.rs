@@ -1,5 +1,6 @@
 use super::*;
 use crate::error::StoreError;
+use crate::path_facts::ChronyFacts;
 use proptest::prelude::*;
 use quaver_abi::wire::jitlat::Singleton;
 use std::io::BufReader;
@@ -71,11 +72,21 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
         sent: Some(3),
         client_ntp: Some(NtpErrors { estimated_ns: 1_000, max_ns: 5_500_000 }),
         server_ntp: None,
+        client_chrony: None,
+        server_chrony: Some(ChronyFacts {
+            stratum: 3,
+            synchronised: true,
+            correction_ns: -1_441,
+            last_offset_ns: 108,
+            rms_offset_ns: 232,
+            root_delay_ns: 3_836,
+            root_dispersion_ns: 1_173,
+        }),
         rtt_probes: vec![RttProbeTimes { t1_ns: 1, t2_ns: -2, t3_ns: 3 }],
         ending: Some(Ending::Interrupted("the user ended\nthe test".into())),
     };
     let text = String::from_utf8(written(&header, &packets)).unwrap();
-    let lines: Vec<&str> = text.lines().skip(11).take(9).collect();
+    let lines: Vec<&str> = text.lines().skip(11).take(10).collect();
     let wanted = [
         "# clock_error_ns -80000",
         "# min_rtt_ns 3231000000",
@@ -84,6 +95,7 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
         "# stamps received: kernel",
         "# sent 3",
         "# client_ntp_error_ns 1000 max 5500000",
+        "# server_chrony_ns stratum 3 correction -1441 last_offset 108 rms_offset 232 root_delay 3836 root_dispersion 1173",
         "# rtt_probe_ns 1 -2 3",
         "# interrupted the user ended the test",
     ];
@@ -208,6 +220,19 @@ fn facts() -> impl Strategy<Value = LogFacts> {
                 .prop_map(|(estimated_ns, max_ns)| NtpErrors { estimated_ns, max_ns }),
         )
     };
+    let chrony = || {
+        let state = (any::<u16>(), any::<bool>());
+        let parts = (state, any::<[i64; 5]>());
+        proptest::option::of(parts.prop_map(|((stratum, synchronised), times_ns)| ChronyFacts {
+            stratum,
+            synchronised,
+            correction_ns: times_ns[0],
+            last_offset_ns: times_ns[1],
+            rms_offset_ns: times_ns[2],
+            root_delay_ns: times_ns[3],
+            root_dispersion_ns: times_ns[4],
+        }))
+    };
     let probe = (any::<i64>(), any::<i64>(), any::<i64>()).prop_map(|(t1_ns, t2_ns, t3_ns)| RttProbeTimes {
         t1_ns,
         t2_ns,
@@ -219,15 +244,21 @@ fn facts() -> impl Strategy<Value = LogFacts> {
         Just(Some(Ending::Complete)),
         text().prop_map(|why| Some(Ending::Interrupted(why.unwrap_or_default()))),
     ];
-    let parts = (direction, text(), text(), any::<Option<u64>>(), ntp(), ntp());
+    let parts = (direction, text(), text(), any::<Option<u64>>(), ntp(), ntp(), chrony(), chrony());
     (parts, proptest::collection::vec(probe, 0..6), ending).prop_map(
-        |((direction, protocol, stamps, sent, client_ntp, server_ntp), rtt_probes, ending)| LogFacts {
+        |(
+            (direction, protocol, stamps, sent, client_ntp, server_ntp, client_chrony, server_chrony),
+            rtt_probes,
+            ending,
+        )| LogFacts {
             direction,
             protocol,
             stamps,
             sent,
             client_ntp,
             server_ntp,
+            client_chrony,
+            server_chrony,
             rtt_probes,
             ending,
         },

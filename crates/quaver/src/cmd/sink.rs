@@ -145,7 +145,7 @@ fn measure(
 
 /// What the kernel knows of TAI, and where its two clocks stand to each other; none where it does not tell.
 fn tai() -> Option<Tai> {
-    let offset_s = ClockEstimate::now()?.tai_offset_s;
+    let offset_s = ClockEstimate::kernel()?.tai_offset_s;
     let now = ClockPair::now();
     Some(Tai { offset_s, realtime_minus_monotonic_ns: Some(now.realtime_ns - now.monotonic_ns) })
 }

@@ -11,7 +11,7 @@ use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::Direction;
 use quaver_analysis::path::jitlat_figures::{FigureOptions, JitlatFigures, PageVersion, jitlat_figures};
 use quaver_store::jitlat_log::{Ending, LogDirection, LogHeader, NtpErrors, parse_date_line};
-use quaver_store::path_facts::{self, EndClock, FlowFacts, PathFacts, RoundTrip, StatedClock};
+use quaver_store::path_facts::{self, ChronyFacts, EndClock, FlowFacts, PathFacts, RoundTrip, StatedClock};
 use quaver_store::run::rfc3339_utc;
 use std::num::NonZeroU32;
 
@@ -54,7 +54,10 @@ pub fn path_facts(header: &LogHeader) -> PathFacts {
     let server = if up { header.destination() } else { header.source() };
     let facts = &header.facts;
     let protocol = facts.protocol.clone().filter(|protocol| protocol != "legacy");
-    let clocks = [("client", facts.client_ntp), ("server", facts.server_ntp)];
+    let clocks = [
+        end_clock("client", facts.client_ntp, facts.client_chrony),
+        end_clock("server", facts.server_ntp, facts.server_chrony),
+    ];
     let stated = header.clock_error_ns.zip(header.min_rtt_ns);
     PathFacts {
         peer: server.ip().to_string(),
@@ -66,21 +69,22 @@ pub fn path_facts(header: &LogHeader) -> PathFacts {
             .map(|probe| RoundTrip { t1_ns: probe.t1_ns, t2_ns: probe.t2_ns, t3_ns: probe.t3_ns })
             .collect(),
         stated_clock: stated.map(|(error_ns, min_rtt_ns)| StatedClock { error_ns, min_rtt_ns }),
-        clocks: clocks.into_iter().filter_map(|(end, errors)| Some(end_clock(end, errors?))).collect(),
+        clocks: clocks.into_iter().flatten().collect(),
         clock_steps: Vec::new(),
         rolling: Vec::new(),
     }
 }
 
 /// A log has errors only of a clock that something disciplines.
-fn end_clock(end: &str, errors: NtpErrors) -> EndClock {
+fn end_clock(end: &str, errors: Option<NtpErrors>, chrony: Option<ChronyFacts>) -> Option<EndClock> {
     let ns = |ns: u64| i64::try_from(ns).ok();
-    EndClock {
+    (errors.is_some() || chrony.is_some()).then(|| EndClock {
         end: end.to_owned(),
-        synchronised: true,
-        max_error_ns: ns(errors.max_ns),
-        estimated_error_ns: ns(errors.estimated_ns),
-    }
+        synchronised: errors.is_some(),
+        max_error_ns: errors.and_then(|errors| ns(errors.max_ns)),
+        estimated_error_ns: errors.and_then(|errors| ns(errors.estimated_ns)),
+        chrony,
+    })
 }
 
 fn flow_facts(header: &LogHeader) -> FlowFacts {

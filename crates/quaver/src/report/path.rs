@@ -8,7 +8,7 @@ use crate::digest::path::{FlowResults, PathSummary};
 use quaver_analysis::path::playout::{Advice, TARGETS_PER_MILLION};
 use quaver_analysis::path::voice::CODECS;
 use quaver_analysis::summary::Distribution;
-use quaver_store::path_facts::RollingFigures;
+use quaver_store::path_facts::{ChronyFacts, RollingFigures};
 
 /// What the page is made from.
 #[derive(Clone, Copy)]
@@ -107,6 +107,9 @@ fn head(out: &mut String, input: &PathInput<'_>, style: Style) {
             (false, _) => format!("{}: not disciplined by anything", clock.end),
         };
         lines.push(("", text));
+        if let Some(chrony) = &clock.chrony {
+            lines.push(("", format!("{}: {}", clock.end, chrony_words(chrony))));
+        }
     }
     for (name, text) in lines {
         for (at, line) in wrap(&printable(&text), super::console::WIDTH - 12).iter().enumerate() {
@@ -114,6 +117,21 @@ fn head(out: &mut String, input: &PathInput<'_>, style: Style) {
             out.push_str(&format!("  {}  {line}\n", style.dim(&format!("{name:<8}"))));
         }
     }
+}
+
+/// What chronyd says of a clock.
+pub(crate) fn chrony_words(chrony: &ChronyFacts) -> String {
+    let Some(bound_ns) = chrony.bound_ns() else {
+        return "chronyd runs and follows nothing".to_owned();
+    };
+    format!(
+        "by chronyd wrong by {} at most, stratum {}; root delay {}, dispersion {}, last offset {}",
+        duration(bound_ns),
+        chrony.stratum,
+        duration(chrony.root_delay_ns),
+        duration(chrony.root_dispersion_ns),
+        duration(chrony.last_offset_ns)
+    )
 }
 
 /// A table with a column for each way.

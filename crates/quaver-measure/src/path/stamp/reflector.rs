@@ -27,7 +27,7 @@ const UNKNOWN_ERROR_NS: u64 = 16_000_000_000;
 
 /// How good stamps of the system's clock are, by what the kernel says.
 pub(super) fn error_estimate(format: TimestampFormat) -> ErrorEstimate {
-    match ClockEstimate::now() {
+    match ClockEstimate::kernel() {
         Some(clock) => {
             let error_ns = u64::try_from(clock.maxerror_ns).unwrap_or(UNKNOWN_ERROR_NS);
             ErrorEstimate::new(format, clock.is_synchronised(), error_ns)

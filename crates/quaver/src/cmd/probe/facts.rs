@@ -1,13 +1,14 @@
 //! From what a test left with the client to what the manifest tells.
 
 use crate::digest::path::ends;
+use quaver_abi::wire::chrony::Tracking;
 use quaver_measure::path::flow::{FlowSchedule, SendReport, Transport};
 use quaver_measure::path::{
     Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
     TestOutcome,
 };
 use quaver_store::path_facts::{
-    self, AchievedSchedule, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip,
+    self, AchievedSchedule, ChronyFacts, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip,
 };
 
 /// Facts of a test between two Quavers, or with a Jitlat server.
@@ -59,7 +60,21 @@ fn end_clock(end: &str, clocks: &HostClocks) -> Option<EndClock> {
         synchronised,
         max_error_ns: synchronised.then_some(estimate.maxerror_ns),
         estimated_error_ns: synchronised.then_some(estimate.esterror_ns),
+        chrony: estimate.chrony.map(chrony_facts),
     })
+}
+
+/// What chronyd said, as it is stored.
+pub(crate) fn chrony_facts(said: Tracking) -> ChronyFacts {
+    ChronyFacts {
+        stratum: said.stratum,
+        synchronised: said.synchronised,
+        correction_ns: said.correction_ns,
+        last_offset_ns: said.last_offset_ns,
+        rms_offset_ns: said.rms_offset_ns,
+        root_delay_ns: said.root_delay_ns,
+        root_dispersion_ns: said.root_dispersion_ns,
+    }
 }
 
 fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {

@@ -1,6 +1,6 @@
 //! `quaver probe`: what an application with a steady stream of packets would see between two hosts.
 
-mod facts;
+pub(crate) mod facts;
 mod live;
 pub(in crate::cmd) mod logs;
 mod options;

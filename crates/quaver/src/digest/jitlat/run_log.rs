@@ -52,6 +52,7 @@ fn log_facts(facts: &PathFacts, flow: &FlowFacts) -> LogFacts {
         let ns = |ns: Option<i64>| u64::try_from(ns?).ok();
         Some(NtpErrors { estimated_ns: ns(clock.estimated_error_ns)?, max_ns: ns(clock.max_error_ns)? })
     };
+    let chrony = |end: &str| facts.clocks.iter().find(|clock| clock.end == end)?.chrony;
     let times = facts.round_trips.iter().map(|trip| RttProbeTimes {
         t1_ns: trip.t1_ns,
         t2_ns: trip.t2_ns,
@@ -67,6 +68,8 @@ fn log_facts(facts: &PathFacts, flow: &FlowFacts) -> LogFacts {
         sent: flow.sent,
         client_ntp: ntp("client"),
         server_ntp: ntp("server"),
+        client_chrony: chrony("client"),
+        server_chrony: chrony("server"),
         rtt_probes: times.collect(),
         ending: Some(flow.cut_short.clone().map_or(Ending::Complete, Ending::Interrupted)),
     }

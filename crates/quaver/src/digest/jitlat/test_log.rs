@@ -1,5 +1,6 @@
 //! From a test that was just made to the header of its log.
 
+use crate::cmd::probe::facts::chrony_facts;
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
 use quaver_analysis::path::clocks::{RttProbe, estimate};
 use quaver_measure::path::flow::Transport;
@@ -7,6 +8,7 @@ use quaver_measure::path::{Completion, Direction, FlowOutcome, HostClocks, Proto
 use quaver_store::jitlat_log::{
     Ending, LogDirection, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line,
 };
+use quaver_store::path_facts::ChronyFacts;
 
 /// What the log says where the user ended the test.
 const BY_THE_USER: &str = "the user ended the test";
@@ -62,6 +64,8 @@ fn facts(outcome: &TestOutcome, flow: &FlowOutcome) -> LogFacts {
         sent: flow.sender.map(|sender| sender.packets),
         client_ntp: ntp_errors(&outcome.client_clock),
         server_ntp: ntp_errors(&outcome.server_clock),
+        client_chrony: chrony(&outcome.client_clock),
+        server_chrony: chrony(&outcome.server_clock),
         rtt_probes: outcome.rtt_probes.iter().map(probe_times).collect(),
         ending: Some(match &outcome.completion {
             Completion::ServerLost(why) => Ending::Interrupted(why.clone()),
@@ -93,4 +97,9 @@ fn ntp_errors(clocks: &HostClocks) -> Option<NtpErrors> {
     let clock = clocks.after.as_ref().or(clocks.before.as_ref()).filter(|clock| clock.is_synchronised())?;
     let ns = |ns: i64| u64::try_from(ns).ok();
     Some(NtpErrors { estimated_ns: ns(clock.esterror_ns)?, max_ns: ns(clock.maxerror_ns)? })
+}
+
+/// What chronyd said of a clock; the later reading counts.
+fn chrony(clocks: &HostClocks) -> Option<ChronyFacts> {
+    clocks.after.as_ref().or(clocks.before.as_ref())?.chrony.map(chrony_facts)
 }

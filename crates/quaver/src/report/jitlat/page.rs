@@ -4,6 +4,7 @@ use super::engineering::{four_digits, time, time_to_the_ns};
 use super::{JitlatPage, NOTHING_ARRIVED, percent, percentiles, periods, regression};
 use quaver_analysis::path::jitlat_figures::{DelayFigures, PeriodFigures, SpreadFigures};
 use quaver_store::jitlat_log::{LogHeader, NtpErrors};
+use quaver_store::path_facts::ChronyFacts;
 
 /// The page under its head. It ends with an empty line, as the figures do.
 pub(super) fn body(page: &JitlatPage<'_>) -> String {
@@ -83,5 +84,22 @@ fn ntp_lines(header: &LogHeader) -> String {
         }
         None => String::new(),
     };
-    line("client", header.facts.client_ntp) + &line("server", header.facts.server_ntp)
+    let chrony = |end: &str, said: Option<ChronyFacts>| match said {
+        Some(said) => {
+            let [delay, dispersion, offset] =
+                [said.root_delay_ns, said.root_dispersion_ns, said.last_offset_ns].map(|ns| time(ns as f64));
+            format!(
+                "Chrony of the {end}: root delay = {delay}, root dispersion = {dispersion}, last offset = {offset}\n"
+            )
+        }
+        None => String::new(),
+    };
+    let facts = &header.facts;
+    [
+        line("client", facts.client_ntp),
+        line("server", facts.server_ntp),
+        chrony("client", facts.client_chrony),
+        chrony("server", facts.server_chrony),
+    ]
+    .concat()
 }

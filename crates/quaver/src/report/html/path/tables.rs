@@ -5,6 +5,7 @@ use super::loss_tables::{copies, loss, order};
 use super::rows::{Metric, Table};
 use crate::digest::path::{FlowResults, PathSummary};
 use crate::report::html::page::micro;
+use crate::report::path::chrony_words;
 use crate::report::units::{count, duration, duration_f64, percent};
 use quaver_analysis::path::playout::Advice;
 use quaver_analysis::path::steps::ShiftCause;
@@ -229,6 +230,10 @@ fn clocks(summary: &PathSummary) -> Table {
             error("estimated error", clock.estimated_error_ns)
         );
         table.row(format!("{}'s clock", clock.end), vec![text], "adjtimex: maxerror, esterror");
+        if let Some(chrony) = &clock.chrony {
+            let by = "chronyd: |correction| + root dispersion + root delay / 2";
+            table.row(format!("{}'s clock, chrony", clock.end), vec![chrony_words(chrony)], by);
+        }
     }
     for step in &summary.clock_steps {
         let text = format!("{} about {} after the start", duration(step.step_ns), duration(step.after_ns));
