@@ -1,6 +1,8 @@
 //! Flows over simulated paths with simulated clocks, for tests: what is true of them is known.
 
 use super::arrival::Arrival;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
 
 /// What delays packets beyond the path's own delay.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +64,7 @@ const START_NS: i64 = 1_700_000_000_000_000_000;
 impl Flow {
     /// What arrives, in order of arrival by true time.
     pub(super) fn arrivals(&self) -> Vec<Arrival> {
-        let mut random = Random(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D);
+        let mut random = Random(Pcg64Mcg::seed_from_u64(self.seed));
         let mut waiting_ns = 0.0;
         let mut arrived: Vec<(i64, Arrival)> = Vec::new();
         for sequence in 0..self.packets {
@@ -108,17 +110,13 @@ fn stepped(steps: &[Step], time_ns: i64) -> i64 {
     steps.iter().filter(|s| time_ns >= s.at_ns).map(|s| s.size_ns).sum()
 }
 
-/// SplitMix64 (Steele, Lea, Flood, 2014).
-struct Random(u64);
+/// What the laws of the simulation are drawn from.
+struct Random(Pcg64Mcg);
 
 impl Random {
     /// From 0 up to, but without, 1.
     fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Lomax's law, shape 1.5, scale 1: mean 2, infinite variance.

@@ -1,35 +1,30 @@
 //! Random numbers that depend on nothing but a seed and a position, so that a packet's fate can be asked for again.
 
-/// The golden ratio's fraction, by which SplitMix64 steps.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::{Rng, SeedableRng};
 
-/// The finishing function of SplitMix64 (Steele, Lea and Flood, 2014).
-fn mixed(state: u64) -> u64 {
-    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// A sequence of random numbers, any of which can be had without those before it: SplitMix64.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stream {
-    seed: u64,
-}
+/// A sequence of random numbers, any of which can be had without those before it: PCG XSL RR 128/64, which can leap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stream(Pcg64);
 
 impl Stream {
-    /// The sequence of SplitMix64 with this seed.
+    /// The sequence of this seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed }
+        Self(Pcg64::seed_from_u64(seed))
     }
 
-    /// A sequence of its own for a purpose that these words name.
+    /// A sequence of its own for a purpose that these words name: each word chooses the stream of the generator that
+    /// the words before it have seeded.
     pub fn derived(seed: u64, words: &[u64]) -> Self {
-        Self { seed: words.iter().fold(seed, |state, word| mixed(state ^ mixed(word.wrapping_add(STEP)))) }
+        let next = |seed: u64, word: &u64| Pcg64::new(seed.into(), (*word).into()).next_u64();
+        Self::new(words.iter().fold(seed, next))
     }
 
     /// The number at a position from 0.
     pub fn at(&self, position: u64) -> u64 {
-        mixed(self.seed.wrapping_add(STEP.wrapping_mul(position.wrapping_add(1))))
+        let mut there = self.0.clone();
+        there.advance(position.into());
+        there.next_u64()
     }
 
     /// The number at a position as a fraction in [0, 1), a multiple of 2^-53.
@@ -48,17 +43,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_splitmix64() {
-        // Published outputs for seed 1234567 (Rosetta Code, "Pseudo-random numbers/Splitmix64").
+    fn positions_are_those_of_the_generator() {
         let stream = Stream::new(1_234_567);
-        let expected = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-            4_593_380_528_125_082_431,
-            16_408_922_859_458_223_821,
-        ];
-        assert_eq!([0, 1, 2, 3, 4].map(|position| stream.at(position)), expected);
+        let mut generator = Pcg64::seed_from_u64(1_234_567);
+        for position in 0..1_000 {
+            assert_eq!(stream.at(position), generator.next_u64(), "position {position}");
+        }
     }
 
     #[test]

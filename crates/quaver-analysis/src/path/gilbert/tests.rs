@@ -3,6 +3,8 @@
 use super::super::loss_pattern::loss_runs;
 use super::*;
 use proptest::prelude::*;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
 
 fn runs(received: &[bool]) -> Vec<LossRun> {
     let sent = received.len() as u64;
@@ -116,21 +118,17 @@ proptest! {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014), for losses that are the same each time.
-struct Random(u64);
+/// For losses that are the same each time.
+struct Random(Pcg64Mcg);
 
 impl Random {
     fn below(&mut self, share: f64) -> bool {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 <= share
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64 <= share
     }
 }
 
 fn lose(model: &GilbertElliott, sent: u64, seed: u64) -> Vec<LossRun> {
-    let mut random = Random(seed);
+    let mut random = Random(Pcg64Mcg::seed_from_u64(seed));
     let mut bad = random.below(model.bad_share());
     let received = (0..sent).filter(|_| {
         let lost = random.below(if bad { model.loss_bad } else { model.loss_good });
