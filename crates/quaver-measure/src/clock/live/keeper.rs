@@ -31,6 +31,8 @@ impl Keeper {
         let signal = Arc::new(Signal { wake, stop: AtomicBool::new(false) });
         std::thread::sleep(ticker.wait());
         ticker.anchor();
+        // What follows from the second anchor takes over a millisecond later; before, bounds are wide.
+        std::thread::sleep(Duration::from_millis(2));
         let seen = Arc::clone(&signal);
         let thread = std::thread::Builder::new()
             .name("quaver-clock".into())

@@ -58,6 +58,13 @@ impl LiveOptions {
     pub fn new(counter: Counter) -> Self {
         Self { counter, interval: Duration::from_millis(100), cross_core: None }
     }
+
+    /// As [`LiveOptions::new`], with a check between the first eight CPUs that the calling thread may run on: 5 ms for each
+    /// but the first, longer where they are busy. What cannot be compared is taken to agree.
+    pub fn checked(counter: Counter) -> Self {
+        let cross_core = super::compare_allowed_cpus(counter, 8, Duration::from_millis(5)).ok();
+        Self { cross_core, ..Self::new(counter) }
+    }
 }
 
 /// The clock could not be started.
@@ -257,7 +264,7 @@ pub struct LiveClock {
 }
 
 impl LiveClock {
-    /// Starts the thread. When this returns (after some 10 ms), readings can be converted; the rate is sharp after a second.
+    /// Starts the thread. When this returns (after some 12 ms), readings can be converted; the rate is sharp after a second.
     ///
     /// # Errors
     /// Where the system has no thread or descriptor for it.
