@@ -19,7 +19,7 @@ pub(super) fn segments(flows: &[&FlowResults]) -> Table {
     let by = seen.iter().map(|seen| seen.by.to_owned()).collect();
     table.row("known by", by, "packet socket, else TCP_INFO");
     let definitions = [
-        "below the transport; offloaded ones count as one",
+        "with sentinels; offloaded ones count as one",
         "RFC 9293, section 3.8.1",
         "came behind a later one",
         "brought nothing new (RFC 2883)",
@@ -54,7 +54,7 @@ pub(super) fn stamps(flows: &[&FlowResults]) -> Table {
             let cell = |results: &FlowResults| {
                 results.flow.departures.as_ref().map_or_else(|| "not stamped".to_owned(), cell)
             };
-            table.each(name, flows, cell, "SO_TIMESTAMPING, when it left the sender's kernel or interface");
+            table.each(name, flows, cell, "SO_TIMESTAMPING at the sender");
         }
     }
     table.each(

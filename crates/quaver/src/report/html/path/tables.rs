@@ -107,10 +107,13 @@ fn delay(summary: &PathSummary, flows: &[&FlowResults]) -> Table {
             table.spread(format!("{way}, corrected"), corrected, "RFC 7679; less the clocks' offset");
         }
         if let Some(delay) = &results.delay_from_departure {
-            let from = format!("{way}, from the {}'s departure", delay.stamped_by);
-            table.spread(from.clone(), &delay.as_measured, "from the stamp of departure");
+            let definition = match delay.stamped_by.as_str() {
+                "hardware" => "from the interface's stamp",
+                _ => "from the kernel's stamp",
+            };
+            table.spread(format!("{way}, from departure"), &delay.as_measured, definition);
             if let Some(corrected) = &delay.corrected {
-                table.spread(format!("{from}, corrected"), corrected, "the same, less the clocks' offset");
+                table.spread(format!("{way}, the same, corrected"), corrected, "less the clocks' offset");
             }
         }
         if results.figures.loss.packets > 0 {

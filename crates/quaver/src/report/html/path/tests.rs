@@ -342,7 +342,9 @@ fn what_was_seen_below_the_programs_stands_beside_what_they_saw() {
         "each seen",
         "TCP_INFO",
         "kernel, 198 of 200",
-        "s departure, corrected",
+        "from departure",
+        "the same, corrected",
+        "s stamp",
     ] {
         assert!(html.contains(words), "no {words:?}");
     }
