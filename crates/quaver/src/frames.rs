@@ -56,12 +56,8 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
         LaxNetSlice::Ipv6(ip) => {
             let header = ip.header();
             let ends = (header.source_addr().into(), header.destination_addr().into());
-            let fragment = ip.extensions().clone().into_iter().find_map(|extension| match extension {
-                etherparse::Ipv6ExtensionSlice::Fragment(fragment) => {
-                    Some(fragment.fragment_offset().value())
-                }
-                _ => None,
-            });
+            let extensions = ip.extensions();
+            let fragment = fragment_offset(extensions.first_header(), extensions.slice());
             (ends.0, ends.1, ip.payload(), fragment.unwrap_or(0))
         }
         LaxNetSlice::Arp(_) => return None,
@@ -91,6 +87,24 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
         _ => {}
     }
     Some(facts)
+}
+
+/// Where in its datagram the payload lies, in units of 8 octets, by the extension headers of IPv6 (RFC 8200, section 4);
+/// none where no header tells. Not by the library's iterator, which reads past the end of headers that were cut.
+fn fragment_offset(first: Option<IpNumber>, headers: &[u8]) -> Option<u16> {
+    let (mut kind, mut rest) = (first?, headers);
+    loop {
+        let head = rest.first_chunk::<4>()?;
+        let octets = match kind {
+            IpNumber::IPV6_FRAGMENTATION_HEADER => {
+                return Some(u16::from_be_bytes([head[2], head[3]]) >> 3);
+            }
+            // Its length is in units of 4 octets, and less by two (RFC 4302, section 2.2).
+            IpNumber::AUTHENTICATION_HEADER => (usize::from(head[1]) + 2) * 4,
+            _ => (usize::from(head[1]) + 1) * 8,
+        };
+        (kind, rest) = (IpNumber(head[0]), rest.get(octets..)?);
+    }
 }
 
 /// Reads a datagram from its header on, as much as was kept of it.
@@ -190,6 +204,56 @@ mod tests {
         ip[6..8].copy_from_slice(&[0, 50]);
         let last = decoded(LINK_RAW_IP, &[], &ip).network.unwrap();
         assert_eq!((last.fragment, last.destination_port, last.payload_octets), (true, None, None));
+    }
+
+    #[test]
+    fn the_first_part_behind_other_extension_headers() {
+        // Hop by hop, authentication, fragment: offset 0 with more to come.
+        let mut packet = vec![0x60, 0, 0, 0, 0, 48, 0, 64];
+        packet.extend([[1; 16], [2; 16]].concat());
+        packet.extend([51, 0, 0, 0, 0, 0, 0, 0]);
+        packet.extend([&[44, 4, 0, 0][..], &[0; 20]].concat());
+        packet.extend([17, 0, 0, 1, 0, 0, 0, 9]);
+        packet.extend([0x13, 0x88, 0x17, 0x70, 3, 0xf8, 0, 0]);
+        let facts = decoded(LINK_RAW_IP, &[], &packet).network.unwrap();
+        assert_eq!(
+            (facts.fragment, facts.destination_port, facts.payload_octets),
+            (true, Some(6000), Some(1_008))
+        );
+        packet[74] = 1;
+        let facts = decoded(LINK_RAW_IP, &[], &packet).network.unwrap();
+        assert_eq!((facts.fragment, facts.destination_port), (true, None));
+        assert_eq!(fragment_offset(Some(IpNumber::IPV6_ROUTE_HEADER), &[44, 255, 0, 0]), None);
+    }
+
+    /// SplitMix64.
+    fn next(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    #[test]
+    fn frames_changed_at_random_give_no_more_than_they_have() {
+        let mut random = 1;
+        let ip = ip_udp(&[0x80; 60]);
+        let mut ipv6 = Vec::new();
+        PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(1, 2).write(&mut ipv6, &[0x80; 40]).unwrap();
+        for _ in 0..200_000 {
+            let mut frame =
+                [&[0; 12][..], &[8, 0], if next(&mut random) % 2 == 0 { &ip } else { &ipv6 }].concat();
+            frame.drain(..[0, 0, 14][next(&mut random) as usize % 3]);
+            for _ in 0..next(&mut random) % 8 {
+                let at = next(&mut random) as usize % frame.len();
+                frame[at] = [next(&mut random) as u8, 0, 0xff, 44][next(&mut random) as usize % 4];
+            }
+            frame.truncate(next(&mut random) as usize % (frame.len() + 1));
+            let link = [0, 1, 12, 101, 108, 113, 228, 276][next(&mut random) as usize % 8];
+            let facts = decode(link, &frame, 2_000, Some(1_700_000_000_000_000_000));
+            let claimed = facts.network.and_then(|network| network.payload_octets);
+            assert!(claimed.is_none_or(|octets| octets <= 65_535));
+        }
     }
 
     #[test]

@@ -77,6 +77,7 @@ fn write(path: &Path, packets: impl IntoIterator<Item = (i64, Vec<u8>)>) {
         dropped_by_os: Some(3),
         delivered: Some(captured as u64),
         comment: Some("3 packets found the ring full".to_owned()),
+        run_facts: Some(serde_json::json!({"tai_offset_s": 37})),
         ..InterfaceStatistics::default()
     };
     writer.statistics(0, &counted).unwrap();
@@ -214,6 +215,13 @@ fn video_is_judged_as_a_live_stream_is() {
         .collect();
     let format = VideoFormat::new((30_000, 1_001), Scan::Progressive, 540, 540, 1_500).unwrap();
     assert_eq!(found.observed, Some(video_timing(&packets, &format, Datum::Observed)));
+    // The facts of the run say how far TAI is ahead.
+    let in_tai: Vec<VideoPacket> = packets
+        .iter()
+        .map(|packet| VideoPacket { arrived_ns: packet.arrived_ns + 37_000_000_000, ..*packet })
+        .collect();
+    let epoch = video_timing(&in_tai, &format, Datum::SmpteEpoch { offset_ns: None });
+    assert_eq!((found.epoch.as_ref(), found.kernel_tai_offset_s), (Some(&epoch), Some(37)));
 }
 
 fn quaver(arguments: &[&str], file: &Path) -> Output {

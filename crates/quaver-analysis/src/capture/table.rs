@@ -177,6 +177,11 @@ impl FlowTable {
         }
     }
 
+    /// Sets what is known of TAI on the capturing host, where that is learned at the end of a file.
+    pub fn set_tai(&mut self, tai: Tai) {
+        self.settings.tai = Some(tai);
+    }
+
     /// What is known so far. Flows of fewer than eight packets are not there yet.
     pub fn figures(&mut self) -> CaptureFigures {
         self.figures_of(false)

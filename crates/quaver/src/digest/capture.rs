@@ -6,6 +6,7 @@ use crate::report::capture::page;
 use crate::report::table::Style;
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_analysis::capture::{CaptureFigures, FlowTable, TableSettings};
+use quaver_analysis::rtp::Tai;
 use quaver_store::error::StoreError;
 use quaver_store::pcapng::{self, CaptureReader, CapturedInterface, CapturedPacket, ReadError};
 use serde::Serialize;
@@ -162,13 +163,24 @@ fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<Captu
         let facts = frames::decode(packet.link_type, packet.data, packet.original_length, packet.time_ns);
         table.packet(time_ns, &stamps, &facts);
     }
-    let (table, layer_word) =
+    let (mut table, layer_word) =
         table.unwrap_or_else(|| (FlowTable::new(TableSettings::file(FILE_TIME)), FILE_TIME));
+    if let Some(tai) = tai(&reader) {
+        table.set_tai(tai);
+    }
     let figures = table.finish();
     if let Some(layer) = layer.filter(|_| figures.packets > 0 && figures.unstamped == figures.packets) {
         return Err(Unread::Layer(no_layer(layer, &figures)));
     }
     Ok(CaptureDigest { summary: summary(&reader, name, layer_word, figures, &kept) })
+}
+
+/// What the facts of the run say of TAI. Times are of CLOCK_REALTIME already, so nothing lies between.
+fn tai<R: Read>(reader: &CaptureReader<R>) -> Option<Tai> {
+    let mut facts =
+        reader.interfaces().filter_map(|interface| interface.statistics.as_ref()?.run_facts.as_ref());
+    let offset_s = facts.find_map(|facts| facts.get("tai_offset_s")?.as_i64())?;
+    Some(Tai { offset_s: i32::try_from(offset_s).ok()?, realtime_minus_monotonic_ns: Some(0) })
 }
 
 impl Kept {
