@@ -1,5 +1,6 @@
 //! Whole tests in one process, over loopback with ports that the system chose.
 
+mod below;
 mod broken;
 mod extended;
 mod greedy;
