@@ -103,9 +103,7 @@ impl Message {
         let bad = ExtensionError::BadField(field::OFFSETS);
         let octets = self.fields().find(field::OFFSETS)?;
         let (first, rest) = octets.split_first_chunk().ok_or(bad)?;
-        let (offsets, []) = rest.as_chunks::<8>() else {
-            return Err(bad);
-        };
+        let (offsets, []) = rest.as_chunks::<8>() else { return Err(bad) };
         Ok((u64::from_be_bytes(*first), offsets.iter().map(|o| u64::from_be_bytes(*o)).collect()))
     }
 
@@ -278,9 +276,7 @@ impl Body {
     }
 
     pub(super) fn clock(self, estimate: Option<ClockEstimate>) -> Self {
-        let Some(estimate) = estimate else {
-            return self;
-        };
+        let Some(estimate) = estimate else { return self };
         let element = ClockElement {
             realtime_ns: estimate.realtime_ns.into(),
             offset_ns: estimate.offset_ns.into(),
