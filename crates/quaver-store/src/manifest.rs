@@ -157,6 +157,30 @@ pub struct ClockCalibration {
     /// Steps of CLOCK_REALTIME against CLOCK_MONOTONIC.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub realtime_steps: Vec<RealtimeStep>,
+    /// What was known of the clocks when the run began; none in runs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ClockState>,
+}
+
+/// The clocks of the host when a run began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockState {
+    /// Counter that the samples are stamped with: `tsc`, `cntvct` or `clock-monotonic`.
+    pub counter: String,
+    /// The kernel's clocksource.
+    pub clocksource: Option<String>,
+    /// What the check between CPUs added to the error bound, nanoseconds; none where it could not be made.
+    pub cross_core_ns: Option<i64>,
+    /// Counters of the CPUs are apart by no more than this, nanoseconds.
+    pub cross_core_limit_ns: Option<i64>,
+    /// Whether the kernel's clock followed a reference.
+    pub synchronised: bool,
+    /// The kernel's correction of the rate, parts per billion.
+    pub frequency_ppb: i64,
+    /// Leap second: `none`, `insert pending`, `delete pending`, `within` or `over`.
+    pub leap: String,
+    /// TAI minus UTC as the kernel was told, seconds; none where nobody told it.
+    pub tai_offset_s: Option<i32>,
 }
 
 /// The wall clock jumped.
@@ -325,6 +349,13 @@ mod tests {
             example().incomplete_reason().unwrap(),
             "the program ended before the run did (killed, crashed, or power lost)"
         );
+    }
+
+    #[test]
+    fn a_clock_of_an_older_run_is_written_back_without_what_it_lacks() {
+        let old = r#"{"anchors":12,"worst_half_bracket_ns":21,"error_bound_ns":30}"#;
+        let clock: ClockCalibration = serde_json::from_str(old).unwrap();
+        assert_eq!((clock.state.as_ref(), serde_json::to_string(&clock).unwrap().as_str()), (None, old));
     }
 
     #[test]

@@ -5,11 +5,14 @@ use crate::interrupt::Interrupt;
 use crate::tier::Choice;
 use anyhow::Context;
 use quaver_abi::record::{AnchorRecord, EventRecord, StampRecord};
-use quaver_measure::clock::{AnchorKeeper, ClockSource, Counter, CounterSupport, SystemClocks, Timebase};
+use quaver_measure::clock::{
+    AnchorKeeper, ClockSource, Counter, CounterSupport, KernelState, SystemClocks, Timebase,
+    compare_allowed_cpus,
+};
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::host::trace::{TraceCounts, TraceSink, Tracer};
 use quaver_measure::segment::SegmentAppender;
-use quaver_store::manifest::{ClockCalibration, Manifest, RealtimeStep};
+use quaver_store::manifest::{ClockCalibration, ClockState, Manifest, RealtimeStep};
 use quaver_store::run::RunDir;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,6 +29,7 @@ pub struct Recording<C: ClockSource = SystemClocks> {
     /// Counter that the samples are stamped with.
     pub counter: Counter,
     keeper: AnchorKeeper<C>,
+    clock_state: Option<ClockState>,
     anchors: SegmentAppender<AnchorRecord>,
     records: TraceRecords,
     tracer: Option<Box<dyn Tracer>>,
@@ -63,8 +67,13 @@ impl Recording {
         asked: serde_json::Value,
         host: serde_json::Value,
     ) -> anyhow::Result<Self> {
-        let counter = CounterSupport::detect(Path::new("/")).counter;
-        Self::begin_with(parent, verb, asked, host, counter, AnchorKeeper::start(counter))
+        let support = CounterSupport::detect(Path::new("/"));
+        let counter = support.counter;
+        let state = clock_state(support);
+        let mut recording =
+            Self::begin_with(parent, verb, asked, host, counter, AnchorKeeper::start(counter))?;
+        recording.clock_state = Some(state);
+        Ok(recording)
     }
 }
 
@@ -97,6 +106,7 @@ impl<C: ClockSource> Recording<C> {
             manifest,
             counter,
             keeper,
+            clock_state: None,
             anchors,
             records,
             tracer: None,
@@ -177,14 +187,16 @@ impl<C: ClockSource> Recording<C> {
         self.manifest.lost.events = counts.events_lost;
         if let Ok(timebase) = Timebase::from_anchors(self.keeper.anchors()) {
             let worst = self.keeper.anchors().iter().map(|anchor| anchor.half_bracket_ns).max();
+            let cross_core_ns = self.clock_state.as_ref().and_then(|state| state.cross_core_ns).unwrap_or(0);
             self.manifest.clock = Some(ClockCalibration {
                 anchors: self.keeper.anchors().len() as u64,
                 worst_half_bracket_ns: worst.unwrap_or(0),
-                error_bound_ns: timebase.worst_bound_ns(),
+                error_bound_ns: timebase.worst_bound_ns() + cross_core_ns,
                 realtime_steps: timebase
                     .realtime_steps()
                     .map(|(at_ns, step_ns)| RealtimeStep { at_ns, step_ns })
                     .collect(),
+                state: self.clock_state.take(),
             });
         }
         Ok(counts)
@@ -198,6 +210,26 @@ impl<C: ClockSource> Recording<C> {
         self.manifest.end(quaver_measure::clock::realtime_ns(), interrupted);
         self.run.write_manifest(&self.manifest)?;
         Ok((self.run, self.manifest))
+    }
+}
+
+/// CPUs whose counters are compared before a run, and the time for each pair: 35 ms where nobody is in the way.
+const MOST_CPUS: usize = 8;
+const EACH_PAIR: Duration = Duration::from_millis(5);
+
+/// The clocks as they are now. Compares the counters of the CPUs that this thread may run on.
+fn clock_state(support: CounterSupport) -> ClockState {
+    let cross_core = compare_allowed_cpus(support.counter, MOST_CPUS, EACH_PAIR).ok();
+    let kernel = KernelState::now();
+    ClockState {
+        counter: support.counter.name().to_owned(),
+        clocksource: support.clocksource,
+        cross_core_ns: cross_core.as_ref().map(|cross| cross.bound_ns()),
+        cross_core_limit_ns: cross_core.as_ref().map(|cross| cross.limit_ns()),
+        synchronised: kernel.synchronised,
+        frequency_ppb: kernel.frequency_ppb,
+        leap: kernel.leap.name().to_owned(),
+        tai_offset_s: kernel.tai.offset_s(),
     }
 }
 

@@ -89,7 +89,7 @@ pub enum CrossCoreError {
 }
 
 /// Exchanges stamps between the first of `cpus` and each other one, for `each` (10 ms are enough) a pair; up to
-/// twenty times as long where others keep the two threads from running at the same time.
+/// forty times as long where others keep the two threads from running at the same time.
 ///
 /// # Errors
 /// When a CPU cannot be used or does not answer within 5 s.
@@ -115,7 +115,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A pair that is known so well needs no more time.
 const RESOLVED_NS: i64 = 1_000;
 /// How many times as long as asked a pair may take until it is.
-const MOST_TIMES: u64 = 20;
+const MOST_TIMES: u64 = 40;
 
 fn exchange(counter: Counter, from: u16, to: u16, each: Duration) -> Result<PairOffset, CrossCoreError> {
     let table = Table::default();

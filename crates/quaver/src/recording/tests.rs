@@ -119,3 +119,15 @@ fn a_wall_clock_that_runs_on_is_not_warned_of() {
     let summary = digest::analyze(&run, None).unwrap().analysis.summary;
     assert!(!summary.warnings.iter().any(|text| text.contains("wall clock")), "{:?}", summary.warnings);
 }
+
+#[test]
+fn the_manifest_tells_what_was_known_of_the_clocks() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut recording = Recording::begin(parent.path(), "sink", json!({}), json!({})).unwrap();
+    recording.end_tracing().unwrap();
+    let clock = recording.manifest.clock.as_ref().unwrap();
+    let state = clock.state.as_ref().unwrap();
+    assert_eq!(state.counter, recording.counter.name());
+    assert!(clock.error_bound_ns > state.cross_core_ns.unwrap_or(0));
+    assert!(state.tai_offset_s != Some(0), "an offset of 0 is one that nobody told");
+}

@@ -6,6 +6,9 @@ use crate::clock::{ClockLook, PhcLook};
 /// A bound above this, nanoseconds, is worth a remark: the stamps of a good machine are within a fifth of it.
 const WIDE_NS: u32 = 500;
 
+/// Above this, nanoseconds, the threads that compare counters did not run at the same time.
+const UNRESOLVED_NS: i64 = 5_000;
+
 /// The table.
 pub(super) const CHECKS: &[Check] = &[
     clock(
@@ -95,6 +98,13 @@ fn cores(view: &HostView) -> Finding {
         );
         let remedy = "put all measuring threads on one socket, or boot with clocksource=hpet".to_owned();
         return Finding::missing(evidence, Some(remedy));
+    }
+    if cross.limit_ns > UNRESOLVED_NS {
+        return Finding::good(format!(
+            "{} CPUs, none seen apart, but they were too busy to tell less than {} us",
+            cross.cpus,
+            cross.limit_ns / 1_000
+        ));
     }
     Finding::good(format!(
         "{} CPUs, none apart by more than the {} ns that can be told",
