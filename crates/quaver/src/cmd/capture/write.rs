@@ -132,6 +132,9 @@ impl Writer {
             if idle || self.blocks.is_empty() {
                 to.flush();
             }
+            if to.limited || to.failed.is_some() {
+                self.live.ended.store(true, Ordering::Release);
+            }
             if told.elapsed() >= EACH {
                 told = Instant::now();
                 self.tell(&mut to);
@@ -176,9 +179,6 @@ impl Writer {
         });
         self.live.captured.store(to.captured, Ordering::Relaxed);
         to.rotate_by_time();
-        if to.limited || to.failed.is_some() {
-            self.live.ended.store(true, Ordering::Release);
-        }
     }
 
     fn tell(&self, to: &mut Desk) {

@@ -1,0 +1,191 @@
+//! What `quaver capture` keeps and where it puts it: filters, limits, files in turn, pipes, figures of flows.
+
+mod capture_support;
+
+use capture_support::*;
+use quaver_abi::stamp::Layer;
+use quaver_measure::host::netns::Lab;
+use rustix::process::Signal;
+use std::io::Read;
+use std::process::Command;
+
+#[test]
+fn a_filter_keeps_out_and_the_rest_is_told() {
+    if !privileged("a_filter_keeps_out_and_the_rest_is_told") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("some.pcapng");
+    let file = path.to_str().unwrap();
+    let options = ["-o", file, "--json", "--layers", "none", "-s", "60", "udp", "dst", "port", "7"];
+    let capture = Capture::start(&lab.sink, &options);
+    assert!(capture.heard.concat().contains("filter `udp dst port 7`"));
+    send_to(&lab, 8, std::iter::repeat_n(200, 300));
+    send_to(&lab, 7, std::iter::repeat_n(100, 200));
+    let summary = capture.end();
+    assert_accounts(&summary);
+    assert_eq!((number(&summary, "/seen"), number(&summary, "/captured")), (200, 200));
+    assert!(number(&summary, "/interfaces/0/kept_out_by_filter") >= 300, "{summary}");
+    let (packets, _) = read(&path);
+    assert_eq!(packets.len(), 200);
+    for packet in &packets {
+        assert_eq!((packet.data.len(), packet.original_length), (60, 100));
+        assert_eq!(packet.data[36..38], 7u16.to_be_bytes());
+        assert!(packet.stamps.get(Layer::Application).is_some() && packet.stamps.get(Layer::Tc).is_none());
+    }
+}
+
+#[test]
+fn one_filter_for_all_interfaces_and_each_tells_its_own() {
+    if !privileged("one_filter_for_all_interfaces_and_each_tells_its_own") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("both.pcapng");
+    let file = path.to_str().unwrap();
+    let options = ["-i", "any", "-o", file, "--json", "--direction", "in", "--filter", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    let sent = send(&lab, std::iter::repeat_n(100, 50));
+    let summary = capture.end();
+    assert_accounts(&summary);
+    assert_eq!(number(&summary, "/interfaces/0/captured"), sent);
+    assert_eq!(number(&summary, "/interfaces/1/captured"), sent);
+    assert_eq!(
+        (number(&summary, "/interfaces/1/link_type"), summary["interfaces"][1]["name"].as_str()),
+        (276, Some("any"))
+    );
+    let (packets, _) = read(&path);
+    // LINUX_SLL2: 20 octets in place of the 14 of Ethernet.
+    assert_eq!(packets.iter().filter(|packet| packet.data.len() == 106).count() as u64, sent);
+}
+
+#[test]
+fn files_in_turn_the_latest_are_kept_and_hold_each_packet_once() {
+    if !privileged("files_in_turn_the_latest_are_kept_and_hold_each_packet_once") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ring.pcapng");
+    let file = path.to_str().unwrap();
+    let capture = |more: &[&str]| {
+        let mut options = vec!["-o", file, "--json", "--direction", "in", "--file-size", "100kB"];
+        options.extend(more);
+        options.extend(["--filter", "udp dst port 9"]);
+        let capture = Capture::start(&lab.sink, &options);
+        let sent = send(&lab, std::iter::repeat_n(500, 1_000));
+        let summary = capture.end();
+        assert_eq!(number(&summary, "/captured"), sent);
+        let files: Vec<String> = serde_json::from_value(summary["files"].clone()).unwrap();
+        files
+    };
+    let all = capture(&[]);
+    let numbers = |files: &[String]| {
+        let packets: Vec<_> = files.iter().flat_map(|file| read(file.as_ref()).0).collect();
+        let number = |data: &[u8]| u64::from_be_bytes(data[HEADERS..HEADERS + 8].try_into().unwrap());
+        packets.iter().map(|packet| number(&packet.data)).collect::<Vec<_>>()
+    };
+    assert!(all.len() > 4, "{all:?}");
+    assert_eq!(numbers(&all), (0..1_000).collect::<Vec<_>>());
+    assert!(all.iter().all(|file| read(file.as_ref()).1 && std::fs::metadata(file).unwrap().len() < 103_000));
+    all.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    let kept = capture(&["--ring-files", "2"]);
+    let there = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!((kept.len(), there), (2, 2));
+    let last = numbers(&kept);
+    assert_eq!(last, (1_000 - last.len() as u64..1_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn limits_end_it_exactly() {
+    if !privileged("limits_end_it_exactly") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("limit.pcapng");
+    let file = path.to_str().unwrap();
+    let capture = Capture::start(&lab.sink, &["-o", file, "--json", "--count", "123", "udp dst port 9"]);
+    send(&lab, std::iter::repeat_n(100, 500));
+    let summary = capture.summary();
+    assert_accounts(&summary);
+    assert_eq!((number(&summary, "/captured"), summary["ended_by"].as_str()), (123, Some("limit")));
+    assert_eq!(read(&path).0.len(), 123);
+    // An end that was asked for and did not come makes Ctrl-C an interruption, and the packets are kept.
+    let capture = Capture::start(&lab.sink, &["-o", file, "--count", "1000", "udp dst port 9"]);
+    send(&lab, std::iter::repeat_n(100, 10));
+    capture.signal(Signal::INT);
+    assert_eq!(capture.wait().0.code(), Some(130));
+    assert_eq!(read(&path).0.len(), 10);
+    let capture = Capture::start(&lab.sink, &["-o", file, "--for", "300ms", "--json"]);
+    assert_eq!(capture.summary()["ended_by"].as_str(), Some("time"));
+}
+
+#[test]
+fn a_pipe_gets_packets_as_they_come_and_may_go_away() {
+    if !privileged("a_pipe_gets_packets_as_they_come_and_may_go_away") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let mut capture = Capture::start(&lab.sink, &["-w", "-", "--direction", "in", "udp dst port 9"]);
+    let mut pipe = capture.child.stdout.take().unwrap();
+    let mut octets = vec![0; 12];
+    pipe.read_exact(&mut octets).unwrap();
+    assert_eq!((&octets[..4], &octets[8..]), (&[0x0a, 0x0d, 0x0d, 0x0a][..], &[0x4d, 0x3c, 0x2b, 0x1a][..]));
+    send(&lab, std::iter::repeat_n(1_000, 10));
+    // The packets arrive without any end: ten of them are longer than what stands before them.
+    octets.resize(10_000, 0);
+    pipe.read_exact(&mut octets).unwrap();
+    drop(pipe);
+    send(&lab, std::iter::repeat_n(1_000, 200));
+    let (status, _, rest) = capture.wait();
+    assert_eq!((status.code(), rest.contains("roken pipe")), (Some(0), false), "{rest}");
+}
+
+#[test]
+fn figures_of_flows_as_they_are_captured() {
+    if !privileged("figures_of_flows_as_they_are_captured") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let options =
+        ["--qos", "--layer", "xdp", "--json", "--direction", "in", "--count", "900", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    let source = lab
+        .source
+        .within(|| {
+            let to = format!("{}:{PORT}", lab.sink.ipv4);
+            let words = ["source", &to, "--period", "100us", "--count", "1000", "--quiet", "--size", "200"];
+            Command::new(QUAVER).args(words).output().unwrap()
+        })
+        .unwrap();
+    assert!(source.status.success(), "{}", String::from_utf8_lossy(&source.stderr));
+    let summary = capture.summary();
+    assert_accounts(&summary);
+    let flow = &summary["flows"]["flows"][0];
+    assert_eq!((number(flow, "/packets"), flow["kind"].as_str()), (900, Some("stream")));
+    assert_eq!((number(flow, "/sequence/lost"), number(flow, "/sequence/reordered")), (0, 0));
+    assert!(flow["delay"].is_object() && flow["delta_t"]["p50_ns"].is_i64(), "{flow}");
+    assert_eq!(number(flow, "/unstamped"), 0);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused = |words: &[&str]| {
+        let output = Command::new(QUAVER).arg("capture").args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&["-o", "x"]).contains("name an interface"));
+    assert!(refused(&["-i", "lo"]).contains("-o FILE"));
+    assert!(refused(&["-i", "nosuch0", "-o", "x"]).contains("there is no interface nosuch0"));
+    assert!(refused(&["-i", "lo", "-o", "x", "--ring-files", "2"]).contains("--file-size"));
+    assert!(refused(&["-i", "lo", "-o", "-", "--file-size", "1MB"]).contains("standard output"));
+    assert!(refused(&["-i", "lo", "-o", "x", "--cores", "capture=0,write=0"]).contains("a CPU of its own"));
+    assert!(refused(&["-i", "lo", "-o", "x", "--cores", "capture=9999"]).contains("may use CPUs"));
+    assert!(refused(&["-i", "lo", "-o", "x", "--buffer", "64"]).contains("no unit"));
+    let filter = refused(&["-i", "lo", "-o", "x", "udp", "porf", "7"]);
+    assert!(filter.contains("`udp porf 7`") && filter.contains("syntax error"), "{filter}");
+}

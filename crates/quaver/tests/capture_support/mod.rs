@@ -1,0 +1,158 @@
+//! The real program capturing in a namespace that the test makes, and what it wrote.
+#![allow(dead_code)] // Each test program uses a part.
+
+use quaver_abi::stamp::{Layer, PacketStamps};
+use quaver_measure::host::netns::{Lab, LabEnd};
+use quaver_store::pcapng::read::CaptureReader;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+
+pub const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
+/// Port that test packets go to.
+pub const PORT: u16 = 9;
+/// Octets of Ethernet, IPv4 and UDP headers.
+pub const HEADERS: usize = 42;
+
+/// Whether this process may run the test; says so where it may not.
+pub fn privileged(name: &str) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
+    println!("SKIPPED (needs root): {name}");
+    false
+}
+
+/// `quaver capture` that has said that it captures.
+pub struct Capture {
+    pub child: Child,
+    /// What it said before.
+    pub heard: Vec<String>,
+    lines: BufReader<ChildStderr>,
+}
+
+impl Capture {
+    /// Starts it in that end of the lab, with `-i` of its interface and these options.
+    pub fn start(at: &LabEnd, options: &[&str]) -> Self {
+        let mut command = Command::new(QUAVER);
+        command.args(["capture", "-i", &at.interface]).args(options);
+        Self::spawn(at, command)
+    }
+
+    pub fn spawn(at: &LabEnd, mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = at.within(|| command.spawn().unwrap()).unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap());
+        let mut capture = Self { child, heard: Vec::new(), lines };
+        let mut line = String::new();
+        while capture.lines.read_line(&mut line).unwrap() > 0 {
+            capture.heard.push(std::mem::take(&mut line));
+            if capture.heard.last().unwrap().starts_with("capturing on ") {
+                return capture;
+            }
+        }
+        panic!("it ended: {:?}", capture.heard);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end: status, standard output, and the rest of standard error.
+    pub fn wait(mut self) -> (ExitStatus, Vec<u8>, String) {
+        let mut stdout = Vec::new();
+        if let Some(mut pipe) = self.child.stdout.take() {
+            pipe.read_to_end(&mut stdout).unwrap();
+        }
+        let mut rest = String::new();
+        self.lines.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap(), stdout, rest)
+    }
+
+    /// Ends it as Ctrl-C does, and reads its JSON.
+    pub fn end(self) -> Value {
+        self.signal(Signal::INT);
+        self.summary()
+    }
+
+    /// Waits for its end, which must be a good one, and reads its JSON.
+    pub fn summary(self) -> Value {
+        let heard = self.heard.clone();
+        let (status, stdout, rest) = self.wait();
+        assert_eq!(status.code(), Some(0), "{heard:?} {rest}");
+        serde_json::from_slice(&stdout).unwrap_or_else(|e| panic!("{e}: {rest}"))
+    }
+}
+
+/// Sends a packet of each length, counted with all headers, from the lab's source to a port of its sink.
+pub fn send_to(lab: &Lab, port: u16, lengths: impl Iterator<Item = usize> + Send) -> u64 {
+    lab.source
+        .within(|| {
+            let socket = UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
+            let mut sent = 0u64;
+            for length in lengths {
+                let mut payload = vec![0x5a; length - HEADERS];
+                let number = sent.to_be_bytes();
+                let room = payload.len().min(8);
+                payload[..room].copy_from_slice(&number[8 - room..]);
+                socket.send_to(&payload, (lab.sink.ipv4, port)).unwrap();
+                sent += 1;
+            }
+            sent
+        })
+        .unwrap()
+}
+
+pub fn send(lab: &Lab, lengths: impl Iterator<Item = usize> + Send) -> u64 {
+    send_to(lab, PORT, lengths)
+}
+
+/// A packet as our own reader sees it.
+pub struct Packet {
+    pub time_ns: i64,
+    pub data: Vec<u8>,
+    pub original_length: u32,
+    pub stamps: PacketStamps,
+    pub shown: Option<Layer>,
+}
+
+/// All packets of a file, and whether it is whole.
+pub fn read(path: &Path) -> (Vec<Packet>, bool) {
+    let mut reader = CaptureReader::new(BufReader::new(File::open(path).unwrap())).unwrap();
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next_packet().unwrap() {
+        let option = packet.stamps.unwrap_or_default();
+        packets.push(Packet {
+            time_ns: packet.time_ns.unwrap(),
+            data: packet.data.to_vec(),
+            original_length: packet.original_length,
+            stamps: option.stamps,
+            shown: option.shown,
+        });
+    }
+    (packets, reader.is_whole())
+}
+
+/// The number at a place of the summary.
+pub fn number(summary: &Value, pointer: &str) -> u64 {
+    summary.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {summary}"))
+}
+
+/// All that was dropped at places with names adds up with what was captured to what was seen.
+pub fn assert_accounts(summary: &Value) {
+    for interface in summary["interfaces"].as_array().unwrap() {
+        let dropped = interface["dropped"].as_object().unwrap();
+        let dropped: u64 = dropped.values().map(|packets| packets.as_u64().unwrap()).sum();
+        let (seen, captured) = (interface["seen"].as_u64().unwrap(), interface["captured"].as_u64().unwrap());
+        assert_eq!(captured + dropped, seen, "{interface}");
+        assert_eq!(
+            (&interface["dropped"]["unaccounted"], &interface["dropped"]["undecoded"]),
+            (&0.into(), &0.into())
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! `quaver capture` between two namespaces: every packet, every stamp, every drop, read back by ourselves and others.
+
+mod capture_support;
+
+use capture_support::*;
+use quaver_abi::stamp::Layer;
+use quaver_measure::host::netns::Lab;
+use quaver_measure::stamp::capture::{HardwareWish, LayerWish, Layers, TapInterface, XdpWish};
+use rustix::process::Signal;
+use std::path::Path;
+use std::process::Command;
+
+/// Lengths from 64 to 1500 octets (the IP packet; 14 more with the Ethernet header), each many times.
+fn lengths() -> impl Iterator<Item = usize> {
+    (0..5_000).map(|number| 64 + number * 37 % 1_451)
+}
+
+/// What a program prints of a file; none where it is not installed, which is only allowed where nobody requires it.
+fn tool(words: &[&str], path: &Path) -> Option<String> {
+    let output = match Command::new(words[0]).args(&words[1..]).arg("-r").arg(path).output() {
+        Ok(output) => output,
+        Err(e) => {
+            assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{}: {e}", words[0]);
+            println!("SKIPPED (not installed): {}", words[0]);
+            return None;
+        }
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn every_packet_bears_every_stamp_and_everybody_reads_it_to_the_last_digit() {
+    if !privileged("every_packet_bears_every_stamp_and_everybody_reads_it_to_the_last_digit") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("all.pcapng");
+    let file = path.to_str().unwrap();
+    let capture = Capture::start(&lab.sink, &["-o", file, "--json", "--direction", "in", "udp dst port 9"]);
+    let told = capture.heard.concat();
+    assert!(told.contains("xdp stamp by BPF in the driver") && told.contains("tc stamp by BPF"), "{told}");
+    assert!(told.contains("no nic stamp: "), "{told}");
+    let sent = send(&lab, lengths());
+    let summary = capture.end();
+    assert_accounts(&summary);
+    assert_eq!((number(&summary, "/captured"), number(&summary, "/dropped")), (sent, 0));
+    assert_eq!(
+        (number(&summary, "/stamps_lost"), number(&summary, "/interfaces/0/stamps_out_of_order")),
+        (0, 0)
+    );
+    let (packets, whole) = read(&path);
+    assert!(whole);
+    assert_eq!(packets.len() as u64, sent);
+    let order = [Layer::Xdp, Layer::Kernel, Layer::Tc, Layer::Application];
+    let mut with_all = 0;
+    for (packet, length) in packets.iter().zip(lengths()) {
+        assert_eq!((packet.data.len(), packet.original_length as usize), (length, length));
+        assert_eq!(packet.shown, Some(Layer::Kernel));
+        assert_eq!(packet.stamps.get(Layer::Kernel).unwrap().time_ns, packet.time_ns);
+        let stamps: Vec<_> = order.iter().filter_map(|layer| packet.stamps.get(*layer)).collect();
+        with_all += usize::from(stamps.len() == order.len());
+        for pair in stamps.windows(2) {
+            let slack_ns = i64::from(pair[0].bound_ns) + i64::from(pair[1].bound_ns);
+            assert!(slack_ns < 1_000_000, "{:?}", packet.stamps);
+            assert!(pair[0].time_ns <= pair[1].time_ns + slack_ns, "{:?}", packet.stamps);
+        }
+        // Between the stamps of one clock no bound is needed.
+        let [xdp, tc] = [Layer::Xdp, Layer::Tc].map(|layer| packet.stamps.get(layer));
+        assert!(xdp.zip(tc).is_none_or(|(xdp, tc)| xdp.time_ns <= tc.time_ns));
+    }
+    assert!(with_all * 1_000 >= packets.len() * 999, "{with_all} of {} have all four stamps", packets.len());
+    let seconds = |ns: i64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    if let Some(text) =
+        tool(&["tshark", "-n", "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len"], &path)
+    {
+        let expected =
+            packets.iter().map(|packet| format!("{}\t{}", seconds(packet.time_ns), packet.original_length));
+        assert!(text.lines().eq(expected), "tshark reads another time or length");
+    }
+    if let Some(text) = tool(&["tcpdump", "--nano", "-tt", "-n"], &path) {
+        let expected = packets.iter().map(|packet| seconds(packet.time_ns));
+        assert!(text.lines().map(|line| line.split(' ').next().unwrap().to_owned()).eq(expected));
+    }
+}
+
+#[test]
+fn what_a_full_ring_drops_is_told_to_the_packet() {
+    if !privileged("what_a_full_ring_drops_is_told_to_the_packet") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("few.pcapng");
+    let file = path.to_str().unwrap();
+    let options =
+        ["-o", file, "--json", "--buffer", "16KiB", "--direction", "in", "--filter", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    // A reader that is stopped is as slow as can be.
+    capture.signal(Signal::STOP);
+    let sent = send(&lab, std::iter::repeat_n(1_000, 3_000));
+    capture.signal(Signal::CONT);
+    let sent = sent + send(&lab, std::iter::repeat_n(1_000, 3_000));
+    let summary = capture.end();
+    assert_accounts(&summary);
+    let (captured, dropped) = (number(&summary, "/captured"), number(&summary, "/interfaces/0/dropped/ring"));
+    assert_eq!((captured + dropped, number(&summary, "/seen")), (sent, sent));
+    assert!(
+        dropped > 2_900 && captured > 0 && number(&summary, "/interfaces/0/ring_freezes") > 0,
+        "{summary}"
+    );
+    let (packets, whole) = read(&path);
+    assert_eq!((packets.len() as u64, whole), (captured, true));
+    if let Some(text) = tool(&["tshark", "-n", "-T", "fields", "-e", "frame.number"], &path) {
+        assert_eq!(text.lines().count() as u64, captured);
+    }
+}
+
+#[test]
+fn a_killed_capture_leaves_nothing_but_a_readable_file() {
+    if !privileged("a_killed_capture_leaves_nothing_but_a_readable_file") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cut.pcapng");
+    let file = path.to_str().unwrap();
+    let mut capture = Capture::start(&lab.sink, &["-o", file, "--direction", "in", "udp dst port 9"]);
+    let wish = LayerWish { hardware: HardwareWish::Off, xdp: XdpWish::Native, tc: true };
+    let free = || {
+        lab.sink
+            .within(|| {
+                let interface = TapInterface::find(&lab.sink.interface).unwrap();
+                Layers::switch_on(&[interface], wish).states().iter().all(|of| of.state.is_ok())
+            })
+            .unwrap()
+    };
+    assert!(!free(), "the capture's XDP program is on the interface");
+    let sent = send(&lab, lengths());
+    // The file grows by whole blocks as packets come.
+    let enough = 100_000;
+    while std::fs::metadata(&path).unwrap().len() < enough {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    capture.child.kill().unwrap();
+    capture.child.wait().unwrap();
+    assert!(free(), "a link outlived the process");
+    let (packets, _) = read(&path);
+    assert!(!packets.is_empty() && packets.len() as u64 <= sent);
+    for (packet, length) in packets.iter().zip(lengths()) {
+        assert_eq!(packet.data.len(), length);
+    }
+}
+
+#[test]
+fn without_rights_the_line_that_gives_them_is_told() {
+    use std::os::unix::process::CommandExt;
+    if !privileged("without_rights_the_line_that_gives_them_is_told") {
+        return;
+    }
+    // A place where nobody may run it: the test's own directories may be closed to others.
+    let directory = tempfile::Builder::new().prefix("quaver-capture-").tempdir_in("/tmp").unwrap();
+    let program = directory.path().join("quaver");
+    std::fs::copy(QUAVER, &program).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new(&program)
+        .args(["capture", "-i", "lo", "-o", "/dev/null"])
+        .uid(65_534)
+        .gid(65_534)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("sudo setcap cap_net_raw,cap_net_admin,cap_bpf,"), "{said}");
+}
