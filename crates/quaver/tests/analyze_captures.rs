@@ -74,6 +74,7 @@ fn write(path: &Path, packets: impl IntoIterator<Item = (i64, Vec<u8>)>) {
         taken_ns: START_NS,
         received: Some(captured as u64 + 3),
         dropped_by_interface: Some(0),
+        accepted_by_filter: Some(captured as u64 + 3),
         dropped_by_os: Some(3),
         delivered: Some(captured as u64),
         comment: Some("3 packets found the ring full".to_owned()),

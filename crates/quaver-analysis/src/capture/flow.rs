@@ -235,7 +235,12 @@ impl Flow {
             figures.delay = summary.map(|(kind, figures)| DelayFigures { kind, figures, interarrival_ns });
         }
         if ended && !detail.kept.is_empty() {
-            let context = RtpContext { arrival: settings.layer, sequence_bits: self.bits, tai: settings.tai };
+            let context = RtpContext {
+                arrival: settings.layer,
+                sequence_bits: self.bits,
+                tai: settings.tai,
+                video: VideoTold::default(),
+            };
             figures.rtp = analyze_rtp(std::mem::take(&mut detail.kept), &context);
         }
         figures

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rtp::{RtpFields, RtpHeaderFields, RtpKind};
+use proptest::prelude::*;
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_abi::wire::jitlat::TestPacket;
 use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
@@ -251,5 +252,45 @@ fn payloads_are_known_by_their_octets() {
     }
     for octets in [&b""[..], b"x", &[0; 64], &[0xff; 64], &[0x40; 200]] {
         assert_eq!(of(octets, (1, 2)), Payload::Other);
+    }
+}
+
+/// Places in a stream: each number up to twice, and none more than three places late.
+fn disturbed() -> impl Strategy<Value = Vec<(u16, i64)>> {
+    let packet = (0u16..400, 0u16..=3, 0i64..2_000_000);
+    prop::collection::vec(packet, 20..300).prop_map(|packets| {
+        let mut copies = std::collections::BTreeMap::<u16, u32>::new();
+        let mut packets: Vec<_> = packets
+            .into_iter()
+            .filter(|packet| {
+                let so_far = copies.entry(packet.0).or_default();
+                *so_far += 1;
+                *so_far <= 2
+            })
+            .collect();
+        packets.sort_by_key(|&(number, late, _)| number + late);
+        packets.into_iter().map(|(number, _, late_ns)| (number, late_ns)).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_comes_packet_by_packet_is_what_the_whole_stream_says(packets in disturbed(), first in any::<u16>()) {
+        let mut at_ns = 0;
+        let packets = packets.iter().map(|&(number, late_ns)| {
+            at_ns = at_ns.max(20 * MS * i64::from(number)) + late_ns;
+            (at_ns, frame(6_000, rtp(first.wrapping_add(number), 160 * u32::from(number), 7)))
+        });
+        let found = figures(packets.collect::<Vec<_>>());
+        let flow = &found.flows[0];
+        let (counts, rtp) = (flow.sequence.unwrap(), flow.rtp.as_ref().unwrap());
+        prop_assert_eq!(counts.expected, rtp.sequence.expected);
+        prop_assert_eq!((counts.unique, counts.lost), (rtp.sequence.unique, rtp.sequence.lost));
+        prop_assert_eq!((counts.duplicate, counts.reordered), (rtp.sequence.duplicate, rtp.sequence.reordered));
+        prop_assert_eq!(counts.loss_periods, rtp.sequence.loss_periods);
+        let longest = rtp.sequence.loss_period_lengths.keys().next_back().copied();
+        prop_assert_eq!(counts.longest_loss_period, longest.unwrap_or(0));
+        prop_assert_eq!(flow.interarrival.as_ref(), Some(&rtp.interarrival));
+        prop_assert_eq!(counts.beyond_window, 0);
     }
 }

@@ -101,7 +101,7 @@ fn instant(ns: i64) -> String {
     }
 }
 
-/// What each interface counted: packets captured and those dropped at a named place are those seen.
+/// What each interface counted, from the wire to the file: what passed the filter is in the file or was dropped.
 fn interfaces(out: &mut String, interfaces: &[InterfaceSummary], style: Style) {
     if interfaces.is_empty() {
         return;
@@ -109,9 +109,10 @@ fn interfaces(out: &mut String, interfaces: &[InterfaceSummary], style: Style) {
     heading(out, style, "Captured", "packets by place; - is not told by the file");
     let mut table = Table::new(&[
         ("interface", Align::Left),
-        ("seen", Align::Right),
-        ("dropped by it", Align::Right),
-        ("by the system", Align::Right),
+        ("received", Align::Right),
+        ("it dropped", Align::Right),
+        ("past the filter", Align::Right),
+        ("system dropped", Align::Right),
         ("in the file", Align::Right),
         ("cut short", Align::Right),
     ]);
@@ -123,6 +124,7 @@ fn interfaces(out: &mut String, interfaces: &[InterfaceSummary], style: Style) {
             interface.name.clone().unwrap_or_else(|| format!("{}", at + 1)),
             known(interface.received),
             known(interface.dropped_by_interface),
+            known(interface.accepted_by_filter),
             known(interface.dropped_by_os.or(interface.dropped_before_packets)),
             count(interface.in_file),
             count(interface.cut),
