@@ -29,12 +29,12 @@ fn a_slow_reader_has_a_total_time_not_one_for_each_octet() {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Some octets at a time, for ever: progress, but of no use to anybody.
-            while !over.load(Ordering::Relaxed) && peer.read(&mut [0u8; 64]).is_ok() {
-                std::thread::park_timeout(Duration::from_millis(5));
+            // Some octets at a time: progress each time, but all of it would take many seconds.
+            while !over.load(Ordering::Relaxed) && peer.read(&mut [0u8; 1024]).is_ok() {
+                std::thread::park_timeout(Duration::from_millis(1));
             }
         });
-        let outcome = control.write_by(&vec![0; 4 << 20], Instant::now() + Duration::from_millis(400));
+        let outcome = control.write_by(&vec![0; 8 << 20], Instant::now() + Duration::from_millis(400));
         over.store(true, Ordering::Relaxed);
         assert!(matches!(outcome, Err(ControlError::TimedOut)), "{outcome:?}");
         let after = control.say(Kind::End, Body::new(), LONG);

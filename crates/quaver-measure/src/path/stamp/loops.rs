@@ -38,6 +38,15 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
+    /// Ends the reflector, also where the test fails.
+    struct Ends<'a>(&'a AtomicBool);
+
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
     const NOW_NS: i64 = 1_790_000_000_000_000_000;
 
     fn reply(mode: Mode, format: TimestampFormat, sender_timestamp: u64) -> Vec<u8> {
@@ -97,6 +106,7 @@ mod tests {
                         let _ = send.send(event);
                     })
                 });
+                let ends = Ends(&stop);
                 let first = events.recv().unwrap();
                 let super::super::ReflectorEvent::Listening { address, .. } = first else {
                     panic!("{first}")
@@ -121,7 +131,7 @@ mod tests {
                 sealed(&protection, &mut looping);
                 other.send(&looping).unwrap();
                 assert_eq!(ask(2).sender_sequence, 2, "the next answer is to the next request");
-                stop.store(true, Ordering::Relaxed);
+                drop(ends);
                 ours.join().unwrap().unwrap()
             });
             assert_eq!((totals.received, totals.reflected), (3, 2));
