@@ -3,8 +3,8 @@
 
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_store::pcapng::{
-    Direction, InterfaceFacts, InterfaceStatistics, LINK_ETHERNET, PacketRecord, PcapngWriter, Reception,
-    SectionFacts,
+    CaptureReader, Direction, InterfaceFacts, InterfaceStatistics, LINK_ETHERNET, PacketRecord, PcapngWriter,
+    Reception, SectionFacts,
 };
 use std::path::Path;
 use std::process::Command;
@@ -198,7 +198,7 @@ fn what_a_tool_copied_still_has_its_stamps() {
     let status = Command::new("editcap").arg(&path).arg(&copy).status().unwrap();
     assert!(status.success());
     let file = std::fs::File::open(&copy).unwrap();
-    let mut reader = quaver_store::pcapng::CaptureReader::new(file).unwrap();
+    let mut reader = CaptureReader::new(file).unwrap();
     let mut seen = 0;
     while let Some(packet) = reader.next_packet().unwrap() {
         assert_eq!(packet.time_ns, Some(times()[seen]));
@@ -208,4 +208,30 @@ fn what_a_tool_copied_still_has_its_stamps() {
         seen += 1;
     }
     assert_eq!((seen, reader.is_whole()), (PACKETS, true));
+}
+
+#[test]
+fn classic_files_of_a_tool_have_the_times_that_fit_in_them() {
+    if !is_there("editcap") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ours.pcapng");
+    write(&path);
+    for (format, name, step_ns) in
+        [("nsecpcap", "pcap, nanoseconds", 1), ("pcap", "pcap, microseconds", 1_000)]
+    {
+        let copy = directory.path().join(format);
+        let status = Command::new("editcap").args(["-F", format]).arg(&path).arg(&copy).status().unwrap();
+        assert!(status.success());
+        let mut reader = CaptureReader::new(std::fs::File::open(&copy).unwrap()).unwrap();
+        assert_eq!(reader.format().name(), name);
+        for (n, time_ns) in times().into_iter().enumerate() {
+            let packet = reader.next_packet().unwrap().unwrap();
+            let expected = (time_ns / step_ns * step_ns, 42 + n, (42 + n).min(60), LINK_ETHERNET);
+            let (length, kept) = (packet.original_length as usize, packet.data.len());
+            assert_eq!((packet.time_ns.unwrap(), length, kept, packet.link_type), expected);
+        }
+        assert!(reader.next_packet().unwrap().is_none() && reader.is_whole());
+    }
 }

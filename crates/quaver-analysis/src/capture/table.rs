@@ -44,7 +44,7 @@ impl TableSettings {
 
     /// For a file: four million packets of RTP are kept.
     pub const fn file(layer: &'static str) -> Self {
-        Self { flows: 65_536, detailed: 256, rtp_packets: 1 << 22, ..Self::live(layer) }
+        Self { flows: 16_384, detailed: 128, rtp_packets: 1 << 22, ..Self::live(layer) }
     }
 }
 
