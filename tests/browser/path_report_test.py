@@ -7,6 +7,7 @@ FACTS.json holds what the maker of the report knows about it (see crates/quaver/
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -133,24 +134,11 @@ def check_hostile(browser):
     check("a hostile name is shown as it is", "</script>" in browser.run("return document.getElementById('facts').textContent"))
 
 
-def check_views(url, pictures):
-    for name, width, dark in (("light", 1280, False), ("dark", 1280, True), ("narrow", 390, False)):
-        with Browser(max(width, 520), 900, dark) as browser:
-            if width < 520:
-                browser.devtools("Emulation.setDeviceMetricsOverride",
-                                 {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": True})
-            browser.open(url)
-            check(f"{name}: the scripts ran", browser.run("return document.documentElement.dataset.ready") == "yes")
-            over = browser.run("return document.documentElement.scrollWidth - innerWidth")
-            check(f"{name}: the page is no wider than the view", over <= 0, over)
-            if pictures:
-                browser.picture(os.path.join(pictures, f"path-{name}.png"))
-                for plot in PLOTS[1:]:
-                    choose(browser, "path-plot", plot)
-                    browser.run("document.getElementById('plots').scrollIntoView()")
-                    browser.picture(os.path.join(pictures, f"path-{name}-{plot}.png"), whole=False)
-            errors = [entry["message"] for entry in browser.log("browser") if entry["level"] == "SEVERE"]
-            check(f"{name}: no error on the console", not errors, errors)
+def picture_plots(pictures, browser, view):
+    for plot in PLOTS[1:]:
+        choose(browser, "path-plot", plot)
+        browser.run("document.getElementById('plots').scrollIntoView()")
+        browser.picture(os.path.join(pictures, f"path-{view}-{plot}.png"), whole=False)
 
 
 def main():
@@ -176,7 +164,7 @@ def main():
         check_keys(browser)
         check_hostile(browser)
         check_quiet(browser, url)
-    check_views(url, arguments.pictures)
+    report_test.check_views(url, arguments.pictures, "path", functools.partial(picture_plots, arguments.pictures))
     failures = report_test.failures
     print(f"{len(failures)} failed" if failures else "all passed")
     return 1 if failures else 0

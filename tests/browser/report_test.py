@@ -123,9 +123,14 @@ def check_zoom(browser, facts):
     check("the key 0 shows the whole run", shown_peak(browser)[3] == browser.run("return Quaver.end_ns"))
 
 
-def check_controls(browser):
-    """Every choice of every control draws without an error (the console is checked at the end)."""
+def check_controls(browser, packets):
+    """Every choice of every control draws without an error (the console is checked at the end). Some are for packets
+    only; a report of noise has no layers."""
     for control, event in (("time-layer", "change"), ("time-value", "change"), ("cdf-kind", "change")):
+        there = browser.run("return document.getElementById(arguments[0]) !== null", control)
+        check(f"{control} can be chosen from", there or not packets and control != "cdf-kind")
+        if not there:
+            continue
         count = browser.run("return document.getElementById(arguments[0]).options.length", control)
         for choice in [*range(count), count - 1 if control == "time-layer" else 0]:
             browser.run("""
@@ -133,8 +138,14 @@ def check_controls(browser):
                 control.selectedIndex = arguments[1];
                 control.dispatchEvent(new Event(arguments[2]));""", control, choice, event)
     browser.run("document.getElementById('time-linear').click()")
-    browser.run("document.querySelector('#time-legend button').click()")
-    browser.run("document.querySelector('#layer-legend button').click()")
+    for legend in ("time-legend", "layer-legend"):
+        buttons = browser.run("""
+            const buttons = document.querySelectorAll('#' + arguments[0] + ' button');
+            if (buttons.length > 0) buttons[0].click();
+            // The only one takes all away; a second press brings it back.
+            if (buttons.length === 1) buttons[0].click();
+            return buttons.length;""", legend)
+        check(f"{legend} has buttons", buttons > 0 or not packets, buttons)
     for plot in ("time-plot", "histogram-plot", "cdf-plot"):
         found = browser.run(NON_BLANK, plot)
         check(f"{plot} is drawn after every choice", found is not None and found[0] > 1000, found)
@@ -150,8 +161,9 @@ def check_smooth(browser):
     print(f"     one drawing and ten requests for it: {taken:.1f} ms")
 
 
-def check_views(url, pictures):
-    """Narrow, dark and printed views fit and say nothing on the console."""
+def check_views(url, pictures, stem="report", picture_more=None):
+    """Narrow, dark and printed views fit and say nothing on the console. `picture_more` takes further pictures of a
+    view; it is given the browser and the name of the view."""
     for name, width, dark in (("light", 1280, False), ("dark", 1280, True), ("narrow", 390, False)):
         with Browser(max(width, 520), 900, dark) as browser:
             if width < 520:
@@ -164,7 +176,9 @@ def check_views(url, pictures):
             if dark:
                 check("dark: the dark colours are used", browser.run("return matchMedia('(prefers-color-scheme: dark)').matches"))
             if pictures:
-                browser.picture(os.path.join(pictures, f"report-{name}.png"))
+                browser.picture(os.path.join(pictures, f"{stem}-{name}.png"))
+                if picture_more:
+                    picture_more(browser, name)
             errors = [entry["message"] for entry in browser.log("browser") if entry["level"] == "SEVERE"]
             check(f"{name}: no error on the console", not errors, errors)
 
@@ -189,7 +203,7 @@ def main():
             check_structure(browser, facts)
             check_hostile(browser)
             check_zoom(browser, facts)
-        check_controls(browser)
+        check_controls(browser, packets=facts is not None)
         check_smooth(browser)
         check_quiet(browser, url)
     check_views(url, arguments.pictures)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Browser test of the HTML reports. Needs python3, chromium and chromium-driver; downloads nothing.
-#   tests/browser/run.sh                  makes reports of a made-up run and a made-up path, and checks them
+#   tests/browser/run.sh                  makes reports of a made-up run, a made-up path and a second of noise, and
+#                                         checks them
 #   tests/browser/run.sh REPORT.html      checks that report (less is known about it, so less is checked)
 # QUAVER_PICTURES=FOLDER also writes pictures of the page there.
 set -euo pipefail
@@ -21,3 +22,6 @@ python3 tests/browser/report_test.py "$work/report.html" "$work/facts.json" "${p
 
 cargo run --quiet --package quaver --example sample_path_report -- "$work/path.html" > "$work/path.json"
 python3 tests/browser/path_report_test.py "$work/path.html" "$work/path.json" "${pictures[@]}"
+
+cargo run --quiet --package quaver -- noise --for 1s --quiet --output "$work/runs" > "$work/noise.txt"
+python3 tests/browser/report_test.py "$work"/runs/*/report.html
