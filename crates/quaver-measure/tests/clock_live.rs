@@ -92,23 +92,24 @@ fn conversions_of_kernel_time_meet_its_brackets() {
 /// Converts as fast as it can; returned are conversions, steps back within an epoch, and conversions by kernel time.
 fn hurry(reader: &LiveReader, counter: Counter, stop: &AtomicBool, done: &AtomicU64) -> (u64, u64, u64) {
     let (mut conversions, mut back, mut fallback) = (0, 0, 0);
-    let mut last = reader.convert(counter.read());
-    let mut kept = (counter.read(), last);
+    let first = counter.read();
+    let mut last = reader.convert(first);
+    let mut kept = (first, last);
     while !stop.load(Ordering::Relaxed) {
         for _ in 0..1_000 {
             let cycles = counter.read();
             let instant = reader.convert(cycles);
             let ordered =
                 instant.monotonic_ns >= last.monotonic_ns && instant.realtime_ns >= last.realtime_ns;
-            back += u64::from(!ordered && instant.epoch == last.epoch && !instant.fallback);
+            let one_course =
+                |a: &LiveInstant, b: &LiveInstant| a.epoch == b.epoch && !a.fallback && !b.fallback;
+            back += u64::from(!ordered && one_course(&instant, &last));
             fallback += u64::from(instant.fallback);
             last = instant;
             if conversions % 1_000 == 0 {
                 // What was converted some time ago is converted to the same again.
                 let again = reader.convert(kept.0);
-                back += u64::from(
-                    conversions > 0 && again.epoch == kept.1.epoch && !again.fallback && again != kept.1,
-                );
+                back += u64::from(one_course(&again, &kept.1) && again != kept.1);
                 kept = (cycles, instant);
             }
             conversions += 1;

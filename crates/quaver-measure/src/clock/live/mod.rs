@@ -201,14 +201,13 @@ impl<C: ClockSource + Clone> LiveReader<C> {
     /// than it went back by, cannot be told from a new one.
     #[inline]
     pub fn convert(&self, cycles: u64) -> LiveInstant {
-        let Some(piece) = self.shared.table.find(cycles) else { return self.unknown(cycles) };
-        if piece.flags & flags::SPECIAL != 0 || piece.is_stale(cycles) {
-            return self.convert_with_care(cycles, &piece);
+        match self.shared.table.plain(cycles) {
+            Some(piece) => Self::by(&piece, cycles),
+            None => self.convert_with_care(cycles),
         }
-        Self::by(&piece, cycles)
     }
 
-    #[inline]
+    #[inline(always)]
     fn by(piece: &Piece, cycles: u64) -> LiveInstant {
         let point = piece.at(cycles);
         LiveInstant {
@@ -238,16 +237,20 @@ impl<C: ClockSource + Clone> LiveReader<C> {
         LiveInstant { bound_ns: u32::MAX, fallback: true, ..self.ask_kernel(cycles, &piece) }
     }
 
-    #[cold]
-    fn convert_with_care(&self, cycles: u64, piece: &Piece) -> LiveInstant {
+    /// Readings that are older than the newest piece, and those of a clock that something happened to.
+    #[inline(never)]
+    fn convert_with_care(&self, cycles: u64) -> LiveInstant {
+        let Some(piece) = self.shared.table.find(cycles) else { return self.unknown(cycles) };
         if piece.flags & flags::KERNEL_READ != 0 || piece.is_stale(cycles) {
-            return self.ask_kernel(cycles, piece);
+            return self.ask_kernel(cycles, &piece);
         }
-        let (now, _) = self.clocks.clone().cycles();
-        if cycles > now.saturating_add(steer::slack(piece)) {
-            return self.unknown(cycles);
+        if piece.flags & flags::MAYBE_OLDER != 0 {
+            let (now, _) = self.clocks.clone().cycles();
+            if cycles > now.saturating_add(steer::slack(&piece)) {
+                return self.unknown(cycles);
+            }
         }
-        Self::by(piece, cycles)
+        Self::by(&piece, cycles)
     }
 
     /// The kernel's time now, less the age of the reading.

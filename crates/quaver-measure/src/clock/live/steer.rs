@@ -379,7 +379,11 @@ impl Steering {
             epoch: self.epoch,
             fallback: self.identity || matches!(self.mode, Mode::Kernel(_)),
             counter_hz: 1e9 / self.line.rate.ns_per_cycle,
-            rate_error: self.window.rate().error / self.line.rate.ns_per_cycle,
+            rate_error: if self.identity {
+                0.0
+            } else {
+                self.window.rate().error / self.line.rate.ns_per_cycle
+            },
             half_bracket_ns: u32::try_from(self.line.half_ns).unwrap_or(u32::MAX),
             bound_ns: u32::try_from(bound_ns).unwrap_or(u32::MAX),
             cross_core_ns: u32::try_from(self.cross_ns).unwrap_or(u32::MAX),

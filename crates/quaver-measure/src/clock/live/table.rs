@@ -32,8 +32,8 @@ pub(super) mod flags {
 
 /// Whole nanoseconds, rounded up.
 #[inline]
-const fn up(fixed: u128) -> u128 {
-    fixed.div_ceil(1 << SHIFT)
+const fn up(fixed: u128) -> u64 {
+    ((fixed + ((1 << SHIFT) - 1)) >> SHIFT) as u64
 }
 
 /// What the clock does from one reading on.
@@ -76,18 +76,30 @@ impl Piece {
     const WORDS: usize = 9;
 
     /// The course at a reading; before `from` the piece is prolonged backwards.
-    #[inline]
+    #[inline(always)]
     pub(in crate::clock) fn at(&self, cycles: u64) -> Point {
-        let (delta, signed) = match cycles.checked_sub(self.from) {
-            Some(delta) => (delta, i128::from(delta)),
-            None => (self.from - cycles, -i128::from(self.from - cycles)),
-        };
-        let slewed = signed.clamp(0, i128::from(self.knee));
-        let moved = (signed * i128::from(self.after) + slewed * i128::from(self.bend)) >> SHIFT;
-        let grown = up(u128::from(delta) * u128::from(self.drift));
-        let left = up(u128::from(self.bend.unsigned_abs()) * (i128::from(self.knee) - slewed) as u128);
-        let bound_ns = u64::try_from(u128::from(self.bound_ns) + grown + left).unwrap_or(u64::MAX);
-        Point { monotonic_ns: self.base_ns.wrapping_add(moved as i64), bound_ns }
+        let Some(delta) = cycles.checked_sub(self.from) else { return self.before(cycles) };
+        let slewed = delta.min(self.knee);
+        // Rates below 2^15 ns a cycle, and pieces of less than 2^63 cycles: the sums fit.
+        let bent = i128::from(slewed.cast_signed()) * i128::from(self.bend);
+        let moved = (u128::from(delta) * u128::from(self.after)).cast_signed() + bent;
+        let left = u128::from(self.bend.unsigned_abs()) * u128::from(self.knee - slewed);
+        let more = up(u128::from(delta) * u128::from(self.drift) + left);
+        Point {
+            monotonic_ns: self.base_ns.wrapping_add((moved >> SHIFT) as i64),
+            bound_ns: self.bound_ns.saturating_add(more),
+        }
+    }
+
+    #[cold]
+    fn before(&self, cycles: u64) -> Point {
+        let delta = u128::from(self.from - cycles);
+        let moved = (delta * u128::from(self.after)) >> SHIFT;
+        let left = u128::from(self.bend.unsigned_abs()) * u128::from(self.knee);
+        Point {
+            monotonic_ns: self.base_ns.wrapping_sub(moved as i64),
+            bound_ns: self.bound_ns.saturating_add(up(delta * u128::from(self.drift) + left)),
+        }
     }
 
     /// Whether a reading lies so far beyond that its anchor ought to have been replaced long ago: the anchors' thread got no
@@ -111,6 +123,7 @@ impl Piece {
         ]
     }
 
+    #[inline(always)]
     fn from_words(words: [u64; Self::WORDS]) -> Self {
         let [from, base_ns, after, bend, knee, offset_ns, bound_ns, drift, last] = words;
         Self {
@@ -140,7 +153,7 @@ struct Slot {
 
 /// The ring. One thread calls [`Table::publish`], any thread [`Table::find`].
 pub(super) struct Table {
-    slots: Box<[Slot]>,
+    slots: Box<[Slot; PIECES as usize]>,
     /// Number of the newest piece.
     newest: AtomicU64,
 }
@@ -153,11 +166,14 @@ impl Table {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
             until: AtomicU64::new(u64::MAX),
         };
-        let table = Self { slots: (0..PIECES).map(|_| slot()).collect(), newest: AtomicU64::new(0) };
+        let slots: Vec<Slot> = (0..PIECES).map(|_| slot()).collect();
+        let slots = slots.try_into().ok().expect("as many as were made");
+        let table = Self { slots, newest: AtomicU64::new(0) };
         table.append(first);
         table
     }
 
+    #[inline(always)]
     fn slot(&self, number: u64) -> &Slot {
         &self.slots[(number % PIECES) as usize]
     }
@@ -208,7 +224,7 @@ impl Table {
     }
 
     /// That piece, unless it was overwritten.
-    #[inline]
+    #[inline(always)]
     fn read(&self, number: u64) -> Option<Piece> {
         let slot = self.slot(number);
         if slot.number.load(Ordering::Acquire) != number {
@@ -219,9 +235,19 @@ impl Table {
         (slot.number.load(Ordering::Relaxed) == number).then(|| Piece::from_words(words))
     }
 
+    /// The newest piece, if it holds for a reading and conversion by it is plain arithmetic: nearly always. Else ask
+    /// [`Table::find`]; that this does not call it keeps the piece in registers.
+    #[inline(always)]
+    pub(super) fn plain(&self, cycles: u64) -> Option<Piece> {
+        let newest = self.newest.load(Ordering::Acquire);
+        let piece = self.read(newest)?;
+        let ends = self.slot(newest).until.load(Ordering::Acquire);
+        let plain = piece.flags & flags::SPECIAL == 0 && !piece.is_stale(cycles);
+        (cycles >= piece.from && cycles < ends && plain).then_some(piece)
+    }
+
     /// The piece that holds for a reading. Without one that reaches back so far: none, or the first one ever, prolonged
     /// backwards.
-    #[inline]
     pub(super) fn find(&self, cycles: u64) -> Option<Piece> {
         let mut looks = 0;
         loop {
@@ -242,7 +268,6 @@ impl Table {
         }
     }
 
-    #[cold]
     fn find_before(&self, newest: u64, mut piece: Piece, cycles: u64) -> Option<Piece> {
         let mut number = newest;
         while cycles < piece.from {
