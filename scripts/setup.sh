@@ -20,6 +20,7 @@ test  chromium-driver chromedriver drives that browser
 test  python3         python3      runs the browser test
 test  tcpdump         tcpdump      reads our captures, and makes some for us to read
 test  tshark          tshark       reads our captures to the last nanosecond
+test  libpcap0.8      -            compiles the filters of captures
 bench iperf           iperf        sends beside our source
 bench iperf3          iperf3       sends beside our probe
 bench sockperf        sockperf     sends beside our source
@@ -28,11 +29,13 @@ bench owamp-client    owping       sends beside our probe
 bench owamp-server    owampd       answers it
 bench iproute2        ip           makes the network namespaces to send between
 bench tcpdump         tcpdump      stamps packets where they arrive
+bench wireshark-common dumpcap     captures beside quaver capture
+bench libpcap0.8      -            compiles the filters of captures
 bench time            -            tells memory and CPU time of what it runs
 bench python3         python3      judges the figures and writes the page
 "
 # Peers to measure beside: not every distribution has them, and the rest is measured without.
-dispensable=" iperf iperf3 sockperf irtt owamp-client owamp-server "
+dispensable=" iperf iperf3 sockperf irtt owamp-client owamp-server wireshark-common "
 
 is_there() {
     local name="$1" shown_by="$2"

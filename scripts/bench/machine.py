@@ -59,6 +59,7 @@ facts = {
     "sockperf": output("sockperf", "--version"),
     "irtt": output("irtt", "version"),
     "tcpdump": output("tcpdump", "--version"),
+    "dumpcap": output("dumpcap", "--version"),
     "python": platform.python_version(),
 }
 for name, value in facts.items():

@@ -6,6 +6,7 @@ import statistics
 import sys
 from pathlib import Path
 
+from capture_page import capture
 from path_more_page import path_long, rtp, skew
 from path_page import path
 
@@ -236,7 +237,7 @@ def analysis(page, directory):
 def main():
     directory = Path(sys.argv[1])
     page = Page()
-    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("path_long", path_long), ("skew", skew), ("rtp", rtp), ("analysis", analysis)):
+    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("path_long", path_long), ("skew", skew), ("rtp", rtp), ("capture", capture), ("analysis", analysis)):
         if (directory / name).is_dir():
             part(page, directory / name)
     print(f"# Bench run {directory.name}\n")
