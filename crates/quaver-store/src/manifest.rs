@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::path_facts::PathFacts;
 use quaver_analysis::compare::CompareFacts;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
-use quaver_analysis::rtp::Tai;
+use quaver_analysis::rtp::{Tai, VideoTold};
 use quaver_analysis::summary::{FarSource, ProbeCost};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -122,6 +122,9 @@ pub struct AnalysisFacts {
     /// How TAI was known when the run ended; none where it was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tai: Option<Tai>,
+    /// What was told of the format of ST 2110-20 video.
+    #[serde(skip_serializing_if = "VideoTold::is_empty")]
+    pub video: VideoTold,
 }
 
 impl AnalysisFacts {

@@ -9,6 +9,7 @@ use crate::threshold::{self, FailIf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use quaver_abi::stamp::Layer;
+use quaver_analysis::rtp::VideoTold;
 use quaver_measure::probe::profile::ProfileName;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -368,6 +369,12 @@ pub struct SinkArgs {
     /// Period of the stream [default: learned]
     #[arg(long, value_parser = quantity::period, value_name = "TIME")]
     pub period: Option<Period>,
+    /// Format of ST 2110-20 video: lines, scanning, frames (not fields) a second [default: learned]
+    #[arg(long, value_parser = VideoTold::format, value_name = "1080p59.94")]
+    pub video: Option<VideoTold>,
+    /// TROFF that the sender of ST 2110-20 video signals [default: TRO_DEFAULT of ST 2110-21]
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
+    pub troff: Option<Duration>,
     /// Output
     #[command(flatten)]
     pub output: OutputArgs,

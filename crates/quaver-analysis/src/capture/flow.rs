@@ -6,7 +6,7 @@ use super::sequence::Sequence;
 use super::spread::Spread;
 use super::table::TableSettings;
 use super::{FlowKey, FlowKind, NetworkFacts, Payload};
-use crate::rtp::{RollingRtp, RtpContext, RtpKind, RtpPacket, analyze_rtp};
+use crate::rtp::{RollingRtp, RtpContext, RtpKind, RtpPacket, VideoTold, analyze_rtp};
 use quaver_abi::stamp::PacketStamps;
 
 /// A packet as flows take it.

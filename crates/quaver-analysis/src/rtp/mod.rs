@@ -9,6 +9,7 @@ mod hbrmt;
 mod kind;
 mod rolling;
 mod sequence;
+mod told;
 mod video;
 
 pub use clock::{ClockKnown, MediaClock};
@@ -17,6 +18,7 @@ pub use hbrmt::HbrmtFigures;
 pub use kind::RtpKind;
 pub use rolling::RollingRtp;
 pub use sequence::SequenceFigures;
+pub use told::VideoTold;
 pub use video::{Tai, VideoFigures};
 
 use serde::{Deserialize, Serialize};
@@ -128,11 +130,13 @@ pub struct RtpContext {
     pub sequence_bits: u32,
     /// What is known of TAI.
     pub tai: Option<Tai>,
+    /// What somebody tells of the format of ST 2110-20.
+    pub video: VideoTold,
 }
 
 /// Analyses the packets of a run, which stand in order of arrival. None where there is no packet.
 pub fn analyze_rtp(packets: Vec<RtpPacket>, context: &RtpContext) -> Option<RtpSummary> {
-    let RtpContext { arrival, mut sequence_bits, tai } = *context;
+    let RtpContext { arrival, mut sequence_bits, tai, video: told } = *context;
     let ssrc = busiest(packets.iter().map(RtpPacket::ssrc))?;
     let received = packets.len();
     let mut of_source = packets;
@@ -166,7 +170,7 @@ pub fn analyze_rtp(packets: Vec<RtpPacket>, context: &RtpContext) -> Option<RtpS
     let in_order = sequence::in_order(&of_source);
     let frames =
         (kind != RtpKind::Other).then(|| frames::of(&in_order, video::is_interlaced(kind, &in_order)));
-    let video = (kind == RtpKind::St2110_20).then(|| video::of(&of_source, &in_order, tai));
+    let video = (kind == RtpKind::St2110_20).then(|| video::of(&of_source, &in_order, tai, told));
     notes.extend(video.iter().flat_map(|video| video.notes.iter().cloned()));
     Some(RtpSummary {
         kind,

@@ -2,7 +2,10 @@ use super::*;
 use crate::gapped::{Datum, ReadSchedule, Scan, VideoFormat, VideoPacket, video_timing};
 use quaver_abi::wire::hbrmt::{Fields, HbrmtHeader, frame, frame_rate, sample};
 
-const CONTEXT: RtpContext = RtpContext { arrival: "application", sequence_bits: 16, tai: None };
+const NOTHING_TOLD: VideoTold =
+    VideoTold { height: None, interlaced: None, frame_rate: None, troff_ns: None };
+const CONTEXT: RtpContext =
+    RtpContext { arrival: "application", sequence_bits: 16, tai: None, video: NOTHING_TOLD };
 const MS: i64 = 1_000_000;
 
 fn packet(sequence: u64, arrived_ns: i64, timestamp: u32, payload_type: u8) -> RtpPacket {
@@ -270,6 +273,28 @@ fn the_smpte_epoch_needs_tai() {
     let set = of(37, Some(1_700_000_000_000_000_000)).video.unwrap();
     assert_eq!((set.epoch, set.kernel_tai_offset_s), (Some(expected), Some(37)));
     assert_eq!(set.observed, unset.video.unwrap().observed);
+}
+
+#[test]
+fn what_is_told_of_a_format_is_believed() {
+    let tai = Some(Tai { offset_s: 37, realtime_minus_monotonic_ns: Some(1_700_000_000_000_000_000) });
+    // Timestamps that tell no rate in use.
+    let mut stream = video_stream(3, 1_080, 3_100, false, 5_000 * MS);
+    stream.iter_mut().for_each(|packet| packet.arrived_ns *= 2);
+    let told = VideoTold { troff_ns: Some(123_000), ..VideoTold::format("1080p29.97").unwrap() };
+    let found = analyze_rtp(stream.clone(), &RtpContext { tai, video: told, ..CONTEXT }).unwrap();
+    let video = found.video.unwrap();
+    assert_eq!((video.told, video.frame_rate), (told, Some((30_000, 1_001))));
+    let format = VideoFormat::new((30_000, 1_001), Scan::Progressive, 1_080, 1_080, 1_500).unwrap();
+    let shift_ns = 1_700_000_000_000_000_000 + 37_000_000_000;
+    let datum = Datum::SmpteEpoch { offset_ns: Some(123_000) };
+    assert_eq!(video.epoch, Some(oracle(&stream, &format, datum, shift_ns)));
+    assert_eq!(video.observed, Some(oracle(&stream, &format, Datum::Observed, 0)));
+    // What the stream shows otherwise is said.
+    let other = VideoTold::format("720p50").unwrap();
+    let found = analyze_rtp(stream, &RtpContext { video: other, ..CONTEXT }).unwrap();
+    assert_eq!(found.video.as_ref().and_then(|video| video.height), Some(720));
+    assert!(found.notes.iter().any(|note| note.contains("1080 lines, 720 were told")), "{:?}", found.notes);
 }
 
 #[test]

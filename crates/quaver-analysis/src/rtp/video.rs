@@ -3,6 +3,7 @@
 use super::RtpPacket;
 use super::clock::Unwrapped;
 use super::kind::{RtpKind, video_header, video_sequence};
+use super::told::VideoTold;
 use crate::gapped::frames::packets_per_frame;
 use crate::gapped::{Datum, Scan, VideoFormat, VideoPacket, VideoTiming, video_timing};
 use crate::path::arrival::Numbering;
@@ -29,6 +30,9 @@ impl Tai {
 /// What the stream is and how it is shaped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VideoFigures {
+    /// What somebody told of the format; the following is learned where nothing was told of it.
+    #[serde(default, skip_serializing_if = "VideoTold::is_empty")]
+    pub told: VideoTold,
     /// Frames a second as a fraction, learned from the timestamps.
     pub frame_rate: Option<(u32, u32)>,
     /// How it is scanned, learned from the field bit and the lines.
@@ -96,12 +100,16 @@ fn second_field(packet: &RtpPacket) -> bool {
 }
 
 /// Figures of a stream whose packets stand in order of arrival, and its first copies in that of their numbers.
-pub(super) fn of(packets: &[RtpPacket], in_order: &[RtpPacket], tai: Option<Tai>) -> VideoFigures {
-    let mut figures =
-        VideoFigures { kernel_tai_offset_s: tai.map(|tai| tai.offset_s), ..VideoFigures::default() };
-    let interlaced = in_order.iter().any(second_field);
-    let lines = in_order.iter().filter_map(video_header).map(|header| header.line.number());
-    let height = lines.max().map_or(0, |line| (u32::from(line) + 1) * if interlaced { 2 } else { 1 });
+pub(super) fn of(
+    packets: &[RtpPacket],
+    in_order: &[RtpPacket],
+    tai: Option<Tai>,
+    told: VideoTold,
+) -> VideoFigures {
+    let kernel_tai_offset_s = tai.map(|tai| tai.offset_s);
+    let mut figures = VideoFigures { kernel_tai_offset_s, told, ..VideoFigures::default() };
+    let interlaced = told.interlaced.unwrap_or_else(|| in_order.iter().any(second_field));
+    let height = height(in_order, interlaced, &mut figures);
     let scan = scan(interlaced, height);
     (figures.height, figures.scan) = (Some(height), scan);
     let longest =
@@ -125,7 +133,7 @@ pub(super) fn of(packets: &[RtpPacket], in_order: &[RtpPacket], tai: Option<Tai>
             .push("fewer than two ends of frames were seen, so C_INST and VRX are not known".to_owned());
         return figures;
     };
-    figures.frame_rate = frame_rate(in_order, interlaced, per_frame);
+    figures.frame_rate = told.frame_rate.or_else(|| frame_rate(in_order, interlaced, per_frame));
     let Some(rate) = figures.frame_rate else {
         figures
             .notes
@@ -142,16 +150,34 @@ pub(super) fn of(packets: &[RtpPacket], in_order: &[RtpPacket], tai: Option<Tai>
         Some(shift_ns) => {
             let sent: Vec<VideoPacket> =
                 packets.iter().map(|packet| video_packet(packet, shift_ns)).collect();
-            figures.epoch = Some(video_timing(&sent, &format, Datum::SmpteEpoch { offset_ns: None }));
-            figures.notes.push(
-                "VRX by the SMPTE epoch takes the kernel's TAI and TRO_DEFAULT: it holds where this host's clock follows \
-                 that of the sender (PTP) and the sender signals no TROFF"
-                    .to_owned(),
-            );
+            let datum = Datum::SmpteEpoch { offset_ns: told.troff_ns };
+            figures.epoch = Some(video_timing(&sent, &format, datum));
+            let offset = match told.troff_ns {
+                Some(_) => "the TROFF that was told",
+                None => "TRO_DEFAULT, for senders that signal no TROFF",
+            };
+            figures.notes.push(format!(
+                "VRX by the SMPTE epoch takes the kernel's TAI and {offset}: it holds where this host's clock follows that \
+                 of the sender (PTP)"
+            ));
         }
         None => figures.notes.push(no_epoch(tai)),
     }
     figures
+}
+
+/// Lines of the image as told, or as seen. Both are said where they differ.
+fn height(in_order: &[RtpPacket], interlaced: bool, figures: &mut VideoFigures) -> u32 {
+    let lines = in_order.iter().filter_map(video_header).map(|header| header.line.number());
+    let seen = lines.max().map_or(0, |line| (u32::from(line) + 1) * if interlaced { 2 } else { 1 });
+    let told = figures.told.height.unwrap_or(seen);
+    if told != seen {
+        figures.notes.push(format!(
+            "the stream shows {seen} lines, {told} were told and are believed: see whether the format that was told is \
+             that of this stream"
+        ));
+    }
+    told
 }
 
 fn no_epoch(tai: Option<Tai>) -> String {

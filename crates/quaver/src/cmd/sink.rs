@@ -14,7 +14,7 @@ use crate::stream_plan;
 use crate::tier::Choice;
 use anyhow::Context;
 use quaver_analysis::model::Actor;
-use quaver_analysis::rtp::Tai;
+use quaver_analysis::rtp::{Tai, VideoTold};
 use quaver_measure::clock::{CounterSupport, monotonic_ns};
 use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
@@ -137,6 +137,7 @@ fn measure(
     facts.circumstances = before.circumstances(&after, &host, args.cpu.into_iter().collect());
     facts.circumstances.blind = facts.blind.clone();
     facts.tai = tai();
+    facts.video = told(args);
     facts.counts.socket_dropped = outcome.report.receive_drops.map(u64::from);
     // What came after the last packet that was asked for is not lost.
     facts.counts.record_lost = if complete { 0 } else { outcome.report.unrecorded };
@@ -148,6 +149,12 @@ fn tai() -> Option<Tai> {
     let offset_s = ClockEstimate::kernel()?.tai_offset_s;
     let now = ClockPair::now();
     Some(Tai { offset_s, realtime_minus_monotonic_ns: Some(now.realtime_ns - now.monotonic_ns) })
+}
+
+/// What the command line tells of video.
+fn told(args: &SinkArgs) -> VideoTold {
+    let troff_ns = args.troff.map(|troff| i64::try_from(troff.as_nanos()).unwrap_or(i64::MAX));
+    VideoTold { troff_ns, ..args.video.unwrap_or_default() }
 }
 
 /// Options as they are kept in the manifest.

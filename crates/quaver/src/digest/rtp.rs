@@ -22,6 +22,7 @@ pub(super) fn summary(manifest: &Manifest, run: &PacketRun, media: MediaRows) ->
         arrival: arrival.name(),
         sequence_bits: if ours { OUR_BITS } else { RTP_BITS },
         tai: facts.and_then(|facts| facts.tai).map(|tai| unless_stepped(tai, manifest)),
+        video: facts.map(|facts| facts.video).unwrap_or_default(),
     };
     let received = rows.into_iter().filter_map(|row| {
         let arrived_ns = packets.stamp_ns(row, arrival)?;

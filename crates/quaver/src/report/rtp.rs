@@ -139,7 +139,7 @@ fn video(v: &VideoFigures) -> Vec<Row> {
         rows.push(row(
             "format",
             format!("{height} lines, {scan}{rate}"),
-            "learned: lines, field bit, timestamps",
+            if v.told.frame_rate.is_some() { "as told" } else { "learned: lines, field bit, timestamps" },
         ));
     }
     if let Some(observed) = &v.observed {
