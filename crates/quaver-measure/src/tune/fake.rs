@@ -98,7 +98,7 @@ impl FakeKernel {
     fn answer(&self, path: &str, value: &str) -> io::Result<String> {
         let before = self.root.text(path).unwrap_or_default();
         let name = path.rsplit('/').next().unwrap_or(path);
-        if path.starts_with("/proc/irq/") {
+        if name == "smp_affinity_list" {
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             if self.root.exists(&format!("{folder}/managed")) {
                 return Err(io::Error::from_raw_os_error(libc::EIO));
@@ -122,6 +122,11 @@ impl FakeKernel {
             "rps_cpus" => {
                 let cpus = mask_cpus(value).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
                 format!("00000000,{:0>8}", cpu_mask(&cpus))
+            }
+            "cgroup.subtree_control" => {
+                let (kept, controller) = (value.starts_with('+'), value.trim_start_matches(['+', '-']));
+                let others = before.split_whitespace().filter(|word| *word != controller);
+                others.chain(kept.then_some(controller)).collect::<Vec<_>>().join(" ")
             }
             // A setting that takes every write and stays what it is.
             "deaf" => before,

@@ -150,11 +150,19 @@ impl Knob {
         if one == other {
             return true;
         }
+        if self.is_controllers() && one.starts_with('+') != other.starts_with('+') {
+            let (asked, said) = if one.starts_with('+') { (one, other) } else { (other, one) };
+            return words(&said).contains(&asked.trim_start_matches('+'));
+        }
         match self.notation() {
             Notation::Text => words(&one) == words(&other),
             Notation::CpuList => parse_cpu_list(&one) == parse_cpu_list(&other),
             Notation::CpuMask => mask_cpus(&one).is_some_and(|cpus| Some(cpus) == mask_cpus(&other)),
         }
+    }
+
+    fn is_controllers(&self) -> bool {
+        matches!(self, Self::File { path } if path.ends_with("/cgroup.subtree_control"))
     }
 
     fn notation(&self) -> Notation {
@@ -185,6 +193,8 @@ impl Knob {
         }
         match std::str::from_utf8(text) {
             Ok(said) if bracketed(said).is_some() => format!("{}\n", chosen(said)).into_bytes(),
+            // Controllers are switched one by one; ours is the only one that was.
+            Ok(said) if self.is_controllers() && !words(said).contains(&"cpuset") => b"-cpuset\n".to_vec(),
             _ if text.is_empty() => b"\n".to_vec(),
             _ => text.to_vec(),
         }

@@ -3,6 +3,8 @@
 //! Whatever writes a setting writes it through the [`journal`]: what is about to be changed is on disk before it is
 //! changed. A [`knob`] is one setting; [`contact`] is the only place where one is written.
 
+pub mod audit;
+pub mod catalogue;
 pub mod contact;
 mod error;
 pub mod ethtool;
@@ -11,7 +13,9 @@ mod fake;
 mod hold;
 pub mod journal;
 pub mod knob;
+pub mod plan;
 pub mod steer;
+pub mod survey;
 
 pub use error::TuneError;
 pub use journal::{Applied, Journal, JournalPlace, Session};

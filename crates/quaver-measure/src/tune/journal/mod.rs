@@ -30,7 +30,7 @@ pub use undo::{Fate, Others, Undone};
 
 use super::contact::{Contact, Machine};
 use super::error::TuneError;
-use super::knob::Knob;
+use super::knob::{Durability, Knob};
 use crate::host::root::HostRoot;
 use lock::Lock;
 use log::Log;
@@ -135,6 +135,26 @@ impl Journal {
         let rest = session.undo(others, &|_, entry| which(&entry.knob, entry.row.as_deref()))?;
         undone.retain(|early| !rest.iter().any(|late| late.knob == early.knob && !early.fate.is_final()));
         undone.extend(rest);
+        Ok(undone)
+    }
+
+    /// What the boot unit does: puts back what killed processes left, and lets go of what went with an earlier boot. What
+    /// was to stay and is on disk stays.
+    ///
+    /// # Errors
+    /// As [`Journal::session`].
+    pub fn after_boot(&self) -> Result<Vec<Undone>, TuneError> {
+        if log::read(&self.place.directory)?.records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut session = Session::begin(&self.place, "tune revert --at-boot")?;
+        let mut undone = session.recovered().to_vec();
+        let boot = super::contact::boot_id(self.place.contact().root());
+        let earlier = |state: &State, entry: &Entry| {
+            let of_then = state.sessions.get(&entry.session).is_none_or(|facts| facts.boot != boot);
+            of_then && entry.knob.durability() == Durability::Volatile
+        };
+        undone.extend(session.undo(Others::Leave, &earlier)?);
         Ok(undone)
     }
 

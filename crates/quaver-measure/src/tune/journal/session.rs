@@ -26,6 +26,8 @@ pub struct Session {
     /// Its number in the journal, once it has changed something.
     number: Option<u64>,
     recovered: Vec<Undone>,
+    /// The journal could not be kept: nothing more may be changed.
+    broken: bool,
     /// Processes that hold devices open for it.
     holdings: Vec<Holding>,
     kept: bool,
@@ -72,6 +74,7 @@ impl Session {
             verb: verb.to_owned(),
             number: None,
             recovered: Vec::new(),
+            broken: false,
             holdings: Vec::new(),
             kept: false,
         };
@@ -84,6 +87,11 @@ impl Session {
     /// What killed processes had left, and what became of it.
     pub fn recovered(&self) -> &[Undone] {
         &self.recovered
+    }
+
+    /// Whether the journal could not be kept, so that nothing more may be changed.
+    pub fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// Where the machine is touched.
@@ -266,14 +274,18 @@ impl Session {
         // What has ended is history: the journal begins anew with what is open.
         let mut records = self.state.condensed();
         records.push(begin);
-        self.log.renew(&records, self.place.steps.as_ref())?;
+        let kept = self.log.renew(&records, self.place.steps.as_ref());
+        self.broken |= kept.is_err();
+        kept?;
         self.state = State::of(&records);
         self.number = Some(session);
         Ok(session)
     }
 
     fn record(&mut self, record: Record) -> Result<(), TuneError> {
-        self.log.append(&record, self.place.steps.as_ref())?;
+        let kept = self.log.append(&record, self.place.steps.as_ref());
+        self.broken |= kept.is_err();
+        kept?;
         self.state.add(&record);
         Ok(())
     }

@@ -219,7 +219,16 @@ fn a_reboot_takes_the_kernels_values_and_leaves_the_disks() {
     machine.file("sys/module/x/parameters/even", "12\n");
     machine.file("proc/irq/41/smp_affinity_list", "0-3\n");
 
-    let undone = Journal::open(&machine.place()).revert(Others::Leave, &|_, _| true).expect("nobody else");
+    // The boot unit leaves what was to stay; a revert does not.
+    let early = Journal::open(&machine.place()).after_boot().expect("nobody else");
+    assert!(
+        early.iter().all(|one| one.fate == Fate::Rebooted) && early.len() == changes().len() - 1,
+        "{early:?}"
+    );
+    assert!(machine.path(BOOT_FILE).exists());
+    let late = Journal::open(&machine.place()).revert(Others::Leave, &|_, _| true).expect("nobody else");
+    let undone: Vec<_> = early.into_iter().chain(late).collect();
+    assert_eq!(undone.len(), changes().len());
     let of_disk = |knob: &Knob| matches!(knob, Knob::Config { .. });
     for one in &undone {
         let fate = if of_disk(&one.knob) { Fate::Restored } else { Fate::Rebooted };
