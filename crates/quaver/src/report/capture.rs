@@ -119,9 +119,9 @@ fn interfaces(out: &mut String, interfaces: &[InterfaceSummary], style: Style) {
     let known = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), count);
     // A file of many interfaces mostly has packets of few.
     let busy = interfaces.iter().filter(|interface| interface.in_file > 0 || interfaces.len() <= 8);
-    for (at, interface) in busy.take(16).enumerate() {
+    for interface in busy.take(16) {
         table.row([
-            interface.name.clone().unwrap_or_else(|| format!("{}", at + 1)),
+            interface.name.clone().unwrap_or_else(|| "not named".to_owned()),
             known(interface.received),
             known(interface.dropped_by_interface),
             known(interface.accepted_by_filter),
