@@ -159,8 +159,8 @@ pub struct DepartureFacts {
     pub p99_ns: i64,
     /// The largest.
     pub max_ns: i64,
-    /// From departure to arrival, as the two clocks show it: where every packet that arrived has its stamp, all of
-    /// one kind, and the client has them (upwards).
+    /// From departure to arrival, as the two clocks show it: where every packet that arrived has its stamp, and all by
+    /// one layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Distribution>,
 }

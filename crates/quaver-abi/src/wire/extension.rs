@@ -127,6 +127,9 @@ pub mod field {
     pub const SEGMENTS: u16 = 0x0015;
     /// [`super::DeparturesElement`]; a sender whose packets nobody stamped leaves it out.
     pub const DEPARTURES: u16 = 0x0016;
+    /// Number of a packet, `u64`, and for it and those after it the time from sending to departure, nanoseconds, `u32`
+    /// each (all bits: not known).
+    pub const DEPARTED: u16 = 0x8018;
 }
 
 /// What a message says. Values are part of the protocol.

@@ -2,7 +2,14 @@
 
 use super::flow::{SegmentReport, Side as SegmentSide, StampSource, TransmitStamps};
 use super::message::{Body, Message};
-use quaver_abi::wire::extension::{DeparturesElement, SegmentsElement, field};
+use quaver_abi::wire::extension::{DeparturesElement, ExtensionError, SegmentsElement, field};
+
+/// Packets in a message of departures.
+pub(super) const MOST_DEPARTED: usize = 8_000;
+/// Packets whose departures a client takes.
+pub(super) const MOST_DEPARTURES: usize = 1 << 21;
+/// A departure that nobody stamped.
+const NOT_KNOWN: u32 = u32::MAX;
 
 /// Segments of a TCP flow with data, as one end saw them; none: not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +93,34 @@ impl DepartureSummary {
     }
 }
 
+/// Time from sending to departure of each packet by its number, nanoseconds; empty where nobody stamped any, or the
+/// stamps are not all of one layer.
+pub(super) fn departed(stamps: &TransmitStamps) -> Vec<u32> {
+    if stamps.stamped_by.iter().filter(|count| **count > 0).count() != 1 {
+        return Vec::new();
+    }
+    let mut took_ns = Vec::new();
+    for stamp in &stamps.kept {
+        let Some(place) = usize::try_from(stamp.sequence).ok().filter(|place| *place < MOST_DEPARTURES)
+        else {
+            break;
+        };
+        if took_ns.len() <= place {
+            took_ns.resize(place + 1, NOT_KNOWN);
+        }
+        took_ns[place] = u32::try_from(stamp.left_ns.saturating_sub(stamp.sent_ns)).unwrap_or(NOT_KNOWN);
+    }
+    took_ns
+}
+
 impl Body {
+    /// Departures of packets from number `first` on.
+    pub(super) fn departed(self, first: u64, took_ns: &[u32]) -> Self {
+        let mut octets = first.to_be_bytes().to_vec();
+        took_ns.iter().for_each(|ns| octets.extend_from_slice(&ns.to_be_bytes()));
+        self.field(field::DEPARTED, &octets)
+    }
+
     /// What is known of segments, if anything is; `side` of the flow is this host's.
     pub(super) fn segments(self, side: SegmentSide, segments: Option<SegmentSummary>) -> Self {
         let Some(segments) = segments else { return self };
@@ -123,6 +157,16 @@ impl Body {
 }
 
 impl Message {
+    /// Departures and the number of the first packet; none: not known.
+    pub(super) fn departed(&self) -> Result<(u64, Vec<Option<u32>>), ExtensionError> {
+        let bad = ExtensionError::BadField(field::DEPARTED);
+        let octets = self.fields().find(field::DEPARTED)?;
+        let (first, rest) = octets.split_first_chunk().ok_or(bad)?;
+        let (took_ns, []) = rest.as_chunks::<4>() else { return Err(bad) };
+        let took_ns = took_ns.iter().map(|octets| u32::from_be_bytes(*octets));
+        Ok((u64::from_be_bytes(*first), took_ns.map(|ns| Some(ns).filter(|ns| *ns != NOT_KNOWN)).collect()))
+    }
+
     /// What the peer knows of segments; what cannot be is nothing, as it is beside what was asked for.
     pub(super) fn segments(&self) -> Option<SegmentSummary> {
         let element: SegmentsElement = self.element(field::SEGMENTS).ok()?;
@@ -204,6 +248,26 @@ mod tests {
             assert_eq!(told.segments(), summary);
             assert_eq!(told.check(&[]), Ok(()), "who does not know it passes over it");
         }
+    }
+
+    #[test]
+    fn each_departure_is_told_by_the_number_of_its_packet() {
+        use crate::path::flow::TransmitStamp;
+        let stamp = |sequence, took_ns| TransmitStamp {
+            sequence,
+            sent_ns: 100,
+            left_ns: 100 + took_ns,
+            stamped_by: StampSource::Kernel,
+        };
+        let kept = vec![stamp(2, 7), stamp(0, 5), stamp(4, -1), stamp(5, i64::from(u32::MAX))];
+        let stamps = TransmitStamps { kept, stamped_by: [0, 4, 0], ..TransmitStamps::default() };
+        let took_ns = departed(&stamps);
+        let told = message(Body::new().departed(3, &took_ns)).departed().unwrap();
+        assert_eq!(told, (3, vec![Some(5), None, Some(7), None, None, None]));
+        let mixed = TransmitStamps { stamped_by: [1, 3, 0], ..stamps };
+        assert!(departed(&mixed).is_empty(), "two layers are not one delay");
+        assert!(message(Body::new().field(field::DEPARTED, &[0; 9])).departed().is_err());
+        assert!(message(Body::new()).departed().is_err());
     }
 
     #[test]

@@ -153,6 +153,9 @@ pub struct FlowOutcome {
     pub send_report: Option<SendReport>,
     /// Everything the receiver counted, where that was this host.
     pub receive_report: Option<ReceiveReport>,
+    /// Where the server sent: time from sending to departure of each packet by its number, nanoseconds, as far as
+    /// stamped; all by one layer. Empty where the server told none.
+    pub departed: Vec<Option<u32>>,
     /// Whether all of it is there: all packets sent, end seen, samples as many as announced.
     pub complete: bool,
 }

@@ -56,7 +56,7 @@ pub struct FlowElement {
     pub transport: u8,
     /// [`FlowElement::PERIODIC`], [`FlowElement::POISSON`] or [`FlowElement::RECORDED`].
     pub schedule: u8,
-    /// [`FlowElement::ROLLING`], [`FlowElement::WAIT`], [`FlowElement::RANDOM_START`].
+    /// [`FlowElement::ROLLING`], [`FlowElement::WAIT`], [`FlowElement::RANDOM_START`], [`FlowElement::DEPARTURES`].
     pub flags: u8,
     /// Octets of a packet's payload.
     pub packet_bytes: U32,
@@ -90,6 +90,8 @@ impl FlowElement {
     pub const WAIT: u8 = 2;
     /// Flag: a periodic schedule starts at random within its first period.
     pub const RANDOM_START: u8 = 4;
+    /// Flag: the server tells after its flow when each of its packets departed, where that was stamped.
+    pub const DEPARTURES: u8 = 8;
     /// Packets of a test that only a stop ends.
     pub const UNBOUNDED: u64 = u64::MAX;
 }

@@ -197,6 +197,9 @@ fn flow_element(options: &ClientOptions) -> FlowElement {
     let rolling = if options.rolling { FlowElement::ROLLING } else { 0 };
     let wait = if options.queue_patience.is_zero() { 0 } else { FlowElement::WAIT };
     let proto = if options.transport == Transport::Udp { PROTO_UDP } else { PROTO_TCP };
+    // Of a flow that keeps nothing there is nothing to hold them against.
+    let told = options.directions != Directions::Up && options.transport == Transport::Udp;
+    let departures = if told && !options.rolling { FlowElement::DEPARTURES } else { 0 };
     FlowElement {
         directions: match options.directions {
             Directions::Up => FlowElement::UP,
@@ -205,7 +208,7 @@ fn flow_element(options: &ClientOptions) -> FlowElement {
         },
         transport: proto as u8,
         schedule,
-        flags: rolling | wait | start,
+        flags: rolling | wait | start | departures,
         packet_bytes: options.packet_bytes.into(),
         packets: packets(options).into(),
         period_ns: period_ns.into(),

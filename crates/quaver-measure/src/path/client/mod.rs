@@ -179,6 +179,7 @@ impl<'a> Test<'a> {
             receiver: flow.receiver,
             send_report: flow.send_report,
             receive_report: flow.receive_report,
+            departed: flow.departed,
             complete: flow.complete,
         });
     }
@@ -222,6 +223,7 @@ struct Flow {
     receiver: Option<ReceiverSummary>,
     send_report: Option<SendReport>,
     receive_report: Option<ReceiveReport>,
+    departed: Vec<Option<u32>>,
     complete: bool,
 }
 
@@ -238,6 +240,7 @@ impl Default for Flow {
             receiver: None,
             send_report: None,
             receive_report: None,
+            departed: Vec::new(),
             complete: false,
         }
     }

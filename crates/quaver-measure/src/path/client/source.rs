@@ -3,7 +3,7 @@
 use super::{Test, extended};
 use crate::host::route::RouteSocket;
 use crate::path::auth::Key;
-use crate::path::control::{Control, ControlError, Incoming, LONGEST_WAIT, at_port};
+use crate::path::control::{self, Control, ControlError, Incoming, LONGEST_WAIT, at_port};
 use crate::path::error::PathError;
 use crate::path::event::Progress;
 use crate::path::message::{Body, Message};
@@ -11,7 +11,7 @@ use crate::path::options::ClientOptions;
 use crate::path::source::{SourceRequest, SourceSummary};
 use quaver_abi::wire::extension::{CookieElement, Kind, Refusal};
 use rustix::net::{SendFlags, send};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -88,10 +88,10 @@ impl RemoteSource {
         self.control.peer()
     }
 
-    /// Address of this host that the server knows. The sink's socket has to have it, as the server sends nowhere
-    /// else.
-    pub fn local_ip(&self) -> IpAddr {
-        self.control.local().ip()
+    /// Address of this host that the server knows, at `port`. The sink's socket has to have it, as the server sends
+    /// nowhere else.
+    pub fn sink_address(&self, port: u16) -> SocketAddr {
+        control::at_port(self.control.local(), port)
     }
 
     /// Where the stream will come from.

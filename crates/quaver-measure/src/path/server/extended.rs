@@ -114,6 +114,7 @@ struct Test {
     dscp: u8,
     rolling: bool,
     wait: bool,
+    departures: bool,
 }
 
 impl Test {
@@ -132,7 +133,8 @@ impl Test {
             3 => vec![Direction::Up, Direction::Down],
             _ => return Err(impossible()),
         };
-        let known = FlowElement::ROLLING | FlowElement::WAIT | FlowElement::RANDOM_START;
+        let known =
+            FlowElement::ROLLING | FlowElement::WAIT | FlowElement::RANDOM_START | FlowElement::DEPARTURES;
         let dscp = u8::try_from(asked.dscp.get()).ok().filter(|dscp| *dscp < 64).ok_or_else(impossible)?;
         let (packets, period_ns) = (asked.packets.get(), asked.period_ns.get());
         if asked.flags & !known != 0 || asked.reserved.get() != 0 || packets == 0 || period_ns == 0 {
@@ -166,6 +168,7 @@ impl Test {
             dscp,
             rolling: asked.flags & FlowElement::ROLLING != 0,
             wait: asked.flags & FlowElement::WAIT != 0,
+            departures: asked.flags & FlowElement::DEPARTURES != 0,
         })
     }
 
@@ -220,7 +223,8 @@ impl Test {
                 meeting.close();
             }
             let turn = if last { turn.take() } else { None };
-            let mut flow = Flow { socket: &socket, spec: &spec, pairs: &mut pairs, turn };
+            let mut flow =
+                Flow { socket: &socket, spec: &spec, pairs: &mut pairs, departures: self.departures, turn };
             match direction {
                 Direction::Up => up::run(session, &mut flow, self.rolling)?,
                 Direction::Down => down::run(session, &mut flow)?,
@@ -262,6 +266,8 @@ struct Flow<'a> {
     socket: &'a TestSocket,
     spec: &'a FlowSpec,
     pairs: &'a mut PairKeeper,
+    /// Whether the peer wants to know when each packet of ours departed.
+    departures: bool,
     /// If no other flow of this test follows.
     turn: Option<Turn>,
 }

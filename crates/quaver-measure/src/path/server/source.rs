@@ -33,7 +33,7 @@ pub(super) fn run(session: &mut Session<'_>, request: &Message) -> Result<(), Br
     let (asked, wait) = SourceRequest::of(&element).ok_or_else(impossible)?;
     let profile = asked.shape.profile().map_err(|error| Break::No((Refusal::Size, error.to_string())))?;
     admit(session.limits(), &asked, &profile)?;
-    let _turn = session.turn(wait)?;
+    let turn = session.turn(wait)?;
     let meeting = Meeting::new(session, Transport::Udp)?;
     let cookie = meeting.cookie();
     let body = Body::new().clock(ClockEstimate::now()).element(field::COOKIE, &cookie);
@@ -47,6 +47,8 @@ pub(super) fn run(session: &mut Session<'_>, request: &Message) -> Result<(), Br
     session.control.say(Kind::Go, Body::new(), session.silence())?;
     let start_realtime_ns = realtime_ns();
     let (outcome, broken) = send(session, source.go(), asked.duration);
+    // The packets have gone: others may measure while the rest is told.
+    drop(turn);
     session.ended(Direction::Down, outcome.report.packets);
     if let Some(broken) = broken {
         return Err(broken);

@@ -32,6 +32,9 @@ fn both_senders_of_datagrams_tell_when_their_kernel_let_them_go() {
         let departures = sender.departures.unwrap();
         assert_eq!(departures.stamped_by, StampSource::Kernel, "loopback has no other");
         assert_eq!((departures.stamped + departures.missing, sender.sent), (100, 100));
+        let told = flow.departed.iter().flatten().count() as u64;
+        let wanted = if flow.direction == Direction::Down { departures.stamped } else { 0 };
+        assert_eq!(told, wanted, "each departure of the server's packets, and of no others");
         assert!((0..=departures.p99_ns).contains(&departures.median_ns), "{departures:?}");
         assert_eq!(sender.segments, None);
     }

@@ -31,7 +31,7 @@ fn ask(client: &SourceClient, request: &SourceRequest) -> Result<RemoteSource, P
 fn start(client: &SourceClient, request: &SourceRequest) -> (RemoteSource, UdpSocket) {
     let never = AtomicBool::new(false);
     let mut source = ask(client, request).unwrap();
-    let sink = UdpSocket::bind((source.local_ip(), 0)).unwrap();
+    let sink = UdpSocket::bind(source.sink_address(0)).unwrap();
     sink.connect(source.sender().unwrap()).unwrap();
     sink.set_read_timeout(Some(LONG)).unwrap();
     let seen = source.meet(&sink, &never).unwrap();

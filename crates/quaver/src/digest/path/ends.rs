@@ -11,6 +11,10 @@ use quaver_store::path_facts::{DepartureFacts, SegmentFacts};
 pub fn departures(flow: &FlowOutcome) -> Option<DepartureFacts> {
     let said = flow.sender.and_then(|sender| sender.departures)?;
     let stamps = flow.send_report.as_ref().and_then(|report| report.transmit_stamps.as_ref());
+    let delay = match flow.direction {
+        Direction::Up => stamps.and_then(|stamps| from_departure(&flow.singletons, stamps, said.stamped_by)),
+        Direction::Down => from_departure_told(&flow.singletons, &flow.departed),
+    };
     Some(DepartureFacts {
         stamped_by: said.stamped_by.name().to_owned(),
         stamped: said.stamped,
@@ -18,7 +22,7 @@ pub fn departures(flow: &FlowOutcome) -> Option<DepartureFacts> {
         p50_ns: said.median_ns,
         p99_ns: said.p99_ns,
         max_ns: said.largest_ns,
-        delay: stamps.and_then(|stamps| from_departure(&flow.singletons, stamps, said.stamped_by)),
+        delay,
     })
 }
 
@@ -42,6 +46,17 @@ fn from_departure(
         if sent_ns != packet.tx_real_time_ns {
             return None;
         }
+        delays.push(packet.rx_real_time_ns.saturating_sub(left_ns));
+    }
+    (!delays.is_empty()).then(|| distribution(&mut delays))
+}
+
+/// The same with times from sending to departure, by number, as the server told them.
+fn from_departure_told(packets: &[Singleton], departed: &[Option<u32>]) -> Option<Distribution> {
+    let mut delays = Vec::new();
+    for packet in packets.iter().filter(|packet| packet.flags == 0) {
+        let took_ns = departed.get(packet.tx_seq.cast_unsigned() as usize).copied().flatten()?;
+        let left_ns = packet.tx_real_time_ns.saturating_add(i64::from(took_ns));
         delays.push(packet.rx_real_time_ns.saturating_sub(left_ns));
     }
     (!delays.is_empty()).then(|| distribution(&mut delays))
@@ -107,5 +122,9 @@ mod tests {
         assert_eq!(from_departure(&[], &whole, Kernel), None);
         let other = [packet(0, 500, 0), Singleton { tx_real_time_ns: 5, ..packet(2, 700, 0) }];
         assert_eq!(from_departure(&other, &whole, Kernel), None, "another packet of that number");
+        let told = from_departure_told(&packets, &[Some(100), None, Some(50)]).unwrap();
+        assert_eq!((told.count, told.min_ns, told.max_ns), (2, 400, 650), "as with stamps of our own");
+        assert_eq!(from_departure_told(&packets, &[Some(100), None]), None, "a packet without its stamp");
+        assert_eq!(from_departure_told(&packets, &[]), None);
     }
 }

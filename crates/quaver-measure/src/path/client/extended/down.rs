@@ -1,6 +1,7 @@
 //! The server sends, we receive.
 
 use super::{all_sent, meet, spec, take_end};
+use crate::path::below::MOST_DEPARTURES;
 use crate::path::client::{Flow, Test};
 use crate::path::control::{Control, Incoming};
 use crate::path::drive::{self, Happening, Signals};
@@ -82,6 +83,16 @@ fn sender(flow: &mut Flow, message: &Message) -> Result<(), String> {
     Ok(())
 }
 
+/// Takes departures, in the order of their packets.
+fn departures(flow: &mut Flow, message: &Message) -> Result<(), String> {
+    let (first, took_ns) = message.departed().map_err(|e| format!("sent {e}"))?;
+    if first != flow.departed.len() as u64 || flow.departed.len() + took_ns.len() > MOST_DEPARTURES {
+        return Err("told departures out of their order, or of more packets than there are".into());
+    }
+    flow.departed.extend(took_ns);
+    Ok(())
+}
+
 /// Says what was received, and takes what the server has to say.
 fn results(test: &mut Test<'_>, flow: &mut Flow) -> Result<(), String> {
     let never = AtomicBool::new(false);
@@ -93,6 +104,7 @@ fn results(test: &mut Test<'_>, flow: &mut Flow) -> Result<(), String> {
         match test.control.hear(test.answer_due(), &never).map_err(|e| e.to_string())? {
             Incoming::Message(message) => match message.kind() {
                 Kind::Sent => sender(flow, &message)?,
+                Kind::Samples => departures(flow, &message)?,
                 Kind::End => return take_end(test, flow, &message).map_or(Ok(()), Err),
                 Kind::Refuse => return Err(format!("ended the test: {}", message.refusal().1)),
                 other => return Err(format!("said {} at the end of the test", other.name())),

@@ -1,7 +1,8 @@
 //! The server sends, the client receives.
 
 use super::{Break, Flow, Session, patience, say_end};
-use crate::path::control::{Control, Incoming};
+use crate::path::below::{MOST_DEPARTED, departed};
+use crate::path::control::{self, Control, Incoming};
 use crate::path::drive::{self, Happening};
 use crate::path::flow::{TestSocket, Transport};
 use crate::path::message::Body;
@@ -63,7 +64,20 @@ pub(super) fn run(session: &mut Session<'_>, flow: &mut Flow<'_>) -> Result<(), 
             _ => return Err(Break::Hostile("did not say DONE at the end of its flow".into())),
         }
     }
+    if let Some(stamps) = report.transmit_stamps.as_ref().filter(|_| flow.departures) {
+        tell_departures(session, &departed(stamps))?;
+    }
     say_end(session, 0, flow.pairs)
+}
+
+/// When each packet departed, in one time for all, which grows with them.
+fn tell_departures(session: &mut Session<'_>, took_ns: &[u32]) -> Result<(), Break> {
+    let end = Instant::now() + control::patience(size_of_val(took_ns) as u64, session.silence());
+    for (message, took_ns) in took_ns.chunks(MOST_DEPARTED).enumerate() {
+        let body = Body::new().departed((message * MOST_DEPARTED) as u64, took_ns);
+        session.control.say_by(Kind::Samples, body, end)?;
+    }
+    Ok(())
 }
 
 /// A peer that takes nothing of a TCP flow for so long is gone, whatever it confirms: the kernel ends the connection

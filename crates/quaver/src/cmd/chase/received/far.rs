@@ -93,7 +93,7 @@ fn by_hand(args: &ChaseArgs, server: SocketAddr) -> String {
 impl Far {
     /// Where the sink has to be.
     pub(super) fn sink_address(&self, port: u16) -> SocketAddr {
-        SocketAddr::new(self.remote.local_ip(), port)
+        self.remote.sink_address(port)
     }
 
     /// Where the stream will come from.
