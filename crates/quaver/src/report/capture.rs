@@ -232,20 +232,18 @@ fn carries(flow: &FlowFigures) -> String {
         58 => "ICMPv6".to_owned(),
         other => format!("IP protocol {other}"),
     };
-    let what = match (flow.key.kind, flow.key.id) {
-        (FlowKind::Other, _) => {
-            return if flow.fragments > 0 { format!("{protocol}, fragments") } else { protocol };
-        }
+    match (flow.key.kind, flow.key.id) {
+        (FlowKind::Other, _) if flow.fragments > 0 => format!("{protocol}, fragments"),
+        (FlowKind::Other, _) => protocol,
         (FlowKind::Rtp, Some(ssrc)) => {
             let kind = flow.rtp.as_ref().map(|rtp| rtp.kind).or(flow.carries).unwrap_or(RtpKind::Other);
-            return format!("{} {ssrc:#010x}", kind.name());
+            format!("{} {ssrc:#010x}", kind.name())
         }
         (FlowKind::Stamp | FlowKind::StampReply, Some(session)) => {
             format!("{} {session}", flow.key.kind.name())
         }
         (kind, _) => kind.name().to_owned(),
-    };
-    what
+    }
 }
 
 /// Packets a second, with a fraction where they are few.
