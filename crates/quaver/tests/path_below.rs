@@ -12,7 +12,11 @@ fn quaver(args: &[&str]) -> Command {
 }
 
 /// A server on ports that the system chose, with its log's reader, so that it can go on writing; ended when dropped.
-struct Server(Child, #[allow(dead_code, reason = "keeps the pipe open")] BufReader<ChildStderr>, String);
+struct Server {
+    child: Child,
+    _log: BufReader<ChildStderr>,
+    port: String,
+}
 
 impl Server {
     fn start() -> Self {
@@ -23,14 +27,14 @@ impl Server {
         log.read_line(&mut line).unwrap();
         let rest = line.split("listening on 127.0.0.1:").nth(1).unwrap_or_else(|| panic!("{line}"));
         let port = rest.split(' ').next().unwrap().to_owned();
-        Self(child, log, port)
+        Self { child, _log: log, port }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -39,7 +43,7 @@ fn probe(options: &[&str]) -> (tempfile::TempDir, Value, String) {
     let server = Server::start();
     let runs = tempfile::tempdir().unwrap();
     let mut command = quaver(&["probe", "127.0.0.1", "--rtt-interval", "5ms", "--period", "1ms"]);
-    command.args(["--count", "200", "--quiet", "--json", "--port", &server.2, "-o"]).arg(runs.path());
+    command.args(["--count", "200", "--quiet", "--json", "--port", &server.port, "-o"]).arg(runs.path());
     let output = command.args(options).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
