@@ -75,6 +75,11 @@ impl PacketForm {
         Self { packet_bytes: spec.packet_bytes as usize, tag: spec.session_tag, key: spec.key.clone() }
     }
 
+    /// Whether packets carry a code.
+    pub(super) fn is_keyed(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// Writes all but the padding, which has to be there: packet `sequence`, or a sentinel.
     #[inline]
     pub(super) fn write(&self, octets: &mut [u8], tx_real_time_ns: i64, sequence: Option<u64>) {

@@ -59,6 +59,16 @@ fn a_packet_too_old_to_be_told_from_a_copy_is_invalid() {
 }
 
 #[test]
+fn without_a_key_one_wrong_number_does_not_spoil_all_that_follow() {
+    let spec = FlowSpec { key: None, session_tag: None, ..keyed(80, 0) };
+    let mut judge = Judge::new(&spec);
+    let sequences = [0, 1, LARGEST_JUMP, 2, 3, 4];
+    for sequence in sequences {
+        assert_eq!(flags(&mut judge, &packet(&spec, Some(sequence))), Some(0), "{sequence}");
+    }
+}
+
+#[test]
 fn a_packet_of_an_earlier_round_cannot_be_played_back() {
     let spec = keyed(80, ROUND - 2);
     let mut judge = Judge::new(&spec);
