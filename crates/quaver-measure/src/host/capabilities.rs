@@ -86,12 +86,16 @@ pub struct Rights {
     pub transmit_time: Right,
     /// Switch hardware time stamping on.
     pub hardware_stamps: Right,
+    /// Open packet sockets (`capture`).
+    #[serde(default)]
+    pub capture: Right,
     /// Follow the threads of other users' processes (`chase --pid`).
     pub observe_others: Right,
 }
 
 /// The line that gives the binary all that it can use without being root.
-pub const SETCAP: &str = "sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_net_admin+ep \
+pub const SETCAP: &str = "sudo setcap \
+                          cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep \
                           \"$(readlink -f \"$(command -v quaver)\")\"";
 
 /// What to type to be root.
@@ -122,6 +126,7 @@ impl Rights {
             namespaces: namespaces(set),
             transmit_time: net_admin(set, "queueing disciplines can be replaced"),
             hardware_stamps: net_admin(set, "the device can be told to stamp"),
+            capture: capture(set),
             observe_others: observe_others(set),
         }
     }
@@ -208,6 +213,15 @@ fn net_admin(set: CapabilitySet, yes: &str) -> Right {
     )
 }
 
+fn capture(set: CapabilitySet) -> Right {
+    Right::when(
+        set.has(Capability::NetRaw),
+        "CAP_NET_RAW: packet sockets can be opened",
+        "no CAP_NET_RAW in the namespace of the interface",
+        SETCAP,
+    )
+}
+
 fn observe_others(set: CapabilitySet) -> Right {
     Right::when(
         set.has(Capability::SysPtrace) || set.has(Capability::SysAdmin),
@@ -236,7 +250,12 @@ mod tests {
     fn root_may_do_all() {
         let rights = rights(&FakeHost::bare_metal());
         assert!(rights.is_root() && rights.bpf.allowed && rights.tracefs.allowed && rights.realtime.allowed);
-        assert!(rights.namespaces.allowed && rights.hardware_stamps.allowed && rights.observe_others.allowed);
+        assert!(
+            rights.namespaces.allowed
+                && rights.hardware_stamps.allowed
+                && rights.capture.allowed
+                && rights.observe_others.allowed
+        );
         assert_eq!(rights.locked_memory_limit_bytes, Some(8_388_608));
     }
 
@@ -251,6 +270,7 @@ mod tests {
             &rights.namespaces,
             &rights.transmit_time,
             &rights.hardware_stamps,
+            &rights.capture,
             &rights.observe_others,
         ] {
             assert!(!right.allowed && right.remedy.is_some(), "{right:?}");

@@ -12,14 +12,14 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
-pub const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
+pub(crate) const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 /// Port that test packets go to.
-pub const PORT: u16 = 9;
+pub(crate) const PORT: u16 = 9;
 /// Octets of Ethernet, IPv4 and UDP headers.
-pub const HEADERS: usize = 42;
+pub(crate) const HEADERS: usize = 42;
 
 /// Whether this process may run the test; says so where it may not.
-pub fn privileged(name: &str) -> bool {
+pub(crate) fn privileged(name: &str) -> bool {
     if rustix::process::geteuid().is_root() {
         return true;
     }
@@ -29,22 +29,22 @@ pub fn privileged(name: &str) -> bool {
 }
 
 /// `quaver capture` that has said that it captures.
-pub struct Capture {
-    pub child: Child,
+pub(crate) struct Capture {
+    pub(crate) child: Child,
     /// What it said before.
-    pub heard: Vec<String>,
+    pub(crate) heard: Vec<String>,
     lines: BufReader<ChildStderr>,
 }
 
 impl Capture {
     /// Starts it in that end of the lab, with `-i` of its interface and these options.
-    pub fn start(at: &LabEnd, options: &[&str]) -> Self {
+    pub(crate) fn start(at: &LabEnd, options: &[&str]) -> Self {
         let mut command = Command::new(QUAVER);
         command.args(["capture", "-i", &at.interface]).args(options);
         Self::spawn(at, command)
     }
 
-    pub fn spawn(at: &LabEnd, mut command: Command) -> Self {
+    pub(crate) fn spawn(at: &LabEnd, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = at.within(|| command.spawn().unwrap()).unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap());
@@ -59,12 +59,12 @@ impl Capture {
         panic!("it ended: {:?}", capture.heard);
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Waits for its end: status, standard output, and the rest of standard error.
-    pub fn wait(mut self) -> (ExitStatus, Vec<u8>, String) {
+    pub(crate) fn wait(mut self) -> (ExitStatus, Vec<u8>, String) {
         let mut stdout = Vec::new();
         if let Some(mut pipe) = self.child.stdout.take() {
             pipe.read_to_end(&mut stdout).unwrap();
@@ -75,13 +75,13 @@ impl Capture {
     }
 
     /// Ends it as Ctrl-C does, and reads its JSON.
-    pub fn end(self) -> Value {
+    pub(crate) fn end(self) -> Value {
         self.signal(Signal::INT);
         self.summary()
     }
 
     /// Waits for its end, which must be a good one, and reads its JSON.
-    pub fn summary(self) -> Value {
+    pub(crate) fn summary(self) -> Value {
         let heard = self.heard.clone();
         let (status, stdout, rest) = self.wait();
         assert_eq!(status.code(), Some(0), "{heard:?} {rest}");
@@ -90,7 +90,7 @@ impl Capture {
 }
 
 /// Sends a packet of each length, counted with all headers, from the lab's source to a port of its sink.
-pub fn send_to(lab: &Lab, port: u16, lengths: impl Iterator<Item = usize> + Send) -> u64 {
+pub(crate) fn send_to(lab: &Lab, port: u16, lengths: impl Iterator<Item = usize> + Send) -> u64 {
     lab.source
         .within(|| {
             let socket = UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
@@ -108,21 +108,21 @@ pub fn send_to(lab: &Lab, port: u16, lengths: impl Iterator<Item = usize> + Send
         .unwrap()
 }
 
-pub fn send(lab: &Lab, lengths: impl Iterator<Item = usize> + Send) -> u64 {
+pub(crate) fn send(lab: &Lab, lengths: impl Iterator<Item = usize> + Send) -> u64 {
     send_to(lab, PORT, lengths)
 }
 
 /// A packet as our own reader sees it.
-pub struct Packet {
-    pub time_ns: i64,
-    pub data: Vec<u8>,
-    pub original_length: u32,
-    pub stamps: PacketStamps,
-    pub shown: Option<Layer>,
+pub(crate) struct Packet {
+    pub(crate) time_ns: i64,
+    pub(crate) data: Vec<u8>,
+    pub(crate) original_length: u32,
+    pub(crate) stamps: PacketStamps,
+    pub(crate) shown: Option<Layer>,
 }
 
 /// All packets of a file, and whether it is whole.
-pub fn read(path: &Path) -> (Vec<Packet>, bool) {
+pub(crate) fn read(path: &Path) -> (Vec<Packet>, bool) {
     let mut reader = CaptureReader::new(BufReader::new(File::open(path).unwrap())).unwrap();
     let mut packets = Vec::new();
     while let Some(packet) = reader.next_packet().unwrap() {
@@ -139,12 +139,12 @@ pub fn read(path: &Path) -> (Vec<Packet>, bool) {
 }
 
 /// The number at a place of the summary.
-pub fn number(summary: &Value, pointer: &str) -> u64 {
+pub(crate) fn number(summary: &Value, pointer: &str) -> u64 {
     summary.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {summary}"))
 }
 
 /// All that was dropped at places with names adds up with what was captured to what was seen.
-pub fn assert_accounts(summary: &Value) {
+pub(crate) fn assert_accounts(summary: &Value) {
     for interface in summary["interfaces"].as_array().unwrap() {
         let dropped = interface["dropped"].as_object().unwrap();
         let dropped: u64 = dropped.values().map(|packets| packets.as_u64().unwrap()).sum();

@@ -75,6 +75,13 @@ pub(super) const CHECKS: &[Check] = &[
         hardware_stamps,
     ),
     ability(
+        "capture",
+        "packets captured with every stamp (quaver capture)",
+        "without it other people's packets cannot be seen; with it the kernel stamps every packet of every namespace for \
+         as long as a capture of anybody's runs, which is our own cost to all",
+        |view| right(&view.rights.capture),
+    ),
+    ability(
         "transmit-time",
         "source --pace txtime",
         "without it the source wakes up or spins for each packet, and its own schedule error is larger",

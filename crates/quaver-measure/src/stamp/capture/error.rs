@@ -3,8 +3,7 @@
 use std::io;
 
 /// The line that gives the program all that capturing can use without being root.
-pub const CAPTURE_SETCAP: &str = "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_sys_nice,cap_ipc_lock+ep \
-                                  \"$(readlink -f \"$(command -v quaver)\")\"";
+pub const CAPTURE_SETCAP: &str = crate::host::capabilities::SETCAP;
 
 /// Why a capture could not be begun or went wrong.
 #[derive(Debug, thiserror::Error)]
