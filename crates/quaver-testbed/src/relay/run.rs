@@ -6,7 +6,7 @@ use super::tcp::{Connections, Door, forward};
 use super::udp::{Carrier, socket};
 use serde::Serialize;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
@@ -129,6 +129,30 @@ fn failed_to(what: &str) -> impl FnOnce(io::Error) -> io::Error + '_ {
     move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
+/// How often the system is asked for a port that is free for UDP and TCP.
+const MOST_PORTS: usize = 100;
+
+/// The port of test packets: UDP and, where it is wanted, TCP. Where any port will do, what the system gives for UDP may be
+/// taken for TCP, by a connection of somebody else; then the next one is asked for.
+fn test_ports(address: SocketAddr, with_tcp: bool) -> io::Result<(UdpSocket, Option<TcpListener>)> {
+    let mut passed = Vec::new();
+    loop {
+        let udp = socket(address).map_err(failed_to("relay: UDP port of test packets"))?;
+        let listener = with_tcp.then(|| TcpListener::bind(udp.local_addr()?)).transpose();
+        match listener {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse
+                    && address.port() == 0
+                    && passed.len() < MOST_PORTS =>
+            {
+                // Held until one is found, so that the system gives another.
+                passed.push(udp);
+            }
+            listener => return Ok((udp, listener.map_err(failed_to("relay: TCP port of test packets"))?)),
+        }
+    }
+}
+
 impl Relay {
     /// Starts to carry.
     ///
@@ -139,17 +163,14 @@ impl Relay {
             options;
         // The server must see connections and packets come from one address.
         let from = (!listen.is_unspecified() && listen.is_ipv4() == server_test.is_ipv4()).then_some(listen);
-        let clients =
-            socket((listen, test_port).into()).map_err(failed_to("relay: UDP port of test packets"))?;
+        let (clients, listener) = test_ports((listen, test_port).into(), server_control.is_some())?;
         let test = clients.local_addr()?;
         let mut doors = Vec::new();
-        if let Some(server) = server_control {
+        if let Some((server, test_listener)) = server_control.zip(listener) {
             let ports = Some((server_test.port(), test.port()));
-            let control = SocketAddr::from((listen, control_port));
-            for (address, server, ports) in [(control, server, ports), (test, server_test, None)] {
-                let listener = TcpListener::bind(address).map_err(failed_to("relay: TCP port"))?;
-                doors.push(Door { listener, server, ports });
-            }
+            let listener = TcpListener::bind((listen, control_port)).map_err(failed_to("relay: TCP port"))?;
+            doors.push(Door { listener, server, ports });
+            doors.push(Door { listener: test_listener, server: server_test, ports: None });
         }
         let control = doors.first().map(|door| door.listener.local_addr()).transpose()?;
         let (udp_wake, wake) = UnixStream::pair()?;

@@ -8,9 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Numbers that Jitlat's packets can have: after 0xFFFF_FFFE comes 0, since 0xFFFF_FFFF is the sentinel.
 const NUMBERS: i64 = 0xffff_ffff;
 
-/// Octets that the code of a keyed session covers or lies in: time 8, number 4, tag 8, code 16.
-const CODED: usize = 36;
-
 /// What a receiver knows of the flow, and so can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reader {
@@ -20,7 +17,7 @@ pub struct Reader {
     pub packets: u64,
     /// Packets carry a session tag: one with a wrong tag is somebody else's.
     pub tagged: bool,
-    /// Packets carry a code over time, number and tag: a wrong bit in these or in the code makes a packet invalid.
+    /// Packets carry a code over all their octets: any wrong bit makes a packet invalid.
     pub keyed: bool,
 }
 
@@ -90,7 +87,7 @@ impl Truth {
                 truth.foreign += 1;
                 continue;
             }
-            let told = reader.keyed && record.flipped.iter().any(|bit| bit / 8 < CODED);
+            let told = reader.keyed && !record.flipped.is_empty();
             let place = departure.sequence.and_then(|number| reader.place(number));
             let Some(place) = place.filter(|_| !told) else {
                 truth.invalid += 1;
