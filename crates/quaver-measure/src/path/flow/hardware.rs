@@ -210,7 +210,7 @@ fn request(
         return Err(Error::from_raw_os_error(libc::ENODEV));
     }
     for (to, from) in ifreq.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = from.cast_signed();
+        *to = from as libc::c_char;
     }
     // SAFETY: the name is NUL-terminated, as it is shorter than its room, and the data is a hwtstamp_config, which is
     // what both requests read and write.

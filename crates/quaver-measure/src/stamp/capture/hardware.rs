@@ -126,7 +126,7 @@ unsafe fn ask<T>(interface: &str, request: libc::Ioctl, value: &mut T) -> io::Re
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
     for (to, from) in ifreq.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = from.cast_signed();
+        *to = from as libc::c_char;
     }
     // SAFETY: the name is NUL-terminated, as it is shorter than its room, and the data is what the caller promises.
     if unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut ifreq) } < 0 {

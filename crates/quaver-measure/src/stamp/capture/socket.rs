@@ -141,7 +141,7 @@ fn hardware(name: &str) -> io::Result<(u16, [u8; 6])> {
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_hwaddr: address },
     };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
+        *to = from as libc::c_char;
     }
     // SAFETY: the name is NUL-terminated, as it is shorter than its room; the kernel writes an address into the request.
     let answered = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
@@ -152,7 +152,7 @@ fn hardware(name: &str) -> io::Result<(u16, [u8; 6])> {
     let address = unsafe { request.ifr_ifru.ifru_hwaddr };
     let mut octets = [0; 6];
     for (to, from) in octets.iter_mut().zip(address.sa_data) {
-        *to = from.cast_unsigned();
+        *to = from as u8;
     }
     Ok((address.sa_family, octets))
 }
