@@ -2,12 +2,15 @@
 
 use quaver::interrupt::Interrupt;
 use quaver::tui::{LiveView, View};
+use quaver_measure::path::stamp::{ReflectorEvent, ReflectorOptions, reflect};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -173,6 +176,40 @@ fn a_signal_ends_the_test_as_a_key_does() {
     let (status, _, after) = terminal.end();
     assert_eq!(status.code(), Some(130), "{after}");
     assert!(after.contains("Report"), "{after}");
+}
+
+/// Sets a flag at the end, also at that of a test that failed.
+struct AtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_stamp_session_is_watched_as_any_other_test() {
+    let (stop, runs) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
+    let (send, events) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let _stop = AtTheEnd(&stop);
+        let bind = (Ipv4Addr::LOCALHOST, 0).into();
+        let options = ReflectorOptions { bind, ..ReflectorOptions::default() };
+        let stop = &stop;
+        scope.spawn(move || reflect(&options, stop, &mut |event| drop(send.send(event))));
+        let Ok(ReflectorEvent::Listening { address, .. }) = events.recv() else { panic!("no reflector") };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+        command.args(["probe", "127.0.0.1", "--live", "--period", "2ms", "--for", "60s", "--rolling", "-o"]);
+        command.arg(runs.path()).args(["--stamp", &address.port().to_string()]);
+        command.env_remove("QUAVER_RUNS").env_remove("QUAVER_KEY_FILE").env("LC_ALL", "C");
+        let mut terminal = Terminal::run(command);
+        terminal.wait_for("STAMP");
+        terminal.wait_for("none");
+        terminal.press("q");
+        let (status, _, after) = terminal.end();
+        assert_eq!(status.code(), Some(130), "{after}");
+        assert!(after.contains("Rolling figures") && after.contains("Report"), "{after}");
+    });
 }
 
 #[test]

@@ -120,3 +120,32 @@ fn packets(args: &ProbeArgs, schedule: &FlowSchedule) -> u64 {
 pub(super) fn lasting(duration: Duration, period_ns: u64) -> u64 {
     u64::try_from(duration.as_nanos() / u128::from(period_ns.max(1))).unwrap_or(u64::MAX).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Verb};
+    use clap::Parser;
+
+    #[track_caller]
+    fn keeps_figures(options: &[&str]) -> bool {
+        let words = ["quaver", "probe", "192.0.2.7"].iter().chain(options);
+        match Cli::try_parse_from(words).map(|cli| cli.verb) {
+            Ok(Verb::Probe(args)) => rolling(&args),
+            other => panic!("{options:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn long_tests_keep_figures_unless_packets_are_wanted() {
+        assert!(keeps_figures(&["--for", "24h"]) && keeps_figures(&["--for", "24h", "--stamp"]));
+        assert!(keeps_figures(&["--rolling"]) && keeps_figures(&["--for", "1s", "--rolling=true"]));
+        assert!(!keeps_figures(&["--for", "1h"]) && !keeps_figures(&[]));
+        assert!(!keeps_figures(&["--for", "24h", "--rolling=false"]));
+        for wanted in [&["--log", "x"][..], &["--gnuplot", "x"], &["--plots"]] {
+            assert!(!keeps_figures(&[&["--for", "24h"], wanted].concat()), "{wanted:?}");
+        }
+        // A peer that speaks Jitlat word for word has no rolling tests.
+        assert!(!keeps_figures(&["--for", "24h", "--legacy"]));
+    }
+}
