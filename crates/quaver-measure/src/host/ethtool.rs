@@ -86,7 +86,7 @@ fn query(interface: &str, command: u32) -> Option<[u32; WORDS]> {
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: answer.as_mut_ptr().cast() },
     };
     for (to, from) in request.ifr_name.iter_mut().zip(name) {
-        *to = from as libc::c_char;
+        *to = *from as libc::c_char;
     }
     // SAFETY: the request is a whole ifreq whose name is NUL-terminated (shorter than IFNAMSIZ, the rest
     // zero) and whose data pointer is to `answer`, which lives through the call and is as large as the
