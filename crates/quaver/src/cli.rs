@@ -1,6 +1,7 @@
 //! The command line: types only. What a verb does is in `cmd/`.
 
 pub mod capture;
+pub mod compare;
 pub mod jitlat;
 pub mod path;
 

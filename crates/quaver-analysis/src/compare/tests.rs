@@ -252,13 +252,14 @@ fn losses_add_up_and_the_same_loss_is_no_difference() {
     for (at, size) in [64, 512, 1_500].into_iter().enumerate() {
         for round in 0..3 {
             let received = 900 - 10 * at as u64 - u64::from(round);
-            points.push(point("inline-clock", size, round, received));
             points.push(point("batch", size, round, received));
+            points.push(point("inline-clock", size, round, received));
             points.push(point("threaded", size, round, received - 100));
         }
     }
     let summary = LossSummary::of(&points);
     let clock = &summary.totals[0];
+    assert_eq!(clock.arm, "inline-clock", "whichever came first");
     assert_eq!((clock.sent, clock.lost, clock.at_socket, clock.at_backlog), (9_000, 999, 909, 72));
     assert_eq!(clock.unaccounted, 18);
     let found: Vec<(&str, Verdict)> =

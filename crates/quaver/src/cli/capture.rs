@@ -1,5 +1,6 @@
 //! Options of `quaver capture`.
 
+use super::compare::CompareArgs;
 use crate::quantity;
 use clap::{Args, ValueEnum};
 use quaver_abi::stamp::Layer;
@@ -16,6 +17,7 @@ Examples:
   quaver capture -i eth0 -o ring.pcapng --ring-files 10 --file-size 100MB
   quaver capture -i eth0 -o - | tshark -r -            to a pipe
   quaver capture -i eth0 --qos --layer xdp             figures of each flow, on the fly
+  quaver capture --compare --quick                     what each way to stamp costs on this machine
 
 Each packet carries every stamp that this machine gives, with its clock and its bound. `captured` and what was dropped
 at named places add up to what was seen. While a capture runs, the kernel stamps every packet of every namespace.
@@ -91,6 +93,9 @@ pub struct CaptureArgs {
     /// Say nothing while it runs
     #[arg(short, long)]
     pub quiet: bool,
+    /// Instead of capturing, a comparison
+    #[command(flatten)]
+    pub compare: CompareArgs,
 }
 
 /// Which packets, by their direction.

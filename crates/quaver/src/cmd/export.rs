@@ -48,6 +48,10 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             let digest = digest::noise::analyze(&run)?;
             deliver(&target, |out| gaps_csv(&digest, out))?;
         }
+        Holds::Comparison => {
+            let message = "a comparison is not exported: its samples.parquet and summary.json hold all of it";
+            return Err(failure(ExitCode::Usage, message));
+        }
         Holds::Path => unreachable!("paths were seen to above"),
     }
     say_written(&target);

@@ -21,6 +21,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             let digest = digest::noise::analyze(&run)?;
             deliver(&target, |out| digest.write_html(out))?;
         }
+        Holds::Comparison => {
+            let digest = digest::compare::analyze(&run)?;
+            deliver(&target, |out| digest.write_html(out))?;
+        }
         Holds::Path => {
             let digest = digest::path::analyze(&run)?;
             let facts = digest::run_facts(&run, &run.read_manifest()?);

@@ -1,6 +1,7 @@
 //! From a recorded run to its results: convert, analyse, write the summary and the report.
 
 pub mod capture;
+pub mod compare;
 mod counts;
 mod facts;
 pub mod jitlat;

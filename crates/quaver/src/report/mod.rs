@@ -3,6 +3,7 @@
 //! Everything here is a pure function of its input; the caller reads the run and writes the result.
 
 pub mod capture;
+pub mod compare;
 pub mod console;
 pub mod far_source;
 #[cfg(test)]

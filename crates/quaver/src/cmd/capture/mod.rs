@@ -1,6 +1,7 @@
 //! `quaver capture`: packets with every stamp that this machine gives, into a file, a pipe or figures.
 
 mod accounts;
+mod compare;
 mod files;
 mod plan;
 mod qos;
@@ -30,6 +31,9 @@ const EACH: Duration = Duration::from_secs(1);
 
 /// Captures, writes, tells.
 pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    if args.compare.compare {
+        return compare::run(args);
+    }
     let plan = Plan::of(args)?;
     let interrupt = Interrupt::catch()?;
     let mut accounts = Accounts::begin(&plan::interfaces(&plan)?);

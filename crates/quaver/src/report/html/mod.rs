@@ -3,6 +3,7 @@
 //! Words and tables are rendered here and are readable without scripts; plots are drawn in the browser from
 //! data blocks. The content security policy of the page forbids every request.
 
+pub mod compare;
 mod embed;
 mod event_name;
 mod late;
@@ -20,7 +21,8 @@ use std::io::{self, Write};
 const PAGE: &str = include_str!("../../../assets/report/report.html");
 const STYLE: &str = include_str!("../../../assets/report/report.css");
 /// What the pages are made of, beside each page's own text.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
+    ("compare_table.html", include_str!("../../../assets/report/compare_table.html")),
     ("document.html", include_str!("../../../assets/report/document.html")),
     ("causes.html", include_str!("../../../assets/report/causes.html")),
     ("zoom.html", include_str!("../../../assets/report/zoom.html")),

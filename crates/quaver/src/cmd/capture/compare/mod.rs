@@ -40,7 +40,7 @@ struct Bench<'a> {
 }
 
 /// Compares, stores, prints.
-pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::of(args)?;
     let interrupt = Interrupt::catch()?;
     let lab = Lab::create().map_err(|error| match error {

@@ -76,7 +76,8 @@ impl Cpus {
             let message = format!("capture and convert share CPU {capture}: give them one each with --cores");
             return Err(failure(ExitCode::Usage, message));
         }
-        let spare: Vec<u16> = allowed.iter().copied().filter(|cpu| ![source, capture].contains(cpu)).collect();
+        let spare: Vec<u16> =
+            allowed.iter().copied().filter(|cpu| ![source, capture].contains(cpu)).collect();
         let convert = if !asked.convert.is_empty() {
             asked.convert.clone()
         } else if spare.is_empty() {
@@ -89,7 +90,12 @@ impl Cpus {
 
     pub(super) fn words(&self) -> String {
         let convert: Vec<String> = self.convert.iter().map(u16::to_string).collect();
-        format!("source and softirq {}, capture {}, converters {}", self.source, self.capture, convert.join(" "))
+        format!(
+            "source and softirq {}, capture {}, converters {}",
+            self.source,
+            self.capture,
+            convert.join(" ")
+        )
     }
 }
 
@@ -223,7 +229,8 @@ fn fast(rounds: u32, per_block: u32) -> Pattern {
     let schedule = Schedule::every(10_000, 1).expect("10 us is a period");
     Pattern {
         name: "100kpps",
-        profile: Profile::plain(140 - FRAME_OVERHEAD as usize, schedule).expect("our header fits into 98 octets"),
+        profile: Profile::plain(140 - FRAME_OVERHEAD as usize, schedule)
+            .expect("our header fits into 98 octets"),
         ifg_bytes: None,
         pace: Pace::Spin,
         rounds,

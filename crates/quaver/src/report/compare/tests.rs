@@ -1,0 +1,47 @@
+use super::*;
+
+fn shown() -> String {
+    let summary = fixture::summary();
+    let run = RunFacts { name: "capture-compare-x".to_owned(), ..RunFacts::default() };
+    page(
+        &CompareInput { summary: &summary, run: &run, report_path: Some("runs/x/report.html") },
+        Style::PLAIN,
+    )
+}
+
+#[test]
+fn overheads_ratios_and_the_papers_own_stand_side_by_side() {
+    let page = shown();
+    let line =
+        |start: &str| page.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_default();
+    assert!(page.starts_with("quaver capture --compare · capture-compare-x\n"));
+    assert!(
+        line("Pattern 2")
+            .contains("1368 octets each 1.37 ms (gap of 169,631 octets); 1,960 sent, 3 slots missed")
+    );
+    assert!(line("batch ").contains("200  11.0 ns  11.0 ns to 11.0 ns      1.00"), "{}", line("batch "));
+    assert!(line("inline-clock over batch").contains("3.64×"));
+    assert!(line("inline-clock over inline-clock again").contains("no difference"));
+    let paper = line("paper, table II");
+    assert!(paper.contains("2.45×") && paper.contains("21.6×"), "{paper}");
+    assert!(line("the kernel's receive stamp").contains("40.0 ns"));
+    assert!(line("conversion of a trace record's").contains("no difference"));
+    assert!(page.contains("The checkpoints themselves take 200 ns"));
+}
+
+#[test]
+fn losses_add_up_and_no_difference_is_said() {
+    let page = shown();
+    assert!(
+        page.contains("softirq and receiver on one CPU  inline-clock  120,000  30,000  25.0 %"),
+        "{page}"
+    );
+    assert!(page.contains("softirq and receiver apart: no difference between inline-clock and batch"));
+    assert!(page.contains("Not possible here") && page.ends_with("runs/x/report.html\n"));
+}
+
+#[test]
+fn numbers_have_three_digits() {
+    assert_eq!([0.123, 12.34, 123.4, 46_123.4].map(number), ["0.12", "12.3", "123", "46,123"]);
+    assert_eq!((times(f64::NAN), times(2.4470)), ("-".to_owned(), "2.45×".to_owned()));
+}

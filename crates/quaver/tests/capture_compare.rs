@@ -1,0 +1,172 @@
+//! `quaver capture --compare` from outside: every way to stamp has its packets, a run is analysed again to the same
+//! octets, and nothing is left behind, in whatever way it ends.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ways to stamp, in the order of the results.
+const WAYS: [&str; 6] =
+    ["inline-clock", "inline-cycles", "threaded", "threaded:2", "batch", "inline-clock again"];
+
+fn privileged(name: &str) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
+    eprintln!("SKIPPED: {name} needs root (namespaces, tracefs)");
+    false
+}
+
+fn quaver(runs: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.args(words).env("QUAVER_RUNS", runs);
+    command
+}
+
+fn the_run_in(runs: &Path) -> PathBuf {
+    let mut found = std::fs::read_dir(runs).expect("runs were made").map(|entry| entry.unwrap().path());
+    let run = found.next().expect("a run was made");
+    assert!(found.next().is_none(), "one run only");
+    run
+}
+
+fn json(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// Interfaces and trace instances of the process `pid` that are there now.
+fn left_by(pid: u32) -> Vec<String> {
+    let mut left = Vec::new();
+    let links = std::fs::read_to_string("/proc/net/dev").expect("interfaces are listed");
+    left.extend(links.lines().filter(|line| line.contains(&format!("quav{pid}"))).map(str::to_owned));
+    let (root, _) = quaver_measure::host::tracefs::open_tracefs().expect("tracefs is there");
+    let own = format!("quaver-{pid}-");
+    left.extend(root.names("instances").unwrap().into_iter().filter(|name| name.starts_with(&own)));
+    left
+}
+
+#[test]
+fn every_way_to_stamp_has_its_packets_and_a_run_is_analysed_again() {
+    if !privileged("every_way_to_stamp_has_its_packets_and_a_run_is_analysed_again") {
+        return;
+    }
+    let runs = tempfile::tempdir().unwrap();
+    let words = [
+        "capture",
+        "--compare",
+        "--pattern",
+        "2",
+        "--packets",
+        "40",
+        "--rounds",
+        "4",
+        "--quick",
+        "--seed",
+        "7",
+        "--json",
+        "--quiet",
+    ];
+    let child = quaver(runs.path(), &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(left_by(pid).is_empty(), "{:?}", left_by(pid));
+    let summary = json(&output);
+    let pattern = &summary["patterns"][0];
+    assert_eq!((&summary["complete"], &pattern["name"]), (&true.into(), &"2".into()));
+    assert_eq!((&pattern["frame_bytes"], &pattern["period_ns"]), (&1368.into(), &1_367_992.0.into()));
+    assert_eq!(pattern["checkpoints"]["count"], 40);
+    let user = pattern["user"].as_array().unwrap();
+    let names: Vec<&str> = user.iter().map(|arm| arm["name"].as_str().unwrap()).collect();
+    assert_eq!(names, WAYS);
+    for arm in user {
+        assert_eq!(arm["overhead"]["count"], 40, "{arm}");
+        assert_eq!(arm["ring_full"], 0);
+        assert!(arm["mean_interval"]["low"].is_number(), "four rounds make an interval");
+    }
+    assert_eq!(pattern["ratios"].as_array().unwrap().len(), 5);
+    if cfg!(target_arch = "x86_64") {
+        let between = pattern["kernel"]["between"].as_array().unwrap();
+        let counts: Vec<u64> = between.iter().map(|arm| arm[1]["count"].as_u64().unwrap()).collect();
+        assert!(counts.len() == 4 && counts.iter().all(|count| *count >= 400), "{counts:?}");
+    }
+    let totals = summary["loss"]["totals"].as_array().unwrap();
+    assert_eq!(totals.len(), 8, "four pipelines, two placements");
+    for total in totals {
+        let number = |name: &str| total[name].as_i64().unwrap();
+        assert_eq!(number("lost"), number("at_socket") + number("at_backlog") + number("unaccounted"));
+        assert_eq!(number("sent"), 13 * 2_000);
+    }
+    assert!(summary["cannot"][0].as_str().unwrap().contains("Interrupts"));
+    analysed_again(&the_run_in(runs.path()), runs.path());
+}
+
+/// The results are the same, to the octet.
+fn analysed_again(run: &Path, runs: &Path) {
+    let name = run.display().to_string();
+    let kept = |file: &str| std::fs::read(run.join(file)).expect("it is kept");
+    let (summary, report) = (kept("summary.json"), kept("report.html"));
+    let output = quaver(runs, &["analyze", &name]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("inline-clock over batch"));
+    assert!(summary == kept("summary.json") && report == kept("report.html"));
+    let output = quaver(runs, &["report", &name, "-o", "-"]).output().unwrap();
+    assert!(output.stdout == report, "drawn again the same");
+    let output = quaver(runs, &["export", &name, "--late-csv"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// Waits until the child's run has a manifest, so that it measures or is about to.
+fn wait_for_run(runs: &Path, child: &mut Child) {
+    let start = Instant::now();
+    let begun = || {
+        let mut entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
+        entries.any(|entry| entry.path().join("sends.seg").exists())
+    };
+    while !begun() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended of itself");
+        assert!(start.elapsed() < Duration::from_secs(60), "no run was begun");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn interrupted_it_keeps_what_it_has_and_leaves_nothing() {
+    if !privileged("interrupted_it_keeps_what_it_has_and_leaves_nothing") {
+        return;
+    }
+    let runs = tempfile::tempdir().unwrap();
+    let words = ["capture", "--compare", "--pattern", "1", "--json", "--quiet"];
+    let mut child =
+        quaver(runs.path(), &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_run(runs.path(), &mut child);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let number = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(json(&output)["complete"], false);
+    assert!(left_by(number).is_empty());
+    let run = the_run_in(runs.path());
+    let output = quaver(runs.path(), &["analyze", &run.display().to_string()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("This run was cut short"));
+}
+
+#[test]
+fn what_makes_no_sense_is_a_usage_error() {
+    let runs = tempfile::tempdir().unwrap();
+    for words in [
+        &["capture", "--compare", "-i", "lo"][..],
+        &["capture", "--compare", "--pattern", "3"],
+        &["capture", "--rounds", "4", "-i", "lo"],
+        &["capture", "--compare", "--packets", "3"],
+    ] {
+        let output = quaver(runs.path(), words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(std::fs::read_dir(runs.path()).unwrap().next().is_none(), "no run was made");
+}
