@@ -2,7 +2,7 @@
 
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::tune::journal::{Others, Step, Steps};
-use quaver_measure::tune::{Change, Journal, JournalPlace, Knob};
+use quaver_measure::tune::{Change, Journal, JournalPlace, Knob, contact};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -30,8 +30,11 @@ impl Steps for Led {
     }
 }
 
+/// The journal of a test, about a machine of files, or about this one where there are none.
 fn place(directory: &Path) -> JournalPlace {
-    JournalPlace::at(directory.join("journal"), HostRoot::at(directory.join("machine")))
+    let machine = directory.join("machine");
+    let root = if machine.exists() { HostRoot::at(machine) } else { HostRoot::system() };
+    JournalPlace::at(directory.join("journal"), root)
 }
 
 /// What the child does; nothing in a run of the tests themselves.
@@ -39,7 +42,7 @@ fn place(directory: &Path) -> JournalPlace {
 fn child() {
     let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
     let mut session = Journal::open(&place(&directory).with_steps(Arc::new(Led))).session("capture").unwrap();
-    for change in changes() {
+    for change in if directory.join("machine").exists() { changes().to_vec() } else { real() } {
         session.apply(&change).unwrap();
     }
     session.revert().unwrap();
@@ -51,6 +54,18 @@ fn changes() -> [Change; 3] {
         Change::new(Knob::Irq { irq: 41 }, "0"),
         Change::new(Knob::file("/sys/kernel/rcu_normal"), "1"),
     ]
+}
+
+/// Settings of this machine, to values that nobody notices.
+fn real() -> Vec<Change> {
+    let mut changes = vec![
+        Change::new(Knob::sysctl("vm.stat_interval"), "118"),
+        Change::new(Knob::sysctl("net.core.netdev_budget"), "302"),
+        Change::new(Knob::Held { device: "/dev/cpu_dma_latency".to_owned() }, "1998"),
+    ];
+    let scan = "/sys/kernel/mm/ksm/pages_to_scan";
+    changes.extend(Path::new(scan).exists().then(|| Change::new(Knob::file(scan), "102")));
+    changes
 }
 
 fn machine(directory: &Path) {
@@ -108,4 +123,46 @@ fn kill_9_between_any_two_steps_leaves_nothing_that_revert_does_not_put_back() {
             break;
         }
     }
+}
+
+#[test]
+fn kill_9_with_settings_of_this_machine() {
+    let test = "kill_9_with_settings_of_this_machine";
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{test} needs root");
+        eprintln!("SKIPPED (needs root): {test}");
+        return;
+    }
+    let system = JournalPlace::at("/nonexistent", HostRoot::system());
+    let files: Vec<Knob> = real()
+        .into_iter()
+        .map(|change| change.knob)
+        .filter(|knob| matches!(knob, Knob::File { .. }))
+        .collect();
+    let said = || files.iter().map(|knob| contact::read(system.contact(), knob).unwrap()).collect::<Vec<_>>();
+    let (before, mut changed) = (said(), 0);
+    for step in 0.. {
+        let directory = tempfile::tempdir().unwrap();
+        let more = killed_before(directory.path(), step);
+        changed += usize::from(said() != before);
+        let undone = Journal::open(&place(directory.path())).revert(Others::Leave, &|_, _| true).unwrap();
+        assert!(undone.iter().all(|one| one.fate.is_final()), "before step {step}: {undone:?}");
+        assert_eq!(said(), before, "before step {step}");
+        if !more {
+            assert!(step > 20 && changed > 10, "{step} steps, {changed} of them with something changed");
+            break;
+        }
+    }
+    // Whoever held the device for a killed process has ended with it.
+    let names = HostRoot::system().names("/proc").into_iter();
+    let ours = names.filter(|pid| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name == "quaver-hold\n") && started_by_us(pid)
+    });
+    assert_eq!(ours.count(), 0);
+}
+
+/// A holder keeps the program of the test that it was made by.
+fn started_by_us(pid: &str) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).ok() == std::env::current_exe().ok()
 }

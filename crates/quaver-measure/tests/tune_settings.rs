@@ -8,6 +8,14 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A process that is started has the locks of all tests open for a moment: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Whether the settings of this machine may be changed; says it where not.
 fn root(test: &str) -> bool {
@@ -112,6 +120,7 @@ fn this_machines_settings_are_changed_and_put_back_byte_for_byte() {
     if !root("this_machines_settings_are_changed_and_put_back_byte_for_byte") {
         return;
     }
+    let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let (place, changes) = (place(directory.path()), others());
     let before = said(&place, &changes);
@@ -140,6 +149,7 @@ fn what_the_kernel_refuses_here_is_named() {
     if !root("what_the_kernel_refuses_here_is_named") {
         return;
     }
+    let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let root = HostRoot::system();
     let bound = root.names("/proc").into_iter().find_map(|name| {
@@ -165,6 +175,7 @@ fn settings_of_an_interface_in_a_namespace() {
     if !root("settings_of_an_interface_in_a_namespace") {
         return;
     }
+    let _alone = alone();
     std::thread::spawn(|| {
         // SAFETY: the thread shares no descriptor table flag here; its namespaces and working directory become its own,
         // and nothing else in this process relies on sharing them with it.

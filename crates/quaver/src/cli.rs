@@ -4,6 +4,7 @@ pub mod capture;
 pub mod compare;
 pub mod jitlat;
 pub mod path;
+pub mod tune;
 
 use crate::quantity::{self, Period, Rate};
 use crate::threshold::{self, FailIf};
@@ -53,6 +54,8 @@ pub enum Verb {
     Jitlat(jitlat::JitlatArgs),
     /// Analyse a run again (also one that was cut short), a capture, or a log of Jitlat
     Analyze(AnalyzeArgs),
+    /// Find what is set so that it makes packets late, set it otherwise, and put it back
+    Tune(tune::TuneArgs),
     /// Draw the HTML report of a run again
     Report(ReportArgs),
     /// Convert a run for another program

@@ -83,6 +83,9 @@ pub fn status_of(error: &anyhow::Error) -> ExitCode {
         {
             return code;
         }
+        if let Some(tune) = cause.downcast_ref::<quaver_measure::tune::TuneError>() {
+            return status_of_tune(tune);
+        }
         if let Some(quaver_measure::path::stamp::StampError::Options(_)) = cause.downcast_ref() {
             return ExitCode::Usage;
         }
@@ -108,6 +111,18 @@ fn status_of_path(path: &quaver_measure::path::PathError) -> Option<ExitCode> {
         PathError::Interrupted => Some(ExitCode::Interrupted),
         PathError::Options(_) => Some(ExitCode::Usage),
         _ => Some(ExitCode::Peer),
+    }
+}
+
+/// The status for a setting that could not be changed or put back.
+fn status_of_tune(error: &quaver_measure::tune::TuneError) -> ExitCode {
+    use quaver_measure::tune::TuneError;
+    match error {
+        TuneError::NotPermitted { .. } | TuneError::Refused { .. } | TuneError::Vanished { .. } => {
+            ExitCode::Unsupported
+        }
+        TuneError::BadJournal { .. } => ExitCode::BadInput,
+        TuneError::Busy { .. } | TuneError::Foreign { .. } | TuneError::Os { .. } => ExitCode::Output,
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Audited {
     pub knobs: Vec<Item>,
     /// Its boot options, filled in.
     pub boot: Vec<(BootOption, Item)>,
+    /// Why nothing can be set here although it may happen.
+    pub lacking: Option<String>,
 }
 
 /// The signs of all rows, for [`Snapshot::take`].
@@ -57,8 +59,8 @@ fn audited(
 ) -> Audited {
     let cost = costs.and_then(|costs| cost(row, costs));
     if let (Some(reason), None) = (view.elsewhere(row), &cost) {
-        let (evidence, knobs, boot) = (vec![reason.to_owned()], Vec::new(), Vec::new());
-        return Audited { row, verdict: Verdict::NotApplicable, evidence, cost, knobs, boot };
+        let (evidence, knobs, boot, lacking) = (vec![reason.to_owned()], Vec::new(), Vec::new(), None);
+        return Audited { row, verdict: Verdict::NotApplicable, evidence, cost, knobs, boot, lacking };
     }
     let knobs = view.knobs(row);
     let boot = view.boot(row);
@@ -72,7 +74,7 @@ fn audited(
         }
         _ => verdict,
     };
-    Audited { row, verdict, evidence, cost, knobs, boot }
+    Audited { row, verdict, evidence, cost, knobs, boot, lacking: view.lacking(row) }
 }
 
 /// What a row cost, its further causes included.
@@ -90,7 +92,12 @@ type Looked<'a> = (&'a [Item], &'a [(BootOption, Item)], &'a [Item]);
 /// Knobs decide; boot options where no knob does their work; counters where they grow, or where nothing else tells.
 fn concluded(view: &View<'_>, row: &Row, (knobs, boot, signs): Looked<'_>) -> (Verdict, Vec<String>) {
     let lacking = view.lacking(row);
-    let counts = |option: &BootOption| lacking.is_none() && !(option.instead && !row.knobs.is_empty());
+    let set_here = knobs.iter().any(|item| item.verdict != Verdict::NotApplicable);
+    // Where no knob is, its other way counts if the kernel tells whether that is in force.
+    let counts = |option: &BootOption| {
+        let alone = !option.instead || (!set_here && option.listed.is_some());
+        lacking.is_none() && alone
+    };
     let booted = boot.iter().filter(|(option, _)| counts(option)).map(|(_, item)| item);
     let levers: Vec<&Item> = knobs.iter().chain(booted).collect();
     let told = levers.iter().any(|item| matches!(item.verdict, Verdict::Good | Verdict::Hurts));

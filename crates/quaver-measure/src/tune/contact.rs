@@ -114,6 +114,10 @@ impl Contact for Machine {
 
     fn unit_active(&self, name: &str) -> io::Result<bool> {
         self.only_here()?;
+        if !self.root.exists("/run/systemd/system") {
+            // Not the service manager of this machine (sd_booted(3)).
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         // The exit status is the answer (systemctl(1)); nothing is parsed.
         Ok(systemctl(&["is-active", "--quiet", name])?.success())
     }
@@ -127,7 +131,12 @@ impl Contact for Machine {
 
 fn systemctl(arguments: &[&str]) -> io::Result<std::process::ExitStatus> {
     use std::process::{Command, Stdio};
-    Command::new("systemctl").args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).status()
+    Command::new("systemctl")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
 }
 
 /// What the knob says now, byte for byte.

@@ -58,6 +58,8 @@ pub struct PlannedOption {
     pub rows: Vec<String>,
     /// Whether what is set at run time does the same.
     pub instead: bool,
+    /// Whether one of the rows is known to hurt; else a run tells whether it is worth it.
+    pub hurts: bool,
 }
 
 /// What would be set.
@@ -107,38 +109,38 @@ pub fn plan(audited: &[Audited], selection: &Selection) -> Plan {
 /// Adds the row's boot options that are not in force; whether there are any.
 fn plan_boot(plan: &mut Plan, one: &Audited, set: bool) -> bool {
     let mut any = false;
-    let missing = one.boot.iter().filter(|(_, item)| item.verdict != Verdict::Good);
-    for (option, _) in missing.filter(|_| one.verdict != Verdict::NotApplicable) {
-        let done = option.instead && !set && one.verdict == Verdict::Good;
-        if done {
+    let open = |verdict: Verdict| matches!(verdict, Verdict::Hurts | Verdict::Unknown);
+    if one.lacking.is_some() || !open(one.verdict) {
+        return false;
+    }
+    for (option, _) in one.boot.iter().filter(|(_, item)| open(item.verdict)) {
+        // Without a knob that can be set here, the other way is the only one.
+        let instead = option.instead && set;
+        let hurts = one.verdict == Verdict::Hurts;
+        if option.instead && !set && !one.row.knobs.is_empty() && option.listed.is_none() {
             continue;
         }
         any = true;
         match plan.boot.iter_mut().find(|planned| planned.option == option.option) {
             Some(planned) => {
                 planned.rows.push(one.row.id.clone());
-                planned.instead &= option.instead;
+                planned.instead &= instead;
+                planned.hurts |= hurts;
             }
-            None => plan.boot.push(PlannedOption {
-                option: option.option.clone(),
-                rows: vec![one.row.id.clone()],
-                instead: option.instead,
-            }),
+            None => {
+                let (option, rows) = (option.option.clone(), vec![one.row.id.clone()]);
+                plan.boot.push(PlannedOption { option, rows, instead, hurts });
+            }
         }
     }
     any
 }
 
 impl Plan {
-    /// The options that nothing at run time replaces, as they stand on a command line.
+    /// The options against what hurts that nothing at run time replaces, as they stand on a command line.
     pub fn command_line(&self) -> String {
-        let options: Vec<&str> = self
-            .boot
-            .iter()
-            .filter(|planned| !planned.instead)
-            .map(|planned| planned.option.as_str())
-            .collect();
-        options.join(" ")
+        let wanted = self.boot.iter().filter(|planned| planned.hurts && !planned.instead);
+        wanted.map(|planned| planned.option.as_str()).collect::<Vec<_>>().join(" ")
     }
 }
 

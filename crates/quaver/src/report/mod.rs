@@ -18,6 +18,7 @@ pub mod path_plots;
 pub mod rtp;
 pub mod table;
 pub mod terminal_plot;
+pub mod tune;
 pub mod units;
 
 use quaver_abi::record::EventRecord;

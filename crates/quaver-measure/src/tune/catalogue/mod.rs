@@ -45,6 +45,9 @@ pub struct Row {
     /// When it is set, from 0 (first) to 9.
     #[serde(default = "middle")]
     pub order: u8,
+    /// Whether its settings are a choice between two costs, so that another value is no fault.
+    #[serde(default)]
+    pub choice: bool,
     /// Whether it costs so much elsewhere that it is set only when named (`--only ID`).
     #[serde(default)]
     pub ask: bool,

@@ -57,7 +57,7 @@ impl From<Written> for Said {
 impl Said {
     /// As a person reads it.
     pub fn shown(&self) -> String {
-        super::super::knob::chosen(&String::from_utf8_lossy(&self.0))
+        super::super::knob::chosen(&String::from_utf8_lossy(&self.0)).replace('\t', " ")
     }
 }
 

@@ -169,5 +169,5 @@ impl Undoing<'_> {
 }
 
 pub(super) fn shown(bytes: &[u8]) -> String {
-    super::super::knob::chosen(&String::from_utf8_lossy(bytes))
+    super::super::knob::chosen(&String::from_utf8_lossy(bytes)).replace('\t', " ")
 }

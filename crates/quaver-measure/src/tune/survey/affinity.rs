@@ -121,11 +121,16 @@ impl View<'_> {
             return item;
         }
         let named = |patterns: &[String], name: &str| patterns.iter().any(|pattern| fits(pattern, name));
-        let chosen =
-            self.threads.iter().filter(|thread| named(names, &thread.name) && !named(except, &thread.name));
-        let here: Vec<&KernelThread> = chosen.filter(|thread| self.hits(&thread.cpus)).collect();
-        let (bound, free): (Vec<&KernelThread>, Vec<&KernelThread>) =
-            here.into_iter().partition(|thread| thread.bound);
+        let chosen: Vec<&KernelThread> = self
+            .threads
+            .iter()
+            .filter(|thread| named(names, &thread.name) && !named(except, &thread.name))
+            .collect();
+        if chosen.is_empty() {
+            return Item::absent(format!("no thread {} runs", names.join(", ")));
+        }
+        let here = chosen.into_iter().filter(|thread| self.hits(&thread.cpus));
+        let (bound, free): (Vec<&KernelThread>, Vec<&KernelThread>) = here.partition(|thread| thread.bound);
         let stay = if bound.is_empty() {
             String::new()
         } else {

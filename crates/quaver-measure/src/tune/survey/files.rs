@@ -67,7 +67,7 @@ impl View<'_> {
             }
             Err(error) => return Some(Item::unknown(error.to_string())),
         };
-        let text = chosen(&String::from_utf8_lossy(&now));
+        let text = chosen(&String::from_utf8_lossy(&now)).replace('\t', " ");
         let change = Change::new(knob.clone(), set);
         let shown = if text.is_empty() { "empty".to_owned() } else { text.clone() };
         if knob.same(&now, &change.bytes()) || self.is_good(&text, set, good) {

@@ -109,9 +109,16 @@ impl<'a> View<'a> {
     /// What the knobs of a row are here.
     pub(super) fn knobs(&self, row: &Row) -> Vec<Item> {
         if let Some(lacking) = self.lacking(row) {
-            return if row.knobs.is_empty() { Vec::new() } else { vec![Item::absent(lacking)] };
+            // A kernel that is new enough and was built with anything has it, although it does not show it.
+            let hidden = row.needs.kernel.is_some() && !self.is_too_old(row) && row.needs.config.is_empty();
+            let item = if hidden { Item::unknown(lacking) } else { Item::absent(lacking) };
+            return if row.knobs.is_empty() { Vec::new() } else { vec![item] };
         }
-        row.knobs.iter().flat_map(|spec| self.knob(spec)).collect()
+        let mut items: Vec<Item> = row.knobs.iter().flat_map(|spec| self.knob(spec)).collect();
+        for item in items.iter_mut().filter(|item| row.choice && item.verdict == Verdict::Hurts) {
+            item.verdict = Verdict::Unknown;
+        }
+        items
     }
 
     fn knob(&self, spec: &KnobSpec) -> Vec<Item> {
@@ -136,9 +143,7 @@ impl<'a> View<'a> {
     /// Why nothing can be set on this machine although it may happen here.
     pub(super) fn lacking(&self, row: &Row) -> Option<String> {
         let needs = &row.needs;
-        if let (Some(oldest), Some(here)) = (&needs.kernel, &self.facts.kernel.release)
-            && version(here) < version(oldest)
-        {
+        if let Some(oldest) = needs.kernel.as_ref().filter(|_| self.is_too_old(row)) {
             return Some(format!("needs Linux {oldest} or newer"));
         }
         let missing = needs.present.iter().find(|path| !self.root().exists(path))?;
@@ -148,6 +153,13 @@ impl<'a> View<'a> {
             format!(" (a kernel with {})", needs.config.join(", "))
         };
         Some(format!("this kernel has no {missing}{built}"))
+    }
+
+    fn is_too_old(&self, row: &Row) -> bool {
+        match (&row.needs.kernel, &self.facts.kernel.release) {
+            (Some(oldest), Some(here)) => version(here) < version(oldest),
+            _ => false,
+        }
     }
 
     /// Why the row's mechanism does not exist on a machine of this kind.
@@ -179,7 +191,9 @@ impl<'a> View<'a> {
             self.target.cpus.iter().all(|cpu| listed.contains(cpu))
         };
         if let Some(path) = &option.listed {
-            let list = self.root().text(path).unwrap_or_default();
+            let Some(list) = self.root().text(path) else {
+                return Item::absent(format!("this kernel has no {path}"));
+            };
             return if covers(&list) {
                 Item::good(format!("{path} lists {list}"))
             } else {

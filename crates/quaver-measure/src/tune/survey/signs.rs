@@ -84,16 +84,19 @@ impl View<'_> {
             let evidence = format!("{total} {what}");
             return Some(if total == 0 { Item::good(evidence) } else { Item::unknown(evidence) });
         }
-        let since_boot = format!("{total} {what} since boot");
+        let since_boot = match sign {
+            Sign::Count { .. } => format!("{total} in {what}"),
+            _ => format!("{total} {what} since boot"),
+        };
         let Some(grown) =
             later.and_then(|later| self.count(sign, later)).map(|now| now.saturating_sub(total))
         else {
             return Some(if total == 0 { Item::good(since_boot) } else { Item::unknown(since_boot) });
         };
         Some(match (grown, total) {
-            (0, 0) => Item::good(format!("no {what} since boot")),
+            (0, 0) => Item::good(since_boot),
             (0, _) => Item::unknown(format!("{since_boot}, none while it was watched")),
-            _ => Item::hurts(format!("{grown} {what} while it was watched"), Vec::new()),
+            _ => Item::hurts(format!("{since_boot}, {grown} more while it was watched"), Vec::new()),
         })
     }
 
@@ -108,7 +111,7 @@ impl View<'_> {
             Sign::Softnet { column: 10 } => format!("packets handed over to CPU {cpus}"),
             Sign::Softnet { column } => format!("(column {column} of softnet_stat) on CPU {cpus}"),
             Sign::Steal {} => format!("ticks stolen from CPU {cpus}"),
-            Sign::Count { path } => format!("({})", self.filled(path)),
+            Sign::Count { path } => self.filled(path),
             Sign::Lines { path, .. } => format!("entries in {path}"),
             Sign::CpuTime { name } => {
                 let cpu = self.target.cpus.first().map(u16::to_string).unwrap_or_default();
