@@ -80,7 +80,7 @@ pub struct LegacyLimits {
     pub duration: Duration,
     /// Octets of a test packet's payload.
     pub packet_bytes: u32,
-    /// Least port that test packets are sent to: services live below.
+    /// Least port that test packets come from and go to, at either end: services live below.
     pub least_port: u16,
 }
 

@@ -77,11 +77,6 @@ fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
         return Err((Refusal::Unsupported, format!("test packets from port {src_port}, below {least_port}")));
     }
     let up = workorder.command == Command::Sending;
-    // Another one could be that of a service on this host.
-    if up && dst_port != session.test_port {
-        let here = session.test_port;
-        return Err((Refusal::Unsupported, format!("test packets to port {dst_port}; here it is {here}")));
-    }
     let schedule = FlowSchedule::every(period_ns);
     let packets = Some(u64::from(npkts));
     let asked =
@@ -110,7 +105,8 @@ fn receive(
     let at = session.here(workorder.dst_port);
     workorder.command = Command::Ack;
     let socket = if flow.transport == Transport::Udp {
-        let socket = TestSocket::udp(at, true)?;
+        // Any other port must be free: one that a service of this host has is never shared.
+        let socket = TestSocket::udp(at, workorder.dst_port == session.test_port)?;
         // Connected to port 0 of a host, a socket receives from all its ports, and before the lobby's.
         socket.connect(at_port(session.peer(), workorder.src_port))?;
         prepare_receive(&socket, &flow)?;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::path::flow::TestSocket;
 use quaver_abi::wire::jitlat::{Command, Singleton, WORKORDER_BYTES, Workorder};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -35,16 +36,43 @@ fn jitlat_measures_both_ways_by_udp_and_tcp() {
     }
 }
 
+/// `-d` of the document (4.3.2): test packets may go to any port that is free at the receiver.
 #[test]
-fn only_the_servers_own_port_receives_and_no_low_port_sends() {
+fn a_peer_of_the_document_names_the_port_that_receives() {
     let server = server();
     for transport in [Transport::Udp, Transport::Tcp] {
         let destination_port = free_port();
         let options = ClientOptions { transport, destination_port, ..client(&server, Directions::Up) };
-        assert!(sentence(measure(&options)).contains("NAK"));
-        let refused = server.until(|event| matches!(event, ServerEvent::Refused { .. }));
-        assert!(refused.to_string().contains(&format!("here it is {}", server.test.port())), "{refused}");
+        let outcome = measure(&options).unwrap();
+        assert!(outcome.is_complete(), "{transport:?}: {outcome:?}");
+        assert_all(&outcome.flows[0], 100);
+        assert_eq!(outcome.flows[0].destination, SocketAddr::new(V4, destination_port));
     }
+}
+
+/// Not even where its owner would share it, as the server shares its own test port.
+#[test]
+fn a_port_that_somebody_has_is_not_taken() {
+    let server = server();
+    let somebody = TestSocket::udp((V4, 0).into(), true).unwrap();
+    let listener = TcpListener::bind((V4, 0)).unwrap();
+    let control = server.control.port();
+    for (transport, destination_port) in [
+        (Transport::Udp, somebody.local_address().unwrap().port()),
+        (Transport::Tcp, listener.local_addr().unwrap().port()),
+        (Transport::Tcp, control),
+    ] {
+        let options = ClientOptions { transport, destination_port, ..client(&server, Directions::Up) };
+        assert!(sentence(measure(&options)).contains("NAK"));
+        let broken = server.until(|event| matches!(event, ServerEvent::BrokenOff { .. }));
+        assert!(broken.to_string().contains(&format!(":{destination_port}")), "{broken}");
+    }
+    assert!(measure(&client(&server, Directions::Up)).unwrap().is_complete());
+}
+
+#[test]
+fn no_low_port_sends() {
+    let server = server();
     let mut control = TcpStream::connect(server.control).unwrap();
     control.set_read_timeout(Some(LONG)).unwrap();
     let order = Workorder { src_port: 1_023, dst_port: 5_000, ..Workorder::new(Command::SendMe) };
