@@ -18,4 +18,5 @@ pub mod path;
 pub mod probe_cost;
 pub mod rtp;
 pub mod series;
+pub mod study;
 pub mod summary;

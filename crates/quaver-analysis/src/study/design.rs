@@ -1,0 +1,44 @@
+//! Which arm runs when.
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+
+/// Fewer blocks tell too little about how blocks differ.
+pub const LEAST_BLOCKS: u32 = 5;
+/// Level of every test here.
+pub(super) const LEVEL: f64 = 0.05;
+
+/// A number below `limit`, each as likely as any other.
+pub(super) fn below(random: &mut Pcg64Mcg, limit: usize) -> usize {
+    let limit = limit as u64;
+    // Values above the last whole multiple of the limit would favour small numbers.
+    let last = u64::MAX - u64::MAX % limit;
+    loop {
+        let drawn = random.next_u64();
+        if drawn < last {
+            return (drawn % limit) as usize;
+        }
+    }
+}
+
+pub(super) fn shuffle<T>(items: &mut [T], random: &mut Pcg64Mcg) {
+    for end in (1..items.len()).rev() {
+        items.swap(end, below(random, end + 1));
+    }
+}
+
+/// The order of `arms` arms in one block, the first being 0: every order is as likely as any other. A block's order depends
+/// on the seed and its own number only, so that more blocks can follow without another order of the earlier ones.
+pub fn block_order(seed: u64, block: u32, arms: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..arms).collect();
+    let of_block = seed ^ u64::from(block + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    shuffle(&mut order, &mut Pcg64Mcg::seed_from_u64(of_block));
+    order
+}
+
+/// Blocks with which an effect of any one of `factors` can be told from chance: the smallest p of a sign-flip test over n
+/// blocks is 2/2ⁿ, and Holm multiplies the smallest by the number of factors. At least [`LEAST_BLOCKS`].
+pub fn blocks_needed(factors: usize) -> u32 {
+    let enough = |blocks: &u32| factors as f64 * 2.0 * 0.5f64.powi(*blocks as i32) <= LEVEL;
+    (LEAST_BLOCKS..64).find(enough).unwrap_or(64)
+}

@@ -1,0 +1,22 @@
+//! Studies: what each source of lateness costs, by restoring one at a time against a baseline (Chasing, section IV).
+//!
+//! A study is a randomised complete block design: each block runs the baseline, every factor, and the baseline once more
+//! under another name (the control, A/A), each once and in an order drawn from a seed. An effect is the mean over blocks of
+//! the difference between an arm and the baseline *of the same block*, so that what drifts slowly cancels.
+
+mod carry_over;
+mod design;
+mod effects;
+mod figures;
+mod intervals;
+mod model;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use design::{LEAST_BLOCKS, block_order, blocks_needed};
+pub use effects::{Contrast, Effect, Interaction, StudyVerdict};
+pub use figures::{BINS_PER_DECADE, Figures, LayerFigures, Metric, StudyLayer};
+pub use intervals::{effect_size, holm, interval, sign_flip_p};
+pub use model::{Arm, Cell, Role, SourceClass, StudyFacts};
+pub use summary::{ArmSummary, CarryOver, ClassRanking, Discarded, StudySummary, summarize};
