@@ -3,8 +3,8 @@
 # through `quaver capture` beside dumpcap and tcpdump. Called by scripts/bench.sh.
 set -euo pipefail
 
-rounds=3 seconds=10 sizes="64 512 1500" bound_seconds=60 compare="" stamps=101
-[ -z "${BENCH_BRIEF:-}" ] || { rounds=1 seconds=2 sizes="64 1500" bound_seconds=3 compare=--quick stamps=11; }
+rounds=3 seconds=10 sizes="64 512 1500" bound_seconds=60 compare="" stamps=2001
+[ -z "${BENCH_BRIEF:-}" ] || { rounds=1 seconds=2 sizes="64 1500" bound_seconds=3 compare=--quick stamps=51; }
 long_seconds=$seconds
 out="$BENCH_OUT/capture"
 
@@ -30,7 +30,7 @@ capture_with() {
     # Ethernet, IPv4 and UDP headers take 42 octets of a packet; our own need 32 more.
     local payload=$((size - 42 < 32 ? 32 : size - 42))
     run timeout -k 5 $((seconds + 60)) ip netns exec "$from" "$QUAVER_BIN" source "$address:2680" --period 5us \
-        --size "$payload" --for "${seconds}s" --pace spin --cpu 0 --quiet --json --output "$BENCH_SCRATCH/runs" \
+        --size "$payload" --for "${seconds}s" --pace spin --cpu 0 --json \
         >"$BENCH_SCRATCH/source.json" || echo "bench: the source ended with $?" >&2
     sleep 1
     kill "$watcher" 2>/dev/null || true
