@@ -77,6 +77,15 @@ fn audited(
     Audited { row, verdict, evidence, cost, knobs, boot, lacking: view.lacking(row) }
 }
 
+/// Costs of a run that belong to no row: what no setting of this machine changes, the most first.
+pub fn unplaced(costs: &BTreeMap<String, Cost>) -> Vec<(&str, &Cost)> {
+    let placed = |id: &String| rows().iter().any(|row| row.id == *id || row.causes.contains(id));
+    let mut rest: Vec<(&str, &Cost)> =
+        costs.iter().filter(|(id, _)| !placed(id)).map(|(id, cost)| (id.as_str(), cost)).collect();
+    rest.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.time_ns));
+    rest
+}
+
 /// What a row cost, its further causes included.
 fn cost(row: &Row, costs: &BTreeMap<String, Cost>) -> Option<Cost> {
     let found = std::iter::once(&row.id).chain(&row.causes).filter_map(|id| costs.get(id));

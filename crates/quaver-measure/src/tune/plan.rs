@@ -20,7 +20,7 @@ pub struct Selection {
 impl Selection {
     /// Whether the row is meant.
     pub fn has(&self, row: &Row) -> bool {
-        let named = |list: &[String]| list.iter().any(|id| *id == row.id);
+        let named = |list: &[String]| list.contains(&row.id);
         !named(&self.except) && if self.only.is_empty() { !row.ask } else { named(&self.only) }
     }
 

@@ -44,3 +44,45 @@ pub fn interrupts(contact: &dyn Contact, interface: &str) -> Vec<u32> {
     irqs.retain(|irq| root.exists(&format!("/proc/irq/{irq}/smp_affinity_list")));
     irqs
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::FakeMachine;
+    use super::*;
+
+    #[test]
+    fn the_devices_interrupts_and_every_receive_queue_go_to_one_cpu() {
+        let machine = FakeMachine::new(&[
+            ("sys/class/net/eth0/device/vendor", ""),
+            // A virtio device's interrupts are those of the PCI device above it, and bear no interface's name.
+            ("sys/class/net/eth0/device/../msi_irqs/38", "msix\n"),
+            ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n"),
+            ("sys/class/net/eth0/queues/rx-1/rps_cpus", "0\n"),
+            ("sys/class/net/eth0/queues/tx-0/xps_cpus", "0\n"),
+            ("proc/irq/38/smp_affinity_list", "0-3\n"),
+            ("proc/irq/39/smp_affinity_list", "0-3\n"),
+            ("proc/irq/39/eth0-TxRx-0/spurious", ""),
+            ("proc/irq/40/smp_affinity_list", "0-3\n"),
+            ("proc/irq/40/eth01/spurious", ""),
+        ]);
+        let place = machine.place();
+        let changes: Vec<(String, String)> = softirq_on(place.contact(), "eth0", 2)
+            .into_iter()
+            .map(|change| (change.knob.to_string(), change.value))
+            .collect();
+        let expected = [
+            ("affinity of irq 38", "2"),
+            ("affinity of irq 39", "2"),
+            ("/sys/class/net/eth0/queues/rx-0/rps_cpus", "4"),
+            ("/sys/class/net/eth0/queues/rx-1/rps_cpus", "4"),
+        ];
+        assert_eq!(changes, expected.map(|(knob, value)| (knob.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn an_interface_without_a_device_has_queues_only() {
+        let machine = FakeMachine::new(&[("sys/class/net/lo/queues/rx-0/rps_cpus", "0\n")]);
+        assert_eq!(softirq_on(machine.place().contact(), "lo", 0).len(), 1);
+        assert!(softirq_on(machine.place().contact(), "nothing", 0).is_empty());
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::table::{Style, printable, width, wrap};
 use super::units::{duration, percent};
-use quaver_measure::tune::audit::Audited;
+use quaver_measure::tune::audit::{Audited, Cost};
 use quaver_measure::tune::catalogue::Class;
 use quaver_measure::tune::journal::{Fate, Is, Outcome, Status, Undone};
 use quaver_measure::tune::plan::{Plan, PlannedChange, PlannedOption, Step, StepResult};
@@ -35,11 +35,30 @@ fn whom(target: &Target) -> String {
     format!("receiver on CPU {}{interface}", cpus.join(","))
 }
 
+/// What a run cost, beside the costs of the rows.
+#[derive(Clone, Copy, Debug)]
+pub struct RunCosts<'a> {
+    /// The run.
+    pub path: &'a Path,
+    /// Causes without a row.
+    pub rest: &'a [(&'a str, &'a Cost)],
+}
+
 /// Every row: what hurts first and in full, the rest in a line each.
-pub fn audit(target: &Target, audited: &[Audited], run: Option<&Path>, style: Style) -> String {
+pub fn audit(target: &Target, audited: &[Audited], run: Option<RunCosts<'_>>, style: Style) -> String {
     let mut out = format!("{}\n", style.bold(&printable(&format!("quaver tune audit · {}", whom(target)))));
-    if let Some(run) = run {
-        let _ = writeln!(out, "{}", style.dim(&printable(&format!("costs are those of {}", run.display()))));
+    if let Some(RunCosts { path, rest }) = run {
+        let mut text = format!("costs are those of {}", path.display());
+        if !rest.is_empty() {
+            let list = rest.iter().map(|(cause, cost)| format!("{cause} {}", duration(cost.time_ns)));
+            text.push_str(&format!(
+                "; beside them what no setting changes: {}",
+                list.collect::<Vec<_>>().join(", ")
+            ));
+        }
+        wrap(&printable(&text), WIDTH)
+            .iter()
+            .for_each(|line| out.push_str(&format!("{}\n", style.dim(line))));
     }
     let of = |verdict: Verdict| audited.iter().filter(move |one| one.verdict == verdict);
     let classes = [

@@ -1,4 +1,4 @@
-use super::super::audit::{Audited, Cost, audit, signs};
+use super::super::audit::{Audited, Cost, audit, signs, unplaced};
 use super::super::catalogue::{self, rows};
 use super::super::fake::FakeMachine;
 use super::super::journal::{Journal, Others, Outcome};
@@ -178,7 +178,11 @@ fn a_run_tells_what_a_row_cost_its_further_causes_included() {
         ("textpoke".to_owned(), cost(10, 4)),
         ("membarrier".to_owned(), cost(20, 9)),
         ("rt-throttle".to_owned(), cost(5, 5)),
+        ("source-late".to_owned(), cost(1, 1)),
+        ("net-rx".to_owned(), cost(3, 2)),
     ]);
+    let rest: Vec<&str> = unplaced(&costs).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(rest, ["net-rx", "source-late"]);
     let audited = audited(&untuned(), Some(&costs));
     let textpoke = of(&audited, "textpoke");
     assert_eq!(textpoke.cost, Some(Cost { time_ns: 30, share: 0.5, worst_ns: 9 }));

@@ -9,8 +9,11 @@ use quaver_store::run::RunDir;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Costs by cause.
+pub(super) type Costs = BTreeMap<String, Cost>;
+
 /// The costs in a run of `chase`, `sink` or `noise`, by cause.
-pub(super) fn of_run(path: &Path) -> anyhow::Result<BTreeMap<String, Cost>> {
+pub(super) fn of_run(path: &Path) -> anyhow::Result<Costs> {
     let run = RunDir::open(path)?;
     let causes = match holds(&run)? {
         Holds::Packets => digest::analyze(&run, None)?.analysis.summary.causes,
@@ -26,8 +29,8 @@ pub(super) fn of_run(path: &Path) -> anyhow::Result<BTreeMap<String, Cost>> {
     Ok(by_source(&causes))
 }
 
-fn by_source(causes: &[CauseSummary]) -> BTreeMap<String, Cost> {
-    let mut costs: BTreeMap<String, Cost> = BTreeMap::new();
+fn by_source(causes: &[CauseSummary]) -> Costs {
+    let mut costs = Costs::new();
     for cause in causes {
         let cost = costs.entry(cause.source.clone()).or_insert(Cost { time_ns: 0, share: 0.0, worst_ns: 0 });
         cost.time_ns = cost.time_ns.saturating_add(cause.time_ns);

@@ -1,6 +1,6 @@
 //! What `quaver tune` found and did, as JSON.
 
-use quaver_measure::tune::audit::Audited;
+use quaver_measure::tune::audit::{Audited, Cost};
 use quaver_measure::tune::journal::{Status, Undone};
 use quaver_measure::tune::plan::{Plan, Step};
 use quaver_measure::tune::survey::{Item, Target};
@@ -24,7 +24,12 @@ fn changes(items: &[Item]) -> Vec<Value> {
     items.iter().flat_map(of).map(change).collect()
 }
 
-pub(super) fn audit(target: &Target, audited: &[Audited], watch: Duration) -> anyhow::Result<String> {
+pub(super) fn audit(
+    target: &Target,
+    audited: &[Audited],
+    watch: Duration,
+    rest: &[(&str, &Cost)],
+) -> anyhow::Result<String> {
     let row = |one: &Audited| {
         json!({
             "id": one.row.id,
@@ -49,8 +54,12 @@ pub(super) fn audit(target: &Target, audited: &[Audited], watch: Duration) -> an
         })
     };
     let rows: Vec<Value> = audited.iter().map(row).collect();
+    let rest: Vec<Value> = rest.iter().map(|(cause, cost)| json!({ "cause": cause, "cost": cost })).collect();
     let watch_ns = u64::try_from(watch.as_nanos()).unwrap_or(u64::MAX);
-    text("audit", json!({ "target": target, "watched_ns": watch_ns, "rows": rows }))
+    text(
+        "audit",
+        json!({ "target": target, "watched_ns": watch_ns, "rows": rows, "costs_without_row": rest }),
+    )
 }
 
 pub(super) fn plan(target: &Target, plan: &Plan) -> anyhow::Result<String> {

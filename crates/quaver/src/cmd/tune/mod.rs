@@ -10,8 +10,9 @@ use crate::exit_code::{ExitCode, failure};
 use crate::report::table::Style;
 use crate::report::tune as page;
 use anyhow::Context;
+use costs::Costs;
 use quaver_measure::host::root::HostRoot;
-use quaver_measure::tune::audit::{Audited, audit, signs};
+use quaver_measure::tune::audit::{Audited, audit, signs, unplaced};
 use quaver_measure::tune::journal::{DIRECTORY, Others};
 use quaver_measure::tune::plan::{Plan, Selection, Step, StepResult, apply, plan};
 use quaver_measure::tune::survey::{Snapshot, Target, View};
@@ -91,14 +92,13 @@ fn selection(args: &SelectionArgs) -> anyhow::Result<Selection> {
 }
 
 /// Looks at the machine, twice where there is something to watch.
-fn look(view: &View<'_>, watch: Duration, run: Option<&Path>) -> anyhow::Result<Vec<Audited>> {
-    let costs = run.map(costs::of_run).transpose()?;
+fn look(view: &View<'_>, watch: Duration, costs: Option<&Costs>) -> Vec<Audited> {
     let first = Snapshot::take(view, &signs());
     let later = (!watch.is_zero()).then(|| {
         std::thread::sleep(watch);
         Snapshot::take(view, &signs())
     });
-    Ok(audit(view, &first, later.as_ref(), costs.as_ref()))
+    audit(view, &first, later.as_ref(), costs)
 }
 
 fn run_audit(place: &JournalPlace, args: &AuditArgs) -> anyhow::Result<ExitCode> {
@@ -106,15 +106,18 @@ fn run_audit(place: &JournalPlace, args: &AuditArgs) -> anyhow::Result<ExitCode>
     let selection = selection(&args.selection)?;
     let view = View::new(place.contact(), &target);
     let watch = if args.no_watch { Duration::ZERO } else { args.watch };
-    let mut audited = look(&view, watch, args.run.as_deref())?;
+    let costs = args.run.as_deref().map(costs::of_run).transpose()?;
+    let mut audited = look(&view, watch, costs.as_ref());
     audited.retain(|one| match selection.only.is_empty() {
         true => !selection.except.contains(&one.row.id),
         false => selection.only.contains(&one.row.id),
     });
+    let rest = costs.as_ref().map(unplaced).unwrap_or_default();
+    let run = args.run.as_deref().map(|path| page::RunCosts { path, rest: &rest });
     if args.json {
-        print(&document::audit(&target, &audited, watch)?)?;
+        print(&document::audit(&target, &audited, watch, &rest)?)?;
     } else {
-        print(&page::audit(&target, &audited, args.run.as_deref(), Style::of_stdout()))?;
+        print(&page::audit(&target, &audited, run, Style::of_stdout()))?;
     }
     Ok(ExitCode::Done)
 }
@@ -122,7 +125,7 @@ fn run_audit(place: &JournalPlace, args: &AuditArgs) -> anyhow::Result<ExitCode>
 fn planned(place: &JournalPlace, target: &Target, args: &SelectionArgs) -> anyhow::Result<Plan> {
     let selection = selection(args)?;
     let view = View::new(place.contact(), target);
-    Ok(plan(&look(&view, Duration::ZERO, None)?, &selection))
+    Ok(plan(&look(&view, Duration::ZERO, None), &selection))
 }
 
 fn run_plan(place: &JournalPlace, args: &PlanArgs) -> anyhow::Result<ExitCode> {
