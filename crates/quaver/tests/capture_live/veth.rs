@@ -1,8 +1,6 @@
 //! `quaver capture` between two namespaces: every packet, every stamp, every drop, read back by ourselves and others.
 
-mod capture_support;
-
-use capture_support::*;
+use super::support::*;
 use quaver_abi::stamp::Layer;
 use quaver_measure::host::netns::Lab;
 use quaver_measure::stamp::capture::{HardwareWish, LayerWish, Layers, TapInterface, XdpWish};
@@ -10,7 +8,7 @@ use rustix::process::Signal;
 use std::path::Path;
 use std::process::Command;
 
-/// Lengths from 64 to 1500 octets (the IP packet; 14 more with the Ethernet header), each many times.
+/// Lengths from 64 to 1514 octets, with the Ethernet header: IP packets up to 1500.
 fn lengths() -> impl Iterator<Item = usize> {
     (0..5_000).map(|number| 64 + number * 37 % 1_451)
 }

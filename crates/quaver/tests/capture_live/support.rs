@@ -1,5 +1,4 @@
 //! The real program capturing in a namespace that the test makes, and what it wrote.
-#![allow(dead_code)] // Each test program uses a part.
 
 use quaver_abi::stamp::{Layer, PacketStamps};
 use quaver_measure::host::netns::{Lab, LabEnd};

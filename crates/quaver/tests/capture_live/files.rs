@@ -1,8 +1,6 @@
 //! What `quaver capture` keeps and where it puts it: filters, limits, files in turn, pipes, figures of flows.
 
-mod capture_support;
-
-use capture_support::*;
+use super::support::*;
 use quaver_abi::stamp::Layer;
 use quaver_measure::host::netns::Lab;
 use rustix::process::Signal;
