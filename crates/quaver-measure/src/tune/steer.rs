@@ -1,7 +1,43 @@
 //! Where the receive side of an interface is processed: the changes that move it.
 
 use super::contact::Contact;
+use super::error::TuneError;
+use super::journal::{Applied, Journal, JournalPlace, Session};
 use super::knob::{Change, Knob, cpu_list, cpu_mask};
+
+/// The receive side of an interface kept on one CPU. Put back when dropped, or by the next verb if this process is killed.
+#[derive(Debug)]
+pub struct Steered {
+    _session: Session,
+    /// What was set, with what is still pending.
+    pub applied: Vec<Applied>,
+    /// What was refused, such as an interrupt whose CPUs the kernel manages. The rest holds.
+    pub refused: Vec<TuneError>,
+}
+
+/// Keeps the receive side of `interface` on one CPU for as long as the answer lives.
+///
+/// # Errors
+/// [`TuneError::Busy`] while another process changes settings; [`TuneError::NotPermitted`] without privilege; what was
+/// refused last where nothing at all could be set.
+pub fn steer(place: &JournalPlace, verb: &str, interface: &str, cpu: u16) -> Result<Steered, TuneError> {
+    let mut session = Journal::open(place).session(verb)?;
+    let (mut applied, mut refused) = (Vec::new(), Vec::new());
+    for change in softirq_on(place.contact(), interface, cpu) {
+        match session.apply(&change) {
+            Ok(done) => applied.push(done),
+            Err(error) if session.is_broken() => return Err(error),
+            Err(error) => refused.push(error),
+        }
+    }
+    if !applied.is_empty() {
+        return Ok(Steered { _session: session, applied, refused });
+    }
+    Err(refused.pop().unwrap_or_else(|| TuneError::Vanished {
+        knob: format!("receive side of {interface}"),
+        reason: "the interface has neither receive queues nor interrupts".to_owned(),
+    }))
+}
 
 /// Changes that let the kernel process packets of `interface` on one CPU only, from the interrupt to the socket.
 ///
@@ -77,6 +113,29 @@ mod tests {
             ("/sys/class/net/eth0/queues/rx-1/rps_cpus", "4"),
         ];
         assert_eq!(changes, expected.map(|(knob, value)| (knob.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn the_receive_side_is_steered_for_as_long_as_it_is_asked_for() {
+        let machine = FakeMachine::new(&[
+            ("sys/devices/system/cpu/online", "0-1\n"),
+            ("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000,00000000\n"),
+            ("proc/irq/38/smp_affinity_list", "0-1\n"),
+            ("proc/irq/38/effective_affinity_list", "0\n"),
+            ("proc/irq/38/eth0-rx/spurious", ""),
+            ("proc/irq/39/smp_affinity_list", "0\n"),
+            ("proc/irq/39/eth0-tx/spurious", ""),
+            ("proc/irq/39/managed", ""),
+        ]);
+        let before = machine.listing();
+        let steered = steer(&machine.place(), "capture", "eth0", 1).expect("some of it takes");
+        assert_eq!((steered.applied.len(), steered.refused.len()), (2, 1));
+        assert!(steered.applied[0].pending.is_some(), "the interrupt has not moved yet");
+        assert_eq!(machine.text("sys/class/net/eth0/queues/rx-0/rps_cpus"), "00000000,00000002\n");
+        drop(steered);
+        assert_eq!(machine.listing(), before);
+        let nothing = steer(&machine.place(), "capture", "eth7", 1).expect_err("there is none").to_string();
+        assert!(nothing.contains("neither receive queues nor interrupts"), "{nothing}");
     }
 
     #[test]
