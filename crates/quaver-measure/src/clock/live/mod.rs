@@ -177,8 +177,25 @@ struct Shared {
 
 struct Told {
     marks: Vec<Mark>,
+    /// Marks that were let go.
+    forgotten: u64,
     anchors: u64,
     state: LiveState,
+}
+
+/// Marks that are kept: a daemon that corrects the rate each second makes so many in four hours.
+const MOST_MARKS: usize = 16_384;
+
+impl Told {
+    /// Keeps marks; where there are too many, the older half goes.
+    fn keep(&mut self, marks: Vec<Mark>) {
+        self.marks.extend(marks);
+        if self.marks.len() > MOST_MARKS {
+            let going = self.marks.len() - MOST_MARKS / 2;
+            self.marks.drain(..going);
+            self.forgotten += going as u64;
+        }
+    }
 }
 
 impl Shared {
@@ -226,7 +243,8 @@ impl<C: ClockSource + Clone> LiveReader<C> {
         self.convert(cycles)
     }
 
-    /// What happened to the clock so far, in order.
+    /// What happened to the clock so far, in order: the latest of it, if that is very much
+    /// ([`LiveClock::marks_forgotten`]).
     pub fn marks(&self) -> Vec<Mark> {
         self.shared.told().marks.clone()
     }
@@ -286,6 +304,11 @@ impl LiveClock {
         self.reader.marks()
     }
 
+    /// How much of what happened was let go, the oldest first, so that a clock of years keeps to its memory.
+    pub fn marks_forgotten(&self) -> u64 {
+        self.reader.shared.told().forgotten
+    }
+
     /// Anchors taken so far.
     pub fn anchors(&self) -> u64 {
         self.reader.shared.told().anchors
@@ -313,7 +336,8 @@ impl<C: ClockSource + Clone> LiveTicker<C> {
     /// Takes the first anchor. Until the second one the rate is a rough one, and the bounds are wide.
     pub fn new(mut clocks: C, options: LiveOptions) -> (Self, LiveReader<C>) {
         let (steering, first) = Steering::begin(&mut clocks, &options);
-        let told = Told { marks: steering.first_marks(&options), anchors: 1, state: steering.state() };
+        let told =
+            Told { marks: steering.first_marks(&options), forgotten: 0, anchors: 1, state: steering.state() };
         let shared = Arc::new(Shared { table: Table::new(&first), told: Mutex::new(told) });
         let reader = LiveReader { shared: Arc::clone(&shared), clocks: clocks.clone() };
         (Self { clocks, steering, shared }, reader)
@@ -332,7 +356,7 @@ impl<C: ClockSource + Clone> LiveTicker<C> {
     fn take(&mut self, was_set: bool) {
         let marks = self.steering.anchor(&mut self.clocks, &self.shared.table, was_set);
         let mut told = self.shared.told();
-        told.marks.extend(marks);
+        told.keep(marks);
         told.anchors += 1;
         told.state = self.steering.state();
     }

@@ -307,3 +307,21 @@ fn without_anchors_for_a_second_the_kernel_is_asked() {
         assert!(made.instant.bound_ns < 600);
     }
 }
+
+#[test]
+fn a_clock_that_something_happens_to_all_the_time_keeps_the_latest_marks() {
+    let (ticker, reader) = LiveTicker::new(World::new(4, &[]), LiveOptions::new(Counter::Hardware));
+    let mark = |epoch| {
+        let kind = MarkKind::RateSet { change_ppb: 300 };
+        Mark { from_cycles: 0, until_cycles: 0, epoch, kind }
+    };
+    for epoch in 0..100_000 {
+        ticker.shared.told().keep(vec![mark(epoch)]);
+    }
+    let kept = reader.marks();
+    assert!((MOST_MARKS / 2..=MOST_MARKS).contains(&kept.len()));
+    assert_eq!(kept.len() as u64 + ticker.shared.told().forgotten, 100_000);
+    let epochs: Vec<u32> = kept.iter().map(|mark| mark.epoch).collect();
+    let latest = 100_000 - kept.len() as u32..100_000;
+    assert!(epochs.iter().copied().eq(latest));
+}
