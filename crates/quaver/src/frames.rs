@@ -1,7 +1,7 @@
 //! Captured frames, decoded as far as flows need: by etherparse, which takes what a snap length cut.
 
 use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
-use quaver_analysis::capture::{FrameFacts, NetworkFacts, Payload};
+use quaver_analysis::capture::{DatagramPart, FrameFacts, NetworkFacts, Payload};
 use quaver_store::pcapng::{LINK_ETHERNET, LINK_LINUX_COOKED, LINK_LINUX_COOKED_2, LINK_RAW_IP};
 use std::net::IpAddr;
 
@@ -47,18 +47,18 @@ fn cooked<'a>(protocol: &[u8], rest: &'a [u8]) -> Option<LaxSlicedPacket<'a>> {
 }
 
 fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<NetworkFacts> {
-    let (source, destination, payload, offset): (IpAddr, IpAddr, _, _) = match packet.net.as_ref()? {
+    let (source, destination, payload, part): (IpAddr, IpAddr, _, _) = match packet.net.as_ref()? {
         LaxNetSlice::Ipv4(ip) => {
             let header = ip.header();
             let ends = (header.source_addr().into(), header.destination_addr().into());
-            (ends.0, ends.1, ip.payload(), header.fragments_offset().value())
+            let first = header.fragments_offset().value() == 0;
+            (ends.0, ends.1, ip.payload(), Some(DatagramPart { id: header.identification().into(), first }))
         }
         LaxNetSlice::Ipv6(ip) => {
             let header = ip.header();
             let ends = (header.source_addr().into(), header.destination_addr().into());
             let extensions = ip.extensions();
-            let fragment = fragment_offset(extensions.first_header(), extensions.slice());
-            (ends.0, ends.1, ip.payload(), fragment.unwrap_or(0))
+            (ends.0, ends.1, ip.payload(), fragment_of(extensions.first_header(), extensions.slice()))
         }
         LaxNetSlice::Arp(_) => return None,
     };
@@ -69,6 +69,7 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
         source_port: None,
         destination_port: None,
         fragment: payload.fragmented,
+        part: part.filter(|_| payload.fragmented),
         payload_octets: None,
         payload: Payload::Other,
     };
@@ -81,7 +82,10 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
             facts.payload_octets = (!payload.incomplete).then_some(tcp.payload().len() as u32);
         }
         // The first part of a datagram has its header; the others have neither header nor ports.
-        None if payload.fragmented && offset == 0 && payload.ip_number == IpNumber::UDP => {
+        None if payload.fragmented
+            && part.is_none_or(|part| part.first)
+            && payload.ip_number == IpNumber::UDP =>
+        {
             datagram(&mut facts, payload.payload, near_ns);
         }
         _ => {}
@@ -89,15 +93,16 @@ fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<Network
     Some(facts)
 }
 
-/// Where in its datagram the payload lies, in units of 8 octets, by the extension headers of IPv6 (RFC 8200, section 4);
-/// none where no header tells. Not by the library's iterator, which reads past the end of headers that were cut.
-fn fragment_offset(first: Option<IpNumber>, headers: &[u8]) -> Option<u16> {
+/// Which part of its datagram this is, by the extension headers of IPv6 (RFC 8200, section 4); none where no header
+/// tells. Not by the library's iterator, which reads past the end of headers that were cut.
+fn fragment_of(first: Option<IpNumber>, headers: &[u8]) -> Option<DatagramPart> {
     let (mut kind, mut rest) = (first?, headers);
     loop {
         let head = rest.first_chunk::<4>()?;
         let octets = match kind {
             IpNumber::IPV6_FRAGMENTATION_HEADER => {
-                return Some(u16::from_be_bytes([head[2], head[3]]) >> 3);
+                let id = u32::from_be_bytes(*rest.get(4..)?.first_chunk()?);
+                return Some(DatagramPart { id, first: u16::from_be_bytes([head[2], head[3]]) >> 3 == 0 });
             }
             // Its length is in units of 4 octets, and less by two (RFC 4302, section 2.2).
             IpNumber::AUTHENTICATION_HEADER => (usize::from(head[1]) + 2) * 4,
@@ -197,12 +202,15 @@ mod tests {
     #[test]
     fn the_first_part_of_a_datagram_has_its_ports_and_length() {
         let mut ip = ip_udp(&[9; 400]);
+        ip[4..6].copy_from_slice(&[1, 2]);
         ip[6] |= 0x20;
         let first = decoded(LINK_RAW_IP, &[], &ip);
         assert_eq!(ends(&first), expected(400));
         assert!(first.network.unwrap().fragment);
+        assert_eq!(first.network.unwrap().part, Some(DatagramPart { id: 0x0102, first: true }));
         ip[6..8].copy_from_slice(&[0, 50]);
         let last = decoded(LINK_RAW_IP, &[], &ip).network.unwrap();
+        assert_eq!(last.part, Some(DatagramPart { id: 0x0102, first: false }));
         assert_eq!((last.fragment, last.destination_port, last.payload_octets), (true, None, None));
     }
 
@@ -223,7 +231,8 @@ mod tests {
         packet[74] = 1;
         let facts = decoded(LINK_RAW_IP, &[], &packet).network.unwrap();
         assert_eq!((facts.fragment, facts.destination_port), (true, None));
-        assert_eq!(fragment_offset(Some(IpNumber::IPV6_ROUTE_HEADER), &[44, 255, 0, 0]), None);
+        assert_eq!(facts.part, Some(DatagramPart { id: 9, first: false }));
+        assert_eq!(fragment_of(Some(IpNumber::IPV6_ROUTE_HEADER), &[44, 255, 0, 0]), None);
     }
 
     /// SplitMix64.

@@ -125,8 +125,10 @@ pub struct FlowFigures {
     pub octets: u64,
     /// Octets that the transport carried.
     pub payload_octets: u64,
-    /// Parts of datagrams among the packets.
+    /// Parts of datagrams among the packets. Of a datagram, loss, order, ΔT and delay know the first part only.
     pub fragments: u64,
+    /// Packets that the figures below cover, where these ended before the flow did: another flow needed the room.
+    pub detail_until: Option<u64>,
     /// Packets without a stamp of the layer asked for.
     pub unstamped: u64,
     /// Packets with a time before that of the packet before.
@@ -168,10 +170,22 @@ pub struct Beyond {
     pub octets: u64,
 }
 
+/// Flows that made way for newer ones, as they had not been seen for the longest time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Departed {
+    /// How often that happened; one that comes again begins anew.
+    pub flows: u64,
+    /// Their packets.
+    pub packets: u64,
+    /// Octets of these on the wire.
+    pub octets: u64,
+}
+
 /// A capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaptureFigures {
-    /// Packets: those of all flows, `without_network` and `beyond`.
+    /// Packets: those of all flows, `without_network`, `beyond` and `departed`; while a capture goes on also those of
+    /// which it is not decided yet what they are.
     pub packets: u64,
     /// Octets on the wire.
     pub octets: u64,
@@ -187,6 +201,8 @@ pub struct CaptureFigures {
     pub without_network: Beyond,
     /// Packets of flows for which there was no room.
     pub beyond: Beyond,
+    /// What made way while the capture went on.
+    pub departed: Departed,
     /// Flows of which only counts are kept, there being more than the limit of detailed ones.
     pub counted_only: u64,
     /// Flows, that with most packets first.

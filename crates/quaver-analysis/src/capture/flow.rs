@@ -12,10 +12,16 @@ use quaver_abi::stamp::PacketStamps;
 /// A packet as flows take it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
+    /// Its number in the capture, from 1.
+    pub(super) number: u64,
     pub(super) time_ns: Option<i64>,
+    /// The same, or that of the packet before it that has one.
+    pub(super) now_ns: i64,
     pub(super) stamps: PacketStamps,
     pub(super) octets: u32,
     pub(super) network: NetworkFacts,
+    /// It is a part of a datagram whose first part bears these ports and this payload.
+    pub(super) later_part: bool,
 }
 
 /// Times of packets, rolling: the earliest, the latest, and those that step back.
@@ -81,7 +87,11 @@ pub(super) struct Flow {
     fragments: u64,
     before: Option<(Option<u64>, i64)>,
     bits: u32,
+    /// Number and time of the last packet.
+    seen: (u64, i64),
     detail: Option<Box<Detail>>,
+    /// The figures as they stood when another flow got the room for detail.
+    ended: Option<Box<FlowFigures>>,
 }
 
 /// The number that a packet bears, how many bits it has on the wire, and when it was sent.
@@ -100,8 +110,11 @@ fn number(payload: &Payload) -> Option<(u64, u32, Option<i64>)> {
 impl Flow {
     /// A flow that begins with these packets, which are not taken yet.
     pub(super) fn new(key: FlowKey, first: &[Taken], settings: &TableSettings, detailed: bool) -> Self {
-        let numbers: Vec<(u64, u32, Option<i64>)> =
-            first.iter().filter_map(|taken| number(&taken.network.payload)).collect();
+        let numbers: Vec<(u64, u32, Option<i64>)> = first
+            .iter()
+            .filter(|taken| !taken.later_part)
+            .filter_map(|taken| number(&taken.network.payload))
+            .collect();
         let bits = numbers.first().map_or(0, |(_, bits, _)| *bits);
         let detail = detailed.then(|| {
             let firsts: Vec<u64> = numbers.iter().map(|(number, _, _)| *number).collect();
@@ -116,7 +129,17 @@ impl Flow {
             })
         });
         let bits = if key.kind == FlowKind::Other { 0 } else { bits };
-        Self { key, span: Span::default(), payload_octets: 0, fragments: 0, before: None, bits, detail }
+        Self {
+            key,
+            span: Span::default(),
+            payload_octets: 0,
+            fragments: 0,
+            before: None,
+            bits,
+            seen: (0, 0),
+            detail,
+            ended: None,
+        }
     }
 
     /// Takes the next packet. `room` is how many packets of RTP may be kept yet, of all flows.
@@ -124,6 +147,13 @@ impl Flow {
         self.span.take(taken.time_ns, taken.octets);
         self.payload_octets += u64::from(taken.network.payload_octets.unwrap_or(0));
         self.fragments += u64::from(taken.network.fragment);
+        self.seen = (taken.number, taken.now_ns);
+        if taken.later_part {
+            if let Some(detail) = &mut self.detail {
+                detail.stages.take(&taken.stamps);
+            }
+            return;
+        }
         // A packet whose numbers have another width is of another stream, and no packet of this one.
         let number = number(&taken.network.payload).filter(|(_, bits, _)| *bits == self.bits);
         self.delta_t(number.map(|(number, _, _)| number), taken.time_ns);
@@ -187,8 +217,45 @@ impl Flow {
         }
     }
 
-    pub(super) fn is_detailed(&self) -> bool {
-        self.detail.is_some()
+    /// Gives up what costs memory; the figures stay as they stand. Packets that it kept make room for others.
+    pub(super) fn end_detail(&mut self, settings: &TableSettings, room: &mut usize) {
+        self.finish(room);
+        let figures = self.figures(settings, false);
+        *room += self.kept();
+        self.ended = Some(Box::new(figures));
+        self.detail = None;
+    }
+
+    /// Whether it is seen in detail, or was.
+    pub(super) fn has_detail(&self) -> bool {
+        self.detail.is_some() || self.ended.is_some()
+    }
+
+    pub(super) fn key(&self) -> &FlowKey {
+        &self.key
+    }
+
+    pub(super) fn packets(&self) -> u64 {
+        self.span.packets
+    }
+
+    pub(super) fn octets(&self) -> u64 {
+        self.span.octets
+    }
+
+    /// Number of its last packet in the capture.
+    pub(super) fn seen(&self) -> u64 {
+        self.seen.0
+    }
+
+    /// When that was.
+    pub(super) fn seen_ns(&self) -> i64 {
+        self.seen.1
+    }
+
+    /// Packets of RTP that it keeps.
+    pub(super) fn kept(&self) -> usize {
+        self.detail.as_ref().map_or(0, |detail| detail.kept.len())
     }
 
     /// What is known. With `ended`, the packets that were kept are analysed and given up.
@@ -200,6 +267,7 @@ impl Flow {
             octets: self.span.octets,
             payload_octets: self.payload_octets,
             fragments: self.fragments,
+            detail_until: None,
             unstamped: self.span.unstamped,
             backwards: self.span.backwards,
             first_ns: self.span.first_ns,
@@ -218,7 +286,9 @@ impl Flow {
         };
         let stamped = self.span.first_ns.is_some();
         let (kind, bits) = (self.key.kind, self.bits);
-        let Some(detail) = &mut self.detail else { return figures };
+        let Some(detail) = &mut self.detail else {
+            return self.ended.as_ref().map_or(figures.clone(), |ended| counted_on(ended, &figures));
+        };
         figures.delta_t = detail.delta_t.figures();
         figures.stages = detail.stages.figures();
         if let Some(rtp) = &detail.rtp {
@@ -244,6 +314,24 @@ impl Flow {
             figures.rtp = analyze_rtp(std::mem::take(&mut detail.kept), &context);
         }
         figures
+    }
+}
+
+/// Figures as they stood, with the counts of now.
+fn counted_on(ended: &FlowFigures, now: &FlowFigures) -> FlowFigures {
+    FlowFigures {
+        packets: now.packets,
+        octets: now.octets,
+        payload_octets: now.payload_octets,
+        fragments: now.fragments,
+        detail_until: Some(ended.packets),
+        unstamped: now.unstamped,
+        backwards: now.backwards,
+        first_ns: now.first_ns,
+        last_ns: now.last_ns,
+        packets_per_s: now.packets_per_s,
+        bits_per_s: now.bits_per_s,
+        ..ended.clone()
     }
 }
 

@@ -7,13 +7,14 @@
 mod figures;
 mod flow;
 mod layers;
+mod parts;
 mod payload;
 mod sequence;
 mod spread;
 mod table;
 
 pub use figures::{
-    Beyond, CaptureFigures, DelayFigures, DelayKind, FlowFigures, LayerFigures, SequenceCounts,
+    Beyond, CaptureFigures, DelayFigures, DelayKind, Departed, FlowFigures, LayerFigures, SequenceCounts,
     SpreadFigures, StageFigures,
 };
 pub use payload::{Payload, ProbeFacts, StreamFacts};
@@ -46,10 +47,21 @@ pub struct NetworkFacts {
     pub destination_port: Option<u16>,
     /// A part of a datagram; what it carries is not known but of the first.
     pub fragment: bool,
+    /// Which part of which datagram, where that is known.
+    pub part: Option<DatagramPart>,
     /// Octets that the transport carries; none where it is not known.
     pub payload_octets: Option<u32>,
     /// What they are.
     pub payload: Payload,
+}
+
+/// A part of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramPart {
+    /// Number that all parts of the datagram bear: 16 bits of IPv4, 32 of IPv6.
+    pub id: u32,
+    /// It is the first, and has the header of the transport.
+    pub first: bool,
 }
 
 /// What a flow carries.

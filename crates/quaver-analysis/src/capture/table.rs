@@ -1,9 +1,12 @@
 //! The table of flows.
 
-use super::figures::{Beyond, CaptureFigures, FlowFigures};
+mod room;
+
+use super::figures::{Beyond, CaptureFigures, Departed, FlowFigures};
 use super::flow::{Flow, Span, Taken};
 use super::layers::{Layers, Stages};
-use super::{FlowKey, FlowKind, FrameFacts, NetworkFacts, Payload};
+use super::parts::Parts;
+use super::{FlowKey, FlowKind, FrameFacts, Payload};
 use crate::rtp::Tai;
 use quaver_abi::stamp::PacketStamps;
 use std::collections::HashMap;
@@ -21,6 +24,9 @@ const NEAR_NUMBERS: i16 = 100;
 pub struct TableSettings {
     /// Flows; packets of more are counted in sum.
     pub flows: usize,
+    /// Where the table is full, flows that were not seen for the longest time make way for new ones. Else the new ones
+    /// are counted in sum.
+    pub make_way: bool,
     /// Flows with distributions, loss and delay: up to 3 MB each. Of more there are counts.
     pub detailed: usize,
     /// Packets of RTP that are kept for its whole analysis, 56 octets each; 0 for none.
@@ -37,14 +43,23 @@ pub struct TableSettings {
 }
 
 impl TableSettings {
-    /// For a capture that goes on: no packets are kept.
+    /// For a capture that goes on: no packets are kept, and old flows make way for new ones.
     pub const fn live(layer: &'static str) -> Self {
-        Self { flows: 4_096, detailed: 64, rtp_packets: 0, window: 4_096, wall_clock: true, layer, tai: None }
+        Self {
+            flows: 4_096,
+            make_way: true,
+            detailed: 64,
+            rtp_packets: 0,
+            window: 4_096,
+            wall_clock: true,
+            layer,
+            tai: None,
+        }
     }
 
-    /// For a file: four million packets of RTP are kept.
+    /// For a file: four million packets of RTP are kept, and its first flows.
     pub const fn file(layer: &'static str) -> Self {
-        Self { flows: 16_384, detailed: 128, rtp_packets: 1 << 22, ..Self::live(layer) }
+        Self { flows: 16_384, make_way: false, detailed: 128, rtp_packets: 1 << 22, ..Self::live(layer) }
     }
 }
 
@@ -63,6 +78,8 @@ struct Conversation {
     /// The first packets, until it is decided what they are.
     first: Vec<Taken>,
     decided: bool,
+    /// Number of its last packet in the capture.
+    seen: u64,
     is_rtp: bool,
     sources: usize,
     /// Source, number and length of the run of packets that look like RTP, where it is none so far.
@@ -76,11 +93,16 @@ pub struct FlowTable {
     conversations: HashMap<Ends, Conversation>,
     places: HashMap<FlowKey, usize>,
     flows: Vec<Flow>,
-    detailed: usize,
+    /// Those that are seen in detail.
+    detailed: Vec<FlowKey>,
     room: usize,
+    parts: Parts,
     span: Span,
+    /// Time of the last packet that has one.
+    now_ns: i64,
     without_network: Beyond,
     beyond: Beyond,
+    departed: Departed,
     layers: Layers,
     stages: Stages,
 }
@@ -93,11 +115,14 @@ impl FlowTable {
             conversations: HashMap::new(),
             places: HashMap::new(),
             flows: Vec::new(),
-            detailed: 0,
+            detailed: Vec::new(),
             room: settings.rtp_packets,
+            parts: Parts::default(),
             span: Span::default(),
+            now_ns: 0,
             without_network: Beyond::default(),
             beyond: Beyond::default(),
+            departed: Departed::default(),
             layers: Layers::default(),
             stages: Stages::default(),
         }
@@ -109,11 +134,15 @@ impl FlowTable {
         self.span.take(time_ns, frame.octets);
         self.layers.take(stamps);
         self.stages.take(stamps);
-        let Some(network) = frame.network else {
+        let Some(mut network) = frame.network else {
             count(&mut self.without_network, frame.octets);
             return;
         };
-        let taken = Taken { time_ns, stamps: *stamps, octets: frame.octets, network };
+        self.now_ns = time_ns.unwrap_or(self.now_ns);
+        let later_part = self.parts.resolve(&mut network, self.now_ns);
+        let (number, now_ns) = (self.span.packets, self.now_ns);
+        let taken =
+            Taken { number, time_ns, now_ns, stamps: *stamps, octets: frame.octets, network, later_part };
         let ends = Ends {
             source: network.source,
             destination: network.destination,
@@ -121,12 +150,16 @@ impl FlowTable {
             protocol: network.protocol,
         };
         if !self.conversations.contains_key(&ends) && self.conversations.len() >= self.settings.flows {
-            count(&mut self.beyond, frame.octets);
-            return;
+            if !self.makes_way() {
+                count(&mut self.beyond, frame.octets);
+                return;
+            }
+            self.dismiss_conversations();
         }
         let conversation = self.conversations.entry(ends).or_default();
+        conversation.seen = number;
         if conversation.decided {
-            let key = key(conversation, &network);
+            let key = key(conversation, &taken);
             let key = within_sources(conversation, &self.places, key);
             self.give(key, &[taken]);
             return;
@@ -143,7 +176,7 @@ impl FlowTable {
         let first = std::mem::take(&mut conversation.first);
         conversation.decided = true;
         conversation.is_rtp = is_rtp(&first);
-        let keys: Vec<FlowKey> = first.iter().map(|taken| key(conversation, &taken.network)).collect();
+        let keys: Vec<FlowKey> = first.iter().map(|taken| key(conversation, taken)).collect();
         let mut distinct = keys.clone();
         distinct.sort_unstable();
         distinct.dedup();
@@ -160,13 +193,15 @@ impl FlowTable {
     fn give(&mut self, key: FlowKey, packets: &[Taken]) {
         let place = match self.places.get(&key) {
             Some(place) => *place,
-            None if self.flows.len() >= self.settings.flows => {
+            None if self.flows.len() >= self.settings.flows && !self.makes_way() => {
                 packets.iter().for_each(|taken| count(&mut self.beyond, taken.octets));
                 return;
             }
             None => {
-                let detailed = self.detailed < self.settings.detailed;
-                self.detailed += usize::from(detailed);
+                if self.flows.len() >= self.settings.flows {
+                    self.dismiss_flows();
+                }
+                let detailed = self.has_room_for_detail(&key);
                 self.flows.push(Flow::new(key, packets, &self.settings, detailed));
                 self.places.insert(key, self.flows.len() - 1);
                 self.flows.len() - 1
@@ -189,6 +224,8 @@ impl FlowTable {
 
     /// What is known at the end.
     pub fn finish(mut self) -> CaptureFigures {
+        // What is decided only now is not newer than what is there.
+        self.settings.make_way = false;
         let mut undecided: Vec<(Option<i64>, Ends)> = self
             .conversations
             .iter()
@@ -220,7 +257,8 @@ impl FlowTable {
             backwards: self.span.backwards,
             without_network: self.without_network,
             beyond: self.beyond,
-            counted_only: self.flows.iter().filter(|flow| !flow.is_detailed()).count() as u64,
+            departed: self.departed,
+            counted_only: self.flows.iter().filter(|flow| !flow.has_detail()).count() as u64,
             flows,
             layers: self.layers.figures(),
             stages: self.stages.figures(),
@@ -239,7 +277,8 @@ fn is_rtp(first: &[Taken]) -> bool {
         Payload::Rtp { sequence, fields, .. } => Some((fields.header?.ssrc?, *sequence)),
         _ => None,
     };
-    let heads: Vec<(u32, u16)> = first.iter().filter_map(looks).collect();
+    let whole = || first.iter().filter(|taken| !taken.later_part);
+    let heads: Vec<(u32, u16)> = whole().filter_map(looks).collect();
     let goes_on = |at: usize| {
         let (ssrc, sequence) = heads[at];
         heads.iter().enumerate().any(|(other, head)| {
@@ -248,16 +287,19 @@ fn is_rtp(first: &[Taken]) -> bool {
         })
     };
     let proven = (0..heads.len()).filter(|at| goes_on(*at)).count();
-    proven >= 2 && 2 * proven >= first.len()
+    proven >= 2 && 2 * proven >= whole().count()
 }
 
 /// The flow of a packet.
-fn key(conversation: &mut Conversation, network: &NetworkFacts) -> FlowKey {
+fn key(conversation: &mut Conversation, taken: &Taken) -> FlowKey {
+    let network = &taken.network;
     let (kind, id) = match &network.payload {
         Payload::Rtp { ours: Some(_), fields, .. } => (FlowKind::Rtp, ssrc(fields)),
         Payload::Rtp { sequence, fields, .. } => {
             let ssrc = ssrc(fields);
-            keep_promise(conversation, ssrc, *sequence);
+            if !taken.later_part {
+                keep_promise(conversation, ssrc, *sequence);
+            }
             if conversation.is_rtp { (FlowKind::Rtp, ssrc) } else { (FlowKind::Other, None) }
         }
         Payload::Stream(stream) => (FlowKind::Stream, Some(stream.stream_id)),

@@ -1,5 +1,7 @@
 //! Known packets, exact figures.
 
+mod room;
+
 use super::*;
 use crate::rtp::{RtpFields, RtpHeaderFields, RtpKind};
 use proptest::prelude::*;
@@ -20,6 +22,7 @@ fn frame(port: u16, payload: Payload) -> FrameFacts {
         source_port: Some(5_000),
         destination_port: Some(port),
         fragment: false,
+        part: None,
         payload_octets: Some(58),
         payload,
     };
@@ -132,7 +135,7 @@ fn a_stream_may_begin_later_and_its_sources_are_few() {
 
 #[test]
 fn beyond_the_limits_packets_are_counted_and_none_is_missing() {
-    let settings = TableSettings { flows: 10, detailed: 3, rtp_packets: 20, ..TableSettings::live("kernel") };
+    let settings = TableSettings { flows: 10, detailed: 3, rtp_packets: 20, ..TableSettings::file("kernel") };
     let packets = (0..2_000u16).map(|n| {
         let port = n % 50;
         (i64::from(n) * MS, frame(port, if port == 0 { rtp(n / 50, 0, 1) } else { Payload::Other }))
