@@ -98,7 +98,8 @@ fn every_way_to_stamp_has_its_packets_and_a_run_is_analysed_again() {
     for total in totals {
         let number = |name: &str| total[name].as_i64().unwrap();
         assert_eq!(number("lost"), number("at_socket") + number("at_backlog") + number("unaccounted"));
-        assert_eq!(number("sent"), 13 * 2_000);
+        // The kernel refuses a packet while too many of the source's wait for the receiver's CPU.
+        assert!((1..=13 * 2_000).contains(&number("sent")), "{total}");
     }
     assert!(summary["cannot"][0].as_str().unwrap().contains("Interrupts"));
     analysed_again(&the_run_in(runs.path()), runs.path());

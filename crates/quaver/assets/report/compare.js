@@ -12,7 +12,7 @@ Quaver.pane = {
 
   build() {
     const by = (id) => document.getElementById(id), holder = by("compare-pane"), shown = this.plots[this.kind];
-    by("compare-pattern-label").hidden = Boolean(shown.ofLoss);
+    by("compare-pattern-label").style.display = shown.ofLoss ? "none" : "";
     if (this.plot) this.plot.destroy();
     this.plot = null;
     holder.textContent = "";

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// Clock of the checkpoints.
@@ -233,6 +233,56 @@ fn stamping_socket() -> Result<UdpSocket, CompareError> {
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
     set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32).map_err(failed)?;
     Ok(socket)
+}
+
+/// Whether the kernel stamps packets though no arm of ours asks for it: some other socket does (a capture, a PTP
+/// daemon), and `off` is then not off. None where it cannot be told.
+///
+/// A datagram that came before its socket asked for stamps has an earlier one only if somebody else asked.
+pub fn stamped_for_others() -> Option<bool> {
+    // What was switched off a moment ago takes as long to go.
+    std::thread::sleep(SETTLE);
+    let receiver = UdpSocket::bind("127.0.0.1:0").ok()?;
+    receiver.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+    let sender = UdpSocket::bind("127.0.0.1:0").ok()?;
+    sender.send_to(b"q", receiver.local_addr().ok()?).ok()?;
+    // Its arrival, without taking it.
+    receiver.peek(&mut [0; 8]).ok()?;
+    std::thread::sleep(Duration::from_millis(2));
+    let asked_ns = crate::clock::realtime_ns();
+    set_option(receiver.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32).ok()?;
+    Some(arrival_ns(&receiver)? < asked_ns)
+}
+
+/// Room for one control message with a time (32 octets with its header), and to spare.
+#[repr(C, align(8))]
+struct ControlSpace([u8; 64]);
+
+/// Takes a datagram; the stamp that comes with it, CLOCK_REALTIME nanoseconds.
+fn arrival_ns(receiver: &UdpSocket) -> Option<i64> {
+    let mut octets = [0u8; 8];
+    let mut control = ControlSpace([0; 64]);
+    let mut part = libc::iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
+    // SAFETY: all-zero octets are a valid msghdr: no name, no parts, no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: the message leads to `octets` and `control`, valid for writing for the lengths given.
+    if unsafe { libc::recvmsg(receiver.as_raw_fd(), &raw mut message, 0) } < 0 {
+        return None;
+    }
+    // SAFETY: the kernel filled `control` with whole messages and set msg_controllen; the macros stay within it, and
+    // a message of this type holds a timespec.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&raw const message).as_ref()?;
+        if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            return None;
+        }
+        let time = libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
+        Some(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+    }
 }
 
 fn open_pipes(dir: &Dir) -> Result<Vec<(u16, File)>, CompareError> {

@@ -18,6 +18,7 @@ mod receive;
 
 pub use kernel::{
     Checkpoints, KernelArm, KernelComparison, KernelOutcome, KernelPlan, KernelSample, TRACE_CLOCK,
+    stamped_for_others,
 };
 pub use receive::{ArmCost, Received, ReceiverPlan, Receiving, Sample, start};
 

@@ -232,3 +232,17 @@ fn the_kernels_checkpoints_see_every_packet_of_a_veth_pair() {
     }
     assert!(instances().len() < before.len(), "instances are removed");
 }
+
+/// A socket of somebody else that asks for stamps is noticed. (That nobody asks cannot be arranged: other programs of
+/// this machine may.)
+#[test]
+fn stamps_that_somebody_else_asks_for_are_noticed() {
+    use std::os::fd::AsFd;
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    crate::probe::socket::set_option(other.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32).unwrap();
+    // The kernel switches stamping on from a worker of its own.
+    while stamped_for_others() == Some(false) {
+        std::thread::yield_now();
+    }
+    assert_eq!(stamped_for_others(), Some(true));
+}

@@ -26,7 +26,7 @@ fn overheads_ratios_and_the_papers_own_stand_side_by_side() {
     assert!(paper.contains("2.45×") && paper.contains("21.6×"), "{paper}");
     assert!(line("the kernel's receive stamp").contains("40.0 ns"));
     assert!(line("conversion of a trace record's").contains("no difference"));
-    assert!(page.contains("The checkpoints themselves take 200 ns"));
+    assert!(page.contains("themselves take 200 ns"));
 }
 
 #[test]

@@ -23,6 +23,7 @@ use quaver_measure::clock::{CounterSupport, nominal_scale, realtime_ns};
 use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::netns::{Lab, LabError};
 use quaver_measure::host::root::HostRoot;
+use quaver_measure::stamp::compare::stamped_for_others;
 use quaver_store::compare_samples::write_compare_samples;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -96,8 +97,15 @@ impl Bench<'_> {
                 .with_context(|| format!("comparing with pattern {}", pattern.name))?;
             if kernel && !self.interrupt.requested() {
                 self.progress.say(format!("pattern {}: stamps in the kernel", pattern.name));
+                let others = stamped_for_others();
                 match kernel::measure(self, number as u16, pattern, &mut table) {
-                    Ok(arms) => found.kernel = arms,
+                    Ok(arms) => {
+                        found.kernel = arms;
+                        // Looked at before and after: a capture may have come or gone meanwhile.
+                        if others == Some(true) || stamped_for_others() == Some(true) {
+                            facts.cannot.push(stamped_anyway(pattern.name));
+                        }
+                    }
                     Err(error) => {
                         facts.cannot.push(format!("The kernel was not looked into: {error:#}."));
                         kernel = false;
@@ -123,6 +131,13 @@ impl Bench<'_> {
         }
         true
     }
+}
+
+fn stamped_anyway(pattern: &str) -> String {
+    format!(
+        "Pattern {pattern}: the kernel stamped every packet for some other program (a capture, a PTP daemon), so that the \
+         cost of its stamp could not be seen: end that program."
+    )
 }
 
 /// The counter that this machine's stamps are read from.
