@@ -29,7 +29,7 @@ pub struct PathFacts {
 
 /// Figures of a direction that were kept in constant memory. Quantiles are right to 0.1 % of their value; packets that
 /// come after thousands of later ones are counted as lost and beyond the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RollingFigures {
     /// `up` or `down`.
     pub direction: String,
@@ -47,18 +47,18 @@ pub struct RollingFigures {
     pub loss_periods: u64,
     /// Longest run of lost packets.
     pub longest_loss_period: u64,
-    /// Least delay as measured, nanoseconds.
-    pub min_delay_ns: i64,
+    /// Least delay as measured, nanoseconds. This and what follows is none where nothing arrived.
+    pub min_delay_ns: Option<i64>,
     /// Mean delay as measured, nanoseconds.
-    pub mean_delay_ns: f64,
+    pub mean_delay_ns: Option<f64>,
     /// Largest delay as measured, nanoseconds.
-    pub max_delay_ns: i64,
+    pub max_delay_ns: Option<i64>,
     /// Quantiles 0.5, 0.9, 0.99 and 0.999 of delay as measured, nanoseconds.
-    pub delay_quantiles_ns: [i64; 4],
+    pub delay_quantiles_ns: Option<[i64; 4]>,
     /// The same of PDV (RFC 5481).
-    pub pdv_quantiles_ns: [i64; 4],
+    pub pdv_quantiles_ns: Option<[i64; 4]>,
     /// Interarrival jitter at the end (RFC 3550), nanoseconds.
-    pub interarrival_jitter_ns: f64,
+    pub interarrival_jitter_ns: Option<f64>,
 }
 
 /// Which way the packets of a flow go.

@@ -196,12 +196,12 @@ fn rolling(direction: &str) -> RollingFigures {
         beyond_window: 0,
         loss_periods: 611,
         longest_loss_period: 88,
-        min_delay_ns: 4_811_002,
-        mean_delay_ns: 4_955_120.3,
-        max_delay_ns: 61_200_441,
-        delay_quantiles_ns: [4_901_120, 5_202_118, 6_733_020, 11_881_003],
-        pdv_quantiles_ns: [90_118, 391_116, 1_922_018, 7_070_001],
-        interarrival_jitter_ns: 101_882.4,
+        min_delay_ns: Some(4_811_002),
+        mean_delay_ns: Some(4_955_120.3),
+        max_delay_ns: Some(61_200_441),
+        delay_quantiles_ns: Some([4_901_120, 5_202_118, 6_733_020, 11_881_003]),
+        pdv_quantiles_ns: Some([90_118, 391_116, 1_922_018, 7_070_001]),
+        interarrival_jitter_ns: Some(101_882.4),
     }
 }
 

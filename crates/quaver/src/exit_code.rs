@@ -57,6 +57,19 @@ pub fn failure(code: ExitCode, message: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Failure { code, message: message.into() })
 }
 
+/// An error with what it came from, each said once: many errors tell their source in their own sentence.
+pub fn sentence(error: &anyhow::Error) -> String {
+    let mut sentence = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !sentence.contains(&cause) {
+            let separator = if sentence.is_empty() { "" } else { ": " };
+            sentence.push_str(separator);
+            sentence.push_str(&cause);
+        }
+    }
+    sentence
+}
+
 /// The status that an error ends the process with.
 pub fn status_of(error: &anyhow::Error) -> ExitCode {
     for cause in error.chain() {
@@ -161,6 +174,20 @@ mod tests {
     fn a_failure_keeps_its_status_under_context() {
         let error = Err::<(), _>(failure(ExitCode::Peer, "gone")).context("talking to h").unwrap_err();
         assert_eq!(status_of(&error), ExitCode::Peer);
+    }
+
+    #[test]
+    fn what_an_error_came_from_is_said_once() {
+        let refused = quaver_measure::path::PathError::Connect {
+            server: ([192, 0, 2, 1], 2_666).into(),
+            source: std::io::Error::from_raw_os_error(111),
+            remedy: "; start it",
+        };
+        let error = anyhow::Error::new(refused).context("measuring");
+        let wanted = "measuring: connect to 192.0.2.1:2666: Connection refused (os error 111); start it";
+        assert_eq!(sentence(&error), wanted);
+        let other = anyhow::anyhow!("disk full").context("write x");
+        assert_eq!(sentence(&other), "write x: disk full");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
         Ok(Err(error)) if exit_code::is_broken_pipe(&error) => ExitCode::Done,
         Ok(Err(error)) => {
             let code = exit_code::status_of(&error);
-            eprintln!("quaver: {error:#}");
+            eprintln!("quaver: {}", exit_code::sentence(&error));
             if code == ExitCode::Bug {
                 eprintln!("{BUG}");
             }

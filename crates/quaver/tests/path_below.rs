@@ -81,6 +81,26 @@ fn departures_of_both_senders_and_the_delay_from_them_are_told() {
 }
 
 #[test]
+fn a_test_that_keeps_no_packets_tells_them_too() {
+    for (transport, section) in [(None, "\nStamps"), (Some("--tcp"), "\nTCP segments")] {
+        let options: Vec<&str> = transport.into_iter().chain(["--rolling"]).collect();
+        let (_runs, summary, page) = probe(&options);
+        assert!(summary["up"].is_null() && summary["rolling"][1]["unique"] == 200, "{summary}");
+        assert!(page.contains(section) && page.contains("\nSchedule"), "{page}");
+        for (at, way) in ["up", "down"].into_iter().enumerate() {
+            let flow = &summary["rolling_flows"][at];
+            assert_eq!(flow["direction"], way);
+            assert_eq!(flow["departures"].is_object(), transport.is_none(), "{flow}");
+            assert_eq!(flow["segments"].is_object(), transport.is_some(), "{flow}");
+        }
+        if transport.is_some() {
+            let got = page.lines().find(|line| line.contains("packets that the program got")).unwrap();
+            assert_eq!(got.split_whitespace().filter(|word| *word == "200").count(), 4, "{got}");
+        }
+    }
+}
+
+#[test]
 fn segments_are_told_by_both_ends_beside_what_the_program_got() {
     let (_runs, summary, page) = probe(&["--tcp"]);
     for way in ["up", "down"] {

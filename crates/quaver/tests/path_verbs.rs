@@ -291,6 +291,13 @@ fn logs_and_exports_of_a_run_tell_the_same_packets() {
             let again = quaver(&["analyze"]).arg(&path).arg("--json").output().unwrap();
             expect(&again, 0);
             let again = json(&again);
+            let departures = &summary[way]["flow"]["departures"];
+            let told =
+                exported.iter().filter(|line| line.starts_with("# departures kernel stamped ")).count();
+            assert_eq!(told, usize::from(departures.is_object()), "{protocol} {way}: {departures}");
+            for name in ["stamped_by", "stamped", "missing", "p50_ns", "p99_ns", "max_ns"] {
+                assert_eq!(again[way]["flow"]["departures"][name], departures[name], "{protocol} {way}");
+            }
             assert_eq!(again[way]["packets"], summary[way]["packets"], "{protocol} {way}");
             assert_eq!(again[way]["delay"]["as_measured"], summary[way]["delay"]["as_measured"]);
             let shown = quaver(&["jitlat", "-f"]).arg(&path).output().unwrap();

@@ -1,6 +1,6 @@
 //! Optional lines of the header that are ours. A reader that does not know them sees comments.
 
-use crate::path_facts::ChronyFacts;
+use crate::path_facts::{ChronyFacts, DepartureFacts};
 use std::fmt::{self, Write};
 
 /// Which way test packets went.
@@ -48,8 +48,11 @@ pub struct LogFacts {
     pub direction: Option<LogDirection>,
     /// Protocol of the control connection: `legacy` or `extension 1`.
     pub protocol: Option<String>,
-    /// Who stamped the packets, in words.
+    /// Who stamped the arrivals, in words.
     pub stamps: Option<String>,
+    /// What stamped the departures at the sender, of how many packets, and how long after sending. The delay from there
+    /// is not in a log.
+    pub departures: Option<DepartureFacts>,
     /// Packets that were really sent.
     pub sent: Option<u64>,
     /// The client's clock.
@@ -94,6 +97,9 @@ impl LogFacts {
                 writeln!(out, "# {key} {}", one_line(text))?;
             }
         }
+        if let Some(departures) = &self.departures {
+            writeln!(out, "# departures {}", departure_words(departures))?;
+        }
         if let Some(sent) = self.sent {
             writeln!(out, "# sent {sent}")?;
         }
@@ -132,6 +138,7 @@ impl LogFacts {
             }
             "protocol" => self.protocol = Some(value.to_owned()),
             "stamps" => self.stamps = Some(value.to_owned()),
+            "departures" => self.departures = Some(departures(value)?),
             "sent" => self.sent = Some(value.parse().map_err(|_| "`# sent` is a number of packets")?),
             "client_ntp_error_ns" => self.client_ntp = Some(ntp_errors(value)?),
             "server_ntp_error_ns" => self.server_ntp = Some(ntp_errors(value)?),
@@ -144,6 +151,35 @@ impl LogFacts {
         }
         Ok(Taken::Yes)
     }
+}
+
+fn departure_words(departures: &DepartureFacts) -> String {
+    let DepartureFacts { stamped_by, stamped, missing, p50_ns, p99_ns, max_ns, delay: _ } = departures;
+    format!(
+        "{} stamped {stamped} missing {missing} p50_ns {p50_ns} p99_ns {p99_ns} max_ns {max_ns}",
+        one_line(stamped_by)
+    )
+}
+
+fn departures(value: &str) -> Result<DepartureFacts, &'static str> {
+    const WANTED: &str = "a line of departures is `LAYER stamped N missing N p50_ns NS p99_ns NS max_ns NS`";
+    let words: Vec<&str> = value.split_ascii_whitespace().collect();
+    let [stamped_by, "stamped", stamped, "missing", missing, "p50_ns", p50, "p99_ns", p99, "max_ns", max] =
+        words[..]
+    else {
+        return Err(WANTED);
+    };
+    let ns = |word: &str| word.parse::<i64>().map_err(|_| WANTED);
+    let packets = |word: &str| word.parse::<u64>().map_err(|_| WANTED);
+    Ok(DepartureFacts {
+        stamped_by: stamped_by.to_owned(),
+        stamped: packets(stamped)?,
+        missing: packets(missing)?,
+        p50_ns: ns(p50)?,
+        p99_ns: ns(p99)?,
+        max_ns: ns(max)?,
+        delay: None,
+    })
 }
 
 fn ntp_errors(value: &str) -> Result<NtpErrors, &'static str> {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::StoreError;
-use crate::path_facts::ChronyFacts;
+use crate::path_facts::{ChronyFacts, DepartureFacts};
 use proptest::prelude::*;
 use quaver_abi::wire::jitlat::Singleton;
 use std::io::BufReader;
@@ -69,6 +69,15 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
         direction: Some(LogDirection::Up),
         protocol: Some("legacy".into()),
         stamps: Some("received: kernel".into()),
+        departures: Some(DepartureFacts {
+            stamped_by: "hardware".into(),
+            stamped: 2,
+            missing: 1,
+            p50_ns: 900,
+            p99_ns: 1_100,
+            max_ns: -7,
+            delay: None,
+        }),
         sent: Some(3),
         client_ntp: Some(NtpErrors { estimated_ns: 1_000, max_ns: 5_500_000 }),
         server_ntp: None,
@@ -86,13 +95,14 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
         ending: Some(Ending::Interrupted("the user ended\nthe test".into())),
     };
     let text = String::from_utf8(written(&header, &packets)).unwrap();
-    let lines: Vec<&str> = text.lines().skip(11).take(10).collect();
+    let lines: Vec<&str> = text.lines().skip(11).take(11).collect();
     let wanted = [
         "# clock_error_ns -80000",
         "# min_rtt_ns 3231000000",
         "# direction up",
         "# protocol legacy",
         "# stamps received: kernel",
+        "# departures hardware stamped 2 missing 1 p50_ns 900 p99_ns 1100 max_ns -7",
         "# sent 3",
         "# client_ntp_error_ns 1000 max 5500000",
         "# server_chrony_ns stratum 3 correction -1441 last_offset 108 rms_offset 232 root_delay 3836 root_dispersion 1173",
@@ -170,6 +180,10 @@ fn what_is_no_log_is_refused_with_its_line() {
     refused(&FIGURE_6[..FIGURE_6.len() - 20], "line 14: a row has five fields, this one ends before");
     refused(&FIGURE_6.replace("331413", "3314x3"), "line 12: `12466503314x3984400` is no number");
     refused(&FIGURE_6.replace("dscp 0", "dscp 0\n# sent all"), "line 12: `# sent` is a number of packets");
+    for line in ["kernel", "kernel stamped 1 missing 0 p50_ns 1 p99_ns 1 max_ns x"] {
+        let line = format!("dscp 0\n# departures {line}");
+        refused(&FIGURE_6.replace("dscp 0", &line), "line 12: a line of departures is `LAYER stamped N");
+    }
     let long = format!("# {}\n", "x".repeat(5_000));
     refused(&FIGURE_6.replace("# dscp 0\n", &long), "line 11: longer than 4096 octets");
     let error = read(b"# Fri\n# \xff\n").unwrap_err();
@@ -244,16 +258,27 @@ fn facts() -> impl Strategy<Value = LogFacts> {
         Just(Some(Ending::Complete)),
         text().prop_map(|why| Some(Ending::Interrupted(why.unwrap_or_default()))),
     ];
-    let parts = (direction, text(), text(), any::<Option<u64>>(), ntp(), ntp(), chrony(), chrony());
+    let stamps = (text(), departures());
+    let parts = (direction, text(), stamps, any::<Option<u64>>(), ntp(), ntp(), chrony(), chrony());
     (parts, proptest::collection::vec(probe, 0..6), ending).prop_map(
         |(
-            (direction, protocol, stamps, sent, client_ntp, server_ntp, client_chrony, server_chrony),
+            (
+                direction,
+                protocol,
+                (stamps, departures),
+                sent,
+                client_ntp,
+                server_ntp,
+                client_chrony,
+                server_chrony,
+            ),
             rtt_probes,
             ending,
         )| LogFacts {
             direction,
             protocol,
             stamps,
+            departures,
             sent,
             client_ntp,
             server_ntp,
@@ -263,6 +288,14 @@ fn facts() -> impl Strategy<Value = LogFacts> {
             ending,
         },
     )
+}
+
+fn departures() -> impl Strategy<Value = Option<DepartureFacts>> {
+    let layer = prop_oneof![Just("kernel"), Just("hardware")];
+    let facts = (layer, any::<[u64; 2]>(), any::<[i64; 3]>());
+    proptest::option::of(facts.prop_map(|(layer, [stamped, missing], [p50_ns, p99_ns, max_ns])| {
+        DepartureFacts { stamped_by: layer.into(), stamped, missing, p50_ns, p99_ns, max_ns, delay: None }
+    }))
 }
 
 fn header() -> impl Strategy<Value = LogHeader> {

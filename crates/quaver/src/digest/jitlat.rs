@@ -114,7 +114,7 @@ fn flow_facts(header: &LogHeader) -> FlowFacts {
         own_drops: None,
         foreign: 0,
         achieved: None,
-        departures: None,
+        departures: facts.departures.clone(),
         segments: None,
         segments_at_server: None,
         cut_short: match &facts.ending {

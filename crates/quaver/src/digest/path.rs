@@ -48,6 +48,9 @@ pub struct PathSummary {
     /// Figures of a test that kept no packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rolling: Vec<RollingFigures>,
+    /// The flows of a test that kept no packets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rolling_flows: Vec<FlowFacts>,
     /// What the reader should know before believing the numbers.
     pub warnings: Vec<String>,
 }
@@ -63,6 +66,28 @@ pub struct FlowResults {
     /// Delay without the way from the program to the departure; none where not every packet's departure is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_from_departure: Option<DepartureDelay>,
+}
+
+/// A flow, with its results where its packets were kept.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownFlow<'a> {
+    /// What it was.
+    pub flow: &'a FlowFacts,
+    /// What came of it; none where only figures were kept.
+    pub results: Option<&'a FlowResults>,
+    /// What of its packets the program at the receiver saw.
+    pub seen: SeenPackets,
+}
+
+/// Counts of a flow's packets as the receiving program saw them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenPackets {
+    /// First copies.
+    pub unique: u64,
+    /// Of them came after one sent later.
+    pub reordered: u64,
+    /// Further copies.
+    pub duplicate: u64,
 }
 
 /// One-way delay from the departure at the sender's kernel or network interface.
@@ -153,11 +178,15 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> Pa
         up: None,
         down: None,
         rolling: facts.rolling.clone(),
+        rolling_flows: Vec::new(),
         warnings: Vec::new(),
     };
     let mut flows = Vec::new();
     // Where only figures were kept, there are no packets to tell anything by.
     let kept = facts.rolling.is_empty();
+    if !kept {
+        summary.rolling_flows.clone_from(&facts.flows);
+    }
     for (flow, packets) in facts.flows.iter().zip(packets).filter(|_| kept) {
         let numbering = if facts.protocol == "stamp" { Numbering::Full } else { Numbering::Jitlat };
         let classified = classify(packets, numbering, flow.sent.or(Some(flow.planned)));
@@ -206,10 +235,30 @@ impl PathSummary {
         self.up.iter().chain(&self.down)
     }
 
+    /// All flows, also those whose packets were not kept.
+    pub fn known_flows(&self) -> Vec<KnownFlow<'_>> {
+        let kept = self.flows().map(|results| {
+            let packets = &results.figures.packets;
+            let (unique, reordered, duplicate) = (packets.unique, packets.reordered, packets.duplicate);
+            let seen = SeenPackets { unique, reordered, duplicate };
+            KnownFlow { flow: &results.flow, results: Some(results), seen }
+        });
+        let rolling = self.rolling_flows.iter().map(|flow| {
+            let figures = self.rolling.iter().find(|figures| figures.direction == flow.direction.name());
+            let seen = figures.map_or_else(SeenPackets::default, |figures| SeenPackets {
+                unique: figures.unique,
+                reordered: figures.reordered,
+                duplicate: figures.duplicate,
+            });
+            KnownFlow { flow, results: None, seen }
+        });
+        kept.chain(rolling).collect()
+    }
+
     /// Whether the two ends may have two clocks: not where both have one address.
     fn peer_is_remote(&self) -> bool {
         let host = |text: &str| text.parse::<SocketAddr>().ok().map(|address| address.ip());
-        self.flows().any(|results| host(&results.flow.source) != host(&results.flow.destination))
+        self.known_flows().iter().any(|known| host(&known.flow.source) != host(&known.flow.destination))
     }
 }
 

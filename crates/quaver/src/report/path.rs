@@ -4,11 +4,11 @@ use super::console::{cut_short, heading, percentiles, warnings};
 use super::path_below;
 use super::table::{Align, Style, Table, printable, wrap};
 use super::units::{count, duration, duration_f64, percent};
-use crate::digest::path::{FlowResults, PathSummary};
+use crate::digest::path::{FlowResults, KnownFlow, PathSummary};
 use quaver_analysis::path::playout::{Advice, TARGETS_PER_MILLION};
 use quaver_analysis::path::voice::CODECS;
 use quaver_analysis::summary::Distribution;
-use quaver_store::path_facts::{ChronyFacts, RollingFigures};
+use quaver_store::path_facts::{AchievedSchedule, ChronyFacts, RollingFigures};
 
 /// What the page is made from.
 #[derive(Clone, Copy)]
@@ -26,23 +26,25 @@ pub struct PathInput<'a> {
 /// The page of a path: packets, delay, variation, loss, order, and how far all of it can be believed.
 pub fn page(input: &PathInput<'_>, style: Style) -> String {
     let summary = input.summary;
-    let flows: Vec<&FlowResults> = summary.flows().collect();
+    let (flows, known): (Vec<&FlowResults>, _) = (summary.flows().collect(), summary.known_flows());
     let mut out = String::new();
     head(&mut out, input, style);
     cut_short(&mut out, summary.complete, style);
     // A test that kept no packets has its own figures.
     if summary.rolling.is_empty() {
         packets(&mut out, &flows, style);
-        path_below::segments(&mut out, &flows, style);
+        path_below::segments(&mut out, &known, style);
         delay(&mut out, summary, &flows, style);
         variation(&mut out, &flows, style);
         loss(&mut out, &flows, style);
         order(&mut out, &flows, style);
         advice(&mut out, &flows, style);
-        schedule(&mut out, &flows, style);
-        path_below::stamps(&mut out, &flows, style);
+    } else {
+        rolling(&mut out, summary, style);
+        path_below::segments(&mut out, &known, style);
     }
-    rolling(&mut out, summary, style);
+    schedule(&mut out, &known, style);
+    path_below::stamps(&mut out, &known, style);
     warnings(&mut out, &summary.warnings, style);
     if let Some(path) = input.report_path {
         out.push_str(&format!("\n{}  {}\n", style.bold("Report"), printable(path)));
@@ -61,8 +63,8 @@ fn head(out: &mut String, input: &PathInput<'_>, style: Style) {
     if !input.started.is_empty() {
         lines.push(("started", input.started.to_owned()));
     }
-    for results in summary.flows() {
-        let flow = &results.flow;
+    let flows = summary.known_flows();
+    for KnownFlow { flow, .. } in &flows {
         let text = format!(
             "{} {} of {} octets from {} to {}, one every {} ({}){}",
             count(flow.planned),
@@ -74,15 +76,14 @@ fn head(out: &mut String, input: &PathInput<'_>, style: Style) {
             flow.schedule,
             if flow.dscp == 0 { String::new() } else { format!(", DSCP {}", flow.dscp) }
         );
-        lines.push((way(results), text));
+        lines.push((flow.direction.name(), text));
     }
-    let stamps: Vec<String> = summary
-        .flows()
-        .map(|results| {
-            let flow = &results.flow;
+    let stamps: Vec<String> = flows
+        .iter()
+        .map(|KnownFlow { flow, .. }| {
             format!(
                 "{}: sent by {}, received by {}",
-                way(results),
+                flow.direction.name(),
                 flow.sent_stamped_by,
                 flow.received_stamped_by
             )
@@ -355,9 +356,6 @@ fn advice(out: &mut String, flows: &[&FlowResults], style: Style) {
 
 /// Figures of a test that kept no packets.
 fn rolling(out: &mut String, summary: &PathSummary, style: Style) {
-    if summary.rolling.is_empty() {
-        return;
-    }
     heading(out, style, "Rolling figures", "no packets were kept; quantiles are right to 0.1 %");
     let mut columns = vec![("", Align::Left)];
     columns.extend(summary.rolling.iter().map(|way| (way.direction.as_str(), Align::Right)));
@@ -367,55 +365,58 @@ fn rolling(out: &mut String, summary: &PathSummary, style: Style) {
         cells.extend(summary.rolling.iter().map(cell));
         table.row(cells);
     };
+    let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), duration);
+    let mean = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration_f64);
     row("arrived", &|way| count(way.unique));
     row("lost", &|way| part(way.lost, way.unique + way.lost));
     row("  runs, longest", &|way| format!("{}, {}", count(way.loss_periods), count(way.longest_loss_period)));
     row("came twice or more", &|way| count(way.duplicate));
     row("came out of order", &|way| count(way.reordered));
     row("came too late to be told from copies", &|way| count(way.beyond_window));
-    row("delay as measured, min", &|way| duration(way.min_delay_ns));
-    row("  mean", &|way| duration_f64(way.mean_delay_ns));
+    row("delay as measured, min", &|way| time(way.min_delay_ns));
+    row("  mean", &|way| mean(way.mean_delay_ns));
     for (at, name) in ["  p50", "  p90", "  p99", "  p99.9"].into_iter().enumerate() {
-        row(name, &|way| duration(way.delay_quantiles_ns[at]));
+        row(name, &|way| time(way.delay_quantiles_ns.map(|all| all[at])));
     }
-    row("  max", &|way| duration(way.max_delay_ns));
+    row("  max", &|way| time(way.max_delay_ns));
     for (at, name) in ["PDV, p50", "  p90", "  p99", "  p99.9"].into_iter().enumerate() {
-        row(name, &|way| duration(way.pdv_quantiles_ns[at]));
+        row(name, &|way| time(way.pdv_quantiles_ns.map(|all| all[at])));
     }
-    row("interarrival jitter (RFC 3550)", &|way| duration_f64(way.interarrival_jitter_ns));
+    row("interarrival jitter (RFC 3550)", &|way| mean(way.interarrival_jitter_ns));
     out.push_str(&table.render(style));
 }
 
-fn schedule(out: &mut String, flows: &[&FlowResults], style: Style) {
+fn schedule(out: &mut String, flows: &[KnownFlow<'_>], style: Style) {
     heading(out, style, "Schedule", "mean periods, and how the sender kept to its deadlines");
-    let mut table = by_way(flows);
-    let period = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration_f64);
-    row(&mut table, "target", flows, |results| duration_f64(results.figures.periods.target_ns));
-    row(&mut table, "sent", flows, |results| period(results.figures.periods.sent_ns));
-    row(&mut table, "received", flows, |results| period(results.figures.periods.received_ns));
-    let achieved = |results: &FlowResults,
-                    value: fn(i64) -> String,
-                    of: fn(&quaver_store::path_facts::AchievedSchedule) -> i64| {
-        results.flow.achieved.as_ref().map_or_else(|| "not known".to_owned(), |achieved| value(of(achieved)))
+    let mut columns = vec![("", Align::Left)];
+    columns.extend(flows.iter().map(|known| (known.flow.direction.name(), Align::Right)));
+    let mut table = Table::new(&columns);
+    let mut row = |name: &str, cell: &dyn Fn(&KnownFlow<'_>) -> String| {
+        let mut cells = vec![name.to_owned()];
+        cells.extend(flows.iter().map(cell));
+        table.row(cells);
     };
-    row(&mut table, "late, p50", flows, |results| {
-        achieved(results, duration, |achieved| achieved.error_p50_ns)
-    });
-    row(&mut table, "late, p99", flows, |results| {
-        achieved(results, duration, |achieved| achieved.error_p99_ns)
-    });
-    row(&mut table, "late, most", flows, |results| {
-        achieved(results, duration, |achieved| achieved.error_max_ns)
-    });
-    row(&mut table, "slots left out", flows, |results| {
-        results
-            .flow
-            .achieved
-            .as_ref()
-            .map_or_else(|| "not known".to_owned(), |achieved| count(achieved.missed))
-    });
-    row(&mut table, "burstiness slope", flows, |results| {
-        results.figures.burstiness.map_or_else(|| "-".to_owned(), |line| format!("{:+.2e}", line.slope))
-    });
+    row("target", &|known| duration_f64(known.flow.period_ns as f64));
+    // Of a test that kept no packets nobody knows these.
+    if flows.iter().any(|known| known.results.is_some()) {
+        let period = |known: &KnownFlow<'_>, of: fn(&FlowResults) -> Option<f64>| {
+            known.results.and_then(of).map_or_else(|| "-".to_owned(), duration_f64)
+        };
+        row("sent", &|known| period(known, |results| results.figures.periods.sent_ns));
+        row("received", &|known| period(known, |results| results.figures.periods.received_ns));
+    }
+    let achieved = |known: &KnownFlow<'_>, tell: fn(&AchievedSchedule) -> String| {
+        known.flow.achieved.as_ref().map_or_else(|| "not known".to_owned(), tell)
+    };
+    row("late, p50", &|known| achieved(known, |achieved| duration(achieved.error_p50_ns)));
+    row("late, p99", &|known| achieved(known, |achieved| duration(achieved.error_p99_ns)));
+    row("late, most", &|known| achieved(known, |achieved| duration(achieved.error_max_ns)));
+    row("slots left out", &|known| achieved(known, |achieved| count(achieved.missed)));
+    if flows.iter().any(|known| known.results.is_some()) {
+        row("burstiness slope", &|known| {
+            let line = known.results.and_then(|results| results.figures.burstiness);
+            line.map_or_else(|| "-".to_owned(), |line| format!("{:+.2e}", line.slope))
+        });
+    }
     out.push_str(&table.render(style));
 }

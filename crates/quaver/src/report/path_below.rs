@@ -3,8 +3,8 @@
 use super::console::heading;
 use super::table::{Align, Style, Table};
 use super::units::{count, duration, percent};
-use crate::digest::path::FlowResults;
-use quaver_store::path_facts::{DepartureFacts, Direction, SegmentFacts};
+use crate::digest::path::{KnownFlow, SeenPackets};
+use quaver_store::path_facts::{DepartureFacts, Direction, FlowFacts, SegmentFacts};
 
 /// `kernel, 998 of 1,000 (99.8 %)`.
 pub(crate) fn departure_share(departures: &DepartureFacts) -> String {
@@ -14,8 +14,8 @@ pub(crate) fn departure_share(departures: &DepartureFacts) -> String {
 }
 
 /// Who took the times, and how long packets took from the program to their departure.
-pub(super) fn stamps(out: &mut String, flows: &[&FlowResults], style: Style) {
-    if flows.iter().all(|results| results.flow.departures.is_none()) {
+pub(super) fn stamps(out: &mut String, flows: &[KnownFlow<'_>], style: Style) {
+    if flows.iter().all(|known| known.flow.departures.is_none()) {
         return;
     }
     heading(
@@ -25,22 +25,22 @@ pub(super) fn stamps(out: &mut String, flows: &[&FlowResults], style: Style) {
         "who took the times; departure: when a packet left the sender's kernel or interface",
     );
     let mut columns = vec![("", Align::Left)];
-    columns.extend(flows.iter().map(|results| (results.flow.direction.name(), Align::Right)));
+    columns.extend(flows.iter().map(|known| (known.flow.direction.name(), Align::Right)));
     let mut table = Table::new(&columns);
-    let mut row = |name: &str, cell: &dyn Fn(&FlowResults) -> String| {
+    let mut row = |name: &str, cell: &dyn Fn(&FlowFacts) -> String| {
         let mut cells = vec![name.to_owned()];
-        cells.extend(flows.iter().map(|results| cell(results)));
+        cells.extend(flows.iter().map(|known| cell(known.flow)));
         table.row(cells);
     };
-    let told = |results: &FlowResults, tell: fn(&DepartureFacts) -> String| {
-        results.flow.departures.as_ref().map_or_else(|| "not stamped".to_owned(), tell)
+    let told = |flow: &FlowFacts, tell: fn(&DepartureFacts) -> String| {
+        flow.departures.as_ref().map_or_else(|| "not stamped".to_owned(), tell)
     };
-    row("sending", &|results| results.flow.sent_stamped_by.clone());
-    row("departure", &|results| told(results, departure_share));
-    row("  after sending, p50", &|results| told(results, |departures| duration(departures.p50_ns)));
-    row("  p99", &|results| told(results, |departures| duration(departures.p99_ns)));
-    row("  most", &|results| told(results, |departures| duration(departures.max_ns)));
-    row("arrival", &|results| results.flow.received_stamped_by.clone());
+    row("sending", &|flow| flow.sent_stamped_by.clone());
+    row("departure", &|flow| told(flow, departure_share));
+    row("  after sending, p50", &|flow| told(flow, |departures| duration(departures.p50_ns)));
+    row("  p99", &|flow| told(flow, |departures| duration(departures.p99_ns)));
+    row("  most", &|flow| told(flow, |departures| duration(departures.max_ns)));
+    row("arrival", &|flow| flow.received_stamped_by.clone());
     out.push_str(&table.render(style));
 }
 
@@ -52,15 +52,14 @@ pub(crate) struct SeenSegments<'a> {
     pub(crate) by: &'static str,
     /// Counts.
     pub(crate) segments: &'a SegmentFacts,
-    /// The flow's packets.
-    pub(crate) results: &'a FlowResults,
+    /// What the receiving program saw of the flow's packets.
+    pub(crate) program: SeenPackets,
 }
 
 /// The ends that saw segments, the sender's before the receiver's.
-pub(crate) fn seen_segments<'a>(flows: &[&'a FlowResults]) -> Vec<SeenSegments<'a>> {
+pub(crate) fn seen_segments<'a>(flows: &[KnownFlow<'a>]) -> Vec<SeenSegments<'a>> {
     let mut all = Vec::new();
-    for results in flows {
-        let flow = &results.flow;
+    for KnownFlow { flow, seen, .. } in flows {
         let (here, there) = (flow.segments.as_ref(), flow.segments_at_server.as_ref());
         let (sender, receiver) = match flow.direction {
             Direction::Up => (here, there),
@@ -73,7 +72,7 @@ pub(crate) fn seen_segments<'a>(flows: &[&'a FlowResults]) -> Vec<SeenSegments<'
                 end: format!("{}, {end}", flow.direction.name()),
                 by,
                 segments,
-                results,
+                program: *seen,
             });
         }
     }
@@ -97,17 +96,17 @@ pub(crate) fn shown(value: Option<u64>) -> String {
 }
 
 /// A count of what the application saw.
-type ApplicationCount = fn(&FlowResults) -> u64;
+type ApplicationCount = fn(&SeenPackets) -> u64;
 
 /// Names of what the application saw of the same packets, and how each is got.
 pub(crate) const APPLICATION_ROWS: [(&str, ApplicationCount); 3] = [
-    ("packets that the program got", |results| results.figures.packets.unique),
-    ("of them out of order", |results| results.figures.packets.reordered),
-    ("of them twice", |results| results.figures.packets.duplicate),
+    ("packets that the program got", |program| program.unique),
+    ("of them out of order", |program| program.reordered),
+    ("of them twice", |program| program.duplicate),
 ];
 
 /// Segments below TCP flows, beside what the application saw.
-pub(super) fn segments(out: &mut String, flows: &[&FlowResults], style: Style) {
+pub(super) fn segments(out: &mut String, flows: &[KnownFlow<'_>], style: Style) {
     let seen = seen_segments(flows);
     if seen.is_empty() {
         return;
@@ -126,7 +125,7 @@ pub(super) fn segments(out: &mut String, flows: &[&FlowResults], style: Style) {
         row(name, &|seen| shown(of(seen.segments)));
     }
     for (name, of) in APPLICATION_ROWS {
-        row(name, &|seen| count(of(seen.results)));
+        row(name, &|seen| count(of(&seen.program)));
     }
     out.push_str(&table.render(style));
 }

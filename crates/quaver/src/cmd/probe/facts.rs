@@ -4,8 +4,8 @@ use crate::digest::path::ends;
 use quaver_abi::wire::chrony::Tracking;
 use quaver_measure::path::flow::{FlowSchedule, SendReport, Transport};
 use quaver_measure::path::{
-    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
-    TestOutcome,
+    ClockEstimate, Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary,
+    Side, TestOutcome,
 };
 use quaver_store::path_facts::{
     self, AchievedSchedule, ChronyFacts, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip,
@@ -35,33 +35,39 @@ pub(super) fn of_test(outcome: &TestOutcome) -> PathFacts {
             .into_iter()
             .flatten()
             .collect(),
-        clock_steps: outcome
-            .clock_steps
-            .iter()
-            .map(|step| ClockStep {
-                end: match step.side {
-                    Side::Client => "client".to_owned(),
-                    Side::Server => "server".to_owned(),
-                },
-                step_ns: step.step_ns,
-                after_ns: step.after_ns.saturating_sub(outcome.started_ns),
-            })
-            .collect(),
+        clock_steps: clock_steps(&outcome.clock_steps, outcome.started_ns),
         rolling: Vec::new(),
     }
 }
 
 /// What a kernel knew of its clock, after the test if it was asked then.
 fn end_clock(end: &str, clocks: &HostClocks) -> Option<EndClock> {
-    let estimate = clocks.after.or(clocks.before)?;
+    clocks.after.or(clocks.before).map(|estimate| clock_of(end, estimate))
+}
+
+/// The same of one estimate.
+pub(super) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
     let synchronised = estimate.is_synchronised();
-    Some(EndClock {
+    EndClock {
         end: end.to_owned(),
         synchronised,
         max_error_ns: synchronised.then_some(estimate.maxerror_ns),
         estimated_error_ns: synchronised.then_some(estimate.esterror_ns),
         chrony: estimate.chrony.map(chrony_facts),
-    })
+    }
+}
+
+/// Steps of a wall clock, counted from the start of the test by that clock.
+pub(super) fn clock_steps(steps: &[quaver_measure::path::ClockStep], started_ns: i64) -> Vec<ClockStep> {
+    let steps = steps.iter().map(|step| ClockStep {
+        end: match step.side {
+            Side::Client => "client".to_owned(),
+            Side::Server => "server".to_owned(),
+        },
+        step_ns: step.step_ns,
+        after_ns: step.after_ns.saturating_sub(started_ns),
+    });
+    steps.collect()
 }
 
 /// What chronyd said, as it is stored.

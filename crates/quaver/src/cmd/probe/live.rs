@@ -6,7 +6,7 @@ use crate::report::units::{count, duration};
 use crate::tui::{LiveView, Totals, View, Way as ViewWay};
 use quaver_abi::wire::jitlat::{FLAG_INVALID, Singleton};
 use quaver_analysis::path::arrival::{Arrival, Numbering};
-use quaver_analysis::path::rolling::{Figures, Rolling, WINDOW};
+use quaver_analysis::path::rolling::{Figures, Rolling, RollingCounts, WINDOW};
 use quaver_measure::path::flow::{FlowSchedule, Received, Transport};
 use quaver_measure::path::stamp::SenderOptions;
 use quaver_measure::path::{ClientOptions, Direction, Directions, Progress};
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Time between two lines.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Quantiles that are told.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// The live view is given new figures this often at most; packets come in batches of about a tenth of a second.
 const TOTALS_EVERY: Duration = Duration::from_millis(90);
@@ -28,6 +31,10 @@ struct Way {
     highest: u64,
     /// When the live view was given figures.
     told: Option<Instant>,
+    /// When its flow began.
+    start: Instant,
+    /// Its flow has ended; what was under way may still come.
+    over: bool,
 }
 
 impl Way {
@@ -132,13 +139,14 @@ impl Live {
             Progress::Started { direction, .. } => {
                 self.words = format!("{}: begun", direction.name());
                 self.start = Instant::now();
-                self.ways.push(Way { direction, rolling: Rolling::new(WINDOW), highest: 0, told: None });
+                let (rolling, start) = (Rolling::new(WINDOW), self.start);
+                self.ways.push(Way { direction, rolling, highest: 0, told: None, start, over: false });
             }
             Progress::Samples { direction, samples } => self.take(direction, samples),
             Progress::Ended { direction } => {
                 self.words = format!("{}: getting results", direction.name());
                 if let Some(way) = self.ways.iter_mut().rfind(|way| way.direction == direction) {
-                    way.told = None;
+                    (way.told, way.over) = (None, true);
                     way.tell(self.view.as_ref());
                 }
             }
@@ -188,10 +196,13 @@ impl Live {
 
     /// Writes the figures of the interval.
     fn tell(&mut self) {
-        let elapsed = self.start.elapsed();
         for way in &mut self.ways {
             let Some(figures) = way.rolling.take_interval().filter(|_| self.json_lines) else { continue };
-            let line = line_of(way.direction, elapsed, &figures, way.rolling.interarrival_jitter_ns());
+            if !is_told(way.over, &figures) {
+                continue;
+            }
+            let figures = stored(way.direction, &figures, way.rolling.interarrival_jitter_ns());
+            let line = line_of(way.start.elapsed(), &figures);
             if self.failed.is_none() {
                 self.failed = to_stdout(format!("{line}\n").as_bytes()).err();
             }
@@ -201,20 +212,28 @@ impl Live {
     /// The figures of each direction, once all is over; `sent` tells how many packets each sent.
     pub(super) fn finish(mut self, sent: impl Fn(Direction) -> Option<u64>) -> Vec<RollingFigures> {
         self.tell();
-        let results = self.ways.iter_mut().filter_map(|way| {
-            way.rolling.finish(sent(way.direction));
+        let results = self.ways.iter_mut().map(|way| {
+            let sent = sent(way.direction);
+            way.rolling.finish(sent);
             let interarrival_ns = way.rolling.interarrival_jitter_ns();
-            let figures = way.rolling.total()?;
-            Some(stored(way.direction, figures, interarrival_ns))
+            match way.rolling.total() {
+                Some(figures) => stored(way.direction, figures, interarrival_ns),
+                None => nothing_arrived(way.direction, sent.unwrap_or(0)),
+            }
         });
         results.collect()
     }
 }
 
+/// An outage is told; that nothing comes of a flow that has ended is no news.
+fn is_told(over: bool, figures: &Figures) -> bool {
+    !over || figures.counts() != RollingCounts::default()
+}
+
 fn stored(direction: Direction, figures: &Figures, interarrival_jitter_ns: f64) -> RollingFigures {
     let counts = figures.counts();
-    let delay = |quantile| figures.delay_quantile_ns(quantile).unwrap_or(0);
-    let pdv = |quantile| figures.pdv_quantile_ns(quantile).map_or(0, u64::cast_signed);
+    let delays = QUANTILES.map(|quantile| figures.delay_quantile_ns(quantile));
+    let pdvs = QUANTILES.map(|quantile| figures.pdv_quantile_ns(quantile).map(u64::cast_signed));
     RollingFigures {
         direction: direction.name().to_owned(),
         unique: counts.unique,
@@ -224,20 +243,76 @@ fn stored(direction: Direction, figures: &Figures, interarrival_jitter_ns: f64) 
         beyond_window: counts.beyond_window,
         loss_periods: counts.loss_periods,
         longest_loss_period: counts.longest_loss_period,
-        min_delay_ns: figures.min_delay_ns().unwrap_or(0),
-        mean_delay_ns: figures.mean_delay_ns().unwrap_or(0.0),
-        max_delay_ns: figures.max_delay_ns().unwrap_or(0),
-        delay_quantiles_ns: [0.5, 0.9, 0.99, 0.999].map(delay),
-        pdv_quantiles_ns: [0.5, 0.9, 0.99, 0.999].map(pdv),
-        interarrival_jitter_ns,
+        min_delay_ns: figures.min_delay_ns(),
+        mean_delay_ns: figures.mean_delay_ns(),
+        max_delay_ns: figures.max_delay_ns(),
+        delay_quantiles_ns: all(delays),
+        pdv_quantiles_ns: all(pdvs),
+        interarrival_jitter_ns: (counts.unique > 0).then_some(interarrival_jitter_ns),
     }
 }
 
-fn line_of(direction: Direction, elapsed: Duration, figures: &Figures, interarrival_jitter_ns: f64) -> Value {
+/// All four, or none where nothing arrived.
+fn all(values: [Option<i64>; 4]) -> Option<[i64; 4]> {
+    let [Some(a), Some(b), Some(c), Some(d)] = values else { return None };
+    Some([a, b, c, d])
+}
+
+/// The figures of a way on which not one packet came.
+fn nothing_arrived(direction: Direction, sent: u64) -> RollingFigures {
+    RollingFigures {
+        direction: direction.name().to_owned(),
+        lost: sent,
+        loss_periods: sent.min(1),
+        longest_loss_period: sent,
+        ..RollingFigures::default()
+    }
+}
+
+fn line_of(elapsed: Duration, figures: &RollingFigures) -> Value {
     let mut line = json!({"after_ms": elapsed.as_millis() as u64});
-    let stored = stored(direction, figures, interarrival_jitter_ns);
-    if let (Some(line), Ok(Value::Object(figures))) = (line.as_object_mut(), serde_json::to_value(&stored)) {
+    if let (Some(line), Ok(Value::Object(figures))) = (line.as_object_mut(), serde_json::to_value(figures)) {
         line.extend(figures);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follow() -> Live {
+        let mut live = Live::new(true, true, None, None, Numbering::Jitlat);
+        let at = ([127, 0, 0, 1], 9).into();
+        live.hear(Progress::Started { direction: Direction::Up, source: at, destination: at });
+        live
+    }
+
+    #[test]
+    fn what_did_not_arrive_has_no_delay() {
+        let figures = &follow().finish(|_| Some(7))[0];
+        assert_eq!((figures.unique, figures.lost, figures.longest_loss_period), (0, 7, 7));
+        let line = line_of(Duration::from_millis(1_500), figures);
+        assert_eq!(line["after_ms"], 1_500);
+        for name in ["min_delay_ns", "delay_quantiles_ns", "pdv_quantiles_ns", "interarrival_jitter_ns"] {
+            assert_eq!(line[name], Value::Null, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_interval_without_a_packet_is_told_while_the_flow_runs_and_not_after_it() {
+        let mut live = follow();
+        let singleton = Singleton { tx_real_time_ns: 5, tx_seq: 0, rx_real_time_ns: 9, flags: 0 };
+        let stamped_by = quaver_measure::path::flow::StampSource::Kernel;
+        live.take(Direction::Up, &[Received { singleton, stamped_by }]);
+        let due = |live: &mut Live| {
+            let way = &mut live.ways[0];
+            let figures = way.rolling.take_interval().unwrap();
+            is_told(way.over, &figures).then(|| figures.counts().unique)
+        };
+        assert_eq!(due(&mut live), Some(1));
+        assert_eq!(due(&mut live), Some(0), "an outage");
+        live.hear(Progress::Ended { direction: Direction::Up });
+        assert_eq!(due(&mut live), None);
+    }
 }

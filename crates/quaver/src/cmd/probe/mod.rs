@@ -48,7 +48,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(error) = live.failed.take() {
-        eprintln!("quaver: {error:#}");
+        eprintln!("quaver: {}", crate::exit_code::sentence(&error));
     }
     let sent = |direction| outcome.flows.iter().find(|flow| flow.direction == direction)?.packets_sent();
     let rolling = live.finish(sent);
@@ -100,9 +100,9 @@ impl Record {
     }
 
     /// Adds a sentence that the pages of the run show.
-    pub(super) fn noting(mut self, note: Option<String>) -> Self {
-        if let Some(note) = note {
-            self.manifest.asked["notes"] = serde_json::json!([note]);
+    pub(super) fn noting(mut self, notes: &[String]) -> Self {
+        if !notes.is_empty() {
+            self.manifest.asked["notes"] = serde_json::json!(notes);
         }
         self
     }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
         super::logs::write(path, &facts, &[&up, &down])?;
     }
     let cut_short = (!outcome.complete).then(|| "interrupted by the user".to_owned());
-    let record = record.noting(told::ways_of_loss(&outcome));
+    let record = record.noting(&told::notes(&outcome));
     let (digest, report) = record.conclude(facts, &[&up, &down], cut_short)?;
     let code = print(args, &digest, &report)?;
     Ok(match (interrupt.requested(), outcome.answered) {

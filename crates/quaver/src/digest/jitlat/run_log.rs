@@ -6,7 +6,7 @@ use quaver_analysis::path::clocks::{RttProbe, estimate};
 use quaver_store::jitlat_log::{
     Ending, LogDirection, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line,
 };
-use quaver_store::path_facts::{Direction, FlowFacts, PathFacts};
+use quaver_store::path_facts::{DepartureFacts, Direction, FlowFacts, PathFacts};
 use std::net::SocketAddr;
 
 /// The header of a log that is made at this time (nanoseconds since 1970).
@@ -65,6 +65,7 @@ fn log_facts(facts: &PathFacts, flow: &FlowFacts) -> LogFacts {
         }),
         protocol: Some(if facts.protocol == "jitlat" { "legacy".to_owned() } else { facts.protocol.clone() }),
         stamps: Some(flow.received_stamped_by.clone()),
+        departures: flow.departures.clone().map(|facts| DepartureFacts { delay: None, ..facts }),
         sent: flow.sent,
         client_ntp: ntp("client"),
         server_ntp: ntp("server"),

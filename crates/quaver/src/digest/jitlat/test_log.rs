@@ -61,6 +61,8 @@ fn facts(outcome: &TestOutcome, flow: &FlowOutcome) -> LogFacts {
             Protocol::Extended(version) => format!("extension {version}"),
         }),
         stamps: flow.receiver.and_then(|receiver| stamps(receiver.stamped_by)),
+        // Jitlat stamps when it sends; its log is kept as it is.
+        departures: None,
         sent: flow.sender.map(|sender| sender.packets),
         client_ntp: ntp_errors(&outcome.client_clock),
         server_ntp: ntp_errors(&outcome.server_clock),

@@ -1,6 +1,6 @@
 //! What the reader should know before believing the numbers of a path, each with what to do about it.
 
-use super::{FlowResults, PathSummary};
+use super::{KnownFlow, PathSummary};
 use crate::report::units::{count, duration, duration_f64};
 use quaver_analysis::path::clocks::ClockWarning;
 use quaver_store::manifest::Manifest;
@@ -12,8 +12,8 @@ const REMEDY_OWN_DROPS: &str =
 /// Warnings that the results themselves give.
 pub(super) fn of(summary: &PathSummary) -> Vec<String> {
     let mut warnings = Vec::new();
-    for results in summary.flows() {
-        of_flow(results, &mut warnings);
+    for known in summary.known_flows() {
+        of_flow(&known, &mut warnings);
     }
     for step in &summary.clock_steps {
         warnings.push(format!(
@@ -36,13 +36,13 @@ pub(super) fn of(summary: &PathSummary) -> Vec<String> {
     warnings
 }
 
-fn of_flow(results: &FlowResults, warnings: &mut Vec<String>) {
-    let (flow, figures) = (&results.flow, &results.figures);
+fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
+    let (flow, figures) = (known.flow, known.results.map(|results| &results.figures));
     let way = flow.direction.name();
     if let Some(why) = &flow.cut_short {
         warnings.push(format!("{way}: {why}"));
     }
-    match figures.delay.as_ref().and_then(|delay| delay.warning) {
+    match figures.and_then(|figures| figures.delay.as_ref()?.warning) {
         Some(ClockWarning::NegativeLatency { min_latency_ns }) => warnings.push(format!(
             "{way}: the least delay as measured is {}, below nothing: the clocks of the two ends are apart; \
              believe the corrected values",
@@ -72,9 +72,10 @@ fn of_flow(results: &FlowResults, warnings: &mut Vec<String>) {
             ));
         }
         if let Some(slope) = achieved.slope_ppm.filter(|slope| slope.abs() > 100.0) {
+            let period_ns = figures.and_then(|figures| figures.periods.sent_ns);
             warnings.push(format!(
                 "{way}: the sender drifted from its schedule by {slope:.0} parts in a million; its period was {}",
-                duration_f64(figures.periods.sent_ns.unwrap_or(figures.periods.target_ns))
+                duration_f64(period_ns.unwrap_or(flow.period_ns as f64))
             ));
         }
     }

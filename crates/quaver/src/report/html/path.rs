@@ -204,12 +204,17 @@ fn rolling_share(figures: &RollingFigures, value: u64) -> f64 {
     value as f64 / (figures.unique + figures.lost).max(1) as f64
 }
 
+/// A time that is not known where nothing arrived.
+fn time(ns: Option<i64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), duration)
+}
+
 fn rolling_verdict(rolling: &[RollingFigures]) -> String {
     let said: Vec<String> = rolling
         .iter()
         .map(|figures| {
             let (way, lost) = (capital(&figures.direction), percent(rolling_share(figures, figures.lost)));
-            let pdv = duration(figures.pdv_quantiles_ns[2]);
+            let pdv = time(figures.pdv_quantiles_ns.map(|quantiles| quantiles[2]));
             match (figures.unique, figures.lost) {
                 (0, _) => format!("{way}: nothing arrived."),
                 (_, 0) => format!("{way}: nothing was lost, and 99 % came within {pdv} of the quickest."),
@@ -236,12 +241,16 @@ fn rolling_tiles(rolling: &[RollingFigures]) -> Vec<Tile> {
         let share = rolling_share(figures, value);
         (share, percent(share))
     };
-    let time = |ns: i64| (ns as f64, duration(ns));
+    let time = |ns: Option<i64>| (ns.map_or(f64::NEG_INFINITY, |ns| ns as f64), time(ns));
     vec![
         tile("Packets", &|figures| (figures.unique as f64, count(figures.unique)), "arrived"),
         tile("Loss", &|figures| share(figures, figures.lost), ""),
-        tile("PDV p99", &|figures| time(figures.pdv_quantiles_ns[2]), "above the least delay"),
-        tile("One-way delay p50", &|figures| time(figures.delay_quantiles_ns[0]), "as measured"),
+        tile("PDV p99", &|figures| time(figures.pdv_quantiles_ns.map(|all| all[2])), "above the least delay"),
+        tile(
+            "One-way delay p50",
+            &|figures| time(figures.delay_quantiles_ns.map(|all| all[0])),
+            "as measured",
+        ),
         tile("Reordered", &|figures| share(figures, figures.reordered), ""),
     ]
 }
@@ -249,8 +258,8 @@ fn rolling_tiles(rolling: &[RollingFigures]) -> Vec<Tile> {
 fn facts(input: &PathReport<'_>) -> Vec<(String, String)> {
     let (summary, run) = (input.summary, input.run);
     let mut rows = vec![("Peer".to_owned(), format!("{}, by {}", summary.peer, summary.protocol))];
-    for results in summary.flows() {
-        let flow = &results.flow;
+    for known in summary.known_flows() {
+        let flow = known.flow;
         let text = format!(
             "{} {} of {} octets from {} to {}, one every {} ({}), DSCP {}",
             count(flow.planned),

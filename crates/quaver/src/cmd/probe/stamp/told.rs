@@ -1,9 +1,11 @@
 //! From a session with a STAMP reflector to the facts and packets of two flows.
 
+use crate::cmd::probe::facts::{clock_of, clock_steps};
 use crate::report::units::count;
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_measure::path::ClockEstimate;
 use quaver_measure::path::stamp::{SenderOptions, StampOutcome, StampPacket, StampReply};
-use quaver_store::path_facts::{Direction, FlowFacts, PathFacts, RoundTrip};
+use quaver_store::path_facts::{Direction, EndClock, FlowFacts, PathFacts, RoundTrip};
 
 /// Round trips that are kept for the estimate of the clocks' offset: those of the fastest packets.
 const ROUND_TRIPS: usize = 16;
@@ -34,11 +36,34 @@ impl Fastest {
     }
 }
 
+/// What the reader should know of the session.
+pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
+    let of = |packets: u64, words: &str| (packets > 0).then(|| format!("{} {words}", count(packets)));
+    let notes = [
+        ways_of_loss(outcome),
+        of(
+            outcome.skipped,
+            "places of the schedule were left out, since the packet before was late for them, so that no burst was \
+             sent; a longer period or a quieter CPU helps",
+        ),
+        of(outcome.not_sent, "packets were not taken by this host's system; they count as not sent"),
+        of(outcome.late, "replies came after the loss time-out; their packets count as lost"),
+        of(outcome.wrong_hmac, "replies do not bear the code of the key and were left out"),
+        of(outcome.flagged, "replies have TLVs that the reflector did not understand or found altered"),
+    ];
+    notes.into_iter().flatten().collect()
+}
+
 /// Which way packets were lost, as a sentence; none where nothing was lost.
-pub(super) fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
+fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
     let lost = outcome.lost();
     if lost == 0 {
         return None;
+    }
+    if outcome.answered == 0 {
+        let words = "not one packet was answered, so nobody can say on which way they were lost, or whether a reflector \
+                     is there at all: the figures of both ways count all of them";
+        return Some(words.to_owned());
     }
     let directions = &outcome.directions;
     Some(match (directions.forward_lost, directions.backward_lost) {
@@ -97,8 +122,29 @@ pub(super) fn facts(outcome: &StampOutcome, options: &SenderOptions, fastest: Fa
         protocol: "stamp".to_owned(),
         flows: vec![flow(outcome, options, Direction::Up), flow(outcome, options, Direction::Down)],
         round_trips: fastest.into_trips(),
+        clocks: clocks(outcome),
+        clock_steps: clock_steps(
+            &outcome.clock_steps,
+            outcome.clock_pairs.first().map_or(0, |pair| pair.realtime_ns),
+        ),
         ..PathFacts::default()
     }
+}
+
+/// What is known of both wall clocks: of ours by its kernel, of the reflector's by its own word (RFC 4656, 4.1.2).
+fn clocks(outcome: &StampOutcome) -> Vec<EndClock> {
+    let here = ClockEstimate::now().map(|estimate| clock_of("client", estimate));
+    let there = outcome.reflector_error.map(|error| {
+        let said_ns = error.error_ns().and_then(|ns| i64::try_from(ns).ok());
+        EndClock {
+            end: "server".to_owned(),
+            synchronised: error.synchronized,
+            max_error_ns: said_ns.filter(|_| error.synchronized),
+            estimated_error_ns: None,
+            chrony: None,
+        }
+    });
+    here.into_iter().chain(there).collect()
 }
 
 /// Packets that were sent in a direction. Of the way back only the reflector's own numbers tell.

@@ -1,13 +1,13 @@
 //! Tables of what was seen below the programs.
 
 use super::rows::{Metric, Table};
-use crate::digest::path::FlowResults;
+use crate::digest::path::KnownFlow;
 use crate::report::path_below::{APPLICATION_ROWS, SEGMENT_ROWS, departure_share, seen_segments, shown};
 use crate::report::units::{count, duration};
 use quaver_store::path_facts::DepartureFacts;
 
 /// Segments below TCP flows, beside what the application saw.
-pub(super) fn segments(flows: &[&FlowResults]) -> Table {
+pub(super) fn segments(flows: &[KnownFlow<'_>]) -> Table {
     let lead = "What happened below TCP flows, at each end that could see it. TCP hides all of it from the program but the \
                 time that it takes.";
     let seen = seen_segments(flows);
@@ -30,7 +30,7 @@ pub(super) fn segments(flows: &[&FlowResults]) -> Table {
     for (name, of) in APPLICATION_ROWS {
         table.row(
             name,
-            seen.iter().map(|seen| count(of(seen.results))).collect(),
+            seen.iter().map(|seen| count(of(&seen.program))).collect(),
             "as the application saw them",
         );
     }
@@ -38,12 +38,17 @@ pub(super) fn segments(flows: &[&FlowResults]) -> Table {
 }
 
 /// Who took the times.
-pub(super) fn stamps(flows: &[&FlowResults]) -> Table {
+pub(super) fn stamps(flows: &[KnownFlow<'_>]) -> Table {
     let lead = "Who stamped the packets; the nearer to the wire, the less of the hosts is in the delays. Delays count from \
                 sending where nothing else is said.";
     let mut table = Table::by_way("stamps", "Stamps", lead, flows).of_words();
-    table.each("sending", flows, |r| r.flow.sent_stamped_by.clone(), "application, kernel or hardware");
-    if flows.iter().any(|results| results.flow.departures.is_some()) {
+    table.each(
+        "sending",
+        flows,
+        |known| known.flow.sent_stamped_by.clone(),
+        "application, kernel or hardware",
+    );
+    if flows.iter().any(|known| known.flow.departures.is_some()) {
         let rows: [Metric<DepartureFacts>; 4] = [
             ("departure", departure_share),
             ("departure after sending, p50", |departures| duration(departures.p50_ns)),
@@ -51,8 +56,8 @@ pub(super) fn stamps(flows: &[&FlowResults]) -> Table {
             ("departure after sending, most", |departures| duration(departures.max_ns)),
         ];
         for (name, cell) in rows {
-            let cell = |results: &FlowResults| {
-                results.flow.departures.as_ref().map_or_else(|| "not stamped".to_owned(), cell)
+            let cell = |known: &KnownFlow<'_>| {
+                known.flow.departures.as_ref().map_or_else(|| "not stamped".to_owned(), cell)
             };
             table.each(name, flows, cell, "SO_TIMESTAMPING at the sender");
         }
@@ -60,7 +65,7 @@ pub(super) fn stamps(flows: &[&FlowResults]) -> Table {
     table.each(
         "arrival",
         flows,
-        |r| r.flow.received_stamped_by.clone(),
+        |known| known.flow.received_stamped_by.clone(),
         "SO_TIMESTAMPING, else the application",
     );
     table

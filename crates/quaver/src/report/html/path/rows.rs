@@ -1,10 +1,11 @@
 //! Tables of a path: a row is a metric, a column a way or a percentile, and each row names its definition.
 
-use crate::digest::path::FlowResults;
+use crate::digest::path::{FlowResults, KnownFlow};
 use crate::report::console::percentiles;
 use crate::report::html::page::micro;
 use crate::report::units::{duration, duration_f64};
 use quaver_analysis::summary::Distribution;
+use quaver_store::path_facts::Direction;
 use serde::Serialize;
 
 /// One section with a table.
@@ -29,6 +30,24 @@ struct Row {
     definition: &'static str,
 }
 
+/// What a column of [`Table::by_way`] is about.
+pub(super) trait OneWay {
+    /// Which way its packets go.
+    fn way(&self) -> Direction;
+}
+
+impl OneWay for &FlowResults {
+    fn way(&self) -> Direction {
+        self.flow.direction
+    }
+}
+
+impl OneWay for KnownFlow<'_> {
+    fn way(&self) -> Direction {
+        self.flow.direction
+    }
+}
+
 /// A metric: its name, and how its cell is made of what it is about.
 pub(super) type Metric<T> = (&'static str, fn(&T) -> String);
 
@@ -50,9 +69,9 @@ impl Table {
         id: &'static str,
         title: &'static str,
         lead: &'static str,
-        flows: &[&FlowResults],
+        flows: &[impl OneWay],
     ) -> Self {
-        let ways = flows.iter().map(|results| results.flow.direction.name().to_owned()).collect();
+        let ways = flows.iter().map(|flow| flow.way().name().to_owned()).collect();
         Self::new(id, title, lead, ways)
     }
 
@@ -77,14 +96,14 @@ impl Table {
     }
 
     /// A row of [`Table::by_way`].
-    pub(super) fn each(
+    pub(super) fn each<F: OneWay>(
         &mut self,
         name: impl Into<String>,
-        flows: &[&FlowResults],
-        cell: impl Fn(&FlowResults) -> String,
+        flows: &[F],
+        cell: impl Fn(&F) -> String,
         definition: &'static str,
     ) {
-        self.row(name, flows.iter().map(|results| cell(results)).collect(), definition);
+        self.row(name, flows.iter().map(cell).collect(), definition);
     }
 
     /// A row of [`Table::of_spreads`].

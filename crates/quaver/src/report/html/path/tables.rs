@@ -3,7 +3,7 @@
 use super::below_tables::{segments, stamps};
 use super::loss_tables::{copies, loss, order};
 use super::rows::{Metric, Table};
-use crate::digest::path::{FlowResults, PathSummary};
+use crate::digest::path::{FlowResults, KnownFlow, PathSummary};
 use crate::report::html::page::micro;
 use crate::report::path::chrony_words;
 use crate::report::units::{count, duration, duration_f64, percent};
@@ -15,10 +15,10 @@ const NOT_KNOWN: &str = "not known";
 
 /// The tables of a test whose packets were kept.
 pub(super) fn of_packets(summary: &PathSummary) -> Vec<Table> {
-    let flows: Vec<&FlowResults> = summary.flows().collect();
+    let (flows, known): (Vec<&FlowResults>, _) = (summary.flows().collect(), summary.known_flows());
     let all = [
         packets(&flows),
-        segments(&flows),
+        segments(&known),
         delay(summary, &flows),
         variation(&flows),
         loss(&flows),
@@ -28,16 +28,17 @@ pub(super) fn of_packets(summary: &PathSummary) -> Vec<Table> {
         voice(&flows),
         clocks(summary),
         skews(&flows),
-        schedule(&flows),
-        stamps(&flows),
+        schedule(&known),
+        stamps(&known),
     ];
     all.into_iter().filter(|table| !table.is_empty()).collect()
 }
 
 /// The tables of a test of which only figures were kept.
 pub(super) fn of_rolling(summary: &PathSummary) -> Vec<Table> {
-    let flows: Vec<&FlowResults> = summary.flows().collect();
-    let all = [rolling(&summary.rolling), clocks(summary), schedule(&flows), stamps(&flows)];
+    let flows = summary.known_flows();
+    let all =
+        [rolling(&summary.rolling), segments(&flows), clocks(summary), schedule(&flows), stamps(&flows)];
     all.into_iter().filter(|table| !table.is_empty()).collect()
 }
 
@@ -301,24 +302,29 @@ fn skews(flows: &[&FlowResults]) -> Table {
     table
 }
 
-fn schedule(flows: &[&FlowResults]) -> Table {
+fn schedule(flows: &[KnownFlow<'_>]) -> Table {
     let lead = "Mean periods, and how the sender kept to its deadlines.";
     let mut table = Table::by_way("schedule", "Schedule", lead, flows);
-    let period = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration_f64);
     table.each(
         "schedule",
         flows,
-        |r| r.flow.schedule.clone(),
+        |known| known.flow.schedule.clone(),
         "RFC 3432 (periodic), RFC 2330, section 11.1 (Poisson)",
     );
-    table.each("target period", flows, |r| duration_f64(r.figures.periods.target_ns), "as asked for");
-    table.each(
-        "mean period sent",
-        flows,
-        |r| period(r.figures.periods.sent_ns),
-        "stamps of packets that arrived",
-    );
-    table.each("mean period received", flows, |r| period(r.figures.periods.received_ns), "stamps of arrival");
+    table.each("target period", flows, |known| duration_f64(known.flow.period_ns as f64), "as asked for");
+    if flows.iter().any(|known| known.results.is_some()) {
+        let period = |known: &KnownFlow<'_>, of: fn(&FlowResults) -> Option<f64>| {
+            known.results.and_then(of).map_or_else(|| "-".to_owned(), duration_f64)
+        };
+        let (sent, received) = ("stamps of packets that arrived", "stamps of arrival");
+        table.each("mean period sent", flows, |known| period(known, |r| r.figures.periods.sent_ns), sent);
+        table.each(
+            "mean period received",
+            flows,
+            |known| period(known, |r| r.figures.periods.received_ns),
+            received,
+        );
+    }
     let rows: [Metric<AchievedSchedule>; 6] = [
         ("sent late, p50", |achieved| duration(achieved.error_p50_ns)),
         ("sent late, p99", |achieved| duration(achieved.error_p99_ns)),
@@ -335,7 +341,7 @@ fn schedule(flows: &[&FlowResults]) -> Table {
     ];
     for (name, cell) in rows {
         let cell =
-            |results: &FlowResults| results.flow.achieved.as_ref().map_or_else(|| NOT_KNOWN.to_owned(), cell);
+            |known: &KnownFlow<'_>| known.flow.achieved.as_ref().map_or_else(|| NOT_KNOWN.to_owned(), cell);
         table.each(name, flows, cell, "sender: sending time less deadline");
     }
     table
@@ -350,6 +356,8 @@ fn rolling(rolling: &[RollingFigures]) -> Table {
         table.row(name, rolling.iter().map(cell).collect(), definition);
     };
     let sent = |figures: &RollingFigures| figures.unique.saturating_add(figures.lost);
+    let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), duration);
+    let mean = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration_f64);
     row("arrived", &|f| part(f.unique, sent(f)), "first copies (RFC 5560, section 2)");
     row("lost", &|f| part(f.lost, sent(f)), "RFC 7680, section 2");
     row("copies beyond the first", &|f| part(f.duplicate, sent(f)), "RFC 5560, section 5");
@@ -357,23 +365,23 @@ fn rolling(rolling: &[RollingFigures]) -> Table {
     row("later than the window", &|f| count(f.beyond_window), "counted as lost, or copies");
     row("loss periods", &|f| count(f.loss_periods), "RFC 3357, section 6.2");
     row("longest loss period, packets", &|f| count(f.longest_loss_period), "RFC 3357, section 6.3");
-    row("delay, least", &|f| duration(f.min_delay_ns), "RFC 7679, section 5.3");
-    row("delay, mean", &|f| duration_f64(f.mean_delay_ns), "RFC 7679, as measured");
-    row("delay, largest", &|f| duration(f.max_delay_ns), "RFC 7679, as measured");
+    row("delay, least", &|f| time(f.min_delay_ns), "RFC 7679, section 5.3");
+    row("delay, mean", &|f| mean(f.mean_delay_ns), "RFC 7679, as measured");
+    row("delay, largest", &|f| time(f.max_delay_ns), "RFC 7679, as measured");
     for (at, name) in ["p50", "p90", "p99", "p99.9"].into_iter().enumerate() {
         row(
             &format!("delay, {name}"),
-            &|f| duration(f.delay_quantiles_ns[at]),
+            &|f| time(f.delay_quantiles_ns.map(|all| all[at])),
             "RFC 7679, section 5.1, as measured",
         );
     }
     for (at, name) in ["p50", "p90", "p99", "p99.9"].into_iter().enumerate() {
-        row(&format!("PDV, {name}"), &|f| duration(f.pdv_quantiles_ns[at]), "RFC 5481, section 4.2");
+        row(
+            &format!("PDV, {name}"),
+            &|f| time(f.pdv_quantiles_ns.map(|all| all[at])),
+            "RFC 5481, section 4.2",
+        );
     }
-    row(
-        "interarrival jitter at the end",
-        &|f| duration_f64(f.interarrival_jitter_ns),
-        "RFC 3550, section 6.4.1",
-    );
+    row("interarrival jitter at the end", &|f| mean(f.interarrival_jitter_ns), "RFC 3550, section 6.4.1");
     table
 }

@@ -3,7 +3,9 @@ use crate::digest::path::{PathDigest, digest};
 use crate::report::fixture;
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
 use quaver_analysis::summary::Distribution;
-use quaver_store::path_facts::{DepartureFacts, Direction, PathFacts, RoundTrip, SegmentFacts};
+use quaver_store::path_facts::{
+    DepartureFacts, Direction, PathFacts, RollingFigures, RoundTrip, SegmentFacts,
+};
 use serde_json::Value;
 
 const HOSTILE: &str = "</script><script>alert(1)</script>";
@@ -255,12 +257,12 @@ fn rolling_figures_have_tables_only() {
         beyond_window: 0,
         loss_periods: 7,
         longest_loss_period: 700,
-        min_delay_ns: MS,
-        mean_delay_ns: 1.5e6,
-        max_delay_ns: 90 * MS,
-        delay_quantiles_ns: [MS, 2 * MS, 3 * MS, 4 * MS],
-        pdv_quantiles_ns: [0, MS, 2 * MS, 3 * MS],
-        interarrival_jitter_ns: 12_500.0,
+        min_delay_ns: Some(MS),
+        mean_delay_ns: Some(1.5e6),
+        max_delay_ns: Some(90 * MS),
+        delay_quantiles_ns: Some([MS, 2 * MS, 3 * MS, 4 * MS]),
+        pdv_quantiles_ns: Some([0, MS, 2 * MS, 3 * MS]),
+        interarrival_jitter_ns: Some(12_500.0),
     };
     let flows = vec![flow_facts(Direction::Up, 1_000_000)];
     let facts = PathFacts { flows, rolling: vec![figures], ..PathFacts::default() };
@@ -347,5 +349,61 @@ fn what_was_seen_below_the_programs_stands_beside_what_they_saw() {
         "s stamp",
     ] {
         assert!(html.contains(words), "no {words:?}");
+    }
+}
+
+#[test]
+fn a_test_that_kept_no_packets_tells_its_flows_and_warns_of_them() {
+    let figures = |direction: &str, unique| RollingFigures {
+        direction: direction.into(),
+        unique,
+        duplicate: 2,
+        reordered: 3,
+        lost: 4,
+        beyond_window: 0,
+        loss_periods: 1,
+        longest_loss_period: 4,
+        min_delay_ns: Some(5_000),
+        mean_delay_ns: Some(6_000.0),
+        max_delay_ns: Some(7_000),
+        delay_quantiles_ns: Some([6_000; 4]),
+        pdv_quantiles_ns: Some([1_000; 4]),
+        interarrival_jitter_ns: Some(10.0),
+    };
+    let departures = DepartureFacts {
+        stamped_by: "hardware".into(),
+        stamped: 9_000,
+        missing: 0,
+        p50_ns: 6_100,
+        p99_ns: 7_200,
+        max_ns: 8_300,
+        delay: None,
+    };
+    let segments = SegmentFacts { seen_by: "captured".into(), segments: Some(70), ..SegmentFacts::default() };
+    let up = FlowFacts {
+        departures: Some(departures),
+        own_drops: Some(11),
+        cut_short: Some("the server went away".into()),
+        ..flow_facts(Direction::Up, 9_000)
+    };
+    let down = FlowFacts { segments: Some(segments), ..flow_facts(Direction::Down, 9_000) };
+    let facts = PathFacts {
+        flows: vec![up, down],
+        rolling: vec![figures("up", 8_996), figures("down", 8_990)],
+        ..PathFacts::default()
+    };
+    let digest = digest(&facts, &[vec![], vec![]], "run".into());
+    assert!(digest.summary.up.is_none() && !digest.summary.complete);
+    let (page, html) = (digest.page(None), html(&digest));
+    for words in
+        ["hardware, 9,000 of 9,000", "6.10 us", "down, receiver", "each seen", "8,990", "192.0.2.2:2667"]
+    {
+        assert!(page.contains(words), "no {words:?} in {page}");
+        let words = words.replace("6.10 us", "6.10 µs");
+        assert!(html.contains(&words), "no {words:?} on the report");
+    }
+    for words in ["11 packets were dropped by the receiver's own socket", "up: the server went away"] {
+        let warned = digest.summary.warnings.iter().any(|warning| warning.contains(words));
+        assert!(warned, "{:?}", digest.summary.warnings);
     }
 }
