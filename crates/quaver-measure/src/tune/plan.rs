@@ -182,14 +182,19 @@ impl Step {
     }
 }
 
-/// Makes the changes of a plan, each verified by reading it back. A change that does not take stops none of the others,
-/// but for those of the same control group.
+/// Makes the changes of a plan, each verified by reading it back. A change that does not take stops none of the others.
+/// `go_on` is asked before each.
 ///
 /// # Errors
 /// When the journal cannot be kept: then nothing more is changed.
-pub fn apply(session: &mut Session, plan: &Plan, force: bool) -> Result<Vec<Step>, TuneError> {
+pub fn apply(
+    session: &mut Session,
+    plan: &Plan,
+    force: bool,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<Step>, TuneError> {
     let mut steps: Vec<Step> = Vec::new();
-    for PlannedChange { row, change } in &plan.changes {
+    for PlannedChange { row, change } in plan.changes.iter().take_while(|_| go_on()) {
         let result = match session.apply(&change.clone().forced(force)) {
             Ok(applied) => StepResult::Done(applied),
             Err(error @ TuneError::BadJournal { .. }) => return Err(error),

@@ -4,7 +4,7 @@ use super::super::error::TuneError;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Held while settings are changed, and for as long as they have to be put back by this process. The kernel lets go of
@@ -49,14 +49,19 @@ impl Lock {
         Ok(Self { _file: file })
     }
 
-    /// Who has the lock; none if nobody has it, or it cannot be asked.
+    /// Who has the lock; none if nobody has it, or it cannot be asked. Takes no lock itself, not even for a moment, since
+    /// that would be in somebody's way.
     pub(super) fn holder(directory: &Path) -> Option<String> {
-        let mut file = File::open(directory.join("tune.lock")).ok()?;
-        // A shared lock is refused as long as somebody has the exclusive one, and given back at once.
-        flock(&file, FlockOperation::NonBlockingLockShared).err()?;
-        let mut holder = String::new();
-        file.read_to_string(&mut holder).ok()?;
-        Some(holder.trim().to_owned())
+        let path = directory.join("tune.lock");
+        let place = format!(":{}", std::fs::metadata(&path).ok()?.ino());
+        // proc_locks(5): number, FLOCK, ADVISORY, WRITE, process, device and file, range.
+        let locks = std::fs::read_to_string("/proc/locks").ok()?;
+        let ours = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.get(1) == Some(&"FLOCK") && words.get(5).is_some_and(|file| file.ends_with(&place))
+        };
+        locks.lines().any(ours).then_some(())?;
+        Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
     }
 }
 
@@ -68,7 +73,7 @@ pub(super) fn prepare(directory: &Path) -> Result<(), TuneError> {
     std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o755);
     builder.create(directory).map_err(failed)?;
     let about = std::fs::metadata(directory).map_err(failed)?;
-    let owner = std::os::unix::fs::MetadataExt::uid(&about);
+    let owner = about.uid();
     let ours = owner == rustix::process::geteuid().as_raw() || owner == 0;
     if !ours || about.permissions().mode() & 0o022 != 0 {
         return Err(TuneError::BadJournal {

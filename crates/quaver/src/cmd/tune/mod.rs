@@ -7,6 +7,7 @@ use crate::cli::tune::{
     ApplyArgs, AuditArgs, PlanArgs, RevertArgs, SelectionArgs, StatusArgs, TargetArgs, TuneAction, TuneArgs,
 };
 use crate::exit_code::{ExitCode, failure};
+use crate::interrupt::Interrupt;
 use crate::report::table::Style;
 use crate::report::tune as page;
 use anyhow::Context;
@@ -141,11 +142,16 @@ fn run_plan(place: &JournalPlace, args: &PlanArgs) -> anyhow::Result<ExitCode> {
 
 fn run_apply(place: &JournalPlace, args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let target = target(place, &args.target)?;
+    let interrupt = Interrupt::catch()?;
     let mut session = Journal::open(place).session("tune apply").context("beginning to change settings")?;
     // What a killed verb left has just been put back, so the plan is made now and not before.
     let plan = planned(place, &target, &args.selection)?;
     let recovered = session.recovered().to_vec();
-    let steps = apply(&mut session, &plan, args.force)?;
+    let steps = apply(&mut session, &plan, args.force, &|| !interrupt.requested())?;
+    if interrupt.requested() {
+        session.revert().context("putting back what was set")?;
+        return Err(failure(ExitCode::Interrupted, "interrupted: what was set has been put back"));
+    }
     session.keep().context("keeping what was set")?;
     if args.json {
         print(&document::applied(&target, &recovered, &steps)?)?;
