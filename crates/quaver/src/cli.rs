@@ -4,6 +4,7 @@ pub mod capture;
 pub mod compare;
 pub mod jitlat;
 pub mod path;
+pub mod study;
 pub mod tune;
 
 use crate::quantity::{self, Period, Rate};
@@ -56,6 +57,8 @@ pub enum Verb {
     Analyze(AnalyzeArgs),
     /// Find what is set so that it makes packets late, set it otherwise, and put it back
     Tune(tune::TuneArgs),
+    /// Prove what each source of lateness costs: restore one at a time against a baseline, and rank them
+    Study(study::StudyArgs),
     /// Draw the HTML report of a run again
     Report(ReportArgs),
     /// Convert a run for another program

@@ -7,7 +7,7 @@ use super::figures::{Figures, LayerFigures, Metric, StudyLayer};
 use super::intervals::holm;
 use super::model::{Arm, Cell, Role, SourceClass, StudyFacts};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Version of the shape, in the `schema` field.
 const SCHEMA: &str = "quaver.study/1";
@@ -68,11 +68,11 @@ pub struct ClassRanking {
 pub struct StudySummary {
     /// Name and version of this shape.
     pub schema: String,
-    /// Whether all planned cells were measured.
+    /// Whether every arm was measured in every block.
     pub complete: bool,
     /// What was planned.
     pub facts: StudyFacts,
-    /// Cells measured.
+    /// Cells measured, with those that were measured again since the first did not count.
     pub cells: u32,
     /// Cells planned.
     pub cells_planned: u32,
@@ -101,13 +101,15 @@ pub fn summarize(facts: &StudyFacts, cells: &[Cell]) -> StudySummary {
     let factors = facts.arms.iter().filter(|arm| matches!(arm.role, Role::Factor { .. })).count();
     let (ranking, controls) = effects(facts, cells, factors);
     let planned = facts.blocks * facts.arms.len() as u32;
+    // A cell that does not count is measured once more.
+    let measured: BTreeSet<(u32, &str)> = cells.iter().map(|cell| (cell.block, cell.arm.as_str())).collect();
     let discarded = cells.iter().filter_map(|cell| {
         let reason = cell.discarded.clone()?;
         Some(Discarded { block: cell.block, arm: cell.arm.clone(), reason })
     });
     StudySummary {
         schema: SCHEMA.to_owned(),
-        complete: cells.len() as u32 == planned,
+        complete: measured.len() as u32 == planned,
         cells: cells.len() as u32,
         cells_planned: planned,
         discarded: discarded.collect(),

@@ -18,6 +18,8 @@ pub(super) enum Holds {
     Path,
     /// Packets stamped in each way, between checkpoints.
     Comparison,
+    /// Cells of a study.
+    Cells,
 }
 
 /// Analyses, stores and prints.
@@ -62,6 +64,17 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
             let report = run.report().display().to_string();
             results::print(&summary, || digest.page(Some(&report)), args.json, &args.fail_if)
         }
+        Holds::Cells => {
+            if args.late.is_some() {
+                let message = "--late is for received streams; the figures of a study hold from its recording on";
+                return Err(failure(ExitCode::Usage, message));
+            }
+            let digest = digest::study::analyze(&run)?;
+            digest.store(&run)?;
+            let summary = serde_json::to_value(&digest.summary)?;
+            let report = run.report().display().to_string();
+            results::print(&summary, || digest.page(Some(&report)), args.json, &args.fail_if)
+        }
         Holds::Path => {
             if args.late.is_some() {
                 let message = "--late is for received streams; a path has no threshold of lateness";
@@ -94,6 +107,7 @@ pub(super) fn holds(run: &RunDir) -> anyhow::Result<Holds> {
         "noise" => Ok(Holds::Gaps),
         "probe" => Ok(Holds::Path),
         "capture-compare" => Ok(Holds::Comparison),
+        "study" => Ok(Holds::Cells),
         other => {
             let message =
                 format!("read {}: a run of verb {other:?} is not known here", run.manifest().display());

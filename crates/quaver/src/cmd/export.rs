@@ -52,6 +52,10 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             let message = "a comparison is not exported: its samples.parquet and summary.json hold all of it";
             return Err(failure(ExitCode::Usage, message));
         }
+        Holds::Cells => {
+            let message = "a study is not exported: its cells/ and summary.json hold all of it";
+            return Err(failure(ExitCode::Usage, message));
+        }
         Holds::Path => unreachable!("paths were seen to above"),
     }
     say_written(&target);

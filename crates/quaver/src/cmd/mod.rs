@@ -14,6 +14,7 @@ pub mod serve;
 pub mod shell;
 pub mod sink;
 pub mod source;
+pub mod study;
 pub mod tune;
 
 use crate::cli::Verb;
@@ -32,6 +33,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Sink(args) => sink::run(&args),
         Verb::Source(args) => source::run(&args),
         Verb::Analyze(args) => analyze::run(&args),
+        Verb::Study(args) => study::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Export(args) => export::run(&args),

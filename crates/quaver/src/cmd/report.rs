@@ -25,6 +25,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             let digest = digest::compare::analyze(&run)?;
             deliver(&target, |out| digest.write_html(out))?;
         }
+        Holds::Cells => {
+            let digest = digest::study::analyze(&run)?;
+            deliver(&target, |out| digest.write_html(out))?;
+        }
         Holds::Path => {
             let digest = digest::path::analyze(&run)?;
             let facts = digest::run_facts(&run, &run.read_manifest()?);

@@ -8,6 +8,7 @@ pub mod jitlat;
 pub mod noise;
 pub mod path;
 mod rtp;
+pub mod study;
 
 pub use facts::run_facts;
 

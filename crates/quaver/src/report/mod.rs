@@ -16,6 +16,7 @@ pub mod path;
 pub mod path_below;
 pub mod path_plots;
 pub mod rtp;
+pub mod study;
 pub mod table;
 pub mod terminal_plot;
 pub mod tune;

@@ -92,6 +92,28 @@ impl LabEnd {
         self.within(|| write_sysfs(&format!("class/net/{}/queues/rx-0/rps_cpus", self.interface), &mask))?
             .map_err(|e| LabError::new(operation, e))
     }
+
+    /// Writes an attribute of this end's interface, such as `napi_defer_hard_irqs` (a file below `/sys/class/net/NAME`).
+    /// It goes with the namespace.
+    ///
+    /// # Errors
+    /// Where this kernel has no such attribute or refuses the value.
+    pub fn set_attribute(&self, attribute: &str, value: &str) -> Result<(), LabError> {
+        let operation = format!("set {attribute} of {} to {value}", self.interface);
+        self.within(|| write_sysfs(&format!("class/net/{}/{attribute}", self.interface), value))?
+            .map_err(|e| LabError::new(operation, e))
+    }
+
+    /// Sets a field of this end's driver, such as `feature.rx-gro` to `on`; the fields are those of
+    /// [`crate::tune::ethtool`]. It goes with the namespace.
+    ///
+    /// # Errors
+    /// Where the driver has no such field or refuses the value.
+    pub fn set_driver(&self, field: &str, value: &str) -> Result<(), LabError> {
+        let operation = format!("set {field} of {} to {value}", self.interface);
+        self.within(|| crate::tune::ethtool::set(&self.interface, field, value))?
+            .map_err(|e| LabError::new(operation, e))
+    }
 }
 
 /// The two ends. Dropping it closes them; the kernel then removes the namespaces and the link.

@@ -76,3 +76,18 @@ fn a_thread_may_move_for_good() {
     });
     assert!(here != at_source && at_source != at_sink && here != at_sink);
 }
+
+#[test]
+fn attributes_and_features_of_an_end_are_set_in_the_namespace() {
+    if !privileged("attributes_and_features_of_an_end_are_set_in_the_namespace") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    lab.sink.set_driver("feature.rx-gro", "on").unwrap();
+    let read = || crate::tune::ethtool::get(&lab.sink.interface, "feature.rx-gro").unwrap();
+    assert_eq!(lab.sink.within(read).unwrap(), "on");
+    lab.sink.set_attribute("gro_flush_timeout", "100000").unwrap();
+    lab.sink.set_attribute("napi_defer_hard_irqs", "1000").unwrap();
+    let error = lab.sink.set_attribute("no_such_thing", "1").unwrap_err().to_string();
+    assert!(error.starts_with("set no_such_thing of "), "{error}");
+}

@@ -11,6 +11,7 @@ pub mod noise;
 mod page;
 pub mod path;
 mod series;
+pub mod study;
 mod timeline;
 
 use super::ReportInput;

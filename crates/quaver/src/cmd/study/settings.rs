@@ -1,0 +1,221 @@
+//! What an arm sets: keys of a plan, and what they mean.
+
+use crate::cli::{PaceMode, ReceiveMode};
+use crate::quantity;
+use clap::ValueEnum;
+use quaver_analysis::study::SourceClass;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// CPUs as a plan has them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum CpusToSteer {
+    /// By number.
+    Numbers(Vec<u16>),
+    /// `sink` or `source`: that thread's.
+    Of(String),
+}
+
+/// Keys of `[baseline]` and `[[factor]]`; absent: as the baseline, or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub(super) struct Keys {
+    receive: Option<String>,
+    pace: Option<String>,
+    source_cpu: Option<u16>,
+    sink_cpu: Option<u16>,
+    fifo: Option<u8>,
+    exact_timers: Option<bool>,
+    gro: Option<bool>,
+    tso: Option<bool>,
+    throttle: Option<String>,
+    rps_cpus: Option<CpusToSteer>,
+    other_traffic: Option<String>,
+    neighbour: Option<bool>,
+    ticker: Option<String>,
+    ticker_work: Option<String>,
+    tune: Option<Vec<String>>,
+}
+
+macro_rules! over {
+    ($upper:expr, $lower:expr, $($field:ident),*) => { Keys { $($field: $upper.$field.clone().or($lower.$field.clone())),* } };
+}
+
+impl Keys {
+    /// These, and what they leave open from `others`.
+    pub(super) fn over(&self, others: &Self) -> Self {
+        over!(
+            self,
+            others,
+            receive,
+            pace,
+            source_cpu,
+            sink_cpu,
+            fifo,
+            exact_timers,
+            gro,
+            tso,
+            throttle,
+            rps_cpus,
+            other_traffic,
+            neighbour,
+            ticker,
+            ticker_work,
+            tune
+        )
+    }
+
+    /// Whether nothing is set.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The class that these belong to, where that is plain.
+    pub(super) fn class(&self) -> Option<SourceClass> {
+        let stack =
+            self.receive.is_some() || self.rps_cpus.is_some() || self.gro.is_some() || self.tso.is_some();
+        if self.throttle.is_some() {
+            Some(SourceClass::Hardware)
+        } else if stack || self.other_traffic.is_some() {
+            Some(SourceClass::NetworkStack)
+        } else if self.neighbour.is_some() || self.ticker.is_some() || self.fifo.is_some() {
+            Some(SourceClass::NetworkIndependent)
+        } else {
+            None
+        }
+    }
+
+    /// What these change, in words.
+    pub(super) fn words(&self) -> String {
+        let mut words = Vec::new();
+        let mut add =
+            |name: &str, value: Option<String>| words.extend(value.map(|value| format!("{name} {value}")));
+        add("receive", self.receive.clone());
+        add("pace", self.pace.clone());
+        add("source on CPU", self.source_cpu.map(|cpu| cpu.to_string()));
+        add("sink on CPU", self.sink_cpu.map(|cpu| cpu.to_string()));
+        add("sink under SCHED_FIFO", self.fifo.map(|priority| priority.to_string()));
+        add("exact timers", self.exact_timers.map(on_off));
+        add("GRO", self.gro.map(on_off));
+        add("TSO", self.tso.map(on_off));
+        add("NAPI deferred by", self.throttle.clone());
+        add(
+            "RPS to",
+            self.rps_cpus.as_ref().map(|cpus| match cpus {
+                CpusToSteer::Numbers(numbers) => format!("CPUs {numbers:?}"),
+                CpusToSteer::Of(whose) => format!("the {whose}'s CPU"),
+            }),
+        );
+        add("another packet each", self.other_traffic.clone());
+        add("busy neighbour", self.neighbour.map(on_off));
+        add("ticker each", self.ticker.clone());
+        add("working", self.ticker_work.clone());
+        add(
+            "tuned:",
+            self.tune.as_ref().map(|rows| if rows.is_empty() { "nothing".into() } else { rows.join(", ") }),
+        );
+        words.join(", ")
+    }
+}
+
+fn on_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+/// What an arm sets, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Settings {
+    pub(super) receive: ReceiveMode,
+    pub(super) pace: PaceMode,
+    pub(super) source_cpu: u16,
+    pub(super) sink_cpu: u16,
+    pub(super) fifo: Option<u8>,
+    pub(super) exact_timers: bool,
+    pub(super) gro: Option<bool>,
+    pub(super) tso: Option<bool>,
+    pub(super) throttle: Option<Duration>,
+    pub(super) rps_cpus: Vec<u16>,
+    pub(super) other_traffic: Option<Duration>,
+    pub(super) neighbour: bool,
+    /// Period and work of the ticker.
+    pub(super) ticker: Option<(Duration, Duration)>,
+    pub(super) tune: Vec<String>,
+}
+
+impl Settings {
+    /// Of keys, on these CPUs.
+    pub(super) fn of(keys: &Keys, allowed: &[u16]) -> Result<Self, String> {
+        let cpu = |asked: Option<u16>, key: &str, default: Option<&u16>| match asked {
+            Some(cpu) if !allowed.contains(&cpu) => Err(format!(
+                "{key} = {cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"
+            )),
+            asked => Ok(asked.or(default.copied()).unwrap_or(0)),
+        };
+        let source_cpu = cpu(keys.source_cpu, "source-cpu", allowed.first())?;
+        let sink_cpu = cpu(keys.sink_cpu, "sink-cpu", allowed.last())?;
+        let receive = choice("receive", keys.receive.as_deref(), ReceiveMode::Poll)?;
+        let pace = choice("pace", keys.pace.as_deref(), PaceMode::Spin)?;
+        if keys.fifo.is_some_and(|priority| !(1..=99).contains(&priority)) {
+            return Err("fifo: priorities go from 1 to 99".to_owned());
+        }
+        let ticker = time("ticker", keys.ticker.as_deref())?;
+        let work = time("ticker-work", keys.ticker_work.as_deref())?.unwrap_or(Duration::from_micros(10));
+        if ticker.is_some_and(|period| work * 2 > period) {
+            return Err(
+                "ticker-work may be half of the ticker's period at most: it would starve the sink".to_owned()
+            );
+        }
+        let rps_cpus = match &keys.rps_cpus {
+            None => Vec::new(),
+            Some(CpusToSteer::Numbers(numbers)) => numbers.clone(),
+            Some(CpusToSteer::Of(whose)) if whose == "sink" => vec![sink_cpu],
+            Some(CpusToSteer::Of(whose)) if whose == "source" => vec![source_cpu],
+            Some(CpusToSteer::Of(other)) => {
+                return Err(format!("rps-cpus = \"{other}\": give a list of CPUs, \"sink\" or \"source\""));
+            }
+        };
+        Ok(Self {
+            receive,
+            pace,
+            source_cpu,
+            sink_cpu,
+            fifo: keys.fifo,
+            exact_timers: keys.exact_timers.unwrap_or(true),
+            gro: keys.gro,
+            tso: keys.tso,
+            throttle: time("throttle", keys.throttle.as_deref())?,
+            rps_cpus,
+            other_traffic: time("other-traffic", keys.other_traffic.as_deref())?,
+            neighbour: keys.neighbour.unwrap_or(false),
+            ticker: ticker.map(|period| (period, work)),
+            tune: keys.tune.clone().unwrap_or_default(),
+        })
+    }
+
+    /// The first setting that only an interface of our own can have.
+    pub(super) fn wants_namespaces(&self) -> Option<&'static str> {
+        let wanted = [
+            (self.gro.is_some(), "gro"),
+            (self.tso.is_some(), "tso"),
+            (self.throttle.is_some(), "throttle"),
+            (!self.rps_cpus.is_empty(), "rps-cpus"),
+        ];
+        wanted.into_iter().find_map(|(is, key)| is.then_some(key))
+    }
+}
+
+fn choice<T: ValueEnum>(key: &str, text: Option<&str>, default: T) -> Result<T, String> {
+    let Some(text) = text else { return Ok(default) };
+    T::from_str(text, false).map_err(|_| {
+        let known: Vec<String> = T::value_variants()
+            .iter()
+            .filter_map(|one| Some(one.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        format!("{key} = \"{text}\": give one of {}", known.join(", "))
+    })
+}
+
+fn time(key: &str, text: Option<&str>) -> Result<Option<Duration>, String> {
+    text.map(|text| quantity::duration(text).map_err(|error| format!("{key}: {error}"))).transpose()
+}
