@@ -1,4 +1,5 @@
-//! Which record of the layers below belongs to which packet of the ring: the one with the same kernel stamp.
+//! Which record of the layers below belongs to which packet of the ring: the one with the same kernel stamp, of the same
+//! interface. A packet that passes several (the port of a bridge and the bridge) keeps its stamp and has a record of each.
 //!
 //! Records and packets come in nearly the same order, but not with several CPUs; records of packets that a filter or a
 //! full ring kept out are never asked for. So they wait in a table of fixed size, in which a new one takes the place of
@@ -17,6 +18,8 @@ pub(super) struct Below {
     pub(super) tc_ns: u64,
     /// Octets of the packet as the TC program saw it, with its link header.
     pub(super) length: u32,
+    /// Index of the interface.
+    pub(super) interface: u32,
 }
 
 /// Places where a record may stand.
@@ -53,11 +56,12 @@ impl JoinTable {
         }
     }
 
-    /// Takes out the record of a packet with that kernel stamp, and that length if it is given; of several, the one that
-    /// TC saw first.
-    pub(super) fn take(&mut self, kernel_ns: u64, length: Option<u32>) -> Option<Below> {
+    /// Takes out the record of a packet with that kernel stamp on that interface, and that length if it is given; of several,
+    /// the one that TC saw first.
+    pub(super) fn take(&mut self, kernel_ns: u64, interface: u32, length: Option<u32>) -> Option<Below> {
         let fits = |slot: &&mut Below| {
-            slot.kernel_ns == kernel_ns && length.is_none_or(|length| slot.length == length)
+            (slot.kernel_ns, slot.interface) == (kernel_ns, interface)
+                && length.is_none_or(|length| slot.length == length)
         };
         let slot = self.places(kernel_ns).iter_mut().filter(fits).min_by_key(|slot| slot.tc_ns)?;
         Some(std::mem::take(slot))
@@ -69,7 +73,7 @@ mod tests {
     use super::*;
 
     fn record(kernel_ns: u64, tc_ns: u64, length: u32) -> Below {
-        Below { kernel_ns, tc_ns, length, ..Below::default() }
+        Below { kernel_ns, tc_ns, length, interface: 7, ..Below::default() }
     }
 
     #[test]
@@ -79,8 +83,8 @@ mod tests {
         let keys: Vec<u64> = (0..20_000).map(|number| base + number * 4_999).collect();
         keys.iter().for_each(|key| table.put(record(*key, key + 5, 60)));
         for key in keys.iter().rev() {
-            assert_eq!(table.take(*key, Some(60)), Some(record(*key, key + 5, 60)));
-            assert_eq!(table.take(*key, Some(60)), None);
+            assert_eq!(table.take(*key, 7, Some(60)), Some(record(*key, key + 5, 60)));
+            assert_eq!(table.take(*key, 7, Some(60)), None);
         }
     }
 
@@ -90,24 +94,37 @@ mod tests {
         [record(9, 30, 60), record(9, 10, 1500), record(9, 20, 60)]
             .into_iter()
             .for_each(|record| table.put(record));
-        assert_eq!(table.take(9, Some(61)), None);
-        assert_eq!(table.take(9, Some(60)), Some(record(9, 20, 60)));
-        assert_eq!(table.take(9, None), Some(record(9, 10, 1500)));
-        assert_eq!(table.take(9, Some(60)), Some(record(9, 30, 60)));
+        assert_eq!(table.take(9, 7, Some(61)), None);
+        assert_eq!(table.take(9, 7, Some(60)), Some(record(9, 20, 60)));
+        assert_eq!(table.take(9, 7, None), Some(record(9, 10, 1500)));
+        assert_eq!(table.take(9, 7, Some(60)), Some(record(9, 30, 60)));
+    }
+
+    #[test]
+    fn a_packet_that_passes_two_interfaces_has_a_record_of_each() {
+        // A port of a bridge and the bridge: one stamp, one length.
+        let mut table = JoinTable::new();
+        let port = record(9, 10, 60);
+        let bridge = Below { interface: 8, ..record(9, 20, 60) };
+        table.put(port);
+        table.put(bridge);
+        assert_eq!(table.take(9, 8, Some(60)), Some(bridge));
+        assert_eq!(table.take(9, 8, Some(60)), None);
+        assert_eq!(table.take(9, 7, Some(60)), Some(port));
     }
 
     #[test]
     fn what_nobody_asks_for_makes_room() {
         let mut table = JoinTable::new();
         table.put(record(0, 1, 1));
-        assert_eq!(table.take(0, Some(1)), None);
+        assert_eq!(table.take(0, 7, Some(1)), None);
         for round in 1..=40u64 {
             (0..40_000).for_each(|number| table.put(record(round * 1_000_000_000 + number * 25_000, 1, 60)));
         }
         // The latest are all there; a table half full of them would lose some.
         let last = 40_000_000_000u64;
-        let found = (30_000..40_000).filter(|n| table.take(last + n * 25_000, Some(60)).is_some()).count();
+        let found = (30_000..40_000).filter(|n| table.take(last + n * 25_000, 7, Some(60)).is_some()).count();
         assert!(found > 9_990, "{found}");
-        assert_eq!(table.take(1_000_000_000, Some(60)), None);
+        assert_eq!(table.take(1_000_000_000, 7, Some(60)), None);
     }
 }

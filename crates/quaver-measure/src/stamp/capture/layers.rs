@@ -170,13 +170,13 @@ impl Layers {
         let key = frame.time_ns as u64;
         // A cooked packet has lost its link header, and with it what the TC program counted.
         let length = (link != LinkKind::Cooked).then_some(frame.kernel_length);
-        if let Some(below) = self.table.take(key, length) {
+        if let Some(below) = self.table.take(key, frame.interface, length) {
             return Some(below);
         }
         programs.drain(|record| self.table.put(record));
         let give_up = Instant::now() + TC_WAIT;
         loop {
-            if let Some(below) = self.table.take(key, length) {
+            if let Some(below) = self.table.take(key, frame.interface, length) {
                 return Some(below);
             }
             let young = realtime_ns().saturating_sub(frame.time_ns) < ON_THE_WAY_NS;

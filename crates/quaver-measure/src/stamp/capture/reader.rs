@@ -221,7 +221,8 @@ impl Reading {
         for tap in self.taps() {
             tap.shut()?;
         }
-        let give_up = Instant::now() + MOST_END_WAIT;
+        let last_block = self.taps().iter().map(Tap::block_timeout).max().unwrap_or_default();
+        let give_up = Instant::now() + last_block + MOST_END_WAIT;
         let counts = loop {
             let counts = (0..self.taps().len()).map(|tap| self.counts(tap)).collect::<Result<Vec<_>, _>>()?;
             if counts.iter().all(|counts| counts.unaccounted == 0) || Instant::now() > give_up {

@@ -176,6 +176,7 @@ pub struct Tap {
     interface: TapInterface,
     filter: Option<Filter>,
     notes: Vec<String>,
+    block_timeout: Duration,
     counted: Mutex<RingStatistics>,
 }
 
@@ -225,7 +226,15 @@ impl Tap {
             promiscuous(&socket, interface.index).map_err(failed("see packets to other machines"))?;
         }
         bind(&socket, interface.index).map_err(failed("bind the packet socket"))?;
-        Ok(Self { socket, memory: Arc::new(memory), interface, filter, notes, counted: Mutex::default() })
+        Ok(Self {
+            socket,
+            memory: Arc::new(memory),
+            interface,
+            filter,
+            notes,
+            block_timeout: options.block_timeout,
+            counted: Mutex::default(),
+        })
     }
 
     /// The interface.
@@ -241,6 +250,11 @@ impl Tap {
     /// What did not go as it should, in sentences.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// After this the kernel hands over a block that is not full.
+    pub(super) fn block_timeout(&self) -> Duration {
+        self.block_timeout
     }
 
     /// Blocks of the ring.

@@ -119,6 +119,26 @@ fn what_a_full_ring_drops_is_counted_to_the_packet() {
 }
 
 #[test]
+fn the_end_waits_for_a_block_however_long_the_kernel_keeps_it() {
+    if !privileged("the_end_waits_for_a_block_however_long_the_kernel_keeps_it") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let options = TapOptions { block_timeout: Duration::from_secs(4), ..incoming(&lab) };
+    let tap = lab.sink.within(|| Tap::open(&options).unwrap()).unwrap();
+    let (reading, mut blocks) = begin(vec![tap]);
+    let sent = send(&lab, std::iter::repeat_n(100, 20));
+    let ending = std::thread::spawn(move || reading.end().unwrap());
+    let mut captured = 0;
+    let give_up = Instant::now() + LONG;
+    while !blocks.is_finished() && Instant::now() < give_up {
+        captured += blocks.next(LONG).map_or(0, |mut taken| u64::from(taken.block.each(|_| true)));
+    }
+    let counts = ending.join().unwrap()[0];
+    assert_eq!((captured, counts.delivered, counts.unaccounted), (sent, sent, 0));
+}
+
+#[test]
 fn loopback_gives_each_packet_once_and_any_tells_the_interface() {
     if !privileged("loopback_gives_each_packet_once_and_any_tells_the_interface") {
         return;

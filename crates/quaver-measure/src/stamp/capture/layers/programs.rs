@@ -100,6 +100,7 @@ impl Programs {
                 xdp_ns: record.xdp_ns,
                 tc_ns: record.tc_ns,
                 length: record.length,
+                interface: record.interface,
             });
         });
     }
