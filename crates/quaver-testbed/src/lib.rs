@@ -3,3 +3,4 @@
 pub mod inject;
 pub mod phase;
 pub mod relay;
+pub mod tun;
