@@ -258,7 +258,9 @@ impl Session<'_> {
         match self.control.next()? {
             None => Ok(()),
             Some(Incoming::Message(message)) if matches!(message.kind(), Kind::Stop | Kind::Bye) => {
-                Err(Break::Lost("left before its test began".into()))
+                let began = self.setup_ends.is_none();
+                let when = if began { "left before its next flow" } else { "left before its test began" };
+                Err(Break::Lost(when.into()))
             }
             Some(Incoming::Message(message)) if message.kind() == Kind::Offsets => {
                 let recording = self.recording.as_mut().filter(|recording| !recording.is_whole());
