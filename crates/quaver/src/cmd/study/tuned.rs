@@ -30,7 +30,7 @@ impl Tuned {
         let view = View::new(place.contact(), &target);
         let found = audit(&view, &Snapshot::take(&view, &signs()), None, None);
         let selection = Selection { only: rows.to_vec(), except: Vec::new() };
-        let steps = apply(&mut session, &plan(&found, &selection), false)?;
+        let steps = apply(&mut session, &plan(&found, &selection), false, &|| false)?;
         if let Some(step) = steps.iter().find(|step| !step.took()) {
             let reason = match &step.result {
                 StepResult::Failed { reason, .. } => reason.clone(),
