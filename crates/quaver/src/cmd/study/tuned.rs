@@ -1,10 +1,10 @@
 //! Rows of the catalogue, set for the time of one cell and put back through the journal.
 
 use anyhow::{Context, bail};
-use quaver_measure::tune::audit::{audit, signs};
+use quaver_measure::tune::audit::{Audited, audit, signs};
 use quaver_measure::tune::journal::Session;
 use quaver_measure::tune::plan::{Selection, StepResult, apply, plan};
-use quaver_measure::tune::survey::{Snapshot, Target, View};
+use quaver_measure::tune::survey::{Snapshot, Target, Verdict, View};
 use quaver_measure::tune::{Journal, JournalPlace};
 
 /// Settings that are put back when this is dropped, or by the next Quaver after a kill.
@@ -30,7 +30,15 @@ impl Tuned {
         let view = View::new(place.contact(), &target);
         let found = audit(&view, &Snapshot::take(&view, &signs()), None, None);
         let selection = Selection { only: rows.to_vec(), except: Vec::new() };
-        let steps = apply(&mut session, &plan(&found, &selection), false, &|| false)?;
+        let steps = apply(&mut session, &plan(&found, &selection), false, &|| true)?;
+        let idle = |one: &&Audited| {
+            let asked = rows.contains(&one.row.id) && one.verdict != Verdict::Good;
+            asked && !steps.iter().any(|step| step.row == one.row.id)
+        };
+        if let Some(one) = found.iter().find(idle) {
+            let why = one.lacking.as_ref().or(one.evidence.first()).map_or("", String::as_str);
+            bail!("{}: nothing of it can be set here ({}); {why}", one.row.id, one.verdict.name());
+        }
         if let Some(step) = steps.iter().find(|step| !step.took()) {
             let reason = match &step.result {
                 StepResult::Failed { reason, .. } => reason.clone(),
