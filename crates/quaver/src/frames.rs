@@ -251,7 +251,8 @@ mod tests {
         PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(1, 2).write(&mut ipv6, &[0x80; 40]).unwrap();
         for _ in 0..200_000 {
             let mut frame =
-                [&[0; 12][..], &[8, 0], if next(&mut random) % 2 == 0 { &ip } else { &ipv6 }].concat();
+                [&[0; 12][..], &[8, 0], if next(&mut random).is_multiple_of(2) { &ip } else { &ipv6 }]
+                    .concat();
             frame.drain(..[0, 0, 14][next(&mut random) as usize % 3]);
             for _ in 0..next(&mut random) % 8 {
                 let at = next(&mut random) as usize % frame.len();

@@ -116,6 +116,24 @@ fn what_a_full_ring_drops_is_told_to_the_packet() {
 }
 
 #[test]
+fn packets_that_a_filter_keeps_out_do_not_cost_the_others_their_stamps() {
+    if !privileged("packets_that_a_filter_keeps_out_do_not_cost_the_others_their_stamps") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let options = ["--qos", "--json", "--direction", "in", "--filter", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    // More than the programs' ring has room for, and no packet that the capture would wake up for.
+    send_to(&lab, 10, std::iter::repeat_n(60, 300_000));
+    let sent = send(&lab, std::iter::repeat_n(100, 50));
+    let summary = capture.end();
+    assert_accounts(&summary);
+    let of = |place| number(&summary, place);
+    assert_eq!((of("/captured"), of("/stamps_lost"), of("/stamps_unmatched")), (sent, 0, 0));
+    assert_eq!((of("/interfaces/0/stamped/xdp"), of("/interfaces/0/stamped/tc")), (sent, sent));
+}
+
+#[test]
 fn a_killed_capture_leaves_nothing_but_a_readable_file() {
     if !privileged("a_killed_capture_leaves_nothing_but_a_readable_file") {
         return;

@@ -122,7 +122,7 @@ impl Output {
         if let Some(files) = self.rotation.files {
             while self.kept.len() > files {
                 if let Some(oldest) = self.kept.pop_front() {
-                    std::fs::remove_file(oldest)?;
+                    remove(&oldest)?;
                 }
             }
         }
@@ -155,6 +155,11 @@ impl Output {
         self.writer.finish()?;
         Ok(files)
     }
+}
+
+/// Somebody may have moved the file away, or deleted it.
+fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
 /// CLOCK_REALTIME in nanoseconds.
@@ -196,5 +201,21 @@ mod tests {
         assert!(name.starts_with("/x/out_00007_20") && name.ends_with(".pcapng"), "{name}");
         assert_eq!(name.len(), "/x/out_00007_20261120165800.pcapng".len());
         assert!(!numbered(Path::new("out"), 1).to_str().unwrap().contains('.'));
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_does_not_end_the_capture() {
+        let folder = tempfile::tempdir().unwrap();
+        let rotation = Rotation { size: Some(1), time: None, files: Some(2) };
+        let path = folder.path().join("out.pcapng");
+        let mut output =
+            Output::open(&path, SectionFacts::default(), Vec::new(), Value::Null, rotation).unwrap();
+        for _ in 0..2 {
+            std::fs::remove_file(&output.files()[0]).unwrap();
+            output.rotate().unwrap();
+            output.rotate().unwrap();
+        }
+        assert_eq!((output.files().len(), output.number), (2, 5));
+        assert!(output.files().iter().all(|file| file.exists()));
     }
 }

@@ -46,11 +46,19 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         .name("quaver-write".into())
         .spawn(move || writer.run())
         .context("starting the writing thread")?;
-    let end = watch(args, &reading, &live, &interrupt);
+    let end = watch(args, &reading, &live, &interrupt, || writing.is_finished());
     let notes = thread_notes(&reading);
     accounts.took = live.started.elapsed();
-    let rings = reading.end().map_err(fail)?;
-    let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let rings = reading.end();
+    let mut written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let rings = match (rings, &mut written.output) {
+        (Ok(rings), _) => rings,
+        (Err(error), output) => {
+            // What was captured is kept, though it cannot be told what was not.
+            let _ = output.as_mut().map(files::Output::flush);
+            return Err(fail(error));
+        }
+    };
     accounts.finish(&rings, &written);
     accounts.notes.extend(notes);
     accounts.notes.extend(start::clock_notes(&clock));
@@ -71,14 +79,21 @@ pub(crate) enum End {
 }
 
 /// Waits until something ends the capture, and shows how it goes.
-fn watch(args: &CaptureArgs, reading: &Reading, live: &Arc<Live>, interrupt: &Interrupt) -> End {
+fn watch(
+    args: &CaptureArgs,
+    reading: &Reading,
+    live: &Arc<Live>,
+    interrupt: &Interrupt,
+    writer_ended: impl Fn() -> bool,
+) -> End {
     let progress = Progress::timed(args.duration.unwrap_or(EACH), args.quiet || args.qos);
     let mut shown = Shown { at: Instant::now(), captured: 0, dropped: 0, qos: 0 };
     loop {
         if interrupt.requested() {
             return End::Interrupted;
         }
-        if live.ended.load(Ordering::Acquire) {
+        // It ends by itself only where it panicked, which would else be seen at the end of the capture.
+        if live.ended.load(Ordering::Acquire) || writer_ended() {
             return End::Writer;
         }
         let left = args.duration.map(|length| length.saturating_sub(live.started.elapsed()));

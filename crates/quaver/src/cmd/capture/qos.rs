@@ -69,6 +69,17 @@ pub(super) fn page(figures: &CaptureFigures, style: Style) -> String {
     if flows.len() > SHOWN {
         table.note(format!("{} more flows are not shown", flows.len() - SHOWN));
     }
+    let ended = flows.iter().take(SHOWN).filter(|flow| flow.detail_until.is_some()).count();
+    if ended > 0 {
+        table.note(format!(
+            "loss, delay and dT of {ended} of these stand as they were when newer flows got the room"
+        ));
+    }
+    let departed = figures.departed;
+    if departed.flows > 0 {
+        let packets = units::count(departed.packets);
+        table.note(format!("{} older flows made way, with {packets} packets", units::count(departed.flows)));
+    }
     table.render(style)
 }
 

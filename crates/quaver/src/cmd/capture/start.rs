@@ -8,7 +8,7 @@ use crate::cli::capture::CaptureArgs;
 use crate::exit_code::{ExitCode, failure};
 use crate::report::units;
 use quaver_measure::clock::live::{LiveClock, LiveOptions, MarkKind};
-use quaver_measure::clock::{Counter, CounterSupport};
+use quaver_measure::clock::{Counter, CounterSupport, TaiState};
 use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::stamp::capture::{self, LayerState, Layers, LinkKind, Reading, Tap};
@@ -31,7 +31,7 @@ impl Session {
     /// Opens clock, layers, taps and output; then becomes the user asked for.
     pub(super) fn open(args: &CaptureArgs, plan: &Plan) -> anyhow::Result<Self> {
         let counter = CounterSupport::detect(Path::new("/")).counter;
-        let clock = LiveClock::start(LiveOptions::new(counter))
+        let clock = LiveClock::start(LiveOptions::checked(counter))
             .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
         let interfaces = interfaces(plan)?;
         let layers = Layers::switch_on(&interfaces, plan.wish);
@@ -58,13 +58,14 @@ impl Session {
             application: Some(format!("quaver {}", env!("CARGO_PKG_VERSION"))),
             comment: None,
         };
-        let facts = json!({
+        let mut facts = json!({
             "program": format!("quaver {}", env!("CARGO_PKG_VERSION")),
             "counter": format!("{:?}", self.counter),
             "pipeline": args.pipeline.to_string(),
             "application_stamp": "one a block of packets, when it was taken from the kernel",
             "layers": self.layers.states().iter().map(super::summary::layer_json).collect::<Vec<_>>(),
         });
+        tell_tai(&mut facts, self.clock.state().kernel.tai);
         let interfaces = self.taps.iter().map(|tap| interface_facts(args, tap)).collect();
         let rotation = Rotation {
             size: args.file_size,
@@ -137,6 +138,13 @@ impl Session {
     }
 }
 
+/// What the kernel was told of TAI: without it nobody knows, and an offset of 0 would be wrong.
+fn tell_tai(facts: &mut serde_json::Value, tai: TaiState) {
+    if let Some(offset_s) = tai.offset_s() {
+        facts["tai_offset_s"] = json!(offset_s);
+    }
+}
+
 fn interface_facts(args: &CaptureArgs, tap: &Tap) -> InterfaceFacts {
     let interface = tap.interface();
     // Our header, or the tag that is put back, comes on top.
@@ -149,6 +157,18 @@ fn interface_facts(args: &CaptureArgs, tap: &Tap) -> InterfaceFacts {
         mac: interface.mac,
         ..InterfaceFacts::default()
     }
+}
+
+/// Notes of the clock that are told one by one: some machines steer theirs each second.
+const MOST_NOTES: usize = 12;
+
+fn few(mut notes: Vec<String>) -> Vec<String> {
+    let more = notes.len().saturating_sub(MOST_NOTES);
+    if more > 0 {
+        notes.truncate(MOST_NOTES);
+        notes.push(format!("{more} more notes of the clock"));
+    }
+    notes
 }
 
 /// What happened to the clock meanwhile, as far as it concerns stamps.
@@ -178,5 +198,26 @@ pub(super) fn clock_notes(clock: &LiveClock) -> Vec<String> {
         | MarkKind::LeapPending { .. }
         | MarkKind::TaiSet { .. } => None,
     };
-    clock.marks().into_iter().filter_map(|mark| words(mark.kind)).collect()
+    few(clock.marks().into_iter().filter_map(|mark| words(mark.kind)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_steered_all_the_time_fills_no_page() {
+        let notes = |count: usize| few((0..count).map(|n| n.to_string()).collect());
+        assert_eq!(notes(12).len(), 12);
+        assert_eq!((notes(5_000).len(), notes(5_000)[12].as_str()), (13, "4988 more notes of the clock"));
+    }
+
+    #[test]
+    fn tai_is_told_only_where_somebody_told_the_kernel() {
+        let mut facts = json!({ "program": "quaver" });
+        tell_tai(&mut facts, TaiState::Unset);
+        assert_eq!(facts, json!({ "program": "quaver" }));
+        tell_tai(&mut facts, TaiState::Known { offset_s: 37 });
+        assert_eq!(facts, json!({ "program": "quaver", "tai_offset_s": 37 }));
+    }
 }

@@ -129,6 +129,11 @@ impl Writer {
             if let Some(taken) = taken {
                 self.block(taken, &mut to);
             }
+            if idle {
+                // Programs write a record of every packet of the interface, those too that a filter keeps out: were they left
+                // there until a packet passes, that one's would have no room.
+                self.layers.refresh();
+            }
             if idle || self.blocks.is_empty() {
                 to.flush();
             }

@@ -50,7 +50,7 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         }
         other => failure(ExitCode::Unsupported, other.to_string()),
     })?;
-    let clock = LiveClock::start(LiveOptions::new(plan.counter))?;
+    let clock = LiveClock::start(LiveOptions::checked(plan.counter))?;
     let run = RunDir::create(&args.compare.runs, "capture-compare")?;
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
     let mut manifest =
