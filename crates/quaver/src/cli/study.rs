@@ -34,7 +34,7 @@ A block runs every arm once, in an order drawn from the seed: the baseline, the 
 come out null), each factor, and each pair that the plan names. An effect is the mean difference to the baseline of the same
 block. Few blocks cannot tell anything from chance, however large an effect: the default is as many as the number of factors
 needs. What the labels of figures mean: T is the period; lt.5T is the share of packets that came less than half of it after the
-one before; off.5T the share that is off by more than half of it either way.
+one before, in a bunch; gt1.5T the share that came later than one and a half. The ranking goes by lt.5T unless the plan names another.
 
 Namespaces and what is set in them go when the process ends, in whatever way; settings of the host (tune = [...]) are in the
 journal of quaver tune. Exit status: 130 interrupted; what was measured is kept, and --resume goes on.")]

@@ -151,7 +151,9 @@ pub(super) fn sender_cells(arm: &ArmSummary) -> [String; 9] {
 /// An interaction in words.
 pub(super) fn interaction_words(metric: Metric, found: &Interaction) -> String {
     let [one, other] = &found.of;
-    let verdict = if found.p_corrected > 0.05 {
+    let verdict = if found.blocks < 6 {
+        "too few blocks to tell"
+    } else if found.p_corrected > 0.05 {
         "no interaction found"
     } else if found.difference < 0.0 {
         "together less than the sum: one hides the other"

@@ -141,7 +141,7 @@ pub(super) fn read(text: &str, overrides: Overrides, allowed: &[u16]) -> Result<
         seed: overrides.seed.or(head.seed).unwrap_or(1),
         period_ns: period.ns(),
         spike_ns,
-        rank_by: head.rank_by.unwrap_or(Metric::OffHalf),
+        rank_by: head.rank_by.unwrap_or(Metric::BelowHalf),
         measured_ns: measured.as_nanos() as u64,
         warm_up_ns: warm_up.as_nanos() as u64,
     };
