@@ -210,6 +210,39 @@ fn endless_interfaces_fill_no_memory() {
 }
 
 #[test]
+fn texts_of_many_interfaces_fill_no_memory() {
+    let mut made = Made::new(false);
+    let text = [b'q'; 200];
+    let options: Vec<u8> = [2, 3, 12, 15, 1].iter().flat_map(|code| made.option(*code, &text)).collect();
+    // Small in the file, large in memory.
+    let facts =
+        [&made.u32(option::ENTERPRISE)[..], super::write::FACTS_MAGIC, b"[", &b"[],".repeat(15_000), b"0]"];
+    let facts = made.option(number::CUSTOM_TEXT, &facts.concat());
+    for number in 0..4_096u32 {
+        made.interface(&options);
+        if number < 20 {
+            let counts = [&made.u32(number)[..], &[0; 8], &facts].concat();
+            // Counts take the place of those before, so that only the last use room.
+            (0..3).for_each(|_| made.block(number::INTERFACE_STATISTICS, &counts));
+        }
+    }
+    let mut reader = CaptureReader::new(&made.file[..]).unwrap();
+    assert!(reader.next_packet().unwrap().is_none());
+    let with = |said: fn(&CapturedInterface) -> bool| reader.interfaces().filter(|of| said(of)).count();
+    let run_facts = |of: &CapturedInterface| of.statistics.as_ref().is_some_and(|of| of.run_facts.is_some());
+    assert_eq!((reader.interfaces().len(), with(|of| of.statistics.is_some())), (4_096, 20));
+    // 15,001 values of 32 octets, and one around them.
+    let each = 15_002 * size_of::<serde_json::Value>();
+    let kept_facts = (4 << 20) / each;
+    let with_name = with(|of| of.name.is_some());
+    assert_eq!((with(run_facts), with(|of| of.comment.is_some())), (kept_facts, with_name));
+    assert!(with_name > 20 && with_name * 1_000 + kept_facts * each <= 4 << 20, "{with_name}");
+    let cautions: Vec<_> = reader.cautions().collect();
+    let left_out = (4_096 - with_name + 3 * (20 - kept_facts)) as u64;
+    assert_eq!(cautions, [(room::FULL, left_out)]);
+}
+
+#[test]
 fn what_is_no_capture_is_said_to_be_none() {
     let error = |file: &[u8]| CaptureReader::new(file).unwrap_err().to_string();
     for file in [&b""[..], b"abc", b"GIF89a......................", &[0; 100]] {

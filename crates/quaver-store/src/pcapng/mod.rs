@@ -7,6 +7,7 @@
 mod block;
 pub mod option;
 pub mod read;
+mod room;
 pub mod write;
 
 pub use read::{CaptureFormat, CaptureReader, CapturedPacket, ReadError, is_magic};

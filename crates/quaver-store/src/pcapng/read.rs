@@ -7,6 +7,7 @@
 use super::block::{self, Interface, Parsed, Parts, TimeUnit};
 use super::number;
 use super::option::StampOption;
+use super::room::{FULL, Room};
 use super::{CapturedInterface, CapturedSection, CapturedStatistics, Direction};
 use std::io::{self, Read};
 
@@ -119,6 +120,8 @@ pub struct CaptureReader<R: Read> {
     /// First interface of the section that is being read.
     section_from: usize,
     interfaces: Vec<Interface>,
+    /// For what the interfaces say of themselves.
+    room: Room,
     cautions: Vec<(String, u64)>,
     whole: bool,
 }
@@ -150,6 +153,7 @@ impl<R: Read> CaptureReader<R> {
             section: None,
             section_from: 0,
             interfaces: Vec::new(),
+            room: Room::new(),
             cautions: Vec::new(),
             whole: true,
         };
@@ -238,7 +242,10 @@ impl<R: Read> CaptureReader<R> {
                 self.section = Some(section);
                 self.section_from = self.interfaces.len();
             }
-            Ok(Parsed::Interface(interface)) if self.interfaces.len() < MOST_INTERFACES => {
+            Ok(Parsed::Interface(mut interface)) if self.interfaces.len() < MOST_INTERFACES => {
+                if !self.room.interface(&mut interface.facts) {
+                    self.caution(FULL);
+                }
                 self.interfaces.push(*interface);
             }
             Ok(Parsed::Interface(_)) => {
@@ -257,10 +264,15 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    fn take_statistics(&mut self, interface: usize, statistics: CapturedStatistics) {
-        match self.interfaces.get_mut(self.section_from + interface) {
-            Some(interface) => interface.facts.statistics = Some(statistics),
-            None => self.caution("counts of an interface that is not described are left out"),
+    fn take_statistics(&mut self, interface: usize, mut statistics: CapturedStatistics) {
+        let Some(interface) = self.interfaces.get_mut(self.section_from + interface) else {
+            return self.caution("counts of an interface that is not described are left out");
+        };
+        let place = &mut interface.facts.statistics;
+        let fits = self.room.statistics(place.as_ref(), &mut statistics);
+        *place = Some(statistics);
+        if !fits {
+            self.caution(FULL);
         }
     }
 
