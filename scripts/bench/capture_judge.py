@@ -28,7 +28,7 @@ def main():
     name, size, scratch, result = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4])
     watched = json.loads((scratch / "watched.json").read_text())
     source = json.loads((scratch / "source.json").read_text())
-    found = {"quaver": of_quaver, "dumpcap": of_dumpcap, "tcpdump": of_tcpdump}[name](watched)
+    found = {"quaver": of_quaver, "layers": of_quaver, "dumpcap": of_dumpcap, "tcpdump": of_tcpdump}[name](watched)
     found |= {
         "name": name,
         "size": size,
