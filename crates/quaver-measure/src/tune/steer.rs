@@ -2,41 +2,67 @@
 
 use super::contact::Contact;
 use super::error::TuneError;
-use super::journal::{Applied, Journal, JournalPlace, Session};
+use super::journal::{Applied, Journal, JournalPlace, Session, Undone};
 use super::knob::{Change, Knob, cpu_list, cpu_mask};
 
-/// The receive side of an interface kept on one CPU. Put back when dropped, or by the next verb if this process is killed.
+/// The receive side of interfaces kept on one CPU. Put back when dropped, or by the next verb if this process is killed.
 #[derive(Debug)]
 pub struct Steered {
-    _session: Session,
+    session: Session,
     /// What was set, with what is still pending.
     pub applied: Vec<Applied>,
     /// What was refused, such as an interrupt whose CPUs the kernel manages. The rest holds.
     pub refused: Vec<TuneError>,
 }
 
-/// Keeps the receive side of `interface` on one CPU for as long as the answer lives.
+impl Steered {
+    /// What killed processes had left, and what became of it before anything was set.
+    pub fn recovered(&self) -> &[Undone] {
+        self.session.recovered()
+    }
+
+    /// Puts everything back and tells what became of each setting; what could not be put back stays in the journal.
+    ///
+    /// # Errors
+    /// When the journal cannot be kept.
+    pub fn put_back(self) -> Result<Vec<Undone>, TuneError> {
+        self.session.revert()
+    }
+}
+
+/// Keeps the receive side of `interfaces` on one CPU for as long as the answer lives.
 ///
 /// # Errors
 /// [`TuneError::Busy`] while another process changes settings; [`TuneError::NotPermitted`] without privilege; what was
-/// refused last where nothing at all could be set.
-pub fn steer(place: &JournalPlace, verb: &str, interface: &str, cpu: u16) -> Result<Steered, TuneError> {
-    let mut session = Journal::open(place).session(verb)?;
-    let (mut applied, mut refused) = (Vec::new(), Vec::new());
-    for change in softirq_on(place.contact(), interface, cpu) {
-        match session.apply(&change) {
-            Ok(done) => applied.push(done),
-            Err(error) if session.is_broken() => return Err(error),
-            Err(error) => refused.push(error),
+/// refused last where nothing at all could be set of an interface. Then all is as it was.
+pub fn steer(place: &JournalPlace, verb: &str, interfaces: &[&str], cpu: u16) -> Result<Steered, TuneError> {
+    let session = Journal::open(place).session(verb)?;
+    let mut steered = Steered { session, applied: Vec::new(), refused: Vec::new() };
+    for interface in interfaces {
+        steered.one(place.contact(), interface, cpu)?;
+    }
+    Ok(steered)
+}
+
+impl Steered {
+    fn one(&mut self, contact: &dyn Contact, interface: &str, cpu: u16) -> Result<(), TuneError> {
+        let (before, mut refused) = (self.applied.len(), Vec::new());
+        for change in softirq_on(contact, interface, cpu) {
+            match self.session.apply(&change) {
+                Ok(done) => self.applied.push(done),
+                Err(error) if self.session.is_broken() => return Err(error),
+                Err(error) => refused.push(error),
+            }
         }
+        if self.applied.len() > before {
+            self.refused.append(&mut refused);
+            return Ok(());
+        }
+        Err(refused.pop().unwrap_or_else(|| TuneError::Vanished {
+            knob: format!("receive side of {interface}"),
+            reason: "the interface has neither receive queues nor interrupts".to_owned(),
+        }))
     }
-    if !applied.is_empty() {
-        return Ok(Steered { _session: session, applied, refused });
-    }
-    Err(refused.pop().unwrap_or_else(|| TuneError::Vanished {
-        knob: format!("receive side of {interface}"),
-        reason: "the interface has neither receive queues nor interrupts".to_owned(),
-    }))
 }
 
 /// Changes that let the kernel process packets of `interface` on one CPU only, from the interrupt to the socket.
@@ -128,13 +154,19 @@ mod tests {
             ("proc/irq/39/managed", ""),
         ]);
         let before = machine.listing();
-        let steered = steer(&machine.place(), "capture", "eth0", 1).expect("some of it takes");
+        let steered = steer(&machine.place(), "capture", &["eth0"], 1).expect("some of it takes");
         assert_eq!((steered.applied.len(), steered.refused.len()), (2, 1));
         assert!(steered.applied[0].pending.is_some(), "the interrupt has not moved yet");
         assert_eq!(machine.text("sys/class/net/eth0/queues/rx-0/rps_cpus"), "00000000,00000002\n");
         drop(steered);
         assert_eq!(machine.listing(), before);
-        let nothing = steer(&machine.place(), "capture", "eth7", 1).expect_err("there is none").to_string();
+        let steered = steer(&machine.place(), "capture", &["eth0"], 1).expect("some of it takes");
+        let undone = steered.put_back().expect("the journal can be kept");
+        assert!(undone.len() == 2 && undone.iter().all(|one| one.fate.is_final()), "{undone:?}");
+        // What was set of one interface is put back where another has nothing to set.
+        let nothing = steer(&machine.place(), "capture", &["eth0", "eth7"], 1).expect_err("there is none");
+        assert_eq!(machine.listing(), before);
+        let nothing = nothing.to_string();
         assert!(nothing.contains("neither receive queues nor interrupts"), "{nothing}");
     }
 

@@ -21,7 +21,8 @@ Examples:
 
 Each packet carries every stamp that this machine gives, with its clock and its bound. `captured` and what was dropped
 at named places add up to what was seen. While a capture runs, the kernel stamps every packet of every namespace.
-Ctrl-C ends with status 0 where no other end was asked for, else with 130.")]
+Ctrl-C ends with status 0 where no other end was asked for, else with 130; an interface that goes away for good with 6.
+In each case what was captured is kept.")]
 pub struct CaptureArgs {
     /// Interface, or `any` for all (repeatable)
     #[arg(short, long, value_name = "NAME")]
@@ -54,7 +55,7 @@ pub struct CaptureArgs {
     /// Who turns our own stamps from cycles into time
     #[arg(long, default_value = "batch", value_name = "inline-clock|inline-cycles|threaded[:N]|batch")]
     pub pipeline: PipelineKind,
-    /// CPUs of our threads, for example capture=0,write=1 (also: convert=N; softirq=N is checked, not set)
+    /// CPUs, for example softirq=0,capture=0,write=1 (also: convert=N); where softirqs run is put back at the end
     #[arg(long, value_parser = cores, value_name = "ROLE=CPU,...")]
     pub cores: Option<CoreChoice>,
     /// Memory that the kernel may fill for each interface while we are busy
@@ -168,7 +169,7 @@ fn layer(text: &str) -> Result<Layer, String> {
 /// CPUs of the roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreChoice {
-    /// Where the kernel ought to process packets.
+    /// Where the kernel is to process packets of the interfaces.
     pub softirq: Option<u16>,
     /// The capture thread's.
     pub capture: Option<u16>,

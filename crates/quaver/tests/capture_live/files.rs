@@ -183,6 +183,10 @@ fn what_makes_no_sense_is_refused() {
     assert!(refused(&["-i", "lo", "-o", "-", "--file-size", "1MB"]).contains("standard output"));
     assert!(refused(&["-i", "lo", "-o", "x", "--cores", "capture=0,write=0"]).contains("a CPU of its own"));
     assert!(refused(&["-i", "lo", "-o", "x", "--cores", "capture=9999"]).contains("may use CPUs"));
+    assert!(refused(&["-i", "lo", "-o", "x", "--cores", "softirq=9999"]).contains("are online"));
+    assert!(refused(&["-i", "any", "-o", "x", "--cores", "softirq=0"]).contains("in place of `any`"));
+    let user = refused(&["-i", "lo", "-o", "x", "--user", "nobody", "--cores", "softirq=0"]);
+    assert!(user.contains("could not put the setting back"), "{user}");
     assert!(refused(&["-i", "lo", "-o", "x", "--buffer", "64"]).contains("no unit"));
     let filter = refused(&["-i", "lo", "-o", "x", "udp", "porf", "7"]);
     assert!(filter.contains("`udp porf 7`") && filter.contains("syntax error"), "{filter}");

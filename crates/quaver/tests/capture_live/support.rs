@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 pub(crate) const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 /// Port that test packets go to.
@@ -27,12 +28,43 @@ pub(crate) fn privileged(name: &str) -> bool {
     false
 }
 
+/// Captures that run. While one does, the kernel stamps for everybody, so a test of that waits for its turn.
+static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+
+fn running() -> MutexGuard<'static, u32> {
+    RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts as a capture that runs.
+pub(crate) struct Turn(());
+
+impl Turn {
+    fn take() -> Self {
+        *running() += 1;
+        Self(())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *running() -= 1;
+        RUNNING.1.notify_all();
+    }
+}
+
+/// Waits until no other test captures, and keeps others from beginning to until it is dropped.
+pub(crate) fn alone() -> MutexGuard<'static, u32> {
+    let nobody = RUNNING.1.wait_while(running(), |captures| *captures > 0);
+    nobody.unwrap_or_else(PoisonError::into_inner)
+}
+
 /// `quaver capture` that has said that it captures.
 pub(crate) struct Capture {
     pub(crate) child: Child,
     /// What it said before.
     pub(crate) heard: Vec<String>,
     lines: BufReader<ChildStderr>,
+    turn: Option<Turn>,
 }
 
 impl Capture {
@@ -43,11 +75,17 @@ impl Capture {
         Self::spawn(at, command)
     }
 
-    pub(crate) fn spawn(at: &LabEnd, mut command: Command) -> Self {
+    pub(crate) fn spawn(at: &LabEnd, command: Command) -> Self {
+        let turn = Turn::take();
+        Self { turn: Some(turn), ..Self::spawn_alone(at, command) }
+    }
+
+    /// For whoever has waited to be alone.
+    pub(crate) fn spawn_alone(at: &LabEnd, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = at.within(|| command.spawn().unwrap()).unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap());
-        let mut capture = Self { child, heard: Vec::new(), lines };
+        let mut capture = Self { child, heard: Vec::new(), lines, turn: None };
         let mut line = String::new();
         while capture.lines.read_line(&mut line).unwrap() > 0 {
             capture.heard.push(std::mem::take(&mut line));
@@ -70,7 +108,9 @@ impl Capture {
         }
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
-        (self.child.wait().unwrap(), stdout, rest)
+        let status = self.child.wait().unwrap();
+        drop(self.turn.take());
+        (status, stdout, rest)
     }
 
     /// Ends it as Ctrl-C does, and reads its JSON.

@@ -13,7 +13,7 @@ use super::error::CaptureError;
 use super::ring::Block;
 use super::socket::{RingStatistics, Tap};
 use crate::probe::thread::{SettingRefused, ThreadSettings};
-use crate::stamp::pipeline::{Convert, RawStamp, Stamper};
+use crate::stamp::pipeline::{Convert, RawStamp, Stamp, StampWith, Stamper};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::{Timespec, epoll};
 use std::os::fd::{AsFd, OwnedFd};
@@ -97,10 +97,10 @@ pub fn start<C: Convert>(
     let watch = watch(&shared.taps).map_err(|e| CaptureError::os("watch the rings of the capture", e))?;
     let (to_writer, queue) = RingBuffer::new(shared.taps.iter().map(Tap::blocks).sum());
     let (tell, told) = sync_channel(1);
-    let reader = Reader { shared: Arc::clone(&shared), watch, to_writer, stamper };
+    let reader = Reader { shared: Arc::clone(&shared), watch, to_writer };
     let thread = std::thread::Builder::new()
         .name("quaver-capture".into())
-        .spawn(move || reader.run(&settings, &tell))
+        .spawn(move || reader.thread(stamper, &settings, &tell))
         .map_err(|e| CaptureError::os("start the capture thread", e))?;
     let mut reading = Reading { shared: Arc::clone(&shared), refused: Vec::new(), thread: Some(thread) };
     match told.recv() {
@@ -124,27 +124,49 @@ fn watch(taps: &[Tap]) -> rustix::io::Result<OwnedFd> {
     Ok(watch)
 }
 
-struct Reader<C> {
+struct Reader {
     shared: Arc<Shared>,
     watch: OwnedFd,
     to_writer: Producer<Taken>,
-    stamper: Stamper<C>,
 }
 
 type Prepared = Result<Vec<SettingRefused>, SettingRefused>;
 
-impl<C: Convert> Reader<C> {
-    fn run(mut self, settings: &ThreadSettings, tell: &SyncSender<Prepared>) {
+impl Reader {
+    fn thread<C: Convert>(
+        self,
+        mut stamper: Stamper<C>,
+        settings: &ThreadSettings,
+        tell: &SyncSender<Prepared>,
+    ) {
+        let shared = Arc::clone(&self.shared);
         let prepared = settings.prepare().map(|thread| thread.refused);
         let ready = prepared.is_ok();
         if tell.send(prepared).is_ok() && ready {
-            self.read();
+            stamper.run(self);
         }
-        self.shared.ended.store(true, Ordering::Release);
-        self.wake_writer();
+        shared.ended.store(true, Ordering::Release);
+        shared.wake_writer();
     }
 
-    fn read(&mut self) {
+    /// Takes a block of a tap, if it is there.
+    fn take(&mut self, tap: usize, index: usize, stamp: &mut impl Stamp) -> bool {
+        let Some(block) = self.shared.taps[tap].memory.take(index) else { return false };
+        let stamp = stamp.stamp();
+        let packets = block.packets();
+        // The queue has room for all blocks, so a full one cannot be; the block would go back unread, and not be counted.
+        if self.to_writer.push(Taken { tap, stamp, block }).is_ok() {
+            self.shared.delivered[tap].fetch_add(packets.into(), Ordering::Release);
+        }
+        self.shared.wake_writer();
+        true
+    }
+}
+
+impl StampWith for Reader {
+    type Output = ();
+
+    fn run(mut self, stamp: &mut impl Stamp) {
         let mut next = vec![0usize; self.shared.taps.len()];
         let longest = Timespec { tv_sec: 0, tv_nsec: LONGEST_WAIT.subsec_nanos().into() };
         let mut events = Vec::with_capacity(next.len());
@@ -152,7 +174,7 @@ impl<C: Convert> Reader<C> {
             // Looked at before the rings, so that what was handed over before the end was asked for is taken.
             let stop = self.shared.stop.load(Ordering::Acquire);
             for (tap, next) in next.iter_mut().enumerate() {
-                while self.take(tap, *next) {
+                while self.take(tap, *next, stamp) {
                     *next += 1;
                 }
             }
@@ -170,22 +192,11 @@ impl<C: Convert> Reader<C> {
             }
         }
     }
+}
 
-    /// Takes a block of a tap, if it is there.
-    fn take(&mut self, tap: usize, index: usize) -> bool {
-        let Some(block) = self.shared.taps[tap].memory.take(index) else { return false };
-        let stamp = self.stamper.stamp();
-        let packets = block.packets();
-        // The queue has room for all blocks, so a full one cannot be; the block would go back unread, and not be counted.
-        if self.to_writer.push(Taken { tap, stamp, block }).is_ok() {
-            self.shared.delivered[tap].fetch_add(packets.into(), Ordering::Release);
-        }
-        self.wake_writer();
-        true
-    }
-
+impl Shared {
     fn wake_writer(&self) {
-        if let Some(writer) = self.shared.writer.get() {
+        if let Some(writer) = self.writer.get() {
             writer.unpark();
         }
     }

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod compare;
+mod cores;
 mod files;
 mod plan;
 mod qos;
@@ -16,6 +17,7 @@ use crate::progress::Progress;
 use crate::report::units;
 use accounts::Accounts;
 use anyhow::Context;
+use cores::Softirqs;
 use plan::Plan;
 use quaver_measure::stamp::capture::{CaptureError, Reading, TapCounts};
 use start::Session;
@@ -37,9 +39,11 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::of(args)?;
     let interrupt = Interrupt::catch()?;
     let mut accounts = Accounts::begin(&plan::interfaces(&plan)?);
+    let softirqs = Softirqs::place(&plan)?;
+    accounts.notes.extend(softirqs.iter().flat_map(Softirqs::notes));
     let session = Session::open(args, &plan)?;
     if !args.quiet {
-        session.tell(&plan);
+        session.tell(&plan, &accounts.notes);
     }
     let (reading, clock, writer, live) = session.start(args, &plan)?;
     let writing = std::thread::Builder::new()
@@ -60,6 +64,11 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         }
     };
     accounts.finish(&rings, &written);
+    if let Some(softirqs) = softirqs {
+        // A second Ctrl-C would leave it to whoever comes next.
+        let _held = interrupt.hold();
+        accounts.notes.extend(softirqs.put_back());
+    }
     accounts.notes.extend(notes);
     accounts.notes.extend(start::clock_notes(&clock));
     conclude(args, &plan, accounts, written, end)

@@ -1,14 +1,12 @@
 //! What the options ask for, checked.
 
+use super::cores;
 use crate::cli::capture::{CaptureArgs, CoreChoice, WantedDirection};
 use crate::exit_code::{ExitCode, failure};
-use crate::host_state::allowed_cpus;
-use anyhow::Context;
 use quaver_measure::host::interface::InterfaceFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::probe::thread::{Setting, ThreadSettings};
 use quaver_measure::stamp::capture::{HardwareWish, LayerWish, TapInterface, TapOptions, Wanted, XdpWish};
-use quaver_measure::stamp::pipeline::PipelineKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,11 +29,14 @@ pub(super) struct Plan {
     pub(super) write_cpu: Option<u16>,
     /// Converter threads.
     pub(super) converters: Vec<ThreadSettings>,
+    /// CPUs of the roles.
+    pub(super) cores: CoreChoice,
     /// What should be known of the CPUs before it begins.
     pub(super) core_notes: Vec<String>,
 }
 
-fn usage(message: impl Into<String>) -> anyhow::Error {
+/// What was asked for makes no sense.
+pub(super) fn usage(message: impl Into<String>) -> anyhow::Error {
     failure(ExitCode::Usage, message)
 }
 
@@ -59,7 +60,7 @@ impl Plan {
             (None, true) => None,
         };
         let cores = args.cores.clone().unwrap_or_default();
-        check_cores(&cores, args.pipeline)?;
+        let core_notes = cores::check(&cores, args)?;
         let tap = |name: &String| TapOptions { filter: filter.clone(), ..tap(args, name) };
         Ok(Self {
             taps: args.interface.iter().map(tap).collect(),
@@ -67,7 +68,8 @@ impl Plan {
             capture_thread: capture_thread(cores.capture),
             write_cpu: cores.write,
             converters: cores.convert.iter().map(|cpu| pinned(*cpu)).collect(),
-            core_notes: softirq_notes(args, &cores),
+            core_notes,
+            cores,
         })
     }
 }
@@ -88,6 +90,11 @@ fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
     if args.user.is_some() && args.layers.nic {
         return Err(usage(
             "--user with --layers nic: another user could not put the interface's setting back; leave out one of them",
+        ));
+    }
+    if args.user.is_some() && args.cores.as_ref().is_some_and(|cores| cores.softirq.is_some()) {
+        return Err(usage(
+            "--user with --cores softirq: another user could not put the setting back; leave out one of them",
         ));
     }
     if args.json && is_pipe(args) {
@@ -146,70 +153,6 @@ fn pinned(cpu: u16) -> ThreadSettings {
 fn capture_thread(cpu: Option<u16>) -> ThreadSettings {
     let settings = cpu.map(pinned).unwrap_or_default();
     ThreadSettings { exact_timers: true, prefault_stack_bytes: 64 * 1024, ..settings }
-}
-
-/// Threads that run at the same time need CPUs of their own, and CPUs that there are.
-fn check_cores(cores: &CoreChoice, pipeline: PipelineKind) -> anyhow::Result<()> {
-    let allowed = allowed_cpus().context("reading the CPUs that this process may use")?;
-    let mut taken: Vec<(u16, &str)> = Vec::new();
-    let roles = cores.capture.map(|cpu| (cpu, "capture")).into_iter();
-    let roles = roles.chain(cores.write.map(|cpu| (cpu, "write")));
-    for (cpu, role) in roles.chain(cores.convert.iter().map(|cpu| (*cpu, "convert"))) {
-        if !allowed.contains(&cpu) {
-            return Err(usage(format!(
-                "--cores {role}={cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"
-            )));
-        }
-        if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == cpu) {
-            return Err(usage(format!(
-                "--cores {other}={cpu},{role}={cpu}: give each role a CPU of its own"
-            )));
-        }
-        taken.push((cpu, role));
-    }
-    let converters = match pipeline {
-        PipelineKind::Threaded { converters } => usize::from(converters),
-        _ => 0,
-    };
-    if cores.convert.len() > converters {
-        return Err(usage(format!(
-            "--cores names {} CPUs for converters, and --pipeline {pipeline} has {converters}",
-            cores.convert.len()
-        )));
-    }
-    Ok(())
-}
-
-/// Where the kernel processes packets is a setting of the machine, which a capture does not change.
-fn softirq_notes(args: &CaptureArgs, cores: &CoreChoice) -> Vec<String> {
-    let Some(cpu) = cores.softirq else { return Vec::new() };
-    let mut notes = Vec::new();
-    let roles = [(cores.capture, "capture"), (cores.write, "write")];
-    for (_, role) in roles.iter().filter(|(other, _)| *other == Some(cpu)) {
-        notes.push(format!(
-            "CPU {cpu} processes packets and runs the thread of {role}: it can hold up itself"
-        ));
-    }
-    for name in &args.interface {
-        let Some(facts) = InterfaceFacts::read(&HostRoot::system(), name) else { continue };
-        let wrong = facts.interrupts.iter().filter(|interrupt| interrupt.affinity != [cpu]);
-        let settings: Vec<String> = wrong
-            .map(|interrupt| format!("echo {cpu} > /proc/irq/{}/smp_affinity_list", interrupt.irq))
-            .collect();
-        if !settings.is_empty() {
-            notes.push(format!(
-                "packets of {name} are not processed on CPU {cpu} alone; as root: {}",
-                settings.join("; ")
-            ));
-        } else if facts.interrupts.is_empty() {
-            notes.push(format!(
-                "{name} has no interrupts of its own: packets are processed where they are sent, unless steered; as \
-                 root: echo {:x} > /sys/class/net/{name}/queues/rx-0/rps_cpus",
-                1u64.checked_shl(cpu.into()).unwrap_or(0)
-            ));
-        }
-    }
-    notes
 }
 
 /// The interfaces of the plan, looked up.

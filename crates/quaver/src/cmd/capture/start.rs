@@ -45,11 +45,11 @@ impl Session {
             capture::become_user(user).map_err(super::fail)?;
         }
         let mut session = Self { clock, counter, layers, taps, output: None };
-        session.output = session.open_output(args)?;
+        session.output = session.open_output(args, plan)?;
         Ok(session)
     }
 
-    fn open_output(&self, args: &CaptureArgs) -> anyhow::Result<Option<Output>> {
+    fn open_output(&self, args: &CaptureArgs, plan: &Plan) -> anyhow::Result<Option<Output>> {
         let Some(path) = &args.output else { return Ok(None) };
         let host = HostFacts::read(&HostRoot::system());
         let section = SectionFacts {
@@ -58,9 +58,13 @@ impl Session {
             application: Some(format!("quaver {}", env!("CARGO_PKG_VERSION"))),
             comment: None,
         };
+        let cores = &plan.cores;
         let mut facts = json!({
             "program": format!("quaver {}", env!("CARGO_PKG_VERSION")),
             "counter": format!("{:?}", self.counter),
+            "cores": {
+                "softirq": cores.softirq, "capture": cores.capture, "write": cores.write, "convert": cores.convert,
+            },
             "pipeline": args.pipeline.to_string(),
             "application_stamp": "one a block of packets, when it was taken from the kernel",
             "layers": self.layers.states().iter().map(super::summary::layer_json).collect::<Vec<_>>(),
@@ -77,15 +81,16 @@ impl Session {
         Ok(Some(output))
     }
 
-    /// Says on standard error what is captured, and which stamps there are and why not the others.
-    pub(super) fn tell(&self, plan: &Plan) {
+    /// Says on standard error what is captured, and which stamps there are and why not the others. `notes` were found
+    /// before.
+    pub(super) fn tell(&self, plan: &Plan, notes: &[String]) {
         for LayerState { layer, interface, state } in self.layers.states() {
             match state {
                 Ok(how) => eprintln!("{interface}: {} stamp by {how}", layer.name()),
                 Err(why) => eprintln!("{interface}: no {} stamp: {why}", layer.name()),
             }
         }
-        for note in plan.core_notes.iter().chain(self.taps.iter().flat_map(|tap| tap.notes())) {
+        for note in plan.core_notes.iter().chain(notes).chain(self.taps.iter().flat_map(|tap| tap.notes())) {
             eprintln!("note: {note}");
         }
         for (tap, options) in self.taps.iter().zip(&plan.taps) {
@@ -214,6 +219,7 @@ mod tests {
 
     #[test]
     fn tai_is_told_only_where_somebody_told_the_kernel() {
+        let cores = &plan.cores;
         let mut facts = json!({ "program": "quaver" });
         tell_tai(&mut facts, TaiState::Unset);
         assert_eq!(facts, json!({ "program": "quaver" }));

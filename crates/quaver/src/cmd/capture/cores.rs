@@ -1,0 +1,190 @@
+//! Which CPU does what: the choice checked, and the kernel's part of it set for as long as the capture lasts.
+
+use super::plan::{Plan, interfaces, usage};
+use crate::cli::capture::{CaptureArgs, CoreChoice};
+use crate::exit_code::{ExitCode, failure};
+use crate::host_state::allowed_cpus;
+use anyhow::Context;
+use quaver_measure::host::root::HostRoot;
+use quaver_measure::stamp::capture::{ANY, TapInterface};
+use quaver_measure::stamp::pipeline::PipelineKind;
+use quaver_measure::tune::JournalPlace;
+use quaver_measure::tune::journal::{Fate, Outcome};
+use quaver_measure::tune::steer::{Steered, steer};
+
+/// Threads that run at the same time need CPUs of their own, and CPUs that there are. What else should be known.
+pub(super) fn check(cores: &CoreChoice, args: &CaptureArgs) -> anyhow::Result<Vec<String>> {
+    let allowed = allowed_cpus().context("reading the CPUs that this process may use")?;
+    check_threads(cores, args.pipeline, &allowed)?;
+    let online = HostRoot::system().cpu_list("/sys/devices/system/cpu/online");
+    let any = args.interface.iter().any(|name| name == ANY);
+    check_softirq(cores, any, &online)
+}
+
+fn check_threads(cores: &CoreChoice, pipeline: PipelineKind, allowed: &[u16]) -> anyhow::Result<()> {
+    let mut taken: Vec<(u16, &str)> = Vec::new();
+    let roles = cores.capture.map(|cpu| (cpu, "capture")).into_iter();
+    let roles = roles.chain(cores.write.map(|cpu| (cpu, "write")));
+    for (cpu, role) in roles.chain(cores.convert.iter().map(|cpu| (*cpu, "convert"))) {
+        if !allowed.contains(&cpu) {
+            return Err(usage(format!(
+                "--cores {role}={cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"
+            )));
+        }
+        if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == cpu) {
+            return Err(usage(format!(
+                "--cores {other}={cpu},{role}={cpu}: give each role a CPU of its own"
+            )));
+        }
+        taken.push((cpu, role));
+    }
+    let converters = match pipeline {
+        PipelineKind::Threaded { converters } => usize::from(converters),
+        _ => 0,
+    };
+    if cores.convert.len() > converters {
+        return Err(usage(format!(
+            "--cores names {} CPUs for converters, and --pipeline {pipeline} has {converters}",
+            cores.convert.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Softirqs may share the capture thread's CPU, as the paper has it for its case of overload; a converter's never, since
+/// converting elsewhere is all that it is for.
+fn check_softirq(cores: &CoreChoice, any: bool, online: &[u16]) -> anyhow::Result<Vec<String>> {
+    let Some(cpu) = cores.softirq else { return Ok(Vec::new()) };
+    if any {
+        return Err(usage(format!(
+            "--cores softirq={cpu} sets where packets of interfaces are processed: name them with -i in place of `any`"
+        )));
+    }
+    if !online.contains(&cpu) {
+        return Err(usage(format!("--cores softirq={cpu}: the CPUs {online:?} are online")));
+    }
+    if cores.convert.contains(&cpu) {
+        return Err(usage(format!(
+            "--cores softirq={cpu},convert={cpu}: give a converter a CPU without softirqs"
+        )));
+    }
+    let roles = [(cores.capture, "capture"), (cores.write, "write")];
+    let shared = roles.iter().filter(|(other, _)| *other == Some(cpu));
+    Ok(shared
+        .map(|(_, role)| {
+            format!(
+                "CPU {cpu} processes packets and runs the thread of {role}: under load one holds up the other"
+            )
+        })
+        .collect())
+}
+
+/// Where the kernel processes packets of the interfaces, set through the journal. Put back when dropped, or by the next
+/// verb that changes settings (`quaver tune revert`) if this process is killed.
+pub(super) struct Softirqs {
+    steered: Steered,
+    cpu: u16,
+}
+
+impl Softirqs {
+    /// Sets it, where that was asked for.
+    pub(super) fn place(plan: &Plan) -> anyhow::Result<Option<Self>> {
+        let Some(cpu) = plan.cores.softirq else { return Ok(None) };
+        let interfaces = interfaces(plan)?;
+        interfaces.iter().try_for_each(shown_here)?;
+        let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+        let steered = steer(&JournalPlace::system(), "capture", &names, cpu)
+            .with_context(|| format!("--cores softirq={cpu}"))?;
+        Ok(Some(Self { steered, cpu }))
+    }
+
+    /// What was set and what was not, in sentences.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let cpu = self.cpu;
+        let recovered = self.steered.recovered().iter().filter(|one| one.fate == Fate::Restored);
+        let recovered = recovered.map(|one| {
+            format!("{} is {} again: a killed quaver {} had left it", one.knob, one.before, one.verb)
+        });
+        let set = self.steered.applied.iter().map(|done| {
+            let pending = done.pending.as_ref().map(|pending| format!(" ({pending})")).unwrap_or_default();
+            match done.outcome {
+                Outcome::AlreadySo => format!("packets on CPU {cpu}: {} is {} already", done.knob, done.now),
+                _ => format!(
+                    "packets on CPU {cpu}: {} is {}, was {}{pending}",
+                    done.knob, done.now, done.before
+                ),
+            }
+        });
+        let refused = self.steered.refused.iter().map(|refused| format!("not on CPU {cpu}: {refused}"));
+        recovered.chain(set).chain(refused).collect()
+    }
+
+    /// Puts it back; what could not be.
+    pub(super) fn put_back(self) -> Vec<String> {
+        match self.steered.put_back() {
+            Ok(undone) => undone
+                .iter()
+                .filter(|one| !one.fate.is_final())
+                .map(|one| format!("{} was not put back; see quaver tune status", one.knob))
+                .collect(),
+            Err(error) => {
+                vec![format!("where packets are processed was not put back: {error}; see quaver tune status")]
+            }
+        }
+    }
+}
+
+/// The files of an interface are those of the namespace that `/sys` was mounted in, which may not be this one.
+fn shown_here(interface: &TapInterface) -> anyhow::Result<()> {
+    let name = &interface.name;
+    let index = HostRoot::system().value::<u32>(&format!("/sys/class/net/{name}/ifindex"));
+    if index == Some(interface.index) {
+        return Ok(());
+    }
+    Err(failure(
+        ExitCode::Unsupported,
+        format!(
+            "--cores softirq: /sys does not show interface {name} of this network namespace; enter it with ip netns \
+             exec, or mount sysfs anew"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn softirq(cores: &CoreChoice, any: bool) -> Result<Vec<String>, String> {
+        check_softirq(cores, any, &[0, 1, 2]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn softirqs_may_share_with_a_reader_and_never_with_a_converter() {
+        let cores = |softirq, capture, convert: &[u16]| CoreChoice {
+            softirq,
+            capture,
+            convert: convert.to_vec(),
+            ..CoreChoice::default()
+        };
+        assert_eq!(softirq(&cores(None, Some(0), &[1]), true), Ok(Vec::new()));
+        assert_eq!(softirq(&cores(Some(2), Some(0), &[1]), false), Ok(Vec::new()));
+        let shared = softirq(&cores(Some(0), Some(0), &[1]), false).unwrap();
+        assert!(shared.len() == 1 && shared[0].contains("runs the thread of capture"), "{shared:?}");
+        assert!(softirq(&cores(Some(1), Some(0), &[1]), false).unwrap_err().contains("without softirqs"));
+        assert!(softirq(&cores(Some(7), None, &[]), false).unwrap_err().contains("[0, 1, 2] are online"));
+        assert!(softirq(&cores(Some(0), None, &[]), true).unwrap_err().contains("in place of `any`"));
+    }
+
+    #[test]
+    fn threads_have_cpus_of_their_own() {
+        let threads = |capture, write, pipeline| {
+            let cores = CoreChoice { capture, write, convert: vec![2], ..CoreChoice::default() };
+            check_threads(&cores, pipeline, &[0, 1, 2]).map_err(|error| error.to_string())
+        };
+        let threaded = PipelineKind::Threaded { converters: 1 };
+        assert_eq!(threads(Some(0), Some(1), threaded), Ok(()));
+        assert!(threads(Some(0), Some(2), threaded).unwrap_err().contains("a CPU of its own"));
+        assert!(threads(Some(3), None, threaded).unwrap_err().contains("may use CPUs [0, 1, 2] only"));
+        assert!(threads(Some(0), None, PipelineKind::Batch).unwrap_err().contains("has 0"));
+    }
+}
