@@ -49,6 +49,11 @@ impl Session {
         Ok(session)
     }
 
+    /// What puts interfaces' settings back at once.
+    pub(super) fn put_back(&self) -> capture::PutBack {
+        self.layers.put_back()
+    }
+
     fn open_output(&self, args: &CaptureArgs, plan: &Plan) -> anyhow::Result<Option<Output>> {
         let Some(path) = &args.output else { return Ok(None) };
         let host = HostFacts::read(&HostRoot::system());
@@ -219,7 +224,6 @@ mod tests {
 
     #[test]
     fn tai_is_told_only_where_somebody_told_the_kernel() {
-        let cores = &plan.cores;
         let mut facts = json!({ "program": "quaver" });
         tell_tai(&mut facts, TaiState::Unset);
         assert_eq!(facts, json!({ "program": "quaver" }));
