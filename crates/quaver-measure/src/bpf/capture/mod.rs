@@ -4,13 +4,15 @@
 //! Programs hang on links that are descriptors of this process, so they are gone when it is, however it ends.
 
 mod records;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use records::Records;
 
 use super::load::{failed, one_at_a_time};
 use crate::host::trace::TraceError;
 use libbpf_rs::libbpf_sys::{
-    BPF_TCX_INGRESS, BPF_XDP, bpf_attach_type, bpf_link_create, bpf_link_create_opts,
+    BPF_F_BEFORE, BPF_TCX_INGRESS, BPF_XDP, bpf_attach_type, bpf_link_create, bpf_link_create_opts,
 };
 use libbpf_rs::{MapCore as _, Object, ObjectBuilder};
 use std::io;
@@ -70,25 +72,17 @@ impl CapturePrograms {
         self.attach(XDP, interface, BPF_XDP, flags)
     }
 
-    /// Attaches the TC program before the interface's ingress hook (tcx, since Linux 6.6).
+    /// Attaches the TC program before the interface's ingress hook (tcx, since Linux 6.6), as the first there: one before
+    /// it that passes a packet on, redirects or drops it would keep it from ours.
     pub(crate) fn attach_tc(&self, interface: u32) -> io::Result<Attached> {
-        self.attach(TC, interface, BPF_TCX_INGRESS, 0)
+        self.attach(TC, interface, BPF_TCX_INGRESS, BPF_F_BEFORE)
+            .or_else(|_| self.attach(TC, interface, BPF_TCX_INGRESS, 0))
     }
 
     fn attach(&self, name: &str, interface: u32, hook: bpf_attach_type, flags: u32) -> io::Result<Attached> {
         let program = self.object.progs().find(|program| program.name() == name);
         let program = program.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        let interface = i32::try_from(interface).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
-        let options =
-            bpf_link_create_opts { sz: size_of::<bpf_link_create_opts>() as _, flags, ..Default::default() };
-        // SAFETY: the options are of the size that they say and live through the call.
-        let link =
-            unsafe { bpf_link_create(program.as_fd().as_raw_fd(), interface, hook, &raw const options) };
-        if link < 0 {
-            return Err(io::Error::from_raw_os_error(-link));
-        }
-        // SAFETY: the descriptor was made just now and belongs to nobody else.
-        Ok(Attached { _link: unsafe { OwnedFd::from_raw_fd(link) } })
+        link(program.as_fd(), interface, hook, flags)
     }
 
     /// What the programs write.
@@ -103,4 +97,18 @@ impl CapturePrograms {
         let descriptor = unsafe { BorrowedFd::borrow_raw(map.as_fd().as_raw_fd()) };
         Ok((descriptor, map.max_entries()))
     }
+}
+
+/// Hangs a program on a hook of an interface.
+fn link(program: BorrowedFd<'_>, interface: u32, hook: bpf_attach_type, flags: u32) -> io::Result<Attached> {
+    let interface = i32::try_from(interface).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    let options =
+        bpf_link_create_opts { sz: size_of::<bpf_link_create_opts>() as _, flags, ..Default::default() };
+    // SAFETY: the options are of the size that they say and live through the call.
+    let link = unsafe { bpf_link_create(program.as_raw_fd(), interface, hook, &raw const options) };
+    if link < 0 {
+        return Err(io::Error::from_raw_os_error(-link));
+    }
+    // SAFETY: the descriptor was made just now and belongs to nobody else.
+    Ok(Attached { _link: unsafe { OwnedFd::from_raw_fd(link) } })
 }

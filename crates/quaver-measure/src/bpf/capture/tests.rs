@@ -1,0 +1,83 @@
+//! The capture's programs among those of others.
+
+use super::*;
+use crate::host::netns::Lab;
+use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_SCHED_CLS, bpf_insn, bpf_prog_load};
+use std::net::UdpSocket;
+use std::ptr::null_mut;
+
+/// What a program at the hook may answer (linux/bpf.h), which ends the chain.
+const TCX_PASS: i32 = 0;
+const TCX_DROP: i32 = 2;
+
+/// A program that gives every packet this answer.
+fn answering(answer: i32) -> OwnedFd {
+    let instruction = |code: u8, immediate: i32| {
+        let mut instruction = bpf_insn { code, imm: immediate, ..Default::default() };
+        instruction.set_dst_reg(0);
+        instruction
+    };
+    // r0 = answer; exit
+    let program = [instruction(0xb7, answer), instruction(0x95, 0)];
+    // SAFETY: name and licence are NUL-terminated, and as many instructions are there as are told; none is an option.
+    let descriptor = unsafe {
+        bpf_prog_load(
+            BPF_PROG_TYPE_SCHED_CLS,
+            c"foreign".as_ptr(),
+            c"GPL".as_ptr(),
+            program.as_ptr(),
+            program.len() as _,
+            null_mut(),
+        )
+    };
+    assert!(descriptor >= 0, "{}", io::Error::from_raw_os_error(-descriptor));
+    // SAFETY: the descriptor was made just now and belongs to nobody else.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+fn privileged(name: &str) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
+    println!("SKIPPED (needs root): {name}");
+    false
+}
+
+#[test]
+fn programs_of_others_at_the_hook_hide_no_packet_from_ours() {
+    if !privileged("programs_of_others_at_the_hook_hide_no_packet_from_ours") {
+        return;
+    }
+    const PACKETS: usize = 20;
+    for answer in [TCX_PASS, TCX_DROP] {
+        let lab = Lab::create().unwrap();
+        let programs = CapturePrograms::load(false).unwrap();
+        let mut records = programs.records().unwrap();
+        let foreign = answering(answer);
+        let index = lab.sink.within(|| index_of(&lab.sink.interface)).unwrap();
+        let _links = lab
+            .sink
+            .within(|| {
+                let theirs = link(foreign.as_fd(), index, BPF_TCX_INGRESS, 0).unwrap();
+                (theirs, programs.attach_tc(index).unwrap())
+            })
+            .unwrap();
+        lab.source
+            .within(|| {
+                let socket = UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
+                // The refusal of a port where nobody listens is the answer to a packet that arrived.
+                (0..PACKETS).for_each(|_| while socket.send_to(&[7; 333], (lab.sink.ipv4, 9)).is_err() {});
+            })
+            .unwrap();
+        let mut seen = 0;
+        records.drain(|record| seen += usize::from(record.length == 333 + 42));
+        assert_eq!(seen, PACKETS, "answer {answer}");
+    }
+}
+
+fn index_of(name: &str) -> u32 {
+    let name = std::ffi::CString::new(name).unwrap();
+    // SAFETY: the name is NUL-terminated and lives through the call.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
+}
