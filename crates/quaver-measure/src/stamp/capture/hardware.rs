@@ -82,6 +82,36 @@ impl Drop for HardwareStamping {
     }
 }
 
+/// What puts interfaces' settings back while somebody else still holds them: for a process that has to end at once. It
+/// does so in the calling thread's namespace.
+#[derive(Clone, Debug, Default)]
+pub struct PutBack {
+    settings: Vec<(String, Config)>,
+}
+
+impl PutBack {
+    pub(super) fn of(stampings: &[HardwareStamping]) -> Self {
+        let changed = |of: &HardwareStamping| Some((of.interface.clone(), of.before?));
+        Self { settings: stampings.iter().filter_map(changed).collect() }
+    }
+
+    /// Whether nothing was changed.
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty()
+    }
+
+    /// Puts back what was changed, as far as the system lets us.
+    pub fn now(&self) {
+        self.with(request);
+    }
+
+    fn with(&self, request: impl Fn(&str, libc::Ioctl, Config) -> io::Result<Config>) {
+        for (interface, before) in &self.settings {
+            let _ = request(interface, SIOCSHWTSTAMP, *before);
+        }
+    }
+}
+
 fn request(interface: &str, request: libc::Ioctl, mut config: Config) -> io::Result<Config> {
     // SAFETY: a hwtstamp_config is what both requests read and write.
     unsafe { ask(interface, request, &mut config) }?;
@@ -156,6 +186,14 @@ mod tests {
         assert!(HardwareStamping::with("no-such", false, driver(0, 1)).unwrap_err().contains("--layers nic"));
         let on = HardwareStamping::with("no-such", true, driver(0, 1)).unwrap();
         assert_eq!(on.before, Some(Config::default()));
+        let untouched = HardwareStamping::with("left-alone", true, driver(1, 0)).unwrap();
+        assert!(PutBack::of(std::slice::from_ref(&untouched)).is_empty());
+        let asked = std::cell::RefCell::new(Vec::new());
+        PutBack::of(&[untouched, on]).with(|interface, number, config| {
+            asked.borrow_mut().push((interface.to_owned(), number, config));
+            Ok(config)
+        });
+        assert_eq!(asked.take(), [("no-such".to_owned(), SIOCSHWTSTAMP, Config::default())]);
         assert!(HardwareStamping::with("no-such", true, driver(0, 12)).unwrap_err().contains("PTP only"));
         assert!(HardwareStamping::with("no-such", true, driver(0, 0)).unwrap_err().contains("no packets"));
         let refused = |_: &str, _, _: Config| Err(io::Error::from_raw_os_error(libc::EPERM));

@@ -1,8 +1,9 @@
 //! The layers below the packet socket: which there are here, and why the others are not; and their stamps of a packet.
 
 use super::frame::{Frame, LinkKind, PacketKind, RingStamp};
-use super::hardware::HardwareStamping;
+use super::hardware::{HardwareStamping, PutBack};
 use super::join::{Below, JoinTable};
+use super::nic_clock::NicClocks;
 use super::offset::MonotonicOffset;
 use super::socket::TapInterface;
 use crate::clock::realtime_ns;
@@ -77,6 +78,7 @@ const KERNEL_BOUND_NS: u32 = 1;
 pub struct Layers {
     states: Vec<LayerState>,
     hardware: Vec<HardwareStamping>,
+    clocks: NicClocks,
     programs: Option<Programs>,
     table: JoinTable,
     offset: MonotonicOffset,
@@ -91,13 +93,13 @@ impl Layers {
     /// before the taps are opened, so that their first packet has all its stamps.
     pub fn switch_on(interfaces: &[TapInterface], wish: LayerWish) -> Self {
         let mut states = Vec::new();
-        let mut hardware = Vec::new();
+        let (mut hardware, mut clocks) = (Vec::new(), NicClocks::new());
         let wanted = wish.hardware != HardwareWish::Off;
         for interface in interfaces.iter().filter(|interface| wanted && interface.index != 0) {
             let may_set = wish.hardware == HardwareWish::On;
             let state = HardwareStamping::switch_on(&interface.name, may_set).map(|stamping| {
                 hardware.push(stamping);
-                "the interface's own clock".to_owned()
+                clocks.add(interface)
             });
             states.push(LayerState { layer: Layer::Nic, interface: interface.name.clone(), state });
         }
@@ -105,12 +107,18 @@ impl Layers {
         Self {
             states,
             hardware,
+            clocks,
             programs,
             table: JoinTable::new(),
             offset: MonotonicOffset::read(),
             unmatched: 0,
             waited: false,
         }
+    }
+
+    /// What puts interfaces' settings back at once, without waiting for whoever holds these layers.
+    pub fn put_back(&self) -> PutBack {
+        PutBack::of(&self.hardware)
     }
 
     /// Every layer that was asked for.
@@ -137,6 +145,7 @@ impl Layers {
     /// Takes what the programs have written: before each block of packets.
     pub fn refresh(&mut self) {
         self.waited = false;
+        self.clocks.refresh(Instant::now());
         if let Some(programs) = &mut self.programs {
             self.offset.narrow();
             programs.drain(|record| self.table.put(record));
@@ -146,15 +155,13 @@ impl Layers {
     /// The stamps of a packet up to the packet socket.
     pub fn stamps(&mut self, frame: &Frame<'_>, link: LinkKind) -> PacketStamps {
         let mut stamps = PacketStamps::default();
-        stamps.set(ring_layer(frame), ring_stamp(frame));
+        stamps.set(ring_layer(frame), self.ring_stamp(frame));
         if frame.stamped_by != RingStamp::Kernel || frame.kind == PacketKind::Outgoing {
             return stamps;
         }
         let Some(below) = self.below(frame, link) else { return stamps };
         if below.hardware_ns != 0 {
-            let stamp =
-                LayerStamp { clock: StampClock::Phc, time_ns: below.hardware_ns as i64, bound_ns: u32::MAX };
-            stamps.set(Layer::Nic, stamp);
+            stamps.set(Layer::Nic, self.clocks.stamp(frame.interface, below.hardware_ns as i64));
         }
         for (layer, monotonic_ns) in [(Layer::Xdp, below.xdp_ns), (Layer::Tc, below.tc_ns)] {
             if monotonic_ns != 0 {
@@ -163,6 +170,15 @@ impl Layers {
             }
         }
         stamps
+    }
+
+    fn ring_stamp(&self, frame: &Frame<'_>) -> LayerStamp {
+        let bound_ns = match frame.stamped_by {
+            RingStamp::Hardware => return self.clocks.stamp(frame.interface, frame.time_ns),
+            RingStamp::Kernel => KERNEL_BOUND_NS,
+            RingStamp::Late => u32::MAX,
+        };
+        LayerStamp { clock: StampClock::Realtime, time_ns: frame.time_ns, bound_ns }
     }
 
     fn below(&mut self, frame: &Frame<'_>, link: LinkKind) -> Option<Below> {
@@ -197,13 +213,4 @@ pub fn ring_layer(frame: &Frame<'_>) -> Layer {
         RingStamp::Hardware => Layer::Nic,
         RingStamp::Kernel | RingStamp::Late => Layer::Kernel,
     }
-}
-
-fn ring_stamp(frame: &Frame<'_>) -> LayerStamp {
-    let (clock, bound_ns) = match frame.stamped_by {
-        RingStamp::Hardware => (StampClock::Phc, u32::MAX),
-        RingStamp::Kernel => (StampClock::Realtime, KERNEL_BOUND_NS),
-        RingStamp::Late => (StampClock::Realtime, u32::MAX),
-    };
-    LayerStamp { clock, time_ns: frame.time_ns, bound_ns }
 }
