@@ -66,7 +66,8 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         }
         Holds::Cells => {
             if args.late.is_some() {
-                let message = "--late is for received streams; the figures of a study hold from its recording on";
+                let message =
+                    "--late is for received streams; the figures of a study hold from its recording on";
                 return Err(failure(ExitCode::Usage, message));
             }
             let digest = digest::study::analyze(&run)?;
