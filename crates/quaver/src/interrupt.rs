@@ -1,12 +1,12 @@
-//! Ctrl-C and termination: a flag that every phase looks at, so that what was measured is kept.
+//! Ctrl-C, termination and a terminal that is closed: a flag that every phase looks at, so that what was measured is kept.
 
 use anyhow::Context;
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Signals that ask us to end.
+/// Signals that ask us to end, and at once when they come again.
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 
 /// Set once the user (or the system) asked us to end. A second request ends the process at once.
@@ -20,13 +20,18 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Catches SIGINT and SIGTERM from now on.
+    /// Catches SIGINT and SIGTERM from now on, and SIGHUP, unless we were started to outlive the terminal (nohup).
     pub fn catch() -> anyhow::Result<Self> {
         let interrupt = Self::default();
         for signal in SIGNALS {
             // Order matters: the second signal finds the flags set by the first.
             signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupt.at_once))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt.requested)))
+                .context("catching signals")?;
+        }
+        if !is_ignored(SIGHUP) {
+            // It is no second request: of a terminal that is closed the kernel tells us, and the shell does too.
+            signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt.requested))
                 .context("catching signals")?;
         }
         interrupt.arm().context("catching signals")?;
@@ -71,6 +76,18 @@ impl Interrupt {
     }
 }
 
+/// Whether this process ignores a signal, by what the kernel tells of it.
+fn is_ignored(signal: i32) -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, signal))
+}
+
+/// The same, read from `/proc/PID/status`: a mask of which bit 0 is signal 1.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Keeps a second request from ending the process ([`Interrupt::hold`]).
 #[derive(Debug)]
 pub struct Held {
@@ -97,5 +114,18 @@ impl Drop for Held {
         }
         // Signals that could be registered before can be now; else the second one is merely not heard.
         let _ = self.interrupt.arm();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_signals_are_ignored_is_read_from_the_mask() {
+        let status = "Name:\tquaver\nSigBlk:\t0000000000000003\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000004002\n";
+        assert!(ignores(status, SIGHUP) && ignores(status, 13));
+        assert!(!ignores(status, SIGINT) && !ignores(status, SIGTERM));
+        assert!(!ignores("", SIGHUP) && !ignores("SigIgn:\tnothing\n", SIGHUP));
     }
 }

@@ -22,7 +22,8 @@ Examples:
 Each packet carries every stamp that this machine gives, with its clock and its bound. `captured` and what was dropped
 at named places add up to what was seen. While a capture runs, the kernel stamps every packet of every namespace.
 Ctrl-C ends with status 0 where no other end was asked for, else with 130; an interface that goes away for good with 6.
-In each case what was captured is kept.")]
+In each case what was captured is kept. What `--layers nic` set on an interface is put back at the end, but not after
+kill -9: `hwstamp_ctl -i NAME -r 0` does.")]
 pub struct CaptureArgs {
     /// Interface, or `any` for all (repeatable)
     #[arg(short, long, value_name = "NAME")]

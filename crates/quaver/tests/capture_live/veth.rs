@@ -170,6 +170,34 @@ fn a_killed_capture_leaves_nothing_but_a_readable_file() {
 }
 
 #[test]
+fn a_terminal_that_is_closed_ends_a_capture_as_ctrl_c_does() {
+    if !privileged("a_terminal_that_is_closed_ends_a_capture_as_ctrl_c_does") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hung-up.pcapng");
+    let options = ["-o", path.to_str().unwrap(), "--json", "--direction", "in", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    let sent = send(&lab, lengths());
+    // The kernel tells of it, and the shell does: the second must not end what is being put in order.
+    capture.signal(Signal::HUP);
+    capture.signal(Signal::HUP);
+    let summary = capture.summary();
+    assert_accounts(&summary);
+    assert_eq!((number(&summary, "/captured"), summary["ended_by"].as_str()), (sent, Some("interrupted")));
+    let (packets, whole) = read(&path);
+    assert_eq!((packets.len() as u64, whole), (sent, true));
+    // Who was started to outlive the terminal does.
+    let mut command = Command::new("nohup");
+    command.args([QUAVER, "capture", "-i", &lab.sink.interface]).args(options);
+    let capture = Capture::spawn(&lab.sink, command);
+    capture.signal(Signal::HUP);
+    let sent = send(&lab, lengths());
+    assert_eq!(number(&capture.end(), "/captured"), sent);
+}
+
+#[test]
 fn without_rights_the_line_that_gives_them_is_told() {
     use std::os::unix::process::CommandExt;
     if !privileged("without_rights_the_line_that_gives_them_is_told") {

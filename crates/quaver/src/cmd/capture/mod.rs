@@ -4,6 +4,7 @@ mod accounts;
 mod compare;
 mod cores;
 mod files;
+mod guard;
 mod plan;
 mod qos;
 mod start;
@@ -42,6 +43,7 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let softirqs = Softirqs::place(&plan)?;
     accounts.notes.extend(softirqs.iter().flat_map(Softirqs::notes));
     let session = Session::open(args, &plan)?;
+    guard::guard(&interrupt, session.put_back());
     if !args.quiet {
         session.tell(&plan, &accounts.notes);
     }

@@ -2,7 +2,7 @@
 
 use super::files::Output;
 use super::qos::Flows;
-use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps};
+use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_analysis::capture::CaptureFigures;
 use quaver_measure::clock::live::LiveReader;
 use quaver_measure::probe::thread::{Setting, ThreadSettings};
@@ -239,8 +239,8 @@ impl Desk {
         let mut disordered = false;
         for (layer, stamp) in stamps.iter() {
             fates.stamped[layer as usize - 1] += 1;
-            // The interface's own clock does not compare.
-            if layer != Layer::Nic {
+            // What an interface's own clock counts does not compare.
+            if stamp.clock != StampClock::Phc {
                 disordered |= before.is_some_and(|before| is_before(stamp, before));
                 before = Some(stamp);
             }
@@ -269,6 +269,9 @@ impl Desk {
 
 /// Whether a stamp lies before another by more than both bounds allow.
 fn is_before(stamp: LayerStamp, other: LayerStamp) -> bool {
+    if stamp.bound_ns == u32::MAX || other.bound_ns == u32::MAX {
+        return false;
+    }
     let slack_ns = i64::from(stamp.bound_ns) + i64::from(other.bound_ns);
     stamp.time_ns.saturating_add(slack_ns) < other.time_ns
 }
