@@ -33,7 +33,8 @@ capture_with() {
     run timeout -k 5 $((seconds + 60)) ip netns exec "$from" "$QUAVER_BIN" source "$address:2680" --period 5us \
         --size "$payload" --for "${seconds}s" --pace spin --cpu 0 --json \
         >"$BENCH_SCRATCH/source.json" || echo "bench: the source ended with $?" >&2
-    sleep 1
+    # tcpdump looks at what lies in its buffer after a second at the latest, and drops it uncounted at an interruption.
+    sleep 1.5
     kill "$watcher" 2>/dev/null || true
     wait "$watcher" || true
     started=()

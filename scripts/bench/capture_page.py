@@ -65,6 +65,7 @@ def patterns(page, directory):
     in_kernel(page, found)
     for _, run in runs:
         losses(page, run["loss"])
+        peers(page, run.get("peers", []))
     return True
 
 
@@ -108,6 +109,16 @@ def losses(page, loss):
     page.table(("placement", "way", "sent", "lost", "at the socket", "at the backlog", "elsewhere"), rows)
     differences = [(one["placement"], f"{one['of']} less {one['to']}", f"{100 * one['share']:.3f}", interval(one["interval"], 100), one["verdict"]) for one in loss["differences"]]
     page.table(("placement", "difference", "percentage points", "95 %", "verdict"), differences)
+
+
+def peers(page, totals):
+    """Whole captures of the comparison itself; absent in older results."""
+    if not totals:
+        return
+    cpu = lambda one: "unknown" if one["cpu_ns_per_packet"] is None else f"{one['cpu_ns_per_packet']:.0f}"
+    rows = [(one["placement"], *(one[key] for key in ("program", "sent", "captured", "dropped", "unaccounted")), cpu(one)) for one in totals]
+    page.add("Whole captures beside each other, by `--compare` itself; CPU with start and end of the program:", "")
+    page.table(("placement", "program", "sent", "captured", "dropped", "unaccounted", "CPU (ns a packet)"), rows)
 
 
 def interval(ends, factor=1):

@@ -101,8 +101,33 @@ fn every_way_to_stamp_has_its_packets_and_a_run_is_analysed_again() {
         // The kernel refuses a packet while too many of the source's wait for the receiver's CPU.
         assert!((1..=13 * 2_000).contains(&number("sent")), "{total}");
     }
+    beside_other_programs(&summary);
     assert!(summary["cannot"][0].as_str().unwrap().contains("Interrupts"));
     analysed_again(&the_run_in(runs.path()), runs.path());
+}
+
+/// Each program that is installed has its streams; one that is not is named.
+fn beside_other_programs(summary: &Value) {
+    let totals = summary["peers"].as_array().unwrap();
+    let cannot = summary["cannot"].to_string();
+    let installed = |name: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
+    };
+    for name in ["quaver", "tcpdump", "dumpcap"] {
+        let own: Vec<&Value> = totals.iter().filter(|total| total["program"] == name).collect();
+        if name != "quaver" && !installed(name) {
+            assert!(own.is_empty() && cannot.contains(&format!("{name} was not run")), "{cannot}");
+            continue;
+        }
+        assert_eq!(own.len(), 2, "{name}, two placements: {cannot}");
+        for total in own {
+            let number = |field: &str| total[field].as_i64().unwrap();
+            assert!(number("sent") > 0 && number("captured") > 0, "{total}");
+            assert!(name != "quaver" || number("unaccounted") == 0, "{total}");
+            assert!(total["cpu_ns_per_packet"].as_f64().unwrap() > 0.0);
+        }
+    }
 }
 
 /// The results are the same, to the octet.

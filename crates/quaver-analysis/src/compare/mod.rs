@@ -5,23 +5,27 @@
 //! blocks without a stamp tell. Blocks of all arms alternate in a random order; intervals are drawn from whole
 //! rounds, so that what changes slowly on the machine widens them and does not pass for an effect.
 
+mod conversion;
 mod density;
 mod losses;
 mod model;
 mod moments;
 pub mod order;
 mod paper;
+mod peers;
 mod rounds;
 mod series;
 mod summary;
 
+pub use conversion::{Conversion, Cost};
 pub use density::{Density, LogDensity};
 pub use losses::{LossDifference, LossSummary, LossTotal};
 pub use model::{
-    CompareFacts, CompareTable, Context, LossPoint, PatternFacts, Placement, Sweep, UserArmFacts,
+    CompareFacts, CompareTable, Context, LossPoint, PatternFacts, PeerPoint, Placement, Sweep, UserArmFacts,
 };
 pub use moments::{Moments, TRIMMED_SHARE};
 pub use paper::{Paper, PaperOverhead};
+pub use peers::PeerTotal;
 pub use rounds::{Interval, Verdict};
 pub use series::Correlation;
 pub use summary::{ArmSummary, CompareSummary, Difference, KernelSummary, PatternSummary, Ratio, summarize};

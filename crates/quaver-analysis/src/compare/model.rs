@@ -67,6 +67,8 @@ pub struct CompareFacts {
     pub patterns: Vec<PatternFacts>,
     /// Points of the loss sweeps.
     pub loss: Vec<LossPoint>,
+    /// Whole captures of a stream: our own and others'.
+    pub peers: Vec<PeerPoint>,
     /// What this machine or kernel did not let us do, in sentences.
     pub cannot: Vec<String>,
 }
@@ -156,4 +158,25 @@ pub struct LossPoint {
     pub socket_drops: Option<u64>,
     /// Dropped before: the backlog of a CPU was full (`/proc/net/softnet_stat`).
     pub backlog_drops: Option<u64>,
+}
+
+/// One stream that a program captured to a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerPoint {
+    /// Program.
+    pub program: String,
+    /// Where softirq and capture ran.
+    pub placement: Placement,
+    /// Repetition.
+    pub round: u32,
+    /// Octets of each packet, as in [`PatternFacts::frame_bytes`].
+    pub frame_bytes: u32,
+    /// Packets that the kernel took from the source.
+    pub sent: u64,
+    /// Packets that the program says it captured.
+    pub captured: u64,
+    /// Packets that it says were dropped.
+    pub dropped: u64,
+    /// CPU time from its start to its end, nanoseconds.
+    pub cpu_ns: u64,
 }

@@ -1,10 +1,12 @@
 //! Everything that a comparison says.
 
+use super::conversion::{Conversion, conversions};
 use super::density::{Density, LogDensity};
 use super::losses::LossSummary;
 use super::model::{CompareFacts, CompareTable, PatternFacts};
 use super::moments::Moments;
 use super::paper::Paper;
+use super::peers::{self, PeerTotal};
 use super::rounds::{Interval, Rounds, Sums, Verdict, interval};
 use super::series::{Correlation, autocorrelation, correlation};
 use serde::Serialize;
@@ -31,6 +33,8 @@ pub struct CompareSummary {
     pub patterns: Vec<PatternSummary>,
     /// The loss sweeps.
     pub loss: LossSummary,
+    /// Whole captures, by our own program and by others.
+    pub peers: Vec<PeerTotal>,
     /// What could not be done here.
     pub cannot: Vec<String>,
     /// What to know before believing the numbers.
@@ -49,6 +53,8 @@ pub struct PatternSummary {
     pub checkpoints: Moments,
     /// Each arm's overhead against that of the kernel's clock asked inline.
     pub ratios: Vec<Ratio>,
+    /// Ways to convert raw cycles, held against each other.
+    pub conversions: Vec<Conversion>,
     /// The kernel's own stamp.
     pub kernel: Option<KernelSummary>,
     /// The paper's table for this pattern.
@@ -142,6 +148,7 @@ pub fn summarize(table: &CompareTable, facts: &CompareFacts) -> CompareSummary {
         cores: facts.cores.clone(),
         patterns: patterns.map(|(at, pattern)| pattern_summary(table, facts, at as u16, pattern)).collect(),
         loss: LossSummary::of(&facts.loss),
+        peers: peers::totals(&facts.peers),
         cannot: facts.cannot.clone(),
         warnings: Vec::new(),
     }
@@ -255,6 +262,7 @@ fn pattern_summary(
         user,
         checkpoints,
         ratios,
+        conversions: conversions(pattern, &by_round),
         kernel: kernel_summary(table, facts, at, pattern),
         paper: Paper::of(&pattern.name),
     }

@@ -5,8 +5,8 @@ use super::console::{WIDTH, cut_short, heading, warnings};
 use super::table::{Align, Style, Table, printable, wrap};
 use super::units::{count, duration_f64, percent};
 use quaver_analysis::compare::{
-    ArmSummary, CompareSummary, Difference, Interval, KernelSummary, LossDifference, LossSummary,
-    PatternSummary, Placement, Ratio, Verdict,
+    ArmSummary, CompareSummary, Conversion, Cost, Difference, Interval, KernelSummary, LossDifference,
+    LossSummary, PatternSummary, PeerTotal, Placement, Ratio, Verdict,
 };
 
 /// What the pages of a comparison are made from.
@@ -115,6 +115,34 @@ pub(super) fn paper_cells(pattern: &PatternSummary) -> Option<[String; 5]> {
     ])
 }
 
+/// What was found here about where conversion is done.
+pub(super) fn conversion_words(conversion: &Conversion) -> String {
+    let side = |cost: &Cost| {
+        let size = ns(cost.ns.abs());
+        let interval = span(cost.interval, ns);
+        match cost.verdict {
+            Verdict::Larger => format!("costs {size} more (95 %: {interval})"),
+            Verdict::Smaller => format!("costs {size} less (95 %: {interval})"),
+            Verdict::NoDifference => format!("does not differ (95 %: {interval})"),
+            Verdict::Unknown => "cannot be told from so few rounds".to_owned(),
+        }
+    };
+    let what = |name: &str| match name {
+        "threaded" => "handing a stamp to a converter thread".to_owned(),
+        "threaded:2" => "handing a stamp to one of two converter threads".to_owned(),
+        "inline-cycles" => "inline conversion".to_owned(),
+        "batch" => "conversion in batches".to_owned(),
+        other => other.to_owned(),
+    };
+    format!(
+        "Found here: {} against {}: on the hot path it {}; with what the receiver does afterwards, waits included, it {}.",
+        what(&conversion.of),
+        what(&conversion.to),
+        side(&conversion.hot),
+        side(&conversion.whole)
+    )
+}
+
 /// One cost in the kernel.
 pub(super) fn kernel_cells(difference: &Difference) -> [String; 4] {
     [
@@ -170,6 +198,28 @@ pub(super) fn loss_rows(loss: &LossSummary) -> Vec<[String; 7]> {
 pub(super) const LOSS_COLUMNS: [&str; 7] =
     ["", "way to stamp", "sent", "lost", "share", "at the full buffer", "full backlog and elsewhere"];
 
+/// Columns of [`peer_cells`].
+pub(super) const PEER_COLUMNS: [&str; 7] =
+    ["", "program", "sent", "captured", "dropped", "not accounted for", "CPU, a packet"];
+
+/// One program's captures.
+pub(super) fn peer_cells(total: &PeerTotal) -> [String; 7] {
+    [
+        placement_words(total.placement).to_owned(),
+        total.program.clone(),
+        count(total.sent),
+        count(total.captured),
+        count(total.dropped),
+        total.unaccounted.to_string(),
+        total.cpu_ns_per_packet.map_or_else(|| "-".to_owned(), ns),
+    ]
+}
+
+/// What the captures' figures are.
+pub(super) const PEER_WORDS: &str = "Streams of 200,000 packets a second captured to a file, by our own program and by \
+    others in turn, as each counts itself; 128 octets of each packet, stamped by the kernel alone. CPU time includes \
+    starting and ending the program.";
+
 /// What the losses say.
 pub(super) fn loss_words(difference: &LossDifference) -> String {
     let points = |share: f64| format!("{:+.2}", share * 100.0);
@@ -209,6 +259,7 @@ pub fn page(input: &CompareInput<'_>, style: Style) -> String {
         pattern_section(&mut out, pattern, style);
     }
     loss_section(&mut out, &summary.loss, style);
+    peer_section(&mut out, &summary.peers, style);
     if !summary.cannot.is_empty() {
         heading(&mut out, style, "Not possible here", "");
         for sentence in &summary.cannot {
@@ -253,6 +304,9 @@ fn pattern_section(out: &mut String, pattern: &PatternSummary, style: Style) {
         table.row(series_cells(arm));
     });
     out.push_str(&table.render(style));
+    for conversion in &pattern.conversions {
+        paragraph(out, &conversion_words(conversion));
+    }
     if let Some(kernel) = &pattern.kernel {
         out.push('\n');
         let mut table = titled(&["in the kernel", "costs", "95 %", ""]);
@@ -279,12 +333,32 @@ fn loss_section(out: &mut String, loss: &LossSummary, style: Style) {
     }
 }
 
+fn peer_section(out: &mut String, peers: &[PeerTotal], style: Style) {
+    if peers.is_empty() {
+        return;
+    }
+    heading(out, style, "Whole captures", "beside other programs");
+    let mut table = titled(&PEER_COLUMNS);
+    peers.iter().for_each(|total| {
+        table.row(peer_cells(total));
+    });
+    out.push_str(&table.render(style));
+    paragraph(out, PEER_WORDS);
+}
+
 fn titled(columns: &[&str]) -> Table {
     let columns: Vec<(&str, Align)> = columns
         .iter()
         .enumerate()
         .map(|(at, name)| {
-            (*name, if at == 0 || *name == "way to stamp" { Align::Left } else { Align::Right })
+            (
+                *name,
+                if at == 0 || ["way to stamp", "program"].contains(name) {
+                    Align::Left
+                } else {
+                    Align::Right
+                },
+            )
         })
         .collect();
     Table::new(&columns)

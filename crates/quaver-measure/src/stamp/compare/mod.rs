@@ -14,12 +14,14 @@
 //! kernel, no stamp) lies between them. Blocks of all arms alternate in an order that the caller draws at random.
 
 mod kernel;
+mod peer;
 mod receive;
 
 pub use kernel::{
     Checkpoints, KernelArm, KernelComparison, KernelOutcome, KernelPlan, KernelSample, TRACE_CLOCK,
     stamped_for_others,
 };
+pub use peer::{Peer, PeerCommand, PeerOutcome};
 pub use receive::{ArmCost, Received, ReceiverPlan, Receiving, Sample, start};
 
 use super::pipeline::PipelineError;

@@ -1,8 +1,8 @@
 //! A comparison that was made up, for tests of pages.
 
 use quaver_analysis::compare::{
-    CompareFacts, CompareSummary, CompareTable, LossPoint, PatternFacts, Placement, Sweep, UserArmFacts,
-    summarize,
+    CompareFacts, CompareSummary, CompareTable, LossPoint, PatternFacts, PeerPoint, Placement, Sweep,
+    UserArmFacts, summarize,
 };
 
 const ARMS: [&str; 4] = ["checkpoints", "inline-clock", "batch", "inline-clock again"];
@@ -59,6 +59,16 @@ fn facts() -> CompareFacts {
             kernel: KERNEL.map(str::to_owned).to_vec(),
         }],
         loss: [64, 512, 1_368].into_iter().flat_map(points).collect(),
+        peers: vec![PeerPoint {
+            program: "dumpcap".to_owned(),
+            placement: Placement::Apart,
+            round: 0,
+            frame_bytes: 76,
+            sent: 40_000,
+            captured: 39_000,
+            dropped: 990,
+            cpu_ns: 39_000_000,
+        }],
         cannot: vec!["Interrupts were not kept off around a stamp.".to_owned()],
     }
 }

@@ -41,6 +41,14 @@ fn losses_add_up_and_no_difference_is_said() {
 }
 
 #[test]
+fn programs_stand_beside_each_other_by_their_own_counts() {
+    let page = shown();
+    let line = page.lines().find(|line| line.contains("dumpcap")).unwrap_or_default();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert!(words.ends_with(&["dumpcap", "40,000", "39,000", "990", "10", "1.00", "us"]), "{line}");
+}
+
+#[test]
 fn numbers_have_three_digits() {
     assert_eq!([0.123, 12.34, 123.4, 46_123.4].map(number), ["0.12", "12.3", "123", "46,123"]);
     assert_eq!((times(f64::NAN), times(2.4470)), ("-".to_owned(), "2.45×".to_owned()));

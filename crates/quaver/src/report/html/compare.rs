@@ -4,9 +4,9 @@
 use super::page::{Tile, micro};
 use super::{ReportError, embed, write_head, write_these_scripts};
 use crate::report::compare::{
-    CompareInput, LOSS_COLUMNS, OVERHEAD_COLUMNS, RATIO_COLUMNS, SERIES_COLUMNS, kernel_cells, kernel_words,
-    loss_rows, loss_words, overhead_cells, paper_cells, pattern_words, placement_words, ratio_cells,
-    series_cells, times,
+    CompareInput, LOSS_COLUMNS, OVERHEAD_COLUMNS, PEER_COLUMNS, PEER_WORDS, RATIO_COLUMNS, SERIES_COLUMNS,
+    conversion_words, kernel_cells, kernel_words, loss_rows, loss_words, overhead_cells, paper_cells,
+    pattern_words, peer_cells, placement_words, ratio_cells, series_cells, times,
 };
 use crate::report::units::{duration_f64, percent};
 use quaver_analysis::compare::{
@@ -53,6 +53,7 @@ struct Page {
     patterns: Vec<PatternPage>,
     loss: Option<Table>,
     loss_words: Vec<String>,
+    peers: Option<Table>,
     cannot: Vec<String>,
     facts: Vec<(String, String)>,
 }
@@ -62,6 +63,7 @@ struct PatternPage {
     name: String,
     words: String,
     tables: Vec<Table>,
+    conversions: Vec<String>,
     kernel: Option<String>,
 }
 
@@ -106,6 +108,10 @@ impl Page {
             patterns: summary.patterns.iter().map(PatternPage::of).collect(),
             loss: (!rows.is_empty()).then(|| Table::new("Loss", LOSS_LEAD, &LOSS_COLUMNS, rows)),
             loss_words: summary.loss.differences.iter().map(loss_words).collect(),
+            peers: (!summary.peers.is_empty()).then(|| {
+                let rows = summary.peers.iter().map(peer_cells);
+                Table::new("Whole captures", PEER_WORDS, &PEER_COLUMNS, rows)
+            }),
             cannot: summary.cannot.clone(),
             facts: facts(input),
         }
@@ -154,6 +160,7 @@ impl PatternPage {
             name: pattern.facts.name.clone(),
             words: micro(pattern_words(pattern)),
             tables,
+            conversions: pattern.conversions.iter().map(conversion_words).map(micro).collect(),
             kernel: pattern.kernel.as_ref().map(kernel_words),
         }
     }
@@ -345,6 +352,7 @@ mod tests {
             assert!(page.contains(text), "{text}");
         }
         assert!(page.contains("pattern 2: 3.64× less"));
+        assert!(page.contains("Whole captures") && page.contains("39,000"));
         assert!(page.contains("&lt;b&gt;this machine") && !page.contains("<b>this machine"));
         assert!(page.contains("default-src &#x27;none&#x27;") || page.contains("default-src 'none'"));
         assert!(page.ends_with("</body>\n</html>\n") && page.len() < 1 << 20);

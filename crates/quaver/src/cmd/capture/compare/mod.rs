@@ -5,6 +5,7 @@
 
 mod kernel;
 mod loss;
+mod peers;
 mod plan;
 mod stream;
 mod user;
@@ -116,6 +117,9 @@ impl Bench<'_> {
         }
         if self.plan.loss.is_some() && !self.interrupt.requested() {
             facts.loss = loss::measure(self)?;
+            let (points, cannot) = peers::measure(self)?;
+            facts.peers = points;
+            facts.cannot.extend(cannot);
         }
         Ok((table, facts))
     }
