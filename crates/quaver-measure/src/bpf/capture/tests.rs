@@ -49,31 +49,40 @@ fn programs_of_others_at_the_hook_hide_no_packet_from_ours() {
     if !privileged("programs_of_others_at_the_hook_hide_no_packet_from_ours") {
         return;
     }
-    const PACKETS: usize = 20;
     for answer in [TCX_PASS, TCX_DROP] {
-        let lab = Lab::create().unwrap();
-        let programs = CapturePrograms::load(false).unwrap();
-        let mut records = programs.records().unwrap();
-        let foreign = answering(answer);
-        let index = lab.sink.within(|| index_of(&lab.sink.interface)).unwrap();
-        let _links = lab
-            .sink
-            .within(|| {
-                let theirs = link(foreign.as_fd(), index, BPF_TCX_INGRESS, 0).unwrap();
-                (theirs, programs.attach_tc(index).unwrap())
-            })
-            .unwrap();
-        lab.source
-            .within(|| {
-                let socket = UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
-                // The refusal of a port where nobody listens is the answer to a packet that arrived.
-                (0..PACKETS).for_each(|_| while socket.send_to(&[7; 333], (lab.sink.ipv4, 9)).is_err() {});
-            })
-            .unwrap();
-        let mut seen = 0;
-        records.drain(|record| seen += usize::from(record.length == 333 + 42));
-        assert_eq!(seen, PACKETS, "answer {answer}");
+        assert_eq!(seen_beside(answer, |programs, index| programs.attach_tc(index)), PACKETS, "{answer}");
+        // So that it is known what the place is good for: at the end of the chain nothing arrives.
+        let last = |programs: &CapturePrograms, index| programs.attach(TC, index, BPF_TCX_INGRESS, 0);
+        assert_eq!(seen_beside(answer, last), 0, "{answer}");
     }
+}
+
+const PACKETS: usize = 20;
+
+/// How many of the packets have a record, where a program with this answer was there before ours.
+fn seen_beside(answer: i32, attach: impl Fn(&CapturePrograms, u32) -> io::Result<Attached> + Sync) -> usize {
+    let lab = Lab::create().unwrap();
+    let programs = CapturePrograms::load(false).unwrap();
+    let mut records = programs.records().unwrap();
+    let foreign = answering(answer);
+    let index = lab.sink.within(|| index_of(&lab.sink.interface)).unwrap();
+    let _links = lab
+        .sink
+        .within(|| {
+            let theirs = link(foreign.as_fd(), index, BPF_TCX_INGRESS, 0).unwrap();
+            (theirs, attach(&programs, index).unwrap())
+        })
+        .unwrap();
+    lab.source
+        .within(|| {
+            let socket = UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
+            // The refusal of a port where nobody listens is the answer to a packet that arrived.
+            (0..PACKETS).for_each(|_| while socket.send_to(&[7; 333], (lab.sink.ipv4, 9)).is_err() {});
+        })
+        .unwrap();
+    let mut seen = 0;
+    records.drain(|record| seen += usize::from(record.length == 333 + 42));
+    seen
 }
 
 fn index_of(name: &str) -> u32 {
