@@ -155,7 +155,11 @@ fn what_is_no_log_ends_with_5_and_the_line() {
     let other = place.path().join("other");
     std::fs::write(&other, "a,b\n").unwrap();
     refused(&["jitlat", "-f", path_text(&other)], 5, "other, line 1: a log of Jitlat begins with");
-    refused(&["analyze", path_text(&other)], 5, "not a run directory, no capture (pcapng or pcap), and no log of Jitlat either");
+    refused(
+        &["analyze", path_text(&other)],
+        5,
+        "not a run directory, no capture (pcapng or pcap), and no log of Jitlat either",
+    );
     refused(&["jitlat", "-f", "/nowhere/jitlat.Kda4Ib"], 5, "open /nowhere/jitlat.Kda4Ib");
 }
 
