@@ -56,6 +56,11 @@ impl Place<'_> {
     fn files(&self) -> [PathBuf; 2] {
         ["current-packets.seg", "current-sends.seg"].map(|name| self.directory.join(name))
     }
+
+    /// Those that there are; one that cannot be removed shows when it is made anew.
+    fn remove_files(&self) {
+        self.files().iter().for_each(|file| drop(std::fs::remove_file(file)));
+    }
 }
 
 /// What was recorded of a cell.
@@ -82,10 +87,11 @@ pub(super) fn measure(
             return Err(error.context(format!("tuning for the arm {}", plan.facts.arms[arm].id)));
         }
     };
+    // A killed study left the files of the cell that it was in.
+    place.remove_files();
     let recorded = record(plan, settings, place, interrupt);
     let reverted = tuned.map_or(Ok(()), Tuned::revert);
-    let files = place.files();
-    files.iter().for_each(|file| drop(std::fs::remove_file(file)));
+    place.remove_files();
     let recorded = recorded?;
     reverted?;
     Ok(recorded.map(|recorded| {
