@@ -31,7 +31,7 @@ capture_with() {
     # Ethernet, IPv4 and UDP headers take 42 octets of a packet; our own need 32 more.
     local payload=$((size - 42 < 32 ? 32 : size - 42))
     run timeout -k 5 $((seconds + 60)) ip netns exec "$from" "$QUAVER_BIN" source "$address:2680" --period 5us \
-        --size "$payload" --for "${seconds}s" --pace spin --cpu 0 --json \
+        --size "$payload" --for "${seconds}s" --pace spin --catch-up --cpu 0 --json \
         >"$BENCH_SCRATCH/source.json" || echo "bench: the source ended with $?" >&2
     # tcpdump looks at what lies in its buffer after a second at the latest, and drops it uncounted at an interruption.
     sleep 1.5

@@ -133,6 +133,9 @@ def bound(page, directory):
     """the clock's bound"""
     for said in complete(directory, "clock-bound.json"):
         page.add("## Clock: the bound", "", "```json", json.dumps(said, indent=1), "```", "")
+        share, bound_ns = said["share_within"], said["bound_ns"]["p50"]
+        page.target("Conversions that meet the kernel's bracket", "99.9 %", f"{100 * share:.3f} % of {said['samples']:,}", share >= 0.999)
+        page.target("Bound of a conversion, median", "at most 200 ns", f"{bound_ns} ns", bound_ns <= 200)
         return True
     return False
 
@@ -167,5 +170,5 @@ def load(page, directory):
             mine, other = (statistics.median(1e6 * run["cpu_s"] / max(run["captured"], 1) for run in found) for found in (ours, theirs))
             page.target(f"Capture of {size} octets: CPU of a million packets beside dumpcap", f"at most {other:.2f} s", f"{mine:.2f} s", mine <= other)
         rate = min(run["sent"] / run["seconds"] for run in ours)
-        page.target(f"Capture of {size} octets: packets a second", "200,000", f"{rate:,.0f} at least", rate >= 190_000)
+        page.target(f"Capture of {size} octets: packets a second", "200,000", f"{rate:,.0f} at least", rate >= 199_900)
     return True
