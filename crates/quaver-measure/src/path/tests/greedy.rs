@@ -169,7 +169,9 @@ impl Peer {
     /// The same by TCP.
     fn meet_by_tcp(&mut self, server: &Served) -> TcpStream {
         let cookie = self.expect(ACCEPT).field(0x8008).unwrap().to_vec();
-        let mut test = TcpStream::connect(server.test).unwrap();
+        // Another than the server's own where somebody has that one by TCP.
+        let port = u32::from_be_bytes(cookie[24..28].try_into().unwrap()) as u16;
+        let mut test = TcpStream::connect((server.test.ip(), port)).unwrap();
         test.write_all(&[b"QuavrCk\x01", &cookie[..24]].concat()).unwrap();
         self.expect(READY);
         test
