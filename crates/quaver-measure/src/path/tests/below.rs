@@ -14,9 +14,13 @@ fn both_ends_of_a_tcp_flow_tell_of_its_segments() {
         let (sender, receiver) = (flow.sender.unwrap(), flow.receiver.unwrap());
         let (sent, received) = (sender.segments.unwrap(), receiver.segments.unwrap());
         assert!(sent.segments > Some(0) && received.segments > Some(0), "{flow:?}");
-        assert_eq!(sent.retransmitted, Some(0), "loopback loses nothing");
         assert_eq!(received.reordered, Some(0));
         assert_eq!(sent.captured, received.captured, "one host, one set of rights");
+        if sent.captured {
+            // A sender that got no CPU for a while may send again what had arrived.
+            assert_eq!(sent.retransmitted, received.duplicate, "loopback loses nothing, so it comes twice");
+            assert_eq!(received.retransmitted, Some(0), "and fills no hole");
+        }
         assert_eq!(sender.departures, None, "stamps of departure are for datagrams");
     }
     server.stop();
