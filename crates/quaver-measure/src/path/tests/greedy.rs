@@ -169,13 +169,18 @@ impl Peer {
     /// The same by TCP.
     fn meet_by_tcp(&mut self, server: &Served) -> TcpStream {
         let cookie = self.expect(ACCEPT).field(0x8008).unwrap().to_vec();
-        // Another than the server's own where somebody has that one by TCP.
-        let port = u32::from_be_bytes(cookie[24..28].try_into().unwrap()) as u16;
-        let mut test = TcpStream::connect((server.test.ip(), port)).unwrap();
-        test.write_all(&[b"QuavrCk\x01", &cookie[..24]].concat()).unwrap();
+        let test = echo_by_tcp(server, &cookie);
         self.expect(READY);
         test
     }
+}
+
+/// To the port that ACCEPT names: another than the server's own where somebody has that one by TCP.
+fn echo_by_tcp(server: &Served, cookie: &[u8]) -> TcpStream {
+    let port = u32::from_be_bytes(cookie[24..28].try_into().unwrap()) as u16;
+    let mut test = TcpStream::connect((server.test.ip(), port)).unwrap();
+    test.write_all(&[b"QuavrCk\x01", &cookie[..24]].concat()).unwrap();
+    test
 }
 
 fn packet(number: i32, tag: &[u8]) -> Vec<u8> {
@@ -385,8 +390,7 @@ fn rows_beyond_what_was_asked_for_end_the_session() {
     let mut peer = Peer::greet(&server, "127.0.0.1");
     peer.ask(Ask { ways: UP, packets: 10, transport: TCP, ..ASK });
     let cookie = peer.expect(ACCEPT).field(0x8008).unwrap().to_vec();
-    let mut test = TcpStream::connect(server.test).unwrap();
-    test.write_all(&[b"QuavrCk\x01", &cookie[..24]].concat()).unwrap();
+    let mut test = echo_by_tcp(&server, &cookie);
     peer.expect(READY);
     peer.say(START, &[]);
     peer.expect(GO);
