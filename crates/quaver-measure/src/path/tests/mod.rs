@@ -1,4 +1,4 @@
-//! Whole tests in one process, over loopback with ports that the system chose.
+//! Whole tests in one process, over loopback; control ports are chosen by the system.
 
 mod below;
 mod broken;
@@ -15,9 +15,9 @@ use super::auth::Key;
 use super::*;
 use crate::path::flow::{FlowSchedule, Transport};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -39,7 +39,21 @@ struct Served {
 fn options(at: IpAddr) -> ServerOptions {
     // All tests of this host come from one address.
     let limits = Limits { hellos_per_minute: 10_000, tests_per_peer: 8, ..Limits::default() };
-    ServerOptions { listen: vec![at], control_port: 0, test_port: 0, limits, ..ServerOptions::default() }
+    let test_port = free_test_port(at);
+    ServerOptions { listen: vec![at], control_port: 0, test_port, limits, ..ServerOptions::default() }
+}
+
+/// A number that is free by UDP and by TCP. Of those that the system gives to nobody by itself, and each once: a number
+/// that it chose for UDP may be some connection's by TCP, and the server then names another in ACCEPT.
+fn free_test_port(at: IpAddr) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    loop {
+        let port = NEXT.fetch_add(1, Ordering::Relaxed);
+        assert!(port < 32_768, "no number is free");
+        if UdpSocket::bind((at, port)).is_ok() && TcpListener::bind((at, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 impl Served {

@@ -95,6 +95,17 @@ fn every_packet_of_every_size_comes_through_whole() {
     assert_eq!(counts, [TapCounts { ring, delivered: sent, unaccounted: 0 }]);
 }
 
+/// Ends the capture of one tap; packets in the blocks that were still to come, and what was counted in all.
+fn end(reading: Reading, blocks: &mut Blocks) -> (u64, TapCounts) {
+    let ending = std::thread::spawn(move || reading.end().unwrap());
+    let mut captured = 0;
+    let give_up = Instant::now() + LONG;
+    while !blocks.is_finished() && Instant::now() < give_up {
+        captured += blocks.next(LONG).map_or(0, |mut taken| u64::from(taken.block.each(|_| true)));
+    }
+    (captured, ending.join().unwrap()[0])
+}
+
 #[test]
 fn what_a_full_ring_drops_is_counted_to_the_packet() {
     if !privileged("what_a_full_ring_drops_is_counted_to_the_packet") {
@@ -106,13 +117,7 @@ fn what_a_full_ring_drops_is_counted_to_the_packet() {
     let (reading, mut blocks) = begin(vec![tap]);
     // Nobody writes: the ring holds a few packets, and the rest has to go.
     let sent = send(&lab, std::iter::repeat_n(1000, 5_000));
-    let ending = std::thread::spawn(move || reading.end().unwrap());
-    let mut captured = 0;
-    let give_up = Instant::now() + LONG;
-    while !blocks.is_finished() && Instant::now() < give_up {
-        captured += blocks.next(LONG).map_or(0, |mut taken| u64::from(taken.block.each(|_| true)));
-    }
-    let counts = ending.join().unwrap()[0];
+    let (captured, counts) = end(reading, &mut blocks);
     assert!(counts.ring.dropped > 4_000 && counts.ring.freezes > 0, "{counts:?}");
     assert_eq!(captured + counts.ring.dropped, sent);
     assert_eq!((counts.ring.seen, counts.delivered, counts.unaccounted), (sent, captured, 0));
@@ -128,13 +133,7 @@ fn the_end_waits_for_a_block_however_long_the_kernel_keeps_it() {
     let tap = lab.sink.within(|| Tap::open(&options).unwrap()).unwrap();
     let (reading, mut blocks) = begin(vec![tap]);
     let sent = send(&lab, std::iter::repeat_n(100, 20));
-    let ending = std::thread::spawn(move || reading.end().unwrap());
-    let mut captured = 0;
-    let give_up = Instant::now() + LONG;
-    while !blocks.is_finished() && Instant::now() < give_up {
-        captured += blocks.next(LONG).map_or(0, |mut taken| u64::from(taken.block.each(|_| true)));
-    }
-    let counts = ending.join().unwrap()[0];
+    let (captured, counts) = end(reading, &mut blocks);
     assert_eq!((captured, counts.delivered, counts.unaccounted), (sent, sent, 0));
 }
 
