@@ -12,7 +12,7 @@ fi
 
 # Built once here, so that the time of the tests is told apart from that of the compiler.
 phase "build" cargo build --quiet --locked --workspace --all-targets
-phase "tests" cargo test --quiet --locked --workspace
+phase "tests" cargo test --quiet --locked --workspace --no-fail-fast
 phase "repository rules" cargo xtask tidy --registry
 if [ -x tests/browser/run.sh ]; then
     phase "report in a browser" tests/browser/run.sh
