@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cycles;
+pub mod kernel_side;
 pub mod record;
 pub mod segment;
 pub mod stamp;
+pub mod sync;
 pub mod wire;

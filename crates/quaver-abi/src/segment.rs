@@ -29,6 +29,8 @@ pub enum RecordKind {
     Anchor = 5,
     /// [`crate::record::SendRecord`], mark `deadline_ns`.
     Send = 6,
+    /// [`crate::kernel_side::KernelSideRecord`], mark `kind`.
+    KernelSide = 7,
 }
 
 impl RecordKind {
@@ -41,6 +43,7 @@ impl RecordKind {
             4 => Self::Gap,
             5 => Self::Anchor,
             6 => Self::Send,
+            7 => Self::KernelSide,
             _ => return None,
         })
     }

@@ -1,0 +1,203 @@
+//! What the kernel did to the threads of one program: its futex system calls, who woke whom, who ran where. Written by the
+//! kernel side of `quaver sync`, read beside the program's own records.
+
+use crate::segment::{Record, RecordKind};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// One happening in the kernel. What `value`, `thread`, `other`, `detail` and `operand` mean is that of the kind
+/// ([`KernelSideKind`]).
+///
+/// ```text
+///  0        8        16       20      24       28    30     31
+///  +--------+--------+--------+-------+--------+-----+------+--------+
+///  | at ns  | value  | thread | other | operand| cpu | kind | detail |
+///  +--------+--------+--------+-------+--------+-----+------+--------+
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct KernelSideRecord {
+    /// When, CLOCK_MONOTONIC nanoseconds.
+    pub at_ns: u64,
+    /// Wide operand of the kind.
+    pub value: u64,
+    /// Thread that it happened to, as the first process namespace numbers it.
+    pub thread: u32,
+    /// Second thread.
+    pub other: u32,
+    /// Narrow operand of the kind.
+    pub operand: u32,
+    /// CPU that it happened on.
+    pub cpu: u16,
+    /// [`KernelSideKind`]; 0 marks a slot never written.
+    pub kind: u8,
+    /// Smallest operand of the kind.
+    pub detail: u8,
+}
+const _: () = assert!(size_of::<KernelSideRecord>() == 32);
+
+impl Record for KernelSideRecord {
+    const KIND: RecordKind = RecordKind::KernelSide;
+    const MARK_OFFSET: usize = core::mem::offset_of!(Self, kind);
+    fn is_written(&self) -> bool {
+        self.kind != 0
+    }
+}
+
+/// What a [`KernelSideRecord`] tells. Numbers are part of the segment format: never reuse one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum KernelSideKind {
+    /// A futex system call begins. value: address. operand: the operation with its flags (linux/futex.h), or for
+    /// `futex_waitv` and later calls the system call's number + 0x10000. other: the value compared or the count to wake.
+    FutexEnter = 1,
+    /// It ends. value: its result, a negative error number included.
+    FutexExit = 2,
+    /// A CPU goes from one thread to another. thread: who leaves (0: idle). other: who comes. detail: [`crate::record::OffCpu`].
+    /// operand: priority of who leaves << 16 | of who comes.
+    Switch = 3,
+    /// Somebody begins to wake a thread. thread: who is woken. other: who wakes. operand: CPU where it ran last.
+    Waking = 4,
+    /// A thread was made runnable. thread: who. other: who does it. operand: CPU whose run queue it is in.
+    Wakeup = 5,
+    /// A thread moved. thread: who. other: from CPU. operand: to CPU.
+    Migrate = 6,
+    /// Handler of a device interrupt begins. operand: its number, 0x10000 + vector for the local timer.
+    IrqEnter = 7,
+    /// It ends.
+    IrqExit = 8,
+    /// A softirq begins. operand: its number.
+    SoftirqEnter = 9,
+    /// It ends.
+    SoftirqExit = 10,
+    /// A CPU goes into an idle state. operand: its number.
+    IdleEnter = 11,
+    /// It comes out of it.
+    IdleExit = 12,
+    /// A thread made another one. thread: who. other: the new one. value: the new one's process.
+    Fork = 13,
+    /// A thread ended. thread: who.
+    Exit = 14,
+}
+
+impl KernelSideKind {
+    /// The kind numbered `raw`, or none for a number that this version does not know.
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            1 => Self::FutexEnter,
+            2 => Self::FutexExit,
+            3 => Self::Switch,
+            4 => Self::Waking,
+            5 => Self::Wakeup,
+            6 => Self::Migrate,
+            7 => Self::IrqEnter,
+            8 => Self::IrqExit,
+            9 => Self::SoftirqEnter,
+            10 => Self::SoftirqExit,
+            11 => Self::IdleEnter,
+            12 => Self::IdleExit,
+            13 => Self::Fork,
+            14 => Self::Exit,
+            _ => return None,
+        })
+    }
+}
+
+/// What a futex system call asks for (linux/futex.h), without the flags that do not change who waits or wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FutexOperation {
+    /// FUTEX_WAIT.
+    Wait,
+    /// FUTEX_WAIT_BITSET: what the C library uses for condition variables, barriers and semaphores.
+    WaitBitset,
+    /// FUTEX_WAKE.
+    Wake,
+    /// FUTEX_WAKE_BITSET.
+    WakeBitset,
+    /// FUTEX_REQUEUE and FUTEX_CMP_REQUEUE.
+    Requeue,
+    /// FUTEX_WAKE_OP.
+    WakeOp,
+    /// FUTEX_LOCK_PI, FUTEX_LOCK_PI2 and FUTEX_WAIT_REQUEUE_PI, which all wait.
+    LockPi,
+    /// FUTEX_UNLOCK_PI, FUTEX_TRYLOCK_PI and FUTEX_CMP_REQUEUE_PI, which do not.
+    OtherPi,
+    /// `futex_waitv` or `futex_wait`, system calls of their own.
+    WaitCall,
+    /// `futex_wake` or `futex_requeue`, system calls of their own.
+    WakeCall,
+    /// None of these.
+    Other,
+}
+
+impl FutexOperation {
+    /// The operation that a [`KernelSideKind::FutexEnter`] carries in `operand`.
+    pub const fn of_operand(operand: u32) -> Self {
+        match operand {
+            // 449 futex_waitv, 454 futex_wake, 455 futex_wait, 456 futex_requeue: the same on every architecture.
+            0x101c1 | 0x101c7 => return Self::WaitCall,
+            0x101c6 | 0x101c8 => return Self::WakeCall,
+            _ => {}
+        }
+        // FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME say nothing of what is done.
+        match operand & !(128 | 256) {
+            0 => Self::Wait,
+            1 => Self::Wake,
+            3 | 4 => Self::Requeue,
+            5 => Self::WakeOp,
+            6 | 11 | 13 => Self::LockPi,
+            7 | 8 | 12 => Self::OtherPi,
+            9 => Self::WaitBitset,
+            10 => Self::WakeBitset,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether the caller sleeps.
+    pub const fn waits(self) -> bool {
+        matches!(self, Self::Wait | Self::WaitBitset | Self::LockPi | Self::WaitCall)
+    }
+
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "FUTEX_WAIT",
+            Self::WaitBitset => "FUTEX_WAIT_BITSET",
+            Self::Wake => "FUTEX_WAKE",
+            Self::WakeBitset => "FUTEX_WAKE_BITSET",
+            Self::Requeue => "FUTEX_REQUEUE",
+            Self::WakeOp => "FUTEX_WAKE_OP",
+            Self::LockPi => "FUTEX_LOCK_PI",
+            Self::OtherPi => "other PI operations",
+            Self::WaitCall => "futex_wait",
+            Self::WakeCall => "futex_wake",
+            Self::Other => "other operations",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_do_not_change_what_a_futex_call_does() {
+        for flags in [0, 128, 256, 384] {
+            assert_eq!(FutexOperation::of_operand(flags), FutexOperation::Wait);
+            assert_eq!(FutexOperation::of_operand(9 | flags), FutexOperation::WaitBitset);
+            assert_eq!(FutexOperation::of_operand(1 | flags), FutexOperation::Wake);
+        }
+        assert!(FutexOperation::of_operand(0x10000 + 449).waits());
+        assert!(!FutexOperation::of_operand(0x10000 + 454).waits());
+        assert_eq!(FutexOperation::of_operand(99), FutexOperation::Other);
+    }
+
+    #[test]
+    fn kinds_keep_their_numbers() {
+        for raw in 0..=u8::MAX {
+            if let Some(kind) = KernelSideKind::from_raw(raw) {
+                assert_eq!(kind as u8, raw);
+            }
+        }
+        assert_eq!(KernelSideKind::from_raw(0), None);
+    }
+}
