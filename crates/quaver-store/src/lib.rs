@@ -25,4 +25,5 @@ pub mod pcapng;
 pub mod perfetto;
 pub mod run;
 pub mod segments;
+pub mod study_stamps;
 pub mod timeline;

@@ -12,8 +12,10 @@ const SLICES: usize = 240;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StudyLayer {
-    /// The interrupt handler.
+    /// The device's interrupt handler.
     Isr,
+    /// The softirq that receives, where packets of an interface without interrupts of its own (veth, loopback) come in.
+    Softirq,
     /// Where the kernel's stack takes the packet over.
     Stack,
     /// Right after the receive call returned.
@@ -21,10 +23,14 @@ pub enum StudyLayer {
 }
 
 impl StudyLayer {
+    /// From the wire to the application.
+    pub const ALL: [Self; 4] = [Self::Isr, Self::Softirq, Self::Stack, Self::Application];
+
     /// Name.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Isr => "ISR",
+            Self::Softirq => "softirq",
             Self::Stack => "stack",
             Self::Application => "application",
         }

@@ -10,6 +10,7 @@ mod effects;
 mod figures;
 mod intervals;
 mod model;
+mod stamps;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -19,4 +20,5 @@ pub use effects::{Contrast, Effect, Interaction, StudyVerdict};
 pub use figures::{BINS_PER_DECADE, Figures, LayerFigures, Metric, StudyLayer};
 pub use intervals::{effect_size, holm, interval, sign_flip_p};
 pub use model::{Arm, Cell, Role, SourceClass, StudyFacts};
+pub use stamps::{StampTable, deltas, path_flags};
 pub use summary::{ArmSummary, CarryOver, ClassRanking, Discarded, StudySummary, summarize};

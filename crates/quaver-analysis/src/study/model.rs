@@ -107,6 +107,9 @@ pub struct Cell {
     pub sink_involuntary: u64,
     /// Times that the source's CPU was taken from it.
     pub source_involuntary: u64,
+    /// Tier of tracing that ran: `bpf`, or `user` where there was none.
+    #[serde(default)]
+    pub tier: String,
     /// What else is to be known.
     pub notes: Vec<String>,
 }

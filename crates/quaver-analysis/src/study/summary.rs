@@ -159,8 +159,7 @@ fn effect(facts: &StudyFacts, cells: &[Cell], arm: &Arm, class: Option<SourceCla
     let base = baseline(facts);
     let of = |layer, metric| contrast(cells, facts.blocks, base, &arm.id, layer, metric);
     let ranked = of(StudyLayer::Application, facts.rank_by)?;
-    let layers = [StudyLayer::Isr, StudyLayer::Stack, StudyLayer::Application];
-    let contrasts = layers.iter().flat_map(|&layer| Metric::ALL.map(|metric| of(layer, metric)));
+    let contrasts = StudyLayer::ALL.iter().flat_map(|&layer| Metric::ALL.map(|metric| of(layer, metric)));
     Some(Effect {
         arm: arm.id.clone(),
         words: arm.words.clone(),
@@ -213,7 +212,6 @@ fn placed(facts: &StudyFacts, cells: &[Cell]) -> Vec<Placed> {
 
 fn arm_summary(arm: &Arm, cells: &[Cell]) -> ArmSummary {
     let own: Vec<&Cell> = cells.iter().filter(|c| c.arm == arm.id && c.discarded.is_none()).collect();
-    let layers = [StudyLayer::Isr, StudyLayer::Stack, StudyLayer::Application];
     let layer = |layer| {
         let found: Vec<&LayerFigures> =
             own.iter().flat_map(|cell| &cell.layers).filter(|one| one.layer == layer).collect();
@@ -233,7 +231,7 @@ fn arm_summary(arm: &Arm, cells: &[Cell]) -> ArmSummary {
     ArmSummary {
         arm: arm.clone(),
         cells: own.len() as u32,
-        layers: layers.into_iter().filter_map(layer).collect(),
+        layers: StudyLayer::ALL.into_iter().filter_map(layer).collect(),
         sender: Figures::median(&senders),
         sink_involuntary: own.iter().map(|cell| cell.sink_involuntary).sum(),
         source_involuntary: own.iter().map(|cell| cell.source_involuntary).sum(),

@@ -172,6 +172,17 @@ impl PreparedThread {
     }
 }
 
+/// Lets the calling thread run only where its CPU would idle otherwise (SCHED_IDLE, sched(7)), for good.
+///
+/// # Errors
+/// What the system says.
+pub fn run_when_idle() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: 0 is the calling thread, and `param` is a valid sched_param for the call.
+    let refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) } < 0;
+    if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Kernel's number of the calling thread.
 pub fn thread_id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()

@@ -54,6 +54,9 @@ pub struct StudyRunArgs {
     /// Seed of the order [default: as the plan says, else 1]
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     pub seed: Option<u64>,
+    /// When all is measured, measure this many pairs of the costliest factors together, for their interactions
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=20), conflicts_with = "resume")]
+    pub interactions: u32,
     /// Go on with this run: cells that it has are not measured again
     #[arg(long, value_name = "RUN")]
     pub resume: Option<PathBuf>,

@@ -364,7 +364,8 @@ pub(super) mod fixture {
                 slots_missed: 0,
                 sink_involuntary: 1,
                 source_involuntary: 2,
-                notes: Vec::new(),
+                tier: "user".to_owned(),
+        notes: Vec::new(),
             }
         };
         let cells: Vec<Cell> =

@@ -22,6 +22,7 @@ pub(super) fn cell(block: u32, position: u32, arm: &str, value: f64) -> Cell {
         slots_missed: 0,
         sink_involuntary: 0,
         source_involuntary: 0,
+        tier: "user".to_owned(),
         notes: Vec::new(),
     }
 }

@@ -1,9 +1,11 @@
 //! Cells on disk: each is a file of its own, which is there as a whole or not at all.
 
+use super::cell::Measured;
 use crate::exit_code::{ExitCode, failure};
 use anyhow::Context;
 use quaver_analysis::study::Cell;
 use quaver_store::run::RunDir;
+use quaver_store::study_stamps::write_study_stamps;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,9 +33,13 @@ pub(super) fn read(run: &RunDir, block: u32, position: u32) -> anyhow::Result<Op
     }
 }
 
-/// Puts a cell on disk.
-pub(super) fn keep(run: &RunDir, cell: &Cell) -> anyhow::Result<()> {
+/// Puts a cell on disk: first its stamps, if they are kept, then its figures, with which it counts as measured.
+pub(super) fn keep(run: &RunDir, measured: &Measured, with_stamps: bool) -> anyhow::Result<()> {
+    let cell = &measured.cell;
     let path = file(run, cell.block, cell.position);
+    if with_stamps {
+        write_study_stamps(&path.with_extension("parquet"), &measured.stamps)?;
+    }
     let beside = path.with_extension("new");
     let write = || -> std::io::Result<()> {
         let mut out = File::create(&beside)?;

@@ -1,31 +1,33 @@
 //! `quaver study`: a baseline, each source of lateness restored against it, and what each costs.
 
-mod cell;
+pub(in crate::cmd) mod asked;
+pub(in crate::cmd) mod cell;
 mod keep;
+pub(in crate::cmd) mod lab;
 mod neighbours;
-mod plan;
+pub(in crate::cmd) mod plan;
 mod priority;
-mod settings;
+pub(in crate::cmd) mod settings;
 mod tuned;
 
 use crate::cli::LabKind;
 use crate::cli::study::{StudyAction, StudyArgs, StudyRunArgs};
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
-use crate::host_state::{allowed_cpus, keep_off};
+use crate::host_state::keep_off;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::report::units;
 use anyhow::Context;
+use asked::Asked;
 use clap::ValueEnum;
-use plan::{Overrides, StudyPlan};
+use lab::{Lab, Order};
+use plan::StudyPlan;
 use quaver_analysis::study::block_order;
-use quaver_measure::clock::CounterSupport;
 use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,56 +44,26 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What the manifest keeps of the request, from which a run goes on.
-#[derive(Serialize, Deserialize)]
-struct Asked {
-    plan: String,
-    lab: String,
-    blocks: Option<u32>,
-    measured_ns: Option<u64>,
-    seed: Option<u64>,
-}
-
-impl Asked {
-    fn of(args: &StudyRunArgs) -> anyhow::Result<Self> {
-        let plan = match &args.plan {
-            None => plan::BUILT_IN.to_owned(),
-            Some(path) => std::fs::read_to_string(path).map_err(|error| {
-                failure(ExitCode::BadInput, format!("reading {}: {error}", path.display()))
-            })?,
-        };
-        let lab = args.lab.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        let measured_ns = args.duration.map(|time| time.as_nanos() as u64);
-        Ok(Self { plan, lab, blocks: args.blocks, measured_ns, seed: args.seed })
-    }
-
-    fn overrides(&self) -> Overrides {
-        let duration = self.measured_ns.map(Duration::from_nanos);
-        Overrides { blocks: self.blocks, duration, seed: self.seed }
-    }
-}
-
 fn study(args: &StudyRunArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let earlier = args.resume.as_deref().map(earlier).transpose()?;
     let asked = match &earlier {
-        Some((_, _, asked)) => Asked { ..serde_json::from_value(asked.clone())? },
+        Some((_, _, asked)) => serde_json::from_value(asked.clone())?,
         None => Asked::of(args)?,
     };
     let kind = LabKind::from_str(&asked.lab, false).map_err(|error| failure(ExitCode::BadInput, error))?;
-    let allowed = allowed_cpus().context("reading the CPUs that this process may use")?;
-    let plan = plan::read(&asked.plan, asked.overrides(), &allowed)
-        .map_err(|error| failure(ExitCode::BadInput, format!("the plan: {error}")))?;
-    check(&plan, kind)?;
+    let mut lab = lab::open(kind)?;
+    let plan = asked.plan(&lab.cpus()?)?;
+    check(&plan, lab.as_ref())?;
     let busy = plan.settings.iter().map(|one| one.sink_cpu).collect();
     keep_off(&busy).context("leaving the sink's CPU to the sink")?;
     let priority = priority::raise();
     let (run, mut manifest) = match earlier {
         Some((run, manifest, _)) => (run, manifest),
-        None => begin(args, &asked, &plan, &priority)?,
+        None => begin(args, &asked, &plan, &lab.words(), &priority)?,
     };
     let _lock = keep::lock(&run)?;
-    let cut_short = cells(&run, &plan, kind, &interrupt, args.output.quiet)?;
+    let cut_short = cells(&run, &plan, &asked, lab.as_mut(), &interrupt, args.output.quiet)?;
     manifest.end(quaver_measure::clock::realtime_ns(), cut_short);
     run.write_manifest(&manifest)?;
     let digest = digest::study::analyze(&run)?;
@@ -115,14 +87,10 @@ fn earlier(path: &Path) -> anyhow::Result<(RunDir, Manifest, serde_json::Value)>
 }
 
 /// Refuses what cannot be done before anything is made.
-fn check(plan: &StudyPlan, kind: LabKind) -> anyhow::Result<()> {
+fn check(plan: &StudyPlan, lab: &dyn Lab) -> anyhow::Result<()> {
     for (arm, settings) in plan.facts.arms.iter().zip(&plan.settings) {
-        if let Some(key) = settings.wants_namespaces()
-            && kind == LabKind::Loopback
-        {
-            let message =
-                format!("{}: {key} needs an interface of its own: use --lab netns, as root", arm.id);
-            return Err(failure(ExitCode::Usage, message));
+        if let Some(reason) = lab.refuses(settings) {
+            return Err(failure(ExitCode::Usage, format!("{}: {reason}", arm.id)));
         }
         if let Some(row) = Tuned::unknown(&settings.tune) {
             let message = format!("{}: tune: {row}: no such source; quaver tune audit lists them", arm.id);
@@ -136,11 +104,11 @@ fn begin(
     args: &StudyRunArgs,
     asked: &Asked,
     plan: &StudyPlan,
+    place: &str,
     priority: &str,
 ) -> anyhow::Result<(RunDir, Manifest)> {
     let host = HostFacts::read(&HostRoot::system());
     let run = RunDir::create(&args.output.output, "study")?;
-    let place = if asked.lab == "netns" { "between two network namespaces" } else { "over loopback" };
     let stream = format!(
         "{} octets each {}, made here {place}",
         plan.payload_bytes,
@@ -164,18 +132,20 @@ fn begin(
 fn cells(
     run: &RunDir,
     plan: &StudyPlan,
-    kind: LabKind,
+    asked: &Asked,
+    lab: &mut dyn Lab,
     interrupt: &Interrupt,
     quiet: bool,
 ) -> anyhow::Result<Option<String>> {
     let directory = keep::directory(run);
-    let counter = CounterSupport::detect(Path::new("/")).counter;
     let arms = plan.facts.arms.len();
     let length = (plan.warm_up + plan.measured) * arms as u32 * plan.facts.blocks;
     let mut measuring = Measuring {
         run,
         plan,
-        place: cell::Place { lab: kind, counter, directory: &directory },
+        asked,
+        lab,
+        directory: &directory,
         interrupt,
         progress: Progress::timed(length, quiet),
         start: Instant::now(),
@@ -204,7 +174,9 @@ fn cells(
 struct Measuring<'a> {
     run: &'a RunDir,
     plan: &'a StudyPlan,
-    place: cell::Place<'a>,
+    asked: &'a Asked,
+    lab: &'a mut dyn Lab,
+    directory: &'a Path,
     interrupt: &'a Interrupt,
     progress: Progress,
     start: Instant,
@@ -222,13 +194,12 @@ impl Measuring<'_> {
             return Ok(false);
         }
         self.tell(block, position, arm);
-        let Some(cell) = cell::measure(self.plan, &self.place, (block, position, arm), self.interrupt)?
-        else {
-            return Ok(false);
-        };
-        keep::keep(self.run, &cell)?;
+        let (plan, asked, directory) = (self.plan, self.asked, self.directory);
+        let order = Order { plan, asked, block, position, arm, directory };
+        let Some(measured) = self.lab.measure(&order, self.interrupt)? else { return Ok(false) };
+        keep::keep(self.run, &measured, plan.keep_stamps)?;
         self.measured += 1;
-        Ok(cell.discarded.is_some())
+        Ok(measured.cell.discarded.is_some())
     }
 
     fn tell(&self, block: u32, position: u32, arm: usize) {

@@ -3,7 +3,7 @@
 use super::settings::Settings;
 use anyhow::Context;
 use quaver_measure::host::netns::Lab;
-use quaver_measure::probe::thread::ThreadSettings;
+use quaver_measure::probe::thread::{ThreadSettings, run_when_idle};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +40,15 @@ impl Neighbours {
         if settings.neighbour {
             all.spawn("quaver-busy", on_sink(None), |stop| {
                 while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })?;
+        }
+        if settings.keep_busy {
+            all.spawn("quaver-awake", on_sink(None), |stop| {
+                // At any other priority it would take the CPU from the sink.
+                let idle_class = run_when_idle().is_ok();
+                while idle_class && !stop.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
             })?;

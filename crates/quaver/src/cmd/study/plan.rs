@@ -23,16 +23,34 @@ pub(super) struct Overrides {
 
 /// A plan, ready to be carried out.
 #[derive(Clone, Debug)]
-pub(super) struct StudyPlan {
-    pub(super) facts: StudyFacts,
+pub(in crate::cmd) struct StudyPlan {
+    /// What is planned, in the words of the results.
+    pub(in crate::cmd) facts: StudyFacts,
     /// Settings of each arm of the facts.
-    pub(super) settings: Vec<Settings>,
-    pub(super) period: Period,
-    pub(super) payload_bytes: usize,
-    pub(super) warm_up: Duration,
-    pub(super) measured: Duration,
+    pub(in crate::cmd) settings: Vec<Settings>,
+    /// Period of the stream.
+    pub(in crate::cmd) period: Period,
+    /// Octets of UDP payload.
+    pub(in crate::cmd) payload_bytes: usize,
+    /// Time of a cell that is dropped.
+    pub(in crate::cmd) warm_up: Duration,
+    /// Time of a cell that is measured.
+    pub(in crate::cmd) measured: Duration,
     /// A sender that was off its CPU for more than this share of the time spoils a cell.
-    pub(super) sender_limit: f64,
+    pub(in crate::cmd) sender_limit: f64,
+    /// Trace each cell, as far as this machine allows.
+    pub(in crate::cmd) trace: bool,
+    /// Keep the stamps of each cell.
+    pub(in crate::cmd) keep_stamps: bool,
+    /// Whether some CPU is neither source's nor sink's in any arm.
+    pub(in crate::cmd) housekeeping: bool,
+}
+
+impl StudyPlan {
+    /// Octets of payload before our header: a plain stream begins with it (`StreamShape::Plain`).
+    pub(in crate::cmd) fn header_offset(&self) -> usize {
+        0
+    }
 }
 
 #[derive(Deserialize)]
@@ -59,6 +77,8 @@ struct Head {
     rank_by: Option<Metric>,
     spike: Option<String>,
     sender_limit: Option<f64>,
+    trace: Option<bool>,
+    keep_stamps: Option<bool>,
     pairs: Vec<[String; 2]>,
 }
 
@@ -79,7 +99,7 @@ struct Factor {
 
 /// Keys of an arm. Not `deny_unknown_fields`, which cannot go with a flattened table.
 fn keys(table: &toml::Table, whose: &str) -> Result<Keys, String> {
-    const KNOWN: [&str; 15] = [
+    const KNOWN: [&str; 20] = [
         "receive",
         "pace",
         "source-cpu",
@@ -89,12 +109,17 @@ fn keys(table: &toml::Table, whose: &str) -> Result<Keys, String> {
         "gro",
         "tso",
         "throttle",
+        "itr",
+        "adaptive-rx",
+        "irq-cpu",
         "rps-cpus",
         "other-traffic",
         "neighbour",
+        "keep-busy",
         "ticker",
         "ticker-work",
         "tune",
+        "boot",
     ];
     if let Some(key) = table.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(format!("{whose}: there is no key {key:?}; there are {}", KNOWN.join(", ")));
@@ -103,11 +128,17 @@ fn keys(table: &toml::Table, whose: &str) -> Result<Keys, String> {
 }
 
 /// Reads a plan. Errors are sentences.
-pub(super) fn read(text: &str, overrides: Overrides, allowed: &[u16]) -> Result<StudyPlan, String> {
+pub(super) fn read(
+    text: &str,
+    overrides: Overrides,
+    allowed: &[u16],
+    chosen: &[[String; 2]],
+) -> Result<StudyPlan, String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     let head = file.study;
     let base = keys(&file.baseline, "[baseline]")?;
-    let (arms, settings) = arms(&file.factor, &head.pairs, &base, allowed)?;
+    let pairs = [head.pairs.as_slice(), chosen].concat();
+    let (arms, settings) = arms(&file.factor, &pairs, &base, allowed)?;
     let time = |key: &str, text: &Option<String>, default: Duration| match text {
         None => Ok(default),
         Some(text) => quantity::duration(text).map_err(|error| format!("{key}: {error}")),
@@ -146,7 +177,21 @@ pub(super) fn read(text: &str, overrides: Overrides, allowed: &[u16]) -> Result<
         warm_up_ns: warm_up.as_nanos() as u64,
     };
     let payload_bytes = file.stream.size.unwrap_or(1_428);
-    Ok(StudyPlan { facts, settings, period, payload_bytes, warm_up, measured, sender_limit })
+    let busy = |cpu: &u16| {
+        settings.iter().any(|one| [one.source_cpu, one.sink_cpu].contains(cpu) || one.rps_cpus.contains(cpu))
+    };
+    Ok(StudyPlan {
+        housekeeping: allowed.iter().any(|cpu| !busy(cpu)),
+        facts,
+        settings,
+        period,
+        payload_bytes,
+        warm_up,
+        measured,
+        sender_limit,
+        trace: head.trace.unwrap_or(true),
+        keep_stamps: head.keep_stamps.unwrap_or(true),
+    })
 }
 
 fn arms(
@@ -208,7 +253,7 @@ mod tests {
     use super::*;
 
     fn read_with(text: &str) -> Result<StudyPlan, String> {
-        read(text, Overrides::default(), &[0, 1])
+        read(text, Overrides::default(), &[0, 1], &[])
     }
 
     #[test]
@@ -229,7 +274,7 @@ mod tests {
     fn the_command_line_has_the_last_word() {
         let duration = Some(Duration::from_millis(400));
         let overrides = Overrides { blocks: Some(5), duration, seed: Some(9) };
-        let plan = read(BUILT_IN, overrides, &[0, 1]).unwrap();
+        let plan = read(BUILT_IN, overrides, &[0, 1], &[]).unwrap();
         assert_eq!((plan.facts.blocks, plan.facts.seed, plan.facts.measured_ns), (5, 9, 400_000_000));
     }
 

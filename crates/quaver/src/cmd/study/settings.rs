@@ -30,12 +30,17 @@ pub(super) struct Keys {
     gro: Option<bool>,
     tso: Option<bool>,
     throttle: Option<String>,
+    itr: Option<String>,
+    adaptive_rx: Option<bool>,
+    irq_cpu: Option<u16>,
     rps_cpus: Option<CpusToSteer>,
     other_traffic: Option<String>,
     neighbour: Option<bool>,
+    keep_busy: Option<bool>,
     ticker: Option<String>,
     ticker_work: Option<String>,
     tune: Option<Vec<String>>,
+    boot: Option<Vec<String>>,
 }
 
 macro_rules! over {
@@ -57,12 +62,17 @@ impl Keys {
             gro,
             tso,
             throttle,
+            itr,
+            adaptive_rx,
+            irq_cpu,
             rps_cpus,
             other_traffic,
             neighbour,
+            keep_busy,
             ticker,
             ticker_work,
-            tune
+            tune,
+            boot
         )
     }
 
@@ -75,7 +85,8 @@ impl Keys {
     pub(super) fn class(&self) -> Option<SourceClass> {
         let stack =
             self.receive.is_some() || self.rps_cpus.is_some() || self.gro.is_some() || self.tso.is_some();
-        if self.throttle.is_some() {
+        let moderated = self.throttle.is_some() || self.itr.is_some() || self.adaptive_rx.is_some();
+        if moderated || self.irq_cpu.is_some() {
             Some(SourceClass::Hardware)
         } else if stack || self.other_traffic.is_some() {
             Some(SourceClass::NetworkStack)
@@ -100,6 +111,9 @@ impl Keys {
         add("GRO", self.gro.map(on_off));
         add("TSO", self.tso.map(on_off));
         add("NAPI deferred by", self.throttle.clone());
+        add("interrupts throttled to one each", self.itr.clone());
+        add("adaptive throttling", self.adaptive_rx.map(on_off));
+        add("interrupts to CPU", self.irq_cpu.map(|cpu| cpu.to_string()));
         add(
             "RPS to",
             self.rps_cpus.as_ref().map(|cpus| match cpus {
@@ -109,11 +123,18 @@ impl Keys {
         );
         add("another packet each", self.other_traffic.clone());
         add("busy neighbour", self.neighbour.map(on_off));
+        add("sink's CPU kept from idling", self.keep_busy.map(on_off));
         add("ticker each", self.ticker.clone());
         add("working", self.ticker_work.clone());
         add(
             "tuned:",
             self.tune.as_ref().map(|rows| if rows.is_empty() { "nothing".into() } else { rows.join(", ") }),
+        );
+        add(
+            "booted with",
+            self.boot
+                .as_ref()
+                .map(|words| if words.is_empty() { "no further options".into() } else { words.join(" ") }),
         );
         words.join(", ")
     }
@@ -125,32 +146,53 @@ fn on_off(on: bool) -> String {
 
 /// What an arm sets, resolved.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Settings {
-    pub(super) receive: ReceiveMode,
-    pub(super) pace: PaceMode,
-    pub(super) source_cpu: u16,
-    pub(super) sink_cpu: u16,
-    pub(super) fifo: Option<u8>,
-    pub(super) exact_timers: bool,
-    pub(super) gro: Option<bool>,
-    pub(super) tso: Option<bool>,
-    pub(super) throttle: Option<Duration>,
-    pub(super) rps_cpus: Vec<u16>,
-    pub(super) other_traffic: Option<Duration>,
-    pub(super) neighbour: bool,
+pub(in crate::cmd) struct Settings {
+    /// How the sink receives.
+    pub(in crate::cmd) receive: ReceiveMode,
+    /// How the source waits.
+    pub(in crate::cmd) pace: PaceMode,
+    /// CPU of the source.
+    pub(in crate::cmd) source_cpu: u16,
+    /// CPU of the sink.
+    pub(in crate::cmd) sink_cpu: u16,
+    /// SCHED_FIFO priority of the sink.
+    pub(in crate::cmd) fifo: Option<u8>,
+    /// Timers without slack.
+    pub(in crate::cmd) exact_timers: bool,
+    /// Generic receive offload of the sink's interface.
+    pub(in crate::cmd) gro: Option<bool>,
+    /// Segmentation offload of the source's interface.
+    pub(in crate::cmd) tso: Option<bool>,
+    /// NAPI deferred by this time.
+    pub(in crate::cmd) throttle: Option<Duration>,
+    /// Least time between two interrupts of the sink's interface (`rx-usecs`).
+    pub(in crate::cmd) itr: Option<Duration>,
+    /// Adaptive interrupt moderation of the sink's interface.
+    pub(in crate::cmd) adaptive_rx: Option<bool>,
+    /// CPU that the sink's interface interrupts.
+    pub(in crate::cmd) irq_cpu: Option<u16>,
+    /// Receive packet steering of the sink's interface.
+    pub(in crate::cmd) rps_cpus: Vec<u16>,
+    /// Period of another stream.
+    pub(in crate::cmd) other_traffic: Option<Duration>,
+    /// A busy thread on the CPU that processes packets: the sink's.
+    pub(in crate::cmd) neighbour: bool,
+    /// A thread of the idle class keeps the sink's CPU from idling.
+    pub(in crate::cmd) keep_busy: bool,
     /// Period and work of the ticker.
-    pub(super) ticker: Option<(Duration, Duration)>,
-    pub(super) tune: Vec<String>,
+    pub(in crate::cmd) ticker: Option<(Duration, Duration)>,
+    /// Rows of the catalogue.
+    pub(in crate::cmd) tune: Vec<String>,
+    /// Words of the kernel's command line.
+    pub(in crate::cmd) boot: Vec<String>,
 }
 
 impl Settings {
     /// Of keys, on these CPUs.
     pub(super) fn of(keys: &Keys, allowed: &[u16]) -> Result<Self, String> {
         let cpu = |asked: Option<u16>, key: &str, default: Option<&u16>| match asked {
-            Some(cpu) if !allowed.contains(&cpu) => Err(format!(
-                "{key} = {cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"
-            )),
-            asked => Ok(asked.or(default.copied()).unwrap_or(0)),
+            Some(asked) => self::cpu(allowed, asked, key),
+            None => Ok(default.copied().unwrap_or(0)),
         };
         let source_cpu = cpu(keys.source_cpu, "source-cpu", allowed.first())?;
         let sink_cpu = cpu(keys.sink_cpu, "sink-cpu", allowed.last())?;
@@ -185,16 +227,31 @@ impl Settings {
             gro: keys.gro,
             tso: keys.tso,
             throttle: time("throttle", keys.throttle.as_deref())?,
+            itr: time("itr", keys.itr.as_deref())?,
+            adaptive_rx: keys.adaptive_rx.or(keys.itr.as_ref().map(|_| false)),
+            irq_cpu: keys.irq_cpu.map(|cpu| self::cpu(allowed, cpu, "irq-cpu")).transpose()?,
             rps_cpus,
             other_traffic: time("other-traffic", keys.other_traffic.as_deref())?,
             neighbour: keys.neighbour.unwrap_or(false),
+            keep_busy: keys.keep_busy.unwrap_or(false),
             ticker: ticker.map(|period| (period, work)),
             tune: keys.tune.clone().unwrap_or_default(),
+            boot: boot(keys.boot.as_deref().unwrap_or_default())?,
         })
     }
 
+    /// The first setting that only an interface with interrupts of its own can have.
+    pub(in crate::cmd) fn wants_device(&self) -> Option<&'static str> {
+        let wanted = [
+            (self.itr.is_some(), "itr"),
+            (self.adaptive_rx.is_some(), "adaptive-rx"),
+            (self.irq_cpu.is_some(), "irq-cpu"),
+        ];
+        wanted.into_iter().find_map(|(is, key)| is.then_some(key))
+    }
+
     /// The first setting that only an interface of our own can have.
-    pub(super) fn wants_namespaces(&self) -> Option<&'static str> {
+    pub(in crate::cmd) fn wants_namespaces(&self) -> Option<&'static str> {
         let wanted = [
             (self.gro.is_some(), "gro"),
             (self.tso.is_some(), "tso"),
@@ -203,6 +260,29 @@ impl Settings {
         ];
         wanted.into_iter().find_map(|(is, key)| is.then_some(key))
     }
+}
+
+fn cpu(allowed: &[u16], asked: u16, key: &str) -> Result<u16, String> {
+    if allowed.contains(&asked) {
+        return Ok(asked);
+    }
+    Err(format!("{key} = {asked}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"))
+}
+
+/// Words of a command line, in the order of the plan, each once.
+fn boot(words: &[String]) -> Result<Vec<String>, String> {
+    let mut found: Vec<String> = Vec::new();
+    for word in words {
+        // What a boot loader or the kernel would read as more than one word, or as something else.
+        let plain = |c: char| c.is_ascii_graphic() && !"\"'`$\\;&|<>#".contains(c);
+        if word.is_empty() || !word.chars().all(plain) {
+            return Err(format!("boot: {word:?} is no word of a kernel's command line"));
+        }
+        if !found.contains(word) {
+            found.push(word.clone());
+        }
+    }
+    Ok(found)
 }
 
 fn choice<T: ValueEnum>(key: &str, text: Option<&str>, default: T) -> Result<T, String> {

@@ -98,7 +98,6 @@ impl Page {
         let every = summary.ranking.iter().chain(&summary.controls);
         let contrasts =
             every.flat_map(|effect| effect.contrasts.iter().map(|found| contrast_cells(&effect.arm, found)));
-        let layers = [StudyLayer::Isr, StudyLayer::Stack, StudyLayer::Application];
         let known = [
             ("Design", design_words(summary)),
             ("Stream", run.stream.clone()),
@@ -125,7 +124,7 @@ impl Page {
                 .iter()
                 .map(|found| micro(interaction_words(summary.facts.rank_by, found)))
                 .collect(),
-            layers: layers.into_iter().filter_map(|layer| layer_page(summary, layer)).collect(),
+            layers: StudyLayer::ALL.into_iter().filter_map(|layer| layer_page(summary, layer)).collect(),
             contrasts: Table::new(&CONTRAST_COLUMNS, contrasts),
             senders: Table::new(&SENDER_COLUMNS, summary.arms.iter().map(sender_cells)),
             carry_over: carry_over_words(summary),

@@ -1,0 +1,65 @@
+//! What was asked for: the plan's text and what the command line says over it. The manifest keeps it, and a run goes on
+//! from it; a guest of a lab reads its plan from it.
+
+use super::plan::{self, Overrides, StudyPlan};
+use crate::cli::study::StudyRunArgs;
+use crate::exit_code::{ExitCode, failure};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::cmd) struct Asked {
+    /// The plan, in TOML.
+    pub(in crate::cmd) plan: String,
+    /// Name of the lab.
+    pub(in crate::cmd) lab: String,
+    /// Number of blocks, over the plan's.
+    pub(in crate::cmd) blocks: Option<u32>,
+    /// Measured time of a cell, over the plan's, nanoseconds.
+    pub(in crate::cmd) measured_ns: Option<u64>,
+    /// Seed of the order, over the plan's.
+    pub(in crate::cmd) seed: Option<u64>,
+    /// How many pairs of leading factors are to be measured once the ranking is known.
+    #[serde(default)]
+    pub(in crate::cmd) interactions: u32,
+    /// Pairs that were chosen from the ranking; measured after all else.
+    #[serde(default)]
+    pub(in crate::cmd) chosen: Vec<[String; 2]>,
+}
+
+impl Asked {
+    /// Of a command line.
+    pub(super) fn of(args: &StudyRunArgs) -> anyhow::Result<Self> {
+        let plan = match &args.plan {
+            None => plan::BUILT_IN.to_owned(),
+            Some(path) => std::fs::read_to_string(path).map_err(|error| {
+                failure(ExitCode::BadInput, format!("reading {}: {error}", path.display()))
+            })?,
+        };
+        Ok(Self {
+            plan,
+            lab: args.lab.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default(),
+            blocks: args.blocks,
+            measured_ns: args.duration.map(|time| time.as_nanos() as u64),
+            seed: args.seed,
+            interactions: args.interactions,
+            chosen: Vec::new(),
+        })
+    }
+
+    /// The plan that was asked for, on these CPUs. The same text gives the same plan on every machine.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a sentence.
+    pub(in crate::cmd) fn plan(&self, cpus: &[u16]) -> anyhow::Result<StudyPlan> {
+        let overrides = Overrides {
+            blocks: self.blocks,
+            duration: self.measured_ns.map(Duration::from_nanos),
+            seed: self.seed,
+        };
+        plan::read(&self.plan, overrides, cpus, &self.chosen)
+            .map_err(|error| failure(ExitCode::BadInput, format!("the plan: {error}")))
+    }
+}

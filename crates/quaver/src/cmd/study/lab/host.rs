@@ -1,0 +1,59 @@
+//! The labs on this host: two network namespaces with a veth pair, or loopback.
+
+use super::super::cell::{self, Measured};
+use super::super::settings::Settings;
+use super::{Boots, Lab, Order};
+use crate::cli::LabKind;
+use crate::host_state::allowed_cpus;
+use crate::interrupt::Interrupt;
+use anyhow::Context;
+use quaver_measure::clock::{Counter, CounterSupport};
+use quaver_measure::host::netns;
+use std::path::Path;
+
+/// This host.
+pub(super) struct HostLab {
+    kind: LabKind,
+    counter: Counter,
+}
+
+impl HostLab {
+    pub(super) fn new(kind: LabKind) -> Self {
+        Self { kind, counter: CounterSupport::detect(Path::new("/")).counter }
+    }
+}
+
+impl Lab for HostLab {
+    fn words(&self) -> String {
+        match self.kind {
+            LabKind::Netns => "between two network namespaces".to_owned(),
+            _ => "over loopback".to_owned(),
+        }
+    }
+
+    fn cpus(&self) -> anyhow::Result<Vec<u16>> {
+        allowed_cpus().context("reading the CPUs that this process may use")
+    }
+
+    fn boots(&self) -> Boots {
+        Boots::Host
+    }
+
+    fn refuses(&self, settings: &Settings) -> Option<String> {
+        if let Some(key) = settings.wants_device() {
+            return Some(format!(
+                "{key} needs an interface with interrupts of its own, which a veth pair and loopback have not: use --lab qemu"
+            ));
+        }
+        let key = settings.wants_namespaces().filter(|_| self.kind == LabKind::Loopback)?;
+        Some(format!("{key} needs an interface of its own: use --lab netns, as root"))
+    }
+
+    fn measure(&mut self, order: &Order<'_>, interrupt: &Interrupt) -> anyhow::Result<Option<Measured>> {
+        let ends = match self.kind {
+            LabKind::Netns => Some(netns::Lab::create().map_err(cell::lab_failure)?),
+            _ => None,
+        };
+        cell::measure(order, ends.as_ref(), self.counter, interrupt)
+    }
+}
