@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A thread's first chunk holds its [`SyncRingHeader`] after the [`SyncChunkHeader`]. Records follow to the end of
-//! the chunk; the first one whose `cycles` is zero has not been written. `cycles` is stored last, so that a
+//! the chunk; a slot whose `cycles` is zero has not been written (a signal handler's record may lie after one). `cycles` is stored last, so that a
 //! process may end at any instant and every record that is marked is whole. A page that was handed out to a
 //! thread that then died before it wrote its chunk's header is zero and is skipped.
 
@@ -141,13 +141,22 @@ pub enum SyncKind {
     SemWaitEntry = 23,
     /// That call returned.
     SemWaitExit = 24,
-    /// Not an event: the thread got a new chunk, with an anchor of its clock.
+    /// The program itself asks the kernel to wait on a word (`FUTEX_WAIT`, `FUTEX_WAIT_BITSET` through `syscall`, as
+    /// C++ atomics and Rust's locks do). Object: the word.
+    FutexWaitEntry = 25,
+    /// That call returned.
+    FutexWaitExit = 26,
+    /// The program itself asks the kernel to wake waiters of a word; detail: how many it may wake.
+    FutexWakeEntry = 27,
+    /// That call returned; detail: how many it woke.
+    FutexWakeExit = 28,
+    /// Not an event: an anchor of the clock, at a new chunk and now and then.
     Anchor = 40,
 }
 
 impl SyncKind {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 29] = [
         Self::LockEntry,
         Self::LockExit,
         Self::UnlockEntry,
@@ -172,13 +181,17 @@ impl SyncKind {
         Self::PostExit,
         Self::SemWaitEntry,
         Self::SemWaitExit,
+        Self::FutexWaitEntry,
+        Self::FutexWaitExit,
+        Self::FutexWakeEntry,
+        Self::FutexWakeExit,
         Self::Anchor,
     ];
 
     /// The kind numbered `raw`, or none for a number that this version does not know.
     pub const fn from_raw(raw: u8) -> Option<Self> {
         match raw {
-            1..=24 => Some(Self::ALL[raw as usize - 1]),
+            1..=28 => Some(Self::ALL[raw as usize - 1]),
             40 => Some(Self::Anchor),
             _ => None,
         }
@@ -232,9 +245,6 @@ pub mod outcome_flags {
     pub const OUTCOME_MASK: u8 = 0x1f;
     /// The unlock happens inside a wait on a condition, which gives its mutex back.
     pub const INSIDE_WAIT: u8 = 1 << 5;
-    /// The waiter was seen only after the call: both records of the pair were stamped after it, so that the
-    /// entry is up to one call late.
-    pub const STAMPED_AFTER: u8 = 1 << 6;
     /// The lock was held when it was asked for, or somebody waited when it was given back.
     pub const CONTENDED: u8 = 1 << 7;
 }
@@ -402,7 +412,7 @@ const _: () = assert!(size_of::<SyncChunkHeader>() == 64);
 ///  +-----+---------+----------+-------+---------+-------+-------+---------+---------+
 ///  56      64        72      80       88        96       104       112      128
 ///  +-------+---------+-------+--------+---------+--------+---------+--------+
-///  | free  | free    | tries | free   | quiet   | free   | calls   | name   |
+///  | free  | free    | tries | free   | quiet   | free   | zero    | name   |
 ///  | locks | unlocks | busy  | sem    | posts   | reads  |         |        |
 ///  +-------+---------+-------+--------+---------+--------+---------+--------+
 /// ```
@@ -439,8 +449,8 @@ pub struct SyncRingHeader {
     pub quiet_posts: u64,
     /// Locks for reading that were free when asked for.
     pub free_read_locks: u64,
-    /// Calls that were recorded or counted.
-    pub calls: u64,
+    /// Zero.
+    pub reserved: u64,
     /// The thread's name when it was first seen, zero-ended; zeros where it is not known.
     pub name: [u8; 16],
 }
@@ -530,7 +540,7 @@ mod tests {
         for kind in SyncKind::ALL {
             assert_eq!(SyncKind::from_raw(kind as u8), Some(kind));
         }
-        assert_eq!((0..=u8::MAX).filter(|raw| SyncKind::from_raw(*raw).is_some()).count(), 25);
+        assert_eq!((0..=u8::MAX).filter(|raw| SyncKind::from_raw(*raw).is_some()).count(), 29);
         for raw in 0..=8 {
             assert_eq!(SyncOutcome::from_raw(raw) as u8, raw);
         }
