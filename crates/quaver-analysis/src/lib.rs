@@ -20,3 +20,4 @@ pub mod rtp;
 pub mod series;
 pub mod study;
 pub mod summary;
+pub mod sync;

@@ -1,0 +1,191 @@
+//! What the protocol is fed with: events of the thread library, of the kernel, and of the machine, in time order.
+
+use quaver_abi::kernel_side::{KernelSideKind, KernelSideRecord};
+use quaver_abi::record::OffCpu;
+use quaver_abi::sync::{SyncKind, SyncOutcome, SyncRecord, outcome_flags};
+use serde::{Deserialize, Serialize};
+
+/// Number of a thread, as the kernel has it in the namespace that all events of one analysis share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ThreadId(pub u32);
+
+/// Entry into or return from a call of the thread library. The fields mean what those of [`SyncRecord`] do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncEvent {
+    /// When, CLOCK_MONOTONIC nanoseconds.
+    pub at_ns: u64,
+    /// Address of the lock, condition, semaphore or barrier; `pthread_t` of creations, starts, ends and joins.
+    pub object: u64,
+    /// Address that the call returns to.
+    pub call_site: u64,
+    /// Who called.
+    pub thread: ThreadId,
+    /// As in the record.
+    pub detail: u32,
+    /// CPU that the caller was on; [`quaver_abi::sync::CPU_UNKNOWN`] where it is not known.
+    pub cpu: u16,
+    /// Number of the process image among those analysed together. Equal addresses of two images are two objects.
+    pub process: u16,
+    /// What happened.
+    pub kind: SyncKind,
+    /// How the call ended; of an entry, [`SyncOutcome::Ok`].
+    pub outcome: SyncOutcome,
+    /// [`outcome_flags`].
+    pub flags: u8,
+}
+const _: () = assert!(size_of::<SyncEvent>() == 40);
+
+impl SyncEvent {
+    /// A recorder's record on the common time line; none for a kind that this version does not know.
+    pub fn from_record(record: &SyncRecord, at_ns: u64, thread: ThreadId, process: u16) -> Option<Self> {
+        Some(Self {
+            at_ns,
+            object: record.object,
+            call_site: record.call_site,
+            thread,
+            detail: record.detail,
+            cpu: record.cpu,
+            process,
+            kind: record.kind()?,
+            outcome: record.outcome(),
+            flags: record.outcome & !outcome_flags::OUTCOME_MASK,
+        })
+    }
+}
+
+/// Why a thread went into the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelReason {
+    /// A futex system call: waiting or waking.
+    Futex,
+    /// The timer interrupt.
+    Timer,
+    /// Another interrupt.
+    Interrupt,
+    /// Any other system call.
+    SystemCall,
+}
+
+/// One thing that the kernel or the machine did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelEvent {
+    /// When, CLOCK_MONOTONIC nanoseconds.
+    pub at_ns: u64,
+    /// CPU that it happened on.
+    pub cpu: u16,
+    /// What.
+    pub kind: KernelKind,
+}
+
+/// What the kernel or the machine did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelKind {
+    /// k_e: the thread went into the kernel.
+    Enter {
+        /// Who.
+        thread: ThreadId,
+        /// Why.
+        reason: KernelReason,
+    },
+    /// k_x: it is about to run in user space again.
+    Exit {
+        /// Who.
+        thread: ThreadId,
+    },
+    /// The CPU goes from one thread to another; 0 is the idle task.
+    Switch {
+        /// Who leaves.
+        prev: ThreadId,
+        /// Who comes.
+        next: ThreadId,
+        /// In which state the one leaves.
+        prev_state: OffCpu,
+    },
+    /// Somebody begins to wake the thread.
+    Waking {
+        /// Who is woken.
+        thread: ThreadId,
+    },
+    /// The thread was made runnable.
+    Wakeup {
+        /// Who.
+        thread: ThreadId,
+        /// In whose run queue it stands.
+        target_cpu: u16,
+    },
+    /// The thread was moved.
+    Migrate {
+        /// Who.
+        thread: ThreadId,
+        /// From which CPU.
+        from: u16,
+        /// To which.
+        to: u16,
+    },
+    /// Handler of an interrupt begins.
+    IrqEnter,
+    /// It ends.
+    IrqExit,
+    /// A softirq begins.
+    SoftirqEnter,
+    /// It ends.
+    SoftirqExit,
+    /// The CPU goes into an idle state.
+    IdleEnter,
+    /// It comes out of it.
+    IdleExit,
+    /// The CPU ran slower until now: throttling, a lower frequency.
+    Slow {
+        /// For how long.
+        duration_ns: u64,
+        /// Share of the full speed that it lost, in thousandths, up to 1,000. The user sets what an event costs.
+        lost_permille: u16,
+    },
+    /// Messages of the thread were late on the bus.
+    BusDelay {
+        /// Whose.
+        thread: ThreadId,
+        /// By how much together.
+        lost_ns: u64,
+    },
+}
+
+impl KernelEvent {
+    /// A record of the kernel side; none for kinds that the protocol has no use for.
+    pub fn from_record(record: &KernelSideRecord) -> Option<Self> {
+        let thread = ThreadId(record.thread);
+        let kind = match KernelSideKind::from_raw(record.kind)? {
+            KernelSideKind::FutexEnter => KernelKind::Enter { thread, reason: KernelReason::Futex },
+            KernelSideKind::FutexExit => KernelKind::Exit { thread },
+            KernelSideKind::Switch => KernelKind::Switch {
+                prev: thread,
+                next: ThreadId(record.other),
+                prev_state: OffCpu::from_raw(record.detail),
+            },
+            KernelSideKind::Waking => KernelKind::Waking { thread },
+            KernelSideKind::Wakeup => KernelKind::Wakeup { thread, target_cpu: record.operand as u16 },
+            KernelSideKind::Migrate => {
+                KernelKind::Migrate { thread, from: record.other as u16, to: record.operand as u16 }
+            }
+            KernelSideKind::IrqEnter => KernelKind::IrqEnter,
+            KernelSideKind::IrqExit => KernelKind::IrqExit,
+            KernelSideKind::SoftirqEnter => KernelKind::SoftirqEnter,
+            KernelSideKind::SoftirqExit => KernelKind::SoftirqExit,
+            KernelSideKind::IdleEnter => KernelKind::IdleEnter,
+            KernelSideKind::IdleExit => KernelKind::IdleExit,
+            KernelSideKind::Fork | KernelSideKind::Exit => return None,
+        };
+        Some(Self { at_ns: record.at_ns, cpu: record.cpu, kind })
+    }
+}
+
+/// An event of either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnyEvent {
+    /// Of the thread library.
+    Sync(SyncEvent),
+    /// Of the kernel or the machine.
+    Kernel(KernelEvent),
+}
