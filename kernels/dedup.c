@@ -55,7 +55,7 @@ struct pipeline {
 	uint32_t contents;
 };
 
-/* Text of few letters, half of it from a small library, so that there is something to find. */
+/* Text of a few hundred words, half of it from a small library of texts, so that there is something to find. */
 static void make_input(struct pipeline *pipeline)
 {
 	uint64_t state = pipeline->asked.seed;
@@ -65,10 +65,16 @@ static void make_input(struct pipeline *pipeline)
 		pipeline->gear[i] = rng_next(&state);
 	while (at < pipeline->input_bytes) {
 		uint64_t choice = rng_next(&state), text = choice % 2 ? mix(pipeline->asked.seed, choice >> 8 & 63) : rng_next(&state);
-		size_t bytes = 6000 + text % 6000;
+		size_t end = at + 6000 + text % 6000;
 
-		for (size_t i = 0; i < bytes && at < pipeline->input_bytes; i++)
-			pipeline->input[at++] = (uint8_t)("etaoin shrdlu"[rng_next(&text) % 13]);
+		while (at < end && at < pipeline->input_bytes) {
+			uint64_t word = mix(pipeline->asked.seed, rng_next(&text) % 300);
+
+			for (size_t letters = 4 + word % 6; letters > 0 && at < pipeline->input_bytes; letters--)
+				pipeline->input[at++] = (uint8_t)('a' + (word = rng_next(&word)) % 26);
+			if (at < pipeline->input_bytes)
+				pipeline->input[at++] = ' ';
+		}
 	}
 }
 

@@ -44,6 +44,8 @@ struct fluid {
 
 /* What a pair does to the one with the lower number; the other gets the opposite (or, of densities, the same). */
 struct effect {
+	/* Which of the two it is: densities are read while forces are written. */
+	bool is_force;
 	fixed density, force[3];
 };
 
@@ -106,6 +108,7 @@ static bool force_of(struct fluid *fluid, size_t low, size_t high, struct effect
 	pressure = STIFFNESS * fmax(of_fixed(a->density) + of_fixed(b->density) - 2 * REST_DENSITY, 0);
 	push = pressure * near * near / length / 20;
 	drag = VISCOSITY * near;
+	effect->is_force = true;
 	for (int axis = 0; axis < 3; axis++)
 		effect->force[axis] = to_fixed(push * way[axis] + drag * (b->velocity[axis] - a->velocity[axis]));
 	return true;
@@ -113,8 +116,9 @@ static bool force_of(struct fluid *fluid, size_t low, size_t high, struct effect
 
 static void add_effect(struct particle *particle, const struct effect *effect, int sign)
 {
-	particle->density += effect->density;
-	for (int axis = 0; axis < 3; axis++)
+	if (!effect->is_force)
+		particle->density += effect->density;
+	for (int axis = 0; axis < 3 && effect->is_force; axis++)
 		particle->force[axis] += sign * effect->force[axis];
 }
 
