@@ -320,7 +320,7 @@ static double error_of(struct world *world)
 
 int main(int argc, char **argv)
 {
-	struct world world = { .asked = workload_of(argc, argv, "bodies", 8192, 64, 1 << 20) };
+	struct world world = { .asked = workload_of(argc, argv, "bodies", 32768, 64, 1 << 20) };
 	uint64_t checksum = 0;
 	bool holds;
 

@@ -184,7 +184,7 @@ static double distance_to_truth(const struct tracking *tracking)
 
 int main(int argc, char **argv)
 {
-	struct tracking tracking = { .asked = workload_of(argc, argv, "particles", 4096, 256, 1 << 20) };
+	struct tracking tracking = { .asked = workload_of(argc, argv, "particles", 16384, 256, 1 << 20) };
 	uint64_t checksum = 0;
 	bool holds = true;
 

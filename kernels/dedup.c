@@ -327,7 +327,7 @@ static void run(struct pipeline *pipeline)
 
 int main(int argc, char **argv)
 {
-	struct pipeline pipeline = { .asked = workload_of(argc, argv, "KiB of input", 8192, 32, 1 << 20) };
+	struct pipeline pipeline = { .asked = workload_of(argc, argv, "KiB of input", 16384, 32, 1 << 20) };
 	uint64_t checksum = 0;
 	size_t pieces;
 	bool holds;

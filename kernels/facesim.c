@@ -162,7 +162,7 @@ static bool solve(struct face *face)
 
 int main(int argc, char **argv)
 {
-	struct face face = { .asked = workload_of(argc, argv, "points on a side", 192, 8, 4096) };
+	struct face face = { .asked = workload_of(argc, argv, "points on a side", 512, 8, 4096) };
 	size_t points = (size_t)face.asked.size * face.asked.size;
 	double **vectors[] = { &face.place, &face.velocity, &face.pull, &face.answer, &face.residual, &face.search, &face.product };
 	uint64_t state = face.asked.seed, checksum = 0;

@@ -277,7 +277,7 @@ static bool is_sound(struct fluid *fluid)
 
 int main(int argc, char **argv)
 {
-	struct fluid fluid = { .asked = workload_of(argc, argv, "particles", 16384, 64, 1 << 22) };
+	struct fluid fluid = { .asked = workload_of(argc, argv, "particles", 24000, 64, 1 << 22) };
 	uint64_t checksum = 0;
 	bool holds;
 

@@ -340,7 +340,7 @@ static double error_of(struct plane *plane)
 
 int main(int argc, char **argv)
 {
-	struct plane plane = { .asked = workload_of(argc, argv, "vortices", 16384, 64, 1 << 20), .deepest = 2 };
+	struct plane plane = { .asked = workload_of(argc, argv, "vortices", 65536, 64, 1 << 20), .deepest = 2 };
 	uint64_t checksum = 0;
 	bool holds;
 

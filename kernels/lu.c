@@ -166,7 +166,7 @@ static double residual_of(struct matrix *matrix)
 
 int main(int argc, char **argv)
 {
-	struct matrix matrix = { .asked = workload_of(argc, argv, "rows", 512, 16, 8192) };
+	struct matrix matrix = { .asked = workload_of(argc, argv, "rows", 1024, 16, 8192) };
 	uint64_t checksum = 0;
 	size_t elements;
 	bool holds;

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#define STEPS 4
+#define STEPS 8
 #define MOST_GRIDS 12
 #define MOST_CYCLES 30
 #define TOLERANCE 1e-7
@@ -176,7 +176,7 @@ static void simulate(void *shared, unsigned me)
 
 int main(int argc, char **argv)
 {
-	struct ocean ocean = { .asked = workload_of(argc, argv, "grid cells on a side", 256, 8, 4096) };
+	struct ocean ocean = { .asked = workload_of(argc, argv, "grid cells on a side", 512, 8, 4096) };
 	struct grid *finest = &ocean.grids[0];
 	uint64_t checksum = 0;
 	bool holds = true;

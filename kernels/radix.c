@@ -150,7 +150,7 @@ static bool is_sorted(const struct sorting *sorting, const uint32_t *keys, uint6
 
 int main(int argc, char **argv)
 {
-	struct sorting sorting = { .asked = workload_of(argc, argv, "keys", 1 << 22, 16, 1 << 28) };
+	struct sorting sorting = { .asked = workload_of(argc, argv, "keys", 1 << 23, 16, 1 << 28) };
 	uint64_t checksum = 0;
 	bool holds;
 

@@ -33,7 +33,7 @@ static void draw_tile(void *shared, size_t tile)
 
 int main(int argc, char **argv)
 {
-	struct film film = { .asked = workload_of(argc, argv, "pixels on a side", 192, 16, 4096) };
+	struct film film = { .asked = workload_of(argc, argv, "pixels on a side", 256, 16, 4096) };
 	size_t pixels = (size_t)film.asked.size * film.asked.size, tiles;
 	struct pool pool;
 	uint64_t checksum = 0, rays = 0;

@@ -68,7 +68,7 @@ static void draw(void *shared, unsigned me)
 
 int main(int argc, char **argv)
 {
-	struct picture picture = { .asked = workload_of(argc, argv, "pixels on a side", 256, 8, 8192) };
+	struct picture picture = { .asked = workload_of(argc, argv, "pixels on a side", 1024, 8, 8192) };
 	size_t tiles, pixels;
 	uint64_t checksum;
 	bool holds;

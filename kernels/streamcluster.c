@@ -210,7 +210,7 @@ static int64_t cost_of(const struct clustering *clustering, bool *holds)
 
 int main(int argc, char **argv)
 {
-	struct clustering clustering = { .asked = workload_of(argc, argv, "points", 32768, 64, 1 << 24), .open = 1 };
+	struct clustering clustering = { .asked = workload_of(argc, argv, "points", 131072, 64, 1 << 24), .open = 1 };
 	uint64_t state = clustering.asked.seed, checksum = 0;
 	uint8_t middles[12][AXES];
 	int64_t at_first;

@@ -169,7 +169,7 @@ static void make_source(struct picture *picture)
 
 int main(int argc, char **argv)
 {
-	struct picture picture = { .asked = workload_of(argc, argv, "pixels on a side", 1024, 32, 16384), .holds = true };
+	struct picture picture = { .asked = workload_of(argc, argv, "pixels on a side", 2048, 32, 16384), .holds = true };
 	struct hand *hands;
 	pthread_t writer;
 

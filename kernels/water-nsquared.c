@@ -104,7 +104,7 @@ static void simulate(void *shared, unsigned me)
 
 int main(int argc, char **argv)
 {
-	struct simulation simulation = { .asked = workload_of(argc, argv, "molecules", 1000, 27, 1 << 16) };
+	struct simulation simulation = { .asked = workload_of(argc, argv, "molecules", 2197, 27, 1 << 16) };
 	struct water *water = &simulation.water;
 	uint64_t checksum;
 	bool holds;

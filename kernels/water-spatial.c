@@ -170,7 +170,7 @@ static void simulate(void *shared, unsigned me)
 
 int main(int argc, char **argv)
 {
-	struct simulation simulation = { .asked = workload_of(argc, argv, "molecules", 2744, 27, 1 << 18) };
+	struct simulation simulation = { .asked = workload_of(argc, argv, "molecules", 8000, 27, 1 << 18) };
 	struct water *water = &simulation.water;
 	uint64_t checksum;
 	size_t cells;

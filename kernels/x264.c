@@ -162,7 +162,7 @@ static void encode_frames(void *shared, unsigned me)
 
 int main(int argc, char **argv)
 {
-	struct video video = { .asked = workload_of(argc, argv, "frames", 48, 2, 4096) };
+	struct video video = { .asked = workload_of(argc, argv, "frames", 240, 2, 4096) };
 	uint64_t checksum = 0, cost = 0;
 	bool holds = true;
 
