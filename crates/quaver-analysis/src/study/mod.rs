@@ -5,20 +5,27 @@
 //! the difference between an arm and the baseline *of the same block*, so that what drifts slowly cancels.
 
 mod carry_over;
+mod clusters;
 mod design;
 mod effects;
 mod figures;
 mod intervals;
 mod model;
+mod paper;
 mod stamps;
 mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use clusters::{Cluster, CodePath, CodePaths, LINEAR_BIN_NS, StagePart, code_paths, linear_bins};
 pub use design::{LEAST_BLOCKS, block_order, blocks_needed};
 pub use effects::{Contrast, Effect, Interaction, StudyVerdict};
 pub use figures::{BINS_PER_DECADE, Figures, LayerFigures, Metric, StudyLayer};
 pub use intervals::{effect_size, holm, interval, sign_flip_p};
 pub use model::{Arm, Cell, Role, SourceClass, StudyFacts};
+pub use paper::{
+    EXPERIMENTS, FIGURE_9_NOTE, Generator, PAPER_GENERATOR_SD_NS, PAPER_SAMPLES, PaperArm, PaperDrawing,
+    PaperExperiment, PaperFigure, PaperReport, Possible, drawing, generator, paper_report,
+};
 pub use stamps::{StampTable, deltas, path_flags};
 pub use summary::{ArmSummary, CarryOver, ClassRanking, Discarded, StudySummary, summarize};
