@@ -42,8 +42,9 @@ pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"QCHK");
 pub struct SyncRecord {
     /// Raw cycle counter at the event. 0 marks a slot never written.
     pub cycles: u64,
-    /// Address of the lock, condition, barrier or semaphore; the `pthread_t` for [`SyncKind::CreateExit`],
-    /// [`SyncKind::ThreadStart`], [`SyncKind::ThreadExit`] and joins; 0 for [`SyncKind::Create`];
+    /// Address of the lock, condition, barrier or semaphore; the `pthread_t` for [`SyncKind::ThreadStart`],
+    /// [`SyncKind::ThreadExit`] and joins; 0 for [`SyncKind::Create`] and [`SyncKind::CreateExit`], where the
+    /// reader fills in the child's `pthread_t`;
     /// CLOCK_MONOTONIC nanoseconds for [`SyncKind::Anchor`].
     pub object: u64,
     /// Address that the call returns to; the thread's start routine for [`SyncKind::Create`] and

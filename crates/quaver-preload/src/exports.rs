@@ -1,0 +1,117 @@
+//! The symbols that take the place of the thread library's. Each passes on, as one more argument, the address that
+//! its caller goes on at, and jumps: no frame of ours lies between the program and the hook.
+
+use crate::hooks::{barrier, condition, futex, mutex, process, read_write, semaphore, spin, thread};
+use std::arch::naked_asm;
+
+/// Puts the return address into the register of the next argument and goes on to the hook.
+#[cfg(target_arch = "x86_64")]
+macro_rules! pass_on {
+    (1, $hook:path) => { naked_asm!("mov rsi, qword ptr [rsp]", "jmp {}", sym $hook) };
+    (2, $hook:path) => { naked_asm!("mov rdx, qword ptr [rsp]", "jmp {}", sym $hook) };
+    (3, $hook:path) => { naked_asm!("mov rcx, qword ptr [rsp]", "jmp {}", sym $hook) };
+    (4, $hook:path) => { naked_asm!("mov r8, qword ptr [rsp]", "jmp {}", sym $hook) };
+}
+
+/// Puts the return address into the register of the next argument and goes on to the hook.
+#[cfg(target_arch = "aarch64")]
+macro_rules! pass_on {
+    (1, $hook:path) => { naked_asm!("mov x1, x30", "b {}", sym $hook) };
+    (2, $hook:path) => { naked_asm!("mov x2, x30", "b {}", sym $hook) };
+    (3, $hook:path) => { naked_asm!("mov x3, x30", "b {}", sym $hook) };
+    (4, $hook:path) => { naked_asm!("mov x4, x30", "b {}", sym $hook) };
+}
+
+/// Symbol, number of its arguments, hook.
+macro_rules! export {
+    ($($name:ident $arguments:tt => $hook:path;)*) => { $(
+        /// Takes the place of the C library's function of this name.
+        ///
+        /// # Safety
+        /// As of that function.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C-unwind" fn $name() {
+            pass_on!($arguments, $hook)
+        }
+    )* };
+}
+
+export! {
+    pthread_mutex_lock 1 => mutex::lock;
+    pthread_mutex_trylock 1 => mutex::trylock;
+    pthread_mutex_timedlock 2 => mutex::timedlock;
+    pthread_mutex_clocklock 3 => mutex::clocklock;
+    pthread_mutex_unlock 1 => mutex::unlock;
+    pthread_cond_wait 2 => condition::wait;
+    pthread_cond_timedwait 3 => condition::timedwait;
+    pthread_cond_clockwait 4 => condition::clockwait;
+    pthread_cond_signal 1 => condition::signal;
+    pthread_cond_broadcast 1 => condition::broadcast;
+    pthread_rwlock_rdlock 1 => read_write::rdlock;
+    pthread_rwlock_tryrdlock 1 => read_write::tryrdlock;
+    pthread_rwlock_timedrdlock 2 => read_write::timedrdlock;
+    pthread_rwlock_clockrdlock 3 => read_write::clockrdlock;
+    pthread_rwlock_wrlock 1 => read_write::wrlock;
+    pthread_rwlock_trywrlock 1 => read_write::trywrlock;
+    pthread_rwlock_timedwrlock 2 => read_write::timedwrlock;
+    pthread_rwlock_clockwrlock 3 => read_write::clockwrlock;
+    pthread_rwlock_unlock 1 => read_write::unlock;
+    pthread_barrier_wait 1 => barrier::wait;
+    pthread_spin_lock 1 => spin::lock;
+    pthread_spin_trylock 1 => spin::trylock;
+    pthread_spin_unlock 1 => spin::unlock;
+    sem_wait 1 => semaphore::wait;
+    sem_trywait 1 => semaphore::trywait;
+    sem_timedwait 2 => semaphore::timedwait;
+    sem_clockwait 3 => semaphore::clockwait;
+    sem_post 1 => semaphore::post;
+    pthread_create 4 => thread::create;
+    pthread_exit 1 => thread::exit;
+    pthread_join 2 => thread::join;
+    pthread_tryjoin_np 2 => thread::tryjoin;
+    pthread_timedjoin_np 3 => thread::timedjoin;
+    pthread_clockjoin_np 4 => thread::clockjoin;
+    _exit 1 => process::immediate_exit;
+    _Exit 1 => process::immediate_exit;
+}
+
+/// Takes the place of the C library's `syscall` for futexes, and passes all else on as it came: a call that
+/// returns twice, or on another stack (`vfork`, `clone`), must find no frame of ours.
+///
+/// # Safety
+/// As of that function.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn syscall() {
+    naked_asm!(
+        "cmp edi, {futex_number}",
+        "jne 2f",
+        // The seventh argument lies above the return address; the eighth, ours, goes above a copy of it.
+        "sub rsp, 8",
+        "push qword ptr [rsp + 8]",
+        "push qword ptr [rsp + 24]",
+        "call {futex}",
+        "add rsp, 24",
+        "ret",
+        "2:",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, qword ptr [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 3f",
+        "ret",
+        "3:",
+        "mov rdi, rax",
+        "jmp {failed}",
+        futex_number = const libc::SYS_futex,
+        futex = sym futex::futex,
+        failed = sym futex::failed,
+    )
+}

@@ -1,0 +1,86 @@
+//! `pthread_cond_*`.
+
+use super::{Blocking, cancellable, lock, outcome_of};
+use crate::real::{Object, Time};
+use crate::ring;
+use libc::c_int;
+use quaver_abi::sync::SyncKind;
+
+#[inline(always)]
+fn wait_by(condition: Object, mutex: Object, site: usize, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(thread) = ring::current() else { return make() };
+    lock::given_back_inside_wait(thread, mutex as usize, site);
+    let call = Blocking {
+        entry: SyncKind::WaitEntry,
+        exit: SyncKind::WaitExit,
+        object: condition as u64,
+        site: site as u64,
+        detail: mutex as usize as u32,
+        flags: 0,
+    };
+    cancellable(thread, call, None, outcome_of, make)
+}
+
+pub(crate) unsafe extern "C-unwind" fn wait(condition: Object, mutex: Object, site: usize) -> c_int {
+    wait_by(condition, mutex, site, || library!(cond_wait(condition, mutex) or libc::ENOSYS))
+}
+
+pub(crate) unsafe extern "C-unwind" fn timedwait(
+    condition: Object,
+    mutex: Object,
+    until: Time,
+    site: usize,
+) -> c_int {
+    wait_by(condition, mutex, site, || library!(cond_timedwait(condition, mutex, until) or libc::ENOSYS))
+}
+
+pub(crate) unsafe extern "C-unwind" fn clockwait(
+    condition: Object,
+    mutex: Object,
+    clock: c_int,
+    until: Time,
+    site: usize,
+) -> c_int {
+    wait_by(
+        condition,
+        mutex,
+        site,
+        || library!(cond_clockwait(condition, mutex, clock, until) or libc::ENOSYS),
+    )
+}
+
+#[inline(always)]
+fn wake_by(
+    entry: SyncKind,
+    exit: SyncKind,
+    condition: Object,
+    site: usize,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(thread) = ring::current() else { return make() };
+    let call = Blocking { entry, exit, object: condition as u64, site: site as u64, detail: 0, flags: 0 };
+    thread.put(call.entry());
+    let result = make();
+    thread.put(call.exit(outcome_of(result)));
+    result
+}
+
+pub(crate) unsafe extern "C-unwind" fn signal(condition: Object, site: usize) -> c_int {
+    wake_by(
+        SyncKind::SignalEntry,
+        SyncKind::SignalExit,
+        condition,
+        site,
+        || library!(cond_signal(condition) or libc::ENOSYS),
+    )
+}
+
+pub(crate) unsafe extern "C-unwind" fn broadcast(condition: Object, site: usize) -> c_int {
+    wake_by(
+        SyncKind::BroadcastEntry,
+        SyncKind::BroadcastExit,
+        condition,
+        site,
+        || library!(cond_broadcast(condition) or libc::ENOSYS),
+    )
+}

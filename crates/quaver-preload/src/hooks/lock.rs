@@ -1,0 +1,129 @@
+//! Locks of all kinds: a try tells whether the lock is free, and only a contended one is recorded.
+//!
+//! Before a waiter looks at the lock for the second time it is counted in [`waiters`]; whoever gives the lock back
+//! looks there before and after. So each contended lock that is got has an unlock record (spin locks excepted, whose
+//! unlock orders nothing on x86).
+
+use super::{Blocking, CONTENDED, outcome_of};
+use crate::ring::{self, Ring};
+use crate::{arch, waiters};
+use libc::c_int;
+use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome};
+use std::sync::atomic::AtomicU64;
+
+/// A lock as it is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Lock {
+    pub(crate) address: usize,
+    pub(crate) site: usize,
+    pub(crate) object: SyncObject,
+    pub(crate) for_reading: bool,
+}
+
+impl Lock {
+    pub(crate) fn exclusive(address: usize, site: usize, object: SyncObject) -> Self {
+        Self { address, site, object, for_reading: false }
+    }
+
+    fn free_count(self, ring: &Ring) -> &AtomicU64 {
+        if self.for_reading { &ring.free_read_locks } else { &ring.free_locks }
+    }
+
+    fn call(self) -> Blocking {
+        let (entry, exit) = if self.for_reading {
+            (SyncKind::ReadLockEntry, SyncKind::ReadLockExit)
+        } else {
+            (SyncKind::LockEntry, SyncKind::LockExit)
+        };
+        Blocking {
+            entry,
+            exit,
+            object: self.address as u64,
+            site: self.site as u64,
+            detail: self.object as u32,
+            flags: CONTENDED,
+        }
+    }
+}
+
+/// Locks: `attempt` is the library's try, `wait` the call that was made.
+#[inline(always)]
+pub(crate) fn lock(lock: Lock, attempt: impl Fn() -> c_int, wait: impl FnOnce() -> c_int) -> c_int {
+    let Some(thread) = ring::current() else { return wait() };
+    match attempt() {
+        0 => {
+            arch::count(lock.free_count(thread.ring()));
+            return 0;
+        }
+        libc::EOWNERDEAD => {
+            arch::count(lock.free_count(thread.ring()));
+            return libc::EOWNERDEAD;
+        }
+        libc::EBUSY => {}
+        // Misuse, or a limit: the real call knows what to say.
+        _ => return wait(),
+    }
+    let slot = waiters::of(lock.address);
+    waiters::enter(slot);
+    let result = match attempt() {
+        got @ (0 | libc::EOWNERDEAD) => {
+            arch::count(lock.free_count(thread.ring()));
+            got
+        }
+        _ => {
+            let call = lock.call();
+            thread.put(call.entry());
+            let result = wait();
+            thread.put(call.exit(outcome_of(result)));
+            result
+        }
+    };
+    waiters::leave(slot);
+    result
+}
+
+/// Tries to lock.
+#[inline(always)]
+pub(crate) fn try_lock(lock: Lock, attempt: impl FnOnce() -> c_int) -> c_int {
+    let result = attempt();
+    if let Some(thread) = ring::current() {
+        match result {
+            0 | libc::EOWNERDEAD => arch::count(lock.free_count(thread.ring())),
+            libc::EBUSY => arch::count(&thread.ring().busy_tries),
+            _ => {}
+        }
+    }
+    result
+}
+
+/// Gives back a lock.
+#[inline(always)]
+pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
+    let Some(thread) = ring::current() else { return give_back() };
+    let slot = waiters::of(lock.address);
+    let entered = arch::cycles();
+    let awaited = waiters::any(slot);
+    let result = give_back();
+    if awaited || waiters::any(slot) {
+        let call = Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, ..lock.call() };
+        thread.put_at(entered, call.entry());
+        thread.put(call.exit(outcome_of(result)));
+    } else if result == 0 {
+        arch::count(&thread.ring().free_unlocks);
+    }
+    result
+}
+
+/// Records that a mutex is given back inside a wait on a condition, if somebody waits for it.
+#[inline(always)]
+pub(crate) fn given_back_inside_wait(thread: &ring::Thread, mutex: usize, site: usize) {
+    if waiters::any(waiters::of(mutex)) {
+        let lock = Lock::exclusive(mutex, site, SyncObject::Mutex);
+        let flags = CONTENDED | quaver_abi::sync::outcome_flags::INSIDE_WAIT;
+        let call =
+            Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, flags, ..lock.call() };
+        let now = arch::cycles();
+        thread.put_at(now, call.entry());
+        thread.put_at(now, call.exit(SyncOutcome::Ok));
+    }
+}

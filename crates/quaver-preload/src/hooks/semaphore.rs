@@ -1,0 +1,108 @@
+//! `sem_*`. Errors come by `errno`, which recording leaves alone.
+
+use super::{Blocking, CONTENDED, cancellable, outcome_by_errno};
+use crate::real::{self, Object, Time};
+use crate::{arch, ring, system, waiters};
+use libc::c_int;
+use quaver_abi::sync::SyncKind;
+
+fn missing() -> c_int {
+    system::set_errno(libc::ENOSYS);
+    -1
+}
+
+#[inline(always)]
+fn attempt(semaphore: Object) -> c_int {
+    library!(sem_trywait(semaphore) or missing())
+}
+
+#[inline(always)]
+fn wait_by(semaphore: Object, site: usize, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(thread) = ring::current() else { return make() };
+    let errno = system::errno();
+    // A wait acts on a pending cancellation even where it need not wait; a try does not.
+    if let Some(testcancel) = real::testcancel() {
+        // SAFETY: nothing is held that would have to be undone.
+        unsafe { testcancel() };
+    }
+    if attempt(semaphore) == 0 {
+        arch::count(&thread.ring().free_semaphore_waits);
+        return 0;
+    }
+    let slot = waiters::of(semaphore as usize);
+    waiters::enter(slot);
+    if attempt(semaphore) == 0 {
+        waiters::leave(slot);
+        system::set_errno(errno);
+        arch::count(&thread.ring().free_semaphore_waits);
+        return 0;
+    }
+    system::set_errno(errno);
+    let call = Blocking {
+        entry: SyncKind::SemWaitEntry,
+        exit: SyncKind::SemWaitExit,
+        object: semaphore as u64,
+        site: site as u64,
+        detail: 0,
+        flags: CONTENDED,
+    };
+    cancellable(thread, call, Some(slot), outcome_by_errno, make)
+}
+
+pub(crate) unsafe extern "C-unwind" fn wait(semaphore: Object, site: usize) -> c_int {
+    wait_by(semaphore, site, || library!(sem_wait(semaphore) or missing()))
+}
+
+pub(crate) unsafe extern "C-unwind" fn timedwait(semaphore: Object, until: Time, site: usize) -> c_int {
+    wait_by(semaphore, site, || library!(sem_timedwait(semaphore, until) or missing()))
+}
+
+pub(crate) unsafe extern "C-unwind" fn clockwait(
+    semaphore: Object,
+    clock: c_int,
+    until: Time,
+    site: usize,
+) -> c_int {
+    let make = || library!(sem_clockwait(semaphore, clock, until) or missing());
+    // The real call refuses other clocks even where it need not wait.
+    if clock != libc::CLOCK_REALTIME && clock != libc::CLOCK_MONOTONIC {
+        return make();
+    }
+    wait_by(semaphore, site, make)
+}
+
+pub(crate) unsafe extern "C-unwind" fn trywait(semaphore: Object, _site: usize) -> c_int {
+    let result = attempt(semaphore);
+    if let Some(thread) = ring::current() {
+        if result == 0 {
+            arch::count(&thread.ring().free_semaphore_waits);
+        } else if system::errno() == libc::EAGAIN {
+            arch::count(&thread.ring().busy_tries);
+        }
+    }
+    result
+}
+
+pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c_int {
+    let make = || library!(sem_post(semaphore) or missing());
+    let Some(thread) = ring::current() else { return make() };
+    let slot = waiters::of(semaphore as usize);
+    let entered = arch::cycles();
+    let awaited = waiters::any(slot);
+    let result = make();
+    if awaited || waiters::any(slot) {
+        let call = Blocking {
+            entry: SyncKind::PostEntry,
+            exit: SyncKind::PostExit,
+            object: semaphore as u64,
+            site: site as u64,
+            detail: 0,
+            flags: CONTENDED,
+        };
+        thread.put_at(entered, call.entry());
+        thread.put(call.exit(outcome_by_errno(result)));
+    } else if result == 0 {
+        arch::count(&thread.ring().quiet_posts);
+    }
+    result
+}

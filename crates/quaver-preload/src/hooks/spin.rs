@@ -1,0 +1,28 @@
+//! `pthread_spin_*`.
+
+use super::lock::{self, Lock};
+use crate::real::Object;
+use libc::c_int;
+use quaver_abi::sync::SyncObject;
+
+fn of(object: Object, site: usize) -> Lock {
+    Lock::exclusive(object as usize, site, SyncObject::Spin)
+}
+
+#[inline(always)]
+fn attempt(object: Object) -> c_int {
+    library!(spin_trylock(object) or libc::ENOSYS)
+}
+
+pub(crate) unsafe extern "C-unwind" fn lock(object: Object, site: usize) -> c_int {
+    let wait = || library!(spin_lock(object) or libc::ENOSYS);
+    lock::lock(of(object, site), || attempt(object), wait)
+}
+
+pub(crate) unsafe extern "C-unwind" fn trylock(object: Object, site: usize) -> c_int {
+    lock::try_lock(of(object, site), || attempt(object))
+}
+
+pub(crate) unsafe extern "C-unwind" fn unlock(object: Object, site: usize) -> c_int {
+    lock::unlock(of(object, site), || library!(spin_unlock(object) or libc::ENOSYS))
+}

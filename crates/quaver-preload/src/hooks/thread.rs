@@ -1,0 +1,202 @@
+//! Creation, end and join of threads.
+//!
+//! The new thread runs our start routine, which runs the program's and sees its end: by return, `pthread_exit` or
+//! cancellation. What it must know is handed over in one of a few hundred places, since nothing here allocates; with
+//! all of them taken (threads created faster than they begin) the thread starts as the program said and is found
+//! at its first call.
+
+use super::{Blocking, cancellable, outcome_of};
+use crate::real::{self, Object, Routine, Time};
+use crate::ring::{self, Event, Origin};
+use crate::{arch, segment};
+use libc::{c_int, c_void};
+use quaver_abi::sync::{SyncKind, SyncOutcome};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const PLACES: usize = 512;
+
+/// One thread's start, on its way to the thread.
+struct Handoff {
+    taken: AtomicU32,
+    what: UnsafeCell<Option<(Routine, *mut c_void, Origin)>>,
+}
+// SAFETY: `what` belongs to the creator from its taking to `pthread_create`, then to the new thread until it
+// gives the place back.
+unsafe impl Sync for Handoff {}
+
+static HANDOFFS: [Handoff; PLACES] =
+    [const { Handoff { taken: AtomicU32::new(0), what: UnsafeCell::new(None) } }; PLACES];
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// In the child of a fork nobody else is left who could have handed something over.
+pub(crate) fn forget_handoffs() {
+    for place in &HANDOFFS {
+        place.taken.store(0, Ordering::Relaxed);
+    }
+}
+
+fn take_place() -> Option<&'static Handoff> {
+    for _ in 0..PLACES {
+        let at = NEXT.fetch_add(1, Ordering::Relaxed) as usize % PLACES;
+        if let Some(place) = HANDOFFS.get(at)
+            && place.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return Some(place);
+        }
+    }
+    None
+}
+
+/// Where `pthread_cleanup_push` keeps its record in the new thread's first frame.
+struct Ending {
+    library: [usize; 8],
+}
+
+extern "C" fn ended(_: *mut c_void) {
+    if let Some(thread) = ring::current() {
+        thread.end();
+    }
+}
+
+extern "C-unwind" fn run(place: *mut c_void) -> *mut c_void {
+    // SAFETY: the place that the creator filled for this thread.
+    let handoff = unsafe { &*place.cast::<Handoff>() };
+    // SAFETY: ours until it is given back below.
+    let what = unsafe { (*handoff.what.get()).take() };
+    handoff.taken.store(0, Ordering::Release);
+    let Some((routine, argument, origin)) = what else { return std::ptr::null_mut() };
+    let _ = ring::started(origin);
+    let mut ending = Ending { library: [0; 8] };
+    let at = (&raw mut ending.library).cast::<c_void>();
+    if let Some(push) = real::cleanup_push() {
+        // SAFETY: `ending` outlives the matching pop below.
+        unsafe { push(at, ended, at) };
+    }
+    let result = routine(argument);
+    if let Some(pop) = real::cleanup_pop() {
+        // SAFETY: pops what was pushed above, without running it.
+        unsafe { pop(at, 0) };
+    }
+    ended(std::ptr::null_mut());
+    result
+}
+
+pub(crate) unsafe extern "C-unwind" fn create(
+    into: *mut libc::pthread_t,
+    attributes: Object,
+    routine: Routine,
+    argument: *mut c_void,
+    site: usize,
+) -> c_int {
+    let as_it_came = || library!(create(into, attributes, routine, argument) or libc::EAGAIN);
+    let Some(thread) = ring::current() else { return as_it_came() };
+    let creation = segment::number_creation();
+    let event = Event {
+        kind: SyncKind::Create,
+        outcome: 0,
+        object: 0,
+        site: routine as usize as u64,
+        detail: creation,
+    };
+    thread.put(event);
+    let result = match take_place() {
+        Some(place) => {
+            let origin = Origin { creator: thread.id(), creation, routine: routine as usize as u64 };
+            // SAFETY: the place is ours until the new thread has begun.
+            unsafe { *place.what.get() = Some((routine, argument, origin)) };
+            let at = std::ptr::from_ref(place).cast_mut().cast::<c_void>();
+            let result = library!(create(into, attributes, run, at) or libc::EAGAIN);
+            if result != 0 {
+                place.taken.store(0, Ordering::Release);
+            }
+            result
+        }
+        None => as_it_came(),
+    };
+    // What the library put into `*into` is not read: the new thread may have freed that memory by now.
+    let outcome = outcome_of(result) as u8;
+    thread.put(Event { kind: SyncKind::CreateExit, outcome, object: 0, site: site as u64, detail: creation });
+    result
+}
+
+pub(crate) unsafe extern "C-unwind" fn exit(value: *mut c_void, _site: usize) -> ! {
+    if let Some(thread) = ring::current()
+        && !thread.is_started_by_us()
+    {
+        thread.end();
+    }
+    if let Some(real) = real::exit_thread() {
+        // SAFETY: what the program passed; it does not return.
+        unsafe { real(value) }
+    }
+    loop {
+        // SAFETY: no C library lacks `pthread_exit`; a thread that cannot end sleeps.
+        unsafe { libc::pause() };
+    }
+}
+
+fn join_call(child: libc::pthread_t, site: usize) -> Blocking {
+    Blocking {
+        entry: SyncKind::JoinEntry,
+        exit: SyncKind::JoinExit,
+        object: child,
+        site: site as u64,
+        detail: 0,
+        flags: 0,
+    }
+}
+
+#[inline(always)]
+fn join_by(child: libc::pthread_t, site: usize, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(thread) = ring::current() else { return make() };
+    cancellable(thread, join_call(child, site), None, outcome_of, make)
+}
+
+pub(crate) unsafe extern "C-unwind" fn join(
+    child: libc::pthread_t,
+    value: *mut *mut c_void,
+    site: usize,
+) -> c_int {
+    join_by(child, site, || library!(join(child, value) or libc::ENOSYS))
+}
+
+pub(crate) unsafe extern "C-unwind" fn timedjoin(
+    child: libc::pthread_t,
+    value: *mut *mut c_void,
+    until: Time,
+    site: usize,
+) -> c_int {
+    join_by(child, site, || library!(timedjoin(child, value, until) or libc::ENOSYS))
+}
+
+pub(crate) unsafe extern "C-unwind" fn clockjoin(
+    child: libc::pthread_t,
+    value: *mut *mut c_void,
+    clock: c_int,
+    until: Time,
+    site: usize,
+) -> c_int {
+    join_by(child, site, || library!(clockjoin(child, value, clock, until) or libc::ENOSYS))
+}
+
+/// A try that finds the thread running is counted; one that joins is recorded.
+pub(crate) unsafe extern "C-unwind" fn tryjoin(
+    child: libc::pthread_t,
+    value: *mut *mut c_void,
+    site: usize,
+) -> c_int {
+    let entered = arch::cycles();
+    let result = library!(tryjoin(child, value) or libc::ENOSYS);
+    if let Some(thread) = ring::current() {
+        let call = join_call(child, site);
+        match result {
+            libc::EBUSY => arch::count(&thread.ring().busy_tries),
+            _ => {
+                thread.put_at(entered, call.entry());
+                thread.put(call.exit(if result == 0 { SyncOutcome::Ok } else { outcome_of(result) }));
+            }
+        }
+    }
+    result
+}

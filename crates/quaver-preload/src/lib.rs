@@ -1,0 +1,34 @@
+//! The recorder of synchronisation: a shared object that is loaded before a program's own libraries
+//! (`LD_PRELOAD`), takes the place of the thread library's calls, and writes an event at the entry and the return
+//! of each into a mapped segment ([`quaver_abi::sync`]). Never linked into the tool.
+//!
+//! What holds in every hook:
+//! - It never panics, allocates, locks, or prints; it calls the kernel only when a thread needs another chunk.
+//! - It keeps `errno`, may be interrupted by a signal handler that calls hooks itself, and may be left by
+//!   cancellation.
+//! - It touches a lock only before the real unlock: afterwards somebody else may have freed it.
+//!
+//! | module | what |
+//! |---|---|
+//! | `exports` | the symbols, each passing on its return address |
+//! | `hooks` | what is recorded around each call |
+//! | `real` | the thread library's own functions |
+//! | `ring` | a thread's ring: where a record goes |
+//! | `segment` | the file: made, grown by chunks, ended |
+//! | `start` | whether, when and under which name recording begins; forks |
+//! | `waiters` | who waits for what, for unlocks that must be recorded |
+//! | `arch` | counters, thread-local storage, instructions |
+//!
+//! Without `QUAVER_SYNC_DIR` in its environment a program runs unrecorded, at the cost of one load and two jumps a
+//! call.
+#![cfg(target_os = "linux")]
+
+mod arch;
+mod exports;
+mod hooks;
+mod real;
+mod ring;
+mod segment;
+mod start;
+mod system;
+mod waiters;
