@@ -5,8 +5,10 @@
 pub mod bpf;
 pub mod clock;
 pub mod host;
+pub mod lab;
 pub mod path;
 pub mod probe;
 pub mod segment;
 pub mod stamp;
+pub mod sync;
 pub mod tune;

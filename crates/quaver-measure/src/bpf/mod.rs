@@ -20,6 +20,8 @@ mod memory;
 mod open_intervals;
 mod programs;
 mod support;
+#[cfg(feature = "bpf")]
+pub(crate) mod sync;
 #[cfg(all(test, feature = "bpf"))]
 mod tests;
 #[cfg(feature = "bpf")]

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the kernel does to the threads of some processes: their futex system calls, who wakes whom, which thread runs where, and
+ * what holds a CPU that they touch. Processes are followed from the fork on by which a launcher makes them.
+ */
+#include "sync.h"
+
+const volatile struct sync_config sync_config SEC(".rodata.config") = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 25);
+} sync_records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sync_counts);
+} sync_counts SEC(".maps");
+
+/* Processes that are followed, by number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROCESSES);
+	__type(key, __u32);
+	__type(value, __u32);
+} sync_followed SEC(".maps");
+
+/* When a followed thread last ran on a CPU, left it or was put into its queue. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CPUS);
+	__type(key, __u32);
+	__type(value, __u64);
+} sync_touched SEC(".maps");
+
+static __always_inline bool followed(__u32 process)
+{
+	return bpf_map_lookup_elem(&sync_followed, &process) != 0;
+}
+
+static __always_inline void touch(__u32 cpu, __u64 now)
+{
+	__u64 *last = bpf_map_lookup_elem(&sync_touched, &cpu);
+
+	if (last)
+		*(volatile __u64 *)last = now;
+}
+
+static __always_inline bool is_touched(__u32 cpu, __u64 now)
+{
+	__u64 *last = bpf_map_lookup_elem(&sync_touched, &cpu);
+
+	return last && *last && now - *last < (__u64)sync_config.untouched * 1000000;
+}
+
+static __always_inline struct sync_counts *counts(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&sync_counts, &zero);
+}
+
+static __always_inline void emit(__u64 now, __u8 kind, __u32 thread, __u32 other, __u32 operand, __u64 value,
+				 __u8 detail)
+{
+	struct side_record *record = bpf_ringbuf_reserve(&sync_records, sizeof(*record), 0);
+
+	if (!record) {
+		struct sync_counts *all = counts();
+		if (all)
+			__sync_fetch_and_add(&all->lost, 1);
+		return;
+	}
+	record->at_ns = now;
+	record->value = value;
+	record->thread = thread;
+	record->other = other;
+	record->operand = operand;
+	record->cpu = bpf_get_smp_processor_id();
+	record->kind = kind;
+	record->detail = detail;
+	/* The reader comes by itself. */
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline bool is_futex(long number)
+{
+	return number == CALL_FUTEX || number == CALL_FUTEX_WAITV ||
+	       (number >= CALL_FUTEX_WAKE && number <= CALL_FUTEX_REQUEUE);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sync_sys_enter, struct pt_regs *regs, long number)
+{
+	__u64 identity = bpf_get_current_pid_tgid();
+	struct sync_counts *all;
+	__u32 operation;
+
+	if (!is_futex(number) || !followed(identity >> 32))
+		return 0;
+	all = counts();
+	if (all)
+		__sync_fetch_and_add(&all->futex_calls, 1);
+	operation = number == CALL_FUTEX ? ARGUMENT_2(regs) : 0x10000 + number;
+	emit(bpf_ktime_get_ns(), KIND_FUTEX_ENTER, identity, ARGUMENT_3(regs), operation, ARGUMENT_1(regs), 0);
+	return 0;
+}
+
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(sync_sys_exit, struct pt_regs *regs, long result)
+{
+	__u64 identity = bpf_get_current_pid_tgid();
+	struct sync_counts *all;
+	long number;
+
+#ifdef __TARGET_ARCH_x86
+	struct pt_regs___x86 {
+		unsigned long orig_ax;
+	} __attribute__((preserve_access_index)) *saved = (void *)regs;
+	number = saved->orig_ax;
+#else
+	struct pt_regs___arm {
+		int syscallno;
+	} __attribute__((preserve_access_index)) *saved = (void *)regs;
+	number = saved->syscallno;
+#endif
+	if (!is_futex(number) || !followed(identity >> 32))
+		return 0;
+	all = counts();
+	if (all)
+		__sync_fetch_and_add(&all->futex_returns, 1);
+	emit(bpf_ktime_get_ns(), KIND_FUTEX_EXIT, identity, 0, 0, result, 0);
+	return 0;
+}
+
+enum { OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3 };
+/* TASK_DEAD, EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h. */
+#define GONE (0x80 | 0x10 | 0x20)
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u8 off = preempt || !prev_state ? OFF_PREEMPTED : prev_state & GONE ? OFF_EXITED : OFF_BLOCKED;
+
+	if (followed(prev->tgid) || followed(next->tgid))
+		touch(cpu, now);
+	else if (!is_touched(cpu, now))
+		return 0;
+	emit(now, KIND_SWITCH, prev->pid, next->pid, prev->prio << 16 | (next->prio & 0xffff), 0, off);
+	return 0;
+}
+
+static __always_inline int woken(struct task_struct *task, __u8 kind)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 cpu = task->thread_info.cpu;
+
+	if (!followed(task->tgid))
+		return 0;
+	touch(cpu, now);
+	emit(now, kind, task->pid, bpf_get_current_pid_tgid(), cpu, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sync_waking, struct task_struct *task)
+{
+	return woken(task, KIND_WAKING);
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sync_wakeup, struct task_struct *task)
+{
+	return woken(task, KIND_WAKEUP);
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sync_migrate, struct task_struct *task, int target)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!followed(task->tgid))
+		return 0;
+	touch(target, now);
+	emit(now, KIND_MIGRATE, task->pid, task->thread_info.cpu, target, 0, 0);
+	return 0;
+}
+
+static __always_inline int held(__u8 kind, __u32 operand)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	if (is_touched(bpf_get_smp_processor_id(), now))
+		emit(now, kind, bpf_get_current_pid_tgid(), 0, operand, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(sync_irq_entry, int number)
+{
+	return held(KIND_IRQ_ENTER, number);
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(sync_irq_exit, int number)
+{
+	return held(KIND_IRQ_EXIT, number);
+}
+
+SEC("tp_btf/local_timer_entry")
+int BPF_PROG(sync_timer_entry, int vector)
+{
+	return held(KIND_IRQ_ENTER, 0x10000 + vector);
+}
+
+SEC("tp_btf/local_timer_exit")
+int BPF_PROG(sync_timer_exit, int vector)
+{
+	return held(KIND_IRQ_EXIT, 0x10000 + vector);
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(sync_softirq_entry, unsigned int number)
+{
+	return held(KIND_SOFTIRQ_ENTER, number);
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(sync_softirq_exit, unsigned int number)
+{
+	return held(KIND_SOFTIRQ_EXIT, number);
+}
+
+SEC("tp_btf/cpu_idle")
+int BPF_PROG(sync_idle, unsigned int state)
+{
+	return held(state == ~0U ? KIND_IDLE_EXIT : KIND_IDLE_ENTER, state);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sync_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 process = child->tgid, one = 1;
+	bool known = followed(parent->tgid);
+
+	if (!known && (!sync_config.launcher || (__u32)parent->pid != sync_config.launcher))
+		return 0;
+	/* A thread of a launcher is no program. */
+	if (!known && child->tgid == parent->tgid)
+		return 0;
+	if (child->tgid != parent->tgid)
+		bpf_map_update_elem(&sync_followed, &process, &one, BPF_ANY);
+	emit(bpf_ktime_get_ns(), KIND_FORK, parent->pid, child->pid, 0, process, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sync_exit, struct task_struct *task)
+{
+	if (followed(task->tgid))
+		emit(bpf_ktime_get_ns(), KIND_EXIT, task->pid, 0, 0, 0, 0);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

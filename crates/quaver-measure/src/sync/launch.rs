@@ -1,0 +1,147 @@
+//! A program started as a child, with what its user sends to us passed on to it.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// The program as the user named it, and its arguments.
+    pub words: &'a [OsString],
+    /// `LD_PRELOAD`; none leaves it as it is.
+    pub preload: Option<&'a OsStr>,
+    /// Where the recorder writes.
+    pub directory: &'a Path,
+}
+
+/// Why it did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no such program.
+    #[error("{}: no such program; check its name and PATH", .0.display())]
+    NotFound(OsString),
+    /// It may not be run.
+    #[error("{}: not permitted to run it; check its mode (chmod +x) and that it is no directory", .0.display())]
+    NotPermitted(OsString),
+    /// Anything else.
+    #[error("starting {}: {source}", .program.display())]
+    Os {
+        /// The program.
+        program: OsString,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A program that was started. It goes on when this is dropped.
+#[derive(Debug)]
+pub struct Launched {
+    child: Child,
+    handle: OwnedFd,
+}
+
+impl Launched {
+    /// Starts a program with our standard input, output and error.
+    ///
+    /// # Errors
+    /// It is not there, may not be run, or the system refused.
+    pub fn start(launch: &Launch<'_>) -> Result<Self, LaunchError> {
+        let (program, arguments) = launch.words.split_first().expect("the command line names a program");
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if let Some(preload) = launch.preload {
+            command.env(super::recorder::PRELOAD_VARIABLE, preload);
+            command.env(super::recorder::OUTPUT_VARIABLE, launch.directory);
+        }
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => LaunchError::NotFound(program.clone()),
+            io::ErrorKind::PermissionDenied => LaunchError::NotPermitted(program.clone()),
+            _ => LaunchError::Os { program: program.clone(), source },
+        };
+        let child = command.spawn().map_err(failed)?;
+        let pid = Pid::from_child(&child);
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => Ok(Self { child, handle }),
+            Err(error) => Err(LaunchError::Os { program: program.clone(), source: error.into() }),
+        }
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal; a program that is gone gets none.
+    pub fn signal(&self, number: i32) {
+        if let Some(signal) = Signal::from_named_raw(number) {
+            // It may have ended just now; who asks for its status is told.
+            let _ = pidfd_send_signal(&self.handle, signal);
+        }
+    }
+
+    /// Waits until it ends, but no longer than `most`. None while it runs.
+    ///
+    /// # Errors
+    /// The system refuses to tell.
+    pub fn wait(&mut self, most: Duration) -> io::Result<Option<ExitStatus>> {
+        let timeout = Timespec::try_from(most).ok();
+        match poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], timeout.as_ref()) {
+            // A signal that was caught ends the waiting early: its handler's word counts.
+            Ok(_) | Err(rustix::io::Errno::INTR) => self.child.try_wait(),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The status that a shell would show: the program's own, or 128 and the signal that ended it.
+pub fn shell_status(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    // Both are octets by the system's definition.
+    code as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(words: &[&str]) -> Result<Launched, LaunchError> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        Launched::start(&Launch { words: &words, preload: None, directory: Path::new("/") })
+    }
+
+    fn ended(mut launched: Launched) -> u8 {
+        loop {
+            if let Some(status) = launched.wait(Duration::from_secs(10)).unwrap() {
+                return shell_status(status);
+            }
+        }
+    }
+
+    #[test]
+    fn the_programs_status_is_the_shells() {
+        assert_eq!(ended(start(&["true"]).unwrap()), 0);
+        assert_eq!(ended(start(&["sh", "-c", "exit 77"]).unwrap()), 77);
+        assert_eq!(ended(start(&["sh", "-c", "kill -9 $$"]).unwrap()), 128 + 9);
+    }
+
+    #[test]
+    fn a_signal_is_passed_on() {
+        let mut launched = start(&["sleep", "600"]).unwrap();
+        assert!(launched.wait(Duration::ZERO).unwrap().is_none());
+        launched.signal(15);
+        assert_eq!(ended(launched), 128 + 15);
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_told() {
+        assert!(matches!(start(&["/nowhere/prog"]), Err(LaunchError::NotFound(_))));
+        assert!(matches!(start(&["/"]), Err(LaunchError::NotPermitted(_))));
+    }
+}

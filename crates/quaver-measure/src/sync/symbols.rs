@@ -1,0 +1,200 @@
+//! What a program's addresses are called: functions and variables of the files that were mapped.
+
+use super::maps::{Mapped, MemoryMap};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Most symbols of one file that are kept; more would be a generated giant, whose first are named all the same.
+const MOST_SYMBOLS: usize = 4_000_000;
+
+/// A function or a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Symbol {
+    address: u64,
+    size: u64,
+    name: String,
+}
+
+/// One file's symbols, with what turns an offset in the file into the addresses that the symbols are given in.
+#[derive(Debug, Default)]
+struct Image {
+    symbols: Vec<Symbol>,
+    /// Offset in the file, octets in the file, address.
+    loaded: Vec<(u64, u64, u64)>,
+}
+
+/// Names addresses of one process, files being read when they are needed first.
+#[derive(Debug)]
+pub struct Symbolizer {
+    map: MemoryMap,
+    images: BTreeMap<PathBuf, Option<Image>>,
+}
+
+impl Symbolizer {
+    /// For a process that had this memory.
+    pub fn new(map: MemoryMap) -> Self {
+        Self { map, images: BTreeMap::new() }
+    }
+
+    /// What lies at an address: `queue.lock`, `queue+0x28`, `main+0x1f (prog)`, `[heap]+0x2a0`, `prog+0x4010`. None where the
+    /// address lies in nothing that was mapped.
+    pub fn name(&mut self, address: u64) -> Option<String> {
+        let mapped = self.map.find(address)?.clone();
+        let Some((file, offset)) = self.place_in_file(&mapped, address) else {
+            let from = address - mapped.start;
+            return Some(match mapped.name.as_deref() {
+                Some(name) => format!("{name}+{from:#x}"),
+                // Large allocations and the stacks of threads have mappings without a name.
+                None => format!("anonymous memory+{from:#x}"),
+            });
+        };
+        let short = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let image = self.images.entry(file.clone()).or_insert_with(|| read_image(&file));
+        let named = image.as_ref().and_then(|image| image.name(offset));
+        Some(named.unwrap_or_else(|| format!("{short}+{offset:#x}")))
+    }
+
+    /// The function that a call returns into: the name of the octet before the return address, since a call may be the
+    /// last thing that a function does.
+    pub fn caller(&mut self, return_address: u64) -> Option<String> {
+        let mapped = self.map.find(return_address.checked_sub(1)?)?;
+        let file =
+            mapped.file().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        let name = self.name(return_address - 1)?;
+        // Offsets are those of the octet before; the return address is one further.
+        let name = match name.rsplit_once("+0x") {
+            Some((stem, offset)) => match u64::from_str_radix(offset, 16) {
+                Ok(offset) => format!("{stem}+{:#x}", offset + 1),
+                Err(_) => name,
+            },
+            None => format!("{name}+0x1"),
+        };
+        Some(match file {
+            Some(file) if !name.starts_with(&file) => format!("{name} ({file})"),
+            _ => name,
+        })
+    }
+
+    /// File and offset in it; zeroed data lies behind what the file holds.
+    fn place_in_file(&self, mapped: &Mapped, address: u64) -> Option<(PathBuf, u64)> {
+        if let Some(file) = mapped.file() {
+            return Some((file, mapped.offset + (address - mapped.start)));
+        }
+        if mapped.name.is_some() {
+            return None;
+        }
+        let before = self.map.follows(mapped)?;
+        let offset = before.offset + (address - before.start);
+        before.file().map(|file| (file, offset))
+    }
+}
+
+impl Image {
+    /// The name of what lies at an offset of the file, as it was mapped.
+    fn name(&self, offset: u64) -> Option<String> {
+        // Zeroed data is mapped behind the last octets of its segment, so that segment begins last before it.
+        let holds = self.loaded.iter().rev().find(|(from, ..)| *from <= offset);
+        let (from, _, address) = holds?;
+        let address = address + (offset - from);
+        let at = self.symbols.partition_point(|symbol| symbol.address <= address).checked_sub(1)?;
+        let symbol = &self.symbols[at];
+        let within = address - symbol.address;
+        if symbol.size != 0 && within >= symbol.size {
+            return None;
+        }
+        Some(if within == 0 { symbol.name.clone() } else { format!("{}+{within:#x}", symbol.name) })
+    }
+}
+
+fn read_image(path: &Path) -> Option<Image> {
+    let file = File::open(path).ok()?;
+    let data = object::ReadCache::new(&file);
+    let header = elf::FileHeader64::<Endianness>::parse(&data).ok()?;
+    let endian = header.endian().ok()?;
+    let mut loaded: Vec<(u64, u64, u64)> = header
+        .program_headers(endian, &data)
+        .ok()?
+        .iter()
+        .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
+        // The kernel maps whole pages, so a segment begins with its page.
+        .map(|segment| {
+            let into = segment.p_offset(endian) % 4096;
+            let address = segment.p_vaddr(endian).saturating_sub(into);
+            (segment.p_offset(endian) - into, segment.p_filesz(endian) + into, address)
+        })
+        .collect();
+    loaded.sort_unstable();
+    let whole = object::File::parse(&data).ok()?;
+    let mut symbols: Vec<Symbol> = whole
+        .symbols()
+        .chain(whole.dynamic_symbols())
+        .filter(|symbol| symbol.is_definition())
+        .filter(|symbol| matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data | SymbolKind::Unknown))
+        .take(MOST_SYMBOLS)
+        .filter_map(|symbol| {
+            let name = symbol.name().ok().filter(|name| !name.is_empty())?;
+            Some(Symbol { address: symbol.address(), size: symbol.size(), name: name.to_owned() })
+        })
+        .collect();
+    // Of several at one address the one with a size, then the shortest name: the others are aliases and markers.
+    symbols.sort_by(|a, b| {
+        (a.address, a.size == 0, a.name.len(), &a.name).cmp(&(b.address, b.size == 0, b.name.len(), &b.name))
+    });
+    symbols.dedup_by_key(|symbol| symbol.address);
+    Some(Image { symbols, loaded })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Addresses that a program prints of itself, with the memory that it had.
+    fn program(place: &Path) -> (MemoryMap, Vec<u64>) {
+        let source = place.join("named.c");
+        let text = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <pthread.h>
+pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER;
+struct { int before[10]; pthread_mutex_t lock; } zeroed_queue;
+static char padding[70000];
+static pthread_cond_t late_condition;
+void worker(void) { padding[1] = 1; }
+int main(void) {
+	FILE *maps = fopen("/proc/self/maps", "r");
+	int octet;
+	printf("%lx\n%lx\n%lx\n%lx\n%lx\n--\n", (long)&set_lock, (long)&zeroed_queue.lock, (long)&late_condition,
+	       (long)worker + 4, (long)malloc(100));
+	while ((octet = fgetc(maps)) != EOF)
+		putchar(octet);
+	return 0;
+}
+"#;
+        std::fs::write(&source, text).unwrap();
+        let target = place.join("named");
+        assert!(Command::new("cc").arg("-o").arg(&target).arg(&source).status().unwrap().success());
+        let said = String::from_utf8(Command::new(&target).output().unwrap().stdout).unwrap();
+        let (addresses, maps) = said.split_once("--\n").unwrap();
+        let addresses = addresses.lines().map(|line| u64::from_str_radix(line, 16).unwrap()).collect();
+        (MemoryMap::parse(maps), addresses)
+    }
+
+    #[test]
+    fn locks_and_functions_of_a_program_have_their_names() {
+        let place = tempfile::tempdir().unwrap();
+        let (map, addresses) = program(place.path());
+        let mut symbols = Symbolizer::new(map);
+        let mut name = |at: usize| symbols.name(addresses[at]).unwrap();
+        assert_eq!(name(0), "set_lock");
+        assert_eq!(name(1), "zeroed_queue+0x28");
+        assert_eq!(name(2), "late_condition");
+        assert_eq!(name(3), "worker+0x4");
+        assert!(name(4).starts_with("[heap]+0x"), "{}", name(4));
+        assert_eq!(symbols.caller(addresses[3] + 1).unwrap(), "worker+0x5 (named)");
+        assert_eq!(symbols.name(8), None);
+    }
+}
