@@ -7,11 +7,25 @@
 //! number of events. docs/methodology.md, "Between threads", has the definitions and what was chosen where the
 //! paper is silent.
 
+mod books;
+mod cores;
 mod event;
+mod finish;
+mod kernel;
+mod keys;
+mod objects;
 mod observer;
 mod protocol;
 mod results;
 mod settings;
+mod settle;
+mod threads;
+mod timeline;
+mod waiting;
+mod waking;
+
+#[cfg(test)]
+mod tests;
 
 pub use event::{AnyEvent, KernelEvent, KernelKind, KernelReason, SyncEvent, ThreadId};
 pub use observer::{Buffer, Message, Observer, Operation};

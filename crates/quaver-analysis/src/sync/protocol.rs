@@ -1,21 +1,49 @@
-//! The protocol itself.
+//! The protocol: which event is whose business, and the lives of threads.
 
-use super::event::{AnyEvent, KernelEvent, SyncEvent};
+use super::books::Books;
+use super::cores::Cores;
+use super::event::{AnyEvent, SyncEvent, ThreadId};
+use super::keys::AddressMap;
+use super::objects::Objects;
 use super::observer::Observer;
-use super::results::{
-    Cause, CauseFigures, ClassFigures, Counts, Coverage, CriticalPath, OtherClass, OtherFigures,
-    Oversubscription, Sums, SyncClass, SyncResults, SyncShare, UnitFigures,
-};
+use super::results::{Counts, Coverage, OtherClass, SyncClass, Wait};
 use super::settings::Settings;
+use super::threads::{OpenCreate, Release, Slot, Threads, Waiting};
+use super::timeline::Whereabouts;
+use quaver_abi::sync::{SyncKind, SyncOutcome};
+
+/// Creations kept whose thread has not been seen; more than that were lost.
+const KEPT_CREATIONS: usize = 65_536;
+
+/// A mutex that waits on conditions will have to take again.
+#[derive(Debug, Default)]
+pub(super) struct Relock {
+    pub(super) waiters: u32,
+    pub(super) last: Option<Release>,
+}
 
 /// The units of all cores and what they have found so far.
 #[derive(Debug)]
 pub struct Protocol<O: Observer = ()> {
-    settings: Settings,
-    observer: O,
-    counts: Counts,
-    from_ns: Option<u64>,
-    now_ns: u64,
+    pub(super) settings: Settings,
+    pub(super) observer: O,
+    pub(super) counts: Counts,
+    pub(super) coverage: Coverage,
+    pub(super) from_ns: Option<u64>,
+    pub(super) now_ns: u64,
+    pub(super) threads: Threads,
+    /// Conditions, semaphores, futex words and barriers.
+    pub(super) waits: Objects,
+    pub(super) locks: Objects,
+    /// By process image and the low half of the mutex's address, which is all that a wait names.
+    pub(super) relocks: AddressMap<(u16, u32), Relock>,
+    pub(super) cores: Cores,
+    pub(super) books: Books,
+    pub(super) runnable: u32,
+    pub(super) most_runnable: u32,
+    pub(super) crowded_ns: u64,
+    /// Filled anew for each late wait, so that none takes memory.
+    pub(super) scratch: Wait,
 }
 
 impl Protocol {
@@ -28,7 +56,24 @@ impl Protocol {
 impl<O: Observer> Protocol<O> {
     /// Nothing has happened yet; `observer` sees what will.
     pub fn with_observer(settings: Settings, observer: O) -> Self {
-        Self { settings, observer, counts: Counts::default(), from_ns: None, now_ns: 0 }
+        Self {
+            settings,
+            observer,
+            counts: Counts::default(),
+            coverage: Coverage::default(),
+            from_ns: None,
+            now_ns: 0,
+            threads: Threads::default(),
+            waits: Objects::default(),
+            locks: Objects::default(),
+            relocks: AddressMap::default(),
+            cores: Cores::new(settings.buffer_entries),
+            books: Books::new(settings.shown_waits),
+            runnable: 0,
+            most_runnable: 0,
+            crowded_ns: 0,
+            scratch: Wait::nothing(),
+        }
     }
 
     /// Takes the next event of either side.
@@ -39,21 +84,16 @@ impl<O: Observer> Protocol<O> {
         }
     }
 
-    /// Takes the next event of the thread library. Events come in time order, both sides together.
-    pub fn event(&mut self, event: &SyncEvent) {
-        self.advance(event.at_ns);
-        self.counts.events += 1;
-    }
-
-    /// Takes the next event of the kernel or the machine.
-    pub fn kernel(&mut self, event: &KernelEvent) {
-        self.advance(event.at_ns);
-        self.counts.kernel_events += 1;
-    }
-
     /// So many records were lost by the recorder.
     pub fn lost(&mut self, records: u64) {
         self.counts.lost_records += records;
+    }
+
+    /// The thread's counter by the fork/join rule: time lost in its frame so far. None of a thread that was not seen
+    /// or has been joined.
+    pub fn count_ns(&mut self, thread: ThreadId) -> Option<u64> {
+        let slot = self.threads.find(thread)?;
+        Some(self.threads.get(slot).count_ns)
     }
 
     /// Who watches.
@@ -61,55 +101,197 @@ impl<O: Observer> Protocol<O> {
         &self.observer
     }
 
-    /// What was found in all.
-    pub fn finish(self) -> SyncResults {
-        self.finish_with_observer().0
+    /// Who watches, to be told something.
+    pub fn observer_mut(&mut self) -> &mut O {
+        &mut self.observer
     }
 
-    /// What was found in all, and who watched.
-    pub fn finish_with_observer(self) -> (SyncResults, O) {
-        let results = SyncResults {
-            settings: self.settings,
-            from_ns: self.from_ns.unwrap_or(0),
-            to_ns: self.now_ns,
-            classes: SyncClass::ALL
-                .map(|class| ClassFigures {
-                    class,
-                    timed: Sums::default(),
-                    late: Sums::default(),
-                    late_per_ms: 0.0,
-                    mean_ns: None,
-                    p50_ns: None,
-                    p90_ns: None,
-                    p99_ns: None,
-                    p99_9_ns: None,
-                    share: None,
-                    bins: Vec::new(),
-                })
-                .to_vec(),
-            late: Sums::default(),
-            others: OtherClass::ALL.map(|class| OtherFigures { class, lost: Sums::default() }).to_vec(),
-            objects: Vec::new(),
-            call_sites: Vec::new(),
-            threads: Vec::new(),
-            cores: Vec::new(),
-            coverage: Coverage::default(),
-            counts: self.counts,
-            critical_path: CriticalPath::default(),
-            sync_share: SyncShare::default(),
-            causes: Cause::ALL
-                .map(|cause| CauseFigures { cause, waits: Sums::default(), leads: 0, classes_ns: [0; 6] })
-                .to_vec(),
-            longest: Vec::new(),
-            oversubscription: Oversubscription::default(),
-            units: UnitFigures::default(),
-        };
-        (results, self.observer)
+    /// Takes the next event of the thread library. Events come in time order, both sides together; one that is
+    /// earlier than the one before counts as of its time.
+    pub fn event(&mut self, event: &SyncEvent) {
+        self.advance(event.at_ns);
+        self.counts.events += 1;
+        if event.kind == SyncKind::Anchor {
+            return;
+        }
+        let slot = self.thread_of(event);
+        self.threads.get_mut(slot).last_ns = self.now_ns;
+        if let Some(core) = self.cores.get_mut(event.cpu) {
+            core.last = Some(event.thread);
+        }
+        match event.kind {
+            SyncKind::LockEntry => self.enter(event, slot, Waiting::Lock),
+            SyncKind::ReadLockEntry => self.enter(event, slot, Waiting::ReadLock),
+            SyncKind::WaitEntry | SyncKind::SemWaitEntry | SyncKind::FutexWaitEntry => {
+                self.enter(event, slot, Waiting::Signal);
+            }
+            SyncKind::BarrierEntry => self.enter(event, slot, Waiting::Barrier),
+            SyncKind::JoinEntry => self.enter(event, slot, Waiting::Join),
+            SyncKind::LockExit => self.leave(event, slot, Waiting::Lock),
+            SyncKind::ReadLockExit => self.leave(event, slot, Waiting::ReadLock),
+            SyncKind::WaitExit | SyncKind::SemWaitExit | SyncKind::FutexWaitExit => {
+                self.leave(event, slot, Waiting::Signal);
+            }
+            SyncKind::BarrierExit => self.leave(event, slot, Waiting::Barrier),
+            SyncKind::JoinExit => self.leave(event, slot, Waiting::Join),
+            SyncKind::UnlockEntry => self.release(event, slot, SyncClass::Unlock),
+            SyncKind::SignalEntry | SyncKind::PostEntry => self.release(event, slot, SyncClass::Signal),
+            SyncKind::BroadcastEntry => self.release(event, slot, SyncClass::Broadcast),
+            SyncKind::FutexWakeEntry if event.detail == 1 => self.release(event, slot, SyncClass::Signal),
+            SyncKind::FutexWakeEntry => self.release(event, slot, SyncClass::Broadcast),
+            SyncKind::UnlockExit
+            | SyncKind::SignalExit
+            | SyncKind::PostExit
+            | SyncKind::BroadcastExit
+            | SyncKind::FutexWakeExit => self.released(event, slot),
+            SyncKind::Create => self.create(slot),
+            SyncKind::CreateExit => self.created(event, slot),
+            SyncKind::ThreadStart => self.start(event, slot),
+            SyncKind::ThreadExit => self.end(slot),
+            SyncKind::Anchor => {}
+        }
+        self.recount(slot);
     }
 
-    fn advance(&mut self, at_ns: u64) {
+    pub(super) fn advance(&mut self, at_ns: u64) {
         self.from_ns.get_or_insert(at_ns);
-        self.counts.out_of_order += u64::from(at_ns < self.now_ns);
-        self.now_ns = self.now_ns.max(at_ns);
+        if at_ns < self.now_ns {
+            self.counts.out_of_order += 1;
+            return;
+        }
+        if self.settings.cpus.is_some_and(|cpus| self.runnable > cpus) {
+            self.crowded_ns += at_ns - self.now_ns;
+        }
+        self.now_ns = at_ns;
+    }
+
+    /// Place of the newest event among those of the library.
+    pub(super) fn order(&self) -> u64 {
+        self.counts.events
+    }
+
+    /// Whether the thread can run, counted anew.
+    pub(super) fn recount(&mut self, slot: Slot) {
+        let thread = self.threads.get_mut(slot);
+        let runnable = !thread.ended
+            && match thread.timeline.whereabouts {
+                Whereabouts::Unknown => thread.wait.is_none(),
+                Whereabouts::Running { .. } | Whereabouts::Queued { .. } => true,
+                Whereabouts::Asleep => false,
+            };
+        if runnable != thread.counted {
+            thread.counted = runnable;
+            self.runnable = if runnable { self.runnable + 1 } else { self.runnable - 1 };
+            self.most_runnable = self.most_runnable.max(self.runnable);
+        }
+    }
+
+    fn thread_of(&mut self, event: &SyncEvent) -> Slot {
+        let Some(slot) = self.threads.find(event.thread) else {
+            return self.threads.add(event.thread, event.process, self.now_ns);
+        };
+        let old = self.threads.get(slot);
+        if old.process == event.process && event.kind != SyncKind::ThreadStart {
+            return slot;
+        }
+        // The number was given again, or the process replaced itself by another program, and its time goes on.
+        let goes_on = !old.ended && old.process != event.process;
+        let (path, count_ns) = (old.path, old.count_ns);
+        self.retire(slot);
+        let slot = self.threads.add(event.thread, event.process, self.now_ns);
+        if goes_on {
+            let new = self.threads.get_mut(slot);
+            (new.path, new.count_ns) = (path, count_ns);
+        }
+        slot
+    }
+
+    fn retire(&mut self, slot: Slot) {
+        self.abandon(slot);
+        let thread = self.threads.get_mut(slot);
+        if thread.counted {
+            thread.counted = false;
+            self.runnable -= 1;
+        }
+        if let Whereabouts::Queued { cpu, .. } = thread.timeline.whereabouts
+            && let Some(core) = self.cores.get_mut(cpu)
+        {
+            core.queued.retain(|queued| *queued != slot);
+        }
+        self.threads.retire(slot, self.settings.listed);
+    }
+
+    fn create(&mut self, slot: Slot) {
+        let thread = self.threads.get_mut(slot);
+        thread.create = Some(OpenCreate {
+            at_ns: self.now_ns,
+            path: thread.path,
+            count_ns: thread.count_ns,
+            started: false,
+        });
+    }
+
+    fn created(&mut self, event: &SyncEvent, slot: Slot) {
+        let thread = self.threads.get_mut(slot);
+        let key = thread.key(event.object);
+        let Some(create) = thread.create.take() else {
+            self.counts.exits_alone += 1;
+            return;
+        };
+        if !create.started && event.outcome == SyncOutcome::Ok {
+            if self.threads.created.len() >= KEPT_CREATIONS {
+                self.threads.created.clear();
+            }
+            self.threads.created.insert(key, create);
+        }
+    }
+
+    fn start(&mut self, event: &SyncEvent, slot: Slot) {
+        self.threads.name(slot, event.object);
+        let key = self.threads.get(slot).key(event.object);
+        let creator = (event.detail != 0).then(|| self.threads.find(ThreadId(event.detail))).flatten();
+        let create = self.threads.created.remove(&key).or_else(|| {
+            let open = self.threads.get_mut(creator?).create.as_mut().filter(|create| !create.started)?;
+            open.started = true;
+            Some(*open)
+        });
+        let Some(create) = create else { return };
+        let now_ns = self.now_ns;
+        let late_ns = self.settings.late_ns(now_ns - create.at_ns);
+        let thread = self.threads.get_mut(slot);
+        (thread.path, thread.count_ns) = (create.path, create.count_ns);
+        thread.path.hand_overs += 1;
+        if let Some(late_ns) = late_ns {
+            self.lose(slot, event.cpu, OtherClass::Start, late_ns);
+        }
+    }
+
+    fn end(&mut self, slot: Slot) {
+        self.abandon(slot);
+        if let Some(old) = self.threads.end(slot)
+            && old != slot
+        {
+            self.retire(old);
+        }
+    }
+
+    /// The thread does something else: what it was doing will not return.
+    fn abandon(&mut self, slot: Slot) {
+        self.abandon_wait(slot);
+        self.abandon_wake(slot);
+    }
+
+    /// Books time lost outside the six classes.
+    pub(super) fn lose(&mut self, slot: Slot, cpu: u16, class: OtherClass, lost_ns: u64) {
+        self.books.lost(class, lost_ns);
+        self.threads.get_mut(slot).lose(lost_ns, self.now_ns);
+        if let Some(core) = self.cores.get_mut(cpu) {
+            core.other.add(lost_ns);
+        }
+    }
+
+    /// A child was joined: it is not asked for any more.
+    pub(super) fn joined(&mut self, child: Slot) {
+        self.retire(child);
     }
 }

@@ -1,0 +1,97 @@
+//! What holds of any history, however torn.
+
+use super::scene::{at_ns, conserves};
+use crate::sync::{AnyEvent, KernelEvent, KernelKind, KernelReason, Protocol, Settings, SyncEvent, ThreadId};
+use proptest::prelude::*;
+use quaver_abi::record::OffCpu;
+use quaver_abi::sync::{SyncKind, SyncOutcome};
+
+fn sync_events() -> impl Strategy<Value = AnyEvent> {
+    (0u64..2_000, 0u32..6, 0usize..29, 0u64..3, 0u16..3, 0u8..9, 0u32..4, 0u8..8).prop_map(
+        |(at, thread, kind, object, cpu, outcome, detail, flags)| {
+            AnyEvent::Sync(SyncEvent {
+                at_ns: at * 1_000,
+                object: 0x1000 + object,
+                call_site: object,
+                thread: ThreadId(thread + 1),
+                detail,
+                cpu,
+                process: u16::from(thread == 5),
+                kind: SyncKind::ALL[kind % SyncKind::ALL.len()],
+                outcome: SyncOutcome::from_raw(if outcome < 6 { 0 } else { outcome - 5 }),
+                flags: flags << 5,
+            })
+        },
+    )
+}
+
+fn kernel_events() -> impl Strategy<Value = AnyEvent> {
+    (0u64..2_000, 0u16..3, 0usize..14, 0u32..8, 0u32..8, 0u16..3).prop_map(
+        |(at, cpu, kind, one, other, third)| {
+            let (thread, next) = (ThreadId(one), ThreadId(other));
+            let reasons =
+                [KernelReason::Futex, KernelReason::Timer, KernelReason::Interrupt, KernelReason::SystemCall];
+            let kind = match kind {
+                0 => KernelKind::Enter { thread, reason: reasons[other as usize % 4] },
+                1 => KernelKind::Exit { thread },
+                2..=4 => KernelKind::Switch { prev: thread, next, prev_state: OffCpu::from_raw(third as u8) },
+                5 => KernelKind::Waking { thread },
+                6 | 7 => KernelKind::Wakeup { thread, target_cpu: third },
+                8 => KernelKind::Migrate { thread, from: cpu, to: third },
+                9 => KernelKind::IrqEnter,
+                10 => KernelKind::IrqExit,
+                11 => KernelKind::IdleExit,
+                12 => KernelKind::Slow { duration_ns: u64::from(other) * 30_000, lost_permille: 700 },
+                _ => KernelKind::BusDelay { thread, lost_ns: u64::from(other) * 5_000 },
+            };
+            AnyEvent::Kernel(KernelEvent { at_ns: at * 1_000, cpu, kind })
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pieces_paths_and_books_add_up(
+        mut events in prop::collection::vec(prop_oneof![3 => sync_events(), 2 => kernel_events()], 0..160),
+        count_all in any::<bool>(),
+        entries in prop_oneof![Just(None), (1u32..4).prop_map(Some)],
+        sorted in any::<bool>(),
+    ) {
+        if sorted {
+            events.sort_by_key(at_ns);
+        }
+        let settings = Settings {
+            count_all,
+            buffer_entries: entries,
+            cpus: Some(2),
+            shown_waits: usize::MAX,
+            listed: usize::MAX / 4,
+            ..Settings::default()
+        };
+        let mut protocol = Protocol::new(settings);
+        events.iter().for_each(|event| protocol.any(event));
+        let results = protocol.finish();
+        conserves(&results);
+        let waits: u64 = [0, 2, 4].iter().map(|class| results.classes[*class].late.count).sum();
+        prop_assert_eq!(results.longest.len() as u64, waits);
+        let of_cores: u64 = results.cores.iter().map(|core| core.late.total_ns).sum();
+        prop_assert_eq!(of_cores, results.late.total_ns);
+        let by_cause: u64 = results.causes.iter().map(|cause| cause.waits.total_ns).sum();
+        let took: u64 = results.longest.iter().map(crate::sync::Wait::took_ns).sum();
+        prop_assert_eq!(by_cause, took);
+    }
+
+    #[test]
+    fn the_same_events_give_the_same_results(
+        events in prop::collection::vec(prop_oneof![3 => sync_events(), 1 => kernel_events()], 0..100),
+    ) {
+        let run = || {
+            let mut protocol = Protocol::new(Settings::default());
+            events.iter().for_each(|event| protocol.any(event));
+            protocol.finish()
+        };
+        prop_assert_eq!(run(), run());
+    }
+}

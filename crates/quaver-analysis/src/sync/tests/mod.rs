@@ -1,0 +1,7 @@
+//! The protocol on histories whose answer is known.
+
+mod causes;
+mod histories;
+mod lives;
+mod matching;
+mod scene;
