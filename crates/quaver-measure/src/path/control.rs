@@ -1,5 +1,7 @@
 //! The control connection: whole messages in and out, with deadlines, numbers and codes.
 
+mod link;
+
 use super::auth::{Key, MessageKey, SessionKeys};
 use super::error::PathError;
 use super::message::{Body, Message};
@@ -129,7 +131,7 @@ impl Control {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         keep_alive(&socket);
-        let (peer, local) = (socket.peer_addr()?, socket.local_addr()?);
+        let (peer, local) = (socket.peer_addr()?, link::with_interface(socket.local_addr()?));
         Ok(Self {
             socket,
             side,
