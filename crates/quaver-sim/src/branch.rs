@@ -1,0 +1,63 @@
+//! What a core expects to run next.
+
+/// A table of the blocks that followed last, by the block and the way to it.
+#[derive(Clone, Debug)]
+pub struct Predictor {
+    entries: Box<[Expected]>,
+    /// The last few blocks, mixed.
+    way: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Expected {
+    next: u32,
+    sure: u8,
+}
+
+/// Entries of the table; a power of two.
+const ENTRIES: usize = 4096;
+
+/// How sure an entry can be: a loop's end does not make it forget the loop.
+const SUREST: u8 = 3;
+
+impl Default for Predictor {
+    fn default() -> Self {
+        Self { entries: vec![Expected::default(); ENTRIES].into(), way: 0 }
+    }
+}
+
+impl Predictor {
+    /// `next` followed `block`; whether that was expected.
+    #[inline]
+    pub fn follow(&mut self, block: u32, next: u32) -> bool {
+        let mixed = (block ^ self.way).wrapping_mul(0x9e37_79b1);
+        let entry = &mut self.entries[mixed as usize >> 20];
+        let right = entry.next == next;
+        if right {
+            entry.sure = (entry.sure + 1).min(SUREST);
+        } else if entry.sure > 0 {
+            entry.sure -= 1;
+        } else {
+            *entry = Expected { next, sure: 0 };
+        }
+        self.way = (self.way << 5 ^ next) & 0xf_ffff;
+        right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_loop_is_learnt_with_its_end() {
+        let mut predictor = Predictor::default();
+        let mut wrong = 0;
+        for _ in 0..1000 {
+            for (block, next) in [(1, 1), (1, 1), (1, 2), (2, 1)] {
+                wrong += u32::from(!predictor.follow(block, next));
+            }
+        }
+        assert!(wrong < 20, "{wrong} of 4000");
+    }
+}

@@ -1,0 +1,101 @@
+//! Main memory: when the data of a line come.
+
+use crate::config::{Ddr3Config, MemoryConfig, MemoryLatency};
+
+/// Femtoseconds in a nanosecond; simulated time is counted in femtoseconds, so that a third of a nanosecond is near enough.
+pub const FS_PER_NS: u64 = 1_000_000;
+
+/// Main memory and what keeps it busy.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    kind: Kind,
+    /// Lines read.
+    pub reads: u64,
+    /// Lines written back.
+    pub writes: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Fixed { latency_fs: u64 },
+    Ddr3(Ddr3),
+}
+
+impl Memory {
+    /// Idle memory; `cycle_fs` is a cycle of a core at rest.
+    pub fn new(config: &MemoryConfig, cycle_fs: u64) -> Self {
+        let kind = match config.latency {
+            MemoryLatency::Cycles(cycles) => Kind::Fixed { latency_fs: cycles * cycle_fs },
+            MemoryLatency::Nanoseconds(ns) => Kind::Fixed { latency_fs: ns * FS_PER_NS },
+            MemoryLatency::Ddr3 => Kind::Ddr3(Ddr3::new(&config.ddr3)),
+        };
+        Self { kind, reads: 0, writes: 0 }
+    }
+
+    /// When the line asked for at `at_fs` comes. To be asked in the order of time.
+    pub fn read(&mut self, line: u64, at_fs: u64) -> u64 {
+        self.reads += 1;
+        match &mut self.kind {
+            Kind::Fixed { latency_fs } => at_fs + *latency_fs,
+            Kind::Ddr3(dram) => dram.access(line, at_fs),
+        }
+    }
+
+    /// A line goes back; nobody waits for it, but DRAM is busy with it.
+    pub fn write(&mut self, line: u64, at_fs: u64) {
+        self.writes += 1;
+        if let Kind::Ddr3(dram) = &mut self.kind {
+            dram.access(line, at_fs);
+        }
+    }
+}
+
+/// Channels, their banks, and until when each is busy. Lines next to each other lie in different channels, then banks.
+#[derive(Clone, Debug)]
+struct Ddr3 {
+    config: Ddr3Config,
+    bank_free_fs: Vec<u64>,
+    bus_free_fs: Vec<u64>,
+}
+
+impl Ddr3 {
+    fn new(config: &Ddr3Config) -> Self {
+        Self {
+            bank_free_fs: vec![0; config.channels * config.banks],
+            bus_free_fs: vec![0; config.channels],
+            config: config.clone(),
+        }
+    }
+
+    fn access(&mut self, line: u64, at_fs: u64) -> u64 {
+        let channel = line as usize & (self.config.channels - 1);
+        let above = line as usize >> self.config.channels.trailing_zeros();
+        let bank = channel * self.config.banks + (above & (self.config.banks - 1));
+        let there_fs = at_fs + self.config.controller_ns * FS_PER_NS / 2;
+        let open_fs = there_fs.max(self.bank_free_fs[bank]);
+        self.bank_free_fs[bank] = open_fs + self.config.row_cycle_ns * FS_PER_NS;
+        let data_fs = (open_fs + self.config.access_ns * FS_PER_NS).max(self.bus_free_fs[channel]);
+        let end_fs = data_fs + self.config.burst_ns * FS_PER_NS;
+        self.bus_free_fs[channel] = end_fs;
+        end_fs + self.config.controller_ns * FS_PER_NS / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_bank_is_busy_for_a_row_cycle_and_a_channel_for_a_burst() {
+        let mut config = Config::default().memory;
+        config.latency = MemoryLatency::Ddr3;
+        let mut memory = Memory::new(&config, 0);
+        let mut ns = |line| memory.read(line, 0) / FS_PER_NS;
+        assert_eq!(ns(0), 20 + 27 + 6 + 20, "an idle bank");
+        assert_eq!(ns(1), 73, "the other channel");
+        assert_eq!(ns(2), 73 + 6, "another bank of the first channel waits for its data lines");
+        assert_eq!(ns(32), 73 + 49, "the same bank waits until its row is closed");
+        assert_eq!((memory.reads, memory.writes), (4, 0));
+    }
+}

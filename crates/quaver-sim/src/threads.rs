@@ -1,0 +1,402 @@
+//! Threads of the simulated program, and how they wait for each other.
+//!
+//! Recorded wake-ups are honoured: a wait ends when the signal that ended it in the recording has been given. Locks are not:
+//! who asks first in simulated time gets them first. A wake-up that came before its wait in simulated time ends it at once,
+//! so that a replay cannot lose one.
+
+use crate::error::{SimulationError, Waiting};
+use crate::statistics::ThreadTimes;
+use quaver_trace::step::{Sync, Thread, Wakeup};
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// What a step of synchronisation leads to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consequences {
+    /// Whether the thread that did the step goes on.
+    pub goes_on: bool,
+    /// Threads that may go on since, in the order in which they were woken.
+    pub woken: Vec<Thread>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    NotStarted,
+    Runs,
+    Waits { since_fs: u64, reason: Reason },
+    Ended,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reason {
+    Lock(u64),
+    ReadLock(u64),
+    Wakeup { object: u64, mutex: u64, wakeup: Wakeup },
+    Barrier(u64),
+    Join(Thread),
+}
+
+/// A lock: who holds it, and who waits. Writers and readers wait in one line.
+#[derive(Clone, Debug, Default)]
+struct Lock {
+    writer: Option<Thread>,
+    readers: Vec<Thread>,
+    waiting: VecDeque<(Thread, bool)>,
+}
+
+/// All threads and what is between them.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    states: Vec<State>,
+    /// Begin, end and waiting of each.
+    pub times: Vec<ThreadTimes>,
+    locks: HashMap<u64, Lock>,
+    barriers: HashMap<u64, Vec<Thread>>,
+    given: HashSet<Wakeup>,
+    sleeping: HashMap<Wakeup, Vec<Thread>>,
+    joining: HashMap<Thread, Vec<Thread>>,
+}
+
+impl Threads {
+    /// `count` threads of which the first runs.
+    pub fn new(count: usize) -> Self {
+        let mut states = vec![State::NotStarted; count];
+        if let Some(first) = states.first_mut() {
+            *first = State::Runs;
+        }
+        Self {
+            states,
+            times: vec![ThreadTimes::default(); count],
+            locks: HashMap::new(),
+            barriers: HashMap::new(),
+            given: HashSet::new(),
+            sleeping: HashMap::new(),
+            joining: HashMap::new(),
+        }
+    }
+
+    /// Whether all threads that were ever started have ended.
+    pub fn all_ended(&self) -> bool {
+        self.states.iter().all(|state| matches!(state, State::Ended | State::NotStarted))
+    }
+
+    /// Who waits for what, in words.
+    pub fn stuck(&self, at_fs: u64) -> SimulationError {
+        let each = self.states.iter().enumerate().filter_map(|(thread, state)| match state {
+            State::Waits { reason, .. } => Some(Waiting { thread: thread as u32, what: self.words(reason) }),
+            _ => None,
+        });
+        SimulationError::Stuck { at_us: at_fs / 1_000_000_000, waiting: each.collect() }
+    }
+
+    fn words(&self, reason: &Reason) -> String {
+        match reason {
+            Reason::Lock(object) | Reason::ReadLock(object) => {
+                let holders = self.locks.get(object);
+                let holder = holders.and_then(|lock| lock.writer.or(lock.readers.first().copied()));
+                match holder {
+                    Some(Thread(holder)) => format!("the lock at {object:#x}, which thread {holder} holds"),
+                    None => format!("the lock at {object:#x}"),
+                }
+            }
+            Reason::Wakeup { object, wakeup, .. } => {
+                format!("wake-up {} of the condition at {object:#x}, which nobody has given", wakeup.0)
+            }
+            Reason::Barrier(object) => {
+                let there = self.barriers.get(object).map_or(0, Vec::len);
+                format!("the barrier at {object:#x}, where {there} are")
+            }
+            Reason::Join(Thread(thread)) => format!("the end of thread {thread}"),
+        }
+    }
+
+    fn order(&self, thread: Thread, what: String) -> SimulationError {
+        SimulationError::Order { thread: thread.0, what }
+    }
+
+    fn wait(&mut self, thread: Thread, since_fs: u64, reason: Reason) {
+        self.states[thread.0 as usize] = State::Waits { since_fs, reason };
+    }
+
+    fn wake(&mut self, thread: Thread, at_fs: u64, woken: &mut Vec<Thread>) {
+        let state = &mut self.states[thread.0 as usize];
+        if let State::Waits { since_fs, .. } = *state {
+            self.times[thread.0 as usize].waited_fs += at_fs - since_fs;
+        }
+        *state = State::Runs;
+        woken.push(thread);
+    }
+
+    /// `thread` does this step at `at_fs`; to be asked in the order of time.
+    pub fn step(&mut self, thread: Thread, sync: Sync, at_fs: u64) -> Result<Consequences, SimulationError> {
+        let mut woken = Vec::new();
+        let goes_on = match sync {
+            Sync::Create { thread: child } => self.create(thread, child, at_fs, &mut woken)?,
+            Sync::Join { thread: other } => self.join(thread, other, at_fs)?,
+            Sync::Lock { object } => self.lock(thread, object, true, at_fs),
+            Sync::ReadLock { object } => self.lock(thread, object, false, at_fs),
+            Sync::Unlock { object } | Sync::ReadUnlock { object } => {
+                self.unlock(thread, object, at_fs, &mut woken)?;
+                true
+            }
+            Sync::Signal { wakeup, .. } | Sync::Broadcast { wakeup, .. } => {
+                self.give(wakeup, at_fs, &mut woken);
+                true
+            }
+            Sync::Wait { object, mutex, by } => {
+                self.wait_for(thread, (object, mutex, by), at_fs, &mut woken)?
+            }
+            Sync::Barrier { object, parties } => self.meet(thread, object, parties, at_fs, &mut woken)?,
+        };
+        Ok(Consequences { goes_on, woken })
+    }
+
+    /// `thread` has ended at `at_fs`.
+    pub fn end(&mut self, thread: Thread, at_fs: u64) -> Vec<Thread> {
+        self.states[thread.0 as usize] = State::Ended;
+        self.times[thread.0 as usize].end_fs = at_fs;
+        let mut woken = Vec::new();
+        for waiting in self.joining.remove(&thread).unwrap_or_default() {
+            self.wake(waiting, at_fs, &mut woken);
+        }
+        woken
+    }
+
+    fn create(
+        &mut self,
+        thread: Thread,
+        child: Thread,
+        at_fs: u64,
+        woken: &mut Vec<Thread>,
+    ) -> Result<bool, SimulationError> {
+        match self.states.get(child.0 as usize) {
+            Some(State::NotStarted) => {}
+            Some(_) => {
+                return Err(self.order(thread, format!("starts thread {}, which was started before", child.0)));
+            }
+            None => {
+                return Err(
+                    self.order(thread, format!("starts thread {}, of which there are no steps", child.0))
+                );
+            }
+        }
+        self.times[child.0 as usize].start_fs = at_fs;
+        self.wake(child, at_fs, woken);
+        Ok(true)
+    }
+
+    fn join(&mut self, thread: Thread, other: Thread, at_fs: u64) -> Result<bool, SimulationError> {
+        match self.states.get(other.0 as usize) {
+            Some(State::Ended) => Ok(true),
+            Some(State::NotStarted) | None => Err(self
+                .order(thread, format!("waits for the end of thread {}, which was never started", other.0))),
+            Some(_) => {
+                self.joining.entry(other).or_default().push(thread);
+                self.wait(thread, at_fs, Reason::Join(other));
+                Ok(false)
+            }
+        }
+    }
+
+    fn lock(&mut self, thread: Thread, object: u64, write: bool, at_fs: u64) -> bool {
+        let lock = self.locks.entry(object).or_default();
+        let free = lock.writer.is_none() && lock.waiting.is_empty() && (!write || lock.readers.is_empty());
+        // A recursive mutex is taken again by its holder.
+        if free || lock.writer == Some(thread) {
+            if write {
+                lock.writer = Some(thread);
+            } else {
+                lock.readers.push(thread);
+            }
+            return true;
+        }
+        lock.waiting.push_back((thread, write));
+        let reason = if write { Reason::Lock(object) } else { Reason::ReadLock(object) };
+        self.wait(thread, at_fs, reason);
+        false
+    }
+
+    fn unlock(
+        &mut self,
+        thread: Thread,
+        object: u64,
+        at_fs: u64,
+        woken: &mut Vec<Thread>,
+    ) -> Result<(), SimulationError> {
+        let lock = self.locks.entry(object).or_default();
+        if lock.writer == Some(thread) {
+            lock.writer = None;
+        } else if let Some(place) = lock.readers.iter().position(|reader| *reader == thread) {
+            lock.readers.swap_remove(place);
+        } else {
+            return Err(
+                self.order(thread, format!("gives back the lock at {object:#x}, which it does not hold"))
+            );
+        }
+        let mut next = Vec::new();
+        while let Some(&(waiting, write)) = lock.waiting.front() {
+            let free = lock.writer.is_none() && (!write || lock.readers.is_empty());
+            if !free {
+                break;
+            }
+            lock.waiting.pop_front();
+            if write {
+                lock.writer = Some(waiting);
+            } else {
+                lock.readers.push(waiting);
+            }
+            next.push(waiting);
+        }
+        for waiting in next {
+            self.wake(waiting, at_fs, woken);
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, wakeup: Wakeup, at_fs: u64, woken: &mut Vec<Thread>) {
+        self.given.insert(wakeup);
+        for sleeper in self.sleeping.remove(&wakeup).unwrap_or_default() {
+            self.after_wait(sleeper, at_fs, woken);
+        }
+    }
+
+    /// A waiter was woken: it wants its mutex back before it goes on.
+    fn after_wait(&mut self, sleeper: Thread, at_fs: u64, woken: &mut Vec<Thread>) {
+        let State::Waits { since_fs, reason: Reason::Wakeup { mutex, .. } } = self.states[sleeper.0 as usize]
+        else {
+            return;
+        };
+        if mutex == 0 {
+            return self.wake(sleeper, at_fs, woken);
+        }
+        self.times[sleeper.0 as usize].waited_fs += at_fs - since_fs;
+        if self.lock(sleeper, mutex, true, at_fs) {
+            self.states[sleeper.0 as usize] = State::Runs;
+            woken.push(sleeper);
+        }
+    }
+
+    fn wait_for(
+        &mut self,
+        thread: Thread,
+        (object, mutex, by): (u64, u64, Option<Wakeup>),
+        at_fs: u64,
+        woken: &mut Vec<Thread>,
+    ) -> Result<bool, SimulationError> {
+        if mutex != 0 {
+            self.unlock(thread, mutex, at_fs, woken)?;
+        }
+        match by {
+            Some(wakeup) if !self.given.contains(&wakeup) => {
+                self.sleeping.entry(wakeup).or_default().push(thread);
+                self.wait(thread, at_fs, Reason::Wakeup { object, mutex, wakeup });
+                Ok(false)
+            }
+            _ => Ok(mutex == 0 || self.lock(thread, mutex, true, at_fs)),
+        }
+    }
+
+    fn meet(
+        &mut self,
+        thread: Thread,
+        object: u64,
+        parties: u32,
+        at_fs: u64,
+        woken: &mut Vec<Thread>,
+    ) -> Result<bool, SimulationError> {
+        if parties == 0 {
+            return Err(self.order(thread, format!("meets nobody at the barrier at {object:#x}")));
+        }
+        let there = self.barriers.entry(object).or_default();
+        if there.len() + 1 < parties as usize {
+            there.push(thread);
+            self.wait(thread, at_fs, Reason::Barrier(object));
+            return Ok(false);
+        }
+        for other in std::mem::take(there) {
+            self.wake(other, at_fs, woken);
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(count: usize) -> Threads {
+        let mut threads = Threads::new(count);
+        for child in 1..count as u32 {
+            threads.step(Thread(0), Sync::Create { thread: Thread(child) }, 0).unwrap();
+        }
+        threads
+    }
+
+    fn woken(ids: &[u32]) -> Vec<Thread> {
+        ids.iter().copied().map(Thread).collect()
+    }
+
+    #[test]
+    fn locks_go_to_who_asked_first_and_readers_together() {
+        let mut threads = started(4);
+        let mut step = |thread, sync| threads.step(Thread(thread), sync, 0).unwrap();
+        let (lock, unlock) = (Sync::Lock { object: 8 }, Sync::Unlock { object: 8 });
+        let read = Sync::ReadLock { object: 8 };
+        assert!(step(0, lock).goes_on);
+        assert!(!step(1, read).goes_on);
+        assert!(!step(2, read).goes_on);
+        assert!(!step(3, lock).goes_on);
+        assert_eq!(step(0, unlock).woken, woken(&[1, 2]), "both readers, not the writer behind them");
+        assert_eq!(step(1, unlock).woken, woken(&[]));
+        assert_eq!(step(2, unlock).woken, woken(&[3]));
+    }
+
+    #[test]
+    fn a_waiter_gives_its_mutex_back_and_has_it_again_before_it_goes_on() {
+        let mut threads = started(2);
+        let by = Some(Wakeup(7));
+        let mut step = |thread, sync, at_fs| threads.step(Thread(thread), sync, at_fs).unwrap();
+        step(1, Sync::Lock { object: 8 }, 1);
+        assert!(!step(1, Sync::Wait { object: 16, mutex: 8, by }, 2).goes_on);
+        assert!(step(0, Sync::Lock { object: 8 }, 3).goes_on, "the waiter gave it back");
+        let signal = Sync::Signal { object: 16, wakeup: Wakeup(7) };
+        assert_eq!(step(0, signal, 5).woken, woken(&[]), "the mutex is held");
+        assert_eq!(step(0, Sync::Unlock { object: 8 }, 9).woken, woken(&[1]));
+        assert_eq!(threads.times[1].waited_fs, 7);
+        let late = Sync::Wait { object: 16, mutex: 8, by };
+        assert!(threads.step(Thread(1), late, 10).unwrap().goes_on, "a wake-up that was given is not lost");
+    }
+
+    #[test]
+    fn all_leave_a_barrier_together() {
+        let mut threads = started(3);
+        let barrier = Sync::Barrier { object: 8, parties: 3 };
+        assert!(!threads.step(Thread(2), barrier, 1).unwrap().goes_on);
+        assert!(!threads.step(Thread(0), barrier, 2).unwrap().goes_on);
+        let last = threads.step(Thread(1), barrier, 5).unwrap();
+        assert_eq!((last.goes_on, last.woken), (true, woken(&[2, 0])));
+        assert_eq!((threads.times[2].waited_fs, threads.times[0].waited_fs), (4, 3));
+    }
+
+    #[test]
+    fn who_waits_for_what_is_said() {
+        let mut threads = started(2);
+        threads.step(Thread(0), Sync::Lock { object: 8 }, 0).unwrap();
+        threads.step(Thread(1), Sync::Lock { object: 8 }, 0).unwrap();
+        threads.step(Thread(0), Sync::Join { thread: Thread(1) }, 0).unwrap();
+        assert_eq!(
+            threads.stuck(3_000_000_000).to_string(),
+            "the replay is stuck at 3 us of simulated time: thread 0 waits for the end of thread 1; \
+             thread 1 waits for the lock at 0x8, which thread 0 holds"
+        );
+        for (sync, said) in [
+            (Sync::Unlock { object: 9 }, "gives back the lock at 0x9, which it does not hold"),
+            (Sync::Create { thread: Thread(1) }, "starts thread 1, which was started before"),
+            (Sync::Create { thread: Thread(9) }, "starts thread 9, of which there are no steps"),
+            (Sync::Join { thread: Thread(9) }, "which was never started"),
+            (Sync::Barrier { object: 8, parties: 0 }, "meets nobody"),
+        ] {
+            let error = threads.step(Thread(0), sync, 0).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! When the instructions of a block issue: worked out once for each block, since all is static but the caches.
+//!
+//! ```text
+//! slots      0    1    2    3    4   …          a slot is a cycle over the issue width; one instruction issues in each
+//!            add  load      use               a consumer waits for the latency of its producer
+//! ```
+//! Instructions issue in order, one in a slot; an access to memory keeps the only port busy for a cycle. Results that come
+//! after the block's end are waited for in the blocks that follow.
+
+use crate::config::Config;
+use quaver_trace::block::{Block, Class, Registers};
+
+/// A register's number and a time in slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterSlot {
+    /// The register.
+    pub register: u8,
+    /// Slots after the block's start (uses) or end (results).
+    pub slot: u32,
+}
+
+/// The schedule of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockTiming {
+    /// Slot in which each instruction issues.
+    pub issue: Box<[u32]>,
+    /// Accesses of each instruction that the schedule leaves room for.
+    pub accesses: Box<[u8]>,
+    /// Slots from the start of this block to the start of the next.
+    pub length: u32,
+    /// Registers read before the block wrote them, with their first use.
+    pub uses: Box<[RegisterSlot]>,
+    /// Registers whose value comes after the block's end.
+    pub results: Box<[RegisterSlot]>,
+    /// First and last first-level line of its code.
+    pub code_lines: (u64, u64),
+    /// Whether it ends with a jump, so that what follows is predicted.
+    pub jumps: bool,
+}
+
+/// Slots, for a pipeline of this configuration.
+struct Pipeline<'a> {
+    config: &'a Config,
+    ready: [u32; Registers::COUNT],
+    first_use: [Option<u32>; Registers::COUNT],
+    written: u64,
+    next_slot: u32,
+    port_free: u32,
+}
+
+impl BlockTiming {
+    /// The schedule of this block.
+    pub fn new(block: &Block, config: &Config) -> Self {
+        let mut pipeline = Pipeline {
+            config,
+            ready: [0; Registers::COUNT],
+            first_use: [None; Registers::COUNT],
+            written: 0,
+            next_slot: 0,
+            port_free: 0,
+        };
+        let mut issue = Vec::with_capacity(block.instructions.len());
+        let mut accesses = Vec::with_capacity(block.instructions.len());
+        for instruction in &block.instructions {
+            let ports = u8::from(instruction.loads) + u8::from(instruction.stores);
+            issue.push(pipeline.issue(instruction, ports));
+            accesses.push(ports);
+        }
+        let shift = config.l1.line_octets.trailing_zeros();
+        let last_octet = block.pc + block.octets().max(1) - 1;
+        Self {
+            issue: issue.into(),
+            accesses: accesses.into(),
+            length: pipeline.next_slot,
+            uses: pipeline.uses(),
+            results: pipeline.results(),
+            code_lines: (block.pc >> shift, last_octet >> shift),
+            jumps: block.instructions.last().is_some_and(|last| last.class == Class::Branch),
+        }
+    }
+}
+
+impl Pipeline<'_> {
+    fn issue(&mut self, instruction: &quaver_trace::block::Instruction, ports: u8) -> u32 {
+        let width = self.config.core.issue_width as u32;
+        let mut slot = self.next_slot;
+        for register in instruction.reads.iter() {
+            slot = slot.max(self.ready[usize::from(register)]);
+        }
+        if ports > 0 {
+            slot = slot.max(self.port_free);
+            self.port_free = slot + u32::from(ports) * width;
+        }
+        for register in instruction.reads.iter().filter(|&register| self.written >> register & 1 == 0) {
+            self.first_use[usize::from(register)].get_or_insert(slot);
+        }
+        let loaded = if instruction.loads { self.config.l1.hit_cycles as u32 } else { 0 };
+        let worked = self.latency_cycles(instruction.class) as u32;
+        // A load that does nothing else has its value from the cache; one that also computes does so afterwards.
+        let plain = instruction.loads && instruction.class == Class::Integer;
+        let cycles = if plain { loaded } else { loaded + worked };
+        for register in instruction.writes.iter() {
+            self.ready[usize::from(register)] = slot + cycles * width;
+            self.written |= 1 << register;
+        }
+        self.next_slot =
+            if instruction.class == Class::Serialising { slot + cycles * width } else { slot + 1 };
+        slot
+    }
+
+    fn latency_cycles(&self, class: Class) -> u64 {
+        let latency = &self.config.core.latency_cycles;
+        match class {
+            Class::Integer | Class::Branch => latency.integer,
+            Class::Multiply => latency.multiply,
+            Class::Divide => latency.divide,
+            Class::Float => latency.float,
+            Class::FloatMultiply => latency.float_multiply,
+            Class::FloatDivide => latency.float_divide,
+            Class::Serialising => latency.serialising,
+        }
+    }
+
+    fn uses(&self) -> Box<[RegisterSlot]> {
+        let each = self.first_use.iter().enumerate();
+        each.filter_map(|(register, slot)| slot.map(|slot| RegisterSlot { register: register as u8, slot }))
+            .collect()
+    }
+
+    fn results(&self) -> Box<[RegisterSlot]> {
+        let late = self.ready.iter().enumerate().filter(|(_, ready)| **ready > self.next_slot);
+        late.map(|(register, ready)| RegisterSlot { register: register as u8, slot: ready - self.next_slot })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_trace::block::Instruction;
+
+    fn plain(reads: &[u8], writes: &[u8]) -> Instruction {
+        let set = |registers: &[u8]| {
+            registers.iter().fold(Registers::default(), |set, &register| set.and(Registers::of(register)))
+        };
+        Instruction {
+            octets: 4,
+            class: Class::Integer,
+            loads: false,
+            stores: false,
+            reads: set(reads),
+            writes: set(writes),
+        }
+    }
+
+    fn timing(instructions: Vec<Instruction>) -> BlockTiming {
+        BlockTiming::new(&Block { pc: 0x1000, instructions }, &Config::default())
+    }
+
+    #[test]
+    fn two_instructions_issue_in_a_cycle_where_nothing_is_in_the_way() {
+        let timing = timing((0..8).map(|register| plain(&[], &[register])).collect());
+        assert_eq!((timing.length, &*timing.issue), (8, &[0, 1, 2, 3, 4, 5, 6, 7][..]));
+        assert_eq!(timing.code_lines, (0x80, 0x80));
+        // The last one's value comes a cycle after its issue, half a cycle after the end.
+        assert_eq!(&*timing.results, &[RegisterSlot { register: 7, slot: 1 }]);
+    }
+
+    #[test]
+    fn a_chain_of_loads_takes_the_first_levels_latency_each() {
+        let load = Instruction { loads: true, ..plain(&[0], &[0]) };
+        let timing = timing(vec![load; 4]);
+        assert_eq!(&*timing.issue, &[0, 4, 8, 12], "2 cycles of 2 slots each");
+        assert_eq!(&*timing.uses, &[RegisterSlot { register: 0, slot: 0 }]);
+        assert_eq!(&*timing.results, &[RegisterSlot { register: 0, slot: 3 }]);
+    }
+
+    #[test]
+    fn the_memory_port_takes_one_access_a_cycle() {
+        let load = |register| Instruction { loads: true, ..plain(&[8], &[register]) };
+        let both = Instruction { loads: true, stores: true, ..plain(&[8], &[]) };
+        assert_eq!(&*timing(vec![load(0), load(1), both, load(2)]).issue, &[0, 2, 4, 8]);
+        let store = Instruction { stores: true, ..plain(&[0], &[]) };
+        let divide = Instruction { class: Class::Divide, ..plain(&[], &[0]) };
+        assert_eq!(&*timing(vec![divide, store]).issue, &[0, 40], "a store waits for its value");
+    }
+}
