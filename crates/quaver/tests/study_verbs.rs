@@ -68,8 +68,10 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Files of figures; beside each lies one of stamps, which is looked at where that matters.
 fn cells(run: &Path) -> Vec<(String, Vec<u8>)> {
-    let files = std::fs::read_dir(run.join("cells")).unwrap().map(|entry| entry.unwrap().path());
+    let all = std::fs::read_dir(run.join("cells")).unwrap().map(|entry| entry.unwrap().path());
+    let files = all.filter(|path| path.extension().is_none_or(|extension| extension != "parquet"));
     let mut found: Vec<(String, Vec<u8>)> = files
         .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap()))
         .collect();
@@ -115,6 +117,11 @@ fn a_study_over_loopback_measures_every_cell_once_and_reads_the_same_again() {
         }
         assert!(cell["received"].as_u64() <= cell["sent"].as_u64());
         assert!(cell["sent"].as_u64().unwrap() <= 1_201, "{name}: 60 ms hold 1200 slots of 50 us");
+    }
+    for (name, _) in &kept {
+        let stamps = run.join("cells").join(name).with_extension("parquet");
+        let table = quaver_store::study_stamps::read_study_stamps(&stamps).unwrap();
+        assert!(!table.is_empty() && table.path.len() == table.key.len(), "{name}");
     }
     let before =
         [std::fs::read(run.join("summary.json")).unwrap(), std::fs::read(run.join("report.html")).unwrap()];

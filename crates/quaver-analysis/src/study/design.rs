@@ -36,6 +36,18 @@ pub fn block_order(seed: u64, block: u32, arms: usize) -> Vec<usize> {
     order
 }
 
+/// The order of one block where arms need different boots (`boots` has a number for each arm): all arms of a boot one after
+/// the other, so that a block takes as many boots as there are. The order of boots is drawn, and that of the arms in each.
+/// Of one boot only, this is [`block_order`].
+pub fn boot_order(seed: u64, block: u32, boots: &[usize]) -> Vec<Vec<usize>> {
+    let order = block_order(seed, block, boots.len());
+    let count = boots.iter().max().map_or(0, |most| most + 1);
+    // Another seed: the order of arms favours boots with many of them.
+    let drawn = block_order(seed ^ 0x626f_6f74, block, count);
+    let of = |boot: usize| order.iter().copied().filter(|arm| boots[*arm] == boot).collect::<Vec<usize>>();
+    drawn.into_iter().map(of).filter(|arms| !arms.is_empty()).collect()
+}
+
 /// Blocks with which an effect of any one of `factors` can be told from chance: the smallest p of a sign-flip test over n
 /// blocks is 2/2ⁿ, and Holm multiplies the smallest by the number of factors. At least [`LEAST_BLOCKS`].
 pub fn blocks_needed(factors: usize) -> u32 {

@@ -5,6 +5,7 @@ use super::intervals::{effect_size, interval, mean, sign_flip_p};
 use super::model::{Cell, SourceClass};
 use crate::compare::Interval;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// What a corrected p says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +136,7 @@ pub(super) fn contrast(
 /// The interaction of two factors, its p not yet corrected; none without a block that has all four.
 pub(super) fn interaction(
     cells: &[Cell],
-    blocks: u32,
+    blocks: Range<u32>,
     baseline: &str,
     pair: &str,
     of: &[String; 2],
@@ -145,7 +146,7 @@ pub(super) fn interaction(
         let of_arm = |arm| value(cells, arm, block, StudyLayer::Application, metric);
         Some([of_arm(baseline)?, of_arm(&of[0])?, of_arm(&of[1])?, of_arm(pair)?])
     };
-    let found: Vec<[f64; 4]> = (0..blocks).filter_map(four).collect();
+    let found: Vec<[f64; 4]> = blocks.filter_map(four).collect();
     if found.is_empty() {
         return None;
     }

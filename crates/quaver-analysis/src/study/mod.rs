@@ -18,7 +18,7 @@ mod summary;
 mod tests;
 
 pub use clusters::{Cluster, CodePath, CodePaths, LINEAR_BIN_NS, StagePart, code_paths, linear_bins};
-pub use design::{LEAST_BLOCKS, block_order, blocks_needed};
+pub use design::{LEAST_BLOCKS, block_order, blocks_needed, boot_order};
 pub use effects::{Contrast, Effect, Interaction, StudyVerdict};
 pub use figures::{BINS_PER_DECADE, Figures, LayerFigures, Metric, StudyLayer};
 pub use intervals::{effect_size, holm, interval, sign_flip_p};
@@ -28,4 +28,4 @@ pub use paper::{
     PaperExperiment, PaperFigure, PaperReport, Possible, drawing, generator, paper_report,
 };
 pub use stamps::{StampTable, deltas, path_flags};
-pub use summary::{ArmSummary, CarryOver, ClassRanking, Discarded, StudySummary, summarize};
+pub use summary::{ArmSummary, CarryOver, ClassRanking, Discarded, StudySummary, leading_pairs, summarize};

@@ -46,6 +46,10 @@ pub enum Role {
     Pair {
         /// Which.
         of: [String; 2],
+        /// Chosen from the ranking, and measured in further blocks of their own with the baseline and both factors anew: what
+        /// made them lead by chance is not there again.
+        #[serde(default)]
+        chosen: bool,
     },
 }
 
@@ -59,6 +63,9 @@ pub struct Arm {
     /// What it is for.
     #[serde(flatten)]
     pub role: Role,
+    /// Words of the kernel's command line that it wants; all others that any arm wants must be absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boot: Vec<String>,
 }
 
 /// What was planned.
@@ -68,6 +75,9 @@ pub struct StudyFacts {
     pub arms: Vec<Arm>,
     /// Blocks.
     pub blocks: u32,
+    /// Further blocks after these, for pairs that were chosen from the ranking.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub further_blocks: u32,
     /// Seed of the order.
     pub seed: u64,
     /// Period of the stream, nanoseconds.
@@ -80,6 +90,43 @@ pub struct StudyFacts {
     pub measured_ns: u64,
     /// Time before it that is dropped, nanoseconds.
     pub warm_up_ns: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl StudyFacts {
+    /// Arms of the first blocks, by their places.
+    pub fn first_arms(&self) -> Vec<usize> {
+        let chosen = |arm: &Arm| matches!(arm.role, Role::Pair { chosen: true, .. });
+        (0..self.arms.len()).filter(|at| !chosen(&self.arms[*at])).collect()
+    }
+
+    /// Arms of the further blocks: the baseline, the chosen pairs, and the factors of these.
+    pub fn further_arms(&self) -> Vec<usize> {
+        let pairs: Vec<&[String; 2]> = self
+            .arms
+            .iter()
+            .filter_map(|arm| match &arm.role {
+                Role::Pair { of, chosen: true } => Some(of),
+                _ => None,
+            })
+            .collect();
+        let wanted = |arm: &Arm| match &arm.role {
+            Role::Baseline => !pairs.is_empty(),
+            Role::Pair { chosen, .. } => *chosen,
+            Role::Factor { .. } => pairs.iter().any(|of| of.contains(&arm.id)),
+            Role::Control => false,
+        };
+        (0..self.arms.len()).filter(|at| wanted(&self.arms[*at])).collect()
+    }
+
+    /// Cells that are planned.
+    pub fn cells_planned(&self) -> u32 {
+        self.blocks * self.first_arms().len() as u32 + self.further_blocks * self.further_arms().len() as u32
+    }
 }
 
 /// What one arm did in one block.
@@ -110,6 +157,9 @@ pub struct Cell {
     /// Tier of tracing that ran: `bpf`, or `user` where there was none.
     #[serde(default)]
     pub tier: String,
+    /// Words of the kernel's command line that were in force, of those that any arm wants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boot: Vec<String>,
     /// What else is to be known.
     pub notes: Vec<String>,
 }

@@ -6,6 +6,8 @@ use super::effects::{Contrast, Effect, Interaction, StudyVerdict, contrast, inte
 use super::figures::{Figures, LayerFigures, Metric, StudyLayer};
 use super::intervals::holm;
 use super::model::{Arm, Cell, Role, SourceClass, StudyFacts};
+use super::paper::PaperReport;
+use crate::summary::ProbeCost;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,6 +92,12 @@ pub struct StudySummary {
     pub interactions: Vec<Interaction>,
     /// Whether what ran before shows.
     pub carry_over: Option<CarryOver>,
+    /// What tracing adds to a packet's way, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_cost: Option<ProbeCost>,
+    /// The paper's figures beside what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<Box<PaperReport>>,
     /// Each arm.
     pub arms: Vec<ArmSummary>,
     /// What to know before believing it.
@@ -100,7 +108,7 @@ pub struct StudySummary {
 pub fn summarize(facts: &StudyFacts, cells: &[Cell]) -> StudySummary {
     let factors = facts.arms.iter().filter(|arm| matches!(arm.role, Role::Factor { .. })).count();
     let (ranking, controls) = effects(facts, cells, factors);
-    let planned = facts.blocks * facts.arms.len() as u32;
+    let planned = facts.cells_planned();
     // A cell that does not count is measured once more.
     let measured: BTreeSet<(u32, &str)> = cells.iter().map(|cell| (cell.block, cell.arm.as_str())).collect();
     let discarded = cells.iter().filter_map(|cell| {
@@ -119,6 +127,8 @@ pub fn summarize(facts: &StudyFacts, cells: &[Cell]) -> StudySummary {
         controls,
         interactions: interactions(facts, cells),
         carry_over: carry_over::check(&placed(facts, cells)),
+        probe_cost: None,
+        paper: None,
         arms: facts.arms.iter().map(|arm| arm_summary(arm, cells)).collect(),
         warnings: Vec::new(),
         facts: facts.clone(),
@@ -192,12 +202,46 @@ fn classes(ranking: &[Effect]) -> Vec<ClassRanking> {
 
 fn interactions(facts: &StudyFacts, cells: &[Cell]) -> Vec<Interaction> {
     let of = |arm: &Arm| match &arm.role {
-        Role::Pair { of } => interaction(cells, facts.blocks, baseline(facts), &arm.id, of, facts.rank_by),
+        Role::Pair { of, chosen } => {
+            // A pair that was chosen is judged by its own blocks alone.
+            let blocks =
+                if *chosen { facts.blocks..facts.blocks + facts.further_blocks } else { 0..facts.blocks };
+            interaction(cells, blocks, baseline(facts), &arm.id, of, facts.rank_by)
+        }
         _ => None,
     };
     let mut found: Vec<Interaction> = facts.arms.iter().filter_map(of).collect();
     let p: Vec<f64> = found.iter().map(|one| one.p_corrected).collect();
     found.iter_mut().zip(holm(&p)).for_each(|(one, p)| one.p_corrected = p);
+    found
+}
+
+/// Pairs of the costliest factors, the leading ones first: of the first and the second, then of each with the third, and so
+/// on. Pairs that the plan has already are left out, and those that `fits` refuses.
+pub fn leading_pairs(
+    facts: &StudyFacts,
+    cells: &[Cell],
+    count: usize,
+    fits: impl Fn(&[String; 2]) -> bool,
+) -> Vec<[String; 2]> {
+    let factors = facts.arms.iter().filter(|arm| matches!(arm.role, Role::Factor { .. })).count();
+    let (mut ranking, _) = effects(facts, cells, factors);
+    // A factor that makes things better leads as well.
+    ranking.sort_by(|a, b| b.ranked.difference.abs().total_cmp(&a.ranked.difference.abs()));
+    let known = |pair: &[String; 2]| {
+        let same = |of: &[String; 2]| of.iter().all(|id| pair.contains(id));
+        facts.arms.iter().any(|arm| matches!(&arm.role, Role::Pair { of, .. } if same(of)))
+    };
+    let mut found = Vec::new();
+    for later in 1..ranking.len() {
+        for earlier in 0..later {
+            let pair = [ranking[earlier].arm.clone(), ranking[later].arm.clone()];
+            if !known(&pair) && fits(&pair) {
+                found.push(pair);
+            }
+        }
+    }
+    found.truncate(count);
     found
 }
 

@@ -4,6 +4,7 @@
 //! changed. A [`knob`] is one setting; [`contact`] is the only place where one is written.
 
 pub mod audit;
+pub mod boot;
 pub mod catalogue;
 pub mod contact;
 mod error;

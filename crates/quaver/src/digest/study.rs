@@ -6,9 +6,13 @@ use crate::report::study::{StudyInput, page};
 use crate::report::table::Style;
 use crate::report::{RunFacts, html};
 use anyhow::Context;
-use quaver_analysis::study::{Cell, StudyFacts, StudySummary, StudyVerdict, summarize};
+use quaver_analysis::study::{
+    Cell, PaperArm, PaperReport, StudyFacts, StudySummary, StudyVerdict, paper_report, summarize,
+};
+use quaver_analysis::summary::ProbeCost;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_store::study_stamps::read_study_stamps;
 use std::io::Write;
 
 /// A study with its results.
@@ -27,7 +31,8 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<StudyDigest> {
         let message = format!("{}: the facts of the study cannot be read: {error}", run.manifest().display());
         failure(ExitCode::BadInput, message)
     })?;
-    let cells = read_cells(run)?;
+    let mut cells = read_cells(run)?;
+    refuse_wrong_boots(&planned, &mut cells);
     if cells.is_empty() {
         let message = format!(
             "{} holds no cell: the study was ended too early; go on with quaver study run --resume",
@@ -36,6 +41,8 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<StudyDigest> {
         return Err(failure(ExitCode::BadInput, message));
     }
     let mut summary = summarize(&planned, &cells);
+    summary.probe_cost = probe_cost(run)?;
+    summary.paper = paper(run, &manifest, &summary, &cells)?.map(Box::new);
     summary.warnings = warnings(&summary, &cells, &manifest);
     let mut facts = facts::run_facts(run, &manifest);
     facts.facts.retain(|(name, _)| name != "receiver" && name != "events lost");
@@ -45,7 +52,8 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<StudyDigest> {
     Ok(StudyDigest { summary, facts })
 }
 
-fn read_cells(run: &RunDir) -> anyhow::Result<Vec<Cell>> {
+/// The cells that a run has, in the order of blocks and places.
+pub(crate) fn read_cells(run: &RunDir) -> anyhow::Result<Vec<Cell>> {
     let directory = run.path().join("cells");
     let mut paths = Vec::new();
     let listed = std::fs::read_dir(&directory).with_context(|| format!("listing {}", directory.display()))?;
@@ -63,6 +71,63 @@ fn read_cells(run: &RunDir) -> anyhow::Result<Vec<Cell>> {
             .map_err(|error| failure(ExitCode::BadInput, format!("{} is no cell: {error}", path.display())))
     };
     paths.iter().map(read).collect()
+}
+
+/// A cell that was measured under another command line than its arm's does not count.
+fn refuse_wrong_boots(planned: &StudyFacts, cells: &mut [Cell]) {
+    for cell in cells.iter_mut().filter(|cell| cell.discarded.is_none()) {
+        let arm = planned.arms.iter().find(|arm| arm.id == cell.arm);
+        let mut wanted = arm.map_or_else(Vec::new, |arm| arm.boot.clone());
+        wanted.sort_unstable();
+        if cell.boot != wanted && planned.arms.iter().any(|arm| !arm.boot.is_empty()) {
+            cell.discarded = Some(format!(
+                "it was measured under another command line (of this study's options: {})",
+                if cell.boot.is_empty() { "none".to_owned() } else { cell.boot.join(" ") }
+            ));
+        }
+    }
+}
+
+fn probe_cost(run: &RunDir) -> anyhow::Result<Option<ProbeCost>> {
+    let path = run.path().join("cost.json");
+    match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map_err(|error| failure(ExitCode::BadInput, format!("{}: {error}", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("reading {}", path.display())),
+    }
+}
+
+/// The paper's figures, of a run of `study paper`: from the stamps of the first cell of each arm that counts.
+fn paper(
+    run: &RunDir,
+    manifest: &Manifest,
+    summary: &StudySummary,
+    cells: &[Cell],
+) -> anyhow::Result<Option<PaperReport>> {
+    let planned = manifest.asked.pointer("/study/paper").cloned().unwrap_or_default();
+    let planned: Vec<PaperArm> = serde_json::from_value(planned).unwrap_or_default();
+    if planned.is_empty() {
+        return Ok(None);
+    }
+    let read = |path: std::path::PathBuf| {
+        if path.exists() { read_study_stamps(&path).map(Some) } else { Ok(None) }
+    };
+    let dummy = read(run.path().join("dummy.parquet"))?;
+    let mut failed = None;
+    let of_arm = |arm: &str| {
+        let cell = cells.iter().find(|cell| cell.arm == arm && cell.discarded.is_none())?;
+        let name = format!("cells/b{:04}-p{:03}.parquet", cell.block, cell.position);
+        read(run.path().join(name)).unwrap_or_else(|error| {
+            failed = Some(error);
+            None
+        })
+    };
+    let report = paper_report(&planned, summary.facts.period_ns, dummy.as_ref(), of_arm);
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(Some(report)),
+    }
 }
 
 /// What to know before believing the numbers.
@@ -112,6 +177,9 @@ fn warnings(summary: &StudySummary, cells: &[Cell], manifest: &Manifest) -> Vec<
         if cells * 2 < facts.blocks && summary.complete {
             warnings.push(format!("{arm} has only {cells} cells of {} that count", facts.blocks));
         }
+    }
+    if let Some(lab) = manifest.asked.get("lab_warnings").and_then(|list| list.as_array()) {
+        warnings.extend(lab.iter().filter_map(|sentence| sentence.as_str()).map(str::to_owned));
     }
     let mut notes: Vec<&String> = cells.iter().flat_map(|cell| &cell.notes).collect();
     notes.sort();

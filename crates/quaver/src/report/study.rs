@@ -1,13 +1,17 @@
 //! The page that `quaver study` prints, and the rows that it shares with the HTML report.
 
+pub(super) mod paper;
+
 use super::RunFacts;
 use super::console::{WIDTH, cut_short, heading, warnings};
 use super::table::{Align, Style, Table, printable, wrap};
 use super::units::{count, duration, duration_f64, percent};
 use quaver_analysis::compare::Interval;
 use quaver_analysis::study::{
-    ArmSummary, ClassRanking, Contrast, Effect, Interaction, LayerFigures, Metric, StudySummary, StudyVerdict,
+    ArmSummary, ClassRanking, Contrast, Effect, Interaction, LayerFigures, Metric, PaperReport, StudyLayer,
+    StudySummary, StudyVerdict,
 };
+use quaver_analysis::summary::ProbeCost;
 
 /// What the pages of a study are made from.
 #[derive(Clone, Copy, Debug)]
@@ -264,7 +268,15 @@ pub fn page(input: &StudyInput<'_>, style: Style) -> String {
             paragraph(&mut out, &interaction_words(summary.facts.rank_by, found));
         }
     }
-    figures(&mut out, summary, style);
+    for layer in StudyLayer::ALL {
+        figures(&mut out, summary, layer, style);
+    }
+    if let Some(report) = &summary.paper {
+        paper_part(&mut out, report, style);
+    }
+    if let Some(cost) = &summary.probe_cost {
+        paragraph(&mut out, &format!("Tracing: {}.", cost_words(cost, summary.facts.period_ns)));
+    }
     paragraph(&mut out, &format!("Carry-over: {}.", carry_over_words(summary)));
     warnings(&mut out, &summary.warnings, style);
     if let Some(path) = input.report_path {
@@ -273,21 +285,73 @@ pub fn page(input: &StudyInput<'_>, style: Style) -> String {
     out
 }
 
+/// What tracing costs, in words.
+pub(super) fn cost_words(cost: &ProbeCost, period_ns: f64) -> String {
+    let (low, high) = cost.interval_ns;
+    format!(
+        "it adds {} to the way of a packet (95 %: {} to {}), {} of the period, in every arm alike",
+        difference(Metric::P50, cost.per_packet_ns),
+        difference(Metric::P50, low),
+        difference(Metric::P50, high),
+        percent(cost.per_packet_ns.max(0.0) / period_ns)
+    )
+}
+
 /// The few figures that one line has room for.
-fn figures(out: &mut String, summary: &StudySummary, style: Style) {
-    heading(
-        out,
-        style,
-        "Delta T at the application",
-        "medians over blocks; the report has more, and the stack's",
-    );
+fn figures(out: &mut String, summary: &StudySummary, layer: StudyLayer, style: Style) {
+    let of = |arm: &'_ ArmSummary| arm.layers.iter().position(|one| one.layer == layer);
+    if !summary.arms.iter().any(|arm| of(arm).is_some()) {
+        return;
+    }
+    let title = format!("Delta T at the {}", layer.words());
+    let note = match layer {
+        StudyLayer::Isr | StudyLayer::Softirq => "between runs of it; medians over blocks",
+        _ => "medians over blocks",
+    };
+    heading(out, style, &title, note);
     let mut table = titled(&["arm", "cells", "lt.5T", "gt1.5T", "p10", "p90", "p99", "p99.9"], &[]);
     for arm in &summary.arms {
-        let Some(layer) = arm.layers.last() else { continue };
-        let cells = figure_cells(arm, layer).map(|cell| printable(&cell));
+        let Some(at) = of(arm) else { continue };
+        let cells = figure_cells(arm, &arm.layers[at]).map(|cell| printable(&cell));
         table.row([0, 1, 2, 3, 5, 7, 8, 9].map(|at| cells[at].clone()));
     }
     out.push_str(&table.render(style));
+}
+
+/// The paper's figures beside ours.
+fn paper_part(out: &mut String, report: &PaperReport, style: Style) {
+    heading(out, style, "The paper's figures", "one cell of each arm; spikes as high as the paper's");
+    if let Some(generator) = &report.generator {
+        paragraph(out, &format!("Generator: {}.", paper::generator_words(generator)));
+        generator.conclusions.iter().for_each(|sentence| paragraph(out, sentence));
+    }
+    for figure in &report.figures {
+        let cells = paper::paper_cells(figure);
+        out.push_str(&format!(
+            "\n  {}\n",
+            style.bold(&printable(&format!("{}: {}", figure.figure, figure.title)))
+        ));
+        paragraph(out, &format!("the paper: {}", figure.saw));
+        let how = paper::possible_words(&figure.possible);
+        if figure.here.is_none() {
+            paragraph(out, &format!("here: {how}"));
+            continue;
+        }
+        let spikes =
+            if cells[7] == "-" { String::new() } else { format!(", {} spikes in a million", cells[7]) };
+        let told = format!(
+            "here ({how}; at the {}): sd {}, p99 {}, max {}{spikes}",
+            cells[3], cells[4], cells[5], cells[6]
+        );
+        paragraph(out, &told);
+        if let Some(found) = &figure.code_paths {
+            for cluster in &found.clusters {
+                paragraph(out, &format!("- {}", paper::cluster_words(cluster)));
+            }
+        }
+    }
+    out.push('\n');
+    report.notes.iter().for_each(|note| paragraph(out, note));
 }
 
 fn titled(columns: &[&str], left: &[&str]) -> Table {
@@ -325,7 +389,8 @@ pub(super) mod fixture {
     }
 
     pub(in crate::report) fn summary() -> StudySummary {
-        let arm = |id: &str, words: &str, role| Arm { id: id.into(), words: words.into(), role };
+        let arm =
+            |id: &str, words: &str, role| Arm { id: id.into(), words: words.into(), role, boot: Vec::new() };
         let of = ["throttled".to_owned(), "blocking".to_owned()];
         let arms = vec![
             arm("baseline", "receive poll", Role::Baseline),
@@ -333,12 +398,13 @@ pub(super) mod fixture {
             arm("throttled", "NAPI deferred by 100us", Role::Factor { class: SourceClass::Hardware }),
             arm("blocking", "receive block", Role::Factor { class: SourceClass::NetworkStack }),
             arm("<b>neighbour", "busy neighbour on", Role::Factor { class: SourceClass::NetworkIndependent }),
-            arm("throttled+blocking", "both", Role::Pair { of }),
+            arm("throttled+blocking", "both", Role::Pair { of, chosen: false }),
         ];
         let rates = [100, 100, 4, 8, 99, 4];
         let facts = StudyFacts {
             arms,
             blocks: 7,
+            further_blocks: 0,
             seed: 1,
             period_ns: PERIOD_NS,
             spike_ns: 50_000,
@@ -365,7 +431,8 @@ pub(super) mod fixture {
                 sink_involuntary: 1,
                 source_involuntary: 2,
                 tier: "user".to_owned(),
-        notes: Vec::new(),
+                boot: Vec::new(),
+                notes: Vec::new(),
             }
         };
         let cells: Vec<Cell> =
@@ -394,6 +461,30 @@ mod tests {
             "42 cells",
             "control (A/A)",
             "r.html",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 150), "{text}");
+    }
+
+    #[test]
+    fn the_papers_figures_stand_beside_ours_and_what_is_missing_has_its_reason() {
+        let mut summary = fixture::summary();
+        summary.paper = Some(Box::new(paper::fixture::report()));
+        summary.probe_cost = Some(ProbeCost { per_packet_ns: 741.0, interval_ns: (700.0, 800.0), blocks: 8 });
+        let run = RunFacts::default();
+        let text = page(&StudyInput { summary: &summary, run: &run, report_path: None }, Style::PLAIN);
+        for wanted in [
+            "Delta T at the stack",
+            "3: the generator",
+            "standard deviation 71",
+            "not possible here: no such <b>NIC",
+            "emulated: <i>a spinner",
+            "- around 7.36 us",
+            "timer interrupt on the sink's CPU",
+            "Figure 9 of the paper",
+            "it adds +741 ns to the way of a packet",
+            "10 % of the period",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }

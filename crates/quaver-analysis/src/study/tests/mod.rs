@@ -23,13 +23,14 @@ pub(super) fn cell(block: u32, position: u32, arm: &str, value: f64) -> Cell {
         sink_involuntary: 0,
         source_involuntary: 0,
         tier: "user".to_owned(),
+        boot: Vec::new(),
         notes: Vec::new(),
     }
 }
 
 /// A study of a baseline, a control and `factors` factors f0, f1, ...
 pub(super) fn facts(blocks: u32, seed: u64, factors: usize) -> StudyFacts {
-    let arm = |id: String, role| Arm { words: id.clone(), id, role };
+    let arm = |id: String, role| Arm { words: id.clone(), id, role, boot: Vec::new() };
     let mut arms = vec![arm("baseline".into(), Role::Baseline), arm("control".into(), Role::Control)];
     for at in 0..factors {
         arms.push(arm(format!("f{at}"), Role::Factor { class: SourceClass::ALL[at % 3] }));
@@ -37,6 +38,7 @@ pub(super) fn facts(blocks: u32, seed: u64, factors: usize) -> StudyFacts {
     StudyFacts {
         arms,
         blocks,
+        further_blocks: 0,
         seed,
         period_ns: 7_410.0,
         spike_ns: 74_100,

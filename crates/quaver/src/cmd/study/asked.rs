@@ -1,10 +1,13 @@
 //! What was asked for: the plan's text and what the command line says over it. The manifest keeps it, and a run goes on
 //! from it; a guest of a lab reads its plan from it.
 
+use super::paper;
 use super::plan::{self, Overrides, StudyPlan};
-use crate::cli::study::StudyRunArgs;
+use crate::cli::study::{StudyPaperArgs, StudyRunArgs};
 use crate::exit_code::{ExitCode, failure};
 use clap::ValueEnum;
+use quaver_analysis::study::PaperArm;
+use quaver_measure::host::root::HostRoot;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -27,6 +30,12 @@ pub(in crate::cmd) struct Asked {
     /// Pairs that were chosen from the ranking; measured after all else.
     #[serde(default)]
     pub(in crate::cmd) chosen: Vec<[String; 2]>,
+    /// The paper's experiments, of `study paper`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::cmd) paper: Vec<PaperArm>,
+    /// Turns of the paper's dummy program.
+    #[serde(default)]
+    pub(in crate::cmd) dummy_turns: u64,
 }
 
 impl Asked {
@@ -45,8 +54,23 @@ impl Asked {
             measured_ns: args.duration.map(|time| time.as_nanos() as u64),
             seed: args.seed,
             interactions: args.interactions,
-            chosen: Vec::new(),
+            ..Self::default()
         })
+    }
+
+    /// Of `study paper`, in a lab with these CPUs.
+    pub(super) fn of_paper(args: &StudyPaperArgs, cpus: Vec<u16>, root: &HostRoot) -> Self {
+        let here = paper::Here::look(args.lab, cpus, root);
+        let made = paper::plan(&here, args.samples.unwrap_or(paper::SAMPLES));
+        Self {
+            plan: made.text,
+            lab: args.lab.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default(),
+            blocks: args.blocks,
+            seed: args.seed,
+            paper: made.arms,
+            dummy_turns: made.samples,
+            ..Self::default()
+        }
     }
 
     /// The plan that was asked for, on these CPUs. The same text gives the same plan on every machine.

@@ -4,6 +4,7 @@ use super::cell::Measured;
 use crate::exit_code::{ExitCode, failure};
 use anyhow::Context;
 use quaver_analysis::study::Cell;
+use quaver_analysis::summary::ProbeCost;
 use quaver_store::run::RunDir;
 use quaver_store::study_stamps::write_study_stamps;
 use std::fs::{self, File};
@@ -49,6 +50,22 @@ pub(super) fn keep(run: &RunDir, measured: &Measured, with_stamps: bool) -> anyh
         File::open(directory(run))?.sync_all()
     };
     write().with_context(|| format!("keeping {}", path.display()))
+}
+
+/// File of what tracing costs.
+pub(super) const COST: &str = "cost.json";
+/// File of the dummy program's stamps.
+pub(super) const DUMMY: &str = "dummy.parquet";
+
+/// Where a file besides the cells lies. (Not in their directory, which holds cells only.)
+pub(super) fn beside(run: &RunDir, name: &str) -> PathBuf {
+    run.path().join(name)
+}
+
+/// Keeps what tracing costs; also that it could not be told, so that nobody tries again.
+pub(super) fn keep_cost(run: &RunDir, cost: Option<&ProbeCost>) -> anyhow::Result<()> {
+    let path = beside(run, COST);
+    fs::write(&path, serde_json::to_vec(&cost)?).with_context(|| format!("keeping {}", path.display()))
 }
 
 /// Keeps other processes out of the run while the file lives.

@@ -1,17 +1,22 @@
 //! `quaver study`: a baseline, each source of lateness restored against it, and what each costs.
 
 pub(in crate::cmd) mod asked;
+mod blocks;
 pub(in crate::cmd) mod cell;
 mod keep;
 pub(in crate::cmd) mod lab;
 mod neighbours;
+mod paper;
 pub(in crate::cmd) mod plan;
 mod priority;
+mod reboot;
 pub(in crate::cmd) mod settings;
+mod stages;
 mod tuned;
 
 use crate::cli::LabKind;
-use crate::cli::study::{StudyAction, StudyArgs, StudyRunArgs};
+use crate::cli::OutputArgs;
+use crate::cli::study::{StudyAction, StudyArgs, StudyPaperArgs, StudyRunArgs};
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::keep_off;
@@ -20,17 +25,20 @@ use crate::progress::Progress;
 use crate::report::units;
 use anyhow::Context;
 use asked::Asked;
+use blocks::Ended;
 use clap::ValueEnum;
-use lab::{Lab, Order};
+use lab::Lab;
 use plan::StudyPlan;
-use quaver_analysis::study::block_order;
 use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
+use quaver_measure::tune::JournalPlace;
+use quaver_measure::tune::journal::DIRECTORY;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use reboot::Reboot;
 use serde_json::json;
+use stages::Stages;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use tuned::Tuned;
 
 /// Does what is asked for.
@@ -40,38 +48,90 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
             super::results::to_stdout(plan::BUILT_IN.as_bytes())?;
             Ok(ExitCode::Done)
         }
-        StudyAction::Run(args) => study(args),
+        StudyAction::Run(args) => study_run(args),
+        StudyAction::Paper(args) => study_paper(args),
     }
 }
 
-fn study(args: &StudyRunArgs) -> anyhow::Result<ExitCode> {
-    let interrupt = Interrupt::catch()?;
+fn study_run(args: &StudyRunArgs) -> anyhow::Result<ExitCode> {
+    let journal = args.journal.as_deref().unwrap_or(Path::new(DIRECTORY));
+    let root = args.root.as_ref().map_or_else(HostRoot::system, HostRoot::at);
+    let reboot = Reboot { place: JournalPlace::at(journal, root.clone()), root, install: args.install };
     let earlier = args.resume.as_deref().map(earlier).transpose()?;
     let asked = match &earlier {
         Some((_, _, asked)) => serde_json::from_value(asked.clone())?,
         None => Asked::of(args)?,
     };
-    let kind = LabKind::from_str(&asked.lab, false).map_err(|error| failure(ExitCode::BadInput, error))?;
-    let mut lab = lab::open(kind)?;
+    let lab = open(&asked)?;
+    study(
+        Study { asked, earlier: earlier.map(|(run, manifest, _)| (run, manifest)), lab, reboot },
+        &args.output,
+    )
+}
+
+fn study_paper(args: &StudyPaperArgs) -> anyhow::Result<ExitCode> {
+    let root = HostRoot::system();
+    let lab = lab::open(args.lab)?;
+    let asked = Asked::of_paper(args, lab.cpus()?, &root);
+    let reboot = Reboot { place: JournalPlace::system(), root, install: false };
+    study(Study { asked, earlier: None, lab, reboot }, &args.output)
+}
+
+fn open(asked: &Asked) -> anyhow::Result<Box<dyn Lab>> {
+    lab::open(LabKind::from_str(&asked.lab, false).map_err(|error| failure(ExitCode::BadInput, error))?)
+}
+
+/// What is to be done.
+struct Study {
+    asked: Asked,
+    earlier: Option<(RunDir, Manifest)>,
+    lab: Box<dyn Lab>,
+    reboot: Reboot,
+}
+
+fn study(study: Study, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+    let Study { asked, earlier, mut lab, reboot } = study;
+    let interrupt = Interrupt::catch()?;
     let plan = asked.plan(&lab.cpus()?)?;
     check(&plan, lab.as_ref())?;
+    reboot.check(&plan, lab.as_ref())?;
     let busy = plan.settings.iter().map(|one| one.sink_cpu).collect();
     keep_off(&busy).context("leaving the sink's CPU to the sink")?;
     let priority = priority::raise();
-    let (run, mut manifest) = match earlier {
-        Some((run, manifest, _)) => (run, manifest),
-        None => begin(args, &asked, &plan, &lab.words(), &priority)?,
+    let (run, manifest) = match earlier {
+        Some(earlier) => earlier,
+        None => begin(output, &asked, &plan, lab.as_ref(), &priority)?,
     };
     let _lock = keep::lock(&run)?;
-    let cut_short = cells(&run, &plan, &asked, lab.as_mut(), &interrupt, args.output.quiet)?;
-    manifest.end(quaver_measure::clock::realtime_ns(), cut_short);
+    let length = (plan.warm_up + plan.measured) * plan.facts.cells_planned();
+    let progress = Progress::timed(length, output.quiet);
+    let directory = keep::directory(&run);
+    let mut stages =
+        Stages { run: &run, directory: &directory, manifest, asked, plan, interrupt: &interrupt };
+    let ended = stages.all(lab.as_mut(), &reboot.root, &progress)?;
+    drop(progress);
+    let (mut manifest, plan) = (stages.manifest, stages.plan);
+    manifest.end(
+        quaver_measure::clock::realtime_ns(),
+        match &ended {
+            Ended::Done => None,
+            Ended::Interrupted => Some("interrupted by the user".to_owned()),
+            Ended::Reboot { .. } => Some("the next cells want another boot".to_owned()),
+        },
+    );
     run.write_manifest(&manifest)?;
+    if let Ended::Reboot { wanted, cells_left } = &ended {
+        return Err(reboot.plan(&plan, wanted, *cells_left, run.path())?);
+    }
+    if ended == Ended::Done {
+        reboot.clear(&plan)?;
+    }
     let digest = digest::study::analyze(&run)?;
     digest.store(&run)?;
     let summary = serde_json::to_value(&digest.summary)?;
     let report = run.report().display().to_string();
     let page = || digest.page(Some(&report));
-    let code = super::results::print(&summary, page, args.output.json, &args.output.fail_if)?;
+    let code = super::results::print(&summary, page, output.json, &output.fail_if)?;
     Ok(super::results::ended_early(&manifest, interrupt.requested()).unwrap_or(code))
 }
 
@@ -101,23 +161,25 @@ fn check(plan: &StudyPlan, lab: &dyn Lab) -> anyhow::Result<()> {
 }
 
 fn begin(
-    args: &StudyRunArgs,
+    output: &OutputArgs,
     asked: &Asked,
     plan: &StudyPlan,
-    place: &str,
+    lab: &dyn Lab,
     priority: &str,
 ) -> anyhow::Result<(RunDir, Manifest)> {
     let host = HostFacts::read(&HostRoot::system());
-    let run = RunDir::create(&args.output.output, "study")?;
+    let run = RunDir::create(&output.output, "study")?;
     let stream = format!(
-        "{} octets each {}, made here {place}",
+        "{} octets each {}, made here {}",
         plan.payload_bytes,
-        units::duration_f64(plan.facts.period_ns)
+        units::duration_f64(plan.facts.period_ns),
+        lab.words()
     );
     let asked = json!({
         "command": super::chase::command_line(),
         "stream": stream,
         "priority": priority,
+        "lab_warnings": lab.warnings(),
         "study": asked,
         "facts": plan.facts,
     });
@@ -126,95 +188,4 @@ fn begin(
         Manifest::begin(env!("CARGO_PKG_VERSION"), "study", asked, serde_json::to_value(&host)?, now_ns);
     run.write_manifest(&manifest)?;
     Ok((run, manifest))
-}
-
-/// Measures the cells that are missing. Why it ended early, if it did.
-fn cells(
-    run: &RunDir,
-    plan: &StudyPlan,
-    asked: &Asked,
-    lab: &mut dyn Lab,
-    interrupt: &Interrupt,
-    quiet: bool,
-) -> anyhow::Result<Option<String>> {
-    let directory = keep::directory(run);
-    let arms = plan.facts.arms.len();
-    let length = (plan.warm_up + plan.measured) * arms as u32 * plan.facts.blocks;
-    let mut measuring = Measuring {
-        run,
-        plan,
-        asked,
-        lab,
-        directory: &directory,
-        interrupt,
-        progress: Progress::timed(length, quiet),
-        start: Instant::now(),
-        measured: 0,
-    };
-    for block in 0..plan.facts.blocks {
-        let order = block_order(plan.facts.seed, block, arms);
-        let mut again = Vec::new();
-        for (position, &arm) in order.iter().enumerate() {
-            if measuring.cell(block, position as u32, arm)? {
-                again.push(arm);
-            }
-        }
-        // Whether a cell counts is judged by its sender, not by what the arm did: it gets a second chance in its block.
-        for (extra, &arm) in again.iter().enumerate() {
-            measuring.cell(block, (arms + extra) as u32, arm)?;
-        }
-        if interrupt.requested() {
-            return Ok(Some("interrupted by the user".to_owned()));
-        }
-    }
-    Ok(None)
-}
-
-/// A study under way.
-struct Measuring<'a> {
-    run: &'a RunDir,
-    plan: &'a StudyPlan,
-    asked: &'a Asked,
-    lab: &'a mut dyn Lab,
-    directory: &'a Path,
-    interrupt: &'a Interrupt,
-    progress: Progress,
-    start: Instant,
-    /// Cells measured by this process.
-    measured: u32,
-}
-
-impl Measuring<'_> {
-    /// Measures a cell, unless it is there already or the user has had enough. Whether it is there and does not count.
-    fn cell(&mut self, block: u32, position: u32, arm: usize) -> anyhow::Result<bool> {
-        if let Some(cell) = keep::read(self.run, block, position)? {
-            return Ok(cell.discarded.is_some());
-        }
-        if self.interrupt.requested() {
-            return Ok(false);
-        }
-        self.tell(block, position, arm);
-        let (plan, asked, directory) = (self.plan, self.asked, self.directory);
-        let order = Order { plan, asked, block, position, arm, directory };
-        let Some(measured) = self.lab.measure(&order, self.interrupt)? else { return Ok(false) };
-        keep::keep(self.run, &measured, plan.keep_stamps)?;
-        self.measured += 1;
-        Ok(measured.cell.discarded.is_some())
-    }
-
-    fn tell(&self, block: u32, position: u32, arm: usize) {
-        let (facts, one) = (&self.plan.facts, self.plan.warm_up + self.plan.measured);
-        let arms = facts.arms.len() as u32;
-        let done = block * arms + position.min(arms);
-        let each = if self.measured == 0 { one } else { self.start.elapsed() / self.measured };
-        let left_s = (each * (arms * facts.blocks).saturating_sub(done)).as_secs();
-        let words = format!(
-            "block {} of {} · {} · {} left",
-            block + 1,
-            facts.blocks,
-            facts.arms[arm].id,
-            humantime::format_duration(Duration::from_secs(left_s))
-        );
-        self.progress.show(one * done, words);
-    }
 }

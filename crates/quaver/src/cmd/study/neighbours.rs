@@ -37,8 +37,9 @@ impl Neighbours {
             exact_timers: true,
             ..Default::default()
         };
-        if settings.neighbour {
-            all.spawn("quaver-busy", on_sink(None), |stop| {
+        if settings.neighbour.is_some() {
+            let thread = ThreadSettings { cpu: settings.neighbour, ..on_sink(None) };
+            all.spawn("quaver-busy", thread, |stop| {
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }

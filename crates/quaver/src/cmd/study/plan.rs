@@ -99,7 +99,7 @@ struct Factor {
 
 /// Keys of an arm. Not `deny_unknown_fields`, which cannot go with a flattened table.
 fn keys(table: &toml::Table, whose: &str) -> Result<Keys, String> {
-    const KNOWN: [&str; 20] = [
+    const KNOWN: [&str; 21] = [
         "receive",
         "pace",
         "source-cpu",
@@ -115,6 +115,7 @@ fn keys(table: &toml::Table, whose: &str) -> Result<Keys, String> {
         "rps-cpus",
         "other-traffic",
         "neighbour",
+        "neighbour-cpu",
         "keep-busy",
         "ticker",
         "ticker-work",
@@ -137,8 +138,7 @@ pub(super) fn read(
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
     let head = file.study;
     let base = keys(&file.baseline, "[baseline]")?;
-    let pairs = [head.pairs.as_slice(), chosen].concat();
-    let (arms, settings) = arms(&file.factor, &pairs, &base, allowed)?;
+    let (arms, settings) = arms(&file.factor, (&head.pairs, chosen), &base, allowed)?;
     let time = |key: &str, text: &Option<String>, default: Duration| match text {
         None => Ok(default),
         Some(text) => quantity::duration(text).map_err(|error| format!("{key}: {error}")),
@@ -169,6 +169,7 @@ pub(super) fn read(
     let facts = StudyFacts {
         arms,
         blocks,
+        further_blocks: if chosen.is_empty() { 0 } else { blocks_needed(chosen.len()) },
         seed: overrides.seed.or(head.seed).unwrap_or(1),
         period_ns: period.ns(),
         spike_ns,
@@ -196,7 +197,7 @@ pub(super) fn read(
 
 fn arms(
     factors: &[Factor],
-    pairs: &[[String; 2]],
+    (planned, chosen): (&[[String; 2]], &[[String; 2]]),
     base: &Keys,
     allowed: &[u16],
 ) -> Result<(Vec<Arm>, Vec<Settings>), String> {
@@ -206,8 +207,13 @@ fn arms(
     let baseline = Settings::of(base, allowed).map_err(|error| format!("[baseline]: {error}"))?;
     let words = if base.is_empty() { "nothing special".to_owned() } else { base.words() };
     let mut arms = vec![
-        Arm { id: BASELINE.into(), words, role: Role::Baseline },
-        Arm { id: CONTROL.into(), words: "the baseline again".into(), role: Role::Control },
+        Arm { id: BASELINE.into(), words, role: Role::Baseline, boot: baseline.boot.clone() },
+        Arm {
+            id: CONTROL.into(),
+            words: "the baseline again".into(),
+            role: Role::Control,
+            boot: baseline.boot.clone(),
+        },
     ];
     let mut settings = vec![baseline.clone(), baseline.clone()];
     let mut own: Vec<(String, Keys)> = Vec::new();
@@ -227,11 +233,13 @@ fn arms(
         let Some(class) = class else {
             return Err(format!("{whose}: say its class: hardware, network-stack or network-independent"));
         };
-        arms.push(Arm { id: id.clone(), words: keys.words(), role: Role::Factor { class } });
+        let boot = resolved.boot.clone();
+        arms.push(Arm { id: id.clone(), words: keys.words(), role: Role::Factor { class }, boot });
         settings.push(resolved);
         own.push((id, keys));
     }
-    for [one, other] in pairs {
+    let all = planned.iter().map(|pair| (pair, false)).chain(chosen.iter().map(|pair| (pair, true)));
+    for ([one, other], chosen) in all {
         let keys_of = |id: &String| {
             let found = own.iter().find(|(known, _)| known == id);
             found.map(|(_, keys)| keys).ok_or_else(|| format!("pairs: there is no factor {id:?}"))
@@ -241,9 +249,18 @@ fn arms(
         if one == other || arms.iter().any(|arm| arm.id == id) {
             return Err(format!("pairs: {id} is not two factors, or stands there twice"));
         }
-        settings
-            .push(Settings::of(&both.over(base), allowed).map_err(|error| format!("pair {id}: {error}"))?);
-        arms.push(Arm { id, words: both.words(), role: Role::Pair { of: [one.clone(), other.clone()] } });
+        let resolved =
+            Settings::of(&both.over(base), allowed).map_err(|error| format!("pair {id}: {error}"))?;
+        let of = [one.clone(), other.clone()];
+        let is_one = |id: &String| {
+            arms.iter().position(|arm| arm.id == *id).is_some_and(|at| settings[at] == resolved)
+        };
+        if of.iter().any(is_one) {
+            return Err(format!("pairs: {id} is no other than one of the two, which set the same key"));
+        }
+        let (words, boot) = (both.words(), resolved.boot.clone());
+        settings.push(resolved);
+        arms.push(Arm { id, words, role: Role::Pair { of, chosen }, boot });
     }
     Ok((arms, settings))
 }

@@ -36,6 +36,7 @@ pub(super) struct Keys {
     rps_cpus: Option<CpusToSteer>,
     other_traffic: Option<String>,
     neighbour: Option<bool>,
+    neighbour_cpu: Option<u16>,
     keep_busy: Option<bool>,
     ticker: Option<String>,
     ticker_work: Option<String>,
@@ -68,6 +69,7 @@ impl Keys {
             rps_cpus,
             other_traffic,
             neighbour,
+            neighbour_cpu,
             keep_busy,
             ticker,
             ticker_work,
@@ -123,6 +125,7 @@ impl Keys {
         );
         add("another packet each", self.other_traffic.clone());
         add("busy neighbour", self.neighbour.map(on_off));
+        add("neighbour on CPU", self.neighbour_cpu.map(|cpu| cpu.to_string()));
         add("sink's CPU kept from idling", self.keep_busy.map(on_off));
         add("ticker each", self.ticker.clone());
         add("working", self.ticker_work.clone());
@@ -175,8 +178,8 @@ pub(in crate::cmd) struct Settings {
     pub(in crate::cmd) rps_cpus: Vec<u16>,
     /// Period of another stream.
     pub(in crate::cmd) other_traffic: Option<Duration>,
-    /// A busy thread on the CPU that processes packets: the sink's.
-    pub(in crate::cmd) neighbour: bool,
+    /// CPU of a thread that never sleeps.
+    pub(in crate::cmd) neighbour: Option<u16>,
     /// A thread of the idle class keeps the sink's CPU from idling.
     pub(in crate::cmd) keep_busy: bool,
     /// Period and work of the ticker.
@@ -232,7 +235,13 @@ impl Settings {
             irq_cpu: keys.irq_cpu.map(|cpu| self::cpu(allowed, cpu, "irq-cpu")).transpose()?,
             rps_cpus,
             other_traffic: time("other-traffic", keys.other_traffic.as_deref())?,
-            neighbour: keys.neighbour.unwrap_or(false),
+            neighbour: match (keys.neighbour, keys.neighbour_cpu) {
+                (Some(true), asked) => Some(cpu(asked, "neighbour-cpu", Some(&sink_cpu))?),
+                (_, Some(_)) => {
+                    return Err("neighbour-cpu: without neighbour = true there is none".to_owned());
+                }
+                _ => None,
+            },
             keep_busy: keys.keep_busy.unwrap_or(false),
             ticker: ticker.map(|period| (period, work)),
             tune: keys.tune.clone().unwrap_or_default(),

@@ -1,14 +1,17 @@
 //! The HTML report of a study: the ranking, ΔT histograms and time series of each arm (figures 5 to 11 of the paper), and
 //! every figure in tables. Plots are drawn here, so that they need no scripts.
 
+mod paper;
+
 use super::page::{Tile, micro};
-use super::{ReportError, write_head, write_these_scripts};
+use super::{ReportError, embed, write_head, write_these_scripts};
 use crate::report::study::{
     CONTRAST_COLUMNS, FIGURE_COLUMNS, RANKING_COLUMNS, SENDER_COLUMNS, StudyInput, carry_over_words,
-    class_words, contrast_cells, design_words, difference, figure_cells, interaction_words, ranking_cells,
-    sender_cells, shown, verdict,
+    class_words, contrast_cells, cost_words, design_words, difference, figure_cells, interaction_words,
+    ranking_cells, sender_cells, shown, verdict,
 };
 use crate::report::units::duration_f64;
+use paper::{PaperData, PaperPage};
 use quaver_analysis::study::{
     ArmSummary, BINS_PER_DECADE, Effect, LayerFigures, StudyLayer, StudySummary, StudyVerdict,
 };
@@ -18,10 +21,23 @@ use std::io::Write;
 
 const PAGE: &str = include_str!("../../../assets/report/study.html");
 
+const SCRIPTS: [&str; 4] = [
+    include_str!("../../../assets/uplot/uPlot.iife.min.js"),
+    include_str!("../../../assets/report/format.js"),
+    include_str!("../../../assets/report/axes.js"),
+    include_str!("../../../assets/report/study.js"),
+];
+
 /// Writes the report: some 200 kB whatever the length of the run.
 pub fn write_html(out: &mut dyn Write, input: &StudyInput<'_>) -> Result<(), ReportError> {
     write_head(out, PAGE, &Page::of(input))?;
-    write_these_scripts(out, &[])
+    match &input.summary.paper {
+        None => write_these_scripts(out, &[]),
+        Some(report) => {
+            embed::write_json(out, "data", &PaperData::of(report, input.summary.facts.period_ns))?;
+            write_these_scripts(out, &SCRIPTS)
+        }
+    }
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template, but `svg` is ours and holds numbers
@@ -36,6 +52,8 @@ struct Page {
     tiles: Vec<Tile>,
     warnings: Vec<String>,
     lead: String,
+    paper: Option<PaperPage>,
+    probe_cost: Option<String>,
     ranking: Table,
     forest: Vec<ForestRow>,
     classes: Vec<String>,
@@ -116,6 +134,11 @@ impl Page {
             tiles: tiles(summary),
             warnings: summary.warnings.iter().cloned().map(micro).collect(),
             lead: micro(design_words(summary)),
+            paper: summary.paper.as_ref().map(|report| PaperPage::of(report)),
+            probe_cost: summary
+                .probe_cost
+                .as_ref()
+                .map(|cost| micro(cost_words(cost, summary.facts.period_ns))),
             ranking: Table::new(&RANKING_COLUMNS, ranked.chain(controls)),
             forest: forest(summary),
             classes: summary.classes.iter().map(class_words).collect(),
@@ -386,5 +409,22 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
         assert_eq!(page.matches("class=\"histogram\"").count(), 12, "six arms at two layers");
         assert!(!page.contains("NaN") && !page.contains("inf "));
+    }
+
+    #[test]
+    fn the_papers_figures_have_plots_or_a_reason() {
+        let mut summary = fixture::summary();
+        summary.paper = Some(Box::new(crate::report::study::paper::fixture::report()));
+        let run = RunFacts::default();
+        let mut out = Vec::new();
+        write_html(&mut out, &StudyInput { summary: &summary, run: &run, report_path: None }).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        let drawn = summary.paper.as_ref().unwrap().figures.iter().filter(|one| one.here.is_some()).count();
+        assert_eq!((drawn, page.matches("class=\"pane paper\"").count()), (5, 5));
+        assert!(page.contains("no such &lt;b&gt;NIC") && !page.contains("<i>a spinner"));
+        for text in ["Clusters", "straight through", "Figure 9 of the paper", "its captions call (a)"] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert!(page.contains("\"bin_ns\":20") && page.ends_with("</body>\n</html>\n"));
     }
 }

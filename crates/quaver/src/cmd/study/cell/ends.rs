@@ -34,7 +34,11 @@ pub(super) fn set(lab: &Lab, settings: &Settings) -> anyhow::Result<()> {
             lab.sink.set_attribute("gro_flush_timeout", &throttle.as_nanos().to_string())?;
         }
         if let Some(adaptive) = settings.adaptive_rx {
-            lab.sink.set_driver("coalesce.adaptive-rx", on_off(adaptive))?;
+            // A driver that has nothing adaptive refuses even to switch it off.
+            match lab.sink.set_driver("coalesce.adaptive-rx", on_off(adaptive)) {
+                Err(LabError::Os { .. }) if !adaptive => {}
+                set => set?,
+            }
         }
         if let Some(itr) = settings.itr {
             lab.sink.set_driver("coalesce.rx-usecs", &itr.as_micros().to_string())?;

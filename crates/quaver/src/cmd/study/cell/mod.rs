@@ -1,10 +1,12 @@
 //! One cell: one arm in one block, from bare ground to its figures.
 
+mod beside;
 mod ends;
 mod join;
 mod record;
 mod trace;
 
+pub(in crate::cmd) use beside::{cost, dummy};
 pub(in crate::cmd) use ends::lab_failure;
 
 use super::lab::Order;
@@ -15,7 +17,7 @@ use crate::report::units;
 use quaver_analysis::study::{Cell, Figures, LayerFigures, StampTable, StudyLayer};
 use quaver_measure::clock::Counter;
 use quaver_measure::host::netns;
-use record::Recorded;
+use record::{Alternating, Recorded};
 use serde::{Deserialize, Serialize};
 
 /// A sender that pauses for more than so many periods was not merely slow: it had no CPU.
@@ -45,7 +47,7 @@ pub(in crate::cmd) fn measure(
         .map_err(|error| error.context(format!("tuning for the arm {arm}")))?;
     // A killed study left the files of the cell that it was in.
     record::remove_files(order.directory);
-    let recorded = record::record(order, ends, counter, interrupt);
+    let recorded = record::record(order, ends, counter, interrupt, Alternating::No);
     let reverted = tuned.map_or(Ok(()), Tuned::revert);
     record::remove_files(order.directory);
     let recorded = recorded?;
@@ -96,6 +98,7 @@ fn judge(plan: &StudyPlan, sink_cpu: u16, recorded: Recorded) -> Measured {
         sink_involuntary: sink.usage.involuntary_switches,
         source_involuntary: source.usage.involuntary_switches,
         tier: traced.tier.to_owned(),
+        boot: Vec::new(),
         notes,
     };
     Measured { cell, stamps }

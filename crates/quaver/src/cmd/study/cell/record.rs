@@ -50,6 +50,7 @@ pub(super) struct Recorded {
     pub(super) source: SourceReport,
     pub(super) threads: Threads,
     pub(super) traced: Traced,
+    pub(super) turns: Vec<Turn>,
     pub(super) notes: Vec<String>,
 }
 
@@ -60,6 +61,28 @@ impl Recorded {
         from..from + plan.measured.as_nanos() as i64
     }
 }
+
+/// Whether probes go on and off in turn, to see what they cost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alternating {
+    No,
+    Yes,
+}
+
+/// A while with probes on, or off: CLOCK_MONOTONIC nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) on: bool,
+    pub(super) start_ns: i64,
+    pub(super) end_ns: i64,
+}
+
+/// Ticks of a turn.
+const TURN_TICKS: u32 = 3;
+/// Turns, and ticks that they take.
+const TURNS: u32 = 16;
+/// Left out after each change: attaching interrupts every CPU.
+const SETTLE_NS: i64 = 15_000_000;
 
 /// Numbers of the two threads.
 #[derive(Clone, Copy)]
@@ -74,7 +97,7 @@ struct Both {
     address: SocketAddr,
 }
 
-fn prepare(order: &Order<'_>, lab: Option<&Lab>, counter: Counter) -> anyhow::Result<Both> {
+fn prepare(order: &Order<'_>, lab: Option<&Lab>, counter: Counter, length: Duration) -> anyhow::Result<Both> {
     let (plan, settings) = (order.plan, order.settings());
     let profile = profile(plan)?;
     let stream_id = (quaver_measure::clock::realtime_ns() as u32) | 1;
@@ -89,8 +112,7 @@ fn prepare(order: &Order<'_>, lab: Option<&Lab>, counter: Counter) -> anyhow::Re
     sink.thread.exact_timers = settings.exact_timers;
     let sink = within(lab, true, || Sink::open(sink))??;
     let address = sink.local_address();
-    let length = StreamLength::Lasting(plan.warm_up + plan.measured);
-    let mut source = SourceOptions::new(address, profile, length, counter);
+    let mut source = SourceOptions::new(address, profile, StreamLength::Lasting(length), counter);
     source.pace = stream_plan::pace(settings.pace);
     source.stream_id = stream_id;
     source.thread = ThreadSettings::measuring(Some(settings.source_cpu), None);
@@ -114,28 +136,37 @@ pub(super) fn record(
     lab: Option<&Lab>,
     counter: Counter,
     interrupt: &Interrupt,
+    alternating: Alternating,
 ) -> anyhow::Result<Option<Recorded>> {
     let (plan, settings) = (order.plan, order.settings());
     if let Some(lab) = lab {
         ends::set(lab, settings)?;
     }
-    let Both { sink, source, address } = prepare(order, lab, counter)?;
+    let length = match alternating {
+        Alternating::No => plan.warm_up + plan.measured,
+        Alternating::Yes => TICK * TURN_TICKS * (TURNS + 2),
+    };
+    let Both { sink, source, address } = prepare(order, lab, counter, length)?;
     let mut notes = refused("sink", sink.thread());
     notes.extend(refused("source", source.thread()));
     let threads = Threads { sink: sink.tid(), source: source.tid() };
-    let mut tracing = Tracing::start(plan, settings, address, threads);
+    let mut tracing = Tracing::start(plan, settings, address, threads, length);
     tracing.attach(sink.as_fd())?;
     let neighbours = Neighbours::start(settings, lab)?;
     notes.extend(neighbours.refused.iter().cloned());
     let mut keeper = AnchorKeeper::start(counter);
-    let length = plan.warm_up + plan.measured;
     let (sink, source) = (sink.go(), source.go());
     let began = Instant::now();
+    let (mut ticks, mut turns) = (0, Vec::new());
     // A stalled machine must not hang the study: a stream that takes five times its length is ended.
     while !source.is_finished() && !interrupt.requested() && began.elapsed() < length * 5 + TICK * 20 {
         std::thread::sleep(TICK);
         keeper.tick();
         tracing.tick()?;
+        ticks += 1;
+        if alternating == Alternating::Yes && ticks % TURN_TICKS == 0 && tracing.traces() {
+            turn(&mut tracing, &mut turns, ticks / TURN_TICKS - 1)?;
+        }
     }
     source.stop();
     let source = source.join();
@@ -159,8 +190,24 @@ pub(super) fn record(
         source: source.report,
         threads,
         traced,
+        turns,
         notes,
     }))
+}
+
+/// Ends a turn and begins the next. Which comes first in a pair changes from pair to pair, so that a drift does not count.
+fn turn(tracing: &mut Tracing, turns: &mut Vec<Turn>, number: u32) -> anyhow::Result<()> {
+    let now_ns = quaver_measure::clock::monotonic_ns();
+    if let Some(last) = turns.last_mut().filter(|_| number <= TURNS) {
+        last.end_ns = now_ns;
+    }
+    if number < TURNS {
+        let on = (number % 2 == 1) != (number / 2 % 2 == 1);
+        tracing.set_recording(on)?;
+        let start_ns = quaver_measure::clock::monotonic_ns() + SETTLE_NS;
+        turns.push(Turn { on, start_ns, end_ns: start_ns });
+    }
+    Ok(())
 }
 
 fn profile(plan: &StudyPlan) -> anyhow::Result<Profile> {

@@ -9,6 +9,7 @@ use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_measure::host::trace::{Flow, Payload, TraceCounts, TraceSink, TraceSpec, Tracer};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 /// Most packets whose stamps are held at once: 96 octets each.
 const MOST_STAMPS: usize = 1 << 22;
@@ -65,12 +66,13 @@ impl Tracing {
         settings: &Settings,
         address: SocketAddr,
         threads: Threads,
+        length: Duration,
     ) -> Self {
         let mut traced = Traced { tier: "user", ..Traced::default() };
         if !plan.trace {
             return Self { tracer: None, traced, drain: false };
         }
-        let spec = spec(plan, settings, address, threads);
+        let spec = spec(plan, settings, address, threads, length);
         let holds_all = spec.stamp_capacity < MOST_STAMPS && spec.event_capacity < MOST_EVENTS;
         let tracer = match quaver_measure::bpf::start(&spec) {
             Ok(tracer) => {
@@ -94,6 +96,19 @@ impl Tracing {
         }
     }
 
+    /// Whether anything traces.
+    pub(super) fn traces(&self) -> bool {
+        self.tracer.is_some()
+    }
+
+    /// Attaches or detaches every probe.
+    pub(super) fn set_recording(&mut self, on: bool) -> anyhow::Result<()> {
+        match &mut self.tracer {
+            Some(tracer) => tracer.set_recording(on).context("switching the tracer"),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn tick(&mut self) -> anyhow::Result<()> {
         match &mut self.tracer {
             Some(tracer) if self.drain => {
@@ -111,8 +126,14 @@ impl Tracing {
     }
 }
 
-fn spec(plan: &StudyPlan, settings: &Settings, address: SocketAddr, threads: Threads) -> TraceSpec {
-    let seconds = (plan.warm_up + plan.measured).as_secs_f64() + 1.0;
+fn spec(
+    plan: &StudyPlan,
+    settings: &Settings,
+    address: SocketAddr,
+    threads: Threads,
+    length: Duration,
+) -> TraceSpec {
+    let seconds = length.as_secs_f64() + 1.0;
     let packets = seconds * 1e9 / plan.facts.period_ns;
     let events = packets * EVENTS_PER_PACKET + seconds * OTHER_EVENTS_PER_SECOND;
     let mut cpus = vec![settings.sink_cpu, settings.source_cpu];

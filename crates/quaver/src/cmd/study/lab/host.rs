@@ -7,6 +7,8 @@ use crate::cli::LabKind;
 use crate::host_state::allowed_cpus;
 use crate::interrupt::Interrupt;
 use anyhow::Context;
+use quaver_analysis::study::StampTable;
+use quaver_analysis::summary::ProbeCost;
 use quaver_measure::clock::{Counter, CounterSupport};
 use quaver_measure::host::netns;
 use std::path::Path;
@@ -50,10 +52,29 @@ impl Lab for HostLab {
     }
 
     fn measure(&mut self, order: &Order<'_>, interrupt: &Interrupt) -> anyhow::Result<Option<Measured>> {
-        let ends = match self.kind {
-            LabKind::Netns => Some(netns::Lab::create().map_err(cell::lab_failure)?),
-            _ => None,
-        };
-        cell::measure(order, ends.as_ref(), self.counter, interrupt)
+        cell::measure(order, self.ends()?.as_ref(), self.counter, interrupt)
+    }
+
+    fn cost(&mut self, order: &Order<'_>, interrupt: &Interrupt) -> anyhow::Result<Option<ProbeCost>> {
+        cell::cost(order, self.ends()?.as_ref(), self.counter, interrupt)
+    }
+
+    fn dummy(
+        &mut self,
+        order: &Order<'_>,
+        turns: u64,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Option<StampTable>> {
+        cell::dummy(order, turns, self.counter, interrupt)
+    }
+}
+
+impl HostLab {
+    /// Ends of their own for each stream: nothing of one cell is left for the next.
+    fn ends(&self) -> anyhow::Result<Option<netns::Lab>> {
+        match self.kind {
+            LabKind::Netns => Ok(Some(netns::Lab::create().map_err(cell::lab_failure)?)),
+            _ => Ok(None),
+        }
     }
 }

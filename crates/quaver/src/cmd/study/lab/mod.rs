@@ -1,6 +1,7 @@
 //! Where the cells of a study are measured. A study knows nothing of its lab but this.
 
 mod host;
+mod qemu;
 
 use super::asked::Asked;
 use super::cell::Measured;
@@ -8,6 +9,8 @@ use super::plan::StudyPlan;
 use super::settings::Settings;
 use crate::cli::LabKind;
 use crate::interrupt::Interrupt;
+use quaver_analysis::study::StampTable;
+use quaver_analysis::summary::ProbeCost;
 use std::path::Path;
 
 /// Which machine boots where an arm wants other boot options.
@@ -65,6 +68,21 @@ pub(in crate::cmd) trait Lab {
 
     /// Measures a cell; none where the user ended it.
     fn measure(&mut self, order: &Order<'_>, interrupt: &Interrupt) -> anyhow::Result<Option<Measured>>;
+
+    /// What tracing costs a packet; none where that is not measured here.
+    fn cost(&mut self, _order: &Order<'_>, _interrupt: &Interrupt) -> anyhow::Result<Option<ProbeCost>> {
+        Ok(None)
+    }
+
+    /// The paper's dummy program on the sink's CPU; none where that is not measured here.
+    fn dummy(
+        &mut self,
+        _order: &Order<'_>,
+        _turns: u64,
+        _interrupt: &Interrupt,
+    ) -> anyhow::Result<Option<StampTable>> {
+        Ok(None)
+    }
 }
 
 /// The lab of this name.
@@ -72,5 +90,8 @@ pub(in crate::cmd) trait Lab {
 /// # Errors
 /// Where it cannot be had here, with what is missing.
 pub(in crate::cmd) fn open(kind: LabKind) -> anyhow::Result<Box<dyn Lab>> {
-    Ok(Box::new(host::HostLab::new(kind)))
+    match kind {
+        LabKind::Qemu => Ok(Box::new(qemu::QemuLab::open()?)),
+        LabKind::Netns | LabKind::Loopback => Ok(Box::new(host::HostLab::new(kind))),
+    }
 }

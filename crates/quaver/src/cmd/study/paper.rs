@@ -1,0 +1,233 @@
+//! The plan of `quaver study paper`: the paper's matrix, as far as a lab can vary it.
+
+use crate::cli::LabKind;
+use clap::ValueEnum;
+use quaver_analysis::study::{EXPERIMENTS, PAPER_SAMPLES, PaperArm, Possible};
+use quaver_measure::host::root::HostRoot;
+
+/// What decides what can be done.
+pub(super) struct Here {
+    /// Name of the lab.
+    lab: String,
+    cpus: Vec<u16>,
+    /// Real C-states that can be held off.
+    idle_states: bool,
+}
+
+/// A plan and what became of each experiment.
+pub(super) struct PaperPlan {
+    pub(super) text: String,
+    pub(super) arms: Vec<PaperArm>,
+    /// Turns of the dummy program.
+    pub(super) samples: u64,
+}
+
+impl Here {
+    /// What is here.
+    pub(super) fn look(kind: LabKind, cpus: Vec<u16>, root: &HostRoot) -> Self {
+        let lab = kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let idle_states = root.exists("/sys/devices/system/cpu/cpu0/cpuidle/state1");
+        Self { lab, cpus, idle_states }
+    }
+}
+
+/// What of an experiment goes into the plan.
+enum Done {
+    /// An arm with these keys; as in the paper, or emulated by what is said.
+    Arm { class: &'static str, keys: String, emulated: Option<&'static str> },
+    /// The baseline, or no arm at all.
+    Beside,
+    /// Not here.
+    Not(String),
+}
+
+const SPINNER: &str = "a thread of the idle class keeps the sink's CPU from idling, in place of idle=poll";
+const DEFERRED: &str = "NAPI deferred (GRO on, napi_defer_hard_irqs 1000, gro_flush_timeout 100 us, TSO off at the sender), in place \
+     of a NIC's throttle";
+const FLOOR: &str =
+    "the emulated NIC's throttle goes no lower than 128 us: 1000 us, with a packet each 200 us";
+
+/// The plan with so many samples of each arm.
+pub(super) fn plan(here: &Here, samples: u64) -> PaperPlan {
+    let qemu = here.lab == "qemu";
+    let period_ns = if qemu { 200_000.0 } else { 7_410.0 };
+    let length_ms = (samples as f64 * period_ns / 1e6).ceil().max(1.0) as u64;
+    let mut text = format!(
+        "# The matrix of the paper, as far as this lab can vary it.\n[study]\nfor = '{length_ms}ms'\nwarm-up = '300ms'\nrank-by = \
+         'off.5T'\nspike = '{}'\nsender-limit = 0.5\n[stream]\nperiod = '{}'\nsize = 1428\n[baseline]\nreceive = 'poll'\npace = '{}'\n",
+        if qemu { "400us" } else { "15us" },
+        if qemu { "200us" } else { "7.41us" },
+        if qemu { "sleep" } else { "spin" },
+    );
+    if here.idle_states && !qemu {
+        text.push_str("tune = ['cstate']\n");
+    }
+    let mut arms: Vec<PaperArm> = Vec::new();
+    for experiment in &EXPERIMENTS {
+        if arms.iter().any(|arm| arm.id == experiment.id) {
+            continue;
+        }
+        let (arm, possible) = match done(here, experiment.id) {
+            Done::Beside => {
+                let arm = (experiment.id != "dummy").then(|| "baseline".to_owned());
+                (arm, Possible::Measured)
+            }
+            Done::Not(reason) => (None, Possible::NotHere(reason)),
+            Done::Arm { class, keys, emulated } => {
+                let id = experiment.id;
+                text.push_str(&format!("[[factor]]\nid = '{id}'\nclass = '{class}'\n{keys}\n"));
+                let how = emulated.map_or(Possible::Measured, |by| Possible::Emulated(by.to_owned()));
+                (Some(id.to_owned()), how)
+            }
+        };
+        arms.push(PaperArm { id: experiment.id.to_owned(), arm, possible });
+    }
+    PaperPlan { text, arms, samples }
+}
+
+fn done(here: &Here, id: &str) -> Done {
+    let (qemu, loopback) = (here.lab == "qemu", here.lab == "loopback");
+    let arm = |class, keys: &str, emulated| Done::Arm { class, keys: keys.to_owned(), emulated };
+    let no_device =
+        || Done::Not("the interface is a veth pair or loopback: it has no interrupts to throttle".to_owned());
+    match id {
+        "generator" | "baseline" => Done::Beside,
+        "dummy" if qemu => {
+            Done::Not("in virtual time a loop that asks for the time sees nothing of the machine".to_owned())
+        }
+        "dummy" => Done::Beside,
+        "no-idle-poll" if qemu => {
+            Done::Not("under emulation the sender must sleep, so no idle=poll".to_owned())
+        }
+        "no-idle-poll" => Done::Not(
+            "between namespaces and over loopback the stack runs on the sender's CPU, which never idles"
+                .to_owned(),
+        ),
+        "rerouted-idle" | "rerouted-busy" => rerouted(here, id == "rerouted-busy"),
+        "blocking" if qemu => {
+            Done::Not("under emulation the sender must sleep, so no idle=poll; see without it".to_owned())
+        }
+        "blocking" if here.idle_states => arm("network-stack", "receive = 'block'", None),
+        "blocking" => arm("network-stack", "receive = 'block'\nkeep-busy = true", Some(SPINNER)),
+        "blocking-no-idle-poll" if here.idle_states && !qemu => {
+            arm("network-stack", "receive = 'block'\ntune = []", None)
+        }
+        "blocking-no-idle-poll" => arm("network-stack", "receive = 'block'", None),
+        "itr" | "itr-blocking" | "itr-no-idle-poll" if loopback => no_device(),
+        "itr" if qemu => arm("hardware", "itr = '1000us'", Some(FLOOR)),
+        "itr" => arm("hardware", "throttle = '100us'", Some(DEFERRED)),
+        "itr-blocking" if qemu => arm("hardware", "itr = '1000us'\nreceive = 'block'", Some(FLOOR)),
+        "itr-blocking" if here.idle_states => {
+            arm("hardware", "throttle = '100us'\nreceive = 'block'", Some(DEFERRED))
+        }
+        "itr-blocking" => {
+            arm("hardware", "throttle = '100us'\nreceive = 'block'\nkeep-busy = true", Some(DEFERRED))
+        }
+        "itr-no-idle-poll" if qemu => {
+            Done::Not("the same as with blocking: there is no idle=poll here".to_owned())
+        }
+        "itr-no-idle-poll" => {
+            let awake = if here.idle_states { "\ntune = []" } else { "" };
+            arm("hardware", &format!("throttle = '100us'\nreceive = 'block'{awake}"), Some(DEFERRED))
+        }
+        "adaptive-itr" if qemu => {
+            Done::Not("the emulated NIC's driver adapts by itself where rx-usecs is 1 or 3 only".to_owned())
+        }
+        "intrl" if qemu => Done::Not("only i40e has this limit, and no emulated NIC is one".to_owned()),
+        "adaptive-itr" | "intrl" => no_device(),
+        other => Done::Not(format!("{other} is not known to this version")),
+    }
+}
+
+/// Interrupts on a core that is neither sender's nor sink's.
+fn rerouted(here: &Here, busy: bool) -> Done {
+    let (source, sink) = (here.cpus.first().copied(), here.cpus.last().copied());
+    let third = match here.lab.as_str() {
+        // The sender sleeps between its packets, so that its CPU idles.
+        "qemu" => source.filter(|cpu| Some(*cpu) != sink),
+        _ => here.cpus.iter().copied().find(|cpu| Some(*cpu) != source && Some(*cpu) != sink),
+    };
+    let Some(cpu) = third else {
+        return Done::Not(format!(
+            "it takes a CPU that is neither sender's nor sink's, and this process may use {} only",
+            here.cpus.len()
+        ));
+    };
+    let to = if here.lab == "qemu" { format!("irq-cpu = {cpu}") } else { format!("rps-cpus = [{cpu}]") };
+    let neighbour = if busy { format!("\nneighbour = true\nneighbour-cpu = {cpu}") } else { String::new() };
+    let emulated = (here.lab != "qemu").then_some("receive packet steering sends the stack there");
+    if here.lab == "loopback" {
+        return Done::Not("loopback has no receive queue to steer".to_owned());
+    }
+    Done::Arm { class: "hardware", keys: format!("{to}{neighbour}"), emulated }
+}
+
+/// As many samples as in the paper.
+pub(super) const SAMPLES: u64 = PAPER_SAMPLES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::study::plan::{Overrides, read};
+
+    fn here(lab: &str, cpus: &[u16], idle_states: bool) -> Here {
+        Here { lab: lab.to_owned(), cpus: cpus.to_vec(), idle_states }
+    }
+
+    fn reasons(plan: &PaperPlan) -> Vec<&str> {
+        let of = |arm: &PaperArm| matches!(arm.possible, Possible::NotHere(_));
+        plan.arms.iter().filter(|arm| of(arm)).map(|arm| arm.id.as_str()).collect()
+    }
+
+    #[test]
+    fn every_lab_gets_a_plan_that_can_be_read_and_says_what_is_missing() {
+        for (lab, cpus, idle_states, missing) in [
+            (
+                "netns",
+                vec![0, 1],
+                false,
+                vec!["no-idle-poll", "rerouted-idle", "rerouted-busy", "adaptive-itr", "intrl"],
+            ),
+            ("netns", vec![0, 1, 2], true, vec!["no-idle-poll", "adaptive-itr", "intrl"]),
+            (
+                "loopback",
+                vec![0, 1],
+                false,
+                vec![
+                    "no-idle-poll",
+                    "rerouted-idle",
+                    "rerouted-busy",
+                    "itr",
+                    "itr-blocking",
+                    "adaptive-itr",
+                    "intrl",
+                    "itr-no-idle-poll",
+                ],
+            ),
+            (
+                "qemu",
+                vec![0, 1],
+                false,
+                vec!["dummy", "no-idle-poll", "blocking", "adaptive-itr", "intrl", "itr-no-idle-poll"],
+            ),
+        ] {
+            let made = plan(&here(lab, &cpus, idle_states), 10_000);
+            let read = read(&made.text, Overrides::default(), &cpus, &[]).unwrap();
+            assert_eq!(reasons(&made), missing, "{lab}");
+            let measured = made.arms.iter().filter_map(|arm| arm.arm.as_ref());
+            for arm in measured {
+                assert!(read.facts.arms.iter().any(|one| one.id == *arm), "{lab}: {arm}");
+            }
+        }
+    }
+
+    #[test]
+    fn samples_become_a_length_at_the_papers_period() {
+        let made = plan(&here("netns", &[0, 1], false), SAMPLES);
+        let read = read(&made.text, Overrides::default(), &[0, 1], &[]).unwrap();
+        assert_eq!((read.facts.period_ns, read.facts.measured_ns), (7_410.0, 7_410_000_000));
+        assert_eq!(made.samples, 1_000_000);
+        let awake = read.facts.arms.iter().position(|arm| arm.id == "blocking").unwrap();
+        assert!(read.settings[awake].keep_busy && !read.settings[0].keep_busy);
+    }
+}

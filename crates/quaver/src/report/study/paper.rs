@@ -1,0 +1,135 @@
+//! The paper's figures beside what was measured, as words: shared by the console page and the HTML report.
+
+use crate::report::units::{duration_f64, percent};
+use quaver_analysis::study::{Cluster, CodePaths, Generator, PaperFigure, Possible, StudyLayer};
+
+/// Columns of the figures.
+pub(in crate::report) const PAPER_COLUMNS: [&str; 9] =
+    ["figure", "experiment", "here", "layer", "sd", "p99", "max", "spikes in a million", "the paper saw"];
+
+/// How an experiment was done.
+pub(in crate::report) fn possible_words(possible: &Possible) -> String {
+    match possible {
+        Possible::Measured => "measured".to_owned(),
+        Possible::Emulated(by) => format!("emulated: {by}"),
+        Possible::NotHere(reason) => format!("not possible here: {reason}"),
+    }
+}
+
+/// The same in a word.
+const fn possible_word(possible: &Possible) -> &'static str {
+    match possible {
+        Possible::Measured => "measured",
+        Possible::Emulated(_) => "emulated",
+        Possible::NotHere(_) => "not possible",
+    }
+}
+
+/// A figure as a row.
+pub(in crate::report) fn paper_cells(figure: &PaperFigure) -> [String; 9] {
+    let of = |value: fn(&quaver_analysis::study::Figures) -> f64| {
+        figure.here.as_ref().map_or_else(|| "-".to_owned(), |here| duration_f64(value(&here.figures)))
+    };
+    let layer = match figure.id.as_str() {
+        "generator" => "send call",
+        "dummy" => "loop",
+        _ if figure.here.is_none() => "-",
+        _ => figure.layer.words(),
+    };
+    let spikes = figure.here.as_ref().and_then(|here| here.spikes_per_million);
+    [
+        figure.figure.clone(),
+        figure.title.clone(),
+        possible_word(&figure.possible).to_owned(),
+        layer.to_owned(),
+        of(|figures| figures.sd_ns),
+        of(|figures| figures.p99_ns),
+        of(|figures| figures.max_ns),
+        spikes.map_or_else(|| "-".to_owned(), |spikes| format!("{spikes:.0}")),
+        figure.saw.clone(),
+    ]
+}
+
+/// What the generator is, in one sentence.
+pub(in crate::report) fn generator_words(found: &Generator) -> String {
+    format!(
+        "standard deviation {} (the paper's: {}), {} within 1 us of the period",
+        duration_f64(found.sd_ns),
+        duration_f64(found.paper_sd_ns),
+        percent(found.within_1_us)
+    )
+}
+
+/// One cluster of figure 7b with its ways.
+pub(in crate::report) fn cluster_words(cluster: &Cluster) -> String {
+    let paths: Vec<String> = cluster
+        .paths
+        .iter()
+        .take(3)
+        .map(|path| format!("{} ({})", path.words, percent(path.share)))
+        .collect();
+    let most = cluster.stages.iter().max_by(|a, b| a.mean_ns.abs().total_cmp(&b.mean_ns.abs()));
+    let stage = most.map_or_else(String::new, |part| {
+        let sign = if part.mean_ns < 0.0 { "-" } else { "+" };
+        format!("; most of it {}: {sign}{}", part.stage, duration_f64(part.mean_ns.abs()))
+    });
+    format!(
+        "around {}: {} of the packets; {}{stage}",
+        duration_f64(cluster.p50_ns),
+        percent(cluster.share),
+        paths.join(", ")
+    )
+}
+
+/// All ways, in sentences.
+pub(in crate::report) fn path_words(found: &CodePaths) -> Vec<String> {
+    found
+        .paths
+        .iter()
+        .map(|path| {
+            format!("{}: {}, median ΔT {}", path.words, percent(path.share), duration_f64(path.p50_ns))
+        })
+        .collect()
+}
+
+/// Whether the figure shows another layer than the paper's.
+pub(in crate::report) fn other_layer(figure: &PaperFigure) -> bool {
+    figure.layer == StudyLayer::Softirq
+}
+
+#[cfg(test)]
+pub(in crate::report) mod fixture {
+    //! Two experiments, one of them not possible.
+
+    use quaver_analysis::study::{PaperArm, PaperReport, Possible, StampTable, paper_report};
+
+    pub(in crate::report) fn report() -> PaperReport {
+        let count = 5_000i64;
+        let sent: Vec<i64> = (0..count).map(|at| 9_000 + at * 7_410 + at % 3 * 50).collect();
+        let on = |extra: i64| sent.iter().map(|ns| ns + extra).collect::<Vec<i64>>();
+        let held = |at: i64| if at % 50 == 7 { 9_000 } else { 0 };
+        let table = StampTable {
+            key: (0..count as u64).collect(),
+            isr_ns: vec![0; count as usize],
+            softirq_ns: on(300),
+            stack_ns: on(400),
+            queued_ns: on(500),
+            application_ns: sent.iter().zip(0..).map(|(ns, at)| ns + 900 + held(at)).collect(),
+            path: (0..count).map(|at| if held(at) > 0 { 4 } else { 0 }).collect(),
+            sent_ns: sent,
+        };
+        let arm = |id: &str, arm: Option<&str>, possible| PaperArm {
+            id: id.to_owned(),
+            arm: arm.map(str::to_owned),
+            possible,
+        };
+        let planned = [
+            arm("generator", Some("baseline"), Possible::Measured),
+            arm("dummy", None, Possible::Measured),
+            arm("baseline", Some("baseline"), Possible::Measured),
+            arm("blocking", Some("blocking"), Possible::Emulated("<i>a spinner".to_owned())),
+            arm("intrl", None, Possible::NotHere("no such <b>NIC".to_owned())),
+        ];
+        paper_report(&planned, 7_410.0, Some(&table), |_| Some(table.clone()))
+    }
+}
