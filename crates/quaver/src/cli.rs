@@ -3,6 +3,7 @@
 pub mod capture;
 pub mod compare;
 pub mod jitlat;
+pub mod lab;
 pub mod path;
 pub mod study;
 pub mod tune;
@@ -59,6 +60,8 @@ pub enum Verb {
     Tune(tune::TuneArgs),
     /// Prove what each source of lateness costs: restore one at a time against a baseline, and rank them
     Study(study::StudyArgs),
+    /// Labs to try things in: what each needs, and how to get it
+    Lab(lab::LabArgs),
     /// Draw the HTML report of a run again
     Report(ReportArgs),
     /// Convert a run for another program
@@ -191,7 +194,7 @@ pub struct ChaseArgs {
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub late: Option<Duration>,
     /// Send the stream made here over this
-    #[arg(long, value_enum, value_name = "WHERE")]
+    #[arg(long, value_parser = host_labs(), value_name = "WHERE")]
     pub lab: Option<LabKind>,
     /// Let the kernel process packets on the sink's CPU (RPS; netns lab only)
     #[arg(long)]
@@ -241,6 +244,16 @@ pub enum LabKind {
     Netns,
     /// The loopback interface
     Loopback,
+    /// A machine that QEMU emulates, in virtual time
+    Qemu,
+}
+
+/// The labs in which a chase works.
+fn host_labs() -> impl TypedValueParser<Value = LabKind> {
+    let labs = [LabKind::Netns, LabKind::Loopback];
+    let values = labs.iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values)
+        .map(|name| LabKind::from_str(&name, false).expect("the parser accepts the labs' names only"))
 }
 
 /// Tier of tracing.

@@ -99,6 +99,10 @@ pub fn status_of(error: &anyhow::Error) -> ExitCode {
         if let Some(tune) = cause.downcast_ref::<quaver_measure::tune::TuneError>() {
             return status_of_tune(tune);
         }
+        if let Some(guest) = cause.downcast_ref::<quaver_measure::lab::GuestError>() {
+            let missing = matches!(guest, quaver_measure::lab::GuestError::Missing { .. });
+            return if missing { ExitCode::Unsupported } else { ExitCode::Output };
+        }
         if let Some(quaver_measure::path::stamp::StampError::Options(_)) = cause.downcast_ref() {
             return ExitCode::Usage;
         }

@@ -151,7 +151,7 @@ impl RouteSocket {
         Ok(kinds)
     }
 
-    fn request(&mut self, payload: RouteNetlinkMessage, flags: u16) -> Result<()> {
+    pub(crate) fn request(&mut self, payload: RouteNetlinkMessage, flags: u16) -> Result<()> {
         self.exchange(payload, NLM_F_ACK | flags, |_| {})
     }
 

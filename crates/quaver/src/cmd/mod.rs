@@ -6,6 +6,7 @@ pub mod chase;
 pub mod doctor;
 pub mod export;
 pub mod jitlat;
+pub mod lab;
 pub mod noise;
 pub mod probe;
 pub mod report;
@@ -33,6 +34,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Sink(args) => sink::run(&args),
         Verb::Source(args) => source::run(&args),
         Verb::Analyze(args) => analyze::run(&args),
+        Verb::Lab(args) => lab::run(&args),
         Verb::Study(args) => study::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Report(args) => report::run(&args),

@@ -3,6 +3,8 @@
 //! Nothing gets a name in the file system. The namespaces live as long as a descriptor, a socket or a thread of
 //! this process is in them, so not even `kill -9` leaves anything behind.
 
+mod device;
+
 use super::route::{self, Address, RouteSocket};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;

@@ -1,0 +1,94 @@
+//! `quaver lab guest`: the first and only process of a guest. Mounts, loads the driver, joins the two interfaces, measures, says
+//! what it found, and powers the machine off.
+
+use super::request::{Request, Said, Task};
+use crate::cmd::study::asked::Asked;
+use crate::cmd::study::cell;
+use crate::cmd::study::lab::Order;
+use crate::exit_code::{ExitCode, failure, sentence};
+use crate::host_state::{allowed_cpus, keep_off};
+use crate::interrupt::Interrupt;
+use anyhow::{Context, bail};
+use quaver_analysis::study::StampTable;
+use quaver_measure::clock::CounterSupport;
+use quaver_measure::host::netns::Lab;
+use quaver_measure::host::root::HostRoot;
+use quaver_measure::lab::guest::{self, SINK_ADDRESS, SOURCE_ADDRESS};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// Where working files lie; memory, as all in a guest.
+const DIRECTORY: &str = "/tmp";
+
+/// Does what the host asks. As the first process of a machine it does not come back.
+pub(super) fn run() -> anyhow::Result<ExitCode> {
+    if !guest::is_first_process() || !Path::new(guest::REQUEST).exists() {
+        let message = "lab guest is what a guest of the QEMU lab runs, and of no use elsewhere; see quaver study run --lab qemu";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    // A panic must not leave the machine running: the kernel would wait for its first process.
+    let done = std::panic::catch_unwind(serve);
+    if let Ok(Err(error)) = done {
+        eprintln!("quaver: {}", sentence(&error));
+    }
+    guest::power_off();
+    Ok(ExitCode::Bug)
+}
+
+fn serve() -> anyhow::Result<()> {
+    guest::mount_all()?;
+    let request: Request = serde_json::from_slice(&guest::request()?).context("reading what is asked")?;
+    let mut answers = guest::answers()?;
+    let outcome = act(&request, &mut answers);
+    if let Err(error) = &outcome {
+        say(&mut answers, &Said::Failed(sentence(error)))?;
+    }
+    outcome
+}
+
+fn say(answers: &mut File, said: &Said) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(said)?;
+    line.push(b'\n');
+    answers.write_all(&line).context("answering the host")
+}
+
+fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
+    let root = HostRoot::system();
+    let missing = guest::missing_words(&root, &request.words);
+    if !missing.is_empty() {
+        bail!("the kernel was not booted with {}", missing.join(" "));
+    }
+    guest::load_modules(&request.parameters)?;
+    match &request.task {
+        Task::Study { asked, cells } => study(&root, asked, cells, answers),
+    }
+}
+
+fn study(root: &HostRoot, asked: &Asked, cells: &[(u32, usize)], answers: &mut File) -> anyhow::Result<()> {
+    let plan = asked.plan(&allowed_cpus()?)?;
+    let source = guest::interface_with(root, SOURCE_ADDRESS)?;
+    let sink = guest::interface_with(root, SINK_ADDRESS)?;
+    // Its number is not to be seen any more once the interface is in a namespace of its own.
+    let interrupt = guest::interrupt_of(root, &sink)?;
+    let ends = Lab::between(&source, &sink)?;
+    keep_off(&plan.settings.iter().flat_map(|one| [one.source_cpu, one.sink_cpu]).collect())?;
+    let counter = CounterSupport::detect(Path::new("/")).counter;
+    for &(block, arm) in cells {
+        let directory = Path::new(DIRECTORY);
+        let order = Order { plan: &plan, asked, block, position: 0, arm, directory };
+        let settings = plan.settings.get(arm).context("the plan has no such arm")?;
+        // What the cell before set goes; an arm says what it wants beyond.
+        ends.sink.set_driver("coalesce.rx-usecs", "0")?;
+        ends.sink.steer_receive(&[])?;
+        guest::steer_interrupt(interrupt, settings.irq_cpu.unwrap_or(settings.sink_cpu))?;
+        let measured = cell::measure(&order, Some(&ends), counter, &Interrupt::default())
+            .with_context(|| format!("measuring {}", plan.facts.arms[arm].id))?;
+        let mut measured = measured.context("nobody interrupts a guest")?;
+        if !plan.keep_stamps {
+            measured.stamps = StampTable::default();
+        }
+        say(answers, &Said::Cell(Box::new(measured)))?;
+    }
+    Ok(())
+}

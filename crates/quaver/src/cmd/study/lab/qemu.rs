@@ -1,0 +1,186 @@
+//! The QEMU lab: cells are measured by guests, each booted with the words that the arm wants.
+
+use super::super::cell::Measured;
+use super::super::plan::StudyPlan;
+use super::super::settings::Settings;
+use super::{Boots, Lab, Order};
+use crate::cli::PaceMode;
+use crate::cmd::lab::request::{Request, Said, Task};
+use crate::exit_code::{ExitCode, failure};
+use crate::interrupt::Interrupt;
+use quaver_analysis::study::block_order;
+use quaver_measure::lab::GuestError;
+use quaver_measure::lab::image::Image;
+use quaver_measure::lab::process::{Answer, Guest, Machine};
+use quaver_measure::lab::store::{Emulator, Kernel, LabStore};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Processors of a guest: the source's, one that is free, the sink's.
+const CPUS: u16 = 3;
+/// Model of the interfaces: QEMU emulates their interrupt throttling.
+const INTERFACE: &str = "e1000e";
+/// One interrupt a packet: legacy interrupts, no throttling, no delays. A value for each of the two interfaces.
+const PARAMETERS: &str = "IntMode=0,0 InterruptThrottleRate=0,0 RxIntDelay=0,0 RxAbsIntDelay=0,0";
+/// Blocks that one boot measures.
+const BLOCKS_PER_BOOT: u32 = 5;
+/// Shorter periods come to nothing: between two packets both processors' code has to be emulated, and a throttled interface
+/// interrupts at most every 128 us.
+const LEAST_PERIOD_NS: f64 = 200_000.0;
+/// Between looks at the user's wish to end.
+const TICK: Duration = Duration::from_millis(100);
+/// A guest that is silent for so long is stuck.
+const MOST_SILENCE: Duration = Duration::from_secs(600);
+
+/// The lab.
+pub(super) struct QemuLab {
+    emulator: Emulator,
+    kernel: Kernel,
+    /// Guests by their boot words.
+    guests: BTreeMap<Vec<String>, Session>,
+}
+
+/// A guest at work on a list of cells.
+struct Session {
+    guest: Guest,
+    /// What it was asked and has not said yet, by block and arm.
+    awaited: Vec<(u32, usize)>,
+    /// What it said before it was asked for.
+    said: BTreeMap<(u32, usize), Measured>,
+}
+
+impl QemuLab {
+    pub(super) fn open() -> anyhow::Result<Self> {
+        let store = LabStore::standard();
+        let missing = |error: GuestError| failure(ExitCode::Unsupported, error.to_string());
+        Ok(Self {
+            emulator: store.emulator().map_err(missing)?,
+            kernel: store.kernel("kernel").map_err(missing)?,
+            guests: BTreeMap::new(),
+        })
+    }
+
+    fn boot(&self, order: &Order<'_>, words: &[String], cells: Vec<(u32, usize)>) -> anyhow::Result<Session> {
+        let asked = order.asked.clone();
+        let task = Task::Study { asked, cells: cells.clone() };
+        let request = Request { parameters: PARAMETERS.to_owned(), words: words.to_vec(), task };
+        let image = Image::build(&self.kernel, INTERFACE, &serde_json::to_vec(&request)?)?;
+        // The same seed gives the same boot; blocks are to differ as those of a real machine do.
+        let seed = order.plan.facts.seed.wrapping_mul(1_000).wrapping_add(u64::from(order.block));
+        let machine = Machine { cpus: CPUS, interface: INTERFACE, words: words.to_vec(), seed };
+        let guest = Guest::start(&self.emulator, &self.kernel, &image, &machine, &["lab", "guest"])?;
+        Ok(Session { guest, awaited: cells, said: BTreeMap::new() })
+    }
+}
+
+/// Cells that a boot for this one measures as well: of this block and those that follow, arms with the same boot words. A cell
+/// that stands after all arms of its block is a second try, and measured alone.
+fn batch(plan: &StudyPlan, block: u32, position: u32, arm: usize) -> Vec<(u32, usize)> {
+    let arms = plan.facts.arms.len();
+    if position as usize >= arms {
+        return vec![(block, arm)];
+    }
+    let words = &plan.settings[arm].boot;
+    let last = plan.facts.blocks.min(block + BLOCKS_PER_BOOT);
+    let cells = (block..last)
+        .flat_map(|one| block_order(plan.facts.seed, one, arms).into_iter().map(move |arm| (one, arm)));
+    let mut cells: Vec<_> = cells.filter(|(_, one)| plan.settings[*one].boot == *words).collect();
+    // What stands before it in its block is there already.
+    let at = cells.iter().position(|cell| *cell == (block, arm)).unwrap_or(0);
+    cells.drain(..at);
+    cells
+}
+
+impl Session {
+    /// Waits for a cell; none where the user ended it.
+    fn wait(&mut self, cell: (u32, usize), interrupt: &Interrupt) -> anyhow::Result<Option<Measured>> {
+        let mut heard = Instant::now();
+        loop {
+            if let Some(measured) = self.said.remove(&cell) {
+                return Ok(Some(measured));
+            }
+            if interrupt.requested() {
+                return Ok(None);
+            }
+            match self.guest.answer(TICK)? {
+                Answer::Line(line) => {
+                    heard = Instant::now();
+                    self.hear(&line)?;
+                }
+                Answer::End => return Err(self.guest.ended_early().into()),
+                Answer::Nothing if heard.elapsed() > MOST_SILENCE => {
+                    let why = format!("it was silent for {} minutes", MOST_SILENCE.as_secs() / 60);
+                    return Err(GuestError::Ended { why }.into());
+                }
+                Answer::Nothing => {}
+            }
+        }
+    }
+
+    fn hear(&mut self, line: &str) -> anyhow::Result<()> {
+        match serde_json::from_str(line) {
+            Ok(Said::Cell(measured)) if !self.awaited.is_empty() => {
+                // It says them in the order in which it was asked.
+                let cell = self.awaited.remove(0);
+                self.said.insert(cell, *measured);
+                Ok(())
+            }
+            Ok(Said::Failed(why)) => {
+                Err(failure(ExitCode::Unsupported, format!("the guest could not measure: {why}")))
+            }
+            _ => Err(GuestError::Ended { why: format!("it said something strange: {line:.200}") }.into()),
+        }
+    }
+}
+
+impl Lab for QemuLab {
+    fn words(&self) -> String {
+        format!(
+            "in a guest of QEMU {} (Linux {}, two {INTERFACE} interfaces, {CPUS} processors, virtual time)",
+            self.emulator.version, self.kernel.release
+        )
+    }
+
+    fn cpus(&self) -> anyhow::Result<Vec<u16>> {
+        Ok((0..CPUS).collect())
+    }
+
+    fn boots(&self) -> Boots {
+        Boots::Own
+    }
+
+    fn refuses(&self, settings: &Settings) -> Option<String> {
+        if settings.pace != PaceMode::Sleep {
+            return Some("in virtual time the source has to sleep: give pace = \"sleep\"".to_owned());
+        }
+        let polling =
+            settings.boot.iter().find(|word| word.as_str() == "idle=poll" || word.contains("cstate"));
+        polling.map(|word| format!("{word} means nothing in an emulated machine, which has no idle states"))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let words = "measured under full emulation in virtual time: contrasts between arms mean something, absolute figures do not";
+        vec![words.to_owned()]
+    }
+
+    fn measure(&mut self, order: &Order<'_>, interrupt: &Interrupt) -> anyhow::Result<Option<Measured>> {
+        if order.plan.facts.period_ns < LEAST_PERIOD_NS {
+            let message = "the QEMU lab wants a period of 200us or more: give one in [stream]";
+            return Err(failure(ExitCode::Usage, message));
+        }
+        let (cell, words) = ((order.block, order.arm), order.settings().boot.clone());
+        let has = |session: &Session| session.said.contains_key(&cell) || session.awaited.contains(&cell);
+        if !self.guests.get(&words).is_some_and(has) {
+            self.guests.remove(&words);
+            let cells = batch(order.plan, order.block, order.position, order.arm);
+            let session = self.boot(order, &words, cells)?;
+            self.guests.insert(words.clone(), session);
+        }
+        let Some(session) = self.guests.get_mut(&words) else { return Ok(None) };
+        let measured = session.wait(cell, interrupt)?;
+        Ok(measured.map(|mut measured| {
+            measured.cell.position = order.position;
+            measured
+        }))
+    }
+}
