@@ -32,10 +32,14 @@ bench tcpdump         tcpdump      stamps packets where they arrive
 bench wireshark-common dumpcap     captures beside quaver capture
 bench libpcap0.8      -            compiles the filters of captures
 bench time            -            tells memory and CPU time of what it runs
+bench linux-perf      perf         watches futex calls beside quaver sync
+bench bpftrace        bpftrace     probes the thread library beside quaver sync
+bench ltrace          ltrace       stops at each call beside quaver sync
+bench mutrace         mutrace      counts locks beside quaver sync, where it is packaged
 bench python3         python3      judges the figures and writes the page
 "
 # Peers to measure beside: not every distribution has them, and the rest is measured without.
-dispensable=" iperf iperf3 sockperf irtt owamp-client owamp-server wireshark-common "
+dispensable=" iperf iperf3 sockperf irtt owamp-client owamp-server wireshark-common linux-perf bpftrace ltrace mutrace "
 
 is_there() {
     local name="$1" shown_by="$2"
