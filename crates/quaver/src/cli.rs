@@ -6,6 +6,8 @@ pub mod jitlat;
 pub mod lab;
 pub mod path;
 pub mod study;
+pub mod sync;
+pub mod sync_bench;
 pub mod tune;
 
 use crate::quantity::{self, Period, Rate};
@@ -62,6 +64,8 @@ pub enum Verb {
     Study(study::StudyArgs),
     /// Labs to try things in: what each needs, and how to get it
     Lab(lab::LabArgs),
+    /// Run a threaded program and tell what waking its threads up costs
+    Sync(sync::SyncArgs),
     /// Draw the HTML report of a run again
     Report(ReportArgs),
     /// Convert a run for another program

@@ -1,11 +1,12 @@
 //! A program started as a child, with what its user sends to us passed on to it.
 
+use super::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub struct Launch<'a> {
     pub preload: Option<&'a OsStr>,
     /// Where the recorder writes.
     pub directory: &'a Path,
+    /// Signals that are held back from us, which the program gets as if we were not there.
+    pub signals: Option<&'a Signals>,
 }
 
 /// Why it did not start.
@@ -60,6 +63,19 @@ impl Launched {
             command.env(super::recorder::PRELOAD_VARIABLE, preload);
             command.env(super::recorder::OUTPUT_VARIABLE, launch.directory);
         }
+        if let Some(mask) = launch.signals.map(Signals::before) {
+            let restore = move || {
+                // SAFETY: the mask was filled by the system; between fork and exec only calls like this one are allowed.
+                match unsafe {
+                    libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut())
+                } {
+                    0 => Ok(()),
+                    error => Err(io::Error::from_raw_os_error(error)),
+                }
+            };
+            // SAFETY: the closure makes one system call on memory of its own: no allocation, no lock.
+            unsafe { command.pre_exec(restore) };
+        }
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => LaunchError::NotFound(program.clone()),
             io::ErrorKind::PermissionDenied => LaunchError::NotPermitted(program.clone()),
@@ -86,13 +102,15 @@ impl Launched {
         }
     }
 
-    /// Waits until it ends, but no longer than `most`. None while it runs.
+    /// Waits until it ends or a held-back signal comes, but no longer than `most`. None while it runs.
     ///
     /// # Errors
     /// The system refuses to tell.
-    pub fn wait(&mut self, most: Duration) -> io::Result<Option<ExitStatus>> {
+    pub fn wait(&mut self, most: Duration, signals: Option<&Signals>) -> io::Result<Option<ExitStatus>> {
         let timeout = Timespec::try_from(most).ok();
-        match poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], timeout.as_ref()) {
+        let mut polled = vec![PollFd::new(&self.handle, PollFlags::IN)];
+        polled.extend(signals.map(|signals| PollFd::new(signals, PollFlags::IN)));
+        match poll(&mut polled, timeout.as_ref()) {
             // A signal that was caught ends the waiting early: its handler's word counts.
             Ok(_) | Err(rustix::io::Errno::INTR) => self.child.try_wait(),
             Err(error) => Err(error.into()),
@@ -113,12 +131,12 @@ mod tests {
 
     fn start(words: &[&str]) -> Result<Launched, LaunchError> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        Launched::start(&Launch { words: &words, preload: None, directory: Path::new("/") })
+        Launched::start(&Launch { words: &words, preload: None, directory: Path::new("/"), signals: None })
     }
 
     fn ended(mut launched: Launched) -> u8 {
         loop {
-            if let Some(status) = launched.wait(Duration::from_secs(10)).unwrap() {
+            if let Some(status) = launched.wait(Duration::from_secs(10), None).unwrap() {
                 return shell_status(status);
             }
         }
@@ -134,7 +152,7 @@ mod tests {
     #[test]
     fn a_signal_is_passed_on() {
         let mut launched = start(&["sleep", "600"]).unwrap();
-        assert!(launched.wait(Duration::ZERO).unwrap().is_none());
+        assert!(launched.wait(Duration::ZERO, None).unwrap().is_none());
         launched.signal(15);
         assert_eq!(ended(launched), 128 + 15);
     }

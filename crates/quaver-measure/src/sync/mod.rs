@@ -9,4 +9,5 @@ pub mod launch;
 pub mod maps;
 pub mod program;
 pub mod recorder;
+pub mod signals;
 pub mod symbols;

@@ -5,6 +5,7 @@ use super::{chase, jitlat, results};
 use crate::cli::AnalyzeArgs;
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
+use crate::report::table::Style;
 use quaver_store::run::RunDir;
 
 /// What a run holds.
@@ -20,6 +21,8 @@ pub(super) enum Holds {
     Comparison,
     /// Cells of a study.
     Cells,
+    /// Synchronisation of a threaded program.
+    Sync,
 }
 
 /// Analyses, stores and prints.
@@ -76,6 +79,19 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
             let report = run.report().display().to_string();
             results::print(&summary, || digest.page(Some(&report)), args.json, &args.fail_if)
         }
+        Holds::Sync => {
+            if args.late.is_some() {
+                let message =
+                    "--late is for received streams; the threshold of a sync run holds from its recording on";
+                return Err(failure(ExitCode::Usage, message));
+            }
+            let digest = digest::sync::analyze(&run)?;
+            digest.store(&run)?;
+            let summary = serde_json::to_value(&digest.summary)?;
+            let report = run.report().display().to_string();
+            let page = || digest.page(Some(&report), Style::of_stdout());
+            results::print(&summary, page, args.json, &args.fail_if)
+        }
         Holds::Path => {
             if args.late.is_some() {
                 let message = "--late is for received streams; a path has no threshold of lateness";
@@ -109,6 +125,7 @@ pub(super) fn holds(run: &RunDir) -> anyhow::Result<Holds> {
         "probe" => Ok(Holds::Path),
         "capture-compare" => Ok(Holds::Comparison),
         "study" => Ok(Holds::Cells),
+        "sync" => Ok(Holds::Sync),
         other => {
             let message =
                 format!("read {}: a run of verb {other:?} is not known here", run.manifest().display());

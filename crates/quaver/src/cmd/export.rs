@@ -56,6 +56,14 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             let message = "a study is not exported: its cells/ and summary.json hold all of it";
             return Err(failure(ExitCode::Usage, message));
         }
+        Holds::Sync if args.perfetto => {
+            let digest = digest::sync::analyze(&run)?;
+            deliver(&target, |out| digest.write_perfetto(out))?;
+        }
+        Holds::Sync => {
+            let message = "of a sync run only --perfetto can be exported: its sync/*.parquet and summary.json hold the rest";
+            return Err(failure(ExitCode::Usage, message));
+        }
         Holds::Path => unreachable!("paths were seen to above"),
     }
     say_written(&target);

@@ -5,6 +5,7 @@ pub mod capture;
 pub mod chase;
 pub mod doctor;
 pub mod export;
+mod far_source;
 pub mod jitlat;
 pub mod lab;
 pub mod noise;
@@ -16,6 +17,7 @@ pub mod shell;
 pub mod sink;
 pub mod source;
 pub mod study;
+pub mod sync;
 pub mod tune;
 
 use crate::cli::Verb;
@@ -36,6 +38,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Analyze(args) => analyze::run(&args),
         Verb::Lab(args) => lab::run(&args),
         Verb::Study(args) => study::run(&args),
+        Verb::Sync(args) => sync::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Export(args) => export::run(&args),

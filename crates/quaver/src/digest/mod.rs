@@ -9,6 +9,7 @@ pub mod noise;
 pub mod path;
 mod rtp;
 pub mod study;
+pub mod sync;
 
 pub use facts::run_facts;
 

@@ -17,6 +17,8 @@ pub mod path_below;
 pub mod path_plots;
 pub mod rtp;
 pub mod study;
+pub mod sync;
+pub mod sync_bench;
 pub mod table;
 pub mod terminal_plot;
 pub mod tune;

@@ -19,6 +19,12 @@ impl Style {
         Self { colour: !refused && std::io::stdout().is_terminal() }
     }
 
+    /// The same for standard error, where a page goes whose program has standard output for itself.
+    pub fn of_stderr() -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { colour: !refused && std::io::stderr().is_terminal() }
+    }
+
     fn wrap(self, code: &str, text: &str) -> String {
         if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

@@ -85,11 +85,11 @@ fn run_under(tier: Tier) -> (Vec<KernelSideRecord>, KernelCounts, u32) {
     assert!(compiled.unwrap().success());
     let mut source = start(Some(tier), Followed::Children).unwrap().source.unwrap();
     let words = [OsString::from(&program)];
-    let launch = Launch { words: &words, preload: None, directory: Path::new("/") };
+    let launch = Launch { words: &words, preload: None, directory: Path::new("/"), signals: None };
     let mut launched = Launched::start(&launch).unwrap();
     let mut records = Vec::new();
     let pid = launched.pid();
-    while launched.wait(Duration::from_millis(10)).unwrap().is_none() {
+    while launched.wait(Duration::from_millis(10), None).unwrap().is_none() {
         source.drain(&mut |record| records.push(record)).unwrap();
     }
     let counts = source.finish(&mut |record| records.push(record)).unwrap();

@@ -12,6 +12,7 @@ mod page;
 pub mod path;
 mod series;
 pub mod study;
+pub mod sync;
 mod timeline;
 
 use super::ReportInput;

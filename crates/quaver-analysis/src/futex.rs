@@ -1,0 +1,265 @@
+//! Futex system calls of a program as the kernel saw them: how many of each operation, how they ended, and, where nothing else
+//! tells of the program's synchronisation, as events for the protocol of [`crate::sync`].
+
+use crate::sync::{SyncEvent, ThreadId};
+use quaver_abi::kernel_side::{FutexOperation, KernelSideKind, KernelSideRecord};
+use quaver_abi::sync::{SyncKind, SyncOutcome};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Error numbers that futex calls give back (errno(3), and the kernel's own for calls that a signal restarts).
+const EINTR: i64 = 4;
+const EAGAIN: i64 = 11;
+const ETIMEDOUT: i64 = 110;
+const RESTARTS: std::ops::RangeInclusive<i64> = 512..=516;
+
+/// Calls of one operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FutexCalls {
+    /// Name of the operation.
+    pub operation: String,
+    /// Entries.
+    pub calls: u64,
+    /// Waits that were ended by a wake-up (result 0), or wakes that woke somebody.
+    pub woken: u64,
+    /// The word had changed before the caller slept (EAGAIN).
+    pub changed: u64,
+    /// The time given was over (ETIMEDOUT).
+    pub timeouts: u64,
+    /// A signal handler ran (EINTR, or a call that is restarted).
+    pub interrupted: u64,
+    /// Wakes that found nobody.
+    pub woke_nobody: u64,
+    /// Any other error.
+    pub failed: u64,
+    /// Threads that these calls woke or moved.
+    pub threads_woken: u64,
+    /// Calls that had not returned when the thread or the recording ended.
+    pub open: u64,
+    /// Time inside the calls that returned, nanoseconds.
+    pub inside_ns: u64,
+}
+
+/// All futex calls of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FutexFigures {
+    /// By operation, in the order of [`FutexOperation`]; those that were never used are left out.
+    pub operations: Vec<FutexCalls>,
+    /// Entries of all.
+    pub calls: u64,
+    /// Returns of all.
+    pub returns: u64,
+    /// Returns whose entry was not seen: recording began inside the call.
+    pub returns_alone: u64,
+    /// Waits that returned 0 although nobody had woken the word and no thread had ended since they began: spurious, or woken
+    /// by a process that is not followed.
+    pub spurious: u64,
+}
+
+/// Counts futex calls in time order.
+#[derive(Debug, Default)]
+pub struct FutexCounter {
+    operations: BTreeMap<FutexOperation, FutexCalls>,
+    open: BTreeMap<u32, Open>,
+    /// When a word was last woken, or waiters moved to or from it.
+    woken_ns: BTreeMap<u64, u64>,
+    returns: u64,
+    returns_alone: u64,
+    spurious: u64,
+    /// Requeues leave waiters on another word than they slept on: nothing is called spurious then.
+    requeued: bool,
+    /// When a thread last ended: the kernel wakes whoever waits for its number.
+    thread_ended_ns: u64,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    operation: FutexOperation,
+    word: u64,
+    other: u32,
+    at_ns: u64,
+    cpu: u16,
+}
+
+impl FutexCounter {
+    /// Takes the next record; all but futex calls are passed over. The answer is the call as an event of a program's own
+    /// futexes, if it waits or wakes.
+    pub fn take(&mut self, record: &KernelSideRecord) -> Option<SyncEvent> {
+        match KernelSideKind::from_raw(record.kind)? {
+            KernelSideKind::FutexEnter => self.enter(record),
+            KernelSideKind::FutexExit => self.exit(record),
+            KernelSideKind::Exit => {
+                self.thread_ended_ns = record.at_ns;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn calls(&mut self, operation: FutexOperation) -> &mut FutexCalls {
+        self.operations
+            .entry(operation)
+            .or_insert_with(|| FutexCalls { operation: operation.name().to_owned(), ..FutexCalls::default() })
+    }
+
+    fn enter(&mut self, record: &KernelSideRecord) -> Option<SyncEvent> {
+        let operation = FutexOperation::of_operand(record.operand);
+        self.calls(operation).calls += 1;
+        let open =
+            Open { operation, word: record.value, other: record.other, at_ns: record.at_ns, cpu: record.cpu };
+        if let Some(before) = self.open.insert(record.thread, open) {
+            self.calls(before.operation).open += 1;
+        }
+        if wakes(operation) {
+            self.woken_ns.insert(record.value, record.at_ns);
+            self.requeued |= operation == FutexOperation::Requeue;
+        }
+        event(record, &open, true, SyncOutcome::Ok, record.other)
+    }
+
+    fn exit(&mut self, record: &KernelSideRecord) -> Option<SyncEvent> {
+        self.returns += 1;
+        let Some(open) = self.open.remove(&record.thread) else {
+            self.returns_alone += 1;
+            return None;
+        };
+        let result = record.value.cast_signed();
+        let woken_ns = self.woken_ns.get(&open.word).copied().unwrap_or(0).max(self.thread_ended_ns);
+        let woken_since = woken_ns >= open.at_ns;
+        if result == 0 && open.operation.waits() && !woken_since && !self.requeued {
+            self.spurious += 1;
+        }
+        let calls = self.calls(open.operation);
+        calls.inside_ns += record.at_ns.saturating_sub(open.at_ns);
+        let mut outcome = SyncOutcome::Ok;
+        match -result {
+            EAGAIN => (calls.changed, outcome) = (calls.changed + 1, SyncOutcome::Busy),
+            ETIMEDOUT => (calls.timeouts, outcome) = (calls.timeouts + 1, SyncOutcome::Timeout),
+            error if error == EINTR || RESTARTS.contains(&error) => {
+                (calls.interrupted, outcome) = (calls.interrupted + 1, SyncOutcome::Interrupted);
+            }
+            error if error > 0 => (calls.failed, outcome) = (calls.failed + 1, SyncOutcome::Failed),
+            _ if open.operation.waits() => calls.woken += 1,
+            0 => calls.woke_nobody += 1,
+            _ => {
+                calls.woken += 1;
+                calls.threads_woken += result.unsigned_abs();
+            }
+        }
+        event(record, &open, false, outcome, result.max(0) as u32)
+    }
+
+    /// What was counted in all.
+    pub fn finish(mut self) -> FutexFigures {
+        for open in std::mem::take(&mut self.open).into_values() {
+            self.calls(open.operation).open += 1;
+        }
+        let operations: Vec<FutexCalls> = self.operations.into_values().collect();
+        FutexFigures {
+            calls: operations.iter().map(|one| one.calls).sum(),
+            operations,
+            returns: self.returns,
+            returns_alone: self.returns_alone,
+            spurious: self.spurious,
+        }
+    }
+}
+
+const fn wakes(operation: FutexOperation) -> bool {
+    use FutexOperation::{OtherPi, Requeue, Wake, WakeBitset, WakeCall, WakeOp};
+    matches!(operation, Wake | WakeBitset | Requeue | WakeOp | WakeCall | OtherPi)
+}
+
+fn event(
+    record: &KernelSideRecord,
+    open: &Open,
+    entry: bool,
+    outcome: SyncOutcome,
+    detail: u32,
+) -> Option<SyncEvent> {
+    let kind = match (open.operation.waits(), wakes(open.operation), entry) {
+        (true, _, true) => SyncKind::FutexWaitEntry,
+        (true, _, false) => SyncKind::FutexWaitExit,
+        (_, true, true) => SyncKind::FutexWakeEntry,
+        (_, true, false) => SyncKind::FutexWakeExit,
+        _ => return None,
+    };
+    // Of an exit, the CPU is where it returned; the count to wake stands in the entry.
+    let cpu = if entry { open.cpu } else { record.cpu };
+    let detail = if entry { open.other } else { detail };
+    Some(SyncEvent {
+        at_ns: record.at_ns,
+        object: open.word,
+        call_site: 0,
+        thread: ThreadId(record.thread),
+        detail,
+        cpu,
+        process: 0,
+        kind,
+        outcome,
+        flags: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(at_ns: u64, thread: u32, operand: u32, word: u64) -> KernelSideRecord {
+        let kind = KernelSideKind::FutexEnter as u8;
+        KernelSideRecord { at_ns, thread, operand, value: word, other: 1, kind, ..Default::default() }
+    }
+
+    fn exit(at_ns: u64, thread: u32, result: i64) -> KernelSideRecord {
+        let (kind, value) = (KernelSideKind::FutexExit as u8, result.cast_unsigned());
+        KernelSideRecord { at_ns, thread, value, kind, ..Default::default() }
+    }
+
+    #[test]
+    fn each_end_of_a_call_is_counted_as_what_it_is() {
+        const WAIT: u32 = 128;
+        const WAIT_BITSET: u32 = 9 | 128;
+        const WAKE: u32 = 1 | 128;
+        let mut counter = FutexCounter::default();
+        let records = [
+            exit(1, 9, 0),
+            enter(10, 1, WAIT_BITSET, 0xa0),
+            enter(20, 2, WAKE, 0xa0),
+            exit(25, 2, 1),
+            exit(40, 1, 0),
+            enter(50, 1, WAIT, 0xb0),
+            exit(51, 1, -11),
+            enter(60, 1, WAIT, 0xb0),
+            exit(70, 1, -110),
+            enter(80, 1, WAIT, 0xb0),
+            exit(81, 1, -512),
+            enter(90, 1, WAIT, 0xb0),
+            exit(95, 1, 0),
+            enter(100, 2, WAKE, 0xc0),
+            exit(101, 2, 0),
+            enter(110, 2, WAIT, 0xc0),
+        ];
+        let events: Vec<SyncEvent> = records.iter().filter_map(|record| counter.take(record)).collect();
+        assert_eq!(events.len(), records.len() - 1);
+        assert_eq!((events[0].kind, events[0].object), (SyncKind::FutexWaitEntry, 0xa0));
+        assert_eq!((events[2].kind, events[2].detail), (SyncKind::FutexWakeExit, 1));
+        assert_eq!(events[5].outcome, SyncOutcome::Busy);
+        let figures = counter.finish();
+        assert_eq!((figures.calls, figures.returns, figures.returns_alone), (8, 8, 1));
+        assert_eq!(figures.spurious, 1, "nobody woke 0xb0");
+        let of = |name: &str| figures.operations.iter().find(|one| one.operation == name).unwrap().clone();
+        let wait = of("FUTEX_WAIT");
+        assert_eq!((wait.calls, wait.woken, wait.changed), (5, 1, 1));
+        assert_eq!((wait.timeouts, wait.interrupted, wait.open), (1, 1, 1));
+        let bitset = of("FUTEX_WAIT_BITSET");
+        assert_eq!((bitset.calls, bitset.woken, bitset.inside_ns), (1, 1, 30));
+        let wake = of("FUTEX_WAKE");
+        assert_eq!((wake.calls, wake.woken, wake.woke_nobody, wake.threads_woken), (2, 1, 1, 1));
+        for one in &figures.operations {
+            let ends =
+                one.woken + one.changed + one.timeouts + one.interrupted + one.woke_nobody + one.failed;
+            assert_eq!(ends + one.open, one.calls, "{}", one.operation);
+        }
+    }
+}

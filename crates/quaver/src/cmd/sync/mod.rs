@@ -1,0 +1,65 @@
+//! `quaver sync`: what the threads of a program lose while they wake each other up.
+
+mod attach;
+mod bench;
+mod kernel;
+mod record;
+
+use crate::cli::sync::{SyncArgs, SyncCommand};
+use crate::digest::sync::SyncDigest;
+use crate::exit_code::{ExitCode, failure};
+use anyhow::Context;
+use quaver_measure::sync::recorder;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Runs the program, or looks at one that runs. Of a program that was run, the process ends here with its status.
+pub fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
+    if let Some(SyncCommand::Bench(bench)) = &args.command {
+        return bench::run(bench);
+    }
+    if let Some(pid) = args.pid {
+        return attach::run(args, pid);
+    }
+    let status = record::run(args)?;
+    // The program's own status is none of ours, so it does not pass through them.
+    std::process::exit(i32::from(status))
+}
+
+/// Where the recorder is.
+///
+/// # Errors
+/// It is not installed (status 3).
+pub fn recorder() -> anyhow::Result<PathBuf> {
+    let executable = std::env::current_exe().context("finding this program's own path")?;
+    let named = std::env::var_os(recorder::DIRECTORY_VARIABLE);
+    recorder::find(named.as_deref(), &executable)
+        .map_err(|error| failure(ExitCode::Unsupported, error.to_string()))
+}
+
+/// A run directory with its manifest.
+fn begin(args: &SyncArgs, facts: &crate::digest::sync::SyncFacts) -> anyhow::Result<(RunDir, Manifest)> {
+    use quaver_measure::host::facts::HostFacts;
+    use quaver_measure::host::root::HostRoot;
+    let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
+    let run = RunDir::create(&args.output, "sync")?;
+    let asked = serde_json::json!({ "command": super::chase::command_line(), "facts": facts });
+    let now_ns = quaver_measure::clock::realtime_ns();
+    let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "sync", asked, host, now_ns);
+    manifest.analysis = Some(Default::default());
+    run.write_manifest(&manifest)?;
+    Ok((run, manifest))
+}
+
+/// Writes the page to standard error, where it is out of the program's way, or the summary to standard output.
+fn print(args: &SyncArgs, digest: &SyncDigest, run: &RunDir) -> anyhow::Result<()> {
+    if args.json {
+        let text = format!("{}\n", serde_json::to_string_pretty(&digest.summary)?);
+        return super::results::to_stdout(text.as_bytes());
+    }
+    let report = run.report().display().to_string();
+    let page = digest.page(Some(&report), crate::report::table::Style::of_stderr());
+    std::io::stderr().lock().write_all(page.as_bytes()).context("writing to standard error")
+}

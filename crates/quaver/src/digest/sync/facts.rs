@@ -1,0 +1,86 @@
+//! What a run of `quaver sync` keeps in its manifest.
+
+use crate::exit_code::{ExitCode, failure};
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use serde::{Deserialize, Serialize};
+
+/// What was run, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SyncFacts {
+    /// The program and its arguments.
+    pub program: Vec<String>,
+    /// File that was looked at: the program, or the interpreter of a script.
+    pub path: String,
+    /// What the recorder does not see of it, each a sentence.
+    pub obstacles: Vec<String>,
+    /// The recorder does not get into it.
+    pub kept_out: bool,
+    /// It ran before: only its kernel side was looked at.
+    pub attached: bool,
+    /// Its process.
+    pub pid: u32,
+    /// Its status as a shell would show it; none while it runs, and of a process that ran before.
+    pub status: Option<u8>,
+    /// When it was started, CLOCK_MONOTONIC nanoseconds.
+    pub started_ns: u64,
+    /// When it had ended.
+    pub ended_ns: u64,
+    /// CPUs that it may use, where they are known.
+    pub cpus: Option<u32>,
+    /// What an operation may take without being late, nanoseconds.
+    pub threshold_ns: u64,
+    /// The whole time of late operations counts.
+    pub count_all: bool,
+    /// Call sites are shown.
+    pub call_sites: bool,
+    /// The kernel's side.
+    pub kernel: KernelFacts,
+}
+
+/// Who looked at the kernel, and what was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelFacts {
+    /// `bpf`, `tracefs` or `user` (nobody).
+    pub tier: String,
+    /// Why not a better one.
+    pub reason: Option<String>,
+    /// What could not be seen.
+    pub blind: Vec<String>,
+    /// Records that found no room.
+    pub lost: u64,
+    /// Entries of futex system calls, counted apart from the records.
+    pub futex_calls: Option<u64>,
+    /// Their returns.
+    pub futex_returns: Option<u64>,
+    /// What broke off the looking.
+    pub failed: Option<String>,
+}
+
+impl KernelFacts {
+    /// Whether anybody looked.
+    pub fn looked(&self) -> bool {
+        !matches!(self.tier.as_str(), "" | "user")
+    }
+}
+
+/// Puts the facts into the manifest.
+pub fn set_facts(manifest: &mut Manifest, facts: &SyncFacts) -> anyhow::Result<()> {
+    manifest.asked["facts"] = serde_json::to_value(facts)?;
+    let shared = manifest.analysis.get_or_insert_default();
+    shared.tier.clone_from(&facts.kernel.tier);
+    shared.tier_reason.clone_from(&facts.kernel.reason);
+    shared.blind.clone_from(&facts.kernel.blind);
+    Ok(())
+}
+
+/// Takes them out again.
+pub(super) fn facts_of(run: &RunDir, manifest: &Manifest) -> anyhow::Result<SyncFacts> {
+    let stored = manifest.asked.get("facts").cloned().unwrap_or_default();
+    serde_json::from_value(stored).map_err(|error| {
+        let message = format!("{}: the facts of the run cannot be read: {error}", run.manifest().display());
+        failure(ExitCode::BadInput, message)
+    })
+}

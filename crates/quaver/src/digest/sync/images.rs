@@ -1,0 +1,258 @@
+//! The recordings of a run, one a process image, and the kernel's side, as one stream in time order.
+
+use crate::exit_code::{ExitCode, failure};
+use anyhow::Context;
+use quaver_abi::kernel_side::KernelSideRecord;
+use quaver_analysis::sync::{AnyEvent, KernelEvent, SyncEvent, ThreadId};
+use quaver_store::segments::SegmentReader as RawReader;
+use quaver_store::sync::{
+    PackedReader, Segment, SegmentReader, SyncFacts as ImageFacts, SyncMoment, SyncThread,
+};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::Scope;
+
+/// Kernel records come a CPU after the other, each time that the kernel's memory is read: none is older by more.
+const REORDERED_NS: u64 = 2_000_000_000;
+/// Events that are handed over at once.
+const BATCH: usize = 4096;
+
+/// The recording of one process image.
+pub(super) struct Image {
+    /// Its files, without their extensions.
+    pub(super) stem: PathBuf,
+    kept: Kept,
+}
+
+enum Kept {
+    /// As the recorder left it.
+    Raw(Box<Segment>),
+    /// Packed.
+    Packed(Box<PackedReader>),
+}
+
+impl Image {
+    /// What is known of the process image.
+    pub(super) fn facts(&self) -> &ImageFacts {
+        match &self.kept {
+            Kept::Raw(segment) => segment.facts(),
+            Kept::Packed(table) => table.facts(),
+        }
+    }
+
+    /// Its threads.
+    pub(super) fn threads(&self) -> &[SyncThread] {
+        match &self.kept {
+            Kept::Raw(segment) => segment.threads(),
+            Kept::Packed(table) => table.threads(),
+        }
+    }
+}
+
+/// Recordings of a directory, in the order of their names, and sentences about those that cannot be read.
+pub(super) fn open_all(directory: &Path) -> anyhow::Result<(Vec<Image>, Vec<String>)> {
+    let mut images = Vec::new();
+    let mut unreadable = Vec::new();
+    for path in recordings(directory)? {
+        let packed = path.extension().is_some_and(|extension| extension == "parquet");
+        let kept = match packed {
+            true => PackedReader::open(&path).map(|table| Kept::Packed(Box::new(table))),
+            false => SegmentReader::open(&path).map(|segment| Kept::Raw(Box::new(segment))),
+        };
+        match kept {
+            Ok(kept) => images.push(Image { stem: path.with_extension(""), kept }),
+            Err(error) => unreadable.push(error.to_string()),
+        }
+    }
+    // The place of an image is a number of 16 bits; nobody reads a page about more processes.
+    if images.len() > usize::from(u16::MAX) {
+        let message = format!("{} holds more than 65535 recordings", directory.display());
+        return Err(failure(ExitCode::BadInput, message));
+    }
+    Ok((images, unreadable))
+}
+
+/// The recordings in a directory; of one that was packed, the table only.
+pub(super) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let listed = std::fs::read_dir(directory).with_context(|| format!("listing {}", directory.display()))?;
+    let mut found = Vec::new();
+    for entry in listed {
+        let path = entry?.path();
+        let raw = path.extension().is_some_and(|extension| extension == "seg");
+        let packed = path.extension().is_some_and(|extension| extension == "parquet");
+        let ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sync-"));
+        if ours && (packed || raw && !path.with_extension("parquet").is_file()) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Where the kernel's records come from, and who else looks at them.
+pub(super) struct KernelStream<'a> {
+    /// The segment.
+    pub(super) path: &'a Path,
+    /// Sees each record; a futex call may be an event of the program's own.
+    pub(super) each: &'a mut dyn FnMut(&KernelSideRecord) -> Option<SyncEvent>,
+}
+
+/// What happened at one instant: of a futex call, the program's event and the kernel's.
+type Instant = (u64, [Option<AnyEvent>; 2]);
+type Source<'a> = Box<dyn Iterator<Item = anyhow::Result<Instant>> + 'a>;
+
+/// Gives all events to `sink`, in time order.
+pub(super) fn feed(
+    images: &[Image],
+    kernel: Option<KernelStream<'_>>,
+    mut sink: impl FnMut(&AnyEvent),
+) -> anyhow::Result<()> {
+    std::thread::scope(|scope| {
+        let mut sources: Vec<Source<'_>> = Vec::new();
+        for (process, image) in (0_u16..).zip(images) {
+            let moments = moments(image, scope);
+            sources.push(Box::new(moments.filter_map(move |moment| {
+                let moment = match moment {
+                    Ok(moment) => moment,
+                    Err(error) => return Some(Err(error)),
+                };
+                let thread = ThreadId(moment.tid);
+                let event = SyncEvent::from_record(&moment.record, moment.at_ns, thread, process)?;
+                Some(Ok((moment.at_ns, [Some(AnyEvent::Sync(event)), None])))
+            })));
+        }
+        if let Some(kernel) = kernel {
+            sources.push(Box::new(kernel_events(kernel)?));
+        }
+        merge(sources, &mut sink)
+    })
+}
+
+fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn FnMut(&AnyEvent)) -> anyhow::Result<()> {
+    let mut heads: Vec<[Option<AnyEvent>; 2]> = vec![[None; 2]; sources.len()];
+    let mut queue = BinaryHeap::new();
+    for (at, source) in sources.iter_mut().enumerate() {
+        if let Some((at_ns, events)) = source.next().transpose()? {
+            heads[at] = events;
+            queue.push(Reverse((at_ns, at)));
+        }
+    }
+    while let Some(Reverse((_, at))) = queue.pop() {
+        heads[at].iter().flatten().for_each(&mut *sink);
+        if let Some((at_ns, events)) = sources[at].next().transpose()? {
+            heads[at] = events;
+            queue.push(Reverse((at_ns, at)));
+        }
+    }
+    Ok(())
+}
+
+/// The events of an image in time order. A table gives them away, so another thread takes them.
+fn moments<'scope, 'env>(
+    image: &'env Image,
+    scope: &'scope Scope<'scope, 'env>,
+) -> Box<dyn Iterator<Item = anyhow::Result<SyncMoment>> + 'env> {
+    let table = match &image.kept {
+        Kept::Raw(segment) => return Box::new(segment.merge().map(|moment| Ok(moment?))),
+        Kept::Packed(table) => table,
+    };
+    let (sender, receiver) = sync_channel::<anyhow::Result<Vec<SyncMoment>>>(4);
+    scope.spawn(move || {
+        let mut batch = Vec::with_capacity(BATCH);
+        let read = table.for_each(|moment| {
+            batch.push(*moment);
+            if batch.len() == BATCH {
+                // A receiver that went away has its reason.
+                let _ = sender.send(Ok(std::mem::replace(&mut batch, Vec::with_capacity(BATCH))));
+            }
+        });
+        let _ = sender.send(read.map(|()| batch).map_err(Into::into));
+    });
+    Box::new(Batches { receiver, batch: Vec::new().into_iter() })
+}
+
+struct Batches {
+    receiver: Receiver<anyhow::Result<Vec<SyncMoment>>>,
+    batch: std::vec::IntoIter<SyncMoment>,
+}
+
+impl Iterator for Batches {
+    type Item = anyhow::Result<SyncMoment>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(moment) = self.batch.next() {
+                return Some(Ok(moment));
+            }
+            match self.receiver.recv().ok()? {
+                Ok(batch) => self.batch = batch.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// The kernel's records, put in order as far as they are out of it.
+fn kernel_events<'a>(
+    kernel: KernelStream<'a>,
+) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Instant>> + use<'a>> {
+    let each = kernel.each;
+    let ordered = Ordered {
+        records: RawReader::<KernelSideRecord>::open(kernel.path)?,
+        waiting: BinaryHeap::new(),
+        number: 0,
+        latest_ns: 0,
+    };
+    Ok(ordered.map(move |record| {
+        let record = record?;
+        let own = each(&record).map(AnyEvent::Sync);
+        Ok((record.at_ns, [own, KernelEvent::from_record(&record).map(AnyEvent::Kernel)]))
+    }))
+}
+
+/// A record that waits for its turn: when, which in the file, what.
+#[derive(PartialEq, Eq)]
+struct Waiting(u64, u64, KernelSideRecord);
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+struct Ordered {
+    records: RawReader<KernelSideRecord>,
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    number: u64,
+    latest_ns: u64,
+}
+
+impl Iterator for Ordered {
+    type Item = anyhow::Result<KernelSideRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let ripe = self.waiting.peek().is_some_and(|first| first.0.0 + REORDERED_NS < self.latest_ns);
+            if ripe {
+                return self.waiting.pop().map(|first| Ok(first.0.2));
+            }
+            match self.records.next() {
+                Some(Ok(record)) => {
+                    self.latest_ns = self.latest_ns.max(record.at_ns);
+                    self.number += 1;
+                    self.waiting.push(Reverse(Waiting(record.at_ns, self.number, record)));
+                }
+                Some(Err(error)) => return Some(Err(error.into())),
+                None => return self.waiting.pop().map(|first| Ok(first.0.2)),
+            }
+        }
+    }
+}
