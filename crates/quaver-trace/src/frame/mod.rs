@@ -1,0 +1,129 @@
+//! Steps of a thread in few octets. Writer and reader keep the same state, so that only what was not expected is written.
+//!
+//! ```text
+//! frame      length of control, varint │ control │ differences of addresses
+//! control    0nnnnnnn                  n + 1 blocks, each the one that followed last time after the two before it
+//!            0x80 number               a block that was not expected
+//!            0x81 count shape…         the next block's accesses are these from now on: instruction, octets, 0x40 for a write
+//!            0x90 + kind fields…       a step of synchronisation
+//!            0xff                      the thread's end
+//! differences  zigzag varints, one an access: from the address before it at this place of this block plus the step that
+//!            led there; at a place that was not seen yet, from the thread's last address
+//! ```
+//! Every frame begins with an empty state, so that it can be read by itself.
+
+mod read;
+mod write;
+
+pub use read::FrameReader;
+pub use write::FrameWriter;
+
+use crate::step::Access;
+
+/// Most accesses of one block in one execution.
+pub const MOST_ACCESSES: usize = 1 << 16;
+
+/// Where the block that follows is expected: by the two blocks before it.
+const PREDICTIONS: usize = 1 << 14;
+
+const UNEXPECTED: u8 = 0x80;
+const SHAPE: u8 = 0x81;
+const SYNC: u8 = 0x90;
+const END: u8 = 0xff;
+/// Most blocks in one octet of control.
+const LONGEST_RUN: u8 = 0x80;
+/// In an access's octets: that it writes.
+const WRITES: u8 = 0x80;
+
+/// What is static of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    instruction: u16,
+    octets: u8,
+    write: bool,
+}
+
+impl Shape {
+    fn of(access: &Access) -> Self {
+        Self { instruction: access.instruction, octets: access.octets, write: access.write }
+    }
+}
+
+/// What is known of an access's place: the address before, and the step that led there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Site {
+    last: u64,
+    step: u64,
+    seen: bool,
+}
+
+impl Site {
+    /// The address that is expected here.
+    #[inline]
+    fn expected(&self, last_of_thread: u64) -> u64 {
+        if self.seen { self.last.wrapping_add(self.step) } else { last_of_thread }
+    }
+
+    #[inline]
+    fn saw(&mut self, address: u64) {
+        self.step = if self.seen { address.wrapping_sub(self.last) } else { 0 };
+        self.last = address;
+        self.seen = true;
+    }
+}
+
+/// What is known of a block within a frame.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    shape: Vec<Shape>,
+    sites: Vec<Site>,
+}
+
+/// What writer and reader know alike.
+#[derive(Clone, Debug)]
+struct Expectations {
+    follows: Vec<u32>,
+    way: [u32; 2],
+    blocks: Vec<Option<Box<Known>>>,
+    last_address: u64,
+}
+
+impl Expectations {
+    fn new() -> Self {
+        Self { follows: vec![0; PREDICTIONS], way: [0; 2], blocks: Vec::new(), last_address: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.follows.fill(0);
+        self.way = [0; 2];
+        self.blocks.clear();
+        self.last_address = 0;
+    }
+
+    #[inline]
+    fn place(&self) -> usize {
+        let mixed = (self.way[0].wrapping_mul(0x85eb_ca6b) ^ self.way[1]).wrapping_mul(0x9e37_79b1);
+        (mixed >> (32 - PREDICTIONS.trailing_zeros())) as usize
+    }
+
+    /// The block that is expected, plus one; 0 where none is.
+    #[inline]
+    fn expected(&self) -> u32 {
+        self.follows[self.place()]
+    }
+
+    #[inline]
+    fn saw(&mut self, block: u32) {
+        let place = self.place();
+        self.follows[place] = block + 1;
+        self.way = [self.way[1], block + 1];
+    }
+
+    fn block(&mut self, number: u32) -> &mut Known {
+        let number = number as usize;
+        if number >= self.blocks.len() {
+            self.blocks.resize_with(number + 1, || None);
+        }
+        self.blocks[number].get_or_insert_default()
+    }
+}
