@@ -4,7 +4,7 @@
 //! frame      length of control, varint │ control │ differences of addresses
 //! control    0nnnnnnn                  n + 1 blocks, each the one that followed last time after the two before it
 //!            0x80 number               a block that was not expected
-//!            0x81 count shape…         the next block's accesses are these from now on: instruction, octets, 0x40 for a write
+//!            0x81 count shape…         the next block's accesses are these from now on: instruction, octets + 0x80 for a write
 //!            0x90 + kind fields…       a step of synchronisation
 //!            0xff                      the thread's end
 //! differences  zigzag varints, one an access: from the address before it at this place of this block plus the step that
