@@ -353,9 +353,9 @@ pub struct SyncSegmentHeader {
     pub first_cycles: u64,
     /// CLOCK_MONOTONIC nanoseconds at the first anchor.
     pub first_monotonic_ns: i64,
-    /// Cycle counter at the last anchor; 0 where the image did not end by itself.
+    /// Cycle counter at the latest anchor; valid where the next field is not 0.
     pub last_cycles: u64,
-    /// CLOCK_MONOTONIC nanoseconds at the last anchor.
+    /// CLOCK_MONOTONIC nanoseconds at the latest anchor; 0 while it is being written, or where there is none yet.
     pub last_monotonic_ns: i64,
     /// Pages handed out, this one included. May exceed `pages_room`: what was asked for beyond was refused.
     pub pages_used: u64,

@@ -266,6 +266,11 @@ impl Thread {
     fn put_anchor(&self) {
         let (cycles, monotonic_ns) = system::anchor();
         self.next_anchor.store(cycles.wrapping_add(ANCHOR_CYCLES), Ordering::Relaxed);
+        segment::keep_anchor(cycles, monotonic_ns);
+        // An anchor is worth no chunk, and no count of lost records.
+        if self.next.load(Ordering::Relaxed) >= self.end.load(Ordering::Relaxed) {
+            return;
+        }
         let event =
             Event { kind: SyncKind::Anchor, outcome: 0, object: monotonic_ns as u64, site: 0, detail: 0 };
         self.put_at(cycles, event);
@@ -312,16 +317,20 @@ impl Thread {
         true
     }
 
-    /// The thread ends.
+    /// The thread ends. Said twice (`pthread_exit` of the initial thread, then the end of the image), only the
+    /// first counts.
     pub(crate) fn end(&self) {
+        let header = self.ring.load(Ordering::Relaxed).cast::<SyncRingHeader>();
+        // SAFETY: the header of this thread's own ring, or of none.
+        if unsafe { (*header).flags } & ring_flags::ENDED != 0 {
+            return;
+        }
         // SAFETY: takes nothing.
         let myself = unsafe { libc::pthread_self() } as u64;
         self.put(Event { kind: SyncKind::ThreadExit, outcome: 0, object: myself, site: 0, detail: 0 });
-        let ring = self.ring.load(Ordering::Relaxed);
-        if std::ptr::eq(ring, &raw const NOWHERE) {
+        if std::ptr::eq(header.cast::<Ring>(), &raw const NOWHERE) {
             return;
         }
-        let header = ring.cast::<SyncRingHeader>();
         // SAFETY: the header of this thread's own ring.
         unsafe {
             (*header).flags |= ring_flags::ENDED;

@@ -283,6 +283,23 @@ fn fill_header(base: *mut u8, room: u64, exec_number: u32, start_ticks: u64, fir
     }
 }
 
+/// Keeps an anchor as the latest, for images that are killed. A thread that meets another at it leaves it alone.
+pub(crate) fn keep_anchor(cycles: u64, monotonic_ns: i64) {
+    static KEEPING: AtomicBool = AtomicBool::new(false);
+    let fields = (
+        counter(offset_of!(SyncSegmentHeader, last_cycles)),
+        counter(offset_of!(SyncSegmentHeader, last_monotonic_ns)),
+    );
+    if let (Some(last_cycles), Some(last_ns)) = fields
+        && !KEEPING.swap(true, Ordering::Acquire)
+    {
+        last_ns.store(0, Ordering::Release);
+        last_cycles.store(cycles, Ordering::Release);
+        last_ns.store(monotonic_ns.unsigned_abs(), Ordering::Release);
+        KEEPING.store(false, Ordering::Release);
+    }
+}
+
 /// Says in the header that the image ends, with a last anchor. Threads that still run may go on writing. Whether
 /// it was this process's to say.
 pub(crate) fn end(how: SyncEnd) -> bool {
@@ -298,8 +315,7 @@ pub(crate) fn end(how: SyncEnd) -> bool {
             return false;
         }
         let (cycles, monotonic_ns) = system::anchor();
-        (*header).last_monotonic_ns = monotonic_ns;
-        (*header).last_cycles = cycles;
+        keep_anchor(cycles, monotonic_ns);
         (*(&raw mut (*header).ended).cast::<AtomicU32>()).store(how as u32, Ordering::Release);
     }
     true

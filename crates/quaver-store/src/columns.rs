@@ -305,12 +305,54 @@ impl TableReader {
         schema.columns().iter().position(|column| column.name() == name)
     }
 
+    /// Groups of rows, each of which is read by itself where a whole column would be too much.
+    pub(crate) fn groups(&self) -> usize {
+        self.reader.num_row_groups()
+    }
+
+    /// As [`Self::u64`], of one group, whose rows count from 0.
+    pub(crate) fn u64_of_group(
+        &self,
+        group: usize,
+        name: &str,
+        mut sink: impl FnMut(usize, u64),
+    ) -> Result<(), StoreError> {
+        let cast = |row, value: Option<&i64>| sink(row, value.map_or(0, |value| value.cast_unsigned()));
+        self.column_of::<Int64Type>(group..group + 1, name, cast).map(drop)
+    }
+
+    /// As [`Self::u32`], of one group, whose rows count from 0.
+    pub(crate) fn u32_of_group(
+        &self,
+        group: usize,
+        name: &str,
+        mut sink: impl FnMut(usize, u32),
+    ) -> Result<(), StoreError> {
+        let cast = |row, value: Option<&i32>| sink(row, value.map_or(0, |value| value.cast_unsigned()));
+        self.column_of::<Int32Type>(group..group + 1, name, cast).map(drop)
+    }
+
     /// Calls `sink` with each row's number and value; none where it is null.
     fn column<T: DataType>(
         &self,
         name: &str,
-        mut sink: impl FnMut(usize, Option<&T::T>),
+        sink: impl FnMut(usize, Option<&T::T>),
     ) -> Result<(), StoreError> {
+        let row = self.column_of::<T>(0..self.reader.num_row_groups(), name, sink)?;
+        if row == self.rows() {
+            Ok(())
+        } else {
+            Err(self.shape(format!("column {name} has {row} values for {} rows", self.rows())))
+        }
+    }
+
+    /// The same for some of the groups; how many rows they have.
+    fn column_of<T: DataType>(
+        &self,
+        groups: Range<usize>,
+        name: &str,
+        mut sink: impl FnMut(usize, Option<&T::T>),
+    ) -> Result<usize, StoreError> {
         let index = self.index(name).ok_or_else(|| self.shape(format!("column {name} is missing")))?;
         let descriptor = self.reader.metadata().file_metadata().schema_descr().column(index);
         if descriptor.physical_type() != T::get_physical_type() || descriptor.max_rep_level() != 0 {
@@ -320,7 +362,7 @@ impl TableReader {
         let read = |e| StoreError::parquet("read", &self.path, e);
         let (mut values, mut levels) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut row = 0;
-        for group in 0..self.reader.num_row_groups() {
+        for group in groups {
             let group = self.reader.get_row_group(group).map_err(read)?;
             let mut column = get_typed_column_reader::<T>(group.get_column_reader(index).map_err(read)?);
             loop {
@@ -345,10 +387,6 @@ impl TableReader {
                 }
             }
         }
-        if row == self.rows() {
-            Ok(())
-        } else {
-            Err(self.shape(format!("column {name} has {row} values for {} rows", self.rows())))
-        }
+        Ok(row)
     }
 }

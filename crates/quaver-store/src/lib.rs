@@ -26,4 +26,5 @@ pub mod perfetto;
 pub mod run;
 pub mod segments;
 pub mod study_stamps;
+pub mod sync;
 pub mod timeline;

@@ -11,9 +11,9 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ("quaver-sim", &["quaver-abi", "quaver-analysis", "quaver-trace"], &[]),
     ("quaver-store", &["quaver-abi", "quaver-analysis"], &[]),
     ("quaver-measure", &["quaver-abi"], &[]),
-    ("quaver-preload", &["quaver-abi"], &[]),
+    ("quaver-preload", &["quaver-abi"], &["quaver-store"]),
     ("quaver-qemu-plugin", &["quaver-abi", "quaver-trace"], &[]),
-    ("quaver-testbed", &["quaver-abi", "quaver-measure"], &[]),
+    ("quaver-testbed", &["quaver-abi", "quaver-measure"], &["quaver-analysis"]),
     (
         "quaver",
         &["quaver-abi", "quaver-analysis", "quaver-trace", "quaver-sim", "quaver-store", "quaver-measure"],

@@ -186,9 +186,10 @@ pub(crate) unsafe extern "C-unwind" fn tryjoin(
     value: *mut *mut c_void,
     site: usize,
 ) -> c_int {
+    let current = ring::current();
     let entered = arch::cycles();
     let result = library!(tryjoin(child, value) or libc::ENOSYS);
-    if let Some(thread) = ring::current() {
+    if let Some(thread) = current {
         let call = join_call(child, site);
         match result {
             libc::EBUSY => arch::count(&thread.ring().busy_tries),
