@@ -10,6 +10,7 @@ pub mod events;
 pub mod format;
 pub mod instance;
 pub mod page;
+pub(crate) mod rings;
 pub mod root;
 pub mod survey;
 pub mod timeline;

@@ -3,18 +3,16 @@
 use super::assemble::Assembler;
 use super::events::{Scope, TRACEPOINTS, filter};
 use super::format::PageLayout;
-use super::instance::{Instance, remove_stale_instances};
+use super::instance::Instance;
 use super::page::{Lost, PageEvent, decode};
-use super::root::{Dir, open_tracefs, refused};
-use super::survey::{Bound, full_name, page_layout};
+use super::rings::{Ring, make_instance, open_rings};
+use super::root::refused;
+use super::survey::{Bound, full_name};
 use super::timeline::{Timeline, TraceClock, monotonic_now_ns};
 use super::unpaired::Unpaired;
 use crate::host::trace::{Tier, TraceCounts, TraceError, TraceSink, TraceSpec, Tracer};
 use quaver_abi::record::EventRecord;
-use rustix::fs::OFlags;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 
 /// Octets that an event takes in a ring on average, by a busy machine's mix (a context switch takes 68).
@@ -43,8 +41,7 @@ pub struct TracefsTracer {
 
 /// One CPU's ring.
 struct Pipe {
-    cpu: u16,
-    file: File,
+    ring: Ring,
     /// How many of the pauses this CPU's stream has passed.
     pauses_seen: usize,
 }
@@ -54,18 +51,8 @@ impl TracefsTracer {
     ///
     /// Packets of `spec.flow` are not stamped ([`Tracer::blind`] says so).
     pub fn start(spec: &TraceSpec) -> Result<Self, TraceError> {
-        let (root, _) = open_tracefs()?;
-        // Leftovers cost memory and time, but a refusal to remove them must not stop this trace.
-        let _ = remove_stale_instances(&root);
-        let layout = page_layout(&root).ok_or_else(|| TraceError::NotSupported {
-            operation: "reading tracefs events/header_page".to_owned(),
-            remedy: "this kernel's trace pages are not understood; use the BPF tier".to_owned(),
-        })?;
-        let instance = Instance::create(&root)?;
-        instance.set("tracing_on", "0")?;
+        let (_, instance, layout) = make_instance("use the BPF tier")?;
         let clock = set_clock(&instance)?;
-        // Saves names at every switch for text output, which no one reads here.
-        let _ = instance.set("options/record-cmd", "0");
         let buffer_bytes = set_buffers(&instance, spec)?;
         if !spec.cpus.is_empty() {
             instance.set("tracing_cpumask", &cpu_mask(&spec.cpus))?;
@@ -83,7 +70,8 @@ impl TracefsTracer {
                 let _ = instance.set(&event_file(tracepoint.group, tracepoint.name, "filter"), &text);
             }
         }
-        let pipes = open_pipes(instance.dir(), &spec.cpus)?;
+        let rings = open_rings(instance.dir(), &spec.cpus)?;
+        let pipes = rings.into_iter().map(|ring| Pipe { ring, pauses_seen: 0 }).collect();
         let blind = blind(&bound, spec);
         let mut tracer = Self {
             pipes,
@@ -148,12 +136,12 @@ impl TracefsTracer {
     /// Reads up to `limit` pages into our memory; how many there were.
     fn read_pages(&mut self, pipe: &mut Pipe, limit: usize) -> Result<usize, TraceError> {
         for (index, page) in self.pages.chunks_exact_mut(self.layout.size).take(limit).enumerate() {
-            match read_page(&mut pipe.file, page) {
+            match pipe.ring.read_page(page) {
                 Ok(true) => {}
                 Ok(false) => return Ok(index),
                 Err(source) => {
                     let operation =
-                        format!("reading trace pages of CPU {} from {}", pipe.cpu, self.instance.name());
+                        format!("reading trace pages of CPU {} from {}", pipe.ring.cpu, self.instance.name());
                     return Err(TraceError::Os { operation, source });
                 }
             }
@@ -163,7 +151,7 @@ impl TracefsTracer {
 
     /// Decodes `count` pages of our memory and hands over what they complete.
     fn take_pages(&mut self, pipe: &mut Pipe, count: usize, sink: &mut dyn TraceSink) {
-        let cpu = pipe.cpu;
+        let cpu = pipe.ring.cpu;
         let mut emit = |record: EventRecord| sink.event(record);
         for page in self.pages.chunks_exact(self.layout.size).take(count) {
             let mut events: Vec<PageEvent<'_>> = Vec::with_capacity(self.layout.size / 16);
@@ -191,7 +179,7 @@ impl TracefsTracer {
     /// Events that the kernel overwrote or had no room for, over all CPUs.
     fn events_lost(&self) -> u64 {
         let stats = |cpu| self.instance.dir().read(&format!("per_cpu/cpu{cpu}/stats"));
-        self.pipes.iter().filter_map(|pipe| stats(pipe.cpu).ok()).map(|text| lost_in(&text)).sum()
+        self.pipes.iter().filter_map(|pipe| stats(pipe.ring.cpu).ok()).map(|text| lost_in(&text)).sum()
     }
 }
 
@@ -245,7 +233,7 @@ impl Tracer for TracefsTracer {
         for pipe in &self.pipes {
             // The last pause is the end of recording.
             for pause_ns in &self.pauses_ns[pipe.pauses_seen..] {
-                self.assembler.cut(pipe.cpu, *pause_ns, &mut |record| sink.event(record));
+                self.assembler.cut(pipe.ring.cpu, *pause_ns, &mut |record| sink.event(record));
             }
         }
         Ok(TraceCounts { events_lost: self.events_lost(), ..TraceCounts::default() })
@@ -305,37 +293,6 @@ fn followed_threads(spec: &TraceSpec) -> BTreeSet<u32> {
         threads.extend(entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()));
     }
     threads
-}
-
-fn open_pipes(dir: &Dir, cpus: &[u16]) -> Result<Vec<Pipe>, TraceError> {
-    let names = dir.names("per_cpu").map_err(|e| refused("listing tracefs per_cpu", e))?;
-    let mut present: Vec<u16> =
-        names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok()).collect();
-    present.retain(|cpu| cpus.is_empty() || cpus.contains(cpu));
-    present.sort_unstable();
-    let open = |cpu| {
-        let path = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
-        let file = dir.open_file(&path, OFlags::RDONLY | OFlags::NONBLOCK);
-        let file = file.map_err(|e| refused(&format!("opening tracefs {path}"), e))?;
-        Ok(Pipe { cpu, file, pauses_seen: 0 })
-    };
-    present.into_iter().map(open).collect()
-}
-
-/// Reads one page; false if there is none now.
-fn read_page(file: &mut File, page: &mut [u8]) -> io::Result<bool> {
-    loop {
-        match file.read(page) {
-            Ok(0) => return Ok(false),
-            Ok(octets) => {
-                page[octets..].fill(0);
-                return Ok(true);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// What a ring's `stats` file counts as lost.

@@ -29,6 +29,14 @@ pub struct SourceClient {
     pub answer_timeout: Duration,
 }
 
+impl SourceClient {
+    /// Index of the interface that this host's packets to the server leave by; the stream most likely comes in
+    /// there. None where the kernel does not tell.
+    pub fn interface(&self) -> Option<u32> {
+        RouteSocket::open().and_then(|mut route| route.interface_towards(self.server.ip())).ok()
+    }
+}
+
 /// A source at the other host. Dropping it ends the stream, as the server sees the control connection close.
 pub struct RemoteSource {
     control: Control,

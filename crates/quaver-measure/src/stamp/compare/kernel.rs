@@ -17,15 +17,11 @@
 use super::CompareError;
 use crate::host::trace::TraceError;
 use crate::host::tracefs::format::{EventFormat, Field, PageLayout};
-use crate::host::tracefs::instance::{Instance, remove_stale_instances};
+use crate::host::tracefs::instance::Instance;
 use crate::host::tracefs::page::{Lost, PageEvent, decode};
-use crate::host::tracefs::root::{Dir, open_tracefs, refused};
-use crate::host::tracefs::survey::page_layout;
+use crate::host::tracefs::rings::{Ring, make_instance, open_rings};
+use crate::host::tracefs::root::{Dir, refused};
 use crate::probe::socket::set_option;
-use rustix::fs::OFlags;
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -113,7 +109,7 @@ pub struct KernelOutcome {
 #[derive(Debug)]
 pub struct KernelComparison {
     // Dropped in this order: the kernel keeps an instance as long as a file below it is open.
-    pipes: Vec<(u16, File)>,
+    rings: Vec<Ring>,
     second: Instance,
     first: Instance,
     layout: PageLayout,
@@ -130,15 +126,7 @@ impl KernelComparison {
     /// Without the rights for tracefs, or where the kernel lacks the clock or the tracepoints (not x86-64, or
     /// before Linux 3.14).
     pub fn start(plan: &KernelPlan) -> Result<Self, CompareError> {
-        let (root, _) = open_tracefs()?;
-        let _ = remove_stale_instances(&root);
-        let layout = page_layout(&root).ok_or_else(|| TraceError::NotSupported {
-            operation: "reading tracefs events/header_page".to_owned(),
-            remedy: "this kernel's trace pages are not understood; compare in user space only (--no-kernel)"
-                .to_owned(),
-        })?;
-        let first = Instance::create(&root)?;
-        first.set("tracing_on", "0")?;
+        let (root, first, layout) = make_instance("compare in user space only (--no-kernel)")?;
         let offered = first.dir().read("trace_clock").map_err(|e| refused("reading trace_clock", e))?;
         if !offered.split_whitespace().any(|clock| clock.trim_matches(['[', ']']) == TRACE_CLOCK) {
             return Err(TraceError::NotSupported {
@@ -152,7 +140,6 @@ impl KernelComparison {
         }
         first.set("trace_clock", TRACE_CLOCK)?;
         first.set("buffer_size_kb", RING_KB)?;
-        let _ = first.set("options/record-cmd", "0");
         let checkpoints = Checkpoints::bind(first.dir())?;
         for event in [ENTRY, RX] {
             first.set(&format!("{event}/enable"), "1")?;
@@ -161,9 +148,9 @@ impl KernelComparison {
         let second = Instance::create(&root)?;
         second.set("buffer_size_kb", "64")?;
         let _ = second.set("options/record-cmd", "0");
-        let pipes = open_pipes(first.dir())?;
+        let rings = open_rings(first.dir(), &[])?;
         Ok(Self {
-            pipes,
+            rings,
             second,
             first,
             layout,
@@ -203,10 +190,11 @@ impl KernelComparison {
         self.first.set("tracing_on", "0")?;
         let before = self.outcome.samples.len();
         let mut page = vec![0; self.layout.size];
-        for (cpu, file) in &mut self.pipes {
-            let mut pairing =
-                Pairing { block, arm, cpu: *cpu, ..Pairing::new(&self.checkpoints, &self.plan) };
-            while read_page(file, &mut page)
+        for ring in &mut self.rings {
+            let cpu = ring.cpu;
+            let mut pairing = Pairing { block, arm, cpu, ..Pairing::new(&self.checkpoints, &self.plan) };
+            while ring
+                .read_page(&mut page)
                 .map_err(|e| CompareError::os(format!("read trace pages of CPU {cpu}"), e))?
             {
                 let outcome = decode(&page, &self.layout, |event| pairing.take(&event, &mut self.outcome));
@@ -282,34 +270,6 @@ fn arrival_ns(receiver: &UdpSocket) -> Option<i64> {
         }
         let time = libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
         Some(time.tv_sec * 1_000_000_000 + time.tv_nsec)
-    }
-}
-
-fn open_pipes(dir: &Dir) -> Result<Vec<(u16, File)>, CompareError> {
-    let names = dir.names("per_cpu").map_err(|e| refused("listing tracefs per_cpu", e))?;
-    let mut pipes = BTreeMap::new();
-    for name in &names {
-        let Some(cpu) = name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()) else { continue };
-        let path = format!("per_cpu/{name}/trace_pipe_raw");
-        let file = dir.open_file(&path, OFlags::RDONLY | OFlags::NONBLOCK);
-        pipes.insert(cpu, file.map_err(|e| refused(&format!("opening tracefs {path}"), e))?);
-    }
-    Ok(pipes.into_iter().collect())
-}
-
-/// Reads one page; false if there is none now.
-fn read_page(file: &mut File, page: &mut [u8]) -> io::Result<bool> {
-    loop {
-        match file.read(page) {
-            Ok(0) => return Ok(false),
-            Ok(octets) => {
-                page[octets..].fill(0);
-                return Ok(true);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
     }
 }
 

@@ -14,6 +14,7 @@
 //! kernel, no stamp) lies between them. Blocks of all arms alternate in an order that the caller draws at random.
 
 mod kernel;
+mod libpcap;
 mod peer;
 mod receive;
 
@@ -21,6 +22,7 @@ pub use kernel::{
     Checkpoints, KernelArm, KernelComparison, KernelOutcome, KernelPlan, KernelSample, TRACE_CLOCK,
     stamped_for_others,
 };
+pub use libpcap::{LibpcapCount, LibpcapPlan, count_by_libpcap};
 pub use peer::{Peer, PeerCommand, PeerOutcome};
 pub use receive::{ArmCost, Received, ReceiverPlan, Receiving, Sample, start};
 

@@ -10,6 +10,7 @@ use crate::stamp::pipeline::{Convert, PipelineKind, PipelineSettings};
 use quaver_abi::stamp::{LayerStamp, StampClock};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Cycles as nanoseconds: enough to tell stamps apart.
 #[derive(Clone)]
@@ -245,4 +246,43 @@ fn stamps_that_somebody_else_asks_for_are_noticed() {
         std::thread::yield_now();
     }
     assert_eq!(stamped_for_others(), Some(true));
+}
+
+/// Everything that was sent is what libpcap handed over and what it says was dropped, and nothing else comes.
+#[test]
+fn a_libpcap_program_counts_every_packet_that_passes_its_filter() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "needs root");
+        println!("SKIPPED (needs root): a_libpcap_program_counts_every_packet_that_passes_its_filter");
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let socket = lab.sink.within(|| UdpSocket::bind((lab.sink.ipv4, 0))).unwrap().unwrap();
+    let other = lab.sink.within(|| UdpSocket::bind((lab.sink.ipv4, 0))).unwrap().unwrap();
+    let (to, elsewhere) = (socket.local_addr().unwrap(), other.local_addr().unwrap());
+    let plan = LibpcapPlan {
+        interface: lab.sink.interface.clone(),
+        filter: format!("udp dst port {}", to.port()),
+        snap_bytes: 60,
+        buffer_bytes: 8 << 20,
+    };
+    let stop = AtomicBool::new(false);
+    let counted = lab.sink.within(|| {
+        count_by_libpcap(&plan, &stop, || {
+            let sender = lab.source.within(|| UdpSocket::bind((lab.source.ipv4, 0))).unwrap().unwrap();
+            for number in 0..500u16 {
+                sender.send_to(&[7; 100], to).unwrap();
+                sender.send_to(&number.to_be_bytes(), elsewhere).unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+        })
+    });
+    let counted = counted.unwrap().unwrap();
+    assert_eq!((counted.captured + counted.dropped, counted.received), (500, 500), "{counted:?}");
+    assert_eq!((counted.octets, counted.backwards), (60 * counted.captured, 0));
+    let nowhere = LibpcapPlan { interface: "no-such-one".to_owned(), ..plan.clone() };
+    assert!(count_by_libpcap(&nowhere, &stop, || ()).unwrap_err().to_string().contains("no-such-one"));
+    let nonsense = LibpcapPlan { filter: "udp prot 7".to_owned(), ..plan };
+    let error = lab.sink.within(|| count_by_libpcap(&nonsense, &stop, || ())).unwrap().unwrap_err();
+    assert!(error.to_string().contains("syntax error"), "{error}");
 }
