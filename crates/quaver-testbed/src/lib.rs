@@ -3,4 +3,5 @@
 pub mod inject;
 pub mod phase;
 pub mod relay;
+pub mod sync_oracle;
 pub mod tun;

@@ -32,7 +32,7 @@ impl Path {
 
     /// Books a late operation that ended at `now_ns`.
     pub(super) fn late(&mut self, class: SyncClass, late_ns: u64, now_ns: u64) {
-        self.classes_ns[class as usize] += late_ns;
+        self.classes_ns[class as usize] += late_ns.min(now_ns - self.accounted_ns.min(now_ns));
         self.accounted_ns = now_ns;
     }
 }
