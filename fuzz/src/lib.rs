@@ -5,3 +5,6 @@ pub mod checks;
 
 #[path = "../../crates/quaver-store/tests/pcapng_checks/mod.rs"]
 pub mod captures;
+
+#[path = "../../crates/quaver-store/tests/sync_checks/mod.rs"]
+pub mod recordings;

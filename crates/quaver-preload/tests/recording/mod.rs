@@ -4,7 +4,7 @@
 
 use quaver_abi::sync::{SyncKind, SyncOutcome, outcome_flags};
 use quaver_store::sync::{Segment, SegmentReader, SyncCounts, SyncMoment};
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -58,9 +58,6 @@ pub(crate) struct Trap {
     pub(crate) recordings: tempfile::TempDir,
 }
 
-/// Directory of the programs that this test file built, by source and flags.
-type Built = HashMap<String, tempfile::TempDir>;
-
 fn build(source: &str, flags: &[&str], program: &Path) {
     let compiler = if source.ends_with(".cc") { "c++" } else { "cc" };
     let status = Command::new(compiler)
@@ -76,15 +73,18 @@ fn build(source: &str, flags: &[&str], program: &Path) {
 impl Trap {
     /// Builds a source of `tests/programs`, once for all tests of a file.
     pub(crate) fn new(source: &str, flags: &[&str]) -> Self {
-        static BUILT: Mutex<Option<Built>> = Mutex::new(None);
+        static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
         let mut built = BUILT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let built = built.get_or_insert_with(Built::new);
-        let directory = built.entry(format!("{source} {flags:?}")).or_insert_with(|| {
-            let directory = tempfile::tempdir().unwrap();
-            build(source, flags, &directory.path().join("program"));
-            directory
-        });
-        Self { program: directory.path().join("program"), recordings: tempfile::tempdir().unwrap() }
+        let test = std::env::current_exe().unwrap();
+        let name = format!("{}-{source}{}", test.file_name().unwrap().display(), flags.concat());
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        if built.insert(program.clone()) {
+            // Another run of the same tests may use the old one just now: it keeps it.
+            let new = program.with_extension(std::process::id().to_string());
+            build(source, flags, &new);
+            std::fs::rename(&new, &program).unwrap();
+        }
+        Self { program, recordings: tempfile::tempdir().unwrap() }
     }
 
     /// `traps.c` in one of its modes.

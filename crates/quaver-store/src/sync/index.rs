@@ -64,6 +64,7 @@ pub(super) fn anchors(header: &SyncSegmentHeader, found: &Found) -> Vec<AnchorRe
     let mut all: Vec<(u64, i64)> = ends.into_iter().chain(found.anchors()).collect();
     all.retain(|(cycles, ns)| *cycles != 0 && *ns > 0);
     all.sort_unstable();
+    all.dedup();
     let mut kept: Vec<(u64, i64)> = Vec::new();
     for next in all {
         match (kept.len(), kept.last().copied()) {
@@ -78,6 +79,12 @@ pub(super) fn anchors(header: &SyncSegmentHeader, found: &Found) -> Vec<AnchorRe
             }
             (_, None) => {}
         }
+    }
+    // The last pair is what instants after it go by: it must not be a near one either.
+    if let [.., _, before, last] = kept.as_slice()
+        && last.1.saturating_sub(before.1) < SPACING_NS
+    {
+        kept.swap_remove(kept.len() - 2);
     }
     kept.into_iter().map(anchor).collect()
 }

@@ -1,0 +1,83 @@
+//! Runs the checks on made-up recordings of synchronisation, without a fuzzer: `recordings [THOUSANDS [SEED]]`. Each is
+//! a recording of a few threads whose headers, chunks and records are changed at random.
+
+use quaver_abi::sync::SyncRecord;
+use quaver_fuzz::recordings::{made, recording};
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// A number such as fields have: near 0, near the ends, or anything.
+    fn field(&mut self) -> u64 {
+        match self.below(4) {
+            0 => self.below(20),
+            1 => u64::MAX - self.below(20),
+            2 => self.below(1 << 45),
+            _ => self.next(),
+        }
+    }
+}
+
+fn thread(random: &mut Random) -> Vec<SyncRecord> {
+    let mut cycles = random.below(1 << 20);
+    let record = |_| {
+        cycles += random.below(1000);
+        SyncRecord {
+            cycles: if random.below(50) == 0 { random.field() } else { cycles },
+            object: random.below(8),
+            call_site: random.below(4),
+            kind: random.below(30) as u8,
+            outcome: random.below(256) as u8,
+            cpu: random.below(3) as u16,
+            detail: random.below(5) as u32,
+        }
+    };
+    let count = record_count(random.0);
+    (0..count).map(record).collect()
+}
+
+/// Mostly a few records, now and then chunks of them.
+fn record_count(seed: u64) -> u64 {
+    if seed % 8 == 0 { seed / 8 % 600 } else { seed / 8 % 20 }
+}
+
+fn make(random: &mut Random) -> Vec<u8> {
+    let threads: Vec<Vec<SyncRecord>> = (0..random.below(4)).map(|_| thread(random)).collect();
+    let mut octets = made(&threads);
+    let pages = octets.len() as u64 / 4096;
+    for _ in 0..random.below(4) {
+        // A word of a header: of the segment, of a chunk, of a ring.
+        let at = (random.below(pages) * 4096 + random.below(24) * 8) as usize;
+        let value = random.field().to_le_bytes();
+        let width = [1, 4, 8][random.below(3) as usize];
+        octets[at..at + width].copy_from_slice(&value[..width]);
+    }
+    for _ in 0..random.below(3) {
+        let at = random.below(octets.len() as u64) as usize;
+        octets[at] = random.next() as u8;
+    }
+    if random.below(4) == 0 {
+        octets.truncate(random.below(octets.len() as u64) as usize);
+    }
+    octets
+}
+
+fn main() {
+    let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u64>().expect("a number"));
+    let (thousands, seed) = (numbers.next().unwrap_or(100), numbers.next().unwrap_or(1));
+    let mut random = Random(seed);
+    let read = (0..thousands * 1000).filter(|_| recording(&make(&mut random))).count();
+    println!("recording: {thousands} thousand inputs, {read} read, the rest refused, seed {seed}");
+}
