@@ -1,78 +1,26 @@
 //! `quaver chase --from` beside `quaver serve`, with the real program on both ends.
 
+mod burner;
+mod far_server;
+
+use burner::Burner;
+use far_server::{Server, quaver};
 use quaver_abi::record::PacketRecord;
 use quaver_abi::segment::SegmentHeader;
 use quaver_measure::host::netns::Lab;
 use quaver_store::run::RunDir;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-fn quaver(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
-    command.args(args).env_remove("QUAVER_RUNS").env_remove("QUAVER_KEY_FILE").stdin(Stdio::null());
-    command
-}
-
-/// A server on ports that the system chose; ended when dropped.
-struct Server {
-    child: Child,
-    lines: BufReader<ChildStderr>,
-    far: String,
-}
-
-impl Server {
-    fn start(options: &[&str]) -> Self {
-        Self::at(LOOPBACK, options)
-    }
-
-    fn at(address: IpAddr, options: &[&str]) -> Self {
-        let mut command = quaver(&["serve", "--port", "0", "--test-port", "0", "--bind"]);
-        let command = command.arg(address.to_string()).args(options);
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap());
-        let mut server = Self { child, lines, far: String::new() };
-        let line = server.line_with(" for control connections");
-        let rest = line.split("listening on ").nth(1).unwrap();
-        server.far = rest.split(' ').next().unwrap().to_owned();
-        server
-    }
-
-    /// The next line of its log with these words.
-    fn line_with(&mut self, words: &str) -> String {
-        let (mut line, mut heard) = (String::new(), Vec::new());
-        while self.lines.read_line(&mut line).unwrap() > 0 {
-            if line.contains(words) {
-                return line;
-            }
-            heard.push(std::mem::take(&mut line));
-        }
-        panic!("the server ended before it said {words:?}: {heard:?}");
-    }
-
-    /// How many packets a stream had that has ended.
-    fn packets_of_the_stream(&mut self) -> u64 {
-        let line = self.line_with(" ended after ");
-        let rest = line.split(" ended after ").nth(1).unwrap();
-        rest.split(' ').next().unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn serving(options: &[&str]) -> Server {
+    Server::at(LOOPBACK, options)
 }
 
 /// A chase of a slow, light stream.
@@ -113,7 +61,7 @@ fn assert_accounts(found: &Value, logged: u64) {
 
 #[test]
 fn a_server_sends_for_as_long_as_it_is_measured_and_both_ends_agree() {
-    let mut server = Server::start(&[]);
+    let mut server = serving(&[]);
     let runs = tempfile::tempdir().unwrap();
     let found = summary(&chase(&server.far, runs.path(), &["--for", "2s"]).output().unwrap(), 0);
     let started = server.line_with(" test down ");
@@ -146,7 +94,7 @@ fn a_profile_and_a_key_go_with_the_request() {
     std::fs::write(&right, "sixteen octets or more\n").unwrap();
     std::fs::write(&wrong, "others, and as many of them\n").unwrap();
     let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
-    let mut server = Server::start(&["--key-file", right]);
+    let mut server = serving(&["--key-file", right]);
     let runs = tempfile::tempdir().unwrap();
     let with = |options: &[&str]| {
         let mut command = quaver(&["chase", "--from", &server.far, "--port", "0", "--profile", "g711"]);
@@ -170,7 +118,7 @@ fn a_profile_and_a_key_go_with_the_request() {
 
 #[test]
 fn an_interrupted_chase_stops_the_source_and_keeps_what_it_had() {
-    let mut server = Server::start(&[]);
+    let mut server = serving(&[]);
     let runs = tempfile::tempdir().unwrap();
     let chase = chase(&server.far, runs.path(), &["--for", "600s"]).spawn().unwrap();
     server.line_with(" test down ");
@@ -203,7 +151,7 @@ fn wait_for_window(runs: &Path) {
 
 #[test]
 fn a_chase_that_is_killed_stops_the_source() {
-    let mut server = Server::start(&[]);
+    let mut server = serving(&[]);
     let runs = tempfile::tempdir().unwrap();
     let mut chase = chase(&server.far, runs.path(), &["--for", "600s"]).spawn().unwrap();
     server.line_with(" test down ");
@@ -216,7 +164,7 @@ fn a_chase_that_is_killed_stops_the_source() {
 #[test]
 fn a_server_that_goes_leaves_the_chase_what_it_had() {
     for (how, words) in [(Signal::INT, "the server ends"), (Signal::KILL, "closed the connection")] {
-        let mut server = Server::start(&[]);
+        let mut server = serving(&[]);
         let runs = tempfile::tempdir().unwrap();
         let chase = chase(&server.far, runs.path(), &["--for", "600s"]).spawn().unwrap();
         server.line_with(" test down ");
@@ -237,11 +185,11 @@ fn what_a_server_refuses_is_said_with_its_reason_and_leaves_nothing() {
         let output = chase(far, runs.path(), options).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let server = Server::start(&["--max-rate", "999", "--max-duration", "60s"]);
+    let server = serving(&["--max-rate", "999", "--max-duration", "60s"]);
     let (code, words) = refused(&server.far, &["--for", "1s"]);
     assert_eq!(code, Some(4), "{words}");
     assert!(words.contains("1000 packets/s; at most 999 here"), "{words}");
-    let server = Server::start(&["--max-duration", "60s"]);
+    let server = serving(&["--max-duration", "60s"]);
     let (code, words) = refused(&server.far, &["--for", "55s"]);
     assert_eq!(code, Some(4), "{words}");
     assert!(words.contains("at most 60 s here"), "{words}");
@@ -299,43 +247,6 @@ fn where_no_server_runs_the_commands_that_do_it_by_hand_are_shown_and_work() {
     assert_eq!(found["period_ns"].as_f64(), Some(1e6));
 }
 
-fn last_cpu() -> usize {
-    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-    (0..rustix::thread::CpuSet::MAX_CPU).rfind(|cpu| allowed.is_set(*cpu)).unwrap()
-}
-
-/// A thread of high priority that takes the last CPU for 3 of each 20 ms.
-struct Burner(Arc<AtomicBool>, Option<JoinHandle<()>>);
-
-impl Burner {
-    fn start() -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopping = Arc::clone(&stop);
-        let burn = move || {
-            let mut cpus = rustix::thread::CpuSet::new();
-            cpus.set(last_cpu());
-            rustix::thread::sched_setaffinity(None, &cpus).unwrap();
-            let parameters = libc::sched_param { sched_priority: 50 };
-            // SAFETY: the call reads the parameters, which live through it, and concerns this thread alone.
-            assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }, 0);
-            while !stopping.load(Ordering::Relaxed) {
-                let start = Instant::now();
-                while start.elapsed() < Duration::from_millis(3) {}
-                std::thread::sleep(Duration::from_millis(17));
-            }
-        };
-        let thread = std::thread::Builder::new().name("burner".into()).spawn(burn).unwrap();
-        Self(stop, Some(thread))
-    }
-}
-
-impl Drop for Burner {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-        let _ = self.1.take().map(JoinHandle::join);
-    }
-}
-
 #[test]
 fn between_two_namespaces_the_sinks_disturber_is_named() {
     if !rustix::process::geteuid().is_root() {
@@ -353,7 +264,5 @@ fn between_two_namespaces_the_sinks_disturber_is_named() {
     let found = summary(&output.unwrap(), 0);
     assert_accounts(&found, server.packets_of_the_stream());
     assert_eq!(number(&found, "/losses/unaccounted"), 0, "{found}");
-    assert!(number(&found, "/lateness/packets") > 100, "{found}");
-    let leading = found["causes"][0]["name"].as_str().unwrap_or_default();
-    assert!(leading.contains("burner"), "{leading}: {found}");
+    burner::assert_named(&found);
 }

@@ -63,6 +63,8 @@ pub struct CompareFacts {
     pub seed: u64,
     /// CPUs, in words: softirq and source, capture, converters.
     pub cores: String,
+    /// The host whose server sent the streams; none where they were made here.
+    pub from: Option<String>,
     /// Patterns, in the order of running.
     pub patterns: Vec<PatternFacts>,
     /// Points of the loss sweeps.

@@ -29,6 +29,9 @@ pub struct CompareSummary {
     pub complete: bool,
     /// CPUs, in words.
     pub cores: String,
+    /// The host whose server sent the streams; none where they were made here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// By pattern.
     pub patterns: Vec<PatternSummary>,
     /// The loss sweeps.
@@ -146,6 +149,7 @@ pub fn summarize(table: &CompareTable, facts: &CompareFacts) -> CompareSummary {
         schema: SCHEMA,
         complete: true,
         cores: facts.cores.clone(),
+        from: facts.from.clone(),
         patterns: patterns.map(|(at, pattern)| pattern_summary(table, facts, at as u16, pattern)).collect(),
         loss: LossSummary::of(&facts.loss),
         peers: peers::totals(&facts.peers),

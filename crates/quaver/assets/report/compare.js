@@ -1,7 +1,8 @@
 "use strict";
 // The pane of a comparison's report: one plot at a time.
 Quaver.pane = {
-  kind: "density", pattern: 0, plot: null,
+  ...Quaver.chooser,
+  kind: "density", pattern: 0,
   plots: {
     density: Quaver.compare.density, interarrival: Quaver.compare.interarrival, memory: Quaver.compare.memory,
     size: Quaver.compare.loss("size", "packet size, octets"), gap: Quaver.compare.loss("gap", "gap between packets, octets at 1 Gbit/s"),
@@ -25,18 +26,15 @@ Quaver.pane = {
       return;
     }
     this.made = made;
-    this.measure = shown.logX ? { to: Math.log10, from: (value) => 10 ** value } : { to: (value) => value, from: (value) => value };
+    this.measure = this.measureOf(shown.logX);
     const room = made.points ? (made.x.at(-1) - made.x[0]) * 0.03 || 1 : 0;
     this.whole = [made.x[0] - room, made.x.at(-1) + room];
     this.plot = new uPlot(this.options(holder, shown, made), [made.x, ...made.lines.map((line) => line.y)], holder);
     this.key(made);
-    const { over } = this.plot;
-    over.addEventListener("mousemove", (event) => Quaver.tip(this.hint(event, shown, made), event));
-    over.addEventListener("mouseleave", () => Quaver.tip(""));
+    this.hover((x) => this.hint(x, shown, made));
   },
 
-  hint(event, shown, made) {
-    const x = this.plot.posToVal(event.clientX - this.plot.over.getBoundingClientRect().left, "x");
+  hint(x, shown, made) {
     let at = 0;
     const apart = (value) => Math.abs(this.measure.to(value) - this.measure.to(x));
     made.x.forEach((value, index) => { if (apart(value) < apart(made.x[at])) at = index; });
@@ -46,21 +44,19 @@ Quaver.pane = {
   },
 
   options(holder, shown, made) {
-    const fit = (u, values) => 20 + 6.6 * Math.max(4, ...(values || []).map((text) => String(text || "").length));
     const x = { label: shown.label, size: 34, labelSize: 20 };
     const ticks = (u, values) => values.map((value) => shown.tick(value));
     const xAxis = shown.logX ? Quaver.logAxis(shown.tick, x) : Quaver.axis({ ...x, values: ticks, space: 76 });
-    const yAxis = Quaver.axis({ size: fit, values: (u, values) => values.map((value) => (shown.shares ? Quaver.compare.share(value) : String(parseFloat(value.toPrecision(3))))) });
+    const yAxis = Quaver.axis({ size: this.fit, values: (u, values) => values.map((value) => (shown.shares ? Quaver.compare.share(value) : String(parseFloat(value.toPrecision(3))))) });
     const series = made.lines.map((line, at) => ({
       stroke: this.colour(at), width: 1.8, dash: this.dash(at), points: { show: Boolean(made.points), size: 6, fill: this.colour(at) },
     }));
     const least = Math.min(0, ...made.lines.flatMap((line) => line.y.filter((value) => value !== null)));
     const most = Math.max(...made.lines.flatMap((line) => line.y.filter((value) => value !== null)), 0.01);
     return {
-      width: holder.clientWidth, height: Math.max(300, Math.min(460, innerHeight * 0.55)), legend: { show: false }, padding: [12, 14, 0, 0],
-      cursor: { drag: { x: true, y: false, setScale: true }, points: { show: false }, y: false },
+      ...this.frame(holder, 14),
       scales: {
-        x: { time: false, distr: shown.logX ? 3 : 1, range: (u, from, to) => [from ?? this.whole[0], to ?? this.whole[1]] },
+        x: this.xScale(shown.logX),
         y: { range: [least < 0 ? least * 1.06 : 0, most * 1.06] },
       },
       axes: [xAxis, yAxis], series: [{}, ...series],
@@ -78,60 +74,14 @@ Quaver.pane = {
     });
   },
 
-  range() {
-    const { x } = this.plot.scales;
-    return [x.min, x.max].map(this.measure.to);
-  },
-
-  zoom(from, to) {
-    const [low, high] = this.whole.map(this.measure.to);
-    const span = Math.min(Math.max(to - from, (high - low) * 1e-3), high - low);
-    const start = Math.min(Math.max(from, low), high - span);
-    this.plot.setScale("x", { min: this.measure.from(start), max: this.measure.from(start + span) });
-  },
-
-  scale(factor) {
-    const [from, to] = this.range(), middle = (from + to) / 2, half = ((to - from) / 2) * factor;
-    this.zoom(middle - half, middle + half);
-  },
-
-  move(part) {
-    const [from, to] = this.range();
-    this.zoom(from + (to - from) * part, to + (to - from) * part);
-  },
-
-  all() { this.zoom(...this.whole.map(this.measure.to)); },
-
-  listen() {
-    const by = (id) => document.getElementById(id);
-    by("compare-plot").addEventListener("change", () => { this.kind = by("compare-plot").value; this.build(); });
-    by("compare-pattern").addEventListener("change", () => { this.pattern = Number(by("compare-pattern").value); this.build(); });
-    const when = (action) => () => { if (this.plot) action(); };
-    by("zoom-in").addEventListener("click", when(() => this.scale(1 / 4)));
-    by("zoom-out").addEventListener("click", when(() => this.scale(4)));
-    by("zoom-all").addEventListener("click", when(() => this.all()));
-    by("compare-pane").addEventListener("keydown", (event) => {
-      const action = { "+": () => this.scale(0.5), "=": () => this.scale(0.5), "-": () => this.scale(2), ArrowLeft: () => this.move(-0.25), ArrowRight: () => this.move(0.25), 0: () => this.all() }[event.key];
-      if (!action || !this.plot || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      action();
-    });
-  },
-
   // Controls may come back from the browser's memory with other values than the page's.
   start() {
     const by = (id) => document.getElementById(id);
     [this.kind, this.pattern] = [by("compare-plot").value, Number(by("compare-pattern").value)];
-    this.listen();
-    this.build();
-    let width = innerWidth, waiting = 0;
-    addEventListener("resize", () => {
-      if (innerWidth === width) return;
-      width = innerWidth;
-      clearTimeout(waiting);
-      waiting = setTimeout(() => this.build(), 120);
-    });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.build());
+    by("compare-plot").addEventListener("change", () => { this.kind = by("compare-plot").value; this.build(); });
+    by("compare-pattern").addEventListener("change", () => { this.pattern = Number(by("compare-pattern").value); this.build(); });
+    this.controls("compare-pane");
+    this.show();
   },
 };
 

@@ -25,7 +25,8 @@ Quaver.path.plots = () => {
 };
 
 Quaver.pane = {
-  kind: "latency", way: -1, corrected: true, log: false, plot: null, slice_ns: 0,
+  ...Quaver.chooser,
+  kind: "latency", way: -1, corrected: true, log: false, slice_ns: 0,
 
   flows() {
     const { flows } = Quaver.data;
@@ -39,36 +40,7 @@ Quaver.pane = {
 
   colour: (flow) => Quaver.colour("layer-" + (flow.way === "up" ? 0 : 1)),
 
-  range() {
-    const { x } = this.plot.scales;
-    return [x.min, x.max];
-  },
-
-  // Zooming works in the scale's own measure: logarithmic where the scale is.
-  zoom(from, to) {
-    const [low, high] = this.whole.map(this.measure.to);
-    const span = Math.min(Math.max(to - from, (high - low) * this.least()), high - low);
-    const start = Math.min(Math.max(from, low), high - span);
-    this.plot.setScale("x", { min: this.measure.from(start), max: this.measure.from(start + span) });
-  },
-
   least() { return this.shown().time ? 4 / Quaver.data.slices : 1e-3; },
-
-  scale(factor) {
-    const [from, to] = this.range().map(this.measure.to);
-    const middle = (from + to) / 2, half = ((to - from) / 2) * factor;
-    this.zoom(middle - half, middle + half);
-  },
-
-  move(part) {
-    const [from, to] = this.range().map(this.measure.to);
-    this.zoom(from + (to - from) * part, to + (to - from) * part);
-  },
-
-  all() {
-    const [from, to] = this.whole.map(this.measure.to);
-    this.zoom(from, to);
-  },
 
   build() {
     this.plot?.destroy();
@@ -88,35 +60,27 @@ Quaver.pane = {
       return;
     }
     const logX = Boolean(shown.logX), logY = Boolean(shown.logY) || (shown.logCounts && this.log);
-    this.measure = logX ? { to: Math.log10, from: (value) => 10 ** value } : { to: (value) => value, from: (value) => value };
+    this.measure = this.measureOf(logX);
     this.whole = shown.xRange(flows, this);
     this.plot = new uPlot(this.options(holder, flows, shown, logX, logY), [this.whole, [null, null], [null, null]], holder);
-    const { over } = this.plot;
-    over.addEventListener("mousemove", (event) => {
-      const x = this.plot.posToVal(event.clientX - over.getBoundingClientRect().left, "x");
-      Quaver.tip(shown.hint(x, flows, this), event);
-    });
-    over.addEventListener("mouseleave", () => Quaver.tip(""));
+    this.hover((x) => shown.hint(x, flows, this));
   },
 
   options(holder, flows, shown, logX, logY) {
-    // An axis is as wide as its longest number.
-    const fit = (u, values) => 20 + 6.6 * Math.max(4, ...(values || []).map((text) => String(text || "").length));
     const nothing = { paths: () => null, points: { show: false } };
     const whole = Array.from({ length: 30 }, (_, at) => [1, 2, 5][at % 3] * 10 ** Math.floor(at / 3));
     const x = { label: shown.label, size: 34, labelSize: 20 };
     const xAxis = shown.whole ? Quaver.axis({ ...x, incrs: whole })
       : logX ? Quaver.logAxis(Quaver.tick, x) : Quaver.axis({ ...x, values: shown.time ? this.seconds : Quaver.path.timeTicks, space: 76 });
     const counts = shown.yTicks;
-    const yAxis = shown.time ? Quaver.axis({ size: fit, values: Quaver.path.timeTicks })
-      : logY ? Quaver.logAxis(counts, { size: fit }) : Quaver.axis({ size: fit, values: (u, ticks) => ticks.map((tick) => counts(tick)), ...(shown.shares ? {} : { incrs: whole }) });
+    const yAxis = shown.time ? Quaver.axis({ size: this.fit, values: Quaver.path.timeTicks })
+      : logY ? Quaver.logAxis(counts, { size: this.fit }) : Quaver.axis({ size: this.fit, values: (u, ticks) => ticks.map((tick) => counts(tick)), ...(shown.shares ? {} : { incrs: whole }) });
     const axes = [xAxis, yAxis];
     if (shown.cdf) axes.push(Quaver.axis({ scale: "share", side: 1, size: 56, grid: { show: false }, values: (u, ticks) => ticks.map(Quaver.path.percent) }));
     return {
-      width: holder.clientWidth, height: Math.max(300, Math.min(460, innerHeight * 0.55)), legend: { show: false }, padding: [12, shown.cdf ? 0 : 14, 0, 0],
-      cursor: { drag: { x: true, y: false, setScale: true }, points: { show: false }, y: false },
+      ...this.frame(holder, shown.cdf ? 0 : 14),
       scales: {
-        x: { time: false, distr: logX ? 3 : 1, range: (u, from, to) => [from ?? this.whole[0], to ?? this.whole[1]] },
+        x: this.xScale(logX),
         y: { distr: logY ? 3 : 1, range: (u) => shown.yRange(flows, this, u) },
         share: { range: [0, 1.03] },
       },
@@ -158,15 +122,7 @@ Quaver.pane = {
     choose("path-way", "change", (control) => { this.way = Number(control.value); });
     choose("path-delay", "change", (control) => { this.corrected = control.value === "corrected"; });
     choose("path-log", "change", (control) => { this.log = control.checked; });
-    by("zoom-in").addEventListener("click", () => this.scale(1 / 4));
-    by("zoom-out").addEventListener("click", () => this.scale(4));
-    by("zoom-all").addEventListener("click", () => this.all());
-    by("path-pane").addEventListener("keydown", (event) => {
-      const action = { "+": () => this.scale(0.5), "=": () => this.scale(0.5), "-": () => this.scale(2), ArrowLeft: () => this.move(-0.25), ArrowRight: () => this.move(0.25), 0: () => this.all() }[event.key];
-      if (!action || !this.plot || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      action();
-    });
+    this.controls("path-pane");
   },
 
   // Controls may come back from the browser's memory with other values than the page's.
@@ -176,15 +132,7 @@ Quaver.pane = {
     [this.kind, this.way] = [by("path-plot").value, Number(by("path-way").value)];
     [this.corrected, this.log] = [by("path-delay").value === "corrected", by("path-log").checked];
     this.listen();
-    this.build();
-    let width = innerWidth, waiting = 0;
-    addEventListener("resize", () => {
-      if (innerWidth === width) return;
-      width = innerWidth;
-      clearTimeout(waiting);
-      waiting = setTimeout(() => this.build(), 120);
-    });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.build());
+    this.show();
   },
 };
 

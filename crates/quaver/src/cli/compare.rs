@@ -1,5 +1,6 @@
 //! Options of `quaver capture --compare`.
 
+use crate::cli::{FarHost, far_host};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -10,6 +11,12 @@ pub struct CompareArgs {
     /// Instead of capturing, compare what each way to stamp a packet costs, on a stream of our own
     #[arg(long, conflicts_with_all = ["interface", "output", "filter", "expression", "qos"])]
     pub compare: bool,
+    /// Take the stream from `quaver serve` on this host, not from a namespace of our own
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = far_host, requires = "compare")]
+    pub from: Option<FarHost>,
+    /// Share the key in this file with the server of --from
+    #[arg(long, value_name = "FILE", env = "QUAVER_KEY_FILE")]
+    pub key_file: Option<PathBuf>,
     /// Traffic: the paper's 1 (140 octets each 20 ms) and 2 (1368 octets each 1.368 ms), 140 octets each 10 us, or all
     #[arg(long, value_enum, default_value = "all", value_name = "PATTERN", requires = "compare")]
     pub pattern: WantedPattern,
@@ -31,9 +38,27 @@ pub struct CompareArgs {
     /// Order of the blocks [default: by the clock]
     #[arg(long, value_name = "NUMBER", requires = "compare")]
     pub seed: Option<u64>,
+    /// What the comparison calls this program with, as the libpcap program beside our own capture
+    #[arg(long, value_name = "PORT@NAME", value_parser = libpcap_stream, requires = "compare", hide = true)]
+    pub count_by_libpcap: Option<LibpcapStream>,
     /// Directory in which the run directory is made
     #[arg(long, default_value = "runs", env = "QUAVER_RUNS", value_name = "DIR")]
     pub runs: PathBuf,
+}
+
+/// A stream of UDP that arrives at an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibpcapStream {
+    /// Where it goes.
+    pub port: u16,
+    /// Interface.
+    pub interface: String,
+}
+
+fn libpcap_stream(text: &str) -> Result<LibpcapStream, String> {
+    let (port, interface) = text.split_once('@').ok_or("write PORT@NAME")?;
+    let port = port.parse().map_err(|_| "a port is a number from 0 to 65535".to_owned())?;
+    Ok(LibpcapStream { port, interface: interface.to_owned() })
 }
 
 /// Traffic patterns.

@@ -56,9 +56,14 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
         }
         let slots = pattern.facts.sent + pattern.facts.missed;
         if pattern.facts.missed * 100 > slots {
+            let remedy = if facts.from.is_some() {
+                "give it a CPU of its own there"
+            } else {
+                "give it a CPU of its own (--cores)"
+            };
             warnings.push(format!(
                 "pattern {name}: the source missed {} of {slots} slots, so the gaps between packets are not all alike; \
-                 give it a CPU of its own (--cores)",
+                 {remedy}",
                 pattern.facts.missed
             ));
         }

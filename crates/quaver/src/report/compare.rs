@@ -64,8 +64,11 @@ pub(super) const SERIES_COLUMNS: [&str; 7] = [
 
 /// Memory, correlation and what a stamp costs later.
 pub(super) fn series_cells(arm: &ArmSummary) -> [String; 7] {
-    let lag =
-        |lag: usize| arm.autocorrelation.get(lag - 1).map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
+    // Adding zero takes the sign off one that rounds to nothing.
+    let lag = |lag: usize| {
+        let rounded = arm.autocorrelation.get(lag - 1).map(|r| (r * 100.0).round() / 100.0 + 0.0);
+        rounded.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"))
+    };
     let with = arm.with_interarrival.as_ref().map_or_else(
         || "-".to_owned(),
         |found| {
@@ -217,8 +220,8 @@ pub(super) fn peer_cells(total: &PeerTotal) -> [String; 7] {
 
 /// What the captures' figures are.
 pub(super) const PEER_WORDS: &str = "Streams of 200,000 packets a second captured to a file, by our own program and by \
-    others in turn, as each counts itself; 128 octets of each packet, stamped by the kernel alone. CPU time includes \
-    starting and ending the program.";
+    others in turn, as each counts itself; 128 octets of each packet, stamped by the kernel alone. The libpcap program \
+    only takes and counts packets with their stamps, and writes no file. CPU time includes starting and ending the program.";
 
 /// What the losses say.
 pub(super) fn loss_words(difference: &LossDifference) -> String {
@@ -249,7 +252,9 @@ pub(super) fn pattern_words(pattern: &PatternSummary) -> String {
 pub fn page(input: &CompareInput<'_>, style: Style) -> String {
     let summary = input.summary;
     let mut out = format!("{} · {}\n", style.bold("quaver capture --compare"), printable(&input.run.name));
-    for (name, text) in [("host", &input.run.host), ("CPUs", &summary.cores)] {
+    let from = summary.from.as_deref().unwrap_or_default();
+    for (name, text) in [("host", input.run.host.as_str()), ("from", from), ("CPUs", summary.cores.as_str())]
+    {
         if !text.is_empty() {
             out.push_str(&format!("  {}  {}\n", style.dim(name), printable(text)));
         }

@@ -17,10 +17,11 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 const PAGE: &str = include_str!("../../../assets/report/compare.html");
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 6] = [
     include_str!("../../../assets/uplot/uPlot.iife.min.js"),
     include_str!("../../../assets/report/format.js"),
     include_str!("../../../assets/report/axes.js"),
+    include_str!("../../../assets/report/chooser.js"),
     include_str!("../../../assets/report/compare_plots.js"),
     include_str!("../../../assets/report/compare.js"),
 ];
@@ -224,7 +225,9 @@ fn tiles(pattern: &PatternSummary) -> Vec<Tile> {
 
 fn facts(input: &CompareInput<'_>) -> Vec<(String, String)> {
     let (summary, run) = (input.summary, input.run);
+    let from = summary.from.clone().unwrap_or_default();
     let known = [
+        ("Streams from", &from),
         ("CPUs", &summary.cores),
         ("Run", &run.directory),
         ("Command", &run.command),

@@ -19,11 +19,12 @@ use serde::Serialize;
 use std::io::Write;
 
 const PAGE: &str = include_str!("../../../assets/report/path.html");
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("../../../assets/uplot/uPlot.iife.min.js"),
     include_str!("../../../assets/report/format.js"),
     include_str!("../../../assets/report/data.js"),
     include_str!("../../../assets/report/axes.js"),
+    include_str!("../../../assets/report/chooser.js"),
     include_str!("../../../assets/report/path_plots.js"),
     include_str!("../../../assets/report/path.js"),
 ];

@@ -9,7 +9,7 @@ use quaver_measure::probe::thread::ThreadSettings;
 use quaver_measure::stamp::compare::{
     KernelArm, KernelComparison, KernelOutcome, KernelPlan, ReceiverPlan, start,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Octets of an Ethernet header, which the kernel has taken off before the checkpoints.
 const ETHERNET_BYTES: u32 = 14;
@@ -25,37 +25,52 @@ pub(super) fn measure(
 ) -> anyhow::Result<Vec<String>> {
     let plan = bench.plan;
     let packet_bytes = pattern.profile.payload_bytes() as u32 + FRAME_OVERHEAD - ETHERNET_BYTES;
-    let wanted = KernelPlan { interface: bench.lab.sink.interface.clone(), packet_bytes };
+    let Some(interface) = bench.place.interface() else {
+        anyhow::bail!("the kernel does not tell which interface packets come in by");
+    };
+    let wanted = KernelPlan { interface: interface.to_owned(), packet_bytes };
     let mut comparison = KernelComparison::start(&wanted)?;
     let stream_id = (plan.seed as u32).wrapping_add(0x4b00 + u32::from(number)) | 1;
-    let socket = bench.receiver()?;
-    let address = socket.local_addr()?;
     let blocks = shuffled_rounds(KernelArm::ALL.len() as u16, pattern.rounds, plan.seed ^ 1);
-    let receiving = start(socket, drain(bench, pattern, stream_id), bench.clock.reader())?;
+    // One may be past the first checkpoint when recording begins, and is counted as sent after that.
+    let per_block = pattern.kernel_block + u64::from(SETTLE) + 1;
+    let most = pattern.lasting(per_block) + GRACE;
     let wanted = Wanted {
-        profile: &pattern.profile,
+        shape: pattern.shape,
         pace: pattern.pace,
         // Ended when the blocks are done.
         packets: 100_000_000 / pattern.period_ns().max(1_000.0) as u64 * 1_000 + 1_000_000,
         stream_id,
         catch_up: false,
+        most: most.saturating_mul(blocks.len() as u32) + GRACE,
     };
-    let stream = bench.send(address, &wanted)?;
-    let per_block = pattern.kernel_block + u64::from(SETTLE);
-    let most = Duration::from_nanos((per_block as f64 * pattern.period_ns()) as u64) + GRACE;
+    let (socket, source) = bench.meet(wanted)?;
+    let receiving = start(socket, drain(bench, pattern, stream_id), bench.clock.reader())?;
+    let stream = bench.start(source)?;
+    // What another host has sent is told at the end only. What came may have waited for the receiver since before the
+    // block, so that the block's time has to pass as well.
+    let so_far = || stream.sent().unwrap_or_else(|| receiving.received());
     for (block, arm) in blocks.iter().enumerate() {
         let arm = KernelArm::ALL[usize::from(*arm)];
         comparison.begin(arm)?;
-        let before = stream.sent();
-        bench.wait(most, || stream.sent() >= before + per_block);
+        let (before, began) = (so_far(), Instant::now());
+        let least = if stream.sent().is_some() { Duration::ZERO } else { pattern.lasting(per_block) };
+        bench.wait(most, || began.elapsed() >= least && so_far() >= before + per_block);
         comparison.end(block as u32, arm)?;
-        if bench.interrupt.requested() {
+        if bench.stopped() {
             break;
         }
     }
-    stream.end();
+    bench.end(stream);
     receiving.join();
-    keep(number, &comparison.finish(), table);
+    let outcome = comparison.finish();
+    if outcome.samples.is_empty() && !bench.stopped() {
+        anyhow::bail!(
+            "packets of {interface} pass no two tracepoints that enclose the kernel's stamp alone (its driver hands them \
+             over by NAPI, not by netif_rx)"
+        );
+    }
+    keep(number, &outcome, table);
     Ok(KernelArm::ALL.map(|arm| arm.name().to_owned()).to_vec())
 }
 

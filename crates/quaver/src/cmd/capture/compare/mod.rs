@@ -3,9 +3,12 @@
 //! A source in one network namespace sends to a receiver in another over a veth pair; both namespaces have no name,
 //! so they go with this process. Ways to stamp alternate in blocks whose order is drawn at random.
 
+mod by_libpcap;
+mod far;
 mod kernel;
 mod loss;
 mod peers;
+mod place;
 mod plan;
 mod stream;
 mod user;
@@ -13,44 +16,49 @@ mod user;
 use crate::cli::capture::CaptureArgs;
 use crate::cmd::results;
 use crate::digest;
-use crate::exit_code::{ExitCode, failure};
+use crate::exit_code::ExitCode;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use anyhow::Context;
+use far::Far;
+use place::Place;
 use plan::Plan;
 use quaver_analysis::compare::{CompareFacts, CompareTable};
 use quaver_measure::clock::live::{LiveClock, LiveOptions};
 use quaver_measure::clock::{CounterSupport, nominal_scale, realtime_ns};
 use quaver_measure::host::facts::HostFacts;
-use quaver_measure::host::netns::{Lab, LabError};
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::stamp::compare::stamped_for_others;
 use quaver_store::compare_samples::write_compare_samples;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// What all parts of a comparison share.
 struct Bench<'a> {
     plan: &'a Plan,
-    lab: Lab,
+    place: Place,
     clock: LiveClock,
     run: RunDir,
     interrupt: Interrupt,
     progress: Progress,
+    /// Why the source at another host went without a word.
+    lost: OnceLock<String>,
 }
 
 /// Compares, stores, prints.
 pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    if let Some(stream) = &args.compare.count_by_libpcap {
+        return by_libpcap::run(stream, args.snaplen);
+    }
     let plan = Plan::of(args)?;
     let interrupt = Interrupt::catch()?;
-    let lab = Lab::create().map_err(|error| match error {
-        LabError::NotPermitted { .. } => {
-            failure(ExitCode::Unsupported, "a comparison makes two network namespaces: run as root")
-        }
-        other => failure(ExitCode::Unsupported, other.to_string()),
-    })?;
+    let place = match &args.compare.from {
+        None => Place::lab()?,
+        Some(host) => Place::far(Far::find(host, args.compare.key_file.as_deref())?),
+    };
     let clock = LiveClock::start(LiveOptions::checked(plan.counter))?;
     let run = RunDir::create(&args.compare.runs, "capture-compare")?;
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
@@ -58,13 +66,19 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         Manifest::begin(env!("CARGO_PKG_VERSION"), "capture-compare", plan.asked(), host, realtime_ns());
     run.write_manifest(&manifest)?;
     let progress = Progress::timed(plan.length(), args.quiet);
-    let bench = Bench { plan: &plan, lab, clock, run, interrupt, progress };
-    let (table, facts) = bench.measure()?;
-    let Bench { run, interrupt, progress, clock, .. } = bench;
+    let bench = Bench { plan: &plan, place, clock, run, interrupt, progress, lost: OnceLock::new() };
+    let (table, facts) = match bench.measure() {
+        Ok(found) => found,
+        Err(error) => return Err(bench.discard(error)),
+    };
+    let Bench { run, interrupt, progress, clock, lost, .. } = bench;
     progress.say("computing the results");
     manifest.compare = Some(facts);
     write_compare_samples(&run.samples(), &table)?;
-    manifest.end(realtime_ns(), interrupt.requested().then(|| "interrupted by the user".to_owned()));
+    let lost = lost.into_inner();
+    let went = lost.is_some() && !interrupt.requested();
+    let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned()).or(lost);
+    manifest.end(realtime_ns(), cut_short);
     run.write_manifest(&manifest)?;
     drop(clock);
     let digest = digest::compare::analyze(&run)?;
@@ -73,7 +87,11 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.summary)?;
     let report = run.report().display().to_string();
     let code = results::print(&summary, || digest.page(Some(&report)), args.json, &[])?;
-    Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
+    Ok(match (interrupt.requested(), went) {
+        (true, _) => ExitCode::Interrupted,
+        (false, true) => ExitCode::Peer,
+        (false, false) => code,
+    })
 }
 
 impl Bench<'_> {
@@ -85,18 +103,19 @@ impl Bench<'_> {
             cycles_per_second: hz,
             seed: self.plan.seed,
             cores: self.plan.cpus.words(),
+            from: self.plan.from.clone(),
             cannot: self.plan.cannot.clone(),
             ..CompareFacts::default()
         };
         let mut kernel = self.plan.kernel;
         for (number, pattern) in self.plan.patterns.iter().enumerate() {
-            if self.interrupt.requested() {
+            if self.stopped() {
                 break;
             }
             self.progress.say(format!("pattern {}: stamps in user space", pattern.name));
             let mut found = user::measure(self, number as u16, pattern, &mut table)
                 .with_context(|| format!("comparing with pattern {}", pattern.name))?;
-            if kernel && !self.interrupt.requested() {
+            if kernel && !self.stopped() {
                 self.progress.say(format!("pattern {}: stamps in the kernel", pattern.name));
                 let others = stamped_for_others();
                 match kernel::measure(self, number as u16, pattern, &mut table) {
@@ -115,13 +134,27 @@ impl Bench<'_> {
             }
             facts.patterns.push(found);
         }
-        if self.plan.loss.is_some() && !self.interrupt.requested() {
-            facts.loss = loss::measure(self)?;
+        if self.plan.loss.is_some() && !self.stopped() {
+            let (points, cannot) = loss::measure(self)?;
+            facts.loss = points;
+            facts.cannot.extend(cannot);
             let (points, cannot) = peers::measure(self)?;
             facts.peers = points;
             facts.cannot.extend(cannot);
         }
         Ok((table, facts))
+    }
+
+    /// Whether the user ended it, or the source at another host went.
+    fn stopped(&self) -> bool {
+        self.interrupt.requested() || self.lost.get().is_some()
+    }
+
+    /// Takes away a run of which nothing was kept.
+    fn discard(self, error: anyhow::Error) -> anyhow::Error {
+        // One that is left over is found to be empty by whoever opens it.
+        let _ = std::fs::remove_dir_all(self.run.path());
+        error
     }
 
     /// Waits until `done`, the interruption, or so long; whether it is done.

@@ -1,12 +1,12 @@
-//! Whole captures beside each other: our own program, tcpdump (on libpcap) and dumpcap, on streams of the same kind in turn.
+//! Whole captures beside each other: our own program, one on libpcap that only counts, tcpdump and dumpcap, on streams of
+//! the same kind in turn.
 
-use super::Bench;
 use super::plan::FRAME_OVERHEAD;
-use super::stream::Wanted;
+use super::stream::{Waiting, Wanted};
+use super::{Bench, by_libpcap};
 use anyhow::Context;
 use quaver_analysis::compare::{PeerPoint, Placement};
-use quaver_measure::probe::profile::Profile;
-use quaver_measure::probe::schedule::Schedule;
+use quaver_measure::path::StreamShape;
 use quaver_measure::probe::source::Pace;
 use quaver_measure::stamp::compare::{Peer, PeerCommand, PeerOutcome};
 use std::ffi::OsString;
@@ -17,15 +17,23 @@ use std::time::Duration;
 const PERIOD_NS: u64 = 5_000;
 /// Octets of the packets.
 const SIZES: [u32; 2] = [76, 512];
+/// A stream takes no longer.
+const LONGEST: Duration = Duration::from_secs(60);
 /// Longest wait for a program to say that it captures.
 const START: Duration = Duration::from_secs(15);
-/// Time that a program gets for packets that wait in its buffers: at an interruption, libpcap drops them uncounted, and
-/// tcpdump looks after a second at the latest.
+/// Time that programs of others get for packets that wait in their buffers: at an interruption, libpcap drops them
+/// uncounted, and tcpdump looks after a second at the latest. Ours see to it themselves.
 const DRAIN: Duration = Duration::from_millis(1_300);
 
 /// Programs by name, and what they say on standard error when they capture.
-const PROGRAMS: [(&str, &str); 3] =
-    [("quaver", "capturing on"), ("tcpdump", "tcpdump: listening on"), ("dumpcap", "File:")];
+const PROGRAMS: [(&str, &str); 4] = [
+    ("quaver", "capturing on"),
+    (LIBPCAP, by_libpcap::READY),
+    ("tcpdump", "tcpdump: listening on"),
+    ("dumpcap", "File:"),
+];
+/// A program of one's own on libpcap.
+const LIBPCAP: &str = "libpcap program";
 
 /// Streams, and sentences on what could not be run.
 pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<String>)> {
@@ -39,20 +47,24 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<
         }
     }
     for placement in [Placement::Apart, Placement::Together] {
-        let together = [bench.plan.cpus.capture];
-        bench.lab.sink.steer_receive(if placement == Placement::Together { &together } else { &[] })?;
+        if bench.place.share_cpu(placement == Placement::Together, &bench.plan.cpus)?.is_err()
+            && placement == Placement::Together
+        {
+            // The sweeps before have said why.
+            continue;
+        }
         for round in 0..plan.rounds {
             for frame_bytes in SIZES {
                 // Another one first each time, so that what changes on the machine hits all alike.
                 programs.rotate_left(1);
                 for (name, ready, program) in &programs {
-                    if bench.interrupt.requested() {
+                    if bench.stopped() {
                         return Ok((points, cannot));
                     }
                     bench.progress.say(format!("capture by {name}: {frame_bytes} octets"));
                     let stream = Stream { placement, round, frame_bytes, packets: plan.packets * 5 };
                     // Within one thread from start to end, for the program is interrupted when its starter ends.
-                    let result = bench.lab.sink.within(|| stream.captured_by(bench, name, ready, program))?;
+                    let result = bench.place.within(|| stream.captured_by(bench, name, ready, program))?;
                     match result {
                         Ok(point) => points.extend(point),
                         Err(error) => cannot.push(format!("{name} could not be judged: {error:#}.")),
@@ -63,13 +75,13 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<
     }
     cannot.sort();
     cannot.dedup();
-    bench.lab.sink.steer_receive(&[])?;
+    cannot.extend(bench.place.share_cpu(false, &bench.plan.cpus)?.err());
     Ok((points, cannot))
 }
 
 /// Our own file, or that of a program in PATH.
 fn found(name: &str) -> Option<PathBuf> {
-    if name == "quaver" {
+    if ["quaver", LIBPCAP].contains(&name) {
         return std::env::current_exe().ok();
     }
     let path = std::env::var_os("PATH")?;
@@ -94,23 +106,26 @@ impl Stream {
         program: &Path,
     ) -> anyhow::Result<Option<PeerPoint>> {
         let file = bench.run.path().join("peer.capture");
+        let interface =
+            bench.place.interface().context("the kernel does not tell which interface packets come in by")?;
         // Owns the port, so that packets are not answered by errors. Nobody reads.
-        let socket = bench.receiver()?;
+        let (socket, source) = bench.meet(self.wanted(bench))?;
         let port = socket.local_addr()?.port();
         let command = PeerCommand {
             program: program.to_path_buf(),
-            arguments: arguments(name, &bench.lab.sink.interface, &file, port),
+            arguments: arguments(name, interface, &file, port),
             ready,
             cpu: bench.plan.cpus.capture,
         };
         let peer = Peer::start(&command)?;
         let captures = peer.wait_ready(START);
-        let report = if captures { Some(self.send(bench, socket.local_addr()?)?) } else { None };
-        bench.wait(DRAIN, || false);
+        let report = if captures { Some(send(bench, source)?) } else { None };
+        let own = ["quaver", LIBPCAP].contains(&name);
+        bench.wait(DRAIN, || own);
         let outcome = peer.end()?;
         // Only its counts are of interest.
         let _ = std::fs::remove_file(&file);
-        if bench.interrupt.requested() {
+        if bench.stopped() {
             return Ok(None);
         }
         let sent = report.with_context(|| said(&outcome, "did not start to capture"))?;
@@ -128,21 +143,24 @@ impl Stream {
         }))
     }
 
-    /// Packets sent.
-    fn send(&self, bench: &Bench<'_>, to: std::net::SocketAddr) -> anyhow::Result<u64> {
-        let schedule = Schedule::every(PERIOD_NS, 1)?;
-        let profile = Profile::plain((self.frame_bytes - FRAME_OVERHEAD) as usize, schedule)?;
-        let wanted = Wanted {
-            profile: &profile,
+    fn wanted(&self, bench: &Bench<'_>) -> Wanted {
+        let payload_bytes = self.frame_bytes - FRAME_OVERHEAD;
+        Wanted {
+            shape: StreamShape::Plain { payload_bytes, period: (PERIOD_NS, 1) },
             pace: Pace::Spin,
             packets: self.packets,
             stream_id: bench.plan.seed as u32 | 1,
             catch_up: false,
-        };
-        let stream = bench.send(to, &wanted)?;
-        bench.wait(Duration::from_secs(60), || stream.is_finished());
-        Ok(stream.end().sent)
+            most: LONGEST,
+        }
     }
+}
+
+/// Packets sent.
+fn send(bench: &Bench<'_>, source: Waiting) -> anyhow::Result<u64> {
+    let mut stream = bench.start(source)?;
+    bench.wait(LONGEST, || stream.is_finished());
+    Ok(bench.end(stream).sent)
 }
 
 fn said(outcome: &PeerOutcome, what: &str) -> String {
@@ -150,9 +168,17 @@ fn said(outcome: &PeerOutcome, what: &str) -> String {
     format!("it {what}; its last words: {last}")
 }
 
+/// The stream to a port; not what showed another host our socket.
+pub(super) fn filter(port: u16) -> String {
+    format!("udp dst port {port}")
+}
+
 /// 128 octets of each packet, and 64 MiB of buffer.
 fn arguments(name: &str, interface: &str, file: &Path, port: u16) -> Vec<OsString> {
-    let filter = format!("udp port {port}");
+    if name == LIBPCAP {
+        return by_libpcap::arguments(interface, port);
+    }
+    let filter = filter(port);
     // A change of user would make tcpdump outlive us should we be killed.
     let words = match name {
         "quaver" => &["capture", "-s", "128", "--layers", "none", "--json", "--filter"][..],
@@ -176,7 +202,7 @@ fn arguments(name: &str, interface: &str, file: &Path, port: u16) -> Vec<OsStrin
 /// Captured and dropped, as the program itself tells.
 fn counts(name: &str, outcome: &PeerOutcome) -> Option<(u64, u64)> {
     match name {
-        "quaver" => {
+        "quaver" | LIBPCAP => {
             let told: serde_json::Value = serde_json::from_str(&outcome.out).ok()?;
             Some((told["captured"].as_u64()?, told["dropped"].as_u64()?))
         }
@@ -206,7 +232,7 @@ mod tests {
     #[test]
     fn each_programs_own_counts_are_read() {
         let ours = told(r#"{"captured": 7, "dropped": 2}"#, "");
-        assert_eq!(counts("quaver", &ours), Some((7, 2)));
+        assert_eq!((counts("quaver", &ours), counts(LIBPCAP, &ours)), (Some((7, 2)), Some((7, 2))));
         let tcpdump = "tcpdump: listening on v, link-type EN10MB (Ethernet), snapshot length 128 bytes\n\
             12 packets captured\n15 packets received by filter\n3 packets dropped by kernel\n";
         assert_eq!(counts("tcpdump", &told("", tcpdump)), Some((12, 3)));
@@ -215,7 +241,7 @@ mod tests {
         let dumpcap = "Capturing on 'v'\nFile: x\nPackets captured: 20\n\
             Packets received/dropped on interface 'v': 20/4 (pcap:4/dumpcap:0/flushed:0/ps_ifdrop:0) (83.3%)\n";
         assert_eq!(counts("dumpcap", &told("", dumpcap)), Some((20, 4)));
-        for name in ["quaver", "tcpdump", "dumpcap"] {
+        for (name, _) in PROGRAMS {
             assert_eq!(counts(name, &told("", "no such device\n")), None);
         }
     }

@@ -4,8 +4,8 @@ use crate::cli::capture::{CaptureArgs, CoreChoice};
 use crate::cli::compare::WantedPattern;
 use crate::exit_code::{ExitCode, failure};
 use quaver_measure::clock::{Counter, realtime_ns};
+use quaver_measure::path::StreamShape;
 use quaver_measure::probe::profile::{Profile, ProfileName};
-use quaver_measure::probe::schedule::Schedule;
 use quaver_measure::probe::source::Pace;
 use quaver_measure::stamp::pipeline::PipelineKind;
 use rustix::thread::CpuSet;
@@ -22,6 +22,7 @@ pub(super) const OCTET_NS: u64 = 8;
 /// A traffic pattern.
 pub(super) struct Pattern {
     pub(super) name: &'static str,
+    pub(super) shape: StreamShape,
     pub(super) profile: Profile,
     pub(super) ifg_bytes: Option<u64>,
     pub(super) pace: Pace,
@@ -37,6 +38,11 @@ impl Pattern {
     pub(super) fn period_ns(&self) -> f64 {
         let (numerator, denominator) = self.profile.schedule().mean_period_ns();
         numerator as f64 / denominator as f64
+    }
+
+    /// Time that so many packets take.
+    pub(super) fn lasting(&self, packets: u64) -> Duration {
+        Duration::from_nanos((packets as f64 * self.period_ns()) as u64)
     }
 
     pub(super) fn frame_bytes(&self) -> u32 {
@@ -55,47 +61,47 @@ pub(super) struct LossPlan {
 /// CPUs by role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cpus {
-    /// The source's, where the kernel also receives what comes over the veth pair.
-    pub(super) source: u16,
+    /// The source's; none where it is at another host.
+    pub(super) source: Option<u16>,
+    /// Where the kernel receives what comes in: over a veth pair, that of the source. None: where it does anyway.
+    pub(super) softirq: Option<u16>,
     pub(super) capture: u16,
     pub(super) convert: Vec<u16>,
 }
 
 impl Cpus {
-    fn choose(allowed: &[u16], asked: &CoreChoice) -> anyhow::Result<Self> {
+    /// `far`: the source is at another host.
+    fn choose(allowed: &[u16], asked: &CoreChoice, far: bool) -> anyhow::Result<Self> {
         let (Some(first), Some(last)) = (allowed.first().copied(), allowed.last().copied()) else {
             return Err(failure(ExitCode::Unsupported, "no CPU is allowed to this process"));
         };
-        let source = asked.softirq.unwrap_or(first);
+        let softirq = if far { asked.softirq } else { Some(asked.softirq.unwrap_or(first)) };
         let capture = asked.capture.unwrap_or(last);
-        if source == capture && allowed.len() > 1 {
-            let message = format!("softirq and capture share CPU {source}: give them one each with --cores");
+        if softirq == Some(capture) && allowed.len() > 1 {
+            let message = format!("softirq and capture share CPU {capture}: give them one each with --cores");
             return Err(failure(ExitCode::Usage, message));
         }
         if asked.convert.contains(&capture) {
             let message = format!("capture and convert share CPU {capture}: give them one each with --cores");
             return Err(failure(ExitCode::Usage, message));
         }
-        let spare: Vec<u16> =
-            allowed.iter().copied().filter(|cpu| ![source, capture].contains(cpu)).collect();
-        let convert = if !asked.convert.is_empty() {
-            asked.convert.clone()
-        } else if spare.is_empty() {
-            vec![source]
-        } else {
-            spare
+        let but = |taken: &[Option<u16>]| -> Vec<u16> {
+            allowed.iter().copied().filter(|cpu| !taken.contains(&Some(*cpu))).collect()
         };
-        Ok(Self { source, capture, convert })
+        let choices =
+            [asked.convert.clone(), but(&[softirq, Some(capture)]), but(&[Some(capture)]), vec![capture]];
+        let convert = choices.into_iter().find(|choice| !choice.is_empty()).unwrap_or_default();
+        Ok(Self { source: softirq.filter(|_| !far), softirq, capture, convert })
     }
 
     pub(super) fn words(&self) -> String {
         let convert: Vec<String> = self.convert.iter().map(u16::to_string).collect();
-        format!(
-            "source and softirq {}, capture {}, converters {}",
-            self.source,
-            self.capture,
-            convert.join(" ")
-        )
+        let softirq = match (self.source, self.softirq) {
+            (Some(source), _) => format!("source and softirq {source}"),
+            (None, Some(softirq)) => format!("source at another host, softirq {softirq}"),
+            (None, None) => "source at another host, softirq wherever this one has it".to_owned(),
+        };
+        format!("{softirq}, capture {}, converters {}", self.capture, convert.join(" "))
     }
 }
 
@@ -109,6 +115,8 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) cannot: Vec<String>,
     quick: bool,
+    /// The host that sends, in words.
+    pub(super) from: Option<String>,
 }
 
 /// What is compared in user space; none is the checkpoints alone. The clock comes twice: a comparison that finds a
@@ -133,7 +141,7 @@ impl Plan {
             .map_err(|error| anyhow::Error::new(error).context("reading the CPUs allowed to this process"))?;
         let allowed: Vec<u16> =
             (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u16).collect();
-        let cpus = Cpus::choose(&allowed, &args.cores.clone().unwrap_or_default())?;
+        let cpus = Cpus::choose(&allowed, &args.cores.clone().unwrap_or_default(), options.from.is_some())?;
         let wanted = |pattern| [pattern, WantedPattern::All].contains(&options.pattern);
         let pattern = |which, defaults: (u32, u32), build: fn(u32, u32) -> Pattern| {
             let quarter = if options.quick { 4 } else { 1 };
@@ -151,10 +159,10 @@ impl Plan {
              all."
                 .to_owned(),
         ];
-        if cpus.convert.contains(&cpus.source) {
+        if let Some(softirq) = cpus.softirq.filter(|softirq| cpus.convert.contains(softirq)) {
+            let whose = if cpus.source.is_some() { "the source and the softirqs" } else { "the softirqs" };
             cannot.push(format!(
-                "The converter threads had no CPU of their own: they shared CPU {} with the source and the softirqs.",
-                cpus.source
+                "The converter threads had no CPU of their own: they shared CPU {softirq} with {whose}."
             ));
         }
         Ok(Self {
@@ -166,6 +174,7 @@ impl Plan {
             seed: options.seed.unwrap_or(realtime_ns() as u64),
             cannot,
             quick: options.quick,
+            from: options.from.as_ref().map(|far| format!("{}, port {}", far.host, far.port)),
         })
     }
 
@@ -176,7 +185,7 @@ impl Plan {
         });
         json!({
             "command": std::env::args().collect::<Vec<_>>().join(" "),
-            "stream": "made here, between two network namespaces",
+            "stream": self.stream_words(),
             "patterns": patterns.collect::<Vec<_>>(),
             "loss": self.loss.is_some(),
             "kernel": self.kernel,
@@ -184,6 +193,13 @@ impl Plan {
             "seed": self.seed,
             "cores": self.cpus.words(),
         })
+    }
+
+    fn stream_words(&self) -> String {
+        match &self.from {
+            Some(far) => format!("from {far}"),
+            None => "made here, between two network namespaces".to_owned(),
+        }
     }
 
     /// About how long it takes.
@@ -202,6 +218,7 @@ impl Plan {
 fn first(rounds: u32, per_block: u32) -> Pattern {
     Pattern {
         name: "1",
+        shape: StreamShape::Named(ProfileName::G729),
         profile: Profile::named(ProfileName::G729),
         ifg_bytes: Some(2_499_860),
         pace: Pace::Hybrid,
@@ -215,6 +232,7 @@ fn first(rounds: u32, per_block: u32) -> Pattern {
 fn second(rounds: u32, per_block: u32) -> Pattern {
     Pattern {
         name: "2",
+        shape: StreamShape::Named(ProfileName::Hd1368),
         profile: Profile::named(ProfileName::Hd1368),
         ifg_bytes: Some(169_631),
         pace: Pace::Hybrid,
@@ -226,11 +244,11 @@ fn second(rounds: u32, per_block: u32) -> Pattern {
 
 /// 100,000 packets a second of the first one's size.
 fn fast(rounds: u32, per_block: u32) -> Pattern {
-    let schedule = Schedule::every(10_000, 1).expect("10 us is a period");
+    let shape = StreamShape::Plain { payload_bytes: 140 - FRAME_OVERHEAD, period: (10_000, 1) };
     Pattern {
         name: "100kpps",
-        profile: Profile::plain(140 - FRAME_OVERHEAD as usize, schedule)
-            .expect("our header fits into 98 octets"),
+        shape,
+        profile: shape.profile().expect("10 us is a period, and our header fits into 98 octets"),
         ifg_bytes: None,
         pace: Pace::Spin,
         rounds,
@@ -268,15 +286,30 @@ mod tests {
     #[test]
     fn cpus_differ_where_they_can() {
         let asked = CoreChoice::default();
-        let two = Cpus::choose(&[0, 1], &asked).unwrap();
-        assert_eq!((two.source, two.capture, two.convert), (0, 1, vec![0]));
-        let four = Cpus::choose(&[2, 3, 4, 5], &asked).unwrap();
-        assert_eq!((four.source, four.capture, four.convert), (2, 5, vec![3, 4]));
-        assert_eq!(Cpus::choose(&[3], &asked).unwrap().convert, [3], "a single CPU has to do");
+        let here = |allowed: &[u16], asked: &CoreChoice| Cpus::choose(allowed, asked, false);
+        let two = here(&[0, 1], &asked).unwrap();
+        assert_eq!((two.source, two.softirq, two.capture, two.convert), (Some(0), Some(0), 1, vec![0]));
+        let four = here(&[2, 3, 4, 5], &asked).unwrap();
+        assert_eq!((four.source, four.capture, four.convert), (Some(2), 5, vec![3, 4]));
+        assert_eq!(here(&[3], &asked).unwrap().convert, [3], "a single CPU has to do");
         let same = CoreChoice { softirq: Some(1), ..CoreChoice::default() };
-        assert!(Cpus::choose(&[0, 1], &same).is_err());
+        assert!(here(&[0, 1], &same).is_err());
         let converter = CoreChoice { convert: vec![1], ..CoreChoice::default() };
-        assert!(Cpus::choose(&[0, 1], &converter).is_err());
-        assert!(Cpus::choose(&[], &asked).is_err());
+        assert!(here(&[0, 1], &converter).is_err());
+        assert!(here(&[], &asked).is_err());
+    }
+
+    #[test]
+    fn softirqs_of_an_interface_stay_where_they_are_unless_asked() {
+        let asked = CoreChoice::default();
+        let far = Cpus::choose(&[0, 1, 2], &asked, true).unwrap();
+        assert_eq!((far.source, far.softirq, far.capture, far.convert), (None, None, 2, vec![0, 1]));
+        let moved = CoreChoice { softirq: Some(0), ..asked.clone() };
+        let far = Cpus::choose(&[0, 1], &moved, true).unwrap();
+        assert_eq!((far.source, far.softirq, far.capture, &far.convert[..]), (None, Some(0), 1, &[0][..]));
+        assert!(far.words().contains("another host, softirq 0"));
+        assert_eq!(Cpus::choose(&[3], &asked, true).unwrap().convert, [3]);
+        let same = CoreChoice { softirq: Some(1), ..asked };
+        assert!(Cpus::choose(&[0, 1], &same, true).is_err());
     }
 }

@@ -2,11 +2,10 @@
 
 use super::Bench;
 use super::plan::{Pattern, SETTLE, arms};
-use super::stream::Wanted;
+use super::stream::{Sent, Wanted};
 use quaver_analysis::compare::order::shuffled_rounds;
 use quaver_analysis::compare::{CompareTable, PatternFacts, UserArmFacts};
 use quaver_measure::clock::nominal_scale;
-use quaver_measure::probe::source::SourceReport;
 use quaver_measure::probe::thread::ThreadSettings;
 use quaver_measure::stamp::compare::{Received, ReceiverPlan, start};
 use quaver_measure::stamp::pipeline::{PipelineKind, PipelineSettings};
@@ -15,6 +14,8 @@ use std::time::Duration;
 
 /// Packets beyond those that are needed, should some be lost.
 const SPARE: u64 = 2_000;
+/// A stream may take so much longer than its schedule.
+const SLACK: Duration = Duration::from_secs(20);
 /// Octets of the receiver's buffer.
 const BUFFER_BYTES: usize = 8 << 20;
 
@@ -27,9 +28,6 @@ pub(super) fn measure(
 ) -> anyhow::Result<PatternFacts> {
     let plan = bench.plan;
     let stream_id = (plan.seed as u32).wrapping_add(u32::from(number)) | 1;
-    let socket = bench.receiver()?;
-    let address = socket.local_addr()?;
-    enlarge(&socket)?;
     let arms = arms();
     let blocks = shuffled_rounds(arms.len() as u16, pattern.rounds, plan.seed);
     let packets = blocks.len() as u64 * u64::from(pattern.per_block) + SPARE;
@@ -43,10 +41,18 @@ pub(super) fn measure(
         thread: ThreadSettings::measuring(Some(plan.cpus.capture), None),
         counter: plan.counter,
     };
+    let wanted = Wanted {
+        shape: pattern.shape,
+        pace: pattern.pace,
+        packets,
+        stream_id,
+        catch_up: false,
+        most: pattern.lasting(packets) + SLACK,
+    };
+    let (socket, source) = bench.meet(wanted)?;
+    enlarge(&socket)?;
     let receiving = start(socket, receiver, bench.clock.reader())?;
-    let wanted =
-        Wanted { profile: &pattern.profile, pace: pattern.pace, packets, stream_id, catch_up: false };
-    let stream = bench.send(address, &wanted)?;
+    let mut stream = bench.start(source)?;
     bench.wait(Duration::MAX, || {
         bench.progress.show(
             Duration::from_nanos((receiving.received() as f64 * pattern.period_ns()) as u64),
@@ -54,10 +60,10 @@ pub(super) fn measure(
         );
         receiving.is_finished() || stream.is_finished()
     });
-    let report = stream.end();
+    let sent = bench.end(stream);
     let received = receiving.join();
     keep(number, plan.cpus.capture, &received, table);
-    Ok(facts(bench, pattern, &report, &received))
+    Ok(facts(bench, pattern, sent, &received))
 }
 
 impl Bench<'_> {
@@ -90,7 +96,7 @@ fn keep(number: u16, cpu: u16, received: &Received, table: &mut CompareTable) {
     }
 }
 
-fn facts(bench: &Bench<'_>, pattern: &Pattern, report: &SourceReport, received: &Received) -> PatternFacts {
+fn facts(bench: &Bench<'_>, pattern: &Pattern, sent: Sent, received: &Received) -> PatternFacts {
     let scale = nominal_scale(bench.plan.counter);
     let user = arms().into_iter().zip(&received.costs).map(|((name, _), cost)| UserArmFacts {
         name,
@@ -103,8 +109,8 @@ fn facts(bench: &Bench<'_>, pattern: &Pattern, report: &SourceReport, received: 
         frame_bytes: pattern.frame_bytes(),
         period_ns: pattern.period_ns(),
         ifg_bytes: pattern.ifg_bytes,
-        sent: report.sent,
-        missed: report.misses,
+        sent: sent.sent,
+        missed: sent.missed,
         socket_drops: received.socket_drops.map(u64::from),
         settle: SETTLE,
         user: user.collect(),

@@ -2,28 +2,20 @@
 
 use super::waiting;
 use crate::cli::{ChaseArgs, FarHost};
-use crate::cmd::serve::{path_key, read_key};
-use crate::exit_code::{ExitCode, failure};
+use crate::cmd::far_source;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::stream_plan::StreamPlan;
 use anyhow::Context;
 use quaver_abi::record::{PacketRecord, packet_flags};
 use quaver_analysis::summary::FarSource;
-use quaver_measure::path::{
-    PathError, Progress as PathProgress, RemoteSource, SourceClient, SourceRequest, SourceSummary,
-    request_source,
-};
+use quaver_measure::path::{PathError, RemoteSource, SourceRequest, SourceSummary};
 use quaver_measure::probe::sink::Sink;
 use quaver_store::run::RunDir;
 use quaver_store::segments::open_if_any;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long the server is waited for, for each answer.
-const ANSWER: Duration = Duration::from_secs(30);
-/// How long other tests of the server are waited for.
-const QUEUE: Duration = Duration::from_secs(600);
 /// The stream may run so much longer than it is measured; it is ended when that is done.
 const SLACK: Duration = Duration::from_secs(10);
 
@@ -42,9 +34,8 @@ pub(super) fn ask(
     length: Duration,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Far> {
-    let server = resolve(far)?;
-    let key = args.key_file.as_deref().map(read_key).transpose()?.as_deref().map(path_key).transpose()?;
-    let client = SourceClient { server, key, queue_patience: QUEUE, answer_timeout: ANSWER };
+    let client = far_source::find(far, args.key_file.as_deref())?;
+    let server = client.server;
     let request = SourceRequest {
         shape: stream.shape,
         packets: None,
@@ -54,28 +45,13 @@ pub(super) fn ask(
         dscp: args.stream.dscp,
         stream_id: (quaver_measure::clock::realtime_ns() as u32) | 1,
     };
-    let progress = Progress::timed(QUEUE, args.output.quiet);
+    let progress = Progress::timed(far_source::QUEUE, args.output.quiet);
     progress.say("asking the other host for the stream");
-    let mut watch = |event: PathProgress<'_>| {
-        if let PathProgress::Queued { place } = event {
-            progress.say(format!("the other host measures for others; place {place} in its queue"));
-        }
-    };
-    match request_source(&client, &request, interrupt.flag(), &mut watch) {
+    match far_source::ask(&client, &request, interrupt, &progress) {
         Ok(remote) => Ok(Far { remote, request }),
         Err(error @ PathError::Connect { .. }) => Err(error).with_context(|| by_hand(args, server)),
         Err(error) => Err(error).with_context(|| format!("asking {server} for a stream")),
     }
-}
-
-/// The first address of the host.
-fn resolve(far: &FarHost) -> anyhow::Result<SocketAddr> {
-    let host = &far.host;
-    let found = (host.as_str(), far.port).to_socket_addrs().ok().and_then(|mut found| found.next());
-    found.ok_or_else(|| {
-        let sentence = format!("--from {host}: no such host; give its address or a name that resolves");
-        failure(ExitCode::Usage, sentence)
-    })
 }
 
 /// What to do where no server runs.

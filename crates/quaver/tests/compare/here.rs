@@ -1,52 +1,14 @@
 //! `quaver capture --compare` from outside: every way to stamp has its packets, a run is analysed again to the same
 //! octets, and nothing is left behind, in whatever way it ends.
 
+use super::{json, left_by, privileged, quaver, the_run_in, wait_for_run};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Stdio;
 
 /// Ways to stamp, in the order of the results.
 const WAYS: [&str; 6] =
     ["inline-clock", "inline-cycles", "threaded", "threaded:2", "batch", "inline-clock again"];
-
-fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
-    eprintln!("SKIPPED: {name} needs root (namespaces, tracefs)");
-    false
-}
-
-fn quaver(runs: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
-    command.args(words).env("QUAVER_RUNS", runs);
-    command
-}
-
-fn the_run_in(runs: &Path) -> PathBuf {
-    let mut found = std::fs::read_dir(runs).expect("runs were made").map(|entry| entry.unwrap().path());
-    let run = found.next().expect("a run was made");
-    assert!(found.next().is_none(), "one run only");
-    run
-}
-
-fn json(output: &Output) -> Value {
-    let said = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
-}
-
-/// Interfaces and trace instances of the process `pid` that are there now.
-fn left_by(pid: u32) -> Vec<String> {
-    let mut left = Vec::new();
-    let links = std::fs::read_to_string("/proc/net/dev").expect("interfaces are listed");
-    left.extend(links.lines().filter(|line| line.contains(&format!("quav{pid}"))).map(str::to_owned));
-    let (root, _) = quaver_measure::host::tracefs::open_tracefs().expect("tracefs is there");
-    let own = format!("quaver-{pid}-");
-    left.extend(root.names("instances").unwrap().into_iter().filter(|name| name.starts_with(&own)));
-    left
-}
 
 #[test]
 fn every_way_to_stamp_has_its_packets_and_a_run_is_analysed_again() {
@@ -114,9 +76,9 @@ fn beside_other_programs(summary: &Value) {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
     };
-    for name in ["quaver", "tcpdump", "dumpcap"] {
+    for name in ["quaver", "libpcap program", "tcpdump", "dumpcap"] {
         let own: Vec<&Value> = totals.iter().filter(|total| total["program"] == name).collect();
-        if name != "quaver" && !installed(name) {
+        if ["tcpdump", "dumpcap"].contains(&name) && !installed(name) {
             assert!(own.is_empty() && cannot.contains(&format!("{name} was not run")), "{cannot}");
             continue;
         }
@@ -125,6 +87,7 @@ fn beside_other_programs(summary: &Value) {
             let number = |field: &str| total[field].as_i64().unwrap();
             assert!(number("sent") > 0 && number("captured") > 0, "{total}");
             assert!(name != "quaver" || number("unaccounted") == 0, "{total}");
+            assert_eq!(number("unaccounted"), number("sent") - number("captured") - number("dropped"));
             assert!(total["cpu_ns_per_packet"].as_f64().unwrap() > 0.0);
         }
     }
@@ -143,20 +106,6 @@ fn analysed_again(run: &Path, runs: &Path) {
     assert!(output.stdout == report, "drawn again the same");
     let output = quaver(runs, &["export", &name, "--late-csv"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-}
-
-/// Waits until the child's run has a manifest, so that it measures or is about to.
-fn wait_for_run(runs: &Path, child: &mut Child) {
-    let start = Instant::now();
-    let begun = || {
-        let mut entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
-        entries.any(|entry| entry.path().join("sends.seg").exists())
-    };
-    while !begun() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended of itself");
-        assert!(start.elapsed() < Duration::from_secs(60), "no run was begun");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
