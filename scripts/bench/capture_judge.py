@@ -8,7 +8,14 @@ from pathlib import Path
 
 def of_quaver(watched):
     said = json.loads(watched["out"])
-    return {"seen": said["seen"], "captured": said["captured"], "dropped": said["dropped"]}
+    layers = [one["stamped"] for one in said["interfaces"]]
+    return {
+        "seen": said["seen"],
+        "captured": said["captured"],
+        "dropped": said["dropped"],
+        "stamped": {name: sum(one[name] for one in layers) for name in layers[0]} if layers else {},
+        "stamps_out_of_order": sum(one["stamps_out_of_order"] for one in said["interfaces"]),
+    }
 
 
 def of_dumpcap(watched):
