@@ -35,7 +35,8 @@ pub(super) struct Unlock {
 }
 
 impl Unlock {
-    fn reaches(&self, order: u64) -> bool {
+    /// Whether it can let in somebody who asked at `order`: it began since, or had not returned then.
+    pub(super) fn reaches(&self, order: u64) -> bool {
         self.returned.is_none_or(|returned| returned > order)
     }
 }
@@ -122,9 +123,7 @@ impl Object {
     /// The unlock that let in who began to wait at `order`: the latest since, or one that had not returned then.
     pub(super) fn unlock_since(&self, order: u64, reading: bool) -> Option<Release> {
         let since = |unlock: &Option<Unlock>| {
-            unlock
-                .filter(|unlock| unlock.release.order > order || unlock.reaches(order))
-                .map(|unlock| unlock.release)
+            unlock.filter(|unlock| unlock.reaches(order)).map(|unlock| unlock.release)
         };
         let write = reading.then(|| since(&self.write_unlock)).flatten();
         write.or_else(|| since(&self.unlock))

@@ -4,7 +4,7 @@ use super::books::Books;
 use super::cores::Cores;
 use super::event::{AnyEvent, SyncEvent, ThreadId};
 use super::keys::AddressMap;
-use super::objects::Objects;
+use super::objects::{Objects, Unlock};
 use super::observer::Observer;
 use super::results::{Counts, Coverage, OtherClass, SyncClass, Wait};
 use super::settings::Settings;
@@ -19,7 +19,10 @@ const KEPT_CREATIONS: usize = 65_536;
 #[derive(Debug, Default)]
 pub(super) struct Relock {
     pub(super) waiters: u32,
+    /// The latest unlock by anybody.
     pub(super) last: Option<Release>,
+    /// The latest wait that gives it back, until that returns.
+    pub(super) given: Option<Unlock>,
 }
 
 /// The units of all cores and what they have found so far.

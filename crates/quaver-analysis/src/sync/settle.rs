@@ -6,7 +6,7 @@ use super::observer::Observer;
 use super::protocol::Protocol;
 use super::results::{SyncClass, Wait};
 use super::threads::{OpenWait, Release, Slot};
-use super::timeline::Whereabouts;
+use super::timeline::{Mutex, Whereabouts};
 use quaver_abi::sync::CPU_UNKNOWN;
 
 impl Wait {
@@ -65,12 +65,12 @@ impl<O: Observer> Protocol<O> {
         let Some(late_ns) = self.settings.late_ns(now_ns - released_ns) else { return };
         self.late(slot, class, wait.key, wait.call_site, event.cpu, late_ns);
         let mut pieces = std::mem::take(&mut self.scratch.pieces);
-        self.threads.get(slot).timeline.cut(
-            released_ns,
-            now_ns,
-            relock.map(|relock| relock.at_ns),
-            &mut pieces,
-        );
+        let mutex = match relock {
+            Some(relock) => Mutex::FreeAt(relock.at_ns),
+            None if wait.mutex != 0 => Mutex::NotTold,
+            None => Mutex::None,
+        };
+        self.threads.get(slot).timeline.cut(released_ns, now_ns, mutex, &mut pieces);
         self.scratch = Wait {
             class,
             process: event.process,

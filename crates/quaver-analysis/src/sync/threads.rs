@@ -81,6 +81,7 @@ pub(super) struct OpenWait {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenWake {
     pub(super) class: SyncClass,
+    pub(super) is_post: bool,
     pub(super) key: ObjectKey,
     pub(super) call_site: u64,
     pub(super) entered_ns: u64,

@@ -34,6 +34,17 @@ pub(super) enum State {
     Known(Cause),
 }
 
+/// The mutex that a wait has to take again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutex {
+    /// There is none.
+    None,
+    /// Nobody is known to have given it back after the release.
+    NotTold,
+    /// Somebody gave it back last at this time.
+    FreeAt(u64),
+}
+
 /// The kernel's side of one thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadTimeline {
@@ -93,14 +104,13 @@ impl ThreadTimeline {
         }
     }
 
-    /// Cuts the time from `from_ns` to `to_ns` by the states; `mutex_ns`: until when the mutex was held. Pieces
-    /// are in time order, not empty, and cover the time exactly.
-    pub(super) fn cut(&self, from_ns: u64, to_ns: u64, mutex_ns: Option<u64>, into: &mut Vec<WaitPiece>) {
+    /// Cuts the time from `from_ns` to `to_ns` by the states. Pieces are in time order, not empty, and cover the
+    /// time exactly.
+    pub(super) fn cut(&self, from_ns: u64, to_ns: u64, mutex: Mutex, into: &mut Vec<WaitPiece>) {
         into.clear();
         let mut at_ns = from_ns;
         let mut woken = false;
         let first = self.log.first().map_or(to_ns, |(since_ns, _)| *since_ns);
-        let held_until = mutex_ns.unwrap_or(0);
         let mut put = |at_ns: &mut u64, end_ns: u64, state: State, woken: bool| {
             let end_ns = end_ns.min(to_ns);
             if end_ns <= *at_ns {
@@ -114,7 +124,12 @@ impl ThreadTimeline {
                 State::Asleep if woken => (Cause::MutexHeld, Cause::WakerLate),
                 State::Asleep => (Cause::WakerLate, Cause::WakerLate),
             };
-            let split_ns = held_until.clamp(*at_ns, end_ns);
+            let held_until_ns = match (mutex, state) {
+                (Mutex::FreeAt(free_ns), _) => free_ns,
+                (Mutex::NotTold, State::Asleep) => end_ns,
+                _ => 0,
+            };
+            let split_ns = held_until_ns.clamp(*at_ns, end_ns);
             push(into, *at_ns, split_ns, held);
             push(into, split_ns, end_ns, rest);
             *at_ns = end_ns;

@@ -2,7 +2,7 @@
 
 use super::event::SyncEvent;
 use super::keys::ObjectKey;
-use super::objects::Waiter;
+use super::objects::{Unlock, Waiter};
 use super::observer::{Buffer, Message, Observer, Operation};
 use super::protocol::Protocol;
 use super::results::{OtherClass, SyncClass};
@@ -58,7 +58,17 @@ impl<O: Observer> Protocol<O> {
             wake.used = true;
         }
         if mutex != 0 {
-            self.relocks.entry((key.process, mutex)).or_default().waiters += 1;
+            let release = Release {
+                thread: event.thread,
+                cpu: event.cpu,
+                call_site: event.call_site,
+                at_ns: self.now_ns,
+                order,
+                path: self.threads.get(slot).path,
+            };
+            let relock = self.relocks.entry((key.process, mutex)).or_default();
+            relock.waiters += 1;
+            relock.given = Some(Unlock { release, returned: None });
         }
         let state = self.state_of(slot);
         let now_ns = self.now_ns;
@@ -142,12 +152,21 @@ impl<O: Observer> Protocol<O> {
             Waiting::Lock | Waiting::ReadLock => {
                 let reading = wait.waiting == Waiting::ReadLock;
                 let object = self.locks.get_mut(wait.key)?;
-                let release = object.unlock_since(wait.order, reading);
+                let mut release = object.unlock_since(wait.order, reading);
                 if reading && !object.readers.contains(&event.thread) {
                     if object.readers.len() == KEPT_READERS {
                         object.readers.remove(0);
                     }
                     object.readers.push(event.thread);
+                }
+                // A wait on a condition gives its mutex back some time after its entry.
+                let given = self.relocks.get(&(wait.key.process, wait.key.address as u32));
+                if let Some(given) = given.and_then(|relock| relock.given)
+                    && !reading
+                    && given.reaches(wait.order)
+                    && release.is_none_or(|release| release.order < given.release.order)
+                {
+                    release = Some(given.release);
                 }
                 Some(Match { release: release?, class: SyncClass::LockUnlock })
             }
@@ -242,8 +261,12 @@ impl<O: Observer> Protocol<O> {
             return None;
         }
         let name = (wait.key.process, wait.mutex);
+        let order = self.order();
         let relock = self.relocks.get_mut(&name)?;
         relock.waiters -= 1;
+        if let Some(given) = relock.given.as_mut().filter(|given| given.release.order == wait.order) {
+            given.returned = Some(order);
+        }
         let last = relock.last;
         if relock.waiters == 0 {
             self.relocks.remove(&name);

@@ -45,6 +45,7 @@ impl<O: Observer> Protocol<O> {
         if !inside_wait {
             self.threads.get_mut(slot).wake = Some(OpenWake {
                 class,
+                is_post: event.kind == SyncKind::PostEntry,
                 key,
                 call_site: event.call_site,
                 entered_ns: self.now_ns,
@@ -93,6 +94,9 @@ impl<O: Observer> Protocol<O> {
 
     /// s_x, b_x or u_x.
     pub(super) fn released(&mut self, event: &SyncEvent, slot: Slot) {
+        if event.flags & outcome_flags::INSIDE_WAIT != 0 {
+            return;
+        }
         let class = match event.kind {
             SyncKind::UnlockExit => Some(SyncClass::Unlock),
             SyncKind::SignalExit | SyncKind::PostExit => Some(SyncClass::Signal),
@@ -134,12 +138,19 @@ impl<O: Observer> Protocol<O> {
                 if let Some(index) = object.signals.iter().position(own) {
                     object.signals[index].returned = Some(order);
                     let mut dropped = object.drop_dead_signals();
-                    let others = object.signals.iter().filter(|one| one.returned.is_some() && !own(one));
-                    // As many are on their way as wait: it wakes nobody.
-                    if woke_nobody || others.count() >= object.waiters.len() {
-                        let before = object.signals.len();
-                        object.signals.retain(|one| !own(one));
-                        dropped += (before - object.signals.len()) as u64;
+                    let is_other = |one: &Signal| one.returned.is_some() && !own(one);
+                    let others = object.signals.iter().filter(|one| is_other(one)).count();
+                    // As many are on their way as wait: it wakes nobody. Of a semaphore the oldest does not:
+                    // somebody who found it above zero took that one.
+                    let surplus = match others >= object.waiters.len() {
+                        _ if woke_nobody => object.signals.iter().position(own),
+                        true if wake.is_post => object.signals.iter().position(is_other),
+                        true => object.signals.iter().position(own),
+                        false => None,
+                    };
+                    if let Some(index) = surplus {
+                        object.signals.remove(index);
+                        dropped += 1;
                     }
                     self.counts.signals_for_nobody += dropped;
                 }

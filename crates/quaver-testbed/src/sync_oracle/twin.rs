@@ -148,9 +148,14 @@ impl Twin<'_> {
                 let over = self.call_at(other).over.unwrap_or(usize::MAX);
                 present.iter().any(|&wait| wait < over)
             })
-            .count();
-        if on_their_way >= present.len() {
-            self.discarded[entry] = true;
+            .collect::<Vec<_>>();
+        if on_their_way.len() < present.len() {
+            return;
+        }
+        // Of a semaphore the oldest goes: whoever found it above zero took that one.
+        match on_their_way.first() {
+            Some(&oldest) if self.events[entry].kind == SyncKind::PostEntry => self.discarded[oldest] = true,
+            _ => self.discarded[entry] = true,
         }
     }
 

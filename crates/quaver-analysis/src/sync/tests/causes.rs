@@ -140,3 +140,33 @@ fn without_the_kernel_s_side_nothing_is_explained() {
     assert_eq!(pieces(&results.longest[0]), [(Cause::Unexplained, 100)]);
     assert_eq!(results.longest[0].kernel_pairs, 0);
 }
+
+#[test]
+fn asleep_again_it_waits_for_its_mutex() {
+    let run = |unlocked: bool| {
+        let mut scene = Scene::new();
+        scene.switch(1, 1, 0, 1, OffCpu::Unknown);
+        scene.at(2, 1, ThreadStart, 0xa1);
+        scene.switch(3, 1, 0, 1, OffCpu::Unknown);
+        scene.at(10, 1, WaitEntry, C).detail = 0x2000;
+        scene.switch(12, 1, 1, 0, OffCpu::Blocked);
+        scene.at(100, 2, SignalEntry, C);
+        scene.at(101, 2, SignalExit, C);
+        scene.wakeup(110, 2, 1, 1);
+        scene.switch(110, 1, 0, 1, OffCpu::Unknown);
+        scene.switch(115, 1, 1, 0, OffCpu::Blocked);
+        if unlocked {
+            scene.call(160, 161, 2, quaver_abi::sync::SyncKind::UnlockEntry, 0x2000);
+        }
+        scene.wakeup(170, 2, 1, 1);
+        scene.switch(180, 1, 0, 1, OffCpu::Unknown);
+        scene.at(200, 1, WaitExit, C);
+        pieces(&scene.results().longest[0])
+    };
+    let (late, idle, runs) = ((Cause::WakerLate, 10), (Cause::IdleExit, 10), (Cause::Running, 20));
+    assert_eq!(run(false), [late, (Cause::Running, 5), (Cause::MutexHeld, 55), idle, runs]);
+    assert_eq!(
+        run(true),
+        [late, (Cause::Running, 5), (Cause::MutexHeld, 45), (Cause::WakerLate, 10), idle, runs]
+    );
+}

@@ -291,3 +291,33 @@ fn a_full_buffer_drops_counts_and_reports() {
     assert_eq!((results.coverage.wake_ups, results.coverage.matched, results.coverage.overflowed), (4, 3, 1));
     assert_eq!(timed(&results, SyncClass::LockUnlock), (3, 90));
 }
+
+#[test]
+fn a_mutex_is_given_back_after_the_entry_of_the_wait() {
+    let mut scene = Scene::new();
+    // As the recorder writes it: unlock and its return, then the wait. The lock is asked for in between.
+    scene.at(50, 2, UnlockEntry, L).flags = outcome_flags::INSIDE_WAIT;
+    scene.at(50, 2, quaver_abi::sync::SyncKind::UnlockExit, L).flags = outcome_flags::INSIDE_WAIT;
+    scene.at(51, 1, LockEntry, L);
+    scene.at(52, 2, WaitEntry, C).detail = L as u32;
+    scene.at(70, 1, LockExit, L);
+    // Asked for after the entry of the wait, which had not given back yet.
+    scene.at(80, 4, LockEntry, L);
+    scene.at(91, 4, LockExit, L);
+    let results = scene.results();
+    assert_eq!(timed(&results, SyncClass::LockUnlock), (2, 18 + 11));
+    assert_eq!((results.coverage.without_waker, results.counts.exits_alone), (0, 0));
+}
+
+#[test]
+fn a_post_that_somebody_else_took_makes_nobody_late() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, SemWaitEntry, C);
+    scene.call(100, 101, 2, PostEntry, C);
+    // Somebody who never waited took the first; only the second lets the waiter through.
+    scene.call(900, 901, 2, PostEntry, C);
+    scene.at(930, 1, SemWaitExit, C);
+    let results = scene.results();
+    assert_eq!(timed(&results, SyncClass::SignalWait), (1, 30));
+    assert_eq!(results.counts.signals_for_nobody, 1);
+}
