@@ -20,6 +20,7 @@ mod look;
 pub mod phc;
 mod support;
 mod timebase;
+pub mod timens;
 
 pub use anchor::{
     AnchorKeeper, ClockSource, FLAG_STEPPED, STEP_MIN_NS, SystemClocks, take_anchor, take_anchor_from,

@@ -151,13 +151,14 @@ impl RouteSocket {
         Ok(kinds)
     }
 
+    /// Sends a request and waits for its acknowledgement.
     pub(crate) fn request(&mut self, payload: RouteNetlinkMessage, flags: u16) -> Result<()> {
         self.exchange(payload, NLM_F_ACK | flags, |_| {})
     }
 
     /// Sends a request and hands each answer to `take`, until the kernel says that it was the last: an
     /// acknowledgement, the end of a dump, or the only answer to a plain question.
-    fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         payload: RouteNetlinkMessage,
         flags: u16,

@@ -1,5 +1,7 @@
-//! Settings of network drivers through the generic netlink family `ethtool` (Linux 5.6 and newer).
+//! Settings of network drivers through the generic netlink family `ethtool` (Linux 5.6 and newer), but for stamping, which
+//! has a request of its own.
 
+use super::stamping;
 use netlink_packet_core::{
     DecodeError, DefaultNla, Emitable, NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
     NlasIterator, ParseableParametrized,
@@ -50,7 +52,7 @@ const FIELDS: [(&str, Shape); 15] = [
 
 /// Whether there is a field of this name.
 pub fn is_field(field: &str) -> bool {
-    shape(field).is_some()
+    field == stamping::FIELD || shape(field).is_some()
 }
 
 fn shape(field: &str) -> Option<(u8, u8, Shape)> {
@@ -67,6 +69,9 @@ fn shape(field: &str) -> Option<(u8, u8, Shape)> {
 /// # Errors
 /// `NotFound` where the driver has no such field, `ENODEV` without the interface, `EOPNOTSUPP` where it has none of the group.
 pub fn get(interface: &str, field: &str) -> io::Result<String> {
+    if field == stamping::FIELD {
+        return stamping::get(interface).map(|stamping| stamping.to_string());
+    }
     let (get, _, shape) = shape(field).ok_or(io::ErrorKind::InvalidInput)?;
     let mut link = Link::open()?;
     let answer = link.ask(request(get, interface, None))?.ok_or(io::ErrorKind::NotFound)?;
@@ -95,6 +100,9 @@ fn on_off(on: bool) -> String {
 /// # Errors
 /// As [`get`]; `EINVAL` or `EOPNOTSUPP` where the driver does not take it.
 pub fn set(interface: &str, field: &str, value: &str) -> io::Result<()> {
+    if field == stamping::FIELD {
+        return stamping::set(interface, value.parse()?);
+    }
     let (_, set, shape) = shape(field).ok_or(io::ErrorKind::InvalidInput)?;
     let attribute = match shape {
         Shape::Number(kind) => {

@@ -15,6 +15,7 @@ mod hold;
 pub mod journal;
 pub mod knob;
 pub mod plan;
+pub mod stamping;
 pub mod steer;
 pub mod survey;
 

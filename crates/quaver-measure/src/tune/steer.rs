@@ -1,11 +1,12 @@
-//! Where the receive side of an interface is processed: the changes that move it.
+//! Settings that one verb has for as long as it runs: where the receive side of interfaces is processed, and what else it
+//! asks for.
 
 use super::contact::Contact;
 use super::error::TuneError;
 use super::journal::{Applied, Journal, JournalPlace, Session, Undone};
 use super::knob::{Change, Knob, cpu_list, cpu_mask};
 
-/// The receive side of interfaces kept on one CPU. Put back when dropped, or by the next verb if this process is killed.
+/// Settings of one verb, such as the receive side of interfaces kept on one CPU. Put back when dropped, or by the next verb if this process is killed.
 #[derive(Debug)]
 pub struct Steered {
     session: Session,
@@ -16,6 +17,25 @@ pub struct Steered {
 }
 
 impl Steered {
+    /// Begins without any setting.
+    ///
+    /// # Errors
+    /// [`TuneError::Busy`] while another process changes settings; [`TuneError::NotPermitted`] without privilege.
+    pub fn begin(place: &JournalPlace, verb: &str) -> Result<Self, TuneError> {
+        let session = Journal::open(place).session(verb)?;
+        Ok(Self { session, applied: Vec::new(), refused: Vec::new() })
+    }
+
+    /// Sets one thing more.
+    ///
+    /// # Errors
+    /// As [`Session::apply`].
+    pub fn set(&mut self, change: &Change) -> Result<Applied, TuneError> {
+        let done = self.session.apply(change)?;
+        self.applied.push(done.clone());
+        Ok(done)
+    }
+
     /// What killed processes had left, and what became of it before anything was set.
     pub fn recovered(&self) -> &[Undone] {
         self.session.recovered()
@@ -36,8 +56,7 @@ impl Steered {
 /// [`TuneError::Busy`] while another process changes settings; [`TuneError::NotPermitted`] without privilege; what was
 /// refused last where nothing at all could be set of an interface. Then all is as it was.
 pub fn steer(place: &JournalPlace, verb: &str, interfaces: &[&str], cpu: u16) -> Result<Steered, TuneError> {
-    let session = Journal::open(place).session(verb)?;
-    let mut steered = Steered { session, applied: Vec::new(), refused: Vec::new() };
+    let mut steered = Steered::begin(place, verb)?;
     for interface in interfaces {
         steered.one(place.contact(), interface, cpu)?;
     }

@@ -19,11 +19,18 @@ Examples:
   quaver capture -i eth0 --qos --layer xdp             figures of each flow, on the fly
   quaver capture --compare --quick                     what each way to stamp costs on this machine
 
-Each packet carries every stamp that this machine gives, with its clock and its bound. `captured` and what was dropped
-at named places add up to what was seen. While a capture runs, the kernel stamps every packet of every namespace.
+Each packet carries every stamp that this machine gives, with its clock and its bound, in the order of its way:
+  nic          the interface itself, where it has hardware for it: needs a setting, which some drivers interrupt the link for
+  xdp          a program in the driver (xdp-generic: in the stack, after the kernel's stamp)
+  kernel       the kernel, as the packet enters its stack: always there, and the packet's time in the file unless --layer asks
+  tc           a program at the ingress hook (tc-clsact: as kernels before 6.6 have it, which is chosen there by itself)
+  application  this program, once for each block of packets that it takes, or for each packet with --immediate
+`captured` and what was dropped at named places add up to what was seen. While a capture runs, the kernel stamps every
+packet of every namespace. `quaver analyze FILE` shows flows, and the time between layers.
+
 Ctrl-C ends with status 0 where no other end was asked for, else with 130; an interface that goes away for good with 6.
-In each case what was captured is kept. What `--layers nic` set on an interface is put back at the end, but not after
-kill -9: `hwstamp_ctl -i NAME -r 0` does.")]
+In each case what was captured is kept. Settings that it changed (--layers nic, --cores softirq) are put back at the end;
+after kill -9 by `quaver tune revert`, or by the next quaver that changes settings.")]
 pub struct CaptureArgs {
     /// Interface, or `any` for all (repeatable)
     #[arg(short, long, value_name = "NAME")]
@@ -47,7 +54,7 @@ pub struct CaptureArgs {
     /// Do not ask the interface for packets to other machines
     #[arg(short = 'p', long)]
     pub no_promiscuous: bool,
-    /// Stamps beside the kernel's and ours: auto, none, all, or of nic, xdp, xdp-generic, tc
+    /// Stamps beside the kernel's and ours: auto (no setting is changed), none, all, or of nic, xdp, xdp-generic, tc, tc-clsact
     #[arg(long, default_value = "auto", value_parser = layers, value_name = "LIST")]
     pub layers: LayerChoice,
     /// Whose stamp is the packet's time in the file, and that of --qos
@@ -62,9 +69,13 @@ pub struct CaptureArgs {
     /// Memory that the kernel may fill for each interface while we are busy
     #[arg(long, default_value = "64MiB", value_parser = size, value_name = "SIZE")]
     pub buffer: u64,
-    /// How long a packet may wait in the kernel for more to come
-    #[arg(long, value_parser = quantity::duration, default_value = "10ms", value_name = "TIME")]
-    pub block_timeout: Duration,
+    /// How long a packet may wait in the kernel for more to come [default: 10ms]
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME", conflicts_with = "immediate")]
+    pub block_timeout: Option<Duration>,
+    /// Take each packet by itself, so that its application stamp is its own, not its block's: costs a wake-up a packet, and
+    /// room for the longest packet (-s) for each
+    #[arg(long)]
+    pub immediate: bool,
     /// End after this time
     #[arg(long = "for", value_parser = quantity::duration, value_name = "TIME")]
     pub duration: Option<Duration>,
@@ -124,11 +135,14 @@ pub struct LayerChoice {
     pub xdp_generic: bool,
     /// TC.
     pub tc: bool,
+    /// TC by a filter, as kernels without tcx have it.
+    pub tc_filter: bool,
 }
 
 /// A list of layers.
 fn layers(text: &str) -> Result<LayerChoice, String> {
-    let none = LayerChoice { auto: false, nic: false, xdp: false, xdp_generic: false, tc: false };
+    let none =
+        LayerChoice { auto: false, nic: false, xdp: false, xdp_generic: false, tc: false, tc_filter: false };
     match text {
         "auto" => return Ok(LayerChoice { auto: true, ..none }),
         "none" => return Ok(none),
@@ -142,6 +156,7 @@ fn layers(text: &str) -> Result<LayerChoice, String> {
             "xdp" => choice.xdp = true,
             "xdp-generic" => choice.xdp_generic = true,
             "tc" => choice.tc = true,
+            "tc-clsact" => choice.tc_filter = true,
             // These are always there.
             "kernel" | "application" => {}
             "socket" => {
@@ -149,7 +164,7 @@ fn layers(text: &str) -> Result<LayerChoice, String> {
             }
             other => {
                 return Err(format!(
-                    "there is no layer `{other}`: choose auto, none, all, or of nic, xdp, xdp-generic, tc"
+                    "there is no layer `{other}`: choose auto, none, all, or of nic, xdp, xdp-generic, tc, tc-clsact"
                 ));
             }
         }

@@ -3,8 +3,10 @@
 use super::support::*;
 use quaver_abi::stamp::Layer;
 use quaver_measure::host::netns::Lab;
+use quaver_store::pcapng::read::CaptureReader;
 use rustix::process::Signal;
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::process::Command;
 
 #[test]
@@ -43,20 +45,32 @@ fn one_filter_for_all_interfaces_and_each_tells_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("both.pcapng");
     let file = path.to_str().unwrap();
-    let options = ["-i", "any", "-o", file, "--json", "--direction", "in", "--filter", "udp dst port 9"];
+    let options = ["-i", "lo", "-o", file, "--json", "--direction", "in", "--filter", "udp dst port 9"];
     let capture = Capture::start(&lab.sink, &options);
     let sent = send(&lab, std::iter::repeat_n(100, 50));
     let summary = capture.end();
     assert_accounts(&summary);
     assert_eq!(number(&summary, "/interfaces/0/captured"), sent);
-    assert_eq!(number(&summary, "/interfaces/1/captured"), sent);
     assert_eq!(
-        (number(&summary, "/interfaces/1/link_type"), summary["interfaces"][1]["name"].as_str()),
-        (276, Some("any"))
+        (number(&summary, "/interfaces/1/captured"), summary["interfaces"][1]["name"].as_str()),
+        (0, Some("lo"))
     );
-    let (packets, _) = read(&path);
+    assert_eq!(read(&path).0.len() as u64, sent);
+    let any = |options: &[&str]| {
+        let mut command = Command::new(QUAVER);
+        command.args(["capture", "-i", "any", "-o", file, "--json", "--direction", "in"]).args(options);
+        command
+    };
+    let capture = Capture::spawn(&lab.sink, any(&["--filter", "udp dst port 9"]));
+    let sent = send(&lab, std::iter::repeat_n(100, 50));
+    let summary = capture.end();
+    assert_accounts(&summary);
+    assert_eq!((number(&summary, "/captured"), number(&summary, "/interfaces/0/link_type")), (sent, 276));
     // LINUX_SLL2: 20 octets in place of the 14 of Ethernet.
-    assert_eq!(packets.iter().filter(|packet| packet.data.len() == 106).count() as u64, sent);
+    assert_eq!(read(&path).0.iter().filter(|packet| packet.data.len() == 106).count() as u64, sent);
+    let twice = any(&["-i", "lo"]).output().unwrap();
+    let said = String::from_utf8_lossy(&twice.stderr);
+    assert!(twice.status.code() == Some(2) && said.contains("each packet would be there twice"), "{said}");
 }
 
 #[test]
@@ -190,4 +204,71 @@ fn what_makes_no_sense_is_refused() {
     assert!(refused(&["-i", "lo", "-o", "x", "--buffer", "64"]).contains("no unit"));
     let filter = refused(&["-i", "lo", "-o", "x", "udp", "porf", "7"]);
     assert!(filter.contains("`udp porf 7`") && filter.contains("syntax error"), "{filter}");
+}
+
+#[test]
+fn figures_by_a_stamp_that_no_packet_has_are_refused() {
+    if !privileged("figures_by_a_stamp_that_no_packet_has_are_refused") {
+        return;
+    }
+    for (layer, why) in [("nic", "has no hardware that stamps"), ("tc", "it was not asked for (--layers)")] {
+        let layers = if layer == "nic" { "nic" } else { "none" };
+        let words = ["capture", "-i", "lo", "--qos", "--layer", layer, "--layers", layers];
+        let output = Command::new(QUAVER).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(3) && said.contains(why), "{said}");
+    }
+}
+
+/// What each file of a ring tells of its only interface, once it is read: delivered, dropped by the system, sentence.
+fn told(file: &str) -> (u64, u64, String) {
+    let mut reader = CaptureReader::new(BufReader::new(File::open(file).unwrap())).unwrap();
+    let mut packets = 0;
+    while reader.next_packet().unwrap().is_some() {
+        packets += 1;
+    }
+    let counted = reader.interfaces().next().unwrap().statistics.clone().unwrap();
+    assert!(counted.run_facts.is_some_and(|facts| facts["pipeline"] == "batch"), "{file}");
+    assert_eq!(counted.delivered, Some(packets));
+    assert!(counted.start_ns < counted.end_ns);
+    (packets, counted.dropped_by_os.unwrap(), counted.comment.unwrap())
+}
+
+#[test]
+fn each_file_tells_its_own_stretch_and_all_add_up_to_what_was_seen() {
+    if !privileged("each_file_tells_its_own_stretch_and_all_add_up_to_what_was_seen") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ring.pcapng");
+    let file = path.to_str().unwrap();
+    let options = ["-o", file, "--json", "--direction", "in", "--file-size", "20kB", "--buffer", "64KiB"];
+    let capture = Capture::start(&lab.sink, &[&options[..], &["udp dst port 9"]].concat());
+    let sent = (0..3).map(|_| {
+        // A reader that is stopped is as slow as can be.
+        capture.signal(Signal::STOP);
+        let sent = send(&lab, std::iter::repeat_n(500, 500));
+        capture.signal(Signal::CONT);
+        sent + send(&lab, std::iter::repeat_n(500, 50))
+    });
+    let sent: u64 = sent.sum();
+    let summary = capture.end();
+    assert_accounts(&summary);
+    let dropped = number(&summary, "/interfaces/0/dropped/ring");
+    assert!(dropped > 500, "{summary}");
+    let files: Vec<String> = serde_json::from_value(summary["files"].clone()).unwrap();
+    let told: Vec<_> = files.iter().map(|file| told(file)).collect();
+    assert!(told.len() > 3, "{told:?}");
+    let sum = told.iter().map(|(captured, dropped, _)| captured + dropped).sum::<u64>();
+    assert_eq!((sum, number(&summary, "/seen")), (sent, sent));
+    assert_eq!(told.iter().map(|(_, dropped, _)| dropped).sum::<u64>(), dropped);
+    for (captured, dropped, sentence) in told {
+        let seen = captured + dropped;
+        let mut expected = format!("seen {seen} = captured {captured}");
+        if dropped > 0 {
+            expected += &format!(" + no room in the ring {dropped}");
+        }
+        assert_eq!(sentence, expected);
+    }
 }

@@ -1,7 +1,9 @@
 //! `quaver capture`, the real program, in namespaces that the tests make.
 
+mod clsact;
 mod ends;
 mod files;
+mod immediate;
 mod softirq;
 mod support;
 mod veth;

@@ -3,7 +3,7 @@
 use super::support::*;
 use quaver_abi::stamp::Layer;
 use quaver_measure::host::netns::Lab;
-use quaver_measure::stamp::capture::{HardwareWish, LayerWish, Layers, TapInterface, XdpWish};
+use quaver_measure::stamp::capture::{HardwareWish, LayerWish, Layers, TapInterface, TcWish, XdpWish};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::Command;
@@ -134,6 +134,57 @@ fn packets_that_a_filter_keeps_out_do_not_cost_the_others_their_stamps() {
 }
 
 #[test]
+fn a_writer_that_is_held_up_loses_no_stamps() {
+    if !privileged("a_writer_that_is_held_up_loses_no_stamps") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    // A block is handed over when it is full, and the ring's blocks have room for all packets.
+    let options = ["--qos", "--json", "--direction", "in", "--block-timeout", "2s", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    // Half a second of 200,000 packets a second.
+    capture.signal(Signal::STOP);
+    let sent = send(&lab, std::iter::repeat_n(64, 100_000));
+    capture.signal(Signal::CONT);
+    let summary = capture.end();
+    assert_accounts(&summary);
+    let of = |place| number(&summary, place);
+    assert_eq!((of("/captured"), of("/stamps_lost"), of("/stamps_unmatched")), (sent, 0, 0));
+    assert_eq!((of("/interfaces/0/stamped/xdp"), of("/interfaces/0/stamped/tc")), (sent, sent));
+}
+
+#[test]
+fn in_a_time_namespace_stamps_of_programs_are_as_right_as_elsewhere() {
+    if !privileged("in_a_time_namespace_stamps_of_programs_are_as_right_as_elsewhere") {
+        return;
+    }
+    if !Path::new("/proc/self/ns/time").exists() {
+        println!("SKIPPED (the kernel has no time namespaces)");
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("later.pcapng");
+    let sent = 200;
+    let mut command = Command::new("unshare");
+    command.args(["--time", "--monotonic", "864000", "--fork", QUAVER, "capture", "-i", &lab.sink.interface]);
+    command.args(["-o", path.to_str().unwrap(), "--json", "--direction", "in", "--count", &sent.to_string()]);
+    command.arg("udp dst port 9");
+    let capture = Capture::spawn(&lab.sink, command);
+    send(&lab, std::iter::repeat_n(200, sent));
+    assert_accounts(&capture.summary());
+    let (packets, whole) = read(&path);
+    assert_eq!((packets.len(), whole), (sent, true));
+    for packet in &packets {
+        let [kernel, tc] = [Layer::Kernel, Layer::Tc].map(|layer| packet.stamps.get(layer).unwrap());
+        let slack_ns = i64::from(kernel.bound_ns) + i64::from(tc.bound_ns);
+        assert!(slack_ns < 1_000_000 && kernel.time_ns <= tc.time_ns + slack_ns, "{:?}", packet.stamps);
+        // Ten days are far from both.
+        assert!(tc.time_ns - kernel.time_ns < 3_600_000_000_000, "{:?}", packet.stamps);
+    }
+}
+
+#[test]
 fn a_killed_capture_leaves_nothing_but_a_readable_file() {
     if !privileged("a_killed_capture_leaves_nothing_but_a_readable_file") {
         return;
@@ -143,12 +194,16 @@ fn a_killed_capture_leaves_nothing_but_a_readable_file() {
     let path = directory.path().join("cut.pcapng");
     let file = path.to_str().unwrap();
     let mut capture = Capture::start(&lab.sink, &["-o", file, "--direction", "in", "udp dst port 9"]);
-    let wish = LayerWish { hardware: HardwareWish::Off, xdp: XdpWish::Native, tc: true };
+    let wish =
+        LayerWish { hardware: HardwareWish::Off, xdp: XdpWish::Native, tc: TcWish::On, rings_bytes: 1 << 20 };
     let free = || {
         lab.sink
             .within(|| {
                 let interface = TapInterface::find(&lab.sink.interface).unwrap();
-                Layers::switch_on(&[interface], wish).states().iter().all(|of| of.state.is_ok())
+                Layers::switch_on(&[interface], wish, &mut |change| unreachable!("{change:?}"))
+                    .states()
+                    .iter()
+                    .all(|of| of.state.is_ok())
             })
             .unwrap()
     };

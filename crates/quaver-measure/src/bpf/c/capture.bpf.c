@@ -7,6 +7,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	/* As the ring of packets needs it: set before it is loaded. */
 	__uint(max_entries, 1 << 23);
 } layer_records SEC(".maps");
 
@@ -22,17 +23,7 @@ struct {
 SEC("xdp.frags")
 int capture_xdp(struct xdp_md *packet)
 {
-	__u64 now = bpf_ktime_get_ns();
-
-	if (bpf_xdp_adjust_meta(packet, -(int)sizeof(struct mark)))
-		return XDP_PASS;
-	struct mark *mark = (void *)(long)packet->data_meta;
-	if ((void *)(mark + 1) > (void *)(long)packet->data)
-		return XDP_PASS;
-	mark->magic = MARK_MAGIC;
-	mark->reserved = 0;
-	mark->xdp_ns = now;
-	return XDP_PASS;
+	return leave_mark(packet, bpf_ktime_get_ns(), 0, 0);
 }
 
 SEC("tc")
@@ -49,15 +40,23 @@ int capture_tc(struct __sk_buff *packet)
 		return TC_NEXT;
 	}
 	struct mark *mark = (void *)(long)packet->data_meta;
-	__u64 xdp_ns = 0;
-	if ((void *)(mark + 1) <= (void *)(long)packet->data && mark->magic == MARK_MAGIC)
-		xdp_ns = mark->xdp_ns;
+	__u64 hardware_ns = packet->hwtstamp;
+	__u64 xdp = 0;
+	__u32 flags = 0;
+	if ((void *)(mark + 1) <= (void *)(long)packet->data && mark->magic == MARK_MAGIC) {
+		xdp = mark->xdp;
+		flags = mark->flags;
+		if (!hardware_ns)
+			hardware_ns = mark->hardware_ns;
+	}
 	record->kernel_ns = packet->tstamp;
-	record->hardware_ns = packet->hwtstamp;
-	record->xdp_ns = xdp_ns;
+	record->hardware_ns = hardware_ns;
+	record->xdp = xdp;
 	record->tc_ns = now;
 	record->length = packet->len;
 	record->interface = packet->ifindex;
+	record->flags = flags;
+	record->reserved = 0;
 	/* The writer comes by itself, with each block of packets. */
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return TC_NEXT;

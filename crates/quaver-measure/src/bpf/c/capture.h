@@ -69,23 +69,44 @@ _Static_assert(__builtin_offsetof(struct __sk_buff, hwtstamp) == 184, "linux/bpf
 
 #include <bpf/bpf_helpers.h>
 
-/* What the XDP program leaves before the packet for the TC program: "QVXD". */
-#define MARK_MAGIC 0x51565844
+/* What an XDP program leaves before the packet for the TC program: "QVXE". At most 32 octets of metadata fit. */
+#define MARK_MAGIC 0x51565845
 struct mark {
 	__u32 magic;
-	__u32 reserved;
-	__u64 xdp_ns;
+	__u32 flags;
+	__u64 xdp;         /* CLOCK_MONOTONIC, or cycles */
+	__u64 hardware_ns; /* the interface's own clock, as the driver tells XDP programs */
 };
+
+/* The stamp of XDP is the processor's counter. */
+#define XDP_IN_CYCLES 1
 
 /* One packet. Times of 0 are missing. */
 struct layer_record {
 	__u64 kernel_ns;   /* CLOCK_REALTIME: the key, as the packet ring shows it */
 	__u64 hardware_ns; /* the interface's own clock */
-	__u64 xdp_ns;      /* CLOCK_MONOTONIC */
+	__u64 xdp;         /* as in the mark */
 	__u64 tc_ns;       /* CLOCK_MONOTONIC */
 	__u32 length;
 	__u32 interface;
+	__u32 flags;
+	__u32 reserved;
 };
-_Static_assert(sizeof(struct layer_record) == 40, "LayerRecord");
+_Static_assert(sizeof(struct layer_record) == 48, "LayerRecord");
+
+static __attribute__((always_inline)) inline int leave_mark(struct xdp_md *packet, __u64 xdp, __u32 flags,
+							    __u64 hardware_ns)
+{
+	if (bpf_xdp_adjust_meta(packet, -(int)sizeof(struct mark)))
+		return XDP_PASS;
+	struct mark *mark = (void *)(long)packet->data_meta;
+	if ((void *)(mark + 1) > (void *)(long)packet->data)
+		return XDP_PASS;
+	mark->magic = MARK_MAGIC;
+	mark->flags = flags;
+	mark->xdp = xdp;
+	mark->hardware_ns = hardware_ns;
+	return XDP_PASS;
+}
 
 #endif

@@ -1,13 +1,16 @@
 //! The programs of `quaver capture`: a stamp before the kernel has made a packet buffer (XDP), one at the ingress hook
 //! (TC), and the records in which both arrive here.
 //!
-//! Programs hang on links that are descriptors of this process, so they are gone when it is, however it ends.
+//! Programs hang on links that are descriptors of this process, so they are gone when it is, however it ends; on kernels
+//! that have no such link for the ingress hook, on a filter ([`clsact`]).
 
+mod clsact;
 mod records;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use records::Records;
+pub(crate) use clsact::{Filter, Remover};
+pub(crate) use records::{Records, XDP_IN_CYCLES};
 
 use super::load::{failed, one_at_a_time};
 use crate::host::trace::TraceError;
@@ -21,9 +24,27 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 #[repr(C, align(8))]
 struct Aligned<B: ?Sized>(B);
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture.bpf.o")));
+static DEVICE_OBJECT: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture_device.bpf.o")));
 
 const XDP: &str = "capture_xdp";
 const TC: &str = "capture_tc";
+const RECORDS: &str = "layer_records";
+
+/// Octets of a record with its header in the memory that the programs write.
+const RECORD_BYTES: u64 = 56;
+/// Octets that the smallest packet takes in a ring of packets: its header, its place, and 60 octets of Ethernet, as
+/// multiples of 16 (net/packet/af_packet.c).
+const LEAST_PACKET_BYTES: u64 = 144;
+/// A page of any size, and what nobody needs more of.
+const RECORDS_BYTES: (u64, u64) = (1 << 16, 1 << 28);
+
+/// Octets of memory for records of all packets that rings of so many octets have room for: a power of two, as the kernel
+/// wants it.
+fn records_bytes(rings_bytes: u64) -> u32 {
+    let wanted = rings_bytes.div_ceil(LEAST_PACKET_BYTES).saturating_mul(RECORD_BYTES);
+    wanted.clamp(RECORDS_BYTES.0, RECORDS_BYTES.1).next_power_of_two() as u32
+}
 
 /// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +62,17 @@ pub(crate) struct CapturePrograms {
 
 /// A program that is attached until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Attached {
-    _link: OwnedFd,
+pub(crate) enum Attached {
+    /// By a link, which goes with the process.
+    Link { _link: OwnedFd },
+    /// By a filter, which has to be removed.
+    Filter(Filter),
 }
 
 impl CapturePrograms {
-    /// Loads the programs; without `xdp`, only that of TC.
-    pub(crate) fn load(xdp: bool) -> Result<Self, TraceError> {
+    /// Loads the programs, with room for the records of all packets in rings of so many octets; without `xdp`, only that
+    /// of TC.
+    pub(crate) fn load(xdp: bool, rings_bytes: u64) -> Result<Self, TraceError> {
         one_at_a_time(|| {
             let mut open = ObjectBuilder::default()
                 .open_memory(&OBJECT.0)
@@ -55,6 +80,10 @@ impl CapturePrograms {
             for mut program in open.progs_mut() {
                 let wanted = xdp || program.name() == TC;
                 program.set_autoload(wanted);
+            }
+            for mut map in open.maps_mut().filter(|map| map.name() == RECORDS) {
+                map.set_max_entries(records_bytes(rings_bytes))
+                    .map_err(|error| failed("sizing the memory of the capture's programs", &error))?;
             }
             let object =
                 open.load().map_err(|error| failed("loading the BPF programs of the capture", &error))?;
@@ -72,6 +101,36 @@ impl CapturePrograms {
         self.attach(XDP, interface, BPF_XDP, flags)
     }
 
+    /// Loads the XDP program for the device of the interface with this index, and attaches it there in the driver: it
+    /// brings along what the driver tells XDP programs.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the driver tells them nothing, and what the kernel says else: it has to be Linux 6.3 or newer,
+    /// with its types.
+    pub(crate) fn attach_device_xdp(interface: u32) -> Result<Attached, TraceError> {
+        /// linux/bpf.h.
+        const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
+        let object = one_at_a_time(|| {
+            let mut open = ObjectBuilder::default()
+                .open_memory(&DEVICE_OBJECT.0)
+                .map_err(|error| failed("opening the BPF program for a device", &error))?;
+            for mut program in open.progs_mut() {
+                program.set_ifindex(interface);
+                program.set_flags(BPF_F_XDP_DEV_BOUND_ONLY);
+            }
+            open.load().map_err(|error| failed("loading the BPF program for a device", &error))
+        })?;
+        let attached = match object.progs().next() {
+            Some(program) => link(program.as_fd(), interface, BPF_XDP, 1 << 2),
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
+        // The link keeps the program.
+        attached.map_err(|source| TraceError::Os {
+            operation: "attaching the BPF program for a device".to_owned(),
+            source,
+        })
+    }
+
     /// Attaches the TC program before the interface's ingress hook (tcx, since Linux 6.6), as the first there: one before
     /// it that passes a packet on, redirects or drops it would keep it from ours.
     pub(crate) fn attach_tc(&self, interface: u32) -> io::Result<Attached> {
@@ -79,15 +138,26 @@ impl CapturePrograms {
             .or_else(|_| self.attach(TC, interface, BPF_TCX_INGRESS, 0))
     }
 
+    /// Attaches the TC program by a filter at the interface's ingress hook, as kernels from 4.5 on have it. It outlives
+    /// a process that is killed, until the next of ours comes.
+    pub(crate) fn attach_clsact(&self, interface: u32) -> io::Result<Attached> {
+        Filter::hang(self.program(TC)?, interface).map(Attached::Filter)
+    }
+
     fn attach(&self, name: &str, interface: u32, hook: bpf_attach_type, flags: u32) -> io::Result<Attached> {
+        link(self.program(name)?, interface, hook, flags)
+    }
+
+    fn program(&self, name: &str) -> io::Result<BorrowedFd<'_>> {
         let program = self.object.progs().find(|program| program.name() == name);
         let program = program.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        link(program.as_fd(), interface, hook, flags)
+        // SAFETY: the program, and its descriptor, live as long as the object, which the answer borrows.
+        Ok(unsafe { BorrowedFd::borrow_raw(program.as_fd().as_raw_fd()) })
     }
 
     /// What the programs write.
     pub(crate) fn records(&self) -> io::Result<Records> {
-        Records::map(self.map("layer_records")?, self.map("layer_lost")?)
+        Records::map(self.map(RECORDS)?, self.map("layer_lost")?)
     }
 
     fn map(&self, name: &str) -> io::Result<(BorrowedFd<'_>, u32)> {
@@ -110,5 +180,5 @@ fn link(program: BorrowedFd<'_>, interface: u32, hook: bpf_attach_type, flags: u
         return Err(io::Error::from_raw_os_error(-link));
     }
     // SAFETY: the descriptor was made just now and belongs to nobody else.
-    Ok(Attached { _link: unsafe { OwnedFd::from_raw_fd(link) } })
+    Ok(Attached::Link { _link: unsafe { OwnedFd::from_raw_fd(link) } })
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! page 0        page 1           then the data, mapped twice in a row so that no record is cut by the end
 //! +----------+  +----------+  +--------------------------------+--------------------------------+
-//! | consumed |  | produced |  | header 8, record 40, header... | the same again                 |
+//! | consumed |  | produced |  | header 8, record 48, header... | the same again                 |
 //! +----------+  +----------+  +--------------------------------+--------------------------------+
 //! header: length 4 (bit 31: being written, bit 30: discarded), offset 4
 //! ```
@@ -24,16 +24,23 @@ pub(crate) struct LayerRecord {
     pub(crate) kernel_ns: u64,
     /// The interface's stamp, nanoseconds of its own clock.
     pub(crate) hardware_ns: u64,
-    /// The XDP program's, CLOCK_MONOTONIC nanoseconds.
-    pub(crate) xdp_ns: u64,
+    /// The XDP program's, CLOCK_MONOTONIC nanoseconds or cycles (`XDP_IN_CYCLES`).
+    pub(crate) xdp: u64,
     /// The TC program's, CLOCK_MONOTONIC nanoseconds.
     pub(crate) tc_ns: u64,
     /// Octets of the packet.
     pub(crate) length: u32,
     /// Index of its interface.
     pub(crate) interface: u32,
+    /// See below.
+    pub(crate) flags: u32,
+    /// Zero.
+    pub(crate) reserved: u32,
 }
-const _: () = assert!(size_of::<LayerRecord>() == 40);
+const _: () = assert!(size_of::<LayerRecord>() == 48);
+
+/// The XDP program's stamp is the processor's counter.
+pub(crate) const XDP_IN_CYCLES: u32 = 1;
 
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
@@ -97,25 +104,34 @@ impl Records {
         Ok(Self { consumer, producer, data_at: page, data_bytes, lost: Mapping::new(lost.0, 1)? })
     }
 
-    /// Hands over each complete record, in order.
-    pub(crate) fn drain(&mut self, mut take: impl FnMut(&LayerRecord)) {
+    /// Hands over complete records in order, at most so many, discarded ones among them; how many they were.
+    pub(crate) fn drain(&mut self, most: usize, mut take: impl FnMut(&LayerRecord)) -> usize {
         let mut at = self.consumer.position().load(Ordering::Relaxed);
+        let mut taken = 0;
         loop {
             let end = self.producer.position().load(Ordering::Acquire);
             let before = at;
-            while at < end {
+            while at < end && taken < most {
                 let Some((length, record)) = self.at(at) else { break };
                 if let Some(record) = record {
                     take(&record);
                 }
+                taken += 1;
                 at += (HEADER_BYTES + length).next_multiple_of(8) as u64;
                 // The room is free again for the programs.
                 self.consumer.position().store(at, Ordering::Release);
             }
             if at == before {
-                return;
+                return taken;
             }
         }
+    }
+
+    /// Whether half of the room or more holds records that nobody has taken.
+    pub(crate) fn is_half_full(&self) -> bool {
+        let consumed = self.consumer.position().load(Ordering::Relaxed);
+        let produced = self.producer.position().load(Ordering::Acquire);
+        produced.wrapping_sub(consumed) >= self.data_bytes as u64 / 2
     }
 
     /// Length and value of the record at a position; none while it is being written. Discarded ones have no value.

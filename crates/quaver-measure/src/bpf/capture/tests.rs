@@ -11,7 +11,7 @@ const TCX_PASS: i32 = 0;
 const TCX_DROP: i32 = 2;
 
 /// A program that gives every packet this answer.
-fn answering(answer: i32) -> OwnedFd {
+pub(super) fn answering(answer: i32) -> OwnedFd {
     let instruction = |code: u8, immediate: i32| {
         let mut instruction = bpf_insn { code, imm: immediate, ..Default::default() };
         instruction.set_dst_reg(0);
@@ -35,7 +35,7 @@ fn answering(answer: i32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-fn privileged(name: &str) -> bool {
+pub(super) fn privileged(name: &str) -> bool {
     if rustix::process::geteuid().is_root() {
         return true;
     }
@@ -57,12 +57,12 @@ fn programs_of_others_at_the_hook_hide_no_packet_from_ours() {
     }
 }
 
-const PACKETS: usize = 20;
+pub(super) const PACKETS: usize = 20;
 
 /// How many of the packets have a record, where a program with this answer was there before ours.
 fn seen_beside(answer: i32, attach: impl Fn(&CapturePrograms, u32) -> io::Result<Attached> + Sync) -> usize {
     let lab = Lab::create().unwrap();
-    let programs = CapturePrograms::load(false).unwrap();
+    let programs = CapturePrograms::load(false, 1 << 20).unwrap();
     let mut records = programs.records().unwrap();
     let foreign = answering(answer);
     let index = lab.sink.within(|| index_of(&lab.sink.interface)).unwrap();
@@ -73,6 +73,14 @@ fn seen_beside(answer: i32, attach: impl Fn(&CapturePrograms, u32) -> io::Result
             (theirs, attach(&programs, index).unwrap())
         })
         .unwrap();
+    send(&lab);
+    let mut seen = 0;
+    records.drain(usize::MAX, |record| seen += usize::from(record.length == 333 + 42));
+    seen
+}
+
+/// Sends the packets from the lab's source, each of 333 octets of payload.
+pub(super) fn send(lab: &Lab) {
     lab.source
         .within(|| {
             let socket = UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
@@ -80,13 +88,45 @@ fn seen_beside(answer: i32, attach: impl Fn(&CapturePrograms, u32) -> io::Result
             (0..PACKETS).for_each(|_| while socket.send_to(&[7; 333], (lab.sink.ipv4, 9)).is_err() {});
         })
         .unwrap();
-    let mut seen = 0;
-    records.drain(|record| seen += usize::from(record.length == 333 + 42));
-    seen
 }
 
-fn index_of(name: &str) -> u32 {
+pub(super) fn index_of(name: &str) -> u32 {
     let name = std::ffi::CString::new(name).unwrap();
     // SAFETY: the name is NUL-terminated and lives through the call.
     unsafe { libc::if_nametoindex(name.as_ptr()) }
+}
+
+#[test]
+fn records_have_room_for_every_packet_of_the_rings() {
+    // 64 MiB hold 466,033 packets of 144 octets, whose records take 56 octets each.
+    assert_eq!(records_bytes(64 << 20), 32 << 20);
+    assert_eq!((records_bytes(0), records_bytes(u64::MAX)), (1 << 16, 1 << 28));
+    for bytes in [1u64, 4096, 1 << 20, 12_345_678, 64 << 20, 512 << 20] {
+        let room = u64::from(records_bytes(bytes));
+        assert!(
+            room / RECORD_BYTES >= bytes / LEAST_PACKET_BYTES && room.is_power_of_two(),
+            "{bytes}: {room}"
+        );
+    }
+}
+
+#[test]
+fn a_program_for_a_device_goes_where_its_driver_tells_programs_of_packets() {
+    if !privileged("a_program_for_a_device_goes_where_its_driver_tells_programs_of_packets") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let refused = lab
+        .sink
+        .within(|| {
+            // A veth's does (drivers/net/veth.c), the loopback's does not.
+            let index = index_of(&lab.sink.interface);
+            let attached = CapturePrograms::attach_device_xdp(index);
+            drop(attached.unwrap());
+            let again = CapturePrograms::attach_device_xdp(index);
+            again.unwrap();
+            CapturePrograms::attach_device_xdp(index_of("lo")).unwrap_err().to_string()
+        })
+        .unwrap();
+    assert!(refused.contains("BPF program"), "{refused}");
 }

@@ -1,7 +1,8 @@
-//! One packet as the kernel left it in a block of the ring (TPACKET_V3), made into what a file holds.
+//! One packet as the kernel left it in a block of the ring (TPACKET_V3), or alone in a frame of its own (TPACKET_V2), made
+//! into what a file holds.
 //!
 //! ```text
-//! offset from the packet's header
+//! TPACKET_V3, offset from the packet's header
 //!   0           4        8        12         16        20         24       26       28
 //!  +-----------+--------+--------+----------+---------+----------+--------+--------+
 //!  | next      | seconds| ns     | captured | length  | status   | mac at | net at |
@@ -11,6 +12,12 @@
 //!  | flow hash | VLAN TCI | VLAN    | unused | unused   | sockaddr_ll            |
 //!  |           |          | TPID    |        |          |                        |
 //!  +-----------+----------+---------+--------+----------+------------------------+
+//! TPACKET_V2
+//!   0        4        8          12       14       16        20   24       26        28       32             52
+//!  +--------+--------+----------+--------+--------+---------+----+--------+---------+--------+--------------+
+//!  | status | length | captured | mac at | net at | seconds | ns | VLAN   | VLAN    | unused | sockaddr_ll  |
+//!  |        |        |          |        |        |         |    | TCI    | TPID    |        |              |
+//!  +--------+--------+----------+--------+--------+---------+----+--------+---------+--------+--------------+
 //! sockaddr_ll: family 2, protocol 2 (network order), interface 4, ARP type 2, packet type 1, address length 1,
 //! address 8.
 //! ```
@@ -20,8 +27,8 @@
 
 use std::ops::Range;
 
-/// Octets of the header and of the address behind it.
-const HEAD_BYTES: usize = 68;
+/// Octets of the address behind the header.
+const ADDRESS_BYTES: usize = 20;
 /// Octets of a VLAN tag.
 const TAG_BYTES: usize = 4;
 /// Octets before the tag's place in an Ethernet header: both addresses.
@@ -139,77 +146,128 @@ fn word(block: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(block.get(at..at + 4)?.try_into().ok()?))
 }
 
+/// What stands before a packet, whichever the version; places are counted from the begin of the block.
+struct Head {
+    /// How far behind this header the next one is.
+    next: usize,
+    status: u32,
+    seconds: u32,
+    ns: u32,
+    captured: usize,
+    length: u32,
+    /// Where the packet begins.
+    start: usize,
+    tag: u16,
+    tag_protocol: u16,
+    /// Where the address is.
+    address: usize,
+}
+
+impl Head {
+    fn in_block(block: &[u8], at: usize) -> Option<Self> {
+        let head = block.get(at..at.checked_add(48 + ADDRESS_BYTES)?)?;
+        Some(Self {
+            next: word(head, 0)? as usize,
+            seconds: word(head, 4)?,
+            ns: word(head, 8)?,
+            captured: word(head, 12)? as usize,
+            length: word(head, 16)?,
+            status: word(head, 20)?,
+            start: at.checked_add(usize::from(half(head, 24)?))?,
+            tag: word(head, 32)? as u16,
+            tag_protocol: half(head, 36)?,
+            address: at + 48,
+        })
+    }
+
+    fn alone(frame: &[u8]) -> Option<Self> {
+        let head = frame.get(..32 + ADDRESS_BYTES)?;
+        Some(Self {
+            next: 0,
+            status: word(head, 0)?,
+            length: word(head, 4)?,
+            captured: word(head, 8)? as usize,
+            start: usize::from(half(head, 12)?),
+            seconds: word(head, 16)?,
+            ns: word(head, 20)?,
+            tag: half(head, 24)?,
+            tag_protocol: half(head, 26)?,
+            address: 32,
+        })
+    }
+}
+
 /// The packet whose header is at `at`, and how far behind it the next one's is (0: it is the last). None where the
 /// block does not hold what it claims, which a kernel never does.
 pub(super) fn decode(block: &mut [u8], at: usize, link: LinkKind) -> Option<(Frame<'_>, usize)> {
-    let head = block.get(at..at.checked_add(HEAD_BYTES)?)?;
-    let next = word(head, 0)? as usize;
-    let status = word(head, 20)?;
-    let captured = word(head, 12)? as usize;
-    let length = word(head, 16)?;
-    let start = at.checked_add(usize::from(half(head, 24)?))?;
-    let place = start..start.checked_add(captured)?;
+    let head = Head::in_block(block, at)?;
+    let next = head.next;
+    Some((complete(block, &head, link)?, next))
+}
+
+/// The packet that has a frame of its own. None where it does not hold what it claims.
+pub(super) fn decode_alone(frame: &mut [u8], link: LinkKind) -> Option<Frame<'_>> {
+    let head = Head::alone(frame)?;
+    complete(frame, &head, link)
+}
+
+fn complete<'a>(block: &'a mut [u8], head: &Head, link: LinkKind) -> Option<Frame<'a>> {
+    let place = head.start..head.start.checked_add(head.captured)?;
     block.get(place.clone())?;
-    let kind = PacketKind::from_number(head_kind(block, at));
-    let interface = word(block, at + 52)?;
-    let time_ns = i64::from(word(block, at + 4)?) * 1_000_000_000 + i64::from(word(block, at + 8)?);
+    let address = block.get(head.address..head.address + ADDRESS_BYTES)?;
+    let (kind, interface) = (PacketKind::from_number(address[10]), word(address, 4)?);
+    let time_ns = i64::from(head.seconds) * 1_000_000_000 + i64::from(head.ns);
     let (place, added) = match link {
-        LinkKind::Ethernet => restore_tag(block, at, place, status)?,
+        LinkKind::Ethernet => restore_tag(block, head, place)?,
         LinkKind::RawIp => (place, 0),
-        LinkKind::Cooked => cook(block, at, place)?,
+        LinkKind::Cooked => cook(block, head, place)?,
     };
-    let frame = Frame {
+    Some(Frame {
         time_ns,
-        stamped_by: if status & STAMP_HARDWARE != 0 && time_ns != 0 {
+        stamped_by: if head.status & STAMP_HARDWARE != 0 && time_ns != 0 {
             RingStamp::Hardware
-        } else if status & STAMP_SOFTWARE != 0 {
+        } else if head.status & STAMP_SOFTWARE != 0 {
             RingStamp::Kernel
         } else {
             RingStamp::Late
         },
-        original_length: length.saturating_add(added),
-        kernel_length: length,
+        original_length: head.length.saturating_add(added),
+        kernel_length: head.length,
         data: block.get(place)?,
         kind,
         interface,
-        losing: status & LOSING != 0,
-    };
-    Some((frame, next))
-}
-
-fn head_kind(block: &[u8], at: usize) -> u8 {
-    block.get(at + 58).copied().unwrap_or(u8::MAX)
+        losing: head.status & LOSING != 0,
+    })
 }
 
 /// Puts the tag back that the kernel took out: the addresses move forward by its length.
-fn restore_tag(block: &mut [u8], at: usize, place: Range<usize>, status: u32) -> Option<(Range<usize>, u32)> {
-    if status & VLAN_VALID == 0 || place.len() < ADDRESSES_BYTES || place.start < at + HEAD_BYTES + TAG_BYTES
-    {
+fn restore_tag(block: &mut [u8], head: &Head, place: Range<usize>) -> Option<(Range<usize>, u32)> {
+    let room = place.start >= head.address + ADDRESS_BYTES + TAG_BYTES;
+    if head.status & VLAN_VALID == 0 || place.len() < ADDRESSES_BYTES || !room {
         return Some((place, 0));
     }
-    let tag = word(block, at + 32)? as u16;
-    let protocol = if status & VLAN_PROTOCOL_VALID != 0 { half(block, at + 36)? } else { TAG_8021Q };
+    let protocol = if head.status & VLAN_PROTOCOL_VALID != 0 { head.tag_protocol } else { TAG_8021Q };
     let start = place.start - TAG_BYTES;
     block.copy_within(place.start..place.start + ADDRESSES_BYTES, start);
     let into = block.get_mut(start + ADDRESSES_BYTES..start + ADDRESSES_BYTES + TAG_BYTES)?;
     into[..2].copy_from_slice(&protocol.to_be_bytes());
-    into[2..].copy_from_slice(&tag.to_be_bytes());
+    into[2..].copy_from_slice(&head.tag.to_be_bytes());
     Some((start..place.end, TAG_BYTES as u32))
 }
 
 /// Puts the header of LINUX_SLL2 before the packet: protocol 2, zero 2, interface 4, ARP type 2, packet type 1,
 /// address length 1, address 8, all in network order. It reaches over the kernel's address where there is no room
 /// between, which has been read by then.
-fn cook(block: &mut [u8], at: usize, place: Range<usize>) -> Option<(Range<usize>, u32)> {
+fn cook(block: &mut [u8], head: &Head, place: Range<usize>) -> Option<(Range<usize>, u32)> {
     let mut header = [0u8; COOKED_BYTES];
-    let address = block.get(at + 48..at + HEAD_BYTES)?;
+    let address = block.get(head.address..head.address + ADDRESS_BYTES)?;
     header[..2].copy_from_slice(&address[2..4]);
     header[4..8].copy_from_slice(&word(address, 4)?.to_be_bytes());
     header[8..10].copy_from_slice(&half(address, 8)?.to_be_bytes());
     header[10] = address[10];
     header[11] = address[11].min(8);
     header[12..].copy_from_slice(&address[12..20]);
-    let start = place.start.checked_sub(COOKED_BYTES).filter(|start| *start >= at + 48)?;
+    let start = place.start.checked_sub(COOKED_BYTES).filter(|start| *start >= head.address)?;
     block.get_mut(start..place.start)?.copy_from_slice(&header);
     Some((start..place.end, COOKED_BYTES as u32))
 }
@@ -217,6 +275,9 @@ fn cook(block: &mut [u8], at: usize, place: Range<usize>) -> Option<(Range<usize
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Octets of the header and of the address behind it.
+    const HEAD_BYTES: usize = 68;
 
     /// A block with one packet of `data`, which begins `gap` octets behind its head.
     fn block(status: u32, data: &[u8], gap: usize, tag: (u16, u16)) -> Vec<u8> {
@@ -286,6 +347,43 @@ mod tests {
         let head = [8, 0, 0, 0, 0, 0, 0, 7, 0, 1, 3, 6, 2, 0, 0, 0, 0, 9, 0, 0];
         assert_eq!((&frame.data[..20], &frame.data[20..]), (&head[..], &[0x45, 0][..]));
         assert_eq!(frame.original_length, 1520);
+    }
+
+    /// A frame with one packet of `data`, as the other version has it.
+    fn frame(status: u32, data: &[u8], gap: usize, tag: (u16, u16)) -> Vec<u8> {
+        let mut octets = vec![0u8; 52 + gap];
+        let mut put = |at: usize, value: &[u8]| octets[at..at + value.len()].copy_from_slice(value);
+        put(0, &status.to_ne_bytes());
+        put(4, &1500u32.to_ne_bytes());
+        put(8, &(data.len() as u32).to_ne_bytes());
+        put(12, &((52 + gap) as u16).to_ne_bytes());
+        put(16, &1_700_000_000u32.to_ne_bytes());
+        put(20, &123_456_789u32.to_ne_bytes());
+        put(24, &tag.0.to_ne_bytes());
+        put(26, &tag.1.to_ne_bytes());
+        put(34, &0x0800u16.to_be_bytes());
+        put(36, &7u32.to_ne_bytes());
+        put(40, &1u16.to_ne_bytes());
+        put(42, &[3, 6, 2, 0, 0, 0, 0, 9]);
+        octets.extend_from_slice(data);
+        octets
+    }
+
+    #[test]
+    fn a_packet_in_a_frame_of_its_own_is_the_same() {
+        for status in
+            [STAMP_SOFTWARE | LOSING | 1, STAMP_HARDWARE, 0, VLAN_VALID, VLAN_VALID | VLAN_PROTOCOL_VALID]
+        {
+            for link in [LinkKind::Ethernet, LinkKind::RawIp, LinkKind::Cooked] {
+                let mut alone = frame(status, &ETHERNET, 28, (0x2005, 0x88a8));
+                let mut whole = block(status, &ETHERNET, 28, (0x2005, 0x88a8));
+                assert_eq!(decode_alone(&mut alone, link), decode(&mut whole, 48, link).map(|both| both.0));
+            }
+        }
+        let whole = frame(0, &ETHERNET, 28, (0, 0));
+        for length in 0..whole.len() {
+            assert!(decode_alone(&mut whole[..length].to_vec(), LinkKind::Ethernet).is_none(), "{length}");
+        }
     }
 
     #[test]

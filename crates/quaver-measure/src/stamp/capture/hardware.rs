@@ -1,121 +1,57 @@
-//! Stamps of the interface itself: switched on for all packets, seen to be on, and put back.
+//! Stamps of the interface itself: switched on for all packets through the journal of settings, and seen to be on.
 
 use crate::host::ethtool;
+use crate::tune::stamping::{self, Stamping};
+use crate::tune::{Applied, Change, Knob, TuneError};
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-/// struct hwtstamp_config (linux/net_tstamp.h).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Config {
-    flags: i32,
-    transmit: i32,
-    receive: i32,
-}
-const _: () = assert!(size_of::<Config>() == 12);
+/// Changes a setting so that it will be put back, whatever ends this process.
+pub type SetSetting<'a> = dyn FnMut(&Change) -> Result<Applied, TuneError> + 'a;
 
-const SIOCSHWTSTAMP: libc::Ioctl = 0x89b0;
-const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
-/// Filter of received packets: stamp none, stamp all.
-const RECEIVE_NONE: i32 = 0;
-const RECEIVE_ALL: i32 = 1;
-
-/// Stamping of received packets that was switched on here; dropping it puts the setting back.
-#[derive(Debug)]
-pub(super) struct HardwareStamping {
-    interface: String,
-    before: Option<Config>,
-}
-
-impl HardwareStamping {
-    /// Has every packet that the interface receives stamped. Unless it `may_set` that, it takes it as it finds it.
-    ///
-    /// # Errors
-    /// A sentence: what is lacking, and what to do about it.
-    pub(super) fn switch_on(interface: &str, may_set: bool) -> Result<Self, String> {
-        let offer = ethtool::stamping(interface).unwrap_or_default();
-        if !offer.hardware_rx {
-            return Err(format!("{interface} has no hardware that stamps received packets"));
-        }
-        Self::with(interface, may_set, request)
+/// Has every packet that the interface receives stamped. Without `set` it takes it as it finds it.
+///
+/// # Errors
+/// A sentence: what is lacking, and what to do about it.
+pub(super) fn switch_on(interface: &str, set: Option<&mut SetSetting<'_>>) -> Result<(), String> {
+    let offer = ethtool::stamping(interface).unwrap_or_default();
+    if !offer.hardware_rx {
+        return Err(format!("{interface} has no hardware that stamps received packets"));
     }
-
-    fn with(
-        interface: &str,
-        may_set: bool,
-        request: impl Fn(&str, libc::Ioctl, Config) -> io::Result<Config>,
-    ) -> Result<Self, String> {
-        let before = request(interface, SIOCGHWTSTAMP, Config::default()).unwrap_or_default();
-        let mut stamping = Self { interface: interface.to_owned(), before: None };
-        if before.receive == RECEIVE_ALL {
-            return Ok(stamping);
-        }
-        if !may_set {
-            return Err(format!(
-                "{interface} could stamp packets itself; ask for that with --layers nic, as it changes the interface's \
-                 setting while the capture runs, which makes some interrupt their link"
-            ));
-        }
-        let asked = Config { receive: RECEIVE_ALL, ..before };
-        let got = request(interface, SIOCSHWTSTAMP, asked).map_err(|e| {
-            format!(
-                "{interface} could stamp packets itself, but that cannot be switched on ({e}): run as root, or once \
-                 hwstamp_ctl -i {interface} -r 1"
-            )
-        })?;
-        stamping.before = Some(before);
-        // A driver answers with what it does, which may be less than what it was asked for.
-        if got.receive == RECEIVE_ALL {
-            return Ok(stamping);
-        }
-        let what = if got.receive == RECEIVE_NONE { "no packets" } else { "packets of PTP only" };
-        Err(format!("{interface} stamps {what} itself (receive filter {})", got.receive))
-    }
+    let before = stamping::get(interface).unwrap_or_default();
+    let Some(change) = change(interface, before) else { return Ok(()) };
+    let Some(set) = set else {
+        return Err(format!(
+            "{interface} could stamp packets itself; ask for that with --layers nic, as it changes the interface's \
+             setting while the capture runs, which makes some interrupt their link"
+        ));
+    };
+    judge(interface, set(&change))
 }
 
-impl Drop for HardwareStamping {
-    fn drop(&mut self) {
-        if let Some(before) = self.before {
-            let _ = request(&self.interface, SIOCSHWTSTAMP, before);
-        }
-    }
+/// What has to be changed; nothing where it is so already.
+fn change(interface: &str, before: Stamping) -> Option<Change> {
+    let asked = Stamping { receive: Stamping::RECEIVE_ALL, ..before };
+    let knob = Knob::Ethtool { interface: interface.to_owned(), field: stamping::FIELD.to_owned() };
+    (before.receive != Stamping::RECEIVE_ALL).then(|| Change::new(knob, asked.to_string()))
 }
 
-/// What puts interfaces' settings back while somebody else still holds them: for a process that has to end at once. It
-/// does so in the calling thread's namespace.
-#[derive(Clone, Debug, Default)]
-pub struct PutBack {
-    settings: Vec<(String, Config)>,
-}
-
-impl PutBack {
-    pub(super) fn of(stampings: &[HardwareStamping]) -> Self {
-        let changed = |of: &HardwareStamping| Some((of.interface.clone(), of.before?));
-        Self { settings: stampings.iter().filter_map(changed).collect() }
-    }
-
-    /// Whether nothing was changed.
-    pub fn is_empty(&self) -> bool {
-        self.settings.is_empty()
-    }
-
-    /// Puts back what was changed, as far as the system lets us.
-    pub fn now(&self) {
-        self.with(request);
-    }
-
-    fn with(&self, request: impl Fn(&str, libc::Ioctl, Config) -> io::Result<Config>) {
-        for (interface, before) in &self.settings {
-            let _ = request(interface, SIOCSHWTSTAMP, *before);
-        }
-    }
-}
-
-fn request(interface: &str, request: libc::Ioctl, mut config: Config) -> io::Result<Config> {
-    // SAFETY: a hwtstamp_config is what both requests read and write.
-    unsafe { ask(interface, request, &mut config) }?;
-    Ok(config)
+/// A driver does what it can of what it was asked for, which may be less.
+fn judge(interface: &str, done: Result<Applied, TuneError>) -> Result<(), String> {
+    let done = done.map_err(|e| {
+        format!(
+            "{interface} could stamp packets itself, but that cannot be switched on so that it will be put back ({e}); \
+             once by hand: hwstamp_ctl -i {interface} -r 1"
+        )
+    })?;
+    let receive = done.now.parse::<Stamping>().map_or(Stamping::RECEIVE_NONE, |now| now.receive);
+    let what = match receive {
+        Stamping::RECEIVE_ALL => return Ok(()),
+        Stamping::RECEIVE_NONE => "no packets",
+        _ => "packets of PTP only",
+    };
+    Err(format!("{interface} stamps {what} itself (receive filter {receive})"))
 }
 
 /// struct ethtool_drvinfo (linux/ethtool.h).
@@ -168,35 +104,42 @@ unsafe fn ask<T>(interface: &str, request: libc::Ioctl, value: &mut T) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tune::journal::Outcome;
 
     #[test]
     fn loopback_has_no_such_hardware() {
-        assert!(HardwareStamping::switch_on("lo", true).unwrap_err().contains("no hardware"));
+        let mut nobody = |_: &Change| -> Result<Applied, TuneError> { unreachable!("nothing is to be set") };
+        assert!(switch_on("lo", Some(&mut nobody)).unwrap_err().contains("no hardware"));
+        assert!(switch_on("lo", None).unwrap_err().contains("no hardware"));
     }
 
     #[test]
-    fn what_the_driver_answers_counts() {
-        let driver = |before: i32, does: i32| {
-            move |_: &str, request, asked: Config| match request {
-                SIOCGHWTSTAMP => Ok(Config { receive: before, ..Config::default() }),
-                _ => Ok(Config { receive: does, ..asked }),
-            }
+    fn only_the_filter_of_received_packets_is_changed() {
+        let before = Stamping { flags: 0, transmit: 2, receive: 12 };
+        let change = change("eth0", before).unwrap();
+        assert_eq!(change.value, "rx 1 tx 2 flags 0");
+        assert_eq!(
+            (change.knob.to_string().as_str(), change.knob.objection()),
+            ("stamping.config of eth0", None)
+        );
+        assert!(super::change("eth0", Stamping { receive: 1, ..before }).is_none());
+    }
+
+    #[test]
+    fn what_the_driver_does_counts() {
+        let knob = change("eth0", Stamping::default()).unwrap().knob;
+        let done = |now: &str| {
+            let (before, now) = ("rx 0 tx 0 flags 0".to_owned(), now.to_owned());
+            judge(
+                "eth0",
+                Ok(Applied { knob: knob.clone(), before, now, outcome: Outcome::Set, pending: None }),
+            )
         };
-        assert_eq!(HardwareStamping::with("no-such", true, driver(1, 0)).unwrap().before, None);
-        assert!(HardwareStamping::with("no-such", false, driver(0, 1)).unwrap_err().contains("--layers nic"));
-        let on = HardwareStamping::with("no-such", true, driver(0, 1)).unwrap();
-        assert_eq!(on.before, Some(Config::default()));
-        let untouched = HardwareStamping::with("left-alone", true, driver(1, 0)).unwrap();
-        assert!(PutBack::of(std::slice::from_ref(&untouched)).is_empty());
-        let asked = std::cell::RefCell::new(Vec::new());
-        PutBack::of(&[untouched, on]).with(|interface, number, config| {
-            asked.borrow_mut().push((interface.to_owned(), number, config));
-            Ok(config)
-        });
-        assert_eq!(asked.take(), [("no-such".to_owned(), SIOCSHWTSTAMP, Config::default())]);
-        assert!(HardwareStamping::with("no-such", true, driver(0, 12)).unwrap_err().contains("PTP only"));
-        assert!(HardwareStamping::with("no-such", true, driver(0, 0)).unwrap_err().contains("no packets"));
-        let refused = |_: &str, _, _: Config| Err(io::Error::from_raw_os_error(libc::EPERM));
-        assert!(HardwareStamping::with("no-such", true, refused).unwrap_err().contains("hwstamp_ctl"));
+        assert_eq!(done("rx 1 tx 0 flags 0"), Ok(()));
+        assert!(done("rx 12 tx 0 flags 0").unwrap_err().contains("PTP only"));
+        assert!(done("rx 0 tx 0 flags 0").unwrap_err().contains("no packets"));
+        let refused = TuneError::NotPermitted { operation: "making /var/lib/quaver".to_owned() };
+        let refused = judge("eth0", Err(refused)).unwrap_err();
+        assert!(refused.contains("run as root") && refused.contains("hwstamp_ctl"), "{refused}");
     }
 }

@@ -12,8 +12,10 @@ pub(super) struct Below {
     pub(super) kernel_ns: u64,
     /// The interface's stamp, nanoseconds of its own clock.
     pub(super) hardware_ns: u64,
-    /// CLOCK_MONOTONIC nanoseconds.
-    pub(super) xdp_ns: u64,
+    /// CLOCK_MONOTONIC nanoseconds, or cycles.
+    pub(super) xdp: u64,
+    /// Which of the two.
+    pub(super) xdp_in_cycles: bool,
     /// CLOCK_MONOTONIC nanoseconds.
     pub(super) tc_ns: u64,
     /// Octets of the packet as the TC program saw it, with its link header.

@@ -1,14 +1,16 @@
 //! The layers below the packet socket: which there are here, and why the others are not; and their stamps of a packet.
 
-use super::frame::{Frame, LinkKind, PacketKind, RingStamp};
-use super::hardware::{HardwareStamping, PutBack};
-use super::join::{Below, JoinTable};
+use super::frame::{Frame, LinkKind, RingStamp};
+use super::hardware::{self, SetSetting};
+use super::join::Below;
+use super::joiner::{Joiner, Missing};
 use super::nic_clock::NicClocks;
 use super::offset::MonotonicOffset;
 use super::socket::TapInterface;
-use crate::clock::realtime_ns;
+use crate::host::ethtool;
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 #[cfg(feature = "bpf")]
 mod programs;
@@ -16,7 +18,8 @@ mod programs;
 #[path = "layers/without.rs"]
 mod programs;
 
-use programs::Programs;
+pub(super) use programs::Written;
+use programs::{Programs, Remover};
 
 /// Whether the interface's own stamps are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +47,21 @@ pub enum XdpWish {
     Generic,
 }
 
+/// Whether and how the TC program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TcWish {
+    /// Not at all.
+    #[default]
+    Off,
+    /// By what goes with its process (tcx, Linux 6.6), else not.
+    Linked,
+    /// By what there is: tcx, else a filter, which is removed at the end and after `kill -9` by the next capture on the
+    /// interface.
+    On,
+    /// By a filter.
+    Filter,
+}
+
 /// Which layers are wanted beside the kernel's stamp and the application's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerWish {
@@ -52,7 +70,9 @@ pub struct LayerWish {
     /// The XDP program; its stamp travels with the TC program's, so it needs `tc`.
     pub xdp: XdpWish,
     /// The TC program at the ingress hook.
-    pub tc: bool,
+    pub tc: TcWish,
+    /// Octets of the rings of packets, whose packets' records the programs shall have room for.
+    pub rings_bytes: u64,
 }
 
 /// A layer on an interface: there, with what it is; or not, and why.
@@ -66,59 +86,123 @@ pub struct LayerState {
     pub state: Result<String, String>,
 }
 
-/// Longest wait for the TC program to come to a packet that the socket has seen already; it runs right after.
-const TC_WAIT: Duration = Duration::from_micros(500);
-/// Age of a packet beyond which its record cannot be on the way any more.
-const ON_THE_WAY_NS: i64 = 2_000_000;
 /// The kernel's stamp is its clock's reading, cut to whole nanoseconds.
 const KERNEL_BOUND_NS: u32 = 1;
+
+/// What takes off at once what would outlive the process: for one that has to end.
+#[derive(Clone, Debug)]
+pub struct PutBack {
+    removers: Vec<Remover>,
+}
+
+impl PutBack {
+    /// Whether nothing would.
+    pub fn is_empty(&self) -> bool {
+        self.removers.is_empty()
+    }
+
+    /// Takes it off.
+    pub fn now(&self) {
+        self.removers.iter().for_each(Remover::now);
+    }
+}
 
 /// The layers below, switched on. Dropping it puts everything back.
 #[derive(Debug)]
 pub struct Layers {
     states: Vec<LayerState>,
-    hardware: Vec<HardwareStamping>,
+    /// Indices of interfaces that stamp themselves.
+    hardware: Vec<u32>,
+    /// Whether a driver hands such stamps to the XDP program all the same.
+    hardware_by_driver: bool,
     clocks: NicClocks,
     programs: Option<Programs>,
-    table: JoinTable,
+    /// None where the capture thread has it.
+    joiner: Option<Joiner>,
+    missing: Arc<Missing>,
     offset: MonotonicOffset,
-    /// Packets that ought to have a record of TC and have none.
-    unmatched: u64,
-    /// Whether the wait of this block is used up.
-    waited: bool,
+    cycles: Cycles,
+}
+
+/// What was found of a packet before it was stamped by the capture thread ([`Layers::joiner`]).
+#[derive(Debug, Default)]
+pub struct Early(pub(super) Option<Below>);
+
+/// Converts cycles that a program read.
+struct Cycles(Option<Box<dyn Fn(u64) -> LayerStamp + Send>>);
+
+impl std::fmt::Debug for Cycles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cycles").field(&self.0.is_some()).finish()
+    }
 }
 
 impl Layers {
     /// Switches on what is wanted on these interfaces of the calling thread's namespace, as far as it can be had. Do this
-    /// before the taps are opened, so that their first packet has all its stamps.
-    pub fn switch_on(interfaces: &[TapInterface], wish: LayerWish) -> Self {
+    /// before the taps are opened, so that their first packet has all its stamps. Settings of interfaces are changed by
+    /// `set`, whose they are. Programs get room for the records of all packets that `wish.rings_bytes` hold.
+    pub fn switch_on(interfaces: &[TapInterface], wish: LayerWish, set: &mut SetSetting<'_>) -> Self {
         let mut states = Vec::new();
         let (mut hardware, mut clocks) = (Vec::new(), NicClocks::new());
         let wanted = wish.hardware != HardwareWish::Off;
         for interface in interfaces.iter().filter(|interface| wanted && interface.index != 0) {
-            let may_set = wish.hardware == HardwareWish::On;
-            let state = HardwareStamping::switch_on(&interface.name, may_set).map(|stamping| {
-                hardware.push(stamping);
+            let set = (wish.hardware == HardwareWish::On).then_some(&mut *set);
+            let state = hardware::switch_on(&interface.name, set).map(|()| {
+                hardware.push(interface.index);
                 clocks.add(interface)
             });
             states.push(LayerState { layer: Layer::Nic, interface: interface.name.clone(), state });
         }
-        let programs = wish.tc.then(|| Programs::attach(interfaces, wish.xdp, &mut states)).flatten();
-        Self {
+        let tc_wanted = wish.tc != TcWish::Off;
+        let attached = tc_wanted
+            .then(|| Programs::attach(interfaces, wish.xdp, wish.tc, wish.rings_bytes, &mut states))
+            .flatten();
+        let (programs, written) = attached.unzip();
+        let joiner = written.map(Joiner::new);
+        let mut layers = Self {
             states,
             hardware,
+            hardware_by_driver: false,
             clocks,
             programs,
-            table: JoinTable::new(),
+            missing: joiner.as_ref().map_or_else(Arc::default, Joiner::missing),
+            joiner,
             offset: MonotonicOffset::read(),
-            unmatched: 0,
-            waited: false,
+            cycles: Cycles(None),
+        };
+        layers.told_by_drivers(interfaces);
+        layers
+    }
+
+    /// Stamps of interfaces that come by the XDP program are told like those that the interface was asked for.
+    fn told_by_drivers(&mut self, interfaces: &[TapInterface]) {
+        let told = self.programs.iter().flat_map(|programs| programs.told_by_driver.clone());
+        for interface in told.filter_map(|index| interfaces.iter().find(|of| of.index == index)) {
+            let state =
+                self.states.iter_mut().find(|of| of.layer == Layer::Nic && of.interface == interface.name);
+            let Some(LayerState { state: Err(why), .. }) = state else { continue };
+            if ethtool::stamping(&interface.name).is_some_and(|offer| offer.clock.is_some()) {
+                let how = self.clocks.add(interface);
+                self.hardware_by_driver = true;
+                why.push_str(&format!("; where its driver hands one to the XDP program: {how}"));
+            }
         }
     }
 
-    /// What puts interfaces' settings back at once, without waiting for whoever holds these layers.
+    /// Converts cycles that programs read (`bpf_get_cpu_time_counter`); without it, such stamps are left out.
+    pub fn convert_cycles(&mut self, convert: impl Fn(u64) -> LayerStamp + Send + 'static) {
+        self.cycles = Cycles(Some(Box::new(convert)));
+    }
+
+    /// What finds the records of packets, for a capture thread that takes each packet by itself: it stamps a packet
+    /// after the programs have.
+    pub fn joiner(&mut self) -> Option<Joiner> {
+        self.joiner.take()
+    }
+
+    /// What takes programs off at once that would outlive the process, without waiting for whoever holds these layers.
     pub fn put_back(&self) -> PutBack {
-        PutBack::of(&self.hardware)
+        PutBack { removers: self.programs.as_ref().map_or_else(Vec::new, Programs::removers) }
     }
 
     /// Every layer that was asked for.
@@ -132,44 +216,75 @@ impl Layers {
         !self.hardware.is_empty() && self.programs.is_none()
     }
 
+    /// Whether stamps of this layer are CLOCK_REALTIME: those of interfaces are where all of them are compared with it.
+    pub fn is_wall_clock(&self, layer: Layer) -> bool {
+        layer != Layer::Nic || self.hardware.iter().all(|index| self.clocks.compares(*index))
+    }
+
+    /// Why no packet can have a stamp of this layer; none where one can.
+    pub fn why_not(&self, layer: Layer) -> Option<&str> {
+        let always = matches!(layer, Layer::Kernel | Layer::Application);
+        if always || (layer == Layer::Nic && self.hardware_by_driver) {
+            return None;
+        }
+        let mut states = self.states.iter().filter(|of| of.layer == layer).map(|of| &of.state);
+        let first = states.next().map_or(Some("it was not asked for (--layers)"), |state| {
+            state.as_ref().err().map(String::as_str)
+        });
+        states.all(Result::is_err).then_some(first).flatten()
+    }
+
     /// Packets for which the programs had no room; those are captured, but lack these stamps.
     pub fn lost(&self) -> u64 {
-        self.programs.as_ref().map_or(0, Programs::lost)
+        self.missing.lost()
     }
 
     /// Packets that came in through an interface with the TC program, and had no record of it.
     pub fn unmatched(&self) -> u64 {
-        self.unmatched
+        self.missing.unmatched()
     }
 
-    /// Takes what the programs have written: before each block of packets.
-    pub fn refresh(&mut self) {
-        self.waited = false;
+    /// Compares clocks: before each block of packets, and where none is there, which is `idle`. Then there is time to
+    /// throw away records that no packet asks for.
+    pub fn refresh(&mut self, idle: bool) {
         self.clocks.refresh(Instant::now());
-        if let Some(programs) = &mut self.programs {
+        if self.programs.is_some() {
             self.offset.narrow();
-            programs.drain(|record| self.table.put(record));
+        }
+        if let Some(joiner) = &mut self.joiner {
+            joiner.make_room(idle);
         }
     }
 
     /// The stamps of a packet up to the packet socket.
-    pub fn stamps(&mut self, frame: &Frame<'_>, link: LinkKind) -> PacketStamps {
+    pub fn stamps(&mut self, frame: &Frame<'_>, link: LinkKind, early: &Early) -> PacketStamps {
         let mut stamps = PacketStamps::default();
         stamps.set(ring_layer(frame), self.ring_stamp(frame));
-        if frame.stamped_by != RingStamp::Kernel || frame.kind == PacketKind::Outgoing {
-            return stamps;
-        }
-        let Some(below) = self.below(frame, link) else { return stamps };
+        let found = early.0.or_else(|| self.joiner.as_mut()?.below(frame, link));
+        let Some(below) = found else { return stamps };
         if below.hardware_ns != 0 {
             stamps.set(Layer::Nic, self.clocks.stamp(frame.interface, below.hardware_ns as i64));
         }
-        for (layer, monotonic_ns) in [(Layer::Xdp, below.xdp_ns), (Layer::Tc, below.tc_ns)] {
-            if monotonic_ns != 0 {
-                let (time_ns, bound_ns) = self.offset.realtime(monotonic_ns);
-                stamps.set(layer, LayerStamp { clock: StampClock::Monotonic, time_ns, bound_ns });
-            }
+        if let Some(stamp) = self.xdp(&below) {
+            stamps.set(Layer::Xdp, stamp);
+        }
+        if below.tc_ns != 0 {
+            stamps.set(Layer::Tc, self.monotonic(below.tc_ns));
         }
         stamps
+    }
+
+    fn xdp(&self, below: &Below) -> Option<LayerStamp> {
+        match (below.xdp, below.xdp_in_cycles) {
+            (0, _) => None,
+            (cycles, true) => self.cycles.0.as_ref().map(|convert| convert(cycles)),
+            (monotonic_ns, false) => Some(self.monotonic(monotonic_ns)),
+        }
+    }
+
+    fn monotonic(&self, monotonic_ns: u64) -> LayerStamp {
+        let (time_ns, bound_ns) = self.offset.realtime(monotonic_ns);
+        LayerStamp { clock: StampClock::Monotonic, time_ns, bound_ns }
     }
 
     fn ring_stamp(&self, frame: &Frame<'_>) -> LayerStamp {
@@ -179,31 +294,6 @@ impl Layers {
             RingStamp::Late => u32::MAX,
         };
         LayerStamp { clock: StampClock::Realtime, time_ns: frame.time_ns, bound_ns }
-    }
-
-    fn below(&mut self, frame: &Frame<'_>, link: LinkKind) -> Option<Below> {
-        let programs = self.programs.as_mut().filter(|programs| programs.covers(frame.interface))?;
-        let key = frame.time_ns as u64;
-        // A cooked packet has lost its link header, and with it what the TC program counted.
-        let length = (link != LinkKind::Cooked).then_some(frame.kernel_length);
-        if let Some(below) = self.table.take(key, frame.interface, length) {
-            return Some(below);
-        }
-        programs.drain(|record| self.table.put(record));
-        let give_up = Instant::now() + TC_WAIT;
-        loop {
-            if let Some(below) = self.table.take(key, frame.interface, length) {
-                return Some(below);
-            }
-            let young = realtime_ns().saturating_sub(frame.time_ns) < ON_THE_WAY_NS;
-            if !young || self.waited || Instant::now() > give_up {
-                self.waited |= young;
-                self.unmatched += 1;
-                return None;
-            }
-            std::hint::spin_loop();
-            programs.drain(|record| self.table.put(record));
-        }
     }
 }
 

@@ -74,6 +74,11 @@ impl<C: Compare> NicClocks<C> {
         )
     }
 
+    /// Whether the interface with this index has a clock that is compared.
+    pub(super) fn compares(&self, interface: u32) -> bool {
+        self.clocks.iter().any(|clock| clock.interface == interface)
+    }
+
     /// Compares again, where it is time.
     pub(super) fn refresh(&mut self, now: Instant) {
         for clock in self.clocks.iter_mut().filter(|clock| now.duration_since(clock.compared) >= EACH) {
@@ -150,6 +155,7 @@ mod tests {
                 assert!(step < 20 || stamp.bound_ns < 3_000, "{step}: {stamp:?}");
             }
         }
+        assert!(clocks.compares(3) && !clocks.compares(4));
         let other = LayerStamp { clock: StampClock::Phc, time_ns: 77, bound_ns: u32::MAX };
         assert_eq!(clocks.stamp(4, 77), other);
     }

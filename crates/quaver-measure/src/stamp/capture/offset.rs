@@ -4,7 +4,9 @@
 //! the rate of both is steered together. So each reading of one between two of the other narrows down the same number,
 //! and the overlap of all readings is what is left of it.
 
+use crate::clock::timens::monotonic_ahead_ns;
 use crate::clock::{monotonic_ns, realtime_ns};
+use crate::host::root::HostRoot;
 
 /// Each clock is read in whole nanoseconds, cut off.
 const QUANTUM_NS: i64 = 1;
@@ -21,11 +23,14 @@ pub(super) struct MonotonicOffset {
     high_ns: i64,
     /// Whether it changed between the last two readings, so that instants from between belong to neither.
     stepped: bool,
+    /// How far our CLOCK_MONOTONIC is ahead of that of BPF programs, which know no time namespaces; none if unknown.
+    ahead_ns: Option<i64>,
 }
 
 impl MonotonicOffset {
     pub(super) fn read() -> Self {
         let mut offset = Self::between(monotonic_ns(), realtime_ns(), monotonic_ns());
+        offset.ahead_ns = monotonic_ahead_ns(&HostRoot::system());
         for _ in 0..8 {
             offset.narrow();
         }
@@ -34,7 +39,7 @@ impl MonotonicOffset {
 
     fn between(before_ns: i64, realtime_ns: i64, after_ns: i64) -> Self {
         let low_ns = realtime_ns - after_ns - QUANTUM_NS;
-        Self { low_ns, high_ns: realtime_ns - before_ns + QUANTUM_NS, stepped: false }
+        Self { low_ns, high_ns: realtime_ns - before_ns + QUANTUM_NS, stepped: false, ahead_ns: Some(0) }
     }
 
     /// Reads once more.
@@ -44,21 +49,23 @@ impl MonotonicOffset {
 
     fn take(&mut self, reading: Self) {
         let (low_ns, high_ns) = (self.low_ns.max(reading.low_ns), self.high_ns.min(reading.high_ns));
+        let ahead_ns = self.ahead_ns;
         *self = if low_ns <= high_ns {
-            Self { low_ns, high_ns, stepped: false }
+            Self { low_ns, high_ns, stepped: false, ahead_ns }
         } else {
-            Self { stepped: true, ..reading }
+            Self { stepped: true, ahead_ns, ..reading }
         };
     }
 
     /// CLOCK_REALTIME of an instant of CLOCK_MONOTONIC that was read in BPF since the reading before the last, and its
-    /// bound; after a step that is unknown (`u32::MAX`).
+    /// bound; after a step, or in a time namespace that is not told, that is unknown (`u32::MAX`).
     pub(super) fn realtime(&self, monotonic_ns: u64) -> (i64, u32) {
         let middle_ns = self.low_ns + (self.high_ns - self.low_ns) / 2;
         let half_ns = (self.high_ns - self.low_ns + 1) / 2;
         let bound_ns = u32::try_from(half_ns + QUANTUM_NS + FAST_READING_NS).unwrap_or(u32::MAX);
-        let realtime_ns = (monotonic_ns as i64).wrapping_add(middle_ns);
-        (realtime_ns, if self.stepped { u32::MAX } else { bound_ns })
+        let ours_ns = (monotonic_ns as i64).wrapping_add(self.ahead_ns.unwrap_or(0));
+        let known = !self.stepped && self.ahead_ns.is_some();
+        (ours_ns.wrapping_add(middle_ns), if known { bound_ns } else { u32::MAX })
     }
 }
 
@@ -78,6 +85,17 @@ mod tests {
         assert_eq!(offset.realtime(7).1, u32::MAX);
         offset.take(MonotonicOffset::between(5_000, 905_010, 5_020));
         assert_eq!(offset.realtime(0), (900_000, 11 + 11));
+    }
+
+    #[test]
+    fn a_time_namespace_is_taken_off_and_one_that_is_not_told_leaves_no_bound() {
+        let ahead_ns = Some(864_000_000_000_000);
+        let mut offset = MonotonicOffset { ahead_ns, ..MonotonicOffset::between(1_000, 501_020, 1_040) };
+        assert_eq!(offset.realtime(7), (864_000_000_000_007 + 500_000, 21 + 11));
+        offset.take(MonotonicOffset::between(4_000, 904_010, 4_030));
+        assert_eq!(offset.ahead_ns, ahead_ns);
+        let unknown = MonotonicOffset { ahead_ns: None, ..MonotonicOffset::between(1_000, 501_020, 1_040) };
+        assert_eq!(unknown.realtime(7), (7 + 500_000, u32::MAX));
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! full: what a slow writer costs shows in one place only, the kernel's ring.
 
 use super::error::CaptureError;
+use super::joiner::Joiner;
+use super::layers::Early;
 use super::ring::Block;
 use super::socket::{RingStatistics, Tap};
 use crate::probe::thread::{SettingRefused, ThreadSettings};
@@ -35,6 +37,8 @@ pub struct Taken {
     pub tap: usize,
     /// When the capture thread took it: all its packets share this.
     pub stamp: RawStamp,
+    /// What the programs below wrote of its packet, where it has one only.
+    pub early: Early,
     /// The block.
     pub block: Block,
 }
@@ -77,7 +81,8 @@ pub struct Blocks {
     queue: Consumer<Taken>,
 }
 
-/// Starts the capture thread.
+/// Starts the capture thread. Where taps hand over each packet at once, a `joiner` finds its record before it is stamped,
+/// so that the programs' stamps lie before the application's: they run right after the packet came to the socket.
 ///
 /// # Errors
 /// When the thread cannot be had, or is refused what `settings` require.
@@ -85,6 +90,7 @@ pub fn start<C: Convert>(
     taps: Vec<Tap>,
     stamper: Stamper<C>,
     settings: ThreadSettings,
+    joiner: Option<Joiner>,
 ) -> Result<(Reading, Blocks), CaptureError> {
     let shared = Arc::new(Shared {
         delivered: taps.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -97,7 +103,7 @@ pub fn start<C: Convert>(
     let watch = watch(&shared.taps).map_err(|e| CaptureError::os("watch the rings of the capture", e))?;
     let (to_writer, queue) = RingBuffer::new(shared.taps.iter().map(Tap::blocks).sum());
     let (tell, told) = sync_channel(1);
-    let reader = Reader { shared: Arc::clone(&shared), watch, to_writer };
+    let reader = Reader { shared: Arc::clone(&shared), watch, to_writer, joiner };
     let thread = std::thread::Builder::new()
         .name("quaver-capture".into())
         .spawn(move || reader.thread(stamper, &settings, &tell))
@@ -128,6 +134,7 @@ struct Reader {
     shared: Arc<Shared>,
     watch: OwnedFd,
     to_writer: Producer<Taken>,
+    joiner: Option<Joiner>,
 }
 
 type Prepared = Result<Vec<SettingRefused>, SettingRefused>;
@@ -151,11 +158,15 @@ impl Reader {
 
     /// Takes a block of a tap, if it is there.
     fn take(&mut self, tap: usize, index: usize, stamp: &mut impl Stamp) -> bool {
-        let Some(block) = self.shared.taps[tap].memory.take(index) else { return false };
+        let Some(mut block) = self.shared.taps[tap].memory.take(index) else { return false };
+        let early = Early(self.joiner.as_mut().and_then(|joiner| {
+            let link = self.shared.taps[tap].interface().link;
+            joiner.below(&block.look()?, link)
+        }));
         let stamp = stamp.stamp();
         let packets = block.packets();
         // The queue has room for all blocks, so a full one cannot be; the block would go back unread, and not be counted.
-        if self.to_writer.push(Taken { tap, stamp, block }).is_ok() {
+        if self.to_writer.push(Taken { tap, stamp, early, block }).is_ok() {
             self.shared.delivered[tap].fetch_add(packets.into(), Ordering::Release);
         }
         self.shared.wake_writer();
@@ -180,6 +191,9 @@ impl StampWith for Reader {
             }
             if stop {
                 return;
+            }
+            if let Some(joiner) = &mut self.joiner {
+                joiner.make_room(true);
             }
             events.clear();
             // A signal or a refusal leads to another look.

@@ -13,8 +13,11 @@
 //!  | sequence number  | time of first and last packet |
 //!  +------------------+-------------------------------+
 //! ```
+//!
+//! In the other version of the ring (TPACKET_V2) each packet has a frame of its own, which the kernel hands over at once.
+//! To all but this file that is a block of one packet; its status stands first.
 
-use super::frame::{Frame, LinkKind, decode};
+use super::frame::{Frame, LinkKind, decode, decode_alone};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -27,6 +30,15 @@ const FIRST_AT: usize = 16;
 /// The block is the program's.
 const STATUS_USER: u32 = 1;
 
+/// What the kernel hands over at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HandOver {
+    /// Blocks of packets (TPACKET_V3).
+    Blocks,
+    /// Each packet (TPACKET_V2).
+    Packets,
+}
+
 /// The mapped memory.
 pub(super) struct RingMemory {
     base: NonNull<u8>,
@@ -34,6 +46,7 @@ pub(super) struct RingMemory {
     /// Of each block: whether there is a `Block` of it.
     held: Vec<AtomicBool>,
     link: LinkKind,
+    hand_over: HandOver,
 }
 
 // SAFETY: the memory is not tied to a thread. A block is touched only by the one holder of its `Block`, and its status
@@ -49,6 +62,7 @@ impl RingMemory {
         block_bytes: usize,
         blocks: usize,
         link: LinkKind,
+        hand_over: HandOver,
     ) -> io::Result<Self> {
         // SAFETY: a fresh shared mapping at an address of the kernel's choice overlaps nothing of ours.
         let base = unsafe {
@@ -66,7 +80,7 @@ impl RingMemory {
         }
         let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
         let held = (0..blocks).map(|_| AtomicBool::new(false)).collect();
-        Ok(Self { base, block_bytes, held, link })
+        Ok(Self { base, block_bytes, held, link, hand_over })
     }
 
     pub(super) fn blocks(&self) -> usize {
@@ -79,9 +93,10 @@ impl RingMemory {
     }
 
     fn status(&self, block: usize) -> &AtomicU32 {
-        // SAFETY: the block lies inside the mapping, its status is aligned to 4 octets (blocks are whole pages), and it
-        // is accessed atomically only.
-        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(self.place(block) + STATUS_AT).cast()) }
+        let at = self.place(block) + if self.hand_over == HandOver::Blocks { STATUS_AT } else { 0 };
+        // SAFETY: the block lies inside the mapping, its status is aligned to 4 octets (blocks are whole pages, frames a
+        // power of two), and it is accessed atomically only.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
     /// The block, if the kernel has handed it over and nobody has it.
@@ -98,6 +113,9 @@ impl RingMemory {
 
     /// Packets in a block that the kernel has handed over.
     fn packets(&self, block: usize) -> u32 {
+        if self.hand_over == HandOver::Packets {
+            return 1;
+        }
         let at = self.place(block) + PACKETS_AT;
         // SAFETY: inside the mapping and aligned to 4 octets; the kernel wrote it before it handed the block over.
         unsafe { self.base.as_ptr().add(at).cast::<u32>().read_volatile() }
@@ -132,9 +150,19 @@ impl Block {
 
     /// Hands over each packet in turn, until `take` says false. Returns how many were handed over.
     pub fn each(&mut self, mut take: impl FnMut(&Frame<'_>) -> bool) -> u32 {
-        let (packets, link) = (self.packets(), self.memory.link);
+        let (packets, link, hand_over) = (self.packets(), self.memory.link, self.memory.hand_over);
         let block = self.octets();
-        walk(block, packets, link, &mut take)
+        match hand_over {
+            HandOver::Blocks => walk(block, packets, link, &mut take),
+            HandOver::Packets => u32::from(decode_alone(block, link).map(|frame| take(&frame)).is_some()),
+        }
+    }
+
+    /// The packet that has this frame of its own, with nothing put back in it yet.
+    pub(super) fn look(&mut self) -> Option<Frame<'_>> {
+        // As raw IP it stays as the kernel left it.
+        let alone = self.memory.hand_over == HandOver::Packets;
+        if alone { decode_alone(self.octets(), LinkKind::RawIp) } else { None }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::error::CaptureError;
 use super::filter::Filter;
 use super::frame::LinkKind;
-use super::ring::RingMemory;
+use super::ring::{HandOver, RingMemory};
 use crate::host::interface::InterfaceFacts;
 use crate::host::root::HostRoot;
 use crate::host::route;
@@ -56,6 +56,9 @@ pub struct TapOptions {
     pub blocks: usize,
     /// After this the kernel hands over a block that is not full; whole milliseconds.
     pub block_timeout: Duration,
+    /// Have each packet handed over at once, in a block of its own, so that its stamp of the application is its own.
+    /// `block_bytes` has to hold a packet then ([`Self::packet_bytes`]), and the block timeout means nothing.
+    pub immediate: bool,
     /// Ask for the interface's own stamp in place of the kernel's. The interface must have been told to stamp.
     pub hardware_stamps: bool,
 }
@@ -75,7 +78,21 @@ impl TapOptions {
             block_bytes: 1 << 20,
             blocks: 64,
             block_timeout: Duration::from_millis(10),
+            immediate: false,
             hardware_stamps: false,
+        }
+    }
+
+    /// Octets of a block that holds one packet of this many octets, with what the kernel puts before it: a power of two
+    /// within a page, else whole pages.
+    pub fn packet_bytes(snap_length: u32) -> usize {
+        /// Header, address, link header and room for a tag (net/packet/af_packet.c).
+        const BEFORE_BYTES: usize = 112;
+        let bytes = snap_length as usize + BEFORE_BYTES;
+        if bytes <= SMALLEST_PAGE_BYTES {
+            bytes.next_power_of_two()
+        } else {
+            bytes.next_multiple_of(SMALLEST_PAGE_BYTES)
         }
     }
 }
@@ -269,6 +286,7 @@ impl Tap {
     pub fn statistics(&self) -> Result<RingStatistics, CaptureError> {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         // Reading sets the kernel's counters to 0.
+        // Only blocks freeze: else the third stays 0.
         let [seen, dropped, freezes] =
             numbers::<3>(self.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS).map_err(|e| {
                 CaptureError::os(format!("read the counts of the capture on {}", self.interface.name), e)
@@ -308,6 +326,13 @@ fn check(options: &TapOptions) -> Result<(), CaptureError> {
         return refused("hardware stamps are those of one interface: name it in place of `any`".to_owned());
     }
     let page = SMALLEST_PAGE_BYTES;
+    if options.immediate {
+        let bytes = TapOptions::packet_bytes(options.snap_length);
+        return match options.block_bytes == bytes && options.blocks >= 2 {
+            true => Ok(()),
+            false => refused(format!("a ring of packets needs at least 2 frames of {bytes} octets each")),
+        };
+    }
     if !options.block_bytes.is_power_of_two() || options.block_bytes < page || options.blocks < 2 {
         return refused(format!(
             "a ring of {} blocks of {} octets cannot be made: choose at least 2 of a power of two from {page} on",
@@ -353,12 +378,28 @@ fn attach_program(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result
 }
 
 fn ring(socket: &OwnedFd, options: &TapOptions, link: LinkKind) -> io::Result<RingMemory> {
+    let number = |value: usize| u32::try_from(value).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL));
+    if options.immediate {
+        /// libc's `TPACKET_V2`.
+        const VERSION: i32 = 1;
+        packet_option(socket, libc::PACKET_VERSION, &VERSION)?;
+        let block_bytes = options.block_bytes.max(SMALLEST_PAGE_BYTES);
+        let blocks = (options.blocks * options.block_bytes).div_ceil(block_bytes);
+        let frames = blocks * (block_bytes / options.block_bytes);
+        let request = libc::tpacket_req {
+            tp_block_size: number(block_bytes)?,
+            tp_block_nr: number(blocks)?,
+            tp_frame_size: number(options.block_bytes)?,
+            tp_frame_nr: number(frames)?,
+        };
+        packet_option(socket, libc::PACKET_RX_RING, &request)?;
+        return RingMemory::map(socket.as_fd(), options.block_bytes, frames, link, HandOver::Packets);
+    }
     /// libc's `TPACKET_V3`.
     const VERSION: i32 = 2;
     /// The smallest that the kernel takes; packets of this version are as long as they are.
     const FRAME_BYTES: usize = 2048;
     packet_option(socket, libc::PACKET_VERSION, &VERSION)?;
-    let number = |value: usize| u32::try_from(value).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL));
     let frames = options.block_bytes / FRAME_BYTES * options.blocks;
     let request = libc::tpacket_req3 {
         tp_block_size: number(options.block_bytes)?,
@@ -370,7 +411,7 @@ fn ring(socket: &OwnedFd, options: &TapOptions, link: LinkKind) -> io::Result<Ri
         tp_feature_req_word: 0,
     };
     packet_option(socket, libc::PACKET_RX_RING, &request)?;
-    RingMemory::map(socket.as_fd(), options.block_bytes, options.blocks, link)
+    RingMemory::map(socket.as_fd(), options.block_bytes, options.blocks, link, HandOver::Blocks)
 }
 
 fn promiscuous(socket: &OwnedFd, index: u32) -> io::Result<()> {

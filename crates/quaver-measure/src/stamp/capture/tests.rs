@@ -5,6 +5,7 @@ use crate::clock::Counter;
 use crate::host::netns::Lab;
 use crate::probe::thread::ThreadSettings;
 use crate::stamp::pipeline::{self, Convert, PipelineKind, PipelineSettings};
+use crate::tune::{Applied, Change, TuneError};
 use quaver_abi::stamp::{Layer, LayerStamp, StampClock};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -21,6 +22,11 @@ pub(super) fn privileged(name: &str) -> bool {
     false
 }
 
+/// No interface here has stamps of its own to be switched on.
+fn nothing_set(change: &Change) -> Result<Applied, TuneError> {
+    unreachable!("{change:?}")
+}
+
 /// Cycles as they are.
 #[derive(Clone)]
 struct Unconverted;
@@ -34,7 +40,7 @@ impl Convert for Unconverted {
 fn begin(taps: Vec<Tap>) -> (Reading, Blocks) {
     let settings = PipelineSettings::new(PipelineKind::Batch, Counter::Hardware);
     let (stamper, _resolver) = pipeline::start(&settings, Unconverted).unwrap();
-    start(taps, stamper, ThreadSettings::default()).unwrap()
+    start(taps, stamper, ThreadSettings::default(), None).unwrap()
 }
 
 /// Sends `sizes` from the lab's source, each a datagram of that many octets of payload to a port of the sink.
@@ -189,12 +195,13 @@ fn every_layer_stamps_every_packet_in_its_order() {
         return;
     }
     let lab = Lab::create().unwrap();
-    let wish = LayerWish { hardware: HardwareWish::On, xdp: XdpWish::Native, tc: true };
+    let wish =
+        LayerWish { hardware: HardwareWish::On, xdp: XdpWish::Native, tc: TcWish::On, rings_bytes: 64 << 20 };
     let (mut layers, tap) = lab
         .sink
         .within(|| {
             let interface = TapInterface::find(&lab.sink.interface).unwrap();
-            let layers = Layers::switch_on(&[interface], wish);
+            let layers = Layers::switch_on(&[interface], wish, &mut nothing_set);
             (layers, Tap::open(&incoming(&lab)).unwrap())
         })
         .unwrap();
@@ -207,9 +214,9 @@ fn every_layer_stamps_every_packet_in_its_order() {
     let give_up = Instant::now() + LONG;
     while !blocks.is_finished() && Instant::now() < give_up {
         let Some(mut taken) = blocks.next(LONG) else { continue };
-        layers.refresh();
+        layers.refresh(false);
         taken.block.each(|frame| {
-            let stamps = layers.stamps(frame, LinkKind::Ethernet);
+            let stamps = layers.stamps(frame, LinkKind::Ethernet, &taken.early);
             let kernel = stamps.get(Layer::Kernel).unwrap();
             assert_eq!((kernel.time_ns, kernel.bound_ns), (frame.time_ns, 1));
             packets += 1;
@@ -233,17 +240,22 @@ fn a_program_of_somebody_else_is_left_alone() {
         return;
     }
     let lab = Lab::create().unwrap();
-    let wish = LayerWish { hardware: HardwareWish::Off, xdp: XdpWish::Native, tc: true };
+    let wish = LayerWish {
+        hardware: HardwareWish::Off,
+        xdp: XdpWish::Native,
+        tc: TcWish::On,
+        rings_bytes: 64 << 20,
+    };
     let (first, second, third) = lab
         .sink
         .within(|| {
             let interfaces = [TapInterface::find(&lab.sink.interface).unwrap()];
-            let first = Layers::switch_on(&interfaces, wish);
-            let second = Layers::switch_on(&interfaces, wish);
+            let first = Layers::switch_on(&interfaces, wish, &mut nothing_set);
+            let second = Layers::switch_on(&interfaces, wish, &mut nothing_set);
             let seen = (first.states().to_vec(), second.states().to_vec());
             drop((first, second));
             // All is as it was: there is room again.
-            (seen.0, seen.1, Layers::switch_on(&interfaces, wish).states().to_vec())
+            (seen.0, seen.1, Layers::switch_on(&interfaces, wish, &mut nothing_set).states().to_vec())
         })
         .unwrap();
     let there = |states: &[LayerState]| states.iter().map(|of| of.state.is_ok()).collect::<Vec<_>>();
@@ -265,4 +277,51 @@ fn what_cannot_be_is_refused_in_words() {
     assert!(matches!(open(&TapOptions { snap_length: 0, ..base.clone() }), CaptureError::Options(_)));
     let filter = open(&TapOptions { filter: Some("tcp porf 80".to_owned()), ..base });
     assert!(matches!(&filter, CaptureError::Filter { .. }), "{filter}");
+}
+
+/// A packet that the kernel stamped.
+fn frame(time_ns: i64) -> Frame<'static> {
+    Frame {
+        time_ns,
+        stamped_by: RingStamp::Kernel,
+        original_length: 60,
+        kernel_length: 60,
+        data: &[],
+        kind: PacketKind::Host,
+        interface: 7,
+        losing: false,
+    }
+}
+
+#[test]
+fn a_programs_stamp_may_be_cycles_and_a_drivers_comes_with_it() {
+    let mut layers = Layers::switch_on(&[], LayerWish::default(), &mut nothing_set);
+    let below = join::Below { hardware_ns: 77, xdp: 5_000, xdp_in_cycles: true, ..join::Below::default() };
+    let mut stamps = || layers.stamps(&frame(9), LinkKind::Ethernet, &Early(Some(below)));
+    let nic = LayerStamp { clock: StampClock::Phc, time_ns: 77, bound_ns: u32::MAX };
+    assert_eq!((stamps().get(Layer::Nic), stamps().get(Layer::Xdp)), (Some(nic), None));
+    let convert =
+        |cycles: u64| LayerStamp { clock: StampClock::Cycles, time_ns: 2 * cycles as i64, bound_ns: 3 };
+    layers.convert_cycles(convert);
+    let stamps = layers.stamps(&frame(9), LinkKind::Ethernet, &Early(Some(below)));
+    assert_eq!(stamps.get(Layer::Xdp), Some(convert(5_000)));
+    assert_eq!(
+        (stamps.get(Layer::Kernel).map(|stamp| stamp.time_ns), stamps.get(Layer::Tc)),
+        (Some(9), None)
+    );
+    // In nanoseconds it is CLOCK_MONOTONIC, whatever converts cycles.
+    let below = join::Below { xdp_in_cycles: false, ..below };
+    let stamps = layers.stamps(&frame(9), LinkKind::Ethernet, &Early(Some(below)));
+    assert_eq!(stamps.get(Layer::Xdp).map(|stamp| stamp.clock), Some(StampClock::Monotonic));
+}
+
+#[test]
+fn which_stamps_there_can_be_and_why_not() {
+    let Ok(interface) = TapInterface::find("lo") else { return };
+    let wish = LayerWish { hardware: HardwareWish::On, ..LayerWish::default() };
+    let layers = Layers::switch_on(&[interface], wish, &mut nothing_set);
+    assert!(layers.why_not(Layer::Nic).is_some_and(|why| why.contains("no hardware")));
+    assert!(layers.why_not(Layer::Tc).is_some_and(|why| why.contains("was not asked for")));
+    assert_eq!((layers.why_not(Layer::Kernel), layers.why_not(Layer::Application)), (None, None));
+    assert!(layers.is_wall_clock(Layer::Xdp));
 }

@@ -5,7 +5,7 @@ use super::files::now_ns;
 use super::write::{Fates, Written};
 use quaver_measure::host::counters::{InterfaceCounters, PathCounters};
 use quaver_measure::host::root::HostRoot;
-use quaver_measure::stamp::capture::{TapCounts, TapInterface};
+use quaver_measure::stamp::capture::{RingStatistics, Tap, TapCounts, TapInterface};
 use quaver_store::pcapng::InterfaceStatistics;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl InterfaceCount {
     pub(super) fn places(&self) -> [Place; 7] {
         let fates = &self.fates;
         let place = |name, words, packets| Place { name, words, packets };
-        let handled = fates.captured + fates.filtered + fates.direction + fates.after_limit + fates.unwritten;
+        let handled = fates.handled();
         [
             place("ring", "no room in the ring", self.tap.ring.dropped),
             place("filter", "filter that runs here", fates.filtered),
@@ -73,6 +73,8 @@ pub(super) struct Accounts {
     /// What should be known.
     pub(super) notes: Vec<String>,
     before: PathCounters,
+    /// All that was counted at the end.
+    counters: PathCounters,
 }
 
 impl Accounts {
@@ -94,13 +96,15 @@ impl Accounts {
             files: Vec::new(),
             notes: Vec::new(),
             before,
+            counters: PathCounters::default(),
         }
     }
 
     /// Takes what each thread and the kernel counted.
     pub(super) fn finish(&mut self, rings: &Rings, written: &Written) {
         self.ended_ns = now_ns();
-        let counted = PathCounters::read(&HostRoot::system()).since(&self.before);
+        self.counters = PathCounters::read(&HostRoot::system());
+        let counted = self.counters.since(&self.before);
         for ((interface, tap), fates) in self.interfaces.iter_mut().zip(rings).zip(&written.fates) {
             interface.tap = *tap;
             interface.fates = *fates;
@@ -119,21 +123,111 @@ impl Accounts {
         self.interfaces.iter().map(|interface| interface.fates.unwritten).sum()
     }
 
-    /// As the file keeps it.
-    pub(super) fn statistics(&self) -> Vec<InterfaceStatistics> {
-        let of = |interface: &InterfaceCount| InterfaceStatistics {
-            taken_ns: self.ended_ns,
-            start_ns: Some(self.began_ns),
-            end_ns: Some(self.ended_ns),
-            received: interface.counters.map(|counters| counters.rx_packets + counters.tx_packets),
-            dropped_by_interface: interface.counters.map(|counters| counters.rx_dropped),
-            accepted_by_filter: Some(interface.seen() - interface.fates.filtered.min(interface.seen())),
-            dropped_by_os: Some(interface.tap.ring.dropped),
-            delivered: Some(interface.fates.captured),
-            comment: Some(sentence(interface)),
-            ..InterfaceStatistics::default()
-        };
-        self.interfaces.iter().map(of).collect()
+    /// As the last file keeps it: all that the files before it have not told.
+    pub(super) fn statistics(&self, told: &Told) -> Vec<InterfaceStatistics> {
+        let counters = self.counters.since(&told.counters);
+        let rest = self.interfaces.iter().zip(&told.of).map(|(whole, told)| InterfaceCount {
+            tap: since(&whole.tap, &told.tap),
+            fates: whole.fates.since(&told.fates),
+            counters: counters.interfaces.get(&whole.name).copied(),
+            ..whole.clone()
+        });
+        rest.map(|count| statistics(&count, told.began_ns, self.ended_ns)).collect()
+    }
+}
+
+/// What was counted of one interface since `earlier`.
+fn since(now: &TapCounts, earlier: &TapCounts) -> TapCounts {
+    let ring = RingStatistics {
+        seen: now.ring.seen.saturating_sub(earlier.ring.seen),
+        dropped: now.ring.dropped.saturating_sub(earlier.ring.dropped),
+        freezes: now.ring.freezes.saturating_sub(earlier.ring.freezes),
+    };
+    TapCounts { ring, delivered: now.delivered.saturating_sub(earlier.delivered), ..*now }
+}
+
+fn statistics(count: &InterfaceCount, began_ns: i64, ended_ns: i64) -> InterfaceStatistics {
+    InterfaceStatistics {
+        taken_ns: ended_ns,
+        start_ns: Some(began_ns),
+        end_ns: Some(ended_ns),
+        received: count.counters.map(|counters| counters.rx_packets + counters.tx_packets),
+        dropped_by_interface: count.counters.map(|counters| counters.rx_dropped),
+        accepted_by_filter: Some(count.seen() - count.fates.filtered.min(count.seen())),
+        dropped_by_os: Some(count.tap.ring.dropped),
+        delivered: Some(count.fates.captured),
+        comment: Some(sentence(count)),
+        ..InterfaceStatistics::default()
+    }
+}
+
+/// What files in turn have told. Each tells the packets that came to the writing thread while it was written, and those
+/// that were dropped meanwhile; so what all of them tell adds up to what the capture tells at its end.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    /// When the file of now began.
+    began_ns: i64,
+    /// What interfaces had counted then.
+    counters: PathCounters,
+    /// What was told of each interface.
+    of: Vec<OfInterface>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OfInterface {
+    tap: TapCounts,
+    fates: Fates,
+}
+
+impl Told {
+    /// Nothing, of so many interfaces.
+    pub(super) fn new(interfaces: usize) -> Self {
+        let counters = PathCounters::read(&HostRoot::system());
+        Self { began_ns: now_ns(), counters, of: vec![OfInterface::default(); interfaces] }
+    }
+
+    /// What the file of now has to tell, where another begins.
+    pub(super) fn stretch(&mut self, taps: &[Tap], fates: &[Fates]) -> Vec<InterfaceStatistics> {
+        let rings: Vec<_> = taps.iter().map(|tap| tap.statistics().unwrap_or_default()).collect();
+        let names = taps.iter().map(|tap| tap.interface().name.as_str());
+        let counters = PathCounters::read(&HostRoot::system());
+        let counted = self.next(names, &rings, fates, &counters);
+        self.counters = counters;
+        counted
+    }
+
+    fn next<'a>(
+        &mut self,
+        names: impl Iterator<Item = &'a str>,
+        rings: &[RingStatistics],
+        fates: &[Fates],
+        counters: &PathCounters,
+    ) -> Vec<InterfaceStatistics> {
+        let (began_ns, ended_ns) = (self.began_ns, now_ns());
+        let counters = counters.since(&self.counters);
+        let mut counted = Vec::new();
+        for (((of, name), ring), now) in self.of.iter_mut().zip(names).zip(rings).zip(fates) {
+            let fates = now.since(&of.fates);
+            // Packets that are on the way belong to a later file: seen is what came here or never will.
+            let dropped = ring.dropped.saturating_sub(of.tap.ring.dropped);
+            let freezes = ring.freezes.saturating_sub(of.tap.ring.freezes);
+            let seen = fates.handled() + dropped;
+            let tap = TapCounts {
+                ring: RingStatistics { seen, dropped, freezes },
+                delivered: fates.handled(),
+                unaccounted: 0,
+            };
+            of.fates = *now;
+            of.tap.ring.seen += seen;
+            of.tap.ring.dropped += dropped;
+            of.tap.ring.freezes += freezes;
+            of.tap.delivered += tap.delivered;
+            let counters = counters.interfaces.get(name).copied();
+            let count = InterfaceCount { name: name.to_owned(), link_type: 0, tap, fates, counters };
+            counted.push(statistics(&count, began_ns, ended_ns));
+        }
+        self.began_ns = ended_ns;
+        counted
     }
 }
 
@@ -149,7 +243,6 @@ fn sentence(interface: &InterfaceCount) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_measure::stamp::capture::RingStatistics;
 
     #[test]
     fn places_and_captured_add_up_to_what_was_seen() {
@@ -171,5 +264,40 @@ mod tests {
         assert!(text.starts_with("seen 100 = captured 50 + no room in the ring 10 + "), "{text}");
         let counters = InterfaceCounters { rx_packets: 120, tx_packets: 5, ..InterfaceCounters::default() };
         assert_eq!(InterfaceCount { counters: Some(counters), ..count }.kept_out(), Some(25));
+    }
+
+    #[test]
+    fn what_files_in_turn_tell_adds_up_and_each_adds_up_by_itself() {
+        let ring = |seen, dropped| RingStatistics { seen, dropped, freezes: dropped / 10 };
+        let fates = |captured, filtered| Fates { captured, filtered, ..Fates::default() };
+        let mut told =
+            Told { began_ns: 1, counters: PathCounters::default(), of: vec![OfInterface::default()] };
+        let none = PathCounters::default();
+        let mut stretch = |seen, dropped, captured, filtered| {
+            let names = ["e"].into_iter();
+            told.next(names, &[ring(seen, dropped)], &[fates(captured, filtered)], &none).remove(0)
+        };
+        // Of the 130 seen, 20 are on the way.
+        let mut files = vec![stretch(130, 10, 70, 30), stretch(130, 10, 75, 45), stretch(300, 40, 200, 50)];
+        assert_eq!(
+            files[0].comment.as_deref(),
+            Some("seen 110 = captured 70 + no room in the ring 10 + filter that runs here 30")
+        );
+        let whole = InterfaceCount {
+            name: "e".to_owned(),
+            link_type: 1,
+            tap: TapCounts { ring: ring(400, 60), delivered: 340, unaccounted: 0 },
+            fates: fates(280, 60),
+            counters: None,
+        };
+        let accounts = Accounts { interfaces: vec![whole], ended_ns: i64::MAX, ..Accounts::begin(&[]) };
+        files.extend(accounts.statistics(&told));
+        let sum = |of: fn(&InterfaceStatistics) -> Option<u64>| files.iter().filter_map(of).sum::<u64>();
+        assert_eq!((sum(|file| file.delivered), sum(|file| file.dropped_by_os)), (280, 60));
+        // Seen less what the filter here kept out.
+        assert_eq!(sum(|file| file.accepted_by_filter), 400 - 60);
+        for pair in files.windows(2) {
+            assert_eq!(pair[0].end_ns, pair[1].start_ns);
+        }
     }
 }

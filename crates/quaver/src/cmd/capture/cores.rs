@@ -1,6 +1,6 @@
-//! Which CPU does what: the choice checked, and the kernel's part of it set for as long as the capture lasts.
+//! Which CPU does what: the choice checked.
 
-use super::plan::{Plan, interfaces, usage};
+use super::plan::usage;
 use crate::cli::capture::{CaptureArgs, CoreChoice};
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::allowed_cpus;
@@ -8,9 +8,6 @@ use anyhow::Context;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::stamp::capture::{ANY, TapInterface};
 use quaver_measure::stamp::pipeline::PipelineKind;
-use quaver_measure::tune::JournalPlace;
-use quaver_measure::tune::journal::{Fate, Outcome};
-use quaver_measure::tune::steer::{Steered, steer};
 
 /// Threads that run at the same time need CPUs of their own, and CPUs that there are. What else should be known.
 pub(super) fn check(cores: &CoreChoice, args: &CaptureArgs) -> anyhow::Result<Vec<String>> {
@@ -79,63 +76,8 @@ fn check_softirq(cores: &CoreChoice, any: bool, online: &[u16]) -> anyhow::Resul
         .collect())
 }
 
-/// Where the kernel processes packets of the interfaces, set through the journal. Put back when dropped, or by the next
-/// verb that changes settings (`quaver tune revert`) if this process is killed.
-pub(super) struct Softirqs {
-    steered: Steered,
-    cpu: u16,
-}
-
-impl Softirqs {
-    /// Sets it, where that was asked for.
-    pub(super) fn place(plan: &Plan) -> anyhow::Result<Option<Self>> {
-        let Some(cpu) = plan.cores.softirq else { return Ok(None) };
-        let interfaces = interfaces(plan)?;
-        interfaces.iter().try_for_each(shown_here)?;
-        let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
-        let steered = steer(&JournalPlace::system(), "capture", &names, cpu)
-            .with_context(|| format!("--cores softirq={cpu}"))?;
-        Ok(Some(Self { steered, cpu }))
-    }
-
-    /// What was set and what was not, in sentences.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let cpu = self.cpu;
-        let recovered = self.steered.recovered().iter().filter(|one| one.fate == Fate::Restored);
-        let recovered = recovered.map(|one| {
-            format!("{} is {} again: a killed quaver {} had left it", one.knob, one.before, one.verb)
-        });
-        let set = self.steered.applied.iter().map(|done| {
-            let pending = done.pending.as_ref().map(|pending| format!(" ({pending})")).unwrap_or_default();
-            match done.outcome {
-                Outcome::AlreadySo => format!("packets on CPU {cpu}: {} is {} already", done.knob, done.now),
-                _ => format!(
-                    "packets on CPU {cpu}: {} is {}, was {}{pending}",
-                    done.knob, done.now, done.before
-                ),
-            }
-        });
-        let refused = self.steered.refused.iter().map(|refused| format!("not on CPU {cpu}: {refused}"));
-        recovered.chain(set).chain(refused).collect()
-    }
-
-    /// Puts it back; what could not be.
-    pub(super) fn put_back(self) -> Vec<String> {
-        match self.steered.put_back() {
-            Ok(undone) => undone
-                .iter()
-                .filter(|one| !one.fate.is_final())
-                .map(|one| format!("{} was not put back; see quaver tune status", one.knob))
-                .collect(),
-            Err(error) => {
-                vec![format!("where packets are processed was not put back: {error}; see quaver tune status")]
-            }
-        }
-    }
-}
-
 /// The files of an interface are those of the namespace that `/sys` was mounted in, which may not be this one.
-fn shown_here(interface: &TapInterface) -> anyhow::Result<()> {
+pub(super) fn shown_here(interface: &TapInterface) -> anyhow::Result<()> {
     let name = &interface.name;
     let index = HostRoot::system().value::<u32>(&format!("/sys/class/net/{name}/ifindex"));
     if index == Some(interface.index) {

@@ -40,8 +40,6 @@ pub(super) struct Output {
     writer: Writer,
     begun: Instant,
     number: u32,
-    /// Packets in this file, of each interface.
-    packets: Vec<u64>,
     kept: VecDeque<PathBuf>,
     /// Octets of the files before.
     before: u64,
@@ -60,7 +58,6 @@ impl Output {
         let mut output = Self {
             base: path.to_owned(),
             writer: PcapngWriter::new(target, &section)?,
-            packets: vec![0; interfaces.len()],
             section,
             interfaces,
             facts,
@@ -81,42 +78,30 @@ impl Output {
         self.writer.flush()
     }
 
-    /// Writes a packet; into another file where this one is full.
+    /// Writes a packet.
     pub(super) fn packet(&mut self, interface: u32, packet: &PacketRecord<'_>) -> Result<(), WriteError> {
-        if self.rotation.size.is_some_and(|most| self.writer.octets() >= most) {
-            self.rotate()?;
-        }
-        self.packets[interface as usize] += 1;
         self.writer.packet(interface, packet)
     }
 
-    /// Begins another file if this one is old enough.
-    pub(super) fn rotate_by_time(&mut self) -> Result<(), WriteError> {
-        match self.rotation.time {
-            Some(most) if self.begun.elapsed() >= most => self.rotate(),
-            _ => Ok(()),
-        }
+    /// Whether this file is large enough, and the next packet belongs into another.
+    pub(super) fn is_full(&self) -> bool {
+        self.rotation.size.is_some_and(|most| self.writer.octets() >= most)
     }
 
-    /// A file that is closed before the capture ends knows its own packets only: what was dropped stands in the last.
-    fn rotate(&mut self) -> Result<(), WriteError> {
-        let taken_ns = now_ns();
-        for (interface, packets) in self.packets.iter().enumerate() {
-            let counted = InterfaceStatistics {
-                taken_ns,
-                delivered: Some(*packets),
-                comment: Some("packets of this file; what was dropped stands in the last file".to_owned()),
-                ..InterfaceStatistics::default()
-            };
-            self.writer.statistics(interface as u32, &counted)?;
-        }
+    /// Whether this file is old enough.
+    pub(super) fn is_old(&self) -> bool {
+        self.rotation.time.is_some_and(|most| self.begun.elapsed() >= most)
+    }
+
+    /// Ends this file with what each interface counted since it began, and begins another.
+    pub(super) fn rotate(&mut self, counted: &[InterfaceStatistics]) -> Result<(), WriteError> {
+        self.tell(counted)?;
         self.writer.flush()?;
         self.before += self.writer.octets();
         self.number += 1;
         let (target, path) = open(&self.base, self.rotation, self.number)?;
         self.kept.extend(path);
         self.writer = PcapngWriter::new(target, &self.section)?;
-        self.packets.fill(0);
         self.begun = Instant::now();
         self.head()?;
         if let Some(files) = self.rotation.files {
@@ -144,16 +129,22 @@ impl Output {
         self.kept.iter().cloned().collect()
     }
 
-    /// Writes the counts of each interface, with the facts of the run beside the first, and closes.
+    /// Ends the last file in the same way, and closes.
     pub(super) fn finish(mut self, counted: &[InterfaceStatistics]) -> Result<Vec<PathBuf>, WriteError> {
+        self.tell(counted)?;
+        let files = self.files();
+        self.writer.finish()?;
+        Ok(files)
+    }
+
+    /// Writes the counts of each interface, with the facts of the run beside the first.
+    fn tell(&mut self, counted: &[InterfaceStatistics]) -> Result<(), WriteError> {
         for (interface, counted) in counted.iter().enumerate() {
             let run_facts = (interface == 0).then(|| self.facts.clone());
             let counted = InterfaceStatistics { run_facts, ..counted.clone() };
             self.writer.statistics(interface as u32, &counted)?;
         }
-        let files = self.files();
-        self.writer.finish()?;
-        Ok(files)
+        Ok(())
     }
 }
 
@@ -212,8 +203,8 @@ mod tests {
             Output::open(&path, SectionFacts::default(), Vec::new(), Value::Null, rotation).unwrap();
         for _ in 0..2 {
             std::fs::remove_file(&output.files()[0]).unwrap();
-            output.rotate().unwrap();
-            output.rotate().unwrap();
+            output.rotate(&[]).unwrap();
+            output.rotate(&[]).unwrap();
         }
         assert_eq!((output.files().len(), output.number), (2, 5));
         assert!(output.files().iter().all(|file| file.exists()));

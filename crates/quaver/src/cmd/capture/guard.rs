@@ -1,5 +1,6 @@
-//! A second Ctrl-C ends at once, but not before interfaces have their settings back.
+//! A second Ctrl-C ends at once, but not before the host is as it was.
 
+use super::settings::Settings;
 use crate::exit_code::ExitCode;
 use crate::interrupt::Interrupt;
 use quaver_measure::stamp::capture::PutBack;
@@ -9,10 +10,12 @@ use std::time::Duration;
 const EACH: Duration = Duration::from_millis(50);
 
 /// From now on puts settings back before a second request ends the process; leaves it alone where none were changed.
-pub(super) fn guard(interrupt: &Interrupt, put_back: PutBack) {
-    if !put_back.is_empty() {
+pub(super) fn guard(interrupt: &Interrupt, put_back: PutBack, settings: &Settings) {
+    if !put_back.is_empty() || !settings.is_empty() {
+        let settings = settings.clone();
         before_the_end(interrupt, move || {
             put_back.now();
+            settings.put_back();
             std::process::exit(ExitCode::Interrupted as i32);
         });
     }

@@ -7,6 +7,7 @@ mod files;
 mod guard;
 mod plan;
 mod qos;
+mod settings;
 mod start;
 mod summary;
 mod write;
@@ -18,9 +19,9 @@ use crate::progress::Progress;
 use crate::report::units;
 use accounts::Accounts;
 use anyhow::Context;
-use cores::Softirqs;
 use plan::Plan;
 use quaver_measure::stamp::capture::{CaptureError, Reading, TapCounts};
+use settings::Settings;
 use start::Session;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,10 +41,10 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::of(args)?;
     let interrupt = Interrupt::catch()?;
     let mut accounts = Accounts::begin(&plan::interfaces(&plan)?);
-    let softirqs = Softirqs::place(&plan)?;
-    accounts.notes.extend(softirqs.iter().flat_map(Softirqs::notes));
-    let session = Session::open(args, &plan)?;
-    guard::guard(&interrupt, session.put_back());
+    let settings = Settings::new();
+    accounts.notes.extend(settings.steer(&plan)?);
+    let session = Session::open(args, &plan, &mut |change| settings.set(change, &mut accounts.notes))?;
+    guard::guard(&interrupt, session.put_back(), &settings);
     if !args.quiet {
         session.tell(&plan, &accounts.notes);
     }
@@ -66,11 +67,7 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         }
     };
     accounts.finish(&rings, &written);
-    if let Some(softirqs) = softirqs {
-        // A second Ctrl-C would leave it to whoever comes next.
-        let _held = interrupt.hold();
-        accounts.notes.extend(softirqs.put_back());
-    }
+    accounts.notes.extend(settings.put_back());
     accounts.notes.extend(notes);
     accounts.notes.extend(start::clock_notes(&clock));
     conclude(args, &plan, accounts, written, end)
@@ -191,7 +188,7 @@ fn conclude(
     let pipe_gone = failed.as_ref().is_some_and(|error| error.is_broken_pipe());
     if let Some(output) = output {
         let closed = match &failed {
-            None => output.finish(&accounts.statistics()).map_err(anyhow::Error::from),
+            None => output.finish(&accounts.statistics(&written.told)).map_err(anyhow::Error::from),
             Some(_) => Ok(output.files()),
         };
         match closed {

@@ -6,7 +6,9 @@ use crate::exit_code::{ExitCode, failure};
 use quaver_measure::host::interface::InterfaceFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::probe::thread::{Setting, ThreadSettings};
-use quaver_measure::stamp::capture::{HardwareWish, LayerWish, TapInterface, TapOptions, Wanted, XdpWish};
+use quaver_measure::stamp::capture::{
+    ANY, HardwareWish, LayerWish, TapInterface, TapOptions, TcWish, Wanted, XdpWish,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +16,9 @@ use std::time::Duration;
 const BLOCK_BYTES: u64 = 1 << 20;
 /// Least octets of a block: a page.
 const LEAST_BLOCK_BYTES: u64 = 4096;
+/// Most octets kept of a packet that is handed over by itself: what the kernel merges packets to, with a link header and a
+/// tag. Each has room for so much.
+const ALONE_BYTES: u32 = 65_536 + 18;
 /// Blocks that a small ring is cut into.
 const LEAST_BLOCKS: u64 = 4;
 
@@ -53,6 +58,11 @@ impl Plan {
         if names.len() < args.interface.len() {
             return Err(usage("each interface can be named once"));
         }
+        if names.len() > 1 && names.iter().any(|name| name == ANY) {
+            return Err(usage(
+                "`any` holds every interface, so each packet would be there twice: name interfaces, or `any` alone",
+            ));
+        }
         check_output(args)?;
         let filter = match (&args.filter, args.expression.is_empty()) {
             (Some(filter), _) => Some(filter.clone()),
@@ -62,9 +72,11 @@ impl Plan {
         let cores = args.cores.clone().unwrap_or_default();
         let core_notes = cores::check(&cores, args)?;
         let tap = |name: &String| TapOptions { filter: filter.clone(), ..tap(args, name) };
+        let taps: Vec<TapOptions> = args.interface.iter().map(tap).collect();
+        let rings_bytes = taps.iter().map(|tap| (tap.block_bytes * tap.blocks) as u64).sum();
         Ok(Self {
-            taps: args.interface.iter().map(tap).collect(),
-            wish: wish(args),
+            wish: LayerWish { rings_bytes, ..wish(args) },
+            taps,
             capture_thread: capture_thread(cores.capture),
             write_cpu: cores.write,
             converters: cores.convert.iter().map(|cpu| pinned(*cpu)).collect(),
@@ -92,6 +104,11 @@ fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
             "--user with --layers nic: another user could not put the interface's setting back; leave out one of them",
         ));
     }
+    if args.user.is_some() && args.layers.tc_filter {
+        return Err(usage(
+            "--user with --layers tc-clsact: another user could not remove the filter; leave out one of them",
+        ));
+    }
     if args.user.is_some() && args.cores.as_ref().is_some_and(|cores| cores.softirq.is_some()) {
         return Err(usage(
             "--user with --cores softirq: another user could not put the setting back; leave out one of them",
@@ -109,6 +126,26 @@ pub(super) fn is_pipe(args: &CaptureArgs) -> bool {
 }
 
 fn tap(args: &CaptureArgs, name: &str) -> TapOptions {
+    let usual = TapOptions {
+        promiscuous: !args.no_promiscuous,
+        wanted: match args.direction {
+            WantedDirection::In => Wanted::In,
+            WantedDirection::Out => Wanted::Out,
+            WantedDirection::Both => Wanted::Both,
+        },
+        ..TapOptions::new(name)
+    };
+    if args.immediate {
+        let snap_length = args.snaplen.min(ALONE_BYTES);
+        let packet = TapOptions::packet_bytes(snap_length);
+        return TapOptions {
+            snap_length,
+            immediate: true,
+            block_bytes: packet,
+            blocks: (args.buffer / packet as u64).clamp(2, 1 << 20) as usize,
+            ..usual
+        };
+    }
     let block = if args.buffer >= LEAST_BLOCKS * BLOCK_BYTES {
         BLOCK_BYTES
     } else {
@@ -117,23 +154,19 @@ fn tap(args: &CaptureArgs, name: &str) -> TapOptions {
     };
     TapOptions {
         snap_length: args.snaplen,
-        promiscuous: !args.no_promiscuous,
-        wanted: match args.direction {
-            WantedDirection::In => Wanted::In,
-            WantedDirection::Out => Wanted::Out,
-            WantedDirection::Both => Wanted::Both,
-        },
         block_bytes: block as usize,
         blocks: (args.buffer / block).clamp(2, 1 << 20) as usize,
-        block_timeout: args.block_timeout.max(Duration::from_millis(1)),
-        ..TapOptions::new(name)
+        block_timeout: args.block_timeout.unwrap_or(usual.block_timeout).max(Duration::from_millis(1)),
+        ..usual
     }
 }
 
 fn wish(args: &CaptureArgs) -> LayerWish {
     let choice = args.layers;
+    // Another user could not remove what outlives the process.
+    let tc = if args.user.is_some() { TcWish::Linked } else { TcWish::On };
     if choice.auto {
-        return LayerWish { hardware: HardwareWish::AsItIs, xdp: XdpWish::Harmless, tc: true };
+        return LayerWish { hardware: HardwareWish::AsItIs, xdp: XdpWish::Harmless, tc, rings_bytes: 0 };
     }
     LayerWish {
         hardware: if choice.nic { HardwareWish::On } else { HardwareWish::Off },
@@ -142,7 +175,12 @@ fn wish(args: &CaptureArgs) -> LayerWish {
             (true, false) => XdpWish::Native,
             (false, false) => XdpWish::Off,
         },
-        tc: choice.tc,
+        tc: match (choice.tc, choice.tc_filter) {
+            (_, true) => TcWish::Filter,
+            (true, false) => tc,
+            (false, false) => TcWish::Off,
+        },
+        rings_bytes: 0,
     }
 }
 

@@ -19,9 +19,8 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    pub(super) fn new(layer: Layer) -> Self {
-        // The interface's clock counts from wherever it was set.
-        let wall_clock = layer != Layer::Nic;
+    /// Whether the layer's stamps are `wall_clock` time: an interface's own clock may count from wherever it was set.
+    pub(super) fn new(layer: Layer, wall_clock: bool) -> Self {
         Self {
             table: FlowTable::new(TableSettings { wall_clock, ..TableSettings::live(layer.name()) }),
             layer,

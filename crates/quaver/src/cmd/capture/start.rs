@@ -12,7 +12,7 @@ use quaver_measure::clock::{Counter, CounterSupport, TaiState};
 use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::stamp::capture::{self, LayerState, Layers, LinkKind, Reading, Tap};
-use quaver_measure::stamp::pipeline::{self, PipelineSettings};
+use quaver_measure::stamp::pipeline::{self, Convert, PipelineSettings};
 use quaver_store::pcapng::{InterfaceFacts, SectionFacts};
 use serde_json::json;
 use std::path::Path;
@@ -28,13 +28,29 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens clock, layers, taps and output; then becomes the user asked for.
-    pub(super) fn open(args: &CaptureArgs, plan: &Plan) -> anyhow::Result<Self> {
+    /// Opens clock, layers, taps and output; then becomes the user asked for. Settings are changed by `set`.
+    pub(super) fn open(
+        args: &CaptureArgs,
+        plan: &Plan,
+        set: &mut capture::SetSetting<'_>,
+    ) -> anyhow::Result<Self> {
         let counter = CounterSupport::detect(Path::new("/")).counter;
         let clock = LiveClock::start(LiveOptions::checked(counter))
             .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
         let interfaces = interfaces(plan)?;
-        let layers = Layers::switch_on(&interfaces, plan.wish);
+        let mut layers = Layers::switch_on(&interfaces, plan.wish, set);
+        if counter == Counter::Hardware {
+            let reader = clock.reader();
+            layers.convert_cycles(move |cycles| reader.layer_stamp(cycles));
+        }
+        if args.qos
+            && let Some(why) = layers.why_not(args.layer)
+        {
+            return Err(failure(
+                ExitCode::Unsupported,
+                format!("--qos --layer {}: no packet would have this stamp: {why}", args.layer.name()),
+            ));
+        }
         let mut taps = Vec::new();
         for options in &plan.taps {
             let mut options = options.clone();
@@ -49,7 +65,7 @@ impl Session {
         Ok(session)
     }
 
-    /// What puts interfaces' settings back at once.
+    /// What takes off at once what would outlive the process.
     pub(super) fn put_back(&self) -> capture::PutBack {
         self.layers.put_back()
     }
@@ -71,11 +87,16 @@ impl Session {
                 "softirq": cores.softirq, "capture": cores.capture, "write": cores.write, "convert": cores.convert,
             },
             "pipeline": args.pipeline.to_string(),
-            "application_stamp": "one a block of packets, when it was taken from the kernel",
+            "application_stamp": if args.immediate {
+                "one a packet, when it was taken from the kernel"
+            } else {
+                "one a block of packets, when it was taken from the kernel"
+            },
             "layers": self.layers.states().iter().map(super::summary::layer_json).collect::<Vec<_>>(),
         });
         tell_tai(&mut facts, self.clock.state().kernel.tai);
-        let interfaces = self.taps.iter().map(|tap| interface_facts(args, tap)).collect();
+        let interfaces =
+            self.taps.iter().zip(&plan.taps).map(|(tap, of)| interface_facts(of.snap_length, tap)).collect();
         let rotation = Rotation {
             size: args.file_size,
             time: args.file_time,
@@ -104,9 +125,10 @@ impl Session {
                 format!(", filter `{}`{place}", filter.expression)
             });
             eprintln!(
-                "capturing on {}: {} blocks of {} octets, {} octets of each packet{}",
+                "capturing on {}: {} {} of {} octets, {} octets of each packet{}",
                 tap.interface().name,
-                options.blocks,
+                units::count(tap.blocks() as u64),
+                if options.immediate { "packets" } else { "blocks" },
                 units::count(options.block_bytes as u64),
                 units::count(options.snap_length.into()),
                 filter.unwrap_or_default()
@@ -128,12 +150,15 @@ impl Session {
             .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
         let links: Vec<LinkKind> = self.taps.iter().map(|tap| tap.interface().link).collect();
         let live = Arc::new(Live::new());
+        let mut layers = self.layers;
+        let wall_clock = layers.is_wall_clock(args.layer);
+        let joiner = if args.immediate { layers.joiner() } else { None };
         let (reading, blocks) =
-            capture::start(self.taps, stamper, plan.capture_thread.clone()).map_err(super::fail)?;
+            capture::start(self.taps, stamper, plan.capture_thread.clone(), joiner).map_err(super::fail)?;
         let limits = Limits { packets: args.count, octets: args.size_limit };
         let writer = Writer {
             blocks,
-            layers: self.layers,
+            layers,
             resolver,
             links,
             layer: args.layer,
@@ -141,7 +166,7 @@ impl Session {
             output: self.output,
             limits,
             cpu: plan.write_cpu,
-            flows: args.qos.then(|| qos::Flows::new(args.layer)),
+            flows: args.qos.then(|| qos::Flows::new(args.layer, wall_clock)),
             live: Arc::clone(&live),
         };
         Ok((reading, self.clock, writer, live))
@@ -155,14 +180,14 @@ fn tell_tai(facts: &mut serde_json::Value, tai: TaiState) {
     }
 }
 
-fn interface_facts(args: &CaptureArgs, tap: &Tap) -> InterfaceFacts {
+fn interface_facts(snap_length: u32, tap: &Tap) -> InterfaceFacts {
     let interface = tap.interface();
     // Our header, or the tag that is put back, comes on top.
     let added = if interface.link == LinkKind::Cooked { 20 } else { 4 };
     InterfaceFacts {
         name: interface.name.clone(),
         link_type: interface.link.link_type(),
-        snap_length: args.snaplen + added,
+        snap_length: snap_length + added,
         filter: tap.filter().map(|filter| filter.expression.clone()),
         mac: interface.mac,
         ..InterfaceFacts::default()

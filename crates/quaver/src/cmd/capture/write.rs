@@ -1,12 +1,13 @@
 //! The writing thread: block by block, packet by packet, into the file and the figures.
 
+use super::accounts::Told;
 use super::files::Output;
 use super::qos::Flows;
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_analysis::capture::CaptureFigures;
 use quaver_measure::clock::live::LiveReader;
 use quaver_measure::probe::thread::{Setting, ThreadSettings};
-use quaver_measure::stamp::capture::{Blocks, Frame, Layers, LinkKind, PacketKind, Taken, ring_layer};
+use quaver_measure::stamp::capture::{Blocks, Frame, Layers, LinkKind, PacketKind, Taken, Tap, ring_layer};
 use quaver_measure::stamp::pipeline::Resolver;
 use quaver_store::pcapng::{Direction, PacketRecord, Reception, WriteError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -74,10 +75,34 @@ pub(super) struct Fates {
     pub(super) disordered: u64,
 }
 
+impl Fates {
+    /// Packets that came to the writing thread and were understood.
+    pub(super) fn handled(&self) -> u64 {
+        self.captured + self.filtered + self.direction + self.after_limit + self.unwritten
+    }
+
+    /// What happened since `earlier`.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            captured: self.captured - earlier.captured,
+            octets: self.octets - earlier.octets,
+            filtered: self.filtered - earlier.filtered,
+            direction: self.direction - earlier.direction,
+            after_limit: self.after_limit - earlier.after_limit,
+            unwritten: self.unwritten - earlier.unwritten,
+            stamped: std::array::from_fn(|at| self.stamped[at] - earlier.stamped[at]),
+            other_layer: self.other_layer - earlier.other_layer,
+            disordered: self.disordered - earlier.disordered,
+        }
+    }
+}
+
 /// What the writing thread leaves.
 pub(super) struct Written {
     pub(super) fates: Vec<Fates>,
     pub(super) output: Option<Output>,
+    /// What files before the last have told.
+    pub(super) told: Told,
     pub(super) failed: Option<WriteError>,
     pub(super) figures: Option<CaptureFigures>,
     /// Packets for which the programs below had no room.
@@ -117,6 +142,7 @@ impl Writer {
         let mut to = Desk {
             fates: vec![Fates::default(); self.links.len()],
             output: self.output.take(),
+            told: Told::new(self.links.len()),
             flows: self.flows.take(),
             failed: None,
             limited: false,
@@ -132,7 +158,7 @@ impl Writer {
             if idle {
                 // Programs write a record of every packet of the interface, those too that a filter keeps out: were they left
                 // there until a packet passes, that one's would have no room.
-                self.layers.refresh();
+                self.layers.refresh(true);
             }
             if idle || self.blocks.is_empty() {
                 to.flush();
@@ -148,6 +174,7 @@ impl Writer {
         Written {
             fates: to.fates,
             output: to.output,
+            told: to.told,
             failed: to.failed,
             figures: to.flows.map(Flows::finish),
             stamps_lost: self.layers.lost(),
@@ -158,11 +185,12 @@ impl Writer {
     }
 
     fn block(&mut self, taken: Taken, to: &mut Desk) {
-        let Taken { tap, stamp, mut block } = taken;
+        let Taken { tap, stamp, early, mut block } = taken;
         let application = self.resolver.resolve(stamp);
-        self.layers.refresh();
+        self.layers.refresh(false);
         let (layers, link) = (&mut self.layers, self.links[tap]);
-        let filter = self.blocks.taps()[tap].filter().filter(|filter| filter.runs_here());
+        let taps = self.blocks.taps();
+        let filter = taps[tap].filter().filter(|filter| filter.runs_here());
         let (only_outgoing, layer, limits) = (self.only_outgoing, self.layer, self.limits);
         block.each(|frame| {
             let fates = &mut to.fates[tap];
@@ -175,15 +203,20 @@ impl Writer {
             } else if to.failed.is_some() {
                 fates.unwritten += 1;
             } else {
-                let mut stamps = layers.stamps(frame, link);
+                let mut stamps = layers.stamps(frame, link, &early);
                 stamps.set(Layer::Application, application);
+                if to.output.as_ref().is_some_and(Output::is_full) {
+                    to.rotate(taps);
+                }
                 to.packet(tap, link, frame, &stamps, layer);
                 to.look_at_limits(limits);
             }
             true
         });
         self.live.captured.store(to.captured, Ordering::Relaxed);
-        to.rotate_by_time();
+        if to.failed.is_none() && to.output.as_ref().is_some_and(Output::is_old) {
+            to.rotate(taps);
+        }
     }
 
     fn tell(&self, to: &mut Desk) {
@@ -198,6 +231,7 @@ impl Writer {
 struct Desk {
     fates: Vec<Fates>,
     output: Option<Output>,
+    told: Told,
     flows: Option<Flows>,
     failed: Option<WriteError>,
     limited: bool,
@@ -213,6 +247,10 @@ impl Desk {
         stamps: &PacketStamps,
         wanted: Layer,
     ) {
+        if self.failed.is_some() {
+            self.fates[tap].unwritten += 1;
+            return;
+        }
         let shown = if stamps.get(wanted).is_some() { wanted } else { ring_layer(frame) };
         if let Some(output) = &mut self.output {
             let (direction, reception) = way(frame.kind);
@@ -260,10 +298,10 @@ impl Desk {
         }
     }
 
-    fn rotate_by_time(&mut self) {
-        if self.failed.is_none() {
-            self.failed = self.output.as_mut().and_then(|output| output.rotate_by_time().err());
-        }
+    /// Begins another file; this one tells its own stretch.
+    fn rotate(&mut self, taps: &[Tap]) {
+        let counted = self.told.stretch(taps, &self.fates);
+        self.failed = self.output.as_mut().and_then(|output| output.rotate(&counted).err());
     }
 }
 

@@ -2,23 +2,63 @@
 
 use super::super::join::Below;
 use super::super::socket::TapInterface;
-use super::{LayerState, XdpWish};
-use crate::bpf::capture::{Attached, CapturePrograms, Records, XdpMode};
+use super::{LayerState, TcWish, XdpWish};
+pub(super) use crate::bpf::capture::Remover;
+use crate::bpf::capture::{Attached, CapturePrograms, Records, XDP_IN_CYCLES, XdpMode};
 use quaver_abi::stamp::Layer;
 use std::io;
 
-/// Programs that are attached until this is dropped, or the process ends in whatever way.
-pub(super) struct Programs {
+/// What the programs write.
+pub(in super::super) struct Written {
     records: Records,
     /// Indices of the interfaces with the TC program.
     covered: Vec<u32>,
-    _attached: Vec<Attached>,
 }
 
-impl std::fmt::Debug for Programs {
+impl std::fmt::Debug for Written {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Programs").field("covered", &self.covered).finish_non_exhaustive()
+        f.debug_struct("Written").field("covered", &self.covered).finish_non_exhaustive()
     }
+}
+
+impl Written {
+    /// Whether packets of the interface with this index pass the TC program.
+    pub(in super::super) fn covers(&self, interface: u32) -> bool {
+        self.covered.contains(&interface)
+    }
+
+    /// Hands over records, at most so many; how many they were.
+    pub(in super::super) fn drain(&mut self, most: usize, mut put: impl FnMut(Below)) -> usize {
+        self.records.drain(most, |record| {
+            put(Below {
+                kernel_ns: record.kernel_ns,
+                hardware_ns: record.hardware_ns,
+                xdp: record.xdp,
+                xdp_in_cycles: record.flags & XDP_IN_CYCLES != 0,
+                tc_ns: record.tc_ns,
+                length: record.length,
+                interface: record.interface,
+            });
+        })
+    }
+
+    /// Whether half of the room for records or more is taken.
+    pub(in super::super) fn is_half_full(&self) -> bool {
+        self.records.is_half_full()
+    }
+
+    /// Records for which there was no room.
+    pub(in super::super) fn lost(&self) -> u64 {
+        self.records.lost()
+    }
+}
+
+/// Programs that are attached until this is dropped, or the process ends in whatever way.
+#[derive(Debug)]
+pub(super) struct Programs {
+    attached: Vec<Attached>,
+    /// Indices of interfaces whose drivers tell the XDP program of packets.
+    pub(super) told_by_driver: Vec<u32>,
 }
 
 impl Programs {
@@ -26,13 +66,16 @@ impl Programs {
     pub(super) fn attach(
         interfaces: &[TapInterface],
         xdp: XdpWish,
+        tc: TcWish,
+        rings_bytes: u64,
         states: &mut Vec<LayerState>,
-    ) -> Option<Self> {
+    ) -> Option<(Self, Written)> {
         let mut say = |layer, interface: &TapInterface, state| {
             states.push(LayerState { layer, interface: interface.name.clone(), state });
         };
         let with_xdp = xdp != XdpWish::Off;
-        let loaded = CapturePrograms::load(with_xdp).or_else(|_| CapturePrograms::load(false));
+        let loaded = CapturePrograms::load(with_xdp, rings_bytes)
+            .or_else(|_| CapturePrograms::load(false, rings_bytes));
         let programs = match loaded.and_then(|programs| {
             let mapped = programs.records();
             mapped.map(|records| (programs, records)).map_err(|source| crate::host::trace::TraceError::Os {
@@ -52,9 +95,9 @@ impl Programs {
             }
         };
         let (programs, records) = programs;
-        let (mut attached, mut covered) = (Vec::new(), Vec::new());
+        let (mut attached, mut covered, mut told_by_driver) = (Vec::new(), Vec::new(), Vec::new());
         for interface in interfaces {
-            let tc = attach_tc(&programs, interface);
+            let tc = attach_tc(&programs, interface, tc);
             if let (Some(wished), true) = (mode(xdp), tc.is_ok()) {
                 let outcome = if xdp == XdpWish::Harmless && interface.device {
                     Err(format!(
@@ -67,8 +110,9 @@ impl Programs {
                 say(
                     Layer::Xdp,
                     interface,
-                    outcome.map(|(link, how)| {
+                    outcome.map(|(link, how, told)| {
                         attached.push(link);
+                        told_by_driver.extend(told.then_some(interface.index));
                         how
                     }),
                 );
@@ -76,37 +120,23 @@ impl Programs {
             say(
                 Layer::Tc,
                 interface,
-                tc.map(|link| {
+                tc.map(|(link, how)| {
                     attached.push(link);
                     covered.push(interface.index);
-                    "BPF at the ingress hook (tcx)".to_owned()
+                    how
                 }),
             );
         }
-        (!covered.is_empty()).then_some(Self { records, covered, _attached: attached })
+        (!covered.is_empty()).then_some((Self { attached, told_by_driver }, Written { records, covered }))
     }
 
-    /// Whether packets of the interface with this index pass the TC program.
-    pub(super) fn covers(&self, interface: u32) -> bool {
-        self.covered.contains(&interface)
-    }
-
-    /// Hands over each record that there is.
-    pub(super) fn drain(&mut self, mut put: impl FnMut(Below)) {
-        self.records.drain(|record| {
-            put(Below {
-                kernel_ns: record.kernel_ns,
-                hardware_ns: record.hardware_ns,
-                xdp_ns: record.xdp_ns,
-                tc_ns: record.tc_ns,
-                length: record.length,
-                interface: record.interface,
-            });
-        });
-    }
-
-    pub(super) fn lost(&self) -> u64 {
-        self.records.lost()
+    /// What takes filters from the interfaces at once.
+    pub(super) fn removers(&self) -> Vec<Remover> {
+        let remover = |attached: &Attached| match attached {
+            Attached::Link { .. } => None,
+            Attached::Filter(filter) => Some(filter.remover()),
+        };
+        self.attached.iter().filter_map(remover).collect()
     }
 }
 
@@ -118,13 +148,37 @@ fn mode(wish: XdpWish) -> Option<XdpMode> {
     }
 }
 
-fn attach_tc(programs: &CapturePrograms, interface: &TapInterface) -> Result<Attached, String> {
+/// By a link where the kernel has one and it is not to be a filter.
+fn attach_tc(
+    programs: &CapturePrograms,
+    interface: &TapInterface,
+    wish: TcWish,
+) -> Result<(Attached, String), String> {
     if interface.index == 0 {
         return Err("programs hang on one interface: name it in place of `any`".to_owned());
     }
-    programs.attach_tc(interface.index).map_err(|e| match e.raw_os_error() {
-        Some(libc::EINVAL | libc::EOPNOTSUPP) => {
-            format!("the kernel has no ingress hook that goes with its process ({e}): use Linux 6.6 or newer")
+    let linked = match wish {
+        TcWish::Filter => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+        _ => programs.attach_tc(interface.index),
+    };
+    match linked.map_err(|e| (e.raw_os_error(), e)) {
+        Ok(link) => Ok((link, "BPF at the ingress hook (tcx)".to_owned())),
+        Err((Some(libc::EINVAL | libc::EOPNOTSUPP), e)) if wish == TcWish::Linked => Err(format!(
+            "the kernel has no ingress hook that goes with its process ({e}): use Linux 6.6 or newer, or leave out --user"
+        )),
+        Err((Some(libc::EINVAL | libc::EOPNOTSUPP), _)) => filter(programs, interface),
+        Err((_, e)) => Err(refused(&e)),
+    }
+}
+
+fn filter(programs: &CapturePrograms, interface: &TapInterface) -> Result<(Attached, String), String> {
+    let how = || {
+        "BPF at the ingress hook (a filter at clsact; should this be killed, the next capture here removes it)"
+            .to_owned()
+    };
+    programs.attach_clsact(interface.index).map(|filter| (filter, how())).map_err(|e| match e.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOENT) => {
+            format!("the kernel has no ingress hook for programs ({e}): it lacks CONFIG_NET_CLS_ACT or CONFIG_NET_CLS_BPF")
         }
         _ => refused(&e),
     })
@@ -134,7 +188,15 @@ fn attach_xdp(
     programs: &CapturePrograms,
     interface: &TapInterface,
     mode: XdpMode,
-) -> Result<(Attached, String), String> {
+) -> Result<(Attached, String, bool), String> {
+    // Else the program that knows no device: older kernels, and drivers that tell programs nothing.
+    if mode == XdpMode::Native
+        && let Ok(link) = CapturePrograms::attach_device_xdp(interface.index)
+    {
+        let how = "BPF in the driver (native XDP), with what the driver tells of the packet; packets with different stamps \
+                   are not merged by GRO";
+        return Ok((link, how.to_owned(), true));
+    }
     let link = programs.attach_xdp(interface.index, mode).map_err(|e| match e.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => {
             "another XDP program sits on the interface, and is left alone (ip link shows it)".to_owned()
@@ -152,7 +214,7 @@ fn attach_xdp(
         }
         XdpMode::Generic => "BPF in the stack (generic XDP), after the kernel's stamp".to_owned(),
     };
-    Ok((link, how))
+    Ok((link, how, false))
 }
 
 fn refused(error: &io::Error) -> String {

@@ -2,19 +2,53 @@
 
 use super::super::join::Below;
 use super::super::socket::TapInterface;
-use super::{LayerState, XdpWish};
+use super::{LayerState, TcWish, XdpWish};
 use quaver_abi::stamp::Layer;
+
+/// There is nothing to take off.
+#[derive(Clone, Debug)]
+pub(super) struct Remover;
+
+impl Remover {
+    pub(super) fn now(&self) {}
+}
+
+/// Nothing is written.
+#[derive(Debug)]
+pub(in super::super) struct Written;
+
+impl Written {
+    pub(in super::super) fn covers(&self, _interface: u32) -> bool {
+        false
+    }
+
+    pub(in super::super) fn drain(&mut self, _most: usize, _put: impl FnMut(Below)) -> usize {
+        0
+    }
+
+    pub(in super::super) fn is_half_full(&self) -> bool {
+        false
+    }
+
+    pub(in super::super) fn lost(&self) -> u64 {
+        0
+    }
+}
 
 /// There are none.
 #[derive(Debug)]
-pub(super) struct Programs;
+pub(super) struct Programs {
+    pub(super) told_by_driver: Vec<u32>,
+}
 
 impl Programs {
     pub(super) fn attach(
         interfaces: &[TapInterface],
         xdp: XdpWish,
+        _tc: TcWish,
+        _rings_bytes: u64,
         states: &mut Vec<LayerState>,
-    ) -> Option<Self> {
+    ) -> Option<(Self, Written)> {
         for interface in interfaces {
             let state = |layer| LayerState {
                 layer,
@@ -29,13 +63,7 @@ impl Programs {
         None
     }
 
-    pub(super) fn covers(&self, _interface: u32) -> bool {
-        false
-    }
-
-    pub(super) fn drain(&mut self, _put: impl FnMut(Below)) {}
-
-    pub(super) fn lost(&self) -> u64 {
-        0
+    pub(super) fn removers(&self) -> Vec<Remover> {
+        Vec::new()
     }
 }
