@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a make target needs by the system's packages. Installs nothing that is there already.
-# usage: scripts/setup.sh [build|test|bench]
+# usage: scripts/setup.sh [build|test|bench|lab]
 set -euo pipefail
 
 target="${1:-build}"
@@ -18,9 +18,13 @@ build zlib1g-dev      -            libelf needs it
 test  chromium        chromium     opens the HTML report in the browser test
 test  chromium-driver chromedriver drives that browser
 test  python3         python3      runs the browser test
+test  xz-utils        xz           is recorded while it compresses with threads
 test  tcpdump         tcpdump      reads our captures, and makes some for us to read
 test  tshark          tshark       reads our captures to the last nanosecond
 test  libpcap0.8      -            compiles the filters of captures
+lab   xz-utils        xz           unpacks the kernel of the QEMU lab
+lab   util-linux      flock        keeps two from fetching it at once
+lab   debian-archive-keyring -     tells that it comes from Debian
 bench iperf           iperf        sends beside our source
 bench iperf3          iperf3       sends beside our probe
 bench sockperf        sockperf     sends beside our source
@@ -52,13 +56,21 @@ is_there() {
 
 case "$target" in
 build) wanted="build" ;;
-test) wanted="build test" ;;
+test) wanted="build test lab" ;;
 bench) wanted="build bench" ;;
+lab) wanted="lab" ;;
 *)
-    echo "setup.sh: unknown target '$target'; use build, test or bench" >&2
+    echo "setup.sh: unknown target '$target'; use build, test, bench or lab" >&2
     exit 2
     ;;
 esac
+
+# The emulator and the kernel of the QEMU lab: into a cache, not into the system. Where that fails the tests that need them say so.
+fetch_lab() {
+    case " $wanted " in
+    *" lab "*) "$(dirname "$0")/../crates/quaver/assets/lab/fetch.sh" || echo "setup ($target): without the QEMU lab" ;;
+    esac
+}
 
 if ! command -v cargo >/dev/null; then
     echo "setup.sh: cargo is not in PATH. Install a Rust toolchain, 1.88 or newer, then try again." >&2
@@ -77,6 +89,7 @@ done <<<"$packages"
 
 if [ ${#missing[@]} -eq 0 ]; then
     echo "setup ($target): everything is there"
+    fetch_lab
     exit 0
 fi
 
@@ -103,5 +116,9 @@ for name in "${missing[@]}"; do
         wanted_now+=("$name")
     fi
 done
-[ ${#wanted_now[@]} -gt 0 ] || exit 0
+if [ ${#wanted_now[@]} -eq 0 ]; then
+    fetch_lab
+    exit 0
+fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted_now[@]}"
+fetch_lab

@@ -1,7 +1,7 @@
 //! `quaver analyze`: the results of a stored run, computed again. Raw segments of a run that was cut short are read
 //! as they are and left as they are, for the run may still be recording. A file is a capture or a log of Jitlat.
 
-use super::{chase, jitlat, results};
+use super::{chase, jitlat, results, sync};
 use crate::cli::AnalyzeArgs;
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
@@ -39,6 +39,9 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         return Err(failure(ExitCode::Usage, message));
     }
     let run = RunDir::open(&args.run)?;
+    if run.read_manifest()?.verb == sync::BENCH {
+        return sync::bench_again(&run, args.json, &args.fail_if);
+    }
     match holds(&run)? {
         Holds::Packets => {
             let digest = digest::analyze(&run, args.late)?;

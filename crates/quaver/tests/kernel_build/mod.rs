@@ -4,27 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// All programs, with a size that takes some hundredths of a second.
-pub(crate) const KERNELS: [(&str, &str); 17] = [
-    ("barnes", "512"),
-    ("fmm", "1024"),
-    ("lu", "128"),
-    ("ocean", "32"),
-    ("radix", "20000"),
-    ("raytrace", "48"),
-    ("water-nsquared", "125"),
-    ("water-spatial", "512"),
-    ("facesim", "32"),
-    ("ferret", "200"),
-    ("bodytrack", "512"),
-    ("x264", "4"),
-    ("raytrace-pool", "48"),
-    ("vips", "128"),
-    ("dedup", "256"),
-    ("fluidanimate", "1000"),
-    ("streamcluster", "2000"),
-];
-
 /// Where a program is, after `make` made sure that it is up to date.
 pub(crate) fn kernel(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

@@ -8,6 +8,7 @@ mod record;
 use crate::cli::sync::{SyncArgs, SyncCommand};
 use crate::digest::sync::SyncDigest;
 use crate::exit_code::{ExitCode, failure};
+use crate::threshold::FailIf;
 use anyhow::Context;
 use quaver_measure::sync::recorder;
 use quaver_store::manifest::Manifest;
@@ -26,6 +27,14 @@ pub fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
     let status = record::run(args)?;
     // The program's own status is none of ours, so it does not pass through them.
     std::process::exit(i32::from(status))
+}
+
+/// What the manifest calls a run of `quaver sync bench`.
+pub(super) const BENCH: &str = "sync-bench";
+
+/// Prints a stored run of `quaver sync bench` again.
+pub(super) fn bench_again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
+    bench::again(run, json, conditions)
 }
 
 /// Where the recorder is.

@@ -5,12 +5,14 @@ mod once;
 mod programs;
 
 use crate::cli::sync_bench::{BarrierKind, SyncBenchArgs};
+use crate::cmd::results;
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::allowed_cpus;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::report::sync_bench as page;
 use crate::report::table::Style;
+use crate::threshold::FailIf;
 use anyhow::Context;
 use once::{Ran, Runner};
 use programs::Found;
@@ -34,7 +36,7 @@ const WATCHED_RUNS: u32 = 2;
 /// Runs, stores, prints.
 pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     if args.list {
-        super::super::results::to_stdout(page::list().as_bytes())?;
+        results::to_stdout(page::list().as_bytes())?;
         return Ok(ExitCode::Done);
     }
     let found = programs::find(args)?;
@@ -66,15 +68,29 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     manifest.end(realtime_ns(), cut_short);
     run.write_manifest(&manifest)?;
     run.write_summary(&summary)?;
-    let value = serde_json::to_value(&summary)?;
-    let shown = || page::page(&summary, &run.path().display().to_string(), Style::of_stdout());
-    let code = super::super::results::print(&value, shown, args.json, &args.fail_if)?;
+    let code = print(&run, &summary, args.json, &args.fail_if)?;
     Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
+}
+
+/// Prints a stored run again.
+pub(super) fn again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
+    print(run, &run.read_summary()?, json, conditions)
+}
+
+fn print(
+    run: &RunDir,
+    summary: &BenchSummary,
+    json: bool,
+    conditions: &[FailIf],
+) -> anyhow::Result<ExitCode> {
+    let value = serde_json::to_value(summary)?;
+    let shown = || page::page(summary, &run.path().display().to_string(), Style::of_stdout());
+    results::print(&value, shown, json, conditions)
 }
 
 fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest)> {
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
-    let run = RunDir::create(&args.output, "sync-bench")?;
+    let run = RunDir::create(&args.output, super::BENCH)?;
     let asked = serde_json::json!({
         "command": crate::cmd::chase::command_line(),
         "threads": threads,
@@ -82,7 +98,7 @@ fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest
         "seed": args.seed,
         "size": args.size,
     });
-    let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "sync-bench", asked, host, realtime_ns());
+    let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), super::BENCH, asked, host, realtime_ns());
     run.write_manifest(&manifest)?;
     Ok((run, manifest))
 }
