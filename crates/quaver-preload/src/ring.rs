@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, 
 
 /// Cycles between two anchors of a thread: some 30 to 90 ms on the processors there are.
 const ANCHOR_CYCLES: u64 = 1 << 27;
-/// Pages of a thread's later chunks.
-const MOST_PAGES: u32 = 16;
+/// Pages of a thread's later chunks: getting one takes about a microsecond a page, and no single event should bear ten.
+const MOST_PAGES: u32 = 4;
 const RECORD_BYTES: usize = size_of::<SyncRecord>();
 
 /// The calling thread's block, all zero when it begins. Atomics because signal handlers of the same thread use it
@@ -302,10 +302,9 @@ impl Thread {
             return false;
         }
         let before_ns = system::monotonic_ns();
-        let pages = if so_far == 1 { 4 } else { MOST_PAGES };
-        let Some(chunk) = segment::take_chunk(u64::from(pages)) else { return false };
+        let Some(chunk) = segment::take_chunk(u64::from(MOST_PAGES)) else { return false };
         let anchor = system::anchor();
-        self.use_chunk(chunk, pages, 0, anchor);
+        self.use_chunk(chunk, MOST_PAGES, 0, anchor);
         let event = Event {
             kind: SyncKind::Anchor,
             outcome: 0,

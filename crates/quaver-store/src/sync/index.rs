@@ -7,10 +7,10 @@ use quaver_abi::record::AnchorRecord;
 use quaver_abi::sync::{CHUNK_MAGIC, PAGE_BYTES, SyncChunkHeader, SyncRingHeader, SyncSegmentHeader};
 use zerocopy::FromBytes;
 
-/// Most pages of a chunk that is believed: the recorder's own have 16.
+/// Most pages of a chunk that is believed: the recorder's own have 4.
 const MOST_PAGES: u32 = 256;
 /// Pages without a chunk in a row after which nothing more is looked for. Threads that were killed at a bad moment
-/// leave 16 each.
+/// leave 4 each.
 const MOST_EMPTY: u64 = 1 << 16;
 /// Anchors nearer than this to the one before tell more of their own noise than of the clock, nanoseconds.
 const SPACING_NS: i64 = 5_000_000;
