@@ -138,6 +138,8 @@ fn a_study_over_loopback_measures_every_cell_once_and_reads_the_same_again() {
 fn a_killed_study_goes_on_where_it_was() {
     let place = Place::new();
     let plan = place.plan();
+    // What a tracer does when it is killed is tested elsewhere; here it would only take time.
+    std::fs::write(&plan, PLAN.replace("blocks = 5", "blocks = 5\ntrace = false")).unwrap();
     let mut child =
         place.command(&[plan.to_str().unwrap(), "--lab", "loopback"]).stdout(Stdio::null()).spawn().unwrap();
     let runs = place.directory.path().join("runs");
@@ -169,6 +171,53 @@ fn a_killed_study_goes_on_where_it_was() {
         "what the killed process left half done is gone"
     );
     assert_eq!(places(&late).len(), 25, "every arm in every block");
+}
+
+#[test]
+fn the_papers_matrix_is_measured_or_told_to_be_impossible_with_the_reason() {
+    let place = Place::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.args([
+        "study",
+        "paper",
+        "--quiet",
+        "--json",
+        "--lab",
+        "loopback",
+        "--samples",
+        "2000",
+        "--blocks",
+        "5",
+    ]);
+    command.arg("-o").arg(place.directory.path().join("runs")).stdin(Stdio::null());
+    let summary = json(&command.output().unwrap());
+    let paper = &summary["paper"];
+    let figures = paper["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 14);
+    for figure in figures {
+        let told =
+            figure["status"] == "not-here" && figure["reason"].as_str().is_some_and(|why| !why.is_empty());
+        assert!(told != figure["here"].is_object(), "either measured or a reason: {figure:#}");
+    }
+    let of = |id: &str| figures.iter().find(|figure| figure["id"] == id).unwrap();
+    assert_eq!(of("dummy")["here"]["figures"]["count"], 1_999, "a delta less than turns");
+    assert_eq!(of("blocking-no-idle-poll")["status"], "measured");
+    assert!(of("itr")["reason"].as_str().unwrap().contains("no interrupts to throttle"));
+    let drawn = &of("generator")["here"];
+    let bins: u64 = drawn["bins"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(Some(bins), drawn["figures"]["count"].as_u64());
+    assert!(paper["generator"]["conclusions"].as_array().is_some_and(|sentences| sentences.len() == 3));
+    assert!(paper["notes"][0].as_str().unwrap().contains("Figure 9"));
+
+    // Drawn again from what was kept.
+    let run = place.made();
+    let report = std::fs::read(run.join("report.html")).unwrap();
+    let again = Command::new(env!("CARGO_BIN_EXE_quaver")).arg("analyze").arg(&run).output().unwrap();
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(std::fs::read(run.join("report.html")).unwrap() == report);
+    assert!(
+        text(&report).contains("class=\"pane paper\"") && text(&again.stdout).contains("The paper's figures")
+    );
 }
 
 #[test]

@@ -477,14 +477,14 @@ mod tests {
         for wanted in [
             "Delta T at the stack",
             "3: the generator",
-            "standard deviation 71",
+            "standard deviation 70.7 ns",
             "not possible here: no such <b>NIC",
             "emulated: <i>a spinner",
-            "- around 7.36 us",
+            "- around 7.46 us",
             "timer interrupt on the sink's CPU",
             "Figure 9 of the paper",
             "it adds +741 ns to the way of a packet",
-            "10 % of the period",
+            "10.0 % of the period",
         ] {
             assert!(text.contains(wanted), "{wanted}\n{text}");
         }

@@ -42,7 +42,7 @@ impl Asked {
     /// Of a command line.
     pub(super) fn of(args: &StudyRunArgs) -> anyhow::Result<Self> {
         let plan = match &args.plan {
-            None => plan::BUILT_IN.to_owned(),
+            None => plan::built_in(args.lab).to_owned(),
             Some(path) => std::fs::read_to_string(path).map_err(|error| {
                 failure(ExitCode::BadInput, format!("reading {}: {error}", path.display()))
             })?,

@@ -1,17 +1,29 @@
 //! The plan file: a baseline, factors, and how they are measured.
 
 use super::settings::{Keys, Settings};
+use crate::cli::LabKind;
 use crate::quantity::{self, Period};
 use quaver_analysis::study::{Arm, LEAST_BLOCKS, Metric, Role, SourceClass, StudyFacts, blocks_needed};
 use serde::Deserialize;
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// The plan that is run where none is given.
-pub(super) const BUILT_IN: &str = include_str!("../../../assets/study/netns.toml");
+/// The plan for this host.
+const BUILT_IN: &str = include_str!("../../../assets/study/netns.toml");
+/// The plan for a guest of QEMU.
+const BUILT_IN_QEMU: &str = include_str!("../../../assets/study/qemu.toml");
 const BASELINE: &str = "baseline";
 const CONTROL: &str = "control (A/A)";
 /// Most cells: a week of one second each.
 const MOST_BLOCKS: u32 = 1_000;
+
+/// The plan that is run in a lab where none is given.
+pub(super) fn built_in(lab: LabKind) -> &'static str {
+    match lab {
+        LabKind::Qemu => BUILT_IN_QEMU,
+        LabKind::Netns | LabKind::Loopback => BUILT_IN,
+    }
+}
 
 /// What the command line says over the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,6 +56,8 @@ pub(in crate::cmd) struct StudyPlan {
     pub(in crate::cmd) keep_stamps: bool,
     /// Whether some CPU is neither source's nor sink's in any arm.
     pub(in crate::cmd) housekeeping: bool,
+    /// Directory of the journal of changed settings; none: the one of this machine.
+    pub(in crate::cmd) journal: Option<PathBuf>,
 }
 
 impl StudyPlan {
@@ -192,6 +206,7 @@ pub(super) fn read(
         sender_limit,
         trace: head.trace.unwrap_or(true),
         keep_stamps: head.keep_stamps.unwrap_or(true),
+        journal: None,
     })
 }
 
@@ -285,6 +300,18 @@ mod tests {
             (crate::cli::ReceiveMode::Block, Some(Duration::from_micros(100)))
         );
         assert_eq!((plan.period.picoseconds, plan.payload_bytes), (7_410_000, 1_428));
+    }
+
+    #[test]
+    fn the_built_in_plan_of_the_qemu_lab_is_well_formed() {
+        let plan = read(built_in(LabKind::Qemu), Overrides::default(), &[0, 1, 2], &[]).unwrap();
+        assert_eq!(plan.settings[0], plan.settings[1], "the control is the baseline");
+        assert!(
+            plan.settings.iter().all(|one| one.pace == crate::cli::PaceMode::Sleep),
+            "the source has to sleep"
+        );
+        assert!(plan.settings.iter().all(|one| (one.source_cpu, one.sink_cpu) == (0, 2)));
+        assert_eq!(plan.settings.iter().filter(|one| !one.boot.is_empty()).count(), 1);
     }
 
     #[test]

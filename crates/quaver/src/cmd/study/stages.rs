@@ -105,7 +105,7 @@ impl Stages<'_> {
         };
         let chosen = leading_pairs(&self.plan.facts, &cells, self.asked.interactions as usize, fits);
         self.asked = with(chosen);
-        self.plan = self.asked.plan(&cpus)?;
+        self.plan = StudyPlan { journal: self.plan.journal.take(), ..self.asked.plan(&cpus)? };
         if let Some(asked) = self.manifest.asked.as_object_mut() {
             asked.insert("study".to_owned(), json!(self.asked));
             asked.insert("facts".to_owned(), json!(self.plan.facts));

@@ -1,11 +1,13 @@
 //! Rows of the catalogue, set for the time of one cell and put back through the journal.
 
 use anyhow::{Context, bail};
+use quaver_measure::host::root::HostRoot;
 use quaver_measure::tune::audit::{Audited, audit, signs};
-use quaver_measure::tune::journal::Session;
+use quaver_measure::tune::journal::{DIRECTORY, Session};
 use quaver_measure::tune::plan::{Selection, StepResult, apply, plan};
 use quaver_measure::tune::survey::{Snapshot, Target, Verdict, View};
 use quaver_measure::tune::{Journal, JournalPlace};
+use std::path::Path;
 
 /// Settings that are put back when this is dropped, or by the next Quaver after a kill.
 pub(super) struct Tuned {
@@ -20,11 +22,12 @@ impl Tuned {
     }
 
     /// Sets the rows for a receiver on `cpu`; none where there are no rows.
-    pub(super) fn apply(rows: &[String], cpu: u16) -> anyhow::Result<Option<Self>> {
+    pub(super) fn apply(rows: &[String], cpu: u16, journal: Option<&Path>) -> anyhow::Result<Option<Self>> {
         if rows.is_empty() {
             return Ok(None);
         }
-        let place = JournalPlace::system();
+        let journal = journal.unwrap_or(Path::new(DIRECTORY));
+        let place = JournalPlace::at(journal, HostRoot::system());
         let mut session = Journal::open(&place).session("study").context("beginning to change settings")?;
         let target = Target { cpus: vec![cpu], interface: None };
         let view = View::new(place.contact(), &target);

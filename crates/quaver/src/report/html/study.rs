@@ -422,7 +422,7 @@ mod tests {
         let drawn = summary.paper.as_ref().unwrap().figures.iter().filter(|one| one.here.is_some()).count();
         assert_eq!((drawn, page.matches("class=\"pane paper\"").count()), (5, 5));
         assert!(page.contains("no such &lt;b&gt;NIC") && !page.contains("<i>a spinner"));
-        for text in ["Clusters", "straight through", "Figure 9 of the paper", "its captions call (a)"] {
+        for text in ["Clusters", "nothing else seen", "Figure 9 of the paper", "its captions call (a)"] {
             assert!(page.contains(text), "{text}");
         }
         assert!(page.contains("\"bin_ns\":20") && page.ends_with("</body>\n</html>\n"));

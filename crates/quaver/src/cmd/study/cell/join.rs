@@ -36,7 +36,7 @@ pub(super) fn join(recorded: &Recorded, window: Range<i64>, sink_cpu: u16) -> St
         let of = |field: fn(&StampRecord) -> u64| stamp.map_or(0, |stamp| field(stamp) as i64);
         table.key.push(packet.key);
         table.sent_ns.push(sent.map_or(0, |send| time(send.before_cycles)));
-        table.isr_ns.push(of(|stamp| stamp.irq_ns));
+        table.isr_ns.push(if recorded.interrupts { of(|stamp| stamp.irq_ns) } else { 0 });
         table.softirq_ns.push(of(|stamp| stamp.softirq_ns));
         // One clock for the whole table: the kernel's own stamp is left to where nobody traces.
         table.stack_ns.push(match recorded.traced.tier {

@@ -50,6 +50,9 @@ pub(super) struct Recorded {
     pub(super) source: SourceReport,
     pub(super) threads: Threads,
     pub(super) traced: Traced,
+    /// Whether the sink's interface is a device, which interrupts. Elsewhere the interrupt that a stamp names belongs to
+    /// something else, within whose exit the softirq happened to run.
+    pub(super) interrupts: bool,
     pub(super) turns: Vec<Turn>,
     pub(super) notes: Vec<String>,
 }
@@ -146,6 +149,8 @@ pub(super) fn record(
         Alternating::No => plan.warm_up + plan.measured,
         Alternating::Yes => TICK * TURN_TICKS * (TURNS + 2),
     };
+    let interrupts =
+        lab.is_some_and(|lab| Path::new(&format!("/sys/class/net/{}/device", lab.sink.interface)).exists());
     let Both { sink, source, address } = prepare(order, lab, counter, length)?;
     let mut notes = refused("sink", sink.thread());
     notes.extend(refused("source", source.thread()));
@@ -190,6 +195,7 @@ pub(super) fn record(
         source: source.report,
         threads,
         traced,
+        interrupts,
         turns,
         notes,
     }))
