@@ -46,6 +46,7 @@ fn facts() -> CompareFacts {
         cycles_per_second: 1e9,
         seed: 7,
         cores: "source and softirq 0, capture 1, converters 0".to_owned(),
+        from: Some("192.0.2.9, port 1991".to_owned()),
         patterns: vec![PatternFacts {
             name: "2".to_owned(),
             frame_bytes: 1_368,

@@ -15,6 +15,7 @@ fn overheads_ratios_and_the_papers_own_stand_side_by_side() {
     let line =
         |start: &str| page.lines().find(|line| line.trim_start().starts_with(start)).unwrap_or_default();
     assert!(page.starts_with("quaver capture --compare · capture-compare-x\n"));
+    assert!(line("from").ends_with("192.0.2.9, port 1991"));
     assert!(
         line("Pattern 2")
             .contains("1368 octets each 1.37 ms (gap of 169,631 octets); 1,960 sent, 3 slots missed")

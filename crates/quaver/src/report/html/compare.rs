@@ -356,6 +356,7 @@ mod tests {
         }
         assert!(page.contains("pattern 2: 3.64× less"));
         assert!(page.contains("Whole captures") && page.contains("39,000"));
+        assert!(page.contains("href=\"#peers\"") && page.contains("192.0.2.9, port 1991"));
         assert!(page.contains("&lt;b&gt;this machine") && !page.contains("<b>this machine"));
         assert!(page.contains("default-src &#x27;none&#x27;") || page.contains("default-src 'none'"));
         assert!(page.ends_with("</body>\n</html>\n") && page.len() < 1 << 20);
