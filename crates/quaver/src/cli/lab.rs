@@ -42,8 +42,9 @@ pub struct LabDoctorArgs {
 /// `quaver lab fetch`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-QEMU of the distribution's backports and a stock kernel, about 120 MB to fetch and 120 MB to keep. No right is needed and
-nothing of the system is changed. Remove the directory to be rid of it. QUAVER_LAB_MIRROR names another mirror of Debian.
+QEMU of the distribution's backports and a stock kernel: about 120 MB to fetch and 160 MB to keep.
+No right is needed, and nothing of the system is changed. Remove the directory to be rid of it.
+QUAVER_LAB_MIRROR names another mirror of Debian.
 
 Exit status: 0 all is there, 3 not possible here (the message says why), 130 interrupted.")]
 pub struct LabFetchArgs {

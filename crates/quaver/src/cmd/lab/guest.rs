@@ -61,11 +61,17 @@ fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
     }
     guest::load_modules(&request.parameters)?;
     match &request.task {
-        Task::Study { asked, cells } => study(&root, asked, cells, answers),
+        Task::Study { asked, cells } => study(&root, asked, cells, &request.words, answers),
     }
 }
 
-fn study(root: &HostRoot, asked: &Asked, cells: &[(u32, usize)], answers: &mut File) -> anyhow::Result<()> {
+fn study(
+    root: &HostRoot,
+    asked: &Asked,
+    cells: &[(u32, usize)],
+    words: &[String],
+    answers: &mut File,
+) -> anyhow::Result<()> {
     let plan = asked.plan(&allowed_cpus()?)?;
     let source = guest::interface_with(root, SOURCE_ADDRESS)?;
     let sink = guest::interface_with(root, SINK_ADDRESS)?;
@@ -85,6 +91,8 @@ fn study(root: &HostRoot, asked: &Asked, cells: &[(u32, usize)], answers: &mut F
         let measured = cell::measure(&order, Some(&ends), counter, &Interrupt::default())
             .with_context(|| format!("measuring {}", plan.facts.arms[arm].id))?;
         let mut measured = measured.context("nobody interrupts a guest")?;
+        // They were looked for on the kernel's own command line.
+        measured.cell.boot = words.to_vec();
         if !plan.keep_stamps {
             measured.stamps = StampTable::default();
         }

@@ -74,10 +74,11 @@ impl QemuLab {
 }
 
 /// Cells that a boot for this one measures as well: of this block and those that follow, arms with the same boot words. A cell
-/// that stands after all arms of its block is a second try, and measured alone.
+/// that stands after all arms of its block is a second try, and measured alone, as are those of further blocks, which do not
+/// hold every arm.
 fn batch(plan: &StudyPlan, block: u32, position: u32, arm: usize) -> Vec<(u32, usize)> {
     let arms = plan.facts.arms.len();
-    if position as usize >= arms {
+    if position as usize >= arms || block >= plan.facts.blocks {
         return vec![(block, arm)];
     }
     let words = &plan.settings[arm].boot;
@@ -182,5 +183,57 @@ impl Lab for QemuLab {
             measured.cell.position = order.position;
             measured
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::study::asked::Asked;
+
+    const PLAN: &str = "
+[study]
+blocks = 7
+[baseline]
+pace = 'sleep'
+[[factor]]
+id = 'blocking'
+receive = 'block'
+[[factor]]
+id = 'tickless'
+class = 'network-independent'
+boot = ['nohz_full=2']
+";
+
+    fn plan() -> StudyPlan {
+        let asked = Asked { plan: PLAN.to_owned(), lab: "qemu".to_owned(), ..Asked::default() };
+        asked.plan(&[0, 1, 2]).unwrap()
+    }
+
+    #[test]
+    fn a_boot_measures_the_arms_with_its_words_for_five_blocks() {
+        let plan = plan();
+        let first = block_order(plan.facts.seed, 0, 4).into_iter().find(|arm| *arm != 3).unwrap();
+        let cells = batch(&plan, 0, 0, first);
+        assert_eq!(cells.len(), 3 * 5, "{cells:?}");
+        assert_eq!(cells[0], (0, first));
+        assert!(cells.iter().all(|(_, arm)| *arm != 3));
+        let tickless = batch(&plan, 5, 2, 3);
+        assert_eq!(tickless, [(5, 3), (6, 3)], "no more than there are blocks");
+    }
+
+    #[test]
+    fn a_study_that_goes_on_measures_nothing_again() {
+        let plan = plan();
+        let last = block_order(plan.facts.seed, 1, 4).into_iter().rfind(|arm| *arm != 3).unwrap();
+        let cells = batch(&plan, 1, 3, last);
+        assert_eq!(cells[0], (1, last));
+        assert_eq!(cells.iter().filter(|(block, _)| *block == 1).count(), 1, "{cells:?}");
+    }
+
+    #[test]
+    fn second_tries_and_further_blocks_are_measured_alone() {
+        assert_eq!(batch(&plan(), 2, 4, 0), [(2, 0)]);
+        assert_eq!(batch(&plan(), 7, 0, 1), [(7, 1)]);
     }
 }

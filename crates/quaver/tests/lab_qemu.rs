@@ -1,0 +1,200 @@
+//! Contrasts in a guest that QEMU emulates in virtual time, where a busy host changes nothing; and that no guest outlives the
+//! process that started it.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// In periods of 200 us, booted without ticks on the sink's CPU: what throttling to one interrupt a millisecond does, sleeping
+/// or polling, and a thread that preempts the sink.
+const PLAN: &str = "
+[study]
+for = '200ms'
+warm-up = '20ms'
+blocks = 5
+trace = false
+keep-stamps = false
+[stream]
+period = '200us'
+[baseline]
+receive = 'block'
+pace = 'sleep'
+boot = ['nohz_full=2', 'rcu_nocbs=2']
+[[factor]]
+id = 'throttled'
+itr = '1ms'
+[[factor]]
+id = 'throttled-polling'
+itr = '1ms'
+receive = 'poll'
+[[factor]]
+id = 'ticker'
+ticker = '1ms'
+ticker-work = '50us'
+";
+const PERIOD_NS: f64 = 200_000.0;
+const THROTTLE_NS: f64 = 1_000_000.0;
+
+fn quaver() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Whether there is a lab; without one the test is skipped, which it says, or fails where it must not be.
+fn has_lab(name: &str) -> bool {
+    let looked = quaver().args(["lab", "doctor", "qemu"]).output().unwrap();
+    if looked.status.success() {
+        return true;
+    }
+    let said = String::from_utf8_lossy(&looked.stdout);
+    assert!(
+        std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(),
+        "{name} must not be skipped here:\n{said}"
+    );
+    println!("SKIPPED (no QEMU lab): {name}\n{said}");
+    false
+}
+
+fn study(directory: &Path) -> Command {
+    let plan = directory.join("plan.toml");
+    std::fs::write(&plan, PLAN).unwrap();
+    let mut command = quaver();
+    command.args(["study", "run", "--lab", "qemu", "--quiet", "--json", "-o"]).arg(directory).arg(plan);
+    command
+}
+
+/// Figures of the application's layer of each cell, by arm, in the order of blocks; and what each cell was booted with.
+fn cells(directory: &Path) -> BTreeMap<String, Vec<(Value, Value)>> {
+    let runs = std::fs::read_dir(directory).unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let run = runs.into_iter().find(|path| path.join("cells").is_dir()).expect("there is a run");
+    let mut files: Vec<_> =
+        std::fs::read_dir(run.join("cells")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
+    files.sort();
+    let mut found: BTreeMap<String, Vec<(Value, Value)>> = BTreeMap::new();
+    for file in files {
+        let cell: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        assert!(cell["discarded"].is_null(), "{cell:#}");
+        let application = |layer: &&Value| layer["layer"] == "application";
+        let layer =
+            cell["layers"].as_array().unwrap().iter().find(application).expect("the layer is there").clone();
+        found
+            .entry(cell["arm"].as_str().unwrap().to_owned())
+            .or_default()
+            .push((layer["figures"].clone(), cell["boot"].clone()));
+    }
+    found
+}
+
+fn each(cells: &[(Value, Value)], figure: &str) -> Vec<f64> {
+    cells.iter().map(|(figures, _)| figures[figure].as_f64().unwrap()).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Range of the values over their mean.
+fn spread(values: &[f64]) -> f64 {
+    let (least, most) =
+        values.iter().fold((f64::MAX, f64::MIN), |(a, b), value| (a.min(*value), b.max(*value)));
+    (most - least) / mean(values)
+}
+
+#[test]
+fn throttling_bunches_packets_whether_the_sink_sleeps_or_polls_and_repeats_agree() {
+    if !has_lab("throttling_bunches_packets_whether_the_sink_sleeps_or_polls_and_repeats_agree") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = study(directory.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cells = cells(directory.path());
+    assert!(cells.values().all(|cells| cells.len() == 5), "{cells:#?}");
+    let of = |arm: &str, figure: &str| each(&cells[arm], figure);
+
+    let (first, verdict) = (&summary["ranking"][0]["arm"], &summary["ranking"][0]["ranked"]["difference"]);
+    assert!(first.as_str().unwrap().starts_with("throttled") && verdict.as_f64() > Some(0.5), "{summary:#}");
+    for arm in ["throttled", "throttled-polling"] {
+        assert!(of(arm, "below_half").iter().all(|share| *share > 0.5), "{arm}: {:?}", of(arm, "below_half"));
+        // Most intervals that are no bunch's last as long as the throttle says.
+        let p90 = of(arm, "p90_ns");
+        assert!((mean(&p90) / THROTTLE_NS - 1.0).abs() < 0.05 && spread(&p90) < 0.05, "{arm}: {p90:?}");
+    }
+    let (sleeping, polling) =
+        (mean(&of("throttled", "below_half")), mean(&of("throttled-polling", "below_half")));
+    assert!(
+        (sleeping - polling).abs() < 0.15,
+        "how the sink waits must not matter: {sleeping} and {polling}"
+    );
+    for arm in ["baseline", "control (A/A)", "ticker"] {
+        assert!(mean(&of(arm, "below_half")) < 0.05, "{arm}: {:?}", of(arm, "below_half"));
+    }
+    for arm in ["baseline", "control (A/A)"] {
+        let p50 = of(arm, "p50_ns");
+        assert!((mean(&p50) / PERIOD_NS - 1.0).abs() < 0.02 && spread(&p50) < 0.02, "{arm}: {p50:?}");
+    }
+    // A packet in five comes right when the ticker works.
+    let width = |arm: &str| mean(&of(arm, "p90_ns")) - mean(&of(arm, "p10_ns"));
+    assert!(width("ticker") > 2.0 * width("baseline"), "{} and {}", width("ticker"), width("baseline"));
+
+    // The guest has looked for them on the command line of its own kernel.
+    let boot = serde_json::json!(["nohz_full=2", "rcu_nocbs=2"]);
+    assert!(cells.values().flatten().all(|(_, booted)| *booted == boot), "{cells:#?}");
+    let warned =
+        |warning: &Value| warning.as_str().is_some_and(|text| text.contains("absolute figures do not"));
+    assert!(summary["warnings"].as_array().unwrap().iter().any(warned), "{summary:#}");
+}
+
+/// The process that the study started: the emulator.
+fn emulator_of(study: &mut Child) -> u32 {
+    let list = format!("/proc/{0}/task/{0}/children", study.id());
+    let begin = Instant::now();
+    loop {
+        let children = std::fs::read_to_string(&list).unwrap_or_default();
+        let emulates = |pid: &u32| {
+            std::fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| String::from_utf8_lossy(&line).contains("-icount"))
+        };
+        if let Some(pid) = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(emulates) {
+            return pid;
+        }
+        assert!(study.try_wait().unwrap().is_none(), "the study ended before it started a guest");
+        assert!(begin.elapsed() < Duration::from_secs(120), "no guest was started");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for the end of a process that is not ours to wait for.
+fn wait_until_gone(pid: u32) {
+    let begin = Instant::now();
+    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // One that has ended and that nobody has asked after yet is a Z.
+    while state().rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z')) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "QEMU outlives its study");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn no_guest_outlives_its_study() {
+    if !has_lab("no_guest_outlives_its_study") {
+        return;
+    }
+    for (signal, status) in [(rustix::process::Signal::INT, Some(130)), (rustix::process::Signal::KILL, None)]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let mut study = study(directory.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let emulator = emulator_of(&mut study);
+        let pid = rustix::process::Pid::from_raw(study.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        let ended = study.wait().unwrap();
+        wait_until_gone(emulator);
+        // Without a single cell there is nothing to report: the study says so with its own status.
+        assert!(ended.code() == status || ended.code() == Some(5), "{signal:?}: {ended}");
+    }
+}
