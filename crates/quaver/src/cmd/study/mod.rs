@@ -38,7 +38,7 @@ use quaver_store::run::RunDir;
 use reboot::Reboot;
 use serde_json::json;
 use stages::Stages;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tuned::Tuned;
 
 /// Does what is asked for.
@@ -64,7 +64,13 @@ fn study_run(args: &StudyRunArgs) -> anyhow::Result<ExitCode> {
     };
     let lab = open(&asked)?;
     study(
-        Study { asked, earlier: earlier.map(|(run, manifest, _)| (run, manifest)), lab, reboot },
+        Study {
+            asked,
+            earlier: earlier.map(|(run, manifest, _)| (run, manifest)),
+            lab,
+            reboot,
+            journal: args.journal.clone(),
+        },
         &args.output,
     )
 }
@@ -74,7 +80,7 @@ fn study_paper(args: &StudyPaperArgs) -> anyhow::Result<ExitCode> {
     let lab = lab::open(args.lab)?;
     let asked = Asked::of_paper(args, lab.cpus()?, &root);
     let reboot = Reboot { place: JournalPlace::system(), root, install: false };
-    study(Study { asked, earlier: None, lab, reboot }, &args.output)
+    study(Study { asked, earlier: None, lab, reboot, journal: None }, &args.output)
 }
 
 fn open(asked: &Asked) -> anyhow::Result<Box<dyn Lab>> {
@@ -87,12 +93,14 @@ struct Study {
     earlier: Option<(RunDir, Manifest)>,
     lab: Box<dyn Lab>,
     reboot: Reboot,
+    /// Directory of the journal, where another was asked for.
+    journal: Option<PathBuf>,
 }
 
 fn study(study: Study, output: &OutputArgs) -> anyhow::Result<ExitCode> {
-    let Study { asked, earlier, mut lab, reboot } = study;
+    let Study { asked, earlier, mut lab, reboot, journal } = study;
     let interrupt = Interrupt::catch()?;
-    let plan = asked.plan(&lab.cpus()?)?;
+    let plan = StudyPlan { journal, ..asked.plan(&lab.cpus()?)? };
     check(&plan, lab.as_ref())?;
     reboot.check(&plan, lab.as_ref())?;
     let busy = plan.settings.iter().map(|one| one.sink_cpu).collect();

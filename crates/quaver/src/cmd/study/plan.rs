@@ -5,6 +5,7 @@ use crate::cli::LabKind;
 use crate::quantity::{self, Period};
 use quaver_analysis::study::{Arm, LEAST_BLOCKS, Metric, Role, SourceClass, StudyFacts, blocks_needed};
 use serde::Deserialize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The plan for this host.
@@ -55,6 +56,8 @@ pub(in crate::cmd) struct StudyPlan {
     pub(in crate::cmd) keep_stamps: bool,
     /// Whether some CPU is neither source's nor sink's in any arm.
     pub(in crate::cmd) housekeeping: bool,
+    /// Directory of the journal of changed settings; none: the one of this machine.
+    pub(in crate::cmd) journal: Option<PathBuf>,
 }
 
 impl StudyPlan {
@@ -203,6 +206,7 @@ pub(super) fn read(
         sender_limit,
         trace: head.trace.unwrap_or(true),
         keep_stamps: head.keep_stamps.unwrap_or(true),
+        journal: None,
     })
 }
 
@@ -302,7 +306,10 @@ mod tests {
     fn the_built_in_plan_of_the_qemu_lab_is_well_formed() {
         let plan = read(built_in(LabKind::Qemu), Overrides::default(), &[0, 1, 2], &[]).unwrap();
         assert_eq!(plan.settings[0], plan.settings[1], "the control is the baseline");
-        assert!(plan.settings.iter().all(|one| one.pace == crate::cli::PaceMode::Sleep), "the source has to sleep");
+        assert!(
+            plan.settings.iter().all(|one| one.pace == crate::cli::PaceMode::Sleep),
+            "the source has to sleep"
+        );
         assert!(plan.settings.iter().all(|one| (one.source_cpu, one.sink_cpu) == (0, 2)));
         assert_eq!(plan.settings.iter().filter(|one| !one.boot.is_empty()).count(), 1);
     }
