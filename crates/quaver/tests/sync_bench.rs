@@ -132,7 +132,7 @@ fn an_interrupted_bench_keeps_what_was_measured() {
     let runs = tempfile::tempdir().expect("a directory");
     let mut command =
         bench(runs.path(), &["--only", "ocean", "--runs", "1000", "--no-kernel", "--keep", "--json"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // The second pair has begun when its recording's directory is there, so that the first is whole.
     let second = loop {
         let begun = std::fs::read_dir(runs.path()).expect("it is there").find_map(|entry| {
@@ -141,7 +141,13 @@ fn an_interrupted_bench_keeps_what_was_measured() {
         });
         match begun {
             Some(path) => break path,
-            None => std::thread::sleep(Duration::from_millis(2)),
+            None => {
+                assert!(
+                    child.try_wait().expect("it can be asked").is_none(),
+                    "it ended before it was asked to"
+                );
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
     };
     let pid = rustix::process::Pid::from_child(&child);

@@ -251,7 +251,7 @@ impl Bench<'_> {
     fn pair(&mut self, round: u32, at: usize) -> anyhow::Result<bool> {
         let directory = self.directory(at, &round.to_string());
         let runner = self.runner(at);
-        let first = (round as usize + at) % 2 == 0;
+        let first = (round as usize + at).is_multiple_of(2);
         let before = if first { runner.unrecorded()? } else { None };
         if first && before.is_none() {
             return Ok(false);
