@@ -8,48 +8,60 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock};
+use std::time::SystemTime;
 
 fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
 }
 
-/// The recorder's shared object, as this source builds it: cargo does not build a cdylib for its own package's
-/// tests, so this does, in the same target directory and profile (nothing to do where `cargo build --workspace`
-/// came before).
+/// The recorder's shared object, as this source builds it. Cargo does not build a cdylib for its own package's
+/// tests; where no `cargo build --workspace` came before, or the source is newer, this does, in the same target
+/// directory and profile.
 pub(crate) fn recorder() -> &'static Path {
     static RECORDER: OnceLock<PathBuf> = OnceLock::new();
     RECORDER.get_or_init(|| {
         let test = std::env::current_exe().unwrap();
-        let profile_dir = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/test");
-        let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
-            "debug" => "dev",
-            other => other,
-        };
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
-        let built = Command::new(cargo)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .args([
-                "build",
-                "--quiet",
-                "--offline",
-                "--lib",
-                "--package",
-                "quaver-preload",
-                "--profile",
-                profile,
-            ])
-            .arg("--target-dir")
-            .arg(profile_dir.parent().unwrap())
-            .stdin(Stdio::null())
-            .output();
-        let library = profile_dir.join("libquaver_preload.so");
-        match built {
-            Ok(output) if output.status.success() => {}
-            other => eprintln!("{} is used as it is: cargo build: {other:?}", library.display()),
+        let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/test");
+        let library = profile.join("libquaver_preload.so");
+        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let sources = [package.join("src"), package.join("../quaver-abi/src")];
+        if newest(&library)
+            .is_none_or(|built| sources.iter().filter_map(|path| newest(path)).any(|t| t > built))
+        {
+            build_recorder(package, profile);
         }
         assert!(library.is_file(), "{} is missing: cargo build -p quaver-preload", library.display());
         library
     })
+}
+
+/// When the youngest file in there was written; none where there is none.
+fn newest(path: &Path) -> Option<SystemTime> {
+    if !path.is_dir() {
+        return path.metadata().ok()?.modified().ok();
+    }
+    std::fs::read_dir(path).ok()?.filter_map(|entry| newest(&entry.ok()?.path())).max()
+}
+
+fn build_recorder(package: &Path, profile: &Path) {
+    let name = match profile.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
+    let output = Command::new(cargo)
+        .current_dir(package)
+        .args(["build", "--quiet", "--offline", "--lib", "--package", "quaver-preload", "--profile", name])
+        .arg("--target-dir")
+        .arg(profile.parent().unwrap())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "cargo build -p quaver-preload: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// A directory for recordings and a program to record.
