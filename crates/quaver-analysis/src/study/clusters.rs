@@ -255,7 +255,7 @@ fn words(path: u16) -> String {
     ];
     let found: Vec<&str> =
         known.iter().filter(|(flag, _)| path & flag != 0).map(|(_, words)| *words).collect();
-    if found.is_empty() { "straight through".to_owned() } else { found.join(", ") }
+    if found.is_empty() { "nothing else seen".to_owned() } else { found.join(", ") }
 }
 
 #[cfg(test)]
@@ -290,7 +290,7 @@ mod tests {
         let first = |at: usize| found.clusters[at].paths[0].words.as_str();
         assert_eq!(
             [first(0), first(1), first(2)],
-            ["after a disturbed packet", "straight through", "timer interrupt on the sink's CPU"]
+            ["after a disturbed packet", "nothing else seen", "timer interrupt on the sink's CPU"]
         );
         assert!(found.clusters.iter().all(|one| one.paths[0].share > 0.99), "{found:#?}");
         assert!((found.clusters.iter().map(|one| one.share).sum::<f64>() - 1.0).abs() < 1e-12);
@@ -302,7 +302,7 @@ mod tests {
                 assert_eq!(most.unwrap().stage, "from the queue to the application");
             }
         }
-        assert_eq!(found.paths[0].words, "straight through");
+        assert_eq!(found.paths[0].words, "nothing else seen");
         assert!((found.paths[0].share - 0.8).abs() < 0.001);
     }
 

@@ -2,7 +2,7 @@
 
 use super::carry_over::{self, Placed};
 use super::design::{LEVEL, blocks_needed};
-use super::effects::{Contrast, Effect, Interaction, StudyVerdict, contrast, interaction, value};
+use super::effects::{Contrast, Effect, Interaction, StudyVerdict, contrast, interaction};
 use super::figures::{Figures, LayerFigures, Metric, StudyLayer};
 use super::intervals::holm;
 use super::model::{Arm, Cell, Role, SourceClass, StudyFacts};
@@ -245,11 +245,27 @@ pub fn leading_pairs(
     found
 }
 
-fn placed(facts: &StudyFacts, cells: &[Cell]) -> Vec<Placed> {
+pub(super) fn placed(facts: &StudyFacts, cells: &[Cell]) -> Vec<Placed> {
+    let mut boots: Vec<&Vec<String>> = facts.arms.iter().map(|arm| &arm.boot).collect();
+    boots.sort_unstable();
+    boots.dedup();
+    let first = facts.first_arms().len() as u32;
     let of = |cell: &Cell| {
         let arm = facts.arms.iter().position(|arm| arm.id == cell.arm)?;
-        let value = value(cells, &cell.arm, cell.block, StudyLayer::Application, facts.rank_by)?;
-        Some(Placed { block: cell.block, position: cell.position, arm, value })
+        // Where a block takes several boots, a cell that was measured again has not the place that it ran at.
+        if cell.block >= facts.blocks || (boots.len() > 1 && cell.position >= first) {
+            return None;
+        }
+        let boot = boots.iter().position(|boot| **boot == facts.arms[arm].boot)?;
+        let found = cell.layers.iter().find(|one| one.layer == StudyLayer::Application)?;
+        let value = facts.rank_by.of(&found.figures);
+        cell.discarded.is_none().then_some(Placed {
+            block: cell.block,
+            position: cell.position,
+            arm,
+            boot,
+            value,
+        })
     };
     cells.iter().filter_map(of).collect()
 }

@@ -1,6 +1,8 @@
 //! Studies made by a generator whose effects are known.
 
+use super::super::carry_over;
 use super::super::effects::value;
+use super::super::summary::placed;
 use super::*;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -107,4 +109,34 @@ fn what_is_carried_over_is_noticed() {
     };
     assert!(found(0.2) >= 18);
     assert!(found(0.0) <= 4);
+}
+
+/// Studies of 500 in which the test finds something carried over, at the level of 5 %.
+fn carried_over_in_500(blocks: u32, factors: usize, carried: f64, uneven: bool) -> u32 {
+    let mut found = 0;
+    for seed in 0..500 {
+        let facts = facts(blocks, 40_000 + seed, factors);
+        let effects: Vec<f64> = (0..factors).map(|at| [0.3, 0.0, 0.1][at % 3]).collect();
+        let mut cells = run(&facts, &effects, 0.01, carried);
+        if uneven {
+            // Some arms scatter ten times as much as others.
+            let mut random = Pcg64Mcg::seed_from_u64(seed);
+            for cell in cells.iter_mut().filter(|cell| cell.arm == "f0" || cell.arm == "f1") {
+                cell.layers[0].figures.below_half += 0.1 * normal(&mut random);
+            }
+        }
+        let p = carry_over::check_with(&placed(&facts, &cells), 100).map_or(1.0, |found| found.p);
+        found += u32::from(p <= 0.05);
+    }
+    found
+}
+
+#[test]
+fn where_nothing_is_carried_over_that_is_found_in_one_study_of_twenty() {
+    // 25 of 500, sd 4.9: 99.7 % lie within three.
+    for (blocks, factors, uneven) in [(9, 6, true), (7, 3, false)] {
+        let found = carried_over_in_500(blocks, factors, 0.0, uneven);
+        println!("{blocks} blocks, {factors} factors, uneven {uneven}: {found} of 500");
+        assert!((10..=40).contains(&found), "{blocks} blocks, {factors} factors, uneven {uneven}: {found}");
+    }
 }
