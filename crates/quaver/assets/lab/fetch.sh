@@ -1,18 +1,12 @@
 #!/usr/bin/env bash
 # Gets the parts of the QEMU lab from the Debian archive and unpacks them aside; nothing is installed, no right is needed.
 # What is there already stays as it is. `quaver lab fetch` runs this, and scripts/setup.sh.
-# usage: fetch.sh [DIRECTORY] [--real-time]
+# usage: fetch.sh [DIRECTORY]
 set -euo pipefail
 
-directory=""
-kernels="kernel:linux-image-amd64"
-for word in "$@"; do
-    case "$word" in
-    --real-time) kernels="$kernels kernel-rt:linux-image-rt-amd64" ;;
-    *) directory="$word" ;;
-    esac
-done
-: "${directory:=${QUAVER_LABDIR:-${XDG_CACHE_HOME:-${HOME:-/var}/.cache}/quaver/lab}}"
+cache="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"
+directory="${1:-${QUAVER_LABDIR:-${cache:-/var/cache}/quaver/lab}}"
+kernel="linux-image-amd64"
 mirror="${QUAVER_LAB_MIRROR:-http://deb.debian.org/debian}"
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # Drivers that a guest loads; their dependencies come along.
@@ -40,13 +34,11 @@ elif command -v qemu-system-x86_64 >/dev/null && new_enough qemu-system-x86_64; 
 else
     wanted="qemu"
 fi
-for one in $kernels; do
-    if [ -s "$directory/${one%%:*}/release" ]; then
-        echo "lab fetch: there already: Linux $(cat "$directory/${one%%:*}/release")"
-    else
-        wanted="$wanted $one"
-    fi
-done
+if [ -s "$directory/kernel/release" ]; then
+    echo "lab fetch: there already: Linux $(cat "$directory/kernel/release")"
+else
+    wanted="$wanted kernel"
+fi
 [ -n "$wanted" ] || exit 0
 
 # Debian 12 has them in its backports, Debian 13 in itself.
@@ -119,9 +111,9 @@ add_module() {
 }
 
 fetch_kernel() {
-    local place="${1%%:*}" package release module
-    package="$(apt-cache "${own[@]}" show "${1##*:}/$from" | sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | head -n 1)"
-    [ -n "$package" ] || refuse "$from has no ${1##*:}"
+    local package release module
+    package="$(apt-cache "${own[@]}" show "$kernel/$from" | sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | head -n 1)"
+    [ -n "$package" ] || refuse "$from has no $kernel"
     echo "lab fetch: fetching $package (about 100 MB, of which 12 MB are kept)"
     (cd "$work/archives" && apt-get "${own[@]}" download "$package/$from" >"$work/log" 2>&1) ||
         { cat "$work/log" >&2; refuse "$package could not be fetched"; }
@@ -143,14 +135,11 @@ fetch_kernel() {
     done
     # Last of all: its presence says that all else is there.
     echo "$release" >"$work/kernel/release"
-    rm -rf "${directory:?}/$place"
-    mv "$work/kernel" "$directory/$place"
+    rm -rf "${directory:?}/kernel"
+    mv "$work/kernel" "$directory/kernel"
 }
 
 for one in $wanted; do
-    case "$one" in
-    qemu) fetch_qemu ;;
-    *) fetch_kernel "$one" ;;
-    esac
+    "fetch_$one"
 done
 echo "lab fetch: all is in $directory ($(du -sh "$directory" | cut -f 1)); remove that directory to be rid of it"

@@ -48,9 +48,6 @@ QUAVER_LAB_MIRROR names another mirror of Debian.
 
 Exit status: 0 all is there, 3 not possible here (the message says why), 130 interrupted.")]
 pub struct LabFetchArgs {
-    /// Get the kernel with real-time preemption as well: it has the osnoise tracer
-    #[arg(long)]
-    pub real_time: bool,
     /// Where to [default: quaver/lab in the cache directory]
     #[arg(long, env = "QUAVER_LABDIR", value_name = "DIR")]
     pub directory: Option<PathBuf>,

@@ -15,9 +15,6 @@ pub(super) fn run(args: &LabFetchArgs) -> anyhow::Result<ExitCode> {
     let store = args.directory.clone().map_or_else(LabStore::standard, LabStore::at);
     let mut command = Command::new("bash");
     command.args(["-s", "--"]).arg(store.directory()).stdin(Stdio::piped());
-    if args.real_time {
-        command.arg("--real-time");
-    }
     let mut child = command.spawn().map_err(|error| {
         failure(ExitCode::Unsupported, format!("starting bash, which fetches: {error}; install it"))
     })?;
