@@ -19,18 +19,25 @@ Examples:
   quaver capture -i eth0 --qos --layer xdp             figures of each flow, on the fly
   quaver capture --compare --quick                     what each way to stamp costs on this machine
 
-Each packet carries every stamp that this machine gives, with its clock and its bound, in the order of its way:
-  nic          the interface itself, where it has hardware for it: needs a setting, which some drivers interrupt the link for
-  xdp          a program in the driver (xdp-generic: in the stack, after the kernel's stamp)
-  kernel       the kernel, as the packet enters its stack: always there, and the packet's time in the file unless --layer asks
-  tc           a program at the ingress hook (tc-clsact: as kernels before 6.6 have it, which is chosen there by itself)
-  application  this program, once for each block of packets that it takes, or for each packet with --immediate
-`captured` and what was dropped at named places add up to what was seen. While a capture runs, the kernel stamps every
-packet of every namespace. `quaver analyze FILE` shows flows, and the time between layers.
+Each packet that comes carries every stamp that this machine gives, with its clock and its bound:
+  nic          by the interface itself, where it has hardware for it: changes a setting of it
+  xdp          by a program in the driver (xdp-generic: in the stack, after the kernel's)
+  kernel       by the kernel, as the packet enters its stack: always, and the packet's time
+               in the file unless --layer asks for another
+  tc           by a program at the ingress hook (tc-clsact: as kernels before 6.6 have it,
+               where it is chosen by itself)
+  application  by this program: one for each block of packets that it takes, with --immediate
+               one for each packet
+Packets that go have those of kernel and application. `quaver analyze FILE` shows flows, and the
+time between layers.
 
-Ctrl-C ends with status 0 where no other end was asked for, else with 130; an interface that goes away for good with 6.
-In each case what was captured is kept. Settings that it changed (--layers nic, --cores softirq) are put back at the end;
-after kill -9 by `quaver tune revert`, or by the next quaver that changes settings.")]
+`captured` and what was dropped at named places add up to what was seen. While a capture runs, the
+kernel stamps every packet of every namespace.
+
+Ctrl-C ends with status 0 where no other end was asked for, else with 130; an interface that goes
+away for good with 6. In each case what was captured is kept. Settings (--layers nic, --cores
+softirq) are put back at the end; after kill -9 by `quaver tune revert`, or by the next quaver that
+changes settings.")]
 pub struct CaptureArgs {
     /// Interface, or `any` for all (repeatable)
     #[arg(short, long, value_name = "NAME")]

@@ -59,7 +59,11 @@ fn what_has_no_room_is_counted_and_what_is_too_long_is_cut() {
     let options =
         ["-o", file, "--json", "--immediate", "--direction", "in", "-s", "100", "--buffer", "16KiB"];
     let capture = Capture::start(&lab.sink, &[&options[..], &["udp dst port 9"]].concat());
-    assert!(capture.heard.concat().contains(": 64 packets of 256 octets"), "{:?}", capture.heard);
+    assert!(
+        capture.heard.concat().contains("room for 64 packets of 256 octets, at most 100 octets kept"),
+        "{:?}",
+        capture.heard
+    );
     // A reader that is stopped is as slow as can be.
     capture.signal(Signal::STOP);
     let sent = send(&lab, std::iter::repeat_n(1_000, 1_000));

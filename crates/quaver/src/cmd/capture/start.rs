@@ -125,7 +125,7 @@ impl Session {
                 format!(", filter `{}`{place}", filter.expression)
             });
             eprintln!(
-                "capturing on {}: {} {} of {} octets, {} octets of each packet{}",
+                "capturing on {}: room for {} {} of {} octets, at most {} octets kept of each packet{}",
                 tap.interface().name,
                 units::count(tap.blocks() as u64),
                 if options.immediate { "packets" } else { "blocks" },

@@ -206,5 +206,11 @@ fn stamped(interface: &InterfaceCount) -> String {
         })
     };
     let there: Vec<String> = Layer::ALL.iter().filter_map(of).collect();
-    if there.is_empty() { "nobody: there were no packets".to_owned() } else { there.join(", ") }
+    if there.is_empty() {
+        return "nobody: there were no packets".to_owned();
+    }
+    let below = [Layer::Xdp, Layer::Tc].map(|layer| fates.stamped[layer as usize - 1]);
+    // Those of others that lack these stamps are told as missing.
+    let some = below.iter().any(|packets| (1..fates.captured).contains(packets));
+    format!("{}{}", there.join(", "), if some { "; xdp and tc stamp packets that come" } else { "" })
 }
