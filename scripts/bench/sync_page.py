@@ -52,7 +52,7 @@ def programs(page, found):
         rows.append((one["program"], f"{cost['unrecorded_ns'] / 1e6:.1f}", f"{cost['recorded_ns'] / 1e6:.1f}",
                      percent(cost["overhead"]), told, cost["verdict"], sum(run["events"] for run in runs) // len(runs),
                      f"{matched} of {waits}", number(row.get("events_per_ms")), number(row.get("mean_us"), "{:.1f}"),
-                     number(row.get("jitter_us_per_ms"), "{:.1f}"), number(row.get("slowdown_percent")),
+                     number(row.get("late_us_per_ms"), "{:.1f}"), number(row.get("slowdown_percent")),
                      number(one["sync_share"])))
         if cost["verdict"] == "above":
             above.append(one["program"])

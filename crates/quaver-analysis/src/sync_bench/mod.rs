@@ -23,7 +23,7 @@ pub struct RunFigures {
     /// Sync jitter over all jitter of all threads, 0 to 1.
     pub sync_share: Option<f64>,
     /// Sync and other jitter on the critical path, nanoseconds.
-    pub path_jitter_ns: u64,
+    pub path_lost_ns: u64,
     /// What is left of the critical path: the program's own work.
     pub path_execution_ns: u64,
     /// Events of the thread library.
@@ -55,7 +55,7 @@ impl RunFigures {
             late: results.late,
             classes_ns,
             sync_share: results.sync_share.threads_total,
-            path_jitter_ns: path.sync_jitter_ns + path.other_ns,
+            path_lost_ns: path.sync_jitter_ns + path.other_ns,
             path_execution_ns: path.execution_ns,
             events: results.counts.events,
             lost: results.counts.lost_records,
@@ -76,7 +76,7 @@ pub struct TableRow {
     /// Mean of them, microseconds; none without events.
     pub mean_us: Option<f64>,
     /// Jitter, microseconds a millisecond: the product of the two.
-    pub jitter_us_per_ms: f64,
+    pub late_us_per_ms: f64,
     /// How much longer the critical path is for the jitter on it, percent. The paper's is its simulator's.
     pub slowdown_percent: Option<f64>,
 }
@@ -87,12 +87,12 @@ impl TableRow {
         let sum = |of: fn(&RunFigures) -> u64| runs.iter().map(of).sum::<u64>();
         let milliseconds = sum(|run| run.duration_ns) as f64 / 1e6;
         let (count, total_us) = (sum(|run| run.late.count) as f64, sum(|run| run.late.total_ns) as f64 / 1e3);
-        let (jitter, execution) = (sum(|run| run.path_jitter_ns), sum(|run| run.path_execution_ns));
+        let (lost, execution) = (sum(|run| run.path_lost_ns), sum(|run| run.path_execution_ns));
         (milliseconds > 0.0).then(|| Self {
             events_per_ms: count / milliseconds,
             mean_us: (count > 0.0).then(|| total_us / count),
-            jitter_us_per_ms: total_us / milliseconds,
-            slowdown_percent: (execution > 0).then(|| 100.0 * jitter as f64 / execution as f64),
+            late_us_per_ms: total_us / milliseconds,
+            slowdown_percent: (execution > 0).then(|| 100.0 * lost as f64 / execution as f64),
         })
     }
 }
@@ -247,7 +247,7 @@ pub fn correlations(programs: &[ProgramFigures], suite: Suite) -> [Option<f64>; 
         .filter_map(|found| found.row)
         .collect();
     let columns: [fn(&TableRow) -> Option<f64>; 3] =
-        [|row| Some(row.events_per_ms), |row| row.mean_us, |row| Some(row.jitter_us_per_ms)];
+        [|row| Some(row.events_per_ms), |row| row.mean_us, |row| Some(row.late_us_per_ms)];
     columns.map(|column| {
         let pairs: Vec<(f64, f64)> =
             rows.iter().filter_map(|row| Some((row.slowdown_percent?, column(row)?))).collect();

@@ -39,7 +39,7 @@ pub struct PaperProgram {
     /// Mean of them, microseconds (column 2).
     pub mean_us: f64,
     /// Jitter, microseconds a millisecond (column 3).
-    pub jitter_us_per_ms: f64,
+    pub late_us_per_ms: f64,
     /// Slowdown, percent, by the paper's simulator (column 4).
     pub slowdown_percent: f64,
     /// Whether the paper leaves it out of its correlations: kernels that hardly synchronise.
@@ -53,7 +53,7 @@ const fn row(
     figures: [f64; 5],
     left_out: bool,
 ) -> PaperProgram {
-    let [sync_share_percent, events_per_ms, mean_us, jitter_us_per_ms, slowdown_percent] = figures;
+    let [sync_share_percent, events_per_ms, mean_us, late_us_per_ms, slowdown_percent] = figures;
     PaperProgram {
         program,
         paper,
@@ -61,7 +61,7 @@ const fn row(
         sync_share_percent,
         events_per_ms,
         mean_us,
-        jitter_us_per_ms,
+        late_us_per_ms,
         slowdown_percent,
         left_out,
     }

@@ -7,7 +7,7 @@ fn run(duration_ns: u64, count: u64, total_ns: u64) -> RunFigures {
         late: Sums { count, total_ns, max_ns: total_ns },
         classes_ns: [0, 0, total_ns / 4 * 3, 0, total_ns / 4, 0],
         sync_share: Some(0.5),
-        path_jitter_ns: 20,
+        path_lost_ns: 20,
         path_execution_ns: 80,
         events: 10,
         lost: 0,
@@ -29,7 +29,7 @@ fn correlations_of_the_papers_tables_are_its_table_8() {
             found.row = Some(TableRow {
                 events_per_ms: program.events_per_ms,
                 mean_us: Some(program.mean_us),
-                jitter_us_per_ms: program.jitter_us_per_ms,
+                late_us_per_ms: program.late_us_per_ms,
                 slowdown_percent: Some(program.slowdown_percent),
             });
             found
@@ -48,7 +48,7 @@ fn correlations_of_the_papers_tables_are_its_table_8() {
 fn the_papers_columns_agree_with_each_other() {
     for program in PROGRAMS {
         let product = program.events_per_ms * program.mean_us;
-        assert!((product / program.jitter_us_per_ms - 1.0).abs() < 0.04, "{}: {product}", program.program);
+        assert!((product / program.late_us_per_ms - 1.0).abs() < 0.04, "{}: {product}", program.program);
     }
 }
 
@@ -57,7 +57,7 @@ fn a_row_is_of_all_runs_together() {
     let row = TableRow::of(&[run(1_000_000, 2, 40_000), run(3_000_000, 6, 40_000)]).expect("time passed");
     assert_eq!(row.events_per_ms, 2.0);
     assert_eq!(row.mean_us, Some(10.0));
-    assert_eq!(row.jitter_us_per_ms, 20.0);
+    assert_eq!(row.late_us_per_ms, 20.0);
     assert_eq!(row.slowdown_percent, Some(25.0));
     assert_eq!(TableRow::of(&[]), None);
     assert_eq!(TableRow::of(&[run(1_000_000, 0, 0)]).and_then(|row| row.mean_us), None);

@@ -36,7 +36,7 @@ pub fn page(summary: &BenchSummary, run: &str, style: Style) -> String {
     }
     for suite in Suite::ALL {
         if summary.programs.iter().any(|one| one.suite == suite) {
-            jitter_table(&mut out, summary, suite, style);
+            late_table(&mut out, summary, suite, style);
         }
     }
     share_table(&mut out, summary, style);
@@ -73,7 +73,7 @@ fn some(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
 }
 
-fn jitter_table(out: &mut String, summary: &BenchSummary, suite: Suite, style: Style) {
+fn late_table(out: &mut String, summary: &BenchSummary, suite: Suite, style: Style) {
     let table_number = if suite == Suite::Splash2 { 6 } else { 7 };
     let words = format!(
         "Jitter of programs like those of {} (table {table_number}; the paper in brackets)",
@@ -94,12 +94,12 @@ fn jitter_table(out: &mut String, summary: &BenchSummary, suite: Suite, style: S
         ("mostly", Align::Left),
     ]);
     for found in summary.programs.iter().filter(|found| found.suite == suite) {
-        table.row(jitter_cells(found));
+        table.row(late_cells(found));
     }
     out.push_str(&table.render(style));
 }
 
-fn jitter_cells(found: &ProgramFigures) -> Vec<String> {
+fn late_cells(found: &ProgramFigures) -> Vec<String> {
     let of_paper = paper::program(&found.program);
     let theirs = |figure: fn(&PaperProgram) -> f64| {
         of_paper.map_or_else(String::new, |one| format!("({})", number(figure(one))))
@@ -111,8 +111,8 @@ fn jitter_cells(found: &ProgramFigures) -> Vec<String> {
         theirs(|one| one.events_per_ms),
         ours(|row| row.mean_us),
         theirs(|one| one.mean_us),
-        ours(|row| Some(row.jitter_us_per_ms)),
-        theirs(|one| one.jitter_us_per_ms),
+        ours(|row| Some(row.late_us_per_ms)),
+        theirs(|one| one.late_us_per_ms),
         ours(|row| row.slowdown_percent),
         theirs(|one| one.slowdown_percent),
         mostly(found),
@@ -167,7 +167,7 @@ fn correlation_table(out: &mut String, summary: &BenchSummary, style: Style) {
         "Correlation of the slowdown with the columns before it (table 8; the paper in brackets)",
     );
     let right = |name| (name, Align::Right);
-    let mut table = Table::new(&[("", Align::Left), right("events/ms"), right("mean"), right("jitter")]);
+    let mut table = Table::new(&[("", Align::Left), right("events/ms"), right("mean"), right("us/ms")]);
     for ((suite, ours), theirs) in Suite::ALL.into_iter().zip(summary.correlations).zip(CORRELATIONS) {
         let without = if suite == Suite::Splash2 { " without lu, radix" } else { "" };
         let mut cells = vec![format!("{}{without}", suite.name())];
