@@ -14,23 +14,29 @@ use std::time::Duration;
 Examples:
   quaver sync -- ./solver input.dat        run it, then tell what waking threads up cost
   quaver sync -o /dev/shm/runs -- xz -T4 -k big.tar
-  quaver sync --count-all --threshold 0us -- ./solver
-  quaver sync --pid 4711 --for 10s         the futex calls of a program that already runs (as root)
+  quaver sync --count-all --threshold 1us --call-sites -- ./solver
+  quaver sync --pid 4711 --for 10s         the futex calls of a program that runs (as root)
   quaver analyze RUN, quaver report RUN, quaver export RUN --perfetto
 
-The program runs as it is, unmodified: a recorder is put before its C library (LD_PRELOAD) and notes each contended
-lock, wait, signal, broadcast, barrier, creation and join. Its input and output are its own: the page goes to standard
-error, the JSON of --json to standard output after the program's own. The status is the program's (128 + signal).
+The program runs as it is, unmodified: a recorder is put before its C library (LD_PRELOAD) and
+notes each contended lock, wait, signal, broadcast, barrier, creation and join. Its input and
+output are its own: the page goes to standard error, the JSON of --json to standard output after
+the program's own. The status is the program's (128 + signal).
 
 Six classes of sync jitter, of the paper on jitter units:
-  sw  from a signal (or post) to the return of the wait that it ended     s   the call of signal itself
-  bw  from a broadcast (or the last arrival at a barrier) to that return  b   the call of broadcast itself
-  lu  from an unlock to the return of the lock that waited for it         u   the call of unlock itself
+  sw  from a signal (or post) to the return of the wait that it ended
+  s   the call of signal itself
+  bw  from a broadcast (or the last arrival at a barrier) to that return
+  b   the call of broadcast itself
+  lu  from an unlock to the return of the lock that waited for it
+  u   the call of unlock itself
 An operation that takes longer than the threshold N is late, by T - N; --count-all counts T.
 
-As root it also tells why each long wait was long, from the kernel: who was late, who ran instead, on which CPU.
+As root it also tells why each long wait was long, from the kernel: who was late, who ran instead,
+on which CPU.
 
-Static and setuid programs and those for musl cannot be recorded and are told; of Go, only its kernel side is seen.")]
+Static and setuid programs and those for musl cannot be recorded and are told; of Go, only its
+kernel side is seen.")]
 pub struct SyncArgs {
     /// Something else than to record a program
     #[command(subcommand)]

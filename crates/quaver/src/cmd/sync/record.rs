@@ -6,18 +6,22 @@ use crate::digest::sync::{self, SyncFacts};
 use crate::exit_code::{ExitCode, failure, sentence};
 use crate::host_state::allowed_cpus;
 use anyhow::Context;
+use quaver_abi::record::AnchorRecord;
+use quaver_measure::clock::{AnchorKeeper, CounterSupport};
+use quaver_measure::segment::SegmentAppender;
 use quaver_measure::sync::kernel::Followed;
 use quaver_measure::sync::launch::{Launch, LaunchError, Launched, shell_status};
 use quaver_measure::sync::program::{self, Obstacle, Program};
 use quaver_measure::sync::recorder::{PRELOAD_VARIABLE, preload};
 use quaver_measure::sync::signals::Signals;
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 /// Time between looks at the kernel's memory.
 const TICK: Duration = Duration::from_millis(20);
-/// The same where nothing is to be read.
-const IDLE_TICK: Duration = Duration::from_millis(500);
+/// The same where nothing is to be read: the clock is looked at as often.
+const IDLE_TICK: Duration = Duration::from_millis(100);
 
 /// Runs it, then tells. The answer is the program's status as a shell would show it.
 pub(super) fn run(args: &SyncArgs) -> anyhow::Result<u8> {
@@ -41,7 +45,9 @@ pub(super) fn run(args: &SyncArgs) -> anyhow::Result<u8> {
     };
     let launched = Launched::start(&launch).map_err(|error| not_started(error, &run))?;
     let mut facts = SyncFacts { pid: launched.pid(), started_ns: now_ns(), ..facts };
-    let (status, signalled) = tend(launched, &signals, &mut watch)?;
+    let mut clock = Clockwork::start(&sync::anchors_segment(&directory))?;
+    let (status, signalled) = tend(launched, &signals, &mut watch, &mut clock)?;
+    clock.finish()?;
     // From here on Ctrl-C is ours again.
     drop(signals);
     facts.ended_ns = now_ns();
@@ -111,7 +117,12 @@ fn not_started(error: LaunchError, run: &quaver_store::run::RunDir) -> anyhow::E
 
 /// Waits for the program, passes signals on, and reads the kernel's memory meanwhile. The answer is its status and whether
 /// somebody asked it to end.
-fn tend(mut launched: Launched, signals: &Signals, watch: &mut KernelWatch) -> anyhow::Result<(u8, bool)> {
+fn tend(
+    mut launched: Launched,
+    signals: &Signals,
+    watch: &mut KernelWatch,
+    clock: &mut Clockwork,
+) -> anyhow::Result<(u8, bool)> {
     let tick = if watch.is_looking() { TICK } else { IDLE_TICK };
     let mut signalled = false;
     loop {
@@ -123,6 +134,7 @@ fn tend(mut launched: Launched, signals: &Signals, watch: &mut KernelWatch) -> a
             }
         }
         watch.drain();
+        clock.tick();
         if let Some(status) = ended {
             return Ok((shell_status(status), signalled));
         }
@@ -131,4 +143,34 @@ fn tend(mut launched: Launched, signals: &Signals, watch: &mut KernelWatch) -> a
 
 pub(super) fn now_ns() -> u64 {
     quaver_measure::clock::monotonic_ns().cast_unsigned()
+}
+
+/// Ties the recorders' cycles to the kernel's clock: a program that is killed cannot do that at its own end. Where keeping
+/// an anchor fails, those of the recorders have to do.
+struct Clockwork {
+    keeper: AnchorKeeper,
+    anchors: SegmentAppender<AnchorRecord>,
+}
+
+impl Clockwork {
+    fn start(path: &Path) -> anyhow::Result<Self> {
+        let keeper = AnchorKeeper::start(CounterSupport::detect(Path::new("/")).counter);
+        let mut anchors = SegmentAppender::create(path)?;
+        for anchor in keeper.anchors() {
+            anchors.append(anchor)?;
+        }
+        Ok(Self { keeper, anchors })
+    }
+
+    fn tick(&mut self) {
+        if let Some(anchor) = self.keeper.tick() {
+            let _ = self.anchors.append(&anchor);
+        }
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.anchors.append(&self.keeper.take())?;
+        self.anchors.finish()?;
+        Ok(())
+    }
 }

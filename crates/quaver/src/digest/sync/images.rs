@@ -3,10 +3,11 @@
 use crate::exit_code::{ExitCode, failure};
 use anyhow::Context;
 use quaver_abi::kernel_side::KernelSideRecord;
+use quaver_abi::record::AnchorRecord;
 use quaver_analysis::sync::{AnyEvent, KernelEvent, SyncEvent, ThreadId};
-use quaver_store::segments::SegmentReader as RawReader;
+use quaver_store::segments::{SegmentReader as RawReader, read_if_any};
 use quaver_store::sync::{
-    PackedReader, Segment, SegmentReader, SyncFacts as ImageFacts, SyncMoment, SyncThread,
+    PackedReader, Segment, SegmentReader, SyncFacts as ImageFacts, SyncMoment, SyncSegmentError, SyncThread,
 };
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -59,7 +60,7 @@ pub(super) fn open_all(directory: &Path) -> anyhow::Result<(Vec<Image>, Vec<Stri
         let packed = path.extension().is_some_and(|extension| extension == "parquet");
         let kept = match packed {
             true => PackedReader::open(&path).map(|table| Kept::Packed(Box::new(table))),
-            false => SegmentReader::open(&path).map(|segment| Kept::Raw(Box::new(segment))),
+            false => open_raw(&path).map(|segment| Kept::Raw(Box::new(segment))),
         };
         match kept {
             Ok(kept) => images.push(Image { stem: path.with_extension(""), kept }),
@@ -72,6 +73,15 @@ pub(super) fn open_all(directory: &Path) -> anyhow::Result<(Vec<Image>, Vec<Stri
         return Err(failure(ExitCode::BadInput, message));
     }
     Ok((images, unreadable))
+}
+
+/// Opens what a recorder left, on the clock that was kept beside the program where there is one.
+pub(super) fn open_raw(path: &Path) -> Result<Segment, SyncSegmentError> {
+    let mut segment = SegmentReader::open(path)?;
+    let anchors = super::anchors_segment(path.parent().unwrap_or(Path::new(".")));
+    // Without them, or where they are cut off, the recorder's own have to do.
+    segment.use_anchors(&read_if_any::<AnchorRecord>(&anchors).unwrap_or_default());
+    Ok(segment)
 }
 
 /// The recordings in a directory; of one that was packed, the table only.
@@ -254,5 +264,64 @@ impl Iterator for Ordered {
                 None => return self.waiting.pop().map(|first| Ok(first.0.2)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_abi::kernel_side::KernelSideKind;
+    use quaver_measure::segment::SegmentAppender;
+
+    #[test]
+    fn the_kernels_records_come_in_the_order_of_time_whichever_cpu_was_read_first() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("kernel.seg");
+        let mut segment = SegmentAppender::create(&path).unwrap();
+        // Three CPUs read one after the other, four times, half a second apart.
+        let mut instants = Vec::new();
+        for turn in 0..4_u64 {
+            for cpu in 0..3_u16 {
+                for number in 0..50_u64 {
+                    let at_ns =
+                        1 + turn * 500_000_000 + number * 10_000_000 + (7 * u64::from(cpu) + number) % 11;
+                    instants.push(at_ns);
+                    let kind = KernelSideKind::Wakeup as u8;
+                    let record = KernelSideRecord { at_ns, cpu, thread: 1, kind, ..Default::default() };
+                    segment.append(&record).unwrap();
+                }
+            }
+        }
+        segment.finish().unwrap();
+        instants.sort_unstable();
+        let mut seen = 0;
+        let mut each = |_: &KernelSideRecord| {
+            seen += 1;
+            None
+        };
+        let mut found = Vec::new();
+        let stream = KernelStream { path: &path, each: &mut each };
+        feed(&[], Some(stream), |event| match event {
+            AnyEvent::Kernel(event) => found.push(event.at_ns),
+            AnyEvent::Sync(_) => panic!("there is no recording"),
+        })
+        .unwrap();
+        assert_eq!((found, seen), (instants, 600));
+    }
+
+    #[test]
+    fn a_packed_recording_stands_for_the_one_that_it_was_made_from() {
+        let place = tempfile::tempdir().unwrap();
+        for name in
+            ["sync-9-1-0.seg", "sync-7-1-0.seg", "sync-7-1-0.parquet", "kernel.seg", "sync-7-1-0.maps"]
+        {
+            std::fs::write(place.path().join(name), "").unwrap();
+        }
+        let names: Vec<_> = recordings(place.path())
+            .unwrap()
+            .iter()
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, ["sync-7-1-0.parquet", "sync-9-1-0.seg"]);
     }
 }

@@ -37,6 +37,11 @@ pub fn kernel_segment(run: &RunDir) -> PathBuf {
     directory(run).join("kernel.seg")
 }
 
+/// Where the clock's anchors are that were taken beside the program, below that directory.
+pub fn anchors_segment(directory: &Path) -> PathBuf {
+    directory.join("anchors.seg")
+}
+
 /// Keeps what lies where in a process that was not recorded.
 pub fn keep_maps(run: &RunDir, pid: u32) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))
@@ -84,7 +89,8 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
         Some(image) => Some(names::maps_of(image)),
         None => Some(attached_maps(&directory)),
     };
-    names::look_up(measured.images.len().max(1), &measured.results, maps).write(&directory)?;
+    names::look_up(measured.images.len().max(1), &measured.results, &measured.lanes.spans, maps)
+        .write(&directory)?;
     run.write_manifest(&manifest)?;
     progress.say("drawing the report");
     let digest = digest(run, manifest, facts, measured)?;
@@ -117,7 +123,7 @@ fn pack_all(directory: &Path) {
     let Ok(recordings) = images::recordings(directory) else { return };
     for path in recordings.iter().filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
     {
-        let Ok(segment) = quaver_store::sync::SegmentReader::open(path) else { continue };
+        let Ok(segment) = images::open_raw(path) else { continue };
         if Path::new(&format!("/proc/{}/task", segment.facts().pid)).is_dir() {
             // A process that outlives the program still writes there.
             continue;

@@ -3,6 +3,7 @@
 
 use super::images::Image;
 use anyhow::Context;
+use quaver_analysis::lanes::Span;
 use quaver_analysis::sync::SyncResults;
 use quaver_measure::sync::maps::MemoryMap;
 use quaver_measure::sync::symbols::Symbolizer;
@@ -60,10 +61,11 @@ fn path(directory: &Path) -> PathBuf {
     directory.join("names.json")
 }
 
-/// Looks up all addresses that the results show. `maps_of` tells where the memory of an image is described.
+/// Looks up all addresses that the results and the drawn waits show. `maps_of` tells where the memory of an image is described.
 pub(super) fn look_up(
     images: usize,
     results: &SyncResults,
+    spans: &[Span],
     maps_of: impl Fn(usize) -> Option<PathBuf>,
 ) -> SyncNames {
     let mut objects: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); images];
@@ -80,6 +82,7 @@ pub(super) fn look_up(
         add(&mut callers, wait.process, wait.call_site);
         add(&mut callers, wait.process, wait.waker_call_site);
     }
+    spans.iter().for_each(|span| add(&mut objects, span.process, span.object));
     let mut names = SyncNames::default();
     for (at, (objects, callers)) in objects.into_iter().zip(callers).enumerate() {
         let text = maps_of(at).and_then(|path| std::fs::read_to_string(path).ok());

@@ -259,7 +259,7 @@ pub(super) fn histogram(class: &ClassFigures, results: &SyncResults) -> String {
         let _ = write!(
             inside,
             "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"0\" y2=\"{HIGH}\" style=\"stroke:var(--line);stroke-width:.6\"/>\
-             <text x=\"{at:.1}\" y=\"{}\" class=\"soft\" style=\"text-anchor:{anchor}\">{}</text>",
+             <text x=\"{at:.1}\" y=\"{}\" style=\"font:11px system-ui,sans-serif;fill:var(--soft);text-anchor:{anchor}\">{}</text>",
             HIGH + 15.0,
             duration(ns).replace(".00", "").replace(".0", "").replace(" us", " µs"),
             at = x(ns as f64)

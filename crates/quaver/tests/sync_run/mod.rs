@@ -1,0 +1,161 @@
+//! Builds the recorder and programs to measure, and runs `quaver sync` as a user does.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// Where the recorder is, as this source builds it. Cargo does not build the library of another package for the tests of this
+/// one; where no `cargo build --workspace` came before, or the source is newer, this does, in the same target directory and
+/// profile.
+fn recorder_directory() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let profile = Path::new(env!("CARGO_BIN_EXE_quaver")).parent().expect("it lies in a directory");
+        let library = profile.join("libquaver_preload.so");
+        let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../quaver-preload");
+        let sources = [package.join("src"), package.join("../quaver-abi/src")];
+        let changed = sources.iter().filter_map(|path| newest(path)).max();
+        if newest(&library).is_none_or(|built| changed.is_some_and(|changed| changed > built)) {
+            build_recorder(&package, profile);
+        }
+        assert!(library.is_file(), "{} is missing: cargo build -p quaver-preload", library.display());
+        profile.to_owned()
+    })
+}
+
+/// When the youngest file in there was written; none where there is none.
+fn newest(path: &Path) -> Option<SystemTime> {
+    if !path.is_dir() {
+        return path.metadata().ok()?.modified().ok();
+    }
+    std::fs::read_dir(path).ok()?.filter_map(|entry| newest(&entry.ok()?.path())).max()
+}
+
+fn build_recorder(package: &Path, profile: &Path) {
+    let name = match profile.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(other) => other,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
+    let output = Command::new(cargo)
+        .current_dir(package)
+        .args(["build", "--quiet", "--offline", "--lib", "--package", "quaver-preload", "--profile", name])
+        .arg("--target-dir")
+        .arg(profile.parent().expect("target/PROFILE"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("cargo can be run");
+    assert!(
+        output.status.success(),
+        "cargo build -p quaver-preload: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// A place with a program in it, and room for runs.
+pub(crate) struct Bench {
+    place: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Bench {
+    /// Compiles `tests/sync_programs/NAME.c`.
+    pub(crate) fn of(name: &str) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/sync_programs/{name}.c"));
+        Self::compiled(&source, name, &[])
+    }
+
+    /// Compiles this text.
+    pub(crate) fn of_text(text: &str, flags: &[&str]) -> Self {
+        let place = tempfile::tempdir().expect("a directory");
+        let source = place.path().join("program.c");
+        std::fs::write(&source, text).expect("it can be written");
+        Self::compiled(&source, "program", flags)
+    }
+
+    fn compiled(source: &Path, name: &str, flags: &[&str]) -> Self {
+        let place = tempfile::tempdir().expect("a directory");
+        let program = place.path().join(name);
+        let compiled = Command::new("cc")
+            .args(["-O1", "-pthread", "-o"])
+            .arg(&program)
+            .arg(source)
+            .args(flags)
+            .output()
+            .expect("a C compiler, as the BPF programs need one too");
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        Self { place, program }
+    }
+
+    /// The program.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// A directory of the test's own.
+    pub(crate) fn place(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// `quaver` with the recorder and a directory for runs.
+    pub(crate) fn quaver(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+        command
+            .args(words)
+            .env("QUAVER_LIBDIR", recorder_directory())
+            .env("QUAVER_RUNS", self.place.path().join("runs"))
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `quaver sync OPTIONS -- PROGRAM`.
+    pub(crate) fn sync(&self, options: &[&str]) -> Command {
+        let mut command = self.quaver(&["sync"]);
+        command.args(options).arg("--").arg(&self.program);
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, options: &[&str]) -> Output {
+        self.sync(options).output().expect("the program runs")
+    }
+
+    /// The run that was made last.
+    pub(crate) fn last_run(&self) -> PathBuf {
+        let listed = std::fs::read_dir(self.place.path().join("runs")).expect("runs were made");
+        let paths = listed.map(|entry| entry.expect("it can be listed").path());
+        let made = |path: &PathBuf| {
+            std::fs::metadata(path.join("manifest.json")).and_then(|data| data.modified()).ok()
+        };
+        paths.max_by_key(made).expect("a run was made")
+    }
+
+    /// Its summary.
+    pub(crate) fn summary(&self) -> Value {
+        let text = std::fs::read(self.last_run().join("summary.json")).expect("it was written");
+        serde_json::from_slice(&text).expect("it is JSON")
+    }
+}
+
+/// Whether the test goes on; where privileged tests are required, it must.
+pub(crate) fn privileged(name: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    assert!(
+        root || std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(),
+        "{name} must not be skipped here"
+    );
+    if !root {
+        eprintln!("skipped: {name} needs root");
+    }
+    root
+}
+
+/// A number in a document.
+pub(crate) fn number(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer} in {value}"))
+}

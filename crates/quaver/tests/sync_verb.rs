@@ -1,0 +1,246 @@
+//! `quaver sync` as a user runs it: what reaches the program, what comes back, what is kept.
+
+mod sync_run;
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+use sync_run::{Bench, number, privileged};
+
+/// Two threads that hand a baton to each other; the first line is what was read.
+const BATON: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+pthread_mutex_t baton_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t baton_passed = PTHREAD_COND_INITIALIZER;
+static int turn;
+static void *run(void *own)
+{
+	for (int i = 0; i < 200; i++) {
+		pthread_mutex_lock(&baton_lock);
+		while (turn != (own != 0))
+			pthread_cond_wait(&baton_passed, &baton_lock);
+		turn = !turn;
+		pthread_cond_broadcast(&baton_passed);
+		pthread_mutex_unlock(&baton_lock);
+	}
+	return 0;
+}
+/* Five waits and four of the other kind on a word that has changed, and six wakes of nobody. */
+static void own_futexes(void)
+{
+	unsigned word = 7;
+
+	for (int i = 0; i < 5; i++)
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 8, 0, 0, 0);
+	for (int i = 0; i < 4; i++)
+		syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, 8, 0, 0, 1);
+	for (int i = 0; i < 6; i++)
+		syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+}
+int main(int count, char **words)
+{
+	pthread_t other;
+	char line[100];
+	if (count > 2)
+		own_futexes();
+	if (fgets(line, sizeof(line), stdin))
+		fputs(line, stdout);
+	fputs("to standard error\n", stderr);
+	pthread_create(&other, 0, run, &other);
+	run(0);
+	pthread_join(other, 0);
+	return count > 1 ? atoi(words[1]) : 0;
+}
+"#;
+
+/// Says that it waits, then waits for a signal that nobody but its user sends.
+const WAITS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *nothing(void *unused) { return unused; }
+int main(void)
+{
+	pthread_t other;
+	pthread_create(&other, 0, nothing, 0);
+	pthread_join(other, 0);
+	puts("waiting");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+"#;
+
+#[test]
+fn input_output_and_status_are_the_programs_own() {
+    let bench = Bench::of_text(BATON, &[]);
+    let mut command = bench.sync(&["-q", "--threshold", "1ns"]);
+    command.arg("77").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(b"what was read\n").expect("it reads");
+    let ended = child.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(77), "{told}");
+    assert_eq!(ended.stdout, b"what was read\n");
+    assert!(told.starts_with("to standard error\n"), "{told}");
+    assert!(told.contains("broadcast-wait") && told.contains("baton_passed"), "{told}");
+    let summary = bench.summary();
+    assert_eq!(number(&summary, "/facts/status"), 77);
+    assert_eq!(summary["complete"], Value::Bool(true));
+    assert_eq!(summary["events_from"], "recorder");
+    assert_eq!(number(&summary, "/results/counts/threads"), 2);
+    // Each passing ends one wait, unless the other had not yet begun to wait.
+    let waits = number(&summary, "/results/coverage/wake_ups");
+    assert!((1..=400).contains(&waits), "{waits}");
+    assert_eq!(number(&summary, "/results/coverage/matched"), waits);
+}
+
+#[test]
+fn a_run_analysed_again_comes_out_the_same() {
+    let bench = Bench::of_text(BATON, &[]);
+    let ended = bench.run(&["--json", "--call-sites", "--threshold", "1ns"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let run = bench.last_run();
+    let read = |name: &str| std::fs::read(run.join(name)).expect("it was written");
+    let (summary, report) = (read("summary.json"), read("report.html"));
+    assert_eq!(ended.stdout, summary, "the program itself says nothing there");
+    let path = run.to_str().expect("a path in letters").to_owned();
+    let again = bench.quaver(&["analyze", &path, "--json"]).output().expect("it runs");
+    assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(again.stdout, summary);
+    assert_eq!((read("summary.json"), read("report.html")), (summary, report.clone()));
+    let drawn = bench.quaver(&["report", &path, "-o", "-"]).output().expect("it runs");
+    assert_eq!(drawn.stdout, report);
+    let page = String::from_utf8(report).expect("it is text");
+    assert!(page.contains("<svg") && page.contains("baton_passed") && !page.contains("<script src"));
+    let trace = bench.quaver(&["export", &path, "--perfetto", "-o", "-"]).output().expect("it runs");
+    assert_eq!(trace.status.code(), Some(0));
+    assert!(trace.stdout.windows(12).any(|part| part == b"baton_passed"));
+    // A recording cut in half is refused in a sentence, or read as far as it goes, and never a bug.
+    let table = std::fs::read_dir(run.join("sync"))
+        .expect("it is there")
+        .filter_map(|entry| Some(entry.ok()?.path()));
+    let table = table.filter(|path| path.extension().is_some_and(|extension| extension == "parquet"));
+    for path in table {
+        let whole = std::fs::read(&path).expect("it can be read");
+        std::fs::write(&path, &whole[..whole.len() / 2]).expect("it can be written");
+    }
+    let cut = bench.quaver(&["analyze", &path]).output().expect("it runs");
+    assert!(matches!(cut.status.code(), Some(0 | 5)), "{:?}", cut.status);
+    assert!(!String::from_utf8_lossy(&cut.stderr).contains("bug"));
+}
+
+#[test]
+fn a_signal_reaches_the_program_and_what_was_measured_is_kept() {
+    let bench = Bench::of_text(WAITS, &[]);
+    for (signal, status) in [("INT", 130), ("TERM", 143), ("USR1", 138)] {
+        let mut child =
+            bench.sync(&["-q"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("it says so");
+        assert_eq!(line, "waiting\n");
+        let sent = std::process::Command::new("kill")
+            .args([&format!("-{signal}"), &child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill is there").success());
+        assert_eq!(child.wait().expect("it ends").code(), Some(status), "{signal}");
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).expect("it ends");
+        assert_eq!(rest, "");
+        let summary = bench.summary();
+        assert_eq!(number(&summary, "/facts/status"), status as u64);
+        assert_eq!(number(&summary, "/results/counts/threads"), 2, "what was recorded is kept");
+        assert_eq!(summary["complete"], Value::Bool(signal == "USR1"), "{signal}");
+    }
+}
+
+#[test]
+fn what_the_recorder_cannot_see_is_told() {
+    let bench = Bench::of_text(BATON, &["-static"]);
+    let ended = bench.run(&["--no-kernel"]);
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "it runs all the same: {told}");
+    assert!(told.contains("linked statically"), "{told}");
+    let summary = bench.summary();
+    assert!(summary["warnings"].to_string().contains("linked statically"));
+    assert_eq!(summary["processes"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn without_the_recorder_nothing_is_started() {
+    let bench = Bench::of_text(BATON, &[]);
+    let mut command = bench.sync(&[]);
+    command.env("QUAVER_LIBDIR", bench.place());
+    let ended = command.output().expect("it runs");
+    assert_eq!(ended.status.code(), Some(3));
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(told.contains("libquaver_preload.so") && told.contains("QUAVER_LIBDIR"), "{told}");
+    assert!(!told.contains("to standard error"), "{told}");
+    let absent = bench.quaver(&["sync", "--", "no-such-program-of-anybody"]).output().expect("it runs");
+    assert_eq!(absent.status.code(), Some(2));
+}
+
+#[test]
+fn futex_calls_of_recorder_and_kernel_agree() {
+    if !privileged("counting futex calls in the kernel") {
+        return;
+    }
+    let bench = Bench::of_text(BATON, &[]);
+    let ended = bench.sync(&["-q"]).args(["0", "own"]).output().expect("it runs");
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let summary = bench.summary();
+    let futex = &summary["futex"];
+    let kernel = &summary["facts"]["kernel"];
+    assert_eq!(number(kernel, "/lost"), 0);
+    let calls = number(futex, "/calls");
+    if kernel["tier"] == "bpf" {
+        assert_eq!(number(kernel, "/futex_calls"), calls, "every entry of a futex call has its record");
+        assert_eq!(number(kernel, "/futex_returns"), number(futex, "/returns"));
+    }
+    assert_eq!(number(futex, "/returns") - number(futex, "/returns_alone"), calls);
+    let operations = futex["operations"].as_array().expect("a list");
+    let sum = |field: &str| operations.iter().map(|one| number(one, &format!("/{field}"))).sum::<u64>();
+    let ends = ["woken", "changed", "timeouts", "interrupted", "woke_nobody", "failed", "open"];
+    assert_eq!(ends.iter().map(|field| sum(field)).sum::<u64>(), calls, "each call has one end: {futex}");
+    let of = |operation: &str, field: &str| {
+        let one = operations.iter().find(|one| one["operation"] == operation);
+        one.map_or(0, |one| number(one, &format!("/{field}")))
+    };
+    // Its own calls, exactly, by the recorder; the kernel sees those of the C library besides.
+    assert_eq!(number(&summary, "/results/counts/busy"), 9, "waits on words that had changed");
+    assert_eq!(number(&summary, "/results/counts/signals_for_nobody"), 6);
+    assert!(of("FUTEX_WAIT", "changed") >= 5 && of("FUTEX_WAIT_BITSET", "changed") >= 4, "{futex}");
+    assert!(of("FUTEX_WAKE", "woke_nobody") >= 6, "{futex}");
+    // Waits on conditions are FUTEX_WAIT_BITSET, which tools that know FUTEX_WAIT only do not see. A wait that was ended
+    // before it came to the kernel makes no call; of the many here at least one slept.
+    assert!(of("FUTEX_WAIT_BITSET", "woken") >= 1, "{futex}");
+    assert!(number(&summary, "/results/coverage/wake_ups") >= 1);
+}
+
+#[test]
+fn a_process_that_runs_is_looked_at_from_the_kernel() {
+    if !privileged("looking at a process that runs") {
+        return;
+    }
+    let bench = Bench::of_text(&BATON.replace("i < 200", "i < 2000000000"), &[]);
+    let mut program = std::process::Command::new(bench.program())
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let pid = program.id().to_string();
+    let ended = bench.quaver(&["sync", "--json", "--pid", &pid, "--for", "300ms"]).output().expect("it runs");
+    program.kill().expect("it still runs");
+    program.wait().expect("it ends");
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let summary: Value = serde_json::from_slice(&ended.stdout).expect("it is JSON");
+    assert_eq!(summary["events_from"], "kernel");
+    assert!(number(&summary, "/futex/calls") > 0);
+    assert!(summary["warnings"].to_string().contains("only system calls"));
+}
