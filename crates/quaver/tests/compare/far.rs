@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
+use std::time::Duration;
 
 /// A server at one end of a lab.
 fn serving(lab: &Lab, options: &[&str]) -> Server {
@@ -125,11 +126,26 @@ fn where_the_server_goes_what_came_before_is_kept() {
     let lab = Lab::create().unwrap();
     let runs = tempfile::tempdir().unwrap();
     let mut server = serving(&lab, &[]);
+    let far = server.far.clone();
     // Pattern 1 alone takes a minute.
-    let child = compare(&lab, runs.path(), &server.far, &["--pattern", "1", "--no-kernel", "--no-loss"]);
-    server.line_with(" test down ");
-    kill_process(Pid::from_child(&server.child), Signal::KILL).unwrap();
+    let mut child = compare(&lab, runs.path(), &far, &["--pattern", "1", "--no-kernel", "--no-loss"]);
+    let pid = Pid::from_child(&server.child);
+    let sending = std::thread::spawn(move || {
+        server.line_with(" test down ");
+        server
+    });
+    while !sending.is_finished() {
+        if child.try_wait().unwrap().is_some() {
+            kill_process(pid, Signal::KILL).unwrap();
+            let output = child.wait_with_output().unwrap();
+            panic!("it ended of itself: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let server = sending.join().unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
     let output = child.wait_with_output().unwrap();
+    drop(server);
     done(&output, 4);
     let summary = json(&output);
     assert_eq!(summary["complete"], false);

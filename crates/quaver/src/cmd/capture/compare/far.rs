@@ -7,23 +7,46 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use anyhow::Context;
 use quaver_measure::path::{PathError, RemoteSource, SourceClient, SourceRequest};
+use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Streams asked for in a minute, at most: a server turns away whoever connects more than 60 times.
+const STREAMS: usize = 50;
+const MINUTE: Duration = Duration::from_secs(61);
 
 /// The server.
 pub(super) struct Far {
     client: SourceClient,
+    /// When the latest streams were asked for.
+    asked: Mutex<VecDeque<Instant>>,
 }
 
 impl Far {
     /// Finds it; says nothing to it yet.
     pub(super) fn find(host: &FarHost, key_file: Option<&Path>) -> anyhow::Result<Self> {
-        Ok(Self { client: far_source::find(host, key_file)? })
+        Ok(Self { client: far_source::find(host, key_file)?, asked: Mutex::default() })
     }
 
     /// Index of the interface that its packets most likely come in by.
     pub(super) fn interface(&self) -> Option<u32> {
         self.client.interface()
+    }
+
+    /// Waits until the server will not take us for a flood.
+    fn wait_for_turn(&self, interrupt: &Interrupt, progress: &Progress) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        while asked.len() >= STREAMS && !interrupt.requested() {
+            if asked[0].elapsed() >= MINUTE {
+                asked.pop_front();
+                continue;
+            }
+            progress.say("waiting: the other host takes 60 connections a minute".to_owned());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        asked.push_back(Instant::now());
     }
 
     /// Asks for a stream, and shows the server a socket here that it will go to. It sends nothing before it is started.
@@ -42,6 +65,7 @@ impl Far {
             dscp: 0,
             stream_id: wanted.stream_id,
         };
+        self.wait_for_turn(interrupt, progress);
         let server = self.client.server;
         let mut remote = far_source::ask(&self.client, &request, interrupt, progress)
             .with_context(|| format!("asking {server} for a stream"))?;

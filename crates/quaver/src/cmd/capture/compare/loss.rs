@@ -69,7 +69,11 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<LossPoint>, Vec<
                     let burst = Burst { sweep, placement, kind, round, frame_bytes, gap_bytes };
                     match burst.send(bench, plan, seed as u32 | 1) {
                         Ok(point) => found.push(point),
-                        Err(error) => cannot.push(refused(&burst, error)?),
+                        Err(error) => {
+                            // So would it be through every other pipeline.
+                            cannot.push(refused(&burst, error)?);
+                            break;
+                        }
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! Whole captures beside each other: our own program, one on libpcap that only counts, tcpdump and dumpcap, on streams of
 //! the same kind in turn.
 
+use super::far::refusal;
 use super::plan::FRAME_OVERHEAD;
 use super::stream::{Waiting, Wanted};
 use super::{Bench, by_libpcap};
@@ -67,7 +68,13 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<
                     let result = bench.place.within(|| stream.captured_by(bench, name, ready, program))?;
                     match result {
                         Ok(point) => points.extend(point),
-                        Err(error) => cannot.push(format!("{name} could not be judged: {error:#}.")),
+                        Err(error) => {
+                            cannot.push(format!("{name} could not be judged: {error:#}."));
+                            if refusal(&error).is_some() {
+                                // So would it be for every other program.
+                                break;
+                            }
+                        }
                     }
                 }
             }
