@@ -113,8 +113,8 @@ pub struct Layers {
     states: Vec<LayerState>,
     /// Indices of interfaces that stamp themselves.
     hardware: Vec<u32>,
-    /// Whether a driver hands such stamps to the XDP program all the same.
-    hardware_by_driver: bool,
+    /// Indices of others, whose drivers may hand such stamps to the XDP program.
+    by_driver: Vec<u32>,
     clocks: NicClocks,
     programs: Option<Programs>,
     /// None where the capture thread has it.
@@ -162,7 +162,7 @@ impl Layers {
         let mut layers = Self {
             states,
             hardware,
-            hardware_by_driver: false,
+            by_driver: Vec::new(),
             clocks,
             programs,
             missing: joiner.as_ref().map_or_else(Arc::default, Joiner::missing),
@@ -183,7 +183,7 @@ impl Layers {
             let Some(LayerState { state: Err(why), .. }) = state else { continue };
             if ethtool::stamping(&interface.name).is_some_and(|offer| offer.clock.is_some()) {
                 let how = self.clocks.add(interface);
-                self.hardware_by_driver = true;
+                self.by_driver.push(interface.index);
                 why.push_str(&format!("; where its driver hands one to the XDP program: {how}"));
             }
         }
@@ -218,13 +218,14 @@ impl Layers {
 
     /// Whether stamps of this layer are CLOCK_REALTIME: those of interfaces are where all of them are compared with it.
     pub fn is_wall_clock(&self, layer: Layer) -> bool {
-        layer != Layer::Nic || self.hardware.iter().all(|index| self.clocks.compares(*index))
+        let mut stamping = self.hardware.iter().chain(&self.by_driver);
+        layer != Layer::Nic || stamping.all(|index| self.clocks.compares(*index))
     }
 
     /// Why no packet can have a stamp of this layer; none where one can.
     pub fn why_not(&self, layer: Layer) -> Option<&str> {
         let always = matches!(layer, Layer::Kernel | Layer::Application);
-        if always || (layer == Layer::Nic && self.hardware_by_driver) {
+        if always || (layer == Layer::Nic && !self.by_driver.is_empty()) {
             return None;
         }
         let mut states = self.states.iter().filter(|of| of.layer == layer).map(|of| &of.state);
