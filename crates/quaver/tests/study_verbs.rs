@@ -11,6 +11,7 @@ for = '60ms'
 warm-up = '20ms'
 blocks = 5
 sender-limit = 1.0
+trace = false
 pairs = [['blocking', 'asleep']]
 [stream]
 period = '50us'
@@ -118,10 +119,11 @@ fn a_study_over_loopback_measures_every_cell_once_and_reads_the_same_again() {
         assert!(cell["received"].as_u64() <= cell["sent"].as_u64());
         assert!(cell["sent"].as_u64().unwrap() <= 1_201, "{name}: 60 ms hold 1200 slots of 50 us");
     }
-    for (name, _) in &kept {
+    for (name, octets) in &kept {
+        let cell: Value = serde_json::from_slice(octets).unwrap();
         let stamps = run.join("cells").join(name).with_extension("parquet");
         let table = quaver_store::study_stamps::read_study_stamps(&stamps).unwrap();
-        assert!(!table.is_empty() && table.path.len() == table.key.len(), "{name}");
+        assert_eq!(Some(table.len() as u64), cell["received"].as_u64(), "{name}: a row a packet");
     }
     let before =
         [std::fs::read(run.join("summary.json")).unwrap(), std::fs::read(run.join("report.html")).unwrap()];
@@ -138,8 +140,6 @@ fn a_study_over_loopback_measures_every_cell_once_and_reads_the_same_again() {
 fn a_killed_study_goes_on_where_it_was() {
     let place = Place::new();
     let plan = place.plan();
-    // What a tracer does when it is killed is tested elsewhere; here it would only take time.
-    std::fs::write(&plan, PLAN.replace("blocks = 5", "blocks = 5\ntrace = false")).unwrap();
     let mut child =
         place.command(&[plan.to_str().unwrap(), "--lab", "loopback"]).stdout(Stdio::null()).spawn().unwrap();
     let runs = place.directory.path().join("runs");
@@ -201,16 +201,31 @@ fn the_papers_matrix_is_measured_or_told_to_be_impossible_with_the_reason() {
     }
     let of = |id: &str| figures.iter().find(|figure| figure["id"] == id).unwrap();
     assert_eq!(of("dummy")["here"]["figures"]["count"], 1_999, "a delta less than turns");
-    assert_eq!(of("blocking-no-idle-poll")["status"], "measured");
     assert!(of("itr")["reason"].as_str().unwrap().contains("no interrupts to throttle"));
+    // On a busy machine the sender may have had no CPU in any cell of an arm; then that is the reason.
+    let counts = |arm: &str| {
+        let arms = summary["arms"].as_array().unwrap();
+        arms.iter().find(|one| one["id"] == arm).unwrap()["cells"].as_u64() > Some(0)
+    };
+    let blocking = of("blocking-no-idle-poll");
+    assert_eq!(blocking["status"] == "measured", counts("blocking-no-idle-poll"), "{blocking:#}");
     let drawn = &of("generator")["here"];
-    let bins: u64 = drawn["bins"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum();
-    assert_eq!(Some(bins), drawn["figures"]["count"].as_u64());
-    assert!(paper["generator"]["conclusions"].as_array().is_some_and(|sentences| sentences.len() == 3));
+    assert_eq!(drawn.is_object(), counts("baseline"));
+    if drawn.is_object() {
+        let bins: u64 = drawn["bins"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum();
+        assert_eq!(Some(bins), drawn["figures"]["count"].as_u64());
+        assert!(paper["generator"]["conclusions"].as_array().is_some_and(|sentences| sentences.len() == 3));
+    }
     assert!(paper["notes"][0].as_str().unwrap().contains("Figure 9"));
 
     // Drawn again from what was kept.
     let run = place.made();
+    let traced = cells(&run).iter().any(|(_, octets)| text(octets).contains("\"tier\":\"bpf\""));
+    if traced && drawn.is_object() {
+        let first = &figures[2];
+        assert_eq!((&first["figure"], &first["layer"]), (&"6a, 7a".into(), &"softirq".into()));
+        assert!(figures[3]["code_paths"]["clusters"].as_array().is_some_and(|found| !found.is_empty()));
+    }
     let report = std::fs::read(run.join("report.html")).unwrap();
     let again = Command::new(env!("CARGO_BIN_EXE_quaver")).arg("analyze").arg(&run).output().unwrap();
     assert!(again.status.success(), "{}", text(&again.stderr));
