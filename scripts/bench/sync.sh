@@ -29,10 +29,9 @@ for program in "$kernels"/*; do
 done
 rm -rf "$BENCH_SCRATCH/density"
 
-if [ -x scripts/bench/sync-cost.sh ]; then
-    echo "bench: cost of an event and of a call"
-    bash scripts/bench/sync-cost.sh
-fi
+echo "bench: cost of an event and of a call"
+rounds="$peer_rounds"
+QUAVER_PRELOAD="$QUAVER_LIBDIR/libquaver_preload.so" run bash scripts/bench/sync-cost.sh "$rounds" >"$out/cost.txt"
 
 # Each tool writes away from the terminal; the program's own time is taken inside of it, so that no tool's start counts.
 libc="$(ldd "$kernels/ocean" | awk '/libc\.so/ { print $3 }')"

@@ -5,6 +5,8 @@ import statistics
 
 LIMIT_OVERHEAD = 0.03
 LIMIT_OCTETS = 8
+LIMIT_CALL_NS = 60
+LIMIT_EVENT_NS = 30
 LIMIT_SECONDS = 30
 LIMIT_MIB = 512
 PEERS = ("quaver", "perf", "bpftrace", "mutrace", "ltrace")
@@ -26,6 +28,7 @@ def sync(page, directory):
     page.add(f"{found['threads']} threads on {found['cpus']} CPUs, threshold {found['threshold_ns'] / 1e3:g} us.", "")
     programs(page, found)
     density(page, directory)
+    cost(page, directory)
     peers(page, directory)
     analysis(page, directory)
 
@@ -81,6 +84,28 @@ def density(page, directory):
     mean = octets / max(events, 1)
     page.target("sync: octets an event after compaction, all programs together", f"at most {LIMIT_OCTETS}",
                 f"{mean:.2f}", mean <= LIMIT_OCTETS)
+
+
+def cost(page, directory):
+    path = directory / "cost.txt"
+    if not path.exists():
+        return
+    text = path.read_text().rstrip()
+    page.add("### A call and an event", "", "Nanoseconds; the least disturbed of the rounds.", "", "```text", text, "```", "")
+    rows = [line.split() for line in text.splitlines() if re.fullmatch(r"\S+( +(-|-?[\d.]+)){4}", line.strip())]
+    calls = {row[0]: float(row[3]) for row in rows}
+    events = {row[0]: float(row[4]) for row in rows if row[4] != "-"}
+    if calls:
+        worst = max(calls, key=calls.get)
+        page.target("sync: cost of a wrapped call", f"at most {LIMIT_CALL_NS} ns", f"worst {calls[worst]:.1f} ns ({worst})",
+                    calls[worst] <= LIMIT_CALL_NS)
+    if events:
+        worst = max(events, key=events.get)
+        page.target("sync: cost of an event", f"at most {LIMIT_EVENT_NS} ns", f"worst {events[worst]:.1f} ns ({worst})",
+                    events[worst] <= LIMIT_EVENT_NS)
+    told = re.search(r"^uprobe: .* (\d+) times an event recorded", text, re.M)
+    if told:
+        page.target("sync: cheaper than an uprobe, an event", "at least ten times", f"{told[1]} times", int(told[1]) >= 10)
 
 
 def times(directory, program, tool):
