@@ -71,7 +71,7 @@ fn assert_found(injected: &Injected, waits: &[Value]) {
     assert!(injected.agrees(took_ns, least_ns, most_ns), "{injected:?}: {took_ns}: {wait}");
     let moved = wait["entered_cpu"] != wait["ended_cpu"];
     let (causes, case): (&[&str], bool) = match injected.how.as_str() {
-        "held" => (&["mutex-held", "waker-late"], !moved),
+        "held" => (&["mutex-held"], !moved),
         "hog" => (&["other-thread-first", "run-queue"], !moved && number(wait, "/case") != 3),
         "moved" => (&["other-thread-first", "run-queue", "migrated"], moved && number(wait, "/case") == 3),
         other => panic!("{other} is not known"),
