@@ -7,7 +7,6 @@ set -euo pipefail
 cache="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"
 directory="${1:-${QUAVER_LABDIR:-${cache:-/var/cache}/quaver/lab}}"
 kernel="linux-image-amd64"
-mirror="${QUAVER_LAB_MIRROR:-http://deb.debian.org/debian}"
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # Drivers that a guest loads; their dependencies come along.
 modules="e1000e"
@@ -51,6 +50,10 @@ esac
 for tool in apt-get apt-cache dpkg-deb tar xz flock; do
     command -v "$tool" >/dev/null || refuse "there is no $tool. As root: apt-get install apt dpkg tar xz-utils util-linux"
 done
+# The mirror that this system uses itself, unless another is named.
+mirror="${QUAVER_LAB_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 2>/dev/null |
+    sed -n 's#/debian/*$#/debian#p' | sort -u | head -n 1)}"
+[ -n "$mirror" ] || refuse "the system names no mirror of Debian: give one in QUAVER_LAB_MIRROR"
 [ -r "$keyring" ] || refuse "there is no $keyring. As root: apt-get install debian-archive-keyring"
 
 mkdir -p "$directory"
@@ -92,7 +95,7 @@ fetch_qemu() {
 # Copies a module and what it needs, and writes lines as depmod does: "file: file ...", what is needed first standing last.
 add_module() {
     local file name needs need line=""
-    file="$(find "$work/root" -name "$1.ko*" | head -n 1)"
+    file="$(find "$work/tree" -name "$1.ko*" | head -n 1)"
     # One that is built in has no file.
     [ -n "$file" ] || return 0
     name="$(basename "$file")"
@@ -117,18 +120,18 @@ fetch_kernel() {
     echo "lab fetch: fetching $package (about 100 MB, of which 12 MB are kept)"
     (cd "$work/archives" && apt-get "${own[@]}" download "$package/$from" >"$work/log" 2>&1) ||
         { cat "$work/log" >&2; refuse "$package could not be fetched"; }
-    rm -rf "$work/root" "$work/kernel"
-    mkdir -p "$work/root" "$work/kernel/modules"
+    rm -rf "$work/tree" "$work/kernel"
+    mkdir -p "$work/tree" "$work/kernel/modules"
     dpkg-deb --fsys-tarfile "$work"/archives/linux-image-*.deb |
-        tar -x -C "$work/root" --wildcards '*/vmlinuz-*' '*/kernel/drivers/net/*' '*/kernel/drivers/ptp/*' \
+        tar -x -C "$work/tree" --wildcards '*/vmlinuz-*' '*/kernel/drivers/net/*' '*/kernel/drivers/ptp/*' \
             '*/kernel/drivers/pps/*' '*/kernel/drivers/i2c/algos/*' '*/kernel/drivers/dca/*' 2>"$work/log" || true
     # A pattern that matches nothing is an error to tar and none to us.
-    [ -n "$(find "$work/root" -name 'vmlinuz-*')" ] ||
+    [ -n "$(find "$work/tree" -name 'vmlinuz-*')" ] ||
         { cat "$work/log" >&2; refuse "$package could not be unpacked"; }
     rm -f "$work"/archives/linux-image-*.deb
-    release="$(basename "$(find "$work/root" -name 'vmlinuz-*')")"
+    release="$(basename "$(find "$work/tree" -name 'vmlinuz-*')")"
     release="${release#vmlinuz-}"
-    mv "$work"/root/boot/vmlinuz-* "$work/kernel/vmlinuz"
+    mv "$work"/tree/boot/vmlinuz-* "$work/kernel/vmlinuz"
     : >"$work/kernel/modules/modules.dep"
     for module in $modules; do
         add_module "$module"
