@@ -31,6 +31,7 @@ impl Random {
 }
 
 fn thread(random: &mut Random) -> Vec<SyncRecord> {
+    let count = record_count(random.next());
     let mut cycles = random.below(1 << 20);
     let record = |_| {
         cycles += random.below(1000);
@@ -44,13 +45,12 @@ fn thread(random: &mut Random) -> Vec<SyncRecord> {
             detail: random.below(5) as u32,
         }
     };
-    let count = record_count(random.0);
     (0..count).map(record).collect()
 }
 
 /// Mostly a few records, now and then chunks of them.
 fn record_count(seed: u64) -> u64 {
-    if seed % 8 == 0 { seed / 8 % 600 } else { seed / 8 % 20 }
+    if seed.is_multiple_of(8) { seed / 8 % 600 } else { seed / 8 % 20 }
 }
 
 fn make(random: &mut Random) -> Vec<u8> {
