@@ -171,7 +171,9 @@ impl Threads {
         match self.states.get(child.0 as usize) {
             Some(State::NotStarted) => {}
             Some(_) => {
-                return Err(self.order(thread, format!("starts thread {}, which was started before", child.0)));
+                return Err(
+                    self.order(thread, format!("starts thread {}, which was started before", child.0))
+                );
             }
             None => {
                 return Err(

@@ -42,7 +42,8 @@ impl FromStr for Stamping {
 
     fn from_str(text: &str) -> io::Result<Self> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let number = |text: &str| text.parse::<i32>().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+        let number =
+            |text: &str| text.parse::<i32>().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
         match words[..] {
             ["rx", receive, "tx", transmit, "flags", flags] => {
                 Ok(Self { flags: number(flags)?, transmit: number(transmit)?, receive: number(receive)? })

@@ -40,7 +40,9 @@ impl Place {
         let netns = |lab| Self { lab: Some(lab), words: "between two network namespaces" };
         match asked {
             Some(LabKind::Loopback) => Ok(loopback),
-            Some(LabKind::Qemu) => Err(failure(ExitCode::Usage, "a chase has no lab in QEMU; see quaver study")),
+            Some(LabKind::Qemu) => {
+                Err(failure(ExitCode::Usage, "a chase has no lab in QEMU; see quaver study"))
+            }
             Some(LabKind::Netns) => Ok(netns(Lab::create().map_err(lab_failure)?)),
             None => match Lab::create() {
                 Ok(lab) => Ok(netns(lab)),
