@@ -16,16 +16,31 @@ pub(crate) fn of(address: usize) -> &'static AtomicU32 {
     unsafe { SLOTS.get_unchecked((mixed >> (64 - SLOTS_LOG2)) as usize) }
 }
 
+/// How many wait is in the low half; the high half counts who ever came, and may wrap.
+const CAME: u32 = 1 << 16;
+
 /// Whether somebody waits.
 #[inline(always)]
 pub(crate) fn any(slot: &AtomicU32) -> bool {
-    slot.load(Ordering::Relaxed) != 0
+    slot.load(Ordering::Relaxed) & (CAME - 1) != 0
+}
+
+/// What a call that wakes sees before it does.
+#[inline(always)]
+pub(crate) fn look(slot: &AtomicU32) -> u32 {
+    slot.load(Ordering::Relaxed)
+}
+
+/// Whether somebody waited at the first look or came since: also one who came, was woken and went between the two.
+#[inline(always)]
+pub(crate) fn waited(slot: &AtomicU32, first_look: u32) -> bool {
+    first_look & (CAME - 1) != 0 || slot.load(Ordering::Relaxed) != first_look
 }
 
 /// One more waits. Ordered before the look at the lock that follows, as the unlock's look is after its unlock.
 #[inline(always)]
 pub(crate) fn enter(slot: &AtomicU32) {
-    slot.fetch_add(1, Ordering::SeqCst);
+    slot.fetch_add(CAME | 1, Ordering::SeqCst);
 }
 
 /// One waits no longer.

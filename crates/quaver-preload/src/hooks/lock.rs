@@ -102,9 +102,9 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else { return give_back() };
     let slot = waiters::of(lock.address);
     let entered = arch::cycles();
-    let awaited = waiters::any(slot);
+    let first_look = waiters::look(slot);
     let result = give_back();
-    if awaited || waiters::any(slot) {
+    if waiters::waited(slot, first_look) {
         let call = Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, ..lock.call() };
         thread.put_at(entered, call.entry());
         thread.put(call.exit(outcome_of(result)));

@@ -88,9 +88,9 @@ pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c
     let Some(thread) = ring::current() else { return make() };
     let slot = waiters::of(semaphore as usize);
     let entered = arch::cycles();
-    let awaited = waiters::any(slot);
+    let first_look = waiters::look(slot);
     let result = make();
-    if awaited || waiters::any(slot) {
+    if waiters::waited(slot, first_look) {
         let call = Blocking {
             entry: SyncKind::PostEntry,
             exit: SyncKind::PostExit,
