@@ -233,7 +233,10 @@ fn a_terminal_that_is_closed_ends_a_capture_as_ctrl_c_does() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hung-up.pcapng");
     let options = ["-o", path.to_str().unwrap(), "--json", "--direction", "in", "udp dst port 9"];
-    let capture = Capture::start(&lab.sink, &options);
+    // Whoever runs this test may have been started by nohup.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", QUAVER, "capture", "-i", &lab.sink.interface]).args(options);
+    let capture = Capture::spawn(&lab.sink, command);
     let sent = send(&lab, lengths());
     // The kernel tells of it, and the shell does: the second must not end what is being put in order.
     capture.signal(Signal::HUP);
