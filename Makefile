@@ -9,8 +9,8 @@ help: ## this list
 setup: ## install what building needs (apt; as root or by sudo)
 	@scripts/setup.sh build
 
-build: setup ## build the release binary, and the threaded programs of `quaver sync bench`
-	cargo build --release --locked --package quaver
+build: setup ## build the release binary, the recorder of `quaver sync`, and the threaded programs of its bench
+	cargo build --release --locked --package quaver --package quaver-preload
 	@$(MAKE) --no-print-directory -C kernels
 
 demo: setup ## chase a stream made on this machine for ten seconds
