@@ -260,11 +260,7 @@ impl CacheConfig {
         self.kib * 1024 / self.line_octets / self.ways as u64
     }
 
-    fn check(
-        &self,
-        name: &'static str,
-        bounds: &dyn Fn(bool, &'static str, &dyn std::fmt::Display, &'static str) -> Result<(), ConfigError>,
-    ) -> Result<(), ConfigError> {
+    fn check(&self, name: &'static str, bounds: Bounds<'_>) -> Result<(), ConfigError> {
         let line = self.line_octets.is_power_of_two() && (16..=4096).contains(&self.line_octets);
         bounds(line, name, &self.line_octets, "line_octets: a power of two from 16 to 4096")?;
         bounds((1..=32).contains(&self.ways), name, &self.ways, "ways: 1 to 32")?;
@@ -275,6 +271,10 @@ impl CacheConfig {
         bounds((1..=10_000).contains(&self.hit_cycles), name, &self.hit_cycles, "hit_cycles: 1 to 10000")
     }
 }
+
+/// Says that a number of this name and value is out of its bounds unless it holds.
+type Bounds<'a> =
+    &'a dyn Fn(bool, &'static str, &dyn std::fmt::Display, &'static str) -> Result<(), ConfigError>;
 
 /// Puts what `over` says into `base`, table by table.
 fn overlay(base: &mut toml::Table, over: toml::Table) {

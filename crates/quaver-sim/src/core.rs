@@ -259,7 +259,7 @@ impl Core {
         if line < blocks[self.block as usize].code_lines.1 {
             self.stage = Stage::Fetch { line: line + 1 };
         } else {
-            self.to_access(0, false, blocks);
+            self.turn_to(0, false, blocks);
         }
     }
 
@@ -270,7 +270,7 @@ impl Core {
 
     /// Gets ready for this access: its time becomes the core's; after the last, the block is done.
     #[inline]
-    fn to_access(&mut self, next: usize, second_half: bool, blocks: &[BlockTiming]) {
+    fn turn_to(&mut self, next: usize, second_half: bool, blocks: &[BlockTiming]) {
         let timing = &blocks[self.block as usize];
         let Some(access) = self.accesses.get(next) else { return self.leave(timing) };
         self.stage = Stage::Accesses { next, second_half };
@@ -318,7 +318,7 @@ impl Core {
             }
             self.count(access.write);
             (next, second_half) = self.following(next, second_half, first_line != last_line);
-            self.to_access(next, second_half, blocks);
+            self.turn_to(next, second_half, blocks);
             if !matches!(self.stage, Stage::Accesses { .. }) || self.now_fs >= until_fs {
                 return;
             }
@@ -408,7 +408,7 @@ impl Core {
                 let last = access.address.wrapping_add(u64::from(access.octets.max(1)) - 1);
                 let split = access.address >> self.numbers.first_shift != last >> self.numbers.first_shift;
                 let (next, second_half) = self.following(next, second_half, split);
-                self.to_access(next, second_half, blocks);
+                self.turn_to(next, second_half, blocks);
             }
             Stage::Fetch { .. } => self.after_fetch(first_line, blocks),
             Stage::Next => {}
