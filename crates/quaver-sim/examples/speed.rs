@@ -27,7 +27,7 @@ impl Steps for Made {
             return Ok(Step::End);
         }
         self.left -= 1;
-        if self.left % 20_000 == 0 {
+        if self.left.is_multiple_of(20_000) {
             return Ok(Step::Sync(Sync::Barrier { object: 8, parties: self.threads }));
         }
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

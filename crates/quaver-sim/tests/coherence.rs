@@ -111,7 +111,7 @@ fn ten_million_random_operations_read_what_was_written_last() {
             _ => Purpose::Load,
         };
         oracle.access(core, line, purpose);
-        if operation % 100_000 == 0 {
+        if operation.is_multiple_of(100_000) {
             oracle.check_all();
         }
     }

@@ -398,7 +398,7 @@ fn index<R: ReadAt>(source: &R, octets: u64) -> Result<Option<Vec<IndexEntry>>, 
     };
     let entry = IndexEntry { offset: end.index, frame };
     let raw = unpack(source, &entry)?;
-    if raw.len() % size_of::<IndexEntry>() != 0 {
+    if !raw.len().is_multiple_of(size_of::<IndexEntry>()) {
         return Err(damaged(&entry, "the index ends in the middle of an entry"));
     }
     let entries = raw.chunks_exact(size_of::<IndexEntry>());

@@ -11,7 +11,7 @@ fn block(pc: u64, instructions: usize) -> Block {
     let one = |number: usize| Instruction {
         octets: (number % 15 + 1) as u8,
         class: Class::of((number % 8) as u8).unwrap(),
-        loads: number % 3 == 0,
+        loads: number.is_multiple_of(3),
         stores: number % 4 == 1,
         reads: Registers::of((number % 16) as u8),
         writes: Registers::of((number % 34) as u8),
