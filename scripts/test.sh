@@ -14,6 +14,7 @@ fi
 phase "build" cargo build --quiet --locked --workspace --all-targets
 phase "tests" cargo test --quiet --locked --workspace --no-fail-fast
 phase "repository rules" cargo xtask tidy --registry
+phase "judging captures of a bench run" python3 -B scripts/bench/capture_check.py
 if [ -x tests/browser/run.sh ]; then
     phase "report in a browser" tests/browser/run.sh
 fi

@@ -25,6 +25,15 @@ BY_TESTS = (
 )
 
 
+def judge(page, what, wanted, found, met):
+    """A target. `found` is None where nobody measured it: that is said, and it is not met."""
+    page.target(what, wanted, "not measured" if found is None else found, found is not None and met)
+
+
+def words(number, form):
+    return None if number is None else form.format(number)
+
+
 def complete(directory, pattern):
     """Results of the files; one that an interrupted run left empty or cut short is none."""
     for path in sorted(directory.glob(pattern)):
@@ -41,15 +50,15 @@ def stamps(page, directory):
         lines = [line.split() for line in path.read_text().splitlines()]
         if lines:
             runs.append({name: (float(median), float(least)) for name, median, least in lines})
+    worst = max((run["batch"][0] for run in runs), default=None)
+    judge(page, "Hot raw stamp in a batch, median", "at most 12 ns", words(worst, "{:.1f} ns"), worst is not None and worst <= 12)
+    ratio = max((run["batch"][0] / run["vdso-clock_gettime"][0] for run in runs), default=None)
+    judge(page, "Hot raw stamp over vDSO clock_gettime", "at most 0.6", words(ratio, "{:.2f}"), ratio is not None and ratio <= 0.6)
     if not runs:
         return False
     page.add("## Stamps: in a batch", "", "Nanoseconds a stamp, medians of interleaved batches (least in brackets):", "")
     rows = [(name, *(f"{run[name][0]:.1f} ({run[name][1]:.1f})" for run in runs)) for name in runs[0]]
     page.table(("way", *(f"run {number}" for number in range(1, len(runs) + 1))), rows)
-    worst = max(run["batch"][0] for run in runs)
-    page.target("Hot raw stamp in a batch, median", "at most 12 ns", f"{worst:.1f} ns", worst <= 12)
-    ratio = max(run["batch"][0] / run["vdso-clock_gettime"][0] for run in runs)
-    page.target("Hot raw stamp over vDSO clock_gettime", "at most 0.6", f"{ratio:.2f}", ratio <= 0.6)
     return True
 
 
@@ -59,6 +68,7 @@ def patterns(page, directory):
     # A run's number, and its results; only those that went their full length.
     runs = [(number, run) for number, run in enumerate(seconds + whole, 1) if run["complete"]]
     found = [(number, pattern) for number, run in runs for pattern in run["patterns"]]
+    second_pattern(page, found)
     if not found:
         return False
     page.add("## Stamps: beside real packets", "", "By the paper's checkpoint method in user space; the checkpoints' own time is taken off.", "")
@@ -122,19 +132,29 @@ def beside_the_paper(page, found):
 
 def ratios(page, found):
     beside_the_paper(page, found)
-    rows, means, variances = [], [], []
-    for number, pattern in found:
-        for ratio in pattern["ratios"]:
-            rows.append((number, pattern["name"], f"{ratio['of']} over {ratio['to']}", shown(ratio["mean"], ratio["mean_interval"]), shown(ratio["trimmed_variance"], ratio["trimmed_variance_interval"]), ratio["verdict"]))
-            # Neither is known where nothing was left to divide by.
-            if pattern["name"] == "2" and ratio["to"] == "batch" and ratio["mean"] and ratio["trimmed_variance"]:
-                means.append(1 / ratio["mean"])
-                variances.append(1 / ratio["trimmed_variance"])
+    rows = [
+        (number, pattern["name"], f"{ratio['of']} over {ratio['to']}", shown(ratio["mean"], ratio["mean_interval"]), shown(ratio["trimmed_variance"], ratio["trimmed_variance_interval"]), ratio["verdict"])
+        for number, pattern in found
+        for ratio in pattern["ratios"]
+    ]
     page.add("All ratios with 95 % intervals:", "")
     page.table(("run", "pattern", "ratio", "means", "trimmed variances", "verdict"), rows)
-    if means:
-        page.target(f"Pattern 2: mean of raw cycles over inline clock, {len(means)} runs", "at most 0.4 in each", ", ".join(f"{mean:.3f}" for mean in means), max(means) <= 0.4)
-        page.target(f"Pattern 2: trimmed variance, {len(variances)} runs", "at most 0.05 in each", ", ".join(f"{one:.4f}" for one in variances), max(variances) <= 0.05)
+
+
+# Runs of pattern 2 that went their full length.
+RUNS = 3
+
+
+def second_pattern(page, found):
+    """Raw cycles over the inline clock, in each of three runs: one that was not made or broke off has met nothing."""
+    ratios = [ratio for _, pattern in found if pattern["name"] == "2" for ratio in pattern["ratios"] if (ratio["of"], ratio["to"]) == ("inline-clock", "batch")]
+    for what, key, most, digits in (("mean", "mean", 0.4, 3), ("trimmed variance", "trimmed_variance", 0.05, 4)):
+        # Nothing is known where nothing was left to divide by.
+        values = [1 / ratio[key] if ratio[key] else None for ratio in ratios]
+        each = ["not measured" if value is None else f"{value:.{digits}f}" for value in values]
+        each += ["not measured"] * (RUNS - len(each))
+        met = len(values) >= RUNS and all(value is not None and value <= most for value in values)
+        judge(page, f"Pattern 2: {what} of raw cycles over inline clock, {RUNS} runs", f"at most {most} in each", ", ".join(each) if any(values) else None, met)
 
 
 def in_kernel(page, found):
@@ -179,10 +199,15 @@ def bound(page, directory):
     for said in complete(directory, "clock-bound.json"):
         page.add("## Clock: the bound", "", "```json", json.dumps(said, indent=1), "```", "")
         share, bound_ns = said["share_within"], said["bound_ns"]["p50"]
-        page.target("Conversions that meet the kernel's bracket", "99.9 %", f"{100 * share:.3f} % of {said['samples']:,}", share >= 0.999)
-        page.target("Bound of a conversion, median", "at most 200 ns", f"{bound_ns} ns", bound_ns <= 200)
+        judge(page, *BOUND_TARGETS[0], f"{100 * share:.3f} % of {said['samples']:,}", share >= 0.999)
+        judge(page, *BOUND_TARGETS[1], f"{bound_ns} ns", bound_ns <= 200)
         return True
+    for target in BOUND_TARGETS:
+        judge(page, *target, None, False)
     return False
+
+
+BOUND_TARGETS = (("Conversions that meet the kernel's bracket", "99.9 %"), ("Bound of a conversion, median", "at most 200 ns"))
 
 
 def files(page, directory):
@@ -212,32 +237,59 @@ def layers(page, groups):
     page.table(("octets", *names, "stamps out of order"), [(size, *(share(run, name) for name in names), run["stamps_out_of_order"]) for size, run in found])
 
 
+# Octets of the packets, of all sizes at which captures are judged, and for how long where a result does not tell.
+SIZES, SECONDS = (64, 512, 1500), 10
+
+
 def load(page, directory):
     """captures of 200,000 packets a second"""
-    runs = list(complete(directory, "load-*.json"))
-    if not runs:
-        return False
-    page.add("## Capture: 200,000 packets a second", "", "128 octets of each packet are kept; programs in turn. quaver stamps in the kernel alone, as dumpcap and tcpdump do;", "quaver with layers (`--layers auto`) has every stamp that the interface can give.", "")
     groups = {}
-    for run in runs:
+    for run in complete(directory, "load-*.json"):
         groups.setdefault((run["size"], run["name"]), []).append(run)
+    for size in sorted({size for size, _ in groups} | set(SIZES)):
+        of = lambda name: groups.get((size, name), [])
+        for name in ("quaver", "layers"):
+            capture_of(page, f"Capture of {size} octets, {TITLES[name]}", of(name))
+        beside_dumpcap(page, size, of("quaver"), of("dumpcap"))
+    if not groups:
+        return False
+    page.add("## Capture: 200,000 packets a second", "", "128 octets of each packet are kept; programs in turn. quaver stamps in the kernel alone (`--layers none`), as dumpcap and", "tcpdump do, and like is judged with like: its CPU time beside dumpcap's. quaver with layers (`--layers auto`) has every", "stamp that the interface can give; what these cost is in the table.", "")
     rows = []
     for (size, name), found in sorted(groups.items()):
         each = lambda key: ", ".join(str(run[key]) for run in found)
         cpu = statistics.median(run["cpu_s"] for run in found)
-        rows.append((size, TITLES[name], each("sent"), each("captured"), each("dropped"), each("unaccounted"), f"{cpu:.2f} ({min(r['cpu_s'] for r in found):.2f} to {max(r['cpu_s'] for r in found):.2f})"))
-    page.table(("octets", "program", "sent", "captured", "dropped", "unaccounted", "CPU (s)"), rows)
+        rows.append((size, TITLES[name], each("sent"), each("captured"), each("dropped"), each("unaccounted"), ", ".join(map(ended, found)), f"{cpu:.2f} ({min(r['cpu_s'] for r in found):.2f} to {max(r['cpu_s'] for r in found):.2f})"))
+    page.table(("octets", "program", "sent", "captured", "dropped", "unaccounted", "ended", "CPU (s)"), rows)
     layers(page, groups)
-    for size in sorted({size for size, _ in groups}):
-        ours, theirs = groups.get((size, "quaver")), groups.get((size, "dumpcap"))
-        if not ours:
-            continue
-        lost = [run["unaccounted"] for run in ours]
-        page.target(f"Capture of {size} octets: unaccounted", "0", ", ".join(map(str, lost)), not any(lost))
-        if theirs:
-            # Of what was captured, for the source does not reach the same rate in each round.
-            mine, other = (statistics.median(1e6 * run["cpu_s"] / max(run["captured"], 1) for run in found) for found in (ours, theirs))
-            page.target(f"Capture of {size} octets: CPU of a million packets beside dumpcap", f"at most {other:.2f} s", f"{mine:.2f} s", mine <= other)
-        rate = min(run["sent"] / run["seconds"] for run in ours)
-        page.target(f"Capture of {size} octets: packets a second", "200,000", f"{rate:,.0f} at least", rate >= 199_900)
     return True
+
+
+def ended(run):
+    """How a program ended."""
+    told = "" if run.get("told", True) else ", without counts"
+    return ("well" if run["status"] == 0 else f"status {run['status']}") + told
+
+
+def capture_of(page, what, runs):
+    """Nothing unaccounted, the rate, the length of the stream and how the program ended; `runs` may be none."""
+    all_of = lambda words: ", ".join(words) or None
+    judge(page, f"{what}: unaccounted", "0", all_of(str(run["unaccounted"]) for run in runs), not any(run["unaccounted"] for run in runs))
+    judge(page, f"{what}: ended", "well", all_of(map(ended, runs)), all(ended(run) == "well" for run in runs))
+    asked = max((run.get("asked_seconds", SECONDS) for run in runs), default=SECONDS)
+    judge(page, f"{what}: length of the stream", f"{asked:g} s", all_of(f"{run['seconds']:g} s" for run in runs), all(run["seconds"] >= 0.9999 * asked for run in runs))
+    rate = min((run["sent"] / run["seconds"] for run in runs if run["seconds"]), default=None)
+    judge(page, f"{what}: packets a second", "200,000", words(rate, "{:,.0f} at least"), rate is not None and rate >= 199_900)
+
+
+def beside_dumpcap(page, size, ours, theirs):
+    """CPU of what was captured, for the source does not reach the same rate in each round."""
+    mine, other = (median_cpu(runs) for runs in (ours, theirs))
+    both = mine is not None and other is not None
+    wanted = "at most dumpcap's" if other is None else f"at most {other:.2f} s"
+    judge(page, f"Capture of {size} octets: CPU of a million packets beside dumpcap, both by the kernel's stamp alone", wanted, f"{mine:.2f} s" if both else None, both and mine <= other)
+
+
+def median_cpu(runs):
+    """Seconds a million packets, of programs that ended well and captured something; None where none did."""
+    found = [1e6 * run["cpu_s"] / run["captured"] for run in runs if ended(run) == "well" and run["captured"]]
+    return statistics.median(found) if found else None
