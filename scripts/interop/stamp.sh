@@ -16,5 +16,6 @@ if [ ! -x "$root/bin/stamp-suite" ]; then
         cargo install --quiet --locked --debug --version "$version" --features ttl-nix --root "$root" stamp-suite
     rm -rf "$target/interop/build"
 fi
-cargo build --quiet --locked --package quaver-measure --example stamp
+# As the tests are built: a package by itself would have its dependencies built again with other features.
+cargo build --quiet --locked --workspace --all-targets
 python3 scripts/interop/stamp.py "$target/debug/examples/stamp" "$root/bin/stamp-suite"
