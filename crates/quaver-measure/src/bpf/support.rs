@@ -28,7 +28,8 @@ pub struct BpfSupport {
     pub may_load: Finding,
     /// One for each layer or class of events, in the order of the programs.
     pub sees: Vec<Finding>,
-    /// The kernel lets programs read the cycle counter (`bpf_get_cpu_time_counter`); not used yet.
+    /// The kernel lets programs read the cycle counter (`bpf_get_cpu_time_counter`): a capture's XDP program for
+    /// one device then stamps by it; all others take the kernel's clock.
     pub reads_cycle_counter: bool,
 }
 
