@@ -6,6 +6,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 impl Lab {
     /// Moves the two interfaces into namespaces and gives them addresses, with fixed neighbour entries as
@@ -22,6 +23,8 @@ impl Lab {
                 interface_index: 0,
                 ipv4: Ipv4Addr::new(192, 0, 2, last),
                 ipv6: Some(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last))),
+                // Asked before it is moved: the /sys of this thread's namespace does not show it afterwards.
+                is_device: Path::new(&format!("/sys/class/net/{interface}/device")).exists(),
             })
         };
         let (mut source, mut sink) = (end("source", source, 1)?, end("sink", sink, 2)?);

@@ -10,7 +10,8 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
-use std::io::Write;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -59,6 +60,8 @@ pub struct LabEnd {
     pub ipv4: Ipv4Addr,
     /// IPv6 address (2001:db8::/32, documentation, RFC 3849); none where the kernel has no IPv6.
     pub ipv6: Option<Ipv6Addr>,
+    /// Whether the interface is a device, which interrupts; one end of a veth pair is none.
+    pub is_device: bool,
 }
 
 impl LabEnd {
@@ -106,6 +109,26 @@ impl LabEnd {
             .map_err(|e| LabError::new(operation, e))
     }
 
+    /// What an attribute of this end's interface says, without the end of its line; none where this kernel has no such one.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn attribute(&self, attribute: &str) -> Result<Option<String>, LabError> {
+        let operation = format!("read {attribute} of {}", self.interface);
+        let read = self.within(|| read_sysfs(&format!("class/net/{}/{attribute}", self.interface)))?;
+        there(read.map(|text| text.trim_end().to_owned())).map_err(|e| LabError::new(operation, e))
+    }
+
+    /// What a field of this end's driver says; none where it has no such one.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn driver(&self, field: &str) -> Result<Option<String>, LabError> {
+        let operation = format!("read {field} of {}", self.interface);
+        there(self.within(|| crate::tune::ethtool::get(&self.interface, field))?)
+            .map_err(|e| LabError::new(operation, e))
+    }
+
     /// Sets a field of this end's driver, such as `feature.rx-gro` to `on`; the fields are those of
     /// [`crate::tune::ethtool`]. It goes with the namespace.
     ///
@@ -150,6 +173,7 @@ impl Lab {
                 interface_index: 0,
                 ipv4: Ipv4Addr::new(192, 0, 2, last),
                 ipv6: Some(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last))),
+                is_device: false,
             })
         };
         let (mut source, mut sink) = (end("source", 1)?, end("sink", 2)?);
@@ -287,11 +311,28 @@ fn on_thread<T: Send>(body: impl FnOnce() -> Result<T, LabError> + Send) -> Resu
 /// namespace that it is mounted in, so this makes a mount of its own, which has no place in the tree and ends
 /// with its descriptor.
 fn write_sysfs(path: &str, value: &str) -> std::io::Result<()> {
+    open_sysfs(path, OFlags::WRONLY)?.write_all(value.as_bytes())
+}
+
+/// Reads a sysfs file in the same way.
+fn read_sysfs(path: &str) -> std::io::Result<String> {
+    std::io::read_to_string(open_sysfs(path, OFlags::RDONLY)?)
+}
+
+fn open_sysfs(path: &str, how: OFlags) -> std::io::Result<File> {
     let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(context.as_fd())?;
     let root = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
-    let file = openat(&root, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-    std::fs::File::from(file).write_all(value.as_bytes())
+    Ok(openat(&root, path, how | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
+/// What was read; none where there is nothing of the kind.
+fn there(read: std::io::Result<String>) -> std::io::Result<Option<String>> {
+    match read {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// CPUs as the kernel writes masks: groups of 32 bits in hexadecimal, highest first, with commas between.

@@ -86,7 +86,12 @@ fn attributes_and_features_of_an_end_are_set_in_the_namespace() {
     lab.sink.set_driver("feature.rx-gro", "on").unwrap();
     let read = || crate::tune::ethtool::get(&lab.sink.interface, "feature.rx-gro").unwrap();
     assert_eq!(lab.sink.within(read).unwrap(), "on");
+    assert_eq!(lab.sink.driver("feature.rx-gro").unwrap().as_deref(), Some("on"));
+    assert_eq!(lab.sink.driver("feature.no-such-thing").unwrap(), None);
     lab.sink.set_attribute("gro_flush_timeout", "100000").unwrap();
+    assert_eq!(lab.sink.attribute("gro_flush_timeout").unwrap().as_deref(), Some("100000"));
+    assert_eq!(lab.sink.attribute("no_such_thing").unwrap(), None);
+    assert!(!lab.sink.is_device && !lab.source.is_device, "a veth pair interrupts nobody");
     lab.sink.set_attribute("napi_defer_hard_irqs", "1000").unwrap();
     let error = lab.sink.set_attribute("no_such_thing", "1").unwrap_err().to_string();
     assert!(error.starts_with("set no_such_thing of "), "{error}");
