@@ -89,6 +89,7 @@ fn input_output_and_status_are_the_programs_own() {
     assert_eq!(ended.stdout, b"what was read\n");
     assert!(told.starts_with("to standard error\n"), "{told}");
     assert!(told.contains("broadcast-wait") && told.contains("baton_passed"), "{told}");
+    assert!(told.contains("p99.9") && told.contains("Distribution"), "{told}");
     let summary = bench.summary();
     assert_eq!(number(&summary, "/facts/status"), 77);
     assert_eq!(summary["complete"], Value::Bool(true));
@@ -110,6 +111,10 @@ fn a_run_analysed_again_comes_out_the_same() {
     let (summary, report) = (read("summary.json"), read("report.html"));
     assert_eq!(ended.stdout, summary, "the program itself says nothing there");
     let path = run.to_str().expect("a path in letters").to_owned();
+    let unprivileged = bench.run(&["--no-kernel", "--threshold", "1ns"]);
+    let told = String::from_utf8_lossy(&unprivileged.stderr).into_owned();
+    let words: Vec<&str> = told.split_whitespace().collect();
+    assert!(words.join(" ").contains("time in run queues is inside the classes"), "{told}");
     let again = bench.quaver(&["analyze", &path, "--json"]).output().expect("it runs");
     assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
     assert_eq!(again.stdout, summary);
@@ -184,6 +189,79 @@ fn without_the_recorder_nothing_is_started() {
     assert!(!told.contains("to standard error"), "{told}");
     let absent = bench.quaver(&["sync", "--", "no-such-program-of-anybody"]).output().expect("it runs");
     assert_eq!(absent.status.code(), Some(2));
+}
+
+#[test]
+fn where_the_run_cannot_be_kept_the_program_runs_unrecorded() {
+    let bench = Bench::of_text(BATON, &[]);
+    let file = bench.place().join("file");
+    std::fs::write(&file, "").expect("it can be written");
+    let below = file.join("runs");
+    let mut command = bench.sync(&["-q", "--no-kernel", "--json", "-o", below.to_str().expect("letters")]);
+    command.arg("77").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(b"what was read\n").expect("it reads");
+    let ended = child.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(77), "{told}");
+    assert_eq!(ended.stdout, b"what was read\n", "the program's words and none of ours");
+    let ours: Vec<&str> = told.lines().filter(|line| line.starts_with("quaver: ")).collect();
+    assert_eq!(ours.len(), 1, "{told}");
+    assert!(ours[0].contains("runs unrecorded") && ours[0].contains("file/runs"), "{told}");
+    assert!(told.ends_with("to standard error\n"), "{told}");
+}
+
+/// What `sh -c` does to the run's directory from inside, and the status that it ends with as a shell shows it.
+#[test]
+fn the_programs_status_stands_whatever_becomes_of_the_report() {
+    let bench = Bench::of_text(BATON, &[]);
+    let lost = "rm -r \"$(dirname \"$QUAVER_SYNC_DIR\")\"";
+    for (end, status) in [("exit 42", 42), ("exit 0", 0), ("kill -9 $$", 128 + 9)] {
+        let script = format!("{lost}; {end}");
+        let mut command = bench.quaver(&["sync", "--no-kernel", "--json", "--", "sh", "-c", &script]);
+        let ended = command.output().expect("it runs");
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(status), "{told}");
+        assert_eq!(told.lines().filter(|line| line.starts_with("quaver: ")).count(), 1, "{told}");
+        assert_eq!(ended.stdout, b"");
+    }
+    // Nobody can be told: the device takes not one octet.
+    for options in
+        [&["--no-kernel"][..], &["--no-kernel", "--json"], &["--no-kernel", "-o", "/dev/null/runs"]]
+    {
+        let full = || std::fs::File::options().write(true).open("/dev/full").expect("each Linux has it");
+        let ended = bench.sync(options).arg("42").stdout(full()).stderr(full()).status().expect("it runs");
+        assert_eq!(ended.code(), Some(42), "{options:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_takes_nothing_from_the_program() {
+    if !privileged("mounting a file system of a few pages") {
+        return;
+    }
+    let bench = Bench::of_text(BATON, &[]);
+    let room = bench.place().join("room");
+    std::fs::create_dir(&room).expect("it can be made");
+    // From no room for a manifest, over room for one but for no recording, to room for all but the report.
+    let mut kept = Vec::new();
+    for pages in [1, 2, 4, 8, 16, 32, 64, 128, 256] {
+        // In a name space of the test's own: what is mounted there goes with the last process in it.
+        let script = format!("mount -t tmpfs -o size={}k none \"$1\" && shift && exec \"$@\"", 4 * pages);
+        let sync = bench.sync(&["--no-kernel", "--json", "-o", room.to_str().expect("letters")]);
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script, "sh"]).arg(&room);
+        command.arg(sync.get_program()).args(sync.get_args()).arg("42").stdin(Stdio::null());
+        command.envs(sync.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let ended = command.output().expect("it runs");
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(42), "{pages} pages: {told}");
+        assert!(told.contains("to standard error"), "{pages} pages: {told}");
+        let said = told.lines().any(|line| line.starts_with("quaver: "));
+        assert!(said || !ended.stdout.is_empty(), "{pages} pages: results or a reason: {told}");
+        kept.push(!ended.stdout.is_empty());
+    }
+    assert_eq!((kept[0], kept[8]), (false, true), "{kept:?}");
 }
 
 #[test]

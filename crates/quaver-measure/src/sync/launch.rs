@@ -2,7 +2,7 @@
 
 use super::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,6 +10,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
+
+/// Time between looks at a program that the system gives no handle of.
+const BLIND_WAIT: Duration = Duration::from_millis(10);
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -47,7 +50,8 @@ pub enum LaunchError {
 #[derive(Debug)]
 pub struct Launched {
     child: Child,
-    handle: OwnedFd,
+    /// None where the system has none to give: a program that runs is not given up for that.
+    handle: Option<OwnedFd>,
 }
 
 impl Launched {
@@ -82,11 +86,8 @@ impl Launched {
             _ => LaunchError::Os { program: program.clone(), source },
         };
         let child = command.spawn().map_err(failed)?;
-        let pid = Pid::from_child(&child);
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(handle) => Ok(Self { child, handle }),
-            Err(error) => Err(LaunchError::Os { program: program.clone(), source: error.into() }),
-        }
+        let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
+        Ok(Self { child, handle })
     }
 
     /// Its process number.
@@ -96,10 +97,12 @@ impl Launched {
 
     /// Sends it a signal; a program that is gone gets none.
     pub fn signal(&self, number: i32) {
-        if let Some(signal) = Signal::from_named_raw(number) {
-            // It may have ended just now; who asks for its status is told.
-            let _ = pidfd_send_signal(&self.handle, signal);
-        }
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        // It may have ended just now; who asks for its status is told. Until then its number is nobody else's.
+        let _ = match &self.handle {
+            Some(handle) => pidfd_send_signal(handle, signal),
+            None => kill_process(Pid::from_child(&self.child), signal),
+        };
     }
 
     /// Waits until it ends or a held-back signal comes, but no longer than `most`. None while it runs.
@@ -107,14 +110,18 @@ impl Launched {
     /// # Errors
     /// The system refuses to tell.
     pub fn wait(&mut self, most: Duration, signals: Option<&Signals>) -> io::Result<Option<ExitStatus>> {
-        let timeout = Timespec::try_from(most).ok();
-        let mut polled = vec![PollFd::new(&self.handle, PollFlags::IN)];
+        let blind = most.min(BLIND_WAIT);
+        let timeout = Timespec::try_from(if self.handle.is_some() { most } else { blind }).ok();
+        let mut polled: Vec<PollFd<'_>> =
+            self.handle.iter().map(|handle| PollFd::new(handle, PollFlags::IN)).collect();
         polled.extend(signals.map(|signals| PollFd::new(signals, PollFlags::IN)));
         match poll(&mut polled, timeout.as_ref()) {
             // A signal that was caught ends the waiting early: its handler's word counts.
-            Ok(_) | Err(rustix::io::Errno::INTR) => self.child.try_wait(),
-            Err(error) => Err(error.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            // Out of memory, say: the program's status is worth waiting for without it.
+            Err(_) => std::thread::sleep(blind),
         }
+        self.child.try_wait()
     }
 }
 

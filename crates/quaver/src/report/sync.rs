@@ -1,9 +1,11 @@
 //! The page of `quaver sync`: the six classes, who was late and why.
 
+mod distribution;
+
 use super::RunFacts;
 use super::console::{Tracing, cut_short, head, heading, warnings};
 use super::table::{Align, Style, Table, printable, wrap};
-use super::units::{count, duration, duration_f64, percent, supports};
+use super::units::{bar, count, duration, duration_f64, percent, supports};
 use crate::digest::sync::{Named, SyncNames, SyncSummary};
 use quaver_analysis::lanes::Lanes;
 use quaver_analysis::sync::{ClassFigures, Sums, SyncClass, Wait};
@@ -37,6 +39,7 @@ pub fn page(input: &SyncInput<'_>, style: Style) -> String {
     header(&mut out, input, style);
     cut_short(&mut out, summary.complete, style);
     classes(&mut out, summary, style);
+    distribution::write(&mut out, &summary.results.classes, style);
     offenders(&mut out, "Locks and conditions", "who was late for them", &summary.objects, style);
     if summary.facts.call_sites {
         offenders(&mut out, "Call sites", "functions whose calls were late", &summary.call_sites, style);
@@ -83,24 +86,46 @@ pub fn counted(summary: &SyncSummary) -> String {
 }
 
 /// Columns of the table of classes.
-pub const CLASS_COLUMNS: [&str; 10] =
-    ["class", "operations", "late", "a ms", "mean", "p50", "p99", "largest", "total", "share"];
+pub const CLASS_COLUMNS: [&str; 12] = [
+    "class",
+    "operations",
+    "late",
+    "a ms",
+    "mean",
+    "p50",
+    "p90",
+    "p99",
+    "p99.9",
+    "largest",
+    "total",
+    "share",
+];
+/// Those of them that the console shows beside percentiles of their own.
+const NARROW: [usize; 8] = [0, 1, 2, 3, 4, 9, 10, 11];
+/// Cells of the widest bar of a share.
+const SHARE_CELLS: usize = 16;
+
+/// A percentile, where as many were late as it takes: one in `needs` lies beyond.
+fn percentile(figures: &ClassFigures, needs: u64, ns: Option<u64>) -> String {
+    match ns {
+        Some(ns) if supports(figures.late.count, needs) => duration(ns.cast_signed()),
+        _ => "-".to_owned(),
+    }
+}
 
 /// The cells of a class, in the order of [`CLASS_COLUMNS`].
 pub fn class_cells(figures: &ClassFigures) -> Vec<String> {
     let late = &figures.late;
-    let value = |needs: u64, ns: Option<u64>| match ns {
-        Some(ns) if supports(late.count, needs) => duration(ns.cast_signed()),
-        _ => "-".to_owned(),
-    };
     vec![
         format!("{:<2}  {}", figures.class.short(), figures.class.name()),
         count(figures.timed.count),
         count(late.count),
         if late.count == 0 { "-".to_owned() } else { format!("{:.3}", figures.late_per_ms) },
         figures.mean_ns.map_or("-".to_owned(), duration_f64),
-        value(1, figures.p50_ns),
-        value(100, figures.p99_ns),
+        percentile(figures, 1, figures.p50_ns),
+        percentile(figures, 10, figures.p90_ns),
+        percentile(figures, 100, figures.p99_ns),
+        percentile(figures, 1_000, figures.p99_9_ns),
         if late.count == 0 { "-".to_owned() } else { duration(late.max_ns.cast_signed()) },
         duration(late.total_ns.cast_signed()),
         figures.share.map_or("-".to_owned(), percent),
@@ -109,11 +134,14 @@ pub fn class_cells(figures: &ClassFigures) -> Vec<String> {
 
 fn classes(out: &mut String, summary: &SyncSummary, style: Style) {
     heading(out, style, "Sync jitter", &counted(summary));
-    let mut columns = vec![(CLASS_COLUMNS[0], Align::Left)];
-    columns.extend(CLASS_COLUMNS[1..].iter().map(|name| (*name, Align::Right)));
+    let mut columns: Vec<_> = NARROW.iter().map(|at| (CLASS_COLUMNS[*at], Align::Right)).collect();
+    columns[0].1 = Align::Left;
+    columns.push(("", Align::Left));
     let mut table = Table::new(&columns);
     summary.results.classes.iter().for_each(|figures| {
-        table.row(class_cells(figures));
+        let cells = class_cells(figures);
+        let share = figures.share.map_or_else(String::new, |share| bar(share, SHARE_CELLS));
+        table.row(NARROW.iter().map(|at| cells[*at].clone()).chain([share]));
     });
     let late = &summary.results.late;
     table.row([
@@ -122,8 +150,6 @@ fn classes(out: &mut String, summary: &SyncSummary, style: Style) {
         count(late.count),
         format!("{:.3}", per_ms(late, summary)),
         late.mean_ns().map_or("-".to_owned(), duration_f64),
-        String::new(),
-        String::new(),
         if late.count == 0 { "-".to_owned() } else { duration(late.max_ns.cast_signed()) },
         duration(late.total_ns.cast_signed()),
     ]);
@@ -177,6 +203,12 @@ pub fn beside(summary: &SyncSummary) -> Vec<String> {
         .collect();
     if !others.is_empty() {
         sentences.push(format!("Lost outside the six classes: {}.", others.join(", ")));
+    }
+    if !summary.facts.kernel.looked() {
+        sentences.push(
+            "Nobody looked at the kernel, so time in run queues is inside the classes and not told apart: run as root."
+                .to_owned(),
+        );
     }
     sentences
 }

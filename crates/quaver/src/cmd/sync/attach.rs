@@ -1,6 +1,6 @@
 //! A process that already runs: its futex calls, as the kernel sees them.
 
-use super::kernel::KernelWatch;
+use super::kernel::{self, KernelWatch};
 use super::record::now_ns;
 use crate::cli::sync::SyncArgs;
 use crate::digest::sync::{self, SyncFacts};
@@ -40,7 +40,8 @@ pub(super) fn run(args: &SyncArgs, pid: u32) -> anyhow::Result<ExitCode> {
     };
     let (run, mut manifest) = super::begin(args, &facts)?;
     std::fs::create_dir(sync::directory(&run))?;
-    let mut watch = KernelWatch::start(args, Followed::Process(pid), &sync::kernel_segment(&run))?;
+    let mut watch =
+        KernelWatch::begin(kernel::choose(args, Followed::Process(pid))?, &sync::kernel_segment(&run))?;
     if !watch.is_looking() {
         let reason = watch.finish().reason.unwrap_or_default();
         let _ = std::fs::remove_dir_all(run.path());

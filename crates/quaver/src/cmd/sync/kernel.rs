@@ -6,7 +6,7 @@ use crate::digest::sync::KernelFacts;
 use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_measure::host::trace::{Tier, TraceError};
 use quaver_measure::segment::SegmentAppender;
-use quaver_measure::sync::kernel::{Followed, KernelSource, start};
+use quaver_measure::sync::kernel::{Followed, KernelChoice, KernelSource, start};
 use std::path::Path;
 
 /// Looks at the kernel, where that is wanted and permitted. A failure while the program runs is kept, and the program goes on.
@@ -17,17 +17,21 @@ pub(super) struct KernelWatch {
     failed: Option<String>,
 }
 
+/// Starts looking at the kernel by what the command line asks for, or the best that may run.
+pub(super) fn choose(args: &SyncArgs, whom: Followed) -> Result<KernelChoice, TraceError> {
+    let asked = match args.tier {
+        _ if args.no_kernel => Some(Tier::User),
+        Some(TierName::User) => Some(Tier::User),
+        Some(TierName::Bpf) => Some(Tier::Bpf),
+        Some(TierName::Tracefs) => Some(Tier::Tracefs),
+        None => None,
+    };
+    start(asked, whom)
+}
+
 impl KernelWatch {
-    /// Starts. `segment` is made only where there is something to write.
-    pub(super) fn start(args: &SyncArgs, whom: Followed, segment: &Path) -> anyhow::Result<Self> {
-        let asked = match args.tier {
-            _ if args.no_kernel => Some(Tier::User),
-            Some(TierName::User) => Some(Tier::User),
-            Some(TierName::Bpf) => Some(Tier::Bpf),
-            Some(TierName::Tracefs) => Some(Tier::Tracefs),
-            None => None,
-        };
-        let choice = start(asked, whom)?;
+    /// Begins to keep what is seen. `segment` is made only where there is something to write.
+    pub(super) fn begin(choice: KernelChoice, segment: &Path) -> anyhow::Result<Self> {
         let facts = KernelFacts {
             tier: choice.tier.name().to_owned(),
             reason: choice.reason,

@@ -58,7 +58,11 @@ fn begin(args: &SyncArgs, facts: &crate::digest::sync::SyncFacts) -> anyhow::Res
     let now_ns = quaver_measure::clock::realtime_ns();
     let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "sync", asked, host, now_ns);
     manifest.analysis = Some(Default::default());
-    run.write_manifest(&manifest)?;
+    if let Err(error) = run.write_manifest(&manifest) {
+        // It has nothing in it.
+        let _ = std::fs::remove_dir_all(run.path());
+        return Err(error.into());
+    }
     Ok((run, manifest))
 }
 

@@ -1,6 +1,6 @@
 //! A program run under the recorder.
 
-use super::kernel::KernelWatch;
+use super::kernel::{self, KernelWatch};
 use crate::cli::sync::SyncArgs;
 use crate::digest::sync::{self, SyncFacts};
 use crate::exit_code::{ExitCode, failure, sentence};
@@ -9,13 +9,16 @@ use anyhow::Context;
 use quaver_abi::record::AnchorRecord;
 use quaver_measure::clock::{AnchorKeeper, CounterSupport};
 use quaver_measure::segment::SegmentAppender;
-use quaver_measure::sync::kernel::Followed;
+use quaver_measure::sync::kernel::{Followed, KernelChoice};
 use quaver_measure::sync::launch::{Launch, LaunchError, Launched, shell_status};
 use quaver_measure::sync::program::{self, Obstacle, Program};
 use quaver_measure::sync::recorder::{PRELOAD_VARIABLE, preload};
 use quaver_measure::sync::signals::Signals;
-use std::ffi::OsString;
-use std::path::Path;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time between looks at the kernel's memory.
@@ -23,51 +26,113 @@ const TICK: Duration = Duration::from_millis(20);
 /// The same where nothing is to be read: the clock is looked at as often.
 const IDLE_TICK: Duration = Duration::from_millis(100);
 
-/// Runs it, then tells. The answer is the program's status as a shell would show it.
+/// Runs it, then tells. The answer is the program's status as a shell would show it, whatever becomes of the recording: what
+/// cannot be done is refused before the program starts, and once it has started nothing of ours takes its status' place.
 pub(super) fn run(args: &SyncArgs) -> anyhow::Result<u8> {
     let signals = Signals::take().context("holding back signals for the program")?;
     let program = look_at(args)?;
     let preloaded = preloaded(&program)?;
+    let looking = kernel::choose(args, Followed::Children)?;
     let facts = facts(args, &program);
     if !args.quiet {
-        facts.obstacles.iter().for_each(|sentence| eprintln!("quaver: {sentence}"));
+        facts.obstacles.iter().for_each(|sentence| say(sentence));
     }
-    let (run, mut manifest) = super::begin(args, &facts)?;
-    let directory = sync::directory(&run);
-    std::fs::create_dir(&directory).with_context(|| format!("making directory {}", directory.display()))?;
-    let directory = std::path::absolute(&directory).unwrap_or(directory);
-    let mut watch = KernelWatch::start(args, Followed::Children, &sync::kernel_segment(&run))?;
-    let launch = Launch {
-        words: &args.program,
-        preload: preloaded.as_deref(),
-        directory: &directory,
-        signals: Some(&signals),
-    };
-    let launched = Launched::start(&launch).map_err(|error| not_started(error, &run))?;
-    let mut facts = SyncFacts { pid: launched.pid(), started_ns: now_ns(), ..facts };
-    let mut clock = Clockwork::start(&sync::anchors_segment(&directory))?;
-    let (status, signalled) = tend(launched, &signals, &mut watch, &mut clock)?;
-    clock.finish()?;
-    // From here on Ctrl-C is ours again.
-    drop(signals);
-    facts.ended_ns = now_ns();
-    facts.status = Some(status);
-    facts.kernel = watch.finish();
-    manifest.lost.events = facts.kernel.lost;
-    sync::set_facts(&mut manifest, &facts)?;
-    let cut_short = signalled.then(|| "interrupted by the user".to_owned());
-    manifest.end(quaver_measure::clock::realtime_ns(), cut_short);
-    let told =
-        sync::conclude(&run, manifest, args.quiet).and_then(|digest| super::print(args, &digest, &run));
-    match told {
-        Ok(()) => Ok(status),
-        // What the program has to say by its status goes before our own troubles.
-        Err(error) if status != 0 => {
-            eprintln!("quaver: {}", sentence(&error));
-            Ok(status)
+    match Recording::begin(args, facts, looking) {
+        Ok(recording) => recording.run(args, signals, preloaded.as_deref()),
+        Err(error) => {
+            let name = args.program[0].display();
+            say(&format!("{name} runs unrecorded, for the run cannot be kept: {}", sentence(&error)));
+            unrecorded(args, &signals)
         }
-        Err(error) => Err(error),
     }
+}
+
+/// A sentence for the user. Where standard error takes none, the program goes on all the same.
+fn say(sentence: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "quaver: {sentence}");
+}
+
+/// What a recorded program needs beside it: made before it starts, so that it never starts in vain.
+struct Recording {
+    run: RunDir,
+    manifest: Manifest,
+    facts: SyncFacts,
+    directory: PathBuf,
+    watch: KernelWatch,
+    clock: Clockwork,
+}
+
+impl Recording {
+    fn begin(args: &SyncArgs, facts: SyncFacts, looking: KernelChoice) -> anyhow::Result<Self> {
+        let (run, manifest) = super::begin(args, &facts)?;
+        let begun = Self::beside(&run, looking);
+        match begun {
+            Ok((directory, watch, clock)) => Ok(Self { run, manifest, facts, directory, watch, clock }),
+            Err(error) => {
+                discard(&run);
+                Err(error)
+            }
+        }
+    }
+
+    fn beside(run: &RunDir, looking: KernelChoice) -> anyhow::Result<(PathBuf, KernelWatch, Clockwork)> {
+        let directory = sync::directory(run);
+        std::fs::create_dir(&directory)
+            .with_context(|| format!("making directory {}", directory.display()))?;
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        let watch = KernelWatch::begin(looking, &sync::kernel_segment(run))?;
+        let clock = Clockwork::start(&sync::anchors_segment(&directory))?;
+        Ok((directory, watch, clock))
+    }
+
+    /// Runs the program to its end.
+    fn run(mut self, args: &SyncArgs, signals: Signals, preload: Option<&OsStr>) -> anyhow::Result<u8> {
+        let directory = &self.directory;
+        let launch = Launch { words: &args.program, preload, directory, signals: Some(&signals) };
+        let launched = Launched::start(&launch).map_err(|error| {
+            discard(&self.run);
+            not_started(error)
+        })?;
+        (self.facts.pid, self.facts.started_ns) = (launched.pid(), now_ns());
+        let tick = if self.watch.is_looking() { TICK } else { IDLE_TICK };
+        let (status, signalled) = tend(launched, &signals, tick, || {
+            self.watch.drain();
+            self.clock.tick();
+        })?;
+        // From here on Ctrl-C is ours again.
+        drop(signals);
+        (self.facts.status, self.facts.ended_ns) = (Some(status), now_ns());
+        if let Err(error) = self.tell(args, signalled) {
+            say(&sentence(&error));
+        }
+        Ok(status)
+    }
+
+    /// Analyses, stores and prints what was recorded.
+    fn tell(self, args: &SyncArgs, signalled: bool) -> anyhow::Result<()> {
+        let Self { run, mut manifest, watch, clock, .. } = self;
+        clock.finish();
+        let facts = SyncFacts { kernel: watch.finish(), ..self.facts };
+        manifest.lost.events = facts.kernel.lost;
+        sync::set_facts(&mut manifest, &facts)?;
+        let cut_short = signalled.then(|| "interrupted by the user".to_owned());
+        manifest.end(quaver_measure::clock::realtime_ns(), cut_short);
+        let digest = sync::conclude(&run, manifest, args.quiet)?;
+        super::print(args, &digest, &run)
+    }
+}
+
+/// A run directory in which nothing was measured is of no use.
+fn discard(run: &RunDir) {
+    let _ = std::fs::remove_dir_all(run.path());
+}
+
+/// Runs the program as if we were not there.
+fn unrecorded(args: &SyncArgs, signals: &Signals) -> anyhow::Result<u8> {
+    let launch =
+        Launch { words: &args.program, preload: None, directory: Path::new("/"), signals: Some(signals) };
+    let launched = Launched::start(&launch).map_err(not_started)?;
+    Ok(tend(launched, signals, IDLE_TICK, || ())?.0)
 }
 
 /// Finds the program and looks at what it is.
@@ -104,9 +169,7 @@ fn facts(args: &SyncArgs, program: &Program) -> SyncFacts {
     }
 }
 
-/// A run directory in which nothing was measured is of no use.
-fn not_started(error: LaunchError, run: &quaver_store::run::RunDir) -> anyhow::Error {
-    let _ = std::fs::remove_dir_all(run.path());
+fn not_started(error: LaunchError) -> anyhow::Error {
     let code = match error {
         LaunchError::NotFound(_) => ExitCode::Usage,
         LaunchError::NotPermitted(_) => ExitCode::Unsupported,
@@ -115,15 +178,14 @@ fn not_started(error: LaunchError, run: &quaver_store::run::RunDir) -> anyhow::E
     failure(code, error.to_string())
 }
 
-/// Waits for the program, passes signals on, and reads the kernel's memory meanwhile. The answer is its status and whether
+/// Waits for the program, passes signals on, and does `each` at each tick and at the end. The answer is its status and whether
 /// somebody asked it to end.
 fn tend(
     mut launched: Launched,
     signals: &Signals,
-    watch: &mut KernelWatch,
-    clock: &mut Clockwork,
+    tick: Duration,
+    mut each: impl FnMut(),
 ) -> anyhow::Result<(u8, bool)> {
-    let tick = if watch.is_looking() { TICK } else { IDLE_TICK };
     let mut signalled = false;
     loop {
         let ended = launched.wait(tick, Some(signals)).context("waiting for the program")?;
@@ -133,8 +195,7 @@ fn tend(
                 launched.signal(sent.number);
             }
         }
-        watch.drain();
-        clock.tick();
+        each();
         if let Some(status) = ended {
             return Ok((shell_status(status), signalled));
         }
@@ -168,9 +229,7 @@ impl Clockwork {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<()> {
-        self.anchors.append(&self.keeper.take())?;
-        self.anchors.finish()?;
-        Ok(())
+    fn finish(mut self) {
+        let _ = self.anchors.append(&self.keeper.take()).and_then(|()| self.anchors.finish());
     }
 }
