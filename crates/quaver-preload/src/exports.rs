@@ -1,6 +1,8 @@
 //! The symbols that take the place of the thread library's. Each passes on, as one more argument, the address that
 //! its caller goes on at, and jumps: no frame of ours lies between the program and the hook.
 
+#[cfg(target_env = "gnu")]
+use crate::hooks::c11;
 use crate::hooks::{barrier, condition, futex, mutex, process, read_write, semaphore, spin, thread};
 use std::arch::naked_asm;
 
@@ -74,6 +76,21 @@ export! {
     pthread_clockjoin_np 4 => thread::clockjoin;
     _exit 1 => process::immediate_exit;
     _Exit 1 => process::immediate_exit;
+}
+
+// Of musl's, `thrd_create` and `cnd_wait` are no thin covers.
+#[cfg(target_env = "gnu")]
+export! {
+    mtx_lock 1 => c11::mtx_lock;
+    mtx_trylock 1 => c11::mtx_trylock;
+    mtx_timedlock 2 => c11::mtx_timedlock;
+    mtx_unlock 1 => c11::mtx_unlock;
+    cnd_wait 2 => c11::cnd_wait;
+    cnd_timedwait 3 => c11::cnd_timedwait;
+    cnd_signal 1 => c11::cnd_signal;
+    cnd_broadcast 1 => c11::cnd_broadcast;
+    thrd_create 3 => c11::thrd_create;
+    thrd_join 2 => c11::thrd_join;
 }
 
 /// Takes the place of the C library's `syscall` for futexes, and passes all else on as it came: a call that

@@ -2,8 +2,8 @@
 
 mod recording;
 
-use quaver_abi::sync::{SyncKind, SyncOutcome};
-use quaver_store::sync::{SyncCounts, SyncEnding};
+use quaver_abi::sync::{SyncKind, SyncOutcome, outcome_flags};
+use quaver_store::sync::{SyncCounts, SyncEnding, SyncMoment};
 use recording::Trap;
 use std::collections::{HashMap, HashSet};
 
@@ -88,6 +88,14 @@ fn a_wait_takes_its_mutex_again() {
     assert_eq!((recording.locks(), recording.unlocks()), (3, 3));
     let mutexes: HashSet<u32> = recording.of(SyncKind::WaitEntry).map(|m| m.record.detail).collect();
     assert_eq!(mutexes.len(), 1, "each wait names the one mutex");
+    // The waker held it while the woken thread wanted it back: this unlock is what that one waited for.
+    let woken = recording.of(SyncKind::SignalEntry).last().unwrap();
+    let held = |moment: &&SyncMoment| {
+        moment.tid == woken.tid && moment.record.outcome & outcome_flags::INSIDE_WAIT == 0
+    };
+    let by_waker = recording.of(SyncKind::UnlockEntry).filter(held).last().expect("its unlock is recorded");
+    assert!(by_waker.at_ns > woken.at_ns + 5_000_000, "after it had slept");
+    assert!(by_waker.record.object as u32 == *mutexes.iter().next().unwrap());
     assert!(recording.is_whole());
 }
 

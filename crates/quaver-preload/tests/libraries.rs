@@ -58,3 +58,23 @@ fn an_allocator_that_locks() {
     assert_eq!(recording.locks(), recording.unlocks());
     assert!(recording.is_whole());
 }
+
+/// In glibc these are calls of POSIX that nobody can come between.
+#[test]
+#[cfg(target_env = "gnu")]
+fn threads_of_c11() {
+    let (output, recording) = Trap::new("c11.c", &["-std=c11"]).record("500");
+    let waits: u64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+    assert_eq!(recording.count(SyncKind::WaitEntry), waits + 1);
+    assert_eq!(recording.ended(SyncKind::WaitExit, SyncOutcome::Timeout), 1);
+    assert_eq!(
+        (recording.count(SyncKind::SignalEntry), recording.count(SyncKind::BroadcastEntry)),
+        (500, 500)
+    );
+    assert_eq!((recording.locks(), recording.unlocks()), (1001, 1001));
+    assert_eq!(recording.counts().busy_tries, 1);
+    assert_eq!(recording.ended(SyncKind::LockExit, SyncOutcome::Timeout), 1);
+    assert_eq!((recording.count(SyncKind::ThreadStart), recording.count(SyncKind::ThreadExit)), (4, 4));
+    assert_eq!((recording.count(SyncKind::Create), recording.count(SyncKind::JoinExit)), (3, 3));
+    assert!(recording.is_whole());
+}

@@ -2,14 +2,18 @@
 //!
 //! Before a waiter looks at the lock for the second time it is counted in [`waiters`]; whoever gives the lock back
 //! looks there before and after. So each contended lock that is got has an unlock record (spin locks excepted, whose
-//! unlock orders nothing on x86).
+//! unlock orders nothing on x86). Waits on conditions take their mutex again inside the C library; of these its own
+//! mark in the mutex tells.
 
 use super::{Blocking, CONTENDED, outcome_of};
 use crate::ring::{self, Ring};
 use crate::{arch, waiters};
 use libc::c_int;
 use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A mutex of glibc that somebody may wait for.
+const MAY_WAIT: u32 = 2;
 
 /// A lock as it is asked for.
 #[derive(Clone, Copy)]
@@ -23,6 +27,19 @@ pub(crate) struct Lock {
 impl Lock {
     pub(crate) fn exclusive(address: usize, site: usize, object: SyncObject) -> Self {
         Self { address, site, object, for_reading: false }
+    }
+
+    /// Whether the C library itself has noted that somebody may wait: who takes a mutex again inside a wait on a
+    /// condition is not among those that come through [`lock`]. In glibc the first word of a mutex is then 2 (of a
+    /// robust or inheriting one it holds its owner, and nothing is seen). To be asked by the holder.
+    #[inline(always)]
+    fn is_marked(self) -> bool {
+        cfg!(target_env = "gnu")
+            && self.object == SyncObject::Mutex
+            && self.address != 0
+            && self.address.is_multiple_of(align_of::<AtomicU32>())
+            // SAFETY: a mutex that its holder is about to give back begins with that word, aligned as just seen.
+            && unsafe { (*(self.address as *const AtomicU32)).load(Ordering::Relaxed) } == MAY_WAIT
     }
 
     fn free_count(self, ring: &Ring) -> &AtomicU64 {
@@ -103,8 +120,9 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     let slot = waiters::of(lock.address);
     let entered = arch::cycles();
     let first_look = waiters::look(slot);
+    let marked = lock.is_marked();
     let result = give_back();
-    if waiters::waited(slot, first_look) {
+    if marked || waiters::waited(slot, first_look) {
         let call = Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, ..lock.call() };
         thread.put_at(entered, call.entry());
         thread.put(call.exit(outcome_of(result)));

@@ -13,6 +13,8 @@ macro_rules! library {
 }
 
 pub(crate) mod barrier;
+#[cfg(target_env = "gnu")]
+pub(crate) mod c11;
 pub(crate) mod condition;
 pub(crate) mod futex;
 pub(crate) mod lock;
