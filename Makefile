@@ -1,7 +1,7 @@
 # Every target says what it installs before it does, and installs only what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint bench truth
+.PHONY: help setup build install demo test lint bench truth
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,6 +12,9 @@ setup: ## install what building needs (apt; as root or by sudo)
 build: setup ## build the release binary, the recorder of `quaver sync`, and the threaded programs of its bench
 	cargo build --release --locked --package quaver --package quaver-preload
 	@$(MAKE) --no-print-directory -C kernels
+
+install: ## install what `make build` built below PREFIX (/usr/local), with manual pages and completions
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install.sh
 
 demo: setup ## chase a stream made on this machine for ten seconds
 	@scripts/demo.sh

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Installs what `make build` has built: the program, the recorder and the threaded programs of `quaver sync`, manual pages and
+# completions. Says what it writes; needs no more rights than writing there does.
+# usage: [PREFIX=/usr/local] [DESTDIR=] packaging/install.sh [BUILD]
+#   BUILD    where cargo put the program (default: target/release)
+#   PREFIX   where it will run from
+#   DESTDIR  put before PREFIX, for makers of packages
+set -euo pipefail
+
+source="$(cd "$(dirname "$0")/.." && pwd)"
+build="${1:-${CARGO_TARGET_DIR:-$source/target}/release}"
+prefix="${PREFIX:-/usr/local}"
+root="${DESTDIR:-}$prefix"
+quaver="$build/quaver"
+recorder="$build/libquaver_preload.so"
+
+kernels=""
+for directory in "$build/../kernels" "$source/target/kernels"; do
+    if [ -z "$kernels" ] && [ -d "$directory" ]; then
+        kernels="$directory"
+    fi
+done
+for file in "$quaver" "$recorder"; do
+    if [ ! -f "$file" ]; then
+        echo "install: $file is missing: run \`make build\` first" >&2
+        exit 1
+    fi
+done
+if [ -z "$kernels" ]; then
+    echo "install: the threaded programs of \`quaver sync bench\` are missing: run \`make -C kernels\` first" >&2
+    exit 1
+fi
+case "$prefix" in
+/*) ;;
+*)
+    echo "install: PREFIX is $prefix; it must begin with a slash" >&2
+    exit 2
+    ;;
+esac
+# The dynamic loader would cut the recorder's path there.
+case "$prefix" in
+*[[:space:]:]*)
+    echo "install: PREFIX is $prefix; with a blank or a colon in it the recorder could not be loaded" >&2
+    exit 2
+    ;;
+esac
+
+put() {
+    local mode="$1" from="$2" to="$root/$3"
+    install -D -m "$mode" "$from" "$to"
+    echo "$to"
+}
+
+put 755 "$quaver" bin/quaver
+put 644 "$recorder" lib/quaver/libquaver_preload.so
+for program in "$source"/kernels/*.c; do
+    name="$(basename "$program" .c)"
+    put 755 "$kernels/$name" "lib/quaver/kernels/$name"
+done
+
+made="$(mktemp -d)"
+trap 'rm -r "$made"' EXIT
+"$quaver" man --output "$made/man"
+for page in "$made"/man/*.1; do
+    put 644 "$page" "share/man/man1/$(basename "$page")"
+done
+"$quaver" completions bash >"$made/bash"
+"$quaver" completions zsh >"$made/zsh"
+"$quaver" completions fish >"$made/fish"
+put 644 "$made/bash" share/bash-completion/completions/quaver
+put 644 "$made/zsh" share/zsh/site-functions/_quaver
+put 644 "$made/fish" share/fish/vendor_completions.d/quaver.fish
