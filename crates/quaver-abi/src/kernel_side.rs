@@ -77,6 +77,9 @@ pub enum KernelSideKind {
     Fork = 13,
     /// A thread ended. thread: who.
     Exit = 14,
+    /// A system call that does not concern futexes returns and took longer than was asked for. value: how long,
+    /// nanoseconds. The rest is [`KernelSideRecord::system_call`]'s.
+    SystemCall = 15,
 }
 
 impl KernelSideKind {
@@ -97,7 +100,38 @@ impl KernelSideKind {
             12 => Self::IdleExit,
             13 => Self::Fork,
             14 => Self::Exit,
+            15 => Self::SystemCall,
             _ => return None,
+        })
+    }
+}
+
+/// What a [`KernelSideKind::SystemCall`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemCall {
+    /// Its number, that of the machine's own table.
+    pub number: u16,
+    /// From entry to return, nanoseconds.
+    pub inside_ns: u64,
+    /// Of which the thread slept, nanoseconds, up to 2⁴⁸ − 1. Being off the CPU while it could run is not sleep.
+    pub blocked_ns: u64,
+    /// All that the call is for is to wait: sleep, poll, select, accept, pause, wait for a child or a signal.
+    pub only_waits: bool,
+}
+
+impl KernelSideRecord {
+    /// The system call that it tells of; none of other kinds.
+    ///
+    /// ```text
+    ///  value: inside_ns   other: low 32 bits of blocked_ns   operand: blocked_ns >> 32, number (16 bits each)
+    /// ```
+    pub fn system_call(&self) -> Option<SystemCall> {
+        let wanted = self.kind == KernelSideKind::SystemCall as u8;
+        wanted.then(|| SystemCall {
+            number: self.operand as u16,
+            inside_ns: self.value,
+            blocked_ns: u64::from(self.operand >> 16) << 32 | u64::from(self.other),
+            only_waits: self.detail & 1 != 0,
         })
     }
 }
@@ -189,6 +223,23 @@ mod tests {
         assert!(FutexOperation::of_operand(0x10000 + 449).waits());
         assert!(!FutexOperation::of_operand(0x10000 + 454).waits());
         assert_eq!(FutexOperation::of_operand(99), FutexOperation::Other);
+    }
+
+    #[test]
+    fn a_system_call_is_taken_apart() {
+        let kind = KernelSideKind::SystemCall as u8;
+        let (other, operand) = (0xdead_beef, 0x0003_00e6);
+        let record = KernelSideRecord { kind, value: 20_000_000_000, other, operand, ..Default::default() };
+        let call = SystemCall {
+            number: 230,
+            inside_ns: 20_000_000_000,
+            blocked_ns: 0x3_dead_beef,
+            only_waits: false,
+        };
+        assert_eq!(record.system_call(), Some(call));
+        let waits = KernelSideRecord { detail: 1, ..record };
+        assert_eq!(waits.system_call(), Some(SystemCall { only_waits: true, ..call }));
+        assert_eq!(KernelSideRecord::default().system_call(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The units of the cores: how full their buffers are, and what runs on each core.
 
 use super::event::ThreadId;
+use super::handlers::Handlers;
 use super::observer::Buffer;
 use super::results::{CoreFigures, Sums, UnitFigures};
 use super::threads::Slot;
@@ -30,6 +31,8 @@ pub(super) struct Core {
     pub(super) kernel_ns: Option<u64>,
     pub(super) irqs: u16,
     pub(super) softirqs: u16,
+    /// Those of them that hold up who runs.
+    pub(super) handlers: Handlers,
     /// In an idle state; none where that is not told.
     pub(super) idles: Option<bool>,
     /// Listed threads that are runnable here and do not run.

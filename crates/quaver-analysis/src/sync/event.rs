@@ -5,6 +5,11 @@ use quaver_abi::record::OffCpu;
 use quaver_abi::sync::{SyncKind, SyncOutcome, SyncRecord, outcome_flags};
 use serde::{Deserialize, Serialize};
 
+/// Numbers of interrupts from here on are vectors of the local timer.
+const LOCAL_TIMER: u32 = 0x10000;
+/// TIMER_SOFTIRQ and HRTIMER_SOFTIRQ (include/linux/interrupt.h).
+const TIMER_SOFTIRQS: [u32; 2] = [1, 8];
+
 /// Number of a thread, as the kernel has it in the namespace that all events of one analysis share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -125,17 +130,32 @@ pub enum KernelKind {
         to: u16,
     },
     /// Handler of an interrupt begins.
-    IrqEnter,
+    IrqEnter {
+        /// It is the local timer's.
+        timer: bool,
+    },
     /// It ends.
     IrqExit,
     /// A softirq begins.
-    SoftirqEnter,
+    SoftirqEnter {
+        /// It runs timers that have expired.
+        timer: bool,
+    },
     /// It ends.
     SoftirqExit,
     /// The CPU goes into an idle state.
     IdleEnter,
     /// It comes out of it.
     IdleExit,
+    /// A system call that does not concern futexes returns. Where its entry is told, too, that is [`KernelKind::Enter`] and
+    /// [`KernelKind::Exit`] instead.
+    SystemCall {
+        /// Whose.
+        thread: ThreadId,
+        /// How long the thread slept in it, nanoseconds. Time off the CPU in which it could run is not among it: that
+        /// is preemption.
+        blocked_ns: u64,
+    },
     /// The CPU ran slower until now: throttling, a lower frequency.
     Slow {
         /// For how long.
@@ -169,12 +189,21 @@ impl KernelEvent {
             KernelSideKind::Migrate => {
                 KernelKind::Migrate { thread, from: record.other as u16, to: record.operand as u16 }
             }
-            KernelSideKind::IrqEnter => KernelKind::IrqEnter,
+            KernelSideKind::IrqEnter => KernelKind::IrqEnter { timer: record.operand >= LOCAL_TIMER },
             KernelSideKind::IrqExit => KernelKind::IrqExit,
-            KernelSideKind::SoftirqEnter => KernelKind::SoftirqEnter,
+            KernelSideKind::SoftirqEnter => {
+                KernelKind::SoftirqEnter { timer: TIMER_SOFTIRQS.contains(&record.operand) }
+            }
             KernelSideKind::SoftirqExit => KernelKind::SoftirqExit,
             KernelSideKind::IdleEnter => KernelKind::IdleEnter,
             KernelSideKind::IdleExit => KernelKind::IdleExit,
+            KernelSideKind::SystemCall => {
+                let call = record.system_call()?;
+                if call.only_waits {
+                    return None;
+                }
+                KernelKind::SystemCall { thread, blocked_ns: call.blocked_ns }
+            }
             KernelSideKind::Fork | KernelSideKind::Exit => return None,
         };
         Some(Self { at_ns: record.at_ns, cpu: record.cpu, kind })

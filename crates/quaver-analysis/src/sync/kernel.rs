@@ -29,16 +29,24 @@ impl<O: Observer> Protocol<O> {
                     self.lose_outside_calls(slot, cpu, OtherClass::Bus, lost_ns);
                 }
             }
+            KernelKind::SystemCall { thread, blocked_ns } => self.system_call(cpu, thread, blocked_ns),
             _ => self.core_state(cpu, event.kind),
         }
     }
 
     fn core_state(&mut self, cpu: u16, kind: KernelKind) {
+        match kind {
+            KernelKind::IrqEnter { timer } => self.handler_begins(cpu, false, timer),
+            KernelKind::IrqExit => self.handler_ends(cpu, false),
+            KernelKind::SoftirqEnter { timer } => self.handler_begins(cpu, true, timer),
+            KernelKind::SoftirqExit => self.handler_ends(cpu, true),
+            _ => {}
+        }
         let Some(core) = self.cores.get_mut(cpu) else { return };
         match kind {
-            KernelKind::IrqEnter => core.irqs = core.irqs.saturating_add(1),
+            KernelKind::IrqEnter { .. } => core.irqs = core.irqs.saturating_add(1),
             KernelKind::IrqExit => core.irqs = core.irqs.saturating_sub(1),
-            KernelKind::SoftirqEnter => core.softirqs = core.softirqs.saturating_add(1),
+            KernelKind::SoftirqEnter { .. } => core.softirqs = core.softirqs.saturating_add(1),
             KernelKind::SoftirqExit => core.softirqs = core.softirqs.saturating_sub(1),
             KernelKind::IdleEnter => core.idles = Some(true),
             KernelKind::IdleExit => core.idles = Some(false),
@@ -122,6 +130,7 @@ impl<O: Observer> Protocol<O> {
 
     fn switch(&mut self, cpu: u16, prev: ThreadId, next: ThreadId, prev_state: OffCpu) {
         let now_ns = self.now_ns;
+        self.handlers_end(cpu);
         let prev = if prev == IDLE { None } else { self.threads.find(prev) };
         let next_slot = if next == IDLE { None } else { self.threads.find(next) };
         let Some(core) = self.cores.get_mut(cpu) else { return };
@@ -179,6 +188,8 @@ impl<O: Observer> Protocol<O> {
             core.kernel_ns = kernel_ns;
         }
         if let Some(since_ns) = preempted_ns {
+            // What the library has told of since is its own, if the two clocks are a little apart.
+            let since_ns = since_ns.max(self.threads.get(slot).last_ns);
             self.lose_outside_calls(slot, cpu, OtherClass::Preemption, now_ns - since_ns);
         }
         self.recount(slot);
@@ -262,6 +273,23 @@ impl<O: Observer> Protocol<O> {
             }
         }
         self.refresh(cpu);
+    }
+
+    /// A system call that is told of at its end is logged and looked up at once.
+    fn system_call(&mut self, cpu: u16, thread: ThreadId, blocked_ns: u64) {
+        let Some(slot) = self.threads.find(thread).filter(|slot| !self.threads.get(*slot).is_in_call())
+        else {
+            return;
+        };
+        let entry = self.cores.take(cpu, Buffer::Wait);
+        self.observer.buffer(cpu, Buffer::Wait, Operation::Write, entry);
+        let stay = InKernel {
+            since_ns: self.now_ns,
+            reason: KernelReason::SystemCall,
+            off_ns: blocked_ns,
+            entry: entry.map(|entry| (cpu, entry)),
+        };
+        self.leave_stay(slot, cpu, stay);
     }
 
     /// Time lost by something else than synchronisation (the paper's C.2.4).

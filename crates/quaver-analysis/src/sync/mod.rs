@@ -11,6 +11,7 @@ mod books;
 mod cores;
 mod event;
 mod finish;
+mod handlers;
 mod kernel;
 mod keys;
 mod objects;

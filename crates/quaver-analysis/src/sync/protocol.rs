@@ -287,7 +287,15 @@ impl<O: Observer> Protocol<O> {
     /// Books time lost outside the six classes.
     pub(super) fn lose(&mut self, slot: Slot, cpu: u16, class: OtherClass, lost_ns: u64) {
         self.books.lost(class, lost_ns);
-        self.threads.get_mut(slot).lose(lost_ns, self.now_ns);
+        let now_ns = self.now_ns;
+        let thread = self.threads.get_mut(slot);
+        thread.count_lost(lost_ns);
+        thread.last_ns = now_ns;
+        match class {
+            // Interrupts and preemption since it slept are booked already.
+            OtherClass::SystemCall => thread.path.lose_earlier(lost_ns, now_ns),
+            _ => thread.path.lose(lost_ns, now_ns),
+        }
         if let Some(core) = self.cores.get_mut(cpu) {
             core.other.add(lost_ns);
         }

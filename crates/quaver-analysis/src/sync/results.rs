@@ -52,11 +52,11 @@ pub enum OtherClass {
     Start,
     /// From the end of a thread to the return of the join that waited for it.
     Join,
-    /// Timer interrupts.
+    /// Timer interrupts, and softirqs that run timers, while the thread ran its own code.
     Timer,
-    /// Other interrupts.
+    /// Other interrupts and softirqs, likewise.
     Interrupt,
-    /// System calls off the CPU for longer than the user's threshold.
+    /// System calls that slept for longer than the user's threshold.
     SystemCall,
     /// Off the CPU although it could run, outside every call.
     Preemption,
@@ -244,7 +244,7 @@ pub struct ThreadFigures {
     pub process: u16,
     /// First event.
     pub first_ns: u64,
-    /// Last event.
+    /// Last event, or end of time that it lost.
     pub last_ns: u64,
     /// Time inside blocking calls.
     pub waited_ns: u64,

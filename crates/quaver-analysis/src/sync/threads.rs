@@ -21,19 +21,42 @@ pub(super) struct Path {
     pub(super) hand_overs: u64,
     /// Everything before is accounted for: parts never overlap.
     pub(super) accounted_ns: u64,
+    /// Execution before that.
+    pub(super) executed_ns: u64,
 }
 
 impl Path {
     /// Books lost time that ended at `now_ns`, as far as it is not booked yet.
     pub(super) fn lose(&mut self, lost_ns: u64, now_ns: u64) {
-        self.other_ns += lost_ns.min(now_ns - self.accounted_ns.min(now_ns));
+        self.other_ns += self.account(lost_ns, now_ns);
+    }
+
+    /// Books lost time that ended before `now_ns`, and lies before or between what is booked already: it was taken for
+    /// execution until now.
+    pub(super) fn lose_earlier(&mut self, lost_ns: u64, now_ns: u64) {
+        self.account(0, now_ns);
+        let lost_ns = lost_ns.min(self.executed_ns);
+        self.executed_ns -= lost_ns;
+        self.other_ns += lost_ns;
+    }
+
+    /// Accounts for the time up to `now_ns`, the last of which is not execution; how much there was of that.
+    fn account(&mut self, last_ns: u64, now_ns: u64) -> u64 {
+        let open_ns = now_ns.saturating_sub(self.accounted_ns);
+        let last_ns = last_ns.min(open_ns);
+        self.executed_ns += open_ns - last_ns;
         self.accounted_ns = now_ns;
+        last_ns
+    }
+
+    /// Books a wait from `entered_ns` to `now_ns` that nobody is known to have ended.
+    pub(super) fn block(&mut self, entered_ns: u64, now_ns: u64) {
+        self.blocked_ns += self.account(now_ns - entered_ns, now_ns);
     }
 
     /// Books a late operation that ended at `now_ns`.
     pub(super) fn late(&mut self, class: SyncClass, late_ns: u64, now_ns: u64) {
-        self.classes_ns[class as usize] += late_ns.min(now_ns - self.accounted_ns.min(now_ns));
-        self.accounted_ns = now_ns;
+        self.classes_ns[class as usize] += self.account(late_ns, now_ns);
     }
 }
 
@@ -107,6 +130,7 @@ pub(super) struct Thread {
     pub(super) process: u16,
     pub(super) pthread: Option<u64>,
     pub(super) first_ns: u64,
+    /// Last event of the library, or end of lost time.
     pub(super) last_ns: u64,
     pub(super) wait: Option<OpenWait>,
     pub(super) wake: Option<OpenWake>,
@@ -155,11 +179,10 @@ impl Thread {
         self.wait.is_some() || self.wake.is_some()
     }
 
-    /// Books time lost outside the six classes.
-    pub(super) fn lose(&mut self, lost_ns: u64, now_ns: u64) {
+    /// Counts time lost outside the six classes; the path is another matter.
+    pub(super) fn count_lost(&mut self, lost_ns: u64) {
         self.other.add(lost_ns);
         self.count_ns += lost_ns;
-        self.path.lose(lost_ns, now_ns);
     }
 
     fn late(&self) -> Sums {

@@ -285,9 +285,7 @@ impl<O: Observer> Protocol<O> {
     /// A wait that nobody is known to have ended.
     fn block(&mut self, slot: Slot, entered_ns: u64) {
         let now_ns = self.now_ns;
-        let path = &mut self.threads.get_mut(slot).path;
-        path.blocked_ns += now_ns - entered_ns.max(path.accounted_ns).min(now_ns);
-        path.accounted_ns = now_ns;
+        self.threads.get_mut(slot).path.block(entered_ns, now_ns);
     }
 
     /// Marks all who wait on a condition by a broadcast; whether there was anybody.

@@ -33,7 +33,7 @@ fn from_a_late_waker_to_an_idle_cpu() {
         scene.kernel(150, 2, KernelKind::Waking { thread: ThreadId(1) });
         scene.wakeup(155, 2, 1, 1);
         scene.kernel(170, 1, KernelKind::IdleExit);
-        scene.kernel(172, 1, KernelKind::IrqEnter);
+        scene.kernel(172, 1, KernelKind::IrqEnter { timer: false });
         scene.kernel(175, 1, KernelKind::IrqExit);
         scene.switch(180, 1, 0, 1, OffCpu::Unknown);
         scene.outside(190, 1, 1);

@@ -26,7 +26,7 @@ fn sync_events() -> impl Strategy<Value = AnyEvent> {
 }
 
 fn kernel_events() -> impl Strategy<Value = AnyEvent> {
-    (0u64..2_000, 0u16..3, 0usize..14, 0u32..8, 0u32..8, 0u16..3).prop_map(
+    (0u64..2_000, 0u16..3, 0usize..18, 0u32..8, 0u32..8, 0u16..3).prop_map(
         |(at, cpu, kind, one, other, third)| {
             let (thread, next) = (ThreadId(one), ThreadId(other));
             let reasons =
@@ -38,9 +38,12 @@ fn kernel_events() -> impl Strategy<Value = AnyEvent> {
                 5 => KernelKind::Waking { thread },
                 6 | 7 => KernelKind::Wakeup { thread, target_cpu: third },
                 8 => KernelKind::Migrate { thread, from: cpu, to: third },
-                9 => KernelKind::IrqEnter,
+                9 => KernelKind::IrqEnter { timer: other % 2 == 0 },
                 10 => KernelKind::IrqExit,
                 11 => KernelKind::IdleExit,
+                14 | 15 => KernelKind::SoftirqEnter { timer: other % 2 == 0 },
+                16 => KernelKind::SoftirqExit,
+                17 => KernelKind::SystemCall { thread, blocked_ns: u64::from(other) * 20_000 },
                 12 => KernelKind::Slow { duration_ns: u64::from(other) * 30_000, lost_permille: 700 },
                 _ => KernelKind::BusDelay { thread, lost_ns: u64::from(other) * 5_000 },
             };
@@ -78,9 +81,39 @@ proptest! {
         prop_assert_eq!(results.longest.len() as u64, waits);
         let of_cores: u64 = results.cores.iter().map(|core| core.late.total_ns).sum();
         prop_assert_eq!(of_cores, results.late.total_ns);
+        let other: u64 = results.others.iter().map(|one| one.lost.total_ns).sum();
+        let of_cores: u64 = results.cores.iter().map(|core| core.other.total_ns).sum();
+        prop_assert_eq!(of_cores, other);
         let by_cause: u64 = results.causes.iter().map(|cause| cause.waits.total_ns).sum();
         let took: u64 = results.longest.iter().map(crate::sync::Wait::took_ns).sum();
         prop_assert_eq!(by_cause, took);
+    }
+
+    #[test]
+    fn no_time_of_a_thread_is_both_lost_and_waited(
+        mut events in prop::collection::vec(prop_oneof![2 => sync_events(), 3 => kernel_events()], 0..160),
+        sorted in any::<bool>(),
+    ) {
+        use KernelKind::{BusDelay, Enter, Slow, SystemCall};
+        use SyncKind::{Create, CreateExit, JoinEntry, JoinExit, ThreadStart};
+        if sorted {
+            events.sort_by_key(at_ns);
+        }
+        // These say themselves how much was lost, or count from another thread's event on.
+        events.retain(|event| match event {
+            AnyEvent::Kernel(event) => {
+                !matches!(event.kind, BusDelay { .. } | Enter { .. } | Slow { .. } | SystemCall { .. })
+            }
+            AnyEvent::Sync(event) => {
+                !matches!(event.kind, Create | CreateExit | JoinEntry | JoinExit | ThreadStart)
+            }
+        });
+        let mut protocol = Protocol::new(Settings { listed: usize::MAX / 4, ..Settings::default() });
+        events.iter().for_each(|event| protocol.any(event));
+        for thread in protocol.finish().threads {
+            let lived_ns = thread.last_ns - thread.first_ns;
+            prop_assert!(thread.other.total_ns + thread.waited_ns <= lived_ns, "{:?}", thread);
+        }
     }
 
     #[test]

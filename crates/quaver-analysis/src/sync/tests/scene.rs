@@ -128,6 +128,9 @@ pub(super) fn conserves(results: &SyncResults) {
     assert_eq!(of_classes, results.late.total_ns);
     let of_threads: u64 = results.threads.iter().map(|thread| thread.late.total_ns).sum();
     assert_eq!(of_threads, results.late.total_ns);
+    let other: u64 = results.others.iter().map(|one| one.lost.total_ns).sum();
+    let of_threads: u64 = results.threads.iter().map(|thread| thread.other.total_ns).sum();
+    assert_eq!(of_threads, other);
     let of_objects: u64 = results.objects.iter().map(|object| object.late.total_ns).sum();
     assert_eq!(of_objects, results.late.total_ns);
     let of_sites: u64 = results.call_sites.iter().map(|site| site.late.total_ns).sum();
