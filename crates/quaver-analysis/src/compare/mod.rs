@@ -5,8 +5,10 @@
 //! blocks without a stamp tell. Blocks of all arms alternate in a random order; intervals are drawn from whole
 //! rounds, so that what changes slowly on the machine widens them and does not pass for an effect.
 
+mod arms;
 mod conversion;
 mod density;
+mod kernel;
 mod losses;
 mod model;
 mod moments;
@@ -17,8 +19,10 @@ mod rounds;
 mod series;
 mod summary;
 
+pub use arms::{Overheads, Ratio};
 pub use conversion::{Conversion, Cost};
 pub use density::{Density, LogDensity};
+pub use kernel::{Difference, KernelSummary};
 pub use losses::{LossDifference, LossSummary, LossTotal};
 pub use model::{
     CompareFacts, CompareTable, Context, LossPoint, PatternFacts, PeerPoint, Placement, Sweep, UserArmFacts,
@@ -28,7 +32,7 @@ pub use paper::{Paper, PaperOverhead};
 pub use peers::PeerTotal;
 pub use rounds::{Interval, Verdict};
 pub use series::Correlation;
-pub use summary::{ArmSummary, CompareSummary, Difference, KernelSummary, PatternSummary, Ratio, summarize};
+pub use summary::{ArmSummary, CompareSummary, PatternSummary, summarize};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,16 @@ pub enum Context {
     Kernel,
 }
 
+impl Context {
+    /// As [`CompareTable::context`] has it.
+    pub(super) const fn number(self) -> u16 {
+        match self {
+            Self::User => 0,
+            Self::Kernel => 1,
+        }
+    }
+}
+
 /// Packets between checkpoints, in the order of recording: a row a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompareTable {

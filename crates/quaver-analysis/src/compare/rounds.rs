@@ -89,8 +89,11 @@ impl Sums {
         self.sum / self.count
     }
 
+    /// Not a number of no values.
     pub(super) fn variance(&self) -> f64 {
-        (self.squares / self.count - self.mean().powi(2)).max(0.0)
+        let variance = self.squares / self.count - self.mean().powi(2);
+        // Rounding may leave less than nothing; `max` would make 0 of no values.
+        if variance < 0.0 { 0.0 } else { variance }
     }
 }
 

@@ -177,11 +177,12 @@ fn a_comparison_in_user_space_is_exact() {
     let summary = summarize(&table, &facts);
     let pattern = &summary.patterns[0];
     assert_eq!((pattern.checkpoints.count, pattern.checkpoints.mean_ns), (100, 15.0));
-    let names: Vec<&str> = pattern.user.iter().map(|arm| arm.name.as_str()).collect();
+    let names: Vec<&str> = pattern.user.iter().map(|arm| arm.figures.name.as_str()).collect();
     assert_eq!(names, ["inline-clock", "batch", "inline-clock again"]);
-    let batch = &pattern.user[1];
+    let batch = &pattern.user[1].figures;
     assert_eq!((batch.overhead.count, batch.overhead.mean_ns, batch.overhead.variance_ns2), (100, 11.0, 1.0));
-    assert_eq!((batch.below_25_ns, pattern.user[0].below_25_ns, batch.bound_p50_ns), (100, 0, Some(20)));
+    assert_eq!((batch.below_25_ns, pattern.user[0].figures.below_25_ns), (100, 0));
+    assert_eq!(pattern.user[1].bound_p50_ns, Some(20));
     assert_eq!(batch.mean_interval, Some(Interval { low: 11.0, high: 11.0 }));
     assert_eq!(&batch.autocorrelation[..3], [-1.0, 1.0, -1.0]);
     // Each stamp is late by its own overhead, so the time since the one before goes with it exactly.
@@ -202,32 +203,11 @@ fn a_comparison_in_user_space_is_exact() {
 fn a_lost_packet_makes_no_time_between_two() {
     let (mut table, facts) = measured();
     let batch = |table: &CompareTable| {
-        summarize(table, &facts).patterns[0].user[1].with_interarrival.as_ref().unwrap().pairs
+        summarize(table, &facts).patterns[0].user[1].figures.with_interarrival.as_ref().unwrap().pairs
     };
     let row = (0..table.len()).find(|row| table.arm[*row] == 2 && table.position[*row] == 6).unwrap();
     table.seq[row..].iter_mut().for_each(|seq| *seq += 1);
     assert_eq!(batch(&table), 99);
-}
-
-#[test]
-fn the_kernels_arms_are_compared_by_differences() {
-    let mut table = CompareTable::default();
-    let names = ["off", "stamping", "second-cycles", "second-mono"];
-    for block in 0..32u32 {
-        for position in 0..10 {
-            let arm = (block + block / 4) as u16 % 4;
-            row(&mut table, arm, block, position, [200, 240, 310, 315][usize::from(arm)]);
-        }
-    }
-    table.context.fill(1);
-    table.interrupts_off[..80].fill(true);
-    let mut facts = facts(&[], 0);
-    facts.patterns[0].kernel = names.map(str::to_owned).to_vec();
-    let kernel = summarize(&table, &facts).patterns[0].kernel.clone().unwrap();
-    let found: Vec<(f64, Verdict)> = kernel.differences.iter().map(|one| (one.ns, one.verdict)).collect();
-    assert_eq!(found, [(40.0, Verdict::Larger), (110.0, Verdict::Larger), (5.0, Verdict::Larger)]);
-    assert_eq!((kernel.between.len(), kernel.between[0].1.mean_ns), (4, 200.0));
-    assert_eq!(kernel.interrupts_off_share, 0.25);
 }
 
 fn point(arm: &str, frame_bytes: u32, round: u32, received: u64) -> LossPoint {
@@ -271,7 +251,7 @@ fn losses_add_up_and_the_same_loss_is_no_difference() {
 #[test]
 fn nothing_recorded_is_no_failure() {
     let summary = summarize(&CompareTable::default(), &facts(&["checkpoints", "inline-clock"], 4));
-    assert_eq!(summary.patterns[0].user[0].overhead, Moments::default());
+    assert_eq!(summary.patterns[0].user[0].figures.overhead, Moments::default());
     assert!(summarize(&CompareTable::default(), &CompareFacts::default()).patterns.is_empty());
 }
 
@@ -287,3 +267,5 @@ proptest! {
         prop_assert!((total.variance() - variance).abs() < 1e-3);
     }
 }
+
+mod kernel;

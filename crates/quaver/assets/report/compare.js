@@ -2,7 +2,7 @@
 // The pane of a comparison's report: one plot at a time.
 Quaver.pane = {
   ...Quaver.chooser,
-  kind: "density", pattern: 0,
+  kind: "density", pattern: 0, place: "user",
   plots: {
     density: Quaver.compare.density, interarrival: Quaver.compare.interarrival, memory: Quaver.compare.memory,
     size: Quaver.compare.loss("size", "packet size, octets"), gap: Quaver.compare.loss("gap", "gap between packets, octets at 1 Gbit/s"),
@@ -12,12 +12,16 @@ Quaver.pane = {
   dash: (at) => [[], [7, 4], [2, 3], [10, 3, 2, 3]][Math.floor(at / 2) % 4],
 
   build() {
-    const by = (id) => document.getElementById(id), holder = by("compare-pane"), shown = this.plots[this.kind];
-    by("compare-pattern-label").style.display = shown.ofLoss ? "none" : "";
+    const by = (id) => document.getElementById(id), holder = by("compare-pane"), inKernel = this.place === "kernel";
+    const shown = (inKernel && Quaver.compare.kernel[this.kind]) || this.plots[this.kind];
+    for (const label of ["compare-pattern-label", "compare-place-label"]) {
+      if (by(label)) by(label).style.display = shown.ofLoss ? "none" : "";
+    }
     if (this.plot) this.plot.destroy();
     this.plot = null;
     holder.textContent = "";
-    const pattern = Quaver.data.patterns[this.pattern], made = shown.make(pattern);
+    const measured = Quaver.data.patterns[this.pattern];
+    const pattern = inKernel ? { ...measured, arms: measured.kernel } : measured, made = shown.make(pattern);
     holder.classList.toggle("empty", !made);
     by("compare-key").textContent = "";
     by("compare-state").textContent = made ? shown.say(pattern) : "";
@@ -80,6 +84,11 @@ Quaver.pane = {
     [this.kind, this.pattern] = [by("compare-plot").value, Number(by("compare-pattern").value)];
     by("compare-plot").addEventListener("change", () => { this.kind = by("compare-plot").value; this.build(); });
     by("compare-pattern").addEventListener("change", () => { this.pattern = Number(by("compare-pattern").value); this.build(); });
+    const place = by("compare-place");
+    if (place) {
+      this.place = place.value;
+      place.addEventListener("change", () => { this.place = place.value; this.build(); });
+    }
     this.controls("compare-pane");
     this.show();
   },

@@ -29,29 +29,42 @@ Quaver.compare.density = {
   },
 };
 
-Quaver.compare.interarrival = {
-  label: "time since the packet before, less the period", shares: true,
+// Bins of equal width, common to all ways; `densityOf` gives an arm's.
+Quaver.compare.level = (label, words, densityOf) => ({
+  label, shares: true,
   make(pattern) {
-    const known = pattern.arms.filter((arm) => arm.interarrival.shares.length);
+    const known = pattern.arms.filter((arm) => densityOf(arm)?.shares.length);
     if (!known.length) return null;
-    const { from_ns, bin_ns, shares } = known[0].interarrival;
+    const { from_ns, bin_ns, shares } = densityOf(known[0]);
     const x = shares.map((_, at) => from_ns + (at + 0.5) * bin_ns);
-    return { x, lines: known.map((arm) => ({ name: arm.name, y: arm.interarrival.shares })) };
+    return { x, lines: known.map((arm) => ({ name: arm.name, y: densityOf(arm).shares })) };
   },
   tick: (ns) => Quaver.tick(ns),
   at: (x) => `${x < 0 ? "−" : "+"}${Quaver.duration(Math.abs(x))}`,
-  say: (pattern) => "As stamped. Share of the packets in bins of equal width over the middle 99 % of all ways together; beyond them lie " +
-    pattern.arms.filter((arm) => arm.interarrival.shares.length)
-      .map((arm) => `${arm.name} ${Quaver.compare.share(arm.interarrival.below + arm.interarrival.above)}`).join(", ") + ".",
+  say: (pattern) => words + " of equal width over the middle 99 % of all ways together; beyond them lie " +
+    pattern.arms.filter((arm) => densityOf(arm)?.shares.length)
+      .map((arm) => `${arm.name} ${Quaver.compare.share(densityOf(arm).below + densityOf(arm).above)}`).join(", ") + ".",
+});
+
+Quaver.compare.interarrival = Quaver.compare.level("time since the packet before, less the period",
+  "As stamped. Share of the packets in bins", (arm) => arm.interarrival);
+
+// In the kernel overheads lie around nothing as often as not.
+Quaver.compare.kernel = {
+  density: Quaver.compare.level("overhead, the mean of the checkpoints alone (off) taken off",
+    "Share of the stamps in bins", (arm) => arm.overhead),
+  interarrival: Quaver.compare.level("time since the packet before, less the period",
+    "Between first checkpoints. Share of the packets in bins", (arm) => arm.interarrival),
 };
 
 Quaver.compare.memory = {
   label: "lag, packets",
   make(pattern) {
-    const most = Math.max(0, ...pattern.arms.map((arm) => arm.autocorrelation.length));
+    const known = pattern.arms.filter((arm) => arm.autocorrelation.length);
+    const most = Math.max(0, ...known.map((arm) => arm.autocorrelation.length));
     if (!most) return null;
     const x = Array.from({ length: most }, (_, at) => at + 1);
-    return { x, points: true, lines: pattern.arms.map((arm) => ({ name: arm.name, y: x.map((lag) => arm.autocorrelation[lag - 1] ?? null) })) };
+    return { x, points: true, lines: known.map((arm) => ({ name: arm.name, y: x.map((lag) => arm.autocorrelation[lag - 1] ?? null) })) };
   },
   tick: (lag) => (Number.isInteger(lag) ? String(lag) : ""),
   at: (x) => `lag ${Math.round(x)}`,

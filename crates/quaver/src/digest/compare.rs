@@ -71,7 +71,7 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
             warnings.push(format!(
                 "pattern {name}: {} stamps of {} found the ring to the converter full and were converted by the \
                  receiver",
-                arm.ring_full, arm.name
+                arm.ring_full, arm.figures.name
             ));
         }
     }

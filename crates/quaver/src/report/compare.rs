@@ -5,8 +5,8 @@ use super::console::{WIDTH, cut_short, heading, warnings};
 use super::table::{Align, Style, Table, printable, wrap};
 use super::units::{count, duration_f64, percent};
 use quaver_analysis::compare::{
-    ArmSummary, CompareSummary, Conversion, Cost, Difference, Interval, KernelSummary, LossDifference,
-    LossSummary, PatternSummary, PeerTotal, Placement, Ratio, Verdict,
+    ArmSummary, CompareSummary, Conversion, Cost, Interval, LossDifference, LossSummary, Overheads,
+    PatternSummary, PeerTotal, Placement, Ratio, Verdict,
 };
 
 /// What the pages of a comparison are made from.
@@ -36,6 +36,7 @@ pub(super) const OVERHEAD_COLUMNS: [&str; 10] = [
 
 /// One arm's overhead.
 pub(super) fn overhead_cells(arm: &ArmSummary) -> [String; 10] {
+    let arm = &arm.figures;
     let overhead = &arm.overhead;
     [
         arm.name.clone(),
@@ -51,19 +52,12 @@ pub(super) fn overhead_cells(arm: &ArmSummary) -> [String; 10] {
     ]
 }
 
-/// Columns of what else is known of an arm.
-pub(super) const SERIES_COLUMNS: [&str; 7] = [
-    "way to stamp",
-    "autocorrelation, lag 1",
-    "lag 2",
-    "lag 10",
-    "with inter-arrival",
-    "inter-arrival sd",
-    "afterwards, a stamp",
-];
+/// Columns of how overheads go on, for an arm in user space or in the kernel.
+pub(super) const SERIES_COLUMNS: [&str; 6] =
+    ["way to stamp", "autocorrelation, lag 1", "lag 2", "lag 10", "with inter-arrival", "inter-arrival sd"];
 
-/// Memory, correlation and what a stamp costs later.
-pub(super) fn series_cells(arm: &ArmSummary) -> [String; 7] {
+/// Memory and correlation.
+pub(super) fn series_cells(arm: &Overheads) -> [String; 6] {
     // Adding zero takes the sign off one that rounds to nothing.
     let lag = |lag: usize| {
         let rounded = arm.autocorrelation.get(lag - 1).map(|r| (r * 100.0).round() / 100.0 + 0.0);
@@ -77,15 +71,17 @@ pub(super) fn series_cells(arm: &ArmSummary) -> [String; 7] {
         },
     );
     let sd = arm.interarrival.as_ref().map(|found| found.trimmed_variance_ns2.sqrt());
-    [
-        arm.name.clone(),
-        lag(1),
-        lag(2),
-        lag(10),
-        with,
-        sd.map_or_else(|| "-".to_owned(), duration_f64),
-        ns(arm.resolve_ns),
-    ]
+    [arm.name.clone(), lag(1), lag(2), lag(10), with, sd.map_or_else(|| "-".to_owned(), duration_f64)]
+}
+
+/// [`SERIES_COLUMNS`], and what a stamp costs later: known in user space only.
+pub(super) fn user_series_columns() -> Vec<&'static str> {
+    SERIES_COLUMNS.into_iter().chain(["afterwards, a stamp"]).collect()
+}
+
+/// One arm in user space.
+pub(super) fn user_series_cells(arm: &ArmSummary) -> Vec<String> {
+    series_cells(&arm.figures).into_iter().chain([ns(arm.resolve_ns)]).collect()
 }
 
 /// Columns of the ratios.
@@ -143,33 +139,6 @@ pub(super) fn conversion_words(conversion: &Conversion) -> String {
         what(&conversion.to),
         side(&conversion.hot),
         side(&conversion.whole)
-    )
-}
-
-/// One cost in the kernel.
-pub(super) fn kernel_cells(difference: &Difference) -> [String; 4] {
-    [
-        difference.what.to_owned(),
-        ns(difference.ns),
-        span(difference.interval, ns),
-        match difference.verdict {
-            Verdict::NoDifference | Verdict::Unknown => difference.verdict.words().to_owned(),
-            Verdict::Larger | Verdict::Smaller => String::new(),
-        },
-    ]
-}
-
-/// What the checkpoints of the kernel found beside the costs.
-pub(super) fn kernel_words(kernel: &KernelSummary) -> String {
-    let packets: u64 = kernel.between.iter().map(|(_, moments)| moments.count).sum();
-    let own =
-        kernel.between.iter().find(|(name, _)| name == "off").map(|(_, moments)| moments.trimmed_mean_ns);
-    format!(
-        "{} packets between net:netif_rx_entry and net:netif_rx, trace clock x86-tsc. The checkpoints themselves take \
-         {} (taken off). Interrupts were off at {} of them.",
-        count(packets),
-        own.map_or_else(|| "an unknown time".to_owned(), ns),
-        percent(kernel.interrupts_off_share)
     )
 }
 
@@ -304,22 +273,16 @@ fn pattern_section(out: &mut String, pattern: &PatternSummary, style: Style) {
     }
     out.push_str(&table.render(style));
     out.push('\n');
-    let mut table = titled(&SERIES_COLUMNS);
+    let mut table = titled(&user_series_columns());
     pattern.user.iter().for_each(|arm| {
-        table.row(series_cells(arm));
+        table.row(user_series_cells(arm));
     });
     out.push_str(&table.render(style));
     for conversion in &pattern.conversions {
         paragraph(out, &conversion_words(conversion));
     }
     if let Some(kernel) = &pattern.kernel {
-        out.push('\n');
-        let mut table = titled(&["in the kernel", "costs", "95 %", ""]);
-        kernel.differences.iter().for_each(|difference| {
-            table.row(kernel_cells(difference));
-        });
-        out.push_str(&table.render(style));
-        paragraph(out, &kernel_words(kernel));
+        kernel::section(out, pattern, kernel, style);
     }
 }
 
@@ -384,7 +347,9 @@ fn ns(value: f64) -> String {
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         size if !size.is_finite() => "-".to_owned(),
-        size if size >= 999.5 => count(size.round() as u64),
+        size if size >= 999.5 => {
+            format!("{}{}", if value < 0.0 { "-" } else { "" }, count(size.round() as u64))
+        }
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
@@ -399,6 +364,8 @@ pub(super) fn times(value: f64) -> String {
 fn span(interval: Option<Interval>, shown: impl Fn(f64) -> String) -> String {
     interval.map_or_else(|| "-".to_owned(), |found| format!("{} to {}", shown(found.low), shown(found.high)))
 }
+
+pub(super) mod kernel;
 
 #[cfg(test)]
 pub(super) mod fixture;

@@ -27,7 +27,8 @@ fn overheads_ratios_and_the_papers_own_stand_side_by_side() {
     assert!(paper.contains("2.45×") && paper.contains("21.6×"), "{paper}");
     assert!(line("the kernel's receive stamp").contains("40.0 ns"));
     assert!(line("conversion of a trace record's").contains("no difference"));
-    assert!(page.contains("themselves take 200 ns"));
+    let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("themselves take 200 ns"), "{flat}");
 }
 
 #[test]
@@ -52,5 +53,30 @@ fn programs_stand_beside_each_other_by_their_own_counts() {
 #[test]
 fn numbers_have_three_digits() {
     assert_eq!([0.123, 12.34, 123.4, 46_123.4].map(number), ["0.12", "12.3", "123", "46,123"]);
+    assert_eq!([-1_932.4, -12.34].map(number), ["-1,932", "-12.3"]);
     assert_eq!((times(f64::NAN), times(2.4470)), ("-".to_owned(), "2.45×".to_owned()));
+}
+
+#[test]
+fn the_kernel_has_the_same_figures_and_says_what_it_cannot() {
+    let page = shown();
+    let words = |start: &str| {
+        let line = page.lines().rfind(|line| line.trim_start().starts_with(start)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let overhead = words("kernel's stamp (stamping)");
+    assert_eq!(
+        overhead,
+        "kernel's stamp (stamping) 200 40.0 ns 40.0 ns to 40.0 ns 40.0 ns 0.25 0.25 0.00 0.00 to 0.00 0 %"
+    );
+    assert!(words("record, raw cycles (second-cycles)").contains("110 ns to 110 ns"));
+    assert!(words("second-mono over second-cycles").contains("1.00×"));
+    assert!(words("second-mono over second-cycles").ends_with("no difference"));
+    assert!(words("stamping over second-cycles").contains("0.36× 0.36× to 0.36×"));
+    assert_eq!(page.matches("paper, table II").count(), 2, "beside the ratios of either place");
+    let memory = words("second-mono ");
+    assert!(memory.starts_with("second-mono -1.00 1.00 1.00 - 0"), "{memory}");
+    let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("(taken off), with a trimmed variance of 0.25"), "{flat}");
+    assert!(flat.contains("Not measurable in a stock kernel: a bare stamp in raw cycles"));
 }

@@ -4,17 +4,20 @@
 use super::page::{Tile, micro};
 use super::{ReportError, embed, write_head, write_these_scripts};
 use crate::report::compare::{
-    CompareInput, LOSS_COLUMNS, OVERHEAD_COLUMNS, PEER_COLUMNS, PEER_WORDS, RATIO_COLUMNS, SERIES_COLUMNS,
-    conversion_words, kernel_cells, kernel_words, loss_rows, loss_words, overhead_cells, paper_cells,
-    pattern_words, peer_cells, placement_words, ratio_cells, series_cells, times,
+    CompareInput, LOSS_COLUMNS, OVERHEAD_COLUMNS, PEER_COLUMNS, PEER_WORDS, RATIO_COLUMNS, conversion_words,
+    loss_rows, loss_words, overhead_cells, paper_cells, pattern_words, peer_cells, placement_words,
+    ratio_cells, times, user_series_cells, user_series_columns,
 };
 use crate::report::units::{duration_f64, percent};
+use kernel::{KernelArmData, KernelPage};
 use quaver_analysis::compare::{
-    Density, LogDensity, LossPoint, PatternSummary, Placement, Ratio, Sweep, Verdict,
+    Density, LogDensity, LossPoint, Overheads, PatternSummary, Placement, Ratio, Sweep, Verdict,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
+
+mod kernel;
 
 const PAGE: &str = include_str!("../../../assets/report/compare.html");
 const SCRIPTS: [&str; 6] = [
@@ -51,6 +54,7 @@ struct Page {
     tiles: Vec<Tile>,
     warnings: Vec<String>,
     drawable: bool,
+    in_kernel: bool,
     patterns: Vec<PatternPage>,
     loss: Option<Table>,
     loss_words: Vec<String>,
@@ -65,7 +69,7 @@ struct PatternPage {
     words: String,
     tables: Vec<Table>,
     conversions: Vec<String>,
-    kernel: Option<String>,
+    kernel: Option<KernelPage>,
 }
 
 #[derive(Serialize)]
@@ -96,7 +100,8 @@ impl Page {
     fn of(input: &CompareInput<'_>) -> Self {
         let (summary, run) = (input.summary, input.run);
         let rows = loss_rows(&summary.loss);
-        let drawable = summary.patterns.iter().any(|one| one.user.iter().any(|arm| arm.overhead.count > 0));
+        let drawable =
+            summary.patterns.iter().any(|one| one.user.iter().any(|arm| arm.figures.overhead.count > 0));
         Self {
             name: run.name.clone(),
             verb: "capture --compare",
@@ -106,6 +111,7 @@ impl Page {
             tiles: summary.patterns.iter().flat_map(tiles).collect(),
             warnings: summary.warnings.iter().cloned().map(micro).collect(),
             drawable,
+            in_kernel: summary.patterns.iter().any(|one| one.kernel.is_some()),
             patterns: summary.patterns.iter().map(PatternPage::of).collect(),
             loss: (!rows.is_empty()).then(|| Table::new("Loss", LOSS_LEAD, &LOSS_COLUMNS, rows)),
             loss_words: summary.loss.differences.iter().map(loss_words).collect(),
@@ -125,7 +131,7 @@ const LOSS_LEAD: &str = "Bursts of packets through each way to stamp, over all s
 impl PatternPage {
     fn of(pattern: &PatternSummary) -> Self {
         let ratios = pattern.ratios.iter().map(ratio_cells).chain(paper_cells(pattern));
-        let mut tables = vec![
+        let tables = vec![
             Table::new(
                 "Overhead",
                 "Time between two checkpoints around a stamp in user space, the checkpoints' own taken off (the paper's \
@@ -144,25 +150,16 @@ impl PatternPage {
                 "Memory and arrival",
                 "Autocorrelation of the overheads, their rank correlation with the time since the packet before, the \
                  trimmed deviation of these times, and what a stamp costs the receiver afterwards.",
-                &SERIES_COLUMNS,
-                pattern.user.iter().map(series_cells),
+                &user_series_columns(),
+                pattern.user.iter().map(user_series_cells),
             ),
         ];
-        if let Some(kernel) = &pattern.kernel {
-            let rows = kernel.differences.iter().map(kernel_cells);
-            tables.push(Table::new(
-                "In the kernel",
-                "Costs between two of the kernel's own tracepoints, as differences of trimmed means.",
-                &["", "costs", "95 %", ""],
-                rows,
-            ));
-        }
         Self {
             name: pattern.facts.name.clone(),
             words: micro(pattern_words(pattern)),
             tables,
             conversions: pattern.conversions.iter().map(conversion_words).map(micro).collect(),
-            kernel: pattern.kernel.as_ref().map(kernel_words),
+            kernel: pattern.kernel.as_ref().map(|kernel| KernelPage::of(pattern, kernel)),
         }
     }
 }
@@ -194,7 +191,14 @@ fn verdict(patterns: &[PatternSummary]) -> String {
 
 fn tiles(pattern: &PatternSummary) -> Vec<Tile> {
     let Some(ratio) = main_ratio(pattern) else { return Vec::new() };
-    let mean = |name: &str| pattern.user.iter().find(|arm| arm.name == name).map(|arm| arm.overhead.mean_ns);
+    let mean = |name: &str| {
+        pattern
+            .user
+            .iter()
+            .map(|arm| &arm.figures)
+            .find(|arm| arm.name == name)
+            .map(|arm| arm.overhead.mean_ns)
+    };
     let words = |name| mean(name).map_or_else(|| "-".to_owned(), duration_f64);
     let paper = pattern.paper.as_ref();
     let beside =
@@ -250,6 +254,7 @@ struct PatternData<'a> {
     name: &'a str,
     period_ns: f64,
     arms: Vec<ArmData<'a>>,
+    kernel: Vec<KernelArmData<'a>>,
 }
 
 #[derive(Serialize)]
@@ -258,6 +263,17 @@ struct ArmData<'a> {
     density: &'a LogDensity,
     interarrival: &'a Density,
     autocorrelation: &'a [f64],
+}
+
+impl<'a> ArmData<'a> {
+    fn of(arm: &'a Overheads) -> Self {
+        Self {
+            name: &arm.name,
+            density: &arm.density,
+            interarrival: &arm.interarrival_density,
+            autocorrelation: &arm.autocorrelation,
+        }
+    }
 }
 
 /// Loss of one pipeline under one placement, over sizes or gaps: (octets, share).
@@ -275,16 +291,8 @@ impl<'a> Data<'a> {
         let patterns = input.summary.patterns.iter().map(|pattern| PatternData {
             name: &pattern.facts.name,
             period_ns: pattern.facts.period_ns,
-            arms: pattern
-                .user
-                .iter()
-                .map(|arm| ArmData {
-                    name: &arm.name,
-                    density: &arm.density,
-                    interarrival: &arm.interarrival_density,
-                    autocorrelation: &arm.autocorrelation,
-                })
-                .collect(),
+            arms: pattern.user.iter().map(|arm| ArmData::of(&arm.figures)).collect(),
+            kernel: pattern.kernel.as_ref().map_or_else(Vec::new, kernel::arms),
         });
         Self { patterns: patterns.collect(), loss: curves(&input.summary.loss.points) }
     }
@@ -350,7 +358,7 @@ mod tests {
     fn the_page_has_every_table_and_fetches_nothing() {
         let page = page();
         for text in
-            ["Overhead", "Ratios", "Memory and arrival", "In the kernel", "Not possible here", "21.6×"]
+            ["Overhead", "Ratios", "Memory and arrival", "Not possible here", "21.6×", "id=\"compare-place\""]
         {
             assert!(page.contains(text), "{text}");
         }
@@ -360,6 +368,30 @@ mod tests {
         assert!(page.contains("&lt;b&gt;this machine") && !page.contains("<b>this machine"));
         assert!(page.contains("default-src &#x27;none&#x27;") || page.contains("default-src 'none'"));
         assert!(page.ends_with("</body>\n</html>\n") && page.len() < 1 << 20);
+    }
+
+    #[test]
+    fn the_kernel_has_its_own_tables_and_plots() {
+        let page = page();
+        for text in ["overhead", "ratios", "memory and arrival", "costs"] {
+            assert!(page.contains(&format!("<h3>In the kernel: {text}</h3>")), "{text}");
+        }
+        assert_eq!(page.matches("paper, table II").count(), 2);
+        assert!(page.contains("Not measurable in a stock kernel"));
+        let summary = fixture::summary();
+        let run = RunFacts::default();
+        let input = CompareInput { summary: &summary, run: &run, report_path: None };
+        let data = serde_json::to_value(Data::of(&input)).unwrap();
+        let arms = data["patterns"][0]["kernel"].as_array().unwrap();
+        let names: Vec<&str> = arms.iter().map(|arm| arm["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["off", "stamping", "second-cycles", "second-mono"]);
+        for arm in arms {
+            let overhead = &arm["overhead"];
+            let shares = overhead["shares"].as_array().unwrap().iter().map(|one| one.as_f64().unwrap());
+            let rest = overhead["below"].as_f64().unwrap() + overhead["above"].as_f64().unwrap();
+            assert!((shares.sum::<f64>() + rest - 1.0).abs() < 1e-9, "{arm}");
+        }
+        assert!(arms[0]["interarrival"].is_null() && arms[1]["interarrival"]["shares"].is_array());
     }
 
     #[test]
