@@ -30,6 +30,10 @@ pub struct HostView {
     /// A short look at the clocks; none where nobody took it.
     #[serde(default)]
     pub clock: Option<ClockLook>,
+    /// Whether the kernel stamps packets because some program asks for it (`stamp::compare::stamped_for_others`); none where
+    /// nobody looked or it cannot be told.
+    #[serde(default)]
+    pub stamped_for_others: Option<bool>,
     /// Whether BPF programs of this build can run here, and why not.
     pub bpf_tier: TierState,
     /// Whether a tracefs instance can be made here, and why not.
@@ -96,6 +100,7 @@ impl HostView {
             quota: QuotaReading::read(root, None),
             interfaces: names.iter().filter_map(|name| InterfaceFacts::read(root, name)).collect(),
             clock: None,
+            stamped_for_others: None,
             bpf_tier: not_probed.clone(),
             tracefs_tier: not_probed,
             facts,

@@ -23,7 +23,8 @@ Each packet that comes carries every stamp that this machine gives, with its clo
   nic          by the interface itself, where it has hardware for it: changes a setting of it
   xdp          by a program in the driver (xdp-generic: in the stack, after the kernel's)
   kernel       by the kernel, as the packet enters its stack: always, and the packet's time
-               in the file unless --layer asks for another
+               in the file unless --layer asks for another. A receiver's socket hands over
+               this same stamp (SOF_TIMESTAMPING_RX_SOFTWARE), so that of the socket is no other
   tc           by a program at the ingress hook (tc-clsact: as kernels before 6.6 have it,
                where it is chosen by itself)
   application  by this program: one for each block of packets that it takes, with --immediate
@@ -70,7 +71,8 @@ pub struct CaptureArgs {
     /// Who turns our own stamps from cycles into time
     #[arg(long, default_value = "batch", value_name = "inline-clock|inline-cycles|threaded[:N]|batch")]
     pub pipeline: PipelineKind,
-    /// CPUs, for example softirq=0,capture=0,write=1 (also: convert=N); where softirqs run is put back at the end
+    /// CPUs, for example softirq=0,capture=0,write=1 (with --pipeline threaded also convert=N; softirqs and capture on one are
+    /// the case of overload); where softirqs run is put back at the end
     #[arg(long, value_parser = cores, value_name = "ROLE=CPU,...")]
     pub cores: Option<CoreChoice>,
     /// Memory that the kernel may fill for each interface while we are busy
@@ -167,7 +169,10 @@ fn layers(text: &str) -> Result<LayerChoice, String> {
             // These are always there.
             "kernel" | "application" => {}
             "socket" => {
-                return Err("only a receiver of its own has the socket's stamp: quaver sink".to_owned());
+                return Err(
+                    "what a receiver's socket hands over is the kernel's stamp, which every packet has: leave it out"
+                        .to_owned(),
+                );
             }
             other => {
                 return Err(format!(
@@ -265,7 +270,7 @@ mod tests {
         let choice = layers("xdp,kernel").unwrap();
         assert!(choice.xdp && choice.tc && !choice.nic && !choice.auto);
         assert!(layers("all").unwrap().nic && !layers("none").unwrap().tc && layers("auto").unwrap().auto);
-        assert!(layers("udp").is_err() && layers("socket").unwrap_err().contains("quaver sink"));
+        assert!(layers("udp").is_err() && layers("socket").unwrap_err().contains("the kernel's stamp"));
         assert_eq!(layer("tc"), Ok(Layer::Tc));
         assert!(layer("socket").is_err());
     }

@@ -9,6 +9,7 @@ use quaver_measure::host::hazards::{Area, Checked, HostView, TierState, Verdict,
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::host::trace::Tier;
 use quaver_measure::host::tracefs;
+use quaver_measure::stamp::compare::stamped_for_others;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -32,6 +33,8 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 fn look() -> HostView {
     let mut view = HostView::read(&HostRoot::system(), None);
     view.clock = Some(ClockLook::take(Path::new("/")));
+    // By a datagram of ours to ourselves, which has the kernel stamp for a moment, too.
+    view.stamped_for_others = stamped_for_others();
     view.bpf_tier = bpf_state();
     view.tracefs_tier = tracefs_state();
     view

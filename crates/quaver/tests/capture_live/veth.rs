@@ -225,6 +225,23 @@ fn a_killed_capture_leaves_nothing_but_a_readable_file() {
 }
 
 #[test]
+fn while_a_capture_runs_doctor_says_what_it_costs_everybody() {
+    if !privileged("while_a_capture_runs_doctor_says_what_it_costs_everybody") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let capture = Capture::start(&lab.sink, &["-o", "/dev/null", "--json"]);
+    // Elsewhere than where the capture runs: it is everybody who pays.
+    let output = Command::new(QUAVER).args(["doctor", "--json"]).output().unwrap();
+    capture.end();
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = told["checks"].as_array().unwrap();
+    let ability = checks.iter().find(|check| check["id"] == "capture").unwrap();
+    let evidence = ability["evidence"].as_str().unwrap();
+    assert!(evidence.contains("the kernel stamps every packet of every namespace now"), "{evidence}");
+}
+
+#[test]
 fn a_terminal_that_is_closed_ends_a_capture_as_ctrl_c_does() {
     if !privileged("a_terminal_that_is_closed_ends_a_capture_as_ctrl_c_does") {
         return;

@@ -79,7 +79,7 @@ pub(super) const CHECKS: &[Check] = &[
         "packets captured with every stamp (quaver capture)",
         "without it other people's packets cannot be seen; with it the kernel stamps every packet of every namespace for \
          as long as a capture of anybody's runs, which is our own cost to all",
-        |view| right(&view.rights.capture),
+        capture,
     ),
     ability(
         "transmit-time",
@@ -114,6 +114,19 @@ fn right(right: &Right) -> Finding {
     } else {
         Finding::missing(right.evidence.clone(), right.remedy.clone())
     }
+}
+
+/// The right, and whether the cost that a capture is to all is being paid at this moment.
+fn capture(view: &HostView) -> Finding {
+    let finding = right(&view.rights.capture);
+    let stamping = match view.stamped_for_others {
+        Some(true) => {
+            "the kernel stamps every packet of every namespace now, for some program asks for it (a capture, a PTP daemon)"
+        }
+        Some(false) => "nobody has the kernel stamp packets now",
+        None => "whether the kernel stamps packets now could not be told",
+    };
+    Finding { evidence: format!("{}; {stamping}", finding.evidence), ..finding }
 }
 
 fn cycle_counter(view: &HostView) -> Finding {
@@ -164,4 +177,30 @@ fn hardware_stamps(view: &HostView) -> Finding {
     }
     let right = &view.rights.hardware_stamps;
     Finding::missing(format!("{able} can stamp, but {}", right.evidence), right.remedy.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::hazards::Verdict;
+
+    #[test]
+    fn the_cost_of_stamps_to_all_is_said_as_it_is_now() {
+        let of = |allowed, stamped_for_others| {
+            let mut view = HostView { stamped_for_others, ..HostView::default() };
+            view.rights.capture =
+                Right { allowed, evidence: "as it is".to_owned(), remedy: Some("sudo".to_owned()) };
+            let check = CHECKS.iter().find(|check| check.id == "capture").expect("the check exists");
+            let Finding { verdict, evidence, .. } = (check.probe)(&view);
+            (verdict, evidence)
+        };
+        let (verdict, on) = of(true, Some(true));
+        assert_eq!(verdict, Verdict::Good);
+        assert!(on.starts_with("as it is; the kernel stamps every packet of every namespace now"), "{on}");
+        assert_eq!(of(true, Some(false)).1, "as it is; nobody has the kernel stamp packets now");
+        assert!(of(true, None).1.ends_with("could not be told"));
+        // Others pay for it whether or not we may capture.
+        let (verdict, refused) = of(false, Some(true));
+        assert!(verdict == Verdict::Missing && refused.contains("of every namespace now"), "{refused}");
+    }
 }

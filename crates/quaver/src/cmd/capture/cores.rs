@@ -12,22 +12,46 @@ use quaver_measure::stamp::pipeline::PipelineKind;
 /// Threads that run at the same time need CPUs of their own, and CPUs that there are. What else should be known.
 pub(super) fn check(cores: &CoreChoice, args: &CaptureArgs) -> anyhow::Result<Vec<String>> {
     let allowed = allowed_cpus().context("reading the CPUs that this process may use")?;
-    check_threads(cores, args.pipeline, &allowed)?;
-    let online = HostRoot::system().cpu_list("/sys/devices/system/cpu/online");
+    let idle = check_threads(cores, args.pipeline, &allowed)?;
     let any = args.interface.iter().any(|name| name == ANY);
-    check_softirq(cores, any, &online)
+    let shared = check_softirq(cores, any, &online_cpus())?;
+    Ok(idle.into_iter().chain(shared).collect())
 }
 
-fn check_threads(cores: &CoreChoice, pipeline: PipelineKind, allowed: &[u16]) -> anyhow::Result<()> {
+/// CPUs that are online, whoever may use them.
+pub(super) fn online_cpus() -> Vec<u16> {
+    HostRoot::system().cpu_list("/sys/devices/system/cpu/online")
+}
+
+/// That this process may run a thread there.
+pub(super) fn check_allowed(role: &str, cpu: u16, allowed: &[u16]) -> anyhow::Result<()> {
+    if allowed.contains(&cpu) {
+        return Ok(());
+    }
+    Err(usage(format!(
+        "--cores {role}={cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"
+    )))
+}
+
+/// That the kernel can process packets there.
+pub(super) fn check_online(softirq: u16, online: &[u16]) -> anyhow::Result<()> {
+    if online.contains(&softirq) {
+        return Ok(());
+    }
+    Err(usage(format!("--cores softirq={softirq}: the CPUs {online:?} are online")))
+}
+
+/// Threads of this process; what was asked for in vain.
+pub(super) fn check_threads(
+    cores: &CoreChoice,
+    pipeline: PipelineKind,
+    allowed: &[u16],
+) -> anyhow::Result<Option<String>> {
     let mut taken: Vec<(u16, &str)> = Vec::new();
     let roles = cores.capture.map(|cpu| (cpu, "capture")).into_iter();
     let roles = roles.chain(cores.write.map(|cpu| (cpu, "write")));
     for (cpu, role) in roles.chain(cores.convert.iter().map(|cpu| (*cpu, "convert"))) {
-        if !allowed.contains(&cpu) {
-            return Err(usage(format!(
-                "--cores {role}={cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"
-            )));
-        }
+        check_allowed(role, cpu, allowed)?;
         if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == cpu) {
             return Err(usage(format!(
                 "--cores {other}={cpu},{role}={cpu}: give each role a CPU of its own"
@@ -35,17 +59,24 @@ fn check_threads(cores: &CoreChoice, pipeline: PipelineKind, allowed: &[u16]) ->
         }
         taken.push((cpu, role));
     }
-    let converters = match pipeline {
-        PipelineKind::Threaded { converters } => usize::from(converters),
-        _ => 0,
-    };
-    if cores.convert.len() > converters {
-        return Err(usage(format!(
-            "--cores names {} CPUs for converters, and --pipeline {pipeline} has {converters}",
-            cores.convert.len()
-        )));
+    match pipeline {
+        PipelineKind::Threaded { converters } if cores.convert.len() > usize::from(converters) => {
+            Err(usage(format!(
+                "--cores names {} CPUs for converters, and --pipeline {pipeline} has {converters}",
+                cores.convert.len()
+            )))
+        }
+        PipelineKind::Threaded { .. } => Ok(None),
+        _ if cores.convert.is_empty() => Ok(None),
+        _ => Ok(Some(format!(
+            "--pipeline {pipeline} has no converter threads: nothing of it runs on CPU {} (threaded has one)",
+            words(&cores.convert)
+        ))),
     }
-    Ok(())
+}
+
+fn words(cpus: &[u16]) -> String {
+    cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Softirqs may share the capture thread's CPU, as the paper has it for its case of overload; a converter's never, since
@@ -57,9 +88,7 @@ fn check_softirq(cores: &CoreChoice, any: bool, online: &[u16]) -> anyhow::Resul
             "--cores softirq={cpu} sets where packets of interfaces are processed: name them with -i in place of `any`"
         )));
     }
-    if !online.contains(&cpu) {
-        return Err(usage(format!("--cores softirq={cpu}: the CPUs {online:?} are online")));
-    }
+    check_online(cpu, online)?;
     if cores.convert.contains(&cpu) {
         return Err(usage(format!(
             "--cores softirq={cpu},convert={cpu}: give a converter a CPU without softirqs"
@@ -70,7 +99,8 @@ fn check_softirq(cores: &CoreChoice, any: bool, online: &[u16]) -> anyhow::Resul
     Ok(shared
         .map(|(_, role)| {
             format!(
-                "CPU {cpu} processes packets and runs the thread of {role}: under load one holds up the other"
+                "CPU {cpu} processes packets and runs the thread of {role}: under load one holds up the other \
+                 and packets are dropped"
             )
         })
         .collect())
@@ -124,9 +154,35 @@ mod tests {
             check_threads(&cores, pipeline, &[0, 1, 2]).map_err(|error| error.to_string())
         };
         let threaded = PipelineKind::Threaded { converters: 1 };
-        assert_eq!(threads(Some(0), Some(1), threaded), Ok(()));
+        assert_eq!(threads(Some(0), Some(1), threaded), Ok(None));
         assert!(threads(Some(0), Some(2), threaded).unwrap_err().contains("a CPU of its own"));
         assert!(threads(Some(3), None, threaded).unwrap_err().contains("may use CPUs [0, 1, 2] only"));
-        assert!(threads(Some(0), None, PipelineKind::Batch).unwrap_err().contains("has 0"));
+        assert!(threads(Some(2), None, threaded).unwrap_err().contains("a CPU of its own"));
+    }
+
+    #[test]
+    fn a_converters_cpu_is_in_vain_where_no_thread_converts() {
+        let idle = |convert: &[u16], pipeline| {
+            let cores = CoreChoice { capture: Some(0), convert: convert.to_vec(), ..CoreChoice::default() };
+            check_threads(&cores, pipeline, &[0, 1, 2]).map_err(|error| error.to_string())
+        };
+        let said = idle(&[1, 2], PipelineKind::Batch).unwrap().unwrap();
+        assert!(said.contains("batch has no converter threads") && said.contains("CPU 1, 2 "), "{said}");
+        assert_eq!(idle(&[], PipelineKind::Batch), Ok(None));
+        // It would have to be another CPU all the same, and one that there is.
+        assert!(idle(&[0], PipelineKind::Batch).unwrap_err().contains("a CPU of its own"));
+        assert!(idle(&[3], PipelineKind::InlineClock).unwrap_err().contains("may use CPUs [0, 1, 2] only"));
+        let many = idle(&[1, 2], PipelineKind::Threaded { converters: 1 }).unwrap_err();
+        assert!(many.contains("2 CPUs for converters") && many.contains("has 1"), "{many}");
+    }
+
+    #[test]
+    fn the_papers_case_of_overload_is_allowed_and_said() {
+        let cores =
+            CoreChoice { softirq: Some(0), capture: Some(0), convert: vec![1], ..CoreChoice::default() };
+        let threaded = PipelineKind::Threaded { converters: 1 };
+        assert!(matches!(check_threads(&cores, threaded, &[0, 1]), Ok(None)));
+        assert!(matches!(check_threads(&cores, PipelineKind::Batch, &[0, 1]), Ok(Some(_))));
+        assert_eq!(softirq(&cores, false).unwrap().len(), 1);
     }
 }

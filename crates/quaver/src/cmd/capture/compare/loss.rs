@@ -49,7 +49,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<LossPoint>, Vec<
     let gaps = plan.gaps.iter().map(|gap| (Sweep::Gap, GAP_FRAME_BYTES, *gap));
     let points: Vec<_> = sizes.chain(gaps).collect();
     let mut seed = bench.plan.seed ^ 2;
-    for placement in [Placement::Apart, Placement::Together] {
+    for &placement in bench.plan.cpus.placements() {
         if let Err(why) = bench.place.share_cpu(placement == Placement::Together, &bench.plan.cpus)? {
             cannot.push(why);
             if placement == Placement::Together {

@@ -4,6 +4,7 @@
 //! so they go with this process. Ways to stamp alternate in blocks whose order is drawn at random.
 
 mod by_libpcap;
+mod cores;
 mod far;
 mod kernel;
 mod loss;
@@ -32,6 +33,7 @@ use quaver_measure::stamp::compare::stamped_for_others;
 use quaver_store::compare_samples::write_compare_samples;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -107,6 +109,9 @@ impl Bench<'_> {
             cannot: self.plan.cannot.clone(),
             ..CompareFacts::default()
         };
+        if self.plan.cpus.moved().is_some() {
+            facts.cannot.extend(self.place.share_cpu(false, &self.plan.cpus)?.err());
+        }
         let mut kernel = self.plan.kernel;
         for (number, pattern) in self.plan.patterns.iter().enumerate() {
             if self.stopped() {
@@ -142,6 +147,8 @@ impl Bench<'_> {
             facts.peers = points;
             facts.cannot.extend(cannot);
         }
+        let mut told = BTreeSet::new();
+        facts.cannot.retain(|sentence| told.insert(sentence.clone()));
         Ok((table, facts))
     }
 

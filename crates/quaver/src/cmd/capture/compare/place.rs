@@ -1,7 +1,7 @@
 //! Where the packets come in: at an end of a lab of our own, or at an interface of this host.
 
+use super::cores::Cpus;
 use super::far::Far;
-use super::plan::Cpus;
 use crate::exit_code::{ExitCode, failure};
 use quaver_measure::host::netns::{Lab, LabError};
 use quaver_measure::host::root::HostRoot;
@@ -67,8 +67,9 @@ impl Place {
     pub(super) fn share_cpu(&self, share: bool, cpus: &Cpus) -> anyhow::Result<Result<(), String>> {
         match self {
             Self::Lab(lab) => {
-                let cpus = if share { vec![cpus.capture] } else { Vec::new() };
-                lab.sink.steer_receive(&cpus)?;
+                // Without, packets are processed on the CPU that sent them.
+                let cpu = if share { Some(cpus.capture) } else { cpus.moved() };
+                lab.sink.steer_receive(cpu.as_slice())?;
                 Ok(Ok(()))
             }
             Self::Far(place) => Ok(place.share_cpu(share, cpus)),

@@ -1,14 +1,16 @@
 //! What a comparison does, from its options.
 
-use crate::cli::capture::{CaptureArgs, CoreChoice};
+use super::cores::Cpus;
+use crate::cli::capture::CaptureArgs;
 use crate::cli::compare::WantedPattern;
-use crate::exit_code::{ExitCode, failure};
+use crate::cmd::capture::cores::{check_online, online_cpus};
+use crate::host_state::allowed_cpus;
+use anyhow::Context;
 use quaver_measure::clock::{Counter, realtime_ns};
 use quaver_measure::path::StreamShape;
 use quaver_measure::probe::profile::{Profile, ProfileName};
 use quaver_measure::probe::source::Pace;
 use quaver_measure::stamp::pipeline::PipelineKind;
-use rustix::thread::CpuSet;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -58,53 +60,6 @@ pub(super) struct LossPlan {
     pub(super) gaps: Vec<u64>,
 }
 
-/// CPUs by role.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cpus {
-    /// The source's; none where it is at another host.
-    pub(super) source: Option<u16>,
-    /// Where the kernel receives what comes in: over a veth pair, that of the source. None: where it does anyway.
-    pub(super) softirq: Option<u16>,
-    pub(super) capture: u16,
-    pub(super) convert: Vec<u16>,
-}
-
-impl Cpus {
-    /// `far`: the source is at another host.
-    fn choose(allowed: &[u16], asked: &CoreChoice, far: bool) -> anyhow::Result<Self> {
-        let (Some(first), Some(last)) = (allowed.first().copied(), allowed.last().copied()) else {
-            return Err(failure(ExitCode::Unsupported, "no CPU is allowed to this process"));
-        };
-        let softirq = if far { asked.softirq } else { Some(asked.softirq.unwrap_or(first)) };
-        let capture = asked.capture.unwrap_or(last);
-        if softirq == Some(capture) && allowed.len() > 1 {
-            let message = format!("softirq and capture share CPU {capture}: give them one each with --cores");
-            return Err(failure(ExitCode::Usage, message));
-        }
-        if asked.convert.contains(&capture) {
-            let message = format!("capture and convert share CPU {capture}: give them one each with --cores");
-            return Err(failure(ExitCode::Usage, message));
-        }
-        let but = |taken: &[Option<u16>]| -> Vec<u16> {
-            allowed.iter().copied().filter(|cpu| !taken.contains(&Some(*cpu))).collect()
-        };
-        let choices =
-            [asked.convert.clone(), but(&[softirq, Some(capture)]), but(&[Some(capture)]), vec![capture]];
-        let convert = choices.into_iter().find(|choice| !choice.is_empty()).unwrap_or_default();
-        Ok(Self { source: softirq.filter(|_| !far), softirq, capture, convert })
-    }
-
-    pub(super) fn words(&self) -> String {
-        let convert: Vec<String> = self.convert.iter().map(u16::to_string).collect();
-        let softirq = match (self.source, self.softirq) {
-            (Some(source), _) => format!("source and softirq {source}"),
-            (None, Some(softirq)) => format!("source at another host, softirq {softirq}"),
-            (None, None) => "source at another host, softirq wherever this one has it".to_owned(),
-        };
-        format!("{softirq}, capture {}, converters {}", self.capture, convert.join(" "))
-    }
-}
-
 /// Everything.
 pub(super) struct Plan {
     pub(super) patterns: Vec<Pattern>,
@@ -137,11 +92,13 @@ pub(super) fn arms() -> Vec<(String, Option<PipelineKind>)> {
 impl Plan {
     pub(super) fn of(args: &CaptureArgs) -> anyhow::Result<Self> {
         let options = &args.compare;
-        let allowed = rustix::thread::sched_getaffinity(None)
-            .map_err(|error| anyhow::Error::new(error).context("reading the CPUs allowed to this process"))?;
-        let allowed: Vec<u16> =
-            (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u16).collect();
-        let cpus = Cpus::choose(&allowed, &args.cores.clone().unwrap_or_default(), options.from.is_some())?;
+        let allowed = allowed_cpus().context("reading the CPUs that this process may use")?;
+        let cores = args.cores.clone().unwrap_or_default();
+        let far = options.from.is_some();
+        if let Some(softirq) = cores.softirq.filter(|_| far) {
+            check_online(softirq, &online_cpus())?;
+        }
+        let cpus = Cpus::choose(&allowed, &cores, far)?;
         let wanted = |pattern| [pattern, WantedPattern::All].contains(&options.pattern);
         let pattern = |which, defaults: (u32, u32), build: fn(u32, u32) -> Pattern| {
             let quarter = if options.quick { 4 } else { 1 };
@@ -159,12 +116,7 @@ impl Plan {
              all."
                 .to_owned(),
         ];
-        if let Some(softirq) = cpus.softirq.filter(|softirq| cpus.convert.contains(softirq)) {
-            let whose = if cpus.source.is_some() { "the source and the softirqs" } else { "the softirqs" };
-            cannot.push(format!(
-                "The converter threads had no CPU of their own: they shared CPU {softirq} with {whose}."
-            ));
-        }
+        cannot.extend(cpus.shared());
         Ok(Self {
             patterns: patterns.into_iter().flatten().collect(),
             loss: (!options.no_loss).then(|| loss_plan(options.quick)),
@@ -281,35 +233,5 @@ mod tests {
             assert_eq!((octets * OCTET_NS) as f64, period_ns, "frame and gap at 1 Gbit/s");
         }
         assert_eq!((fast(1, 1).period_ns(), fast(1, 1).frame_bytes()), (10_000.0, 140));
-    }
-
-    #[test]
-    fn cpus_differ_where_they_can() {
-        let asked = CoreChoice::default();
-        let here = |allowed: &[u16], asked: &CoreChoice| Cpus::choose(allowed, asked, false);
-        let two = here(&[0, 1], &asked).unwrap();
-        assert_eq!((two.source, two.softirq, two.capture, two.convert), (Some(0), Some(0), 1, vec![0]));
-        let four = here(&[2, 3, 4, 5], &asked).unwrap();
-        assert_eq!((four.source, four.capture, four.convert), (Some(2), 5, vec![3, 4]));
-        assert_eq!(here(&[3], &asked).unwrap().convert, [3], "a single CPU has to do");
-        let same = CoreChoice { softirq: Some(1), ..CoreChoice::default() };
-        assert!(here(&[0, 1], &same).is_err());
-        let converter = CoreChoice { convert: vec![1], ..CoreChoice::default() };
-        assert!(here(&[0, 1], &converter).is_err());
-        assert!(here(&[], &asked).is_err());
-    }
-
-    #[test]
-    fn softirqs_of_an_interface_stay_where_they_are_unless_asked() {
-        let asked = CoreChoice::default();
-        let far = Cpus::choose(&[0, 1, 2], &asked, true).unwrap();
-        assert_eq!((far.source, far.softirq, far.capture, far.convert), (None, None, 2, vec![0, 1]));
-        let moved = CoreChoice { softirq: Some(0), ..asked.clone() };
-        let far = Cpus::choose(&[0, 1], &moved, true).unwrap();
-        assert_eq!((far.source, far.softirq, far.capture, &far.convert[..]), (None, Some(0), 1, &[0][..]));
-        assert!(far.words().contains("another host, softirq 0"));
-        assert_eq!(Cpus::choose(&[3], &asked, true).unwrap().convert, [3]);
-        let same = CoreChoice { softirq: Some(1), ..asked };
-        assert!(Cpus::choose(&[0, 1], &same, true).is_err());
     }
 }
