@@ -73,7 +73,8 @@ fn a_server_sends_for_as_long_as_it_is_measured_and_both_ends_agree() {
     assert_eq!(found["complete"], true);
     // Slots that are not in either would be time in which nobody sent.
     let slots = number(&found, "/far_source/sent") + number(&found, "/far_source/slots_missed");
-    assert_eq!(number(&found, "/far_source/lasted_ns") / 1_000_000 + 1, slots);
+    // It lasts up to its last packet; slots that are missed after that one count too.
+    assert!(number(&found, "/far_source/lasted_ns") / 1_000_000 < slots, "{found}");
     assert!(slots >= 2_000, "two seconds at least: {slots}");
     let run = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
     let manifest: Value =

@@ -34,6 +34,27 @@ id = 'ticker'
 ticker = '1ms'
 ticker-work = '50us'
 ";
+/// Traced, with all that an arm can set of an interface: the guest looks whether each cell begins as it was booted.
+const TRACED: &str = "
+[study]
+for = '200ms'
+warm-up = '20ms'
+blocks = 5
+keep-stamps = false
+[stream]
+period = '200us'
+[baseline]
+receive = 'block'
+pace = 'sleep'
+[[factor]]
+id = 'all'
+itr = '1ms'
+gro = false
+tso = false
+throttle = '100us'
+rps-cpus = [1]
+irq-cpu = 1
+";
 const PERIOD_NS: f64 = 200_000.0;
 const THROTTLE_NS: f64 = 1_000_000.0;
 
@@ -58,25 +79,29 @@ fn has_lab(name: &str) -> bool {
     false
 }
 
-fn study(directory: &Path) -> Command {
+fn study(directory: &Path, text: &str) -> Command {
     let plan = directory.join("plan.toml");
-    std::fs::write(&plan, PLAN).unwrap();
+    std::fs::write(&plan, text).unwrap();
     let mut command = quaver();
     command.args(["study", "run", "--lab", "qemu", "--quiet", "--json", "-o"]).arg(directory).arg(plan);
     command
 }
 
-/// Figures of the application's layer of each cell, by arm, in the order of blocks; and what each cell was booted with.
-fn cells(directory: &Path) -> BTreeMap<String, Vec<(Value, Value)>> {
+/// The cells of a study, by block and place.
+fn all_cells(directory: &Path) -> Vec<Value> {
     let runs = std::fs::read_dir(directory).unwrap().filter_map(|entry| Some(entry.ok()?.path()));
     let run = runs.into_iter().find(|path| path.join("cells").is_dir()).expect("there is a run");
     let mut files: Vec<_> =
         std::fs::read_dir(run.join("cells")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
     files.sort();
+    files.iter().map(|file| serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()).collect()
+}
+
+/// Figures of the application's layer of each cell, by arm, in the order of blocks; and what each cell was booted with.
+fn cells(directory: &Path) -> BTreeMap<String, Vec<(Value, Value)>> {
     let mut found: BTreeMap<String, Vec<(Value, Value)>> = BTreeMap::new();
-    for file in files {
-        let cell: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    for cell in all_cells(directory) {
         assert!(cell["discarded"].is_null(), "{cell:#}");
         let application = |layer: &&Value| layer["layer"] == "application";
         let layer =
@@ -110,7 +135,7 @@ fn throttling_bunches_packets_whether_the_sink_sleeps_or_polls_and_repeats_agree
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let output = study(directory.path()).output().unwrap();
+    let output = study(directory.path(), PLAN).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cells = cells(directory.path());
@@ -148,6 +173,33 @@ fn throttling_bunches_packets_whether_the_sink_sleeps_or_polls_and_repeats_agree
     let warned =
         |warning: &Value| warning.as_str().is_some_and(|text| text.contains("absolute figures do not"));
     assert!(summary["warnings"].as_array().unwrap().iter().any(warned), "{summary:#}");
+}
+
+#[test]
+fn the_interrupt_handler_is_a_layer_and_a_cell_leaves_nothing_for_the_next() {
+    if !has_lab("the_interrupt_handler_is_a_layer_and_a_cell_leaves_nothing_for_the_next") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = study(directory.path(), TRACED).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let cells = all_cells(directory.path());
+    let of = |cell: &Value, layer: &str| {
+        cell["layers"].as_array().unwrap().iter().find(|one| one["layer"] == layer).cloned()
+    };
+    let (mut bunched, mut even) = (0, 0);
+    for cell in cells.iter().filter(|cell| cell["discarded"].is_null()) {
+        let isr = of(cell, "isr").unwrap_or_else(|| panic!("no interrupts: {cell:#}"));
+        let share = isr["figures"]["below_half"].as_f64().unwrap();
+        if cell["arm"] == "all" {
+            bunched += 1;
+        } else {
+            // After a cell that throttles, steers and defers as before one.
+            assert!(share < 0.05, "{cell:#}");
+            even += 1;
+        }
+    }
+    assert_eq!((bunched, even), (5, 10), "{cells:#?}");
 }
 
 /// The process that the study started: the emulator.
@@ -188,13 +240,13 @@ fn no_guest_outlives_its_study() {
     for (signal, status) in [(rustix::process::Signal::INT, Some(130)), (rustix::process::Signal::KILL, None)]
     {
         let directory = tempfile::tempdir().unwrap();
-        let mut study = study(directory.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut study =
+            study(directory.path(), PLAN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let emulator = emulator_of(&mut study);
         let pid = rustix::process::Pid::from_raw(study.id() as i32).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
         let ended = study.wait().unwrap();
         wait_until_gone(emulator);
-        // Without a single cell there is nothing to report: the study says so with its own status.
-        assert!(ended.code() == status || ended.code() == Some(5), "{signal:?}: {ended}");
+        assert_eq!(ended.code(), status, "{signal:?}: {ended}");
     }
 }

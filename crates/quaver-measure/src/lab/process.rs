@@ -80,7 +80,8 @@ impl Guest {
         command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(inherited(image.archive.as_fd()));
         command.arg("-append").arg(command_line(&image.words, &machine.words, arguments));
         command.arg("-serial").arg(format!("file:{}", inherited(console.as_fd())));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // A Ctrl-C is for the study, which then ends its guest.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let kept = [image.archive.as_raw_fd(), console.as_raw_fd()];
         let (parent, cpu) = (rustix::process::getpid(), one_cpu());
         // SAFETY: between fork and exec only system calls are made, on descriptors that stay open until spawn returns;

@@ -93,6 +93,8 @@ pub struct StudyRunArgs {
 Examples:
   sudo quaver study paper                        a million samples of each arm in each block: some ten minutes
   sudo quaver study paper --samples 100000
+  quaver study paper --lab qemu                  20,000 samples, four seconds of the guest's time a cell, which take the
+                                                 host several times as long; --samples 2000 for a first look
 
 Each experiment of the paper is an arm in randomised blocks, as of `study run`. What this host cannot vary is not measured, and
 the report says why; what stands in for something else (idle=poll, a NIC's throttle) is told as emulated. The generator is
@@ -101,7 +103,7 @@ pub struct StudyPaperArgs {
     /// Where the stream travels
     #[arg(long, value_enum, default_value = "netns", value_name = "WHERE")]
     pub lab: LabKind,
-    /// Samples of each arm in each block [default: 1000000, as in the paper]
+    /// Samples of each arm in each block [default: 1000000, as in the paper; 20000 in the QEMU lab]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     pub samples: Option<u64>,
     /// Blocks, at least 5 [default: as many as the arms need]

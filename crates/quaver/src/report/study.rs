@@ -337,12 +337,7 @@ fn paper_part(out: &mut String, report: &PaperReport, style: Style) {
             paragraph(out, &format!("here: {how}"));
             continue;
         }
-        let spikes =
-            if cells[7] == "-" { String::new() } else { format!(", {} spikes in a million", cells[7]) };
-        let told = format!(
-            "here ({how}; at the {}): sd {}, p99 {}, max {}{spikes}",
-            cells[3], cells[4], cells[5], cells[6]
-        );
+        let told = format!("here ({how}; at the {}): {}", cells[3], paper::paper_words(&cells));
         paragraph(out, &told);
         if let Some(found) = &figure.code_paths {
             for cluster in &found.clusters {
@@ -477,6 +472,8 @@ mod tests {
         for wanted in [
             "Delta T at the stack",
             "3: the generator",
+            "lt.5T 0 %, gt1.5T 0 %, p10 ",
+            "sd (as in figure 3) 70.7 ns",
             "standard deviation 70.7 ns",
             "not possible here: no such <b>NIC",
             "emulated: <i>a spinner",

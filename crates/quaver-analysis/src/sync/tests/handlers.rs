@@ -30,7 +30,7 @@ fn irq(scene: &mut Scene, us: u64, end_us: u64, cpu: u16, timer: bool) {
 }
 
 #[test]
-fn interrupts_of_a_running_thread_are_other_jitter_by_who_interrupts() {
+fn interrupts_of_a_running_thread_are_lost_time_by_who_interrupts() {
     let mut scene = running();
     irq(&mut scene, 100, 103, 1, true);
     scene.kernel(103, 1, KernelKind::SoftirqEnter { timer: true });

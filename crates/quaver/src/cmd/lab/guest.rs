@@ -78,6 +78,7 @@ fn study(
     // Its number is not to be seen any more once the interface is in a namespace of its own.
     let interrupt = guest::interrupt_of(root, &sink)?;
     let ends = Lab::between(&source, &sink)?;
+    let at_boot = cell::AsFound::read(&ends)?;
     keep_off(&plan.settings.iter().flat_map(|one| [one.source_cpu, one.sink_cpu]).collect())?;
     let counter = CounterSupport::detect(Path::new("/")).counter;
     for &(block, arm) in cells {
@@ -85,8 +86,7 @@ fn study(
         let order = Order { plan: &plan, asked, block, position: 0, arm, directory };
         let settings = plan.settings.get(arm).context("the plan has no such arm")?;
         // What the cell before set goes; an arm says what it wants beyond.
-        ends.sink.set_driver("coalesce.rx-usecs", "0")?;
-        ends.sink.steer_receive(&[])?;
+        at_boot.put_back(&ends)?;
         guest::steer_interrupt(interrupt, settings.irq_cpu.unwrap_or(settings.sink_cpu))?;
         let measured = cell::measure(&order, Some(&ends), counter, &Interrupt::default())
             .with_context(|| format!("measuring {}", plan.facts.arms[arm].id))?;

@@ -61,7 +61,7 @@ impl Asked {
     /// Of `study paper`, in a lab with these CPUs.
     pub(super) fn of_paper(args: &StudyPaperArgs, cpus: Vec<u16>, root: &HostRoot) -> Self {
         let here = paper::Here::look(args.lab, cpus, root);
-        let made = paper::plan(&here, args.samples.unwrap_or(paper::SAMPLES));
+        let made = paper::plan(&here, args.samples.unwrap_or(paper::samples(args.lab)));
         Self {
             plan: made.text,
             lab: args.lab.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default(),

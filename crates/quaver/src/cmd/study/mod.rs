@@ -134,6 +134,13 @@ fn study(study: Study, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     if ended == Ended::Done {
         reboot.clear(&plan)?;
     }
+    if ended == Ended::Interrupted && digest::study::read_cells(&run)?.is_empty() {
+        let path = run.path().display();
+        let message = format!(
+            "interrupted before the first cell was measured; the run is kept: go on with quaver study run --resume {path}"
+        );
+        return Err(failure(ExitCode::Interrupted, message));
+    }
     let digest = digest::study::analyze(&run)?;
     digest.store(&run)?;
     let summary = serde_json::to_value(&digest.summary)?;

@@ -425,6 +425,14 @@ mod tests {
         for text in ["Clusters", "nothing else seen", "Figure 9 of the paper", "its captions call (a)"] {
             assert!(page.contains(text), "{text}");
         }
+        let explained = page.matches("; lt.5T is ").count();
+        let first = page.matches("; lt.5T ").count() - explained;
+        assert_eq!((first, explained), (5, 1), "figures that one run can tell stand first");
+        assert_eq!(
+            page.matches(", sd (as in figure 3) ").count(),
+            2,
+            "the generator's, and its plot's words"
+        );
         assert!(page.contains("\"bin_ns\":20") && page.ends_with("</body>\n</html>\n"));
     }
 }

@@ -1,11 +1,23 @@
 //! The paper's figures beside what was measured, as words: shared by the console page and the HTML report.
 
 use crate::report::units::{duration_f64, percent};
-use quaver_analysis::study::{Cluster, CodePaths, Generator, PaperFigure, Possible, StudyLayer};
+use quaver_analysis::study::{Cluster, CodePaths, Generator, Metric, PaperFigure, Possible, StudyLayer};
 
 /// Columns of the figures.
-pub(in crate::report) const PAPER_COLUMNS: [&str; 9] =
-    ["figure", "experiment", "here", "layer", "sd", "p99", "max", "spikes in a million", "the paper saw"];
+pub(in crate::report) const PAPER_COLUMNS: [&str; 12] = [
+    "figure",
+    "experiment",
+    "here",
+    "layer",
+    "lt.5T",
+    "gt1.5T",
+    "p10",
+    "p90",
+    "p99",
+    "sd (as in figure 3)",
+    "spikes in a million",
+    "the paper saw",
+];
 
 /// How an experiment was done.
 pub(in crate::report) fn possible_words(possible: &Possible) -> String {
@@ -26,9 +38,11 @@ const fn possible_word(possible: &Possible) -> &'static str {
 }
 
 /// A figure as a row.
-pub(in crate::report) fn paper_cells(figure: &PaperFigure) -> [String; 9] {
-    let of = |value: fn(&quaver_analysis::study::Figures) -> f64| {
-        figure.here.as_ref().map_or_else(|| "-".to_owned(), |here| duration_f64(value(&here.figures)))
+pub(in crate::report) fn paper_cells(figure: &PaperFigure) -> [String; 12] {
+    let of = |metric: Metric| {
+        let value = figure.here.as_ref().map(|here| metric.of(&here.figures));
+        let words: fn(f64) -> String = if metric.is_share() { percent } else { duration_f64 };
+        value.map_or_else(|| "-".to_owned(), words)
     };
     let layer = match figure.id.as_str() {
         "generator" => "send call",
@@ -42,12 +56,21 @@ pub(in crate::report) fn paper_cells(figure: &PaperFigure) -> [String; 9] {
         figure.title.clone(),
         possible_word(&figure.possible).to_owned(),
         layer.to_owned(),
-        of(|figures| figures.sd_ns),
-        of(|figures| figures.p99_ns),
-        of(|figures| figures.max_ns),
+        of(Metric::BelowHalf),
+        of(Metric::AboveHalf),
+        of(Metric::P10),
+        of(Metric::P90),
+        of(Metric::P99),
+        if figure.gives_sd() { of(Metric::Sd) } else { "-".to_owned() },
         spikes.map_or_else(|| "-".to_owned(), |spikes| format!("{spikes:.0}")),
         figure.saw.clone(),
     ]
+}
+
+/// The figures of a row, without those that it has not.
+pub(in crate::report) fn paper_words(cells: &[String; 12]) -> String {
+    let named = PAPER_COLUMNS.iter().zip(cells).skip(4).take(7).filter(|(_, cell)| *cell != "-");
+    named.map(|(name, cell)| format!("{name} {cell}")).collect::<Vec<_>>().join(", ")
 }
 
 /// What the generator is, in one sentence.
@@ -92,9 +115,13 @@ pub(in crate::report) fn path_words(found: &CodePaths) -> Vec<String> {
         .collect()
 }
 
-/// Whether the figure shows another layer than the paper's.
-pub(in crate::report) fn other_layer(figure: &PaperFigure) -> bool {
-    figure.layer == StudyLayer::Softirq
+/// Why the figure shows another layer than the paper's, where it does: no experiment of the paper is about these two.
+pub(in crate::report) const fn other_layer(figure: &PaperFigure) -> Option<&'static str> {
+    match figure.layer {
+        StudyLayer::Softirq => Some("at the softirq, since this interface has no interrupts of its own"),
+        StudyLayer::Stack => Some("where the stack takes the packet over, since nothing below it was traced"),
+        StudyLayer::Isr | StudyLayer::Application => None,
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod record;
 mod trace;
 
 pub(in crate::cmd) use beside::{cost, dummy};
-pub(in crate::cmd) use ends::lab_failure;
+pub(in crate::cmd) use ends::{AsFound, lab_failure};
 
 use super::lab::Order;
 use super::plan::StudyPlan;

@@ -149,8 +149,7 @@ pub(super) fn record(
         Alternating::No => plan.warm_up + plan.measured,
         Alternating::Yes => TICK * TURN_TICKS * (TURNS + 2),
     };
-    let interrupts =
-        lab.is_some_and(|lab| Path::new(&format!("/sys/class/net/{}/device", lab.sink.interface)).exists());
+    let interrupts = lab.is_some_and(|lab| lab.sink.is_device);
     let Both { sink, source, address } = prepare(order, lab, counter, length)?;
     let mut notes = refused("sink", sink.thread());
     notes.extend(refused("source", source.thread()));

@@ -29,8 +29,10 @@ const BLOCKS_PER_BOOT: u32 = 5;
 const LEAST_PERIOD_NS: f64 = 200_000.0;
 /// Between looks at the user's wish to end.
 const TICK: Duration = Duration::from_millis(100);
-/// A guest that is silent for so long is stuck.
-const MOST_SILENCE: Duration = Duration::from_secs(600);
+/// A guest that is silent for so long is stuck, unless its cells are longer.
+const LEAST_SILENCE: Duration = Duration::from_secs(600);
+/// The host takes less than so many seconds for one of the guest's.
+const SLOWEST: u32 = 60;
 
 /// The lab.
 pub(super) struct QemuLab {
@@ -93,8 +95,13 @@ fn batch(plan: &StudyPlan, block: u32, position: u32, arm: usize) -> Vec<(u32, u
 }
 
 impl Session {
-    /// Waits for a cell; none where the user ended it.
-    fn wait(&mut self, cell: (u32, usize), interrupt: &Interrupt) -> anyhow::Result<Option<Measured>> {
+    /// Waits for a cell, of a guest that may be silent for so long; none where the user ended it.
+    fn wait(
+        &mut self,
+        cell: (u32, usize),
+        most_silence: Duration,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Option<Measured>> {
         let mut heard = Instant::now();
         loop {
             if let Some(measured) = self.said.remove(&cell) {
@@ -108,9 +115,11 @@ impl Session {
                     heard = Instant::now();
                     self.hear(&line)?;
                 }
+                // A Ctrl-C may reach the guest as well, and before us.
+                Answer::End if interrupt.requested() => return Ok(None),
                 Answer::End => return Err(self.guest.ended_early().into()),
-                Answer::Nothing if heard.elapsed() > MOST_SILENCE => {
-                    let why = format!("it was silent for {} minutes", MOST_SILENCE.as_secs() / 60);
+                Answer::Nothing if heard.elapsed() > most_silence => {
+                    let why = format!("it was silent for {} minutes", most_silence.as_secs() / 60);
                     return Err(GuestError::Ended { why }.into());
                 }
                 Answer::Nothing => {}
@@ -132,6 +141,11 @@ impl Session {
             _ => Err(GuestError::Ended { why: format!("it said something strange: {line:.200}") }.into()),
         }
     }
+}
+
+/// How long a guest may be silent: while it boots, and while it measures a cell.
+fn most_silence(plan: &StudyPlan) -> Duration {
+    LEAST_SILENCE.max((plan.warm_up + plan.measured) * SLOWEST)
 }
 
 impl Lab for QemuLab {
@@ -178,7 +192,7 @@ impl Lab for QemuLab {
             self.guests.insert(words.clone(), session);
         }
         let Some(session) = self.guests.get_mut(&words) else { return Ok(None) };
-        let measured = session.wait(cell, interrupt)?;
+        let measured = session.wait(cell, most_silence(order.plan), interrupt)?;
         Ok(measured.map(|mut measured| {
             measured.cell.position = order.position;
             measured
@@ -229,6 +243,14 @@ boot = ['nohz_full=2']
         let cells = batch(&plan, 1, 3, last);
         assert_eq!(cells[0], (1, last));
         assert_eq!(cells.iter().filter(|(block, _)| *block == 1).count(), 1, "{cells:?}");
+    }
+
+    #[test]
+    fn a_guest_with_long_cells_may_be_silent_for_longer() {
+        let plan = plan();
+        assert_eq!(most_silence(&plan), LEAST_SILENCE);
+        let long = StudyPlan { measured: Duration::from_secs(200), warm_up: Duration::ZERO, ..plan };
+        assert_eq!(most_silence(&long), Duration::from_secs(12_000));
     }
 
     #[test]

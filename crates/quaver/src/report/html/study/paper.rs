@@ -3,7 +3,8 @@
 use super::super::page::micro;
 use super::Table;
 use crate::report::study::paper::{
-    PAPER_COLUMNS, cluster_words, generator_words, other_layer, paper_cells, path_words, possible_words,
+    PAPER_COLUMNS, cluster_words, generator_words, other_layer, paper_cells, paper_words, path_words,
+    possible_words,
 };
 use quaver_analysis::study::{LINEAR_BIN_NS, PaperReport, Possible};
 use serde::Serialize;
@@ -56,8 +57,9 @@ impl PaperPage {
                 plots - 1
             });
             let mut how = possible_words(&figure.possible);
-            if figure.here.is_some() && other_layer(figure) {
-                how.push_str("; at the softirq, since this interface has no interrupts of its own");
+            if let Some(why) = other_layer(figure).filter(|_| figure.here.is_some()) {
+                how.push_str("; ");
+                how.push_str(why);
             }
             FigurePage {
                 plot,
@@ -67,7 +69,7 @@ impl PaperPage {
                 how: micro(how),
                 say: match figure.possible {
                     Possible::NotHere(_) => String::new(),
-                    _ => format!("sd {}, p99 {}, largest {}", cells[4], cells[5], cells[6]),
+                    _ => paper_words(&cells),
                 },
             }
         });
