@@ -10,7 +10,7 @@ use netlink_packet_route::link::{
     LinkInfo, LinkMessage, State,
 };
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
-use netlink_packet_route::route::{RouteAttribute, RouteMessage};
+use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::tc::{TcAttribute, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -114,6 +114,21 @@ impl RouteSocket {
             }
         })?;
         Ok(operational)
+    }
+
+    /// Whether packets to `address` are taken in here. An IPv6 address is told of, and bound to, some time before.
+    pub(crate) fn takes_in(&mut self, address: IpAddr) -> Result<bool> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(address);
+        message.header.destination_prefix_length = if address.is_ipv4() { 32 } else { 128 };
+        message.attributes.push(RouteAttribute::Destination(address.into()));
+        let mut own = false;
+        self.exchange(RouteNetlinkMessage::GetRoute(message), 0, |answer| {
+            if let RouteNetlinkMessage::NewRoute(route) = answer {
+                own |= route.header.kind == RouteType::Local;
+            }
+        })?;
+        Ok(own)
     }
 
     /// Index of the interface that packets to `destination` leave by.

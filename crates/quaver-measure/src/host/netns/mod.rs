@@ -265,14 +265,21 @@ fn bring_up(own: &Plan, peer: &Plan) -> Result<(u32, bool), LabError> {
     Ok((index, has_ipv6))
 }
 
-/// The kernel connects the queues of an interface in its own time after both ends are up; until then it drops
-/// what is sent without a word.
+/// The kernel connects the queues of an interface in its own time after both ends are up, and later still takes in what is
+/// sent to its IPv6 address; until then it drops what is sent without a word.
 fn wait_until_operational(end: &LabEnd) -> Result<(), LabError> {
     const MOST_WAIT: Duration = Duration::from_secs(10);
     let failed = |e| LabError::new(format!("wait for the link of {}", end.interface), e);
     let mut socket = RouteSocket::open().map_err(failed)?;
     let start = Instant::now();
-    while !socket.is_operational(end.interface_index).map_err(failed)? {
+    let ready = |socket: &mut RouteSocket| -> std::io::Result<bool> {
+        let takes_in = match end.ipv6 {
+            Some(own) => socket.takes_in(own.into())?,
+            None => true,
+        };
+        Ok(takes_in && socket.is_operational(end.interface_index)?)
+    };
+    while !ready(&mut socket).map_err(failed)? {
         if start.elapsed() > MOST_WAIT {
             return Err(failed(std::io::ErrorKind::TimedOut.into()));
         }
