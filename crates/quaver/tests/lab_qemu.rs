@@ -34,27 +34,6 @@ id = 'ticker'
 ticker = '1ms'
 ticker-work = '50us'
 ";
-/// Traced, with all that an arm can set of an interface: the guest looks whether each cell begins as it was booted.
-const TRACED: &str = "
-[study]
-for = '200ms'
-warm-up = '20ms'
-blocks = 5
-keep-stamps = false
-[stream]
-period = '200us'
-[baseline]
-receive = 'block'
-pace = 'sleep'
-[[factor]]
-id = 'all'
-itr = '1ms'
-gro = false
-tso = false
-throttle = '100us'
-rps-cpus = [1]
-irq-cpu = 1
-";
 const PERIOD_NS: f64 = 200_000.0;
 const THROTTLE_NS: f64 = 1_000_000.0;
 
@@ -79,9 +58,9 @@ fn has_lab(name: &str) -> bool {
     false
 }
 
-fn study(directory: &Path, text: &str) -> Command {
+fn study(directory: &Path) -> Command {
     let plan = directory.join("plan.toml");
-    std::fs::write(&plan, text).unwrap();
+    std::fs::write(&plan, PLAN).unwrap();
     let mut command = quaver();
     command.args(["study", "run", "--lab", "qemu", "--quiet", "--json", "-o"]).arg(directory).arg(plan);
     command
@@ -135,7 +114,7 @@ fn throttling_bunches_packets_whether_the_sink_sleeps_or_polls_and_repeats_agree
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let output = study(directory.path(), PLAN).output().unwrap();
+    let output = study(directory.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cells = cells(directory.path());
@@ -173,33 +152,6 @@ fn throttling_bunches_packets_whether_the_sink_sleeps_or_polls_and_repeats_agree
     let warned =
         |warning: &Value| warning.as_str().is_some_and(|text| text.contains("absolute figures do not"));
     assert!(summary["warnings"].as_array().unwrap().iter().any(warned), "{summary:#}");
-}
-
-#[test]
-fn the_interrupt_handler_is_a_layer_and_a_cell_leaves_nothing_for_the_next() {
-    if !has_lab("the_interrupt_handler_is_a_layer_and_a_cell_leaves_nothing_for_the_next") {
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let output = study(directory.path(), TRACED).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let cells = all_cells(directory.path());
-    let of = |cell: &Value, layer: &str| {
-        cell["layers"].as_array().unwrap().iter().find(|one| one["layer"] == layer).cloned()
-    };
-    let (mut bunched, mut even) = (0, 0);
-    for cell in cells.iter().filter(|cell| cell["discarded"].is_null()) {
-        let isr = of(cell, "isr").unwrap_or_else(|| panic!("no interrupts: {cell:#}"));
-        let share = isr["figures"]["below_half"].as_f64().unwrap();
-        if cell["arm"] == "all" {
-            bunched += 1;
-        } else {
-            // After a cell that throttles, steers and defers as before one.
-            assert!(share < 0.05, "{cell:#}");
-            even += 1;
-        }
-    }
-    assert_eq!((bunched, even), (5, 10), "{cells:#?}");
 }
 
 /// The process that the study started: the emulator.
@@ -240,8 +192,7 @@ fn no_guest_outlives_its_study() {
     for (signal, status) in [(rustix::process::Signal::INT, Some(130)), (rustix::process::Signal::KILL, None)]
     {
         let directory = tempfile::tempdir().unwrap();
-        let mut study =
-            study(directory.path(), PLAN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut study = study(directory.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let emulator = emulator_of(&mut study);
         let pid = rustix::process::Pid::from_raw(study.id() as i32).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
