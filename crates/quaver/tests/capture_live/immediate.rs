@@ -30,11 +30,15 @@ fn each_packet_has_its_own_stamps_in_the_order_of_the_layers() {
     assert_eq!(of("/interfaces/0/stamps_out_of_order"), 0);
     let (packets, whole) = read(&path);
     assert_eq!((packets.len() as u64, whole), (sent, true));
-    let mut applications = HashSet::new();
+    let (mut applications, mut lacking) = (HashSet::new(), 0);
     for (packet, length) in packets.iter().zip(lengths()) {
         assert_eq!((packet.data.len(), packet.original_length as usize), (length, length));
-        let stamps =
-            ORDER.map(|layer| packet.stamps.get(layer).unwrap_or_else(|| panic!("{:?}", packet.stamps)));
+        let stamps = ORDER.map(|layer| packet.stamps.get(layer));
+        let [Some(xdp), Some(kernel), Some(tc), Some(application)] = stamps else {
+            lacking += 1;
+            continue;
+        };
+        let stamps = [xdp, kernel, tc, application];
         for pair in stamps.windows(2) {
             let slack_ns = i64::from(pair[0].bound_ns) + i64::from(pair[1].bound_ns);
             assert!(
@@ -45,6 +49,8 @@ fn each_packet_has_its_own_stamps_in_the_order_of_the_layers() {
         }
         assert!(applications.insert(stamps[3].time_ns), "two packets were taken at {}", stamps[3].time_ns);
     }
+    // A packet is not waited with for longer than half a millisecond, which this host may take from a CPU.
+    assert!(lacking * 1_000 <= sent, "{lacking} of {sent} lack a stamp");
 }
 
 #[test]

