@@ -130,11 +130,6 @@ impl<S: Steps> Machine<S> {
         self
     }
 
-    /// Instructions that ran so far.
-    pub fn instructions(&self) -> u64 {
-        self.cores.iter().map(|core| core.counts.instructions).sum()
-    }
-
     /// Runs until all threads have ended or `windows` windows have gone by; whether all have ended.
     pub fn run(&mut self, windows: u64) -> Result<bool, SimulationError> {
         for _ in 0..windows {
@@ -324,10 +319,5 @@ impl<S: Steps> Machine<S> {
             memory_reads: self.chip.memory.reads,
             memory_writes: self.chip.memory.writes,
         }
-    }
-
-    /// The caches and the directory, to look at.
-    pub fn chip(&self) -> &Chip {
-        &self.chip
     }
 }

@@ -233,7 +233,8 @@ fn pack(raw: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Something of which any part can be read: a file, or octets in memory.
+/// Something of which any part can be read. Octets in memory are; a file becomes so where the tool opens it, for there is no
+/// contact with the system here.
 pub trait ReadAt {
     /// Its length in octets.
     fn length(&self) -> io::Result<u64>;
@@ -261,16 +262,6 @@ impl ReadAt for Vec<u8> {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.as_slice().read_at(offset, buffer)
-    }
-}
-
-impl ReadAt for std::fs::File {
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::read_exact_at(self, buffer, offset)
     }
 }
 
