@@ -5,6 +5,7 @@ pub mod compare;
 pub mod jitlat;
 pub mod lab;
 pub mod path;
+pub mod sim;
 pub mod study;
 pub mod sync;
 pub mod sync_bench;
@@ -66,6 +67,8 @@ pub enum Verb {
     Lab(lab::LabArgs),
     /// Run a threaded program and tell what waking its threads up costs
     Sync(sync::SyncArgs),
+    /// Simulate a chip that runs traced programs
+    Sim(sim::SimArgs),
     /// Draw the HTML report of a run again
     Report(ReportArgs),
     /// Convert a run for another program

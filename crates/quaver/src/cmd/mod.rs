@@ -14,6 +14,7 @@ pub mod report;
 pub mod results;
 pub mod serve;
 pub mod shell;
+pub mod sim;
 pub mod sink;
 pub mod source;
 pub mod study;
@@ -37,6 +38,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Source(args) => source::run(&args),
         Verb::Analyze(args) => analyze::run(&args),
         Verb::Lab(args) => lab::run(&args),
+        Verb::Sim(args) => sim::run(&args),
         Verb::Study(args) => study::run(&args),
         Verb::Sync(args) => sync::run(&args),
         Verb::Tune(args) => tune::run(&args),
