@@ -84,6 +84,9 @@ pub struct Facts {
     pub tool: String,
     /// The instruction set, such as `x86-64`.
     pub architecture: String,
+    /// What the trace cannot say, in words (`which registers an instruction uses`): of those that were made of other tools'.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
 }
 
 /// A trace file that cannot be written or read.

@@ -20,7 +20,12 @@ fn block(pc: u64, instructions: usize) -> Block {
 }
 
 fn write(threads: &[Written], blocks: &[Block]) -> Vec<u8> {
-    let facts = Facts { program: vec!["./ocean".into()], tool: "test".into(), architecture: "x86-64".into() };
+    let facts = Facts {
+        program: vec!["./ocean".into()],
+        tool: "test".into(),
+        architecture: "x86-64".into(),
+        ..Facts::default()
+    };
     let mut writer = TraceWriter::new(Vec::new(), &facts).unwrap();
     for (number, block) in blocks.iter().enumerate() {
         assert_eq!(writer.define(block.clone()) as usize, number);
