@@ -9,5 +9,6 @@ pub mod block;
 mod dictionary;
 pub mod file;
 pub mod frame;
+pub mod import;
 pub mod step;
 mod varint;
