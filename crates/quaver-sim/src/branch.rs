@@ -1,11 +1,13 @@
 //! What a core expects to run next.
 
-/// A table of the blocks that followed last, by the block and the way to it.
+/// A table of the blocks that followed last, by the block and the way to it; with a way back, as [`crate::private`] has one.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     entries: Box<[Expected]>,
     /// The last few blocks, mixed.
     way: u32,
+    old: Vec<(u32, Expected)>,
+    old_way: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +24,7 @@ const SUREST: u8 = 3;
 
 impl Default for Predictor {
     fn default() -> Self {
-        Self { entries: vec![Expected::default(); ENTRIES].into(), way: 0 }
+        Self { entries: vec![Expected::default(); ENTRIES].into(), way: 0, old: Vec::new(), old_way: 0 }
     }
 }
 
@@ -30,18 +32,37 @@ impl Predictor {
     /// `next` followed `block`; whether that was expected.
     #[inline]
     pub fn follow(&mut self, block: u32, next: u32) -> bool {
-        let mixed = (block ^ self.way).wrapping_mul(0x9e37_79b1);
-        let entry = &mut self.entries[mixed as usize >> 20];
+        let place = (block ^ self.way).wrapping_mul(0x9e37_79b1) as usize >> 20;
+        let entry = self.entries[place];
         let right = entry.next == next;
-        if right {
-            entry.sure = (entry.sure + 1).min(SUREST);
-        } else if entry.sure > 0 {
-            entry.sure -= 1;
-        } else {
-            *entry = Expected { next, sure: 0 };
-        }
         self.way = (self.way << 5 ^ next) & 0xf_ffff;
+        if right && entry.sure == SUREST {
+            return true;
+        }
+        self.old.push((place as u32, entry));
+        self.entries[place] = if right {
+            Expected { sure: entry.sure + 1, ..entry }
+        } else if entry.sure > 0 {
+            Expected { sure: entry.sure - 1, ..entry }
+        } else {
+            Expected { next, sure: 0 }
+        };
         right
+    }
+
+    /// From now on old values are kept, back to here.
+    #[inline]
+    pub fn keep(&mut self) {
+        self.old.clear();
+        self.old_way = self.way;
+    }
+
+    /// Everything is as it was at the last [`keep`](Self::keep).
+    pub fn go_back(&mut self) {
+        while let Some((place, old)) = self.old.pop() {
+            self.entries[place as usize] = old;
+        }
+        self.way = self.old_way;
     }
 }
 

@@ -3,32 +3,11 @@
 //! A core's own hits need nobody else. All else is a transaction at the directory, whole at one instant of simulated time;
 //! the caller asks for transactions in the order of time.
 
-use crate::cache::{CacheLine, Entry, SetAssociative, State};
+use crate::cache::State;
 use crate::config::Config;
 use crate::directory::{Directory, Holders};
 use crate::memory::Memory;
-
-/// Why a core looks into its caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Instructions to run.
-    Fetch,
-    /// Data to read.
-    Load,
-    /// Data to write.
-    Store,
-}
-
-/// What a core's own caches gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Local {
-    /// A hit in the first level.
-    First,
-    /// A hit in the second level; the line is in the first now.
-    Second,
-    /// The directory must be asked.
-    Ask,
-}
+pub use crate::private::{Local, PrivateCaches, Purpose};
 
 /// Where a transaction at the directory found the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,164 +38,25 @@ impl Observer for () {
     fn dropped(&mut self, _: u64, _: usize) {}
 }
 
-/// The caches of one core. The second level holds all that the first levels hold.
-#[derive(Clone, Debug)]
-pub struct PrivateCaches {
-    instructions: SetAssociative<CacheLine>,
-    data: SetAssociative<CacheLine>,
-    second: SetAssociative<CacheLine>,
-    /// First-level line that instructions came from last, so that a loop needs no look-up; it is the one used last anyhow.
-    last_fetched: Option<u64>,
-    /// How far to shift a first-level line's number to get the second-level one's.
-    shift: u32,
-}
-
-impl PrivateCaches {
-    fn new(config: &Config) -> Self {
-        let first = || SetAssociative::new(config.l1.sets(), config.l1.ways);
-        Self {
-            instructions: first(),
-            data: first(),
-            second: SetAssociative::new(config.l2.sets(), config.l2.ways),
-            last_fetched: None,
-            shift: (config.l2.line_octets / config.l1.line_octets).trailing_zeros(),
-        }
-    }
-
-    /// Looks for a first-level line (its address by the first level's line size).
-    #[inline]
-    pub fn look(&mut self, first_line: u64, purpose: Purpose) -> Local {
-        match purpose {
-            Purpose::Load => self.load(first_line),
-            Purpose::Store => self.store(first_line),
-            Purpose::Fetch => self.fetch(first_line),
-        }
-    }
-
-    #[inline]
-    fn load(&mut self, first_line: u64) -> Local {
-        if self.data.touch(first_line).is_some() {
-            return Local::First;
-        }
-        let Some(&mut line) = self.second.touch(first_line >> self.shift) else { return Local::Ask };
-        self.fill_data(first_line, line.state());
-        Local::Second
-    }
-
-    #[inline]
-    fn store(&mut self, first_line: u64) -> Local {
-        if let Some(line) = self.data.touch(first_line) {
-            match line.state() {
-                State::Modified => return Local::First,
-                State::Exclusive => {
-                    line.set_state(State::Modified);
-                    self.modify_second(first_line);
-                    return Local::First;
-                }
-                State::Shared => return Local::Ask,
-            }
-        }
-        let Some(line) = self.second.touch(first_line >> self.shift) else { return Local::Ask };
-        if line.state() == State::Shared {
-            return Local::Ask;
-        }
-        line.set_state(State::Modified);
-        self.fill_data(first_line, State::Modified);
-        Local::Second
-    }
-
-    #[inline]
-    fn fetch(&mut self, first_line: u64) -> Local {
-        if self.last_fetched == Some(first_line) {
-            return Local::First;
-        }
-        let found = if self.instructions.touch(first_line).is_some() {
-            Local::First
-        } else if self.second.touch(first_line >> self.shift).is_some() {
-            self.instructions.insert(CacheLine::new(first_line, State::Shared));
-            Local::Second
-        } else {
-            return Local::Ask;
-        };
-        self.last_fetched = Some(first_line);
-        found
-    }
-
-    fn modify_second(&mut self, first_line: u64) {
-        match self.second.peek_mut(first_line >> self.shift) {
-            Some(line) => line.set_state(State::Modified),
-            None => debug_assert!(false, "the second level holds what the first holds"),
-        }
-    }
-
-    /// A dirty victim of the first level needs no more: the second level's line has been Modified since its first write.
-    fn fill_data(&mut self, first_line: u64, state: State) {
-        self.data.insert(CacheLine::new(first_line, state));
-    }
-
-    fn fill_first(&mut self, first_line: u64, purpose: Purpose, state: State) {
-        if purpose == Purpose::Fetch {
-            if self.instructions.touch(first_line).is_none() {
-                self.instructions.insert(CacheLine::new(first_line, State::Shared));
-            }
-            self.last_fetched = Some(first_line);
-            return;
-        }
-        match self.data.touch(first_line) {
-            Some(line) => line.set_state(state),
-            None => self.fill_data(first_line, state),
-        }
-    }
-
-    fn first_lines(&self, second_line: u64) -> std::ops::Range<u64> {
-        second_line << self.shift..(second_line + 1) << self.shift
-    }
-
-    /// The line leaves; whether it was dirty.
-    fn invalidate(&mut self, second_line: u64) -> bool {
-        let gone = self.second.remove(second_line);
-        self.forget_first(second_line);
-        gone.is_some_and(|line| line.state() == State::Modified)
-    }
-
-    fn forget_first(&mut self, second_line: u64) {
-        for first in self.first_lines(second_line) {
-            self.data.remove(first);
-            if self.instructions.remove(first).is_some() && self.last_fetched == Some(first) {
-                self.last_fetched = None;
-            }
-        }
-    }
-
-    /// The line may only be read from now on; whether it was dirty.
-    fn downgrade(&mut self, second_line: u64) -> bool {
-        for first in self.first_lines(second_line) {
-            if let Some(line) = self.data.peek_mut(first) {
-                line.set_state(State::Shared);
-            }
-        }
-        let line = self.second.peek_mut(second_line);
-        line.is_some_and(|line| {
-            let dirty = line.state() == State::Modified;
-            line.set_state(State::Shared);
-            dirty
-        })
-    }
-
-    /// The state of a second-level line; none if it is not here.
-    pub fn state(&self, second_line: u64) -> Option<State> {
-        self.second.peek(second_line).map(|line| line.state())
-    }
-
-    /// Second-level lines and their states.
-    pub fn lines(&self) -> impl Iterator<Item = (u64, State)> {
-        self.second.iter().map(|line| (line.line(), line.state()))
-    }
-
-    /// First-level data lines and their states.
-    pub fn data_lines(&self) -> impl Iterator<Item = (u64, State)> {
-        self.data.iter().map(|line| (line.line(), line.state()))
-    }
+/// What a transaction does to the caches of other cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// Nothing.
+    None,
+    /// These cores, a bit each, lose this second-level line.
+    Loses {
+        /// The line.
+        line: u64,
+        /// The cores.
+        cores: u32,
+    },
+    /// This core may not write this second-level line any more.
+    Shares {
+        /// The line.
+        line: u64,
+        /// The core.
+        core: usize,
+    },
 }
 
 /// How often what happened at the directory.
@@ -265,20 +105,29 @@ impl<O: Observer> Chip<O> {
 
     /// The second-level line that a first-level line lies in.
     pub fn second_line(&self, first_line: u64) -> u64 {
-        first_line >> self.cores[0].shift
+        self.cores[0].second_line(first_line)
     }
 
-    /// Cores whose caches [`transact`](Self::transact) may change besides the asking one's, a bit each.
-    pub fn touched_by(&self, second_line: u64) -> u32 {
-        match self.directory.peek(second_line) {
-            Some(holders) => holders.cores(),
-            None => self.directory.victim(second_line).map_or(0, Holders::cores),
+    /// What [`transact`](Self::transact) will do to the caches of others.
+    pub fn disturbance(&self, core: usize, line: u64, purpose: Purpose) -> Disturbance {
+        let Some(holders) = self.directory.peek(line) else {
+            return self.directory.victim(line).map_or(Disturbance::None, |gone| Disturbance::Loses {
+                line: gone.number(),
+                cores: gone.cores(),
+            });
+        };
+        let others = holders.cores() & !(1 << core);
+        match (others, purpose, holders.owning()) {
+            (0, ..) => Disturbance::None,
+            (cores, Purpose::Store, _) => Disturbance::Loses { line, cores },
+            (_, _, Some(owner)) => Disturbance::Shares { line, core: owner },
+            (_, _, None) => Disturbance::None,
         }
     }
 
     /// A core asks the directory for a line, at `at_fs`. Afterwards it has the line with the right that it needs.
     pub fn transact(&mut self, core: usize, first_line: u64, purpose: Purpose, at_fs: u64) -> Found {
-        let line = first_line >> self.cores[core].shift;
+        let line = self.cores[core].second_line(first_line);
         let here = self.cores[core].state(line);
         let write = purpose == Purpose::Store;
         let found = match here {
@@ -350,27 +199,17 @@ impl<O: Observer> Chip<O> {
             (false, true) => State::Exclusive,
             (false, false) => State::Shared,
         };
-        if absent {
-            if let Some(victim) = self.cores[core].second.insert(CacheLine::new(line, state)) {
-                self.evicted(core, victim, at_fs);
-            }
-            return state;
+        if !absent {
+            return self.cores[core].raise_second(line, state);
         }
-        match self.cores[core].second.touch(line) {
-            Some(entry) => {
-                if write || entry.state() < state {
-                    entry.set_state(state.max(entry.state()));
-                }
-                entry.state()
-            }
-            None => state,
+        if let Some((gone, state)) = self.cores[core].fill_second(line, state) {
+            self.evicted(core, gone, state, at_fs);
         }
+        state
     }
 
-    fn evicted(&mut self, core: usize, victim: CacheLine, at_fs: u64) {
-        let line = victim.line();
-        self.cores[core].forget_first(line);
-        if victim.state() == State::Modified {
+    fn evicted(&mut self, core: usize, line: u64, state: State, at_fs: u64) {
+        if state == State::Modified {
             self.write_back(line, core, at_fs);
         }
         self.observer.dropped(line, core);

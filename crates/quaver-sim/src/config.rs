@@ -18,8 +18,8 @@ pub enum ConfigError {
     /// A number is out of its bounds.
     #[error("configuration of the machine: {name} = {value}: {expected}")]
     Bounds {
-        /// The number's name.
-        name: &'static str,
+        /// The number's name, with its tables.
+        name: String,
         /// What was given.
         value: String,
         /// What would be taken.
@@ -70,7 +70,7 @@ pub struct CoreConfig {
     pub issue_width: u64,
     /// Cycles lost by a mispredicted branch.
     pub mispredict_cycles: u64,
-    /// Stores that may be on their way, 1 to 64.
+    /// Stores that may be on their way, 1 to 16.
     pub store_buffer_entries: usize,
     /// Cycles from issue to result, by class of instruction.
     pub latency_cycles: Latencies,
@@ -196,61 +196,87 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The default with the numbers of `text` instead of its own.
+    /// The default with the numbers of `text` instead of its own. `memory = "100 ns"` is short for `memory.latency`.
+    ///
+    /// # Errors
+    /// When the text is no TOML, names what there is not, or a number is out of its bounds; the message says which, and what
+    /// would be taken.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         let mut whole: toml::Table = COMMENTED_DEFAULT.parse()?;
-        overlay(&mut whole, text.parse()?);
+        let mut over: toml::Table = text.parse()?;
+        if let Some(latency @ toml::Value::String(_)) = over.get("memory").cloned() {
+            over.insert("memory".into(), toml::Table::from_iter([("latency".into(), latency)]).into());
+        }
+        overlay(&mut whole, over);
         let config: Self = whole.try_into()?;
         config.checked()
     }
 
     fn checked(self) -> Result<Self, ConfigError> {
-        let bounds = |holds: bool, name, value: &dyn std::fmt::Display, expected| {
-            let value = value.to_string();
-            holds.then_some(()).ok_or(ConfigError::Bounds { name, value, expected })
-        };
-        let chip = &self.chip;
-        bounds((1..=32).contains(&chip.cores), "chip.cores", &chip.cores, "1 to 32")?;
-        let ghz = chip.frequency_ghz;
-        bounds((0.1..=10.0).contains(&ghz), "chip.frequency_ghz", &ghz, "0.1 to 10")?;
-        let peak = chip.peak_frequency_ghz;
-        let expected = "not below frequency_ghz, at most 10";
-        bounds((ghz..=10.0).contains(&peak), "chip.peak_frequency_ghz", &peak, expected)?;
-        bounds((1..=1_000_000).contains(&chip.quantum_us), "chip.quantum_us", &chip.quantum_us, "1 to 10⁶")?;
-        let core = &self.core;
-        bounds((1..=4).contains(&core.issue_width), "core.issue_width", &core.issue_width, "1 to 4")?;
-        let entries = core.store_buffer_entries;
-        bounds((1..=64).contains(&entries), "core.store_buffer_entries", &entries, "1 to 64")?;
-        let latency = &core.latency_cycles;
-        let least = [
-            latency.integer,
-            latency.multiply,
-            latency.divide,
-            latency.float,
-            latency.float_multiply,
-            latency.float_divide,
-            latency.serialising,
-        ];
-        let of = |least: &[u64]| (least.iter().min().copied(), least.iter().max().copied());
-        let in_bounds = matches!(of(&least), (Some(1..), Some(..=1000)));
-        bounds(in_bounds, "core.latency_cycles", &"one of them", "1 to 1000 cycles each")?;
-        self.l1.check("l1", &bounds)?;
-        self.l2.check("l2", &bounds)?;
-        let lines = (self.l1.line_octets, self.l2.line_octets);
-        bounds(lines.0 <= lines.1, "l1.line_octets", &lines.0, "at most l2.line_octets")?;
-        bounds(
-            self.l1.hit_cycles <= self.l2.hit_cycles,
-            "l2.hit_cycles",
-            &self.l2.hit_cycles,
-            "not below l1's",
-        )?;
-        let sets = self.directory.entries / self.directory.ways.max(1) as u64;
-        let whole = sets.is_power_of_two() && sets * self.directory.ways as u64 == self.directory.entries;
-        bounds(whole, "directory.entries", &self.directory.entries, "ways times a power of two")?;
-        let ddr3 = &self.memory.ddr3;
-        let powers = ddr3.channels.is_power_of_two() && ddr3.banks.is_power_of_two();
-        bounds(powers && ddr3.banks <= 64, "memory.ddr3", &ddr3.banks, "channels and banks: powers of two")?;
+        self.chip.check()?;
+        self.core.check()?;
+        self.l1.check("l1")?;
+        self.l2.check("l2")?;
+        let (first, second) = (self.l1.line_octets, self.l2.line_octets);
+        bounds(first <= second, "l1.line_octets", first, "at most l2.line_octets")?;
+        let (first, second) = (self.l1.hit_cycles, self.l2.hit_cycles);
+        bounds(first <= second, "l2.hit_cycles", second, "not below l1.hit_cycles")?;
+        self.directory.check()?;
+        self.memory.check()?;
         Ok(self)
+    }
+}
+
+/// Says that a number of this name and value is out of its bounds unless it holds.
+fn bounds(
+    holds: bool,
+    name: impl Into<String>,
+    value: impl std::fmt::Display,
+    expected: &'static str,
+) -> Result<(), ConfigError> {
+    let wrong = || ConfigError::Bounds { name: name.into(), value: value.to_string(), expected };
+    if holds { Ok(()) } else { Err(wrong()) }
+}
+
+impl ChipConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        bounds((1..=32).contains(&self.cores), "chip.cores", self.cores, "1 to 32")?;
+        let ghz = self.frequency_ghz;
+        bounds((0.1..=10.0).contains(&ghz), "chip.frequency_ghz", ghz, "0.1 to 10")?;
+        let peak = self.peak_frequency_ghz;
+        let expected = "not below chip.frequency_ghz, at most 10";
+        bounds((ghz..=10.0).contains(&peak), "chip.peak_frequency_ghz", peak, expected)?;
+        bounds(
+            (0..=10_000).contains(&self.remote_cycles),
+            "chip.remote_cycles",
+            self.remote_cycles,
+            "0 to 10000",
+        )?;
+        bounds((1..=1_000_000).contains(&self.quantum_us), "chip.quantum_us", self.quantum_us, "1 to 1000000")
+    }
+}
+
+impl CoreConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        bounds((1..=4).contains(&self.issue_width), "core.issue_width", self.issue_width, "1 to 4")?;
+        let entries = self.store_buffer_entries;
+        bounds((1..=16).contains(&entries), "core.store_buffer_entries", entries, "1 to 16")?;
+        let lost = self.mispredict_cycles;
+        bounds((0..=1000).contains(&lost), "core.mispredict_cycles", lost, "0 to 1000")?;
+        let latency = &self.latency_cycles;
+        for (name, cycles) in [
+            ("integer", latency.integer),
+            ("multiply", latency.multiply),
+            ("divide", latency.divide),
+            ("float", latency.float),
+            ("float_multiply", latency.float_multiply),
+            ("float_divide", latency.float_divide),
+            ("serialising", latency.serialising),
+        ] {
+            let name = format!("core.latency_cycles.{name}");
+            bounds((1..=1000).contains(&cycles), name, cycles, "1 to 1000")?;
+        }
+        Ok(())
     }
 }
 
@@ -260,21 +286,53 @@ impl CacheConfig {
         self.kib * 1024 / self.line_octets / self.ways as u64
     }
 
-    fn check(&self, name: &'static str, bounds: Bounds<'_>) -> Result<(), ConfigError> {
+    fn check(&self, table: &str) -> Result<(), ConfigError> {
+        let name = |name: &str| format!("{table}.{name}");
         let line = self.line_octets.is_power_of_two() && (16..=4096).contains(&self.line_octets);
-        bounds(line, name, &self.line_octets, "line_octets: a power of two from 16 to 4096")?;
-        bounds((1..=32).contains(&self.ways), name, &self.ways, "ways: 1 to 32")?;
-        bounds((1..=1 << 20).contains(&self.kib), name, &self.kib, "kib: 1 to 1048576")?;
+        bounds(line, name("line_octets"), self.line_octets, "a power of two from 16 to 4096")?;
+        bounds((1..=32).contains(&self.ways), name("ways"), self.ways, "1 to 32")?;
+        bounds((1..=1 << 16).contains(&self.kib), name("kib"), self.kib, "1 to 65536")?;
         let whole = self.sets().is_power_of_two()
             && self.sets() * self.ways as u64 * self.line_octets == self.kib * 1024;
-        bounds(whole, name, &self.kib, "kib: ways times line_octets times a power of two of sets")?;
-        bounds((1..=10_000).contains(&self.hit_cycles), name, &self.hit_cycles, "hit_cycles: 1 to 10000")
+        bounds(whole, name("kib"), self.kib, "ways times line_octets times a power of two of sets")?;
+        bounds((1..=10_000).contains(&self.hit_cycles), name("hit_cycles"), self.hit_cycles, "1 to 10000")
     }
 }
 
-/// Says that a number of this name and value is out of its bounds unless it holds.
-type Bounds<'a> =
-    &'a dyn Fn(bool, &'static str, &dyn std::fmt::Display, &'static str) -> Result<(), ConfigError>;
+impl DirectoryConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        bounds((1..=64).contains(&self.ways), "directory.ways", self.ways, "1 to 64")?;
+        let sets = self.entries / self.ways as u64;
+        let whole = sets.is_power_of_two() && sets * self.ways as u64 == self.entries;
+        let expected = "directory.ways times a power of two, at most 16777216";
+        bounds(whole && self.entries <= 1 << 24, "directory.entries", self.entries, expected)
+    }
+}
+
+impl MemoryConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        let latency = match self.latency {
+            MemoryLatency::Cycles(number) | MemoryLatency::Nanoseconds(number) => number,
+            MemoryLatency::Ddr3 => 1,
+        };
+        let text = String::from(self.latency);
+        bounds((1..=1_000_000).contains(&latency), "memory.latency", text, "1 to 1000000 of its unit")?;
+        let Ddr3Config { channels, banks, controller_ns, access_ns, burst_ns, row_cycle_ns } = self.ddr3;
+        for (name, count) in [("channels", channels), ("banks", banks)] {
+            let power = count.is_power_of_two() && count <= 64;
+            bounds(power, format!("memory.ddr3.{name}"), count, "a power of two up to 64")?;
+        }
+        for (name, ns) in [
+            ("controller_ns", controller_ns),
+            ("access_ns", access_ns),
+            ("burst_ns", burst_ns),
+            ("row_cycle_ns", row_cycle_ns),
+        ] {
+            bounds(ns <= 1_000_000, format!("memory.ddr3.{name}"), ns, "0 to 1000000")?;
+        }
+        Ok(())
+    }
+}
 
 /// Puts what `over` says into `base`, table by table.
 fn overlay(base: &mut toml::Table, over: toml::Table) {
@@ -312,6 +370,7 @@ mod tests {
         let config = Config::from_toml("memory.latency = '100ns'\n[l2]\nkib = 512").unwrap();
         assert_eq!(config.memory.latency, MemoryLatency::Nanoseconds(100));
         assert_eq!((config.l2.kib, config.l2.ways), (512, 4));
+        assert_eq!(Config::from_toml("memory = '100 ns'").unwrap().memory, config.memory);
     }
 
     #[test]
@@ -319,11 +378,14 @@ mod tests {
         for (text, named) in [
             ("chip.cores = 33", "chip.cores = 33: 1 to 32"),
             ("chip.peak_frequency_ghz = 2.0", "chip.peak_frequency_ghz = 2"),
-            ("l2.kib = 100", "l2 = 100: kib: ways times line_octets"),
+            ("l2.kib = 100", "l2.kib = 100: ways times line_octets"),
+            ("l1.ways = 0", "l1.ways = 0: 1 to 32"),
             ("l1.line_octets = 128", "l1.line_octets = 128: at most l2.line_octets"),
-            ("directory.entries = 100", "directory.entries = 100: ways times a power of two"),
+            ("directory.entries = 100", "directory.entries = 100: directory.ways times a power of two"),
             ("memory.latency = '300'", "is no latency of memory"),
-            ("core.latency_cycles.float = 0", "1 to 1000 cycles each"),
+            ("memory = '0ns'", "memory.latency = 0 ns: 1 to 1000000"),
+            ("memory.ddr3.banks = 3", "memory.ddr3.banks = 3: a power of two"),
+            ("core.latency_cycles.float = 0", "core.latency_cycles.float = 0: 1 to 1000"),
             ("l3.kib = 1", "unknown field `l3`"),
         ] {
             let said = Config::from_toml(text).unwrap_err().to_string();

@@ -24,6 +24,8 @@ pub struct Stalls {
     pub port_fs: u64,
     /// Steps of synchronisation on their way to the directory, with the stores before them.
     pub sync_fs: u64,
+    /// Changes of frequency, for which the core stood still.
+    pub frequency_fs: u64,
 }
 
 impl Stalls {
@@ -38,6 +40,7 @@ impl Stalls {
             + self.store_buffer_fs
             + self.port_fs
             + self.sync_fs
+            + self.frequency_fs
     }
 }
 
@@ -50,6 +53,8 @@ pub struct CoreCounts {
     pub blocks: u64,
     /// Slots of the blocks' schedules.
     pub issue_slots: u64,
+    /// The same in time, at the frequencies of then.
+    pub issue_fs: u64,
     /// Steps of synchronisation.
     pub sync_steps: u64,
     /// Jumps, and how many were predicted wrongly.
@@ -82,6 +87,118 @@ pub struct CoreCounts {
     pub busy_fs: u64,
 }
 
+/// How often a level of the hierarchy was asked, over all cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelCounts {
+    /// Its name: `l1i`, `l1d`, `l2`, `memory`.
+    pub level: &'static str,
+    /// How often it was asked for a line.
+    pub asked: u64,
+    /// How often it did not have it, or not with the right to write.
+    pub missed: u64,
+}
+
+/// Where a core's time went, femtoseconds. The parts add up to the run's duration, exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TimeStack {
+    /// Blocks as scheduled, with nothing in the way.
+    pub issue_fs: u64,
+    /// What held blocks up.
+    #[serde(flatten)]
+    pub stalls: Stalls,
+    /// Kernel activity that was ordered, with its own stalls.
+    pub kernel_fs: u64,
+    /// No thread ran here.
+    pub idle_fs: u64,
+}
+
+impl TimeStack {
+    /// All parts together.
+    pub fn total_fs(&self) -> u64 {
+        self.issue_fs + self.stalls.total_fs() + self.kernel_fs + self.idle_fs
+    }
+}
+
+/// What a thread waits for, or what lets it go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
+    /// A lock.
+    Lock,
+    /// A condition or semaphore.
+    Wakeup,
+    /// A barrier.
+    Barrier,
+    /// The end of a thread.
+    Join,
+    /// Its start by another thread.
+    Create,
+}
+
+impl WaitKind {
+    /// All of them; a kind's number is its place here.
+    pub const ALL: [Self; 5] = [Self::Lock, Self::Wakeup, Self::Barrier, Self::Join, Self::Create];
+}
+
+/// The chain of threads and wake-ups that ended last: what is not on it could have taken longer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CriticalPath {
+    /// By thread: time on the path, its own steps and its turns for a core; femtoseconds.
+    pub threads_fs: Vec<u64>,
+    /// By kind of wake-up, in the order of [`WaitKind::ALL`]: time on the way from thread to thread, femtoseconds.
+    pub edges_fs: [u64; 5],
+    /// By kind of wake-up: how many of them are on the path.
+    pub edges: [u64; 5],
+}
+
+impl CriticalPath {
+    /// Its length: the run's duration.
+    pub fn total_fs(&self) -> u64 {
+        self.threads_fs.iter().sum::<u64>() + self.edges_fs.iter().sum::<u64>()
+    }
+}
+
+/// Something that took time, for a time line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Interval {
+    /// When it began, femtoseconds of simulated time.
+    pub start_fs: u64,
+    /// When it ended.
+    pub end_fs: u64,
+    /// What it was.
+    #[serde(flatten)]
+    pub what: IntervalKind,
+}
+
+/// See [`Interval`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum IntervalKind {
+    /// A thread ran on a core.
+    Runs {
+        /// The core.
+        core: u32,
+        /// The thread.
+        thread: u32,
+    },
+    /// A thread waited.
+    Waits {
+        /// The thread.
+        thread: u32,
+        /// For what.
+        reason: WaitKind,
+        /// Address of the lock, condition or barrier; the number of the thread whose end it waited for.
+        object: u64,
+        /// The thread that let it go on.
+        by: u32,
+    },
+    /// Kernel activity that was ordered ran on a core.
+    Kernel {
+        /// The core.
+        core: u32,
+    },
+}
+
 /// A whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Results {
@@ -91,9 +208,15 @@ pub struct Results {
     pub duration_fs: u64,
     /// A cycle of a core at rest, femtoseconds.
     pub cycle_fs: u64,
-    /// By core.
+    /// What was done for threads, by core.
     pub cores: Vec<CoreCounts>,
-    /// By thread: when it began and ended, and how long it waited for others.
+    /// What was done for kernel activity that was ordered, by core.
+    pub kernel: Vec<CoreCounts>,
+    /// Where the time of each core went.
+    pub stacks: Vec<TimeStack>,
+    /// How often each level was asked.
+    pub levels: Vec<LevelCounts>,
+    /// By thread: when it began and ended, what it did, and how long it waited for others.
     pub threads: Vec<ThreadTimes>,
     /// At the directory.
     pub coherence: CoherenceCounts,
@@ -101,10 +224,16 @@ pub struct Results {
     pub memory_reads: u64,
     /// See `memory_reads`.
     pub memory_writes: u64,
+    /// What decided how long it took.
+    pub critical_path: CriticalPath,
+    /// What took time when, if asked for; in the order of ends.
+    pub intervals: Vec<Interval>,
+    /// Intervals for which there was no room.
+    pub intervals_dropped: u64,
 }
 
 impl Results {
-    /// Instructions of all cores.
+    /// Instructions of all threads.
     pub fn instructions(&self) -> u64 {
         self.cores.iter().map(|core| core.instructions).sum()
     }
@@ -115,7 +244,20 @@ impl Results {
     }
 }
 
-/// A thread's times, femtoseconds of simulated time.
+/// Sums over all cores, for threads and the kernel.
+pub(crate) fn levels(cores: &[CoreCounts], kernel: &[CoreCounts], memory_reads: u64) -> Vec<LevelCounts> {
+    let sum = |of: fn(&CoreCounts) -> u64| cores.iter().chain(kernel).map(of).sum::<u64>();
+    let level = |level, asked, missed| LevelCounts { level, asked, missed };
+    let second = sum(|core| core.fetch_misses + core.load_misses + core.store_misses);
+    vec![
+        level("l1i", sum(|core| core.fetches), sum(|core| core.fetch_misses)),
+        level("l1d", sum(|core| core.loads + core.stores), sum(|core| core.load_misses + core.store_misses)),
+        level("l2", second, sum(|core| core.from_memory + core.from_remote + core.upgrades)),
+        level("memory", memory_reads, 0),
+    ]
+}
+
+/// A thread's times, femtoseconds of simulated time, and what it did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadTimes {
     /// When it was started.
@@ -124,6 +266,16 @@ pub struct ThreadTimes {
     pub end_fs: u64,
     /// How long it waited for locks, conditions, barriers and the ends of threads.
     pub waited_fs: u64,
+    /// The same by [`WaitKind`], in the order of [`WaitKind::ALL`].
+    pub waited_for_fs: [u64; 5],
     /// How long it was ready while its core ran another.
     pub queued_fs: u64,
+    /// How long it ran.
+    pub busy_fs: u64,
+    /// Instructions that it ran.
+    pub instructions: u64,
+    /// Lines from memory that it needed.
+    pub from_memory: u64,
+    /// Lines from other cores that it needed.
+    pub from_remote: u64,
 }

@@ -5,9 +5,9 @@
 //! so that a replay cannot lose one.
 
 use crate::error::{SimulationError, Waiting};
-use crate::statistics::ThreadTimes;
+use crate::statistics::{ThreadTimes, WaitKind};
 use quaver_trace::step::{Sync, Thread, Wakeup};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// What a step of synchronisation leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,48 @@ enum Reason {
     Join(Thread),
 }
 
+impl Reason {
+    fn kind_and_object(&self) -> (WaitKind, u64) {
+        match self {
+            Self::Lock(object) | Self::ReadLock(object) => (WaitKind::Lock, *object),
+            Self::Wakeup { object, .. } => (WaitKind::Wakeup, *object),
+            Self::Barrier(object) => (WaitKind::Barrier, *object),
+            Self::Join(thread) => (WaitKind::Join, u64::from(thread.0)),
+        }
+    }
+}
+
+/// A wait that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedWait {
+    /// Who waited.
+    pub thread: Thread,
+    /// For what.
+    pub kind: WaitKind,
+    /// Address of the lock, condition or barrier; the number of the thread whose end was waited for, or that starts.
+    pub object: u64,
+    /// When it began, femtoseconds of simulated time.
+    pub start_fs: u64,
+    /// When it ended.
+    pub end_fs: u64,
+}
+
+/// Numbers of wake-ups that were given: a bit each in pages, since they are numbered one after the other.
+#[derive(Clone, Debug, Default)]
+struct Given(HashMap<u64, [u64; 8]>);
+
+impl Given {
+    fn insert(&mut self, wakeup: Wakeup) {
+        let page = self.0.entry(wakeup.0 >> 9).or_default();
+        page[(wakeup.0 >> 6 & 7) as usize] |= 1 << (wakeup.0 & 63);
+    }
+
+    fn contains(&self, wakeup: Wakeup) -> bool {
+        let page = self.0.get(&(wakeup.0 >> 9));
+        page.is_some_and(|page| page[(wakeup.0 >> 6 & 7) as usize] >> (wakeup.0 & 63) & 1 == 1)
+    }
+}
+
 /// A lock: who holds it, and who waits. Writers and readers wait in one line.
 #[derive(Clone, Debug, Default)]
 struct Lock {
@@ -49,9 +91,13 @@ pub struct Threads {
     states: Vec<State>,
     /// Begin, end and waiting of each.
     pub times: Vec<ThreadTimes>,
+    /// Waits that have ended and were not taken from here.
+    pub ended_waits: Vec<EndedWait>,
+    /// The call that each thread waits in, and who let it go on.
+    entered: Vec<(Option<Sync>, Option<Thread>)>,
     locks: HashMap<u64, Lock>,
     barriers: HashMap<u64, Vec<Thread>>,
-    given: HashSet<Wakeup>,
+    given: Given,
     sleeping: HashMap<Wakeup, Vec<Thread>>,
     joining: HashMap<Thread, Vec<Thread>>,
 }
@@ -66,12 +112,33 @@ impl Threads {
         Self {
             states,
             times: vec![ThreadTimes::default(); count],
+            ended_waits: Vec::new(),
+            entered: vec![(None, None); count],
             locks: HashMap::new(),
             barriers: HashMap::new(),
-            given: HashSet::new(),
+            given: Given::default(),
             sleeping: HashMap::new(),
             joining: HashMap::new(),
         }
+    }
+
+    /// The thread waits in this call; none if it lost its core otherwise.
+    pub fn enters(&mut self, thread: Thread, sync: Option<Sync>) {
+        if sync.is_some() {
+            self.entered[thread.0 as usize] = (sync, None);
+        }
+    }
+
+    /// Who let the thread go on.
+    pub fn woken_by(&mut self, thread: Thread, by: Thread) {
+        self.entered[thread.0 as usize].1 = Some(by);
+    }
+
+    /// The call that the thread comes back from, if it waited in one, and who let it go on.
+    pub fn take_entered(&mut self, thread: Thread) -> Option<(Sync, Option<Thread>)> {
+        let (sync, by) = self.entered[thread.0 as usize];
+        self.entered[thread.0 as usize] = (None, None);
+        sync.map(|sync| (sync, by))
     }
 
     /// Whether all threads that were ever started have ended.
@@ -118,12 +185,21 @@ impl Threads {
     }
 
     fn wake(&mut self, thread: Thread, at_fs: u64, woken: &mut Vec<Thread>) {
-        let state = &mut self.states[thread.0 as usize];
-        if let State::Waits { since_fs, .. } = *state {
-            self.times[thread.0 as usize].waited_fs += at_fs - since_fs;
-        }
-        *state = State::Runs;
+        self.wait_ends(thread, at_fs);
+        self.states[thread.0 as usize] = State::Runs;
         woken.push(thread);
+    }
+
+    fn wait_ends(&mut self, thread: Thread, at_fs: u64) {
+        let (since_fs, (kind, object)) = match &self.states[thread.0 as usize] {
+            State::Waits { since_fs, reason } => (*since_fs, reason.kind_and_object()),
+            State::NotStarted => (at_fs, (WaitKind::Create, u64::from(thread.0))),
+            State::Runs | State::Ended => return,
+        };
+        let times = &mut self.times[thread.0 as usize];
+        times.waited_fs += at_fs - since_fs;
+        times.waited_for_fs[kind as usize] += at_fs - since_fs;
+        self.ended_waits.push(EndedWait { thread, kind, object, start_fs: since_fs, end_fs: at_fs });
     }
 
     /// `thread` does this step at `at_fs`; to be asked in the order of time.
@@ -263,14 +339,14 @@ impl Threads {
 
     /// A waiter was woken: it wants its mutex back before it goes on.
     fn after_wait(&mut self, sleeper: Thread, at_fs: u64, woken: &mut Vec<Thread>) {
-        let State::Waits { since_fs, reason: Reason::Wakeup { mutex, .. } } = self.states[sleeper.0 as usize]
+        let State::Waits { reason: Reason::Wakeup { mutex, .. }, .. } = self.states[sleeper.0 as usize]
         else {
             return;
         };
         if mutex == 0 {
             return self.wake(sleeper, at_fs, woken);
         }
-        self.times[sleeper.0 as usize].waited_fs += at_fs - since_fs;
+        self.wait_ends(sleeper, at_fs);
         if self.lock(sleeper, mutex, true, at_fs) {
             self.states[sleeper.0 as usize] = State::Runs;
             woken.push(sleeper);
@@ -288,7 +364,7 @@ impl Threads {
             self.unlock(thread, mutex, at_fs, woken)?;
         }
         match by {
-            Some(wakeup) if !self.given.contains(&wakeup) => {
+            Some(wakeup) if !self.given.contains(wakeup) => {
                 self.sleeping.entry(wakeup).or_default().push(thread);
                 self.wait(thread, at_fs, Reason::Wakeup { object, mutex, wakeup });
                 Ok(false)

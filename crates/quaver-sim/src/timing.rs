@@ -8,7 +8,7 @@
 //! after the block's end are waited for in the blocks that follow.
 
 use crate::config::Config;
-use quaver_trace::block::{Block, Class, Registers};
+use quaver_trace::block::{Block, Class, Dictionary, Registers};
 
 /// A register's number and a time in slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,89 @@ pub struct BlockTiming {
     pub code_lines: (u64, u64),
     /// Whether it ends with a jump, so that what follows is predicted.
     pub jumps: bool,
+}
+
+/// What is needed of a block each time it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    /// First and last first-level line of its code.
+    pub(crate) code_lines: (u64, u64),
+    /// Slots from the start of this block to the start of the next.
+    pub(crate) length: u32,
+    pub(crate) instructions: u16,
+    /// Whether it ends with a jump.
+    pub(crate) jumps: bool,
+    /// Whether it is kernel code.
+    pub(crate) kernel: bool,
+    /// Where its registers begin, and how many are uses and results.
+    registers: u32,
+    uses: u8,
+    results: u8,
+}
+
+/// The schedules of all blocks, laid out for speed.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    heads: Vec<Head>,
+    registers: Vec<RegisterSlot>,
+    timings: Vec<BlockTiming>,
+}
+
+impl Blocks {
+    pub(crate) fn new(dictionary: &Dictionary, config: &Config) -> Self {
+        let mut blocks = Self { heads: Vec::new(), registers: Vec::new(), timings: Vec::new() };
+        for block in &dictionary.blocks {
+            let timing = BlockTiming::new(block, config);
+            blocks.heads.push(Head {
+                code_lines: timing.code_lines,
+                length: timing.length,
+                instructions: timing.issue.len() as u16,
+                jumps: timing.jumps,
+                kernel: block.in_kernel(),
+                registers: blocks.registers.len() as u32,
+                uses: timing.uses.len() as u8,
+                results: timing.results.len() as u8,
+            });
+            blocks.registers.extend(timing.uses.iter().chain(&timing.results));
+            blocks.timings.push(timing);
+        }
+        blocks
+    }
+
+    #[inline]
+    pub(crate) fn head(&self, number: u32) -> &Head {
+        &self.heads[number as usize]
+    }
+
+    pub(crate) fn code_lines(&self, number: u32) -> (u64, u64) {
+        self.head(number).code_lines
+    }
+
+    /// Registers read before the block wrote them, with their first use.
+    #[inline]
+    pub(crate) fn uses(&self, head: &Head) -> &[RegisterSlot] {
+        let start = head.registers as usize;
+        &self.registers[start..start + usize::from(head.uses)]
+    }
+
+    /// Registers whose value comes after the block's end.
+    #[inline]
+    pub(crate) fn results(&self, head: &Head) -> &[RegisterSlot] {
+        let start = head.registers as usize + usize::from(head.uses);
+        &self.registers[start..start + usize::from(head.results)]
+    }
+
+    /// Slot in which an instruction issues.
+    pub(crate) fn slot(&self, number: u32, instruction: u16) -> u32 {
+        let timing = &self.timings[number as usize];
+        timing.issue.get(usize::from(instruction)).copied().unwrap_or(timing.length)
+    }
+
+    /// Accesses of an instruction that the schedule leaves room for.
+    #[inline]
+    pub(crate) fn room(&self, number: u32, instruction: u16) -> u8 {
+        self.timings[number as usize].accesses.get(usize::from(instruction)).copied().unwrap_or(1)
+    }
 }
 
 /// Slots, for a pipeline of this configuration.

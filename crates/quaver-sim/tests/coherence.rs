@@ -49,7 +49,7 @@ impl Oracle {
     /// One access, whole before the next begins: what it reads must be what was written last by anybody.
     fn access(&mut self, core: usize, first_line: u64, purpose: Purpose) {
         let line = self.chip.second_line(first_line);
-        if self.chip.cores[core].look(first_line, purpose) == Local::Ask {
+        if self.chip.cores[core].look(first_line, purpose, 0) == Local::Ask {
             self.chip.transact(core, first_line, purpose, 0);
         }
         let held = self.chip.observer.caches.get_mut(&(core, line)).expect("it holds the line now");

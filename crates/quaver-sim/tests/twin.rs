@@ -50,7 +50,7 @@ fn twins(text: &str, spread: u64, seed: u64) {
     for now in 0..60_000 {
         let line = random.next_u64() % spread;
         let purpose = if random.next_u64().is_multiple_of(4) { Purpose::Store } else { Purpose::Load };
-        let found = chip.cores[0].look(line, purpose);
+        let found = chip.cores[0].look(line, purpose, 0);
         let expected =
             match (first.use_line(line, now), second.lines.iter().any(|(l, _)| *l == line / halves)) {
                 (true, _) => Local::First,

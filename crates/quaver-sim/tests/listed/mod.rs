@@ -29,6 +29,10 @@ impl Listed {
         }
     }
 
+    pub(crate) fn block(&mut self, number: u32, accesses: Vec<Access>) {
+        self.steps.push((Step::Block { number }, accesses));
+    }
+
     pub(crate) fn sync(&mut self, sync: Sync) {
         self.steps.push((Step::Sync(sync), Vec::new()));
     }

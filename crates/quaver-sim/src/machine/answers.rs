@@ -1,0 +1,153 @@
+//! Questions, answered in the order of their time.
+
+use super::Machine;
+use crate::coherence::{Disturbance, Found, Purpose, bits};
+use crate::core::{Asked, Question};
+use crate::error::SimulationError;
+use crate::hooks::{Event, Hooks};
+use quaver_trace::step::{Step, Steps, Sync, Thread};
+
+impl<S: Steps, H: Hooks> Machine<S, H> {
+    pub(super) fn answer(&mut self, index: usize, question: Question) -> Result<(), SimulationError> {
+        match question.what {
+            Asked::Line { first_line, purpose, .. } => {
+                self.disturb(index, first_line, purpose);
+                self.answer_line(index, &question, first_line, purpose);
+                Ok(())
+            }
+            Asked::Special if self.places[index].kernel.is_some() => self.kernel_special(index),
+            Asked::Special => {
+                let Some(thread) = self.places[index].thread else { return Ok(()) };
+                match self.feeds[thread].last() {
+                    Some(Step::Sync(sync)) => self.answer_sync(index, thread, sync),
+                    _ => self.answer_end(index, thread),
+                }
+            }
+        }
+    }
+
+    /// Cores that are ahead, and depend on what the transaction does to their caches, go back.
+    fn disturb(&mut self, index: usize, first_line: u64, purpose: Purpose) {
+        let line = self.chip.second_line(first_line);
+        let disturbance = self.chip.disturbance(index, line, purpose);
+        let cores = match disturbance {
+            Disturbance::None => return,
+            Disturbance::Loses { cores, .. } => cores & !(1 << index),
+            Disturbance::Shares { core, .. } => 1 << core,
+        };
+        for other in bits(cores) {
+            if self.is_ahead(other, disturbance) {
+                self.go_back(other);
+            }
+            self.cores[other].disturbed(self.now_fs, disturbance);
+        }
+    }
+
+    /// Whether what a core did from now on depends on this not happening now.
+    fn is_ahead(&self, index: usize, disturbance: Disturbance) -> bool {
+        let (core, caches) = (&self.cores[index], &self.chip.cores[index]);
+        match (&self.places[index].kernel, self.places[index].thread) {
+            (Some(kernel), _) => {
+                core.is_ahead_of(self.now_fs, disturbance, caches, &kernel.feed, &self.blocks)
+            }
+            (None, Some(thread)) => {
+                core.is_ahead_of(self.now_fs, disturbance, caches, &self.feeds[thread], &self.blocks)
+            }
+            (None, None) => false,
+        }
+    }
+
+    /// A core that is ahead goes back to now, and will run on after this event.
+    pub(super) fn go_back(&mut self, index: usize) {
+        let (core, caches) = (&mut self.cores[index], &mut self.chip.cores[index]);
+        let place = &mut self.places[index];
+        let stop_fs = place.stop_fs(self.quantum_fs);
+        match (&mut place.kernel, place.thread) {
+            (Some(kernel), _) => core.go_back(self.now_fs, stop_fs, caches, &mut kernel.feed, &self.blocks),
+            (None, Some(thread)) => {
+                core.go_back(self.now_fs, stop_fs, caches, &mut self.feeds[thread], &self.blocks);
+            }
+            (None, None) => {}
+        }
+        self.went_back += 1;
+        self.going_on |= 1 << index;
+    }
+
+    fn answer_line(&mut self, index: usize, question: &Question, first_line: u64, purpose: Purpose) {
+        let core = &mut self.cores[index];
+        let at_fs = question.at_fs;
+        let found = self.chip.transact(index, first_line, purpose, at_fs);
+        let done_fs = match found {
+            Found::Here => core.arriving(first_line, at_fs).unwrap_or(at_fs),
+            Found::Upgrade | Found::Remote => at_fs + self.remote_fs,
+            Found::Memory { at_fs } => at_fs,
+        };
+        let lost_fs = match (purpose, &self.places[index].kernel, self.places[index].thread) {
+            (Purpose::Store, ..) => {
+                core.store_answered(question, first_line, done_fs);
+                0
+            }
+            (_, Some(kernel), _) => {
+                core.line_answered(question, first_line, done_fs, &kernel.feed, &self.blocks)
+            }
+            (_, None, Some(thread)) => {
+                core.line_answered(question, first_line, done_fs, &self.feeds[thread], &self.blocks)
+            }
+            (_, None, None) => 0,
+        };
+        let counts = core.counts_mut();
+        match found {
+            Found::Here => counts.asked_here += 1,
+            Found::Upgrade => counts.upgrades += 1,
+            Found::Remote => counts.from_remote += 1,
+            Found::Memory { .. } => counts.from_memory += 1,
+        }
+        match (purpose, found) {
+            (Purpose::Fetch, _) => counts.stalls.fetch_fs += lost_fs,
+            (_, Found::Here) => counts.stalls.second_level_fs += lost_fs,
+            (_, Found::Upgrade | Found::Remote) => counts.stalls.remote_fs += lost_fs,
+            (_, Found::Memory { .. }) => counts.stalls.memory_fs += lost_fs,
+        }
+    }
+
+    /// Whether all stores of the core are done; if not, its question comes again when they are.
+    pub(super) fn stores_are_done(&mut self, index: usize) -> bool {
+        let core = &mut self.cores[index];
+        match core.stores_done_fs(self.now_fs) {
+            Some(done_fs) if done_fs <= self.now_fs => true,
+            done => {
+                let at_fs = done.unwrap_or(self.now_fs + self.cycle_fs);
+                core.questions.ask(Question { at_fs, what: Asked::Special });
+                false
+            }
+        }
+    }
+
+    fn answer_sync(&mut self, index: usize, thread: usize, sync: Sync) -> Result<(), SimulationError> {
+        // A step of synchronisation is seen by others after all stores before it.
+        if !self.stores_are_done(index) {
+            return Ok(());
+        }
+        let id = Thread(thread as u32);
+        self.call(index, Event::Enters { thread: id, sync })?;
+        let consequences = self.threads.step(id, sync, self.now_fs)?;
+        self.cores[index].sync_answered(self.now_fs);
+        if consequences.goes_on {
+            self.call(index, Event::Leaves { thread: id, sync, by: None })?;
+        } else {
+            self.places[index].entered = Some(sync);
+            self.stop(index)?;
+        }
+        self.wake(id, &consequences.woken)
+    }
+
+    fn answer_end(&mut self, index: usize, thread: usize) -> Result<(), SimulationError> {
+        let id = Thread(thread as u32);
+        self.cores[index].sync_answered(self.now_fs);
+        self.record.ended(id, self.now_fs);
+        let woken = self.threads.end(id, self.now_fs);
+        self.stop(index)?;
+        self.call(index, Event::Ended { thread: id })?;
+        self.wake(id, &woken)
+    }
+}

@@ -1,0 +1,392 @@
+//! The caches of one core, with a way back: everything that changes is kept until it is certain.
+//!
+//! A core runs ahead of the others and may have to go back (see [`crate::machine`]), so each word that changes is put into a
+//! log with its old value. All three caches lie in one array:
+//!
+//! ```text
+//! words   first level, instructions │ first level, data │ second level        a word a line: number << 2 | state, 0 if free
+//! ```
+//! In each set the line used last comes first and free ones come last, so that the order is the age.
+
+use crate::cache::State;
+use crate::config::{CacheConfig, Config};
+
+/// Why a core looks into its caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Instructions to run.
+    Fetch,
+    /// Data to read.
+    Load,
+    /// Data to write.
+    Store,
+}
+
+/// What a core's own caches gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Local {
+    /// A hit in the first level.
+    First,
+    /// A hit in the second level; the line is in the first now.
+    Second,
+    /// The directory must be asked.
+    Ask,
+}
+
+/// Where a cache lies among the words.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: usize,
+    ways: usize,
+    set_mask: usize,
+}
+
+impl Part {
+    fn new(start: usize, config: &CacheConfig) -> Self {
+        Self { start, ways: config.ways, set_mask: config.sets() as usize - 1 }
+    }
+
+    fn end(&self) -> usize {
+        self.start + (self.set_mask + 1) * self.ways
+    }
+
+    #[inline]
+    fn set(&self, line: u64) -> usize {
+        self.start + (line as usize & self.set_mask) * self.ways
+    }
+}
+
+/// A first-level line that came from the second level, and the one that had to go for it.
+#[derive(Clone, Copy, Debug)]
+struct Fill {
+    at_fs: u64,
+    set: usize,
+    gone: u64,
+}
+
+/// No first-level line has this number.
+const NO_LINE: u64 = u64::MAX;
+
+/// The caches of one core. The second level holds all that the first levels hold.
+#[derive(Clone, Debug)]
+pub struct PrivateCaches {
+    words: Vec<u64>,
+    instructions: Part,
+    data: Part,
+    second: Part,
+    /// First-level line that instructions came from last, so that a loop needs no look-up; it is the one used last anyhow.
+    last_fetched: u64,
+    /// How far to shift a first-level line's number to get the second-level one's.
+    shift: u32,
+    /// Whether old values are kept.
+    keeps: bool,
+    /// Places and old values of words, in the order of changes.
+    old: Vec<(u32, u64)>,
+    /// See `last_fetched`.
+    old_last_fetched: u64,
+    fills: Vec<Fill>,
+}
+
+#[inline]
+fn word(line: u64, state: State) -> u64 {
+    line << 2 | state as u64
+}
+
+fn state(word: u64) -> State {
+    match word & 3 {
+        3 => State::Modified,
+        2 => State::Exclusive,
+        _ => State::Shared,
+    }
+}
+
+/// Whether the word is one of this line, in any state: no free one is.
+#[inline]
+fn is(word: u64, line: u64) -> bool {
+    (word ^ (line << 2)).wrapping_sub(1) < 3
+}
+
+impl PrivateCaches {
+    pub(crate) fn new(config: &Config) -> Self {
+        let instructions = Part::new(0, &config.l1);
+        let data = Part::new(instructions.end(), &config.l1);
+        let second = Part::new(data.end(), &config.l2);
+        Self {
+            words: vec![0; second.end()],
+            instructions,
+            data,
+            second,
+            last_fetched: NO_LINE,
+            shift: (config.l2.line_octets / config.l1.line_octets).trailing_zeros(),
+            keeps: false,
+            old: Vec::new(),
+            old_last_fetched: NO_LINE,
+            fills: Vec::new(),
+        }
+    }
+
+    /// The second-level line that a first-level line lies in.
+    #[inline]
+    pub(crate) fn second_line(&self, first_line: u64) -> u64 {
+        first_line >> self.shift
+    }
+
+    /// From now on old values are kept, back to here.
+    #[inline]
+    pub(crate) fn keep(&mut self) {
+        self.keeps = true;
+        self.old.clear();
+        self.fills.clear();
+        self.old_last_fetched = self.last_fetched;
+    }
+
+    /// Everything is as it was at the last [`keep`](Self::keep).
+    pub(crate) fn go_back(&mut self) {
+        while let Some((place, old)) = self.old.pop() {
+            self.words[place as usize] = old;
+        }
+        self.fills.clear();
+        self.last_fetched = self.old_last_fetched;
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, word: u64) {
+        if self.keeps {
+            self.old.push((place as u32, self.words[place]));
+        }
+        self.words[place] = word;
+    }
+
+    /// Finds a line beyond its set's first place and makes it the one used last.
+    #[inline]
+    fn touch_older(&mut self, set: usize, ways: usize, line: u64) -> bool {
+        let Some(way) = (1..ways).find(|way| is(self.words[set + way], line)) else { return false };
+        let found = self.words[set + way];
+        for place in (set + 1..=set + way).rev() {
+            self.put(place, self.words[place - 1]);
+        }
+        self.put(set, found);
+        true
+    }
+
+    /// Whether the line is here; it becomes the one used last, at the place given back.
+    #[inline]
+    fn touch(&mut self, part: Part, line: u64) -> Option<usize> {
+        let set = part.set(line);
+        (is(self.words[set], line) || self.touch_older(set, part.ways, line)).then_some(set)
+    }
+
+    /// The place of a line, without a change of ages.
+    #[inline]
+    fn find(&self, part: Part, line: u64) -> Option<usize> {
+        let set = part.set(line);
+        (set..set + part.ways).find(|place| is(self.words[*place], line))
+    }
+
+    /// Takes in a line that is not here, as the one used last. The word that had to go is given back, 0 if none had.
+    fn insert(&mut self, part: Part, line: u64, state: State) -> u64 {
+        let set = part.set(line);
+        debug_assert!(self.find(part, line).is_none(), "it is here");
+        let gone = self.words[set + part.ways - 1];
+        for place in (set + 1..set + part.ways).rev() {
+            self.put(place, self.words[place - 1]);
+        }
+        self.put(set, word(line, state));
+        gone
+    }
+
+    /// Lets go of a line. Its word is given back, 0 if it was not here.
+    fn remove(&mut self, part: Part, line: u64) -> u64 {
+        let Some(place) = self.find(part, line) else { return 0 };
+        let gone = self.words[place];
+        let last = part.set(line) + part.ways - 1;
+        for place in place..last {
+            self.put(place, self.words[place + 1]);
+        }
+        self.put(last, 0);
+        gone
+    }
+
+    /// Looks for a first-level line (its address by the first level's line size) at `now_fs`.
+    #[inline]
+    pub fn look(&mut self, first_line: u64, purpose: Purpose, now_fs: u64) -> Local {
+        let hit = match purpose {
+            Purpose::Load => self.hits_load(first_line),
+            Purpose::Store => self.hits_store(first_line),
+            Purpose::Fetch => self.hits_fetch(first_line),
+        };
+        if hit { Local::First } else { self.look_further(first_line, purpose, now_fs) }
+    }
+
+    /// Whether a load hits the first level.
+    #[inline]
+    pub(crate) fn hits_load(&mut self, first_line: u64) -> bool {
+        self.touch(self.data, first_line).is_some()
+    }
+
+    /// Whether a store hits the first level with the right to write; it has written then.
+    #[inline]
+    pub(crate) fn hits_store(&mut self, first_line: u64) -> bool {
+        let Some(place) = self.touch(self.data, first_line) else { return false };
+        match self.words[place] & 3 {
+            3 => true,
+            2 => {
+                self.put(place, self.words[place] | 3);
+                match self.find(self.second, first_line >> self.shift) {
+                    Some(place) => self.put(place, self.words[place] | 3),
+                    None => debug_assert!(false, "the second level holds what the first holds"),
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether instructions are in the first level.
+    #[inline]
+    pub(crate) fn hits_fetch(&mut self, first_line: u64) -> bool {
+        if self.last_fetched == first_line {
+            return true;
+        }
+        if self.touch(self.instructions, first_line).is_none() {
+            return false;
+        }
+        self.last_fetched = first_line;
+        true
+    }
+
+    /// Looks beyond the first level, which does not have the line, or not with the right to write.
+    fn look_further(&mut self, first_line: u64, purpose: Purpose, now_fs: u64) -> Local {
+        if purpose == Purpose::Store && self.find(self.data, first_line).is_some() {
+            return Local::Ask;
+        }
+        let Some(place) = self.touch(self.second, first_line >> self.shift) else { return Local::Ask };
+        let part = match purpose {
+            Purpose::Store if self.words[place] & 3 == State::Shared as u64 => return Local::Ask,
+            Purpose::Store => {
+                self.put(place, self.words[place] | 3);
+                self.data
+            }
+            Purpose::Load => self.data,
+            Purpose::Fetch => {
+                self.last_fetched = first_line;
+                self.instructions
+            }
+        };
+        let state = if purpose == Purpose::Fetch { State::Shared } else { state(self.words[place]) };
+        let gone = self.insert(part, first_line, state);
+        if self.keeps {
+            self.fills.push(Fill { at_fs: now_fs, set: part.set(first_line), gone: gone >> 2 });
+        }
+        Local::Second
+    }
+
+    /// The directory let this core have a line; the second level has it already.
+    pub(crate) fn fill_first(&mut self, first_line: u64, purpose: Purpose, state: State) {
+        let fetch = purpose == Purpose::Fetch;
+        let (part, state) = if fetch { (self.instructions, State::Shared) } else { (self.data, state) };
+        match self.touch(part, first_line) {
+            Some(place) => self.put(place, word(first_line, state)),
+            None => {
+                // A dirty victim needs no more: the second level's line has been Modified since its first write.
+                self.insert(part, first_line, state);
+            }
+        }
+        if fetch {
+            self.last_fetched = first_line;
+        }
+    }
+
+    fn first_lines(&self, second_line: u64) -> std::ops::Range<u64> {
+        second_line << self.shift..(second_line + 1) << self.shift
+    }
+
+    /// The line leaves; whether it was dirty.
+    pub(crate) fn invalidate(&mut self, second_line: u64) -> bool {
+        let gone = self.remove(self.second, second_line);
+        self.forget_first(second_line);
+        gone & 3 == State::Modified as u64
+    }
+
+    fn forget_first(&mut self, second_line: u64) {
+        for first in self.first_lines(second_line) {
+            self.remove(self.data, first);
+            if self.remove(self.instructions, first) != 0 && self.last_fetched == first {
+                self.last_fetched = NO_LINE;
+            }
+        }
+    }
+
+    /// The line may only be read from now on; whether it was dirty.
+    pub(crate) fn downgrade(&mut self, second_line: u64) -> bool {
+        for first in self.first_lines(second_line) {
+            if let Some(place) = self.find(self.data, first) {
+                self.put(place, word(first, State::Shared));
+            }
+        }
+        let Some(place) = self.find(self.second, second_line) else { return false };
+        let dirty = self.words[place] & 3 == State::Modified as u64;
+        self.put(place, word(second_line, State::Shared));
+        dirty
+    }
+
+    /// The state of a second-level line; none if it is not here.
+    pub fn state(&self, second_line: u64) -> Option<State> {
+        self.find(self.second, second_line).map(|place| state(self.words[place]))
+    }
+
+    /// The second level has this line now, used last; the line that had to go with its state, and the first levels forgot.
+    pub(crate) fn fill_second(&mut self, second_line: u64, new: State) -> Option<(u64, State)> {
+        let gone = self.insert(self.second, second_line, new);
+        if gone == 0 {
+            return None;
+        }
+        self.forget_first(gone >> 2);
+        Some((gone >> 2, state(gone)))
+    }
+
+    /// The second level's line is used, and has at least this state, which is given back.
+    pub(crate) fn raise_second(&mut self, second_line: u64, least: State) -> State {
+        let Some(place) = self.touch(self.second, second_line) else { return least };
+        let now = state(self.words[place]).max(least);
+        if self.words[place] != word(second_line, now) {
+            self.put(place, word(second_line, now));
+        }
+        now
+    }
+
+    /// Whether what ran from `since_fs` on might have gone otherwise, had this line left at that time; looks only at what is
+    /// here and what came. Accesses are looked at by the caller where `None` is said.
+    pub(crate) fn may_matter(&self, second_line: u64, since_fs: u64) -> Option<bool> {
+        let mut here = false;
+        for first in self.first_lines(second_line) {
+            for part in [self.data, self.instructions] {
+                let found = self.find(part, first).is_some();
+                here |= found;
+                let set = part.set(first);
+                let fills = self.fills.iter().rev().take_while(|fill| fill.at_fs >= since_fs);
+                for fill in fills {
+                    if fill.gone == first || (found && fill.set == set) {
+                        return Some(true);
+                    }
+                }
+            }
+        }
+        if here { None } else { Some(false) }
+    }
+
+    /// Second-level lines and their states.
+    pub fn lines(&self) -> impl Iterator<Item = (u64, State)> {
+        self.all(self.second)
+    }
+
+    /// First-level data lines and their states.
+    pub fn data_lines(&self) -> impl Iterator<Item = (u64, State)> {
+        self.all(self.data)
+    }
+
+    fn all(&self, part: Part) -> impl Iterator<Item = (u64, State)> {
+        let words = self.words[part.start..part.end()].iter().filter(|word| **word != 0);
+        words.map(|word| (word >> 2, state(*word)))
+    }
+}

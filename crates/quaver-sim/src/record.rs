@@ -1,0 +1,99 @@
+//! What a run leaves behind besides counts: the critical path, and intervals for a time line.
+
+use crate::statistics::{CriticalPath, Interval, IntervalKind, WaitKind};
+use crate::threads::EndedWait;
+use quaver_trace::step::Thread;
+
+/// The way that led a thread to where it is: made longer at each wake-up, so that no history need be kept.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    path: CriticalPath,
+    /// Since when the thread goes on by itself, femtoseconds.
+    since_fs: u64,
+}
+
+impl Way {
+    fn until(&self, thread: usize, at_fs: u64) -> CriticalPath {
+        let mut path = self.path.clone();
+        path.threads_fs[thread] += at_fs.saturating_sub(self.since_fs);
+        path
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    ways: Vec<Way>,
+    last_fs: u64,
+    longest: CriticalPath,
+    room: usize,
+    intervals: Vec<Interval>,
+    dropped: u64,
+}
+
+impl Record {
+    pub(crate) fn new(threads: usize) -> Self {
+        let path = CriticalPath { threads_fs: vec![0; threads], ..CriticalPath::default() };
+        Self {
+            ways: vec![Way { path: path.clone(), since_fs: 0 }; threads],
+            last_fs: 0,
+            longest: path,
+            room: 0,
+            intervals: Vec::new(),
+            dropped: 0,
+        }
+    }
+
+    /// Keeps intervals from now on, at most so many.
+    pub(crate) fn keep_intervals(&mut self, most: usize) {
+        self.room = most;
+    }
+
+    /// Something took time.
+    pub(crate) fn interval(&mut self, start_fs: u64, end_fs: u64, what: IntervalKind) {
+        if self.room == 0 || end_fs <= start_fs {
+            return;
+        }
+        if self.intervals.len() < self.room {
+            self.intervals.push(Interval { start_fs, end_fs, what });
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// A wait has ended because of what `by` did.
+    pub(crate) fn waited(&mut self, by: Thread, wait: &EndedWait) {
+        let what =
+            IntervalKind::Waits { thread: wait.thread.0, reason: wait.kind, object: wait.object, by: by.0 };
+        self.interval(wait.start_fs, wait.end_fs, what);
+    }
+
+    /// `by` let `thread` go on at `at_fs`; it does at `ready_fs`.
+    pub(crate) fn woke(&mut self, thread: Thread, by: Thread, kind: WaitKind, (at_fs, ready_fs): (u64, u64)) {
+        let mut path = self.ways[by.0 as usize].until(by.0 as usize, at_fs);
+        path.edges_fs[kind as usize] += ready_fs - at_fs;
+        path.edges[kind as usize] += 1;
+        self.ways[thread.0 as usize] = Way { path, since_fs: ready_fs };
+    }
+
+    /// The thread has ended.
+    pub(crate) fn ended(&mut self, thread: Thread, at_fs: u64) {
+        if at_fs >= self.last_fs {
+            self.last_fs = at_fs;
+            self.longest = self.ways[thread.0 as usize].until(thread.0 as usize, at_fs);
+        }
+    }
+
+    /// When the last thread that ended did.
+    pub(crate) fn last_fs(&self) -> u64 {
+        self.last_fs
+    }
+
+    pub(crate) fn longest(&self) -> &CriticalPath {
+        &self.longest
+    }
+
+    pub(crate) fn intervals(&self) -> (&[Interval], u64) {
+        (&self.intervals, self.dropped)
+    }
+}
