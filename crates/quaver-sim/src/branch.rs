@@ -10,17 +10,27 @@ pub struct Predictor {
     old_way: u32,
 }
 
+/// A block above, and how sure it is in the two lowest bits.
 #[derive(Clone, Copy, Debug, Default)]
-struct Expected {
-    next: u32,
-    sure: u8,
+struct Expected(u32);
+
+impl Expected {
+    #[inline]
+    fn next(self) -> u32 {
+        self.0 >> 2
+    }
+
+    #[inline]
+    fn sure(self) -> u32 {
+        self.0 & 3
+    }
 }
 
 /// Entries of the table; a power of two.
 const ENTRIES: usize = 4096;
 
 /// How sure an entry can be: a loop's end does not make it forget the loop.
-const SUREST: u8 = 3;
+const SUREST: u32 = 3;
 
 impl Default for Predictor {
     fn default() -> Self {
@@ -34,18 +44,16 @@ impl Predictor {
     pub fn follow(&mut self, block: u32, next: u32) -> bool {
         let place = (block ^ self.way).wrapping_mul(0x9e37_79b1) as usize >> 20;
         let entry = self.entries[place];
-        let right = entry.next == next;
+        let right = entry.next() == next;
         self.way = (self.way << 5 ^ next) & 0xf_ffff;
-        if right && entry.sure == SUREST {
+        if right && entry.sure() == SUREST {
             return true;
         }
         self.old.push((place as u32, entry));
-        self.entries[place] = if right {
-            Expected { sure: entry.sure + 1, ..entry }
-        } else if entry.sure > 0 {
-            Expected { sure: entry.sure - 1, ..entry }
-        } else {
-            Expected { next, sure: 0 }
+        self.entries[place] = match (right, entry.sure()) {
+            (true, _) => Expected(entry.0 + 1),
+            (false, 1..) => Expected(entry.0 - 1),
+            (false, 0) => Expected(next << 2),
         };
         right
     }

@@ -158,7 +158,6 @@ impl PrivateCaches {
     }
 
     /// Finds a line beyond its set's first place and makes it the one used last.
-    #[inline]
     fn touch_older(&mut self, set: usize, ways: usize, line: u64) -> bool {
         let Some(way) = (1..ways).find(|way| is(self.words[set + way], line)) else { return false };
         let found = self.words[set + way];
@@ -170,10 +169,23 @@ impl PrivateCaches {
     }
 
     /// Whether the line is here; it becomes the one used last, at the place given back.
-    #[inline]
+    #[inline(always)]
     fn touch(&mut self, part: Part, line: u64) -> Option<usize> {
         let set = part.set(line);
-        (is(self.words[set], line) || self.touch_older(set, part.ways, line)).then_some(set)
+        let first = self.words[set];
+        if is(first, line) {
+            return Some(set);
+        }
+        if part.ways != 2 {
+            return self.touch_older(set, part.ways, line).then_some(set);
+        }
+        let second = self.words[set + 1];
+        if !is(second, line) {
+            return None;
+        }
+        self.put(set + 1, first);
+        self.put(set, second);
+        Some(set)
     }
 
     /// The place of a line, without a change of ages.
@@ -256,7 +268,7 @@ impl PrivateCaches {
     }
 
     /// Looks beyond the first level, which does not have the line, or not with the right to write.
-    fn look_further(&mut self, first_line: u64, purpose: Purpose, now_fs: u64) -> Local {
+    pub(crate) fn look_further(&mut self, first_line: u64, purpose: Purpose, now_fs: u64) -> Local {
         if purpose == Purpose::Store && self.find(self.data, first_line).is_some() {
             return Local::Ask;
         }

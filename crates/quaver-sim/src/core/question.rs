@@ -75,7 +75,7 @@ impl Questions {
     /// Takes the first one away.
     pub(crate) fn take(&mut self) -> Option<Question> {
         let first = (self.count > 0).then_some(self.questions[0])?;
-        self.questions.copy_within(1.., 0);
+        self.questions.copy_within(1..self.count, 0);
         self.count -= 1;
         self.questions[self.count].at_fs = u64::MAX;
         Some(first)

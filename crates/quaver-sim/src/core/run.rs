@@ -194,7 +194,8 @@ impl Core {
         dependent_fs
     }
 
-    /// Carries out accesses as long as they hit; where one does not, which, and whether its second half.
+    /// Carries out accesses as long as the own caches have their lines; where one does not, or it is time to stop, which one,
+    /// and whether its second half.
     #[inline]
     fn access_all(
         &mut self,
@@ -210,32 +211,59 @@ impl Core {
             let first_line = access.address >> shift;
             let last_line = access.address.wrapping_add(u64::from(access.octets.max(1)) - 1) >> shift;
             if index > 0 && access.instruction == passage.instruction {
-                if !self.repeats(passage, until_fs, blocks) {
-                    return Some((index, false));
-                }
+                self.repeats(passage, blocks);
             } else {
                 (passage.instruction, passage.repeated) = (access.instruction, 0);
             }
-            if !hits(caches, first_line, access.write) {
+            if passage.end_fs > until_fs
+                || !(hits(caches, first_line, access.write)
+                    || self.hits_second(first_line, access, passage, caches, blocks))
+            {
                 return Some((index, false));
             }
             tally.accesses += 1;
             tally.stores += u64::from(access.write);
-            if last_line != first_line {
-                if !self.repeats(passage, until_fs, blocks) || !hits(caches, last_line, access.write) {
-                    return Some((index, true));
-                }
-                tally.accesses += 1;
-                tally.stores += u64::from(access.write);
+            if last_line == first_line {
+                continue;
             }
+            self.repeats(passage, blocks);
+            if passage.end_fs > until_fs
+                || !(hits(caches, last_line, access.write)
+                    || self.hits_second(last_line, access, passage, caches, blocks))
+            {
+                return Some((index, true));
+            }
+            tally.accesses += 1;
+            tally.stores += u64::from(access.write);
         }
         None
     }
 
+    /// Whether the second level has what the first has not; what follows is so much later then.
+    fn hits_second(
+        &mut self,
+        first_line: u64,
+        access: &Access,
+        passage: &mut Passage,
+        caches: &mut PrivateCaches,
+        blocks: &Blocks,
+    ) -> bool {
+        let purpose = if access.write { Purpose::Store } else { Purpose::Load };
+        let slot = blocks.slot(self.state.block, access.instruction);
+        let at_fs = passage.start_fs + u64::from(slot) * self.state.slot_fs;
+        if caches.look_further(first_line, purpose, at_fs) == Local::Ask {
+            return false;
+        }
+        let lost_fs = self.second_level(purpose);
+        passage.start_fs += lost_fs;
+        passage.end_fs += lost_fs;
+        true
+    }
+
     /// One more access of the same instruction. The port takes one a cycle; what the schedule has no room for makes all that
-    /// follows later. Whether the block still ends in time.
+    /// follows later.
     #[inline]
-    fn repeats(&mut self, passage: &mut Passage, until_fs: u64, blocks: &Blocks) -> bool {
+    fn repeats(&mut self, passage: &mut Passage, blocks: &Blocks) {
         passage.repeated = passage.repeated.saturating_add(1);
         if passage.repeated >= blocks.room(self.state.block, passage.instruction) {
             let cycle_fs = self.cycles_fs(1);
@@ -243,7 +271,6 @@ impl Core {
             passage.end_fs += cycle_fs;
             self.state.counts.stalls.port_fs += cycle_fs;
         }
-        passage.end_fs <= until_fs
     }
 
     /// The block is done.
@@ -344,7 +371,8 @@ impl Core {
                 Local::First => self.tell(self.state.now_fs, access.address, access.write),
                 Local::Second => {
                     self.tell(self.state.now_fs, access.address, access.write);
-                    self.second_level(purpose);
+                    let lost_fs = self.second_level(purpose);
+                    self.delay(lost_fs);
                 }
                 Local::Ask if access.write => {
                     if !self.store_misses(line, blocks) {
@@ -387,15 +415,16 @@ impl Core {
         (next, second_half)
     }
 
-    fn second_level(&mut self, purpose: Purpose) {
+    /// The second level had it; how long that takes.
+    fn second_level(&mut self, purpose: Purpose) -> u64 {
         if purpose == Purpose::Store {
             self.state.counts.store_misses += 1;
-            return;
+            return 0;
         }
         self.state.counts.load_misses += 1;
         let lost_fs = self.cycles_fs(self.numbers.second_cycles - self.numbers.first_cycles);
         self.state.counts.stalls.second_level_fs += lost_fs;
-        self.delay(lost_fs);
+        lost_fs
     }
 
     /// Whether the store could go on its way; if not, the core waits and tries again.
