@@ -296,6 +296,10 @@ impl TableReader {
         self.column::<Int64Type>(name, |row, value| sink(row, value.copied()))
     }
 
+    pub(crate) fn text(&self, name: &str, mut sink: impl FnMut(usize, &[u8])) -> Result<(), StoreError> {
+        self.column::<ByteArrayType>(name, |row, value| sink(row, value.map_or(&[], |text| text.data())))
+    }
+
     pub(crate) fn shape(&self, reason: String) -> StoreError {
         StoreError::Shape { path: self.path.clone(), reason }
     }

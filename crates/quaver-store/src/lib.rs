@@ -25,6 +25,7 @@ pub mod pcapng;
 pub mod perfetto;
 pub mod run;
 pub mod segments;
+pub mod sim_intervals;
 pub mod study_stamps;
 pub mod sync;
 pub mod timeline;

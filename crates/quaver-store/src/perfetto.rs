@@ -3,6 +3,7 @@
 //! The messages are the few of Perfetto's `trace.proto` that a timeline needs, with the field numbers of its
 //! public definition. Time stamps are CLOCK_MONOTONIC, which the trace declares as its clock.
 
+pub mod simulated;
 pub mod threads;
 
 use crate::error::StoreError;

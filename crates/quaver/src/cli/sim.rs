@@ -1,5 +1,6 @@
 //! The command line of `quaver sim`: types only.
 
+use super::OutputArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -14,8 +15,44 @@ pub struct SimArgs {
 /// What there is to do with the simulated chip.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
+    /// Run a trace on the simulated chip and tell where the time went
+    Run(Box<SimRunArgs>),
     /// Print the simulated machine with every number explained, or check another one
     Config(SimConfigArgs),
+}
+
+/// `quaver sim run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quaver sim run ocean.qtrace
+  quaver sim run ocean.qtrace --set l2.kib=512 --set memory.latency=ddr3
+  quaver sim run ocean.qtrace --config machine.toml --json
+  quaver sim run ocean.qtrace --fail-if 'chip.cpi > 2'
+  quaver report RUN, quaver export RUN --perfetto
+
+The chip has in-order cores with two levels of caches each, kept coherent by a directory (MESI); all
+of it can be set (`quaver sim config`). Threads wait for each other as they did when the trace was
+recorded: a wait ends with the signal that ended it then, and a lock goes to whoever asks first in
+simulated time. The same trace on the same machine gives the same numbers, octet by octet.
+
+The trace is read as it is simulated. Ctrl-C keeps what was simulated until then.
+
+Exit status: 0 done, 5 the trace is none, is damaged, or cannot be replayed to its end (what was
+simulated is kept, and the message says where it ended and who waits for what), 130 interrupted.")]
+pub struct SimRunArgs {
+    /// The trace, of `quaver sim trace`
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Simulate this machine (`quaver sim config` prints the default)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Set a number of the machine, for example l2.kib=512 (repeatable)
+    #[arg(long, value_parser = setting, value_name = "KEY=VALUE")]
+    pub set: Vec<(String, String)>,
+    /// Output
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// `quaver sim config`.
@@ -30,4 +67,30 @@ pub struct SimConfigArgs {
     /// Check this file instead of printing the default
     #[arg(long, value_name = "FILE")]
     pub check: Option<PathBuf>,
+}
+
+/// Reads `KEY=VALUE`.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) =
+        text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`: write for example l2.kib=512"))?;
+    let (key, value) = (key.trim(), value.trim());
+    if key.is_empty() || value.is_empty() || key.split('.').any(str::is_empty) {
+        return Err(format!("`{text}` names nothing or gives nothing: write for example l2.kib=512"));
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_has_a_name_and_a_value() {
+        let pair = |key: &str, value: &str| Ok((key.to_owned(), value.to_owned()));
+        assert_eq!(setting("l2.kib=512"), pair("l2.kib", "512"));
+        assert_eq!(setting("memory.latency = 100 ns"), pair("memory.latency", "100 ns"));
+        for wrong in ["l2.kib", "=5", "l2.kib=", "l2..kib=5", ".=1"] {
+            assert!(setting(wrong).is_err(), "{wrong}");
+        }
+    }
 }

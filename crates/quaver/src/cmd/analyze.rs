@@ -23,6 +23,8 @@ pub(super) enum Holds {
     Cells,
     /// Synchronisation of a threaded program.
     Sync,
+    /// A trace on the simulated chip.
+    Simulation,
 }
 
 /// Analyses, stores and prints.
@@ -95,6 +97,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
             let page = || digest.page(Some(&report), Style::of_stdout());
             results::print(&summary, page, args.json, &args.fail_if)
         }
+        Holds::Simulation => simulation(args, &run),
         Holds::Path => {
             if args.late.is_some() {
                 let message = "--late is for received streams; a path has no threshold of lateness";
@@ -107,6 +110,20 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
             results::print(&summary, || digest.page(Some(&report)), args.json, &args.fail_if)
         }
     }
+}
+
+/// A simulated run, whose figures are drawn again.
+fn simulation(args: &AnalyzeArgs, run: &RunDir) -> anyhow::Result<ExitCode> {
+    if args.late.is_some() {
+        let message = "--late is for received streams; simulated threads have no schedule to be late for";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    let digest = digest::sim::analyze(run)?;
+    digest.store(run)?;
+    let summary = serde_json::to_value(&digest.summary)?;
+    let report = run.report().display().to_string();
+    let page = || digest.page(Some(&report), Style::of_stdout());
+    results::print(&summary, page, args.json, &args.fail_if)
 }
 
 /// A capture, which is left as it is.
@@ -129,6 +146,7 @@ pub(super) fn holds(run: &RunDir) -> anyhow::Result<Holds> {
         "capture-compare" => Ok(Holds::Comparison),
         "study" => Ok(Holds::Cells),
         "sync" => Ok(Holds::Sync),
+        "sim" => Ok(Holds::Simulation),
         other => {
             let message =
                 format!("read {}: a run of verb {other:?} is not known here", run.manifest().display());

@@ -64,6 +64,14 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             let message = "of a sync run only --perfetto can be exported: its sync/*.parquet and summary.json hold the rest";
             return Err(failure(ExitCode::Usage, message));
         }
+        Holds::Simulation if args.perfetto => {
+            let digest = digest::sim::analyze(&run)?;
+            deliver(&target, |out| digest.write_perfetto(out))?;
+        }
+        Holds::Simulation => {
+            let message = "of a simulated run only --perfetto can be exported: its intervals.parquet and summary.json hold the rest";
+            return Err(failure(ExitCode::Usage, message));
+        }
         Holds::Path => unreachable!("paths were seen to above"),
     }
     say_written(&target);

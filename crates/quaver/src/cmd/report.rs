@@ -33,6 +33,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             let digest = digest::sync::analyze(&run)?;
             deliver(&target, |out| digest.write_html(out))?;
         }
+        Holds::Simulation => {
+            let digest = digest::sim::analyze(&run)?;
+            deliver(&target, |out| digest.write_html(out))?;
+        }
         Holds::Path => {
             let digest = digest::path::analyze(&run)?;
             let facts = digest::run_facts(&run, &run.read_manifest()?);

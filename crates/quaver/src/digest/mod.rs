@@ -8,6 +8,7 @@ pub mod jitlat;
 pub mod noise;
 pub mod path;
 mod rtp;
+pub mod sim;
 pub mod study;
 pub mod sync;
 

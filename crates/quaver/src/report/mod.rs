@@ -16,6 +16,7 @@ pub mod path;
 pub mod path_below;
 pub mod path_plots;
 pub mod rtp;
+pub mod sim;
 pub mod study;
 pub mod sync;
 pub mod sync_bench;

@@ -2,6 +2,7 @@
 
 use crate::cli::sim::SimConfigArgs;
 use crate::cmd::results;
+use crate::digest::sim::{Difference, differences};
 use crate::exit_code::{ExitCode, failure};
 use quaver_sim::config::{COMMENTED_DEFAULT, Config};
 use std::path::Path;
@@ -25,42 +26,6 @@ pub(super) fn run(args: &SimConfigArgs) -> anyhow::Result<ExitCode> {
     }
     results::to_stdout(page.as_bytes())?;
     Ok(ExitCode::Done)
-}
-
-/// A number that is not the default's.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Difference {
-    /// Its name, with those of its tables (`l2.kib`).
-    pub(super) key: String,
-    /// What it is.
-    pub(super) value: String,
-    /// What it is by default.
-    pub(super) default: String,
-}
-
-/// Where a machine differs from the default.
-pub(super) fn differences(config: &Config) -> Vec<Difference> {
-    let table = |config: &Config| toml::Table::try_from(config).unwrap_or_default();
-    let mut found = Vec::new();
-    compare("", &table(config), &table(&Config::default()), &mut found);
-    found
-}
-
-fn compare(prefix: &str, table: &toml::Table, default: &toml::Table, found: &mut Vec<Difference>) {
-    for (name, value) in table {
-        let key = format!("{prefix}{name}");
-        match (value, default.get(name)) {
-            (value, Some(default)) if value == default => {}
-            (toml::Value::Table(inner), Some(toml::Value::Table(default))) => {
-                compare(&format!("{key}."), inner, default, found);
-            }
-            (value, default) => found.push(Difference {
-                key,
-                value: value.to_string(),
-                default: default.map_or_else(|| "none".to_owned(), ToString::to_string),
-            }),
-        }
-    }
 }
 
 /// The default machine with what `file` says, and then what each of `set` (name and value) says.

@@ -1,6 +1,8 @@
 //! `quaver sim`: programs traced, and run on a simulated chip.
 
 mod config;
+mod file;
+mod run;
 
 use crate::cli::sim::{SimArgs, SimCommand};
 use crate::exit_code::ExitCode;
@@ -8,6 +10,7 @@ use crate::exit_code::ExitCode;
 /// Does what is asked.
 pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
+        SimCommand::Run(args) => run::run(args),
         SimCommand::Config(args) => config::run(args),
     }
 }

@@ -11,6 +11,7 @@ pub mod noise;
 mod page;
 pub mod path;
 mod series;
+pub mod sim;
 pub mod study;
 pub mod sync;
 mod timeline;

@@ -1,0 +1,249 @@
+//! `quaver sim run`: a trace on the simulated chip.
+
+use super::config;
+use super::file::{self, Trace, TraceFile};
+use crate::cli::sim::SimRunArgs;
+use crate::cmd::{chase, results};
+use crate::digest::sim::{self, SimDigest, SimFacts, SimSpeed, differences};
+use crate::exit_code::{ExitCode, failure};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::report::sim::figure;
+use crate::report::table::Style;
+use crate::report::units::{count, duration};
+use anyhow::Context;
+use quaver_measure::host::facts::HostFacts;
+use quaver_measure::host::root::HostRoot;
+use quaver_sim::config::Config;
+use quaver_sim::error::SimulationError;
+use quaver_sim::machine::Machine;
+use quaver_sim::statistics::Results;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use quaver_trace::file::ThreadSteps;
+use quaver_trace::step::{Access, Step, Steps, TraceError};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Time between two changes of the progress line.
+const SHOWN_EACH: Duration = Duration::from_millis(200);
+/// Intervals that are kept for the time line: 40 MB.
+const MOST_INTERVALS: usize = 1_000_000;
+
+/// What became of a simulation.
+struct Simulated {
+    results: Results,
+    speed: SimSpeed,
+    end: End,
+}
+
+enum End {
+    /// All threads ended.
+    Whole,
+    /// The user wanted it to end.
+    Interrupted,
+    /// It cannot go on.
+    Stopped(SimulationError),
+}
+
+impl End {
+    /// Why the run is not complete.
+    fn reason(&self) -> Option<String> {
+        match self {
+            Self::Whole => None,
+            Self::Interrupted => Some("interrupted by the user".to_owned()),
+            Self::Stopped(error) => Some(error.to_string()),
+        }
+    }
+}
+
+/// Simulates, stores and prints.
+pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
+    let machine = config::machine(args.config.as_deref(), &args.set)?;
+    let trace = file::open(&args.trace)?;
+    let facts = facts(args, &trace, machine)?;
+    let interrupt = Interrupt::catch()?;
+    let (run, mut manifest) = begin(args, &facts)?;
+    let simulated = simulate(&trace, &facts.machine, args.output.quiet, &interrupt);
+    let Simulated { results, speed, end } = simulated;
+    if let End::Stopped(error) = &end
+        && results.instructions() == 0
+    {
+        // Nothing was simulated, so there is nothing to keep.
+        let _ = std::fs::remove_dir_all(run.path());
+        return Err(stopped(args, error));
+    }
+    manifest.end(quaver_measure::clock::realtime_ns(), end.reason());
+    let digest = sim::conclude(&run, manifest, facts, &results, speed, matches!(end, End::Whole))?;
+    let code = print(args, &digest, &run)?;
+    match end {
+        End::Whole => Ok(code),
+        End::Interrupted => Ok(ExitCode::Interrupted),
+        End::Stopped(error) => Err(stopped(args, &error)),
+    }
+}
+
+/// A simulation that could not go on, in a sentence.
+fn stopped(args: &SimRunArgs, error: &SimulationError) -> anyhow::Error {
+    failure(ExitCode::BadInput, format!("{}: {error}", args.trace.display()))
+}
+
+fn facts(args: &SimRunArgs, trace: &Trace, machine: Config) -> anyhow::Result<SimFacts> {
+    let reader = &trace.reader;
+    let threads = reader.threads().count() as u64;
+    if threads == 0 {
+        let message =
+            format!("{}: there are no steps in it, so there is nothing to simulate", args.trace.display());
+        return Err(failure(ExitCode::BadInput, message));
+    }
+    Ok(SimFacts {
+        trace: args.trace.display().to_string(),
+        program: reader.facts.program.clone(),
+        tool: reader.facts.tool.clone(),
+        architecture: reader.facts.architecture.clone(),
+        lacks: reader.facts.lacks.clone(),
+        threads,
+        steps: reader.step_count(),
+        octets: reader.octets,
+        cut_short: reader.cut_short,
+        differences: differences(&machine),
+        machine,
+    })
+}
+
+/// A run directory with its manifest and the machine.
+fn begin(args: &SimRunArgs, facts: &SimFacts) -> anyhow::Result<(RunDir, Manifest)> {
+    let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
+    let run = RunDir::create(&args.output.output, "sim")?;
+    let asked = serde_json::json!({ "command": chase::command_line(), "facts": facts });
+    let now_ns = quaver_measure::clock::realtime_ns();
+    let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "sim", asked, host, now_ns);
+    let machine = toml::to_string(&facts.machine).map_err(anyhow::Error::new);
+    let written = run.write_manifest(&manifest).map_err(anyhow::Error::new).and(machine).and_then(|text| {
+        let path = sim::machine_file(&run);
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+    });
+    if let Err(error) = written {
+        // It has nothing in it.
+        let _ = std::fs::remove_dir_all(run.path());
+        return Err(error);
+    }
+    Ok((run, manifest))
+}
+
+/// Steps of a thread that count the instructions of their blocks, for the progress line.
+struct Counted {
+    steps: ThreadSteps<TraceFile>,
+    /// Instructions of each block.
+    lengths: Rc<[u64]>,
+    instructions: Rc<Cell<u64>>,
+}
+
+impl Steps for Counted {
+    #[inline]
+    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+        let step = self.steps.step(accesses)?;
+        if let Step::Block { number } = step {
+            let length = self.lengths.get(number as usize).copied().unwrap_or(0);
+            self.instructions.set(self.instructions.get() + length);
+        }
+        Ok(step)
+    }
+}
+
+/// The steps of each thread, read when they are needed: a frame of each thread at a time.
+fn steps(trace: &Trace, instructions: &Rc<Cell<u64>>) -> Vec<Counted> {
+    let blocks = &trace.reader.dictionary.blocks;
+    let lengths: Rc<[u64]> = blocks.iter().map(|block| block.instructions.len() as u64).collect();
+    let last = trace.reader.threads().max().unwrap_or(0);
+    let of = |thread| Counted {
+        steps: trace.reader.steps(thread),
+        lengths: Rc::clone(&lengths),
+        instructions: Rc::clone(instructions),
+    };
+    (0..=last).map(of).collect()
+}
+
+fn simulate(trace: &Trace, config: &Config, quiet: bool, interrupt: &Interrupt) -> Simulated {
+    let instructions = Rc::default();
+    let steps = steps(trace, &instructions);
+    let mut machine = Machine::new(config, &trace.reader.dictionary, steps).with_intervals(MOST_INTERVALS);
+    let mut shown = Shown::new(trace, quiet);
+    let end = loop {
+        match machine.run(1) {
+            Ok(true) => break End::Whole,
+            Ok(false) if interrupt.requested() => break End::Interrupted,
+            Ok(false) => shown.show(trace, instructions.get()),
+            Err(error) => break End::Stopped(error),
+        }
+    };
+    let elapsed_ns = shown.began.elapsed().as_nanos() as u64;
+    let results = machine.results();
+    let speed = SimSpeed { elapsed_ns, instructions: results.instructions() };
+    Simulated { results, speed, end }
+}
+
+/// The progress line.
+struct Shown {
+    line: Progress,
+    began: Instant,
+    last: Instant,
+    /// Octets that were read before the first step.
+    before: u64,
+}
+
+impl Shown {
+    fn new(trace: &Trace, quiet: bool) -> Self {
+        let now = Instant::now();
+        Self { line: Progress::shares(quiet), began: now, last: now, before: trace.octets_read() }
+    }
+
+    fn show(&mut self, trace: &Trace, instructions: u64) {
+        if self.last.elapsed() < SHOWN_EACH {
+            return;
+        }
+        self.last = Instant::now();
+        let left = trace.reader.octets.saturating_sub(self.before).max(1);
+        let share = (trace.octets_read() - self.before) as f64 / left as f64;
+        self.line.reach(share, words(share, instructions, self.began.elapsed()));
+    }
+}
+
+/// `42 % · 1,234 million instructions · 63.1 MIPS · 35.0 s left`
+fn words(share: f64, instructions: u64, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs_f64().max(1e-9);
+    let millions = instructions as f64 / 1e6;
+    let mut words = format!(
+        "{:.0} % · {} million instructions · {} MIPS",
+        share.min(1.0) * 100.0,
+        count(millions as u64),
+        figure(millions / seconds)
+    );
+    // Frames are read whole, so that the share says little before some of them were.
+    if share > 0.02 {
+        let left_ns = seconds * (1.0 / share.min(1.0) - 1.0) * 1e9;
+        words.push_str(&format!(" · {} left", duration(left_ns as i64)));
+    }
+    words
+}
+
+fn print(args: &SimRunArgs, digest: &SimDigest, run: &RunDir) -> anyhow::Result<ExitCode> {
+    let summary = serde_json::to_value(&digest.summary)?;
+    let report = run.report().display().to_string();
+    let page = || digest.page(Some(&report), Style::of_stdout());
+    results::print(&summary, page, args.output.json, &args.output.fail_if)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_line_tells_share_speed_and_time_left() {
+        let said = words(0.25, 150_000_000, Duration::from_secs(3));
+        assert_eq!(said, "25 % · 150 million instructions · 50.00 MIPS · 9.00 s left");
+        let early = words(0.01, 1_000_000, Duration::from_millis(20));
+        assert_eq!(early, "1 % · 1 million instructions · 50.00 MIPS");
+    }
+}
