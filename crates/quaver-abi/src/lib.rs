@@ -7,6 +7,7 @@
 
 pub mod cycles;
 pub mod kernel_side;
+pub mod marks;
 pub mod record;
 pub mod segment;
 pub mod stamp;

@@ -60,6 +60,7 @@ export! {
     pthread_rwlock_clockwrlock 3 => read_write::clockwrlock;
     pthread_rwlock_unlock 1 => read_write::unlock;
     pthread_barrier_wait 1 => barrier::wait;
+    pthread_barrier_init 3 => barrier::init;
     pthread_spin_lock 1 => spin::lock;
     pthread_spin_trylock 1 => spin::trylock;
     pthread_spin_unlock 1 => spin::unlock;
@@ -68,6 +69,7 @@ export! {
     sem_timedwait 2 => semaphore::timedwait;
     sem_clockwait 3 => semaphore::clockwait;
     sem_post 1 => semaphore::post;
+    sem_init 3 => semaphore::init;
     pthread_create 4 => thread::create;
     pthread_exit 1 => thread::exit;
     pthread_join 2 => thread::join;

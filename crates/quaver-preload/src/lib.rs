@@ -17,6 +17,7 @@
 //! | `segment` | the file: made, grown by chunks, ended |
 //! | `start` | whether, when and under which name recording begins; forks |
 //! | `waiters` | who waits for what, for unlocks that must be recorded |
+//! | `marks` | the same calls told to a tracer instead, where one runs the program in an emulator |
 //! | `arch` | counters, thread-local storage, instructions |
 //!
 //! Without `QUAVER_SYNC_DIR` in its environment a program runs unrecorded, at the cost of one load and two jumps a
@@ -26,6 +27,7 @@
 mod arch;
 mod exports;
 mod hooks;
+mod marks;
 mod real;
 mod ring;
 mod segment;

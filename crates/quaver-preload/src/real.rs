@@ -65,6 +65,7 @@ real! {
     rwlock_clockwrlock: c"pthread_rwlock_clockwrlock" Default fn(Object, c_int, Time) -> c_int;
     rwlock_unlock: c"pthread_rwlock_unlock" Default fn(Object) -> c_int;
     barrier_wait: c"pthread_barrier_wait" Default fn(Object) -> c_int;
+    barrier_init: c"pthread_barrier_init" Default fn(Object, Object, libc::c_uint) -> c_int;
     spin_lock: c"pthread_spin_lock" Default fn(Object) -> c_int;
     spin_trylock: c"pthread_spin_trylock" Default fn(Object) -> c_int;
     spin_unlock: c"pthread_spin_unlock" Default fn(Object) -> c_int;
@@ -73,6 +74,7 @@ real! {
     sem_timedwait: c"sem_timedwait" Default fn(Object, Time) -> c_int;
     sem_clockwait: c"sem_clockwait" Default fn(Object, c_int, Time) -> c_int;
     sem_post: c"sem_post" Default fn(Object) -> c_int;
+    sem_init: c"sem_init" Default fn(Object, c_int, libc::c_uint) -> c_int;
     testcancel: c"pthread_testcancel" Default fn();
     create: c"pthread_create" Default fn(*mut libc::pthread_t, Object, Routine, *mut c_void) -> c_int;
     exit_thread: c"pthread_exit" Default fn(*mut c_void) -> !;

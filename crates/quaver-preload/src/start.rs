@@ -6,7 +6,7 @@
 //! becomes or starts the program, never overwrites anything.
 
 use crate::segment::{self, Failure, Path};
-use crate::{arch, hooks, real, ring, system, waiters};
+use crate::{arch, hooks, marks, real, ring, system, waiters};
 use quaver_abi::sync::SyncEnd;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -90,7 +90,7 @@ fn begin_image() -> Option<u32> {
         }
         (libc::getenv(c"QUAVER_SYNC_DIR".as_ptr()), libc::getenv(c"QUAVER_SYNC_MAX_MIB".as_ptr()))
     };
-    if directory.is_null() {
+    if marks::begin() || directory.is_null() {
         return None;
     }
     if let Some(offset) = real::rseq_offset() {

@@ -120,7 +120,7 @@ pub(crate) fn thread_id() -> u32 {
 
 /// Asks the kernel without the C library: no cancellation, no `errno`, none of our own hooks.
 #[cfg(target_arch = "x86_64")]
-unsafe fn raw_system_call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub(crate) unsafe fn raw_system_call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result: isize;
     // SAFETY: the caller passes what that call takes.
     unsafe {
@@ -137,7 +137,7 @@ unsafe fn raw_system_call(number: usize, a: usize, b: usize, c: usize, d: usize)
 
 /// Asks the kernel without the C library: no cancellation, no `errno`, none of our own hooks.
 #[cfg(target_arch = "aarch64")]
-unsafe fn raw_system_call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
+pub(crate) unsafe fn raw_system_call(number: usize, a: usize, b: usize, c: usize, d: usize) -> isize {
     let result: isize;
     // SAFETY: the caller passes what that call takes.
     unsafe {

@@ -26,7 +26,7 @@ pub const VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"QTRACE\r\n";
 const END_MAGIC: [u8; 8] = *b"QTRCEND\n";
 /// Octets of steps in a frame before it is packed, about.
-const FRAME_OCTETS: usize = 1 << 18;
+pub const FRAME_OCTETS: usize = 1 << 20;
 /// No frame unpacks to more.
 const MOST_RAW: u32 = 1 << 26;
 /// No trace has more threads.
@@ -117,6 +117,30 @@ fn io_error(operation: &'static str) -> impl Fn(io::Error) -> FileError {
     move |source| FileError::Io { operation, source }
 }
 
+/// Steps of a thread, packed by whoever ran it: packing takes longer than writing, and threads do it side by side.
+#[derive(Clone, Debug)]
+pub struct PackedSteps {
+    thread: u32,
+    steps: u64,
+    raw: u32,
+    stored: Vec<u8>,
+}
+
+impl PackedSteps {
+    /// The steps in `frame`, which begins anew. None where there are none.
+    ///
+    /// # Errors
+    /// When packing fails for want of memory.
+    pub fn of(thread: u32, frame: &mut FrameWriter) -> Result<Option<Self>, FileError> {
+        if frame.steps() == 0 {
+            return Ok(None);
+        }
+        let (raw, steps) = frame.take();
+        let stored = pack(&raw).map_err(io_error("pack a frame of"))?;
+        Ok(Some(Self { thread, steps, raw: raw.len() as u32, stored }))
+    }
+}
+
 /// Writes a trace.
 pub struct TraceWriter<W: Write> {
     out: W,
@@ -184,26 +208,51 @@ impl<W: Write> TraceWriter<W> {
         self.thread(thread).end();
     }
 
-    fn flush(&mut self, thread: u32) -> Result<(), FileError> {
-        if !self.new_blocks.is_empty() {
-            let blocks = std::mem::take(&mut self.new_blocks);
-            self.frame(KIND_BLOCKS, 0, blocks.len() as u64, &dictionary::encode(&blocks))?;
+    /// Appends steps that were packed elsewhere: behind all earlier ones of their thread, and after the blocks that they name
+    /// were [defined](Self::define). A thread's steps come all this way or none.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn add(&mut self, packed: &PackedSteps) -> Result<(), FileError> {
+        self.write_blocks()?;
+        let PackedSteps { thread, steps, raw, stored } = packed;
+        self.stored((KIND_STEPS, *thread, *steps, *raw), stored)
+    }
+
+    fn write_blocks(&mut self) -> Result<(), FileError> {
+        if self.new_blocks.is_empty() {
+            return Ok(());
         }
-        let (raw, steps) = self.thread(thread).take();
-        self.frame(KIND_STEPS, thread, steps, &raw)
+        let blocks = std::mem::take(&mut self.new_blocks);
+        self.frame(KIND_BLOCKS, 0, blocks.len() as u64, &dictionary::encode(&blocks))
+    }
+
+    fn flush(&mut self, thread: u32) -> Result<(), FileError> {
+        match PackedSteps::of(thread, self.thread(thread))? {
+            Some(packed) => self.add(&packed),
+            None => Ok(()),
+        }
     }
 
     fn frame(&mut self, kind: u32, thread: u32, steps: u64, raw: &[u8]) -> Result<(), FileError> {
         let stored = pack(raw).map_err(io_error("pack a frame of"))?;
+        self.stored((kind, thread, steps, raw.len() as u32), &stored)
+    }
+
+    fn stored(
+        &mut self,
+        (kind, thread, steps, raw): (u32, u32, u64, u32),
+        stored: &[u8],
+    ) -> Result<(), FileError> {
         let frame = FrameHeader {
             kind: kind.into(),
             thread: thread.into(),
             steps: steps.into(),
-            raw: (raw.len() as u32).into(),
+            raw: raw.into(),
             stored: (stored.len() as u32).into(),
         };
         self.out.write_all(frame.as_bytes()).map_err(io_error("write"))?;
-        self.out.write_all(&stored).map_err(io_error("write"))?;
+        self.out.write_all(stored).map_err(io_error("write"))?;
         self.index.push(IndexEntry { offset: self.offset.into(), frame });
         self.offset += (size_of::<FrameHeader>() + stored.len()) as u64;
         Ok(())
@@ -215,10 +264,9 @@ impl<W: Write> TraceWriter<W> {
     /// When the file cannot be written.
     pub fn finish(mut self) -> Result<W, FileError> {
         for thread in 0..self.threads.len() as u32 {
-            if self.thread(thread).steps() > 0 {
-                self.flush(thread)?;
-            }
+            self.flush(thread)?;
         }
+        self.write_blocks()?;
         let end = FileEnd { index: self.offset.into(), magic: END_MAGIC };
         let entries: Vec<u8> = self.index.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect();
         self.frame(KIND_INDEX, 0, 0, &entries)?;

@@ -5,10 +5,12 @@
 //! and the simulator reads it. The layout of files is drawn in [`file`], that of steps in [`frame`].
 #![forbid(unsafe_code)]
 
+pub mod armour;
 pub mod block;
 mod dictionary;
 pub mod file;
 pub mod frame;
 pub mod import;
 pub mod step;
+pub mod summary;
 mod varint;

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use quaver_trace::block::{Block, Class, Instruction, Registers};
-use quaver_trace::file::{Facts, FileError, TraceReader, TraceWriter};
+use quaver_trace::file::{Facts, FileError, PackedSteps, TraceReader, TraceWriter};
+use quaver_trace::frame::FrameWriter;
 use quaver_trace::step::{Access, Step, Steps, Sync, Thread, Wakeup};
 
 type Written = Vec<(Step, Vec<Access>)>;
@@ -157,7 +158,7 @@ fn a_trace_that_was_cut_short_is_read_up_to_its_last_whole_frame() {
         let access = Access { address: random >> 20, instruction: 1, octets: 4, write: true };
         (Step::Block { number: (random >> 60) as u32 % BLOCKS as u32 }, vec![access])
     };
-    let mut steps: Written = (0..200_000).map(|_| step()).collect();
+    let mut steps: Written = (0..800_000).map(|_| step()).collect();
     steps.push((Step::End, Vec::new()));
     let mut octets = write(std::slice::from_ref(&steps), &blocks());
     octets.truncate(octets.len() / 2);
@@ -182,4 +183,37 @@ fn foreign_files_are_refused_with_a_sentence() {
     let mut hit = write(&[vec![(Step::End, Vec::new())]], &blocks());
     hit[16 + 24 + 9] ^= 0x55;
     assert!(matches!(TraceReader::open(hit), Err(FileError::Damaged { offset: 16, .. })));
+}
+
+/// As the plugin in QEMU does it: each thread packs its own steps, and one writer takes them in as they come.
+#[test]
+fn steps_that_each_thread_packs_are_read_as_they_were() {
+    let access =
+        |i: u64| Access { address: 0x10_0000 + i % 7 * 4096, instruction: 0, octets: 8, write: false };
+    let steps: Vec<Written> = (0..3_u64)
+        .map(|thread| {
+            let blocks = (0..900).map(|i| (Step::Block { number: (i % 5) as u32 }, vec![access(i + thread)]));
+            blocks.chain([(Step::End, Vec::new())]).collect()
+        })
+        .collect();
+    let mut writer = TraceWriter::new(Vec::new(), &Facts::default()).unwrap();
+    blocks().into_iter().for_each(|block| _ = writer.define(block));
+    let mut frames: [FrameWriter; 3] = Default::default();
+    for part in 0..3 {
+        for (thread, frame) in frames.iter_mut().enumerate() {
+            for (step, accesses) in &steps[thread][part * 300..] {
+                match step {
+                    Step::Block { number } if frame.steps() < 300 => frame.block(*number, accesses),
+                    Step::End if part == 2 => frame.end(),
+                    _ => {}
+                }
+            }
+            writer.add(&PackedSteps::of(thread as u32, frame).unwrap().unwrap()).unwrap();
+            assert!(PackedSteps::of(thread as u32, frame).unwrap().is_none(), "it was taken");
+        }
+    }
+    let trace = TraceReader::open(writer.finish().unwrap()).unwrap();
+    for (thread, steps) in steps.iter().enumerate() {
+        assert_eq!(&read(&trace, thread as u32).unwrap(), steps);
+    }
 }

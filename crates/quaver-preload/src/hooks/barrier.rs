@@ -1,14 +1,17 @@
-//! `pthread_barrier_wait`.
+//! `pthread_barrier_wait`, and how many meet there.
 
 use super::{Blocking, outcome_of};
+use crate::marks::{self, Call, Marked};
 use crate::real::Object;
 use crate::ring;
-use libc::c_int;
+use libc::{c_int, c_uint};
 use quaver_abi::sync::SyncKind;
 
 pub(crate) unsafe extern "C-unwind" fn wait(barrier: Object, site: usize) -> c_int {
     let make = || library!(barrier_wait(barrier) or libc::ENOSYS);
-    let Some(thread) = ring::current() else { return make() };
+    let Some(thread) = ring::current() else {
+        return marks::around(Marked::new(Call::Barrier, barrier as usize), make);
+    };
     let call = Blocking {
         entry: SyncKind::BarrierEntry,
         exit: SyncKind::BarrierExit,
@@ -20,5 +23,18 @@ pub(crate) unsafe extern "C-unwind" fn wait(barrier: Object, site: usize) -> c_i
     thread.put(call.entry());
     let result = make();
     thread.put(call.exit(outcome_of(result)));
+    result
+}
+
+pub(crate) unsafe extern "C-unwind" fn init(
+    barrier: Object,
+    attributes: Object,
+    parties: c_uint,
+    _site: usize,
+) -> c_int {
+    let result = library!(barrier_init(barrier, attributes, parties) or libc::ENOSYS);
+    if result == 0 {
+        marks::made(Call::Barrier, barrier as usize, parties as usize);
+    }
     result
 }

@@ -1,6 +1,7 @@
 //! `pthread_cond_*`.
 
 use super::{Blocking, cancellable, lock, outcome_of};
+use crate::marks::{self, Call, Marked};
 use crate::real::{Object, Time};
 use crate::ring;
 use libc::c_int;
@@ -8,7 +9,10 @@ use quaver_abi::sync::SyncKind;
 
 #[inline(always)]
 fn wait_by(condition: Object, mutex: Object, site: usize, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(thread) = ring::current() else { return make() };
+    let Some(thread) = ring::current() else {
+        let what = Marked::with(Call::Wait, condition as usize, mutex as usize);
+        return marks::around_cancellable(what, make);
+    };
     lock::given_back_inside_wait(thread, mutex as usize, site);
     let call = Blocking {
         entry: SyncKind::WaitEntry,
@@ -57,7 +61,10 @@ fn wake_by(
     site: usize,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(thread) = ring::current() else { return make() };
+    let Some(thread) = ring::current() else {
+        let call = if entry == SyncKind::SignalEntry { Call::Signal } else { Call::Broadcast };
+        return marks::around(Marked::new(call, condition as usize), make);
+    };
     let call = Blocking { entry, exit, object: condition as u64, site: site as u64, detail: 0, flags: 0 };
     thread.put(call.entry());
     let result = make();

@@ -6,6 +6,7 @@
 //! mark in the mutex tells.
 
 use super::{Blocking, CONTENDED, outcome_of};
+use crate::marks::{self, Call, Marked};
 use crate::ring::{self, Ring};
 use crate::{arch, waiters};
 use libc::c_int;
@@ -46,6 +47,11 @@ impl Lock {
         if self.for_reading { &ring.free_read_locks } else { &ring.free_locks }
     }
 
+    /// What a tracer is told of it.
+    fn marked(self) -> Marked {
+        Marked::new(if self.for_reading { Call::ReadLock } else { Call::Lock }, self.address)
+    }
+
     fn call(self) -> Blocking {
         let (entry, exit) = if self.for_reading {
             (SyncKind::ReadLockEntry, SyncKind::ReadLockExit)
@@ -66,7 +72,7 @@ impl Lock {
 /// Locks: `attempt` is the library's try, `wait` the call that was made.
 #[inline(always)]
 pub(crate) fn lock(lock: Lock, attempt: impl Fn() -> c_int, wait: impl FnOnce() -> c_int) -> c_int {
-    let Some(thread) = ring::current() else { return wait() };
+    let Some(thread) = ring::current() else { return marks::around(lock.marked(), wait) };
     match attempt() {
         0 => {
             arch::count(lock.free_count(thread.ring()));
@@ -102,13 +108,12 @@ pub(crate) fn lock(lock: Lock, attempt: impl Fn() -> c_int, wait: impl FnOnce() 
 /// Tries to lock.
 #[inline(always)]
 pub(crate) fn try_lock(lock: Lock, attempt: impl FnOnce() -> c_int) -> c_int {
+    let Some(thread) = ring::current() else { return marks::around(lock.marked(), attempt) };
     let result = attempt();
-    if let Some(thread) = ring::current() {
-        match result {
-            0 | libc::EOWNERDEAD => arch::count(lock.free_count(thread.ring())),
-            libc::EBUSY => arch::count(&thread.ring().busy_tries),
-            _ => {}
-        }
+    match result {
+        0 | libc::EOWNERDEAD => arch::count(lock.free_count(thread.ring())),
+        libc::EBUSY => arch::count(&thread.ring().busy_tries),
+        _ => {}
     }
     result
 }
@@ -116,7 +121,9 @@ pub(crate) fn try_lock(lock: Lock, attempt: impl FnOnce() -> c_int) -> c_int {
 /// Gives back a lock.
 #[inline(always)]
 pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
-    let Some(thread) = ring::current() else { return give_back() };
+    let Some(thread) = ring::current() else {
+        return marks::around(Marked::new(Call::Unlock, lock.address), give_back);
+    };
     let slot = waiters::of(lock.address);
     let entered = arch::cycles();
     let first_look = waiters::look(slot);

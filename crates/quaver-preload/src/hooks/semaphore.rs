@@ -1,9 +1,10 @@
 //! `sem_*`. Errors come by `errno`, which recording leaves alone.
 
 use super::{Blocking, CONTENDED, cancellable, outcome_by_errno};
+use crate::marks::{self, Call, Marked};
 use crate::real::{self, Object, Time};
 use crate::{arch, ring, system, waiters};
-use libc::c_int;
+use libc::{c_int, c_uint};
 use quaver_abi::sync::SyncKind;
 
 fn missing() -> c_int {
@@ -18,7 +19,9 @@ fn attempt(semaphore: Object) -> c_int {
 
 #[inline(always)]
 fn wait_by(semaphore: Object, site: usize, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(thread) = ring::current() else { return make() };
+    let Some(thread) = ring::current() else {
+        return marks::around_cancellable(Marked::new(Call::SemaphoreWait, semaphore as usize), make);
+    };
     let errno = system::errno();
     // A wait acts on a pending cancellation even where it need not wait; a try does not.
     if let Some(testcancel) = real::testcancel() {
@@ -72,20 +75,23 @@ pub(crate) unsafe extern "C-unwind" fn clockwait(
 }
 
 pub(crate) unsafe extern "C-unwind" fn trywait(semaphore: Object, _site: usize) -> c_int {
+    let Some(thread) = ring::current() else {
+        return marks::around(Marked::new(Call::SemaphoreWait, semaphore as usize), || attempt(semaphore));
+    };
     let result = attempt(semaphore);
-    if let Some(thread) = ring::current() {
-        if result == 0 {
-            arch::count(&thread.ring().free_semaphore_waits);
-        } else if system::errno() == libc::EAGAIN {
-            arch::count(&thread.ring().busy_tries);
-        }
+    if result == 0 {
+        arch::count(&thread.ring().free_semaphore_waits);
+    } else if system::errno() == libc::EAGAIN {
+        arch::count(&thread.ring().busy_tries);
     }
     result
 }
 
 pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c_int {
     let make = || library!(sem_post(semaphore) or missing());
-    let Some(thread) = ring::current() else { return make() };
+    let Some(thread) = ring::current() else {
+        return marks::around(Marked::new(Call::Post, semaphore as usize), make);
+    };
     let slot = waiters::of(semaphore as usize);
     let entered = arch::cycles();
     let first_look = waiters::look(slot);
@@ -103,6 +109,19 @@ pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c
         thread.put(call.exit(outcome_by_errno(result)));
     } else if result == 0 {
         arch::count(&thread.ring().quiet_posts);
+    }
+    result
+}
+
+pub(crate) unsafe extern "C-unwind" fn init(
+    semaphore: Object,
+    shared: c_int,
+    value: c_uint,
+    _site: usize,
+) -> c_int {
+    let result = library!(sem_init(semaphore, shared, value) or missing());
+    if result == 0 {
+        marks::made(Call::Post, semaphore as usize, value as usize);
     }
     result
 }

@@ -6,6 +6,7 @@
 //! at its first call.
 
 use super::{Blocking, cancellable, outcome_of};
+use crate::marks::{self, Call, Marked};
 use crate::real::{self, Object, Routine, Time};
 use crate::ring::{self, Event, Origin};
 use crate::{arch, segment};
@@ -149,7 +150,9 @@ fn join_call(child: libc::pthread_t, site: usize) -> Blocking {
 
 #[inline(always)]
 fn join_by(child: libc::pthread_t, site: usize, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(thread) = ring::current() else { return make() };
+    let Some(thread) = ring::current() else {
+        return marks::around_cancellable(Marked::new(Call::Join, child as usize), make);
+    };
     cancellable(thread, join_call(child, site), None, outcome_of, make)
 }
 
@@ -186,17 +189,18 @@ pub(crate) unsafe extern "C-unwind" fn tryjoin(
     value: *mut *mut c_void,
     site: usize,
 ) -> c_int {
-    let current = ring::current();
+    let make = || library!(tryjoin(child, value) or libc::ENOSYS);
+    let Some(thread) = ring::current() else {
+        return marks::around(Marked::new(Call::Join, child as usize), make);
+    };
     let entered = arch::cycles();
-    let result = library!(tryjoin(child, value) or libc::ENOSYS);
-    if let Some(thread) = current {
-        let call = join_call(child, site);
-        match result {
-            libc::EBUSY => arch::count(&thread.ring().busy_tries),
-            _ => {
-                thread.put_at(entered, call.entry());
-                thread.put(call.exit(if result == 0 { SyncOutcome::Ok } else { outcome_of(result) }));
-            }
+    let result = make();
+    let call = join_call(child, site);
+    match result {
+        libc::EBUSY => arch::count(&thread.ring().busy_tries),
+        _ => {
+            thread.put_at(entered, call.entry());
+            thread.put(call.exit(if result == 0 { SyncOutcome::Ok } else { outcome_of(result) }));
         }
     }
     result

@@ -7,9 +7,13 @@
 //!            0x81 count shape…         the next block's accesses are these from now on: instruction, octets + 0x80 for a write
 //!            0x90 + kind fields…       a step of synchronisation
 //!            0xff                      the thread's end
-//! differences  zigzag varints, one an access: from the address before it at this place of this block plus the step that
-//!            led there; at a place that was not seen yet, from the thread's last address
+//! differences  zigzag varints, one an access: from the address that is expected there
 //! ```
+//! Two addresses may be expected at a place of a block: the one before it there plus a step, which is the last that came twice
+//! in a row; and the thread's last address plus what lay between the two when this place was last seen. Of these the one that
+//! was right more often lately counts (a counter from -4 to 3, up where only the first was right, down where only the second
+//! was; below 0 the second counts). At a place that was not seen yet it is the thread's last address.
+//!
 //! Every frame begins with an empty state, so that it can be read by itself.
 
 mod read;
@@ -49,24 +53,52 @@ impl Shape {
     }
 }
 
-/// What is known of an access's place: the address before, and the step that led there.
+/// What is known of an access's place.
 #[derive(Clone, Copy, Debug, Default)]
 struct Site {
+    /// The address before.
     last: u64,
+    /// The last step that came twice in a row, and the last step.
     step: u64,
+    last_step: u64,
+    /// What the address before lay behind the thread's address before it.
+    gap: u64,
+    /// Below 0 the gap counts, else the step.
+    trust: i8,
     seen: bool,
 }
 
 impl Site {
+    const LEAST_TRUST: i8 = -4;
+    const MOST_TRUST: i8 = 3;
+
     /// The address that is expected here.
     #[inline]
     fn expected(&self, last_of_thread: u64) -> u64 {
-        if self.seen { self.last.wrapping_add(self.step) } else { last_of_thread }
+        if !self.seen {
+            last_of_thread
+        } else if self.trust < 0 {
+            last_of_thread.wrapping_add(self.gap)
+        } else {
+            self.last.wrapping_add(self.step)
+        }
     }
 
     #[inline]
-    fn saw(&mut self, address: u64) {
-        self.step = if self.seen { address.wrapping_sub(self.last) } else { 0 };
+    fn saw(&mut self, address: u64, last_of_thread: u64) {
+        let (step, gap) = (address.wrapping_sub(self.last), address.wrapping_sub(last_of_thread));
+        if self.seen {
+            match (step == self.step, gap == self.gap) {
+                (true, false) => self.trust = (self.trust + 1).min(Self::MOST_TRUST),
+                (false, true) => self.trust = (self.trust - 1).max(Self::LEAST_TRUST),
+                _ => {}
+            }
+            if step == self.last_step {
+                self.step = step;
+            }
+            self.last_step = step;
+        }
+        self.gap = gap;
         self.last = address;
         self.seen = true;
     }

@@ -136,7 +136,7 @@ impl FrameReader {
         for (site, shape) in known.sites.iter_mut().zip(&known.shape) {
             let difference = unzigzag(cursor.number()?);
             let address = site.expected(last).wrapping_add(difference as u64);
-            site.saw(address);
+            site.saw(address, last);
             last = address;
             let Shape { instruction, octets, write } = *shape;
             accesses.push(Access { address, instruction, octets, write });

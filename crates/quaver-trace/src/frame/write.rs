@@ -49,7 +49,7 @@ impl FrameWriter {
         for (site, access) in known.sites.iter_mut().zip(accesses) {
             let difference = access.address.wrapping_sub(site.expected(last)) as i64;
             put(&mut self.differences, zigzag(difference));
-            site.saw(access.address);
+            site.saw(access.address, last);
             last = access.address;
         }
         self.expect.last_address = last;

@@ -1,0 +1,36 @@
+//! The plugin that QEMU loads to trace a program: which blocks of instructions each thread ran, where they read and wrote, and
+//! how the threads waited for each other. Never linked into the tool.
+//!
+//! ```text
+//! QEMU, a host thread for each thread of the program
+//!   translation  ──> translate: blocks decoded once, numbered
+//!   execution    ──> threads: a buffer each, no lock          ──> frames, packed where they were filled ──> one writer
+//!   system call  ──> marks: what the recorder says of calls   ──> sync: who woke whom, under one lock
+//! ```
+//!
+//! What holds:
+//! - A callback never panics. What cannot be written ends the trace, with a sentence in the control directory; never the program.
+//! - Only the host thread that runs a thread of the program touches its buffer, unless that thread is inside a system call and
+//!   was taken over for good ([`threads::Slot`]).
+//! - What the recorder itself runs, and what the thread library runs between two marks of it, is no part of the trace.
+//!
+//! | module | what |
+//! |---|---|
+//! | `api` | what QEMU gives to plugins (version 1 of the interface, QEMU 6.0 to 8.2) |
+//! | `decode` | an instruction's class, registers and accesses |
+//! | `translate` | blocks, as they are translated |
+//! | `threads` | a thread's buffer, and who may touch it |
+//! | `marks` | steps of synchronisation, from marks |
+//! | `sync` | which signal ended which wait |
+//! | `output` | the file, progress, and the request to stop |
+//! | `callbacks` | what QEMU calls |
+#![cfg(unix)]
+
+mod api;
+mod callbacks;
+mod decode;
+mod marks;
+mod output;
+mod sync;
+mod threads;
+mod translate;

@@ -1,0 +1,379 @@
+//! A thread's buffer, and who may touch it.
+//!
+//! ```text
+//! phase   free ──> running <──> in a callback of a system call      its own host thread
+//!                     │  ^              │
+//!                     │  └── waiting <──┘      (inside the system call)
+//!                     v         v
+//!                    taken, then ended, for good: by itself once it sees that the trace stops, or, while it waits, by whoever ends the trace
+//! ```
+//! QEMU numbers the threads that are alive and uses numbers again; the trace numbers all that ever were, in the order of their
+//! creation.
+
+use crate::marks::{Marks, Open};
+use crate::output;
+use crate::translate::{Accessing, NO_NUMBER, Ran};
+use quaver_trace::file::{FRAME_OCTETS, PackedSteps};
+use quaver_trace::frame::{FrameWriter, MOST_ACCESSES};
+use quaver_trace::step::{Access, Sync, Thread};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Most threads at a time.
+const MOST: usize = 4096;
+/// Most octets of one access in a trace.
+const MOST_OCTETS: u8 = 64;
+
+const FREE: u8 = 0;
+const RUNNING: u8 = 1;
+const BUSY: u8 = 2;
+const WAITING: u8 = 3;
+const TAKEN: u8 = 4;
+const ENDED: u8 = 5;
+
+/// Whether anything is traced: from the recorder's first mark until the trace stops.
+static TRACING: AtomicBool = AtomicBool::new(false);
+static STOPPING: AtomicBool = AtomicBool::new(false);
+static CREATED: AtomicU32 = AtomicU32::new(0);
+/// Instructions of threads that ended.
+static ENDED_INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// A place for a thread of the program.
+pub(crate) struct Slot {
+    phase: AtomicU8,
+    instructions: AtomicU64,
+    thread: UnsafeCell<Option<Box<Traced>>>,
+}
+
+// SAFETY: `thread` belongs to whoever brought `phase` to where it is: the thread's own host thread while it is running or busy,
+// and for good whoever made it taken.
+unsafe impl std::marker::Sync for Slot {}
+
+static SLOTS: [Slot; MOST] = [const {
+    Slot { phase: AtomicU8::new(FREE), instructions: AtomicU64::new(0), thread: UnsafeCell::new(None) }
+}; MOST];
+
+/// A thread of the program, as far as it was not written yet.
+pub(crate) struct Traced {
+    /// Its number.
+    pub(crate) thread: Thread,
+    /// Calls of the thread library that it is inside of.
+    pub(crate) open: Vec<Open>,
+    /// Locks that it holds: what was not given back when the trace ends is given back there, so that nobody waits for it.
+    pub(crate) held: Vec<Held>,
+    frame: FrameWriter,
+    /// The block that runs.
+    block: u32,
+    accesses: Vec<Access>,
+}
+
+/// A lock that a thread holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) object: u64,
+    pub(crate) for_reading: bool,
+}
+
+impl Traced {
+    fn new(thread: Thread) -> Self {
+        Self {
+            thread,
+            open: Vec::new(),
+            held: Vec::new(),
+            frame: FrameWriter::default(),
+            block: NO_NUMBER,
+            accesses: Vec::new(),
+        }
+    }
+
+    /// The block before is done.
+    #[inline]
+    fn leave_block(&mut self) {
+        if self.block != NO_NUMBER {
+            self.frame.block(self.block, &self.accesses);
+            self.block = NO_NUMBER;
+            self.accesses.clear();
+            if self.frame.octets() >= FRAME_OCTETS {
+                self.flush();
+            }
+        }
+    }
+
+    #[inline]
+    fn access(&mut self, address: u64, octets: u8, write: bool, what: Accessing) {
+        let instruction = what.instruction;
+        if write && what.changes_memory && !self.has_read(address, instruction) {
+            self.push(Access { address, instruction, octets, write: false });
+        }
+        self.push(Access { address, instruction, octets, write });
+    }
+
+    fn has_read(&self, address: u64, instruction: u16) -> bool {
+        let same = self.accesses.iter().rev().take_while(|access| access.instruction == instruction);
+        same.into_iter().any(|access| {
+            !access.write && (access.address..access.address + u64::from(access.octets)).contains(&address)
+        })
+    }
+
+    /// QEMU cuts long accesses into pieces; what lies side by side is one.
+    #[inline]
+    fn push(&mut self, access: Access) {
+        if let Some(last) = self.accesses.last_mut() {
+            let follows = last.address.wrapping_add(u64::from(last.octets)) == access.address;
+            let same = last.instruction == access.instruction && last.write == access.write;
+            if same && follows && last.octets + access.octets <= MOST_OCTETS {
+                last.octets += access.octets;
+                return;
+            }
+        }
+        if self.accesses.len() < MOST_ACCESSES {
+            self.accesses.push(access);
+        }
+    }
+
+    /// A block of one instruction that changes the first word of `object`.
+    pub(crate) fn call_block(&mut self, number: u32, object: u64, writes: bool) {
+        let read = Access { address: object, instruction: 0, octets: 4, write: false };
+        let write = Access { write: true, ..read };
+        let both = [read, write];
+        self.frame.block(number, if writes { &both } else { &both[..1] });
+    }
+
+    pub(crate) fn sync(&mut self, sync: Sync) {
+        self.frame.sync(sync);
+    }
+
+    fn flush(&mut self) {
+        output::add(PackedSteps::of(self.thread.0, &mut self.frame));
+    }
+
+    /// The thread ends, or its trace does.
+    fn end(&mut self, marks: &Marks) {
+        self.leave_block();
+        marks.leave_open(self);
+        for Held { object, for_reading } in std::mem::take(&mut self.held).into_iter().rev() {
+            self.sync(if for_reading { Sync::ReadUnlock { object } } else { Sync::Unlock { object } });
+        }
+        self.frame.end();
+        self.flush();
+    }
+}
+
+impl Slot {
+    fn take(&self, from: u8, to: u8) -> bool {
+        self.phase.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// The thread, for its own host thread, while it runs.
+    #[allow(clippy::mut_from_ref, reason = "the phase says whose it is")]
+    #[inline(always)]
+    fn running(&self) -> Option<&mut Traced> {
+        if self.phase.load(Ordering::Relaxed) != RUNNING && !self.take(WAITING, RUNNING) {
+            return None;
+        }
+        // SAFETY: it is running, so it is the calling host thread's.
+        unsafe { (*self.thread.get()).as_deref_mut() }
+    }
+
+    /// The same for a callback of a system call, during which nobody else may take it.
+    #[allow(clippy::mut_from_ref, reason = "the phase says whose it is")]
+    fn busy(&self) -> Option<&mut Traced> {
+        if !self.take(RUNNING, BUSY) && !self.take(WAITING, BUSY) {
+            return None;
+        }
+        // SAFETY: it is busy, so it is the calling host thread's.
+        unsafe { (*self.thread.get()).as_deref_mut() }
+    }
+
+    /// Ends the thread's trace and frees its memory, then lets others see that. It was taken by the caller, or is busy.
+    fn finish(&self, then: u8) {
+        // SAFETY: the caller brought it there, so it is the caller's.
+        let thread = unsafe { (*self.thread.get()).take() };
+        if let Some(mut thread) = thread {
+            thread.end(Marks::get());
+        }
+        self.phase.store(then, Ordering::Release);
+    }
+}
+
+fn slot(number: u32) -> Option<&'static Slot> {
+    SLOTS.get(number as usize)
+}
+
+/// A thread begins; its number. `number` is QEMU's.
+pub(crate) fn begin(number: u32) -> Thread {
+    let thread = Thread(CREATED.fetch_add(1, Ordering::Relaxed));
+    if let Some(slot) = slot(number)
+        && !STOPPING.load(Ordering::SeqCst)
+        && slot.phase.load(Ordering::Acquire) == FREE
+    {
+        // SAFETY: a free slot is its new thread's alone, which does not run yet.
+        unsafe { *slot.thread.get() = Some(Box::new(Traced::new(thread))) };
+        slot.instructions.store(0, Ordering::Relaxed);
+        slot.phase.store(RUNNING, Ordering::Release);
+    }
+    thread
+}
+
+/// A thread ends.
+pub(crate) fn end(number: u32) {
+    let Some(slot) = slot(number) else { return };
+    if slot.take(RUNNING, BUSY) || slot.take(WAITING, BUSY) {
+        ENDED_INSTRUCTIONS.fetch_add(slot.instructions.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        slot.finish(FREE);
+    }
+}
+
+/// A block runs.
+#[inline]
+pub(crate) fn ran(number: u32, ran: &Ran) {
+    let Some(slot) = slot(number) else { return };
+    let Some(thread) = slot.running() else { return };
+    thread.leave_block();
+    if !TRACING.load(Ordering::Relaxed) {
+        if STOPPING.load(Ordering::Relaxed) && slot.take(RUNNING, TAKEN) {
+            slot.finish(ENDED);
+        }
+        return;
+    }
+    if thread.open.is_empty() && !ran.recorders.load(Ordering::Relaxed) {
+        thread.block = ran.number();
+        let so_far = slot.instructions.load(Ordering::Relaxed);
+        slot.instructions.store(so_far + u64::from(ran.instructions), Ordering::Relaxed);
+    }
+}
+
+/// An instruction of the block that runs reads or writes memory.
+#[inline]
+pub(crate) fn accessed(number: u32, address: u64, octets: u8, write: bool, what: Accessing) {
+    let Some(slot) = slot(number) else { return };
+    let Some(thread) = slot.running() else { return };
+    if thread.block != NO_NUMBER {
+        thread.access(address, octets, write, what);
+    }
+}
+
+/// Does something with a thread inside a callback of a system call; nothing once its trace has stopped.
+pub(crate) fn with(number: u32, does: impl FnOnce(&mut Traced)) {
+    let Some(slot) = slot(number) else { return };
+    if let Some(thread) = slot.busy() {
+        thread.leave_block();
+        if TRACING.load(Ordering::Relaxed) {
+            does(thread);
+        }
+        slot.phase.store(RUNNING, Ordering::Release);
+    }
+}
+
+/// The thread goes into the system: until it comes back it may be taken over.
+pub(crate) fn wait(number: u32) {
+    if let Some(slot) = slot(number) {
+        slot.take(RUNNING, WAITING);
+    }
+}
+
+/// It comes back.
+pub(crate) fn come_back(number: u32) {
+    if let Some(slot) = slot(number) {
+        slot.take(WAITING, RUNNING);
+    }
+}
+
+/// From now on there is something to trace.
+pub(crate) fn start() {
+    if !STOPPING.load(Ordering::SeqCst) {
+        TRACING.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The trace stops: each thread ends its own when it runs its next block.
+pub(crate) fn stop() {
+    STOPPING.store(true, Ordering::SeqCst);
+    TRACING.store(false, Ordering::SeqCst);
+}
+
+/// Takes over the threads that wait in the system; whether all have ended.
+pub(crate) fn take_waiting() -> bool {
+    let mut all = true;
+    for slot in &SLOTS {
+        if slot.take(WAITING, TAKEN) {
+            slot.finish(ENDED);
+        }
+        all &= matches!(slot.phase.load(Ordering::Acquire), FREE | ENDED);
+    }
+    all
+}
+
+/// Takes over all threads. To be called once no callback of a block or access can run any more.
+pub(crate) fn take_all() {
+    stop();
+    for slot in &SLOTS {
+        loop {
+            if slot.take(RUNNING, TAKEN) || slot.take(WAITING, TAKEN) {
+                slot.finish(ENDED);
+            }
+            if matches!(slot.phase.load(Ordering::Acquire), FREE | ENDED) {
+                break;
+            }
+            // Somebody is inside a callback, or ends the thread's trace: neither takes long.
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// In the child of a fork nothing is traced: it has no other threads, and the file is its parent's.
+pub(crate) fn forget() {
+    stop();
+    for slot in &SLOTS {
+        slot.phase.store(ENDED, Ordering::Relaxed);
+    }
+}
+
+/// Instructions traced so far.
+pub(crate) fn instructions() -> u64 {
+    let running: u64 = SLOTS.iter().map(|slot| slot.instructions.load(Ordering::Relaxed)).sum();
+    running + ENDED_INSTRUCTIONS.load(Ordering::Relaxed)
+}
+
+/// Threads so far.
+pub(crate) fn count() -> u64 {
+    u64::from(CREATED.load(Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGES: Accessing = Accessing { instruction: 3, changes_memory: true };
+    const PLAIN: Accessing = Accessing { instruction: 3, changes_memory: false };
+
+    fn accesses(does: impl FnOnce(&mut Traced)) -> Vec<(u64, u8, bool)> {
+        let mut traced = Traced::new(Thread(0));
+        does(&mut traced);
+        traced.accesses.iter().map(|access| (access.address, access.octets, access.write)).collect()
+    }
+
+    #[test]
+    fn pieces_of_one_access_are_put_together() {
+        let found = accesses(|traced| {
+            traced.access(64, 8, false, PLAIN);
+            traced.access(72, 8, false, PLAIN);
+            traced.access(80, 8, true, PLAIN);
+            traced.access(88, 8, true, Accessing { instruction: 4, ..PLAIN });
+        });
+        assert_eq!(found, [(64, 16, false), (80, 8, true), (88, 8, true)]);
+        let long = accesses(|traced| (0..10).for_each(|piece| traced.access(piece * 8, 8, false, PLAIN)));
+        assert_eq!(long, [(0, 64, false), (64, 16, false)]);
+    }
+
+    #[test]
+    fn what_changes_memory_at_once_reads_it_too() {
+        assert_eq!(accesses(|traced| traced.access(64, 8, true, CHANGES)), [(64, 8, false), (64, 8, true)]);
+        let in_two = accesses(|traced| {
+            traced.access(64, 8, false, CHANGES);
+            traced.access(64, 8, true, CHANGES);
+        });
+        assert_eq!(in_two, [(64, 8, false), (64, 8, true)]);
+        assert_eq!(accesses(|traced| traced.access(64, 8, true, PLAIN)), [(64, 8, true)]);
+    }
+}

@@ -1,0 +1,180 @@
+//! Blocks, as QEMU translates them. The same code may be translated many times; it is decoded and numbered once.
+
+use crate::api::{self, TranslationBlock};
+use crate::callbacks;
+use crate::decode::{Decode, Decoded};
+use crate::output;
+use libc::c_void;
+use quaver_trace::block::{Block, Instruction};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A block, as its callback finds it: never freed, since translations that name it come and go.
+pub(crate) struct Ran {
+    /// Its number in the trace; [`NO_NUMBER`] until it first runs there, since much is translated that is not traced.
+    number: AtomicU32,
+    pub(crate) instructions: u32,
+    block: Block,
+    /// Whether it is the recorder's.
+    pub(crate) recorders: AtomicBool,
+}
+
+/// What the callback of an access knows of its instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accessing {
+    /// Its number in the block.
+    pub(crate) instruction: u16,
+    /// Whether it reads and writes the same memory.
+    pub(crate) changes_memory: bool,
+}
+
+impl Accessing {
+    const CHANGES: usize = 1 << 16;
+
+    fn packed(self) -> *mut c_void {
+        let changes = if self.changes_memory { Self::CHANGES } else { 0 };
+        std::ptr::without_provenance_mut(usize::from(self.instruction) | changes)
+    }
+
+    pub(crate) fn unpacked(data: *mut c_void) -> Self {
+        let word = data.addr();
+        Self { instruction: word as u16, changes_memory: word & Self::CHANGES != 0 }
+    }
+}
+
+/// Stands for no number.
+pub(crate) const NO_NUMBER: u32 = u32::MAX;
+
+impl Ran {
+    /// Its number in the trace, from now on at the latest; [`NO_NUMBER`] once nothing is written any more.
+    #[inline]
+    pub(crate) fn number(&self) -> u32 {
+        match self.number.load(Ordering::Acquire) {
+            NO_NUMBER => self.define(),
+            number => number,
+        }
+    }
+
+    #[cold]
+    fn define(&self) -> u32 {
+        // Held meanwhile, so that two threads that come at once define it once.
+        let _known = known();
+        let mut number = self.number.load(Ordering::Acquire);
+        if number == NO_NUMBER {
+            number = output::define(self.block.clone()).unwrap_or(NO_NUMBER);
+            self.number.store(number, Ordering::Release);
+        }
+        number
+    }
+}
+
+#[derive(Default)]
+struct Known {
+    /// By address and octets of the code.
+    blocks: HashMap<(u64, Box<[u8]>), &'static Ran>,
+    recorder: Range<u64>,
+}
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+fn known() -> MutexGuard<'static, Option<Known>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The recorder lies there: what it runs is not the program's.
+pub(crate) fn recorder_is(range: Range<u64>) {
+    let mut known = known();
+    let known = known.get_or_insert_default();
+    for ran in known.blocks.values() {
+        ran.recorders.store(range.contains(&ran.block.pc), Ordering::Relaxed);
+    }
+    known.recorder = range;
+}
+
+/// The block of a call of the thread library: one instruction that changes the first word of what the call is about. Its
+/// address lies in the recorder, `place` octets from its first.
+pub(crate) fn define_call(start: u64, place: u64, instruction: Instruction) -> Option<u32> {
+    output::define(Block { pc: start + place, instructions: vec![instruction] })
+}
+
+/// A block is being translated.
+pub(crate) fn translate(block: *mut TranslationBlock) {
+    let Some(api) = api::get() else { return };
+    // SAFETY: QEMU gives a block that is valid during the callback, and so are its instructions and their octets.
+    let (pc, handles) = unsafe {
+        let count = (api.block_length)(block);
+        let handles: Vec<_> = (0..count).map(|place| (api.instruction)(block, place)).collect();
+        ((api.block_address)(block), handles)
+    };
+    let octets: Vec<&[u8]> = handles
+        .iter()
+        .map(|handle| {
+            // SAFETY: as above; QEMU says how many octets there are.
+            unsafe {
+                let at = (api.instruction_octets)(*handle).cast::<u8>();
+                std::slice::from_raw_parts(at, (api.instruction_length)(*handle))
+            }
+        })
+        .collect();
+    let mut decode = Decode::new();
+    let mut at = pc;
+    let decoded: Vec<Decoded> = octets
+        .iter()
+        .map(|octets| {
+            let decoded = decode.instruction(octets, at);
+            at = at.wrapping_add(octets.len() as u64);
+            decoded
+        })
+        .collect();
+    let Some(ran) = ran(pc, &octets.concat(), &decoded) else { return };
+    // SAFETY: the block is valid during the callback; what the callbacks get is never freed, or no address at all.
+    unsafe {
+        let data = std::ptr::from_ref(ran).cast_mut().cast::<c_void>();
+        (api.on_execution)(block, callbacks::ran, api::NO_REGISTERS, data);
+        for (place, (handle, decoded)) in handles.iter().zip(&decoded).enumerate() {
+            if !decoded.instruction.loads && !decoded.instruction.stores {
+                continue;
+            }
+            let accessing = Accessing { instruction: place as u16, changes_memory: decoded.changes_memory };
+            let (registers, which) = (api::NO_REGISTERS, api::READS_AND_WRITES);
+            (api.on_access)(*handle, callbacks::accessed, registers, which, accessing.packed());
+        }
+    }
+}
+
+fn ran(pc: u64, octets: &[u8], decoded: &[Decoded]) -> Option<&'static Ran> {
+    if decoded.is_empty() {
+        return None;
+    }
+    let mut known = known();
+    let known = known.get_or_insert_default();
+    if let Some(ran) = known.blocks.get(&(pc, octets.into())) {
+        return Some(ran);
+    }
+    let instructions = decoded.iter().map(|decoded| decoded.instruction).collect();
+    let ran: &'static Ran = Box::leak(Box::new(Ran {
+        number: AtomicU32::new(NO_NUMBER),
+        instructions: decoded.len() as u32,
+        block: Block { pc, instructions },
+        recorders: AtomicBool::new(known.recorder.contains(&pc)),
+    }));
+    known.blocks.insert((pc, octets.into()), ran);
+    Some(ran)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_access_needs_fits_into_a_word() {
+        for instruction in [0, 1, 511, u16::MAX] {
+            for changes_memory in [false, true] {
+                let accessing = Accessing { instruction, changes_memory };
+                assert_eq!(Accessing::unpacked(accessing.packed()), accessing);
+            }
+        }
+    }
+}
