@@ -1,7 +1,8 @@
 //! An interface's own clock (PHC): tied to CLOCK_REALTIME by the kernel's ioctls, with the same bound as cycles have.
 //!
-//! The kernel reads CLOCK_REALTIME, the PHC, and CLOCK_REALTIME again (PTP_SYS_OFFSET_EXTENDED, Linux 5.0), or lets the
-//! hardware latch both at once (PTP_SYS_OFFSET_PRECISE). What a PHC counts, TAI, UTC or time since it was switched on,
+//! The kernel reads CLOCK_REALTIME, the PHC, and CLOCK_REALTIME again (PTP_SYS_OFFSET_EXTENDED, Linux 5.0, where the driver
+//! reads them close together; else PTP_SYS_OFFSET, with wider brackets), or lets the hardware latch both at once
+//! (PTP_SYS_OFFSET_PRECISE). What a PHC counts, TAI, UTC or time since it was switched on,
 //! is nowhere written and not guessed: only the difference is measured.
 
 use super::live::{Line, Rate, RateWindow};
@@ -60,6 +61,23 @@ struct Extended {
 }
 const _: () = assert!(size_of::<Extended>() == 1_216);
 
+/// `struct ptp_sys_offset`: CLOCK_REALTIME and PHC in turn, CLOCK_REALTIME first and last.
+///
+/// ```text
+///  0         4          16             32     48             64         832
+///  +---------+----------+--------------+------+--------------+--- ... ---+
+///  | samples | reserved | realtime[0]  | phc  | realtime[1]  |           |
+///  +---------+----------+--------------+------+--------------+--- ... ---+
+/// ```
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Plain {
+    samples: u32,
+    reserved: [u32; 3],
+    times: [PtpTime; 2 * MOST_SAMPLES + 1],
+}
+const _: () = assert!(size_of::<Plain>() == 832);
+
 /// `struct ptp_sys_offset_precise`: PHC, CLOCK_REALTIME and CLOCK_MONOTONIC_RAW of one instant, four reserved words.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -71,13 +89,15 @@ struct Precise {
 }
 const _: () = assert!(size_of::<Precise>() == 64);
 
-/// `_IOWR('=', number, size)` of `<asm-generic/ioctl.h>`.
-const fn request(number: u64, size: usize) -> u64 {
-    3 << 30 | (size as u64) << 16 | (b'=' as u64) << 8 | number
+/// `_IOC(directions, '=', number, size)` of `<asm-generic/ioctl.h>`: 1 writes, 3 writes and reads.
+const fn request(directions: u64, number: u64, size: usize) -> u64 {
+    directions << 30 | (size as u64) << 16 | (b'=' as u64) << 8 | number
 }
-const PRECISE: u64 = request(8, size_of::<Precise>());
-const EXTENDED: u64 = request(9, size_of::<Extended>());
-const _: () = assert!(PRECISE == 0xc040_3d08 && EXTENDED == 0xc4c0_3d09);
+/// Declared as one that only writes, though the kernel answers in place.
+const PLAIN: u64 = request(1, 5, size_of::<Plain>());
+const PRECISE: u64 = request(3, 8, size_of::<Precise>());
+const EXTENDED: u64 = request(3, 9, size_of::<Extended>());
+const _: () = assert!(PLAIN == 0x4340_3d05 && PRECISE == 0xc040_3d08 && EXTENDED == 0xc4c0_3d09);
 
 /// A PHC cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -97,8 +117,7 @@ pub enum PhcError {
     },
     /// It cannot be compared with the system's clock.
     #[error(
-        "compare PTP clock {} with CLOCK_REALTIME: {source}; PTP_SYS_OFFSET_EXTENDED needs Linux 5.0 or later and a \
-         driver that reads its clock",
+        "compare PTP clock {} with CLOCK_REALTIME: {source}; PTP_SYS_OFFSET needs a driver that reads its clock",
         path.display()
     )]
     Compare {
@@ -115,6 +134,10 @@ pub enum PhcError {
         /// What does not.
         what: &'static str,
     },
+}
+
+impl PhcError {
+    const SAMPLES: Self = Self::Answer { what: "number of samples" };
 }
 
 /// A PHC paired with CLOCK_REALTIME.
@@ -134,10 +157,21 @@ impl PhcAnchor {
         self.phc_ns.saturating_sub(self.realtime_ns)
     }
 
-    /// The tightest sample.
     fn from_extended(answer: &Extended) -> Result<Self, PhcError> {
+        let samples = answer.times.get(..answer.samples as usize);
+        Self::tightest(samples.ok_or(PhcError::SAMPLES)?.iter().copied())
+    }
+
+    fn from_plain(answer: &Plain) -> Result<Self, PhcError> {
+        let times = (answer.samples as usize).checked_mul(2).and_then(|last| answer.times.get(..=last));
+        let times = times.ok_or(PhcError::SAMPLES)?;
+        // The reading of CLOCK_REALTIME between two of the PHC ends one sample and begins the next.
+        Self::tightest(times.windows(3).step_by(2).map(|times| [times[0], times[1], times[2]]))
+    }
+
+    /// The tightest of samples, each CLOCK_REALTIME, PHC, CLOCK_REALTIME.
+    fn tightest(samples: impl Iterator<Item = [PtpTime; 3]>) -> Result<Self, PhcError> {
         let wrong = |what| PhcError::Answer { what };
-        let samples = answer.times.get(..answer.samples as usize).ok_or(wrong("number of samples"))?;
         let mut best: Option<Self> = None;
         for sample in samples {
             let [before, phc, after] = sample.map(PtpTime::ns);
@@ -164,30 +198,41 @@ impl PhcAnchor {
     }
 }
 
+/// How the kernel compares the clocks, the closest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Precise,
+    Extended,
+    Plain,
+}
+
 /// An open PTP clock device.
 #[derive(Debug)]
 pub struct Phc {
     file: File,
     path: PathBuf,
-    precise: bool,
+    way: Way,
 }
 
 impl Phc {
-    /// Opens `/dev/ptpN` for reading, and finds out whether its hardware compares the clocks itself.
+    /// Opens `/dev/ptpN` for reading, and finds out how its driver compares the clocks.
     ///
     /// # Errors
     /// Where there is none, or it cannot be compared.
     pub fn open(path: &Path) -> Result<Self, PhcError> {
         let file = File::open(path).map_err(|source| PhcError::Open { path: path.to_owned(), source })?;
-        let mut phc = Self { file, path: path.to_owned(), precise: true };
-        phc.precise = phc.anchor().is_ok();
+        let mut phc = Self { file, path: path.to_owned(), way: Way::Plain };
+        let better = [Way::Precise, Way::Extended];
+        if let Some(way) = better.into_iter().find(|way| phc.by(*way).is_ok()) {
+            phc.way = way;
+        }
         phc.anchor()?;
         Ok(phc)
     }
 
     /// Whether the hardware latches both clocks at once.
     pub fn is_precise(&self) -> bool {
-        self.precise
+        self.way == Way::Precise
     }
 
     /// Compares it with CLOCK_REALTIME.
@@ -195,15 +240,29 @@ impl Phc {
     /// # Errors
     /// Where the kernel refuses, or answers nonsense.
     pub fn anchor(&self) -> Result<PhcAnchor, PhcError> {
-        if self.precise {
-            let mut answer = Precise::default();
-            self.ask(PRECISE, &mut answer)?;
-            return PhcAnchor::from_precise(&answer);
+        self.by(self.way)
+    }
+
+    fn by(&self, way: Way) -> Result<PhcAnchor, PhcError> {
+        match way {
+            Way::Precise => {
+                let mut answer = Precise::default();
+                self.ask(PRECISE, &mut answer)?;
+                PhcAnchor::from_precise(&answer)
+            }
+            Way::Extended => {
+                let mut answer = Extended::new_zeroed();
+                answer.samples = SAMPLES;
+                self.ask(EXTENDED, &mut answer)?;
+                PhcAnchor::from_extended(&answer)
+            }
+            Way::Plain => {
+                let mut answer = Plain::new_zeroed();
+                answer.samples = SAMPLES;
+                self.ask(PLAIN, &mut answer)?;
+                PhcAnchor::from_plain(&answer)
+            }
         }
-        let mut answer = Extended::new_zeroed();
-        answer.samples = SAMPLES;
-        self.ask(EXTENDED, &mut answer)?;
-        PhcAnchor::from_extended(&answer)
     }
 
     fn ask<T: FromBytes + IntoBytes>(&self, request: u64, answer: &mut T) -> Result<(), PhcError> {
@@ -278,113 +337,4 @@ impl PhcClock {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW_NS: i64 = 1_800_000_000_000_000_000;
-
-    fn time(ns: i64) -> PtpTime {
-        PtpTime { sec: ns.div_euclid(1_000_000_000), nsec: ns.rem_euclid(1_000_000_000) as u32, reserved: 0 }
-    }
-
-    fn extended(samples: &[(i64, i64, i64)]) -> Extended {
-        let mut answer = Extended::new_zeroed();
-        answer.samples = samples.len() as u32;
-        for (to, (before, phc, after)) in answer.times.iter_mut().zip(samples) {
-            *to = [time(*before), time(*phc), time(*after)];
-        }
-        answer
-    }
-
-    #[test]
-    fn the_tightest_sample_counts_and_half_of_it_is_the_bound() {
-        let tai = NOW_NS + 37_000_000_000;
-        let answer = extended(&[
-            (NOW_NS, tai + 900, NOW_NS + 2_001),
-            (NOW_NS + 5_000, tai + 5_350, NOW_NS + 5_701),
-            (NOW_NS + 9_000, tai + 9_500, NOW_NS + 8_000),
-        ]);
-        let anchor = PhcAnchor::from_extended(&answer).unwrap();
-        assert_eq!(
-            anchor,
-            PhcAnchor { phc_ns: tai + 5_350, realtime_ns: NOW_NS + 5_350, half_bracket_ns: 352 }
-        );
-        assert_eq!(anchor.offset_ns(), 37_000_000_000);
-    }
-
-    #[test]
-    fn answers_are_read_as_the_kernel_lays_them_out() {
-        let mut octets = [0_u8; 64];
-        octets[..8].copy_from_slice(&1_800_000_037_i64.to_ne_bytes());
-        octets[8..12].copy_from_slice(&123_456_789_u32.to_ne_bytes());
-        octets[16..24].copy_from_slice(&1_800_000_000_i64.to_ne_bytes());
-        octets[24..28].copy_from_slice(&123_456_000_u32.to_ne_bytes());
-        let anchor = PhcAnchor::from_precise(&Precise::read_from_bytes(&octets).unwrap()).unwrap();
-        assert_eq!((anchor.offset_ns(), anchor.half_bracket_ns), (37_000_000_789, 1));
-        // Sample 24, the last one, begins at 16 + 24 * 48.
-        let mut octets = [0_u8; 1_216];
-        octets[..4].copy_from_slice(&25_u32.to_ne_bytes());
-        for sample in 0..25 {
-            octets[16 + sample * 48 + 40] = 200;
-        }
-        octets[16 + 24 * 48 + 24] = 50;
-        octets[16 + 24 * 48 + 40] = 100;
-        let anchor = PhcAnchor::from_extended(&Extended::read_from_bytes(&octets).unwrap()).unwrap();
-        assert_eq!(anchor, PhcAnchor { phc_ns: 50, realtime_ns: 50, half_bracket_ns: 51 });
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        let mut many = extended(&[(0, 1, 2)]);
-        many.samples = 26;
-        let mut late = extended(&[(0, 1, 2)]);
-        late.times[0][1].nsec = 1_000_000_000;
-        let mut far = extended(&[(0, 1, 2)]);
-        far.times[0][2].sec = i64::MAX;
-        for answer in [many, late, far, extended(&[]), extended(&[(5, 1, 2)])] {
-            let error = PhcAnchor::from_extended(&answer).unwrap_err();
-            assert!(error.to_string().contains("kernel's answer"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_missing_device_is_named_with_what_to_do() {
-        let error = Phc::open(Path::new("/dev/ptp-of-no-machine")).unwrap_err().to_string();
-        assert!(error.contains("/dev/ptp-of-no-machine") && error.contains("ethtool -T"), "{error}");
-        // A file that is no clock opens, and is refused then.
-        let error = Phc::open(Path::new("/dev/null")).unwrap_err().to_string();
-        assert!(error.contains("PTP_SYS_OFFSET_EXTENDED"), "{error}");
-    }
-
-    /// A PHC 37 s ahead, 8 ppm fast, with brackets of 300 to 900 ns: the truth lies within the bound.
-    #[test]
-    fn conversions_hold_and_a_set_clock_opens_an_epoch() {
-        let mut set_ns = 0;
-        let phc_at =
-            |true_ns: i64, set_ns: i64| true_ns + (true_ns - NOW_NS) / 125_000 + 37_000_000_000 + set_ns;
-        let anchor = |true_ns: i64, set_ns: i64, wobble: i64| PhcAnchor {
-            phc_ns: phc_at(true_ns, set_ns),
-            realtime_ns: true_ns + wobble % 150,
-            half_bracket_ns: 150 + wobble.abs() % 300,
-        };
-        let mut clock = PhcClock::new(anchor(NOW_NS, 0, 77));
-        for step in 1..200_i64 {
-            let now = NOW_NS + step * 100_000_000;
-            for back in [1, 40_000_000, 99_000_000] {
-                let instant = clock.realtime(phc_at(now - back, set_ns));
-                let error_ns = instant.realtime_ns.abs_diff(now - back);
-                assert!(error_ns <= instant.bound_ns.into(), "{step}: {error_ns} {instant:?}");
-                assert!(
-                    step < 5 || (100..104).contains(&step) || instant.bound_ns < 1_200,
-                    "{step} {instant:?}"
-                );
-            }
-            if step == 100 {
-                set_ns = -250_000_000_000;
-            }
-            let parted = clock.anchor(anchor(now, set_ns, step * 7_919 % 601 - 300));
-            assert_eq!(parted.is_some(), step == 100, "{step}: {parted:?}");
-        }
-        assert_eq!(clock.realtime(0).epoch, 1);
-    }
-}
+mod tests;

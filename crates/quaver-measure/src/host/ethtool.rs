@@ -3,8 +3,8 @@
 //! Only the three "get" commands below are ever sent. The request is old and stable; it needs no crate and,
 //! unlike the netlink form, works on every kernel that this tool runs on.
 
+use super::ifreq;
 use serde::{Deserialize, Serialize};
-use std::os::fd::AsRawFd;
 
 /// Interrupt coalescing of the receive side: how long the device may hold a packet before it interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,25 +74,11 @@ pub fn stamping(interface: &str) -> Option<Stamping> {
 }
 
 fn query(interface: &str, command: u32) -> Option<[u32; WORDS]> {
-    let name = interface.as_bytes();
-    if name.is_empty() || name.len() >= libc::IFNAMSIZ {
-        return None;
-    }
-    let socket = std::net::UdpSocket::bind(("127.0.0.1", 0)).ok()?;
     let mut answer = [0_u32; WORDS];
     answer[0] = command;
-    let mut request = libc::ifreq {
-        ifr_name: [0; libc::IFNAMSIZ],
-        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: answer.as_mut_ptr().cast() },
-    };
-    for (to, from) in request.ifr_name.iter_mut().zip(name) {
-        *to = *from as libc::c_char;
-    }
-    // SAFETY: the request is a whole ifreq whose name is NUL-terminated (shorter than IFNAMSIZ, the rest
-    // zero) and whose data pointer is to `answer`, which lives through the call and is as large as the
-    // largest structure that the kernel writes for the three commands of this module.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
-    (result == 0).then_some(answer)
+    // SAFETY: the kernel writes no more than the largest structure of the three commands of this module, which is as large
+    // as `answer`.
+    unsafe { ifreq::with_data(interface, SIOCETHTOOL, &mut answer) }.ok().map(|()| answer)
 }
 
 #[cfg(test)]

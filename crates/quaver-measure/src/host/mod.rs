@@ -7,6 +7,7 @@ pub mod facts;
 #[cfg(test)]
 mod fake;
 pub mod hazards;
+pub(crate) mod ifreq;
 pub mod interface;
 pub mod names;
 pub mod netns;

@@ -10,7 +10,7 @@ pub mod contact;
 mod error;
 pub mod ethtool;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod hold;
 pub mod journal;
 pub mod knob;

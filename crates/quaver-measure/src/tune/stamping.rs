@@ -1,9 +1,10 @@
 //! Hardware stamping of an interface (`SIOCSHWTSTAMP`) as a setting that can be put back: a field of a network driver.
 
+use super::error::TuneError;
+use super::knob::{Change, Knob};
+use crate::host::ifreq;
 use std::fmt;
 use std::io;
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
 use std::str::FromStr;
 
 /// Its name among the fields of a driver ([`super::ethtool`]).
@@ -29,6 +30,31 @@ impl Stamping {
     pub const RECEIVE_NONE: i32 = 0;
     /// Filter of received packets: all.
     pub const RECEIVE_ALL: i32 = 1;
+    /// No sent packet.
+    pub const TRANSMIT_OFF: i32 = 0;
+    /// Those sent packets whose sockets ask for it.
+    pub const TRANSMIT_ON: i32 = 1;
+
+    /// What has to be changed so that all received packets are stamped, and with `sent` those sent ones whose sockets ask
+    /// for it; nothing where it is so already.
+    pub fn to_stamp_all(self, interface: &str, sent: bool) -> Option<Change> {
+        let on = sent && self.transmit == Self::TRANSMIT_OFF;
+        let transmit = if on { Self::TRANSMIT_ON } else { self.transmit };
+        let asked = Self { receive: Self::RECEIVE_ALL, transmit, ..self };
+        let knob = Knob::Ethtool { interface: interface.to_owned(), field: FIELD.to_owned() };
+        (asked != self).then(|| Change::new(knob, asked.to_string()))
+    }
+
+    /// # Errors
+    /// A sentence where not every received packet is stamped.
+    pub fn receives_all(self, interface: &str) -> Result<(), String> {
+        let what = match self.receive {
+            Self::RECEIVE_ALL => return Ok(()),
+            Self::RECEIVE_NONE => "no packets",
+            _ => "packets of PTP only",
+        };
+        Err(format!("{interface} stamps {what} itself (receive filter {})", self.receive))
+    }
 }
 
 impl fmt::Display for Stamping {
@@ -71,31 +97,24 @@ pub fn set(interface: &str, stamping: Stamping) -> io::Result<()> {
     request(interface, SIOCSHWTSTAMP, stamping).map(|_| ())
 }
 
+/// Why an interface that could stamp packets itself does not.
+pub fn not_switched_on(interface: &str, error: &TuneError) -> String {
+    format!(
+        "{interface} could stamp packets itself, but that cannot be switched on so that it will be put back ({error}); \
+         once by hand: hwstamp_ctl -i {interface} -r 1"
+    )
+}
+
 fn request(interface: &str, request: libc::Ioctl, mut stamping: Stamping) -> io::Result<Stamping> {
-    let socket = UdpSocket::bind(("127.0.0.1", 0)).or_else(|_| UdpSocket::bind(("::", 0)))?;
-    let mut ifreq = libc::ifreq {
-        ifr_name: [0; libc::IFNAMSIZ],
-        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut stamping).cast() },
-    };
-    if interface.len() >= libc::IFNAMSIZ {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (to, from) in ifreq.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = from as libc::c_char;
-    }
-    // SAFETY: the name is NUL-terminated, as it is shorter than its room, and a hwtstamp_config is what both requests read
-    // and write.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut ifreq) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(stamping)
+    // SAFETY: a hwtstamp_config is what both requests read and write.
+    unsafe { ifreq::with_data(interface, request, &mut stamping) }.map(|()| stamping)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fake::FakeMachine;
+    use super::super::Journal;
     use super::super::steer::Steered;
-    use super::super::{Change, Journal, Knob};
     use super::*;
 
     #[test]
@@ -106,6 +125,22 @@ mod tests {
         for text in ["", "rx 1", "rx 1 tx 0 flags", "rx 1 tx x flags 0", "rx 1 tx 0 flags 0 0"] {
             assert!(text.parse::<Stamping>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn no_more_is_changed_than_has_to_be() {
+        let before = Stamping { flags: 0, transmit: 2, receive: 12 };
+        let change = before.to_stamp_all("eth0", true).unwrap();
+        assert_eq!(change.value, "rx 1 tx 2 flags 0", "what stamps sent packets in one step does so on");
+        assert_eq!(
+            (change.knob.to_string().as_str(), change.knob.objection()),
+            ("stamping.config of eth0", None)
+        );
+        let off = Stamping { transmit: 0, ..before };
+        assert_eq!(off.to_stamp_all("eth0", false).unwrap().value, "rx 1 tx 0 flags 0");
+        assert_eq!(off.to_stamp_all("eth0", true).unwrap().value, "rx 1 tx 1 flags 0");
+        assert!(Stamping { receive: 1, ..before }.to_stamp_all("eth0", true).is_none());
+        assert!(Stamping { receive: 1, ..off }.to_stamp_all("eth0", false).is_none());
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! A lab between two interfaces that are there already, such as those of a guest, each moved into a namespace of its own.
 
-use super::{Lab, LabEnd, LabError, bring_up, new_namespace, plan, wait_until_operational};
+use super::{Lab, LabEnd, LabError};
 use crate::host::route::{self, RouteSocket};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
@@ -16,32 +15,15 @@ impl Lab {
     /// # Errors
     /// As [`Lab::create`], and where there is no such interface.
     pub fn between(source: &str, sink: &str) -> Result<Self, LabError> {
-        let end = |role: &str, interface: &str, last: u8| -> Result<LabEnd, LabError> {
-            Ok(LabEnd {
-                namespace: new_namespace(role)?,
-                interface: interface.to_owned(),
-                interface_index: 0,
-                ipv4: Ipv4Addr::new(192, 0, 2, last),
-                ipv6: Some(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last))),
-                // Asked before it is moved: the /sys of this thread's namespace does not show it afterwards.
-                is_device: Path::new(&format!("/sys/class/net/{interface}/device")).exists(),
-            })
+        let end = |role: &str, interface: &str, last| {
+            // Asked before it is moved: the /sys of this thread's namespace does not show it afterwards.
+            let is_device = Path::new(&format!("/sys/class/net/{interface}/device")).exists();
+            LabEnd::new(role, interface.to_owned(), last, is_device)
         };
-        let (mut source, mut sink) = (end("source", source, 1)?, end("sink", sink, 2)?);
+        let (source, sink) = (end("source", source, 1)?, end("sink", sink, 2)?);
         move_there(&source)?;
         move_there(&sink)?;
-        let (source_plan, sink_plan) = (plan(&source), plan(&sink));
-        for (end, own, peer) in
-            [(&mut source, &source_plan, &sink_plan), (&mut sink, &sink_plan, &source_plan)]
-        {
-            let (index, has_ipv6) = end.within(|| bring_up(own, peer))??;
-            end.interface_index = index;
-            end.ipv6 = end.ipv6.filter(|_| has_ipv6);
-        }
-        for end in [&source, &sink] {
-            end.within(|| wait_until_operational(end))??;
-        }
-        Ok(Self { source, sink })
+        Self::made_ready(source, sink)
     }
 }
 

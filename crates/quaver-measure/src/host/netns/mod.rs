@@ -65,6 +65,18 @@ pub struct LabEnd {
 }
 
 impl LabEnd {
+    /// An end in a namespace of its own, where nothing is yet; its addresses end with `last`.
+    fn new(role: &str, interface: String, last: u8, is_device: bool) -> Result<Self, LabError> {
+        Ok(Self {
+            namespace: new_namespace(role)?,
+            interface,
+            interface_index: 0,
+            ipv4: Ipv4Addr::new(192, 0, 2, last),
+            ipv6: Some(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last))),
+            is_device,
+        })
+    }
+
     /// Moves the calling thread into this end's namespace, for good. Sockets that it opens from then on belong
     /// there and stay there, whichever thread uses them.
     ///
@@ -166,18 +178,14 @@ impl Lab {
     /// As [`Self::create`].
     pub fn with_mtu(mtu: u32) -> Result<Self, LabError> {
         let process = std::process::id();
-        let end = |role: &str, last: u8| -> Result<LabEnd, LabError> {
-            Ok(LabEnd {
-                namespace: new_namespace(role)?,
-                interface: format!("quav{}{process}", &role[..2]),
-                interface_index: 0,
-                ipv4: Ipv4Addr::new(192, 0, 2, last),
-                ipv6: Some(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last))),
-                is_device: false,
-            })
-        };
-        let (mut source, mut sink) = (end("source", 1)?, end("sink", 2)?);
+        let end = |role: &str, last| LabEnd::new(role, format!("quav{}{process}", &role[..2]), last, false);
+        let (source, sink) = (end("source", 1)?, end("sink", 2)?);
         source.within(|| create_pair(&source, &sink, mtu))??;
+        Self::made_ready(source, sink)
+    }
+
+    /// Gives the ends their addresses and waits until they take packets in.
+    fn made_ready(mut source: LabEnd, mut sink: LabEnd) -> Result<Self, LabError> {
         let (source_end, sink_end) = (plan(&source), plan(&sink));
         for (end, own, peer) in [(&mut source, &source_end, &sink_end), (&mut sink, &sink_end, &source_end)] {
             let (index, has_ipv6) = end.within(|| bring_up(own, peer))??;

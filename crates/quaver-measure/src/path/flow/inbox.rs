@@ -1,7 +1,7 @@
 //! Receiving datagrams in batches, each with its stamp.
 
 use super::error::FlowError;
-use super::hardware::{HARDWARE_STAMPS, HardwareClock};
+use super::hardware::{HARDWARE_STAMPS, HardwareClock, Way};
 use super::schedule::FlowSchedule;
 use super::socket::TestSocket;
 use super::spec::{FlowSpec, StampSource, StampWish};
@@ -173,12 +173,13 @@ pub(super) fn receive_stamps(wish: StampWish) -> u32 {
 pub(super) fn hardware_clock(
     socket: &TestSocket,
     spec: &FlowSpec,
+    way: Way,
     remarks: &mut Vec<String>,
 ) -> Option<HardwareClock> {
     if spec.stamps != StampWish::Best {
         return None;
     }
-    HardwareClock::open(socket).unwrap_or_else(|remark| {
+    HardwareClock::open(socket, way).unwrap_or_else(|remark| {
         remarks.push(remark);
         None
     })

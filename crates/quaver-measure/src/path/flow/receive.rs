@@ -1,6 +1,7 @@
 //! Receiving a flow.
 
 use super::error::FlowError;
+use super::hardware::Way;
 use super::inbox::{Inbox, ask_for_stamps, hardware_clock, size_buffer};
 use super::judge::{Judge, Verdict};
 use super::observe::Watch;
@@ -152,7 +153,7 @@ impl<'a> Receiver<'a> {
     }
 
     fn datagrams(&mut self, socket: &TestSocket) -> ReceiveEnd {
-        let clock = hardware_clock(socket, self.spec, &mut self.report.remarks);
+        let clock = hardware_clock(socket, self.spec, Way::Received, &mut self.report.remarks);
         let mut inbox = Inbox::new(socket, self.spec, self.judge.needs_addresses(), clock);
         let mut wait = Wait::choose(socket, self.spec);
         loop {

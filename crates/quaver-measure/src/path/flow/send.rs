@@ -2,6 +2,7 @@
 
 use super::departures::Departures;
 use super::error::FlowError;
+use super::hardware::Way;
 use super::inbox::hardware_clock;
 use super::observe::Watch;
 use super::outbox::{Fate, Outbox};
@@ -91,7 +92,7 @@ fn departures<'a>(
         // The segments of a TCP flow are stamped below the transport.
         return None;
     }
-    let hardware = hardware_clock(socket, spec, remarks);
+    let hardware = hardware_clock(socket, spec, Way::Sent, remarks);
     match Departures::start(socket, spec, hardware) {
         Ok(departures) => Some(departures),
         Err(e) => {

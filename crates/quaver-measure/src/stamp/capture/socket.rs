@@ -4,6 +4,7 @@ use super::error::CaptureError;
 use super::filter::Filter;
 use super::frame::LinkKind;
 use super::ring::{HandOver, RingMemory};
+use crate::host::ifreq;
 use crate::host::interface::InterfaceFacts;
 use crate::host::root::HostRoot;
 use crate::host::route;
@@ -147,26 +148,11 @@ impl TapInterface {
 
 /// ARP type and address of an interface.
 fn hardware(name: &str) -> io::Result<(u16, [u8; 6])> {
-    let socket =
-        std::net::UdpSocket::bind(("127.0.0.1", 0)).or_else(|_| std::net::UdpSocket::bind(("::", 0)))?;
-    if name.len() >= libc::IFNAMSIZ {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    let address = libc::sockaddr { sa_family: 0, sa_data: [0; 14] };
-    let mut request = libc::ifreq {
-        ifr_name: [0; libc::IFNAMSIZ],
-        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_hwaddr: address },
-    };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    // SAFETY: the name is NUL-terminated, as it is shorter than its room; the kernel writes an address into the request.
-    let answered = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) };
-    if answered < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the request was answered, so the address is what it holds.
-    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let given = libc::__c_anonymous_ifr_ifru { ifru_hwaddr: libc::sockaddr { sa_family: 0, sa_data: [0; 14] } };
+    // SAFETY: the kernel follows no pointer; it writes an address into the request.
+    let answer = unsafe { ifreq::ask(name, libc::SIOCGIFHWADDR, given) }?;
+    // SAFETY: the request was answered, so an address is what it holds.
+    let address = unsafe { answer.ifru_hwaddr };
     let mut octets = [0; 6];
     for (to, from) in octets.iter_mut().zip(address.sa_data) {
         *to = from as u8;
