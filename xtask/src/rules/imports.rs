@@ -8,7 +8,7 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ("quaver-abi", &[], &[]),
     ("quaver-analysis", &["quaver-abi"], &[]),
     ("quaver-trace", &["quaver-abi"], &[]),
-    ("quaver-sim", &["quaver-abi", "quaver-analysis", "quaver-trace"], &[]),
+    ("quaver-sim", &["quaver-abi", "quaver-analysis", "quaver-trace"], &["quaver-testbed"]),
     ("quaver-store", &["quaver-abi", "quaver-analysis"], &[]),
     ("quaver-measure", &["quaver-abi"], &[]),
     ("quaver-preload", &["quaver-abi"], &["quaver-store"]),

@@ -1,0 +1,508 @@
+//! The machine's events, taken in the order of time.
+
+use super::config::CureConfig;
+use super::library::Library;
+use super::results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};
+use super::subframe::unit_id;
+use super::threads::ThreadState;
+use super::translate::{Told, Translator, Woken, handle};
+use crate::config::Config;
+use crate::dvfs::{OperatingPoint, Table};
+use crate::error::SimulationError;
+use crate::frames::{Ended, Progress};
+use crate::hooks::{Event, FrequencyChange, Hooks, Moment, Orders};
+use crate::inject::{Draw, EpochSteps, Injection};
+use crate::unit::{UnitConfig, Units};
+use quaver_abi::record::OffCpu;
+use quaver_abi::sync::{SyncKind, SyncOutcome};
+use quaver_analysis::sync::{KernelEvent, KernelKind, KernelReason, SyncClass, SyncEvent, ThreadId};
+use quaver_trace::step::{Sync, Thread};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// Where threads go into the kernel to sleep: one place in the thread library, the same for all.
+const SLEEP_PC: u64 = 0x7f00_0000;
+
+/// What happens later than the event that decided it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Later {
+    /// The kernel, which had only time to pass, is left: the thread is told to have left its call.
+    LeftKernel { thread: u32, told: Option<Told> },
+    /// A timer interrupt is over.
+    TimerOver,
+    /// Did a woken waiter get its mutex?
+    Look(Woken),
+}
+
+/// Kernel activity that was ordered and has not been left.
+#[derive(Clone, Copy, Debug)]
+struct InKernel {
+    thread: Option<u32>,
+    told: Option<Told>,
+    timer: bool,
+}
+
+/// A core.
+#[derive(Clone, Debug)]
+pub(super) struct CoreState {
+    pub(super) point: usize,
+    /// The voltage rises until then; the point that it rises to, and for which thread.
+    pub(super) rising: Option<(u64, usize, u32)>,
+    pub(super) residency: CoreResidency,
+    pub(super) kernel_lines: u64,
+    pub(super) instructions: u64,
+    thread: Option<u32>,
+    idle_since_fs: u64,
+    in_kernel: VecDeque<InKernel>,
+    alarm_fs: u64,
+}
+
+/// What the event's core is to do, gathered while the event is taken.
+#[derive(Debug, Default)]
+pub(super) struct Ordered {
+    pub(super) ghz: Option<f64>,
+    pub(super) stall_fs: u64,
+    kernel: Vec<EpochSteps>,
+}
+
+/// Jitter and its cure.
+#[derive(Debug)]
+pub struct Cure {
+    pub(super) config: CureConfig,
+    pub(super) table: Table,
+    library: Library,
+    injection: Option<Injection>,
+    translator: Translator,
+    pub(super) units: Units,
+    pub(super) threads: Vec<ThreadState>,
+    pub(super) cores: Vec<CoreState>,
+    later: BinaryHeap<Reverse<(u64, usize, u64)>>,
+    later_what: BTreeMap<u64, Later>,
+    numbered: u64,
+    pub(super) ordered: Ordered,
+    injected: BTreeMap<SyncClass, InjectedCounts>,
+    timer: InjectedCounts,
+    pub(super) kept: Vec<SubframeRecord>,
+    pub(super) progress: Progress,
+    pub(super) evicted_lines: u64,
+    remote_fs: u64,
+    cycle_fs: u64,
+}
+
+impl Cure {
+    /// For the chip of `machine`; the library's blocks are of the machine's dictionary.
+    ///
+    /// # Errors
+    /// The name of what is wrong in the configuration, and what would be taken.
+    pub fn new(
+        config: CureConfig,
+        machine: &Config,
+        library: Library,
+    ) -> Result<Self, (&'static str, &'static str)> {
+        if let Some(fault) = config.fault() {
+            return Err(fault);
+        }
+        let chip = &machine.chip;
+        let table = config.dvfs.as_ref().map_or_else(
+            || {
+                let rest = OperatingPoint { frequency_ghz: chip.frequency_ghz, supply_v: 1.0 };
+                Table { points: vec![rest], rest: 0, ..Table::default() }
+            },
+            |dvfs| dvfs.table.clone(),
+        );
+        if config.dvfs.is_some() && (table.points[table.rest].frequency_ghz - chip.frequency_ghz).abs() > 1e-9
+        {
+            return Err(("dvfs.table.rest", "the point of chip.frequency_ghz"));
+        }
+        if config.dvfs.is_some()
+            && table.points[table.highest()].frequency_ghz > chip.peak_frequency_ghz + 1e-9
+        {
+            return Err(("dvfs.table", "no frequency above chip.peak_frequency_ghz"));
+        }
+        let cycle_fs = (1e6 / chip.frequency_ghz).round() as u64;
+        let unit = UnitConfig {
+            entries: config.entries,
+            threshold_ns: config.threshold_ns,
+            count_all: config.count_all,
+            ..UnitConfig::new(cycle_fs)
+        };
+        let residency = CoreResidency {
+            active_fs: vec![0; table.points.len()],
+            idle_fs: vec![0; table.points.len()],
+            changes: 0,
+        };
+        let core = CoreState {
+            point: table.rest,
+            rising: None,
+            residency,
+            kernel_lines: 0,
+            instructions: 0,
+            thread: None,
+            idle_since_fs: 0,
+            in_kernel: VecDeque::new(),
+            alarm_fs: u64::MAX,
+        };
+        let mut cure = Self {
+            injection: config.injection.as_ref().map(|injection| Injection::new(injection, chip.cores)),
+            units: Units::new(&unit, chip.cores),
+            cores: vec![core; chip.cores],
+            threads: Vec::new(),
+            translator: Translator::default(),
+            later: BinaryHeap::new(),
+            later_what: BTreeMap::new(),
+            numbered: 0,
+            ordered: Ordered::default(),
+            injected: BTreeMap::new(),
+            timer: InjectedCounts::default(),
+            kept: Vec::new(),
+            progress: Progress::default(),
+            evicted_lines: 0,
+            remote_fs: chip.remote_cycles * cycle_fs,
+            cycle_fs,
+            config,
+            table,
+            library,
+        };
+        cure.threads.push(ThreadState::new(0, None, cure.controller_of(None)));
+        for core in 0..chip.cores {
+            cure.cores[core].alarm_fs = cure.first_alarm(core);
+        }
+        Ok(cure)
+    }
+
+    fn first_alarm(&self, core: usize) -> u64 {
+        self.injection.as_ref().and_then(|injection| injection.due_fs(core)).unwrap_or(u64::MAX)
+    }
+
+    fn put_off(&mut self, at_fs: u64, core: usize, what: Later) {
+        self.numbered += 1;
+        self.later.push(Reverse((at_fs, core, self.numbered)));
+        self.later_what.insert(self.numbered, what);
+    }
+
+    /// Takes what was put off and is due by now.
+    fn catch_up(&mut self, now_fs: u64) {
+        while let Some(&Reverse((at_fs, core, number))) = self.later.peek() {
+            if at_fs > now_fs {
+                return;
+            }
+            self.later.pop();
+            match self.later_what.remove(&number) {
+                Some(Later::LeftKernel { thread, told }) => self.left_kernel(core, Some(thread), told, at_fs),
+                Some(Later::TimerOver) => self.kernel(core, KernelKind::IrqExit, at_fs),
+                Some(Later::Look(woken)) => {
+                    for told in self.translator.look_again(woken).into_iter().flatten() {
+                        self.tell(core, woken.thread, told, at_fs);
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn tell(&mut self, core: usize, thread: u32, told: Told, at_fs: u64) {
+        let event = SyncEvent {
+            at_ns: at_fs / 1_000_000,
+            object: told.object,
+            call_site: SLEEP_PC,
+            thread: unit_id(thread),
+            detail: told.detail,
+            cpu: core as u16,
+            process: 0,
+            kind: told.kind,
+            outcome: SyncOutcome::Ok,
+            flags: 0,
+        };
+        self.units.sync(&event, told.target.map(ThreadId));
+    }
+
+    fn kernel(&mut self, core: usize, kind: KernelKind, at_fs: u64) {
+        self.units.kernel(&KernelEvent { at_ns: at_fs / 1_000_000, cpu: core as u16, kind });
+    }
+
+    fn left_kernel(&mut self, core: usize, thread: Option<u32>, told: Option<Told>, at_fs: u64) {
+        let Some(thread) = thread else { return };
+        self.kernel(core, KernelKind::Exit { thread: unit_id(thread) }, at_fs);
+        if let Some(told) = told {
+            self.tell(core, thread, told, at_fs);
+        }
+    }
+
+    /// The kernel takes this long on the event's core, then `told` is told. What is known only by its time passes as time.
+    fn inject(
+        &mut self,
+        thread: Option<u32>,
+        told: Option<Told>,
+        timer: bool,
+        draw: &Draw,
+        moment: &Moment<'_>,
+    ) {
+        if let Some(steps) = self.library.steps(draw) {
+            self.ordered.kernel.push(steps);
+            self.cores[moment.core].in_kernel.push_back(InKernel { thread, told, timer });
+            return;
+        }
+        let scaled = draw.duration_fs as f64 / self.table.factor(self.cores[moment.core].point);
+        let lasts_fs = if self.config.kernel_scales { scaled.round() as u64 } else { draw.duration_fs };
+        let over_fs = moment.at_fs + self.ordered.stall_fs + lasts_fs;
+        self.ordered.stall_fs += lasts_fs;
+        if timer {
+            self.kernel(moment.core, KernelKind::IrqEnter { timer: true }, moment.at_fs);
+            self.put_off(over_fs, moment.core, Later::TimerOver);
+        } else if let Some(thread) = thread {
+            let reason = KernelReason::Futex;
+            self.kernel(moment.core, KernelKind::Enter { thread: unit_id(thread), reason }, moment.at_fs);
+            self.put_off(over_fs, moment.core, Later::LeftKernel { thread, told });
+        }
+    }
+
+    fn created(&mut self, thread: u32, by: u32, moment: &Moment<'_>) {
+        let index = thread as usize;
+        while self.threads.len() <= index {
+            self.threads.push(ThreadState::new(moment.at_fs, None, None));
+        }
+        self.threads[index] = ThreadState::new(moment.at_fs, Some(by), self.controller_of(Some(by)));
+        self.units.registers().create(moment.core, unit_id(thread).0);
+    }
+
+    fn runs(&mut self, thread: u32, moment: &Moment<'_>) {
+        let index = thread as usize;
+        let core = &mut self.cores[moment.core];
+        core.thread = Some(thread);
+        core.residency.idle_fs[core.point] += moment.at_fs - core.idle_since_fs.min(moment.at_fs);
+        core.rising = None;
+        let next = unit_id(thread);
+        let prev = ThreadId(0);
+        let Some(state) = self.threads.get_mut(index) else { return };
+        state.running = Some((moment.at_fs, *moment.counts));
+        let (first, creator) = (!std::mem::replace(&mut state.started, true), state.creator);
+        let wanted = state.controller.as_ref().map(crate::dvfs::Controller::point);
+        if first {
+            if creator.is_none() {
+                self.units.registers().create(moment.core, next.0);
+            }
+            let detail = creator.map_or(0, |by| unit_id(by).0);
+            let object = handle(Thread(thread));
+            let told = Told { kind: SyncKind::ThreadStart, object, detail, target: None };
+            self.tell(moment.core, thread, told, moment.at_fs);
+        }
+        // The units must know the thread before they hear that it runs.
+        self.kernel(
+            moment.core,
+            KernelKind::Switch { prev, next, prev_state: OffCpu::Blocked },
+            moment.at_fs,
+        );
+        self.units.kernel_exit(moment.core, next, SLEEP_PC);
+        if let Some(point) = wanted {
+            self.want_point(moment.core, thread, point, moment.at_fs);
+        }
+    }
+
+    fn stops(&mut self, thread: u32, moment: &Moment<'_>) {
+        self.account(thread, moment);
+        let core = &mut self.cores[moment.core];
+        core.thread = None;
+        core.idle_since_fs = moment.at_fs;
+        let (waits, told) = self.translator.stops(thread);
+        if let Some(told) = told {
+            self.tell(moment.core, thread, told, moment.at_fs);
+        }
+        let prev_state = if waits { OffCpu::Blocked } else { OffCpu::Preempted };
+        let prev = unit_id(thread);
+        let next = ThreadId(0);
+        self.kernel(moment.core, KernelKind::Switch { prev, next, prev_state }, moment.at_fs);
+        self.units.swap_out(moment.core, prev, SLEEP_PC);
+        if let Some(state) = self.threads.get_mut(thread as usize) {
+            state.running = None;
+        }
+    }
+
+    fn enters(&mut self, thread: u32, sync: Sync, moment: &Moment<'_>) {
+        if let Sync::Create { .. } = sync {
+            self.end_subframe(thread, Ended::AtCreate, moment);
+        }
+        let mut woken = Vec::new();
+        if let Some(told) = self.translator.enters(thread, sync, &mut woken) {
+            self.tell(moment.core, thread, told, moment.at_fs);
+        }
+        for woken in woken {
+            let look_fs = moment.at_fs + self.remote_fs + self.cycle_fs;
+            let core = woken.thread as usize % self.cores.len();
+            self.put_off(look_fs, core, Later::Look(woken));
+        }
+    }
+
+    fn leaves(&mut self, thread: u32, sync: Sync, moment: &Moment<'_>) {
+        let (class, told) = self.translator.leaves(thread, sync);
+        let draw = match (class, &mut self.injection) {
+            (Some(class), Some(injection)) => {
+                let draw = injection.draw(thread, class);
+                let counts = self.injected.entry(class).or_default();
+                counts.drawn += 1;
+                counts.injected += u64::from(draw.duration_fs > 0);
+                counts.total_fs += draw.duration_fs;
+                draw
+            }
+            _ => Draw::default(),
+        };
+        if draw.duration_fs > 0 {
+            self.inject(Some(thread), told, false, &draw, moment);
+        } else if let Some(told) = told {
+            self.tell(moment.core, thread, told, moment.at_fs);
+        }
+        if let Sync::Join { thread: ended } = sync {
+            self.join(thread, ended.0);
+            self.end_subframe(thread, Ended::AtJoin, moment);
+        }
+    }
+
+    fn ended(&mut self, thread: u32, moment: &Moment<'_>) {
+        self.end_subframe(thread, Ended::AtExit, moment);
+        let object = handle(Thread(thread));
+        let told = Told { kind: SyncKind::ThreadExit, object, detail: 0, target: None };
+        self.tell(moment.core, thread, told, moment.at_fs);
+        self.units.registers().clean(unit_id(thread).0);
+        if let Some(state) = self.threads.get_mut(thread as usize) {
+            state.ended = true;
+        }
+    }
+
+    fn alarm(&mut self, thread: Option<u32>, moment: &Moment<'_>) {
+        let core = moment.core;
+        self.cores[core].alarm_fs = u64::MAX;
+        self.risen(thread, moment);
+        let tick = match (thread, &mut self.injection) {
+            (Some(_), Some(injection)) => injection.tick(core, moment.at_fs),
+            (None, Some(injection)) => {
+                injection.skip_ticks(core, moment.at_fs + 1);
+                None
+            }
+            _ => None,
+        };
+        if let Some(draw) = tick {
+            self.timer.drawn += 1;
+            self.timer.injected += u64::from(draw.duration_fs > 0);
+            self.timer.total_fs += draw.duration_fs;
+            if draw.duration_fs > 0 {
+                self.inject(thread, None, true, &draw, moment);
+            }
+        }
+        let Some(thread) = thread else { return };
+        let due = self.threads.get(thread as usize).map(|state| state.subframes.due_fs(&self.config.frames));
+        if due.is_some_and(|due_fs| due_fs <= moment.at_fs) {
+            self.end_subframe(thread, Ended::InTime, moment);
+        }
+    }
+
+    fn kernel_enters(&mut self, thread: Option<u32>, moment: &Moment<'_>) {
+        if let Some(thread) = thread {
+            self.account(thread, moment);
+        }
+        let Some(ordered) = self.cores[moment.core].in_kernel.front().copied() else { return };
+        let kind = match ordered.thread {
+            _ if ordered.timer => KernelKind::IrqEnter { timer: true },
+            Some(thread) => KernelKind::Enter { thread: unit_id(thread), reason: KernelReason::Futex },
+            None => return,
+        };
+        self.kernel(moment.core, kind, moment.at_fs);
+    }
+
+    fn kernel_leaves(&mut self, thread: Option<u32>, moment: &Moment<'_>) {
+        if let Some(thread) = thread {
+            self.account(thread, moment);
+        }
+        let Some(left) = self.cores[moment.core].in_kernel.pop_front() else { return };
+        if left.timer {
+            self.kernel(moment.core, KernelKind::IrqExit, moment.at_fs);
+        } else {
+            self.left_kernel(moment.core, left.thread, left.told, moment.at_fs);
+        }
+    }
+
+    /// What the event's core is to do, and when it is to be called next.
+    fn order(&mut self, moment: &Moment<'_>, orders: &mut Orders<EpochSteps>) {
+        let core = moment.core;
+        let ordered = std::mem::take(&mut self.ordered);
+        orders.kernel.extend(ordered.kernel);
+        if ordered.ghz.is_some() || ordered.stall_fs > 0 {
+            let ghz = ordered.ghz.unwrap_or(self.table.points[self.cores[core].point].frequency_ghz);
+            orders.frequencies.push(FrequencyChange { core, ghz, stall_fs: ordered.stall_fs });
+        }
+        let state = &self.cores[core];
+        let subframe = state.thread.and_then(|thread| self.threads.get(thread as usize));
+        let subframe = subframe.map(|thread| thread.subframes.due_fs(&self.config.frames));
+        let timer = self.injection.as_ref().and_then(|injection| injection.due_fs(core));
+        let rising = state.rising.map(|(due_fs, ..)| due_fs);
+        let next_fs = [subframe, timer, rising].into_iter().flatten().min().unwrap_or(u64::MAX);
+        if next_fs != state.alarm_fs {
+            orders.alarms.push((core, next_fs));
+            self.cores[core].alarm_fs = next_fs;
+        }
+    }
+
+    /// What became of the run, which ended at `end_fs`.
+    pub fn finish(mut self, end_fs: u64) -> CureResults {
+        self.catch_up(u64::MAX);
+        for core in &mut self.cores {
+            if core.thread.is_none() {
+                core.residency.idle_fs[core.point] += end_fs.saturating_sub(core.idle_since_fs);
+            }
+        }
+        let dummies = self.config.frames.dummy_subframes;
+        let owed = |after: u32| -> Vec<i64> {
+            let each = self.threads.iter().map(|state| match (&state.controller, &self.config.dvfs) {
+                (Some(controller), Some(config)) => controller.after_dummies(config, after),
+                _ => 0,
+            });
+            each.collect()
+        };
+        let subframes = self
+            .threads
+            .iter()
+            .fold((0, 0), |sum, state| (sum.0 + state.subframes.in_time, sum.1 + state.subframes.forced));
+        CureResults {
+            owed_fs: owed(0),
+            owed_after_dummies_fs: owed(dummies),
+            units: self.units.finish(end_fs / self.cycle_fs),
+            injected: self.injected,
+            timer: self.timer,
+            subframes,
+            kept: self.kept,
+            residency: self.cores.into_iter().map(|core| core.residency).collect(),
+            evicted_lines: self.evicted_lines,
+            progress: self.progress,
+        }
+    }
+}
+
+/// The machine borrows it, so that [`Cure::finish`] can be asked afterwards.
+impl Hooks for &mut Cure {
+    type Kernel = EpochSteps;
+
+    fn first_alarm_fs(&self, core: usize) -> u64 {
+        self.first_alarm(core)
+    }
+
+    fn event(
+        &mut self,
+        moment: &Moment<'_>,
+        event: Event,
+        orders: &mut Orders<EpochSteps>,
+    ) -> Result<(), SimulationError> {
+        self.catch_up(moment.at_fs);
+        self.cores[moment.core].instructions = moment.counts.instructions;
+        match event {
+            Event::Created { thread, by } => self.created(thread.0, by.0, moment),
+            Event::Runs { thread } => self.runs(thread.0, moment),
+            Event::Stops { thread } => self.stops(thread.0, moment),
+            Event::Enters { thread, sync } => self.enters(thread.0, sync, moment),
+            Event::Leaves { thread, sync, .. } => self.leaves(thread.0, sync, moment),
+            Event::Ended { thread } => self.ended(thread.0, moment),
+            Event::Alarm { thread } => self.alarm(thread.map(|thread| thread.0), moment),
+            Event::KernelEnters { thread } => self.kernel_enters(thread.map(|thread| thread.0), moment),
+            Event::KernelLeaves { thread } => self.kernel_leaves(thread.map(|thread| thread.0), moment),
+        }
+        self.order(moment, orders);
+        Ok(())
+    }
+}

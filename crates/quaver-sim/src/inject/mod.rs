@@ -1,0 +1,10 @@
+//! Jitter to inject: when, for how long, and what the kernel does meanwhile (the paper's appendix D).
+
+pub mod duration;
+pub mod epochs;
+pub mod normal;
+mod plan;
+
+pub use duration::Duration;
+pub use epochs::{Epoch, EpochSteps, Epochs};
+pub use plan::{Draw, Injection, InjectionConfig, Spread, TimerConfig};

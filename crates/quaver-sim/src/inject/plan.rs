@@ -1,0 +1,234 @@
+//! What is injected where.
+
+use super::duration::Duration;
+use quaver_analysis::sync::SyncClass;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Femtoseconds in a microsecond.
+const FS_PER_US: u64 = 1_000_000_000;
+
+/// Timer interrupts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimerConfig {
+    /// From one to the next, microseconds (the paper: 10 ms).
+    pub period_us: u64,
+    /// Cores that take them (the paper: the first two).
+    pub cores: Vec<usize>,
+    /// How long each takes.
+    pub duration: Duration,
+}
+
+/// Everything that is injected.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InjectionConfig {
+    /// Everything drawn follows from it.
+    pub seed: u64,
+    /// By class: what the kernel takes at each operation that goes into the kernel. Classes that are not here take nothing.
+    #[serde(default)]
+    pub classes: BTreeMap<SyncClass, Duration>,
+    /// Timer interrupts; none: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer: Option<TimerConfig>,
+}
+
+impl InjectionConfig {
+    /// What is wrong with it, with the name of the part; none where it can be used.
+    pub fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let classes =
+            self.classes.iter().find_map(|(class, duration)| Some((class.name(), duration.fault()?)));
+        classes.or_else(|| {
+            let timer = self.timer.as_ref()?;
+            let period = (timer.period_us == 0).then_some("period_us: at least 1");
+            Some(("timer", timer.duration.fault().or(period)?))
+        })
+    }
+
+    /// The same with another seed; a study runs several.
+    pub fn with_seed(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
+    }
+}
+
+/// The draws of a run. Each thread has its own sequence, so that what one meets does not change with the order of the
+/// others: runs of one seed on different chips meet the same jitter.
+#[derive(Clone, Debug)]
+pub struct Injection {
+    config: InjectionConfig,
+    threads: Vec<Pcg64Mcg>,
+    /// By core: when the next timer interrupt is due, and its sequence.
+    timers: Vec<Option<(u64, Pcg64Mcg)>>,
+}
+
+/// What is drawn at one occasion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Draw {
+    /// How long, femtoseconds.
+    pub duration_fs: u64,
+    /// Decides between epochs that are equally near.
+    pub tie: u64,
+}
+
+/// Evenly spread over 0 to 1, without 1.
+fn uniform(random: &mut Pcg64Mcg) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A sequence of its own: numbers next to each other must not give sequences that are.
+fn sequence(seed: u64, of: u64) -> Pcg64Mcg {
+    let mut mixed = Pcg64Mcg::seed_from_u64(seed);
+    let high = mixed.next_u64();
+    Pcg64Mcg::seed_from_u64(high ^ (of + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+impl Injection {
+    /// Nothing has been drawn.
+    pub fn new(config: &InjectionConfig, cores: usize) -> Self {
+        let timer = |core: usize| {
+            let timer = config.timer.as_ref().filter(|timer| timer.cores.contains(&core))?;
+            Some((timer.period_us * FS_PER_US, sequence(config.seed, 1 << 32 | core as u64)))
+        };
+        Self { config: config.clone(), threads: Vec::new(), timers: (0..cores).map(timer).collect() }
+    }
+
+    /// What an operation of this class takes in the kernel, for the thread that it holds up.
+    pub fn draw(&mut self, thread: u32, class: SyncClass) -> Draw {
+        let Some(duration) = self.config.classes.get(&class) else { return Draw::default() };
+        let (index, seed) = (thread as usize, self.config.seed);
+        while self.threads.len() <= index {
+            self.threads.push(sequence(seed, self.threads.len() as u64));
+        }
+        let random = &mut self.threads[index];
+        Draw { duration_fs: duration.at(uniform(random)), tie: random.next_u64() }
+    }
+
+    /// When the next timer interrupt of a core is due, femtoseconds.
+    pub fn due_fs(&self, core: usize) -> Option<u64> {
+        self.timers.get(core)?.as_ref().map(|(due_fs, _)| *due_fs)
+    }
+
+    /// The timer interrupt that is due at `now_fs`, if one is. Those that came while the core idled disturbed nobody.
+    pub fn tick(&mut self, core: usize, now_fs: u64) -> Option<Draw> {
+        let timer = self.config.timer.as_ref()?;
+        let (due_fs, random) = self.timers.get_mut(core)?.as_mut()?;
+        if now_fs < *due_fs {
+            return None;
+        }
+        let period_fs = timer.period_us * FS_PER_US;
+        *due_fs = (now_fs / period_fs + 1) * period_fs;
+        Some(Draw { duration_fs: timer.duration.at(uniform(random)), tie: random.next_u64() })
+    }
+
+    /// The core idles until `now_fs`: nobody was disturbed by what was due before.
+    pub fn skip_ticks(&mut self, core: usize, now_fs: u64) {
+        let Some(timer) = self.config.timer.as_ref() else { return };
+        if let Some(Some((due_fs, _))) = self.timers.get_mut(core)
+            && *due_fs < now_fs
+        {
+            let period_fs = timer.period_us * FS_PER_US;
+            *due_fs = now_fs.div_ceil(period_fs) * period_fs;
+        }
+    }
+}
+
+/// Least, mean and largest of several runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Least.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+    /// How many.
+    pub runs: usize,
+}
+
+impl Spread {
+    /// Of these values; none of none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let runs = values.len();
+        let mean = values.iter().sum::<f64>() / runs as f64;
+        let min = values.iter().copied().min_by(f64::total_cmp)?;
+        let max = values.iter().copied().max_by(f64::total_cmp)?;
+        Some(Self { min, mean, max, runs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(seed: u64) -> InjectionConfig {
+        let log_normal =
+            Duration::Exceedance { probability: 0.5, over_ns: 0.0, mean_ns: 100_000.0, sigma: 0.6 };
+        InjectionConfig {
+            seed,
+            classes: BTreeMap::from([(SyncClass::BroadcastWait, log_normal.clone())]),
+            timer: Some(TimerConfig { period_us: 10_000, cores: vec![0, 1], duration: log_normal }),
+        }
+    }
+
+    #[test]
+    fn what_a_thread_meets_follows_from_seed_and_thread_alone() {
+        let mut one = Injection::new(&config(7), 4);
+        let mut other = Injection::new(&config(7), 4);
+        let first: Vec<Draw> = (0..9).map(|_| one.draw(3, SyncClass::BroadcastWait)).collect();
+        for thread in [0, 1, 2, 8, 4] {
+            other.draw(thread, SyncClass::BroadcastWait);
+        }
+        assert!(other.draw(3, SyncClass::Signal) == Draw::default(), "a class that takes nothing");
+        let again: Vec<Draw> = (0..9).map(|_| other.draw(3, SyncClass::BroadcastWait)).collect();
+        assert_eq!(first, again);
+        let mut seeded = Injection::new(&config(8), 4);
+        let different: Vec<Draw> = (0..9).map(|_| seeded.draw(3, SyncClass::BroadcastWait)).collect();
+        assert_ne!(first, different);
+        assert!(
+            first.iter().any(|draw| draw.duration_fs == 0) && first.iter().any(|draw| draw.duration_fs > 0)
+        );
+    }
+
+    #[test]
+    fn ticks_come_every_10_ms_on_the_first_two_cores() {
+        let mut injection = Injection::new(&config(1), 16);
+        let period_fs = 10_000 * FS_PER_US;
+        assert_eq!(
+            (injection.due_fs(0), injection.due_fs(1), injection.due_fs(2)),
+            (Some(period_fs), Some(period_fs), None)
+        );
+        assert_eq!(injection.tick(0, period_fs - 1), None);
+        assert!(injection.tick(0, period_fs + 5).is_some());
+        assert_eq!(injection.due_fs(0), Some(2 * period_fs));
+        injection.skip_ticks(0, 5 * period_fs);
+        assert_eq!(injection.due_fs(0), Some(5 * period_fs));
+        assert!(injection.tick(0, 9 * period_fs).is_some(), "one for all that are late");
+        assert_eq!(injection.due_fs(0), Some(10 * period_fs));
+        assert_eq!(injection.tick(9, u64::MAX), None);
+    }
+
+    #[test]
+    fn a_configuration_reads_and_says_what_is_wrong() {
+        let text = "seed = 3\n[classes.broadcast-wait]\nkind = 'exceedance'\nprobability = 0.1\nover_ns = 10000\n\
+                    mean_ns = 90000\nsigma = 0.6\n[timer]\nperiod_us = 10000\ncores = [0, 1]\n\
+                    duration = { kind = 'exceedance', probability = 1, over_ns = 0, mean_ns = 5000, sigma = 0.5 }";
+        let read: InjectionConfig = toml::from_str(text).unwrap();
+        assert_eq!(read.fault(), None);
+        assert_eq!(toml::from_str::<InjectionConfig>(&toml::to_string(&read).unwrap()).unwrap(), read);
+        let wrong: InjectionConfig = toml::from_str(&text.replace("0.1", "1.1")).unwrap();
+        assert_eq!(wrong.fault().map(|fault| fault.0), Some("broadcast-wait"));
+        let wrong: InjectionConfig =
+            toml::from_str(&text.replace("period_us = 10000", "period_us = 0")).unwrap();
+        assert_eq!(wrong.fault(), Some(("timer", "period_us: at least 1")));
+    }
+
+    #[test]
+    fn ten_seeds_have_a_spread() {
+        let spread = Spread::of(&[2.0, 1.0, 6.0]).unwrap();
+        assert_eq!((spread.min, spread.mean, spread.max, spread.runs), (1.0, 3.0, 6.0, 3));
+        assert_eq!(Spread::of(&[]), None);
+    }
+}
