@@ -14,7 +14,7 @@ mod programs {
     /// skeleton is generated.
     pub(crate) fn build() {
         let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-        for object in ["quaver", "capture", "capture_device", "sync"] {
+        for object in ["quaver", "capture", "capture_cycles", "capture_device", "sync"] {
             let built = libbpf_cargo::SkeletonBuilder::new()
                 .source(format!("src/bpf/c/{object}.bpf.c"))
                 .obj(out.join(format!("{object}.bpf.o")))

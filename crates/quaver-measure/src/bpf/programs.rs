@@ -44,8 +44,8 @@ pub(crate) const READY: &str = "sk_data_ready";
 pub(crate) const ENQUEUE: &str = "on_enqueue";
 /// Kernel function that the socket filter needs (Linux 6.2).
 pub(crate) const CAST: &str = "bpf_cast_to_kern_ctx";
-/// Kernel function that reads the cycle counter: a capture's XDP program for one device stamps by it where it is there
-/// (`capture_device.bpf.c`). The programs below take the kernel's clock.
+/// Kernel function that reads the cycle counter: the programs of a capture stamp by it where it is there
+/// (`capture_cycles.bpf.c`, `capture_device.bpf.c`). The programs below take the kernel's clock.
 pub(crate) const COUNTER: &str = "bpf_get_cpu_time_counter";
 
 /// Every program.

@@ -28,9 +28,9 @@ pub struct BpfSupport {
     pub may_load: Finding,
     /// One for each layer or class of events, in the order of the programs.
     pub sees: Vec<Finding>,
-    /// The kernel lets programs read the cycle counter (`bpf_get_cpu_time_counter`): a capture's XDP program for
-    /// one device then stamps by it; all others take the kernel's clock.
-    pub reads_cycle_counter: bool,
+    /// The kernel lets programs read the cycle counter (`bpf_get_cpu_time_counter`): those of a capture then stamp by it.
+    /// None where the kernel does not describe its functions.
+    pub reads_cycle_counter: Option<bool>,
 }
 
 impl BpfSupport {
@@ -66,7 +66,7 @@ pub fn probe() -> BpfSupport {
             super::PRIVILEGE_REMEDY,
         ),
         sees: found.map(sees).unwrap_or_default(),
-        reads_cycle_counter: found.is_some_and(|types| types.functions.contains(COUNTER)),
+        reads_cycle_counter: found.map(|types| types.functions.contains(COUNTER)),
     }
 }
 

@@ -34,6 +34,10 @@ pub struct HostView {
     /// nobody looked or it cannot be told.
     #[serde(default)]
     pub stamped_for_others: Option<bool>,
+    /// Whether the kernel lets BPF programs read the cycle counter (`bpf_get_cpu_time_counter`); none where nobody looked or
+    /// it does not describe its functions.
+    #[serde(default)]
+    pub counter_for_bpf: Option<bool>,
     /// Whether BPF programs of this build can run here, and why not.
     pub bpf_tier: TierState,
     /// Whether a tracefs instance can be made here, and why not.
@@ -101,6 +105,7 @@ impl HostView {
             interfaces: names.iter().filter_map(|name| InterfaceFacts::read(root, name)).collect(),
             clock: None,
             stamped_for_others: None,
+            counter_for_bpf: None,
             bpf_tier: not_probed.clone(),
             tracefs_tier: not_probed,
             facts,

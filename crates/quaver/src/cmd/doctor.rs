@@ -35,13 +35,14 @@ fn look() -> HostView {
     view.clock = Some(ClockLook::take(Path::new("/")));
     // By a datagram of ours to ourselves, which has the kernel stamp for a moment, too.
     view.stamped_for_others = stamped_for_others();
-    view.bpf_tier = bpf_state();
+    let support = bpf::probe();
+    view.counter_for_bpf = support.reads_cycle_counter;
+    view.bpf_tier = bpf_state(&support);
     view.tracefs_tier = tracefs_state();
     view
 }
 
-fn bpf_state() -> TierState {
-    let support = bpf::probe();
+fn bpf_state(support: &bpf::BpfSupport) -> TierState {
     let needs = [&support.built, &support.kernel_types, &support.may_load];
     let lacking = needs.into_iter().find_map(|need| Some((need, need.lacking.as_ref()?)));
     if let Some((need, reason)) = lacking {

@@ -23,13 +23,17 @@ struct {
 SEC("xdp.frags")
 int capture_xdp(struct xdp_md *packet)
 {
-	return leave_mark(packet, bpf_ktime_get_ns(), 0, 0);
+	__u32 flags = 0;
+	__u64 xdp = stamp(&flags, XDP_IN_CYCLES);
+
+	return leave_mark(packet, xdp, flags, 0);
 }
 
 SEC("tc")
 int capture_tc(struct __sk_buff *packet)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u32 flags = 0;
+	__u64 now = stamp(&flags, TC_IN_CYCLES);
 	struct layer_record *record = bpf_ringbuf_reserve(&layer_records, sizeof(*record), 0);
 
 	if (!record) {
@@ -42,17 +46,16 @@ int capture_tc(struct __sk_buff *packet)
 	struct mark *mark = (void *)(long)packet->data_meta;
 	__u64 hardware_ns = packet->hwtstamp;
 	__u64 xdp = 0;
-	__u32 flags = 0;
 	if ((void *)(mark + 1) <= (void *)(long)packet->data && mark->magic == MARK_MAGIC) {
 		xdp = mark->xdp;
-		flags = mark->flags;
+		flags |= mark->flags;
 		if (!hardware_ns)
 			hardware_ns = mark->hardware_ns;
 	}
 	record->kernel_ns = packet->tstamp;
 	record->hardware_ns = hardware_ns;
 	record->xdp = xdp;
-	record->tc_ns = now;
+	record->tc = now;
 	record->length = packet->len;
 	record->interface = packet->ifindex;
 	record->flags = flags;

@@ -78,21 +78,38 @@ struct mark {
 	__u64 hardware_ns; /* the interface's own clock, as the driver tells XDP programs */
 };
 
-/* The stamp of XDP is the processor's counter. */
+/* Stamps that are the processor's counter. */
 #define XDP_IN_CYCLES 1
+#define TC_IN_CYCLES 2
 
 /* One packet. Times of 0 are missing. */
 struct layer_record {
 	__u64 kernel_ns;   /* CLOCK_REALTIME: the key, as the packet ring shows it */
 	__u64 hardware_ns; /* the interface's own clock */
 	__u64 xdp;         /* as in the mark */
-	__u64 tc_ns;       /* CLOCK_MONOTONIC */
+	__u64 tc;          /* CLOCK_MONOTONIC, or cycles */
 	__u32 length;
 	__u32 interface;
 	__u32 flags;
 	__u32 reserved;
 };
 _Static_assert(sizeof(struct layer_record) == 48, "LayerRecord");
+
+#ifdef QUAVER_CYCLES
+extern __u64 bpf_get_cpu_time_counter(void) __ksym __weak;
+#endif
+
+/* Now: cycles, with `in_cycles` set in the flags, where the kernel lets programs read them; else CLOCK_MONOTONIC. */
+static __attribute__((always_inline)) inline __u64 stamp(__u32 *flags, __u32 in_cycles)
+{
+#ifdef QUAVER_CYCLES
+	if (bpf_ksym_exists(bpf_get_cpu_time_counter)) {
+		*flags |= in_cycles;
+		return bpf_get_cpu_time_counter();
+	}
+#endif
+	return bpf_ktime_get_ns();
+}
 
 static __attribute__((always_inline)) inline int leave_mark(struct xdp_md *packet, __u64 xdp, __u32 flags,
 							    __u64 hardware_ns)

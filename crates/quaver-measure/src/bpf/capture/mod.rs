@@ -10,9 +10,11 @@ mod records;
 mod tests;
 
 pub(crate) use clsact::{Filter, Remover};
-pub(crate) use records::{Records, XDP_IN_CYCLES};
+pub(crate) use records::{Records, TC_IN_CYCLES, XDP_IN_CYCLES};
 
+use super::kernel_types;
 use super::load::{failed, one_at_a_time};
+use super::programs::COUNTER;
 use crate::host::trace::TraceError;
 use libbpf_rs::libbpf_sys::{
     BPF_F_BEFORE, BPF_TCX_INGRESS, BPF_XDP, bpf_attach_type, bpf_link_create, bpf_link_create_opts,
@@ -24,6 +26,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 #[repr(C, align(8))]
 struct Aligned<B: ?Sized>(B);
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture.bpf.o")));
+/// The same programs, which read the cycle counter where the kernel lets them; it has to describe its types for that.
+static CYCLES_OBJECT: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture_cycles.bpf.o")));
 static DEVICE_OBJECT: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/capture_device.bpf.o")));
 
@@ -44,6 +49,11 @@ const RECORDS_BYTES: (u64, u64) = (1 << 16, 1 << 28);
 fn records_bytes(rings_bytes: u64) -> u32 {
     let wanted = rings_bytes.div_ceil(LEAST_PACKET_BYTES).saturating_mul(RECORD_BYTES);
     wanted.clamp(RECORDS_BYTES.0, RECORDS_BYTES.1).next_power_of_two() as u32
+}
+
+/// Whether the kernel shows that it lets programs read the cycle counter.
+fn counter_is_shown() -> bool {
+    kernel_types().is_ok_and(|types| types.functions.contains(COUNTER))
 }
 
 /// Where the XDP program runs.
@@ -71,11 +81,17 @@ pub(crate) enum Attached {
 
 impl CapturePrograms {
     /// Loads the programs, with room for the records of all packets in rings of so many octets; without `xdp`, only that
-    /// of TC.
-    pub(crate) fn load(xdp: bool, rings_bytes: u64) -> Result<Self, TraceError> {
+    /// of TC. With `cycles` they stamp by the cycle counter where the kernel shows that it lets programs read it.
+    pub(crate) fn load(xdp: bool, rings_bytes: u64, cycles: bool) -> Result<Self, TraceError> {
+        let by_cycles = cycles && counter_is_shown();
+        let loaded = by_cycles.then(|| Self::load_from(CYCLES_OBJECT, xdp, rings_bytes).ok()).flatten();
+        loaded.map_or_else(|| Self::load_from(OBJECT, xdp, rings_bytes), Ok)
+    }
+
+    fn load_from(from: &Aligned<[u8]>, xdp: bool, rings_bytes: u64) -> Result<Self, TraceError> {
         one_at_a_time(|| {
             let mut open = ObjectBuilder::default()
-                .open_memory(&OBJECT.0)
+                .open_memory(&from.0)
                 .map_err(|error| failed("opening the BPF programs of the capture", &error))?;
             for mut program in open.progs_mut() {
                 let wanted = xdp || program.name() == TC;
@@ -102,14 +118,21 @@ impl CapturePrograms {
     }
 
     /// Loads the XDP program for the device of the interface with this index, and attaches it there in the driver: it
-    /// brings along what the driver tells XDP programs.
+    /// brings along what the driver tells XDP programs. It stamps by the cycle counter where the kernel lets it, so it is
+    /// not for whoever cannot convert that (`cycles`).
     ///
     /// # Errors
     /// `EOPNOTSUPP` where the driver tells them nothing, and what the kernel says else: it has to be Linux 6.3 or newer,
     /// with its types.
-    pub(crate) fn attach_device_xdp(interface: u32) -> Result<Attached, TraceError> {
+    pub(crate) fn attach_device_xdp(interface: u32, cycles: bool) -> Result<Attached, TraceError> {
         /// linux/bpf.h.
         const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
+        if !cycles && counter_is_shown() {
+            return Err(TraceError::NotSupported {
+                operation: "stamping by the kernel's clock in the BPF program for a device".to_owned(),
+                remedy: "the other XDP program does".to_owned(),
+            });
+        }
         let object = one_at_a_time(|| {
             let mut open = ObjectBuilder::default()
                 .open_memory(&DEVICE_OBJECT.0)

@@ -26,8 +26,8 @@ pub(crate) struct LayerRecord {
     pub(crate) hardware_ns: u64,
     /// The XDP program's, CLOCK_MONOTONIC nanoseconds or cycles (`XDP_IN_CYCLES`).
     pub(crate) xdp: u64,
-    /// The TC program's, CLOCK_MONOTONIC nanoseconds.
-    pub(crate) tc_ns: u64,
+    /// The TC program's, CLOCK_MONOTONIC nanoseconds or cycles (`TC_IN_CYCLES`).
+    pub(crate) tc: u64,
     /// Octets of the packet.
     pub(crate) length: u32,
     /// Index of its interface.
@@ -41,6 +41,8 @@ const _: () = assert!(size_of::<LayerRecord>() == 48);
 
 /// The XDP program's stamp is the processor's counter.
 pub(crate) const XDP_IN_CYCLES: u32 = 1;
+/// The TC program's stamp is the processor's counter.
+pub(crate) const TC_IN_CYCLES: u32 = 2;
 
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;

@@ -62,7 +62,7 @@ pub(super) const PACKETS: usize = 20;
 /// How many of the packets have a record, where a program with this answer was there before ours.
 fn seen_beside(answer: i32, attach: impl Fn(&CapturePrograms, u32) -> io::Result<Attached> + Sync) -> usize {
     let lab = Lab::create().unwrap();
-    let programs = CapturePrograms::load(false, 1 << 20).unwrap();
+    let programs = CapturePrograms::load(false, 1 << 20, true).unwrap();
     let mut records = programs.records().unwrap();
     let foreign = answering(answer);
     let index = lab.sink.within(|| index_of(&lab.sink.interface)).unwrap();
@@ -97,6 +97,40 @@ pub(super) fn index_of(name: &str) -> u32 {
 }
 
 #[test]
+fn programs_that_could_read_the_counter_stamp_by_what_the_kernel_has() {
+    if !privileged("programs_that_could_read_the_counter_stamp_by_what_the_kernel_has") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let index = lab.sink.within(|| index_of(&lab.sink.interface)).unwrap();
+    let shown = counter_is_shown();
+    // Asked to stamp by cycles; told not to; and the same by what is chosen here.
+    let loaded = [
+        (CapturePrograms::load_from(CYCLES_OBJECT, true, 1 << 20), shown),
+        (CapturePrograms::load(true, 1 << 20, false), false),
+        (CapturePrograms::load(true, 1 << 20, true), shown),
+    ];
+    for (programs, cycles) in loaded {
+        let programs = programs.unwrap();
+        let mut records = programs.records().unwrap();
+        let attached = lab.sink.within(|| {
+            (programs.attach_xdp(index, XdpMode::Native).unwrap(), programs.attach_clsact(index).unwrap())
+        });
+        let attached = attached.unwrap();
+        send(&lab);
+        let mut flags = Vec::new();
+        records.drain(usize::MAX, |record| {
+            if record.length == 333 + 42 {
+                assert!(record.xdp != 0 && record.xdp <= record.tc, "{record:?}");
+                flags.push(record.flags);
+            }
+        });
+        assert_eq!(flags, vec![if cycles { XDP_IN_CYCLES | TC_IN_CYCLES } else { 0 }; PACKETS]);
+        drop(attached);
+    }
+}
+
+#[test]
 fn records_have_room_for_every_packet_of_the_rings() {
     // 64 MiB hold 466,033 packets of 144 octets, whose records take 56 octets each.
     assert_eq!(records_bytes(64 << 20), 32 << 20);
@@ -121,11 +155,11 @@ fn a_program_for_a_device_goes_where_its_driver_tells_programs_of_packets() {
         .within(|| {
             // A veth's does (drivers/net/veth.c), the loopback's does not.
             let index = index_of(&lab.sink.interface);
-            let attached = CapturePrograms::attach_device_xdp(index);
+            let attached = CapturePrograms::attach_device_xdp(index, true);
             drop(attached.unwrap());
-            let again = CapturePrograms::attach_device_xdp(index);
+            let again = CapturePrograms::attach_device_xdp(index, true);
             again.unwrap();
-            CapturePrograms::attach_device_xdp(index_of("lo")).unwrap_err().to_string()
+            CapturePrograms::attach_device_xdp(index_of("lo"), true).unwrap_err().to_string()
         })
         .unwrap();
     assert!(refused.contains("BPF program"), "{refused}");

@@ -82,6 +82,13 @@ pub(super) const CHECKS: &[Check] = &[
         capture,
     ),
     ability(
+        "kernel-cycles",
+        "stamps of XDP and TC in raw cycles",
+        "without it the programs of quaver capture stamp by the kernel's clock (CLOCK_MONOTONIC), which takes no layer away \
+         and costs some nanoseconds more",
+        kernel_cycles,
+    ),
+    ability(
         "transmit-time",
         "source --pace txtime",
         "without it the source wakes up or spins for each packet, and its own schedule error is larger",
@@ -127,6 +134,22 @@ fn capture(view: &HostView) -> Finding {
         None => "whether the kernel stamps packets now could not be told",
     };
     Finding { evidence: format!("{}; {stamping}", finding.evidence), ..finding }
+}
+
+/// Not missing where the kernel lacks it: no setting and no right would bring it.
+fn kernel_cycles(view: &HostView) -> Finding {
+    const COUNTER: &str = "bpf_get_cpu_time_counter";
+    match (view.counter_for_bpf, view.bpf_tier.usable) {
+        (Some(true), true) => Finding::good(format!("the kernel has {COUNTER}")),
+        (Some(true), false) => Finding::not_applicable(format!(
+            "the kernel has {COUNTER}, but BPF programs cannot be loaded: {}",
+            view.bpf_tier.evidence
+        )),
+        (Some(false), _) => Finding::not_applicable(format!(
+            "the kernel has no {COUNTER}; XDP and TC stamp by its clock (CLOCK_MONOTONIC)"
+        )),
+        (None, _) => Finding::not_applicable(format!("the kernel does not tell whether it has {COUNTER}")),
+    }
 }
 
 fn cycle_counter(view: &HostView) -> Finding {
@@ -183,6 +206,31 @@ fn hardware_stamps(view: &HostView) -> Finding {
 mod tests {
     use super::*;
     use crate::host::hazards::Verdict;
+
+    #[test]
+    fn whether_programs_read_cycles_is_told_and_never_missed() {
+        let of = |counter_for_bpf, usable| {
+            let bpf_tier = TierState { usable, evidence: "no right".to_owned(), ..TierState::default() };
+            let Finding { verdict, evidence, remedy } =
+                kernel_cycles(&HostView { counter_for_bpf, bpf_tier, ..HostView::default() });
+            assert_eq!(remedy, None);
+            (verdict, evidence)
+        };
+        assert_eq!(
+            of(Some(true), true),
+            (Verdict::Good, "the kernel has bpf_get_cpu_time_counter".to_owned())
+        );
+        for (verdict, evidence) in [of(Some(true), false), of(Some(false), true), of(None, true)] {
+            assert!(
+                verdict == Verdict::NotApplicable && evidence.contains("bpf_get_cpu_time_counter"),
+                "{evidence}"
+            );
+        }
+        assert!(
+            of(Some(true), false).1.ends_with("no right")
+                && of(Some(false), true).1.contains("CLOCK_MONOTONIC")
+        );
+    }
 
     #[test]
     fn the_cost_of_stamps_to_all_is_said_as_it_is_now() {

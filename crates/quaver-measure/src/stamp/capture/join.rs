@@ -16,8 +16,10 @@ pub(super) struct Below {
     pub(super) xdp: u64,
     /// Which of the two.
     pub(super) xdp_in_cycles: bool,
-    /// CLOCK_MONOTONIC nanoseconds.
-    pub(super) tc_ns: u64,
+    /// CLOCK_MONOTONIC nanoseconds, or cycles.
+    pub(super) tc: u64,
+    /// Which of the two.
+    pub(super) tc_in_cycles: bool,
     /// Octets of the packet as the TC program saw it, with its link header.
     pub(super) length: u32,
     /// Index of the interface.
@@ -65,7 +67,7 @@ impl JoinTable {
             (slot.kernel_ns, slot.interface) == (kernel_ns, interface)
                 && length.is_none_or(|length| slot.length == length)
         };
-        let slot = self.places(kernel_ns).iter_mut().filter(fits).min_by_key(|slot| slot.tc_ns)?;
+        let slot = self.places(kernel_ns).iter_mut().filter(fits).min_by_key(|slot| slot.tc)?;
         Some(std::mem::take(slot))
     }
 }
@@ -74,8 +76,8 @@ impl JoinTable {
 mod tests {
     use super::*;
 
-    fn record(kernel_ns: u64, tc_ns: u64, length: u32) -> Below {
-        Below { kernel_ns, tc_ns, length, interface: 7, ..Below::default() }
+    fn record(kernel_ns: u64, tc: u64, length: u32) -> Below {
+        Below { kernel_ns, tc, length, interface: 7, ..Below::default() }
     }
 
     #[test]

@@ -73,6 +73,9 @@ pub struct LayerWish {
     pub tc: TcWish,
     /// Octets of the rings of packets, whose packets' records the programs shall have room for.
     pub rings_bytes: u64,
+    /// Whether programs may stamp by the processor's counter, where the kernel lets them: whoever asks for it converts its
+    /// readings ([`Layers::convert_cycles`]).
+    pub cycles: bool,
 }
 
 /// A layer on an interface: there, with what it is; or not, and why.
@@ -154,9 +157,7 @@ impl Layers {
             states.push(LayerState { layer: Layer::Nic, interface: interface.name.clone(), state });
         }
         let tc_wanted = wish.tc != TcWish::Off;
-        let attached = tc_wanted
-            .then(|| Programs::attach(interfaces, wish.xdp, wish.tc, wish.rings_bytes, &mut states))
-            .flatten();
+        let attached = tc_wanted.then(|| Programs::attach(interfaces, wish, &mut states)).flatten();
         let (programs, written) = attached.unzip();
         let joiner = written.map(Joiner::new);
         let mut layers = Self {
@@ -266,17 +267,17 @@ impl Layers {
         if below.hardware_ns != 0 {
             stamps.set(Layer::Nic, self.clocks.stamp(frame.interface, below.hardware_ns as i64));
         }
-        if let Some(stamp) = self.xdp(&below) {
+        if let Some(stamp) = self.by_program(below.xdp, below.xdp_in_cycles) {
             stamps.set(Layer::Xdp, stamp);
         }
-        if below.tc_ns != 0 {
-            stamps.set(Layer::Tc, self.monotonic(below.tc_ns));
+        if let Some(stamp) = self.by_program(below.tc, below.tc_in_cycles) {
+            stamps.set(Layer::Tc, stamp);
         }
         stamps
     }
 
-    fn xdp(&self, below: &Below) -> Option<LayerStamp> {
-        match (below.xdp, below.xdp_in_cycles) {
+    fn by_program(&self, stamp: u64, in_cycles: bool) -> Option<LayerStamp> {
+        match (stamp, in_cycles) {
             (0, _) => None,
             (cycles, true) => self.cycles.0.as_ref().map(|convert| convert(cycles)),
             (monotonic_ns, false) => Some(self.monotonic(monotonic_ns)),

@@ -195,8 +195,13 @@ fn every_layer_stamps_every_packet_in_its_order() {
         return;
     }
     let lab = Lab::create().unwrap();
-    let wish =
-        LayerWish { hardware: HardwareWish::On, xdp: XdpWish::Native, tc: TcWish::On, rings_bytes: 64 << 20 };
+    let wish = LayerWish {
+        hardware: HardwareWish::On,
+        xdp: XdpWish::Native,
+        tc: TcWish::On,
+        rings_bytes: 64 << 20,
+        ..LayerWish::default()
+    };
     let (mut layers, tap) = lab
         .sink
         .within(|| {
@@ -240,12 +245,8 @@ fn a_program_of_somebody_else_is_left_alone() {
         return;
     }
     let lab = Lab::create().unwrap();
-    let wish = LayerWish {
-        hardware: HardwareWish::Off,
-        xdp: XdpWish::Native,
-        tc: TcWish::On,
-        rings_bytes: 64 << 20,
-    };
+    let wish =
+        LayerWish { xdp: XdpWish::Native, tc: TcWish::On, rings_bytes: 64 << 20, ..LayerWish::default() };
     let (first, second, third) = lab
         .sink
         .within(|| {
@@ -310,9 +311,13 @@ fn a_programs_stamp_may_be_cycles_and_a_drivers_comes_with_it() {
         (Some(9), None)
     );
     // In nanoseconds it is CLOCK_MONOTONIC, whatever converts cycles.
-    let below = join::Below { xdp_in_cycles: false, ..below };
+    let below = join::Below { xdp_in_cycles: false, tc: 6_000, tc_in_cycles: true, ..below };
     let stamps = layers.stamps(&frame(9), LinkKind::Ethernet, &Early(Some(below)));
     assert_eq!(stamps.get(Layer::Xdp).map(|stamp| stamp.clock), Some(StampClock::Monotonic));
+    assert_eq!(stamps.get(Layer::Tc), Some(convert(6_000)));
+    let below = join::Below { tc_in_cycles: false, ..below };
+    let stamps = layers.stamps(&frame(9), LinkKind::Ethernet, &Early(Some(below)));
+    assert_eq!(stamps.get(Layer::Tc).map(|stamp| stamp.clock), Some(StampClock::Monotonic));
 }
 
 #[test]

@@ -166,7 +166,12 @@ fn wish(args: &CaptureArgs) -> LayerWish {
     // Another user could not remove what outlives the process.
     let tc = if args.user.is_some() { TcWish::Linked } else { TcWish::On };
     if choice.auto {
-        return LayerWish { hardware: HardwareWish::AsItIs, xdp: XdpWish::Harmless, tc, rings_bytes: 0 };
+        return LayerWish {
+            hardware: HardwareWish::AsItIs,
+            xdp: XdpWish::Harmless,
+            tc,
+            ..LayerWish::default()
+        };
     }
     LayerWish {
         hardware: if choice.nic { HardwareWish::On } else { HardwareWish::Off },
@@ -180,7 +185,7 @@ fn wish(args: &CaptureArgs) -> LayerWish {
             (true, false) => tc,
             (false, false) => TcWish::Off,
         },
-        rings_bytes: 0,
+        ..LayerWish::default()
     }
 }
 

@@ -38,8 +38,9 @@ impl Session {
         let clock = LiveClock::start(LiveOptions::checked(counter))
             .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
         let interfaces = interfaces(plan)?;
-        let mut layers = Layers::switch_on(&interfaces, plan.wish, set);
-        if counter == Counter::Hardware {
+        let cycles = counter == Counter::Hardware;
+        let mut layers = Layers::switch_on(&interfaces, capture::LayerWish { cycles, ..plan.wish }, set);
+        if cycles {
             let reader = clock.reader();
             layers.convert_cycles(move |cycles| reader.layer_stamp(cycles));
         }

@@ -13,7 +13,7 @@ const DROP: i32 = 2;
 fn ready() -> (Lab, u32, CapturePrograms, Records) {
     let lab = Lab::create().unwrap();
     let index = lab.sink.within(|| index_of(&lab.sink.interface)).unwrap();
-    let programs = CapturePrograms::load(false, 1 << 20).unwrap();
+    let programs = CapturePrograms::load(false, 1 << 20, true).unwrap();
     let records = programs.records().unwrap();
     assert!(!disciplined(&lab.sink, index));
     (lab, index, programs, records)

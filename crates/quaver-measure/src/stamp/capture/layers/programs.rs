@@ -2,9 +2,9 @@
 
 use super::super::join::Below;
 use super::super::socket::TapInterface;
-use super::{LayerState, TcWish, XdpWish};
+use super::{LayerState, LayerWish, TcWish, XdpWish};
 pub(super) use crate::bpf::capture::Remover;
-use crate::bpf::capture::{Attached, CapturePrograms, Records, XDP_IN_CYCLES, XdpMode};
+use crate::bpf::capture::{Attached, CapturePrograms, Records, TC_IN_CYCLES, XDP_IN_CYCLES, XdpMode};
 use quaver_abi::stamp::Layer;
 use std::io;
 
@@ -35,7 +35,8 @@ impl Written {
                 hardware_ns: record.hardware_ns,
                 xdp: record.xdp,
                 xdp_in_cycles: record.flags & XDP_IN_CYCLES != 0,
-                tc_ns: record.tc_ns,
+                tc: record.tc,
+                tc_in_cycles: record.flags & TC_IN_CYCLES != 0,
                 length: record.length,
                 interface: record.interface,
             });
@@ -65,17 +66,16 @@ impl Programs {
     /// Attaches as much as can be had. None where no interface has the TC program.
     pub(super) fn attach(
         interfaces: &[TapInterface],
-        xdp: XdpWish,
-        tc: TcWish,
-        rings_bytes: u64,
+        wish: LayerWish,
         states: &mut Vec<LayerState>,
     ) -> Option<(Self, Written)> {
         let mut say = |layer, interface: &TapInterface, state| {
             states.push(LayerState { layer, interface: interface.name.clone(), state });
         };
+        let LayerWish { xdp, tc, rings_bytes, cycles, .. } = wish;
         let with_xdp = xdp != XdpWish::Off;
-        let loaded = CapturePrograms::load(with_xdp, rings_bytes)
-            .or_else(|_| CapturePrograms::load(false, rings_bytes));
+        let loaded = CapturePrograms::load(with_xdp, rings_bytes, cycles)
+            .or_else(|_| CapturePrograms::load(false, rings_bytes, cycles));
         let programs = match loaded.and_then(|programs| {
             let mapped = programs.records();
             mapped.map(|records| (programs, records)).map_err(|source| crate::host::trace::TraceError::Os {
@@ -105,7 +105,7 @@ impl Programs {
                         interface.name
                     ))
                 } else {
-                    attach_xdp(&programs, interface, wished)
+                    attach_xdp(&programs, interface, wished, cycles)
                 };
                 say(
                     Layer::Xdp,
@@ -188,10 +188,11 @@ fn attach_xdp(
     programs: &CapturePrograms,
     interface: &TapInterface,
     mode: XdpMode,
+    cycles: bool,
 ) -> Result<(Attached, String, bool), String> {
     // Else the program that knows no device: older kernels, and drivers that tell programs nothing.
     if mode == XdpMode::Native
-        && let Ok(link) = CapturePrograms::attach_device_xdp(interface.index)
+        && let Ok(link) = CapturePrograms::attach_device_xdp(interface.index, cycles)
     {
         let how = "BPF in the driver (native XDP), with what the driver tells of the packet; packets with different stamps \
                    are not merged by GRO";

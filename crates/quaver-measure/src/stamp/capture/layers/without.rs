@@ -2,7 +2,7 @@
 
 use super::super::join::Below;
 use super::super::socket::TapInterface;
-use super::{LayerState, TcWish, XdpWish};
+use super::{LayerState, LayerWish, XdpWish};
 use quaver_abi::stamp::Layer;
 
 /// There is nothing to take off.
@@ -44,9 +44,7 @@ pub(super) struct Programs {
 impl Programs {
     pub(super) fn attach(
         interfaces: &[TapInterface],
-        xdp: XdpWish,
-        _tc: TcWish,
-        _rings_bytes: u64,
+        wish: LayerWish,
         states: &mut Vec<LayerState>,
     ) -> Option<(Self, Written)> {
         for interface in interfaces {
@@ -55,7 +53,7 @@ impl Programs {
                 interface: interface.name.clone(),
                 state: Err(format!("this build has no BPF: {}", crate::bpf::BUILD_REMEDY)),
             };
-            if xdp != XdpWish::Off {
+            if wish.xdp != XdpWish::Off {
                 states.push(state(Layer::Xdp));
             }
             states.push(state(Layer::Tc));
