@@ -1,6 +1,6 @@
 //! The real program capturing in a namespace that the test makes, and what it wrote.
 
-use quaver_abi::stamp::{Layer, PacketStamps};
+use quaver_abi::stamp::{Layer, PacketStamps, StampClock};
 use quaver_measure::host::netns::{Lab, LabEnd};
 use quaver_store::pcapng::read::CaptureReader;
 use rustix::process::{Pid, Signal, kill_process};
@@ -130,6 +130,16 @@ impl Capture {
 
 /// Sends a packet of each length, counted with all headers, from the lab's source to a port of its sink.
 pub(crate) fn send_to(lab: &Lab, port: u16, lengths: impl Iterator<Item = usize> + Send) -> u64 {
+    send_each(lab, port, lengths, || {})
+}
+
+/// The same, with what is to be done before each packet.
+pub(crate) fn send_each(
+    lab: &Lab,
+    port: u16,
+    lengths: impl Iterator<Item = usize> + Send,
+    mut before: impl FnMut() + Send,
+) -> u64 {
     lab.source
         .within(|| {
             let socket = UdpSocket::bind((lab.source.ipv4, 0)).unwrap();
@@ -139,6 +149,7 @@ pub(crate) fn send_to(lab: &Lab, port: u16, lengths: impl Iterator<Item = usize>
                 let number = sent.to_be_bytes();
                 let room = payload.len().min(8);
                 payload[..room].copy_from_slice(&number[8 - room..]);
+                before();
                 socket.send_to(&payload, (lab.sink.ipv4, port)).unwrap();
                 sent += 1;
             }
@@ -192,6 +203,32 @@ pub(crate) fn assert_accounts(summary: &Value) {
         assert_eq!(
             (&interface["dropped"]["unaccounted"], &interface["dropped"]["undecoded"]),
             (&0.into(), &0.into())
+        );
+    }
+}
+
+/// Every stamp has a bound that is known, and what lies within the bounds of all can be true: no layer stamped before the
+/// one below it, before the packet was sent, or after all was over.
+pub(crate) fn assert_bounds(stamps: &PacketStamps, before_ns: i64, after_ns: i64) {
+    let mut not_before_ns = before_ns;
+    for (layer, stamp) in stamps.iter() {
+        assert!((1..1_000_000).contains(&stamp.bound_ns), "{layer:?}: {stamps:?}");
+        let bound_ns = i64::from(stamp.bound_ns);
+        let (first_ns, last_ns) = (stamp.time_ns - bound_ns, stamp.time_ns + bound_ns);
+        assert!(
+            not_before_ns <= last_ns && first_ns <= after_ns,
+            "{layer:?}, sent at {before_ns}: {stamps:?}"
+        );
+        not_before_ns = not_before_ns.max(first_ns);
+    }
+    let [xdp, kernel, tc] = [Layer::Xdp, Layer::Kernel, Layer::Tc].map(|layer| stamps.get(layer));
+    // Its clock's own reading, but for what is cut off.
+    assert_eq!(kernel.map(|stamp| (stamp.clock, stamp.bound_ns)), Some((StampClock::Realtime, 1)));
+    if let Some((xdp, tc)) = xdp.zip(tc).filter(|(xdp, _)| xdp.clock == StampClock::Monotonic) {
+        assert_eq!(
+            (xdp.clock, xdp.bound_ns),
+            (tc.clock, tc.bound_ns),
+            "one difference of clocks converts both"
         );
     }
 }

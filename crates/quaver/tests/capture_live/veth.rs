@@ -2,8 +2,9 @@
 
 use super::support::*;
 use quaver_abi::stamp::Layer;
+use quaver_measure::clock::realtime_ns;
 use quaver_measure::host::netns::Lab;
-use quaver_measure::stamp::capture::{HardwareWish, LayerWish, Layers, TapInterface, TcWish, XdpWish};
+use quaver_measure::stamp::capture::{LayerWish, Layers, TapInterface, TcWish, XdpWish};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::Command;
@@ -40,8 +41,10 @@ fn every_packet_bears_every_stamp_and_everybody_reads_it_to_the_last_digit() {
     let told = capture.heard.concat();
     assert!(told.contains("xdp stamp by BPF in the driver") && told.contains("tc stamp by BPF"), "{told}");
     assert!(told.contains("no nic stamp: "), "{told}");
-    let sent = send(&lab, lengths());
+    let mut before_ns = Vec::new();
+    let sent = send_each(&lab, PORT, lengths(), || before_ns.push(realtime_ns()));
     let summary = capture.end();
+    let after_ns = realtime_ns();
     assert_accounts(&summary);
     assert_eq!((number(&summary, "/captured"), number(&summary, "/dropped")), (sent, 0));
     assert_eq!(
@@ -53,17 +56,12 @@ fn every_packet_bears_every_stamp_and_everybody_reads_it_to_the_last_digit() {
     assert_eq!(packets.len() as u64, sent);
     let order = [Layer::Xdp, Layer::Kernel, Layer::Tc, Layer::Application];
     let mut with_all = 0;
-    for (packet, length) in packets.iter().zip(lengths()) {
+    for ((packet, length), before_ns) in packets.iter().zip(lengths()).zip(before_ns) {
+        assert_bounds(&packet.stamps, before_ns, after_ns);
         assert_eq!((packet.data.len(), packet.original_length as usize), (length, length));
         assert_eq!(packet.shown, Some(Layer::Kernel));
         assert_eq!(packet.stamps.get(Layer::Kernel).unwrap().time_ns, packet.time_ns);
-        let stamps: Vec<_> = order.iter().filter_map(|layer| packet.stamps.get(*layer)).collect();
-        with_all += usize::from(stamps.len() == order.len());
-        for pair in stamps.windows(2) {
-            let slack_ns = i64::from(pair[0].bound_ns) + i64::from(pair[1].bound_ns);
-            assert!(slack_ns < 1_000_000, "{:?}", packet.stamps);
-            assert!(pair[0].time_ns <= pair[1].time_ns + slack_ns, "{:?}", packet.stamps);
-        }
+        with_all += usize::from(order.iter().all(|layer| packet.stamps.get(*layer).is_some()));
         // Between the stamps of one clock no bound is needed.
         let [xdp, tc] = [Layer::Xdp, Layer::Tc].map(|layer| packet.stamps.get(layer));
         assert!(xdp.zip(tc).is_none_or(|(xdp, tc)| xdp.time_ns <= tc.time_ns));
@@ -199,7 +197,7 @@ fn a_killed_capture_leaves_nothing_but_a_readable_file() {
     let file = path.to_str().unwrap();
     let mut capture = Capture::start(&lab.sink, &["-o", file, "--direction", "in", "udp dst port 9"]);
     let wish =
-        LayerWish { hardware: HardwareWish::Off, xdp: XdpWish::Native, tc: TcWish::On, rings_bytes: 1 << 20 };
+        LayerWish { xdp: XdpWish::Native, tc: TcWish::On, rings_bytes: 1 << 20, ..LayerWish::default() };
     let free = || {
         lab.sink
             .within(|| {
