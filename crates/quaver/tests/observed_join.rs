@@ -1,18 +1,18 @@
 //! A receiver that runs already is observed without knowing its payload, so stamps of a packet are joined by the order of
 //! its socket. Here sender and receiver know the payload and keep their own times: each packet's stamps must be its own,
-//! also after waits in which packets queued up.
+//! also after waits in which packets queued up, and where the receiver takes packets before the kernel tells of them.
 
 use quaver_analysis::model::{Layer, MISSING};
 use quaver_store::packets::read_packets;
 use rustix::time::{ClockId, clock_gettime};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Set in the environment of the receiver program.
+/// Set in the environment of the receiver program: `dawdle` or `poll`.
 const RECEIVER: &str = "QUAVER_TEST_OBSERVED_RECEIVER";
 
 fn now_ns() -> i64 {
@@ -28,23 +28,29 @@ struct Known {
     after_ns: i64,
 }
 
-/// The receiver program: tells each packet on standard output. Every 50th time it dawdles, so that packets queue up.
+/// The receiver program: tells each packet on standard output. It dawdles every 50th time, so that packets queue up; or it
+/// never sleeps, and is there before it is woken.
 #[test]
 fn an_observed_receiver() {
-    if std::env::var_os(RECEIVER).is_none() {
-        return;
-    }
+    let Ok(how) = std::env::var(RECEIVER) else { return };
+    let polls = how == "poll";
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_nonblocking(polls).unwrap();
     println!("\nport {}", socket.local_addr().unwrap().port());
     let mut buffer = [0u8; 64];
-    for turn in 0u64.. {
+    let mut turn = 0;
+    loop {
         let before_ns = now_ns();
-        let length = socket.recv(&mut buffer).unwrap();
+        let length = match socket.recv(&mut buffer) {
+            Err(error) if polls && error.kind() == ErrorKind::WouldBlock => continue,
+            received => received.unwrap(),
+        };
         let after_ns = now_ns();
         assert_eq!(length, 8);
         let number = u64::from_be_bytes(buffer[..8].try_into().unwrap());
         println!("got {number} {before_ns} {after_ns}");
-        if turn % 50 == 49 {
+        turn += 1;
+        if turn % 50 == 0 && !polls {
             std::thread::sleep(Duration::from_millis(7));
         }
     }
@@ -75,17 +81,33 @@ fn send_each_millisecond(to: SocketAddr, stop: &AtomicBool) -> Vec<Known> {
     sent
 }
 
+/// Runs one of these tests alone: they take a CPU each.
+static TURN: Mutex<()> = Mutex::new(());
+
 #[test]
 fn each_packet_is_joined_with_its_own_stamps() {
+    joined_with_its_own_stamps("each_packet_is_joined_with_its_own_stamps", "dawdle");
+}
+
+#[test]
+fn packets_that_are_taken_before_the_kernel_tells_of_them_are_joined_with_their_own_stamps() {
+    joined_with_its_own_stamps(
+        "packets_that_are_taken_before_the_kernel_tells_of_them_are_joined_with_their_own_stamps",
+        "poll",
+    );
+}
+
+fn joined_with_its_own_stamps(name: &str, how: &str) {
     if !rustix::process::geteuid().is_root() {
         let required = std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_some();
-        assert!(!required, "each_packet_is_joined_with_its_own_stamps needs root");
-        eprintln!("SKIPPED (needs root): each_packet_is_joined_with_its_own_stamps");
+        assert!(!required, "{name} needs root");
+        eprintln!("SKIPPED (needs root): {name}");
         return;
     }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "an_observed_receiver", "--nocapture"])
-        .env(RECEIVER, "1")
+        .env(RECEIVER, how)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -3,20 +3,31 @@
  * The last layers: the receiver is told, and (for a process that we only observe) its receive call returns.
  *
  * Nothing at the return of a receive call says which packet it brought. A UDP socket hands its packets out in the
- * order in which they entered its queue, so that order joins them.
+ * order in which they entered its queue, so that order joins them: the n-th packet and the n-th call meet at one place.
+ * Either may be first there, since a receiver that is awake can take a packet before the kernel gets to tell of it.
  */
 #ifndef QUAVER_OBSERVED_H
 #define QUAVER_OBSERVED_H
 
 #include "packets.h"
 
-/* The receive queue of one socket, as a ring of arrival numbers in `queued`. */
+/*
+ * The receive queue of one socket, as a ring of places in `queued`. A place holds a packet's arrival number from when it is
+ * told of; or TAKEN and a time, where a call took its packet before that.
+ */
 struct queue {
 	__u64 recording;
-	__u64 produced;
-	__u64 consumed;
-	__u64 unknown; /* packets that were queued before recording began */
+	__u64 produced; /* packets told of */
+	__u64 consumed; /* packets taken, which may be ahead */
+	__u32 unknown;  /* packets that were queued before recording began */
+	__u32 reader_cpu;
+	__u32 looks; /* at what is told of, not taken, and not there; and the least of it */
+	__s32 least;
 };
+#define TAKEN (1ULL << 63)
+/* Calls that took packets of which no program was told, at most, that one packet's place is looked for behind. */
+#define UNSEEN 8
+#define LOOKS 64
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -88,10 +99,36 @@ static __always_inline struct queue *queue_of(__u64 sk, struct control *all, __u
 	queue = bpf_map_lookup_elem(&queues, number);
 	if (queue && queue->recording != all->recordings) {
 		queue->recording = all->recordings;
+		if (queue->produced < queue->consumed)
+			queue->produced = queue->consumed;
 		queue->consumed = queue->produced;
 		queue->unknown = length ? length - 1 : 0;
+		queue->looks = 0;
 	}
 	return queue;
+}
+
+/* Puts a packet that came in at `since` into its place. Where it is taken already, the stamp says since when. */
+static __always_inline void tell(struct queue *queue, __u32 number, struct stamp *stamp, __u64 arrival, __u64 since)
+{
+	for (int i = 0; i < UNSEEN; i++) {
+		__u64 position = __sync_fetch_and_add(&queue->produced, 1), *place = queued_at(number, position), taken;
+
+		if (!place)
+			return;
+		taken = __sync_lock_test_and_set(place, arrival);
+		/* Not taken yet; what stands there is of the lap before. */
+		if (!(taken & TAKEN) || *(volatile __u64 *)&queue->consumed <= position)
+			return;
+		taken &= ~TAKEN;
+		if (taken >= since) {
+			stamp->ready_ns = taken;
+			stamp->user_ns = taken;
+			stamp->user_cpu = queue->reader_cpu;
+			return;
+		}
+		/* That call took a packet before this one came, of which no program was told. */
+	}
 }
 
 /* The oldest packet that this CPU took in during its present NET_RX run and has not delivered. */
@@ -111,13 +148,30 @@ static __always_inline struct stamp *next_pending(struct cpu_state *state, __u64
 	return 0;
 }
 
+/*
+ * Packets can leave a queue unread (a bad checksum), or were taken as recording began: what is told of, not taken, and in
+ * none of `LOOKS` looks in the queue is skipped. At a single look it may be a call that has its packet and has not returned.
+ */
+static __always_inline void skip_unread(struct queue *queue, __u64 length)
+{
+	__s32 gone = (__s32)(queue->produced - queue->consumed - length);
+
+	if (!queue->looks || gone < queue->least)
+		queue->least = gone;
+	queue->looks++;
+	if (queue->looks < LOOKS)
+		return;
+	queue->looks = 0;
+	if (queue->least > 0)
+		__sync_fetch_and_add(&queue->consumed, queue->least);
+}
+
 static __always_inline void deliver(struct cpu_state *state, __u32 cpu, struct sock *sk, __u64 now)
 {
-	__u64 arrival = 0, length = queue_length(sk), backlog;
+	__u64 arrival = 0, length = queue_length(sk);
 	struct control *all = shared_control();
 	struct stamp *stamp = next_pending(state, &arrival);
 	struct queue *queue;
-	__u64 *place;
 	__u32 number = 0;
 
 	if (!stamp) {
@@ -134,13 +188,9 @@ static __always_inline void deliver(struct cpu_state *state, __u32 cpu, struct s
 	queue = queue_of(number_of(state, SCRATCH_READY, sk), all, length, &number);
 	if (!queue)
 		return;
-	place = queued_at(number, __sync_fetch_and_add(&queue->produced, 1));
-	if (place)
-		*place = arrival;
-	/* Packets can leave a queue unread (a bad checksum): what is no longer there is skipped. */
-	backlog = queue->produced - queue->consumed;
-	if (!queue->unknown && backlog > length + PENDING)
-		queue->consumed = queue->produced - length;
+	tell(queue, number, stamp, arrival, stamp->receive_ns ? stamp->receive_ns : state->batch_ns);
+	if (!queue->unknown)
+		skip_unread(queue, length);
 }
 
 SEC("tp_btf/sk_data_ready")
@@ -161,6 +211,24 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 	else
 		ready(state, now);
 	return 0;
+}
+
+/* The stamp of a packet that nobody has taken; none for what else stands in a place. */
+static __always_inline struct stamp *waiting(__u64 arrival)
+{
+	struct stamp *stamp = arrival && !(arrival & TAKEN) ? stamp_of(arrival) : 0;
+
+	return stamp && stamp->arrival == arrival && !stamp->user_ns ? stamp : 0;
+}
+
+/* The packet that is taken next was looked at. */
+static __always_inline void peek(struct queue *queue, __u32 number)
+{
+	__u64 *place = queue->consumed < queue->produced ? queued_at(number, queue->consumed) : 0;
+	struct stamp *stamp = place ? waiting(*place) : 0;
+
+	if (stamp)
+		stamp->flags |= STAMP_PEEKED;
 }
 
 /* A receive call of the observed process took a packet off a socket's queue. */
@@ -194,19 +262,20 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 			__sync_fetch_and_add(&queue->unknown, -1);
 		return 0;
 	}
-	if (queue->consumed >= queue->produced)
-		return 0;
-	place = queued_at(number, flags & MESSAGE_PEEK ? queue->consumed : __sync_fetch_and_add(&queue->consumed, 1));
-	if (!place)
-		return 0;
-	arrival = *place;
-	stamp = stamp_of(arrival);
-	if (!stamp || stamp->arrival != arrival)
-		return 0;
 	if (flags & MESSAGE_PEEK) {
-		stamp->flags |= STAMP_PEEKED;
+		peek(queue, number);
 		return 0;
 	}
+	queue->reader_cpu = cpu;
+	place = queued_at(number, __sync_fetch_and_add(&queue->consumed, 1));
+	if (!place)
+		return 0;
+	arrival = __sync_lock_test_and_set(place, TAKEN | now);
+	stamp = waiting(arrival);
+	/* Its packet is not told of yet, and will find that it was taken. */
+	if (!stamp)
+		return 0;
+	*(volatile __u64 *)place = 0;
 	/* Stands where the call's return is not seen (io_uring, a kernel thread). */
 	stamp->user_ns = now;
 	stamp->user_cpu = cpu;
