@@ -80,6 +80,26 @@ pub enum KernelSideKind {
     /// A system call that does not concern futexes returns and took longer than was asked for. value: how long,
     /// nanoseconds. The rest is [`KernelSideRecord::system_call`]'s.
     SystemCall = 15,
+    /// A CPU ran slower until now. value: for how long, nanoseconds. operand: share of its speed that it lost, in
+    /// thousandths. detail: [`SlowReason`].
+    Slow = 16,
+    /// A function of the thread library was entered at which a probe stands. value: its first argument. other: the low half of
+    /// the second. operand: [`crate::sync::SyncKind`].
+    FunctionEnter = 17,
+    /// It returned. value: its result. operand: as above.
+    FunctionExit = 18,
+}
+
+/// Why a CPU ran slower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum SlowReason {
+    /// The hypervisor gave it to others.
+    Stolen = 1,
+    /// It throttled itself, being too hot; what that costs is the user's word.
+    Throttled = 2,
+    /// Its frequency was below the one that it is sold with.
+    Frequency = 3,
 }
 
 impl KernelSideKind {
@@ -101,6 +121,9 @@ impl KernelSideKind {
             13 => Self::Fork,
             14 => Self::Exit,
             15 => Self::SystemCall,
+            16 => Self::Slow,
+            17 => Self::FunctionEnter,
+            18 => Self::FunctionExit,
             _ => return None,
         })
     }

@@ -13,6 +13,7 @@ const TOLERANCE: f64 = 0.05;
 #[derive(Debug)]
 struct Injected {
     how: String,
+    class: String,
     thread: u64,
     signalled_ns: u64,
     after_ns: u64,
@@ -26,11 +27,12 @@ impl Injected {
         let number = |at: usize| words[at].parse().unwrap_or_else(|_| panic!("{line}"));
         Self {
             how: words[0].to_owned(),
-            thread: number(1),
-            signalled_ns: number(2),
-            after_ns: number(3),
-            let_go_ns: number(4),
-            returned_ns: number(5),
+            class: words[1].to_owned(),
+            thread: number(2),
+            signalled_ns: number(3),
+            after_ns: number(4),
+            let_go_ns: number(5),
+            returned_ns: number(6),
         }
     }
 
@@ -63,7 +65,7 @@ fn assert_found(injected: &Injected, waits: &[Value]) {
     let found: Vec<&Value> = waits.iter().filter(during).collect();
     assert_eq!(found.len(), 1, "{injected:?}: {found:?}");
     let wait = found[0];
-    assert_eq!(wait["class"], "signal-wait", "{injected:?}: {wait}");
+    assert_eq!(wait["class"], injected.class.as_str(), "{injected:?}: {wait}");
     // The wait was over when it was let go and before the program saw it return.
     let took_ns = number(wait, "/ended_ns") - number(wait, "/released_ns");
     let (least_ns, most_ns) =
@@ -72,6 +74,8 @@ fn assert_found(injected: &Injected, waits: &[Value]) {
     let moved = wait["entered_cpu"] != wait["ended_cpu"];
     let (causes, case): (&[&str], bool) = match injected.how.as_str() {
         "held" => (&["mutex-held"], !moved),
+        // What the call that ends the wait touches is away for a while.
+        "late" => (&["waker-late"], !moved),
         "hog" => (&["other-thread-first", "run-queue"], !moved && number(wait, "/case") != 3),
         "moved" => (&["other-thread-first", "run-queue", "migrated"], moved && number(wait, "/case") == 3),
         other => panic!("{other} is not known"),
@@ -96,7 +100,8 @@ fn injected_delays_come_back_in_the_right_class_and_cause() {
     assert_eq!(ended.status.code(), Some(0), "{told}");
     let lines = String::from_utf8(ended.stdout).expect("the program's own words, and nothing else");
     let injected: Vec<Injected> = lines.lines().map(Injected::parse).collect();
-    assert_eq!(injected.len(), 9, "{lines}");
+    // Three of each; nobody takes a mutex again after it was let in by an unlock.
+    assert_eq!(injected.len(), 3 * (4 + 4 + 3), "{lines}");
     let summary = bench.summary();
     assert_eq!(summary["schema"], "quaver.sync/1");
     assert_eq!(number(&summary, "/facts/kernel/lost"), 0, "{told}");
@@ -106,5 +111,99 @@ fn injected_delays_come_back_in_the_right_class_and_cause() {
     }
     let coverage = &summary["results"]["coverage"];
     assert_eq!(number(coverage, "/matched"), number(coverage, "/wake_ups"));
-    assert_eq!(summary["objects"][0]["name"], "told");
+    let names: Vec<&Value> = (0..2).map(|at| &summary["objects"][at]["name"]).collect();
+    assert!(names.contains(&&Value::from("told")), "{names:?}");
+}
+
+/// A thread that sleeps in read until another answers, eight times; that computes without a pause; and that takes long in a system
+/// call without sleeping. It prints how long it was in read in all.
+const LOST: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static int answer[2];
+static atomic_int asked;
+static long long now(void) {
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ll + time.tv_nsec;
+}
+static void *work(void *memory) {
+	long long inside = 0, until;
+	char octet;
+	int zero = open("/dev/zero", O_RDONLY);
+	for (int i = 0; i < 8; i++) {
+		long long from = now();
+		atomic_fetch_add(&asked, 1);
+		if (read(answer[0], &octet, 1) != 1)
+			exit(1);
+		inside += now() - from;
+	}
+	for (int i = 0; i < 4; i++)
+		if (read(zero, memory, 32 << 20) != 32 << 20)
+			exit(2);
+	for (until = now() + 300000000; now() < until;)
+		;
+	printf("%lld\n", inside);
+	fflush(stdout);
+	return 0;
+}
+int main(void) {
+	struct timespec time = { 0, 20000000 };
+	pthread_t thread;
+	char *memory = malloc(32 << 20);
+	memset(memory, 1, 32 << 20);
+	if (pipe(answer) || pthread_create(&thread, 0, work, memory))
+		return 3;
+	for (int i = 0; i < 8; i++) {
+		while (atomic_load(&asked) <= i)
+			;
+		nanosleep(&time, 0);
+		if (write(answer[1], "", 1) != 1)
+			return 4;
+	}
+	pthread_join(thread, 0);
+	return 0;
+}
+"#;
+
+/// Number and nanoseconds of a class outside the six.
+fn lost(summary: &Value, class: &str) -> (u64, u64) {
+    let others = summary["results"]["others"].as_array().expect("a list");
+    let one = others.iter().find(|one| one["class"] == class).expect("all are listed");
+    (number(one, "/lost/count"), number(one, "/lost/total_ns"))
+}
+
+#[test]
+fn sleep_in_system_calls_and_interrupts_are_other_jitter() {
+    if !privileged("looking at system calls and interrupts") {
+        return;
+    }
+    let bench = Bench::of_text(LOST, &[]);
+    let ended = bench.run(&["--tier", "bpf", "--system-call-threshold", "5ms"]);
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "{told}");
+    let inside_ns: u64 = String::from_utf8_lossy(&ended.stdout).trim().parse().expect("a number");
+    let summary = bench.summary();
+    assert_eq!(number(&summary, "/facts/system_call_threshold_ns"), 5_000_000);
+    assert_eq!(number(&summary, "/facts/kernel/lost"), 0, "{told}");
+    // Neither the sleep that was asked for nor the long reads that did not sleep.
+    let (count, slept_ns) = lost(&summary, "system-call");
+    assert_eq!(count, 8, "{told}");
+    let allowed_ns = (inside_ns as f64 * TOLERANCE) as u64;
+    assert!((inside_ns - allowed_ns..=inside_ns).contains(&slept_ns), "{slept_ns} of {inside_ns}");
+    // The thread computes for longer than a CPU is looked at without a switch.
+    let (ticks, ticked_ns) = lost(&summary, "timer");
+    assert!(ticks > 0 && ticked_ns > 0, "{told}");
+    let blind = summary["facts"]["kernel"]["blind"].as_array().expect("a list");
+    assert!(blind.iter().any(|one| one.as_str().is_some_and(|one| one.contains("memory bus"))));
+
+    let ended = bench.run(&["--tier", "bpf", "--system-call-threshold", "60s"]);
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(lost(&bench.summary(), "system-call"), (0, 0));
 }

@@ -299,6 +299,88 @@ fn futex_calls_of_recorder_and_kernel_agree() {
     // before it came to the kernel makes no call; of the many here at least one slept.
     assert!(of("FUTEX_WAIT_BITSET", "woken") >= 1, "{futex}");
     assert!(number(&summary, "/results/coverage/wake_ups") >= 1);
+    // Whoever waits in the kernel does so inside a call that was recorded, the program's own futexes too.
+    let both = &futex["reconciled"];
+    let waits: u64 = ["FUTEX_WAIT", "FUTEX_WAIT_BITSET"].iter().map(|one| of(one, "calls")).sum();
+    assert_eq!(number(both, "/waits_outside"), 0, "{futex}");
+    assert_eq!(number(both, "/waits_inside"), waits, "{futex}");
+    let wakes: u64 = number(both, "/wakes_inside") + number(both, "/wakes_outside");
+    assert_eq!(waits + wakes, calls, "{futex}");
+    assert!(number(both, "/calls_without_kernel") <= number(both, "/calls"), "{futex}");
+}
+
+/// One thread waits, the other wakes it by a broadcast once it sleeps, twenty times over.
+const BROADCASTS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
+static int turn, waiter;
+static void *wait_for_it(void *unused)
+{
+	pthread_mutex_lock(&lock);
+	waiter = syscall(SYS_gettid);
+	for (int i = 0; i < 20; i++)
+		while (turn <= i)
+			pthread_cond_wait(&told, &lock);
+	pthread_mutex_unlock(&lock);
+	return unused;
+}
+/* With the lock held: who sleeps now does so in its wait. */
+static int sleeps(void)
+{
+	char path[64], state = 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", waiter);
+	FILE *file = fopen(path, "r");
+	if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (file)
+		fclose(file);
+	return state == 'S';
+}
+int main(void)
+{
+	pthread_t other;
+	pthread_create(&other, 0, wait_for_it, 0);
+	for (int done = 0; done < 20;) {
+		pthread_mutex_lock(&lock);
+		int ready = waiter && sleeps();
+		if (ready)
+			done = ++turn;
+		pthread_mutex_unlock(&lock);
+		if (ready)
+			pthread_cond_broadcast(&told);
+		usleep(200);
+	}
+	pthread_join(other, 0);
+	return 0;
+}
+"#;
+
+/// bcc's futexctn, perf's futex-contention and SystemTap's futexes look at FUTEX_WAIT alone (`op & FUTEX_CMD_MASK == FUTEX_WAIT`):
+/// of waits on conditions they see none.
+#[test]
+fn waits_that_a_look_at_futex_wait_alone_misses_are_counted() {
+    if !privileged("counting futex calls in the kernel") {
+        return;
+    }
+    let bench = Bench::of_text(BROADCASTS, &[]);
+    let ended = bench.run(&["-q", "--threshold", "1ns"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let summary = bench.summary();
+    let classes = summary["results"]["classes"].as_array().expect("a list");
+    let class = classes.iter().find(|one| one["class"] == "broadcast-wait").expect("all are listed");
+    assert_eq!(number(class, "/timed/count"), 20, "{summary}");
+    let operations = summary["futex"]["operations"].as_array().expect("a list");
+    let woken = |name: &str| {
+        let found = operations.iter().find(|one| one["operation"] == name);
+        found.map_or(0, |one| number(one, "/woken"))
+    };
+    assert!(woken("FUTEX_WAIT_BITSET") >= 20, "{operations:?}");
+    // Only who finds the lock taken makes a FUTEX_WAIT, which hardly ever happens here.
+    assert!(woken("FUTEX_WAIT") < 20, "{operations:?}");
 }
 
 #[test]
@@ -306,14 +388,23 @@ fn a_process_that_runs_is_looked_at_from_the_kernel() {
     if !privileged("looking at a process that runs") {
         return;
     }
-    let bench = Bench::of_text(&BATON.replace("i < 200", "i < 2000000000"), &[]);
+    // For as long as it is let, and not so fast that there is much to read.
+    let text =
+        BATON.replace("i < 200", "i < 2000000000").replace("turn = !turn;", "turn = !turn, usleep(200);");
+    let bench = Bench::of_text(&text, &[]);
     let mut program = std::process::Command::new(bench.program())
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
     let pid = program.id().to_string();
-    let ended = bench.quaver(&["sync", "--json", "--pid", &pid, "--for", "300ms"]).output().expect("it runs");
+    let look = |options: &[&str]| {
+        let words =
+            [&["sync", "--json", "--threshold", "1ns", "--pid", &pid, "--for", "300ms"], options].concat();
+        bench.quaver(&words).output().expect("it runs")
+    };
+    let ended = look(&[]);
+    let probed = look(&["--uprobes"]);
     program.kill().expect("it still runs");
     program.wait().expect("it ends");
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
@@ -321,4 +412,26 @@ fn a_process_that_runs_is_looked_at_from_the_kernel() {
     assert_eq!(summary["events_from"], "kernel");
     assert!(number(&summary, "/futex/calls") > 0);
     assert!(summary["warnings"].to_string().contains("only system calls"));
+    assert!(summary["facts"]["kernel"]["uprobes"].is_null());
+    if cfg!(all(feature = "bpf", target_arch = "x86_64")) {
+        assert_probed(&probed);
+    }
+}
+
+/// The passing of the baton is told by conditions and not by futexes, and what that cost is told.
+fn assert_probed(ended: &std::process::Output) {
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{told}");
+    let summary: Value = serde_json::from_slice(&ended.stdout).expect("it is JSON");
+    let probes = &summary["facts"]["kernel"]["uprobes"];
+    assert!(probes["functions"].to_string().contains("pthread_cond_broadcast"), "{probes}");
+    assert!(number(probes, "/calls") > 0, "{probes}");
+    let (emulated, stepped) = (number(probes, "/emulated_ns"), number(probes, "/stepped_ns"));
+    assert!(0 < emulated && emulated < stepped, "{probes}");
+    assert!(summary["warnings"].to_string().contains("probes stopped it"), "{}", summary["warnings"]);
+    let classes = summary["results"]["classes"].as_array().expect("a list");
+    let timed = |class: &str| {
+        number(classes.iter().find(|one| one["class"] == class).expect("listed"), "/timed/count")
+    };
+    assert!(timed("broadcast-wait") > 0 && timed("broadcast") > 0, "{classes:?}");
 }

@@ -204,7 +204,14 @@ impl KernelEvent {
                 }
                 KernelKind::SystemCall { thread, blocked_ns: call.blocked_ns }
             }
-            KernelSideKind::Fork | KernelSideKind::Exit => return None,
+            KernelSideKind::Slow => KernelKind::Slow {
+                duration_ns: record.value,
+                lost_permille: record.operand.min(1_000) as u16,
+            },
+            KernelSideKind::Fork
+            | KernelSideKind::Exit
+            | KernelSideKind::FunctionEnter
+            | KernelSideKind::FunctionExit => return None,
         };
         Some(Self { at_ns: record.at_ns, cpu: record.cpu, kind })
     }

@@ -7,7 +7,7 @@ mod tests;
 
 use crate::compare::Interval;
 use crate::study;
-use crate::sync::{Sums, SyncClass, SyncResults};
+use crate::sync::{Bin, Sums, SyncClass, SyncResults};
 use paper::{PaperProgram, Suite};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,9 @@ pub struct RunFigures {
     pub threads: u64,
     /// Whether the kernel's side was recorded, without which other jitter is little more than starts and joins.
     pub kernel_side: bool,
+    /// Late operations of the six classes by size; summed up in [`ProgramFigures::distribution`].
+    #[serde(skip)]
+    pub bins: Vec<Bin>,
 }
 
 impl RunFigures {
@@ -64,6 +67,7 @@ impl RunFigures {
             crowded_share: results.oversubscription.crowded_share,
             threads: results.counts.threads,
             kernel_side: results.counts.kernel_events > 0,
+            bins: merged(results.classes.iter().flat_map(|figures| &figures.bins)),
         }
     }
 }
@@ -194,6 +198,10 @@ pub struct ProgramFigures {
     pub sync_share: Option<f64>,
     /// Part of the jitter by class, 0 to 1, in the order of [`SyncClass::ALL`] (figure 9).
     pub class_shares: Option<[f64; 6]>,
+    /// Late operations of the six classes and of all recorded runs by size (figures 7 and 8), ten bins a decade, empty ones
+    /// left out.
+    #[serde(default)]
+    pub distribution: Vec<Bin>,
     /// What recording costs.
     pub cost: Option<Cost>,
 }
@@ -201,7 +209,8 @@ pub struct ProgramFigures {
 impl ProgramFigures {
     /// Sums up the runs of a program.
     pub fn of(
-        program: &PaperProgram,
+        program: &str,
+        suite: Suite,
         runs: Vec<RunFigures>,
         watched: Vec<RunFigures>,
         pairs_ns: Vec<(u64, u64)>,
@@ -209,16 +218,22 @@ impl ProgramFigures {
         let shares: Vec<f64> =
             watched.iter().filter(|run| run.kernel_side).filter_map(|run| run.sync_share).collect();
         Self {
-            program: program.program.to_owned(),
-            suite: program.suite,
+            program: program.to_owned(),
+            suite,
             row: TableRow::of(&runs),
             sync_share: (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64),
             class_shares: class_shares(&runs),
+            distribution: merged(runs.iter().flat_map(|run| &run.bins)),
             cost: Cost::of(&pairs_ns),
             runs,
             watched,
             pairs_ns,
         }
+    }
+
+    /// The paper's program that this one is like; none of a program of the user's own.
+    pub fn of_paper(&self) -> Option<&'static PaperProgram> {
+        (self.suite != Suite::Own).then(|| paper::program(&self.program)).flatten()
     }
 
     /// Waits with a known waker over all, 0 to 1, of all recorded runs.
@@ -227,6 +242,18 @@ impl ProgramFigures {
             self.runs.iter().fold((0, 0), |sum, run| (sum.0 + run.matched, sum.1 + run.wake_ups));
         (all > 0).then(|| matched as f64 / all as f64)
     }
+}
+
+/// Bins of one grid, those of equal bounds as one, in their order.
+fn merged<'a>(bins: impl Iterator<Item = &'a Bin>) -> Vec<Bin> {
+    let mut all: Vec<Bin> = bins.copied().collect();
+    all.sort_by(|a, b| a.from_ns.total_cmp(&b.from_ns));
+    all.dedup_by(|later, first| {
+        let same = later.from_ns == first.from_ns;
+        first.count += if same { later.count } else { 0 };
+        same
+    });
+    all
 }
 
 fn class_shares(runs: &[RunFigures]) -> Option<[f64; 6]> {
@@ -243,7 +270,7 @@ pub fn correlations(programs: &[ProgramFigures], suite: Suite) -> [Option<f64>; 
     let rows: Vec<TableRow> = programs
         .iter()
         .filter(|found| found.suite == suite)
-        .filter(|found| !paper::program(&found.program).is_some_and(|program| program.left_out))
+        .filter(|found| !found.of_paper().is_some_and(|program| program.left_out))
         .filter_map(|found| found.row)
         .collect();
     let columns: [fn(&TableRow) -> Option<f64>; 3] =
@@ -278,6 +305,12 @@ pub struct BenchSummary {
     pub correlations: [[Option<f64>; 3]; 2],
     /// Mean of the sync shares by suite (tables 4 and 5), Splash-2 without the programs that the paper leaves out.
     pub mean_sync_share: [Option<f64>; 2],
+    /// The same of table 8 for the user's own programs, where there are any.
+    #[serde(default)]
+    pub own_correlations: [Option<f64>; 3],
+    /// And the mean of their sync shares.
+    #[serde(default)]
+    pub own_mean_sync_share: Option<f64>,
     /// Why the kernel's side was not looked at; none where it was.
     pub blind: Option<String>,
     /// What to know before believing the numbers.
@@ -291,7 +324,7 @@ impl BenchSummary {
 
 /// Mean of the sync shares of a suite, without the programs that the paper leaves out.
 pub fn mean_sync_share(programs: &[ProgramFigures], suite: Suite) -> Option<f64> {
-    let left_out = |found: &ProgramFigures| paper::program(&found.program).is_some_and(|one| one.left_out);
+    let left_out = |found: &ProgramFigures| found.of_paper().is_some_and(|one| one.left_out);
     let of_suite = programs.iter().filter(|found| found.suite == suite && !left_out(found));
     let shares: Vec<f64> = of_suite.filter_map(|found| found.sync_share).collect();
     (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)

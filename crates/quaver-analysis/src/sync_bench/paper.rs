@@ -11,15 +11,17 @@ pub enum Suite {
     Splash2,
     /// Parsec 2.1: tables 5 and 7.
     Parsec,
+    /// None: a program of the user's own.
+    Own,
 }
 
 impl Suite {
-    /// Both, in the paper's order.
+    /// Those of the paper, in its order.
     pub const ALL: [Self; 2] = [Self::Splash2, Self::Parsec];
 
     /// As it is written.
     pub const fn name(self) -> &'static str {
-        ["Splash-2", "Parsec"][self as usize]
+        ["Splash-2", "Parsec", "your own"][self as usize]
     }
 }
 

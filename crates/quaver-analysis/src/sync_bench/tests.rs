@@ -1,6 +1,12 @@
 use super::paper::{CORRELATIONS, PROGRAMS};
 use super::*;
 
+/// A tenth of a decade, from 10 µs on.
+fn bin(place: i32, count: u64) -> Bin {
+    let bound = |place: i32| 1e4 * 10_f64.powf(f64::from(place) / 10.0);
+    Bin { from_ns: bound(place), to_ns: bound(place + 1), count }
+}
+
 fn run(duration_ns: u64, count: u64, total_ns: u64) -> RunFigures {
     RunFigures {
         duration_ns,
@@ -16,6 +22,7 @@ fn run(duration_ns: u64, count: u64, total_ns: u64) -> RunFigures {
         crowded_share: None,
         threads: 2,
         kernel_side: true,
+        bins: vec![bin(1, count)],
     }
 }
 
@@ -25,7 +32,8 @@ fn correlations_of_the_papers_tables_are_its_table_8() {
     let programs: Vec<ProgramFigures> = PROGRAMS
         .iter()
         .map(|program| {
-            let mut found = ProgramFigures::of(program, Vec::new(), Vec::new(), Vec::new());
+            let mut found =
+                ProgramFigures::of(program.program, program.suite, Vec::new(), Vec::new(), Vec::new());
             found.row = Some(TableRow {
                 events_per_ms: program.events_per_ms,
                 mean_us: Some(program.mean_us),
@@ -66,13 +74,13 @@ fn a_row_is_of_all_runs_together() {
 #[test]
 fn shares_are_of_runs_that_saw_the_kernel() {
     let blind = RunFigures { kernel_side: false, sync_share: Some(1.0), ..run(1_000, 1, 1_000) };
-    let program = paper::program("vips").expect("it is one of the seventeen");
+    let of = |runs, watched, pairs| ProgramFigures::of("vips", Suite::Parsec, runs, watched, pairs);
     let watched = vec![blind.clone(), run(1_000, 1, 1_000)];
-    let found = ProgramFigures::of(program, vec![run(1_000, 1, 4_000)], watched, vec![(100, 101)]);
+    let found = of(vec![run(1_000, 1, 4_000)], watched, vec![(100, 101)]);
     assert_eq!(found.sync_share, Some(0.5));
     assert_eq!(found.class_shares, Some([0.0, 0.0, 0.75, 0.0, 0.25, 0.0]));
     assert_eq!(found.coverage(), Some(0.75));
-    let none = ProgramFigures::of(program, Vec::new(), vec![blind], Vec::new());
+    let none = of(Vec::new(), vec![blind], Vec::new());
     assert_eq!((none.sync_share, none.row, none.coverage()), (None, None, None));
     assert_eq!(none.cost, None);
 }
@@ -99,4 +107,33 @@ fn correlation_of_a_line_is_one() {
     assert_eq!(pearson(&line), Some(-1.0));
     assert_eq!(pearson(&line[..2]), None);
     assert_eq!(pearson(&[(1.0, 2.0), (1.0, 3.0), (1.0, 4.0)]), None);
+}
+
+/// Programs of one's own are no programs of the paper, whatever they are called: nothing of the paper stands beside them, and
+/// none is left out of the correlations.
+#[test]
+fn own_programs_are_among_themselves() {
+    let own = |name: &str, slowdown: f64| {
+        let mut found =
+            ProgramFigures::of(name, Suite::Own, vec![run(1_000, 1, 4_000)], Vec::new(), Vec::new());
+        found.row = Some(TableRow {
+            events_per_ms: slowdown,
+            mean_us: None,
+            late_us_per_ms: -slowdown,
+            slowdown_percent: Some(slowdown),
+        });
+        found
+    };
+    let programs = [own("lu", 1.0), own("radix", 2.0), own("xz -T2", 3.0)];
+    assert!(programs.iter().all(|found| found.of_paper().is_none()));
+    assert_eq!(correlations(&programs, Suite::Own), [Some(1.0), None, Some(-1.0)]);
+    assert_eq!(Suite::ALL.map(|suite| correlations(&programs, suite)), [[None; 3]; 2]);
+}
+
+#[test]
+fn sizes_of_all_runs_are_one_distribution() {
+    let with = |bins: Vec<Bin>| RunFigures { bins, ..run(1_000, 1, 4_000) };
+    let runs = vec![with(vec![bin(3, 5), bin(9, 1)]), with(Vec::new()), with(vec![bin(1, 2), bin(3, 4)])];
+    let found = ProgramFigures::of("fmm", Suite::Splash2, runs, Vec::new(), Vec::new());
+    assert_eq!(found.distribution, [bin(1, 2), bin(3, 9), bin(9, 1)]);
 }

@@ -16,6 +16,7 @@ Examples:
   quaver sync -o /dev/shm/runs -- xz -T4 -k big.tar
   quaver sync --count-all --threshold 1us --call-sites -- ./solver
   quaver sync --pid 4711 --for 10s         the futex calls of a program that runs (as root)
+  quaver sync --pid 4711 --for 10s --uprobes   its calls of conditions and barriers, too
   quaver analyze RUN, quaver report RUN, quaver export RUN --perfetto
 
 The program runs as it is, unmodified: a recorder is put before its C library (LD_PRELOAD) and
@@ -47,12 +48,22 @@ pub struct SyncArgs {
     /// Look at the futex calls of a process that already runs, and of those that it makes
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
+    /// Also stop it at its calls of conditions and barriers (uprobes): they are told as they are and not as futex calls, but each
+    /// stop costs the process about a microsecond, which is measured and told
+    #[arg(long, requires = "pid")]
+    pub uprobes: bool,
     /// How long to look at it [default: until it ends or Ctrl-C]
     #[arg(long = "for", value_parser = quantity::duration, value_name = "TIME", requires = "pid")]
     pub duration: Option<Duration>,
     /// What an operation may take without being late
     #[arg(long, value_parser = quantity::duration, default_value = "10us", value_name = "TIME")]
     pub threshold: Duration,
+    /// System calls that sleep for longer are other jitter; not those that only wait (sleep, poll)
+    #[arg(long, value_parser = quantity::duration, default_value = "10us", value_name = "TIME")]
+    pub system_call_threshold: Duration,
+    /// Share of its speed that a CPU is taken to lose while it is throttled, per cent
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100), value_name = "PERCENT")]
+    pub throttled_loses: u8,
     /// Count the whole time of late operations, not what exceeds the threshold
     #[arg(long)]
     pub count_all: bool,

@@ -23,6 +23,8 @@ Examples:
   quaver sync bench                          all programs on all CPUs, two minutes
   quaver sync bench --only ocean,vips -r 20  two of them, more closely
   quaver sync bench --list                   what they are
+  quaver sync bench --command 'xz -T4 -kf big.tar' --command 'pigz -kf big.tar'
+                                             programs of one's own, in the same tables
 
 Each program runs in pairs, with the recorder and without, in turns. Printed beside the figures of the paper on jitter
 units: sync jitter over all jitter (tables 4 and 5; as root, since other jitter is the kernel's to tell), events, mean,
@@ -35,6 +37,10 @@ pub struct SyncBenchArgs {
     /// Only these programs
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub only: Vec<String>,
+    /// A program of your own, in the words that a shell is given (may be repeated); those that come with Quaver then run only
+    /// where --only names them. It must do the same each time: nothing is read from its input, its output goes nowhere
+    #[arg(long = "command", value_name = "COMMAND")]
+    pub commands: Vec<String>,
     /// Name the programs and end
     #[arg(long)]
     pub list: bool,

@@ -12,6 +12,10 @@ use std::path::Path;
 pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let run = RunDir::open(&args.run)?;
     let target = args.output.clone().unwrap_or_else(|| run.report());
+    if run.read_manifest()?.verb == super::sync::BENCH {
+        deliver(&target, |out| super::sync::draw_bench(&run, out))?;
+        return Ok(said(&target));
+    }
     match holds(&run)? {
         Holds::Packets => {
             let digest = digest::analyze(&run, None)?;
@@ -43,8 +47,12 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             deliver(&target, |out| digest.write_html(&facts, out))?;
         }
     }
+    Ok(said(&target))
+}
+
+fn said(target: &Path) -> ExitCode {
     if target != Path::new("-") {
         eprintln!("written: {}", target.display());
     }
-    Ok(ExitCode::Done)
+    ExitCode::Done
 }

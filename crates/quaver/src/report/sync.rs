@@ -494,7 +494,16 @@ pub fn futex_sentence(summary: &SyncSummary) -> Option<String> {
         Some(raw) => format!("; {} entries were counted in all", count(raw)),
         None => String::new(),
     };
-    Some(format!("{} calls{raw}; {} spurious returns.", count(futex.calls), count(futex.spurious)))
+    let both = futex.reconciled.map_or_else(String::new, |both| {
+        format!(
+            " Of {} waits, {} were inside calls that were recorded; {} of {} recorded calls did not have to ask the kernel.",
+            count(both.waits_inside + both.waits_outside),
+            count(both.waits_inside),
+            count(both.calls_without_kernel),
+            count(both.calls)
+        )
+    });
+    Some(format!("{} calls{raw}; {} spurious returns.{both}", count(futex.calls), count(futex.spurious)))
 }
 
 fn calls(out: &mut String, summary: &SyncSummary, style: Style) {

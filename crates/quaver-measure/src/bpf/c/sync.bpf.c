@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel does to the threads of some processes: their futex system calls, who wakes whom, which thread runs where, and
- * what holds a CPU that they touch. Processes are followed from the fork on by which a launcher makes them.
+ * What the kernel does to the threads of some processes: their futex and their long system calls, who wakes whom, which thread
+ * runs where, and what holds a CPU that they touch. Processes are followed from the fork on by which a launcher makes them.
  */
 #include "sync.h"
 
@@ -36,9 +36,21 @@ struct {
 	__type(value, __u64);
 } sync_touched SEC(".maps");
 
+/* By thread, of followed ones. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, THREADS);
+	__type(key, __u32);
+	__type(value, struct open_call);
+} sync_calls SEC(".maps");
+
 static __always_inline bool followed(__u32 process)
 {
-	return bpf_map_lookup_elem(&sync_followed, &process) != 0;
+	__u64 is = bpf_map_lookup_elem(&sync_followed, &process) != 0;
+
+	/* Else the compiler joins two of these by their pointers, which the kernel does not permit. */
+	asm volatile("" : "+r"(is));
+	return is;
 }
 
 static __always_inline void touch(__u32 cpu, __u64 now)
@@ -92,6 +104,70 @@ static __always_inline bool is_futex(long number)
 	       (number >= CALL_FUTEX_WAKE && number <= CALL_FUTEX_REQUEUE);
 }
 
+#define IS_NUMBER(of_call) (number == (of_call))
+
+/* All that the call is for is to wait. */
+static __always_inline bool only_waits(__u32 number)
+{
+	return FOR_EACH_WAITING_CALL(IS_NUMBER);
+}
+
+/* A record of each call would flood the ring: only those are told of that took long, when they return. */
+static __always_inline void call_begins(__u32 thread, long number)
+{
+	struct open_call call = { .entered_ns = bpf_ktime_get_ns(), .number = number };
+	struct open_call *open = bpf_map_lookup_elem(&sync_calls, &thread);
+	struct sync_counts *all;
+
+	if (open) {
+		*open = call;
+		return;
+	}
+	if (!bpf_map_update_elem(&sync_calls, &thread, &call, BPF_ANY))
+		return;
+	all = counts();
+	if (all)
+		__sync_fetch_and_add(&all->lost, 1);
+}
+
+static __always_inline void call_ends(__u32 thread)
+{
+	struct open_call *open = bpf_map_lookup_elem(&sync_calls, &thread);
+	__u64 now, inside, blocked;
+
+	/* None of a thread that is not followed, of a new one on its way out of clone, and of a call that began before. */
+	if (!open || !open->entered_ns)
+		return;
+	now = bpf_ktime_get_ns();
+	inside = now - open->entered_ns;
+	open->entered_ns = 0;
+	if (inside <= sync_config.call_ns)
+		return;
+	blocked = open->blocked_ns;
+	if (blocked >> 48)
+		blocked = (1ULL << 48) - 1;
+	emit(now, KIND_SYSTEM_CALL, thread, blocked, (blocked >> 32) << 16 | (open->number & 0xffff), inside,
+	     only_waits(open->number));
+}
+
+static __always_inline void falls_asleep(__u32 thread, __u64 now)
+{
+	struct open_call *open = bpf_map_lookup_elem(&sync_calls, &thread);
+
+	if (open && open->entered_ns)
+		open->asleep_ns = now;
+}
+
+static __always_inline void has_a_cpu(__u32 thread, __u64 now)
+{
+	struct open_call *open = bpf_map_lookup_elem(&sync_calls, &thread);
+
+	if (!open || !open->asleep_ns)
+		return;
+	open->blocked_ns += now - open->asleep_ns;
+	open->asleep_ns = 0;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sync_sys_enter, struct pt_regs *regs, long number)
 {
@@ -99,8 +175,12 @@ int BPF_PROG(sync_sys_enter, struct pt_regs *regs, long number)
 	struct sync_counts *all;
 	__u32 operation;
 
-	if (!is_futex(number) || !followed(identity >> 32))
+	if (!followed(identity >> 32))
 		return 0;
+	if (!is_futex(number)) {
+		call_begins(identity, number);
+		return 0;
+	}
 	all = counts();
 	if (all)
 		__sync_fetch_and_add(&all->futex_calls, 1);
@@ -108,7 +188,6 @@ int BPF_PROG(sync_sys_enter, struct pt_regs *regs, long number)
 	emit(bpf_ktime_get_ns(), KIND_FUTEX_ENTER, identity, ARGUMENT_3(regs), operation, ARGUMENT_1(regs), 0);
 	return 0;
 }
-
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(sync_sys_exit, struct pt_regs *regs, long result)
@@ -128,7 +207,12 @@ int BPF_PROG(sync_sys_exit, struct pt_regs *regs, long result)
 	} __attribute__((preserve_access_index)) *saved = (void *)regs;
 	number = saved->syscallno;
 #endif
-	if (!is_futex(number) || !followed(identity >> 32))
+	if (!is_futex(number)) {
+		/* The number of rt_sigreturn is no longer there. */
+		call_ends(identity);
+		return 0;
+	}
+	if (!followed(identity >> 32))
 		return 0;
 	all = counts();
 	if (all)
@@ -148,10 +232,16 @@ int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_st
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u8 off = preempt || !prev_state ? OFF_PREEMPTED : prev_state & GONE ? OFF_EXITED : OFF_BLOCKED;
 
-	if (followed(prev->tgid) || followed(next->tgid))
+	bool leaves = followed(prev->tgid), comes = followed(next->tgid);
+
+	if (leaves || comes)
 		touch(cpu, now);
 	else if (!is_touched(cpu, now))
 		return 0;
+	if (leaves && off == OFF_BLOCKED)
+		falls_asleep(prev->pid, now);
+	if (comes)
+		has_a_cpu(next->pid, now);
 	emit(now, KIND_SWITCH, prev->pid, next->pid, prev->prio << 16 | (next->prio & 0xffff), 0, off);
 	return 0;
 }
@@ -194,10 +284,11 @@ int BPF_PROG(sync_migrate, struct task_struct *task, int target)
 
 static __always_inline int held(__u8 kind, __u32 operand)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), identity = bpf_get_current_pid_tgid();
 
-	if (is_touched(bpf_get_smp_processor_id(), now))
-		emit(now, kind, bpf_get_current_pid_tgid(), 0, operand, 0, 0);
+	/* A thread that computes for long without a switch is held up like any other. */
+	if (followed(identity >> 32) || is_touched(bpf_get_smp_processor_id(), now))
+		emit(now, kind, identity, 0, operand, 0, 0);
 	return 0;
 }
 
@@ -263,8 +354,39 @@ int BPF_PROG(sync_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sync_exit, struct task_struct *task)
 {
-	if (followed(task->tgid))
-		emit(bpf_ktime_get_ns(), KIND_EXIT, task->pid, 0, 0, 0, 0);
+	__u32 thread = task->pid;
+
+	if (followed(task->tgid)) {
+		bpf_map_delete_elem(&sync_calls, &thread);
+		emit(bpf_ktime_get_ns(), KIND_EXIT, thread, 0, 0, 0, 0);
+	}
+	return 0;
+}
+
+static __always_inline bool is_probed(__u32 process)
+{
+	return followed(process) || process == sync_config.own;
+}
+
+/* Calls of the thread library, where probes were asked for: attached to one process at a time, with the event's kind as cookie. */
+SEC("uprobe")
+int sync_function(struct pt_regs *regs)
+{
+	__u64 identity = bpf_get_current_pid_tgid();
+
+	if (is_probed(identity >> 32))
+		emit(bpf_ktime_get_ns(), KIND_FUNCTION_ENTER, identity, ARGUMENT_2(regs), bpf_get_attach_cookie(regs),
+		     FUNCTION_ARGUMENT_1(regs), 0);
+	return 0;
+}
+
+SEC("uretprobe")
+int sync_function_return(struct pt_regs *regs)
+{
+	__u64 identity = bpf_get_current_pid_tgid();
+
+	if (is_probed(identity >> 32))
+		emit(bpf_ktime_get_ns(), KIND_FUNCTION_EXIT, identity, 0, bpf_get_attach_cookie(regs), FUNCTION_RESULT(regs), 0);
 	return 0;
 }
 

@@ -36,6 +36,7 @@ struct task_struct {
 
 #ifdef __TARGET_ARCH_x86
 struct pt_regs {
+	unsigned long ax;
 	unsigned long r10;
 	unsigned long dx;
 	unsigned long si;
@@ -44,7 +45,15 @@ struct pt_regs {
 #define ARGUMENT_1(regs) ((regs)->di)
 #define ARGUMENT_2(regs) ((regs)->si)
 #define ARGUMENT_3(regs) ((regs)->dx)
+/* Of a function; a system call's first one lies elsewhere on arm64. */
+#define FUNCTION_ARGUMENT_1(regs) ((regs)->di)
+#define FUNCTION_RESULT(regs) ((regs)->ax)
 #define CALL_FUTEX 202
+/* poll, select, pause, nanosleep, accept, wait4, rt_sigtimedwait, rt_sigsuspend, io_getevents, clock_nanosleep, epoll_wait,
+ * waitid, pselect6, ppoll, epoll_pwait, accept4, io_pgetevents, epoll_pwait2 (arch/x86/entry/syscalls/syscall_64.tbl). */
+#define FOR_EACH_WAITING_CALL(IS) \
+	(IS(7) || IS(23) || IS(34) || IS(35) || IS(43) || IS(61) || IS(128) || IS(130) || IS(208) || IS(230) || IS(232) || \
+	 IS(247) || IS(270) || IS(271) || IS(281) || IS(288) || IS(333) || IS(441))
 #else
 struct pt_regs {
 	__u64 regs[31];
@@ -53,7 +62,14 @@ struct pt_regs {
 #define ARGUMENT_1(regs) ((regs)->orig_x0)
 #define ARGUMENT_2(regs) ((regs)->regs[1])
 #define ARGUMENT_3(regs) ((regs)->regs[2])
+#define FUNCTION_ARGUMENT_1(regs) ((regs)->regs[0])
+#define FUNCTION_RESULT(regs) ((regs)->regs[0])
 #define CALL_FUTEX 98
+/* io_getevents, epoll_pwait, pselect6, ppoll, waitid, nanosleep, clock_nanosleep, rt_sigsuspend, rt_sigtimedwait, accept,
+ * accept4, wait4, io_pgetevents, epoll_pwait2 (include/uapi/asm-generic/unistd.h). */
+#define FOR_EACH_WAITING_CALL(IS) \
+	(IS(4) || IS(22) || IS(72) || IS(73) || IS(95) || IS(101) || IS(115) || IS(133) || IS(137) || IS(202) || IS(242) || \
+	 IS(260) || IS(292) || IS(441))
 #endif
 
 #pragma clang attribute pop
@@ -79,6 +95,9 @@ enum kernel_side_kind {
 	KIND_IDLE_EXIT = 12,
 	KIND_FORK = 13,
 	KIND_EXIT = 14,
+	KIND_SYSTEM_CALL = 15,
+	KIND_FUNCTION_ENTER = 17,
+	KIND_FUNCTION_EXIT = 18,
 };
 
 /* quaver_abi::kernel_side::KernelSideRecord */
@@ -98,8 +117,20 @@ _Static_assert(sizeof(struct side_record) == 32, "KernelSideRecord");
 struct sync_config {
 	__u32 launcher;  /* thread whose next processes are followed; 0: none */
 	__u32 untouched; /* a CPU that no followed thread touched for so long is not looked at, ms */
+	__u64 call_ns;   /* system calls that take longer are told of */
+	__u32 own;       /* process whose functions are probed to see what that costs */
+	__u32 fill;
 };
-_Static_assert(sizeof(struct sync_config) == 8, "SyncConfig");
+_Static_assert(sizeof(struct sync_config) == 24, "SyncConfig");
+
+/* The system call that a followed thread is in. */
+struct open_call {
+	__u64 entered_ns; /* 0: none */
+	__u64 asleep_ns;  /* sleeps since; 0: does not */
+	__u64 blocked_ns; /* slept so far */
+	__u32 number;
+	__u32 fill;
+};
 
 /* What user space reads while the programs run. */
 struct sync_counts {
@@ -112,5 +143,6 @@ _Static_assert(sizeof(struct sync_counts) == 64, "SyncCounts");
 
 #define CPUS 4096
 #define PROCESSES 8192
+#define THREADS 32768
 
 #endif

@@ -6,11 +6,15 @@ use super::load::{failed, invalid, one_at_a_time};
 use super::memory::Mapping;
 use super::{PRIVILEGE_REMEDY, kernel_types};
 use crate::host::trace::TraceError;
-use crate::sync::kernel::{KernelCounts, KernelSource};
-use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder};
+use crate::sync::kernel::probes::{Probe, ProbeCost};
+use crate::sync::kernel::scratch::{cost, scratch_places, time_scratch};
+use crate::sync::kernel::{KernelCounts, KernelSource, NOT_TOLD};
+use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, UprobeOpts};
 use quaver_abi::kernel_side::KernelSideRecord;
+use quaver_abi::sync::SyncKind;
 use ring::Ring;
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 #[repr(C, align(8))]
@@ -19,8 +23,8 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 
 /// Which programs there are: name, tracepoint, what is not seen without it.
 const PROGRAMS: &[(&str, &str, &str)] = &[
-    ("sync_sys_enter", "sys_enter", "futex system calls"),
-    ("sync_sys_exit", "sys_exit", "ends of futex system calls"),
+    ("sync_sys_enter", "sys_enter", "system calls"),
+    ("sync_sys_exit", "sys_exit", "ends of system calls"),
     ("sync_switch", "sched_switch", "which thread has a CPU"),
     ("sync_waking", "sched_waking", "who wakes whom"),
     ("sync_wakeup", "sched_wakeup", "waiting in run queues"),
@@ -36,6 +40,9 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("sync_exit", "sched_process_exit", "ends of threads"),
 ];
 
+/// At functions of a process that already runs, where that is asked for: entry and return.
+const PROBES: [&str; 2] = ["sync_function", "sync_function_return"];
+
 /// Without these there is nothing to tell.
 const NEEDED: [&str; 2] = ["sync_switch", "sync_fork"];
 
@@ -48,8 +55,11 @@ const UNTOUCHED_MS: u32 = 50;
 struct SyncConfig {
     launcher: u32,
     untouched: u32,
+    call_ns: u64,
+    own: u32,
+    fill: u32,
 }
-const _: () = assert!(size_of::<SyncConfig>() == 8);
+const _: () = assert!(size_of::<SyncConfig>() == 24);
 
 /// `struct sync_counts` of `c/sync.h`.
 #[derive(Clone, Copy, Debug, Default, FromBytes, KnownLayout, Immutable)]
@@ -70,11 +80,18 @@ pub(crate) struct SyncPrograms {
     links: Vec<Link>,
     object: Object,
     blind: Vec<String>,
+    /// Our own thread, whose probes tell what they cost and nothing else.
+    measured: Option<u32>,
 }
 
 impl SyncPrograms {
     /// Loads and attaches. The next processes that thread `launcher` makes are followed, and `process` is from now on.
-    pub(crate) fn start(launcher: Option<u32>, process: Option<u32>) -> Result<Self, TraceError> {
+    /// System calls but those of futexes are told of where they take longer than `call_ns`.
+    pub(crate) fn start(
+        launcher: Option<u32>,
+        process: Option<u32>,
+        call_ns: u64,
+    ) -> Result<Self, TraceError> {
         let types = kernel_types()?;
         let lacks = |tracepoint: &str| !types.tracepoints.contains(tracepoint);
         let missing: Vec<_> = PROGRAMS.iter().filter(|(_, tracepoint, _)| lacks(tracepoint)).collect();
@@ -87,13 +104,23 @@ impl SyncPrograms {
         }
         let mut blind: Vec<String> = missing.iter().map(|(_, _, sees)| (*sees).to_owned()).collect();
         blind.dedup();
-        let wanted = |name: &str| !missing.iter().any(|(lacking, ..)| *lacking == name);
-        let config = SyncConfig { launcher: launcher.unwrap_or(0), untouched: UNTOUCHED_MS };
+        blind.extend(NOT_TOLD.map(str::to_owned));
+        let wanted = |name: &str| match PROBES.contains(&name) {
+            true => process.is_some(),
+            false => !missing.iter().any(|(lacking, ..)| *lacking == name),
+        };
+        let config = SyncConfig {
+            launcher: launcher.unwrap_or(0),
+            untouched: UNTOUCHED_MS,
+            call_ns,
+            own: std::process::id(),
+            fill: 0,
+        };
         let object = load(&config, wanted)?;
         let counts = map(&object, "sync_counts")?;
         let counts = Mapping::new(counts.as_fd(), 1).map_err(mapping_failed)?;
         let ring = Ring::new(map(&object, "sync_records")?.as_fd()).map_err(mapping_failed)?;
-        let mut programs = Self { ring, counts, links: Vec::new(), object, blind };
+        let mut programs = Self { ring, counts, links: Vec::new(), object, blind, measured: None };
         if let Some(process) = process {
             programs.follow(process)?;
         }
@@ -104,11 +131,49 @@ impl SyncPrograms {
     fn attach(&mut self) -> Result<(), TraceError> {
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
+            if PROBES.contains(&name.as_str()) {
+                continue;
+            }
             let link = program.attach();
             let link = link.map_err(|error| failed(&format!("attaching BPF program {name}"), &error))?;
             self.links.push(link);
         }
         Ok(())
+    }
+
+    /// Stops a process at the entry of a function and at its return.
+    fn attach_probe(
+        &mut self,
+        process: u32,
+        (file, offset): (&Path, u64),
+        kinds: [SyncKind; 2],
+    ) -> Result<(), TraceError> {
+        for (name, (kind, retprobe)) in PROBES.into_iter().zip(kinds.into_iter().zip([false, true])) {
+            let program = self.object.progs_mut().find(|program| program.name() == name);
+            let Some(program) = program else {
+                return Err(invalid("probing a function", "the program is missing"));
+            };
+            let options = UprobeOpts { cookie: kind as u64, retprobe, ..UprobeOpts::default() };
+            let link = program.attach_uprobe_with_opts(process.cast_signed(), file, offset as usize, options);
+            let probing = || format!("probing a function of process {process} in {}", file.display());
+            self.links.push(link.map_err(|error| failed(&probing(), &error))?);
+        }
+        Ok(())
+    }
+
+    /// Probes functions of our own to see what that costs.
+    fn measure_probes(&mut self) -> Result<ProbeCost, TraceError> {
+        let Some((file, places)) = scratch_places() else { return Ok(ProbeCost::default()) };
+        self.measured = Some(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
+        let without = time_scratch();
+        let before = self.links.len();
+        for offset in places {
+            let kinds = [SyncKind::BarrierEntry, SyncKind::BarrierExit];
+            self.attach_probe(std::process::id(), (&file, offset), kinds)?;
+        }
+        let with = time_scratch();
+        self.links.truncate(before);
+        Ok(cost(without, with))
     }
 }
 
@@ -158,8 +223,22 @@ impl KernelSource for SyncPrograms {
             .map_err(|error| failed(&format!("following process {process}"), &error))
     }
 
+    fn probe(&mut self, process: u32, probes: &[Probe]) -> Result<ProbeCost, TraceError> {
+        let cost = self.measure_probes()?;
+        for probe in probes {
+            self.attach_probe(process, (&probe.file, probe.offset), [probe.entry, probe.exit])?;
+        }
+        Ok(cost)
+    }
+
     fn drain(&mut self, take: &mut dyn FnMut(KernelSideRecord)) -> Result<(), TraceError> {
-        self.ring.drain(take).map_err(mapping_failed)
+        let measured = self.measured;
+        let mut others = |record: KernelSideRecord| {
+            if measured != Some(record.thread) {
+                take(record);
+            }
+        };
+        self.ring.drain(&mut others).map_err(mapping_failed)
     }
 
     fn finish(

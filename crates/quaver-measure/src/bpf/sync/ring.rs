@@ -1,12 +1,16 @@
 //! The ring that the programs of `quaver sync` write, emptied by libbpf.
 
-use libbpf_rs::libbpf_sys::{ring_buffer, ring_buffer__consume, ring_buffer__free, ring_buffer__new};
+use libbpf_rs::libbpf_sys::{ring_buffer, ring_buffer__consume_n, ring_buffer__free, ring_buffer__new};
 use quaver_abi::kernel_side::KernelSideRecord;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{NonNull, null};
 use zerocopy::FromBytes;
+
+/// Records that are taken at once: more than the ring holds, so that a program which writes as fast as they are read does not
+/// keep the reader for ever.
+const MOST: u64 = 1 << 20;
 
 /// Records gathered by one emptying.
 type Gathered = Vec<KernelSideRecord>;
@@ -42,7 +46,7 @@ impl Ring {
     /// Hands over what is complete, nearly in the order of time.
     pub(super) fn drain(&mut self, take: &mut dyn FnMut(KernelSideRecord)) -> io::Result<()> {
         // SAFETY: the reader is alive; its callback touches the list only while this call lasts.
-        let taken = unsafe { ring_buffer__consume(self.buffer.as_ptr()) };
+        let taken = unsafe { ring_buffer__consume_n(self.buffer.as_ptr(), MOST) };
         if taken < 0 {
             return Err(io::Error::from_raw_os_error(-taken));
         }

@@ -76,14 +76,63 @@ fn privileged(name: &str) -> bool {
     root
 }
 
+/// Takes long on the CPU in readv seven times, sleeps in read six times until a child answers, sleeps as it asks for four times,
+/// and calls getppid very often.
+const CALLS: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+	struct timespec time = { 0, 5000000 };
+	size_t length = 32 << 20;
+	char *memory = malloc(length), octet = 0;
+	struct iovec vector = { memory, length };
+	int zero = open("/dev/zero", O_RDONLY), ask[2], answer[2];
+	memset(memory, 1, length);
+	for (int i = 0; i < 7; i++)
+		if (readv(zero, &vector, 1) != (ssize_t)length)
+			return 1;
+	if (pipe(ask) || pipe(answer))
+		return 2;
+	if (!fork()) {
+		close(ask[1]);
+		while (read(ask[0], &octet, 1) == 1) {
+			nanosleep(&time, 0);
+			if (write(answer[1], &octet, 1) != 1)
+				_exit(3);
+		}
+		_exit(0);
+	}
+	for (int i = 0; i < 6; i++)
+		if (write(ask[1], &octet, 1) != 1 || read(answer[0], &octet, 1) != 1)
+			return 4;
+	close(ask[1]);
+	wait(0);
+	for (int i = 0; i < 4; i++)
+		nanosleep(&time, 0);
+	for (int i = 0; i < 5000; i++)
+		syscall(SYS_getppid);
+	return 0;
+}
+"#;
+
 fn run_under(tier: Tier) -> (Vec<KernelSideRecord>, KernelCounts, u32) {
+    run_program(PROGRAM, tier, 10_000)
+}
+
+fn run_program(text: &str, tier: Tier, call_ns: u64) -> (Vec<KernelSideRecord>, KernelCounts, u32) {
     let place = tempfile::tempdir().unwrap();
     let source = place.path().join("waits.c");
-    std::fs::write(&source, PROGRAM).unwrap();
+    std::fs::write(&source, text).unwrap();
     let program = place.path().join("waits");
     let compiled = Command::new("cc").arg("-pthread").arg("-o").arg(&program).arg(&source).status();
     assert!(compiled.unwrap().success());
-    let mut source = start(Some(tier), Followed::Children).unwrap().source.unwrap();
+    let mut source = start(Some(tier), Followed::Children, call_ns).unwrap().source.unwrap();
     let words = [OsString::from(&program)];
     let launch = Launch { words: &words, preload: None, directory: Path::new("/"), signals: None };
     let mut launched = Launched::start(&launch).unwrap();
@@ -139,5 +188,66 @@ fn every_futex_call_of_a_program_is_seen_by_tracefs() {
     if privileged("watching a program by tracefs") {
         let (records, counts, pid) = run_under(Tier::Tracefs);
         assert_all_is_seen(&records, counts, pid);
+    }
+}
+
+/// readv, read, getppid, nanosleep and what the C library calls for it.
+const NUMBERS: [u16; 5] =
+    if cfg!(target_arch = "x86_64") { [19, 0, 110, 35, 230] } else { [65, 63, 173, 101, 115] };
+
+#[test]
+fn long_system_calls_are_told_of_one_by_one_and_short_ones_are_not() {
+    if !cfg!(feature = "bpf") || !privileged("watching system calls by BPF") {
+        return;
+    }
+    const LONG_NS: u64 = 200_000;
+    let (records, counts, pid) = run_program(CALLS, Tier::Bpf, LONG_NS);
+    assert_eq!(counts.lost, 0);
+    let [readv, read, getppid, sleep, clock_sleep] = NUMBERS;
+    let calls: Vec<_> = records
+        .iter()
+        .filter(|record| record.thread == pid)
+        .filter_map(KernelSideRecord::system_call)
+        .collect();
+    for call in &calls {
+        assert!(call.inside_ns > LONG_NS && call.blocked_ns <= call.inside_ns, "{call:?}");
+    }
+    let of = |numbers: &[u16]| -> Vec<_> {
+        calls.iter().copied().filter(|call| numbers.contains(&call.number)).collect()
+    };
+    let on_cpu = of(&[readv]);
+    assert_eq!(on_cpu.len(), 7, "{calls:?}");
+    assert!(
+        on_cpu.iter().all(|call| !call.only_waits && call.blocked_ns < call.inside_ns / 10),
+        "{on_cpu:?}"
+    );
+    let answered: Vec<_> = of(&[read]).into_iter().filter(|call| call.blocked_ns > LONG_NS).collect();
+    assert_eq!(answered.len(), 6, "{calls:?}");
+    assert!(answered.iter().all(|call| !call.only_waits));
+    let slept = of(&[sleep, clock_sleep]);
+    assert_eq!(slept.len(), 4, "{calls:?}");
+    assert!(slept.iter().all(|call| call.only_waits && call.blocked_ns >= 5_000_000 / 2), "{slept:?}");
+    // One may have been interrupted for so long, but they are no flood.
+    assert!(of(&[getppid]).len() < 50);
+
+    let (records, counts, _) = run_program(CALLS, Tier::Bpf, 60_000_000_000);
+    assert_eq!(counts.lost, 0);
+    assert_eq!(records.iter().filter_map(KernelSideRecord::system_call).count(), 0);
+}
+
+#[test]
+fn what_no_source_tells_of_is_said() {
+    if !privileged("starting the kernel's side") {
+        return;
+    }
+    for tier in [Tier::Bpf, Tier::Tracefs] {
+        if tier == Tier::Bpf && !cfg!(feature = "bpf") {
+            continue;
+        }
+        let source = start(Some(tier), Followed::Children, 10_000).unwrap().source.unwrap();
+        let blind = source.blind();
+        assert!(NOT_TOLD.iter().all(|one| blind.iter().any(|said| said == one)), "{blind:?}");
+        let calls = blind.iter().any(|said| said.starts_with("system calls but those of futexes"));
+        assert_eq!(calls, tier == Tier::Tracefs, "{blind:?}");
     }
 }

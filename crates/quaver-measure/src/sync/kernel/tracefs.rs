@@ -1,7 +1,7 @@
 //! The kernel's side by tracefs, where no BPF program may be loaded: a private instance that records only what followed threads
 //! do, and what is done to them. The kernel itself adds the threads that they make.
 
-use super::{Followed, KernelCounts, KernelSource};
+use super::{Followed, KernelCounts, KernelSource, NOT_TOLD};
 use crate::host::trace::TraceError;
 use crate::host::tracefs::format::{EventFormat, PageLayout};
 use crate::host::tracefs::instance::{Instance, remove_stale_instances};
@@ -215,6 +215,8 @@ pub(super) fn start(whom: Followed) -> Result<Box<dyn KernelSource>, TraceError>
         formats: Vec::new(),
         blind: vec![
             "interrupts and other threads while no thread of the program is current (needs BPF)".to_owned(),
+            // A record of each would flood the rings.
+            "system calls but those of futexes (needs BPF)".to_owned(),
         ],
         page: vec![0; layout.size],
         instance,
@@ -223,6 +225,7 @@ pub(super) fn start(whom: Followed) -> Result<Box<dyn KernelSource>, TraceError>
         damaged: 0,
     };
     source.enable();
+    source.blind.extend(NOT_TOLD.map(str::to_owned));
     source.open_pipes()?;
     source.instance.set("tracing_on", "1")?;
     Ok(Box::new(source))

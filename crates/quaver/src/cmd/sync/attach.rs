@@ -34,20 +34,28 @@ pub(super) fn run(args: &SyncArgs, pid: u32) -> anyhow::Result<ExitCode> {
         attached: true,
         cpus: allowed_cpus().ok().map(|cpus| cpus.len() as u32),
         threshold_ns: args.threshold.as_nanos() as u64,
+        system_call_threshold_ns: args.system_call_threshold.as_nanos() as u64,
         count_all: args.count_all,
         started_ns: now_ns(),
         ..SyncFacts::default()
     };
     let (run, mut manifest) = super::begin(args, &facts)?;
     std::fs::create_dir(sync::directory(&run))?;
+    let choice = kernel::choose(args, Followed::Process(pid))?;
     let mut watch =
-        KernelWatch::begin(kernel::choose(args, Followed::Process(pid))?, &sync::kernel_segment(&run))?;
+        KernelWatch::begin(choice, &sync::kernel_segment(&run), kernel::throttled_permille(args))?;
     if !watch.is_looking() {
         let reason = watch.finish().reason.unwrap_or_default();
         let _ = std::fs::remove_dir_all(run.path());
         let message =
             format!("--pid looks at the kernel's side of a process, which nobody may here: {reason}");
         return Err(failure(ExitCode::Unsupported, message));
+    }
+    if args.uprobes
+        && let Err(error) = watch.probe(pid)
+    {
+        let _ = std::fs::remove_dir_all(run.path());
+        return Err(error.into());
     }
     sync::keep_maps(&run, pid)?;
     let start = Instant::now();

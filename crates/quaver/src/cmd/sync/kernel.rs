@@ -1,20 +1,27 @@
 //! The kernel's side of a run: the source, and the segment that its records go to.
 
+use super::record::now_ns;
 use crate::cli::TierName;
 use crate::cli::sync::SyncArgs;
-use crate::digest::sync::KernelFacts;
-use quaver_abi::kernel_side::KernelSideRecord;
+use crate::digest::sync::{KernelFacts, UprobeFacts};
+use crate::host_state::allowed_cpus;
+use quaver_abi::kernel_side::{KernelSideKind, KernelSideRecord};
+use quaver_measure::host::root::HostRoot;
 use quaver_measure::host::trace::{Tier, TraceError};
 use quaver_measure::segment::SegmentAppender;
-use quaver_measure::sync::kernel::{Followed, KernelChoice, KernelSource, start};
+use quaver_measure::sync::kernel::probes::{self, Probes};
+use quaver_measure::sync::kernel::{Followed, KernelChoice, KernelSource, MachineWatch, start};
 use std::path::Path;
 
 /// Looks at the kernel, where that is wanted and permitted. A failure while the program runs is kept, and the program goes on.
 pub(super) struct KernelWatch {
     source: Option<Box<dyn KernelSource>>,
     records: Option<SegmentAppender<KernelSideRecord>>,
+    machine: Option<MachineWatch>,
     facts: KernelFacts,
     failed: Option<String>,
+    /// Calls that probes told of.
+    probed: u64,
 }
 
 /// Starts looking at the kernel by what the command line asks for, or the best that may run.
@@ -26,20 +33,36 @@ pub(super) fn choose(args: &SyncArgs, whom: Followed) -> Result<KernelChoice, Tr
         Some(TierName::Tracefs) => Some(Tier::Tracefs),
         None => None,
     };
-    start(asked, whom)
+    start(asked, whom, args.system_call_threshold.as_nanos() as u64)
+}
+
+/// What `--throttled-loses` says, in thousandths.
+pub(super) fn throttled_permille(args: &SyncArgs) -> u32 {
+    u32::from(args.throttled_loses) * 10
 }
 
 impl KernelWatch {
     /// Begins to keep what is seen. `segment` is made only where there is something to write.
-    pub(super) fn begin(choice: KernelChoice, segment: &Path) -> anyhow::Result<Self> {
-        let facts = KernelFacts {
+    /// A throttled CPU is taken to lose `throttled_permille` thousandths of its speed.
+    pub(super) fn begin(
+        choice: KernelChoice,
+        segment: &Path,
+        throttled_permille: u32,
+    ) -> anyhow::Result<Self> {
+        // Whose time a slow CPU takes is known only where somebody tells which thread has it.
+        let machine = choice.source.is_some().then(|| {
+            let cpus = allowed_cpus().unwrap_or_default();
+            MachineWatch::start(HostRoot::system(), &cpus, throttled_permille, now_ns())
+        });
+        let mut facts = KernelFacts {
             tier: choice.tier.name().to_owned(),
             reason: choice.reason,
             blind: choice.source.as_ref().map(|source| source.blind()).unwrap_or_default(),
             ..KernelFacts::default()
         };
+        facts.blind.extend(machine.iter().flat_map(MachineWatch::blind));
         let records = choice.source.as_ref().map(|_| SegmentAppender::create(segment)).transpose()?;
-        Ok(Self { source: choice.source, records, facts, failed: None })
+        Ok(Self { source: choice.source, records, machine, facts, failed: None, probed: 0 })
     }
 
     /// Whether anybody looks.
@@ -47,15 +70,36 @@ impl KernelWatch {
         self.source.is_some()
     }
 
+    /// Stops the process at calls of its thread library.
+    pub(super) fn probe(&mut self, process: u32) -> Result<(), TraceError> {
+        let Some(source) = &mut self.source else { return Ok(()) };
+        let Probes { found, refused } = probes::find(process);
+        let cost = source.probe(process, &found)?;
+        self.facts.uprobes = Some(UprobeFacts {
+            functions: found.iter().map(|probe| probe.function.to_owned()).collect(),
+            refused,
+            calls: 0,
+            emulated_ns: cost.emulated_ns,
+            stepped_ns: cost.stepped_ns,
+        });
+        Ok(())
+    }
+
     /// Empties the kernel's memory into the segment.
     pub(super) fn drain(&mut self) {
         let (Some(source), Some(records)) = (&mut self.source, &mut self.records) else { return };
         let mut written = Ok(());
-        let read = source.drain(&mut |record| {
+        let probed = &mut self.probed;
+        let mut keep = |record: KernelSideRecord| {
+            *probed += u64::from(record.kind == KernelSideKind::FunctionEnter as u8);
             if written.is_ok() {
                 written = records.append(&record);
             }
-        });
+        };
+        let read = source.drain(&mut keep);
+        if let Some(machine) = &mut self.machine {
+            machine.look(now_ns(), &mut keep);
+        }
         self.note(read, written.err().map(|error| error.to_string()));
     }
 
@@ -72,11 +116,17 @@ impl KernelWatch {
             return self.facts;
         };
         let mut written = Ok(());
-        let counts = source.finish(&mut |record| {
+        let probed = &mut self.probed;
+        let mut keep = |record: KernelSideRecord| {
+            *probed += u64::from(record.kind == KernelSideKind::FunctionEnter as u8);
             if written.is_ok() {
                 written = records.append(&record);
             }
-        });
+        };
+        if let Some(machine) = &mut self.machine {
+            machine.look_now(now_ns(), &mut keep);
+        }
+        let counts = source.finish(&mut keep);
         let flushed = written.and_then(|()| records.finish().map(|_| ()));
         let counts = match counts {
             Ok(counts) => Some(counts),
@@ -87,7 +137,10 @@ impl KernelWatch {
         };
         self.note(Ok(()), flushed.err().map(|error| error.to_string()));
         let counts = counts.unwrap_or_default();
+        let calls = self.probed;
+        let uprobes = self.facts.uprobes.take().map(|facts| UprobeFacts { calls, ..facts });
         KernelFacts {
+            uprobes,
             lost: counts.lost,
             futex_calls: counts.futex_calls,
             futex_returns: counts.futex_returns,

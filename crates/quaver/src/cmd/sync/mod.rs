@@ -32,6 +32,11 @@ pub fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
 /// What the manifest calls a run of `quaver sync bench`.
 pub(super) const BENCH: &str = "sync-bench";
 
+/// Draws the page of a stored run of `quaver sync bench` again.
+pub(super) fn draw_bench(run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+    bench::draw(run, out)
+}
+
 /// Prints a stored run of `quaver sync bench` again.
 pub(super) fn bench_again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
     bench::again(run, json, conditions)

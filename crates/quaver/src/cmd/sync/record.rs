@@ -65,7 +65,7 @@ struct Recording {
 impl Recording {
     fn begin(args: &SyncArgs, facts: SyncFacts, looking: KernelChoice) -> anyhow::Result<Self> {
         let (run, manifest) = super::begin(args, &facts)?;
-        let begun = Self::beside(&run, looking);
+        let begun = Self::beside(&run, looking, super::kernel::throttled_permille(args));
         match begun {
             Ok((directory, watch, clock)) => Ok(Self { run, manifest, facts, directory, watch, clock }),
             Err(error) => {
@@ -75,12 +75,16 @@ impl Recording {
         }
     }
 
-    fn beside(run: &RunDir, looking: KernelChoice) -> anyhow::Result<(PathBuf, KernelWatch, Clockwork)> {
+    fn beside(
+        run: &RunDir,
+        looking: KernelChoice,
+        throttled_permille: u32,
+    ) -> anyhow::Result<(PathBuf, KernelWatch, Clockwork)> {
         let directory = sync::directory(run);
         std::fs::create_dir(&directory)
             .with_context(|| format!("making directory {}", directory.display()))?;
         let directory = std::path::absolute(&directory).unwrap_or(directory);
-        let watch = KernelWatch::begin(looking, &sync::kernel_segment(run))?;
+        let watch = KernelWatch::begin(looking, &sync::kernel_segment(run), throttled_permille)?;
         let clock = Clockwork::start(&sync::anchors_segment(&directory))?;
         Ok((directory, watch, clock))
     }
@@ -163,6 +167,7 @@ fn facts(args: &SyncArgs, program: &Program) -> SyncFacts {
         kept_out: program.obstacles.iter().any(Obstacle::keeps_out),
         cpus: allowed_cpus().ok().map(|cpus| cpus.len() as u32),
         threshold_ns: args.threshold.as_nanos() as u64,
+        system_call_threshold_ns: args.system_call_threshold.as_nanos() as u64,
         count_all: args.count_all,
         call_sites: args.call_sites,
         ..SyncFacts::default()

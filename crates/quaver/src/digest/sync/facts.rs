@@ -31,6 +31,8 @@ pub struct SyncFacts {
     pub cpus: Option<u32>,
     /// What an operation may take without being late, nanoseconds.
     pub threshold_ns: u64,
+    /// System calls that sleep for longer are other jitter, nanoseconds; 0 in runs that did not look for them.
+    pub system_call_threshold_ns: u64,
     /// The whole time of late operations counts.
     pub count_all: bool,
     /// Call sites are shown.
@@ -55,8 +57,34 @@ pub struct KernelFacts {
     pub futex_calls: Option<u64>,
     /// Their returns.
     pub futex_returns: Option<u64>,
+    /// What stopped the process at its own calls, where that was asked for.
+    pub uprobes: Option<UprobeFacts>,
     /// What broke off the looking.
     pub failed: Option<String>,
+}
+
+/// Probes at functions of a process that ran before, and what they cost it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UprobeFacts {
+    /// Functions that were probed, entry and return.
+    pub functions: Vec<String>,
+    /// Why others were not.
+    pub refused: Vec<String>,
+    /// Calls of them.
+    pub calls: u64,
+    /// What the two probes add to a call, nanoseconds, measured in this run where the kernel does the probed instruction itself,
+    /// as it does in these functions.
+    pub emulated_ns: u64,
+    /// The same where it steps through the instruction.
+    pub stepped_ns: u64,
+}
+
+impl UprobeFacts {
+    /// Time that the probes took from all threads together, nanoseconds.
+    pub fn distortion_ns(&self) -> u64 {
+        self.calls.saturating_mul(self.emulated_ns)
+    }
 }
 
 impl KernelFacts {

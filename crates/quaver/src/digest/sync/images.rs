@@ -105,19 +105,28 @@ pub(super) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 pub(super) struct KernelStream<'a> {
     /// The segment.
     pub(super) path: &'a Path,
-    /// Sees each record; a futex call may be an event of the program's own.
-    pub(super) each: &'a mut dyn FnMut(&KernelSideRecord) -> Option<SyncEvent>,
+    /// Sees each record, before its turn; of a call it makes an event.
+    pub(super) each: &'a mut dyn FnMut(&KernelSideRecord) -> Option<Told>,
 }
 
-/// What happened at one instant: of a futex call, the program's event and the kernel's.
-type Instant = (u64, [Option<AnyEvent>; 2]);
+/// What is told in its turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Told {
+    /// By the recorder, or by the kernel.
+    Event(AnyEvent),
+    /// A futex call, as an event.
+    Futex(SyncEvent),
+}
+
+/// What happened at one instant: of a futex call, that and the kernel's event.
+type Instant = (u64, [Option<Told>; 2]);
 type Source<'a> = Box<dyn Iterator<Item = anyhow::Result<Instant>> + 'a>;
 
 /// Gives all events to `sink`, in time order.
 pub(super) fn feed(
     images: &[Image],
     kernel: Option<KernelStream<'_>>,
-    mut sink: impl FnMut(&AnyEvent),
+    mut sink: impl FnMut(&Told),
 ) -> anyhow::Result<()> {
     std::thread::scope(|scope| {
         let mut sources: Vec<Source<'_>> = Vec::new();
@@ -130,7 +139,7 @@ pub(super) fn feed(
                 };
                 let thread = ThreadId(moment.tid);
                 let event = SyncEvent::from_record(&moment.record, moment.at_ns, thread, process)?;
-                Some(Ok((moment.at_ns, [Some(AnyEvent::Sync(event)), None])))
+                Some(Ok((moment.at_ns, [Some(Told::Event(AnyEvent::Sync(event))), None])))
             })));
         }
         if let Some(kernel) = kernel {
@@ -140,8 +149,8 @@ pub(super) fn feed(
     })
 }
 
-fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn FnMut(&AnyEvent)) -> anyhow::Result<()> {
-    let mut heads: Vec<[Option<AnyEvent>; 2]> = vec![[None; 2]; sources.len()];
+fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn FnMut(&Told)) -> anyhow::Result<()> {
+    let mut heads: Vec<[Option<Told>; 2]> = vec![[None; 2]; sources.len()];
     let mut queue = BinaryHeap::new();
     for (at, source) in sources.iter_mut().enumerate() {
         if let Some((at_ns, events)) = source.next().transpose()? {
@@ -217,8 +226,9 @@ fn kernel_events<'a>(
     };
     Ok(ordered.map(move |record| {
         let record = record?;
-        let own = each(&record).map(AnyEvent::Sync);
-        Ok((record.at_ns, [own, KernelEvent::from_record(&record).map(AnyEvent::Kernel)]))
+        let call = each(&record);
+        let event = KernelEvent::from_record(&record).map(|event| Told::Event(AnyEvent::Kernel(event)));
+        Ok((record.at_ns, [call, event]))
     }))
 }
 
@@ -301,9 +311,9 @@ mod tests {
         };
         let mut found = Vec::new();
         let stream = KernelStream { path: &path, each: &mut each };
-        feed(&[], Some(stream), |event| match event {
-            AnyEvent::Kernel(event) => found.push(event.at_ns),
-            AnyEvent::Sync(_) => panic!("there is no recording"),
+        feed(&[], Some(stream), |told| match told {
+            Told::Event(AnyEvent::Kernel(event)) => found.push(event.at_ns),
+            other => panic!("there is no recording: {other:?}"),
         })
         .unwrap();
         assert_eq!((found, seen), (instants, 600));

@@ -6,7 +6,7 @@ mod names;
 mod summary;
 mod warnings;
 
-pub use facts::{KernelFacts, SyncFacts, set_facts};
+pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
 pub use names::SyncNames;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 
@@ -14,11 +14,12 @@ use crate::progress::Progress;
 use crate::report::table::Style;
 use crate::report::{RunFacts, html, sync as page};
 use anyhow::Context;
-use images::{Image, KernelStream};
+use images::{Image, KernelStream, Told};
 use quaver_abi::kernel_side::KernelSideRecord;
-use quaver_analysis::futex::{FutexCounter, FutexFigures};
+use quaver_analysis::futex::{FunctionCalls, FutexCounter, FutexFigures, Reconciler};
 use quaver_analysis::lanes::{LaneKeeper, Lanes, Span};
 use quaver_analysis::sync::{AnyEvent, Protocol, Settings, SyncResults, Wait};
+use quaver_analysis::sync_bench::BenchSummary;
 use quaver_store::manifest::Manifest;
 use quaver_store::perfetto::threads::{ThreadSpan, WakeUp, draw_threads};
 use quaver_store::run::RunDir;
@@ -98,6 +99,23 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
     Ok(digest)
 }
 
+/// Writes the page of a run of `quaver sync bench`.
+pub fn store_bench_report(run: &RunDir, manifest: &Manifest, summary: &BenchSummary) -> anyhow::Result<()> {
+    super::store_report(run, |out| write_bench_html(run, manifest, summary, out))
+}
+
+/// The same to wherever it is wanted.
+pub fn write_bench_html(
+    run: &RunDir,
+    manifest: &Manifest,
+    summary: &BenchSummary,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut facts = super::facts::run_facts(run, manifest);
+    facts.facts.retain(|(name, _)| !matches!(name.as_str(), "receiver" | "events lost"));
+    Ok(html::sync_bench::write_html(out, summary, &facts)?)
+}
+
 /// Analyses a stored run again.
 pub fn analyze(run: &RunDir) -> anyhow::Result<SyncDigest> {
     let manifest = run.read_manifest()?;
@@ -113,7 +131,11 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<SyncDigest> {
 pub fn results_of(directory: &Path, settings: &Settings) -> anyhow::Result<SyncResults> {
     let (images, _) = images::open_all(directory)?;
     let mut protocol = Protocol::new(*settings);
-    images::feed(&images, None, |event| protocol.any(event))?;
+    images::feed(&images, None, |told| {
+        if let Told::Event(event) = told {
+            protocol.any(event);
+        }
+    })?;
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
     Ok(protocol.finish())
 }
@@ -141,6 +163,7 @@ fn pack_all(directory: &Path) {
 fn settings(facts: &SyncFacts) -> Settings {
     Settings {
         threshold_ns: facts.threshold_ns,
+        system_call_threshold_ns: facts.system_call_threshold_ns,
         count_all: facts.count_all,
         cpus: facts.cpus,
         ..Settings::default()
@@ -158,21 +181,35 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     let mut protocol = Protocol::new(settings(facts));
     let mut futex = FutexCounter::default();
     let kernel = kernel.filter(|path| path.is_file());
-    let mut each = |record: &KernelSideRecord| futex.take(record).filter(|_| !heard);
-    let stream = kernel.map(|path| KernelStream { path, each: &mut each });
-    images::feed(&images, stream, |event| {
-        if let AnyEvent::Sync(event) = event {
-            lanes.event(event);
+    let mut functions = FunctionCalls::default();
+    let mut each = |record: &KernelSideRecord| {
+        if let Some(event) = functions.take(record) {
+            return Some(Told::Event(AnyEvent::Sync(event)));
         }
-        protocol.any(event);
+        futex.take(record).filter(|event| !functions.is_inside(event.thread)).map(Told::Futex)
+    };
+    let stream = kernel.map(|path| KernelStream { path, each: &mut each });
+    let mut both = Reconciler::default();
+    images::feed(&images, stream, |told| {
+        let event = match told {
+            Told::Event(event) => *event,
+            Told::Futex(event) if heard => return both.futex(event),
+            Told::Futex(event) => AnyEvent::Sync(*event),
+        };
+        if let AnyEvent::Sync(event) = &event {
+            lanes.event(event);
+            both.call(event);
+        }
+        protocol.any(&event);
     })?;
+    let both = heard.then(|| both.finish());
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
     Ok(Measured {
         images,
         unreadable,
         results: protocol.finish(),
         lanes: lanes.finish(),
-        futex: kernel.map(|_| futex.finish()),
+        futex: kernel.map(|_| FutexFigures { reconciled: both, ..futex.finish() }),
         from_kernel: !heard && kernel.is_some(),
     })
 }

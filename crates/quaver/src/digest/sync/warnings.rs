@@ -1,5 +1,6 @@
 //! What to know before believing the numbers of `quaver sync`, each with what to do about it.
 
+use super::facts::UprobeFacts;
 use super::summary::SyncSummary;
 use crate::report::units::{count, duration, percent};
 use quaver_store::manifest::Manifest;
@@ -47,6 +48,13 @@ fn not_recorded(directory: &Path) -> Vec<String> {
 /// Why there is nothing to see.
 fn empty(summary: &SyncSummary) -> Option<String> {
     let (facts, results) = (&summary.facts, &summary.results);
+    if facts.attached && facts.kernel.uprobes.is_some() {
+        return Some(
+            "of a process that ran before, calls of conditions and barriers were seen by probes, all else only where it went into \
+             the kernel; who called them is not known"
+                .to_owned(),
+        );
+    }
     if facts.attached {
         return Some(
             "only system calls of a process that ran before were seen: operations that did not have to go into the \
@@ -114,9 +122,27 @@ fn crowded(summary: &SyncSummary) -> Option<String> {
     })
 }
 
+/// What probes took from the process, and what they do not see.
+fn distortion(probes: &UprobeFacts, summary: &SyncSummary) -> Vec<String> {
+    let time = |ns: u64| duration(ns.cast_signed());
+    let length_ns = summary.results.duration_ns().max(1);
+    let cost = format!(
+        "probes stopped it at {} calls, {} each as measured in this run ({} where the kernel had to step through the instruction): {} \
+         of all its threads' time together, {} of the time looked at",
+        count(probes.calls),
+        time(probes.emulated_ns),
+        time(probes.stepped_ns),
+        time(probes.distortion_ns()),
+        percent(probes.distortion_ns() as f64 / length_ns as f64)
+    );
+    let refused = probes.refused.iter().map(|reason| format!("not probed: {reason}"));
+    std::iter::once(cost).chain(refused).collect()
+}
+
 fn kernel(summary: &SyncSummary) -> Vec<String> {
     let kernel = &summary.facts.kernel;
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> =
+        kernel.uprobes.iter().flat_map(|probes| distortion(probes, summary)).collect();
     if let Some(failed) = &kernel.failed {
         warnings.push(format!("looking at the kernel broke off: {failed}"));
     }

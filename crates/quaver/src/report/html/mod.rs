@@ -14,6 +14,7 @@ mod series;
 pub mod sim;
 pub mod study;
 pub mod sync;
+pub mod sync_bench;
 mod timeline;
 
 use super::ReportInput;

@@ -1,7 +1,7 @@
 //! The HTML report of `quaver sync`: threads over time with who woke whom, the six classes and their distributions, who was late
 //! and why. Drawings are made here, so that they need no scripts.
 
-mod drawings;
+pub(super) mod drawings;
 
 use super::page::{Tile, micro};
 use super::{ReportError, write_head, write_these_scripts};
@@ -57,13 +57,13 @@ struct Page {
 }
 
 #[derive(Serialize)]
-struct Table {
+pub(super) struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    fn new(columns: &[&str], rows: Vec<Vec<String>>) -> Self {
+    pub(super) fn new(columns: &[&str], rows: Vec<Vec<String>>) -> Self {
         Self {
             columns: columns.iter().map(|name| (*name).to_owned()).collect(),
             rows: rows.into_iter().map(|row| row.into_iter().map(micro).collect()).collect(),

@@ -6,6 +6,7 @@ mod programs;
 
 use crate::cli::sync_bench::{BarrierKind, SyncBenchArgs};
 use crate::cmd::results;
+use crate::digest::sync;
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::allowed_cpus;
 use crate::interrupt::Interrupt;
@@ -24,7 +25,6 @@ use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -39,15 +39,14 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
         results::to_stdout(page::list().as_bytes())?;
         return Ok(ExitCode::Done);
     }
-    let found = programs::find(args)?;
-    let recorder = super::recorder()?;
-    let interrupt = Interrupt::catch()?;
     let cpus = allowed_cpus().context("finding the CPUs that we may use")?.len() as u32;
     let threads = args.threads.unwrap_or(cpus);
+    let found = programs::all(args, threads)?;
+    let recorder = super::recorder()?;
+    let interrupt = Interrupt::catch()?;
     let (run, mut manifest) = begin(args, threads)?;
     let mut bench = Bench {
         args,
-        arguments: programs::arguments(args, threads),
         recorder,
         settings: Settings {
             threshold_ns: args.threshold.as_nanos() as u64,
@@ -68,8 +67,15 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     manifest.end(realtime_ns(), cut_short);
     run.write_manifest(&manifest)?;
     run.write_summary(&summary)?;
+    sync::store_bench_report(&run, &manifest, &summary)?;
     let code = print(&run, &summary, args.json, &args.fail_if)?;
     Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
+}
+
+/// Draws the page of a stored run again.
+pub(super) fn draw(run: &RunDir, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
+    let summary: BenchSummary = run.read_summary()?;
+    sync::write_bench_html(run, &run.read_manifest()?, &summary, out)
 }
 
 /// Prints a stored run again.
@@ -97,6 +103,7 @@ fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest
         "runs": args.runs,
         "seed": args.seed,
         "size": args.size,
+        "commands": args.commands,
     });
     let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), super::BENCH, asked, host, realtime_ns());
     run.write_manifest(&manifest)?;
@@ -174,7 +181,6 @@ impl Measured {
 
 struct Bench<'a> {
     args: &'a SyncBenchArgs,
-    arguments: Vec<OsString>,
     recorder: PathBuf,
     settings: Settings,
     interrupt: &'a Interrupt,
@@ -217,7 +223,7 @@ impl Bench<'_> {
             true => elapsed.mul_f64((1.0 - done) / done),
             false => expected.saturating_sub(elapsed),
         };
-        let name = self.measured[at].found.program.program;
+        let name = &self.measured[at].found.name;
         let (round, runs) = (round + 1, self.args.runs);
         let message = format!("round {round} of {runs}: {name}; about {} s left", left.as_secs().max(1));
         self.progress.show(expected.mul_f64(done), message);
@@ -225,8 +231,10 @@ impl Bench<'_> {
 
     fn runner<'b>(&'b self, at: usize) -> Runner<'b> {
         Runner {
+            name: &self.measured[at].found.name,
             program: &self.measured[at].found.path,
-            arguments: &self.arguments,
+            arguments: &self.measured[at].found.arguments,
+            silent: self.measured[at].found.suite == Suite::Own,
             recorder: &self.recorder,
             settings: self.settings,
             interrupt: self.interrupt,
@@ -236,7 +244,7 @@ impl Bench<'_> {
     /// Each program once, so that the times that count find it in memory. False where we were asked to end.
     fn warm_up(&mut self) -> anyhow::Result<bool> {
         for at in 0..self.measured.len() {
-            self.progress.say(format!("trying {}", self.measured[at].found.program.program));
+            self.progress.say(format!("trying {}", self.measured[at].found.name));
             let Some(ran) = self.runner(at).unrecorded()? else { return Ok(false) };
             self.measured[at].took = Duration::from_nanos(ran.took_ns);
             self.measured[at].line = ran.line;
@@ -285,7 +293,7 @@ impl Bench<'_> {
     }
 
     fn directory(&self, at: usize, which: &str) -> PathBuf {
-        self.recordings.directory.join(format!("{}-{which}", self.measured[at].found.program.program))
+        self.recordings.directory.join(format!("{}-{which}", self.measured[at].found.file))
     }
 
     /// Room in memory is scarce: a recording that is not kept goes as soon as it was read.
@@ -297,9 +305,13 @@ impl Bench<'_> {
     }
 
     fn summary(&mut self, threads: u32, cpus: u32) -> BenchSummary {
+        let obstacles: Vec<String> =
+            self.measured.iter().flat_map(|one| one.found.obstacles.iter().cloned()).collect();
         let programs: Vec<ProgramFigures> = std::mem::take(&mut self.measured)
             .into_iter()
-            .map(|one| ProgramFigures::of(one.found.program, one.runs, one.watched, one.pairs_ns))
+            .map(|one| {
+                ProgramFigures::of(&one.found.name, one.found.suite, one.runs, one.watched, one.pairs_ns)
+            })
             .collect();
         BenchSummary {
             schema: BenchSummary::SCHEMA.to_owned(),
@@ -315,8 +327,10 @@ impl Bench<'_> {
             .to_owned(),
             correlations: Suite::ALL.map(|suite| correlations(&programs, suite)),
             mean_sync_share: Suite::ALL.map(|suite| mean_sync_share(&programs, suite)),
+            own_correlations: correlations(&programs, Suite::Own),
+            own_mean_sync_share: mean_sync_share(&programs, Suite::Own),
             blind: self.blind.take(),
-            warnings: warnings(threads, cpus, &programs),
+            warnings: warnings(threads, cpus, &programs).into_iter().chain(obstacles).collect(),
             programs,
         }
     }

@@ -25,8 +25,11 @@ pub(super) struct Ran {
 
 /// A program with its arguments, and what it is recorded with.
 pub(super) struct Runner<'a> {
+    pub(super) name: &'a str,
     pub(super) program: &'a Path,
     pub(super) arguments: &'a [OsString],
+    /// It is the user's: what it prints is nobody's business, and may be much.
+    pub(super) silent: bool,
     pub(super) recorder: &'a Path,
     pub(super) settings: Settings,
     pub(super) interrupt: &'a Interrupt,
@@ -50,7 +53,7 @@ impl Runner<'_> {
             let reason = said_by_the_recorder(directory).unwrap_or_else(|| "it wrote nothing".to_owned());
             return Err(failure(
                 ExitCode::Unsupported,
-                format!("the recorder saw nothing of {}: {reason}", self.program.display()),
+                format!("the recorder saw nothing of {}: {reason}", self.name),
             ));
         }
         Ok(Some((ran, RunFigures::of(&results))))
@@ -88,7 +91,8 @@ impl Runner<'_> {
 
     /// Runs a command to its end and takes its time, from before it is started until it is gone.
     fn time(&self, command: &mut Command) -> anyhow::Result<Option<Ran>> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stream = || if self.silent { Stdio::null() } else { Stdio::piped() };
+        command.stdin(Stdio::null()).stdout(stream()).stderr(stream());
         let started = Instant::now();
         let child = command.spawn().with_context(|| format!("starting {}", self.program.display()))?;
         let Some((child, took)) = self.wait(child, started)? else { return Ok(None) };
@@ -97,10 +101,7 @@ impl Runner<'_> {
             if self.interrupt.requested() {
                 return Ok(None);
             }
-            return Err(failure(
-                ExitCode::Output,
-                format!("{} failed: {}", self.program.display(), told.trim()),
-            ));
+            return Err(failure(ExitCode::Output, format!("{} failed: {}", self.name, told.trim())));
         };
         Ok(Some(Ran { took_ns: took.as_nanos() as u64, line }))
     }

@@ -1,9 +1,10 @@
-//! The programs of the bench: which there are, and where.
+//! The programs of the bench: which there are, and where; and those of the user's own.
 
 use crate::cli::sync_bench::SyncBenchArgs;
 use crate::exit_code::{ExitCode, failure};
 use anyhow::Context;
-use quaver_analysis::sync_bench::paper::{PROGRAMS, PaperProgram};
+use quaver_analysis::sync_bench::paper::{PROGRAMS, PaperProgram, Suite};
+use quaver_measure::sync::program;
 use quaver_measure::sync::recorder::DIRECTORY_VARIABLE;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,12 +15,48 @@ const DIRECTORY: &str = "kernels";
 /// A program that is there.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    pub(super) program: &'static PaperProgram,
+    /// What it is called in tables; of the user's own, its command.
+    pub(super) name: String,
+    pub(super) suite: Suite,
+    /// What directories of its recordings are called.
+    pub(super) file: String,
     pub(super) path: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+    /// What the recorder does not see of it.
+    pub(super) obstacles: Vec<String>,
 }
 
-/// The programs that are asked for, in the paper's order.
-pub(super) fn find(args: &SyncBenchArgs) -> anyhow::Result<Vec<Found>> {
+/// All that are asked for: the paper's, then the user's own.
+pub(super) fn all(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<Found>> {
+    let bundled = args.commands.is_empty() || !args.only.is_empty();
+    let mut found = if bundled { find(args, threads)? } else { Vec::new() };
+    found.extend(args.commands.iter().enumerate().map(|(number, command)| own(command, number)));
+    Ok(found)
+}
+
+/// A command of the user's, for a shell.
+fn own(command: &str, number: usize) -> Found {
+    let search = std::env::var_os("PATH");
+    // Of a command that is more than a program and its words, the first word is as good a guess as any.
+    let seen =
+        command.split_whitespace().next().and_then(|word| program::find(OsStr::new(word), search.as_deref()));
+    let seen = seen.map(|path| program::inspect(&path, search.as_deref()));
+    let obstacles = seen.iter().flat_map(|seen| {
+        let path = seen.interpreter.as_deref().unwrap_or(&seen.path);
+        seen.obstacles.iter().map(|obstacle| obstacle.sentence(path))
+    });
+    Found {
+        name: command.to_owned(),
+        suite: Suite::Own,
+        file: format!("own-{}", number + 1),
+        path: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".into(), command.into()],
+        obstacles: obstacles.collect(),
+    }
+}
+
+/// The programs that come with Quaver and are asked for, in the paper's order.
+fn find(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<Found>> {
     let wanted = wanted(&args.only)?;
     let executable = std::env::current_exe().context("finding this program's own path")?;
     let named = std::env::var_os(DIRECTORY_VARIABLE);
@@ -40,7 +77,16 @@ pub(super) fn find(args: &SyncBenchArgs) -> anyhow::Result<Vec<Found>> {
             ),
         ));
     };
-    Ok(wanted.into_iter().map(|program| Found { program, path: directory.join(program.program) }).collect())
+    let arguments = arguments(args, threads);
+    let found = |program: &PaperProgram| Found {
+        name: program.program.to_owned(),
+        suite: program.suite,
+        file: program.program.to_owned(),
+        path: directory.join(program.program),
+        arguments: arguments.clone(),
+        obstacles: Vec::new(),
+    };
+    Ok(wanted.into_iter().map(found).collect())
 }
 
 fn wanted(only: &[String]) -> anyhow::Result<Vec<&'static PaperProgram>> {
@@ -68,8 +114,8 @@ fn directories(named: Option<&OsStr>, executable: &Path) -> Vec<PathBuf> {
     vec![beside.join(DIRECTORY), above.join(DIRECTORY), above.join("lib/quaver").join(DIRECTORY)]
 }
 
-/// The arguments that a program is run with.
-pub(super) fn arguments(args: &SyncBenchArgs, threads: u32) -> Vec<OsString> {
+/// The arguments that a program of ours is run with.
+fn arguments(args: &SyncBenchArgs, threads: u32) -> Vec<OsString> {
     let barrier = match args.barrier {
         crate::cli::sync_bench::BarrierKind::Cond => "-bcond",
         crate::cli::sync_bench::BarrierKind::Posix => "-bposix",

@@ -1,6 +1,12 @@
 //! Futex system calls of a program as the kernel saw them: how many of each operation, how they ended, and, where nothing else
 //! tells of the program's synchronisation, as events for the protocol of [`crate::sync`].
 
+mod functions;
+mod reconcile;
+
+pub use functions::FunctionCalls;
+pub use reconcile::{Reconciled, Reconciler};
+
 use crate::sync::{SyncEvent, ThreadId};
 use quaver_abi::kernel_side::{FutexOperation, KernelSideKind, KernelSideRecord};
 use quaver_abi::sync::{SyncKind, SyncOutcome};
@@ -54,6 +60,9 @@ pub struct FutexFigures {
     /// Waits that returned 0 although nobody had woken the word and no thread had ended since they began: spurious, or woken
     /// by a process that is not followed.
     pub spurious: u64,
+    /// How they agree with what the recorder saw; none where it saw nothing.
+    #[serde(default)]
+    pub reconciled: Option<Reconciled>,
 }
 
 /// Counts futex calls in time order.
@@ -162,6 +171,7 @@ impl FutexCounter {
             returns: self.returns,
             returns_alone: self.returns_alone,
             spurious: self.spurious,
+            reconciled: None,
         }
     }
 }
