@@ -60,6 +60,12 @@ load_layers() {
         --layers auto --json --quiet udp port 2680
 }
 
+# Each packet by itself: a wake-up and a stamp for each.
+load_immediate() {
+    capture_with immediate "$1" "$2" "$QUAVER_BIN" capture -i veth0 -o "$BENCH_SCRATCH/captured.pcapng" -s 128 \
+        --layers none --immediate --json --quiet udp port 2680
+}
+
 load_dumpcap() {
     have dumpcap || return 0
     capture_with dumpcap "$1" "$2" dumpcap -i veth0 -w "$BENCH_SCRATCH/captured.pcapng" -s 128 -B 64 -q \
@@ -80,12 +86,14 @@ time.sleep(86400)"
 drain="${started[-1]}"
 started=()
 trap 'kill "$drain" 2>/dev/null || true; clean_up' EXIT
-programs=(quaver layers dumpcap tcpdump)
+programs=(quaver layers immediate dumpcap tcpdump)
 for round in $(seq "$load_rounds"); do
     for size in $sizes; do
         # Another one first each time, so that what changes on the machine hits all alike.
         programs=("${programs[@]:1}" "${programs[0]}")
         for name in "${programs[@]}"; do
+            # What a wake-up costs does not depend on the size.
+            [ "$name" != immediate ] || [ "$size" = "${sizes%% *}" ] || continue
             "load_$name" "$round" "$size"
         done
     done

@@ -78,6 +78,7 @@ def good():
     everything["clock-bound.json"] = {"share_within": 1.0, "samples": 9, "bound_ns": {"p50": 60}}
     for name, was in (("quaver", quaver(2_000_000)), ("layers", quaver(2_000_000, 5.0)), ("dumpcap", dumpcap(2_000_000))):
         everything |= loads(name, was)
+    everything["load-immediate-64-1.json"] = judged("immediate", 64, 10, quaver(1_500_000, 8.0, ring=500_000), SOURCE)
     return everything
 
 
@@ -105,6 +106,9 @@ def check_loads():
     for name, title in (("quaver", "quaver"), ("layers", "quaver with layers")):
         lost = changed(**loads(name, quaver(1_999_999, unaccounted=1)))
         assert lost == {f"Capture of {size} octets, {title}: unaccounted": "1" for size in (64, 512, 1500)}, lost
+    # Whoever takes each packet by itself may drop some, but has to tell.
+    untold = changed(**{"load-immediate-64-1.json": judged("immediate", 64, 10, quaver(1_500_000), SOURCE)})
+    assert untold == {"Capture of each packet by itself (--immediate): unaccounted": "500000"}, untold
     short = changed(**loads("quaver", quaver(1_000_000, 0.5), SOURCE | {"sent": 1_000_000}))
     assert set(short) == {f"Capture of {size} octets, quaver: length of the stream" for size in (64, 512, 1500)}, short
     failed = changed(**loads("layers", quaver(2_000_000) | {"status": 1}))

@@ -36,7 +36,7 @@ def of_tcpdump(watched):
     return {"seen": number("received by filter"), "captured": number("captured"), "dropped": number("dropped by kernel")}
 
 
-READERS = {"quaver": of_quaver, "layers": of_quaver, "dumpcap": of_dumpcap, "tcpdump": of_tcpdump}
+READERS = {"quaver": of_quaver, "layers": of_quaver, "immediate": of_quaver, "dumpcap": of_dumpcap, "tcpdump": of_tcpdump}
 
 
 def judged(name, size, asked_seconds, watched, source):

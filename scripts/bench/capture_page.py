@@ -223,7 +223,7 @@ def files(page, directory):
 
 
 # As capture_judge.py has them.
-TITLES = {"quaver": "quaver", "layers": "quaver with layers", "dumpcap": "dumpcap", "tcpdump": "tcpdump"}
+TITLES = {"quaver": "quaver", "layers": "quaver with layers", "immediate": "quaver --immediate", "dumpcap": "dumpcap", "tcpdump": "tcpdump"}
 
 
 def layers(page, groups):
@@ -251,6 +251,9 @@ def load(page, directory):
         for name in ("quaver", "layers"):
             capture_of(page, f"Capture of {size} octets, {TITLES[name]}", of(name))
         beside_dumpcap(page, size, of("quaver"), of("dumpcap"))
+    # Measured at one size alone.
+    each = next((found for (_, name), found in sorted(groups.items()) if name == "immediate"), [])
+    accounted(page, "Capture of each packet by itself (--immediate)", each)
     if not groups:
         return False
     page.add("## Capture: 200,000 packets a second", "", "128 octets of each packet are kept; programs in turn. quaver stamps in the kernel alone (`--layers none`), as dumpcap and", "tcpdump do, and like is judged with like: its CPU time beside dumpcap's. quaver with layers (`--layers auto`) has every", "stamp that the interface can give; what these cost is in the table.", "")
@@ -260,8 +263,18 @@ def load(page, directory):
         cpu = statistics.median(run["cpu_s"] for run in found)
         rows.append((size, TITLES[name], each("sent"), each("captured"), each("dropped"), each("unaccounted"), ", ".join(map(ended, found)), f"{cpu:.2f} ({min(r['cpu_s'] for r in found):.2f} to {max(r['cpu_s'] for r in found):.2f})"))
     page.table(("octets", "program", "sent", "captured", "dropped", "unaccounted", "ended", "CPU (s)"), rows)
+    by_itself(page, groups)
     layers(page, groups)
     return True
+
+
+def by_itself(page, groups):
+    """What taking each packet by itself costs."""
+    for (size, name), runs in sorted(groups.items()):
+        alone, blocks = median_cpu(runs), median_cpu(groups.get((size, "quaver"), []))
+        if name == "immediate" and alone is not None and blocks:
+            shares = [100 * run["captured"] / run["sent"] for run in runs if run["sent"]]
+            page.add(f"Each packet by itself (`--immediate`) costs {alone:.2f} s of CPU for a million packets of {size} octets where blocks cost {blocks:.2f} s:", f"{alone / blocks:.1f} times as much. {min(shares):.2f} % of what was sent at this rate was captured.", "")
 
 
 def ended(run):
@@ -270,11 +283,19 @@ def ended(run):
     return ("well" if run["status"] == 0 else f"status {run['status']}") + told
 
 
-def capture_of(page, what, runs):
-    """Nothing unaccounted, the rate, the length of the stream and how the program ended; `runs` may be none."""
-    all_of = lambda words: ", ".join(words) or None
+def all_of(words):
+    return ", ".join(words) or None
+
+
+def accounted(page, what, runs):
+    """Nothing unaccounted, and how the program ended; `runs` may be none."""
     judge(page, f"{what}: unaccounted", "0", all_of(str(run["unaccounted"]) for run in runs), not any(run["unaccounted"] for run in runs))
     judge(page, f"{what}: ended", "well", all_of(map(ended, runs)), all(ended(run) == "well" for run in runs))
+
+
+def capture_of(page, what, runs):
+    """As `accounted`, the rate, and the length of the stream."""
+    accounted(page, what, runs)
     asked = max((run.get("asked_seconds", SECONDS) for run in runs), default=SECONDS)
     judge(page, f"{what}: length of the stream", f"{asked:g} s", all_of(f"{run['seconds']:g} s" for run in runs), all(run["seconds"] >= 0.9999 * asked for run in runs))
     rate = min((run["sent"] / run["seconds"] for run in runs if run["seconds"]), default=None)
