@@ -124,6 +124,26 @@ impl Progress {
     }
 }
 
+/// What a run took beyond another one of the same program, measured after the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SlowDown {
+    /// The warm-up of the ideal run.
+    pub warm_up: WarmUp,
+    /// How much longer the same instructions took, in parts of the ideal time; none where nothing was measured.
+    pub slow_down: Option<f64>,
+}
+
+impl SlowDown {
+    /// Of a run against an ideal one; each with its progress and its end.
+    pub fn of(config: &FrameConfig, run: (&Progress, u64), ideal: (&Progress, u64)) -> Self {
+        let warm_up = config.warm_up(ideal.1);
+        let from_fs = run.0.time_of(ideal.0.instructions_at(warm_up.until_fs));
+        let (took, ideally) = (run.1.saturating_sub(from_fs), ideal.1.saturating_sub(warm_up.until_fs));
+        let slow_down = (ideally > 0).then(|| took as f64 / ideally as f64 - 1.0);
+        Self { warm_up, slow_down }
+    }
+}
+
 /// Value at `x` of the line through the points from (0, 0) on; that of the last point beyond it.
 fn between(points: impl Iterator<Item = (u64, u64)>, x: u64) -> u64 {
     let mut before = (0, 0);
@@ -177,6 +197,8 @@ mod tests {
         let from = ideal.instructions_at(1_500_000_000_000);
         assert_eq!((from, slow.time_of(from)), (1500, 4_500_000_000_000));
         assert_eq!(slow.time_of(99_999), 30 * MS);
+        let seen = SlowDown::of(&FrameConfig::default(), (&slow, 30 * MS), (&ideal, 10 * MS));
+        assert_eq!((seen.warm_up.until_fs, seen.slow_down), (MS, Some(2.0)), "9 ms became 27");
         assert_eq!(Progress::default().time_of(7), 0);
     }
 }

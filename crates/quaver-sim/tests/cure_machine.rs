@@ -5,9 +5,11 @@ use quaver_analysis::sync::SyncClass;
 use quaver_sim::config::Config;
 use quaver_sim::cure::{Cure, CureConfig, CureResults, Evictions, Library};
 use quaver_sim::dvfs::{ControllerConfig, Kind, Policy};
+use quaver_sim::frames::Ended;
 use quaver_sim::inject::normal::mean_of_largest;
 use quaver_sim::inject::{Duration, Epoch, InjectionConfig, TimerConfig};
 use quaver_sim::machine::Machine;
+use quaver_sim::power::sensitivity;
 use quaver_sim::statistics::Results;
 use quaver_trace::block::{Block, Class, Dictionary, Instruction, Registers};
 use quaver_trace::step::{Access, Step, Steps, Sync, Thread, TraceError, Wakeup};
@@ -221,7 +223,7 @@ fn speed_gives_back_what_it_can_and_no_more() {
     let over_ideal = |results: &Results| results.duration_fs as f64 / ideal.duration_fs as f64;
     for (mean_us, seed) in [(6.0, 1), (12.0, 2), (60.0, 3)] {
         let disturbed = CureConfig { threshold_ns: 0, ..at_barriers(seed, log_normal(mean_us, 0.6)) };
-        let (slow, _) = whole(&config, disturbed.clone(), program.clone());
+        let (slow, at_rest) = whole(&config, disturbed.clone(), program.clone());
         let lost_share = over_ideal(&slow) - 1.0;
         let mut last = f64::INFINITY;
         for reactivity in [4, 2, 1] {
@@ -234,6 +236,10 @@ fn speed_gives_back_what_it_can_and_no_more() {
             assert!(cured <= last + 0.02, "a lower k gives back sooner: {cured} after {last}");
             last = cured;
             assert!(cure.residency.iter().any(|core| core.changes > 0));
+            for one in sensitivity((&cure.table, &cure.residency), (&at_rest.table, &at_rest.residency)) {
+                let overhead = one.overhead.unwrap();
+                assert!(overhead > 0.0 && overhead < 0.728, "{one:?}");
+            }
             assert_eq!(cure.units.hardware.slots_differ, 0);
         }
         // What scales with the clock is bounded by the table alone.
@@ -256,6 +262,33 @@ fn timer_interrupts_hit_the_first_two_cores_only() {
     assert!(timer.lost.total_ns.abs_diff(cure.timer.total_fs / 1_000_000) <= 2 * timer.lost.count);
     let by_core: Vec<bool> = cure.units.sync.cores.iter().map(|core| core.other.count > 0).collect();
     assert_eq!(by_core, [true, true, false, false]);
+}
+
+#[test]
+fn a_child_starts_with_what_its_parent_owes() {
+    let config = machine_config(4);
+    let mut program = program(2, 1, &|id| long(if id == 0 { 10 } else { 900 }));
+    // The parent works before it creates the child.
+    let mut before = long(2_000);
+    before.append(&mut program[0].before);
+    program[0].before = before;
+    let timer = Some(TimerConfig { period_us: 200, cores: vec![0], duration: log_normal(60.0, 0.1) });
+    let injection = Some(InjectionConfig { seed: 2, classes: BTreeMap::new(), timer });
+    let dvfs = Some(ControllerConfig { reactivity: 4, ..ControllerConfig::default() });
+    let (_, cure) =
+        whole(&config, CureConfig { injection, dvfs, kept_subframes: 100, ..CureConfig::default() }, program);
+    let of =
+        |thread: u32, why: Ended| cure.kept.iter().filter(move |one| (one.thread, one.why) == (thread, why));
+    let parent = of(0, Ended::AtCreate).next().unwrap();
+    assert!(parent.owed_fs > 0 && parent.factor > 1.0, "{parent:?}");
+    let child = of(1, Ended::InTime).next().unwrap();
+    assert_eq!(
+        (child.owed_fs, child.factor, child.lost_fs),
+        (parent.owed_fs, 1.0, 0),
+        "at rest it gives nothing back yet"
+    );
+    let (ended, joined) = (of(1, Ended::AtExit).next().unwrap(), of(0, Ended::AtJoin).next().unwrap());
+    assert_eq!(joined.owed_fs, ended.owed_fs, "the larger of both");
 }
 
 #[test]

@@ -5,27 +5,25 @@ use super::library::Library;
 use super::results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};
 use super::subframe::unit_id;
 use super::threads::ThreadState;
-use super::translate::{Told, Translator, Woken, handle};
+use super::translate::{Told, Translator, Woken};
 use crate::config::Config;
 use crate::dvfs::{OperatingPoint, Table};
 use crate::error::SimulationError;
-use crate::frames::{Ended, Progress};
+use crate::frames::Progress;
 use crate::hooks::{Event, FrequencyChange, Hooks, Moment, Orders};
 use crate::inject::{Draw, EpochSteps, Injection};
 use crate::unit::{UnitConfig, Units};
-use quaver_abi::record::OffCpu;
-use quaver_abi::sync::{SyncKind, SyncOutcome};
+use quaver_abi::sync::SyncOutcome;
 use quaver_analysis::sync::{KernelEvent, KernelKind, KernelReason, SyncClass, SyncEvent, ThreadId};
-use quaver_trace::step::{Sync, Thread};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Where threads go into the kernel to sleep: one place in the thread library, the same for all.
-const SLEEP_PC: u64 = 0x7f00_0000;
+pub(super) const SLEEP_PC: u64 = 0x7f00_0000;
 
 /// What happens later than the event that decided it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Later {
+pub(super) enum Later {
     /// The kernel, which had only time to pass, is left: the thread is told to have left its call.
     LeftKernel { thread: u32, told: Option<Told> },
     /// A timer interrupt is over.
@@ -36,10 +34,10 @@ enum Later {
 
 /// Kernel activity that was ordered and has not been left.
 #[derive(Clone, Copy, Debug)]
-struct InKernel {
-    thread: Option<u32>,
-    told: Option<Told>,
-    timer: bool,
+pub(super) struct InKernel {
+    pub(super) thread: Option<u32>,
+    pub(super) told: Option<Told>,
+    pub(super) timer: bool,
 }
 
 /// A core.
@@ -51,10 +49,10 @@ pub(super) struct CoreState {
     pub(super) residency: CoreResidency,
     pub(super) kernel_lines: u64,
     pub(super) instructions: u64,
-    thread: Option<u32>,
-    idle_since_fs: u64,
-    in_kernel: VecDeque<InKernel>,
-    alarm_fs: u64,
+    pub(super) thread: Option<u32>,
+    pub(super) idle_since_fs: u64,
+    pub(super) in_kernel: VecDeque<InKernel>,
+    pub(super) alarm_fs: u64,
 }
 
 /// What the event's core is to do, gathered while the event is taken.
@@ -71,8 +69,8 @@ pub struct Cure {
     pub(super) config: CureConfig,
     pub(super) table: Table,
     library: Library,
-    injection: Option<Injection>,
-    translator: Translator,
+    pub(super) injection: Option<Injection>,
+    pub(super) translator: Translator,
     pub(super) units: Units,
     pub(super) threads: Vec<ThreadState>,
     pub(super) cores: Vec<CoreState>,
@@ -80,13 +78,13 @@ pub struct Cure {
     later_what: BTreeMap<u64, Later>,
     numbered: u64,
     pub(super) ordered: Ordered,
-    injected: BTreeMap<SyncClass, InjectedCounts>,
-    timer: InjectedCounts,
+    pub(super) injected: BTreeMap<SyncClass, InjectedCounts>,
+    pub(super) timer: InjectedCounts,
     pub(super) kept: Vec<SubframeRecord>,
     pub(super) progress: Progress,
     pub(super) evicted_lines: u64,
-    remote_fs: u64,
-    cycle_fs: u64,
+    pub(super) remote_fs: u64,
+    pub(super) cycle_fs: u64,
 }
 
 impl Cure {
@@ -174,7 +172,7 @@ impl Cure {
         self.injection.as_ref().and_then(|injection| injection.due_fs(core)).unwrap_or(u64::MAX)
     }
 
-    fn put_off(&mut self, at_fs: u64, core: usize, what: Later) {
+    pub(super) fn put_off(&mut self, at_fs: u64, core: usize, what: Later) {
         self.numbered += 1;
         self.later.push(Reverse((at_fs, core, self.numbered)));
         self.later_what.insert(self.numbered, what);
@@ -200,7 +198,7 @@ impl Cure {
         }
     }
 
-    fn tell(&mut self, core: usize, thread: u32, told: Told, at_fs: u64) {
+    pub(super) fn tell(&mut self, core: usize, thread: u32, told: Told, at_fs: u64) {
         let event = SyncEvent {
             at_ns: at_fs / 1_000_000,
             object: told.object,
@@ -216,11 +214,11 @@ impl Cure {
         self.units.sync(&event, told.target.map(ThreadId));
     }
 
-    fn kernel(&mut self, core: usize, kind: KernelKind, at_fs: u64) {
+    pub(super) fn kernel(&mut self, core: usize, kind: KernelKind, at_fs: u64) {
         self.units.kernel(&KernelEvent { at_ns: at_fs / 1_000_000, cpu: core as u16, kind });
     }
 
-    fn left_kernel(&mut self, core: usize, thread: Option<u32>, told: Option<Told>, at_fs: u64) {
+    pub(super) fn left_kernel(&mut self, core: usize, thread: Option<u32>, told: Option<Told>, at_fs: u64) {
         let Some(thread) = thread else { return };
         self.kernel(core, KernelKind::Exit { thread: unit_id(thread) }, at_fs);
         if let Some(told) = told {
@@ -229,7 +227,7 @@ impl Cure {
     }
 
     /// The kernel takes this long on the event's core, then `told` is told. What is known only by its time passes as time.
-    fn inject(
+    pub(super) fn inject(
         &mut self,
         thread: Option<u32>,
         told: Option<Told>,
@@ -253,169 +251,6 @@ impl Cure {
             let reason = KernelReason::Futex;
             self.kernel(moment.core, KernelKind::Enter { thread: unit_id(thread), reason }, moment.at_fs);
             self.put_off(over_fs, moment.core, Later::LeftKernel { thread, told });
-        }
-    }
-
-    fn created(&mut self, thread: u32, by: u32, moment: &Moment<'_>) {
-        let index = thread as usize;
-        while self.threads.len() <= index {
-            self.threads.push(ThreadState::new(moment.at_fs, None, None));
-        }
-        self.threads[index] = ThreadState::new(moment.at_fs, Some(by), self.controller_of(Some(by)));
-        self.units.registers().create(moment.core, unit_id(thread).0);
-    }
-
-    fn runs(&mut self, thread: u32, moment: &Moment<'_>) {
-        let index = thread as usize;
-        let core = &mut self.cores[moment.core];
-        core.thread = Some(thread);
-        core.residency.idle_fs[core.point] += moment.at_fs - core.idle_since_fs.min(moment.at_fs);
-        core.rising = None;
-        let next = unit_id(thread);
-        let prev = ThreadId(0);
-        let Some(state) = self.threads.get_mut(index) else { return };
-        state.running = Some((moment.at_fs, *moment.counts));
-        let (first, creator) = (!std::mem::replace(&mut state.started, true), state.creator);
-        let wanted = state.controller.as_ref().map(crate::dvfs::Controller::point);
-        if first {
-            if creator.is_none() {
-                self.units.registers().create(moment.core, next.0);
-            }
-            let detail = creator.map_or(0, |by| unit_id(by).0);
-            let object = handle(Thread(thread));
-            let told = Told { kind: SyncKind::ThreadStart, object, detail, target: None };
-            self.tell(moment.core, thread, told, moment.at_fs);
-        }
-        // The units must know the thread before they hear that it runs.
-        self.kernel(
-            moment.core,
-            KernelKind::Switch { prev, next, prev_state: OffCpu::Blocked },
-            moment.at_fs,
-        );
-        self.units.kernel_exit(moment.core, next, SLEEP_PC);
-        if let Some(point) = wanted {
-            self.want_point(moment.core, thread, point, moment.at_fs);
-        }
-    }
-
-    fn stops(&mut self, thread: u32, moment: &Moment<'_>) {
-        self.account(thread, moment);
-        let core = &mut self.cores[moment.core];
-        core.thread = None;
-        core.idle_since_fs = moment.at_fs;
-        let (waits, told) = self.translator.stops(thread);
-        if let Some(told) = told {
-            self.tell(moment.core, thread, told, moment.at_fs);
-        }
-        let prev_state = if waits { OffCpu::Blocked } else { OffCpu::Preempted };
-        let prev = unit_id(thread);
-        let next = ThreadId(0);
-        self.kernel(moment.core, KernelKind::Switch { prev, next, prev_state }, moment.at_fs);
-        self.units.swap_out(moment.core, prev, SLEEP_PC);
-        if let Some(state) = self.threads.get_mut(thread as usize) {
-            state.running = None;
-        }
-    }
-
-    fn enters(&mut self, thread: u32, sync: Sync, moment: &Moment<'_>) {
-        if let Sync::Create { .. } = sync {
-            self.end_subframe(thread, Ended::AtCreate, moment);
-        }
-        let mut woken = Vec::new();
-        if let Some(told) = self.translator.enters(thread, sync, &mut woken) {
-            self.tell(moment.core, thread, told, moment.at_fs);
-        }
-        for woken in woken {
-            let look_fs = moment.at_fs + self.remote_fs + self.cycle_fs;
-            let core = woken.thread as usize % self.cores.len();
-            self.put_off(look_fs, core, Later::Look(woken));
-        }
-    }
-
-    fn leaves(&mut self, thread: u32, sync: Sync, moment: &Moment<'_>) {
-        let (class, told) = self.translator.leaves(thread, sync);
-        let draw = match (class, &mut self.injection) {
-            (Some(class), Some(injection)) => {
-                let draw = injection.draw(thread, class);
-                let counts = self.injected.entry(class).or_default();
-                counts.drawn += 1;
-                counts.injected += u64::from(draw.duration_fs > 0);
-                counts.total_fs += draw.duration_fs;
-                draw
-            }
-            _ => Draw::default(),
-        };
-        if draw.duration_fs > 0 {
-            self.inject(Some(thread), told, false, &draw, moment);
-        } else if let Some(told) = told {
-            self.tell(moment.core, thread, told, moment.at_fs);
-        }
-        if let Sync::Join { thread: ended } = sync {
-            self.join(thread, ended.0);
-            self.end_subframe(thread, Ended::AtJoin, moment);
-        }
-    }
-
-    fn ended(&mut self, thread: u32, moment: &Moment<'_>) {
-        self.end_subframe(thread, Ended::AtExit, moment);
-        let object = handle(Thread(thread));
-        let told = Told { kind: SyncKind::ThreadExit, object, detail: 0, target: None };
-        self.tell(moment.core, thread, told, moment.at_fs);
-        self.units.registers().clean(unit_id(thread).0);
-        if let Some(state) = self.threads.get_mut(thread as usize) {
-            state.ended = true;
-        }
-    }
-
-    fn alarm(&mut self, thread: Option<u32>, moment: &Moment<'_>) {
-        let core = moment.core;
-        self.cores[core].alarm_fs = u64::MAX;
-        self.risen(thread, moment);
-        let tick = match (thread, &mut self.injection) {
-            (Some(_), Some(injection)) => injection.tick(core, moment.at_fs),
-            (None, Some(injection)) => {
-                injection.skip_ticks(core, moment.at_fs + 1);
-                None
-            }
-            _ => None,
-        };
-        if let Some(draw) = tick {
-            self.timer.drawn += 1;
-            self.timer.injected += u64::from(draw.duration_fs > 0);
-            self.timer.total_fs += draw.duration_fs;
-            if draw.duration_fs > 0 {
-                self.inject(thread, None, true, &draw, moment);
-            }
-        }
-        let Some(thread) = thread else { return };
-        let due = self.threads.get(thread as usize).map(|state| state.subframes.due_fs(&self.config.frames));
-        if due.is_some_and(|due_fs| due_fs <= moment.at_fs) {
-            self.end_subframe(thread, Ended::InTime, moment);
-        }
-    }
-
-    fn kernel_enters(&mut self, thread: Option<u32>, moment: &Moment<'_>) {
-        if let Some(thread) = thread {
-            self.account(thread, moment);
-        }
-        let Some(ordered) = self.cores[moment.core].in_kernel.front().copied() else { return };
-        let kind = match ordered.thread {
-            _ if ordered.timer => KernelKind::IrqEnter { timer: true },
-            Some(thread) => KernelKind::Enter { thread: unit_id(thread), reason: KernelReason::Futex },
-            None => return,
-        };
-        self.kernel(moment.core, kind, moment.at_fs);
-    }
-
-    fn kernel_leaves(&mut self, thread: Option<u32>, moment: &Moment<'_>) {
-        if let Some(thread) = thread {
-            self.account(thread, moment);
-        }
-        let Some(left) = self.cores[moment.core].in_kernel.pop_front() else { return };
-        if left.timer {
-            self.kernel(moment.core, KernelKind::IrqExit, moment.at_fs);
-        } else {
-            self.left_kernel(moment.core, left.thread, left.told, moment.at_fs);
         }
     }
 
@@ -468,6 +303,7 @@ impl Cure {
             timer: self.timer,
             subframes,
             kept: self.kept,
+            table: self.table,
             residency: self.cores.into_iter().map(|core| core.residency).collect(),
             evicted_lines: self.evicted_lines,
             progress: self.progress,

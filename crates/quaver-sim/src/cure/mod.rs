@@ -10,6 +10,7 @@
 //! ```
 
 mod config;
+mod events;
 mod hooks;
 mod library;
 mod results;

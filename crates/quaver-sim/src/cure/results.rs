@@ -1,5 +1,6 @@
 //! What became of a run with jitter and its cure.
 
+use crate::dvfs::Table;
 use crate::frames::{Ended, Progress};
 use crate::unit::UnitResults;
 use quaver_analysis::sync::SyncClass;
@@ -60,6 +61,8 @@ pub struct CureResults {
     pub subframes: (u64, u64),
     /// The first of them, one by one.
     pub kept: Vec<SubframeRecord>,
+    /// The operating points.
+    pub table: Table,
     /// By core.
     pub residency: Vec<CoreResidency>,
     /// By thread: what was owed at its end, femtoseconds.

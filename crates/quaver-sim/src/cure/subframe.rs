@@ -21,14 +21,14 @@ impl Cure {
         core.residency.active_fs[core.point] += ran_fs;
     }
 
-    /// The thread's subframe ends here.
-    pub(super) fn end_subframe(&mut self, thread: u32, why: Ended, moment: &Moment<'_>) {
+    /// The thread's subframe ends here; where that is because it has `joined` another, it takes over what that one owes.
+    pub(super) fn end_subframe(&mut self, thread: u32, why: Ended, joined: Option<u32>, moment: &Moment<'_>) {
         self.account(thread, moment);
         self.progress.add(moment.at_fs, self.cores.iter().map(|core| core.instructions).sum());
         let lost_ns = self.units.lost_ns(unit_id(thread));
         let evicted = self.take_evictions(moment);
-        let index = thread as usize;
-        let Some(state) = self.threads.get_mut(index) else { return };
+        let joined = joined.and_then(|other| self.threads.get(other as usize)?.controller.clone());
+        let Some(state) = self.threads.get_mut(thread as usize) else { return };
         let length_fs = state.subframes.end(moment.at_fs, why);
         let lost_fs = (lost_ns - state.lost_ns) * 1_000_000 + evicted;
         state.lost_ns = lost_ns;
@@ -44,7 +44,11 @@ impl Cure {
         let factor = self.table.factor(core.point);
         let mut owed_fs = 0;
         if let (Some(controller), Some(config)) = (&mut state.controller, &self.config.dvfs) {
-            let point = controller.end_subframe(config, &ran);
+            controller.settle(config, &ran);
+            if let Some(joined) = &joined {
+                controller.join(joined);
+            }
+            let point = controller.decide(config);
             owed_fs = controller.owed_fs();
             if why != Ended::AtExit {
                 self.want_point(moment.core, thread, point, moment.at_fs);
@@ -111,14 +115,5 @@ impl Cure {
         let config = self.config.dvfs.as_ref()?;
         let parent = parent.and_then(|parent| self.threads.get(parent as usize)?.controller.as_ref());
         Some(parent.map_or_else(|| Controller::new(config), |parent| Controller::child_of(config, parent)))
-    }
-
-    /// A thread has joined another: what it owes is the larger of both.
-    pub(super) fn join(&mut self, thread: u32, ended: u32) {
-        let other = self.threads.get(ended as usize).and_then(|state| state.controller.clone());
-        let own = self.threads.get_mut(thread as usize).and_then(|state| state.controller.as_mut());
-        if let (Some(own), Some(other)) = (own, other) {
-            own.join(&other);
-        }
     }
 }

@@ -98,10 +98,16 @@ impl Controller {
     }
 
     /// A subframe has ended. The point of the next is given back.
+    pub fn end_subframe(&mut self, config: &ControllerConfig, ran: &Ran) -> usize {
+        self.settle(config, ran);
+        self.decide(config)
+    }
+
+    /// Adds up what a subframe lost and won.
     ///
     /// What was won is judged by what the subframe turned out to contain: with r = f / f0 the same work would have taken
     /// `paced · r + unpaced` at rest. At rest, without jitter, nothing is won or lost, whatever the program does.
-    pub fn end_subframe(&mut self, config: &ControllerConfig, ran: &Ran) -> usize {
+    pub fn settle(&mut self, config: &ControllerConfig, ran: &Ran) {
         let ratio = config.table.factor(self.point);
         let (paced, unpaced) = (ran.paced_fs as f64, ran.unpaced_fs as f64);
         let won = paced * (ratio - 1.0) - ran.stalled_fs as f64;
@@ -111,6 +117,10 @@ impl Controller {
             let whole = config.subframe_ns as f64 * 1e6 / ran.length_fs as f64;
             self.next = Some((paced * ratio * whole, unpaced * whole));
         }
+    }
+
+    /// The point of the next subframe.
+    pub fn decide(&mut self, config: &ControllerConfig) -> usize {
         self.point = self.choose(config);
         self.point
     }

@@ -53,10 +53,13 @@ impl PowerModel {
     }
 
     /// How much more power a run took than another, in parts of it; none where either has no time.
-    pub fn overhead(&self, table: &Table, with: &[CoreResidency], without: &[CoreResidency]) -> Option<f64> {
-        Some(self.mean(table, with)? / self.mean(table, without)? - 1.0)
+    pub fn overhead(&self, with: Run<'_>, without: Run<'_>) -> Option<f64> {
+        Some(self.mean(with.0, with.1)? / self.mean(without.0, without.1)? - 1.0)
     }
 }
+
+/// The operating points of a run's cores, and how long each was where.
+pub type Run<'a> = (&'a Table, &'a [CoreResidency]);
 
 /// The overhead under one set of assumptions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -68,7 +71,7 @@ pub struct Sensitivity {
 }
 
 /// The overhead under the assumptions and with each of them changed.
-pub fn sensitivity(table: &Table, with: &[CoreResidency], without: &[CoreResidency]) -> Vec<Sensitivity> {
+pub fn sensitivity(with: Run<'_>, without: Run<'_>) -> Vec<Sensitivity> {
     let own = PowerModel::default();
     let models = [
         own,
@@ -79,10 +82,7 @@ pub fn sensitivity(table: &Table, with: &[CoreResidency], without: &[CoreResiden
         PowerModel { leakage_exponent: 0.0, ..own },
         PowerModel { leakage_exponent: 3.0, ..own },
     ];
-    models
-        .into_iter()
-        .map(|model| Sensitivity { model, overhead: model.overhead(table, with, without) })
-        .collect()
+    models.into_iter().map(|model| Sensitivity { model, overhead: model.overhead(with, without) }).collect()
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
         assert!((model.core(&table, 4, true) - 1.0).abs() < 1e-12);
         let highest = model.core(&table, 8, true);
         assert!((highest - (0.7 * 1.728 + 0.3 * 1.2)).abs() < 1e-9);
-        for one in sensitivity(&table, &[always(8, true)], &[always(4, true)]) {
+        for one in sensitivity((&table, &[always(8, true)]), (&table, &[always(4, true)])) {
             let overhead = one.overhead.unwrap();
             assert!(overhead > 0.0 && overhead <= 0.728 + 1e-9, "{one:?}");
         }
@@ -115,7 +115,7 @@ mod tests {
         let (table, model) = (Table::default(), PowerModel::default());
         let mixed = [always(4, true), always(4, false)];
         assert!((model.mean(&table, &mixed).unwrap() - (1.0 + 0.51) / 2.0).abs() < 1e-12);
-        assert_eq!(model.overhead(&table, &mixed, &mixed), Some(0.0));
+        assert_eq!(model.overhead((&table, &mixed), (&table, &mixed)), Some(0.0));
         assert_eq!(model.mean(&table, &[]), None);
     }
 }
