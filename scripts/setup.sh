@@ -22,6 +22,7 @@ test  xz-utils        xz           is recorded while it compresses with threads
 test  tcpdump         tcpdump      reads our captures, and makes some for us to read
 test  tshark          tshark       reads our captures to the last nanosecond
 test  libpcap0.8      -            compiles the filters of captures
+test  qemu-user       qemu-x86_64  runs programs while they are traced for the simulator
 lab   xz-utils        xz           unpacks the kernel of the QEMU lab
 lab   util-linux      flock        keeps two from fetching it at once
 lab   debian-archive-keyring -     tells that it comes from Debian
@@ -40,6 +41,7 @@ bench linux-perf      perf         watches futex calls beside quaver sync
 bench bpftrace        bpftrace     probes the thread library beside quaver sync
 bench ltrace          ltrace       stops at each call beside quaver sync
 bench mutrace         mutrace      counts locks beside quaver sync, where it is packaged
+bench valgrind        valgrind     counts misses and instructions beside quaver sim
 bench python3         python3      judges the figures and writes the page
 "
 # Peers to measure beside: not every distribution has them, and the rest is measured without.

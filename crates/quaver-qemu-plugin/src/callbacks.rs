@@ -10,6 +10,7 @@ use quaver_trace::step::Sync;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Name of the only argument: the control directory.
 const CONTROL: &str = "control=";
@@ -19,7 +20,12 @@ const CLONE: i64 = 56;
 thread_local! {
     /// The thread that this host thread is just making another for, and the `pthread_t` of that.
     static CREATES: Cell<Option<(u32, u64)>> = const { Cell::new(None) };
+    /// The thread that this host thread runs, once it made a system call.
+    static RUNS: Cell<Option<u32>> = const { Cell::new(None) };
 }
+
+/// What others may take to end their traces when the program is killed.
+const LAST_MOMENT: Duration = Duration::from_secs(5);
 
 /// Which version of the interface this plugin is made for. QEMU looks for this name.
 #[allow(non_upper_case_globals, reason = "QEMU looks for this name")]
@@ -169,6 +175,7 @@ extern "C" fn system_call(
     _: u64,
     _: u64,
 ) {
+    RUNS.set(Some(number));
     if call == MARK_CALL as i64 {
         match of_word(first) {
             Some((Moment::Begin, _)) => {
@@ -195,5 +202,32 @@ extern "C" fn system_call_ends(_: PluginId, number: c_uint, _: i64, _: i64) {
 
 extern "C" fn exits(_: PluginId, _: *mut c_void) {
     threads::take_all();
+    output::finish();
+}
+
+/// Takes the place of the C library's function in QEMU, which is started with this library loaded before it: by this call QEMU
+/// ends itself where a signal kills the program, without a word to plugins. The trace is ended first.
+///
+/// # Safety
+/// As of that function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn kill(process: libc::pid_t, signal: c_int) -> c_int {
+    let only_stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGCONT];
+    // SAFETY: takes nothing.
+    if process == unsafe { libc::getpid() } && signal != 0 && !only_stops.contains(&signal) {
+        dies();
+    }
+    // SAFETY: what the caller passed; the system checks it.
+    unsafe { libc::syscall(libc::SYS_kill, process, signal) as c_int }
+}
+
+fn dies() {
+    let Some(own) = RUNS.get() else { return };
+    threads::stop();
+    threads::take_own(own);
+    let since = Instant::now();
+    while !threads::take_waiting() && since.elapsed() < LAST_MOMENT {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     output::finish();
 }

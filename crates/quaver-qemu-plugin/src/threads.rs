@@ -292,6 +292,15 @@ pub(crate) fn stop() {
     TRACING.store(false, Ordering::SeqCst);
 }
 
+/// Takes over the thread that the calling host thread runs, which runs no more.
+pub(crate) fn take_own(number: u32) {
+    if let Some(slot) = slot(number)
+        && (slot.take(RUNNING, TAKEN) || slot.take(WAITING, TAKEN))
+    {
+        slot.finish(ENDED);
+    }
+}
+
 /// Takes over the threads that wait in the system; whether all have ended.
 pub(crate) fn take_waiting() -> bool {
     let mut all = true;
