@@ -185,6 +185,19 @@ fn n_barriers_add_n_times_the_largest_of_fifteen() {
 }
 
 #[test]
+fn what_units_saw_can_be_injected_again() {
+    let config = machine_config(16);
+    let program = program(16, 1_500, &|_| vec![meet(16)]);
+    let drawn = Duration::Exceedance { probability: 0.4, over_ns: 10_000.0, mean_ns: 80_000.0, sigma: 0.6 };
+    let (first, seen) = whole(&config, at_barriers(1, drawn), program.clone());
+    let again = InjectionConfig::recorded(&seen.units.sync, 2);
+    assert_eq!((again.fault(), again.classes.len()), (None, 1));
+    let (second, _) = whole(&config, CureConfig { injection: Some(again), ..CureConfig::default() }, program);
+    let ratio = second.duration_fs as f64 / first.duration_fs as f64;
+    assert!((ratio - 1.0).abs() < 0.03, "the same distribution, other draws: {ratio}");
+}
+
+#[test]
 fn without_injection_nothing_changes_and_the_controllers_rest() {
     let config = machine_config(4);
     let program = mixed(4, 250);
@@ -300,22 +313,15 @@ fn traced_kernel_activity_runs_on_the_core_that_it_holds_up() {
         round
     });
     let kernel = |blocks: usize| Epoch { blocks: vec![(KERNEL, Box::default()); blocks].into() };
-    let alone = |epoch: &Epoch| {
-        let mut machine = Machine::new(&config, &dictionary(), vec![epoch.steps()]);
-        assert!(machine.run(u64::MAX).unwrap());
-        machine.results().duration_fs
-    };
-    let epochs: Vec<(Epoch, u64)> = [100, 300, 900]
-        .map(kernel)
-        .into_iter()
-        .map(|epoch| {
-            let duration_fs = alone(&epoch);
-            (epoch, duration_fs)
-        })
-        .collect();
+    let library = Library::timed(&config, &dictionary(), [100, 300, 900].map(kernel).to_vec()).unwrap();
+    let durations: Vec<u64> = library.durations_fs().collect();
+    assert!(
+        durations[0] > 10_000_000_000 && durations.windows(2).all(|two| two[1] > 2 * two[0]),
+        "{durations:?}"
+    );
     let cure = at_barriers(5, log_normal(40.0, 0.6));
     let (ideal, _) = whole(&config, CureConfig::default(), program.clone());
-    let (with, cure) = run(&config, cure, Library::new(epochs), program, u64::MAX);
+    let (with, cure) = run(&config, cure, library, program, u64::MAX);
     assert!(with.duration_fs > ideal.duration_fs);
     assert_eq!(with.instructions(), ideal.instructions(), "the program's own are told apart");
     let kernel: u64 = with.kernel.iter().map(|core| core.instructions).sum();

@@ -1,7 +1,7 @@
 //! How long jitter lasts.
 
 use super::normal;
-use quaver_analysis::sync::ClassFigures;
+use quaver_analysis::sync::{ClassFigures, Settings};
 use serde::{Deserialize, Serialize};
 
 /// Femtoseconds in a nanosecond.
@@ -46,13 +46,13 @@ pub enum Duration {
 }
 
 impl Duration {
-    /// What a `quaver sync` run says of one class: its operations, and by how much the late ones exceeded the threshold
-    /// (a run that counted the whole of T is not such a run).
-    pub fn recorded(class: &ClassFigures, threshold_ns: u64) -> Self {
+    /// What a `quaver sync` run says of one class: its operations, and by how much the late ones exceeded the threshold, or
+    /// the whole of what they took where the run counted that.
+    pub fn recorded(class: &ClassFigures, settings: &Settings) -> Self {
         let bins = class.bins.iter();
         Self::Recorded {
             timed: class.timed.count,
-            over_ns: threshold_ns as f64,
+            over_ns: if settings.count_all { 0.0 } else { settings.threshold_ns as f64 },
             bins: bins
                 .map(|bin| DurationBin { from_ns: bin.from_ns, to_ns: bin.to_ns, count: bin.count })
                 .collect(),

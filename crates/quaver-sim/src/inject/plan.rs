@@ -1,7 +1,7 @@
 //! What is injected where.
 
 use super::duration::Duration;
-use quaver_analysis::sync::SyncClass;
+use quaver_analysis::sync::{SyncClass, SyncResults};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,13 @@ impl InjectionConfig {
             let period = (timer.period_us == 0).then_some("period_us: at least 1");
             Some(("timer", timer.duration.fault().or(period)?))
         })
+    }
+
+    /// What a `quaver sync` run recorded, class by class, without timer interrupts. Classes that were never late take nothing.
+    pub fn recorded(results: &SyncResults, seed: u64) -> Self {
+        let late = results.classes.iter().filter(|class| class.late.count > 0);
+        let classes = late.map(|class| (class.class, Duration::recorded(class, &results.settings))).collect();
+        Self { seed, classes, timer: None }
     }
 
     /// The same with another seed; a study runs several.
