@@ -1,4 +1,5 @@
-//! How many instructions a second are simulated: `cargo run --release -p quaver-sim --example speed [TRACE…]`.
+//! How many instructions a second are simulated: `cargo run --release -p quaver-sim --example speed [TRACE…]`,
+//! such as `crates/quaver-sim/traces/*`.
 //!
 //! Without traces, over programs of 16 threads made up in the manner of parallel kernels: written as traces, then read and
 //! simulated; reading counts. Printed for each: the median of so many runs as `RUNS` says (5), and the fastest, by the time
@@ -6,7 +7,8 @@
 
 use quaver_sim::config::Config;
 use quaver_sim::machine::Machine;
-use quaver_sim::statistics::Results;
+use quaver_sim::statistics::{CoreCounts, Results};
+use quaver_trace::armour;
 use quaver_trace::block::{Block, Class, Dictionary, Instruction, Registers};
 use quaver_trace::file::{Facts, TraceReader, TraceWriter};
 use quaver_trace::step::{Access, Sync, Thread};
@@ -195,7 +197,10 @@ fn main() {
         measure(kernel.name, trace(kernel), runs);
     }
     for file in files.iter().filter(|name| KERNELS.iter().all(|kernel| kernel.name != **name)) {
-        measure(file, std::fs::read(file).expect("the trace can be read"), runs);
+        let octets = std::fs::read(file).expect("the trace can be read");
+        let octets =
+            if file.ends_with(".txt") { armour::decode(&octets).expect("a trace as text") } else { octets };
+        measure(file.rsplit('/').next().unwrap_or(file), octets, runs);
     }
 }
 
@@ -225,16 +230,23 @@ fn measure(name: &str, trace: Vec<u8>, runs: usize) {
     let Some((results, went_back)) = last else { return };
     let instructions = results.instructions() as f64;
     let per_mille = |level: usize| results.levels[level].missed as f64 * 1000.0 / instructions;
+    let sum =
+        |of: fn(&CoreCounts) -> u64| results.cores.iter().map(of).sum::<u64>() as f64 * 1000.0 / instructions;
     let busy: u64 = results.cores.iter().map(|core| core.busy_fs).sum();
     println!(
-        "{name:10} {:6.1} million instructions a second, median of {runs} (fastest {:.1}); {:.1} million instructions, \
-         {:.2} cycles each, misses per 1000: first level {:.1}, second {:.1}; went back {:.3}; {:.1} kB per million",
+        "{name:26} {:6.1} million instructions a second, median of {runs} (fastest {:.1}); {:.1} million instructions, \
+         {:.2} cycles each; for each 1000: misses of instructions {:.1}, of data {:.1}, from others {:.1}, upgrades {:.1}, \
+         from memory {:.1}, recalls {:.1}, went back {:.3}; {:.1} kB per million",
         rates[rates.len() / 2],
         rates[rates.len() - 1],
         instructions / 1e6,
         busy as f64 / results.cycle_fs as f64 / instructions,
-        per_mille(0) + per_mille(1),
-        per_mille(2),
+        per_mille(0),
+        per_mille(1),
+        sum(|core| core.from_remote),
+        sum(|core| core.upgrades),
+        sum(|core| core.from_memory),
+        results.coherence.recalls as f64 * 1000.0 / instructions,
         went_back as f64 * 1000.0 / instructions,
         octets as f64 / 1e3 / (instructions / 1e6),
     );

@@ -43,7 +43,6 @@ pub(crate) struct Feed<S> {
     steps: Vec<Read>,
     accesses: Vec<Access>,
     special: Vec<Step>,
-    scratch: Vec<Access>,
     at: usize,
     /// Since here a core may go back.
     kept: usize,
@@ -57,7 +56,6 @@ impl<S: Steps> Feed<S> {
             steps: Vec::new(),
             accesses: Vec::new(),
             special: Vec::new(),
-            scratch: Vec::new(),
             at: 0,
             kept: 0,
             ended: false,
@@ -76,11 +74,8 @@ impl<S: Steps> Feed<S> {
     fn read(&mut self) -> Result<(), TraceError> {
         self.drop_done();
         while self.steps.len() < AHEAD && self.accesses.len() < AHEAD_ACCESSES && !self.ended {
-            let number = match self.source.step(&mut self.scratch)? {
-                Step::Block { number } => {
-                    self.accesses.extend_from_slice(&self.scratch);
-                    number
-                }
+            let number = match self.source.append(&mut self.accesses)? {
+                Step::Block { number } => number,
                 special => {
                     self.ended = special == Step::End;
                     self.special.push(special);

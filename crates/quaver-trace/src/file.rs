@@ -509,6 +509,12 @@ impl<R: ReadAt> ThreadSteps<R> {
 impl<R: ReadAt> Steps for ThreadSteps<R> {
     #[inline]
     fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+        accesses.clear();
+        self.append(accesses)
+    }
+
+    #[inline]
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
         loop {
             if self.next > 0 {
                 match self.reader.step(accesses) {

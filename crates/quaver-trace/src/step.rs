@@ -107,6 +107,19 @@ pub trait Steps {
     /// The next step; the accesses of a block, in their order, replace what was in `accesses`.
     /// After [`Step::End`] it is asked no more.
     fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError>;
+
+    /// As [`step`](Self::step), but the accesses come behind those that are in `accesses`: for who reads many steps at once.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+        let mut own = Vec::new();
+        let step = self.step(&mut own)?;
+        if matches!(step, Step::Block { .. }) {
+            accesses.append(&mut own);
+        }
+        Ok(step)
+    }
 }
 
 /// A trace that cannot be true.

@@ -50,7 +50,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// The next step; none at the frame's end.
+    /// The next step; none at the frame's end. The accesses of a block come behind those that are in `accesses`.
     ///
     /// # Errors
     /// What is wrong with the frame, in words.
@@ -129,7 +129,6 @@ impl FrameReader {
     #[inline]
     fn block(&mut self, number: u32, accesses: &mut Vec<Access>) -> Result<Step, &'static str> {
         self.expect.saw(number);
-        accesses.clear();
         let mut last = self.expect.last_address;
         let mut cursor = Cursor::new(&self.frame, self.differences);
         let known = self.expect.block(number);

@@ -141,9 +141,14 @@ struct Counted {
 }
 
 impl Steps for Counted {
-    #[inline]
     fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        let step = self.steps.step(accesses)?;
+        accesses.clear();
+        self.append(accesses)
+    }
+
+    #[inline]
+    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
+        let step = self.steps.append(accesses)?;
         if let Step::Block { number } = step {
             let length = self.lengths.get(number as usize).copied().unwrap_or(0);
             self.instructions.set(self.instructions.get() + length);
