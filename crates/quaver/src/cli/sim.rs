@@ -26,6 +26,7 @@ pub enum SimCommand {
 #[command(after_help = "\
 Examples:
   quaver sim run ocean.qtrace
+  quaver sim run crates/quaver-sim/traces/ocean.qtrace.txt    one of those that come with Quaver
   quaver sim run ocean.qtrace --set l2.kib=512 --set memory.latency=ddr3
   quaver sim run ocean.qtrace --config machine.toml --json
   quaver sim run ocean.qtrace --fail-if 'chip.cpi > 2'
@@ -41,7 +42,7 @@ The trace is read as it is simulated. Ctrl-C keeps what was simulated until then
 Exit status: 0 done, 5 the trace is none, is damaged, or cannot be replayed to its end (what was
 simulated is kept, and the message says where it ended and who waits for what), 130 interrupted.")]
 pub struct SimRunArgs {
-    /// The trace, of `quaver sim trace`
+    /// The trace, of `quaver sim trace`; also as text
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
     /// Simulate this machine (`quaver sim config` prints the default)

@@ -13,6 +13,8 @@ use crate::digest::sim::{
 const ROWS: usize = 32;
 /// Parts of the time that are named one by one; the rest is counted together.
 const SHARE_SHOWN: f64 = 0.0005;
+/// Parts of the cycles an instruction that have a column of their own; the rest stands together.
+const CPI_SHOWN: f64 = 0.01;
 /// Cells of the widest bar of a share.
 const SHARE_CELLS: usize = 24;
 
@@ -51,7 +53,7 @@ pub fn page(input: &SimInput<'_>, style: Style) -> String {
 
 /// Femtoseconds as people read them.
 pub fn simulated(fs: u64) -> String {
-    duration_f64(fs as f64 / 1e6)
+    if fs == 0 { "0".to_owned() } else { duration_f64(fs as f64 / 1e6) }
 }
 
 /// A number with the digits that matter: `0.5`, `12.3`.
@@ -180,76 +182,66 @@ fn time(out: &mut String, summary: &SimSummary, style: Style) {
     }
 }
 
-/// Columns of the table of cores.
-pub const CORE_COLUMNS: [&str; 15] = [
-    "core",
-    "instructions",
-    "busy",
-    "CPI",
-    "issue",
-    "results",
-    "jumps",
-    "fetch",
-    "L2",
-    "remote",
-    "memory",
-    "stores",
-    "port",
-    "sync",
-    "frequency",
-];
-
-/// The cells of a core, in the order of [`CORE_COLUMNS`].
-pub fn core_cells(core: &CoreFigures, summary: &SimSummary) -> Vec<String> {
-    let chip = &summary.chip;
-    let mut cells = vec![
-        core.core.to_string(),
-        count(core.instructions),
-        percent(core.busy_fs as f64 / chip.duration_fs.max(1) as f64),
-        core.cpi.map_or("-".to_owned(), figure),
-    ];
-    cells.extend(core.cpi_stack(chip.cycle_fs).into_iter().map(|cpi| match core.instructions {
-        0 => "-".to_owned(),
-        _ => figure(cpi),
-    }));
-    cells
+/// The table of cores that ran something, and of all together: its columns and rows. Parts of the cycles an instruction below
+/// this share stand together as `other`.
+pub fn core_table(summary: &SimSummary, least_share: f64) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let all = all_cores(summary);
+    let stack = all.cpi_stack(summary.chip.cycle_fs);
+    let least = least_share * stack.iter().sum::<f64>();
+    let (shown, hidden): (Vec<usize>, Vec<usize>) =
+        (0..stack.len()).filter(|part| stack[*part] > 0.0).partition(|part| stack[*part] >= least);
+    let mut columns = vec!["core", "instructions", "busy", "CPI"];
+    columns.extend(shown.iter().map(|part| PARTS[*part].0));
+    if !hidden.is_empty() {
+        columns.push("other");
+    }
+    let cells = |name: String, core: &CoreFigures| {
+        let stack = core.cpi_stack(summary.chip.cycle_fs);
+        let mut cells = vec![
+            name,
+            count(core.instructions),
+            percent(core.busy_fs as f64 / summary.chip.duration_fs.max(1) as f64),
+            core.cpi.map_or("-".to_owned(), figure),
+        ];
+        cells.extend(shown.iter().map(|part| figure(stack[*part])));
+        if !hidden.is_empty() {
+            cells.push(figure(hidden.iter().map(|part| stack[*part]).sum()));
+        }
+        cells
+    };
+    let used = summary.cores.iter().filter(|core| core.instructions > 0);
+    let mut rows: Vec<Vec<String>> = used.map(|core| cells(core.core.to_string(), core)).collect();
+    rows.push(cells("all".to_owned(), &all));
+    (columns, rows)
 }
 
 /// All cores together, as one of them.
-pub fn all_cores(summary: &SimSummary) -> Vec<String> {
+fn all_cores(summary: &SimSummary) -> CoreFigures {
     let sum = |of: &dyn Fn(&CoreFigures) -> u64| summary.cores.iter().map(of).sum::<u64>();
-    let cores = summary.cores.len().max(1) as u64;
     let part = |part: usize| sum(&|core| core.parts_fs.get(part).copied().unwrap_or(0));
-    let all = CoreFigures {
+    CoreFigures {
         instructions: sum(&|core| core.instructions),
-        busy_fs: sum(&|core| core.busy_fs) / cores,
+        busy_fs: sum(&|core| core.busy_fs) / summary.cores.len().max(1) as u64,
         cpi: summary.chip.cpi,
         parts_fs: (0..PARTS.len()).map(part).collect(),
         ..CoreFigures::default()
-    };
-    let mut cells = core_cells(&all, summary);
-    cells[0] = "all".to_owned();
-    cells
+    }
 }
 
 fn cores(out: &mut String, summary: &SimSummary, style: Style) {
     heading(out, style, "Cores", "cycles an instruction (CPI) while a thread ran, and what they are made of");
-    // What no core lost anything to is left out, so that the rest fits a terminal.
-    let all = all_cores(summary);
-    let shown: Vec<usize> = (0..CORE_COLUMNS.len()).filter(|at| *at < 5 || all[*at] != "0").collect();
-    let mut columns: Vec<_> = shown.iter().map(|at| (CORE_COLUMNS[*at], Align::Right)).collect();
+    let (columns, rows) = core_table(summary, CPI_SHOWN);
+    let mut columns: Vec<_> = columns.into_iter().map(|name| (name, Align::Right)).collect();
     columns[0].1 = Align::Left;
     let mut table = Table::new(&columns);
-    let used = |core: &&CoreFigures| core.instructions > 0;
-    let pick = |cells: Vec<String>| shown.iter().map(|at| cells[*at].clone()).collect::<Vec<_>>();
-    for core in summary.cores.iter().filter(used) {
-        table.row(pick(core_cells(core, summary)));
-    }
-    table.row(pick(all));
+    rows.into_iter().for_each(|row| {
+        table.row(row);
+    });
     out.push_str(&table.render(style));
-    let unused = summary.cores.iter().filter(|core| core.instructions == 0).count();
-    if unused > 0 {
-        out.push_str(&format!("  {}\n", style.dim(&format!("{unused} cores ran nothing."))));
+    match summary.cores.iter().filter(|core| core.instructions == 0).count() {
+        0 => {}
+        1 => out.push_str(&format!("  {}\n", style.dim("1 core ran nothing."))),
+        unused => out.push_str(&format!("  {}\n", style.dim(&format!("{unused} cores ran nothing.")))),
     }
 }
 
@@ -324,7 +316,7 @@ pub fn thread_cells(thread: &ThreadFigures) -> Vec<String> {
     }
     let share = |fs: u64| percent(fs as f64 / thread.lived_fs.max(1) as f64);
     cells.push(simulated(thread.lived_fs));
-    cells.extend([thread.ran_fs, thread.queued_fs].map(share));
+    cells.extend([thread.ran_fs, thread.ready_fs()].map(share));
     cells.extend(thread.waited_fs.map(share));
     cells
 }
@@ -334,7 +326,7 @@ fn threads(out: &mut String, summary: &SimSummary, style: Style) {
         out,
         style,
         "Threads",
-        "shares of their lives; ready: another thread had the core; then what they waited for",
+        "shares of their lives; ready: woken, but not yet on its core; then what they waited for",
     );
     let mut columns: Vec<_> = THREAD_COLUMNS.iter().map(|name| (*name, Align::Right)).collect();
     columns[0].1 = Align::Left;

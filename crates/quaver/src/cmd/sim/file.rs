@@ -1,6 +1,7 @@
 //! Trace files, opened: whatever reads traces from the system goes through here.
 
 use crate::exit_code::{ExitCode, failure};
+use quaver_trace::armour;
 use quaver_trace::file::{FileError, ReadAt, TraceReader};
 use std::fs::File;
 use std::io;
@@ -12,10 +13,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A trace file, of which any part is read when it is needed. Counts what was read, which tells how far a simulation is.
 #[derive(Debug)]
 pub(super) struct TraceFile {
-    file: File,
+    source: Source,
     length: u64,
     read: Arc<AtomicU64>,
 }
+
+#[derive(Debug)]
+enum Source {
+    File(File),
+    /// Of a trace as text, which is small.
+    Octets(Vec<u8>),
+}
+
+/// A trace as text is taken in whole, so it must not be longer.
+const LONGEST_TEXT: u64 = 1 << 26;
+/// As much of a file as tells that it is text.
+const START: usize = 64;
 
 /// A trace that was opened.
 #[derive(Debug)]
@@ -38,7 +51,10 @@ impl ReadAt for TraceFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)?;
+        match &self.source {
+            Source::File(file) => file.read_exact_at(buffer, offset)?,
+            Source::Octets(octets) => octets.read_at(offset, buffer)?,
+        }
         self.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -66,9 +82,29 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Trace> {
         return Err(failure(ExitCode::BadInput, message));
     }
     let read = Arc::new(AtomicU64::new(0));
-    let source = TraceFile { file, length: metadata.len(), read: Arc::clone(&read) };
+    let source = source(path, file, metadata.len()).map_err(|error| said(&error))?;
+    let length = match &source {
+        Source::File(_) => metadata.len(),
+        Source::Octets(octets) => octets.len() as u64,
+    };
+    let source = TraceFile { source, length, read: Arc::clone(&read) };
     let reader = TraceReader::open(source).map_err(|error| refused(path, &error))?;
     Ok(Trace { reader, read })
+}
+
+/// The file, or what it says where it is text.
+fn source(path: &Path, file: File, length: u64) -> io::Result<Source> {
+    let mut start = vec![0; START.min(length as usize)];
+    file.read_exact_at(&mut start, 0)?;
+    if !armour::is_armour(&start) {
+        return Ok(Source::File(file));
+    }
+    let invalid = |words: String| io::Error::new(io::ErrorKind::InvalidData, words);
+    if length > LONGEST_TEXT {
+        let words = "it is text, and long: make a file of it first, by quaver sim trace --armour";
+        return Err(invalid(words.to_owned()));
+    }
+    armour::decode(&std::fs::read(path)?).map(Source::Octets).map_err(invalid)
 }
 
 /// A trace that cannot be read, in a sentence with its place.
@@ -95,6 +131,13 @@ mod tests {
         let before = trace.octets_read();
         trace.reader.steps(0).step(&mut Vec::new()).unwrap();
         assert!(trace.octets_read() > before, "steps are read when they are asked for");
+        let text = place.path().join("a.qtrace.txt");
+        std::fs::write(&text, armour::encode(&std::fs::read(&path).unwrap())).unwrap();
+        assert_eq!(open(&text).unwrap().reader.threads().collect::<Vec<_>>(), [0]);
+        std::fs::write(&text, "quaver trace in base64 (RFC 4648)\nUVR!\n").unwrap();
+        let error = open(&text).unwrap_err();
+        assert_eq!(status_of(&error), ExitCode::BadInput);
+        assert!(error.to_string().contains("line 2"), "{error}");
         let other = place.path().join("b.txt");
         std::fs::write(&other, "no trace at all").unwrap();
         for (path, said) in [

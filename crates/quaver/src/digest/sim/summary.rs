@@ -80,7 +80,7 @@ impl TimePart {
 
 /// What a core's time is made of: name in tables, and what it means.
 pub const PARTS: [(&str, &str); 14] = [
-    ("issue", "instructions issued, with nothing in the way"),
+    ("issue", "instructions, as fast as their operands let them"),
     ("results", "results that came after the end of their block"),
     ("jumps", "jumps that were predicted wrongly"),
     ("fetch", "instructions that were not in the first level"),
@@ -206,6 +206,13 @@ pub struct ThreadFigures {
     pub from_memory: u64,
     /// Lines from other cores that it needed.
     pub from_remote: u64,
+}
+
+impl ThreadFigures {
+    /// Of its life, it neither ran nor waited: its wake-up was on the way, or its core ran another.
+    pub fn ready_fs(&self) -> u64 {
+        self.lived_fs.saturating_sub(self.ran_fs + self.waited_fs.iter().sum::<u64>())
+    }
 }
 
 /// The chain of threads and wake-ups that ended last.

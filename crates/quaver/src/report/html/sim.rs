@@ -7,8 +7,8 @@ use super::page::{Tile, micro};
 use super::{ReportError, write_head, write_these_scripts};
 use crate::digest::sim::{CoreFigures, SimSummary, TimePart, machine_words};
 use crate::report::sim::{
-    CORE_COLUMNS, LEVEL_COLUMNS, SimInput, THREAD_COLUMNS, all_cores, core_cells, figure, level_cells,
-    meaning, path_sentence, program, ran_for, simulated, thread_cells, took, traffic, verdict,
+    LEVEL_COLUMNS, SimInput, THREAD_COLUMNS, core_table, figure, level_cells, meaning, path_sentence,
+    program, ran_for, simulated, thread_cells, took, traffic, verdict,
 };
 use crate::report::units::{count, percent};
 use serde::Serialize;
@@ -94,8 +94,7 @@ impl Page {
         let (core_time, time_keys) = drawings::core_time(summary);
         let (cpi, cpi_keys) = drawings::cpi(&used, summary.chip.cycle_fs);
         let (sharing, sharing_keys) = drawings::sharing(&used);
-        let mut core_rows: Vec<Vec<String>> = used.iter().map(|core| core_cells(core, summary)).collect();
-        core_rows.push(all_cores(summary));
+        let (core_columns, core_rows) = core_table(summary, 0.0);
         Self {
             name: input.run.name.clone(),
             verb: "sim run",
@@ -115,7 +114,7 @@ impl Page {
             threads_left_out: left_out(summary),
             cpi,
             cpi_keys,
-            cores: Table::new(&CORE_COLUMNS, core_rows),
+            cores: Table::new(&core_columns, core_rows),
             levels: Table::new(&LEVEL_COLUMNS, summary.levels.iter().map(level_cells).collect()),
             traffic: traffic(summary),
             misses: misses(&used),

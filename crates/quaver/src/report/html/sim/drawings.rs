@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// Lanes of the overview.
 const MOST_LANES: usize = 32;
 /// Arrows of the overview: those of the longest waits.
-const MOST_ARROWS: usize = 48;
+const MOST_ARROWS: usize = 32;
 const LABEL: f64 = 84.0;
 const WIDTH: f64 = 900.0;
 const LANE: f64 = 22.0;
