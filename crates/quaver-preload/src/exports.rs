@@ -134,3 +134,36 @@ pub(crate) unsafe extern "C-unwind" fn syscall() {
         failed = sym futex::failed,
     )
 }
+
+/// The same for arm64, where all seven arguments and ours are in registers.
+///
+/// # Safety
+/// As of that function.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn syscall() {
+    naked_asm!(
+        "cmp x0, #{futex_number}",
+        "b.ne 2f",
+        "mov x7, x30",
+        "b {futex}",
+        "2:",
+        "mov x8, x0",
+        "mov x0, x1",
+        "mov x1, x2",
+        "mov x2, x3",
+        "mov x3, x4",
+        "mov x4, x5",
+        "mov x5, x6",
+        "svc #0",
+        "cmn x0, #4095",
+        "b.hs 3f",
+        "ret",
+        "3:",
+        "b {failed}",
+        futex_number = const libc::SYS_futex,
+        futex = sym futex::futex,
+        failed = sym futex::failed,
+    )
+}

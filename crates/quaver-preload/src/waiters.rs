@@ -1,10 +1,10 @@
 //! Who waits for what: an unlock is recorded only where somebody waits, and must not touch the lock once it is
-//! given back. A lock's address picks one of a few thousand counts; two locks that share one only make some
-//! unlocks recorded that nobody waited for.
+//! given back. A lock's address picks one of a thousand counts, few enough to stay in the first cache; two locks that
+//! share one only make some unlocks recorded that nobody waited for.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const SLOTS_LOG2: u32 = 12;
+const SLOTS_LOG2: u32 = 10;
 
 static SLOTS: [AtomicU32; 1 << SLOTS_LOG2] = [const { AtomicU32::new(0) }; 1 << SLOTS_LOG2];
 
@@ -22,7 +22,7 @@ const CAME: u32 = 1 << 16;
 /// Whether somebody waits.
 #[inline(always)]
 pub(crate) fn any(slot: &AtomicU32) -> bool {
-    slot.load(Ordering::Relaxed) & (CAME - 1) != 0
+    is_waited_for(look(slot))
 }
 
 /// What a call that wakes sees before it does.
@@ -31,10 +31,16 @@ pub(crate) fn look(slot: &AtomicU32) -> u32 {
     slot.load(Ordering::Relaxed)
 }
 
-/// Whether somebody waited at the first look or came since: also one who came, was woken and went between the two.
+/// Whether somebody waited at that look.
 #[inline(always)]
-pub(crate) fn waited(slot: &AtomicU32, first_look: u32) -> bool {
-    first_look & (CAME - 1) != 0 || slot.load(Ordering::Relaxed) != first_look
+pub(crate) fn is_waited_for(look: u32) -> bool {
+    look & (CAME - 1) != 0
+}
+
+/// Whether somebody came since that look: also one who came, was woken and went between the two.
+#[inline(always)]
+pub(crate) fn came_since(slot: &AtomicU32, look: u32) -> bool {
+    slot.load(Ordering::Relaxed) != look
 }
 
 /// One more waits. Ordered before the look at the lock that follows, as the unlock's look is after its unlock.

@@ -43,6 +43,10 @@ impl Lock {
             && unsafe { (*(self.address as *const AtomicU32)).load(Ordering::Relaxed) } == MAY_WAIT
     }
 
+    fn kind(self) -> (SyncObject, bool) {
+        (self.object, self.for_reading)
+    }
+
     fn free_count(self, ring: &Ring) -> &AtomicU64 {
         if self.for_reading { &ring.free_read_locks } else { &ring.free_locks }
     }
@@ -69,15 +73,40 @@ impl Lock {
     }
 }
 
-/// Locks: `attempt` is the library's try, `wait` the call that was made.
+/// Locks: `attempt` is the library's try, `wait` the call that was made. A free lock costs little more than the try: all
+/// else is out of the way.
 #[inline(always)]
 pub(crate) fn lock(lock: Lock, attempt: impl Fn() -> c_int, wait: impl FnOnce() -> c_int) -> c_int {
-    let Some(thread) = ring::current() else { return marks::around(lock.marked(), wait) };
-    match attempt() {
-        0 => {
-            arch::count(lock.free_count(thread.ring()));
-            return 0;
-        }
+    let Some(thread) = ring::current() else { return not_recorded(lock.marked(), wait) };
+    let found = attempt();
+    if found == 0 {
+        arch::count(lock.free_count(thread.ring()));
+        return 0;
+    }
+    // In registers: as a whole it would be written to memory, at the cost of those who find the lock free.
+    not_free(thread, found, lock.address, lock.site, lock.kind(), attempt, wait)
+}
+
+/// The call as it came, marked where a tracer listens.
+#[cold]
+#[inline(never)]
+fn not_recorded(what: Marked, make: impl FnOnce() -> c_int) -> c_int {
+    marks::around(what, make)
+}
+
+#[cold]
+#[inline(never)]
+fn not_free(
+    thread: &'static ring::Thread,
+    found: c_int,
+    address: usize,
+    site: usize,
+    (object, for_reading): (SyncObject, bool),
+    attempt: impl Fn() -> c_int,
+    wait: impl FnOnce() -> c_int,
+) -> c_int {
+    let lock = Lock { address, site, object, for_reading };
+    match found {
         libc::EOWNERDEAD => {
             arch::count(lock.free_count(thread.ring()));
             return libc::EOWNERDEAD;
@@ -87,6 +116,8 @@ pub(crate) fn lock(lock: Lock, attempt: impl Fn() -> c_int, wait: impl FnOnce() 
         _ => return wait(),
     }
     let slot = waiters::of(lock.address);
+    // Before the look that finds the lock taken: whoever gives it back after that does so after this instant.
+    let entered = arch::cycles();
     waiters::enter(slot);
     let result = match attempt() {
         got @ (0 | libc::EOWNERDEAD) => {
@@ -95,7 +126,7 @@ pub(crate) fn lock(lock: Lock, attempt: impl Fn() -> c_int, wait: impl FnOnce() 
         }
         _ => {
             let call = lock.call();
-            thread.put(call.entry());
+            thread.put_at(entered, call.entry());
             let result = wait();
             thread.put(call.exit(outcome_of(result)));
             result
@@ -118,25 +149,61 @@ pub(crate) fn try_lock(lock: Lock, attempt: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// Gives back a lock.
+/// Gives back a lock. One that nobody waits for is not even stamped, for reading the counter takes longer than all else here.
 #[inline(always)]
 pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else {
-        return marks::around(Marked::new(Call::Unlock, lock.address), give_back);
+        return not_recorded(Marked::new(Call::Unlock, lock.address), give_back);
     };
     let slot = waiters::of(lock.address);
-    let entered = arch::cycles();
     let first_look = waiters::look(slot);
-    let marked = lock.is_marked();
+    if waiters::is_waited_for(first_look) || lock.is_marked() {
+        return give_back_to_waiter(thread, lock.address, lock.site, lock.kind(), give_back);
+    }
     let result = give_back();
-    if marked || waiters::waited(slot, first_look) {
-        let call = Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, ..lock.call() };
-        thread.put_at(entered, call.entry());
-        thread.put(call.exit(outcome_of(result)));
+    if waiters::came_since(slot, first_look) {
+        given_back_to_newcomer(thread, lock.address, lock.site, lock.kind(), result);
     } else if result == 0 {
         arch::count(&thread.ring().free_unlocks);
     }
     result
+}
+
+fn unlock_call(lock: Lock) -> Blocking {
+    Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, ..lock.call() }
+}
+
+#[cold]
+#[inline(never)]
+fn give_back_to_waiter(
+    thread: &'static ring::Thread,
+    address: usize,
+    site: usize,
+    (object, for_reading): (SyncObject, bool),
+    give_back: impl FnOnce() -> c_int,
+) -> c_int {
+    let entered = arch::cycles();
+    let result = give_back();
+    let call = unlock_call(Lock { address, site, object, for_reading });
+    thread.put_at(entered, call.entry());
+    thread.put(call.exit(outcome_of(result)));
+    result
+}
+
+/// Somebody came while the lock was given back. Nobody stamped its entry then: it is told as of its return, some
+/// nanoseconds late, and not before the newcomer's own.
+#[cold]
+#[inline(never)]
+fn given_back_to_newcomer(
+    thread: &'static ring::Thread,
+    address: usize,
+    site: usize,
+    (object, for_reading): (SyncObject, bool),
+    result: c_int,
+) {
+    let (now, call) = (arch::cycles(), unlock_call(Lock { address, site, object, for_reading }));
+    thread.put_at(now, call.entry());
+    thread.put_at(now, call.exit(outcome_of(result)));
 }
 
 /// Records that a mutex is given back inside a wait on a condition, if somebody waits for it.
@@ -145,8 +212,7 @@ pub(crate) fn given_back_inside_wait(thread: &ring::Thread, mutex: usize, site: 
     if waiters::any(waiters::of(mutex)) {
         let lock = Lock::exclusive(mutex, site, SyncObject::Mutex);
         let flags = CONTENDED | quaver_abi::sync::outcome_flags::INSIDE_WAIT;
-        let call =
-            Blocking { entry: SyncKind::UnlockEntry, exit: SyncKind::UnlockExit, flags, ..lock.call() };
+        let call = Blocking { flags, ..unlock_call(lock) };
         let now = arch::cycles();
         thread.put_at(now, call.entry());
         thread.put_at(now, call.exit(SyncOutcome::Ok));

@@ -26,7 +26,7 @@ pub(crate) mod spin;
 pub(crate) mod thread;
 
 use crate::ring::{self, Event, Thread};
-use crate::{real, system, waiters};
+use crate::{arch, real, system, waiters};
 use libc::{c_int, c_void};
 use quaver_abi::sync::{SyncKind, SyncOutcome, outcome_flags};
 use std::sync::atomic::AtomicU32;
@@ -106,7 +106,20 @@ pub(crate) fn cancellable(
     outcome: fn(c_int) -> SyncOutcome,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    thread.put(call.entry());
+    cancellable_since(thread, arch::cycles(), call, slot, outcome, make)
+}
+
+/// The same of a call that began at that count of cycles.
+#[inline(always)]
+pub(crate) fn cancellable_since(
+    thread: &Thread,
+    entered: u64,
+    call: Blocking,
+    slot: Option<&'static AtomicU32>,
+    outcome: fn(c_int) -> SyncOutcome,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    thread.put_at(entered, call.entry());
     let mut pending = Pending { library: [0; 8], call, slot };
     let pending_at = &raw mut pending;
     // SAFETY: the address of a field of a value that lives in this frame.

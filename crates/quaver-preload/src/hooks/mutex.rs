@@ -17,8 +17,8 @@ fn attempt(mutex: Object) -> c_int {
 }
 
 pub(crate) unsafe extern "C-unwind" fn lock(mutex: Object, site: usize) -> c_int {
-    let wait = || library!(mutex_lock(mutex) or 0);
-    lock::lock(of(mutex, site), || attempt(mutex), wait)
+    let wait = move || library!(mutex_lock(mutex) or 0);
+    lock::lock(of(mutex, site), move || attempt(mutex), wait)
 }
 
 pub(crate) unsafe extern "C-unwind" fn trylock(mutex: Object, site: usize) -> c_int {
@@ -26,8 +26,8 @@ pub(crate) unsafe extern "C-unwind" fn trylock(mutex: Object, site: usize) -> c_
 }
 
 pub(crate) unsafe extern "C-unwind" fn timedlock(mutex: Object, until: Time, site: usize) -> c_int {
-    let wait = || library!(mutex_timedlock(mutex, until) or libc::ENOSYS);
-    lock::lock(of(mutex, site), || attempt(mutex), wait)
+    let wait = move || library!(mutex_timedlock(mutex, until) or libc::ENOSYS);
+    lock::lock(of(mutex, site), move || attempt(mutex), wait)
 }
 
 pub(crate) unsafe extern "C-unwind" fn clocklock(
@@ -36,14 +36,14 @@ pub(crate) unsafe extern "C-unwind" fn clocklock(
     until: Time,
     site: usize,
 ) -> c_int {
-    let wait = || library!(mutex_clocklock(mutex, clock, until) or libc::ENOSYS);
+    let wait = move || library!(mutex_clocklock(mutex, clock, until) or libc::ENOSYS);
     // The real call refuses other clocks even where the lock is free.
     if clock != libc::CLOCK_REALTIME && clock != libc::CLOCK_MONOTONIC {
         return wait();
     }
-    lock::lock(of(mutex, site), || attempt(mutex), wait)
+    lock::lock(of(mutex, site), move || attempt(mutex), wait)
 }
 
 pub(crate) unsafe extern "C-unwind" fn unlock(mutex: Object, site: usize) -> c_int {
-    lock::unlock(of(mutex, site), || library!(mutex_unlock(mutex) or 0))
+    lock::unlock(of(mutex, site), move || library!(mutex_unlock(mutex) or 0))
 }

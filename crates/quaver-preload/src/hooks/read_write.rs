@@ -26,8 +26,8 @@ fn try_write(object: Object) -> c_int {
 macro_rules! blocking {
     ($name:ident, $real:ident, $lock:ident, $attempt:ident, ($($argument:ident: $type:ty),*)) => {
         pub(crate) unsafe extern "C-unwind" fn $name(object: Object, $($argument: $type,)* site: usize) -> c_int {
-            let wait = || library!($real(object, $($argument),*) or libc::ENOSYS);
-            lock::lock($lock(object, site), || $attempt(object), wait)
+            let wait = move || library!($real(object, $($argument),*) or libc::ENOSYS);
+            lock::lock($lock(object, site), move || $attempt(object), wait)
         }
     };
 }
@@ -48,6 +48,6 @@ pub(crate) unsafe extern "C-unwind" fn trywrlock(object: Object, site: usize) ->
 }
 
 pub(crate) unsafe extern "C-unwind" fn unlock(object: Object, site: usize) -> c_int {
-    let give_back = || library!(rwlock_unlock(object) or libc::ENOSYS);
+    let give_back = move || library!(rwlock_unlock(object) or libc::ENOSYS);
     lock::unlock(writing(object, site), give_back)
 }

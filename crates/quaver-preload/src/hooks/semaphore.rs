@@ -1,6 +1,6 @@
 //! `sem_*`. Errors come by `errno`, which recording leaves alone.
 
-use super::{Blocking, CONTENDED, cancellable, outcome_by_errno};
+use super::{Blocking, CONTENDED, cancellable_since, outcome_by_errno};
 use crate::marks::{self, Call, Marked};
 use crate::real::{self, Object, Time};
 use crate::{arch, ring, system, waiters};
@@ -33,6 +33,8 @@ fn wait_by(semaphore: Object, site: usize, make: impl FnOnce() -> c_int) -> c_in
         return 0;
     }
     let slot = waiters::of(semaphore as usize);
+    // Before the look that finds it at zero, as with locks.
+    let entered = arch::cycles();
     waiters::enter(slot);
     if attempt(semaphore) == 0 {
         waiters::leave(slot);
@@ -49,7 +51,7 @@ fn wait_by(semaphore: Object, site: usize, make: impl FnOnce() -> c_int) -> c_in
         detail: 0,
         flags: CONTENDED,
     };
-    cancellable(thread, call, Some(slot), outcome_by_errno, make)
+    cancellable_since(thread, entered, call, Some(slot), outcome_by_errno, make)
 }
 
 pub(crate) unsafe extern "C-unwind" fn wait(semaphore: Object, site: usize) -> c_int {
@@ -93,20 +95,27 @@ pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c
         return marks::around(Marked::new(Call::Post, semaphore as usize), make);
     };
     let slot = waiters::of(semaphore as usize);
-    let entered = arch::cycles();
+    let call = Blocking {
+        entry: SyncKind::PostEntry,
+        exit: SyncKind::PostExit,
+        object: semaphore as u64,
+        site: site as u64,
+        detail: 0,
+        flags: CONTENDED,
+    };
+    // As with unlocks, what nobody waits for is not stamped.
     let first_look = waiters::look(slot);
-    let result = make();
-    if waiters::waited(slot, first_look) {
-        let call = Blocking {
-            entry: SyncKind::PostEntry,
-            exit: SyncKind::PostExit,
-            object: semaphore as u64,
-            site: site as u64,
-            detail: 0,
-            flags: CONTENDED,
-        };
-        thread.put_at(entered, call.entry());
+    if waiters::is_waited_for(first_look) {
+        thread.put(call.entry());
+        let result = make();
         thread.put(call.exit(outcome_by_errno(result)));
+        return result;
+    }
+    let result = make();
+    if waiters::came_since(slot, first_look) {
+        let now = arch::cycles();
+        thread.put_at(now, call.entry());
+        thread.put_at(now, call.exit(outcome_by_errno(result)));
     } else if result == 0 {
         arch::count(&thread.ring().quiet_posts);
     }

@@ -15,8 +15,8 @@ fn attempt(object: Object) -> c_int {
 }
 
 pub(crate) unsafe extern "C-unwind" fn lock(object: Object, site: usize) -> c_int {
-    let wait = || library!(spin_lock(object) or libc::ENOSYS);
-    lock::lock(of(object, site), || attempt(object), wait)
+    let wait = move || library!(spin_lock(object) or libc::ENOSYS);
+    lock::lock(of(object, site), move || attempt(object), wait)
 }
 
 pub(crate) unsafe extern "C-unwind" fn trylock(object: Object, site: usize) -> c_int {
@@ -24,5 +24,5 @@ pub(crate) unsafe extern "C-unwind" fn trylock(object: Object, site: usize) -> c
 }
 
 pub(crate) unsafe extern "C-unwind" fn unlock(object: Object, site: usize) -> c_int {
-    lock::unlock(of(object, site), || library!(spin_unlock(object) or libc::ENOSYS))
+    lock::unlock(of(object, site), move || library!(spin_unlock(object) or libc::ENOSYS))
 }

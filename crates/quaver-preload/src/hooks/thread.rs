@@ -141,7 +141,8 @@ fn join_call(child: libc::pthread_t, site: usize) -> Blocking {
     Blocking {
         entry: SyncKind::JoinEntry,
         exit: SyncKind::JoinExit,
-        object: child,
+        // A number in glibc, an address in musl.
+        object: child as u64,
         site: site as u64,
         detail: 0,
         flags: 0,
