@@ -98,4 +98,19 @@ mod tests {
         assert_eq!(ns(32), 73 + 49, "the same bank waits until its row is closed");
         assert_eq!((memory.reads, memory.writes), (4, 0));
     }
+
+    #[test]
+    fn a_line_on_its_way_back_keeps_its_bank_busy_and_a_later_one_finds_it_idle() {
+        let mut config = Config::default().memory;
+        config.latency = MemoryLatency::Ddr3;
+        let mut memory = Memory::new(&config, 0);
+        memory.write(0, 0);
+        assert_eq!(
+            memory.read(16, 0) / FS_PER_NS,
+            20 + 49 + 27 + 6 + 20,
+            "after the row of the write is closed"
+        );
+        assert_eq!(memory.read(32, 98 * FS_PER_NS) / FS_PER_NS, 98 + 73, "two row cycles later");
+        assert_eq!((memory.reads, memory.writes), (2, 1));
+    }
 }

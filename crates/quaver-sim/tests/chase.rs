@@ -93,6 +93,28 @@ fn memory_may_be_given_in_nanoseconds() {
 }
 
 #[test]
+fn dram_with_closed_pages_takes_what_its_timings_add_up_to() {
+    let config = Config::from_toml("memory = 'ddr3'").unwrap();
+    let of = |count: u64, stride: u64| {
+        let mut thread = Listed::default();
+        (0..count).for_each(|line| thread.load(0x1000_0000 + (line * stride + 8) * 64));
+        run(&config, vec![thread]).duration_fs
+    };
+    let cycle_fs = 2 * 166_667;
+    // 16 lines on is the same bank: its row has been closed long before the next load comes.
+    for stride in [1, 2, 16] {
+        let each_fs = (of(600, stride) - of(500, stride)) / 100;
+        assert_eq!(each_fs, 12 * cycle_fs + (20 + 27 + 6 + 20) * 1_000_000, "each {stride} lines");
+    }
+    // Nine stores, each in a block of its own and so half a cycle apart: the ninth waits for the first's place.
+    let mut thread = Listed::default();
+    (0..9).for_each(|line| thread.store(0x1000_0000 + (line * 16 + 16) * 64));
+    let results = run(&config, vec![thread]);
+    let stall_fs = results.cores[0].stalls.store_buffer_fs;
+    assert_eq!(stall_fs, (12 - 4) * cycle_fs + 73_000_000, "eight stores came before it");
+}
+
+#[test]
 fn stores_go_on_their_way_until_the_buffer_is_full() {
     let of = |count: u64| {
         let mut thread = Listed::default();

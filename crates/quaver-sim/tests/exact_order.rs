@@ -100,6 +100,18 @@ fn two_runs_are_equal() {
 }
 
 #[test]
+fn runs_side_by_side_on_threads_of_this_host_are_equal_octet_by_octet() {
+    let text = |results: &quaver_sim::statistics::Results| format!("{results:?}");
+    let alone = text(&run(&Config::default(), program(16, 3)));
+    let side_by_side: Vec<String> = std::thread::scope(|scope| {
+        let spawn = |_| scope.spawn(|| text(&run(&Config::default(), program(16, 3))));
+        let running: Vec<_> = (0..4).map(spawn).collect();
+        running.into_iter().map(|run| run.join().expect("it ends")).collect()
+    });
+    assert!(side_by_side.iter().all(|one| *one == alone));
+}
+
+#[test]
 fn a_replay_that_cannot_go_on_says_who_waits_for_what() {
     let (mut first, mut second) = (Listed::default(), Listed::default());
     first.sync(Sync::Create { thread: Thread(1) });
