@@ -9,6 +9,7 @@ from pathlib import Path
 from capture_page import capture
 from path_more_page import path_long, rtp, skew
 from path_page import path
+from sim_page import sim
 from sync_page import sync
 
 PEERS = ("iperf2", "sockperf", "irtt")
@@ -238,7 +239,7 @@ def analysis(page, directory):
 def main():
     directory = Path(sys.argv[1])
     page = Page()
-    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("path_long", path_long), ("skew", skew), ("rtp", rtp), ("capture", capture), ("sync", sync), ("analysis", analysis)):
+    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("path_long", path_long), ("skew", skew), ("rtp", rtp), ("capture", capture), ("sync", sync), ("sim", sim), ("analysis", analysis)):
         if (directory / name).is_dir():
             part(page, directory / name)
     print(f"# Bench run {directory.name}\n")

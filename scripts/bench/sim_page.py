@@ -1,0 +1,127 @@
+"""The part of a bench page on the simulator."""
+
+import json
+import statistics
+
+from sim_cachegrind import LIMIT, judged
+
+LEAST_MEDIAN_MIPS = 50
+LEAST_MIPS = 30
+MOST_KB = 25
+SPLASH = ("barnes", "fmm", "lu", "ocean", "radix", "raytrace", "water-nsquared", "water-spatial")
+TOOLS = {
+    "native": "without any tool",
+    "quaver": "quaver sim run, 16 cores, all of the model",
+    "cachegrind": "valgrind --tool=cachegrind, the same caches, one core",
+    "lackey": "valgrind --tool=lackey, counts only, no caches",
+}
+# Figures that others published, each of its own machine and programs; none was measured here.
+PUBLISHED = (
+    ("zsim, 1,024 simple cores", "up to 1,500 MIPS with 16 host cores", "Sanchez and Kozyrakis, ISCA 2013, abstract"),
+    ("zsim, 1,024 out-of-order cores", "up to 300 MIPS with 16 host cores", "the same"),
+    ("gem5, Flexus, MARSS", "about 0.2 MIPS", "the same, introduction"),
+    ("Sniper, interval model", "up to several MIPS", "Carlson, Heirman and Eeckhout, SC 2011, as its authors sum it up"),
+    ("gem5, out-of-order full system", "about 0.1 MIPS", "Sandberg, Hagersten and Black-Schaffer, IISWC 2015, introduction"),
+    ("gem5, simplified modes", "1 to 10 MIPS", "the same"),
+    ("Graphite", "41 times slower than native at best", "Miller and others, HPCA 2010, abstract"),
+)
+
+
+def sim(page, directory):
+    page.add("## The simulator: `quaver sim run`", "")
+    page.add("```text", (directory / "versions.txt").read_text().rstrip(), "```", "")
+    speed(page, lines(directory / "speed.txt"))
+    peers(page, directory)
+    published(page)
+    cachegrind(page, directory)
+
+
+def lines(path):
+    """Rows of a table with a head, as dictionaries; numbers are numbers."""
+    head, *rows = (line.split() for line in path.read_text().splitlines())
+    number = lambda text: float(text) if text.replace(".", "", 1).isdigit() else text
+    return [dict(zip(head, map(number, row))) for row in rows]
+
+
+def mips(row):
+    return row["instructions"] * 1e3 / row["elapsed_ns"]
+
+
+def by(rows, key):
+    found = {}
+    for row in rows:
+        found.setdefault(row[key], []).append(row)
+    return found
+
+
+def speed(page, rows):
+    page.add("### Speed and size, trace by trace", "")
+    page.add("One host thread, the default machine of 16 cores in exact order, traces read from disk and unpacked on the way.",
+             "Median of alternating rounds (least to most).", "")
+    shown, medians = [], {}
+    octets = instructions = 0
+    for trace, rounds in by(rows, "trace").items():
+        values = [mips(row) for row in rounds]
+        medians[trace] = statistics.median(values)
+        first = rounds[0]
+        kb = first["octets"] / 1e3 / (first["instructions"] / 1e6)
+        shown.append((trace, f"{first['threads']:.0f}", f"{first['instructions'] / 1e6:.1f}",
+                      f"{medians[trace]:.1f} ({min(values):.1f} to {max(values):.1f})", f"{kb:.1f}"))
+        if trace in SPLASH:
+            octets += first["octets"]
+            instructions += first["instructions"]
+    page.table(("trace", "threads", "million instructions", "MIPS", "kB a million instructions"), shown)
+    median = statistics.median(medians.values())
+    page.target("sim: median speed over the bundled traces", f"at least {LEAST_MEDIAN_MIPS} MIPS", f"{median:.1f} MIPS",
+                median >= LEAST_MEDIAN_MIPS)
+    slowest = min(medians, key=medians.get)
+    page.target("sim: speed on each bundled trace", f"at least {LEAST_MIPS} MIPS", f"least {medians[slowest]:.1f} MIPS ({slowest})",
+                medians[slowest] >= LEAST_MIPS)
+    if instructions:
+        kb = octets / 1e3 / (instructions / 1e6)
+        page.target("sim: size of the eight Splash-like traces together", f"at most {MOST_KB} kB a million instructions",
+                    f"{kb:.1f} kB", kb <= MOST_KB)
+    else:
+        page.target("sim: size of the eight Splash-like traces together", f"at most {MOST_KB} kB a million instructions",
+                    "there are none", False)
+
+
+def peers(page, directory):
+    page.add("### Peers in the same run", "")
+    page.add("Programs of one thread; millions of their instructions a second, the tool's start included (median). Valgrind's tools",
+             "run the program itself; the simulator reads a trace of it and does not run it.", "")
+    shown = []
+    for program, rows in by(lines(directory / "peers.txt"), "program").items():
+        for tool, rounds in by(rows, "tool").items():
+            value = statistics.median(row["instructions"] / 1e6 / max(row["seconds"], 0.005) for row in rounds)
+            shown.append((program, TOOLS.get(tool, tool), f"{rounds[0]['instructions'] / 1e6:.0f}", f"{value:.1f}"))
+    page.table(("program", "tool", "million instructions", "MIPS"), shown)
+    missing = directory / "missing.txt"
+    if missing.exists():
+        page.add("Not measured: " + "; ".join(missing.read_text().splitlines()) + ".", "")
+
+
+def published(page):
+    page.add("### What others published", "")
+    page.add("Not measured here: each figure is its authors', of their machine, programs and model.", "")
+    page.table(("simulator", "published speed", "where"), PUBLISHED)
+
+
+def cachegrind(page, directory):
+    files = sorted(directory.glob("cachegrind-*.json"))
+    page.add("### Miss counts beside cachegrind", "")
+    page.add("The same instructions and addresses for both (those that lackey prints), and every level of the simulator answers at",
+             "once, for cachegrind knows no time. An access over the end of a line of which both lines miss is two misses for the",
+             "simulator and one for cachegrind: these are counted from lackey's words and taken off. What is left: the second level",
+             "holds all that the first levels hold, so that a line that leaves it leaves them too.", "")
+    shown, worst = [], 0
+    met = bool(files)
+    for path in files:
+        one = json.loads(path.read_text())
+        for what, theirs, ours, share, within in judged(one):
+            shown.append((one["program"], what, theirs, ours, f"{100 * share:.3f} %"))
+            met &= within
+            worst = max(worst, share)
+    page.table(("program", "count", "cachegrind", "quaver", "off"), shown)
+    found = f"worst {100 * worst:.3f} % of {len(files)} programs" if files else "not measured"
+    page.target("sim: miss counts beside cachegrind", f"within {100 * LIMIT:.0f} %", found, met)
