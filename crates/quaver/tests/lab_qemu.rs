@@ -33,6 +33,16 @@ receive = 'poll'
 id = 'ticker'
 ticker = '1ms'
 ticker-work = '50us'
+[[factor]]
+id = 'elsewhere'
+irq-cpu = 1
+[[factor]]
+id = 'elsewhere-busy'
+class = 'hardware'
+irq-cpu = 1
+neighbour = true
+neighbour-cpu = 1
+neighbour-work = 'packets'
 ";
 const PERIOD_NS: f64 = 200_000.0;
 const THROTTLE_NS: f64 = 1_000_000.0;
@@ -135,7 +145,7 @@ fn throttling_bunches_packets_whether_the_sink_sleeps_or_polls_and_repeats_agree
         (sleeping - polling).abs() < 0.15,
         "how the sink waits must not matter: {sleeping} and {polling}"
     );
-    for arm in ["baseline", "control (A/A)", "ticker"] {
+    for arm in ["baseline", "control (A/A)", "ticker", "elsewhere"] {
         assert!(mean(&of(arm, "below_half")) < 0.05, "{arm}: {:?}", of(arm, "below_half"));
     }
     for arm in ["baseline", "control (A/A)"] {
@@ -145,6 +155,14 @@ fn throttling_bunches_packets_whether_the_sink_sleeps_or_polls_and_repeats_agree
     // A packet in five comes right when the ticker works.
     let width = |arm: &str| mean(&of(arm, "p90_ns")) - mean(&of(arm, "p10_ns"));
     assert!(width("ticker") > 2.0 * width("baseline"), "{} and {}", width("ticker"), width("baseline"));
+
+    // An interrupt on another CPU finds that CPU's stack at work.
+    assert!(
+        width("elsewhere-busy") > 2.0 * width("elsewhere"),
+        "{} and {}",
+        width("elsewhere-busy"),
+        width("elsewhere")
+    );
 
     // The guest has looked for them on the command line of its own kernel.
     let boot = serde_json::json!(["nohz_full=2", "rcu_nocbs=2"]);

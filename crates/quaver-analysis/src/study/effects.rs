@@ -19,6 +19,8 @@ pub enum StudyVerdict {
     NoDifference,
     /// No number of this few blocks could tell.
     TooFewBlocks,
+    /// It differs, but by less than the sender itself is off: not concluded.
+    Sender,
 }
 
 impl StudyVerdict {
@@ -29,6 +31,7 @@ impl StudyVerdict {
             Self::Better => "better",
             Self::NoDifference => "no difference found",
             Self::TooFewBlocks => "too few blocks to tell",
+            Self::Sender => "not concluded: the sender itself is off by more",
         }
     }
 }
@@ -71,6 +74,11 @@ pub struct Effect {
     pub p_corrected: f64,
     /// What that says.
     pub verdict: StudyVerdict,
+    /// How far the ranked figure of the sender's own ΔT is from that of a constant stream, in the baseline: the median over
+    /// its cells. (In an arm the factor itself may hold the sender up, where the stack runs on its CPU.) None without a
+    /// sender's figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_off: Option<f64>,
     /// All figures at all layers.
     pub contrasts: Vec<Contrast>,
 }

@@ -135,6 +135,12 @@ impl Metric {
             Self::Max => figures.max_ns,
         }
     }
+
+    /// How far it is from that of a stream whose packets are all a period apart.
+    pub fn off(self, figures: &Figures, period_ns: f64) -> f64 {
+        let constant = if self.is_share() || self == Self::Sd { 0.0 } else { period_ns };
+        (self.of(figures) - constant).abs()
+    }
 }
 
 /// What ΔT of one layer of one cell comes to. Of several cells: the medians.

@@ -24,8 +24,9 @@ pub use figures::{BINS_PER_DECADE, Figures, LayerFigures, Metric, StudyLayer};
 pub use intervals::{effect_size, holm, interval, sign_flip_p};
 pub use model::{Arm, Cell, Role, SourceClass, StudyFacts};
 pub use paper::{
-    EXPERIMENTS, FIGURE_9_NOTE, Generator, PAPER_GENERATOR_SD_NS, PAPER_SAMPLES, PaperArm, PaperDrawing,
-    PaperExperiment, PaperFigure, PaperReport, Possible, drawing, generator, paper_report,
+    EXPERIMENTS, FIGURE_9_NOTE, Generator, PAPER_GENERATOR_SD_NS, PAPER_SAMPLES, PaperArm, PaperBeside,
+    PaperDrawing, PaperExperiment, PaperFigure, PaperReport, Possible, WAKE_UP_PERIOD_NS, drawing, generator,
+    paper_report,
 };
 pub use stamps::{StampTable, deltas, path_flags};
 pub use summary::{ArmSummary, CarryOver, ClassRanking, Discarded, StudySummary, leading_pairs, summarize};

@@ -15,6 +15,11 @@ const SLICES: usize = 1_200;
 /// Bins of a histogram reach up to so many periods.
 const PERIODS: f64 = 3.0;
 
+/// The experiment of figure 8.
+const WAKE_UP: &str = "no-idle-poll";
+/// Period with which a core's waking up shows where the paper's own lets none fall asleep, nanoseconds.
+pub const WAKE_UP_PERIOD_NS: i64 = 200_000;
+
 /// One experiment of the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PaperExperiment {
@@ -72,7 +77,14 @@ pub const EXPERIMENTS: [PaperExperiment; 14] = [
         "spikes as of the dummy program, noise as of the ISR; a little wider than the ISR, in discrete clusters",
         Some(15_000),
     ),
-    experiment("no-idle-poll", "8", "without idle=poll, ISR", Isr, "many spikes near 15 us", Some(15_000)),
+    experiment(
+        WAKE_UP,
+        "8",
+        "without idle=poll: waking an idle core, ISR",
+        Isr,
+        "many spikes near 15 us",
+        Some(15_000),
+    ),
     experiment(
         "rerouted-idle",
         "9",
@@ -202,6 +214,15 @@ pub struct PaperFigure {
     pub possible: Possible,
     /// What was seen here.
     pub here: Option<PaperDrawing>,
+    /// Period of the stream, where it is another than the study's, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_period_ns: Option<i64>,
+    /// The same without what the experiment is about, where the study's baseline is not that: what was done, and its figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<(String, Figures)>,
+    /// ΔT of the sender's own send calls that are as high as the paper's spikes, in a million.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_spikes_per_million: Option<f64>,
     /// Clusters tied to code paths (figure 7b).
     pub code_paths: Option<CodePaths>,
 }
@@ -219,6 +240,9 @@ pub struct Generator {
     pub middle_99_ns: (f64, f64),
     /// Whether it is as constant as the paper's.
     pub as_good: bool,
+    /// Whether it was judged before anything else was measured; else by the stream of a baseline's cell.
+    #[serde(default)]
+    pub first: bool,
     /// What follows, in sentences.
     pub conclusions: Vec<String>,
 }
@@ -227,6 +251,12 @@ impl PaperFigure {
     /// Whether the paper's own figure gives a standard deviation: of a single run it says little, and is told nowhere else.
     pub fn gives_sd(&self) -> bool {
         self.figure == "3"
+    }
+
+    /// Whether the sender alone makes more than half as many spikes: then nothing can be concluded from them.
+    pub fn is_the_senders(&self) -> bool {
+        let here = self.here.as_ref().and_then(|here| here.spikes_per_million);
+        self.sender_spikes_per_million.zip(here).is_some_and(|(own, here)| own > 0.0 && own * 2.0 > here)
     }
 }
 
@@ -298,6 +328,7 @@ pub fn generator(deltas: &[i64], period_ns: f64) -> Option<Generator> {
             .to_owned(),
     ];
     Some(Generator {
+        first: false,
         sd_ns: figures.sd_ns,
         paper_sd_ns: PAPER_GENERATOR_SD_NS,
         within_1_us: within as f64 / deltas.len() as f64,
@@ -307,134 +338,124 @@ pub fn generator(deltas: &[i64], period_ns: f64) -> Option<Generator> {
     })
 }
 
-/// What the paper's matrix came to: `cells` gives the packets of an arm, of its first cell that counts; `dummy` the stamps
-/// of the dummy program.
+/// What was measured beside the arms.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PaperBeside<'a> {
+    /// The dummy program.
+    pub dummy: Option<&'a StampTable>,
+    /// The stream by which the generator was judged before all else.
+    pub generator: Option<&'a StampTable>,
+    /// A sink that sleeps between packets [`WAKE_UP_PERIOD_NS`] apart: on a core that idles meanwhile, and on one kept awake.
+    pub wake_up: Option<(&'a StampTable, &'a StampTable)>,
+}
+
+/// What the paper's matrix came to: `cells` gives the packets of an arm, of its first cell that counts.
 pub fn paper_report(
     planned: &[PaperArm],
     period_ns: f64,
-    dummy: Option<&StampTable>,
+    beside: PaperBeside<'_>,
     mut cells: impl FnMut(&str) -> Option<StampTable>,
 ) -> PaperReport {
-    let mut figures = Vec::new();
-    let mut judged = None;
+    let mut report =
+        PaperReport { generator: None, figures: Vec::new(), notes: vec![FIGURE_9_NOTE.to_owned()] };
     for experiment in &EXPERIMENTS {
         let plan = planned.iter().find(|one| one.id == experiment.id);
-        let mut possible = plan
-            .map_or_else(|| Possible::NotHere("it was not planned".to_owned()), |plan| plan.possible.clone());
-        let mut layer = experiment.layer;
         let table = plan.and_then(|plan| plan.arm.as_deref()).and_then(&mut cells);
-        let deltas = match (experiment.id, &table) {
-            ("dummy", _) => dummy.map(|stamps| stamps.deltas(Application)).unwrap_or_default(),
-            ("generator", Some(table)) => {
-                let own = table.sender_deltas();
-                judged = generator(&own, period_ns);
-                own
-            }
-            (_, Some(table)) => {
-                let mut deltas = table.deltas(layer);
-                if layer == Isr {
-                    // Interfaces without interrupts: the softirq is the first that software sees of a packet. Where nobody
-                    // traces, the kernel's own stamp is.
-                    for next in [StudyLayer::Softirq, StudyLayer::Stack] {
-                        if deltas.is_empty() {
-                            layer = next;
-                            deltas = table.deltas(layer);
-                        }
-                    }
-                }
-                deltas
-            }
-            _ => Vec::new(),
+        let mut figure = PaperFigure {
+            id: experiment.id.to_owned(),
+            figure: experiment.figure.to_owned(),
+            title: experiment.title.to_owned(),
+            layer: experiment.layer,
+            saw: experiment.saw.to_owned(),
+            possible: plan.map_or_else(
+                || Possible::NotHere("it was not planned".to_owned()),
+                |plan| plan.possible.clone(),
+            ),
+            here: None,
+            own_period_ns: None,
+            beside: None,
+            sender_spikes_per_million: None,
+            code_paths: None,
         };
-        let here = drawing(&deltas, period_ns, experiment.spike_ns);
-        if here.is_none() && !matches!(possible, Possible::NotHere(_)) {
-            possible = Possible::NotHere(match experiment.layer {
+        match experiment.id {
+            "dummy" => {
+                let deltas = beside.dummy.map(|stamps| stamps.deltas(Application)).unwrap_or_default();
+                figure.here = drawing(&deltas, period_ns, experiment.spike_ns);
+            }
+            "generator" => {
+                let own = beside.generator.or(table.as_ref()).map(StampTable::sender_deltas);
+                let own = own.unwrap_or_default();
+                let judged = generator(&own, period_ns);
+                report.generator =
+                    judged.map(|found| Generator { first: beside.generator.is_some(), ..found });
+                figure.here = drawing(&own, period_ns, experiment.spike_ns);
+            }
+            WAKE_UP if table.is_none() => {
+                wake_up(&mut figure, beside.wake_up, experiment.spike_ns, period_ns)
+            }
+            _ => {
+                if let Some(table) = &table {
+                    of_an_arm(&mut figure, table, period_ns, experiment.spike_ns);
+                }
+            }
+        }
+        if figure.here.is_none() && !matches!(figure.possible, Possible::NotHere(_)) {
+            figure.possible = Possible::NotHere(match experiment.layer {
+                Isr if experiment.id == WAKE_UP && plan.is_some_and(|plan| plan.arm.is_none()) => {
+                    "it was not measured to its end".to_owned()
+                }
                 Isr => "nobody traced: stamps below the socket need BPF".to_owned(),
                 _ => "no cell of it counts, or its stamps were not kept".to_owned(),
             });
         }
-        let with_paths = experiment.id == "baseline" && layer == Application;
-        figures.push(PaperFigure {
-            id: experiment.id.to_owned(),
-            figure: experiment.figure.to_owned(),
-            title: experiment.title.to_owned(),
-            layer,
-            saw: experiment.saw.to_owned(),
-            possible,
-            here,
-            code_paths: table.filter(|_| with_paths).and_then(|table| code_paths(&table, period_ns)),
-        });
+        report.figures.push(figure);
     }
-    PaperReport { generator: judged, figures, notes: vec![FIGURE_9_NOTE.to_owned()] }
+    report
+}
+
+/// The figure of an arm's packets.
+fn of_an_arm(figure: &mut PaperFigure, table: &StampTable, period_ns: f64, spike_ns: Option<i64>) {
+    let mut deltas = table.deltas(figure.layer);
+    if figure.layer == Isr {
+        // Interfaces without interrupts: the softirq is the first that software sees of a packet. Where nobody traces, the
+        // kernel's own stamp is.
+        for next in [StudyLayer::Softirq, StudyLayer::Stack] {
+            if deltas.is_empty() {
+                figure.layer = next;
+                deltas = table.deltas(next);
+            }
+        }
+    }
+    figure.here = drawing(&deltas, period_ns, spike_ns);
+    figure.sender_spikes_per_million = senders_own(table, spike_ns).filter(|_| figure.here.is_some());
+    if figure.id == "baseline" && figure.layer == Application {
+        figure.code_paths = code_paths(table, period_ns);
+    }
+}
+
+fn senders_own(table: &StampTable, spike_ns: Option<i64>) -> Option<f64> {
+    let (own, height) = (table.sender_deltas(), spike_ns?);
+    let above = own.iter().filter(|delta| **delta >= height).count();
+    (!own.is_empty()).then(|| above as f64 * 1e6 / own.len() as f64)
+}
+
+/// Figure 8 where the paper's own period lets no core fall asleep: at a longer one, the spikes as far above it.
+fn wake_up(
+    figure: &mut PaperFigure,
+    tables: Option<(&StampTable, &StampTable)>,
+    spike_ns: Option<i64>,
+    period_ns: f64,
+) {
+    let Some((idle, awake)) = tables else { return };
+    let own_ns = WAKE_UP_PERIOD_NS as f64;
+    let spike_ns = spike_ns.map(|height| height - period_ns as i64 + WAKE_UP_PERIOD_NS);
+    figure.layer = Application;
+    figure.own_period_ns = Some(WAKE_UP_PERIOD_NS);
+    figure.here = drawing(&idle.deltas(Application), own_ns, spike_ns);
+    figure.sender_spikes_per_million = senders_own(idle, spike_ns);
+    let kept = drawing(&awake.deltas(Application), own_ns, spike_ns);
+    figure.beside = kept.map(|kept| ("the core kept awake".to_owned(), kept.figures));
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(softirq: bool) -> StampTable {
-        let count = 1_000;
-        let sent: Vec<i64> = (0..count).map(|at| 5_000 + at * 7_410 + at % 3 * 100).collect();
-        let on = |extra: i64| sent.iter().map(|ns| ns + extra).collect::<Vec<i64>>();
-        StampTable {
-            key: (0..count as u64).collect(),
-            isr_ns: vec![0; count as usize],
-            softirq_ns: if softirq { on(300) } else { vec![0; count as usize] },
-            stack_ns: on(400),
-            queued_ns: on(500),
-            application_ns: on(900),
-            path: vec![0; count as usize],
-            sent_ns: sent,
-        }
-    }
-
-    fn planned() -> Vec<PaperArm> {
-        let arm = |id: &str, arm: &str| PaperArm {
-            id: id.to_owned(),
-            arm: Some(arm.to_owned()),
-            possible: Possible::Measured,
-        };
-        vec![arm("generator", "baseline"), arm("baseline", "baseline"), arm("blocking", "blocking")]
-    }
-
-    #[test]
-    fn every_experiment_of_the_paper_is_told_and_what_was_not_done_has_a_reason() {
-        let report = paper_report(&planned(), 7_410.0, Some(&table(true)), |arm| {
-            (arm == "baseline").then(|| table(true))
-        });
-        assert_eq!(report.figures.len(), EXPERIMENTS.len());
-        let of = |figure: &str| report.figures.iter().find(|one| one.figure == figure).unwrap();
-        assert_eq!((of("6a, 7a").layer, of("6b, 7b").layer), (StudyLayer::Softirq, Application));
-        assert!(of("6b, 7b").code_paths.is_some() && of("6a, 7a").code_paths.is_none());
-        assert_eq!(of("5").possible, Possible::NotHere("it was not planned".to_owned()));
-        for figure in &report.figures {
-            let told = matches!(&figure.possible, Possible::NotHere(reason) if !reason.is_empty());
-            assert!(figure.here.is_some() || told, "{figure:?}");
-        }
-        assert!(report.notes[0].contains("Figure 9"));
-        let generator = report.generator.unwrap();
-        assert!(generator.as_good && generator.within_1_us == 1.0, "{generator:?}");
-        assert_eq!(generator.middle_99_ns, (7_210.0, 7_510.0));
-    }
-
-    #[test]
-    fn without_tracing_the_interrupt_is_not_measured_and_a_worse_generator_is_told() {
-        let report = paper_report(&planned(), 7_410.0, None, |_| Some(table(false)));
-        let of = |report: &PaperReport, figure: &str| {
-            report.figures.iter().find(|one| one.figure == figure).unwrap().clone()
-        };
-        assert_eq!(of(&report, "6a, 7a").layer, StudyLayer::Stack);
-        let bare = StampTable { stack_ns: vec![0; 1_000], ..table(false) };
-        let isr = of(&paper_report(&planned(), 7_410.0, None, |_| Some(bare.clone())), "6a, 7a");
-        assert!(matches!(&isr.possible, Possible::NotHere(reason) if reason.contains("BPF")));
-        let mut deltas = vec![7_410; 999];
-        deltas.push(60_000);
-        let judged = generator(&deltas, 7_410.0).unwrap();
-        assert!(!judged.as_good && judged.conclusions[0].contains("not as constant"), "{judged:?}");
-        assert_eq!(judged.within_1_us, 0.999);
-        let drawn = drawing(&deltas, 7_410.0, Some(15_000)).unwrap();
-        assert_eq!(drawn.spikes_per_million, Some(1_000.0));
-        assert_eq!(drawn.bins.iter().map(|count| u64::from(*count)).sum::<u64>(), 1_000);
-        assert_eq!(drawn.series.len(), 1_000);
-    }
-}
+mod tests;

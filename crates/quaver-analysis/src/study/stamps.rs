@@ -57,6 +57,18 @@ impl StampTable {
         self.key.is_empty()
     }
 
+    /// Adds those of another stream behind these. Its numbers begin anew, so that no ΔT reaches from one to the other.
+    pub fn append(&mut self, other: Self) {
+        self.key.extend(other.key);
+        self.sent_ns.extend(other.sent_ns);
+        self.isr_ns.extend(other.isr_ns);
+        self.softirq_ns.extend(other.softirq_ns);
+        self.stack_ns.extend(other.stack_ns);
+        self.queued_ns.extend(other.queued_ns);
+        self.application_ns.extend(other.application_ns);
+        self.path.extend(other.path);
+    }
+
     /// Stamps of a layer.
     pub fn layer(&self, layer: StudyLayer) -> &[i64] {
         match layer {

@@ -156,7 +156,14 @@ fn effects(facts: &StudyFacts, cells: &[Cell], factors: usize) -> (Vec<Effect>, 
     p.resize(factors.max(p.len()), 1.0);
     for (effect, p) in ranking.iter_mut().zip(holm(&p)) {
         effect.p_corrected = p;
-        effect.verdict = verdict(&effect.ranked, p, factors);
+        effect.verdict = match verdict(&effect.ranked, p, factors) {
+            StudyVerdict::Worse | StudyVerdict::Better
+                if effect.sender_off.is_some_and(|off| off > effect.ranked.difference.abs()) =>
+            {
+                StudyVerdict::Sender
+            }
+            other => other,
+        };
     }
     for effect in &mut controls {
         effect.verdict = verdict(&effect.ranked, effect.p_corrected, 1);
@@ -176,9 +183,17 @@ fn effect(facts: &StudyFacts, cells: &[Cell], arm: &Arm, class: Option<SourceCla
         class,
         p_corrected: ranked.p,
         verdict: StudyVerdict::NoDifference,
+        sender_off: sender_off(facts, cells, base),
         ranked,
         contrasts: contrasts.flatten().collect(),
     })
+}
+
+/// How far the sender of an arm is off by the ranked figure: the median over its cells that count.
+fn sender_off(facts: &StudyFacts, cells: &[Cell], arm: &str) -> Option<f64> {
+    let own = cells.iter().filter(|cell| cell.arm == arm && cell.discarded.is_none());
+    let senders: Vec<&Figures> = own.filter_map(|cell| cell.sender.as_ref()).collect();
+    Some(facts.rank_by.off(&Figures::median(&senders)?, facts.period_ns))
 }
 
 fn verdict(ranked: &Contrast, p: f64, tests: usize) -> StudyVerdict {

@@ -3,6 +3,7 @@
 use super::GuestError;
 use crate::host::root::HostRoot;
 use rustix::mount::MountFlags;
+use rustix::thread::CpuSet;
 use std::ffi::CString;
 use std::fs;
 use std::io::Write;
@@ -49,6 +50,26 @@ pub fn mount_all() -> Result<(), GuestError> {
             .map_err(|error| GuestError::os(format!("mount {kind} on {place}"), error))?;
     }
     Ok(())
+}
+
+/// Lets this thread, and what it starts, run everywhere: the kernel keeps its first process off CPUs that are isolated.
+///
+/// # Errors
+/// [`GuestError::Os`].
+pub fn use_all_cpus(root: &HostRoot) -> Result<(), GuestError> {
+    let mut all = CpuSet::new();
+    root.cpu_list("/sys/devices/system/cpu/online").into_iter().for_each(|cpu| all.set(usize::from(cpu)));
+    rustix::thread::sched_setaffinity(None, &all)
+        .map_err(|error| GuestError::os("let the first process run on every CPU", error))
+}
+
+/// Mounts control groups of version 2 where they usually are.
+///
+/// # Errors
+/// [`GuestError::Os`].
+pub fn mount_control_groups() -> Result<(), GuestError> {
+    rustix::mount::mount("cgroup2", "/sys/fs/cgroup", "cgroup2", MountFlags::empty(), None)
+        .map_err(|error| GuestError::os("mount control groups", error))
 }
 
 /// What this guest is asked to do.

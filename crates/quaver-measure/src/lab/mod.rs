@@ -9,8 +9,10 @@ pub mod cpio;
 pub mod guest;
 pub mod image;
 pub mod libraries;
+pub mod osnoise;
 pub mod process;
 pub mod store;
+pub mod view;
 
 use std::path::PathBuf;
 

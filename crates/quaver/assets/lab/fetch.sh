@@ -3,10 +3,12 @@
 # What is there already stays as it is. `quaver lab fetch` runs this, and scripts/setup.sh.
 # usage: fetch.sh [DIRECTORY]
 set -euo pipefail
+declare -A packages
 
 cache="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"
 directory="${1:-${QUAVER_LABDIR:-${cache:-/var/cache}/quaver/lab}}"
-kernel="linux-image-amd64"
+# The stock kernel, and the one with real-time preemption, which alone has the osnoise tracer.
+packages=([kernel]=linux-image-amd64 [kernel-rt]=linux-image-rt-amd64)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # Drivers that a guest loads; their dependencies come along.
 modules="e1000e"
@@ -33,11 +35,13 @@ elif command -v qemu-system-x86_64 >/dev/null && new_enough qemu-system-x86_64; 
 else
     wanted="qemu"
 fi
-if [ -s "$directory/kernel/release" ]; then
-    echo "lab fetch: there already: Linux $(cat "$directory/kernel/release")"
-else
-    wanted="$wanted kernel"
-fi
+for kernel in kernel kernel-rt; do
+    if [ -s "$directory/$kernel/release" ]; then
+        echo "lab fetch: there already: Linux $(cat "$directory/$kernel/release")"
+    else
+        wanted="$wanted $kernel"
+    fi
+done
 [ -n "$wanted" ] || exit 0
 
 # Debian 12 has them in its backports, Debian 13 in itself.
@@ -113,10 +117,10 @@ add_module() {
     echo "$name: $line" >>"$work/kernel/modules/modules.dep"
 }
 
-fetch_kernel() {
-    local package release module
-    package="$(apt-cache "${own[@]}" show "$kernel/$from" | sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | head -n 1)"
-    [ -n "$package" ] || refuse "$from has no $kernel"
+fetch_kernel() { # NAME: of its directory
+    local package release module meta="${packages[$1]}"
+    package="$(apt-cache "${own[@]}" show "$meta/$from" | sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | head -n 1)"
+    [ -n "$package" ] || refuse "$from has no $meta"
     echo "lab fetch: fetching $package (about 100 MB, of which 12 MB are kept)"
     (cd "$work/archives" && apt-get "${own[@]}" download "$package/$from" >"$work/log" 2>&1) ||
         { cat "$work/log" >&2; refuse "$package could not be fetched"; }
@@ -138,11 +142,14 @@ fetch_kernel() {
     done
     # Last of all: its presence says that all else is there.
     echo "$release" >"$work/kernel/release"
-    rm -rf "${directory:?}/kernel"
-    mv "$work/kernel" "$directory/kernel"
+    rm -rf "${directory:?}/$1"
+    mv "$work/kernel" "$directory/$1"
 }
 
 for one in $wanted; do
-    "fetch_$one"
+    case "$one" in
+    qemu) fetch_qemu ;;
+    *) fetch_kernel "$one" ;;
+    esac
 done
 echo "lab fetch: all is in $directory ($(du -sh "$directory" | cut -f 1)); remove that directory to be rid of it"

@@ -2,9 +2,9 @@
 // The paper's figures: delta T over time beside its histogram. Drag to see a part, double-click to see all.
 Quaver.paper = {
   // A dashed line at the period, upright or lying.
-  period(upright) {
+  period(upright, figure) {
     return (u) => {
-      const at = u.valToPos(Quaver.data.period_ns, upright ? "x" : "y", true), { left, top, width, height } = u.bbox;
+      const at = u.valToPos(figure.period_ns ?? Quaver.data.period_ns, upright ? "x" : "y", true), { left, top, width, height } = u.bbox;
       u.ctx.save();
       u.ctx.strokeStyle = Quaver.colour("alarm");
       u.ctx.setLineDash([4, 4]);
@@ -27,7 +27,7 @@ Quaver.paper = {
       ...this.frame(holder), scales: { x: { time: false } },
       axes: [Quaver.axis({ label: "packet", size: 34, labelSize: 20, values: (u, values) => values.map((value) => Quaver.count(value)), space: 80 }), Quaver.axis({ size: 64, values: ticks })],
       series: [{}, line, line], bands: [{ series: [2, 1], fill: Quaver.colour("series") }],
-      hooks: { draw: [this.period(false)] },
+      hooks: { draw: [this.period(false, figure)] },
     }, [x, least, most], holder);
   },
 
@@ -44,7 +44,7 @@ Quaver.paper = {
       ...this.frame(holder), scales: { x: { time: false }, y: { distr: 3, range: [floor, 1] } },
       axes: [Quaver.axis({ label: "\u0394T", size: 34, labelSize: 20, values: ticks, space: 80 }), Quaver.logAxis(share, { size: 64 })],
       series: [{}, { stroke: Quaver.colour("layer-0"), fill: Quaver.colour("layer-0"), width: 1, points: { show: false }, paths: uPlot.paths.bars({ size: [1, 40], gap: 0 }), fillTo: floor }],
-      hooks: { draw: [this.period(true)] },
+      hooks: { draw: [this.period(true, figure)] },
     }, [x, y], holder);
   },
 

@@ -7,7 +7,7 @@ use crate::report::table::Style;
 use crate::report::{RunFacts, html};
 use anyhow::Context;
 use quaver_analysis::study::{
-    Cell, PaperArm, PaperReport, StudyFacts, StudySummary, StudyVerdict, paper_report, summarize,
+    Cell, PaperArm, PaperBeside, PaperReport, StudyFacts, StudySummary, StudyVerdict, paper_report, summarize,
 };
 use quaver_analysis::summary::ProbeCost;
 use quaver_store::manifest::Manifest;
@@ -113,7 +113,14 @@ fn paper(
     let read = |path: std::path::PathBuf| {
         if path.exists() { read_study_stamps(&path).map(Some) } else { Ok(None) }
     };
-    let dummy = read(run.path().join("dummy.parquet"))?;
+    let beside = |name: &str| read(run.path().join(name));
+    let (dummy, generator) = (beside("dummy.parquet")?, beside("generator.parquet")?);
+    let (idle, awake) = (beside("wake-up-idle.parquet")?, beside("wake-up-awake.parquet")?);
+    let beside = PaperBeside {
+        dummy: dummy.as_ref(),
+        generator: generator.as_ref(),
+        wake_up: idle.as_ref().zip(awake.as_ref()),
+    };
     let mut failed = None;
     let of_arm = |arm: &str| {
         let cell = cells.iter().find(|cell| cell.arm == arm && cell.discarded.is_none())?;
@@ -123,7 +130,7 @@ fn paper(
             None
         })
     };
-    let report = paper_report(&planned, summary.facts.period_ns, dummy.as_ref(), of_arm);
+    let report = paper_report(&planned, summary.facts.period_ns, beside, of_arm);
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(Some(report)),

@@ -2,6 +2,8 @@
 
 pub(super) mod paper;
 
+pub(crate) use paper::generator_words;
+
 use super::RunFacts;
 use super::console::{WIDTH, cut_short, heading, warnings};
 use super::table::{Align, Style, Table, printable, wrap};
@@ -219,6 +221,9 @@ pub(super) fn verdict(summary: &StudySummary) -> String {
             "Too many cells do not count: the blocks that are left cannot tell every factor from chance."
                 .to_owned()
         }
+        [] if summary.ranking.iter().any(|effect| effect.verdict == StudyVerdict::Sender) => {
+            "Nothing is concluded: the sender itself was off by more than what was found.".to_owned()
+        }
         [] => "No factor could be told from the baseline.".to_owned(),
         [first, rest @ ..] => format!(
             "{} costs most: {} of {}{}.",
@@ -247,6 +252,11 @@ pub fn page(input: &StudyInput<'_>, style: Style) -> String {
         }
     }
     cut_short(&mut out, summary.complete, style);
+    if let Some(generator) = summary.paper.as_ref().and_then(|report| report.generator.as_ref()) {
+        heading(&mut out, style, "Generator", if generator.first { "judged before all else" } else { "" });
+        paragraph(&mut out, &format!("{}.", paper::generator_words(generator)));
+        generator.conclusions.iter().for_each(|sentence| paragraph(&mut out, sentence));
+    }
     out.push_str(&format!("\n{}\n", style.bold(&verdict(summary))));
     let note = format!("by {} at the application, the costliest first", summary.facts.rank_by.name());
     heading(&mut out, style, "Ranking", &note);
@@ -321,10 +331,6 @@ fn figures(out: &mut String, summary: &StudySummary, layer: StudyLayer, style: S
 /// The paper's figures beside ours.
 fn paper_part(out: &mut String, report: &PaperReport, style: Style) {
     heading(out, style, "The paper's figures", "one cell of each arm; spikes as high as the paper's");
-    if let Some(generator) = &report.generator {
-        paragraph(out, &format!("Generator: {}.", paper::generator_words(generator)));
-        generator.conclusions.iter().for_each(|sentence| paragraph(out, sentence));
-    }
     for figure in &report.figures {
         let cells = paper::paper_cells(figure);
         out.push_str(&format!(
@@ -339,6 +345,7 @@ fn paper_part(out: &mut String, report: &PaperReport, style: Style) {
         }
         let told = format!("here ({how}; at the {}): {}", cells[3], paper::paper_words(&cells));
         paragraph(out, &told);
+        paper::further_words(figure).iter().for_each(|sentence| paragraph(out, sentence));
         if let Some(found) = &figure.code_paths {
             for cluster in &found.clusters {
                 paragraph(out, &format!("- {}", paper::cluster_words(cluster)));

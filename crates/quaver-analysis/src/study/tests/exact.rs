@@ -200,3 +200,39 @@ fn leading_pairs_come_from_the_ranking_and_are_judged_by_further_blocks_alone() 
         "the ranking goes by the first blocks"
     );
 }
+
+#[test]
+fn nothing_is_concluded_where_the_sender_is_off_by_more_than_the_effect() {
+    let facts = facts(7, 1, 2);
+    let mut cells: Vec<Cell> = (0..7)
+        .flat_map(|block| {
+            let of = move |(at, (arm, value)): (usize, (&str, f64))| cell(block, at as u32, arm, value);
+            [("baseline", 0.1), ("f0", 0.2), ("f1", 0.6)].into_iter().enumerate().map(of)
+        })
+        .collect();
+    // The sender of every arm has .3 of its own packets half a period off, but for one cell, which the median leaves out.
+    for cell in &mut cells {
+        let own = if cell.block == 0 { 0.9 } else { 0.3 };
+        cell.sender = Some(Figures { count: 1_000, below_half: own, ..Figures::default() });
+    }
+    let verdicts = |cells: &[Cell]| {
+        let summary = summarize(&facts, cells);
+        summary.ranking.iter().map(|one| (one.arm.clone(), one.verdict, one.sender_off)).collect::<Vec<_>>()
+    };
+    let [f1, f0] = ["f1", "f0"].map(str::to_owned);
+    assert_eq!(
+        verdicts(&cells),
+        [(f1.clone(), StudyVerdict::Worse, Some(0.3)), (f0.clone(), StudyVerdict::Sender, Some(0.3))]
+    );
+    // What the factor itself does to the sender is its effect.
+    for cell in &mut cells {
+        let own = if cell.arm == "f1" { 0.7 } else { 0.01 };
+        cell.sender = Some(Figures { count: 1_000, below_half: own, ..Figures::default() });
+    }
+    assert_eq!(
+        verdicts(&cells),
+        [(f1, StudyVerdict::Worse, Some(0.01)), (f0, StudyVerdict::Worse, Some(0.01))]
+    );
+    let figures = Figures { p99_ns: 9_000.0, sd_ns: 600.0, ..Figures::default() };
+    assert_eq!((Metric::P99.off(&figures, 7_410.0), Metric::Sd.off(&figures, 7_410.0)), (1_590.0, 600.0));
+}

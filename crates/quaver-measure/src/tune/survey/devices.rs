@@ -68,6 +68,15 @@ impl View<'_> {
         }
         let name = path.strip_prefix("/sys/fs/cgroup").unwrap_or(path);
         let group = format!("{root}{name}");
+        // Since Linux 6.7 the root lists the CPUs of all isolated partitions; what the last boot isolated is elsewhere.
+        let in_partitions = self.root().text(&format!("{root}/cpuset.cpus.isolated")).unwrap_or_default();
+        let of_group = |name: &str| self.root().text(&format!("{group}/{name}")).unwrap_or_default();
+        let own = of_group("cpuset.cpus.partition") == "isolated";
+        let own = if own { of_group("cpuset.cpus.effective") } else { String::new() };
+        let partitioned = [parse_cpu_list(&in_partitions), parse_cpu_list(&own)].concat();
+        if self.target.cpus.iter().all(|cpu| partitioned.contains(cpu)) {
+            return Item::good(format!("CPU {cpus} is in an isolated partition of control groups"));
+        }
         let file = |name: &str, value: &str| Change::new(Knob::file(format!("{group}/{name}")), value);
         let mut changes = Vec::new();
         if !has("cgroup.subtree_control") {

@@ -1,7 +1,8 @@
-//! `quaver lab guest`: the first and only process of a guest. Mounts, loads the driver, joins the two interfaces, measures, says
-//! what it found, and powers the machine off.
+//! `quaver lab guest`: the first process of a guest. Mounts, loads the driver, does what it is asked (joins the two interfaces and
+//! measures, say), says what it found, and powers the machine off.
 
-use super::request::{Request, Said, Task};
+use super::osnoise;
+use super::request::{Output, Request, Said, Task};
 use crate::cmd::study::asked::Asked;
 use crate::cmd::study::cell;
 use crate::cmd::study::lab::Order;
@@ -17,6 +18,7 @@ use quaver_measure::lab::guest::{self, SINK_ADDRESS, SOURCE_ADDRESS};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Where working files lie; memory, as all in a guest.
 const DIRECTORY: &str = "/tmp";
@@ -55,6 +57,7 @@ fn say(answers: &mut File, said: &Said) -> anyhow::Result<()> {
 
 fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
     let root = HostRoot::system();
+    guest::use_all_cpus(&root)?;
     let missing = guest::missing_words(&root, &request.words);
     if !missing.is_empty() {
         bail!("the kernel was not booted with {}", missing.join(" "));
@@ -62,7 +65,30 @@ fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
     guest::load_modules(&request.parameters)?;
     match &request.task {
         Task::Study { asked, cells } => study(&root, asked, cells, &request.words, answers),
+        Task::Commands { commands } => run_all(commands, answers),
+        Task::Osnoise { duration_ns, tickers } => {
+            let mut tell = |noise| say(answers, &Said::Noise(Box::new(noise)));
+            osnoise::measure(*duration_ns, tickers, &mut tell)
+        }
     }
+}
+
+/// Runs commands of this program, until one fails.
+fn run_all(commands: &[Vec<String>], answers: &mut File) -> anyhow::Result<()> {
+    guest::mount_control_groups()?;
+    for arguments in commands {
+        let mut command = Command::new(std::env::current_exe().context("looking for this program")?);
+        let ended = command.args(arguments).current_dir(DIRECTORY).stdin(Stdio::null()).output();
+        let ended = ended.context("running a command")?;
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let output =
+            Output { status: ended.status.code(), output: text(&ended.stdout), error: text(&ended.stderr) };
+        say(answers, &Said::Output(output))?;
+        if !ended.status.success() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn study(

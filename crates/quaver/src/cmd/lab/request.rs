@@ -2,6 +2,7 @@
 
 use crate::cmd::study::asked::Asked;
 use crate::cmd::study::cell::Measured;
+use quaver_analysis::summary::ClassCount;
 use serde::{Deserialize, Serialize};
 
 /// What a guest is to do.
@@ -26,6 +27,18 @@ pub(in crate::cmd) enum Task {
         /// Block and arm, by its place in the plan, of each.
         cells: Vec<(u32, usize)>,
     },
+    /// Runs commands of this program, until one fails.
+    Commands {
+        /// Arguments of each.
+        commands: Vec<Vec<String>>,
+    },
+    /// Runs loops beside the kernel's own tracer of noise.
+    Osnoise {
+        /// How long each runs.
+        duration_ns: u64,
+        /// Period and work of the ticker beside each; none: no ticker.
+        tickers: Vec<Option<(u64, u64)>>,
+    },
 }
 
 /// What a guest says.
@@ -34,6 +47,53 @@ pub(in crate::cmd) enum Task {
 pub(in crate::cmd) enum Said {
     /// A cell was measured; its position is not known to the guest.
     Cell(Box<Measured>),
+    /// A command ended.
+    Output(Output),
+    /// A loop ended.
+    Noise(Box<BothNoises>),
     /// It could not do what it was asked, and ends.
     Failed(String),
+}
+
+/// What a command left behind.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::cmd) struct Output {
+    /// Its exit status; none where a signal ended it.
+    pub(in crate::cmd) status: Option<i32>,
+    /// Its standard output.
+    pub(in crate::cmd) output: String,
+    /// Its standard error.
+    pub(in crate::cmd) error: String,
+}
+
+/// What took a CPU from a loop, as we and as the kernel's tracer saw it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::cmd) struct BothNoises {
+    /// How long the loop ran.
+    pub(in crate::cmd) runtime_ns: i64,
+    /// Tier of our tracing.
+    pub(in crate::cmd) tier: String,
+    /// Gaps that the loop itself saw, and what they sum up to.
+    pub(in crate::cmd) gaps: (u64, i64),
+    /// Events that we lost.
+    pub(in crate::cmd) events_lost: u64,
+    /// Whether softirqs run in threads in this kernel.
+    pub(in crate::cmd) preempt_rt: bool,
+    /// Ours.
+    pub(in crate::cmd) ours: Noises,
+    /// The kernel's.
+    pub(in crate::cmd) kernels: Noises,
+}
+
+/// Counts and times by class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::cmd) struct Noises {
+    /// Non-maskable interrupts.
+    pub(in crate::cmd) nmi: ClassCount,
+    /// Interrupts.
+    pub(in crate::cmd) irq: ClassCount,
+    /// Softirqs.
+    pub(in crate::cmd) softirq: ClassCount,
+    /// Threads.
+    pub(in crate::cmd) thread: ClassCount,
 }

@@ -32,12 +32,23 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Measures, analyses, prints.
 pub fn run(args: &NoiseArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
-    let (run, manifest) = measure(args, &interrupt)?;
+    let (run, manifest) = measure(args, &interrupt, || Ok(()))?;
     let early = results::ended_early(&manifest, interrupt.requested());
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let summary = serde_json::to_value(&digest.analysis.summary)?;
     let code = results::print(&summary, || digest.page(&run), args.output.json, &args.output.fail_if)?;
     Ok(early.unwrap_or(code))
+}
+
+/// Measures and analyses, and draws nothing. What else is to watch begins by `watch`, when we trace and before a loop runs.
+pub(in crate::cmd) fn digest(
+    args: &NoiseArgs,
+    interrupt: &Interrupt,
+    watch: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<NoiseDigest> {
+    let (run, mut manifest) = measure(args, interrupt, watch)?;
+    noise::convert(&run, &mut manifest)?;
+    noise::analyze(&run)
 }
 
 /// Converts, analyses and stores a run that was just recorded.
@@ -53,7 +64,11 @@ fn conclude(run: &RunDir, mut manifest: Manifest, quiet: bool) -> anyhow::Result
 }
 
 /// Measures; the run directory is left with raw segments and a manifest.
-fn measure(args: &NoiseArgs, interrupt: &Interrupt) -> anyhow::Result<(RunDir, Manifest)> {
+fn measure(
+    args: &NoiseArgs,
+    interrupt: &Interrupt,
+    watch: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<(RunDir, Manifest)> {
     let cpus = plan::Cpus::choose(args)?;
     let loop_plan = plan::loop_plan(args)?;
     let host = HostFacts::read(&HostRoot::system());
@@ -74,6 +89,7 @@ fn measure(args: &NoiseArgs, interrupt: &Interrupt) -> anyhow::Result<(RunDir, M
     let threads = loops.threads().iter().map(|thread| thread.tid).collect();
     let (spec, holds_all) = plan::trace_spec(args, &cpus, threads);
     let choice = tier::start(args.tier, &spec)?;
+    watch()?;
     // With no CPU to spare, a run that fits the memory is read when all is over.
     recording.trace_with(choice, cpus.housekeeping || !holds_all);
     let before = HostState::read(loops.threads().first().map(|thread| thread.tid));

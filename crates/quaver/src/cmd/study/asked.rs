@@ -36,6 +36,9 @@ pub(in crate::cmd) struct Asked {
     /// Turns of the paper's dummy program.
     #[serde(default)]
     pub(in crate::cmd) dummy_turns: u64,
+    /// Packets of each block of the paper's figure 8, where it takes a longer period than the others.
+    #[serde(default)]
+    pub(in crate::cmd) wake_up_samples: u64,
 }
 
 impl Asked {
@@ -69,6 +72,7 @@ impl Asked {
             seed: args.seed,
             paper: made.arms,
             dummy_turns: made.samples,
+            wake_up_samples: made.wake_up_samples,
             ..Self::default()
         }
     }

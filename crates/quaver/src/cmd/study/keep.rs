@@ -56,6 +56,10 @@ pub(super) fn keep(run: &RunDir, measured: &Measured, with_stamps: bool) -> anyh
 pub(super) const COST: &str = "cost.json";
 /// File of the dummy program's stamps.
 pub(super) const DUMMY: &str = "dummy.parquet";
+/// File of the stream by which the generator was judged.
+pub(super) const GENERATOR: &str = "generator.parquet";
+/// Files of packets far apart: to a core that idles between them, and to one that is kept awake.
+pub(super) const WAKE_UP: [&str; 2] = ["wake-up-idle.parquet", "wake-up-awake.parquet"];
 
 /// Where a file besides the cells lies. (Not in their directory, which holds cells only.)
 pub(super) fn beside(run: &RunDir, name: &str) -> PathBuf {

@@ -5,7 +5,7 @@ mod blocks;
 pub(in crate::cmd) mod cell;
 mod keep;
 pub(in crate::cmd) mod lab;
-mod neighbours;
+pub(in crate::cmd) mod neighbours;
 mod paper;
 pub(in crate::cmd) mod plan;
 mod priority;

@@ -1,10 +1,11 @@
 //! What a factor lets run beside source and sink: a busy thread, a ticker, another stream.
 
-use super::settings::Settings;
+use super::settings::{NeighbourWork, Settings};
 use anyhow::Context;
 use quaver_measure::host::netns::Lab;
 use quaver_measure::probe::thread::{ThreadSettings, run_when_idle};
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -16,19 +17,24 @@ const TICKER_FIFO: u8 = 80;
 /// Octets of a packet of the other stream.
 const OTHER_BYTES: usize = 1_428;
 
+/// Sockets that each packet of a neighbour with packets goes to.
+const RECEIVERS: usize = 64;
+/// The loopback network's broadcast address.
+const LOOPBACK_BROADCAST: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
+
 /// Threads that end when this is dropped.
-pub(super) struct Neighbours {
+pub(in crate::cmd) struct Neighbours {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     /// Settings that the kernel refused to them.
-    pub(super) refused: Vec<String>,
+    pub(in crate::cmd) refused: Vec<String>,
     /// Receives the other stream; never read.
     _other: Option<UdpSocket>,
 }
 
 impl Neighbours {
     /// Starts what `settings` name; returns when all of it runs.
-    pub(super) fn start(settings: &Settings, lab: Option<&Lab>) -> anyhow::Result<Self> {
+    pub(in crate::cmd) fn start(settings: &Settings, lab: Option<&Lab>) -> anyhow::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut all = Self { stop, threads: Vec::new(), refused: Vec::new(), _other: None };
         let on_sink = |fifo| ThreadSettings {
@@ -39,11 +45,23 @@ impl Neighbours {
         };
         if settings.neighbour.is_some() {
             let thread = ThreadSettings { cpu: settings.neighbour, ..on_sink(None) };
-            all.spawn("quaver-busy", thread, |stop| {
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
+            match settings.neighbour_work {
+                NeighbourWork::Spin => all.spawn("quaver-busy", thread, |stop| {
+                    while !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })?,
+                NeighbourWork::Packets => {
+                    let many = many_receivers(lab).context("opening the sockets of the busy neighbour")?;
+                    all.spawn("quaver-busy", thread, move |stop| {
+                        let (sender, to, _receivers) = many;
+                        while !stop.load(Ordering::Relaxed) {
+                            // What finds no room is dropped, after the stack's work.
+                            let _ = sender.send_to(&[0; 64], to);
+                        }
+                    })?;
                 }
-            })?;
+            }
         }
         if settings.keep_busy {
             all.spawn("quaver-awake", on_sink(None), |stop| {
@@ -123,6 +141,33 @@ fn each(period: Duration, stop: &AtomicBool, mut act: impl FnMut()) {
         act();
         due += period;
     }
+}
+
+/// A socket, where it sends to, and the sockets that each packet goes to: by broadcast over the loopback interface, so that
+/// the stack's work on all of them is done in one softirq on the sender's CPU.
+fn many_receivers(lab: Option<&Lab>) -> anyhow::Result<(UdpSocket, SocketAddr, Vec<UdpSocket>)> {
+    let open = || -> std::io::Result<_> {
+        let any: IpAddr = Ipv4Addr::UNSPECIFIED.into();
+        let sender = UdpSocket::bind((any, 0))?;
+        sender.set_broadcast(true)?;
+        sender.set_nonblocking(true)?;
+        let mut receivers: Vec<UdpSocket> = Vec::new();
+        let mut port = 0;
+        for _ in 0..RECEIVERS {
+            let receiver =
+                rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+            rustix::net::sockopt::set_socket_reuseaddr(&receiver, true)?;
+            rustix::net::bind(&receiver, &SocketAddr::new(any, port))?;
+            let receiver = UdpSocket::from(receiver);
+            port = receiver.local_addr()?.port();
+            receivers.push(receiver);
+        }
+        Ok((sender, SocketAddr::new(LOOPBACK_BROADCAST.into(), port), receivers))
+    };
+    Ok(match lab {
+        Some(lab) => lab.sink.within(open)??,
+        None => open()?,
+    })
 }
 
 fn other_stream(lab: Option<&Lab>) -> anyhow::Result<(UdpSocket, UdpSocket)> {

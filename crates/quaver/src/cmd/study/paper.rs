@@ -1,8 +1,9 @@
 //! The plan of `quaver study paper`: the paper's matrix, as far as a lab can vary it.
 
+use super::settings::Settings;
 use crate::cli::LabKind;
 use clap::ValueEnum;
-use quaver_analysis::study::{EXPERIMENTS, PAPER_SAMPLES, PaperArm, Possible};
+use quaver_analysis::study::{EXPERIMENTS, PAPER_SAMPLES, PaperArm, Possible, WAKE_UP_PERIOD_NS};
 use quaver_measure::host::root::HostRoot;
 
 /// What decides what can be done.
@@ -20,6 +21,8 @@ pub(super) struct PaperPlan {
     pub(super) arms: Vec<PaperArm>,
     /// Turns of the dummy program.
     pub(super) samples: u64,
+    /// Packets of each block of figure 8; none where it is not measured.
+    pub(super) wake_up_samples: u64,
 }
 
 impl Here {
@@ -39,6 +42,8 @@ enum Done {
     Arm { class: &'static str, keys: String, emulated: Option<&'static str> },
     /// The baseline, or no arm at all.
     Beside,
+    /// No arm, but measured beside them, in the way that is said.
+    BesideEmulated(&'static str),
     /// Not here.
     Not(String),
 }
@@ -47,6 +52,10 @@ const SPINNER: &str = "a thread of the idle class keeps the sink's CPU from idli
      hardware only";
 const DEFERRED: &str = "NAPI deferred (GRO on, napi_defer_hard_irqs 1000, gro_flush_timeout 100 us, TSO off at the sender), in place \
      of a NIC's throttle";
+const WAKING: &str = "a sink that sleeps between packets 200 us apart, at the application, since between namespaces and over loopback the \
+     stack runs on the sender's CPU, which never idles; spikes are as far above the period as the paper's";
+const AT_WORK: &str = "the other core sends packets to sockets of its own, so that an interrupt finds its stack at work: an endless loop \
+     alone shows nothing under emulation, where a core takes an interrupt at once";
 const FLOOR: &str =
     "the emulated NIC's throttle goes no lower than 128 us: 1000 us, with a packet each 200 us";
 
@@ -62,7 +71,7 @@ pub(super) fn plan(here: &Here, samples: u64) -> PaperPlan {
     let (spike, period, pace) = if qemu { ("400us", "200us", "sleep") } else { ("15us", "7.41us", "spin") };
     let mut text = format!(
         "# The matrix of the paper, as far as this lab can vary it.\n[study]\nfor = '{length_ms}ms'\nwarm-up = '{warm_up}'\n\
-         rank-by = 'off.5T'\nspike = '{spike}'\nsender-limit = 0.5\ntrace = {trace}\n[stream]\nperiod = '{period}'\nsize = 1428\n\
+         rank-by = 'p99'\nspike = '{spike}'\nsender-limit = 0.5\ntrace = {trace}\n[stream]\nperiod = '{period}'\nsize = 1428\n\
          [baseline]\nreceive = 'poll'\npace = '{pace}'\n"
     );
     if here.idle_states && !qemu {
@@ -78,6 +87,7 @@ pub(super) fn plan(here: &Here, samples: u64) -> PaperPlan {
                 let arm = (experiment.id != "dummy").then(|| "baseline".to_owned());
                 (arm, Possible::Measured)
             }
+            Done::BesideEmulated(by) => (None, Possible::Emulated(by.to_owned())),
             Done::Not(reason) => (None, Possible::NotHere(reason)),
             Done::Arm { class, keys, emulated } => {
                 let id = experiment.id;
@@ -88,8 +98,33 @@ pub(super) fn plan(here: &Here, samples: u64) -> PaperPlan {
         };
         arms.push(PaperArm { id: experiment.id.to_owned(), arm, possible });
     }
-    PaperPlan { text, arms, samples }
+    // A tenth of a cell's packets take as long as a few cells, since they are so much farther apart.
+    let wakes =
+        arms.iter().any(|arm| arm.id == "no-idle-poll" && !matches!(arm.possible, Possible::NotHere(_)));
+    let wake_up_samples = if wakes { (samples / 10).clamp(1_000, MOST_WAKE_UPS) } else { 0 };
+    PaperPlan { text, arms, samples, wake_up_samples }
 }
+
+/// Packets of a block of figure 8 at most: two seconds of them.
+const MOST_WAKE_UPS: u64 = 10_000;
+
+/// The plan of figure 8 where packets so close as the paper's let no core fall asleep: a sink that sleeps between packets
+/// farther apart, kept awake in the baseline. Nobody traces: between namespaces there is no interrupt to see. `like` is the
+/// arm whose settings of the host hold here as well.
+pub(super) fn wake_up_plan(samples: u64, like: Option<&Settings>) -> String {
+    let length_ms = (samples as i64 * WAKE_UP_PERIOD_NS / 1_000_000).max(1);
+    let tune = like.map_or(&[][..], |settings| &settings.tune);
+    let idle = if tune.is_empty() { "keep-busy = false" } else { "keep-busy = false\ntune = []" };
+    format!(
+        "[study]\nfor = '{length_ms}ms'\nwarm-up = '50ms'\nsender-limit = 1.0\ntrace = false\nblocks = {WAKE_UP_BLOCKS}\n[stream]\n\
+         period = '{}us'\nsize = 1428\n[baseline]\nreceive = 'block'\npace = 'spin'\nkeep-busy = true\ntune = {tune:?}\n\
+         [[factor]]\nid = 'idle'\nclass = 'hardware'\n{idle}\n",
+        WAKE_UP_PERIOD_NS / 1_000
+    )
+}
+
+/// Turns of figure 8.
+const WAKE_UP_BLOCKS: u32 = 5;
 
 fn done(here: &Here, id: &str) -> Done {
     let (qemu, loopback) = (here.lab == "qemu", here.lab == "loopback");
@@ -105,10 +140,7 @@ fn done(here: &Here, id: &str) -> Done {
         "no-idle-poll" if qemu => {
             Done::Not("under emulation the sender must sleep, so no idle=poll".to_owned())
         }
-        "no-idle-poll" => Done::Not(
-            "between namespaces and over loopback the stack runs on the sender's CPU, which never idles"
-                .to_owned(),
-        ),
+        "no-idle-poll" => Done::BesideEmulated(WAKING),
         "rerouted-idle" | "rerouted-busy" => rerouted(here, id == "rerouted-busy"),
         "blocking" if qemu => {
             Done::Not("under emulation the sender must sleep, so no idle=poll; see without it".to_owned())
@@ -156,8 +188,14 @@ fn rerouted(here: &Here, busy: bool) -> Done {
         ));
     };
     let to = if here.lab == "qemu" { format!("irq-cpu = {cpu}") } else { format!("rps-cpus = [{cpu}]") };
-    let neighbour = if busy { format!("\nneighbour = true\nneighbour-cpu = {cpu}") } else { String::new() };
-    let emulated = (here.lab != "qemu").then_some("receive packet steering sends the stack there");
+    let work = if here.lab == "qemu" { "\nneighbour-work = 'packets'" } else { "" };
+    let neighbour = format!("\nneighbour = true\nneighbour-cpu = {cpu}{work}");
+    let neighbour = if busy { neighbour } else { String::new() };
+    let emulated = match (here.lab.as_str(), busy) {
+        ("qemu", false) => None,
+        ("qemu", true) => Some(AT_WORK),
+        _ => Some("receive packet steering sends the stack there"),
+    };
     if here.lab == "loopback" {
         return Done::Not("loopback has no receive queue to steer".to_owned());
     }
@@ -193,19 +231,13 @@ mod tests {
     #[test]
     fn every_lab_gets_a_plan_that_can_be_read_and_says_what_is_missing() {
         for (lab, cpus, idle_states, missing) in [
-            (
-                "netns",
-                vec![0, 1],
-                false,
-                vec!["no-idle-poll", "rerouted-idle", "rerouted-busy", "adaptive-itr", "intrl"],
-            ),
-            ("netns", vec![0, 1, 2], true, vec!["no-idle-poll", "adaptive-itr", "intrl"]),
+            ("netns", vec![0, 1], false, vec!["rerouted-idle", "rerouted-busy", "adaptive-itr", "intrl"]),
+            ("netns", vec![0, 1, 2], true, vec!["adaptive-itr", "intrl"]),
             (
                 "loopback",
                 vec![0, 1],
                 false,
                 vec![
-                    "no-idle-poll",
                     "rerouted-idle",
                     "rerouted-busy",
                     "itr",
@@ -235,7 +267,12 @@ mod tests {
     #[test]
     fn interrupts_are_rerouted_to_a_cpu_that_is_neither_senders_nor_sinks() {
         for (lab, cpus, idle, busy) in [
-            ("qemu", [0, 1, 2], "irq-cpu = 1\n", "irq-cpu = 1\nneighbour = true\nneighbour-cpu = 1\n"),
+            (
+                "qemu",
+                [0, 1, 2],
+                "irq-cpu = 1\n",
+                "irq-cpu = 1\nneighbour = true\nneighbour-cpu = 1\nneighbour-work = 'packets'\n",
+            ),
             ("netns", [0, 1, 2], "rps-cpus = [1]\n", "rps-cpus = [1]\nneighbour = true\nneighbour-cpu = 1\n"),
             ("netns", [2, 3, 5], "rps-cpus = [3]\n", "rps-cpus = [3]\nneighbour = true\nneighbour-cpu = 3\n"),
         ] {
@@ -247,6 +284,22 @@ mod tests {
         }
         let made = plan(&here("qemu", &[0, 2], false), 10_000);
         assert!(reasons(&made).contains(&"rerouted-idle"), "two CPUs are not enough");
+    }
+
+    #[test]
+    fn waking_up_has_a_plan_of_its_own_at_a_longer_period() {
+        for idle_states in [false, true] {
+            let made = plan(&here("netns", &[0, 1], idle_states), 100_000);
+            assert_eq!(made.wake_up_samples, 10_000);
+            let study = read(&made.text, Overrides::default(), &[0, 1], &[]).unwrap();
+            let text = wake_up_plan(made.wake_up_samples, study.settings.first());
+            let read = read(&text, Overrides::default(), &[0, 1], &[]).unwrap();
+            assert_eq!((read.facts.period_ns, read.facts.measured_ns), (200_000.0, 2_000_000_000));
+            let [awake, _, idle] = &read.settings[..] else { panic!("baseline, control and one factor") };
+            assert!(awake.keep_busy && !idle.keep_busy && idle.tune.is_empty());
+            assert_eq!(awake.tune.is_empty(), !idle_states);
+        }
+        assert_eq!(plan(&here("qemu", &[0, 1, 2], false), 20_000).wake_up_samples, 0);
     }
 
     #[test]

@@ -113,7 +113,7 @@ struct Factor {
 
 /// Keys of an arm. Not `deny_unknown_fields`, which cannot go with a flattened table.
 fn keys(table: &toml::Table, whose: &str) -> Result<Keys, String> {
-    const KNOWN: [&str; 21] = [
+    const KNOWN: [&str; 22] = [
         "receive",
         "pace",
         "source-cpu",
@@ -130,6 +130,7 @@ fn keys(table: &toml::Table, whose: &str) -> Result<Keys, String> {
         "other-traffic",
         "neighbour",
         "neighbour-cpu",
+        "neighbour-work",
         "keep-busy",
         "ticker",
         "ticker-work",
@@ -333,6 +334,8 @@ mod tests {
             ("[[factor]]\nid='a'\nreceive='block'\n[[factor]]\nid='a'\ngro=true", "used once"),
             ("[[factor]]\nid='a'\nsink-cpu=0", "say its class"),
             ("[[factor]]\nid='a'\nsink-cpu=7", "CPUs [0, 1] only"),
+            ("[[factor]]\nid='a'\nneighbour=true\nneighbour-work='bits'", "give spin or packets"),
+            ("[[factor]]\nid='a'\nfifo=5\nneighbour-work='packets'", "without neighbour = true"),
             ("[[factor]]\nid='a'\nticker='20us'\nticker-work='15us'", "half of the ticker's period"),
             ("[study]\nblocks=4\n[[factor]]\nid='a'\ngro=true", "give 5 to 1000"),
             ("[study]\npairs=[['a','b']]\n[[factor]]\nid='a'\ngro=true", "there is no factor \"b\""),

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// CPUs as a plan has them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub(super) enum CpusToSteer {
+pub(in crate::cmd) enum CpusToSteer {
     /// By number.
     Numbers(Vec<u16>),
     /// `sink` or `source`: that thread's.
@@ -20,7 +20,7 @@ pub(super) enum CpusToSteer {
 /// Keys of `[baseline]` and `[[factor]]`; absent: as the baseline, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-pub(super) struct Keys {
+pub(in crate::cmd) struct Keys {
     receive: Option<String>,
     pace: Option<String>,
     source_cpu: Option<u16>,
@@ -37,6 +37,7 @@ pub(super) struct Keys {
     other_traffic: Option<String>,
     neighbour: Option<bool>,
     neighbour_cpu: Option<u16>,
+    neighbour_work: Option<String>,
     keep_busy: Option<bool>,
     ticker: Option<String>,
     ticker_work: Option<String>,
@@ -70,6 +71,7 @@ impl Keys {
             other_traffic,
             neighbour,
             neighbour_cpu,
+            neighbour_work,
             keep_busy,
             ticker,
             ticker_work,
@@ -126,6 +128,7 @@ impl Keys {
         add("another packet each", self.other_traffic.clone());
         add("busy neighbour", self.neighbour.map(on_off));
         add("neighbour on CPU", self.neighbour_cpu.map(|cpu| cpu.to_string()));
+        add("neighbour's work", self.neighbour_work.clone());
         add("sink's CPU kept from idling", self.keep_busy.map(on_off));
         add("ticker each", self.ticker.clone());
         add("working", self.ticker_work.clone());
@@ -145,6 +148,15 @@ impl Keys {
 
 fn on_off(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
+}
+
+/// What the thread that never sleeps does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cmd) enum NeighbourWork {
+    /// Nothing.
+    Spin,
+    /// It sends packets to sockets of its own, so that its CPU is in the network stack most of the time.
+    Packets,
 }
 
 /// What an arm sets, resolved.
@@ -180,6 +192,8 @@ pub(in crate::cmd) struct Settings {
     pub(in crate::cmd) other_traffic: Option<Duration>,
     /// CPU of a thread that never sleeps.
     pub(in crate::cmd) neighbour: Option<u16>,
+    /// What it does.
+    pub(in crate::cmd) neighbour_work: NeighbourWork,
     /// A thread of the idle class keeps the sink's CPU from idling.
     pub(in crate::cmd) keep_busy: bool,
     /// Period and work of the ticker.
@@ -192,7 +206,7 @@ pub(in crate::cmd) struct Settings {
 
 impl Settings {
     /// Of keys, on these CPUs.
-    pub(super) fn of(keys: &Keys, allowed: &[u16]) -> Result<Self, String> {
+    pub(in crate::cmd) fn of(keys: &Keys, allowed: &[u16]) -> Result<Self, String> {
         let cpu = |asked: Option<u16>, key: &str, default: Option<&u16>| match asked {
             Some(asked) => self::cpu(allowed, asked, key),
             None => Ok(default.copied().unwrap_or(0)),
@@ -241,6 +255,14 @@ impl Settings {
                     return Err("neighbour-cpu: without neighbour = true there is none".to_owned());
                 }
                 _ => None,
+            },
+            neighbour_work: match (keys.neighbour, keys.neighbour_work.as_deref()) {
+                (_, None) | (Some(true), Some("spin")) => NeighbourWork::Spin,
+                (Some(true), Some("packets")) => NeighbourWork::Packets,
+                (Some(true), Some(other)) => {
+                    return Err(format!("neighbour-work = \"{other}\": give spin or packets"));
+                }
+                _ => return Err("neighbour-work: without neighbour = true there is none".to_owned()),
             },
             keep_busy: keys.keep_busy.unwrap_or(false),
             ticker: ticker.map(|period| (period, work)),

@@ -4,11 +4,13 @@ use super::asked::Asked;
 use super::blocks::{Ended, Measuring};
 use super::keep;
 use super::lab::{Lab, Order};
+use super::paper;
 use super::plan::StudyPlan;
 use crate::digest;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use quaver_analysis::study::leading_pairs;
+use crate::report::study::generator_words;
+use quaver_analysis::study::{StampTable, block_order, generator, leading_pairs};
 use quaver_measure::host::root::HostRoot;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -66,17 +68,21 @@ impl Stages<'_> {
         measuring.blocks(0, facts.blocks, &facts.first_arms())
     }
 
-    /// What tracing costs, and the dummy program; once a run.
+    /// The generator, what tracing costs, the dummy program, and waking up; each once a run.
     fn besides(&mut self, lab: &mut dyn Lab, progress: &Progress) -> anyhow::Result<()> {
         let order = Order {
             plan: &self.plan,
             asked: &self.asked,
-            block: 0,
+            // After all blocks: a lab that measures cells of a block together then measures this one alone.
+            block: self.plan.facts.blocks + self.plan.facts.further_blocks,
             position: 0,
             arm: 0,
             directory: self.directory,
         };
-        if self.plan.trace && !keep::beside(self.run, keep::COST).exists() {
+        if !self.asked.paper.is_empty() {
+            self.generator(&order, lab, progress)?;
+        }
+        if self.plan.trace && !keep::beside(self.run, keep::COST).exists() && !self.interrupt.requested() {
             progress.say("measuring what tracing costs");
             let cost = lab.cost(&order, self.interrupt)?;
             if !self.interrupt.requested() {
@@ -89,6 +95,56 @@ impl Stages<'_> {
             if let Some(stamps) = lab.dummy(&order, self.asked.dummy_turns, self.interrupt)? {
                 write_study_stamps(&dummy, &stamps)?;
             }
+        }
+        let wake_up = keep::beside(self.run, keep::WAKE_UP[1]);
+        if self.asked.wake_up_samples > 0 && !wake_up.exists() {
+            self.wake_up(lab, progress)?;
+        }
+        Ok(())
+    }
+
+    /// Judges the generator by a stream of the baseline's, and says at once what it is good for.
+    fn generator(&self, order: &Order<'_>, lab: &mut dyn Lab, progress: &Progress) -> anyhow::Result<()> {
+        let file = keep::beside(self.run, keep::GENERATOR);
+        if file.exists() {
+            return Ok(());
+        }
+        progress.say("judging the generator");
+        let Some(measured) = lab.measure(order, self.interrupt)? else { return Ok(()) };
+        write_study_stamps(&file, &measured.stamps)?;
+        match generator(&measured.stamps.sender_deltas(), self.plan.facts.period_ns) {
+            None => progress.tell("Generator: no two packets in a row arrived; it cannot be judged."),
+            Some(judged) => {
+                progress.tell(&format!("Generator: {}.", generator_words(&judged)));
+                judged.conclusions.iter().for_each(|sentence| progress.tell(sentence));
+            }
+        }
+        Ok(())
+    }
+
+    /// Packets far apart (figure 8), in turn to a core that idles between them and to one that does not.
+    fn wake_up(&self, lab: &mut dyn Lab, progress: &Progress) -> anyhow::Result<()> {
+        let asked = Asked {
+            plan: paper::wake_up_plan(self.asked.wake_up_samples, self.plan.settings.first()),
+            lab: self.asked.lab.clone(),
+            seed: self.asked.seed,
+            ..Asked::default()
+        };
+        let plan = StudyPlan { journal: self.plan.journal.clone(), ..asked.plan(&lab.cpus()?)? };
+        let mut tables = [StampTable::default(), StampTable::default()];
+        progress.say("waking the sink up");
+        for block in 0..plan.facts.blocks {
+            // Awake is the baseline, idle the only factor: those two of each block, in its order.
+            let arms = block_order(plan.facts.seed, block, plan.facts.arms.len());
+            for (position, arm) in (0..).zip(arms.into_iter().filter(|arm| *arm != 1)) {
+                let order =
+                    Order { plan: &plan, asked: &asked, block, position, arm, directory: self.directory };
+                let Some(measured) = lab.measure(&order, self.interrupt)? else { return Ok(()) };
+                tables[usize::from(arm == 0)].append(measured.stamps);
+            }
+        }
+        for (name, table) in keep::WAKE_UP.iter().zip(&tables) {
+            write_study_stamps(&keep::beside(self.run, name), table)?;
         }
         Ok(())
     }

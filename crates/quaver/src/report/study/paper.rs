@@ -74,13 +74,33 @@ pub(in crate::report) fn paper_words(cells: &[String; 12]) -> String {
 }
 
 /// What the generator is, in one sentence.
-pub(in crate::report) fn generator_words(found: &Generator) -> String {
+pub(crate) fn generator_words(found: &Generator) -> String {
     format!(
         "standard deviation {} (the paper's: {}), {} within 1 us of the period",
         duration_f64(found.sd_ns),
         duration_f64(found.paper_sd_ns),
         percent(found.within_1_us)
     )
+}
+
+/// What else is to be known of a figure: the same without what it is about, and whether its spikes are the sender's own.
+pub(in crate::report) fn further_words(figure: &PaperFigure) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some((what, figures)) = &figure.beside {
+        let of = |metric: Metric| duration_f64(metric.of(figures));
+        words.push(format!(
+            "beside it, {what}: p10 {}, p90 {}, p99 {}",
+            of(Metric::P10),
+            of(Metric::P90),
+            of(Metric::P99)
+        ));
+    }
+    if let Some(own) = figure.sender_spikes_per_million.filter(|_| figure.is_the_senders()) {
+        words.push(format!(
+            "nothing is concluded from the spikes: the sender itself makes {own:.0} in a million that are as high"
+        ));
+    }
+    words
 }
 
 /// One cluster of figure 7b with its ways.
@@ -128,7 +148,7 @@ pub(in crate::report) const fn other_layer(figure: &PaperFigure) -> Option<&'sta
 pub(in crate::report) mod fixture {
     //! Two experiments, one of them not possible.
 
-    use quaver_analysis::study::{PaperArm, PaperReport, Possible, StampTable, paper_report};
+    use quaver_analysis::study::{PaperArm, PaperBeside, PaperReport, Possible, StampTable, paper_report};
 
     pub(in crate::report) fn report() -> PaperReport {
         let count = 5_000i64;
@@ -157,6 +177,7 @@ pub(in crate::report) mod fixture {
             arm("blocking", Some("blocking"), Possible::Emulated("<i>a spinner".to_owned())),
             arm("intrl", None, Possible::NotHere("no such <b>NIC".to_owned())),
         ];
-        paper_report(&planned, 7_410.0, Some(&table), |_| Some(table.clone()))
+        let beside = PaperBeside { dummy: Some(&table), ..PaperBeside::default() };
+        paper_report(&planned, 7_410.0, beside, |_| Some(table.clone()))
     }
 }

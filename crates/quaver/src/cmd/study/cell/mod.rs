@@ -43,7 +43,7 @@ pub(in crate::cmd) fn measure(
 ) -> anyhow::Result<Option<Measured>> {
     let (plan, settings) = (order.plan, order.settings());
     let arm = &plan.facts.arms[order.arm].id;
-    let tuned = Tuned::apply(&settings.tune, settings.sink_cpu, plan.journal.as_deref())
+    let tuned = Tuned::apply(&settings.tune, settings.sink_cpu, plan.journal.as_deref(), ends)
         .map_err(|error| error.context(format!("tuning for the arm {arm}")))?;
     // A killed study left the files of the cell that it was in.
     record::remove_files(order.directory);

@@ -3,6 +3,10 @@
 mod host;
 mod qemu;
 
+pub(in crate::cmd) use qemu::{
+    CPUS as GUEST_CPUS, INTERFACE as GUEST_INTERFACE, PARAMETERS as GUEST_PARAMETERS,
+};
+
 use super::asked::Asked;
 use super::cell::Measured;
 use super::plan::StudyPlan;

@@ -17,11 +17,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Processors of a guest: the source's, one that is free, the sink's.
-const CPUS: u16 = 3;
+pub(in crate::cmd) const CPUS: u16 = 3;
 /// Model of the interfaces: QEMU emulates their interrupt throttling.
-const INTERFACE: &str = "e1000e";
+pub(in crate::cmd) const INTERFACE: &str = "e1000e";
 /// One interrupt a packet: legacy interrupts, no throttling, no delays. A value for each of the two interfaces.
-const PARAMETERS: &str = "IntMode=0,0 InterruptThrottleRate=0,0 RxIntDelay=0,0 RxAbsIntDelay=0,0";
+pub(in crate::cmd) const PARAMETERS: &str =
+    "IntMode=0,0 InterruptThrottleRate=0,0 RxIntDelay=0,0 RxAbsIntDelay=0,0";
 /// Blocks that one boot measures.
 const BLOCKS_PER_BOOT: u32 = 5;
 /// Shorter periods come to nothing: between two packets both processors' code has to be emulated, and a throttled interface

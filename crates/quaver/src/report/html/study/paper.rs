@@ -3,8 +3,8 @@
 use super::super::page::micro;
 use super::Table;
 use crate::report::study::paper::{
-    PAPER_COLUMNS, cluster_words, generator_words, other_layer, paper_cells, paper_words, path_words,
-    possible_words,
+    PAPER_COLUMNS, cluster_words, further_words, generator_words, other_layer, paper_cells, paper_words,
+    path_words, possible_words,
 };
 use quaver_analysis::study::{LINEAR_BIN_NS, PaperReport, Possible};
 use serde::Serialize;
@@ -13,6 +13,9 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(super) struct PaperPage {
     generator: Option<String>,
+    /// Place among the plots of the generator's own.
+    generator_plot: Option<usize>,
+    judged_first: bool,
     conclusions: Vec<String>,
     table: Table,
     figures: Vec<FigurePage>,
@@ -30,6 +33,7 @@ struct FigurePage {
     saw: String,
     how: String,
     say: String,
+    further: Vec<String>,
 }
 
 /// What the script draws.
@@ -43,6 +47,8 @@ pub(super) struct PaperData<'a> {
 #[derive(Serialize)]
 struct FigureData<'a> {
     count: u64,
+    /// Of the stream, where it is not the study's.
+    period_ns: Option<i64>,
     bins: &'a [u32],
     series: &'a [(i64, i64)],
 }
@@ -67,15 +73,19 @@ impl PaperPage {
                 title: micro(figure.title.clone()),
                 saw: micro(figure.saw.clone()),
                 how: micro(how),
+                further: further_words(figure).into_iter().map(micro).collect(),
                 say: match figure.possible {
                     Possible::NotHere(_) => String::new(),
                     _ => paper_words(&cells),
                 },
             }
         });
-        let figures = figures.collect();
+        let figures: Vec<FigurePage> = figures.collect();
+        let of_generator = figures.iter().find(|figure| figure.figure == "3");
         let code_paths = report.figures.iter().find_map(|figure| figure.code_paths.as_ref());
         Self {
+            generator_plot: of_generator.and_then(|figure| figure.plot),
+            judged_first: report.generator.as_ref().is_some_and(|found| found.first),
             generator: report.generator.as_ref().map(|found| micro(generator_words(found))),
             conclusions: report
                 .generator
@@ -96,8 +106,10 @@ impl PaperPage {
 
 impl<'a> PaperData<'a> {
     pub(super) fn of(report: &'a PaperReport, period_ns: f64) -> Self {
-        let drawn = report.figures.iter().filter_map(|figure| figure.here.as_ref());
-        let figures = drawn.map(|here| FigureData {
+        let drawn =
+            report.figures.iter().filter_map(|figure| Some((figure.own_period_ns, figure.here.as_ref()?)));
+        let figures = drawn.map(|(own_period_ns, here)| FigureData {
+            period_ns: own_period_ns,
             count: here.figures.count,
             bins: &here.bins,
             series: &here.series,
