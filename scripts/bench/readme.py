@@ -10,6 +10,7 @@ from capture_page import capture
 from path_more_page import path_long, rtp, skew
 from path_page import path
 from sim_page import sim
+from study_page import study
 from sync_page import sync
 
 PEERS = ("iperf2", "sockperf", "irtt")
@@ -239,7 +240,7 @@ def analysis(page, directory):
 def main():
     directory = Path(sys.argv[1])
     page = Page()
-    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("path_long", path_long), ("skew", skew), ("rtp", rtp), ("capture", capture), ("sync", sync), ("sim", sim), ("analysis", analysis)):
+    for name, part in (("chase", chase), ("sink", sink), ("source", source), ("path", path), ("path_long", path_long), ("skew", skew), ("rtp", rtp), ("capture", capture), ("sync", sync), ("study", study), ("sim", sim), ("analysis", analysis)):
         if (directory / name).is_dir():
             part(page, directory / name)
     print(f"# Bench run {directory.name}\n")
