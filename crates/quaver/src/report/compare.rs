@@ -118,7 +118,11 @@ pub(super) fn paper_cells(pattern: &PatternSummary) -> Option<[String; 5]> {
 pub(super) fn conversion_words(conversion: &Conversion) -> String {
     let side = |cost: &Cost| {
         let size = ns(cost.ns.abs());
-        let interval = span(cost.interval, ns);
+        // "Less" turns the sign round.
+        let less = |found: Interval| Interval { low: -found.high, high: -found.low };
+        let shown =
+            cost.interval.map(|found| if cost.verdict == Verdict::Smaller { less(found) } else { found });
+        let interval = span(shown, ns);
         match cost.verdict {
             Verdict::Larger => format!("costs {size} more (95 %: {interval})"),
             Verdict::Smaller => format!("costs {size} less (95 %: {interval})"),

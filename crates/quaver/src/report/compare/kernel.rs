@@ -29,7 +29,7 @@ pub(in crate::report) const KERNEL_COLUMNS: [&str; 10] = [
 pub(in crate::report) fn overhead_cells(arm: &Overheads) -> [String; 10] {
     let overhead = &arm.overhead;
     [
-        arm_words(&arm.name),
+        arm.name.clone(),
         count(overhead.count),
         ns(overhead.mean_ns),
         span(arm.mean_interval, ns),
@@ -42,16 +42,9 @@ pub(in crate::report) fn overhead_cells(arm: &Overheads) -> [String; 10] {
     ]
 }
 
-/// What an arm stamps, with its name in files.
-fn arm_words(name: &str) -> String {
-    match name {
-        CHECKPOINTS => "checkpoints alone (off)".to_owned(),
-        "stamping" => "kernel's stamp (stamping)".to_owned(),
-        "second-cycles" => "record, raw cycles (second-cycles)".to_owned(),
-        "second-mono" => "record, nanoseconds (second-mono)".to_owned(),
-        other => other.to_owned(),
-    }
-}
+/// What lies between the checkpoints, by the names in files.
+pub(in crate::report) const ARM_WORDS: &str = "stamping: the kernel's own stamp. second-cycles and second-mono: a whole \
+    trace record, in raw cycles and converted to nanoseconds.";
 
 /// Ratios of the kernel's arms, and the paper's.
 pub(in crate::report) fn ratio_rows(pattern: &PatternSummary, kernel: &KernelSummary) -> Vec<[String; 5]> {
@@ -117,6 +110,7 @@ pub(super) fn section(out: &mut String, pattern: &PatternSummary, kernel: &Kerne
         });
         out.push_str(&table.render(style));
     }
+    paragraph(out, ARM_WORDS);
     paragraph(out, &checkpoint_words(kernel));
     paragraph(out, LIMITS);
 }

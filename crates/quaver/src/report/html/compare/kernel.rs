@@ -2,8 +2,8 @@
 
 use super::Table;
 use crate::report::compare::kernel::{
-    DIFFERENCE_COLUMNS, KERNEL_COLUMNS, LIMITS, checkpoint_words, difference_cells, overhead_cells,
-    ratio_rows,
+    ARM_WORDS, DIFFERENCE_COLUMNS, KERNEL_COLUMNS, LIMITS, checkpoint_words, difference_cells,
+    overhead_cells, ratio_rows,
 };
 use crate::report::compare::{RATIO_COLUMNS, SERIES_COLUMNS, series_cells};
 use crate::report::html::page::micro;
@@ -47,7 +47,7 @@ impl KernelPage {
                 kernel.differences.iter().map(difference_cells),
             ),
         ];
-        Self { tables, notes: vec![micro(checkpoint_words(kernel)), LIMITS.to_owned()] }
+        Self { tables, notes: vec![ARM_WORDS.to_owned(), micro(checkpoint_words(kernel)), LIMITS.to_owned()] }
     }
 }
 
