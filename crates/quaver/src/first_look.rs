@@ -147,7 +147,12 @@ fn period_ns(payload: Payload, packets: &[&SeenPacket]) -> Option<f64> {
     (time_ns > 0 && numbers > 0).then(|| time_ns as f64 / numbers as f64)
 }
 
-/// The period of our source's schedule. Slots that it missed lengthen some steps, which do not count.
+/// Periods in a step, at most, where it tells of the period: what was cut off of each adds up.
+const LONGEST_STEP: f64 = 64.0;
+/// A step of so many periods may be the shortest of a look, where the source missed slots all the time.
+const LEAST_STEPS: u32 = 4;
+
+/// The period of our source's schedule. Slots that it missed make steps of several periods.
 fn scheduled_period_ns(payload: Payload, packets: &[&SeenPacket]) -> Option<f64> {
     let headers: Vec<StreamHeader> = packets.iter().filter_map(|packet| header(payload, packet)).collect();
     let mut steps: Vec<i64> = headers
@@ -157,9 +162,28 @@ fn scheduled_period_ns(payload: Payload, packets: &[&SeenPacket]) -> Option<f64>
         .filter(|step| *step > 0)
         .collect();
     steps.sort_unstable();
-    let median = *steps.get(steps.len() / 2)?;
-    let usual: Vec<i64> = steps.into_iter().filter(|step| step * 2 < median * 3).collect();
-    Some(usual.iter().sum::<i64>() as f64 / usual.len() as f64)
+    let (least, median) = (*steps.first()?, *steps.get(steps.len() / 2)?);
+    let whole = (1..=LEAST_STEPS).find_map(|parts| period_of_whole(&steps, least as f64 / f64::from(parts)));
+    whole.or_else(|| {
+        // A schedule that is not regular.
+        let usual: Vec<i64> = steps.iter().copied().filter(|step| step * 2 < median * 3).collect();
+        Some(usual.iter().sum::<i64>() as f64 / usual.len() as f64)
+    })
+}
+
+/// The mean period where every step is a whole number of periods of about that length.
+fn period_of_whole(steps: &[i64], about_ns: f64) -> Option<f64> {
+    let (mut time_ns, mut periods) = (0.0, 0.0);
+    for step_ns in steps.iter().map(|step| *step as f64).filter(|step| *step <= LONGEST_STEP * about_ns) {
+        let of_it = (step_ns / about_ns).round();
+        // A nanosecond may be cut off of each.
+        if (step_ns - of_it * about_ns).abs() > about_ns / 50.0 + of_it {
+            return None;
+        }
+        time_ns += step_ns;
+        periods += of_it;
+    }
+    (periods > 0.0).then(|| time_ns / periods)
 }
 
 /// Whether a first look has seen enough.
@@ -281,6 +305,19 @@ mod tests {
         let found = learned(packets.filter(|packet| packet.seen_ns % 7 != 0)).unwrap();
         assert_eq!((found.payload, found.stream_id), (Payload::Ours { offset: 12 }, Some(77)));
         assert_eq!(found.period_ns, 7_410.0);
+    }
+
+    #[test]
+    fn a_source_that_misses_most_of_its_slots_tells_its_period_all_the_same() {
+        let of_slots = |slots: &[i64]| {
+            let due = |slot: i64| 5_000_000_000 + slot * 1_000_000;
+            let packets = slots.iter().zip(0..).map(|(slot, seq)| seen(5, due(*slot), ours(seq, due(*slot))));
+            learned(packets).unwrap().period_ns
+        };
+        assert_eq!(of_slots(&[0, 2, 4, 5, 8, 10, 12, 14, 15, 25, 125]), 1e6);
+        assert_eq!(of_slots(&[0, 2, 5, 9, 11, 14]), 1e6, "no two neighbours");
+        // Every other one is all that is known of it.
+        assert_eq!(of_slots(&[0, 2, 4, 8]), 2e6);
     }
 
     #[test]
