@@ -2,11 +2,14 @@
 //! given back. A lock's address picks one of a thousand counts, few enough to stay in the first cache; two locks that
 //! share one only make some unlocks recorded that nobody waited for.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const SLOTS_LOG2: u32 = 10;
 
 static SLOTS: [AtomicU32; 1 << SLOTS_LOG2] = [const { AtomicU32::new(0) }; 1 << SLOTS_LOG2];
+
+/// When the last of them came, in cycles: of those who give back only such need it who somebody came to meanwhile.
+static CAME_AT: [AtomicU64; 1 << SLOTS_LOG2] = [const { AtomicU64::new(0) }; 1 << SLOTS_LOG2];
 
 /// The count of those who wait for the object at `address`.
 #[inline(always)]
@@ -43,10 +46,26 @@ pub(crate) fn came_since(slot: &AtomicU32, look: u32) -> bool {
     slot.load(Ordering::Relaxed) != look
 }
 
-/// One more waits. Ordered before the look at the lock that follows, as the unlock's look is after its unlock.
+/// One more waits, since that count of cycles. Ordered before the look at the lock that follows, as the unlock's look is
+/// after its unlock.
 #[inline(always)]
-pub(crate) fn enter(slot: &AtomicU32) {
+pub(crate) fn enter(slot: &AtomicU32, cycles: u64) {
+    if let Some(at) = came_at(slot) {
+        at.store(cycles, Ordering::Relaxed);
+    }
     slot.fetch_add(CAME | 1, Ordering::SeqCst);
+}
+
+/// When the one came who was not there at a look before: its entry, in cycles.
+#[inline(always)]
+pub(crate) fn newcomer_since(slot: &AtomicU32) -> u64 {
+    let _ = slot.load(Ordering::Acquire);
+    came_at(slot).map_or(0, |at| at.load(Ordering::Relaxed))
+}
+
+fn came_at(slot: &AtomicU32) -> Option<&'static AtomicU64> {
+    let from_first = std::ptr::from_ref(slot).addr().wrapping_sub(SLOTS.as_ptr().addr());
+    CAME_AT.get(from_first / size_of::<AtomicU32>())
 }
 
 /// One waits no longer.

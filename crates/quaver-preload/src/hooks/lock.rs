@@ -118,7 +118,7 @@ fn not_free(
     let slot = waiters::of(lock.address);
     // Before the look that finds the lock taken: whoever gives it back after that does so after this instant.
     let entered = arch::cycles();
-    waiters::enter(slot);
+    waiters::enter(slot, entered);
     let result = match attempt() {
         got @ (0 | libc::EOWNERDEAD) => {
             arch::count(lock.free_count(thread.ring()));
@@ -162,7 +162,8 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     }
     let result = give_back();
     if waiters::came_since(slot, first_look) {
-        given_back_to_newcomer(thread, lock.address, lock.site, lock.kind(), result);
+        let since = waiters::newcomer_since(slot);
+        given_back_to_newcomer(thread, since, lock.address, lock.site, lock.kind(), result);
     } else if result == 0 {
         arch::count(&thread.ring().free_unlocks);
     }
@@ -190,20 +191,21 @@ fn give_back_to_waiter(
     result
 }
 
-/// Somebody came while the lock was given back. Nobody stamped its entry then: it is told as of its return, some
-/// nanoseconds late, and not before the newcomer's own.
+/// Somebody came while the lock was given back. Nobody stamped the entry of that, which was before the newcomer's own: it
+/// is told as of then, which is where the newcomer's lateness begins in any case.
 #[cold]
 #[inline(never)]
 fn given_back_to_newcomer(
     thread: &'static ring::Thread,
+    since: u64,
     address: usize,
     site: usize,
     (object, for_reading): (SyncObject, bool),
     result: c_int,
 ) {
-    let (now, call) = (arch::cycles(), unlock_call(Lock { address, site, object, for_reading }));
-    thread.put_at(now, call.entry());
-    thread.put_at(now, call.exit(outcome_of(result)));
+    let call = unlock_call(Lock { address, site, object, for_reading });
+    thread.put_at(since, call.entry());
+    thread.put(call.exit(outcome_of(result)));
 }
 
 /// Records that a mutex is given back inside a wait on a condition, if somebody waits for it.

@@ -35,7 +35,7 @@ fn wait_by(semaphore: Object, site: usize, make: impl FnOnce() -> c_int) -> c_in
     let slot = waiters::of(semaphore as usize);
     // Before the look that finds it at zero, as with locks.
     let entered = arch::cycles();
-    waiters::enter(slot);
+    waiters::enter(slot, entered);
     if attempt(semaphore) == 0 {
         waiters::leave(slot);
         system::set_errno(errno);
@@ -113,9 +113,8 @@ pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c
     }
     let result = make();
     if waiters::came_since(slot, first_look) {
-        let now = arch::cycles();
-        thread.put_at(now, call.entry());
-        thread.put_at(now, call.exit(outcome_by_errno(result)));
+        thread.put_at(waiters::newcomer_since(slot), call.entry());
+        thread.put(call.exit(outcome_by_errno(result)));
     } else if result == 0 {
         arch::count(&thread.ring().quiet_posts);
     }

@@ -142,7 +142,7 @@ fn join_call(child: libc::pthread_t, site: usize) -> Blocking {
         entry: SyncKind::JoinEntry,
         exit: SyncKind::JoinExit,
         // A number in glibc, an address in musl.
-        object: child as u64,
+        object: child as usize as u64,
         site: site as u64,
         detail: 0,
         flags: 0,
