@@ -157,17 +157,31 @@ impl<S> Feed<S> {
         self.at = place.0;
     }
 
-    /// Blocks and accesses of the steps that were taken since, and may have done something at `since_fs` or later: also the
-    /// one that was under way at the last [`keep`](Self::keep).
-    pub(crate) fn since(&self, since_fs: u64) -> (impl Iterator<Item = u32>, &[Access]) {
+    /// Where accesses begin of the step that is taken next.
+    pub(crate) fn next_access(&self) -> u32 {
+        self.accesses_start(self.at)
+    }
+
+    /// Where accesses began of the step that was taken next at the last [`keep`](Self::keep).
+    pub(crate) fn kept_access(&self) -> u32 {
+        self.accesses_start(self.kept)
+    }
+
+    /// Blocks and accesses, of those from one place to another, of the steps that were taken since, and may have done
+    /// something at `since_fs` or later: also the one that was under way at the last [`keep`](Self::keep).
+    pub(crate) fn since(
+        &self,
+        since_fs: u64,
+        (from, to): (u32, u32),
+    ) -> (impl Iterator<Item = u32>, &[Access]) {
         let least = self.kept.saturating_sub(1);
         let taken = &self.steps[least..self.at];
         let before = taken.iter().rposition(|step| step.start_fs <= since_fs).unwrap_or(0);
         let first = least + before;
         let numbers = self.steps[first..self.at].iter().map(|step| step.number);
-        let start = self.accesses_start(first) as usize;
-        let end = self.accesses_start(self.at) as usize;
-        (numbers.filter(|number| number & SPECIAL == 0), &self.accesses[start..end])
+        let start = self.accesses_start(first).max(from) as usize;
+        let accesses = self.accesses.get(start..to as usize).unwrap_or_default();
+        (numbers.filter(|number| number & SPECIAL == 0), accesses)
     }
 }
 
@@ -218,7 +232,7 @@ mod tests {
         let place = feed.keep();
         let first: Vec<Next> = (4..=6).map(|at| feed.next(at * 10)).collect();
         let since = |feed: &Feed<Endless>, at_fs| {
-            let (numbers, accesses) = feed.since(at_fs);
+            let (numbers, accesses) = feed.since(at_fs, (0, feed.next_access()));
             (numbers.collect::<Vec<_>>(), accesses.len())
         };
         assert_eq!(since(&feed, 55), (vec![5, 6], 11), "the fifth began before and may last");

@@ -108,6 +108,17 @@ struct State {
     counts: CoreCounts,
 }
 
+impl State {
+    /// The access that is next within a block, and whether only its second half is; none between two steps.
+    fn access_at(&self) -> Option<(u32, bool)> {
+        match self.stage {
+            Stage::Next => None,
+            Stage::Fetch { .. } => Some((self.accesses.0, false)),
+            Stage::Accesses { next, second_half } => Some((next, second_half)),
+        }
+    }
+}
+
 /// An access that was carried out, for those who want to see each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Performed {
@@ -273,6 +284,10 @@ impl Core {
             return false;
         }
         let shift = self.numbers.second_shift;
+        // What was done before it was kept is certain, and what is still to be done was not done.
+        let from = self.kept.state.access_at().map_or_else(|| feed.kept_access(), |(next, _)| next);
+        let to = self.state.access_at();
+        let to = to.map_or_else(|| feed.next_access(), |(next, half)| next + u32::from(half));
         let touches = |access: &Access, line: u64| {
             let last = access.address.wrapping_add(u64::from(access.octets.max(1)) - 1);
             access.address >> shift == line || last >> shift == line
@@ -280,11 +295,11 @@ impl Core {
         match disturbance {
             Disturbance::None => false,
             Disturbance::Shares { line, .. } => {
-                let (_, accesses) = feed.since(since_fs);
+                let (_, accesses) = feed.since(since_fs, (from, to));
                 accesses.iter().any(|access| access.write && touches(access, line))
             }
             Disturbance::Loses { line, .. } => caches.may_matter(line, since_fs).unwrap_or_else(|| {
-                let (mut numbers, accesses) = feed.since(since_fs);
+                let (mut numbers, accesses) = feed.since(since_fs, (from, to));
                 let smaller = shift - self.numbers.first_shift;
                 accesses.iter().any(|access| touches(access, line))
                     || numbers.any(|number| {

@@ -7,6 +7,9 @@ use crate::error::SimulationError;
 use crate::hooks::{Event, Hooks};
 use quaver_trace::step::{Step, Steps, Sync, Thread};
 
+/// A core that had to go back may be so far ahead at least; twice as far each time after that, until it has to again.
+const LEAST_LEAD_CYCLES: u64 = 4;
+
 impl<S: Steps, H: Hooks> Machine<S, H> {
     pub(super) fn answer(&mut self, index: usize, question: Question) -> Result<(), SimulationError> {
         match question.what {
@@ -62,6 +65,8 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         let (core, caches) = (&mut self.cores[index], &mut self.chip.cores[index]);
         let place = &mut self.places[index];
         let stop_fs = place.stop_fs(self.quantum_fs);
+        let in_vain_fs = core.now_fs().saturating_sub(self.now_fs);
+        self.lead_fs[index] = (in_vain_fs / 4).max(LEAST_LEAD_CYCLES * self.cycle_fs);
         match (&mut place.kernel, place.thread) {
             (Some(kernel), _) => core.go_back(self.now_fs, stop_fs, caches, &mut kernel.feed, &self.blocks),
             (None, Some(thread)) => {

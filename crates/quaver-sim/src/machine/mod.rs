@@ -48,6 +48,8 @@ pub struct Machine<S: Steps, H: Hooks = NoHooks> {
     hooks: H,
     /// When something of each core must be looked at; `u64::MAX` where nothing comes by itself.
     next_fs: Vec<u64>,
+    /// How far each core may be ahead of the event before it is looked at: less for a while where it had to go back.
+    lead_fs: Vec<u64>,
     /// Cores that may go on after this event, a bit each.
     going_on: u32,
     /// How often a core had to go back.
@@ -86,6 +88,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             feeds: steps.into_iter().map(Feed::new).collect(),
             hooks,
             next_fs: vec![u64::MAX; count],
+            lead_fs: vec![u64::MAX; count],
             going_on: 0,
             went_back: 0,
             now_fs: 0,
@@ -203,7 +206,8 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         }
         let core = &mut self.cores[index];
         let (place, caches) = (&mut self.places[index], &mut self.chip.cores[index]);
-        let until_fs = self.now_fs.saturating_add(self.window_fs);
+        let until_fs = self.now_fs.saturating_add(self.window_fs.min(self.lead_fs[index]));
+        self.lead_fs[index] = self.lead_fs[index].saturating_mul(2);
         let stop_fs = place.stop_fs(self.quantum_fs);
         let limits = Limits { until_fs, stop_fs };
         match (&mut place.kernel, place.thread) {
