@@ -148,8 +148,11 @@ pub(super) fn late_rows(summary: &BenchSummary, suite: Suite) -> Vec<Vec<String>
     of_suite(summary, suite).map(late_cells).collect()
 }
 
+/// A figure of ours and the same of the paper's.
+type Column = (fn(&TableRow) -> Option<f64>, fn(&PaperProgram) -> f64);
+
 fn late_cells(found: &ProgramFigures) -> Vec<String> {
-    let figures: [(fn(&TableRow) -> Option<f64>, fn(&PaperProgram) -> f64); 4] = [
+    let figures: [Column; 4] = [
         (|row| Some(row.events_per_ms), |one| one.events_per_ms),
         (|row| row.mean_us, |one| one.mean_us),
         (|row| Some(row.late_us_per_ms), |one| one.late_us_per_ms),
