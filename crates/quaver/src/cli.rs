@@ -6,6 +6,7 @@ pub mod jitlat;
 pub mod lab;
 pub mod path;
 pub mod sim;
+pub mod sim_import;
 pub mod study;
 pub mod sync;
 pub mod sync_bench;

@@ -1,6 +1,7 @@
 //! The command line of `quaver sim`: types only.
 
 use super::OutputArgs;
+use super::sim_import::SimImportArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub struct SimArgs {
 pub enum SimCommand {
     /// Run a trace on the simulated chip and tell where the time went
     Run(Box<SimRunArgs>),
+    /// Make a trace of one that another tool wrote
+    Import(SimImportArgs),
     /// Print the simulated machine with every number explained, or check another one
     Config(SimConfigArgs),
 }

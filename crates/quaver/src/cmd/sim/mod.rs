@@ -2,6 +2,7 @@
 
 mod config;
 mod file;
+mod import;
 mod run;
 
 use crate::cli::sim::{SimArgs, SimCommand};
@@ -11,6 +12,7 @@ use crate::exit_code::ExitCode;
 pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         SimCommand::Run(args) => run::run(args),
+        SimCommand::Import(args) => import::run(args),
         SimCommand::Config(args) => config::run(args),
     }
 }
