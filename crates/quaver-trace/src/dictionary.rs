@@ -42,7 +42,10 @@ pub(crate) fn decode(frame: &[u8], into: &mut Dictionary) -> Result<(), &'static
         let count = cursor.bounded(MOST_INSTRUCTIONS, "a block has more instructions than any can have")?;
         let each = (0..count).map(|_| instruction(&mut cursor));
         let block = Block { pc, instructions: each.collect::<Result<_, _>>()? };
-        end = pc.wrapping_add(block.octets());
+        if block.instructions.is_empty() {
+            return Err("a block has no instructions");
+        }
+        end = pc.checked_add(block.octets()).ok_or("a block goes beyond the end of memory")?;
         into.blocks.push(block);
     }
     Ok(())
@@ -50,6 +53,9 @@ pub(crate) fn decode(frame: &[u8], into: &mut Dictionary) -> Result<(), &'static
 
 fn instruction(cursor: &mut Cursor<'_>) -> Result<Instruction, &'static str> {
     let octets = cursor.octet()?;
+    if octets == 0 {
+        return Err("an instruction has no octets");
+    }
     let kind = cursor.octet()?;
     let class = Class::of(kind & 0x0f).ok_or("an instruction is of an unknown class")?;
     if kind & !(0x0f | LOADS | STORES) != 0 {

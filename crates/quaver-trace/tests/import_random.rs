@@ -73,17 +73,33 @@ proptest! {
     }
 }
 
-#[test]
-fn frames_that_were_made_are_a_trace() {
+/// A trace of facts, these blocks and these steps of thread 0, as the checks of frames take it.
+fn framed(blocks: &[u8], steps: &[u8]) -> Vec<u8> {
     let facts = br#"{"program":[],"tool":"","architecture":""}"#;
-    // A block at 0x20 with one instruction of 4 octets that loads, and a thread that runs it: once, once, and the end.
-    let blocks = [0x40, 1, 4, 0x10, 0, 0];
-    let steps = [6, 0x81, 1, 0, 8, 0x80, 0, 2];
     let mut octets = Vec::new();
-    for (kind, raw) in [(1, &facts[..]), (2, &blocks[..]), (3, &steps[..])] {
+    for (kind, raw) in [(1, &facts[..]), (2, blocks), (3, steps)] {
         octets.extend([kind, 0, raw.len() as u8, 0]);
         octets.extend(raw);
     }
-    assert!(trace_checks::frames(&octets));
-    assert!(!trace_checks::frames(&octets[..10]), "there is a piece of the facts");
+    octets
+}
+
+#[test]
+fn frames_that_were_made_are_a_trace() {
+    // A block at 0x20 with one instruction of 4 octets that loads; a thread runs it once.
+    let steps = [6, 0x81, 1, 0, 8, 0x80, 0, 2];
+    let good = framed(&[0x40, 1, 4, 0x10, 0, 0], &steps);
+    assert!(trace_checks::frames(&good));
+    assert!(!trace_checks::frames(&good[..10]), "there is a piece of the facts");
+}
+
+#[test]
+fn blocks_that_cannot_be_are_refused() {
+    let none = [0x40, 0];
+    let empty = [0x40, 1, 0, 0x10, 0, 0];
+    // At one octet below the end of memory (-1), of four octets.
+    let beyond = [1, 1, 4, 0x10, 0, 0];
+    for blocks in [&none[..], &empty, &beyond] {
+        assert!(!trace_checks::frames(&framed(blocks, &[])));
+    }
 }

@@ -27,6 +27,9 @@ pub fn steps(trace: &TraceReader<Vec<u8>>, thread: u32) -> Result<Vec<(Step, Vec
 pub fn trace(octets: &[u8]) -> bool {
     let Ok(trace) = TraceReader::open(octets.to_vec()) else { return false };
     let threads: Vec<u32> = trace.threads().collect();
+    for block in &trace.dictionary.blocks {
+        assert!(!block.instructions.is_empty() && block.pc.checked_add(block.octets()).is_some());
+    }
     let mut read = Vec::new();
     for thread in threads {
         let Ok(steps) = steps(&trace, thread) else { return true };
