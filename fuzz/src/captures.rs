@@ -2,30 +2,15 @@
 //! formats and some blocks that are nearly right: lengths, types, counts and orders are changed at random.
 
 use quaver_fuzz::captures::capture;
+use quaver_fuzz::splitmix::{Random, numbers};
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// A number such as lengths are: small mostly, else near the ends of 32 bits.
-    fn length(&mut self) -> u32 {
-        match self.below(8) {
-            0 => self.next() as u32,
-            1 => u32::MAX - self.below(64) as u32,
-            2 => self.below(1 << 22) as u32,
-            _ => self.below(120) as u32,
-        }
+/// A number such as lengths are: small mostly, else near the ends of 32 bits.
+fn any_length(random: &mut Random) -> u32 {
+    match random.below(8) {
+        0 => random.next() as u32,
+        1 => u32::MAX - random.below(64) as u32,
+        2 => random.below(1 << 22) as u32,
+        _ => random.below(120) as u32,
     }
 }
 
@@ -77,16 +62,16 @@ fn block(random: &mut Random, big: bool, into: &mut Vec<u8>) {
         _ => &[0, 0, 7, 9, 20],
     };
     for value in words {
-        let value = if random.below(10) == 0 { random.length() } else { *value };
+        let value = if random.below(10) == 0 { any_length(random) } else { *value };
         into.extend(word(big, value));
     }
     into.extend((0..random.below(12) * 4).map(|at| at as u8));
     options(random, big, into);
     let right = (into.len() - start + 4) as u32;
     let wrong = random.below(16) == 0;
-    let length = if wrong { random.length() } else { right };
+    let length = if wrong { any_length(random) } else { right };
     into[start + 4..start + 8].copy_from_slice(&word(big, length));
-    into.extend(word(big, if random.below(24) == 0 { random.length() } else { length }));
+    into.extend(word(big, if random.below(24) == 0 { any_length(random) } else { length }));
 }
 
 fn make(random: &mut Random, file: &mut Vec<u8>) {
@@ -95,11 +80,11 @@ fn make(random: &mut Random, file: &mut Vec<u8>) {
     if random.below(4) == 0 {
         let magic = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34][random.below(3) as usize];
         file.extend(word(big, magic));
-        (0..5).for_each(|_| file.extend(word(big, random.length())));
+        (0..5).for_each(|_| file.extend(word(big, any_length(random))));
         for _ in 0..random.below(6) {
             let kept = random.below(40) as u32;
-            let claimed = if random.below(8) == 0 { random.length() } else { kept };
-            [random.length(), random.length(), claimed, random.length()]
+            let claimed = if random.below(8) == 0 { any_length(random) } else { kept };
+            [any_length(random), any_length(random), claimed, any_length(random)]
                 .into_iter()
                 .for_each(|value| file.extend(word(big, value)));
             file.extend((0..kept).map(|at| at as u8));
@@ -119,13 +104,11 @@ fn make(random: &mut Random, file: &mut Vec<u8>) {
 }
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u64>().expect("a number"));
-    let (millions, seed) = (numbers.next().unwrap_or(1), numbers.next().unwrap_or(1));
-    let mut random = Random(seed);
+    let (millions, mut random) = numbers(1);
     let mut file = Vec::new();
     for _ in 0..millions * 1_000_000 {
         make(&mut random, &mut file);
         capture(&file);
     }
-    println!("capture: {millions} million inputs, seed {seed}");
+    println!("capture: {millions} million inputs");
 }

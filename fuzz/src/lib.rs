@@ -8,3 +8,11 @@ pub mod captures;
 
 #[path = "../../crates/quaver-store/tests/sync_checks/mod.rs"]
 pub mod recordings;
+
+#[path = "../../crates/quaver-trace/tests/trace_checks/mod.rs"]
+pub mod traces;
+
+#[path = "../../crates/quaver-trace/tests/import_checks/mod.rs"]
+pub mod imports;
+
+pub mod splitmix;

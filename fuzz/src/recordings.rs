@@ -3,32 +3,7 @@
 
 use quaver_abi::sync::SyncRecord;
 use quaver_fuzz::recordings::{made, recording};
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    /// A number such as fields have: near 0, near the ends, or anything.
-    fn field(&mut self) -> u64 {
-        match self.below(4) {
-            0 => self.below(20),
-            1 => u64::MAX - self.below(20),
-            2 => self.below(1 << 45),
-            _ => self.next(),
-        }
-    }
-}
+use quaver_fuzz::splitmix::{Random, numbers};
 
 fn thread(random: &mut Random) -> Vec<SyncRecord> {
     let count = record_count(random.next());
@@ -75,9 +50,7 @@ fn make(random: &mut Random) -> Vec<u8> {
 }
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u64>().expect("a number"));
-    let (thousands, seed) = (numbers.next().unwrap_or(100), numbers.next().unwrap_or(1));
-    let mut random = Random(seed);
+    let (thousands, mut random) = numbers(100);
     let read = (0..thousands * 1000).filter(|_| recording(&make(&mut random))).count();
-    println!("recording: {thousands} thousand inputs, {read} read, the rest refused, seed {seed}");
+    println!("recording: {thousands} thousand inputs, {read} read, the rest refused");
 }
