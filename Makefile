@@ -1,7 +1,7 @@
 # Every target says what it installs before it does, and installs only what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test lint bench truth
+.PHONY: help setup build install demo test lint bench truth traces
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -9,8 +9,8 @@ help: ## this list
 setup: ## install what building needs (apt; as root or by sudo)
 	@scripts/setup.sh build
 
-build: setup ## build the release binary, the recorder of `quaver sync`, and the threaded programs of its bench
-	cargo build --release --locked --package quaver --package quaver-preload
+build: setup ## build the release binary, the recorder of `quaver sync`, QEMU's plugin, and the threaded programs of its bench
+	cargo build --release --locked --package quaver --package quaver-preload --package quaver-qemu-plugin
 	@$(MAKE) --no-print-directory -C kernels
 
 install: ## install what `make build` built below PREFIX (/usr/local), with manual pages and completions
@@ -34,3 +34,7 @@ bench: ## measure speed and accuracy against peers (see bench-runs/)
 truth: ## inject known interference and check that it is named (root)
 	@scripts/setup.sh build
 	@scripts/truth.sh
+
+traces: ## trace the threaded programs again for the simulator's own traces (see docs/formats.md)
+	@scripts/setup.sh test
+	@scripts/traces.sh

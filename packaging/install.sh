@@ -53,6 +53,12 @@ put() {
 
 put 755 "$quaver" bin/quaver
 put 644 "$recorder" lib/quaver/libquaver_preload.so
+# `quaver sim trace` needs it, and nothing else does.
+if [ -f "$build/libquaver_qemu_plugin.so" ]; then
+    put 644 "$build/libquaver_qemu_plugin.so" lib/quaver/libquaver_qemu_plugin.so
+else
+    echo "install: without libquaver_qemu_plugin.so, which \`quaver sim trace\` needs: it was not built" >&2
+fi
 for program in "$source"/kernels/*.c; do
     name="$(basename "$program" .c)"
     put 755 "$kernels/$name" "lib/quaver/kernels/$name"

@@ -4,6 +4,7 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod emulator;
 pub mod host;
 pub mod lab;
 pub mod path;

@@ -7,6 +7,7 @@ pub mod lab;
 pub mod path;
 pub mod sim;
 pub mod sim_import;
+pub mod sim_trace;
 pub mod study;
 pub mod sync;
 pub mod sync_bench;

@@ -2,6 +2,7 @@
 
 use super::OutputArgs;
 use super::sim_import::SimImportArgs;
+use super::sim_trace::SimTraceArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ pub struct SimArgs {
 pub enum SimCommand {
     /// Run a trace on the simulated chip and tell where the time went
     Run(Box<SimRunArgs>),
+    /// Trace a program in QEMU, or tell what is in a trace
+    Trace(SimTraceArgs),
     /// Make a trace of one that another tool wrote
     Import(SimImportArgs),
     /// Print the simulated machine with every number explained, or check another one

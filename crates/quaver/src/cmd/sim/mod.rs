@@ -4,6 +4,7 @@ mod config;
 mod file;
 mod import;
 mod run;
+mod trace;
 
 use crate::cli::sim::{SimArgs, SimCommand};
 use crate::exit_code::ExitCode;
@@ -12,6 +13,7 @@ use crate::exit_code::ExitCode;
 pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         SimCommand::Run(args) => run::run(args),
+        SimCommand::Trace(args) => trace::run(args),
         SimCommand::Import(args) => import::run(args),
         SimCommand::Config(args) => config::run(args),
     }

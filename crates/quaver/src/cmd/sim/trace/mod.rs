@@ -1,0 +1,22 @@
+//! `quaver sim trace`: a program's trace, and what is in one.
+
+mod armour;
+mod control;
+mod info;
+mod record;
+
+use crate::cli::sim_trace::SimTraceArgs;
+use crate::exit_code::ExitCode;
+
+/// Traces a program, or looks at a trace. Of a program that was traced, the process ends here with its status.
+pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.info {
+        return info::run(path, args.json);
+    }
+    if let Some(path) = &args.armour {
+        return armour::run(path, args.output.as_deref());
+    }
+    let status = record::run(args)?;
+    // The program's own status is none of ours, so it does not pass through them.
+    std::process::exit(i32::from(status))
+}
