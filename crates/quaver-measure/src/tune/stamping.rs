@@ -112,8 +112,8 @@ fn request(interface: &str, request: libc::Ioctl, mut stamping: Stamping) -> io:
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::FakeMachine;
     use super::super::Journal;
+    use super::super::fake::FakeMachine;
     use super::super::steer::Steered;
     use super::*;
 

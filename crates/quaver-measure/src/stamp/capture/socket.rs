@@ -148,7 +148,8 @@ impl TapInterface {
 
 /// ARP type and address of an interface.
 fn hardware(name: &str) -> io::Result<(u16, [u8; 6])> {
-    let given = libc::__c_anonymous_ifr_ifru { ifru_hwaddr: libc::sockaddr { sa_family: 0, sa_data: [0; 14] } };
+    let given =
+        libc::__c_anonymous_ifr_ifru { ifru_hwaddr: libc::sockaddr { sa_family: 0, sa_data: [0; 14] } };
     // SAFETY: the kernel follows no pointer; it writes an address into the request.
     let answer = unsafe { ifreq::ask(name, libc::SIOCGIFHWADDR, given) }?;
     // SAFETY: the request was answered, so an address is what it holds.
