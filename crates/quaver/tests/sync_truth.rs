@@ -180,7 +180,7 @@ fn lost(summary: &Value, class: &str) -> (u64, u64) {
 }
 
 #[test]
-fn sleep_in_system_calls_and_interrupts_are_other_jitter() {
+fn sleep_in_system_calls_and_interrupts_is_lost_time_of_other_kinds() {
     if !privileged("looking at system calls and interrupts") {
         return;
     }
