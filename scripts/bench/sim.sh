@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The simulator: its speed on each bundled trace, how large the traces are, tools of Valgrind on the same programs in the same
-# run, and miss counts beside cachegrind's. Called by scripts/bench.sh. About eight minutes.
+# run, and miss counts beside cachegrind's. Called by scripts/bench.sh. About nine minutes.
 #   QUAVER_TRACES   directory of the bundled traces [crates/quaver-sim/traces]
 set -euo pipefail
 
 rounds=5 peer_rounds=3 peers=("ocean -n256" "radix -n1000000" "water-nsquared -n343") checked=(ocean lu radix)
-[ -z "${BENCH_BRIEF:-}" ] || { rounds=2 peer_rounds=1 peers=("ocean -n32") checked=(ocean); }
+sized=(barnes fmm lu ocean radix raytrace water-nsquared water-spatial)
+[ -z "${BENCH_BRIEF:-}" ] || { rounds=2 peer_rounds=1 peers=("ocean -n32") checked=(ocean) sized=(lu ocean); }
 out="$BENCH_OUT/sim"
 traces="${QUAVER_TRACES:-crates/quaver-sim/traces}"
 kernels="$BENCH_SCRATCH/kernels"
@@ -41,6 +42,16 @@ for round in $(seq "$rounds"); do
     done
 done
 rm -rf "$BENCH_SCRATCH/runs"
+
+# Bundled traces are of tiny problems, of which the dictionary is a good part: size is judged where a user would begin.
+echo "bench: the eight Splash-like programs at their small sizes"
+echo "round trace instructions elapsed_ns octets threads" >"$out/sizes.txt"
+for name in "${sized[@]}"; do
+    run "$QUAVER_BIN" sim trace --quiet -o "$BENCH_SCRATCH/$name.qtrace" -- "$kernels/$name" -p16 "-n$(size_of "$name")" >/dev/null
+    run "$QUAVER_BIN" sim run "$BENCH_SCRATCH/$name.qtrace" --quiet --json --output "$BENCH_SCRATCH/runs" >/dev/null
+    python3 -B scripts/bench/sim_speed.py 1 "$BENCH_SCRATCH/$name.qtrace" "$BENCH_SCRATCH"/runs >>"$out/sizes.txt"
+    rm -rf "$BENCH_SCRATCH/runs" "$BENCH_SCRATCH/$name.qtrace"
+done
 
 # Instructions a second of whole programs, the tool's start included; the simulator's own on the same program beside them.
 echo "bench: Valgrind on the same programs"

@@ -7,7 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from sim_page import sim
+from sim_page import SPLASH, sim
 
 
 class Page:
@@ -33,12 +33,16 @@ THEIRS = dict(zip("Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw".split(), (1000, 100, 
 OURS = {"instructions": 1000, "load_misses": 60, "store_misses": 40, "fetch_misses": 100, "from_memory": 100}
 
 
-def page_of(speed, ours=OURS, peers="program tool round instructions seconds\nocean lackey 1 50000000 2.5\n", files=1):
+HEAD = "round trace instructions elapsed_ns octets threads\n"
+SIZES = [f"1 {name} 10000000 200000000 250000 16" for name in SPLASH]
+
+
+def page_of(speed, ours=OURS, peers="program tool round instructions seconds\nocean lackey 1 50000000 2.5\n", files=1, sizes=SIZES):
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "versions.txt").write_text("quaver 0\n")
-        head = "round trace instructions elapsed_ns octets threads\n"
-        (directory / "speed.txt").write_text(head + "".join(f"{line}\n" for line in speed))
+        (directory / "speed.txt").write_text(HEAD + "".join(f"{line}\n" for line in speed))
+        (directory / "sizes.txt").write_text(HEAD + "".join(f"{line}\n" for line in sizes))
         (directory / "peers.txt").write_text(peers)
         for number in range(files):
             one = {"program": "ocean", "cachegrind": THEIRS, "quaver": ours, "twice": {"instructions": 0, "data": 0}}
@@ -58,14 +62,17 @@ def main():
             "1 ferret 10000000 333000000 900000 16", "1 lu 10000000 100000000 250000 16"]
     page = page_of(good)
     assert met(page) == [True] * 4, page.targets
-    assert ("ocean", "16", "10.0", "50.0 (50.0 to 80.0)", "25.0") in page.rows, page.rows
+    assert ("ocean", "16", "10.0", "50.0 (50.0 to 80.0)") in page.rows, page.rows
+    assert ("ocean", "10.0", "250000", "25.0", "50.0") in page.rows, page.rows
     assert any(row[:2] == ("ocean", "valgrind --tool=lackey, counts only, no caches") and row[3] == "20.0" for row in page.rows)
     slow = page_of([*good, "1 vips 10000000 340000000 250000 16"])
     assert met(slow) == [False, False, True, True], slow.targets
-    large = page_of([*good, "1 barnes 10000000 100000000 250100 16"])
+    large = page_of(good, sizes=[*SIZES[1:], "1 barnes 10000000 100000000 250100 16"])
     assert met(large) == [True, True, False, True], large.targets
+    few = page_of(good, sizes=SIZES[1:])
+    assert met(few) == [True, True, False, True], few.targets
     none = page_of(["1 ferret 10000000 100000000 250000 16"], files=0)
-    assert met(none) == [True, True, False, False], none.targets
+    assert met(none) == [True, True, True, False], none.targets
     wrong = page_of(good, {**OURS, "from_memory": 102})
     assert met(wrong) == [True, True, True, False], wrong.targets
     print("results of the simulator are judged as they should be")

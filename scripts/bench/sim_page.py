@@ -31,6 +31,7 @@ def sim(page, directory):
     page.add("## The simulator: `quaver sim run`", "")
     page.add("```text", (directory / "versions.txt").read_text().rstrip(), "```", "")
     speed(page, lines(directory / "speed.txt"))
+    sizes(page, lines(directory / "sizes.txt"))
     peers(page, directory)
     published(page)
     cachegrind(page, directory)
@@ -55,35 +56,43 @@ def by(rows, key):
 
 
 def speed(page, rows):
-    page.add("### Speed and size, trace by trace", "")
-    page.add("One host thread, the default machine of 16 cores in exact order, traces read from disk and unpacked on the way.",
+    page.add("### Speed on the traces in the tree", "")
+    page.add("One host thread, the default machine of 16 cores in exact order, traces read and unpacked on the way.",
              "Median of alternating rounds (least to most).", "")
     shown, medians = [], {}
-    octets = instructions = 0
     for trace, rounds in by(rows, "trace").items():
         values = [mips(row) for row in rounds]
         medians[trace] = statistics.median(values)
         first = rounds[0]
-        kb = first["octets"] / 1e3 / (first["instructions"] / 1e6)
         shown.append((trace, f"{first['threads']:.0f}", f"{first['instructions'] / 1e6:.1f}",
-                      f"{medians[trace]:.1f} ({min(values):.1f} to {max(values):.1f})", f"{kb:.1f}"))
-        if trace in SPLASH:
-            octets += first["octets"]
-            instructions += first["instructions"]
-    page.table(("trace", "threads", "million instructions", "MIPS", "kB a million instructions"), shown)
+                      f"{medians[trace]:.1f} ({min(values):.1f} to {max(values):.1f})"))
+    page.table(("trace", "threads", "million instructions", "MIPS"), shown)
     median = statistics.median(medians.values())
     page.target("sim: median speed over the bundled traces", f"at least {LEAST_MEDIAN_MIPS} MIPS", f"{median:.1f} MIPS",
                 median >= LEAST_MEDIAN_MIPS)
     slowest = min(medians, key=medians.get)
     page.target("sim: speed on each bundled trace", f"at least {LEAST_MIPS} MIPS", f"least {medians[slowest]:.1f} MIPS ({slowest})",
                 medians[slowest] >= LEAST_MIPS)
-    if instructions:
-        kb = octets / 1e3 / (instructions / 1e6)
-        page.target("sim: size of the eight Splash-like traces together", f"at most {MOST_KB} kB a million instructions",
-                    f"{kb:.1f} kB", kb <= MOST_KB)
-    else:
-        page.target("sim: size of the eight Splash-like traces together", f"at most {MOST_KB} kB a million instructions",
-                    "there are none", False)
+
+
+def sizes(page, rows):
+    page.add("### Size of traces, and speed on larger ones", "")
+    page.add("The Splash-like programs at 16 threads and the small sizes of `kernels/README.md`, traced in this run; each simulated once.", "")
+    shown = []
+    octets = instructions = 0
+    for row in rows:
+        kb = row["octets"] / 1e3 / (row["instructions"] / 1e6)
+        shown.append((row["trace"], f"{row['instructions'] / 1e6:.1f}", f"{row['octets']:.0f}", f"{kb:.1f}", f"{mips(row):.1f}"))
+        octets += row["octets"]
+        instructions += row["instructions"]
+    page.table(("trace", "million instructions", "octets", "kB a million instructions", "MIPS"), shown)
+    wanted = f"at most {MOST_KB} kB a million instructions"
+    missing = [name for name in SPLASH if name not in [row["trace"] for row in rows]]
+    if missing:
+        page.target("sim: size of the eight Splash-like traces together", wanted, f"without {', '.join(missing)}", False)
+        return
+    kb = octets / 1e3 / (instructions / 1e6)
+    page.target("sim: size of the eight Splash-like traces together", wanted, f"{kb:.1f} kB", kb <= MOST_KB)
 
 
 def peers(page, directory):
