@@ -15,6 +15,7 @@ pub mod sim;
 pub mod study;
 pub mod sync;
 pub mod sync_bench;
+mod table;
 mod timeline;
 
 use super::ReportInput;

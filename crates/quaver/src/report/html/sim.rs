@@ -4,6 +4,7 @@
 mod drawings;
 
 use super::page::{Tile, micro};
+use super::table::Table;
 use super::{ReportError, write_head, write_these_scripts};
 use crate::digest::sim::{CoreFigures, SimSummary, TimePart, machine_words};
 use crate::report::sim::{
@@ -59,19 +60,6 @@ struct Page {
 }
 
 #[derive(Serialize)]
-struct Table {
-    columns: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new(columns: &[&'static str], rows: Vec<Vec<String>>) -> Self {
-        let rows = rows.into_iter().map(|row| row.into_iter().map(micro).collect()).collect();
-        Self { columns: columns.to_vec(), rows }
-    }
-}
-
-#[derive(Serialize)]
 struct Part {
     name: String,
     meaning: &'static str,
@@ -107,15 +95,12 @@ impl Page {
             core_time,
             time_keys,
             lanes: drawings::overview(input.lanes),
-            threads: Table::new(
-                &THREAD_COLUMNS,
-                summary.threads.iter().take(THREADS).map(thread_cells).collect(),
-            ),
+            threads: Table::new(&THREAD_COLUMNS, summary.threads.iter().take(THREADS).map(thread_cells)),
             threads_left_out: left_out(summary),
             cpi,
             cpi_keys,
             cores: Table::new(&core_columns, core_rows),
-            levels: Table::new(&LEVEL_COLUMNS, summary.levels.iter().map(level_cells).collect()),
+            levels: Table::new(&LEVEL_COLUMNS, summary.levels.iter().map(level_cells)),
             traffic: traffic(summary),
             misses: misses(&used),
             sharing,
@@ -214,7 +199,7 @@ fn left_out(summary: &SimSummary) -> Option<String> {
 
 fn changed(summary: &SimSummary) -> Table {
     let rows = summary.facts.differences.iter();
-    let rows = rows.map(|one| vec![one.key.clone(), one.value.clone(), one.default.clone()]).collect();
+    let rows = rows.map(|one| vec![one.key.clone(), one.value.clone(), one.default.clone()]);
     Table::new(&["number", "here", "default"], rows)
 }
 

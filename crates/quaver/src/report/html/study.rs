@@ -4,6 +4,7 @@
 mod paper;
 
 use super::page::{Tile, micro};
+use super::table::Table;
 use super::{ReportError, embed, write_head, write_these_scripts};
 use crate::report::study::{
     CONTRAST_COLUMNS, FIGURE_COLUMNS, RANKING_COLUMNS, SENDER_COLUMNS, StudyInput, carry_over_words,
@@ -64,21 +65,6 @@ struct Page {
     carry_over: String,
     discarded: Vec<String>,
     facts: Vec<(String, String)>,
-}
-
-#[derive(Serialize)]
-struct Table {
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new(columns: &[&str], rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>) -> Self {
-        Self {
-            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
-            rows: rows.into_iter().map(|row| row.into_iter().map(micro).collect()).collect(),
-        }
-    }
 }
 
 /// One line of the plot of effects.

@@ -4,6 +4,7 @@
 pub(super) mod drawings;
 
 use super::page::{Tile, micro};
+use super::table::Table;
 use super::{ReportError, write_head, write_these_scripts};
 use crate::digest::sync::SyncSummary;
 use crate::report::sync::{
@@ -57,21 +58,6 @@ struct Page {
 }
 
 #[derive(Serialize)]
-pub(super) struct Table {
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    pub(super) fn new(columns: &[&str], rows: Vec<Vec<String>>) -> Self {
-        Self {
-            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
-            rows: rows.into_iter().map(|row| row.into_iter().map(micro).collect()).collect(),
-        }
-    }
-}
-
-#[derive(Serialize)]
 struct Distribution {
     name: &'static str,
     words: String,
@@ -107,7 +93,7 @@ impl Page {
             tiles: tiles(summary),
             warnings: summary.warnings.iter().cloned().map(micro).collect(),
             counted: micro(counted(summary)),
-            classes: Table::new(&CLASS_COLUMNS, summary.results.classes.iter().map(class_cells).collect()),
+            classes: Table::new(&CLASS_COLUMNS, summary.results.classes.iter().map(class_cells)),
             beside: beside(summary).into_iter().map(micro).collect(),
             distributions: distributions(summary),
             lanes: drawings::overview(input),
@@ -241,7 +227,7 @@ fn processes(summary: &SyncSummary) -> Table {
     });
     let columns =
         ["process", "threads", "free locks", "free unlocks", "tries that found it taken", "records lost"];
-    Table::new(&columns, rows.collect())
+    Table::new(&columns, rows)
 }
 
 fn facts(input: &SyncInput<'_>) -> Vec<(String, String)> {

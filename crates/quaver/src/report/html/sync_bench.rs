@@ -2,8 +2,8 @@
 //! ran, and what recording costs. Drawings are made here, so that they need no scripts.
 
 use super::page::{Tile, micro};
-use super::sync::Table;
 use super::sync::drawings::{break_down, class_colour, decades, sizes};
+use super::table::Table;
 use super::{ReportError, write_head, write_these_scripts};
 use crate::report::RunFacts;
 use crate::report::sync_bench::{

@@ -1,0 +1,24 @@
+//! A table of a report's page.
+
+use super::page::micro;
+use serde::Serialize;
+
+/// Heads and cells, as they are read.
+#[derive(Serialize)]
+pub(super) struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Cells with "us" as the page writes it.
+    pub(super) fn new(
+        columns: &[&str],
+        rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
+    ) -> Self {
+        Self {
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows: rows.into_iter().map(|row| row.into_iter().map(micro).collect()).collect(),
+        }
+    }
+}
