@@ -345,7 +345,7 @@ pub fn path_sentence(path: &PathFigures) -> String {
     let times =
         if path.hand_overs == 1 { "once".to_owned() } else { format!("{} times", count(path.hand_overs)) };
     let place = |(at, one): (usize, &PathThread)| {
-        let of_it = if at == 0 { " of it lie" } else { "" };
+        let of_it = if at == 0 { " of it lies" } else { "" };
         format!("{}{of_it} in thread {}", percent(one.share), one.thread)
     };
     let most: Vec<String> = path.threads.iter().take(4).enumerate().map(place).collect();
