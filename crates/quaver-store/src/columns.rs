@@ -240,6 +240,7 @@ impl TableReader {
         if value(TABLE_KEY).as_deref() != Some(table) {
             return Err(table_reader.shape(format!("it is not a table of {table}")));
         }
+        table_reader.check_places()?;
         match value(FORMAT_KEY).and_then(|text| text.parse().ok()) {
             Some(found) if found > FORMAT => {
                 Err(StoreError::NewerFormat { path: path.to_owned(), found, supported: FORMAT })
@@ -247,6 +248,19 @@ impl TableReader {
             Some(_) => Ok(table_reader),
             None => Err(table_reader.shape("it does not say which format it has".to_owned())),
         }
+    }
+
+    /// Whether columns can lie where a damaged file might say that they do: the library takes that for granted.
+    fn check_places(&self) -> Result<(), StoreError> {
+        let chunks = self.reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+        for chunk in chunks {
+            let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+            if start < 0 || chunk.compressed_size() < 0 {
+                let name = chunk.column_descr().name();
+                return Err(self.shape(format!("column {name} lies before the beginning of the file")));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn rows(&self) -> usize {

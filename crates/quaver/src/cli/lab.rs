@@ -48,8 +48,8 @@ pub struct LabDoctorArgs {
 /// `quaver lab fetch`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-QEMU of the distribution's backports, a stock kernel, and the one with real-time preemption, which has the osnoise tracer:
-about 220 MB to fetch and 175 MB to keep.
+QEMU of the distribution's backports, a stock kernel, and the one with real-time preemption, which
+has the osnoise tracer: about 220 MB to fetch and 175 MB to keep.
 No right is needed, and nothing of the system is changed. Remove the directory to be rid of it.
 QUAVER_LAB_MIRROR names another mirror of Debian.
 

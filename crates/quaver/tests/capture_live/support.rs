@@ -162,6 +162,20 @@ pub(crate) fn send(lab: &Lab, lengths: impl Iterator<Item = usize> + Send) -> u6
     send_to(lab, PORT, lengths)
 }
 
+/// Packets that the source's interface dropped since the lab was made: the other end had no room, since this host took away
+/// the CPU that should have received them. No capture can see these.
+pub(crate) fn lost_on_the_link(lab: &Lab) -> u64 {
+    let counters =
+        lab.source.within(|| std::fs::read_to_string("/proc/thread-self/net/dev")).unwrap().unwrap();
+    let start = format!("{}:", lab.source.interface);
+    let line = counters
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&start))
+        .expect("an interface has counters");
+    // Eight numbers of receiving, then octets, packets, errors and drops of sending.
+    line.split_whitespace().nth(11).unwrap().parse().unwrap()
+}
+
 /// A packet as our own reader sees it.
 pub(crate) struct Packet {
     pub(crate) time_ns: i64,

@@ -43,7 +43,7 @@ union {
 static sem_t hog_begins, waiter_done, waiter_goes;
 static int first_cpu, second_cpu;
 static int value, over;
-static atomic_int waiter_tid, hog_runs, at_gate;
+static atomic_int waiter_tid, hog_runs, hog_stays, at_gate;
 static atomic_long returned_ns, hog_until_ns;
 static void *volatile away;
 
@@ -137,9 +137,8 @@ static void *hog(void *unused)
 			;
 		if (over)
 			return unused;
-		long until_ns = now_ns() + HOG_NS;
 		atomic_store(&hog_runs, 1);
-		while (now_ns() < until_ns)
+		while (atomic_load(&hog_stays))
 			;
 		atomic_store(&hog_until_ns, now_ns());
 	}
@@ -204,6 +203,8 @@ static void round_of(enum class class, enum how how)
 	thread = atomic_load(&waiter_tid);
 	if (how == HOG || how == MOVED) {
 		atomic_store(&hog_runs, 0);
+		/* However late signal and move come, the waiter cannot run before. */
+		atomic_store(&hog_stays, 1);
 		sem_post(&hog_begins);
 		while (!atomic_load(&hog_runs))
 			;
@@ -230,7 +231,10 @@ static void round_of(enum class class, enum how how)
 			until(signalled_ns + MOVED_NS);
 			let_go_ns = now_ns();
 			run_on(thread, first_cpu);
+		} else if (how == HOG) {
+			until(signalled_ns + HOG_NS);
 		}
+		atomic_store(&hog_stays, 0);
 	}
 	while (sem_wait(&waiter_done))
 		;
