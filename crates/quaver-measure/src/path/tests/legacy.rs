@@ -8,9 +8,12 @@ fn server() -> Served {
     Served::with(ServerOptions { legacy: true, ..options(V4) })
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, below those that the system gives away by itself, so that no other test takes it.
 fn free_port() -> u16 {
-    UdpSocket::bind((V4, 0)).unwrap().local_addr().unwrap().port()
+    let first = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let first: u16 = first.split_whitespace().next().unwrap().parse().unwrap();
+    let free = |port: &u16| UdpSocket::bind((V4, *port)).is_ok() && TcpListener::bind((V4, *port)).is_ok();
+    (1_024..first.max(10_000)).rev().filter(|port| port % 16 == 0).find(free).expect("some port is free")
 }
 
 fn client(server: &Served, directions: Directions) -> ClientOptions {
