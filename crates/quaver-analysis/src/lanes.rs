@@ -216,21 +216,9 @@ fn step(kind: SyncKind) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_abi::sync::SyncOutcome;
 
     fn event(at_ns: u64, thread: u32, kind: SyncKind) -> SyncEvent {
-        SyncEvent {
-            at_ns,
-            object: 7,
-            call_site: 0,
-            thread: ThreadId(thread),
-            detail: 0,
-            cpu: 0,
-            process: 0,
-            kind,
-            outcome: SyncOutcome::Ok,
-            flags: 0,
-        }
+        SyncEvent::plain(at_ns, thread, kind, 7)
     }
 
     #[test]

@@ -110,21 +110,9 @@ impl Reconciler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_abi::sync::SyncOutcome;
 
     fn event(at_ns: u64, thread: u32, kind: SyncKind) -> SyncEvent {
-        SyncEvent {
-            at_ns,
-            object: 0,
-            call_site: 0,
-            thread: ThreadId(thread),
-            detail: 0,
-            cpu: 0,
-            process: 0,
-            kind,
-            outcome: SyncOutcome::Ok,
-            flags: 0,
-        }
+        SyncEvent::plain(at_ns, thread, kind, 0)
     }
 
     #[test]

@@ -42,6 +42,23 @@ pub struct SyncEvent {
 const _: () = assert!(size_of::<SyncEvent>() == 40);
 
 impl SyncEvent {
+    /// One that went well, with nothing else to say.
+    #[cfg(test)]
+    pub(crate) fn plain(at_ns: u64, thread: u32, kind: SyncKind, object: u64) -> Self {
+        Self {
+            at_ns,
+            object,
+            call_site: 0,
+            thread: ThreadId(thread),
+            detail: 0,
+            cpu: 0,
+            process: 0,
+            kind,
+            outcome: SyncOutcome::Ok,
+            flags: 0,
+        }
+    }
+
     /// A recorder's record on the common time line; none for a kind that this version does not know.
     pub fn from_record(record: &SyncRecord, at_ns: u64, thread: ThreadId, process: u16) -> Option<Self> {
         Some(Self {
