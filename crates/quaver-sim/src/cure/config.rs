@@ -1,5 +1,6 @@
 //! What is injected, measured and compensated.
 
+use super::cache::CureCache;
 use crate::dvfs::ControllerConfig;
 use crate::frames::FrameConfig;
 use crate::inject::InjectionConfig;
@@ -57,6 +58,9 @@ pub struct CureConfig {
     /// Whether lines that the kernel takes from the cache count as jitter.
     #[serde(default)]
     pub evictions: Option<Evictions>,
+    /// What stands beside or in place of the plain second level.
+    #[serde(default)]
+    pub cache: CureCache,
     /// So many subframes are kept one by one, for drawings.
     #[serde(default)]
     pub kept_subframes: usize,
@@ -81,6 +85,7 @@ impl Default for CureConfig {
             frames: FrameConfig::default(),
             dvfs: None,
             evictions: None,
+            cache: CureCache::default(),
             kept_subframes: 0,
         }
     }
@@ -93,7 +98,7 @@ impl CureConfig {
         let dvfs = self.dvfs.as_ref();
         let table = dvfs.and_then(|dvfs| dvfs.table.fault()).map(|fault| ("dvfs.table", fault));
         let subframe_ns = self.frames.subframe_ns;
-        injection.or(table).or_else(|| match () {
+        injection.or(table).or_else(|| self.cache.fault()).or_else(|| match () {
             () if !(1..=64).contains(&self.entries) => Some(("entries", "1 to 64")),
             () if !(1_000..=1_000_000_000).contains(&subframe_ns) => {
                 Some(("frames.subframe_ns", "1000 to 1000000000"))

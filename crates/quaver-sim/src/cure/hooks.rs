@@ -100,6 +100,9 @@ impl Cure {
         if let Some(fault) = config.fault() {
             return Err(fault);
         }
+        if let Some(fault) = config.cache.fault_on(machine) {
+            return Err(fault);
+        }
         let chip = &machine.chip;
         let table = config.dvfs.as_ref().map_or_else(
             || {

@@ -9,6 +9,7 @@
 //!    └── frequency, PLL ◄── controller of the thread ◄── its subframe ends
 //! ```
 
+mod cache;
 mod config;
 mod events;
 mod hooks;
@@ -18,6 +19,7 @@ mod subframe;
 mod threads;
 mod translate;
 
+pub use cache::{CacheKind, CureCache};
 pub use config::{CureConfig, Evictions};
 pub use hooks::Cure;
 pub use library::Library;

@@ -1,6 +1,7 @@
 //! `quaver sim`: programs traced, and run on a simulated chip.
 
 mod config;
+mod cure;
 mod file;
 mod import;
 mod run;

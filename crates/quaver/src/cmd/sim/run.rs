@@ -1,7 +1,8 @@
 //! `quaver sim run`: a trace on the simulated chip.
 
 use super::config;
-use super::file::{self, Trace, TraceFile};
+use super::cure::{self, End, Setup, SimOutcome};
+use super::file::{self, Trace};
 use crate::cli::sim::SimRunArgs;
 use crate::cmd::{chase, results};
 use crate::digest::sim::{self, SimDigest, SimFacts, SimSpeed, differences};
@@ -16,47 +17,14 @@ use quaver_measure::host::facts::HostFacts;
 use quaver_measure::host::root::HostRoot;
 use quaver_sim::config::Config;
 use quaver_sim::error::SimulationError;
-use quaver_sim::machine::Machine;
-use quaver_sim::statistics::Results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use quaver_trace::file::ThreadSteps;
-use quaver_trace::step::{Access, Step, Steps, TraceError};
-use std::cell::Cell;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Time between two changes of the progress line.
 const SHOWN_EACH: Duration = Duration::from_millis(200);
 /// Intervals that are kept for the time line: 40 MB.
 const MOST_INTERVALS: usize = 1_000_000;
-
-/// What became of a simulation.
-struct Simulated {
-    results: Results,
-    speed: SimSpeed,
-    end: End,
-}
-
-enum End {
-    /// All threads ended.
-    Whole,
-    /// The user wanted it to end.
-    Interrupted,
-    /// It cannot go on.
-    Stopped(SimulationError),
-}
-
-impl End {
-    /// Why the run is not complete.
-    fn reason(&self) -> Option<String> {
-        match self {
-            Self::Whole => None,
-            Self::Interrupted => Some("interrupted by the user".to_owned()),
-            Self::Stopped(error) => Some(error.to_string()),
-        }
-    }
-}
 
 /// Simulates, stores and prints.
 pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
@@ -65,8 +33,10 @@ pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
     let facts = facts(args, &trace, machine)?;
     let interrupt = Interrupt::catch()?;
     let (run, mut manifest) = begin(args, &facts)?;
-    let simulated = simulate(&trace, &facts.machine, args.output.quiet, &interrupt);
-    let Simulated { results, speed, end } = simulated;
+    let SimOutcome { results, end, elapsed, .. } =
+        watched(&trace, &facts.machine, args.output.quiet, &interrupt)?;
+    let speed =
+        SimSpeed { elapsed_ns: elapsed.as_nanos() as u64, instructions: results.instructions() };
     if let End::Stopped(error) = &end
         && results.instructions() == 0
     {
@@ -132,87 +102,22 @@ fn begin(args: &SimRunArgs, facts: &SimFacts) -> anyhow::Result<(RunDir, Manifes
     Ok((run, manifest))
 }
 
-/// Steps of a thread that count the instructions of their blocks, for the progress line.
-struct Counted {
-    steps: ThreadSteps<TraceFile>,
-    /// Instructions of each block.
-    lengths: Rc<[u64]>,
-    instructions: Rc<Cell<u64>>,
-}
-
-impl Steps for Counted {
-    fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        accesses.clear();
-        self.append(accesses)
-    }
-
-    #[inline]
-    fn append(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        let step = self.steps.append(accesses)?;
-        if let Step::Block { number } = step {
-            let length = self.lengths.get(number as usize).copied().unwrap_or(0);
-            self.instructions.set(self.instructions.get() + length);
+fn watched(
+    trace: &Trace,
+    machine: &Config,
+    quiet: bool,
+    interrupt: &Interrupt,
+) -> anyhow::Result<SimOutcome> {
+    let line = Progress::shares(quiet);
+    let mut last = Instant::now();
+    let setup = Setup { intervals: MOST_INTERVALS, ..Setup::plain(trace, machine) };
+    cure::simulate(&setup, &mut |reached| {
+        if last.elapsed() >= SHOWN_EACH {
+            last = Instant::now();
+            line.reach(reached.share, words(reached.share, reached.instructions, reached.elapsed));
         }
-        Ok(step)
-    }
-}
-
-/// The steps of each thread, read when they are needed: a frame of each thread at a time.
-fn steps(trace: &Trace, instructions: &Rc<Cell<u64>>) -> Vec<Counted> {
-    let blocks = &trace.reader.dictionary.blocks;
-    let lengths: Rc<[u64]> = blocks.iter().map(|block| block.instructions.len() as u64).collect();
-    let last = trace.reader.threads().max().unwrap_or(0);
-    let of = |thread| Counted {
-        steps: trace.reader.steps(thread),
-        lengths: Rc::clone(&lengths),
-        instructions: Rc::clone(instructions),
-    };
-    (0..=last).map(of).collect()
-}
-
-fn simulate(trace: &Trace, config: &Config, quiet: bool, interrupt: &Interrupt) -> Simulated {
-    let instructions = Rc::default();
-    let steps = steps(trace, &instructions);
-    let mut machine = Machine::new(config, &trace.reader.dictionary, steps).with_intervals(MOST_INTERVALS);
-    let mut shown = Shown::new(trace, quiet);
-    let end = loop {
-        match machine.run(1) {
-            Ok(true) => break End::Whole,
-            Ok(false) if interrupt.requested() => break End::Interrupted,
-            Ok(false) => shown.show(trace, instructions.get()),
-            Err(error) => break End::Stopped(error),
-        }
-    };
-    let elapsed_ns = shown.began.elapsed().as_nanos() as u64;
-    let results = machine.results();
-    let speed = SimSpeed { elapsed_ns, instructions: results.instructions() };
-    Simulated { results, speed, end }
-}
-
-/// The progress line.
-struct Shown {
-    line: Progress,
-    began: Instant,
-    last: Instant,
-    /// Octets that were read before the first step.
-    before: u64,
-}
-
-impl Shown {
-    fn new(trace: &Trace, quiet: bool) -> Self {
-        let now = Instant::now();
-        Self { line: Progress::shares(quiet), began: now, last: now, before: trace.octets_read() }
-    }
-
-    fn show(&mut self, trace: &Trace, instructions: u64) {
-        if self.last.elapsed() < SHOWN_EACH {
-            return;
-        }
-        self.last = Instant::now();
-        let left = trace.reader.octets.saturating_sub(self.before).max(1);
-        let share = (trace.octets_read() - self.before) as f64 / left as f64;
-        self.line.reach(share, words(share, instructions, self.began.elapsed()));
-    }
+        !interrupt.requested()
+    })
 }
 
 /// `42 % · 1,234 million instructions · 63.1 MIPS · 35.0 s left`
