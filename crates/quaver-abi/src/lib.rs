@@ -5,6 +5,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod compensation;
 pub mod cycles;
 pub mod kernel_side;
 pub mod marks;

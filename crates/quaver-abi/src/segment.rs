@@ -31,6 +31,8 @@ pub enum RecordKind {
     Send = 6,
     /// [`crate::kernel_side::KernelSideRecord`], mark `kind`.
     KernelSide = 7,
+    /// [`crate::compensation::CompensationRecord`], mark `end_ns`.
+    Compensation = 8,
 }
 
 impl RecordKind {
@@ -44,6 +46,7 @@ impl RecordKind {
             5 => Self::Anchor,
             6 => Self::Send,
             7 => Self::KernelSide,
+            8 => Self::Compensation,
             _ => return None,
         })
     }

@@ -21,6 +21,7 @@ pub mod probe_cost;
 pub mod rtp;
 pub mod series;
 pub mod study;
+pub mod subframes;
 pub mod summary;
 pub mod sync;
 pub mod sync_bench;

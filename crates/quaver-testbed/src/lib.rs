@@ -2,6 +2,7 @@
 
 pub mod inject;
 pub mod phase;
+pub mod ports;
 pub mod relay;
 pub mod sync_oracle;
 pub mod tun;

@@ -99,6 +99,13 @@ impl<O: Observer> Protocol<O> {
         Some(self.threads.get(slot).count_ns)
     }
 
+    /// What the thread itself has lost so far, in the six classes and outside them. None of a thread that was not seen or
+    /// has been joined.
+    pub fn lost_ns(&mut self, thread: ThreadId) -> Option<u64> {
+        let slot = self.threads.find(thread)?;
+        Some(self.threads.get(slot).lost_ns())
+    }
+
     /// Who watches.
     pub fn observer(&self) -> &O {
         &self.observer

@@ -185,6 +185,11 @@ impl Thread {
         self.count_ns += lost_ns;
     }
 
+    /// All that it lost itself.
+    pub(super) fn lost_ns(&self) -> u64 {
+        self.late().total_ns + self.other.total_ns
+    }
+
     fn late(&self) -> Sums {
         let mut late = Sums::default();
         self.classes.iter().for_each(|sums| late.merge(sums));

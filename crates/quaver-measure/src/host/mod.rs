@@ -2,6 +2,7 @@
 
 pub mod capabilities;
 pub mod counters;
+pub mod cpufreq;
 pub mod ethtool;
 pub mod facts;
 #[cfg(test)]

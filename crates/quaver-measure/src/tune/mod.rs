@@ -20,5 +20,5 @@ pub mod steer;
 pub mod survey;
 
 pub use error::TuneError;
-pub use journal::{Applied, Journal, JournalPlace, Session};
+pub use journal::{Applied, Driven, Journal, JournalPlace, Session};
 pub use knob::{Change, Knob};

@@ -46,7 +46,7 @@ pub(super) fn chunks(source: &Source, header: &SyncSegmentHeader) -> Result<Foun
     Ok(found)
 }
 
-fn chunk(octets: &[u8]) -> Option<(SyncChunkHeader, Option<SyncRingHeader>)> {
+pub(super) fn chunk(octets: &[u8]) -> Option<(SyncChunkHeader, Option<SyncRingHeader>)> {
     let (chunk, rest) = SyncChunkHeader::read_from_prefix(octets).ok()?;
     if chunk.magic != CHUNK_MAGIC || !(1..=MOST_PAGES).contains(&chunk.pages) {
         return None;

@@ -3,6 +3,7 @@
 //! - [`SegmentReader::open`] reads a segment's facts and finds its chunks; records stay on disk.
 //! - [`Segment::merge`] gives the events of all threads in time order, a few chunks at a time.
 //! - [`pack`] writes them as a table of a few octets an event; [`PackedReader::open`] gives the same events again.
+//! - [`Tail`] follows a segment while its process writes it.
 //! - [`trim`] cuts a segment to what is used.
 //!
 //! A segment may come from a process that was killed, or from anywhere: whatever it holds, reading it ends, stays
@@ -14,10 +15,12 @@ mod index;
 mod merge;
 mod pack;
 mod source;
+mod tail;
 
 pub use facts::{SyncCounts, SyncEnding, SyncFacts, SyncThread};
 pub use merge::{Merged, SyncMoment};
 pub use pack::{Packed, PackedReader, Packing, facts_path, pack};
+pub use tail::Tail;
 
 use facts::Found;
 use quaver_abi::record::AnchorRecord;

@@ -8,6 +8,9 @@
 //! 4. to put it back: the old value is written and read back;
 //! 5. `undone` is appended and synced.
 //!
+//! A knob that is driven (written some thousand times a second, as a frequency is) has its `intent` only: no `done` follows, and its
+//! writes are not in the journal.
+//!
 //! After a crash an open change is either as before (it ends as it is), as we left it (the old value is written), or neither:
 //! then somebody else changed it, which is said and left alone. Writing an old value twice does no harm, so a crash while
 //! putting back is a crash like any other. Values in the kernel are gone with a reboot, which the boot's number tells.
@@ -24,7 +27,7 @@ mod undo;
 
 pub use log::JOURNAL;
 pub use record::{Ending, FORMAT, Holder, Record, Said};
-pub use session::{Applied, Outcome, Session};
+pub use session::{Applied, Driven, Outcome, Session};
 pub use steps::{Step, Steps, Unwatched};
 pub use undo::{Fate, Others, Undone};
 

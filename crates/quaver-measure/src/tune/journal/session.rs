@@ -33,6 +33,12 @@ pub struct Session {
     kept: bool,
 }
 
+/// A knob that is written many times by one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driven {
+    knob: Knob,
+}
+
 /// How a change went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Applied {
@@ -140,6 +146,40 @@ impl Session {
         }
         let outcome = if knob.same(&want, &after) { Outcome::Set } else { Outcome::Different };
         Ok(applied(&after, outcome, self.pending(knob)))
+    }
+
+    /// Begins to drive a knob: it will be written many times ([`Session::drive_to`]), too often to sync the journal each time. What it
+    /// said is on disk before the first write, and the change stays unfinished in the journal until it is put back, so that after a
+    /// crash whatever the knob says counts as ours.
+    ///
+    /// # Errors
+    /// As [`Session::apply`]; [`TuneError::Refused`] of a knob whose values the kernel does not round, for of such a one somebody
+    /// else's value could not be told from ours.
+    pub fn drive(&mut self, knob: &Knob) -> Result<Driven, TuneError> {
+        let refused = |reason: &str| TuneError::Refused {
+            knob: knob.to_string(),
+            value: String::new(),
+            reason: reason.to_owned(),
+        };
+        if let Some(reason) = knob.objection() {
+            return Err(refused(&reason));
+        }
+        if !matches!(knob, Knob::File { .. }) || !knob.may_round() {
+            return Err(refused("only files of /sys are driven"));
+        }
+        let before = contact::read(self.contact(), knob)?;
+        let change = Change::new(knob.clone(), shown(&before));
+        self.refuse_foreign(&change, &before)?;
+        self.intend(&change, before.clone(), before)?;
+        Ok(Driven { knob: knob.clone() })
+    }
+
+    /// Writes a driven knob once. Nothing is synced and nothing read back.
+    ///
+    /// # Errors
+    /// What the kernel says to the write; the knob is put back all the same when the session ends.
+    pub fn drive_to(&self, driven: &Driven, value: &str) -> Result<(), TuneError> {
+        self.write(&driven.knob, format!("{value}\n").as_bytes())
     }
 
     /// Puts back what this session changed, the latest first. What cannot be put back stays in the journal.

@@ -244,6 +244,67 @@ fn a_thread_is_known_by_when_it_started() {
     assert_eq!(start_time(&machine().root(), 77), Some(31));
 }
 
+const FREQUENCY: &str = "sys/devices/system/cpu/cpufreq/policy0";
+
+/// A machine whose frequency can be set.
+fn with_frequency() -> FakeMachine {
+    let machine = FakeMachine::new(&[]);
+    let files = [("scaling_governor", "schedutil\n"), ("scaling_setspeed", "<unsupported>\n")];
+    let limits = [("scaling_min_freq", "800000\n"), ("scaling_max_freq", "3000000\n")];
+    files.iter().chain(&limits).for_each(|(name, text)| machine.file(&format!("{FREQUENCY}/{name}"), text));
+    machine
+}
+
+/// A governor set, then three knobs driven.
+fn driven(place: &JournalPlace) -> Result<(), super::super::TuneError> {
+    let knob = |name: &str| Knob::file(format!("/{FREQUENCY}/{name}"));
+    let mut session = Journal::open(place).session("sync --compensate")?;
+    session.apply(&Change::new(knob("scaling_governor"), "userspace"))?;
+    let names = ["scaling_setspeed", "scaling_min_freq", "scaling_max_freq"];
+    let driven: Vec<_> = names.iter().map(|name| session.drive(&knob(name))).collect::<Result<_, _>>()?;
+    for khz in ["2000000", "2500000", "800000", "3000000"] {
+        driven.iter().try_for_each(|driven| session.drive_to(driven, khz))?;
+    }
+    let undone = session.revert()?;
+    assert!(undone.iter().all(|one| one.fate.is_final()), "{undone:?}");
+    assert_eq!(undone.len(), 4);
+    Ok(())
+}
+
+#[test]
+fn a_driven_knob_is_put_back_from_every_step_whatever_it_says() {
+    let machine = with_frequency();
+    let before = machine.listing();
+    let doom = Doom::after(FOR_EVER);
+    driven(&machine.place().with_steps(doom.clone())).expect("nothing is in the way");
+    assert_eq!(machine.listing(), before);
+    for step in 0..doom.passed() {
+        let machine = with_frequency();
+        let before = machine.listing();
+        driven(&machine.place().with_steps(Doom::after(step))).expect_err("it was ended");
+        revert_and_compare(&machine, &before, &format!("killed before step {step}"));
+    }
+}
+
+#[test]
+fn only_files_that_round_are_driven_and_only_while_the_session_lasts() {
+    let machine = machine();
+    let mut session = Journal::open(&machine.place()).session("sync --compensate").expect("nobody else");
+    let refused = session.drive(&Knob::sysctl("kernel.watchdog")).expect_err("it does not round");
+    assert!(refused.to_string().contains("only files of /sys"), "{refused}");
+    session.drive(&Knob::Irq { irq: 41 }).expect_err("it is no file");
+    let path = "sys/devices/system/cpu/cpu3/cpufreq/scaling_governor";
+    let driven = session.drive(&Knob::file(format!("/{path}"))).expect("it is there");
+    for value in ["performance", "ondemand"] {
+        session.drive_to(&driven, value).expect("it takes");
+        assert_eq!(machine.text(path), format!("{value}\n"));
+    }
+    let status = Journal::open(&machine.place()).status().expect("it can be read");
+    assert_eq!((status.changes.len(), status.changes[0].finished), (1, false));
+    drop(session);
+    assert_eq!(machine.text(path), "powersave\n");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
