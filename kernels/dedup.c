@@ -2,7 +2,7 @@
 /*
  * Deduplicating compression as a pipeline: the input is cut into parts, the parts into pieces where a rolling hash says so,
  * pieces are looked up in a table with a lock for each bucket, new ones are compressed (LZ77, Ziv and Lempel, 1977), and the
- * last stage puts all in order again. A third of the threads (at least one) is at each of the three stages in the middle.
+ * last stage puts all in order again. Pieces go from stage to stage in batches of twenty, as in Parsec's. A third of the threads (at least one) is at each of the three stages in the middle.
  * The output is the same for any number of threads and is unpacked again in the end.
  */
 #include "queue.h"
@@ -12,7 +12,8 @@
 #define MOST_BYTES 4096
 #define CUT_MASK 0x3ff
 #define BUCKETS 256
-#define QUEUE_ROOM 32
+#define QUEUE_ROOM 128
+#define BATCH 20
 #define MATCH_BYTES 4
 #define MATCH_TABLE 1024
 
@@ -32,6 +33,13 @@ struct piece {
 	uint32_t bytes, part, place;
 	bool last_of_part, first_met;
 	struct content *content;
+};
+
+/* Pieces on their way into a queue. */
+struct batch {
+	struct queue *queue;
+	size_t count;
+	void *pieces[BATCH];
 };
 
 struct bucket {
@@ -83,9 +91,30 @@ static struct piece *piece_at(struct pipeline *pipeline, uint32_t part, uint32_t
 	return &pipeline->pieces[(size_t)part * pipeline->pieces_a_part + place];
 }
 
+static void hand_on(struct batch *batch)
+{
+	queue_put_batch(batch->queue, batch->pieces, batch->count);
+	batch->count = 0;
+}
+
+static void add(struct batch *batch, struct piece *piece)
+{
+	batch->pieces[batch->count++] = piece;
+	if (batch->count == BATCH)
+		hand_on(batch);
+}
+
+/* This stage will put no more. */
+static void finish(struct batch *batch)
+{
+	hand_on(batch);
+	queue_done(batch->queue);
+}
+
 static void *refine(void *argument)
 {
 	struct pipeline *pipeline = argument;
+	struct batch found = { .queue = &pipeline->to_look_up };
 	struct piece *part;
 
 	while ((part = queue_take(&pipeline->to_refine))) {
@@ -105,44 +134,55 @@ static void *refine(void *argument)
 			*piece = (struct piece){ .data = from, .bytes = (uint32_t)bytes, .part = number, .place = place++,
 						 .last_of_part = bytes == left };
 			from += bytes;
-			queue_put(&pipeline->to_look_up, piece);
+			add(&found, piece);
 		}
 	}
-	queue_done(&pipeline->to_look_up);
+	finish(&found);
 	return NULL;
+}
+
+/* What was met before is known by its content. */
+static void look_up_one(struct pipeline *pipeline, struct piece *piece)
+{
+	uint64_t hash = piece->bytes;
+	struct bucket *bucket;
+	struct content *content;
+
+	for (uint32_t i = 0; i < piece->bytes; i++)
+		hash = (hash ^ piece->data[i]) * 0x100000001b3u;
+	bucket = &pipeline->buckets[(hash ^ hash >> 32) % BUCKETS];
+	pthread_mutex_lock(&bucket->lock);
+	content = bucket->first;
+	while (content && (content->hash != hash || content->bytes != piece->bytes ||
+			   memcmp(content->data, piece->data, piece->bytes) != 0))
+		content = content->next;
+	if (!content) {
+		content = zeroed(1, sizeof(*content));
+		*content = (struct content){ .data = piece->data, .bytes = piece->bytes, .hash = hash, .next = bucket->first };
+		bucket->first = content;
+		piece->first_met = true;
+	}
+	pthread_mutex_unlock(&bucket->lock);
+	piece->content = content;
 }
 
 static void *look_up(void *argument)
 {
 	struct pipeline *pipeline = argument;
-	struct piece *piece;
+	struct batch first_met = { .queue = &pipeline->to_pack }, met_before = { .queue = &pipeline->to_order };
+	void *pieces[BATCH];
+	size_t count;
 
-	while ((piece = queue_take(&pipeline->to_look_up))) {
-		uint64_t hash = piece->bytes;
-		struct bucket *bucket;
-		struct content *content;
+	while ((count = queue_take_batch(&pipeline->to_look_up, pieces, BATCH)) > 0) {
+		for (size_t i = 0; i < count; i++) {
+			struct piece *piece = pieces[i];
 
-		for (uint32_t i = 0; i < piece->bytes; i++)
-			hash = (hash ^ piece->data[i]) * 0x100000001b3u;
-		bucket = &pipeline->buckets[(hash ^ hash >> 32) % BUCKETS];
-		pthread_mutex_lock(&bucket->lock);
-		content = bucket->first;
-		while (content && (content->hash != hash || content->bytes != piece->bytes ||
-				   memcmp(content->data, piece->data, piece->bytes) != 0))
-			content = content->next;
-		if (!content) {
-			content = zeroed(1, sizeof(*content));
-			*content = (struct content){ .data = piece->data, .bytes = piece->bytes, .hash = hash,
-						     .next = bucket->first };
-			bucket->first = content;
-			piece->first_met = true;
+			look_up_one(pipeline, piece);
+			add(piece->first_met ? &first_met : &met_before, piece);
 		}
-		pthread_mutex_unlock(&bucket->lock);
-		piece->content = content;
-		queue_put(piece->first_met ? &pipeline->to_pack : &pipeline->to_order, piece);
 	}
-	queue_done(&pipeline->to_pack);
-	queue_done(&pipeline->to_order);
+	finish(&first_met);
+	finish(&met_before);
 	return NULL;
 }
 
@@ -193,16 +233,21 @@ static uint32_t pack(const uint8_t *data, uint32_t bytes, uint8_t *packed)
 static void *pack_all(void *argument)
 {
 	struct pipeline *pipeline = argument;
-	struct piece *piece;
+	struct batch packed = { .queue = &pipeline->to_order };
+	void *pieces[BATCH];
+	size_t count;
 
-	while ((piece = queue_take(&pipeline->to_pack))) {
-		struct content *content = piece->content;
+	while ((count = queue_take_batch(&pipeline->to_pack, pieces, BATCH)) > 0) {
+		for (size_t i = 0; i < count; i++) {
+			struct piece *piece = pieces[i];
+			struct content *content = piece->content;
 
-		content->packed = zeroed(2 * (size_t)content->bytes + 8, 1);
-		content->packed_bytes = pack(content->data, content->bytes, content->packed);
-		queue_put(&pipeline->to_order, piece);
+			content->packed = zeroed(2 * (size_t)content->bytes + 8, 1);
+			content->packed_bytes = pack(content->data, content->bytes, content->packed);
+			add(&packed, piece);
+		}
 	}
-	queue_done(&pipeline->to_order);
+	finish(&packed);
 	return NULL;
 }
 
@@ -234,11 +279,16 @@ static void write_piece(struct pipeline *pipeline, const struct piece *piece)
 static void order(struct pipeline *pipeline)
 {
 	uint32_t part = 0, place = 0;
-	struct piece *piece;
+	void *pieces[BATCH];
+	size_t count;
 
-	while ((piece = queue_take(&pipeline->to_order))) {
-		pipeline->arrived[piece - pipeline->pieces] = true;
-		piece->content->ready = piece->content->ready || piece->first_met;
+	while ((count = queue_take_batch(&pipeline->to_order, pieces, BATCH)) > 0) {
+		for (size_t i = 0; i < count; i++) {
+			struct piece *piece = pieces[i];
+
+			pipeline->arrived[piece - pipeline->pieces] = true;
+			piece->content->ready = piece->content->ready || piece->first_met;
+		}
 		while (part < pipeline->parts) {
 			struct piece *next = piece_at(pipeline, part, place);
 

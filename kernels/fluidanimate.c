@@ -2,13 +2,13 @@
 /*
  * A fluid of particles by smoothed-particle hydrodynamics (Müller, Charypar and Gross, 2003) over a grid of cells that is
  * dealt out in slabs. Each pair of neighbours is looked at once, and what it does to particles of cells at the border of a
- * slab is added under that cell's lock. Sums are in fixed point: any order gives the same, and all forces are zero together.
+ * slab is added under that cell's lock; each thread takes the particles of its own cells along, as in Parsec's. Sums are in fixed point: any order gives the same, and all forces are zero together.
  */
 #include "barrier.h"
 
 #include <math.h>
 
-#define STEPS 8
+#define STEPS 3
 /* Length of a cell, and reach of a particle. */
 #define REACH 1.0
 #define PER_CELL 4
@@ -26,7 +26,8 @@ struct particle {
 
 struct cell {
 	pthread_mutex_t lock;
-	int32_t first;
+	/* Its particles, and those of the step before. */
+	int32_t first, before;
 	/* Other threads may add to its particles too. */
 	bool border;
 };
@@ -64,6 +65,7 @@ static struct cell *cell_for(struct fluid *fluid, const struct particle *particl
 			     seat_of(fluid, particle->place[0])];
 }
 
+/* Others come only into cells at the border: nothing goes further than a cell in a step. */
 static void enter(struct fluid *fluid, size_t number)
 {
 	struct particle *particle = &fluid->particles[number];
@@ -71,10 +73,12 @@ static void enter(struct fluid *fluid, size_t number)
 
 	particle->density = 0;
 	memset(particle->force, 0, sizeof(particle->force));
-	pthread_mutex_lock(&cell->lock);
+	if (cell->border)
+		pthread_mutex_lock(&cell->lock);
 	particle->next = cell->first;
 	cell->first = (int32_t)number;
-	pthread_mutex_unlock(&cell->lock);
+	if (cell->border)
+		pthread_mutex_unlock(&cell->lock);
 }
 
 static bool density_of(struct fluid *fluid, size_t low, size_t high, struct effect *effect)
@@ -180,7 +184,7 @@ static void advance(struct fluid *fluid, struct particle *particle)
 		double *place = &particle->place[axis], *velocity = &particle->velocity[axis];
 
 		*velocity += TIME_STEP * (of_fixed(particle->force[axis]) + (axis == 1 ? GRAVITY : 0));
-		*place += TIME_STEP * *velocity;
+		*place += fmin(fmax(TIME_STEP * *velocity, -REACH), REACH);
 		if (*place < 0 || *place > fluid->side) {
 			*place = *place < 0 ? 0 : fluid->side;
 			*velocity *= -0.5;
@@ -196,11 +200,17 @@ static void simulate(void *shared, unsigned me)
 	struct share slab = share_of(cells, fluid->asked.threads, me);
 
 	for (int step = 0; step < STEPS; step++) {
-		for (size_t i = slab.from; i < slab.to; i++)
+		for (size_t i = slab.from; i < slab.to; i++) {
+			fluid->cells[i].before = fluid->cells[i].first;
 			fluid->cells[i].first = -1;
+		}
 		barrier_wait(&fluid->barrier);
-		for (size_t i = mine.from; i < mine.to; i++)
-			enter(fluid, i);
+		for (size_t i = slab.from; i < slab.to; i++) {
+			for (int32_t number = fluid->cells[i].before, next; number >= 0; number = next) {
+				next = fluid->particles[number].next;
+				enter(fluid, (size_t)number);
+			}
+		}
 		barrier_wait(&fluid->barrier);
 		pairs_of_cells(fluid, slab, density_of);
 		barrier_wait(&fluid->barrier);
@@ -241,15 +251,18 @@ static void fill(struct fluid *fluid)
 	cells = (size_t)fluid->across * (size_t)fluid->across * (size_t)fluid->across;
 	fluid->cells = zeroed(cells, sizeof(*fluid->cells));
 	fluid->particles = zeroed(fluid->count, sizeof(*fluid->particles));
-	for (size_t i = 0; i < cells; i++)
+	for (size_t i = 0; i < cells; i++) {
 		must("mutex", pthread_mutex_init(&fluid->cells[i].lock, NULL));
+		fluid->cells[i].first = -1;
+	}
+	find_borders(fluid);
 	for (size_t i = 0; i < fluid->count; i++) {
 		for (int axis = 0; axis < 3; axis++) {
 			fluid->particles[i].place[axis] = fluid->side * rng_unit(&state) * (axis == 0 ? 0.7 : 1);
 			fluid->particles[i].velocity[axis] = rng_unit(&state) - 0.5;
 		}
+		enter(fluid, i);
 	}
-	find_borders(fluid);
 }
 
 /* All forces together are zero, each particle is in one cell, and none has left the box. */
@@ -277,7 +290,7 @@ static bool is_sound(struct fluid *fluid)
 
 int main(int argc, char **argv)
 {
-	struct fluid fluid = { .asked = workload_of(argc, argv, "particles", 24000, 64, 1 << 22) };
+	struct fluid fluid = { .asked = workload_of(argc, argv, "particles", 100000, 64, 1 << 22) };
 	uint64_t checksum = 0;
 	bool holds;
 

@@ -60,6 +60,42 @@ static inline void *queue_take(struct queue *queue)
 	return item;
 }
 
+/* Several items in one go; waits for room where there is too little. */
+static inline void queue_put_batch(struct queue *queue, void *const *items, size_t count)
+{
+	pthread_mutex_lock(&queue->lock);
+	for (size_t i = 0; i < count; i++) {
+		while (queue->count == queue->room) {
+			pthread_cond_signal(&queue->not_empty);
+			pthread_cond_wait(&queue->not_full, &queue->lock);
+		}
+		queue->items[(queue->first + queue->count++) % queue->room] = items[i];
+	}
+	if (count > 0)
+		pthread_cond_signal(&queue->not_empty);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+/* Up to so many of the next items, and their count; 0 when there will be none. Who leaves some behind wakes another for them. */
+static inline size_t queue_take_batch(struct queue *queue, void **items, size_t most)
+{
+	size_t taken = 0;
+
+	pthread_mutex_lock(&queue->lock);
+	while (queue->count == 0 && queue->producers > 0)
+		pthread_cond_wait(&queue->not_empty, &queue->lock);
+	for (; taken < most && queue->count > 0; queue->count--) {
+		items[taken++] = queue->items[queue->first];
+		queue->first = (queue->first + 1) % queue->room;
+	}
+	if (queue->count > 0)
+		pthread_cond_signal(&queue->not_empty);
+	if (taken > 0)
+		pthread_cond_broadcast(&queue->not_full);
+	pthread_mutex_unlock(&queue->lock);
+	return taken;
+}
+
 /* One producer will put no more. */
 static inline void queue_done(struct queue *queue)
 {

@@ -3,7 +3,6 @@
 import re
 import statistics
 
-LIMIT_OVERHEAD = 0.03
 LIMIT_OCTETS = 8
 LIMIT_CALL_NS = 60
 LIMIT_EVENT_NS = 30
@@ -26,7 +25,9 @@ def sync(page, directory):
     found = json.loads((directory / "programs.json").read_text())
     page.add("## Threads: `quaver sync bench`", "")
     page.add(f"{found['threads']} threads on {found['cpus']} CPUs, threshold {found['threshold_ns'] / 1e3:g} us.", "")
-    programs(page, found)
+    again = directory / "programs-again.json"
+    more = json.loads(again.read_text()) if again.exists() else {"programs": []}
+    programs(page, found, {one["program"]: one["cost"] for one in more["programs"]})
     density(page, directory)
     cost(page, directory)
     peers(page, directory)
@@ -41,19 +42,21 @@ def number(value, form="{:.2f}"):
     return "-" if value is None else form.format(value)
 
 
-def programs(page, found):
-    rows, above, undecided, coverage = [], [], [], []
+def programs(page, found, again):
+    """`again`: cost by program, of those that were measured a second time with more pairs."""
+    rows, above, undecided, coverage, costs = [], [], [], [], []
     for one in found["programs"]:
-        cost, row = one["cost"], one["row"] or {}
+        cost, row = again.get(one["program"]) or one["cost"], one["row"] or {}
         if not cost:
             continue
+        costs.append(cost)
         interval = cost["interval"]
         told = f"{percent(interval['low'])} to {percent(interval['high'])}" if interval else "-"
         runs = one["runs"]
         waits, matched = sum(run["wake_ups"] for run in runs), sum(run["matched"] for run in runs)
         coverage.append((matched, waits))
         rows.append((one["program"], f"{cost['unrecorded_ns'] / 1e6:.1f}", f"{cost['recorded_ns'] / 1e6:.1f}",
-                     percent(cost["overhead"]), told, cost["verdict"], sum(run["events"] for run in runs) // len(runs),
+                     percent(cost["overhead"]), told, cost["pairs"], cost["verdict"], sum(run["events"] for run in runs) // len(runs),
                      f"{matched} of {waits}", number(row.get("events_per_ms")), number(row.get("mean_us"), "{:.1f}"),
                      number(row.get("late_us_per_ms"), "{:.1f}"), number(row.get("slowdown_percent")),
                      number(one["sync_share"])))
@@ -61,16 +64,17 @@ def programs(page, found):
             above.append(one["program"])
         elif cost["verdict"] == "undecided":
             undecided.append(one["program"])
-    page.table(("program", "unrecorded ms", "recorded ms", "overhead", "95 %", "verdict", "events", "wake-ups matched",
+    if again:
+        page.add("Those that 45 pairs left undecided were measured again with 200, and only that is shown.", "")
+    page.table(("program", "unrecorded ms", "recorded ms", "overhead", "95 %", "pairs", "verdict", "events", "wake-ups matched",
                 "late/ms", "mean us", "jitter us/ms", "slowdown %", "sync share"), rows)
-    worst = max((one["cost"]["overhead"] for one in found["programs"] if one["cost"]), default=0)
+    worst = max((cost["overhead"] for cost in costs), default=0)
     told = f"worst {percent(worst)}"
     if above:
         told += "; above: " + ", ".join(above)
     if undecided:
         told += "; undecided: " + ", ".join(undecided)
-    means = all(one["cost"]["overhead"] <= LIMIT_OVERHEAD for one in found["programs"] if one["cost"])
-    page.target("sync: whole-program time of every bundled program", "within 3 % of unrecorded", told, not above and means)
+    page.target("sync: whole-program time of every bundled program", "within 3 % of unrecorded", told, not above and not undecided)
     matched, waits = (sum(column) for column in zip(*coverage))
     share = matched / waits if waits else 0
     page.target("sync: wake-ups matched with their waker", "above 99.999 %", f"{100 * share:.4f} % of {waits}", share > 0.99999)

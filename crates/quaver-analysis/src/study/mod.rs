@@ -12,6 +12,7 @@ mod figures;
 mod intervals;
 mod model;
 mod paper;
+mod shift;
 mod stamps;
 mod summary;
 #[cfg(test)]
@@ -28,5 +29,6 @@ pub use paper::{
     PaperDrawing, PaperExperiment, PaperFigure, PaperReport, Possible, WAKE_UP_PERIOD_NS, drawing, generator,
     paper_report,
 };
+pub use shift::{shift, shift_interval};
 pub use stamps::{StampTable, deltas, path_flags};
 pub use summary::{ArmSummary, CarryOver, ClassRanking, Discarded, StudySummary, leading_pairs, summarize};

@@ -19,6 +19,8 @@ const PERIODS: f64 = 3.0;
 const WAKE_UP: &str = "no-idle-poll";
 /// Period with which a core's waking up shows where the paper's own lets none fall asleep, nanoseconds.
 pub const WAKE_UP_PERIOD_NS: i64 = 200_000;
+/// Period of the paper's stream.
+const PAPER_PERIOD_NS: i64 = 7_410;
 
 /// One experiment of the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -188,7 +190,7 @@ pub struct PaperArm {
 pub struct PaperDrawing {
     /// Figures of this cell.
     pub figures: Figures,
-    /// ΔT above the height that the paper speaks of, in a million.
+    /// ΔT as far above the period as the spikes that the paper speaks of, in a million.
     pub spikes_per_million: Option<f64>,
     /// Count of ΔT in bins of 20 ns from 0; the last holds the rest.
     pub bins: Vec<u32>,
@@ -220,7 +222,7 @@ pub struct PaperFigure {
     /// The same without what the experiment is about, where the study's baseline is not that: what was done, and its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<(String, Figures)>,
-    /// ΔT of the sender's own send calls that are as high as the paper's spikes, in a million.
+    /// ΔT of the sender's own send calls that are as far above its period as the paper's spikes, in a million.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_spikes_per_million: Option<f64>,
     /// Clusters tied to code paths (figure 7b).
@@ -377,10 +379,11 @@ pub fn paper_report(
             sender_spikes_per_million: None,
             code_paths: None,
         };
+        let spike_ns = experiment.spike_ns.map(|height| as_far_above(height, period_ns as i64));
         match experiment.id {
             "dummy" => {
                 let deltas = beside.dummy.map(|stamps| stamps.deltas(Application)).unwrap_or_default();
-                figure.here = drawing(&deltas, period_ns, experiment.spike_ns);
+                figure.here = drawing(&deltas, period_ns, spike_ns);
             }
             "generator" => {
                 let own = beside.generator.or(table.as_ref()).map(StampTable::sender_deltas);
@@ -388,14 +391,12 @@ pub fn paper_report(
                 let judged = generator(&own, period_ns);
                 report.generator =
                     judged.map(|found| Generator { first: beside.generator.is_some(), ..found });
-                figure.here = drawing(&own, period_ns, experiment.spike_ns);
+                figure.here = drawing(&own, period_ns, spike_ns);
             }
-            WAKE_UP if table.is_none() => {
-                wake_up(&mut figure, beside.wake_up, experiment.spike_ns, period_ns)
-            }
+            WAKE_UP if table.is_none() => wake_up(&mut figure, beside.wake_up, experiment.spike_ns),
             _ => {
                 if let Some(table) = &table {
-                    of_an_arm(&mut figure, table, period_ns, experiment.spike_ns);
+                    of_an_arm(&mut figure, table, period_ns, spike_ns);
                 }
             }
         }
@@ -433,6 +434,11 @@ fn of_an_arm(figure: &mut PaperFigure, table: &StampTable, period_ns: f64, spike
     }
 }
 
+/// What is as far above this period as the paper's spikes of that height are above its own.
+fn as_far_above(height_ns: i64, period_ns: i64) -> i64 {
+    height_ns - PAPER_PERIOD_NS + period_ns
+}
+
 fn senders_own(table: &StampTable, spike_ns: Option<i64>) -> Option<f64> {
     let (own, height) = (table.sender_deltas(), spike_ns?);
     let above = own.iter().filter(|delta| **delta >= height).count();
@@ -440,15 +446,10 @@ fn senders_own(table: &StampTable, spike_ns: Option<i64>) -> Option<f64> {
 }
 
 /// Figure 8 where the paper's own period lets no core fall asleep: at a longer one, the spikes as far above it.
-fn wake_up(
-    figure: &mut PaperFigure,
-    tables: Option<(&StampTable, &StampTable)>,
-    spike_ns: Option<i64>,
-    period_ns: f64,
-) {
+fn wake_up(figure: &mut PaperFigure, tables: Option<(&StampTable, &StampTable)>, spike_ns: Option<i64>) {
     let Some((idle, awake)) = tables else { return };
     let own_ns = WAKE_UP_PERIOD_NS as f64;
-    let spike_ns = spike_ns.map(|height| height - period_ns as i64 + WAKE_UP_PERIOD_NS);
+    let spike_ns = spike_ns.map(|height| as_far_above(height, WAKE_UP_PERIOD_NS));
     figure.layer = Application;
     figure.own_period_ns = Some(WAKE_UP_PERIOD_NS);
     figure.here = drawing(&idle.deltas(Application), own_ns, spike_ns);

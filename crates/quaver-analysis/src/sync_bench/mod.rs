@@ -122,9 +122,9 @@ pub struct Cost {
     pub unrecorded_ns: u64,
     /// Median of the recorded times.
     pub recorded_ns: u64,
-    /// Geometric mean of the pairs' ratios, less one: 0.01 is one per cent longer.
+    /// By how much the pairs' ratios shift ([`study::shift`] of their logarithms): 0.01 is one per cent longer.
     pub overhead: f64,
-    /// Its 95 % interval by pairs drawn anew; none of fewer than three.
+    /// Its 95 % interval by the signed-rank test; none of fewer than six.
     pub interval: Option<Interval>,
     /// Judged by the limit.
     pub verdict: CostVerdict,
@@ -141,7 +141,7 @@ impl Cost {
         }
         let ratios: Vec<f64> =
             pairs.iter().map(|(without, with)| (*with as f64 / *without as f64).ln()).collect();
-        let interval = study::interval(&ratios)
+        let interval = study::shift_interval(&ratios)
             .map(|found| Interval { low: found.low.exp() - 1.0, high: found.high.exp() - 1.0 });
         let verdict = match interval {
             Some(found) if found.high <= Self::LIMIT => CostVerdict::Within,
@@ -152,7 +152,7 @@ impl Cost {
             pairs: pairs.len() as u64,
             unrecorded_ns: middle(pairs.iter().map(|pair| pair.0)),
             recorded_ns: middle(pairs.iter().map(|pair| pair.1)),
-            overhead: (ratios.iter().sum::<f64>() / ratios.len() as f64).exp() - 1.0,
+            overhead: study::shift(&ratios)?.exp() - 1.0,
             interval,
             verdict,
         })

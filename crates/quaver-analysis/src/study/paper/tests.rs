@@ -131,3 +131,9 @@ fn the_generator_is_judged_by_what_was_sent_before_all_else() {
     let judged = paper_report(&planned(), 7_410.0, PaperBeside::default(), |_| Some(table(true)));
     assert!(judged.generator.is_some_and(|found| !found.first && found.as_good));
 }
+
+#[test]
+fn spikes_are_as_far_above_a_longer_period() {
+    assert_eq!(as_far_above(15_000, 7_410), 15_000, "the paper's own");
+    assert_eq!(as_far_above(15_000, 200_000), 207_590);
+}
