@@ -4,7 +4,7 @@ use crate::error::StoreError;
 use crate::run::{beside, rename_into_place};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::reader::get_typed_column_reader;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -43,6 +43,8 @@ pub(crate) enum Layout {
     Few(i8),
     /// Text, few distinct values.
     Text,
+    /// 64 bits, floating point.
+    F64,
 }
 
 /// One column.
@@ -74,6 +76,7 @@ impl Column {
             Layout::U32 => (Physical::INT32, integer(32, false)),
             Layout::Few(bits) => (Physical::INT32, integer(bits, false)),
             Layout::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Layout::F64 => (Physical::DOUBLE, None),
         };
         let repetition = if self.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
         Type::primitive_type_builder(&self.name, physical)
@@ -118,6 +121,8 @@ impl TableWriter {
             let path = ColumnPath::from(column.name.as_str());
             properties = if column.few_distinct() {
                 properties.set_column_dictionary_enabled(path, true)
+            } else if column.layout == Layout::F64 {
+                properties
             } else {
                 properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
             };
@@ -193,6 +198,20 @@ impl RowGroup<'_> {
 
     pub(crate) fn text(&mut self, values: impl Iterator<Item = ByteArray>) -> Result<(), ParquetError> {
         self.column::<ByteArrayType>(values.map(Some), false)
+    }
+
+    pub(crate) fn optional_text(
+        &mut self,
+        values: impl Iterator<Item = Option<ByteArray>>,
+    ) -> Result<(), ParquetError> {
+        self.column::<ByteArrayType>(values, true)
+    }
+
+    pub(crate) fn optional_f64(
+        &mut self,
+        values: impl Iterator<Item = Option<f64>>,
+    ) -> Result<(), ParquetError> {
+        self.column::<DoubleType>(values, true)
     }
 
     fn column<T: DataType>(
@@ -312,6 +331,37 @@ impl TableReader {
 
     pub(crate) fn text(&self, name: &str, mut sink: impl FnMut(usize, &[u8])) -> Result<(), StoreError> {
         self.column::<ByteArrayType>(name, |row, value| sink(row, value.map_or(&[], |text| text.data())))
+    }
+
+    pub(crate) fn optional_text(
+        &self,
+        name: &str,
+        mut sink: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        self.column::<ByteArrayType>(name, |row, value| sink(row, value.map(|text| text.data())))
+    }
+
+    pub(crate) fn optional_f64(
+        &self,
+        name: &str,
+        mut sink: impl FnMut(usize, Option<f64>),
+    ) -> Result<(), StoreError> {
+        self.column::<DoubleType>(name, |row, value| sink(row, value.copied()))
+    }
+
+    /// Names of the columns with their layouts, as far as these are ours: 64-bit integers, text and floating point.
+    pub(crate) fn wide_columns(&self) -> Vec<(String, Option<Layout>)> {
+        let schema = self.reader.metadata().file_metadata().schema_descr();
+        let layout = |column: &parquet::schema::types::ColumnDescriptor| match column.physical_type() {
+            Physical::DOUBLE => Some(Layout::F64),
+            Physical::BYTE_ARRAY => Some(Layout::Text),
+            Physical::INT64 if column.logical_type_ref() == Some(&LogicalType::integer(64, false)) => {
+                Some(Layout::U64)
+            }
+            Physical::INT64 => Some(Layout::I64),
+            _ => None,
+        };
+        schema.columns().iter().map(|column| (column.name().to_owned(), layout(column))).collect()
     }
 
     pub(crate) fn shape(&self, reason: String) -> StoreError {

@@ -27,5 +27,6 @@ pub mod run;
 pub mod segments;
 pub mod sim_intervals;
 pub mod study_stamps;
+pub mod sweep_points;
 pub mod sync;
 pub mod timeline;
