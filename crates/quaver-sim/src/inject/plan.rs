@@ -143,7 +143,7 @@ impl Injection {
 }
 
 /// Least, mean and largest of several runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Least.
     pub min: f64,
