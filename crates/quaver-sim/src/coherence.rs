@@ -7,7 +7,7 @@ use crate::cache::State;
 use crate::config::Config;
 use crate::directory::{Directory, Holders};
 use crate::memory::Memory;
-pub use crate::private::{Local, PrivateCaches, Purpose};
+pub use crate::private::{Local, PrivateCaches, Purpose, SecondLevel, SecondLevelCounts};
 
 /// Where a transaction at the directory found the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,12 @@ impl<O: Observer> Chip<O> {
         }
     }
 
+    /// With this second level in each core; the caches must be empty still.
+    pub fn with_second_level(mut self, level: &SecondLevel, config: &Config) -> Self {
+        self.cores.iter_mut().for_each(|caches| caches.set_second_level(level, config));
+        self
+    }
+
     /// The directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
@@ -111,9 +117,8 @@ impl<O: Observer> Chip<O> {
     /// What [`transact`](Self::transact) will do to the caches of others.
     pub fn disturbance(&self, core: usize, line: u64, purpose: Purpose) -> Disturbance {
         let Some(holders) = self.directory.peek(line) else {
-            return self.directory.victim(line).map_or(Disturbance::None, |gone| Disturbance::Loses {
-                line: gone.number(),
-                cores: gone.cores(),
+            return self.directory.victim(line).map_or(Disturbance::None, |(line, holders)| {
+                Disturbance::Loses { line, cores: holders.cores() }
             });
         };
         let others = holders.cores() & !(1 << core);
@@ -169,10 +174,10 @@ impl<O: Observer> Chip<O> {
 
     /// A line that nobody held gets an entry, which may cost another line its place in the caches.
     fn enter(&mut self, core: usize, line: u64, at_fs: u64) {
-        let Some(gone) = self.directory.insert(Holders::owner(line, core)) else { return };
+        let Some((gone, holders)) = self.directory.insert(line, Holders::owner(core)) else { return };
         self.counts.recalls += 1;
-        for holder in bits(gone.cores()) {
-            self.drop_line(gone.number(), holder, at_fs);
+        for holder in bits(holders.cores()) {
+            self.drop_line(gone, holder, at_fs);
         }
     }
 
@@ -202,10 +207,27 @@ impl<O: Observer> Chip<O> {
         if !absent {
             return self.cores[core].raise_second(line, state);
         }
-        if let Some((gone, state)) = self.cores[core].fill_second(line, state) {
+        let gone = self.cores[core].fill_second(line, state);
+        if let Some(copied) = self.cores[core].take_copied() {
+            self.write_back(copied, core, at_fs);
+        }
+        if let Some((gone, state)) = gone {
             self.evicted(core, gone, state, at_fs);
         }
         state
+    }
+
+    /// A line that a core does not have comes into its second level alone, to be read. Its prefetch buffer asks for it.
+    pub fn bring_back(&mut self, core: usize, line: u64, at_fs: u64) {
+        self.bring(core, line, false, at_fs);
+        self.settle(core, line, false, true, at_fs);
+    }
+
+    /// Another application runs on a core: its OS cache is emptied.
+    pub fn flush(&mut self, core: usize, at_fs: u64) {
+        for (gone, state) in self.cores[core].flush() {
+            self.evicted(core, gone, state, at_fs);
+        }
     }
 
     fn evicted(&mut self, core: usize, line: u64, state: State, at_fs: u64) {

@@ -1,6 +1,7 @@
 //! Steps of a thread, read some way ahead, so that a core may go on without asking for each, and go back.
 
 use quaver_trace::step::{Access, Step, Steps, TraceError};
+use std::ops::{Deref, DerefMut};
 
 /// Steps that are read ahead at most.
 const AHEAD: usize = 512;
@@ -36,10 +37,16 @@ pub(crate) enum Next {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place(usize);
 
-/// The steps.
+/// The steps, and where they come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed<S> {
     source: S,
+    ahead: Ahead,
+}
+
+/// Steps that were read ahead: all that a core sees of its thread, wherever they come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ahead {
     steps: Vec<Read>,
     accesses: Vec<Access>,
     special: Vec<Step>,
@@ -51,15 +58,7 @@ pub(crate) struct Feed<S> {
 
 impl<S: Steps> Feed<S> {
     pub(crate) fn new(source: S) -> Self {
-        Self {
-            source,
-            steps: Vec::new(),
-            accesses: Vec::new(),
-            special: Vec::new(),
-            at: 0,
-            kept: 0,
-            ended: false,
-        }
+        Self { source, ahead: Ahead::default() }
     }
 
     /// Reads ahead if there is little left. Only between two steps, where nobody will go back.
@@ -72,22 +71,41 @@ impl<S: Steps> Feed<S> {
     }
 
     fn read(&mut self) -> Result<(), TraceError> {
-        self.drop_done();
-        while self.steps.len() < AHEAD && self.accesses.len() < AHEAD_ACCESSES && !self.ended {
-            let number = match self.source.append(&mut self.accesses)? {
+        let ahead = &mut self.ahead;
+        ahead.drop_done();
+        while ahead.steps.len() < AHEAD && ahead.accesses.len() < AHEAD_ACCESSES && !ahead.ended {
+            let number = match self.source.append(&mut ahead.accesses)? {
                 Step::Block { number } => number,
                 special => {
-                    self.ended = special == Step::End;
-                    self.special.push(special);
-                    SPECIAL | (self.special.len() - 1) as u32
+                    ahead.ended = special == Step::End;
+                    ahead.special.push(special);
+                    SPECIAL | (ahead.special.len() - 1) as u32
                 }
             };
-            let accesses_end = self.accesses.len() as u32;
-            self.steps.push(Read { number, accesses_end, start_fs: 0 });
+            let accesses_end = ahead.accesses.len() as u32;
+            ahead.steps.push(Read { number, accesses_end, start_fs: 0 });
         }
         Ok(())
     }
+}
 
+impl<S> Deref for Feed<S> {
+    type Target = Ahead;
+
+    #[inline]
+    fn deref(&self) -> &Ahead {
+        &self.ahead
+    }
+}
+
+impl<S> DerefMut for Feed<S> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Ahead {
+        &mut self.ahead
+    }
+}
+
+impl Ahead {
     fn drop_done(&mut self) {
         let accesses = self.accesses_start(self.at);
         let special = self.steps[..self.at].iter().filter(|step| step.number & SPECIAL != 0).count();
@@ -103,9 +121,7 @@ impl<S: Steps> Feed<S> {
         self.at = 0;
         self.kept = 0;
     }
-}
 
-impl<S> Feed<S> {
     #[inline]
     fn accesses_start(&self, step: usize) -> u32 {
         if step == 0 { 0 } else { self.steps[step - 1].accesses_end }

@@ -11,6 +11,7 @@
 
 use crate::core::Performed;
 use crate::error::SimulationError;
+use crate::private::SecondLevel;
 use crate::statistics::CoreCounts;
 use quaver_trace::step::{Access, Step, Steps, Sync, Thread, TraceError};
 
@@ -85,6 +86,8 @@ pub struct Moment<'a> {
     pub counts: &'a CoreCounts,
     /// What it did for kernel activity that was ordered.
     pub kernel_counts: &'a CoreCounts,
+    /// Lines of the application that the kernel evicted from the core's second level; 0 where they are not counted.
+    pub evicted_by_kernel: u64,
 }
 
 /// A new frequency.
@@ -139,6 +142,11 @@ pub trait Hooks {
     /// [`Hooks::WATCHES`] says so, which costs much time.
     fn performed(&mut self, access: Performed) {
         let _ = access;
+    }
+
+    /// Which second level the cores have.
+    fn second_level(&self) -> SecondLevel {
+        SecondLevel::default()
     }
 
     /// When the first alarm of this core is, femtoseconds; `u64::MAX` for none.

@@ -6,10 +6,17 @@
 //! ```text
 //! words   first level, instructions │ first level, data │ second level        a word a line: number << 2 | state, 0 if free
 //! ```
-//! In each set the line used last comes first and free ones come last, so that the order is the age.
+//! In each set the line used last comes first and free ones come last, so that the order is the age. A second level that is not
+//! plain has more behind these ([`second`]).
+
+mod evict;
+mod second;
+
+pub use second::{SecondLevel, SecondLevelCounts};
 
 use crate::cache::State;
 use crate::config::{CacheConfig, Config};
+use second::Marked;
 
 /// Why a core looks into its caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +92,10 @@ pub struct PrivateCaches {
     /// See `last_fetched`.
     old_last_fetched: u64,
     fills: Vec<Fill>,
+    /// Cycles that the last look beyond the first level took.
+    looked_cycles: u64,
+    /// What a second level has that is not plain.
+    marked: Option<Box<Marked>>,
 }
 
 #[inline]
@@ -122,7 +133,15 @@ impl PrivateCaches {
             old: Vec::new(),
             old_last_fetched: NO_LINE,
             fills: Vec::new(),
+            looked_cycles: config.l2.hit_cycles,
+            marked: None,
         }
+    }
+
+    /// How many cycles the last look beyond the first level took, to the data or to knowing that the directory must be asked.
+    #[inline]
+    pub(crate) fn looked_cycles(&self) -> u64 {
+        self.looked_cycles
     }
 
     /// The second-level line that a first-level line lies in.
@@ -219,15 +238,21 @@ impl PrivateCaches {
         gone
     }
 
-    /// Looks for a first-level line (its address by the first level's line size) at `now_fs`.
+    /// Looks for a first-level line (its address by the first level's line size) at `now_fs`, for the application.
     #[inline]
     pub fn look(&mut self, first_line: u64, purpose: Purpose, now_fs: u64) -> Local {
+        self.look_as(first_line, purpose, now_fs, false)
+    }
+
+    /// As [`look`](Self::look), for the kernel where `supervisor` says so.
+    #[inline]
+    pub fn look_as(&mut self, first_line: u64, purpose: Purpose, now_fs: u64, supervisor: bool) -> Local {
         let hit = match purpose {
             Purpose::Load => self.hits_load(first_line),
             Purpose::Store => self.hits_store(first_line),
             Purpose::Fetch => self.hits_fetch(first_line),
         };
-        if hit { Local::First } else { self.look_further(first_line, purpose, now_fs) }
+        if hit { Local::First } else { self.look_further(first_line, purpose, now_fs, supervisor) }
     }
 
     /// Whether a load hits the first level.
@@ -244,7 +269,7 @@ impl PrivateCaches {
             3 => true,
             2 => {
                 self.put(place, self.words[place] | 3);
-                match self.find(self.second, first_line >> self.shift) {
+                match self.find_second(first_line >> self.shift) {
                     Some(place) => self.put(place, self.words[place] | 3),
                     None => debug_assert!(false, "the second level holds what the first holds"),
                 }
@@ -268,11 +293,26 @@ impl PrivateCaches {
     }
 
     /// Looks beyond the first level, which does not have the line, or not with the right to write.
-    pub(crate) fn look_further(&mut self, first_line: u64, purpose: Purpose, now_fs: u64) -> Local {
+    pub(crate) fn look_further(
+        &mut self,
+        first_line: u64,
+        purpose: Purpose,
+        now_fs: u64,
+        supervisor: bool,
+    ) -> Local {
+        if self.marked.is_some() {
+            return self.look_marked(first_line, purpose, now_fs, supervisor);
+        }
         if purpose == Purpose::Store && self.find(self.data, first_line).is_some() {
             return Local::Ask;
         }
         let Some(place) = self.touch(self.second, first_line >> self.shift) else { return Local::Ask };
+        self.let_in(first_line, purpose, place, now_fs)
+    }
+
+    /// The first level takes in a line that the second has at this place; unless it may not be written, and is to be.
+    #[inline]
+    fn let_in(&mut self, first_line: u64, purpose: Purpose, place: usize, now_fs: u64) -> Local {
         let part = match purpose {
             Purpose::Store if self.words[place] & 3 == State::Shared as u64 => return Local::Ask,
             Purpose::Store => {
@@ -291,6 +331,12 @@ impl PrivateCaches {
             self.fills.push(Fill { at_fs: now_fs, set: part.set(first_line), gone: gone >> 2 });
         }
         Local::Second
+    }
+
+    /// Where a second-level line lies, in whichever cache.
+    #[inline]
+    fn find_second(&self, line: u64) -> Option<usize> {
+        self.find(self.second, line).or_else(|| self.find_in_os(line))
     }
 
     /// The directory let this core have a line; the second level has it already.
@@ -315,7 +361,10 @@ impl PrivateCaches {
 
     /// The line leaves; whether it was dirty.
     pub(crate) fn invalidate(&mut self, second_line: u64) -> bool {
-        let gone = self.remove(self.second, second_line);
+        let gone = match self.marked {
+            Some(_) => self.remove_marked(second_line),
+            None => self.remove(self.second, second_line),
+        };
         self.forget_first(second_line);
         gone & 3 == State::Modified as u64
     }
@@ -336,7 +385,7 @@ impl PrivateCaches {
                 self.put(place, word(first, State::Shared));
             }
         }
-        let Some(place) = self.find(self.second, second_line) else { return false };
+        let Some(place) = self.find_second(second_line) else { return false };
         let dirty = self.words[place] & 3 == State::Modified as u64;
         self.put(place, word(second_line, State::Shared));
         dirty
@@ -344,11 +393,14 @@ impl PrivateCaches {
 
     /// The state of a second-level line; none if it is not here.
     pub fn state(&self, second_line: u64) -> Option<State> {
-        self.find(self.second, second_line).map(|place| state(self.words[place]))
+        self.find_second(second_line).map(|place| state(self.words[place]))
     }
 
     /// The second level has this line now, used last; the line that had to go with its state, and the first levels forgot.
     pub(crate) fn fill_second(&mut self, second_line: u64, new: State) -> Option<(u64, State)> {
+        if self.marked.is_some() {
+            return self.fill_marked(second_line, new);
+        }
         let gone = self.insert(self.second, second_line, new);
         if gone == 0 {
             return None;
@@ -359,6 +411,9 @@ impl PrivateCaches {
 
     /// The second level's line is used, and has at least this state, which is given back.
     pub(crate) fn raise_second(&mut self, second_line: u64, least: State) -> State {
+        if self.marked.is_some() {
+            return self.raise_marked(second_line, least);
+        }
         let Some(place) = self.touch(self.second, second_line) else { return least };
         let now = state(self.words[place]).max(least);
         if self.words[place] != word(second_line, now) {
@@ -387,9 +442,10 @@ impl PrivateCaches {
         if here { None } else { Some(false) }
     }
 
-    /// Second-level lines and their states.
+    /// Second-level lines and their states, those of an OS cache too.
     pub fn lines(&self) -> impl Iterator<Item = (u64, State)> {
-        self.all(self.second)
+        let os = self.marked.as_ref().and_then(|marked| marked.layout.os);
+        self.all(self.second).chain(os.into_iter().flat_map(move |os| self.all(os)))
     }
 
     /// First-level data lines and their states.
@@ -402,3 +458,6 @@ impl PrivateCaches {
         words.map(|word| (word >> 2, state(*word)))
     }
 }
+
+#[cfg(test)]
+mod tests;

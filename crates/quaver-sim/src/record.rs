@@ -3,6 +3,7 @@
 use crate::statistics::{CriticalPath, Interval, IntervalKind, WaitKind};
 use crate::threads::EndedWait;
 use quaver_trace::step::Thread;
+use std::cmp::Reverse;
 
 /// The way that led a thread to where it is: made longer at each wake-up, so that no history need be kept.
 #[derive(Clone, Debug, Default)]
@@ -70,10 +71,14 @@ impl Record {
 
     /// `by` let `thread` go on at `at_fs`; it does at `ready_fs`.
     pub(crate) fn woke(&mut self, thread: Thread, by: Thread, kind: WaitKind, (at_fs, ready_fs): (u64, u64)) {
-        let mut path = self.ways[by.0 as usize].until(by.0 as usize, at_fs);
-        path.edges_fs[kind as usize] += ready_fs - at_fs;
-        path.edges[kind as usize] += 1;
-        self.ways[thread.0 as usize] = Way { path, since_fs: ready_fs };
+        let (thread, by) = (thread.0 as usize, by.0 as usize);
+        // In the place of the old one: programs wake threads all the time.
+        let Ok([way, waker]) = self.ways.get_disjoint_mut([thread, by]) else { return };
+        way.path.take_over(&waker.path);
+        way.path.threads_fs[by] += at_fs.saturating_sub(waker.since_fs);
+        way.path.edges_fs[kind as usize] += ready_fs - at_fs;
+        way.path.edges[kind as usize] += 1;
+        way.since_fs = ready_fs;
     }
 
     /// The thread has ended.
@@ -89,8 +94,16 @@ impl Record {
         self.last_fs
     }
 
+    /// The way to the end, once all threads have ended.
     pub(crate) fn longest(&self) -> &CriticalPath {
         &self.longest
+    }
+
+    /// The way to where a run is that has not ended. `threads` are those that have begun and not ended, each with the time that it
+    /// came to; of those that came furthest it is the one that has gone on by itself for longest.
+    pub(crate) fn so_far(&self, threads: impl Iterator<Item = (usize, u64)>) -> CriticalPath {
+        let furthest = threads.min_by_key(|&(thread, at_fs)| (Reverse(at_fs), self.ways[thread].since_fs, thread));
+        furthest.map_or_else(|| self.longest.clone(), |(thread, at_fs)| self.ways[thread].until(thread, at_fs))
     }
 
     pub(crate) fn intervals(&self) -> (&[Interval], u64) {

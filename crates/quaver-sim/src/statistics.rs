@@ -1,6 +1,6 @@
 //! What a simulation counted, and what follows from it.
 
-use crate::coherence::CoherenceCounts;
+use crate::coherence::{CoherenceCounts, SecondLevelCounts};
 use serde::Serialize;
 
 /// Where a core's time went while it could not issue, in femtoseconds of simulated time.
@@ -140,7 +140,8 @@ impl WaitKind {
     pub const ALL: [Self; 5] = [Self::Lock, Self::Wakeup, Self::Barrier, Self::Join, Self::Create];
 }
 
-/// The chain of threads and wake-ups that ended last: what is not on it could have taken longer.
+/// The chain of threads and wake-ups that ended last: what is not on it could have taken longer. Of a run that has not ended, the one
+/// that leads to where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CriticalPath {
     /// By thread: time on the path, its own steps and its turns for a core; femtoseconds.
@@ -152,7 +153,14 @@ pub struct CriticalPath {
 }
 
 impl CriticalPath {
-    /// Its length: the run's duration.
+    /// Becomes the same as another path.
+    pub(crate) fn take_over(&mut self, other: &Self) {
+        self.threads_fs.clone_from(&other.threads_fs);
+        self.edges_fs = other.edges_fs;
+        self.edges = other.edges;
+    }
+
+    /// Its length: the run's duration, or how far it came.
     pub fn total_fs(&self) -> u64 {
         self.threads_fs.iter().sum::<u64>() + self.edges_fs.iter().sum::<u64>()
     }
@@ -226,6 +234,9 @@ pub struct Results {
     pub memory_writes: u64,
     /// What decided how long it took.
     pub critical_path: CriticalPath,
+    /// In the second levels of all cores, where they are not plain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_level: Option<SecondLevelCounts>,
     /// What took time when, if asked for; in the order of ends.
     pub intervals: Vec<Interval>,
     /// Intervals for which there was no room.

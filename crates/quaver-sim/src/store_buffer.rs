@@ -41,6 +41,13 @@ impl StoreBuffer {
         Self { pending: [Pending::default(); MOST_ENTRIES], count: 0, capacity: capacity.min(MOST_ENTRIES) }
     }
 
+    /// Becomes the same as another one of the same capacity.
+    #[inline]
+    pub fn copy_from(&mut self, other: &Self) {
+        self.count = other.count;
+        self.pending[..other.count].copy_from_slice(&other.pending[..other.count]);
+    }
+
     fn stores(&self) -> &[Pending] {
         &self.pending[..self.count]
     }
@@ -48,8 +55,10 @@ impl StoreBuffer {
     /// Lets go of what has arrived by `now_fs`.
     fn retire(&mut self, now_fs: u64) {
         let gone = self.stores().iter().take_while(|store| store.done_fs <= now_fs).count();
-        self.pending.copy_within(gone..self.count, 0);
-        self.count -= gone;
+        if gone > 0 {
+            self.pending.copy_within(gone..self.count, 0);
+            self.count -= gone;
+        }
     }
 
     /// A store that missed comes at `now_fs`.

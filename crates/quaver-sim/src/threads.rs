@@ -146,6 +146,15 @@ impl Threads {
         self.states.iter().all(|state| matches!(state, State::Ended | State::NotStarted))
     }
 
+    /// Threads that have begun and not ended, each with the time that it came to: `now_fs`, or the start of its wait.
+    pub(crate) fn under_way(&self, now_fs: u64) -> impl Iterator<Item = (usize, u64)> {
+        self.states.iter().enumerate().filter_map(move |(thread, state)| match state {
+            State::Runs => Some((thread, now_fs)),
+            State::Waits { since_fs, .. } => Some((thread, *since_fs)),
+            State::NotStarted | State::Ended => None,
+        })
+    }
+
     /// Who waits for what, in words.
     pub fn stuck(&self, at_fs: u64) -> SimulationError {
         let each = self.states.iter().enumerate().filter_map(|(thread, state)| match state {

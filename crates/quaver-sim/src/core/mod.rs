@@ -17,12 +17,12 @@ pub(crate) use run::Limits;
 use crate::branch::Predictor;
 use crate::coherence::{Disturbance, PrivateCaches, Purpose};
 use crate::config::Config;
-use crate::feed::{Feed, Place};
+use crate::feed::{Ahead, Place};
 use crate::statistics::CoreCounts;
 use crate::store_buffer::StoreBuffer;
 use crate::timing::Blocks;
 use quaver_trace::block::Registers;
-use quaver_trace::step::{Access, Steps};
+use quaver_trace::step::Access;
 use question::Questions;
 
 /// What a core is doing.
@@ -82,7 +82,7 @@ impl CoreNumbers {
 /// No block has this number.
 const NO_BLOCK: u32 = u32::MAX;
 
-/// All of a core that it takes with it when it goes back.
+/// What a core takes with it when it goes back, besides the times of its registers and its stores: these are much, and seldom needed.
 #[derive(Clone, Copy, Debug)]
 struct State {
     now_fs: u64,
@@ -99,10 +99,8 @@ struct State {
     start_fs: u64,
     /// Accesses of the same instruction so far, and which instruction.
     repeated: (u16, u8),
-    ready_fs: [u64; Registers::COUNT],
-    /// The latest of them.
+    /// The latest of the times of its registers.
     latest_fs: u64,
-    stores: StoreBuffer,
     /// The block before, if it ended with a jump, or `NO_BLOCK`.
     jumped_from: u32,
     counts: CoreCounts,
@@ -144,6 +142,9 @@ struct Disturbed {
 #[derive(Clone, Debug)]
 struct Kept {
     state: State,
+    /// As they were, if any was still to come; else none of them matters any more.
+    ready_fs: [u64; Registers::COUNT],
+    stores: StoreBuffer,
     place: Place,
     questions: usize,
     performed: usize,
@@ -155,6 +156,9 @@ struct Kept {
 pub(crate) struct Core {
     index: usize,
     state: State,
+    /// When the value of each register is there.
+    ready_fs: [u64; Registers::COUNT],
+    stores: StoreBuffer,
     numbers: CoreNumbers,
     pub(crate) questions: Questions,
     predictor: Predictor,
@@ -178,16 +182,26 @@ impl Core {
             accesses: (0, 0),
             start_fs: 0,
             repeated: (0, 0),
-            ready_fs: [0; Registers::COUNT],
             latest_fs: 0,
-            stores: StoreBuffer::new(config.core.store_buffer_entries),
             jumped_from: NO_BLOCK,
             counts: CoreCounts::default(),
         };
-        let kept = Kept { state, place: Place::default(), questions: 0, performed: 0, disturbed: Vec::new() };
+        let ready_fs = [0; Registers::COUNT];
+        let stores = StoreBuffer::new(config.core.store_buffer_entries);
+        let kept = Kept {
+            state,
+            ready_fs,
+            stores,
+            place: Place::default(),
+            questions: 0,
+            performed: 0,
+            disturbed: Vec::new(),
+        };
         Self {
             index,
             state,
+            ready_fs,
+            stores,
             numbers: CoreNumbers::new(config),
             questions: Questions::default(),
             predictor: Predictor::default(),
@@ -229,6 +243,7 @@ impl Core {
     }
 
     /// Whether it is between two steps, so that another thread may run here.
+    #[inline]
     pub(crate) fn between_steps(&self) -> bool {
         self.state.stage == Stage::Next
     }
@@ -261,23 +276,27 @@ impl Core {
 
     /// What it does from here on may be taken back, to here.
     #[inline]
-    pub(crate) fn keep<S>(&mut self, caches: &mut PrivateCaches, feed: Option<&mut Feed<S>>) {
+    pub(crate) fn keep(&mut self, caches: &mut PrivateCaches, feed: Option<&mut Ahead>) {
         caches.keep();
         self.predictor.keep();
         self.kept.state = self.state;
-        self.kept.place = feed.map(Feed::keep).unwrap_or_default();
+        if self.state.latest_fs > self.state.now_fs {
+            self.kept.ready_fs = self.ready_fs;
+        }
+        self.kept.stores.copy_from(&self.stores);
+        self.kept.place = feed.map(Ahead::keep).unwrap_or_default();
         self.kept.questions = self.questions.len();
         self.kept.performed = self.performed.len();
         self.kept.disturbed.clear();
     }
 
     /// Whether what it did at `since_fs` or later might have gone otherwise, had it been disturbed so at that time.
-    pub(crate) fn is_ahead_of<S>(
+    pub(crate) fn is_ahead_of(
         &self,
         since_fs: u64,
         disturbance: Disturbance,
         caches: &PrivateCaches,
-        feed: &Feed<S>,
+        feed: &Ahead,
         blocks: &Blocks,
     ) -> bool {
         if self.state.now_fs < since_fs {
@@ -321,21 +340,28 @@ impl Core {
     }
 
     /// It goes back to where it was and does again what it did before `to_fs`, with what disturbed it in between.
-    pub(crate) fn go_back<S: Steps>(
+    pub(crate) fn go_back(
         &mut self,
         to_fs: u64,
         stop_fs: u64,
         caches: &mut PrivateCaches,
-        feed: &mut Feed<S>,
+        feed: &mut Ahead,
         blocks: &Blocks,
     ) {
         caches.go_back();
         self.predictor.go_back();
         self.state = self.kept.state;
+        if self.state.latest_fs > self.state.now_fs {
+            self.ready_fs = self.kept.ready_fs;
+        } else {
+            self.ready_fs = [0; Registers::COUNT];
+        }
+        self.stores.copy_from(&self.kept.stores);
         feed.go_back(self.kept.place);
         self.questions.go_back(self.kept.questions);
         self.performed.truncate(self.kept.performed);
-        for disturbed in std::mem::take(&mut self.kept.disturbed) {
+        let mut all = std::mem::take(&mut self.kept.disturbed);
+        for disturbed in &all {
             self.run(Limits { until_fs: disturbed.at_fs, stop_fs }, caches, feed, blocks);
             if disturbed.loses {
                 caches.invalidate(disturbed.line);
@@ -344,6 +370,9 @@ impl Core {
             }
         }
         self.run(Limits { until_fs: to_fs, stop_fs }, caches, feed, blocks);
+        // Its room is used again.
+        all.clear();
+        self.kept.disturbed = all;
         self.keep(caches, Some(feed));
     }
 
@@ -359,17 +388,19 @@ impl Core {
 
     /// The line that a store asked for is here at `done_fs`.
     pub(crate) fn store_answered(&mut self, question: &Question, first_line: u64, done_fs: u64) {
-        self.state.stores.answer(self.second_line(first_line), done_fs);
+        self.stores.answer(self.second_line(first_line), done_fs);
         if let Doing::WaitsForStore { .. } = self.state.doing {
             self.state.doing = Doing::Runs;
         }
         self.tell(question.at_fs, first_line << self.numbers.first_shift, true);
     }
 
+    #[inline]
     fn second_line(&self, first_line: u64) -> u64 {
         first_line >> (self.numbers.second_shift - self.numbers.first_shift)
     }
 
+    #[inline]
     fn tell(&mut self, at_fs: u64, address: u64, write: bool) {
         if self.watches {
             self.performed.push(Performed { at_fs, core: self.index, address, write });
@@ -378,16 +409,16 @@ impl Core {
 
     /// When the line that another question of this core brings is here, if it is still on its way at `now_fs`.
     pub(crate) fn arriving(&self, first_line: u64, now_fs: u64) -> Option<u64> {
-        self.state.stores.arrival(self.second_line(first_line), now_fs)
+        self.stores.arrival(self.second_line(first_line), now_fs)
     }
 
     /// The line that the core waits for is here at `done_fs`. How long it waited is given back.
-    pub(crate) fn line_answered<S>(
+    pub(crate) fn line_answered(
         &mut self,
         question: &Question,
         first_line: u64,
         done_fs: u64,
-        feed: &Feed<S>,
+        feed: &Ahead,
         blocks: &Blocks,
     ) -> u64 {
         let Doing::WaitsForLine { since_fs, purpose } = self.state.doing else { return 0 };
@@ -416,6 +447,6 @@ impl Core {
 
     /// When all stores that are on their way are done; none if the directory has not answered all.
     pub(crate) fn stores_done_fs(&self, now_fs: u64) -> Option<u64> {
-        self.state.stores.drained(now_fs)
+        self.stores.drained(now_fs)
     }
 }

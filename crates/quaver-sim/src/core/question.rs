@@ -73,9 +73,12 @@ impl Questions {
     }
 
     /// Takes the first one away.
+    #[inline]
     pub(crate) fn take(&mut self) -> Option<Question> {
         let first = (self.count > 0).then_some(self.questions[0])?;
-        self.questions.copy_within(1..self.count, 0);
+        if self.count > 1 {
+            self.questions.copy_within(1..self.count, 0);
+        }
         self.count -= 1;
         self.questions[self.count].at_fs = u64::MAX;
         Some(first)

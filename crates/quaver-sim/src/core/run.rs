@@ -2,7 +2,7 @@
 
 use super::{Asked, Core, Doing, NO_BLOCK, Question, Stage};
 use crate::coherence::{Local, PrivateCaches, Purpose};
-use crate::feed::{Feed, Next};
+use crate::feed::{Ahead, Next};
 use crate::store_buffer::Room;
 use crate::timing::{Blocks, Head};
 use quaver_trace::step::{Access, Step};
@@ -49,11 +49,11 @@ struct Passage {
 
 impl Core {
     /// Runs up to a limit, to a question that must be answered first, or to the end of what is read ahead.
-    pub(crate) fn run<S>(
+    pub(crate) fn run(
         &mut self,
         limits: Limits,
         caches: &mut PrivateCaches,
-        feed: &mut Feed<S>,
+        feed: &mut Ahead,
         blocks: &Blocks,
     ) {
         loop {
@@ -88,11 +88,11 @@ impl Core {
     }
 
     /// Runs blocks as long as they hit; leaves one that does not where the slow way goes on.
-    fn pass<S>(
+    fn pass(
         &mut self,
         limits: Limits,
         caches: &mut PrivateCaches,
-        feed: &mut Feed<S>,
+        feed: &mut Ahead,
         blocks: &Blocks,
     ) -> Stopped {
         let least_fs = limits.until_fs.min(limits.stop_fs);
@@ -186,7 +186,7 @@ impl Core {
         }
         let mut dependent_fs = start_fs;
         for used in blocks.uses(head) {
-            let ready_fs = self.state.ready_fs[usize::from(used.register)];
+            let ready_fs = self.ready_fs[usize::from(used.register)];
             let from_fs = ready_fs.saturating_sub(u64::from(used.slot) * self.state.slot_fs);
             dependent_fs = dependent_fs.max(from_fs);
         }
@@ -251,10 +251,11 @@ impl Core {
         let purpose = if access.write { Purpose::Store } else { Purpose::Load };
         let slot = blocks.slot(self.state.block, access.instruction);
         let at_fs = passage.start_fs + u64::from(slot) * self.state.slot_fs;
-        if caches.look_further(first_line, purpose, at_fs) == Local::Ask {
+        let supervisor = blocks.head(self.state.block).kernel;
+        if caches.look_further(first_line, purpose, at_fs, supervisor) == Local::Ask {
             return false;
         }
-        let lost_fs = self.second_level(purpose);
+        let lost_fs = self.second_level(purpose, caches.looked_cycles());
         passage.start_fs += lost_fs;
         passage.end_fs += lost_fs;
         true
@@ -278,7 +279,7 @@ impl Core {
     fn end(&mut self, number: u32, head: &Head, end_fs: u64, blocks: &Blocks) {
         for result in blocks.results(head) {
             let ready_fs = end_fs + u64::from(result.slot) * self.state.slot_fs;
-            self.state.ready_fs[usize::from(result.register)] = ready_fs;
+            self.ready_fs[usize::from(result.register)] = ready_fs;
             self.state.latest_fs = self.state.latest_fs.max(ready_fs);
         }
         self.state.now_fs = end_fs;
@@ -300,25 +301,26 @@ impl Core {
         self.add(&tally);
     }
 
-    fn fetch<S>(&mut self, line: u64, caches: &mut PrivateCaches, feed: &Feed<S>, blocks: &Blocks) {
+    fn fetch(&mut self, line: u64, caches: &mut PrivateCaches, feed: &Ahead, blocks: &Blocks) {
         self.state.counts.fetches += 1;
-        match caches.look(line, Purpose::Fetch, self.state.now_fs) {
+        let supervisor = blocks.head(self.state.block).kernel;
+        match caches.look_as(line, Purpose::Fetch, self.state.now_fs, supervisor) {
             Local::First => {}
             Local::Second => {
                 self.state.counts.fetch_misses += 1;
-                let lost_fs = self.cycles_fs(self.numbers.second_cycles);
+                let lost_fs = self.cycles_fs(caches.looked_cycles());
                 self.state.counts.stalls.fetch_fs += lost_fs;
                 self.delay(lost_fs);
             }
             Local::Ask => {
                 self.state.counts.fetch_misses += 1;
-                return self.ask_line(line, Purpose::Fetch, blocks);
+                return self.ask_line(line, Purpose::Fetch, caches.looked_cycles(), blocks);
             }
         }
         self.after_fetch(line, feed, blocks);
     }
 
-    pub(super) fn after_fetch<S>(&mut self, line: u64, feed: &Feed<S>, blocks: &Blocks) {
+    pub(super) fn after_fetch(&mut self, line: u64, feed: &Ahead, blocks: &Blocks) {
         if line < blocks.head(self.state.block).code_lines.1 {
             self.state.stage = Stage::Fetch { line: line + 1 };
         } else {
@@ -332,7 +334,7 @@ impl Core {
     }
 
     /// Gets ready for this access: its time becomes the core's; after the last, the block is done.
-    fn turn_to<S>(&mut self, next: u32, second_half: bool, feed: &Feed<S>, blocks: &Blocks) {
+    fn turn_to(&mut self, next: u32, second_half: bool, feed: &Ahead, blocks: &Blocks) {
         let (first, end) = self.state.accesses;
         if next >= end {
             return self.leave(blocks);
@@ -353,33 +355,36 @@ impl Core {
         self.state.now_fs = self.state.now_fs.max(at_fs);
     }
 
-    fn access<S>(
+    fn access(
         &mut self,
         mut next: u32,
         mut second_half: bool,
         until_fs: u64,
         caches: &mut PrivateCaches,
-        feed: &Feed<S>,
+        feed: &Ahead,
         blocks: &Blocks,
     ) {
+        let supervisor = blocks.head(self.state.block).kernel;
         loop {
             let access = feed.access(next);
             let (first_line, last_line) = self.lines(&access);
             let line = if second_half { last_line } else { first_line };
             let purpose = if access.write { Purpose::Store } else { Purpose::Load };
-            match caches.look(line, purpose, self.state.now_fs) {
+            match caches.look_as(line, purpose, self.state.now_fs, supervisor) {
                 Local::First => self.tell(self.state.now_fs, access.address, access.write),
                 Local::Second => {
                     self.tell(self.state.now_fs, access.address, access.write);
-                    let lost_fs = self.second_level(purpose);
+                    let lost_fs = self.second_level(purpose, caches.looked_cycles());
                     self.delay(lost_fs);
                 }
                 Local::Ask if access.write => {
-                    if !self.store_misses(line, blocks) {
+                    if !self.store_misses(line, caches.looked_cycles(), blocks) {
                         return;
                     }
                 }
-                Local::Ask => return self.ask_line(line, Purpose::Load, blocks),
+                Local::Ask => {
+                    return self.ask_line(line, Purpose::Load, caches.looked_cycles(), blocks);
+                }
             }
             (next, second_half) = self.done_with(next, second_half, feed, blocks);
             let until_fs = until_fs.min(self.questions.first_fs());
@@ -389,17 +394,18 @@ impl Core {
         }
     }
 
+    #[inline]
     fn lines(&self, access: &Access) -> (u64, u64) {
         let last = access.address.wrapping_add(u64::from(access.octets.max(1)) - 1);
         (access.address >> self.numbers.first_shift, last >> self.numbers.first_shift)
     }
 
     /// The access is done and counted; turns to the one that follows, which is given back.
-    pub(super) fn done_with<S>(
+    pub(super) fn done_with(
         &mut self,
         next: u32,
         second_half: bool,
-        feed: &Feed<S>,
+        feed: &Ahead,
         blocks: &Blocks,
     ) -> (u32, bool) {
         let access = feed.access(next);
@@ -415,27 +421,27 @@ impl Core {
         (next, second_half)
     }
 
-    /// The second level had it; how long that takes.
-    fn second_level(&mut self, purpose: Purpose) -> u64 {
+    /// The second level had it after so many cycles; how long that takes.
+    fn second_level(&mut self, purpose: Purpose, cycles: u64) -> u64 {
         if purpose == Purpose::Store {
             self.state.counts.store_misses += 1;
             return 0;
         }
         self.state.counts.load_misses += 1;
-        let lost_fs = self.cycles_fs(self.numbers.second_cycles - self.numbers.first_cycles);
+        let lost_fs = self.cycles_fs(cycles - self.numbers.first_cycles);
         self.state.counts.stalls.second_level_fs += lost_fs;
         lost_fs
     }
 
     /// Whether the store could go on its way; if not, the core waits and tries again.
-    fn store_misses(&mut self, line: u64, blocks: &Blocks) -> bool {
+    fn store_misses(&mut self, line: u64, cycles: u64, blocks: &Blocks) -> bool {
         let second_line = self.second_line(line);
         loop {
-            match self.state.stores.take(second_line, self.state.now_fs) {
+            match self.stores.take(second_line, self.state.now_fs) {
                 Room::Joined => return true,
                 Room::Taken => {
                     self.state.counts.store_misses += 1;
-                    self.ask(line, Purpose::Store, blocks);
+                    self.ask(line, Purpose::Store, cycles, blocks);
                     return true;
                 }
                 Room::From(room_fs) => {
@@ -450,13 +456,14 @@ impl Core {
         }
     }
 
-    fn ask_line(&mut self, first_line: u64, purpose: Purpose, blocks: &Blocks) {
+    fn ask_line(&mut self, first_line: u64, purpose: Purpose, cycles: u64, blocks: &Blocks) {
         self.state.doing = Doing::WaitsForLine { since_fs: self.state.now_fs, purpose };
-        self.ask(first_line, purpose, blocks);
+        self.ask(first_line, purpose, cycles, blocks);
     }
 
-    fn ask(&mut self, first_line: u64, purpose: Purpose, blocks: &Blocks) {
-        let at_fs = self.state.now_fs + self.cycles_fs(self.numbers.second_cycles);
+    /// Asks the directory, after the cycles of the look that found nothing.
+    fn ask(&mut self, first_line: u64, purpose: Purpose, cycles: u64, blocks: &Blocks) {
+        let at_fs = self.state.now_fs + self.cycles_fs(cycles);
         let supervisor = blocks.head(self.state.block).kernel;
         self.questions.ask(Question { at_fs, what: Asked::Line { first_line, purpose, supervisor } });
     }

@@ -12,6 +12,7 @@ use crate::error::SimulationError;
 use crate::frames::Progress;
 use crate::hooks::{Event, FrequencyChange, Hooks, Moment, Orders};
 use crate::inject::{Draw, EpochSteps, Injection};
+use crate::private::SecondLevel;
 use crate::unit::{UnitConfig, Units};
 use quaver_abi::sync::SyncOutcome;
 use quaver_analysis::sync::{KernelEvent, KernelKind, KernelReason, SyncClass, SyncEvent, ThreadId};
@@ -47,7 +48,8 @@ pub(super) struct CoreState {
     /// The voltage rises until then; the point that it rises to, and for which thread.
     pub(super) rising: Option<(u64, usize, u32)>,
     pub(super) residency: CoreResidency,
-    pub(super) kernel_lines: u64,
+    /// Lines that the kernel had evicted here when a subframe ended last.
+    pub(super) evicted_lines: u64,
     pub(super) instructions: u64,
     pub(super) thread: Option<u32>,
     pub(super) idle_since_fs: u64,
@@ -136,7 +138,7 @@ impl Cure {
             point: table.rest,
             rising: None,
             residency,
-            kernel_lines: 0,
+            evicted_lines: 0,
             instructions: 0,
             thread: None,
             idle_since_fs: 0,
@@ -317,6 +319,10 @@ impl Cure {
 /// The machine borrows it, so that [`Cure::finish`] can be asked afterwards.
 impl Hooks for &mut Cure {
     type Kernel = EpochSteps;
+
+    fn second_level(&self) -> SecondLevel {
+        SecondLevel { cache: self.config.cache, counts_evictions: self.config.evictions.is_some() }
+    }
 
     fn first_alarm_fs(&self, core: usize) -> u64 {
         self.first_alarm(core)

@@ -16,6 +16,7 @@ mod hooks;
 mod library;
 mod results;
 mod subframe;
+mod text;
 mod threads;
 mod translate;
 
@@ -24,3 +25,4 @@ pub use config::{CureConfig, Evictions};
 pub use hooks::Cure;
 pub use library::Library;
 pub use results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};
+pub use text::{COMMENTED_CURE, CureError};

@@ -69,7 +69,7 @@ pub struct CureResults {
     pub owed_fs: Vec<i64>,
     /// The same after the dummy subframes that were asked for.
     pub owed_after_dummies_fs: Vec<i64>,
-    /// Lines that kernel activity took the place of, as far as counted.
+    /// Lines of the application that the kernel evicted from second levels, where `evictions` asked for them.
     pub evicted_lines: u64,
     /// When how much of the work was done.
     pub progress: Progress,

@@ -60,12 +60,13 @@ impl Cure {
         }
     }
 
-    /// Jitter that the heuristic sees in the lines that the kernel has brought to this core since it was asked last.
+    /// Jitter that the heuristic sees in the lines of the application that the kernel has evicted from this core's second level
+    /// since it was asked last.
     fn take_evictions(&mut self, moment: &Moment<'_>) -> u64 {
         let Some(evictions) = &self.config.evictions else { return 0 };
-        let lines = moment.kernel_counts.from_memory + moment.kernel_counts.from_remote;
+        let lines = moment.evicted_by_kernel;
         let core = &mut self.cores[moment.core];
-        let new = lines - std::mem::replace(&mut core.kernel_lines, lines);
+        let new = lines - std::mem::replace(&mut core.evicted_lines, lines);
         self.evicted_lines += new;
         evictions.lost_fs(new)
     }

@@ -13,8 +13,9 @@ const LEAST_LEAD_CYCLES: u64 = 4;
 impl<S: Steps, H: Hooks> Machine<S, H> {
     pub(super) fn answer(&mut self, index: usize, question: Question) -> Result<(), SimulationError> {
         match question.what {
-            Asked::Line { first_line, purpose, .. } => {
-                self.disturb(index, first_line, purpose);
+            Asked::Line { first_line, purpose, supervisor } => {
+                self.disturb(index, self.chip.second_line(first_line), purpose);
+                self.chip.cores[index].request(supervisor, question.at_fs);
                 self.answer_line(index, &question, first_line, purpose);
                 Ok(())
             }
@@ -30,8 +31,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
     }
 
     /// Cores that are ahead, and depend on what the transaction does to their caches, go back.
-    fn disturb(&mut self, index: usize, first_line: u64, purpose: Purpose) {
-        let line = self.chip.second_line(first_line);
+    fn disturb(&mut self, index: usize, line: u64, purpose: Purpose) {
         let disturbance = self.chip.disturbance(index, line, purpose);
         let cores = match disturbance {
             Disturbance::None => return,
@@ -76,6 +76,16 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         }
         self.went_back += 1;
         self.going_on |= 1 << index;
+    }
+
+    /// The prefetch buffer's lines come back, each where it evicts no active line of the code that runs.
+    pub(super) fn bring_back(&mut self, index: usize) {
+        for line in self.chip.cores[index].take_buffer() {
+            if self.chip.cores[index].may_come_back(line, self.now_fs) {
+                self.disturb(index, line, Purpose::Load);
+                self.chip.bring_back(index, line, self.now_fs);
+            }
+        }
     }
 
     fn answer_line(&mut self, index: usize, question: &Question, first_line: u64, purpose: Purpose) {

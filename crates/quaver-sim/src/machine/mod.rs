@@ -14,14 +14,14 @@
 mod answers;
 mod places;
 
-use crate::coherence::Chip;
+use crate::coherence::{Chip, PrivateCaches, SecondLevelCounts};
 use crate::config::Config;
 use crate::core::{Core, Doing, Limits};
 use crate::error::SimulationError;
 use crate::feed::Feed;
 use crate::hooks::{Hooks, NoHooks};
 use crate::record::Record;
-use crate::statistics::{Results, TimeStack, levels};
+use crate::statistics::{CriticalPath, Results, TimeStack, levels};
 use crate::threads::Threads;
 use crate::timing::Blocks;
 use places::Place;
@@ -80,7 +80,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         let count = config.chip.cores;
         let mut machine = Self {
             blocks: Blocks::new(dictionary, config),
-            chip: Chip::new(config, cycle_fs, ()),
+            chip: Chip::new(config, cycle_fs, ()).with_second_level(&hooks.second_level(), config),
             cores: (0..count).map(|index| Core::new(config, index, rest_fs, H::WATCHES)).collect(),
             places: (0..count).map(|core| Place::new(hooks.first_alarm_fs(core))).collect(),
             threads: Threads::new(steps.len()),
@@ -213,7 +213,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         match (&mut place.kernel, place.thread) {
             (Some(kernel), _) => ahead(core, limits, caches, &mut kernel.feed, &self.blocks)?,
             (None, Some(thread)) => ahead(core, limits, caches, &mut self.feeds[thread], &self.blocks)?,
-            (None, None) => core.keep::<S>(caches, None),
+            (None, None) => core.keep(caches, None),
         }
         if H::WATCHES {
             // What was kept is certain now; the rest may still be taken back.
@@ -224,6 +224,14 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         }
         self.next_fs[index] = core.next_fs();
         Ok(())
+    }
+
+    fn critical_path(&self) -> CriticalPath {
+        if self.threads.all_ended() {
+            self.record.longest().clone()
+        } else {
+            self.record.so_far(self.threads.under_way(self.now_fs))
+        }
     }
 
     /// What was counted.
@@ -252,10 +260,22 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             coherence: self.chip.counts,
             memory_reads: self.chip.memory.reads,
             memory_writes: self.chip.memory.writes,
-            critical_path: self.record.longest().clone(),
+            critical_path: self.critical_path(),
+            second_level: self.second_level_counts(),
             intervals: intervals.to_vec(),
             intervals_dropped,
         }
+    }
+}
+
+impl<S: Steps, H: Hooks> Machine<S, H> {
+    /// What happened in the second levels of all cores; none where they are plain.
+    fn second_level_counts(&self) -> Option<SecondLevelCounts> {
+        let each = self.chip.cores.iter().filter_map(PrivateCaches::second_level_counts);
+        each.reduce(|mut sum, counts| {
+            sum.add(&counts);
+            sum
+        })
     }
 }
 
@@ -269,14 +289,14 @@ fn slot_fs(ghz: f64, width: u64) -> u64 {
 fn ahead<S: Steps>(
     core: &mut Core,
     limits: Limits,
-    caches: &mut crate::coherence::PrivateCaches,
+    caches: &mut PrivateCaches,
     feed: &mut Feed<S>,
     blocks: &Blocks,
 ) -> Result<(), SimulationError> {
     if core.between_steps() && core.doing() == Doing::Runs {
         feed.fill()?;
     }
-    core.keep(caches, Some(feed));
+    core.keep(caches, Some(&mut **feed));
     core.run(limits, caches, feed, blocks);
     Ok(())
 }

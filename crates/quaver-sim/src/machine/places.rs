@@ -30,6 +30,10 @@ pub(super) struct Place<K> {
     pub(super) kernel: Option<Kernel<K>>,
     /// When the hooks want to be called.
     pub(super) alarm_fs: u64,
+    /// When the lines of the prefetch buffer come back.
+    back_fs: u64,
+    /// The thread that ran here last.
+    last: Option<usize>,
     /// Time that kernel activity took.
     pub(super) kernel_fs: u64,
     /// The call in which the thread that runs here will wait.
@@ -53,6 +57,8 @@ impl<K> Place<K> {
             thread: None,
             kernel: None,
             alarm_fs,
+            back_fs: u64::MAX,
+            last: None,
             kernel_fs: 0,
             entered: None,
             since_fs: 0,
@@ -75,12 +81,12 @@ impl<K> Place<K> {
     #[inline]
     pub(super) fn stop_fs(&self, quantum_fs: u64) -> u64 {
         if self.kernel.is_some() {
-            return u64::MAX;
+            return self.back_fs;
         }
         if self.begins {
             return 0;
         }
-        self.slice_end_fs(quantum_fs).min(self.alarm_fs)
+        self.slice_end_fs(quantum_fs).min(self.alarm_fs).min(self.back_fs)
     }
 
     /// What the core did for threads.
@@ -103,10 +109,15 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
     /// A core stands at one of its limits.
     pub(super) fn at_limit(&mut self, index: usize) -> Result<(), SimulationError> {
         let place = &self.places[index];
-        if place.kernel.is_some() {
+        if self.cores[index].doing() != Doing::Idles && !self.cores[index].between_steps() {
             return Ok(());
         }
-        if self.cores[index].doing() != Doing::Idles && !self.cores[index].between_steps() {
+        if place.back_fs <= self.now_fs && self.cores[index].doing() == Doing::Runs {
+            self.places[index].back_fs = u64::MAX;
+            self.bring_back(index);
+            return Ok(());
+        }
+        if place.kernel.is_some() {
             return Ok(());
         }
         let thread = place.thread;
@@ -209,6 +220,9 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         let Some((at, _)) = first else { return };
         let Some(next) = place.queue.remove(at) else { return };
         let start_fs = next.ready_fs.max(now_fs);
+        if place.last.replace(next.thread).is_some_and(|last| last != next.thread) {
+            self.chip.flush(index, now_fs);
+        }
         place.thread = Some(next.thread);
         place.since_fs = start_fs;
         place.held_fs = 0;
@@ -231,6 +245,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         let Some(steps) = place.ordered.pop_front() else { return Ok(()) };
         place.kernel = Some(Kernel { feed: Feed::new(steps), since_fs: now_fs });
         core.switch(now_fs);
+        place.back_fs = self.chip.cores[index].switch(true, now_fs);
         std::mem::swap(core.counts_mut(), &mut place.other_counts);
         let thread = place.thread.map(|thread| Thread(thread as u32));
         self.call(index, Event::KernelEnters { thread })
@@ -252,6 +267,10 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         place.held_fs += took_fs;
         self.record.interval(kernel.since_fs, self.now_fs, IntervalKind::Kernel { core: index as u32 });
         core.switch(self.now_fs);
+        // Kernel activity that follows at once belongs to the same epoch.
+        if place.ordered.is_empty() {
+            place.back_fs = self.chip.cores[index].switch(false, self.now_fs);
+        }
         let thread = place.thread;
         if thread.is_none() {
             core.idle();
@@ -277,6 +296,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             cycle_fs: core.cycle_fs(),
             counts: &counts,
             kernel_counts: &kernel_counts,
+            evicted_by_kernel: self.chip.cores[index].evicted_by_kernel(),
         };
         let mut orders = Orders::default();
         self.hooks.event(&moment, event, &mut orders)?;

@@ -110,6 +110,10 @@ impl Prefetching {
         self.counts.kept += 1;
         self.counts.written_back += u64::from(gone.dirty);
         let buffer = &mut self.buffers[gone.owner as usize];
+        if self.config.entries == 0 {
+            self.counts.forgotten += 1;
+            return;
+        }
         if buffer.len() >= self.config.entries && buffer.pop_front().is_some() {
             self.counts.forgotten += 1;
         }
