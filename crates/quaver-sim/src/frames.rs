@@ -1,5 +1,6 @@
 //! Frames and subframes: when a thread's subframe ends, and from when on a run is measured.
 
+pub use quaver_analysis::subframes::Ended;
 use serde::{Deserialize, Serialize};
 
 /// Femtoseconds in a nanosecond.
@@ -46,20 +47,6 @@ impl FrameConfig {
         let part_fs = (u128::from(run_fs) * u128::from(self.warm_up_permille) / 1000) as u64;
         WarmUp { until_fs: whole_fs.min(part_fs), shortened: part_fs < whole_fs }
     }
-}
-
-/// Why a subframe ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ended {
-    /// Its time was over.
-    InTime,
-    /// The thread created another.
-    AtCreate,
-    /// The thread joined another.
-    AtJoin,
-    /// The thread ended.
-    AtExit,
 }
 
 /// The subframes of one thread.

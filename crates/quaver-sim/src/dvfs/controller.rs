@@ -108,7 +108,12 @@ impl Controller {
     /// What was won is judged by what the subframe turned out to contain: with r = f / f0 the same work would have taken
     /// `paced · r + unpaced` at rest. At rest, without jitter, nothing is won or lost, whatever the program does.
     pub fn settle(&mut self, config: &ControllerConfig, ran: &Ran) {
-        let ratio = config.table.factor(self.point);
+        self.settle_at(config, ran, config.table.factor(self.point));
+    }
+
+    /// The same of a core that was not at the controller's point all the while, as on a real host where others have a say in it:
+    /// `ratio` is its mean frequency in the subframe over that at rest.
+    pub fn settle_at(&mut self, config: &ControllerConfig, ran: &Ran, ratio: f64) {
         let (paced, unpaced) = (ran.paced_fs as f64, ran.unpaced_fs as f64);
         let won = paced * (ratio - 1.0) - ran.stalled_fs as f64;
         self.owed_fs += ran.lost_fs as i64 - won.round() as i64;
