@@ -22,7 +22,12 @@ test  xz-utils        xz           is recorded while it compresses with threads
 test  tcpdump         tcpdump      reads our captures, and makes some for us to read
 test  tshark          tshark       reads our captures to the last nanosecond
 test  libpcap0.8      -            compiles the filters of captures
+test  munge           -            vouches for the messages of Slurm, which runs a sweep
+test  slurmctld       -            hands a sweep's parts out
+test  slurmd          -            runs them
+test  slurm-client    sbatch       submits them
 test  qemu-user       qemu-x86_64  runs programs while they are traced for the simulator
+test  valgrind        valgrind     counts misses beside quaver sim
 lab   xz-utils        xz           unpacks the kernel of the QEMU lab
 lab   util-linux      flock        keeps two from fetching it at once
 lab   debian-archive-keyring -     tells that it comes from Debian

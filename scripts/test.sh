@@ -20,5 +20,6 @@ phase "judging miss counts of a bench run" python3 -B scripts/bench/sim_cachegri
 if [ -x tests/browser/run.sh ]; then
     phase "report in a browser" tests/browser/run.sh
 fi
+phase "miss counts beside cachegrind" scripts/interop/cachegrind.sh
 phase "STAMP beside another's" scripts/interop/stamp.sh
 phase_report

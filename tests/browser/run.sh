@@ -28,3 +28,6 @@ python3 tests/browser/path_report_test.py "$work/path.html" "$work/path.json" "$
 
 "$built/quaver" noise --for 1s --quiet --output "$work/runs" > "$work/noise.txt"
 python3 tests/browser/report_test.py "$work"/runs/*/report.html
+
+"$built/quaver" sim run crates/quaver-sim/traces/radix.qtrace.txt --quiet --output "$work/simulated" > "$work/simulated.txt"
+python3 tests/browser/sim_report_test.py "$work"/simulated/* "${pictures[@]}"

@@ -102,8 +102,10 @@ impl Record {
     /// The way to where a run is that has not ended. `threads` are those that have begun and not ended, each with the time that it
     /// came to; of those that came furthest it is the one that has gone on by itself for longest.
     pub(crate) fn so_far(&self, threads: impl Iterator<Item = (usize, u64)>) -> CriticalPath {
-        let furthest = threads.min_by_key(|&(thread, at_fs)| (Reverse(at_fs), self.ways[thread].since_fs, thread));
-        furthest.map_or_else(|| self.longest.clone(), |(thread, at_fs)| self.ways[thread].until(thread, at_fs))
+        let furthest =
+            threads.min_by_key(|&(thread, at_fs)| (Reverse(at_fs), self.ways[thread].since_fs, thread));
+        furthest
+            .map_or_else(|| self.longest.clone(), |(thread, at_fs)| self.ways[thread].until(thread, at_fs))
     }
 
     pub(crate) fn intervals(&self) -> (&[Interval], u64) {

@@ -116,6 +116,24 @@ fn whoever_is_ahead_goes_back_where_it_matters() {
 }
 
 #[test]
+fn a_run_that_is_cut_has_a_path_to_where_it_is() {
+    let (dictionary, program) = program(16, 11);
+    let config = Config::default();
+    let mut machine = Machine::new(&config, &dictionary, program);
+    let (mut cuts, remote_fs) = (0, config.chip.remote_cycles * 333_334);
+    while !machine.run(1).unwrap() {
+        let (path, now_fs) = (machine.results().critical_path, machine.now_fs());
+        // A thread that was woken just now has its wake-up on the way.
+        let length_fs = path.total_fs();
+        assert!(length_fs >= now_fs && length_fs <= now_fs + remote_fs, "{length_fs} at {now_fs}: {path:?}");
+        cuts += 1;
+    }
+    assert!(cuts > 3, "{cuts}");
+    let results = machine.results();
+    assert_eq!(results.critical_path.total_fs(), results.duration_fs);
+}
+
+#[test]
 fn time_adds_up_on_every_core_and_on_the_critical_path() {
     for text in ["", "chip.cores = 3\nchip.quantum_us = 1", "memory = 'ddr3'"] {
         let (results, _) = run(text, 8, 7, u64::MAX);
