@@ -1,0 +1,5 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
+    quaver_fuzz::coherence::operations(octets);
+});
