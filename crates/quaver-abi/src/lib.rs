@@ -7,6 +7,7 @@
 
 pub mod compensation;
 pub mod cycles;
+pub mod guest_marks;
 pub mod kernel_side;
 pub mod marks;
 pub mod record;

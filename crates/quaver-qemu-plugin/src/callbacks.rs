@@ -3,13 +3,14 @@
 use crate::api::{self, Api, MemoryInfo, PluginId, QemuInfo, TranslationBlock};
 use crate::marks::{self, Marks};
 use crate::translate::{self, Accessing, Ran};
-use crate::{output, threads};
+use crate::{output, system, threads};
 use libc::{c_char, c_int, c_uint, c_void};
 use quaver_abi::marks::{MARK_CALL, Moment, of_word};
 use quaver_trace::step::Sync;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Name of the only argument: the control directory.
@@ -24,13 +25,25 @@ thread_local! {
     static RUNS: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
+/// Newest version of the interface that tells of a new thread in the system call that makes it.
+const NEWEST_FOR_PROGRAMS: c_int = 1;
+
 /// What others may take to end their traces when the program is killed.
 const LAST_MOMENT: Duration = Duration::from_secs(5);
 
 /// Which version of the interface this plugin is made for. QEMU looks for this name.
 #[allow(non_upper_case_globals, reason = "QEMU looks for this name")]
 #[unsafe(no_mangle)]
-pub(crate) static qemu_plugin_version: c_int = api::VERSION;
+pub(crate) static qemu_plugin_version: AtomicI32 = AtomicI32::new(1);
+
+/// Called when the library is loaded, before QEMU looks at the version.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = choose_version;
+
+extern "C" fn choose_version() {
+    qemu_plugin_version.store(api::version_to_say(api::has), Ordering::Relaxed);
+}
 
 /// Begins the trace. Not 0 refuses to be loaded, after a sentence on standard error.
 ///
@@ -56,25 +69,16 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
 
 /// # Safety
 /// `info` is null or what QEMU gives.
-unsafe fn facts(info: *const QemuInfo) -> Result<(), String> {
+unsafe fn facts(info: *const QemuInfo) -> Result<Emulator, String> {
     // SAFETY: by the caller.
     let Some(info) = (unsafe { info.as_ref() }) else { return Err("QEMU says nothing of itself".into()) };
-    if info.system_emulation {
-        return Err("this plugin traces programs, not systems; use qemu-x86_64".into());
-    }
-    if !(info.least_version..=info.version).contains(&api::VERSION) {
-        let (least, newest) = (info.least_version, info.version);
-        return Err(format!(
-            "this QEMU takes plugins of version {least} to {newest}, and this one is of version {}; use QEMU 7.2",
-            api::VERSION
-        ));
-    }
+    let emulator = Emulator { version: info.version, system: info.system_emulation };
     if info.target_name.is_null() {
-        return Ok(());
+        return Ok(emulator);
     }
     // SAFETY: by the caller, a C string.
     match unsafe { CStr::from_ptr(info.target_name) }.to_bytes() {
-        b"x86_64" => Ok(()),
+        b"x86_64" => Ok(emulator),
         other => Err(format!("this plugin traces x86_64, not {}", String::from_utf8_lossy(other))),
     }
 }
@@ -88,14 +92,33 @@ unsafe fn words(count: c_int, arguments: *const *const c_char) -> Vec<Vec<u8>> {
     each.map(|word| word.to_bytes().to_vec()).collect()
 }
 
-fn install(id: PluginId, facts: Result<(), String>, words: &[Vec<u8>]) -> Result<(), String> {
+/// What QEMU says of itself.
+#[derive(Clone, Copy)]
+struct Emulator {
+    /// Its version of the interface.
+    version: c_int,
+    /// Whether it emulates a whole system.
+    system: bool,
+}
+
+fn install(id: PluginId, facts: Result<Emulator, String>, words: &[Vec<u8>]) -> Result<(), String> {
     use std::os::unix::ffi::OsStringExt;
-    facts?;
+    let emulator = facts?;
     let control = words.iter().find_map(|word| word.strip_prefix(CONTROL.as_bytes()));
     let control = control.ok_or("it is not said where to; use `quaver sim trace`")?;
     let api = Api::find().map_err(|missing| format!("this QEMU has no {}", missing.to_string_lossy()))?;
-    output::begin(&PathBuf::from(std::ffi::OsString::from_vec(control.to_vec())))?;
-    let api = api::keep(api);
+    let traces_system = output::begin(&PathBuf::from(std::ffi::OsString::from_vec(control.to_vec())))?;
+    if traces_system != emulator.system {
+        return Err("a program was to be traced and this emulates a system, or the other way round".into());
+    }
+    let api = api::keep(api, emulator.version);
+    if emulator.system {
+        system::install(id, api)?;
+        return watch().map_err(|e| format!("start a thread: {e}"));
+    }
+    if emulator.version > NEWEST_FOR_PROGRAMS {
+        return Err("from QEMU 9 on new threads are not told where they are made; use QEMU 7.2 or 8".into());
+    }
     // SAFETY: functions that are there as long as QEMU runs. What is registered is of this library, which is never unloaded.
     // Ctrl-C ends the trace, by the tool, and not the program: QEMU takes over what is ignored here. In the child of a fork only
     // stores to our own memory are made.
@@ -200,7 +223,7 @@ extern "C" fn system_call_ends(_: PluginId, number: c_uint, _: i64, _: i64) {
     threads::come_back(number);
 }
 
-extern "C" fn exits(_: PluginId, _: *mut c_void) {
+pub(crate) extern "C" fn exits(_: PluginId, _: *mut c_void) {
     threads::take_all();
     output::finish();
 }

@@ -1,5 +1,5 @@
 //! The plugin that QEMU loads to trace a program: which blocks of instructions each thread ran, where they read and wrote, and
-//! how the threads waited for each other. Never linked into the tool.
+//! how the threads waited for each other; or to trace what the kernel of a system does. Never linked into the tool.
 //!
 //! ```text
 //! QEMU, a host thread for each thread of the program
@@ -16,21 +16,23 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `api` | what QEMU gives to plugins (version 1 of the interface, QEMU 6.0 to 8.2) |
-//! | `decode` | an instruction's class, registers and accesses |
+//! | `api` | what QEMU gives to plugins |
+//! | `accesses` | accesses as QEMU tells them, and as a trace has them |
 //! | `translate` | blocks, as they are translated |
 //! | `threads` | a thread's buffer, and who may touch it |
 //! | `marks` | steps of synchronisation, from marks |
 //! | `sync` | which signal ended which wait |
 //! | `output` | the file, progress, and the request to stop |
 //! | `callbacks` | what QEMU calls |
+//! | `system` | a system's kernel: its activity from each entry to the exit |
 #![cfg(unix)]
 
+mod accesses;
 mod api;
 mod callbacks;
-mod decode;
 mod marks;
 mod output;
 mod sync;
+mod system;
 mod threads;
 mod translate;

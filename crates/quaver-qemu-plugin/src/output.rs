@@ -1,15 +1,16 @@
-//! What leaves the plugin: the trace, how far it is, and how it ended; and the request to stop, which comes in.
+//! What leaves the plugin: the trace or library, how far it is, and how it ended; and the request to stop, which comes in.
 //!
 //! ```text
 //! control directory  plan.json   what is asked, by the tool, before QEMU starts
-//!                    progress    instructions, threads, octets and state: four numbers of 64 bits, little-endian, written over
-//!                                each other now and then
+//!                    progress    instructions, threads or epochs, octets, state, and nanoseconds of a system's trace: numbers
+//!                                of 64 bits, little-endian, written over each other now and then
 //!                    stop        made by the tool: end the trace now
 //!                    failure     why the trace is not whole, in a sentence
 //! ```
 
-use crate::threads;
+use crate::{system, threads};
 use quaver_trace::block::Block;
+use quaver_trace::epochs::{EpochFacts, EpochWriter, KernelEpoch};
 use quaver_trace::file::{Facts, FileError, PackedSteps, TraceWriter};
 use serde::Deserialize;
 use std::fs::File;
@@ -29,9 +30,26 @@ pub(crate) struct Plan {
     /// Where the trace goes.
     trace: PathBuf,
     /// What it says of itself.
-    facts: Facts,
+    #[serde(flatten)]
+    facts: Which,
     /// Instructions after which it stops; none goes on to the program's end.
     limit: Option<u64>,
+}
+
+/// What is traced.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Which {
+    /// A program.
+    Facts(Facts),
+    /// A kernel, in a system.
+    SystemFacts(EpochFacts),
+}
+
+/// Where it goes to.
+enum Writer {
+    Trace(TraceWriter<Counted>),
+    Epochs(EpochWriter<Counted>),
 }
 
 /// State of a trace, as the tool reads it.
@@ -47,7 +65,8 @@ struct Output {
     limit: Option<u64>,
     progress: Option<File>,
     octets: AtomicU64,
-    writer: Mutex<Option<TraceWriter<Counted>>>,
+    writer: Mutex<Option<Writer>>,
+    system: bool,
 }
 
 static OUTPUT: OnceLock<Output> = OnceLock::new();
@@ -69,52 +88,84 @@ impl Write for Counted {
     }
 }
 
-/// Begins the trace that `control` asks for.
-pub(crate) fn begin(control: &Path) -> Result<(), String> {
+/// Begins the trace that `control` asks for. Whether it is one of a system.
+pub(crate) fn begin(control: &Path) -> Result<bool, String> {
     let say = |what: &str, error: &dyn std::fmt::Display| format!("{what} {}: {error}", control.display());
     let plan = std::fs::read(control.join("plan.json")).map_err(|e| say("read the plan in", &e))?;
     let plan: Plan = serde_json::from_slice(&plan).map_err(|e| say("read the plan in", &e))?;
     let file = File::create(&plan.trace).map_err(|e| format!("make {}: {e}", plan.trace.display()))?;
-    let writer = TraceWriter::new(Counted(BufWriter::new(file)), &plan.facts).map_err(|e| e.to_string())?;
+    let file = Counted(BufWriter::new(file));
+    let system = matches!(plan.facts, Which::SystemFacts(_));
+    let writer = match &plan.facts {
+        Which::Facts(facts) => TraceWriter::new(file, facts).map(Writer::Trace),
+        Which::SystemFacts(facts) => EpochWriter::new(file, facts).map(Writer::Epochs),
+    };
+    let writer = writer.map_err(|e| e.to_string())?;
     let output = Output {
         control: control.to_owned(),
         limit: plan.limit,
         progress: File::create(control.join("progress")).ok(),
         octets: AtomicU64::new(0),
         writer: Mutex::new(Some(writer)),
+        system,
     };
-    OUTPUT.set(output).map_err(|_| "the plugin is loaded twice".to_owned())
+    OUTPUT.set(output).map_err(|_| "the plugin is loaded twice".to_owned())?;
+    Ok(system)
 }
 
-fn writer(output: &Output) -> MutexGuard<'_, Option<TraceWriter<Counted>>> {
+fn writer(output: &Output) -> MutexGuard<'_, Option<Writer>> {
     output.writer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes in a block; its number. None once nothing is written any more.
 pub(crate) fn define(block: Block) -> Option<u32> {
-    Some(writer(OUTPUT.get()?).as_mut()?.define(block))
+    Some(match writer(OUTPUT.get()?).as_mut()? {
+        Writer::Trace(writer) => writer.define(block),
+        Writer::Epochs(writer) => writer.define(block),
+    })
 }
 
 /// Appends steps of a thread.
 pub(crate) fn add(packed: Result<Option<PackedSteps>, FileError>) {
     let Some(output) = OUTPUT.get() else { return };
+    put(output, |writer| match (packed, writer) {
+        (Ok(Some(packed)), Writer::Trace(writer)) => writer.add(&packed),
+        (Err(error), _) => Err(error),
+        _ => Ok(()),
+    });
+}
+
+/// Appends an epoch of kernel activity.
+pub(crate) fn add_epoch(epoch: &KernelEpoch) {
+    let Some(output) = OUTPUT.get() else { return };
+    put(output, |writer| match writer {
+        Writer::Epochs(writer) => writer.add(&epoch.about, epoch.steps()),
+        Writer::Trace(_) => Ok(()),
+    });
+}
+
+fn put(output: &Output, does: impl FnOnce(&mut Writer) -> Result<(), FileError>) {
     let mut writer = writer(output);
-    let added = match (packed, writer.as_mut()) {
-        (Ok(Some(packed)), Some(writer)) => writer.add(&packed),
-        (Err(error), Some(_)) => Err(error),
-        (_, None) | (Ok(None), _) => Ok(()),
-    };
-    if let Err(error) = added {
+    let Some(open) = writer.as_mut() else { return };
+    if let Err(error) = does(open) {
         *writer = None;
         drop(writer);
         fail(output, &error);
     }
 }
 
+/// The system cannot be traced: nothing more is written.
+pub(crate) fn give_up(reason: &str) {
+    let Some(output) = OUTPUT.get() else { return };
+    *writer(output) = None;
+    fail(output, &reason);
+}
+
 /// Nothing more is written: the trace is as it is.
-fn fail(output: &Output, error: &FileError) {
+fn fail(output: &Output, error: &dyn std::fmt::Display) {
     let _ = std::fs::write(output.control.join("failure"), error.to_string());
     threads::stop();
+    system::stop();
     tell(output, State::Failed);
 }
 
@@ -123,9 +174,11 @@ pub(crate) fn finish() {
     let Some(output) = OUTPUT.get() else { return };
     let writer = writer(output).take();
     let Some(writer) = writer else { return };
-    match writer
-        .finish()
-        .and_then(|mut out| out.flush().map_err(|source| FileError::Io { operation: "write", source }))
+    let finished = match writer {
+        Writer::Trace(writer) => writer.finish(),
+        Writer::Epochs(writer) => writer.finish(),
+    };
+    match finished.and_then(|mut out| out.flush().map_err(|source| FileError::Io { operation: "write", source }))
     {
         Ok(()) => tell(output, State::Whole),
         Err(error) => fail(output, &error),
@@ -134,9 +187,11 @@ pub(crate) fn finish() {
 
 fn tell(output: &Output, state: State) {
     let Some(file) = &output.progress else { return };
-    let numbers =
-        [threads::instructions(), threads::count(), output.octets.load(Ordering::Relaxed), state as u64];
-    let mut octets = [0; 32];
+    let (instructions, count) =
+        if output.system { system::progress() } else { (threads::instructions(), threads::count()) };
+    let octets = output.octets.load(Ordering::Relaxed);
+    let numbers = [instructions, count, octets, state as u64, system::traced_ns()];
+    let mut octets = [0; 40];
     for (place, number) in octets.chunks_exact_mut(8).zip(numbers) {
         place.copy_from_slice(&number.to_le_bytes());
     }
@@ -153,10 +208,12 @@ pub(crate) fn watch() {
         if writer(output).is_none() {
             return;
         }
-        let enough = output.limit.is_some_and(|limit| threads::instructions() >= limit);
+        let instructions = if output.system { system::progress().0 } else { threads::instructions() };
+        let enough = output.limit.is_some_and(|limit| instructions >= limit);
         if enough || stop.exists() {
             threads::stop();
-            while !threads::take_waiting() {
+            system::stop();
+            while !output.system && !threads::take_waiting() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             return finish();

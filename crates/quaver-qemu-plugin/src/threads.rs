@@ -10,19 +10,18 @@
 //! QEMU numbers the threads that are alive and uses numbers again; the trace numbers all that ever were, in the order of their
 //! creation.
 
+use crate::accesses;
 use crate::marks::{Marks, Open};
 use crate::output;
 use crate::translate::{Accessing, NO_NUMBER, Ran};
 use quaver_trace::file::{FRAME_OCTETS, PackedSteps};
-use quaver_trace::frame::{FrameWriter, MOST_ACCESSES};
+use quaver_trace::frame::FrameWriter;
 use quaver_trace::step::{Access, Sync, Thread};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Most threads at a time.
 const MOST: usize = 4096;
-/// Most octets of one access in a trace.
-const MOST_OCTETS: u8 = 64;
 
 const FREE: u8 = 0;
 const RUNNING: u8 = 1;
@@ -96,38 +95,6 @@ impl Traced {
             if self.frame.octets() >= FRAME_OCTETS {
                 self.flush();
             }
-        }
-    }
-
-    #[inline]
-    fn access(&mut self, address: u64, octets: u8, write: bool, what: Accessing) {
-        let instruction = what.instruction;
-        if write && what.changes_memory && !self.has_read(address, instruction) {
-            self.push(Access { address, instruction, octets, write: false });
-        }
-        self.push(Access { address, instruction, octets, write });
-    }
-
-    fn has_read(&self, address: u64, instruction: u16) -> bool {
-        let same = self.accesses.iter().rev().take_while(|access| access.instruction == instruction);
-        same.into_iter().any(|access| {
-            !access.write && (access.address..access.address + u64::from(access.octets)).contains(&address)
-        })
-    }
-
-    /// QEMU cuts long accesses into pieces; what lies side by side is one.
-    #[inline]
-    fn push(&mut self, access: Access) {
-        if let Some(last) = self.accesses.last_mut() {
-            let follows = last.address.wrapping_add(u64::from(last.octets)) == access.address;
-            let same = last.instruction == access.instruction && last.write == access.write;
-            if same && follows && last.octets + access.octets <= MOST_OCTETS {
-                last.octets += access.octets;
-                return;
-            }
-        }
-        if self.accesses.len() < MOST_ACCESSES {
-            self.accesses.push(access);
         }
     }
 
@@ -249,7 +216,7 @@ pub(crate) fn accessed(number: u32, address: u64, octets: u8, write: bool, what:
     let Some(slot) = slot(number) else { return };
     let Some(thread) = slot.running() else { return };
     if thread.block != NO_NUMBER {
-        thread.access(address, octets, write, what);
+        accesses::take_in(&mut thread.accesses, 0, address, octets, write, what);
     }
 }
 
@@ -347,42 +314,4 @@ pub(crate) fn instructions() -> u64 {
 /// Threads so far.
 pub(crate) fn count() -> u64 {
     u64::from(CREATED.load(Ordering::Relaxed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CHANGES: Accessing = Accessing { instruction: 3, changes_memory: true };
-    const PLAIN: Accessing = Accessing { instruction: 3, changes_memory: false };
-
-    fn accesses(does: impl FnOnce(&mut Traced)) -> Vec<(u64, u8, bool)> {
-        let mut traced = Traced::new(Thread(0));
-        does(&mut traced);
-        traced.accesses.iter().map(|access| (access.address, access.octets, access.write)).collect()
-    }
-
-    #[test]
-    fn pieces_of_one_access_are_put_together() {
-        let found = accesses(|traced| {
-            traced.access(64, 8, false, PLAIN);
-            traced.access(72, 8, false, PLAIN);
-            traced.access(80, 8, true, PLAIN);
-            traced.access(88, 8, true, Accessing { instruction: 4, ..PLAIN });
-        });
-        assert_eq!(found, [(64, 16, false), (80, 8, true), (88, 8, true)]);
-        let long = accesses(|traced| (0..10).for_each(|piece| traced.access(piece * 8, 8, false, PLAIN)));
-        assert_eq!(long, [(0, 64, false), (64, 16, false)]);
-    }
-
-    #[test]
-    fn what_changes_memory_at_once_reads_it_too() {
-        assert_eq!(accesses(|traced| traced.access(64, 8, true, CHANGES)), [(64, 8, false), (64, 8, true)]);
-        let in_two = accesses(|traced| {
-            traced.access(64, 8, false, CHANGES);
-            traced.access(64, 8, true, CHANGES);
-        });
-        assert_eq!(in_two, [(64, 8, false), (64, 8, true)]);
-        assert_eq!(accesses(|traced| traced.access(64, 8, true, PLAIN)), [(64, 8, true)]);
-    }
 }

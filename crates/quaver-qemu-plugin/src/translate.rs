@@ -1,11 +1,11 @@
 //! Blocks, as QEMU translates them. The same code may be translated many times; it is decoded and numbered once.
 
-use crate::api::{self, TranslationBlock};
+use crate::api::{self, Api, MemoryCallback, TranslatedInstruction, TranslationBlock};
 use crate::callbacks;
-use crate::decode::{Decode, Decoded};
 use crate::output;
 use libc::c_void;
 use quaver_trace::block::{Block, Instruction};
+use quaver_trace::decode::{Decode, Decoded};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -44,6 +44,8 @@ impl Accessing {
     }
 }
 
+/// `iret`, whatever comes before it.
+const RETURN: u8 = 0xcf;
 /// Stands for no number.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
@@ -55,6 +57,12 @@ impl Ran {
             NO_NUMBER => self.define(),
             number => number,
         }
+    }
+
+    /// Address of its first instruction.
+    #[inline]
+    pub(crate) fn address(&self) -> u64 {
+        self.block.pc
     }
 
     #[cold]
@@ -99,48 +107,81 @@ pub(crate) fn define_call(start: u64, place: u64, instruction: Instruction) -> O
     output::define(Block { pc: start + place, instructions: vec![instruction] })
 }
 
-/// A block is being translated.
-pub(crate) fn translate(block: *mut TranslationBlock) {
-    let Some(api) = api::get() else { return };
-    // SAFETY: QEMU gives a block that is valid during the callback, and so are its instructions and their octets.
+/// A block that is being translated, decoded.
+pub(crate) struct Translated {
+    pub(crate) pc: u64,
+    handles: Vec<*mut TranslatedInstruction>,
+    /// Octets of each instruction.
+    pub(crate) octets: Vec<Vec<u8>>,
+    decoded: Vec<Decoded>,
+}
+
+/// Decodes a block; it is valid during the callback in which QEMU gives it.
+pub(crate) fn decode(api: &Api, block: *mut TranslationBlock) -> Translated {
+    // SAFETY: QEMU gives a block that is valid during the callback, and so are its instructions.
     let (pc, handles) = unsafe {
         let count = (api.block_length)(block);
         let handles: Vec<_> = (0..count).map(|place| (api.instruction)(block, place)).collect();
         ((api.block_address)(block), handles)
     };
-    let octets: Vec<&[u8]> = handles
-        .iter()
-        .map(|handle| {
-            // SAFETY: as above; QEMU says how many octets there are.
-            unsafe {
-                let at = (api.instruction_octets)(*handle).cast::<u8>();
-                std::slice::from_raw_parts(at, (api.instruction_length)(*handle))
-            }
-        })
-        .collect();
-    let mut decode = Decode::new();
+    // SAFETY: as above.
+    let octets = handles.iter().map(|handle| unsafe { api.octets(api::version(), *handle) });
+    let octets: Vec<Vec<u8>> = octets.collect();
+    let mut decode = Decode::default();
     let mut at = pc;
-    let decoded: Vec<Decoded> = octets
-        .iter()
-        .map(|octets| {
-            let decoded = decode.instruction(octets, at);
-            at = at.wrapping_add(octets.len() as u64);
-            decoded
-        })
-        .collect();
-    let Some(ran) = ran(pc, &octets.concat(), &decoded) else { return };
-    // SAFETY: the block is valid during the callback; what the callbacks get is never freed, or no address at all.
-    unsafe {
-        let data = std::ptr::from_ref(ran).cast_mut().cast::<c_void>();
-        (api.on_execution)(block, callbacks::ran, api::NO_REGISTERS, data);
-        for (place, (handle, decoded)) in handles.iter().zip(&decoded).enumerate() {
+    let decoded = octets.iter().map(|octets| {
+        let decoded = decode.instruction(octets, at);
+        at = at.wrapping_add(octets.len() as u64);
+        decoded
+    });
+    let decoded = decoded.collect();
+    Translated { pc, handles, octets, decoded }
+}
+
+impl Translated {
+    /// What its callbacks find; the same for the same code at the same place.
+    pub(crate) fn ran(&self) -> Option<&'static Ran> {
+        ran(self.pc, &self.octets.concat(), &self.decoded)
+    }
+
+    /// Whether its last instruction is a return from an interrupt.
+    pub(crate) fn returns(&self) -> bool {
+        self.octets.last().is_some_and(|octets| octets.ends_with(&[RETURN]) && octets.len() <= 2)
+    }
+
+    /// The instructions that are these octets, for callbacks of their own.
+    pub(crate) fn handles_of(&self, octets: &[u8]) -> impl Iterator<Item = *mut TranslatedInstruction> {
+        let both = self.handles.iter().zip(&self.octets);
+        both.filter(move |(_, its)| its.as_slice() == octets).map(|(handle, _)| *handle)
+    }
+
+    /// Asks for each access of its instructions.
+    ///
+    /// # Safety
+    /// The block is still being translated.
+    pub(crate) unsafe fn watch_accesses(&self, api: &Api, callback: MemoryCallback) {
+        for (place, (handle, decoded)) in self.handles.iter().zip(&self.decoded).enumerate() {
             if !decoded.instruction.loads && !decoded.instruction.stores {
                 continue;
             }
             let accessing = Accessing { instruction: place as u16, changes_memory: decoded.changes_memory };
             let (registers, which) = (api::NO_REGISTERS, api::READS_AND_WRITES);
-            (api.on_access)(*handle, callbacks::accessed, registers, which, accessing.packed());
+            // SAFETY: by the caller; what the callback gets is no address at all.
+            unsafe { (api.on_access)(*handle, callback, registers, which, accessing.packed()) };
         }
+    }
+}
+
+/// A block is being translated.
+pub(crate) fn translate(block: *mut TranslationBlock) {
+    let Some(api) = api::get() else { return };
+    let translated = decode(api, block);
+    let Some(ran) = translated.ran() else { return };
+    // SAFETY: the block is valid during the callback; what the callbacks get is never freed, or no address at all.
+    unsafe {
+        let data = std::ptr::from_ref(ran).cast_mut().cast::<c_void>();
+        (api.on_execution)(block, callbacks::ran, api::NO_REGISTERS, data);
+        translated.watch_accesses(api, callbacks::accessed);
     }
 }
 

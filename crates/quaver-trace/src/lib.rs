@@ -7,7 +7,10 @@
 
 pub mod armour;
 pub mod block;
+pub mod decode;
+pub(crate) mod container;
 mod dictionary;
+pub mod epochs;
 pub mod file;
 pub mod frame;
 pub mod import;

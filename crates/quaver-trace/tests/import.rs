@@ -103,6 +103,70 @@ fn drmemtrace_is_taken_in_thread_by_thread_in_the_order_of_its_time_stamps() {
 }
 
 #[test]
+fn encodings_of_drmemtrace_tell_registers_and_classes() {
+    let mut all = begin(7, 0);
+    all[2].2 = 0x40 | 0x200;
+    let told = |octets: &[u8]| {
+        let mut word = [0; 8];
+        word[..octets.len()].copy_from_slice(octets);
+        (47, octets.len() as u16, u64::from_le_bytes(word))
+    };
+    all.extend([
+        told(&[0x48, 0x8b, 0x07]), // mov rax, [rdi]
+        (10, 3, 0x1000),
+        (0, 8, 0x7000),
+        told(&[0x48, 0xf7, 0xe1]), // mul rcx
+        (10, 3, 0x1003),
+        // movabs rdx, 0x0102030405060708 has more octets than an entry
+        told(&[0x48, 0xba, 8, 7, 6, 5, 4, 3]),
+        told(&[2, 1]),
+        (10, 10, 0x1006),
+        told(&[0x75, 0xee]), // jnz 0x1000
+        (48, 2, 0x1010),
+        // Again, which is not told again; but the second has changed: div rcx
+        (10, 3, 0x1000),
+        (0, 8, 0x7008),
+        told(&[0x48, 0xf7, 0xf1]),
+        (10, 3, 0x1003),
+        // Those of another instruction set are of another length; and of this one nothing is told.
+        told(&[0x01, 0x02, 0x03, 0x04]),
+        (10, 2, 0x1006),
+        (10, 1, 0x1008),
+        (26, 0, 0),
+    ]);
+    let (trace, imported) = took_in(Format::Drmemtrace, &[("a", &entries(&all))]);
+    let with = |octets, class, memory: &str, reads: &[u8], writes: &[u8]| Instruction {
+        reads: set(reads),
+        writes: set(writes),
+        ..plain(octets, class, memory)
+    };
+    let load = with(3, Class::Integer, "l", &[7], &[0]);
+    let product = with(3, Class::Multiply, "", &[0, 1], &[0, 2, 32]);
+    let constant = with(10, Class::Integer, "", &[], &[2]);
+    let jump = with(2, Class::Branch, "", &[32], &[]);
+    let quotient = with(3, Class::Divide, "", &[0, 1, 2], &[0, 2, 32]);
+    let unknown = [2, 1].map(|octets| plain(octets, Class::Integer, ""));
+    let blocks = [
+        Block { pc: 0x1000, instructions: vec![load, product, constant, jump] },
+        Block { pc: 0x1000, instructions: vec![load, quotient, unknown[0], unknown[1]] },
+    ];
+    let threads = [vec![block(0, &[(0, 0x7000, 8, false)]), block(1, &[(0, 0x7008, 8, false)]), end()]];
+    expect(&trace, &blocks, &threads);
+    assert_eq!(imported.lacks.len(), 1, "registers and classes are there: {:?}", imported.lacks);
+    let left_out: Vec<(&str, u64)> = imported.left_out.into_iter().collect();
+    let expected = [
+        ("encodings of another length than their instruction", 1),
+        ("registers of instructions without an encoding", 2),
+    ];
+    assert_eq!(left_out, expected);
+    let mut long = begin(7, 0);
+    long[2].2 = 0x40 | 0x200;
+    long.extend([told(&[0; 8]), told(&[0; 8]), (26, 0, 0)]);
+    let said = refused(Format::Drmemtrace, &[("x", &entries(&long))]);
+    assert!(said.contains("octet 84: an instruction has more than 15 octets"), "{said}");
+}
+
+#[test]
 fn one_file_may_have_several_threads_and_repeated_and_bundled_instructions() {
     use Class::Integer;
     let mut all = begin(7, 0);

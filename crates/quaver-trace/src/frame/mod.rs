@@ -40,7 +40,7 @@ const LONGEST_RUN: u8 = 0x80;
 const WRITES: u8 = 0x80;
 
 /// What is static of an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shape {
     instruction: u16,
     octets: u8,
@@ -66,6 +66,8 @@ struct Site {
     /// Below 0 the gap counts, else the step.
     trust: i8,
     seen: bool,
+    /// What the access there is.
+    shape: Shape,
 }
 
 impl Site {
@@ -107,55 +109,85 @@ impl Site {
 /// What is known of a block within a frame.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    shape: Vec<Shape>,
     sites: Vec<Site>,
+    /// How many of them it accesses now.
+    count: usize,
+}
+
+impl Known {
+    /// The places that it accesses.
+    #[inline]
+    fn sites(&self) -> &[Site] {
+        &self.sites[..self.count]
+    }
+
+    #[inline]
+    fn sites_mut(&mut self) -> &mut [Site] {
+        &mut self.sites[..self.count]
+    }
+
+    /// Its accesses are these from now on; of places that it had before, something is known.
+    fn reshape(&mut self, shapes: impl ExactSizeIterator<Item = Shape>) {
+        self.count = shapes.len();
+        if self.count > self.sites.len() {
+            self.sites.resize(self.count, Site::default());
+        }
+        for (site, shape) in self.sites.iter_mut().zip(shapes) {
+            site.shape = shape;
+        }
+    }
 }
 
 /// What writer and reader know alike.
 #[derive(Clone, Debug)]
 struct Expectations {
-    follows: Vec<u32>,
+    follows: Box<[u32; PREDICTIONS]>,
     way: [u32; 2],
-    blocks: Vec<Option<Box<Known>>>,
+    /// Where in `follows` the way leads.
+    place: usize,
+    blocks: Vec<Known>,
     last_address: u64,
 }
 
 impl Expectations {
     fn new() -> Self {
-        Self { follows: vec![0; PREDICTIONS], way: [0; 2], blocks: Vec::new(), last_address: 0 }
+        Self {
+            follows: Box::new([0; PREDICTIONS]),
+            way: [0; 2],
+            place: 0,
+            blocks: Vec::new(),
+            last_address: 0,
+        }
     }
 
     fn clear(&mut self) {
         self.follows.fill(0);
         self.way = [0; 2];
+        self.place = 0;
         self.blocks.clear();
         self.last_address = 0;
-    }
-
-    #[inline]
-    fn place(&self) -> usize {
-        let mixed = (self.way[0].wrapping_mul(0x85eb_ca6b) ^ self.way[1]).wrapping_mul(0x9e37_79b1);
-        (mixed >> (32 - PREDICTIONS.trailing_zeros())) as usize
     }
 
     /// The block that is expected, plus one; 0 where none is.
     #[inline]
     fn expected(&self) -> u32 {
-        self.follows[self.place()]
+        self.follows[self.place % PREDICTIONS]
     }
 
     #[inline]
     fn saw(&mut self, block: u32) {
-        let place = self.place();
-        self.follows[place] = block + 1;
+        self.follows[self.place % PREDICTIONS] = block + 1;
         self.way = [self.way[1], block + 1];
+        let mixed = (self.way[0].wrapping_mul(0x85eb_ca6b) ^ self.way[1]).wrapping_mul(0x9e37_79b1);
+        self.place = (mixed >> (32 - PREDICTIONS.trailing_zeros())) as usize;
     }
 
+    #[inline]
     fn block(&mut self, number: u32) -> &mut Known {
         let number = number as usize;
         if number >= self.blocks.len() {
-            self.blocks.resize_with(number + 1, || None);
+            self.blocks.resize_with(number + 1, Known::default);
         }
-        self.blocks[number].get_or_insert_default()
+        &mut self.blocks[number]
     }
 }

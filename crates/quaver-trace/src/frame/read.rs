@@ -1,6 +1,6 @@
 //! From a frame to steps.
 
-use super::{END, Expectations, MOST_ACCESSES, SHAPE, SYNC, Shape, Site, UNEXPECTED, WRITES};
+use super::{END, Expectations, MOST_ACCESSES, SHAPE, SYNC, Shape, UNEXPECTED, WRITES};
 use crate::step::{Access, Step, Sync, Thread, Wakeup};
 use crate::varint::{Cursor, unzigzag};
 
@@ -120,9 +120,7 @@ impl FrameReader {
         if shape.iter().any(|access| access.instruction >= instructions) {
             return Err("an instruction that its block does not have accesses memory");
         }
-        let known = self.expect.block(number);
-        known.sites.resize(shape.len().max(known.sites.len()), Site::default());
-        known.shape = shape;
+        self.expect.block(number).reshape(shape.into_iter());
         Ok(())
     }
 
@@ -132,12 +130,12 @@ impl FrameReader {
         let mut last = self.expect.last_address;
         let mut cursor = Cursor::new(&self.frame, self.differences);
         let known = self.expect.block(number);
-        for (site, shape) in known.sites.iter_mut().zip(&known.shape) {
+        for site in known.sites_mut() {
             let difference = unzigzag(cursor.number()?);
             let address = site.expected(last).wrapping_add(difference as u64);
             site.saw(address, last);
             last = address;
-            let Shape { instruction, octets, write } = *shape;
+            let Shape { instruction, octets, write } = site.shape;
             accesses.push(Access { address, instruction, octets, write });
         }
         self.differences = cursor.at();

@@ -26,11 +26,10 @@ impl FrameWriter {
     pub fn block(&mut self, number: u32, accesses: &[Access]) {
         self.steps += 1;
         let known = self.expect.block(number);
-        let same = known.shape.len() == accesses.len()
-            && known.shape.iter().zip(accesses).all(|(shape, access)| *shape == Shape::of(access));
+        let same = known.count == accesses.len()
+            && known.sites().iter().zip(accesses).all(|(site, access)| site.shape == Shape::of(access));
         if !same {
-            known.shape = accesses.iter().map(Shape::of).collect();
-            known.sites.resize(accesses.len().max(known.sites.len()), super::Site::default());
+            known.reshape(accesses.iter().map(Shape::of));
             self.write_shape(accesses);
         }
         if self.expect.expected() == number + 1 {
@@ -46,7 +45,7 @@ impl FrameWriter {
         self.expect.saw(number);
         let mut last = self.expect.last_address;
         let known = self.expect.block(number);
-        for (site, access) in known.sites.iter_mut().zip(accesses) {
+        for (site, access) in known.sites_mut().iter_mut().zip(accesses) {
             let difference = access.address.wrapping_sub(site.expected(last)) as i64;
             put(&mut self.differences, zigzag(difference));
             site.saw(access.address, last);

@@ -13,7 +13,8 @@
 
 use super::stitch::{Ran, Refused, Stitch};
 use super::{ImportError, Imported, Place, Source, facts};
-use crate::block::{Class, Registers};
+use crate::block::{Class, Instruction};
+use crate::decode::Decode;
 use std::collections::HashMap;
 use std::io::Write;
 use zerocopy::byteorder::little_endian::{U16, U64};
@@ -74,6 +75,8 @@ mod file_type {
     pub(super) const ARM: u64 = 0x10;
     pub(super) const X86: u64 = 0x20;
     pub(super) const X86_64: u64 = 0x40;
+    /// The octets of each instruction are told before it runs first, and where they have changed.
+    pub(super) const ENCODINGS: u64 = 0x200;
     /// By a cache while it was traced: all, instructions, data.
     pub(super) const FILTERED: u64 = 0x01 | 0x80 | 0x100;
 }
@@ -86,7 +89,8 @@ pub(super) fn import<W: Write>(sources: Vec<Source<'_>>, out: W) -> Result<(W, I
     let file_type = files.iter().fold(0, |all, file| all | file.file_type);
     let from = format!("drmemtrace of version {}", files[0].version);
     let facts = facts(&files[0].source.name, &from, architecture(file_type), &lacks(file_type));
-    let mut importer = Importer { stitch: Stitch::new(out, &facts)?, threads: HashMap::new() };
+    let stitch = Stitch::new(out, &facts)?;
+    let mut importer = Importer { stitch, threads: HashMap::new(), decode: Decode::default() };
     for file in &mut files {
         if file.stamp == 0 {
             importer.thread(file.thread).map_err(|refused| file.told(refused))?;
@@ -109,12 +113,18 @@ fn architecture(file_type: u64) -> &'static str {
     }
 }
 
+/// Whether the octets of instructions are in the trace, and are understood.
+fn can_decode(file_type: u64) -> bool {
+    let both = file_type::ENCODINGS | file_type::X86_64;
+    file_type & both == both
+}
+
 fn lacks(file_type: u64) -> Vec<String> {
-    let mut lacks = vec![
-        "how threads wait for each other, and who starts them".to_owned(),
-        "registers of instructions: none waits for another".to_owned(),
-        "what instructions compute: all but jumps and system calls are integer ones".to_owned(),
-    ];
+    let mut lacks = vec!["how threads wait for each other, and who starts them".to_owned()];
+    if !can_decode(file_type) {
+        lacks.push("registers of instructions: none waits for another".to_owned());
+        lacks.push("what instructions compute: all but jumps and system calls are integer ones".to_owned());
+    }
     if file_type & file_type::INSTRUCTIONS_ONLY != 0 {
         lacks.push("accesses of data".to_owned());
     }
@@ -139,7 +149,14 @@ struct File<'a> {
     /// The latest time stamp; 0 before the first.
     stamp: u64,
     ended: bool,
+    /// Octets of the instruction that comes next, if they are told.
+    encoding: Vec<u8>,
+    /// Instructions whose octets were told last, by their address.
+    decoded: HashMap<u64, Instruction>,
 }
+
+/// Longest instruction.
+const MOST_OCTETS: usize = 15;
 
 impl<'a> File<'a> {
     /// Reads what comes before the first instruction, or before the first time stamp's entries.
@@ -154,6 +171,8 @@ impl<'a> File<'a> {
             thread: 0,
             stamp: 0,
             ended: false,
+            encoding: Vec::new(),
+            decoded: HashMap::new(),
         };
         let header = file.entry()?;
         if header.kind.get() != kind::HEADER {
@@ -212,6 +231,21 @@ impl<'a> File<'a> {
         Ok(())
     }
 
+    /// Some octets of the instruction that comes next.
+    fn encoding(&mut self, entry: &Entry) -> Result<(), ImportError> {
+        let (count, octets) = (usize::from(entry.size.get()), entry.value.get().to_le_bytes());
+        match octets.get(..count) {
+            Some(octets) if self.encoding.len() + count <= MOST_OCTETS => {
+                self.encoding.extend_from_slice(octets);
+                Ok(())
+            }
+            _ => {
+                Err(self
+                    .damaged("an instruction has more than 15 octets, or an entry has more than 8 of them"))
+            }
+        }
+    }
+
     fn damaged(&self, reason: impl Into<String>) -> ImportError {
         self.source.damaged(Place::Octet(self.at), reason)
     }
@@ -228,6 +262,7 @@ struct Importer<W: Write> {
     stitch: Stitch<W>,
     /// Threads by the system's number.
     threads: HashMap<u64, u32>,
+    decode: Decode,
 }
 
 impl<W: Write> Importer<W> {
@@ -255,32 +290,37 @@ impl<W: Write> Importer<W> {
                     self.threads.remove(&entry.value.get());
                 }
                 kind::HEADER => return Err(file.damaged("a header is in its middle")),
+                kind::ENCODING if can_decode(file.file_type) => file.encoding(&entry)?,
                 kind::ENCODING => self.stitch.imported.leave_out("encodings of instructions"),
-                _ => self.take_in(&entry, file.thread).map_err(|refused| file.told(refused))?,
+                _ => self.take_in(&entry, file).map_err(|refused| file.told(refused))?,
             }
         }
         Ok(())
     }
 
-    fn take_in(&mut self, entry: &Entry, tid: u64) -> Result<(), Refused> {
-        let (size, value) = (entry.size.get(), entry.value.get());
+    fn take_in(&mut self, entry: &Entry, file: &mut File<'_>) -> Result<(), Refused> {
+        let (size, value, tid) = (entry.size.get(), entry.value.get(), file.thread);
         match entry.kind.get() {
             kind::READ | kind::WRITE => {
                 let thread = self.thread(tid)?;
                 let write = entry.kind.get() == kind::WRITE;
                 self.stitch.accessed(thread, value, u64::from(size), write)
             }
-            kind::INSTRUCTION => self.ran(tid, value, size, Class::Integer),
-            kind::SYSENTER => self.ran(tid, value, size, Class::Serialising),
+            kind::INSTRUCTION => self.ran(file, value, size, Class::Integer),
+            kind::SYSENTER => self.ran(file, value, size, Class::Serialising),
             kind::DIRECT_JUMP..=kind::RETURN | kind::TAKEN_JUMP | kind::UNTAKEN_JUMP => {
-                self.ran(tid, value, size, Class::Branch)
+                self.ran(file, value, size, Class::Branch)
             }
-            kind::BUNDLE => self.bundle(tid, size, value),
+            kind::BUNDLE => self.bundle(file, size, value),
             kind::NOT_FETCHED | kind::PERHAPS_FETCHED => {
                 // A repeated instruction once more: its accesses go on.
                 let thread = self.thread(tid)?;
                 let again = self.stitch.last_pc(thread) == Some(value);
-                if again { Ok(()) } else { self.ran(tid, value, size, Class::Integer) }
+                if again {
+                    file.encoding.clear();
+                    return Ok(());
+                }
+                self.ran(file, value, size, Class::Integer)
             }
             kind::PREFETCH..=kind::PREFETCH_INSTRUCTION
             | kind::PREFETCH_NOT_KEPT..=kind::PREFETCH_WRITE_NOT_KEPT
@@ -296,22 +336,39 @@ impl<W: Write> Importer<W> {
         }
     }
 
-    fn ran(&mut self, tid: u64, pc: u64, size: u16, class: Class) -> Result<(), Refused> {
-        let thread = self.thread(tid)?;
+    fn ran(&mut self, file: &mut File<'_>, pc: u64, size: u16, class: Class) -> Result<(), Refused> {
+        let thread = self.thread(file.thread)?;
         let octets = u8::try_from(size).unwrap_or(u8::MAX);
-        let (reads, writes) = (Registers::default(), Registers::default());
+        if !file.encoding.is_empty() {
+            // Those of another instruction set, which some filters put in, are of another length.
+            if file.encoding.len() == usize::from(size) {
+                let decoded = self.decode.instruction(&file.encoding, pc).instruction;
+                file.decoded.insert(pc, decoded);
+            } else {
+                file.decoded.remove(&pc);
+                self.stitch.imported.leave_out("encodings of another length than their instruction");
+            }
+            file.encoding.clear();
+        }
+        let known = file.decoded.get(&pc).filter(|known| known.octets == octets);
+        if known.is_none() && can_decode(file.file_type) {
+            self.stitch.imported.leave_out("registers of instructions without an encoding");
+        }
+        let (reads, writes) = known.map_or_else(Default::default, |known| (known.reads, known.writes));
+        // Of jumps and system calls the trace tells itself.
+        let class = known.filter(|_| class == Class::Integer).map_or(class, |known| known.class);
         self.stitch.ran(thread, Ran { pc, octets, class, reads, writes })
     }
 
     /// Up to eight instructions behind the last one, of which the lengths are told, an octet each.
-    fn bundle(&mut self, tid: u64, count: u16, lengths: u64) -> Result<(), Refused> {
-        let thread = self.thread(tid)?;
+    fn bundle(&mut self, file: &mut File<'_>, count: u16, lengths: u64) -> Result<(), Refused> {
+        let thread = self.thread(file.thread)?;
         if count > 8 || self.stitch.last_pc(thread).is_none() {
             return Err(Refused::Untrue("a bundle of instructions follows none, or has more than eight"));
         }
         for octets in &lengths.to_le_bytes()[..usize::from(count)] {
             let pc = self.stitch.next_pc(thread);
-            self.ran(tid, pc, u16::from(*octets), Class::Integer)?;
+            self.ran(file, pc, u16::from(*octets), Class::Integer)?;
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! What an instruction is to the simulator: its class, the registers it reads and writes, whether it loads and stores.
+//! Instructions of x86-64 from their octets: class, registers that they read and write, whether they load and store.
 
+use crate::block::{Class, Instruction, Registers};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction as Machine, InstructionInfoFactory, Mnemonic, OpAccess,
     Register, RflagsBits,
 };
-use quaver_trace::block::{Class, Instruction, Registers};
 
 /// The flags' number in [`Registers`].
 const FLAGS: u8 = 32;
@@ -23,24 +23,27 @@ const FIRST_VECTOR: u8 = 16;
 
 /// An instruction, and what its accesses need to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decoded {
-    pub(crate) instruction: Instruction,
+pub struct Decoded {
+    /// The instruction.
+    pub instruction: Instruction,
     /// Whether it reads and writes the same memory. Where it does so at once, QEMU tells one access.
-    pub(crate) changes_memory: bool,
+    pub changes_memory: bool,
 }
 
 /// Decodes the instructions of blocks.
-pub(crate) struct Decode {
+pub struct Decode {
     factory: InstructionInfoFactory,
 }
 
-impl Decode {
-    pub(crate) fn new() -> Self {
+impl Default for Decode {
+    fn default() -> Self {
         Self { factory: InstructionInfoFactory::new() }
     }
+}
 
+impl Decode {
     /// The instruction of these octets at `pc`. What is no instruction is taken as one that lets nothing pass.
-    pub(crate) fn instruction(&mut self, octets: &[u8], pc: u64) -> Decoded {
+    pub fn instruction(&mut self, octets: &[u8], pc: u64) -> Decoded {
         let machine = Decoder::with_ip(64, octets, pc, DecoderOptions::NONE).decode();
         let length = octets.len().clamp(1, 15) as u8;
         let mut instruction = Instruction {
@@ -176,7 +179,7 @@ mod tests {
     use super::*;
 
     fn of(octets: &[u8]) -> Decoded {
-        Decode::new().instruction(octets, 0x40_1000)
+        Decode::default().instruction(octets, 0x40_1000)
     }
 
     fn set(numbers: &[u8]) -> Registers {

@@ -1,0 +1,94 @@
+//! A smaller library of a large one.
+
+use super::{EpochReader, EpochWriter, KernelEpoch};
+use crate::container::{FileError, ReadAt};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// No epoch of a library of so many octets has more instructions than so many times them: it would leave little room for others.
+const MOST_SHARE: u64 = 1;
+/// Instructions that may be worth looking at, for each octet of the library.
+const LOOKED_AT: u64 = 60;
+
+/// What epochs are alike in: class, what it is within the class, and duration to half a power of two.
+type Kind = (u8, String, u32);
+
+fn kind(epoch: &KernelEpoch) -> Kind {
+    let (class, number) = epoch.about.activity.numbers();
+    let power = epoch.instructions.max(1).ilog2();
+    let upper = u32::from(epoch.instructions >= 3 << power >> 1);
+    let task = if class == super::Activity::KernelThread.numbers().0 { &*epoch.about.task } else { "" };
+    (class, format!("{number} {task}"), power * 2 + upper)
+}
+
+/// A library of at most so many octets, of epochs of `library`: of each kind and duration the first, then of each another one,
+/// and so on, in the order in which they were. Epochs that would take too much of it are left out.
+///
+/// # Errors
+/// When the library is damaged, or so few octets do not hold one epoch.
+pub fn thinned<R: ReadAt>(library: &EpochReader<R>, most_octets: u64) -> Result<Vec<u8>, FileError> {
+    let mut seen: BTreeMap<Kind, u32> = BTreeMap::new();
+    let mut order = Vec::new();
+    for (place, epoch) in library.epochs().enumerate() {
+        let epoch = epoch?;
+        if epoch.instructions <= most_octets.saturating_mul(MOST_SHARE) && !epoch.about.cut {
+            let rank = seen.entry(kind(&epoch)).or_default();
+            order.push((*rank, epoch.instructions, place));
+            *rank += 1;
+        }
+    }
+    order.sort_unstable();
+    let mut left = most_octets.saturating_mul(LOOKED_AT);
+    let looked_at = order.iter().take_while(|(_, instructions, _)| {
+        let fits = left > 0;
+        left = left.saturating_sub(*instructions);
+        fits
+    });
+    let candidates: Vec<usize> = looked_at.map(|(_, _, place)| *place).collect();
+    let wanted: BTreeSet<usize> = candidates.iter().copied().collect();
+    let mut kept: BTreeMap<usize, KernelEpoch> = BTreeMap::new();
+    for (place, epoch) in library.epochs().enumerate() {
+        if wanted.contains(&place) {
+            kept.insert(place, epoch?);
+        }
+    }
+    let written = |count: usize| {
+        let chosen: BTreeSet<usize> = candidates[..count].iter().copied().collect();
+        let epochs: Vec<&KernelEpoch> =
+            kept.iter().filter(|(place, _)| chosen.contains(place)).map(|(_, epoch)| epoch).collect();
+        write(library, &epochs)
+    };
+    // The largest number that fits; octets hardly ever become fewer by one epoch more.
+    let (mut fits, mut too_many) = (0, candidates.len() + 1);
+    let mut best = None;
+    while fits + 1 < too_many {
+        let middle = fits.midpoint(too_many);
+        let octets = written(middle)?;
+        if octets.len() as u64 <= most_octets {
+            (fits, best) = (middle, Some(octets));
+        } else {
+            too_many = middle;
+        }
+    }
+    best.ok_or_else(|| FileError::Foreign(format!("{most_octets} octets do not hold one of its epochs")))
+}
+
+fn write<R: ReadAt>(library: &EpochReader<R>, epochs: &[&KernelEpoch]) -> Result<Vec<u8>, FileError> {
+    let mut facts = library.facts.clone();
+    facts.changes.push(format!("{} of {} epochs, of all kinds and durations", epochs.len(), library.count()));
+    let mut writer = EpochWriter::new(Vec::new(), &facts)?;
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    for epoch in epochs {
+        for (number, _) in &epoch.blocks {
+            numbers.entry(*number).or_insert(0);
+        }
+    }
+    // In the order of the large library, so that blocks that lie side by side stay so.
+    for (old, new) in &mut numbers {
+        *new = writer.define(library.dictionary.blocks[*old as usize].clone());
+    }
+    for epoch in epochs {
+        let steps = epoch.steps().map(|(number, accesses)| (numbers[&number], accesses));
+        writer.add(&epoch.about, steps)?;
+    }
+    writer.finish()
+}
