@@ -1,5 +1,7 @@
 //! The page of `quaver sim run`: where the simulated time went, by core, level and thread.
 
+pub mod cure;
+
 use super::RunFacts;
 use super::console::{WIDTH, cut_short, heading, warnings};
 use super::table::{Align, Style, Table, printable, wrap};
@@ -39,6 +41,9 @@ pub fn page(input: &SimInput<'_>, style: Style) -> String {
     let mut out = String::new();
     header(&mut out, input, style);
     cut_short(&mut out, summary.complete, style);
+    if let Some(cure) = &summary.cure {
+        cure::section(&mut out, cure, style);
+    }
     time(&mut out, summary, style);
     cores(&mut out, summary, style);
     levels(&mut out, summary, style);

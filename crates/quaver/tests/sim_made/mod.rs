@@ -1,5 +1,7 @@
 //! Traces made for tests: no program was traced for them.
 
+#![allow(dead_code, reason = "each test takes its part")]
+
 use quaver_trace::block::{Block, Class, Instruction, Registers};
 use quaver_trace::file::{Facts, TraceWriter};
 use quaver_trace::step::{Access, Sync, Thread, Wakeup};

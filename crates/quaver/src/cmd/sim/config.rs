@@ -1,18 +1,24 @@
 //! `quaver sim config`: the simulated machine, printed or checked.
 
+use super::cure_file;
 use crate::cli::sim::SimConfigArgs;
 use crate::cmd::results;
 use crate::digest::sim::{Difference, differences};
 use crate::exit_code::{ExitCode, failure};
 use quaver_sim::config::{COMMENTED_DEFAULT, Config};
+use quaver_sim::cure::{COMMENTED_CURE, Cure, Library};
 use std::path::Path;
 
 /// Prints the default, or checks a file.
 pub(super) fn run(args: &SimConfigArgs) -> anyhow::Result<ExitCode> {
     let Some(path) = &args.check else {
-        results::to_stdout(COMMENTED_DEFAULT.as_bytes())?;
+        let text = if args.cure { COMMENTED_CURE } else { COMMENTED_DEFAULT };
+        results::to_stdout(text.as_bytes())?;
         return Ok(ExitCode::Done);
     };
+    if args.cure {
+        return check_cure(path);
+    }
     let config = machine(Some(path), &[])?;
     let differences = differences(&config);
     let mut page = format!("{}: this machine can be simulated.\n", path.display());
@@ -24,6 +30,22 @@ pub(super) fn run(args: &SimConfigArgs) -> anyhow::Result<ExitCode> {
             page.push_str(&format!("  {key} = {value}  (default: {default})\n"));
         }
     }
+    results::to_stdout(page.as_bytes())?;
+    Ok(ExitCode::Done)
+}
+
+/// Checks a file of a cure, and what it names.
+fn check_cure(path: &Path) -> anyhow::Result<ExitCode> {
+    let file = cure_file::read(path)?;
+    let mut page = format!("{}: this can be run on the default machine.\n", path.display());
+    if let Some(library) = &file.library {
+        let kernel = cure_file::kernel_activity(library)?;
+        page.push_str(&format!("{}: {} epochs of kernel activity\n", library.display(), kernel.epochs.len()));
+    }
+    let on_default = Cure::new(file.config, &Config::default(), Library::default());
+    on_default.map_err(|(name, expected)| {
+        failure(ExitCode::BadInput, format!("{}: {name}: {expected}", path.display()))
+    })?;
     results::to_stdout(page.as_bytes())?;
     Ok(ExitCode::Done)
 }
@@ -59,7 +81,7 @@ fn value(text: &str) -> toml::Value {
 }
 
 /// Puts a value in the place that `key` names, through tables.
-fn put(table: &mut toml::Table, key: &str, value: toml::Value) {
+pub(super) fn put(table: &mut toml::Table, key: &str, value: toml::Value) {
     let Some((outer, inner)) = key.split_once('.') else {
         table.insert(key.to_owned(), value);
         return;

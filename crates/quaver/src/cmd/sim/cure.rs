@@ -128,7 +128,7 @@ pub(super) fn simulate(
 
 /// The program's dictionary with the kernel's behind it, and the kernel's epochs, each timed on this chip.
 fn library(setup: &Setup<'_>) -> anyhow::Result<(Dictionary, Library)> {
-    let mut dictionary = setup.trace.reader.dictionary.clone();
+    let mut dictionary = setup.trace.reader.dictionary.as_ref().clone();
     let Some(kernel) = setup.kernel else { return Ok((dictionary, Library::default())) };
     let before = dictionary.blocks.len() as u32;
     dictionary.blocks.extend(kernel.dictionary.blocks.iter().cloned());

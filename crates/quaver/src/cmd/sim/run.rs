@@ -1,11 +1,13 @@
 //! `quaver sim run`: a trace on the simulated chip.
 
 use super::config;
-use super::cure::{self, End, Setup, SimOutcome};
+use super::cure::{self, End, KernelActivity, Reached, Setup, SimOutcome};
+use super::cure_file::{self, CureFile};
+use super::cured::{self, CuredOutcome, CuredSetup};
 use super::file::{self, Trace};
 use crate::cli::sim::SimRunArgs;
 use crate::cmd::{chase, results};
-use crate::digest::sim::{self, SimDigest, SimFacts, SimSpeed, differences};
+use crate::digest::sim::{self, CureRuns, SimDigest, SimFacts, SimSpeed, differences};
 use crate::exit_code::{ExitCode, failure};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -19,6 +21,7 @@ use quaver_sim::config::Config;
 use quaver_sim::error::SimulationError;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Time between two changes of the progress line.
@@ -26,32 +29,64 @@ const SHOWN_EACH: Duration = Duration::from_millis(200);
 /// Intervals that are kept for the time line: 40 MB.
 const MOST_INTERVALS: usize = 1_000_000;
 
+/// What was simulated: the run that is told of, and what others it is compared with.
+struct Simulated {
+    outcome: SimOutcome,
+    cure: Option<CureRuns>,
+    /// The user wanted it to end before all of it was done.
+    interrupted: bool,
+}
+
+/// A cure with the kernel activity that it names.
+struct Cure {
+    file: CureFile,
+    kernel: Option<KernelActivity>,
+}
+
 /// Simulates, stores and prints.
 pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
     let machine = config::machine(args.config.as_deref(), &args.set)?;
+    let cure = args.cure.as_deref().map(cure_of).transpose()?;
     let trace = file::open(&args.trace)?;
     let facts = facts(args, &trace, machine)?;
     let interrupt = Interrupt::catch()?;
-    let (run, mut manifest) = begin(args, &facts)?;
-    let SimOutcome { results, end, elapsed, .. } =
-        watched(&trace, &facts.machine, args.output.quiet, &interrupt)?;
-    let speed =
-        SimSpeed { elapsed_ns: elapsed.as_nanos() as u64, instructions: results.instructions() };
+    let (run, mut manifest) = begin(args, &facts, cure.as_ref())?;
+    let simulated = match &cure {
+        None => watched(&trace, &facts.machine, args.output.quiet, &interrupt),
+        Some(cure) => cured(args, &facts.machine, cure, &interrupt),
+    };
+    // Where nothing was simulated there is nothing to keep.
+    let discarded = |error: anyhow::Error| {
+        let _ = std::fs::remove_dir_all(run.path());
+        error
+    };
+    let Simulated { outcome, cure, interrupted } = simulated.map_err(discarded)?;
+    let SimOutcome { results, end, elapsed, .. } = outcome;
+    let speed = SimSpeed { elapsed_ns: elapsed.as_nanos() as u64, instructions: results.instructions() };
     if let End::Stopped(error) = &end
         && results.instructions() == 0
     {
-        // Nothing was simulated, so there is nothing to keep.
-        let _ = std::fs::remove_dir_all(run.path());
-        return Err(stopped(args, error));
+        return Err(discarded(stopped(args, error)));
     }
-    manifest.end(quaver_measure::clock::realtime_ns(), end.reason());
-    let digest = sim::conclude(&run, manifest, facts, &results, speed, matches!(end, End::Whole))?;
+    let reason = end.reason().or_else(|| interrupted.then(|| End::Interrupted.reason()).flatten());
+    manifest.end(quaver_measure::clock::realtime_ns(), reason);
+    let whole = matches!(end, End::Whole) && !interrupted;
+    let cure = cure.map(|runs| runs.summarize());
+    let digest = sim::conclude(&run, manifest, (facts, cure), &results, speed, whole)?;
     let code = print(args, &digest, &run)?;
     match end {
-        End::Whole => Ok(code),
-        End::Interrupted => Ok(ExitCode::Interrupted),
         End::Stopped(error) => Err(stopped(args, &error)),
+        End::Interrupted => Ok(ExitCode::Interrupted),
+        End::Whole if interrupted => Ok(ExitCode::Interrupted),
+        End::Whole => Ok(code),
     }
+}
+
+/// Reads the file of `--cure` and the kernel activity that it names.
+fn cure_of(path: &Path) -> anyhow::Result<Cure> {
+    let file = cure_file::read(path)?;
+    let kernel = file.library.as_deref().map(cure_file::kernel_activity).transpose()?;
+    Ok(Cure { file, kernel })
 }
 
 /// A simulation that could not go on, in a sentence.
@@ -83,17 +118,14 @@ fn facts(args: &SimRunArgs, trace: &Trace, machine: Config) -> anyhow::Result<Si
 }
 
 /// A run directory with its manifest and the machine.
-fn begin(args: &SimRunArgs, facts: &SimFacts) -> anyhow::Result<(RunDir, Manifest)> {
+fn begin(args: &SimRunArgs, facts: &SimFacts, cure: Option<&Cure>) -> anyhow::Result<(RunDir, Manifest)> {
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
     let run = RunDir::create(&args.output.output, "sim")?;
     let asked = serde_json::json!({ "command": chase::command_line(), "facts": facts });
     let now_ns = quaver_measure::clock::realtime_ns();
     let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "sim", asked, host, now_ns);
-    let machine = toml::to_string(&facts.machine).map_err(anyhow::Error::new);
-    let written = run.write_manifest(&manifest).map_err(anyhow::Error::new).and(machine).and_then(|text| {
-        let path = sim::machine_file(&run);
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
-    });
+    let written = run.write_manifest(&manifest).map_err(anyhow::Error::new);
+    let written = written.and_then(|()| write_asked(&run, facts, cure));
     if let Err(error) = written {
         // It has nothing in it.
         let _ = std::fs::remove_dir_all(run.path());
@@ -102,22 +134,57 @@ fn begin(args: &SimRunArgs, facts: &SimFacts) -> anyhow::Result<(RunDir, Manifes
     Ok((run, manifest))
 }
 
-fn watched(
-    trace: &Trace,
+/// The machine and the cure, as they can be asked for again.
+fn write_asked(run: &RunDir, facts: &SimFacts, cure: Option<&Cure>) -> anyhow::Result<()> {
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    };
+    write(&sim::machine_file(run), toml::to_string(&facts.machine)?)?;
+    let Some(cure) = cure else { return Ok(()) };
+    let mut text = String::new();
+    if let Some(library) = &cure.file.library {
+        let bundled = library == Path::new(cure_file::BUNDLED);
+        let whole = std::fs::canonicalize(library).ok().filter(|_| !bundled).unwrap_or_else(|| library.clone());
+        let name = toml::Value::String(whole.display().to_string());
+        text.push_str(&format!("library = {name}\n"));
+    }
+    text.push_str(&toml::to_string(&cure.file.config)?);
+    write(&sim::cure_file(run), text)
+}
+
+/// All runs that a cure is judged by.
+fn cured(
+    args: &SimRunArgs,
     machine: &Config,
-    quiet: bool,
+    cure: &Cure,
     interrupt: &Interrupt,
-) -> anyhow::Result<SimOutcome> {
+) -> anyhow::Result<Simulated> {
+    let line = Progress::shares(args.output.quiet);
+    let setup = CuredSetup {
+        trace: &args.trace,
+        machine,
+        file: &cure.file,
+        kernel: cure.kernel.as_ref(),
+        seeds: args.seeds,
+        intervals: MOST_INTERVALS,
+    };
+    let said = |reached: Reached| words(reached.share, reached.instructions, reached.elapsed);
+    let CuredOutcome { first, runs, interrupted } = cured::run(&setup, interrupt, &line, &said)?;
+    Ok(Simulated { outcome: first, cure: Some(runs), interrupted })
+}
+
+fn watched(trace: &Trace, machine: &Config, quiet: bool, interrupt: &Interrupt) -> anyhow::Result<Simulated> {
     let line = Progress::shares(quiet);
     let mut last = Instant::now();
     let setup = Setup { intervals: MOST_INTERVALS, ..Setup::plain(trace, machine) };
-    cure::simulate(&setup, &mut |reached| {
+    let outcome = cure::simulate(&setup, &mut |reached| {
         if last.elapsed() >= SHOWN_EACH {
             last = Instant::now();
             line.reach(reached.share, words(reached.share, reached.instructions, reached.elapsed));
         }
         !interrupt.requested()
-    })
+    })?;
+    Ok(Simulated { outcome, cure: None, interrupted: false })
 }
 
 /// `42 % · 1,234 million instructions · 63.1 MIPS · 35.0 s left`

@@ -22,7 +22,8 @@ pub(super) fn summarize(facts: SimFacts, results: &Results, complete: bool) -> S
         levels: levels(results),
         traffic: traffic(results, duration_fs, facts.machine.l2.line_octets),
         threads: threads(results, duration_fs),
-        critical_path: path(results).filter(|_| complete),
+        critical_path: path(results),
+        cure: None,
         counts: counts(results),
         warnings: warnings(&facts, results),
         facts,
@@ -77,7 +78,7 @@ fn cores(results: &Results, duration_fs: u64) -> Vec<CoreFigures> {
 }
 
 /// The parts of a core's time in which a thread ran, in the order of [`PARTS`].
-fn running_fs(stack: &TimeStack) -> [u64; RUNNING_PARTS] {
+pub(crate) fn running_fs(stack: &TimeStack) -> [u64; RUNNING_PARTS] {
     let stalls = &stack.stalls;
     [
         stack.issue_fs,

@@ -1,5 +1,6 @@
 //! From a simulation to what it says, and from a stored one back.
 
+mod cure;
 mod facts;
 mod figures;
 mod lanes;
@@ -7,7 +8,12 @@ mod machine;
 mod summary;
 mod timeline;
 
+pub use cure::{
+    ClassFigures, CureRuns, CureSummary, OneRun, PointFigures, PowerFigures, SeedFigures, SeedRuns, TimeSlice,
+    UnitFigures,
+};
 pub use facts::{SimFacts, SimSpeed};
+pub(crate) use figures::running_fs;
 pub use lanes::{SLICES, SimLane, SimLanes};
 pub use machine::{Difference, differences, words as machine_words};
 pub use summary::{
@@ -44,6 +50,11 @@ pub fn machine_file(run: &RunDir) -> PathBuf {
     run.path().join("machine.toml")
 }
 
+/// `cure.toml`: jitter and its cure, as `--cure` takes it.
+pub fn cure_file(run: &RunDir) -> PathBuf {
+    run.path().join("cure.toml")
+}
+
 /// `intervals.parquet`.
 pub fn intervals_file(run: &RunDir) -> PathBuf {
     run.path().join("intervals.parquet")
@@ -59,20 +70,22 @@ pub fn timeline_file(run: &RunDir) -> PathBuf {
     run.path().join("timeline.perfetto-trace")
 }
 
-/// Stores what a simulation that ended just now came to. `complete` says that all threads ended.
+/// Stores what a simulation that ended just now came to, with what its cure did. `complete` says that all threads ended, of all
+/// runs.
 ///
 /// # Errors
 /// A file cannot be written.
 pub fn conclude(
     run: &RunDir,
     mut manifest: Manifest,
-    facts: SimFacts,
+    (facts, cure): (SimFacts, Option<CureSummary>),
     results: &Results,
     speed: SimSpeed,
     complete: bool,
 ) -> anyhow::Result<SimDigest> {
     let lanes = timeline::keep(&intervals_file(run), &results.intervals)?;
     let mut summary = figures::summarize(facts, results, complete);
+    summary.cure = cure;
     summary
         .warnings
         .extend(manifest.interrupted.iter().map(|reason| format!("the run is incomplete: {reason}")));

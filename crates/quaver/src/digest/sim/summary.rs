@@ -1,5 +1,6 @@
 //! `summary.json` of `quaver sim run`: what the simulator counted, and what follows from it.
 
+use super::cure::CureSummary;
 use super::facts::SimFacts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,6 +31,9 @@ pub struct SimSummary {
     pub threads: Vec<ThreadFigures>,
     /// The longest chain; none where no thread came to its end.
     pub critical_path: Option<PathFigures>,
+    /// Jitter and its cure, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cure: Option<CureSummary>,
     /// The simulator's own counts, as they are.
     pub counts: Value,
     /// What to know before believing the numbers.

@@ -1,6 +1,7 @@
 //! The HTML report of `quaver sim run`: where the time went, threads over time, cycles an instruction, caches and sharing.
 //! Drawings are made here, so that they need no scripts.
 
+mod cure;
 mod drawings;
 
 use super::page::{Tile, micro};
@@ -41,6 +42,7 @@ struct Page {
     time: Vec<Part>,
     core_time: Option<String>,
     time_keys: Vec<Key>,
+    cure: Option<cure::CureSection>,
     lanes: Option<drawings::Overview>,
     threads: Table,
     threads_left_out: Option<String>,
@@ -94,6 +96,7 @@ impl Page {
             time: time(summary),
             core_time,
             time_keys,
+            cure: summary.cure.as_ref().map(cure::CureSection::of),
             lanes: drawings::overview(input.lanes),
             threads: Table::new(&THREAD_COLUMNS, summary.threads.iter().take(THREADS).map(thread_cells)),
             threads_left_out: left_out(summary),

@@ -146,6 +146,7 @@ pub(in crate::report) fn summary() -> SimSummary {
                 PathThread { thread: 1, time_fs: 270 * NS, share: 0.27 },
             ],
         }),
+        cure: None,
         counts: serde_json::Value::Null,
         warnings: Vec::new(),
     }

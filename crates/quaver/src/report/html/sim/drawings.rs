@@ -90,7 +90,7 @@ fn bars(rows: &[Row], most: f64, label: f64, wide: f64, said: &dyn Fn(f64) -> St
     framed(&inside, label + wide + 4.0, height + 22.0)
 }
 
-fn framed(inside: &str, wide: f64, high: f64) -> String {
+pub(super) fn framed(inside: &str, wide: f64, high: f64) -> String {
     let style = "font:12px system-ui,sans-serif;fill:var(--soft)";
     format!(
         "<svg viewBox=\"0 0 {wide:.0} {high:.0}\" role=\"img\" aria-hidden=\"true\" style=\"{style}\">{inside}</svg>"
@@ -309,7 +309,7 @@ fn arrows(inside: &mut String, lanes: &SimLanes, chosen: &[&SimLane], x: &dyn Fn
 }
 
 /// Four times, counted from the start of the program.
-fn axis(inside: &mut String, height: f64, length_fs: u64) {
+pub(super) fn axis(inside: &mut String, height: f64, length_fs: u64) {
     for part in 0..=4_u64 {
         let at = LABEL + WIDTH * part as f64 / 4.0;
         let anchor = ["start", "middle", "middle", "middle", "end"][part as usize];
@@ -323,7 +323,7 @@ fn axis(inside: &mut String, height: f64, length_fs: u64) {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(" us", " µs")
 }
 

@@ -1,0 +1,266 @@
+//! `quaver sim run --cure` as a user runs it, on traces and kernel activity that are made here.
+
+mod sim_made;
+
+use quaver_trace::block::{Block, Class, Instruction, Registers};
+use quaver_trace::epochs::{About, Activity, EpochFacts, EpochWriter};
+use quaver_trace::step::Access;
+use serde_json::Value;
+use sim_made::{baton, scattered};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn quaver(place: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.args(args).current_dir(place).env_remove("NO_COLOR").env_remove("QUAVER_RUNS");
+    command.stdin(Stdio::null()).env("COLUMNS", "100");
+    command
+}
+
+fn run(place: &Path, args: &[&str]) -> Output {
+    quaver(place, args).output().expect("the program was built for this test")
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+#[track_caller]
+fn expect(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The only run below `runs` in this place.
+#[track_caller]
+fn only_run(place: &Path) -> String {
+    let runs: Vec<_> =
+        fs::read_dir(place.join("runs")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    format!("runs/{}", runs[0].display())
+}
+
+/// Kernel activity of several lengths, each a walk through the kernel's own lines.
+fn library(path: &Path) {
+    let load = Instruction {
+        octets: 4,
+        class: Class::Integer,
+        loads: true,
+        stores: true,
+        reads: Registers::of(1),
+        writes: Registers::of(2),
+    };
+    let facts =
+        EpochFacts { tool: "a test".to_owned(), architecture: "x86-64".to_owned(), ..EpochFacts::default() };
+    let mut writer = EpochWriter::new(fs::File::create(path).unwrap(), &facts).unwrap();
+    let number = writer.define(Block { pc: 0xffff_ffff_8100_0000, instructions: vec![load] });
+    let about = About {
+        activity: Activity::SystemCall(202),
+        task: "baton".into(),
+        processor: 0,
+        bottom_half: false,
+        from_idle: false,
+        switched: false,
+        cut: false,
+    };
+    for lines in [40_u64, 80, 160, 320] {
+        let access = |line: u64| Access {
+            address: 0xffff_8880_0000_0000 + 64 * line,
+            instruction: 0,
+            octets: 8,
+            write: line % 2 == 0,
+        };
+        let accesses: Vec<Access> = (0..lines).map(access).collect();
+        writer.add(&about, accesses.iter().map(|one| (number, std::slice::from_ref(one)))).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// Every wait that a signal ended, and every lock that was waited for, takes some 20 us more; subframes are short, so that there
+/// are some.
+const CURE: &str = "library = 'kernel.qepochs'
+kept_subframes = 5000
+threshold_ns = 5000
+[injection.classes.signal-wait]
+kind = 'exceedance'
+probability = 0.8
+over_ns = 5000
+mean_ns = 15000
+sigma = 0.5
+[injection.classes.lock-unlock]
+kind = 'exceedance'
+probability = 0.5
+over_ns = 5000
+mean_ns = 10000
+sigma = 0.5
+[frames]
+subframe_ns = 100000
+[dvfs]
+[evictions]
+[cache]
+kind = 'os-cache'
+";
+
+/// The baton, its cure and its kernel activity.
+fn place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    baton(&place.path().join("baton.qtrace"));
+    library(&place.path().join("kernel.qepochs"));
+    fs::write(place.path().join("cure.toml"), CURE).unwrap();
+    place
+}
+
+const RUN: [&str; 7] =
+    ["sim", "run", "baton.qtrace", "--cure", "cure.toml", "--set", "memory.latency=100 ns"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    RUN.iter().copied().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn a_cured_run_tells_what_was_injected_found_and_given_back() {
+    let place = place();
+    let output = run(place.path(), &with(&["--seeds", "3"]));
+    expect(&output, 0);
+    let page = text(&output.stdout);
+    for said in [
+        "Jitter and its cure  DVFS (reactive, nominal, k = 1), OS cache with sharing; 3 seeds",
+        "run time, without the cure",
+        "run time, with it",
+        "power of the cores",
+        "Measured after a warm-up of",
+        "10.0 % of the run, for 90 subframes would be 9.00 ms",
+        "4 epochs of traced kernel activity ran",
+        "signal-wait",
+        "No buffer of a unit was ever full",
+        "The kernel evicted",
+        "changes of frequency",
+        "OS cache: ",
+        "Where the time went",
+    ] {
+        let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(&said.split_whitespace().collect::<Vec<_>>().join(" ")), "{said}: {page}");
+    }
+    assert!(page.lines().all(|line| line.chars().count() <= 104), "{page}");
+    let kept = place.path().join(only_run(place.path()));
+    let summary = json(&kept.join("summary.json"));
+    let cure = &summary["cure"];
+    assert_eq!(summary["complete"], true);
+    assert_eq!(cure["seeds"].as_array().unwrap().len(), 3);
+    for spread in ["slow_down", "slow_down_without", "power_overhead"] {
+        let of = |name: &str| cure[spread][name].as_f64().unwrap();
+        assert!(of("min") <= of("mean") && of("mean") <= of("max"), "{spread}: {cure}");
+        assert_eq!(cure[spread]["runs"], 3);
+    }
+    let mean = |name: &str| cure[name]["mean"].as_f64().unwrap();
+    assert!(mean("slow_down_without") > 0.0 && mean("slow_down") < mean("slow_down_without"), "{cure}");
+    assert!(mean("power_overhead") > 0.0 && mean("power_overhead") < 0.728);
+    let active: f64 =
+        cure["points"].as_array().unwrap().iter().map(|point| point["active_share"].as_f64().unwrap()).sum();
+    assert!((active - 1.0).abs() < 1e-9);
+    assert!(cure["second_level"]["hits"][1].as_u64().unwrap() > 0, "the kernel's lines were found again");
+    assert_eq!(cure["kernel_epochs"], 4);
+    assert!(!cure["over_time"].as_array().unwrap().is_empty());
+    let classes = cure["classes"].as_array().unwrap();
+    let waits = classes.iter().find(|class| class["class"] == "signal-wait").unwrap();
+    assert!(waits["found"].as_u64().unwrap() > 0 && waits["injected"].as_u64() <= waits["drawn"].as_u64());
+    let html = fs::read_to_string(kept.join("report.html")).unwrap();
+    for said in ["Jitter of a subframe over time, with the cure", "Frequency over that at rest", "By seed"] {
+        assert!(html.contains(said), "{said}");
+    }
+    let again = run(place.path(), &["analyze", &kept.display().to_string()]);
+    assert_eq!(text(&again.stdout).lines().count(), page.lines().count());
+    assert_eq!(json(&kept.join("summary.json")), summary, "drawn again, it is the same");
+}
+
+#[test]
+fn the_same_cure_gives_the_same_octets_and_what_was_asked_can_be_asked_again() {
+    let place = place();
+    let first = run(place.path(), &with(&["--json"]));
+    expect(&first, 0);
+    let kept = only_run(place.path());
+    let cure = format!("{kept}/cure.toml");
+    let machine = format!("{kept}/machine.toml");
+    let again = run(
+        place.path(),
+        &["sim", "run", "baton.qtrace", "--cure", &cure, "--config", &machine, "--json", "-o", "again"],
+    );
+    expect(&again, 0);
+    assert_eq!(text(&again.stdout), text(&first.stdout));
+    let other = run(place.path(), &["sim", "config", "--cure", "--check", &cure]);
+    expect(&other, 0);
+    assert!(text(&other.stdout).contains("4 epochs of kernel activity"), "{}", text(&other.stdout));
+}
+
+#[test]
+fn without_injection_nothing_changes_and_sharing_is_told_apart() {
+    let place = place();
+    let quiet = "[dvfs]\n[evictions]\n[cache]\nkind = 'os-cache'\nos_cache_sharing = false\n";
+    fs::write(place.path().join("quiet.toml"), quiet).unwrap();
+    let plain = run(place.path(), &["sim", "run", "baton.qtrace", "--json", "-o", "plain"]);
+    let cured =
+        run(place.path(), &["sim", "run", "baton.qtrace", "--json", "--cure", "quiet.toml", "--seeds", "5"]);
+    expect(&cured, 0);
+    let [plain, cured] = [&plain, &cured].map(|run| serde_json::from_slice::<Value>(&run.stdout).unwrap());
+    assert_eq!(cured["chip"]["duration_fs"], plain["chip"]["duration_fs"], "not one femtosecond");
+    let cure = &cured["cure"];
+    assert_eq!(cure["seeds"].as_array().unwrap().len(), 1, "without draws one seed is like the other");
+    assert_eq!((&cure["slow_down"]["max"], &cure["cache_gain"]), (&0.0.into(), &Value::from(-0.0)));
+    assert_eq!((&cure["changes"], plain.get("cure")), (&0.into(), None));
+    assert_eq!(plain["counts"].get("second_level"), None);
+}
+
+#[test]
+fn the_printed_cure_is_one_that_can_be_run() {
+    let place = place();
+    let printed = run(place.path(), &["sim", "config", "--cure"]);
+    expect(&printed, 0);
+    fs::write(place.path().join("printed.toml"), &printed.stdout).unwrap();
+    let output = run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "printed.toml"]);
+    expect(&output, 0);
+    assert!(text(&output.stdout).contains("Injected jitter only took time"), "{}", text(&output.stdout));
+    for (cure, said) in [
+        ("[dvfs]\nk = 3", "k"),
+        ("library = 'nowhere'", "nowhere"),
+        ("[cache]\nkind = 'os-cache'\nos_cache_kib = 63", "cache.os_cache_kib"),
+    ] {
+        fs::write(place.path().join("wrong.toml"), cure).unwrap();
+        let wrong = run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "wrong.toml", "-o", "none"]);
+        expect(&wrong, 5);
+        assert!(text(&wrong.stderr).contains(said), "{}", text(&wrong.stderr));
+    }
+    let left = fs::read_dir(place.path().join("none")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "what was not simulated is not kept");
+    expect(&run(place.path(), &["sim", "run", "baton.qtrace", "--seeds", "3"]), 2);
+}
+
+#[test]
+fn control_c_keeps_what_was_simulated() {
+    let place = tempfile::tempdir().unwrap();
+    scattered(&place.path().join("long.qtrace"), 2, 4_000);
+    fs::write(place.path().join("cure.toml"), "[injection]\n[dvfs]\n").unwrap();
+    let args = ["sim", "run", "long.qtrace", "--cure", "cure.toml", "--seeds", "10", "--json"];
+    let child = quaver(place.path(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let manifest = || {
+        let runs = fs::read_dir(place.path().join("runs")).ok()?;
+        Some(runs.filter_map(Result::ok).any(|run| run.path().join("cure.toml").is_file()))
+    };
+    while manifest() != Some(true) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    expect(&output, 130);
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["complete"], false);
+    assert!(summary["chip"]["instructions"].as_u64().unwrap() > 0);
+    let kept = place.path().join(only_run(place.path()));
+    assert_eq!(json(&kept.join("manifest.json"))["complete"], false);
+    assert!(kept.join("report.html").is_file());
+}
