@@ -2,6 +2,8 @@
 
 use super::OutputArgs;
 use super::sim_import::SimImportArgs;
+use super::sim_sweep::SimSweepArgs;
+use super::sim_paper::SimPaperArgs;
 use super::sim_trace::SimTraceArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -21,8 +23,12 @@ pub enum SimCommand {
     Run(Box<SimRunArgs>),
     /// Trace a program in QEMU, or tell what is in a trace
     Trace(SimTraceArgs),
+    /// Make the tables and figures of the jitter-unit paper again
+    Paper(Box<SimPaperArgs>),
     /// Make a trace of one that another tool wrote
     Import(SimImportArgs),
+    /// Simulate grids of machines, cures and seeds, on all CPUs or on a cluster
+    Sweep(Box<SimSweepArgs>),
     /// Print the simulated machine with every number explained, or check another one
     Config(SimConfigArgs),
 }
@@ -36,12 +42,20 @@ Examples:
   quaver sim run ocean.qtrace --set l2.kib=512 --set memory.latency=ddr3
   quaver sim run ocean.qtrace --config machine.toml --json
   quaver sim run ocean.qtrace --fail-if 'chip.cpi > 2'
+  quaver sim config --cure > cure.toml
+  quaver sim run ocean.qtrace --cure cure.toml --seeds 10 --fail-if 'cure.slow_down.max > 0.03'
   quaver report RUN, quaver export RUN --perfetto
 
 The chip has in-order cores with two levels of caches each, kept coherent by a directory (MESI); all
 of it can be set (`quaver sim config`). Threads wait for each other as they did when the trace was
 recorded: a wait ends with the signal that ended it then, and a lock goes to whoever asks first in
 simulated time. The same trace on the same machine gives the same numbers, octet by octet.
+
+--cure injects jitter, lets a jitter unit in each core find it, and gives it back: by frequency
+(DVFS), and by caches that keep the kernel's lines from the program's. The program is simulated as
+the file says, with the same jitter and no cure, and without either; what is compared begins after
+the warm-up, which is printed. With --seeds N that is done for N seeds, on all cores of this host,
+and the least, mean and largest slow-down are printed; the rest of the page is of the first.
 
 The trace is read as it is simulated. Ctrl-C keeps what was simulated until then.
 
@@ -57,6 +71,13 @@ pub struct SimRunArgs {
     /// Set a number of the machine, for example l2.kib=512 (repeatable)
     #[arg(long, value_parser = setting, value_name = "KEY=VALUE")]
     pub set: Vec<(String, String)>,
+    /// Inject jitter and cure it as this file says (`quaver sim config --cure` prints one)
+    #[arg(long, value_name = "FILE")]
+    pub cure: Option<PathBuf>,
+    /// Do so with this many seeds, from the file's on
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "cure",
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
     /// Output
     #[command(flatten)]
     pub output: OutputArgs,
@@ -68,12 +89,16 @@ pub struct SimRunArgs {
 Examples:
   quaver sim config > machine.toml         the default, to be edited
   quaver sim config --check machine.toml   whether it can be simulated, and where it differs
+  quaver sim config --cure > cure.toml     jitter and its cure, for `quaver sim run --cure`
 
 A file needs to hold only what differs from the default.")]
 pub struct SimConfigArgs {
     /// Check this file instead of printing the default
     #[arg(long, value_name = "FILE")]
     pub check: Option<PathBuf>,
+    /// Print jitter and its cure with every number explained; with --check, check such a file
+    #[arg(long)]
+    pub cure: bool,
 }
 
 /// Reads `KEY=VALUE`.

@@ -2,9 +2,13 @@
 
 mod config;
 mod cure;
+mod cure_file;
+mod cured;
 mod file;
 mod import;
+pub(super) mod paper;
 mod run;
+pub(in crate::cmd) mod sweep;
 mod trace;
 
 use crate::cli::sim::{SimArgs, SimCommand};
@@ -15,7 +19,9 @@ pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         SimCommand::Run(args) => run::run(args),
         SimCommand::Trace(args) => trace::run(args),
+        SimCommand::Paper(args) => paper::run(args),
         SimCommand::Import(args) => import::run(args),
+        SimCommand::Sweep(args) => sweep::run(args),
         SimCommand::Config(args) => config::run(args),
     }
 }
