@@ -1,13 +1,13 @@
 //! The paper's runs, small: without jitter nothing changes, speed gives back no more than table 3 has, power stays below what
 //! the highest point takes, and the same seeds give the same figures.
 
+use quaver_analysis::sync_bench::paper::Suite;
 use quaver_sim::config::Config;
 use quaver_sim::cure::Library;
 use quaver_sim::paper::{
-    Arm, BUNDLED, Bench, Claim, HowRun, Ideal, Kind, Knobs, MadeActivity, PaperSummary, Point, PointFigures, Program,
-    ProgramRuns, claims, run_point,
+    Arm, BUNDLED, Bench, Claim, HowRun, Ideal, Kind, Knobs, MadeActivity, PaperSummary, Point, PointFigures,
+    Program, ProgramRuns, claims, run_point,
 };
-use quaver_analysis::sync_bench::paper::Suite;
 use quaver_trace::armour;
 use quaver_trace::file::TraceReader;
 use std::sync::Arc;
@@ -37,12 +37,8 @@ impl Laid {
     }
 
     fn run(&self, arm: Arm, seed: u64, ideal: Option<&Ideal>) -> (PointFigures, Ideal) {
-        let bench = Bench {
-            program: &self.program,
-            rounds: ROUNDS,
-            library: &self.library,
-            machine: &self.machine,
-        };
+        let bench =
+            Bench { program: &self.program, rounds: ROUNDS, library: &self.library, machine: &self.machine };
         let knobs = Knobs { probability: 0.05, mean_us: 30.0, ..Knobs::default() };
         run_point(&bench, Point { arm, seed }, &knobs, ideal, &|| true).unwrap().unwrap()
     }
@@ -58,7 +54,8 @@ fn summary(laid: &Laid) -> PaperSummary {
             points.push((Point { arm, seed }, laid.run(arm, seed, Some(&ideal)).0));
         }
     }
-    let runs = ProgramRuns { program: "barnes".to_owned(), suite: Suite::Splash2, how: HowRun::default(), points };
+    let runs =
+        ProgramRuns { program: "barnes".to_owned(), suite: Suite::Splash2, how: HowRun::default(), points };
     PaperSummary {
         schema: PaperSummary::SCHEMA.to_owned(),
         complete: true,

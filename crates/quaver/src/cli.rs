@@ -7,10 +7,13 @@ pub mod lab;
 pub mod path;
 pub mod sim;
 pub mod sim_import;
+pub mod sim_paper;
+pub mod sim_sweep;
 pub mod sim_trace;
 pub mod study;
 pub mod sync;
 pub mod sync_bench;
+pub mod sync_compensate;
 pub mod tune;
 
 use crate::quantity::{self, Period, Rate};

@@ -29,9 +29,17 @@ pub struct Knobs {
 }
 
 impl Default for Knobs {
-    /// Where every fit begins.
+    /// Those of a program of which nothing is known.
     fn default() -> Self {
         Self { probability: 0.02, mean_us: 50.0, sigma: 0.8, over_us: 10.0, wait_weight: 1.0 }
+    }
+}
+
+impl Knobs {
+    /// Where the fit of a program begins that synchronises so often: with its rate, as if jitter took no time.
+    fn start(target: &Shown, occasions_per_ms: f64) -> Self {
+        let probability = (target.events_per_ms / occasions_per_ms.max(1e-6)).clamp(1e-7, 1.0);
+        Self { probability, mean_us: target.mean_us, ..Self::default() }
     }
 }
 
@@ -63,7 +71,8 @@ impl Shown {
         let rate = (self.events_per_ms.max(1e-6) / target.events_per_ms).ln().abs();
         let mean = (self.mean_us.max(1e-3) / target.mean_us).ln().abs();
         // A slow-down of a tenth of a percent is as good as one of two tenths.
-        let slow = (self.slow_down_percent - target.slow_down_percent).abs() / target.slow_down_percent.max(1.0);
+        let slow =
+            (self.slow_down_percent - target.slow_down_percent).abs() / target.slow_down_percent.max(1.0);
         rate + slow + mean / 5.0
     }
 }
@@ -92,6 +101,9 @@ pub struct Calibration {
     /// Simulated time of the runs without jitter, at least, microseconds.
     #[serde(default)]
     pub length_us: u64,
+    /// What the kernel did for injected jitter, in words.
+    #[serde(default)]
+    pub kernel: String,
     /// By program.
     #[serde(default)]
     pub programs: BTreeMap<String, Fitted>,
@@ -140,7 +152,8 @@ pub fn predicted<'a>(fitted: impl Iterator<Item = &'a Fitted> + Clone, occasions
         let low = pairs.iter().map(|pair| pair.1).min_by(f64::total_cmp)?;
         let high = pairs.iter().map(|pair| pair.1).max_by(f64::total_cmp)?;
         let count = pairs.len() as f64;
-        let mean = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0 / count, sum.1 + pair.1 / count));
+        let mean =
+            pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0 / count, sum.1 + pair.1 / count));
         let (mut xx, mut xy) = (0.0, 0.0);
         for pair in &pairs {
             xx += (pair.0 - mean.0).powi(2);
@@ -164,10 +177,11 @@ pub fn predicted<'a>(fitted: impl Iterator<Item = &'a Fitted> + Clone, occasions
 /// What `measure` says.
 pub fn fit<E>(
     target: &Shown,
+    occasions_per_ms: f64,
     steps: u32,
     mut measure: impl FnMut(&Knobs) -> Result<Option<Shown>, E>,
 ) -> Result<Option<(Knobs, Shown)>, E> {
-    let mut knobs = Knobs { mean_us: target.mean_us, ..Knobs::default() };
+    let mut knobs = Knobs::start(target, occasions_per_ms);
     let mut best: Option<(f64, Knobs, Shown)> = None;
     for step in 0..steps {
         let Some(shown) = measure(&knobs)? else { return Ok(None) };
@@ -183,7 +197,8 @@ pub fn fit<E>(
 
 /// The knobs turned towards the target, by `part` of what would be due.
 fn turned(knobs: &Knobs, shown: &Shown, target: &Shown, part: f64) -> Knobs {
-    let due = |shown: f64, target: f64, most: f64| (target / shown.max(1e-6)).clamp(1.0 / most, most).powf(part);
+    let due =
+        |shown: f64, target: f64, most: f64| (target / shown.max(1e-6)).clamp(1.0 / most, most).powf(part);
     let rate = due(shown.events_per_ms, target.events_per_ms, 8.0);
     let slow = due(shown.slow_down_percent, target.slow_down_percent.max(0.1), 4.0);
     // Where the mean had to be made small, less may fall on waits, where all wait for the last; where large, more.
@@ -218,13 +233,14 @@ mod tests {
     #[test]
     fn a_fit_reaches_rate_and_slow_down_of_what_can_be_reached() {
         let target = Shown { events_per_ms: 12.0, mean_us: 70.0, slow_down_percent: 30.0 };
-        let run = || fit(&target, 24, |knobs| Ok::<_, Infallible>(Some(simple(knobs)))).unwrap().unwrap();
+        let run =
+            || fit(&target, 40.0, 24, |knobs| Ok::<_, Infallible>(Some(simple(knobs)))).unwrap().unwrap();
         let (knobs, reached) = run();
         assert!((reached.events_per_ms / 12.0 - 1.0).abs() < 0.05, "{reached:?} {knobs:?}");
         assert!((reached.slow_down_percent / 30.0 - 1.0).abs() < 0.05, "{reached:?} {knobs:?}");
         assert_eq!(run(), (knobs, reached), "the same answers, the same knobs");
-        assert_eq!(fit(&target, 3, |_| Ok::<_, Infallible>(None)).unwrap(), None);
-        assert_eq!(fit(&target, 3, |_| Err("broken")), Err("broken"));
+        assert_eq!(fit(&target, 40.0, 3, |_| Ok::<_, Infallible>(None)).unwrap(), None);
+        assert_eq!(fit(&target, 40.0, 3, |_| Err("broken")), Err("broken"));
     }
 
     #[test]
@@ -232,7 +248,8 @@ mod tests {
         // It never becomes slow.
         let target = Shown { events_per_ms: 5.0, mean_us: 50.0, slow_down_percent: 30.0 };
         let deaf = |knobs: &Knobs| Shown { slow_down_percent: 0.5, ..simple(knobs) };
-        let (_, reached) = fit(&target, 12, |knobs| Ok::<_, Infallible>(Some(deaf(knobs)))).unwrap().unwrap();
+        let (_, reached) =
+            fit(&target, 40.0, 12, |knobs| Ok::<_, Infallible>(Some(deaf(knobs)))).unwrap().unwrap();
         assert!((reached.events_per_ms / 5.0 - 1.0).abs() < 0.2, "{reached:?}");
     }
 
@@ -254,7 +271,8 @@ mod tests {
 
     #[test]
     fn held_out_programs_are_never_fitted() {
-        let targets: Vec<&str> = PROGRAMS.iter().filter(|row| target(row).is_some()).map(|row| row.program).collect();
+        let targets: Vec<&str> =
+            PROGRAMS.iter().filter(|row| target(row).is_some()).map(|row| row.program).collect();
         assert_eq!(targets, ["barnes", "lu", "ocean", "radix", "raytrace", "water-nsquared"]);
         let mut calibration = Calibration::bundled();
         assert!(HELD_OUT.iter().all(|name| !calibration.programs.contains_key(*name)));

@@ -3,7 +3,7 @@
 
 use super::arms::Arm;
 use super::summary::{PaperSummary, ProgramSummary};
-use super::tables::{UNIFIED_PERCENT, OVERHEAD_WITH_BOTH_PERCENT, product_error, table_8};
+use super::tables::{OVERHEAD_WITH_BOTH_PERCENT, UNIFIED_PERCENT, product_error, table_8};
 use quaver_analysis::sync::SyncClass;
 use quaver_analysis::sync_bench::paper::{CORRELATIONS, PROGRAMS, Suite};
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,14 @@ pub struct Claim {
 }
 
 fn claim(kind: Kind, what: impl Into<String>, paper: impl Into<String>) -> Claim {
-    Claim { kind, what: what.into(), paper: paper.into(), ours: String::new(), holds: None, why: String::new() }
+    Claim {
+        kind,
+        what: what.into(),
+        paper: paper.into(),
+        ours: String::new(),
+        holds: None,
+        why: String::new(),
+    }
 }
 
 impl Claim {
@@ -122,7 +129,11 @@ fn without_jitter(summary: &PaperSummary) -> Vec<Claim> {
         let far = most(summary, |program| Some(apart(program, arm, Arm::Plain)?.abs()));
         if let Some((name, far)) = far {
             let words = format!("{far:.3} % at most ({name})");
-            all.push(claim(Kind::Law, what, "within 0.1 %").judged(words, far <= 0.1, "the cure disturbs the program"));
+            all.push(claim(Kind::Law, what, "within 0.1 %").judged(
+                words,
+                far <= 0.1,
+                "the cure disturbs the program",
+            ));
         }
     }
     let rests = |program: &ProgramSummary| {
@@ -136,7 +147,11 @@ fn without_jitter(summary: &PaperSummary) -> Vec<Claim> {
     }
     let gain = most(summary, |program| Some(-apart(program, Arm::IdealOsCache, Arm::Plain)?));
     if let Some((name, gain)) = gain {
-        let told = claim(Kind::Told, "no jitter: what a program gains by the idle OS cache when lines are shared", "-");
+        let told = claim(
+            Kind::Told,
+            "no jitter: what a program gains by the idle OS cache when lines are shared",
+            "-",
+        );
         all.push(told.told(format!("{gain:.2} % at most ({name})")));
     }
     all
@@ -186,14 +201,20 @@ fn shape(program: &ProgramSummary) -> Vec<Claim> {
     let mut all = Vec::new();
     if let Some((_, low, high)) = SHAPE_PERCENT.iter().find(|(own, ..)| own == name) {
         let what = format!("slow-down of {name}{}", if program.held_out { " (held out)" } else { "" });
-        let bar = claim(Kind::Shape, what, format!("{low} to {high} % (table 6: {} %)", paper.slowdown_percent));
+        let bar =
+            claim(Kind::Shape, what, format!("{low} to {high} % (table 6: {} %)", paper.slowdown_percent));
         let holds = (*low..=*high).contains(&row.slow_down_percent);
         all.push(bar.judged(format!("{:.2} %", row.slow_down_percent), holds, why_not(program)));
     }
     let far = (row.events_per_ms / paper.events_per_ms - 1.0) * 100.0;
-    let what = format!("jitter events a millisecond of {name}{}", if program.held_out { " (held out)" } else { "" });
+    let what =
+        format!("jitter events a millisecond of {name}{}", if program.held_out { " (held out)" } else { "" });
     let bar = claim(Kind::Shape, what, format!("{} ± 15 %", paper.events_per_ms));
-    all.push(bar.judged(format!("{:.2} ({far:+.0} %)", row.events_per_ms), far.abs() <= 15.0, why_not(program)));
+    all.push(bar.judged(
+        format!("{:.2} ({far:+.0} %)", row.events_per_ms),
+        far.abs() <= 15.0,
+        why_not(program),
+    ));
     all
 }
 
@@ -217,7 +238,10 @@ fn why_not(program: &ProgramSummary) -> String {
         return "its injection was not fitted".to_owned();
     }
     if expected < 30.0 {
-        return format!("about {expected:.0} events in a run of {:.1} ms: chance decides", how.ideal_us / 1e3);
+        return format!(
+            "about {expected:.0} events in a run of {:.1} ms: chance decides",
+            how.ideal_us / 1e3
+        );
     }
     let per_event = 1e3 / how.occasions_per_ms.max(1e-9) * how.threads as f64;
     format!(
@@ -239,7 +263,11 @@ fn classes(program: &ProgramSummary) -> Option<Claim> {
         }
         false => (format!("figure 9: bw, lu and u dominate in {name}"), "more than half", most),
     };
-    Some(claim(Kind::Shape, what, paper).judged(format!("{part:.0} %"), part > 50.0, "its trace synchronises otherwise"))
+    Some(claim(Kind::Shape, what, paper).judged(
+        format!("{part:.0} %"),
+        part > 50.0,
+        "its trace synchronises otherwise",
+    ))
 }
 
 fn reactivity(summary: &PaperSummary) -> Vec<Claim> {
@@ -257,7 +285,8 @@ fn reactivity(summary: &PaperSummary) -> Vec<Claim> {
 
 fn alternatives(summary: &PaperSummary) -> Vec<Claim> {
     let mut all = Vec::new();
-    let over = |program: &ProgramSummary, arm: Arm| Some(program.slow_down(arm)? - program.slow_down(Arm::Unified)?);
+    let over =
+        |program: &ProgramSummary, arm: Arm| Some(program.slow_down(arm)? - program.slow_down(Arm::Unified)?);
     let pinned: Vec<(&str, f64)> = summary
         .programs
         .iter()
@@ -277,8 +306,16 @@ fn alternatives(summary: &PaperSummary) -> Vec<Claim> {
         ));
     }
     if let Some((name, far)) = most(summary, |program| Some(over(program, Arm::Prefetch)?.abs())) {
-        let bar = claim(Kind::Shape, "figure 19: prefetching within 1 % of the unified cache", "no significant difference");
-        all.push(bar.judged(format!("{far:.2} points at most ({name})"), far <= 1.0, "lines that come back early help"));
+        let bar = claim(
+            Kind::Shape,
+            "figure 19: prefetching within 1 % of the unified cache",
+            "no significant difference",
+        );
+        all.push(bar.judged(
+            format!("{far:.2} points at most ({name})"),
+            far <= 1.0,
+            "lines that come back early help",
+        ));
     }
     if let Some((name, worst)) = most(summary, |program| over(program, Arm::OsCache)) {
         let bar = claim(Kind::Shape, "figure 10: where the OS cache loses, it loses less than 2 %", "< 2 %");
@@ -310,7 +347,10 @@ fn learning(summary: &PaperSummary) -> Vec<Claim> {
         let (reacts, learns) =
             (summary.mean(suite, Arm::UnifiedDvfs)?, summary.mean(suite, Arm::UnifiedPredictive)?);
         let what = format!("beyond the paper: the controller that learns, mean of {}", suite.name());
-        Some(claim(Kind::Told, what, "-").told(format!("{learns:.2} %, and {reacts:.2} % by the one that reacts")))
+        Some(
+            claim(Kind::Told, what, "-")
+                .told(format!("{learns:.2} %, and {reacts:.2} % by the one that reacts")),
+        )
     };
     Suite::ALL.into_iter().filter_map(judge).collect()
 }

@@ -59,10 +59,9 @@ impl MadeActivity {
         let first = dictionary.blocks.len() as u32;
         let octets = 4 * BLOCK as u64;
         let blocks = (self.code_kib * 1024 / octets).max(1);
-        dictionary.blocks.extend((0..blocks).map(|number| Block {
-            pc: CODE + number * octets,
-            instructions: instructions(),
-        }));
+        dictionary.blocks.extend(
+            (0..blocks).map(|number| Block { pc: CODE + number * octets, instructions: instructions() }),
+        );
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);
         let whole = self.walk(&mut random, first, blocks as u32);
         let mut lengths = Vec::new();
@@ -81,7 +80,11 @@ impl MadeActivity {
         (0..self.longest_blocks)
             .map(|_| {
                 // Mostly straight on; every eighth block jumps to another function.
-                at = if below(random, 8) == 0 { below(random, u64::from(blocks)) as u32 } else { (at + 1) % blocks };
+                at = if below(random, 8) == 0 {
+                    below(random, u64::from(blocks)) as u32
+                } else {
+                    (at + 1) % blocks
+                };
                 let accesses = [2, 5, 8].map(|instruction| Access {
                     address: self.address(random),
                     instruction,
@@ -157,8 +160,13 @@ mod tests {
     fn it_touches_what_it_says() {
         let made = MadeActivity { longest_blocks: 30_000, ..MadeActivity::default() };
         let epochs = made.epochs(&mut Dictionary::default());
-        let mut lines: Vec<u64> =
-            epochs.last().unwrap().blocks.iter().flat_map(|(_, its)| its.iter().map(|one| one.address)).collect();
+        let mut lines: Vec<u64> = epochs
+            .last()
+            .unwrap()
+            .blocks
+            .iter()
+            .flat_map(|(_, its)| its.iter().map(|one| one.address))
+            .collect();
         let all = lines.len() as f64;
         let wide = lines.iter().filter(|address| **address >= DATA + made.hot_kib * 1024).count() as f64;
         assert!((wide / all - made.wide_share).abs() < 0.01);

@@ -132,7 +132,7 @@ pub struct PointFigures {
     pub mean_us: Option<f64>,
     /// Jitter, microseconds a millisecond.
     pub late_us_per_ms: f64,
-    /// Occasions a millisecond at which jitter was drawn.
+    /// Operations of the six classes a millisecond: each may find the kernel busy.
     pub occasions_per_ms: f64,
     /// Time of late operations by class, nanoseconds.
     pub classes_ns: [u64; 6],
@@ -180,8 +180,8 @@ pub fn run_point(
         return Ok(Some((figures, Ideal { progress: Progress::default(), duration_fs })));
     }
     let cure = point.arm.cure(knobs, point.seed);
-    let mut cure =
-        Cure::new(cure, config, library.clone()).map_err(|(name, expected)| PointError::Cure(name, expected))?;
+    let mut cure = Cure::new(cure, config, library.clone())
+        .map_err(|(name, expected)| PointError::Cure(name, expected))?;
     let mut machine = Machine::with_hooks(config, &program.dictionary, program.steps(rounds), &mut cure);
     if !drive(&mut machine, goes_on)? {
         return Ok(None);
@@ -218,7 +218,7 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         SlowDown::of(&FrameConfig::default(), run, (&ideal.progress, ideal.duration_fs)).slow_down
     });
     let late = (sync.late.count as f64, sync.late.total_ns as f64 / 1e3);
-    let drawn = cure.injected.values().map(|counts| counts.drawn).sum::<u64>() as f64;
+    let timed = sync.classes.iter().map(|class| class.timed.count).sum::<u64>() as f64;
     let power = MODELS.map(|model: PowerModel| model.mean(&cure.table, &cure.residency).unwrap_or(0.0));
     PointFigures {
         duration_ns,
@@ -226,7 +226,7 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         events_per_ms: late.0 / duration_ms,
         mean_us: (late.0 > 0.0).then(|| late.1 / late.0),
         late_us_per_ms: late.1 / duration_ms,
-        occasions_per_ms: drawn / duration_ms,
+        occasions_per_ms: timed / duration_ms,
         classes_ns,
         sync_share: sync.sync_share.threads_total,
         bins: if arm == Arm::Unified { merged(cure) } else { Vec::new() },
@@ -242,7 +242,8 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
 }
 
 fn merged(cure: &CureResults) -> Vec<Bin> {
-    let mut all: Vec<Bin> = cure.units.sync.classes.iter().flat_map(|class| class.bins.iter().copied()).collect();
+    let mut all: Vec<Bin> =
+        cure.units.sync.classes.iter().flat_map(|class| class.bins.iter().copied()).collect();
     all.sort_by(|one, other| one.from_ns.total_cmp(&other.from_ns));
     all.dedup_by(|later, first| {
         let same = later.from_ns == first.from_ns;
@@ -291,8 +292,11 @@ fn by_thread(cure: &CureResults) -> BTreeMap<u32, Vec<Drawn>> {
 
 /// The first subframes of the thread that lost most, the first of several.
 fn most_lost(cure: &CureResults) -> Vec<Drawn> {
-    let lost = |subframes: &[Drawn]| subframes.iter().take(SUBFRAMES_DRAWN).map(|one| one.lost_us).sum::<f64>();
-    let most = by_thread(cure).into_values().reduce(|best, next| if lost(&next) > lost(&best) { next } else { best });
+    let lost =
+        |subframes: &[Drawn]| subframes.iter().take(SUBFRAMES_DRAWN).map(|one| one.lost_us).sum::<f64>();
+    let most = by_thread(cure)
+        .into_values()
+        .reduce(|best, next| if lost(&next) > lost(&best) { next } else { best });
     let mut most = most.unwrap_or_default();
     most.truncate(SUBFRAMES_DRAWN);
     most

@@ -100,7 +100,9 @@ impl Program {
         let part = part(&threads);
         let count = |thread: &Recorded, range: Range<usize>| -> u64 {
             let codes = thread.codes[range].iter().filter(|code| *code & IS_SYNC == 0);
-            codes.map(|code| dictionary.blocks.get(*code as usize).map_or(0, |b| b.instructions.len() as u64)).sum()
+            codes
+                .map(|code| dictionary.blocks.get(*code as usize).map_or(0, |b| b.instructions.len() as u64))
+                .sum()
         };
         let whole = threads.iter().map(|thread| count(thread, 0..thread.codes.len())).sum();
         let round = part.as_ref().map_or(0, |part| {

@@ -128,7 +128,8 @@ impl ProgramRuns {
             return None;
         }
         let spread = |values: Vec<f64>| Spread::of(&values);
-        let mean = |of: fn(&PointFigures) -> f64| self.of(arm).map(|(_, one)| of(one)).sum::<f64>() / count as f64;
+        let mean =
+            |of: fn(&PointFigures) -> f64| self.of(arm).map(|(_, one)| of(one)).sum::<f64>() / count as f64;
         let without = |seed: u64| self.at(arm.without_dvfs(), seed);
         let power = |model: usize| {
             let each = self.of(arm).filter_map(|(point, one)| {
@@ -145,9 +146,13 @@ impl ProgramRuns {
             arm,
             runs: count,
             duration_us: mean(|one| one.duration_ns) / 1e3,
-            slow_down_percent: spread(self.of(arm).filter_map(|(_, one)| Some(one.slow_down? * 100.0)).collect()),
+            slow_down_percent: spread(
+                self.of(arm).filter_map(|(_, one)| Some(one.slow_down? * 100.0)).collect(),
+            ),
             own_slow_down_percent: spread(
-                self.of(arm).filter_map(|(point, one)| Some(self.own_slow_down(point, one)? * 100.0)).collect(),
+                self.of(arm)
+                    .filter_map(|(point, one)| Some(self.own_slow_down(point, one)? * 100.0))
+                    .collect(),
             ),
             power_percent: match controlled {
                 true => (0..MODELS.len()).filter_map(power).collect(),
@@ -276,8 +281,7 @@ impl PaperSummary {
 
     /// Mean over the programs of a suite of the mean slow-down of an arm, percent.
     pub fn mean(&self, suite: Suite, arm: Arm) -> Option<f64> {
-        let all: Vec<f64> =
-            self.of(suite).filter_map(|program| program.slow_down(arm)).collect();
+        let all: Vec<f64> = self.of(suite).filter_map(|program| program.slow_down(arm)).collect();
         Spread::of(&all).map(|spread| spread.mean)
     }
 

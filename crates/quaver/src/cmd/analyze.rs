@@ -44,6 +44,12 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     if run.read_manifest()?.verb == sync::BENCH {
         return sync::bench_again(&run, args.json, &args.fail_if);
     }
+    if run.read_manifest()?.verb == digest::sim_paper::VERB {
+        return super::sim::paper::again(&run, args.json, &args.fail_if);
+    }
+    if run.read_manifest()?.verb == super::sim::sweep::VERB {
+        return super::sim::sweep::again(&run, args.json, &args.fail_if);
+    }
     match holds(&run)? {
         Holds::Packets => {
             let digest = digest::analyze(&run, args.late)?;

@@ -16,6 +16,15 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         deliver(&target, |out| super::sync::draw_bench(&run, out))?;
         return Ok(said(&target));
     }
+    if run.read_manifest()?.verb == digest::sim_paper::VERB {
+        deliver(&target, |out| super::sim::paper::draw(&run, out))?;
+        return Ok(said(&target));
+    }
+    if run.read_manifest()?.verb == super::sim::sweep::VERB {
+        let digest = digest::sim_sweep::analyze(&run)?;
+        deliver(&target, |out| digest.write_html(out))?;
+        return Ok(said(&target));
+    }
     match holds(&run)? {
         Holds::Packets => {
             let digest = digest::analyze(&run, None)?;

@@ -9,6 +9,8 @@ pub mod noise;
 pub mod path;
 mod rtp;
 pub mod sim;
+pub mod sim_paper;
+pub mod sim_sweep;
 pub mod study;
 pub mod sync;
 

@@ -34,7 +34,13 @@ fn summary() -> PaperSummary {
         program: "ocean".to_owned(),
         suite: Suite::Splash2,
         held_out: false,
-        how: HowRun { fitted: true, ideal_us: 10_000.0, threads: 16, occasions_per_ms: 100.0, ..HowRun::default() },
+        how: HowRun {
+            fitted: true,
+            ideal_us: 10_000.0,
+            threads: 16,
+            occasions_per_ms: 100.0,
+            ..HowRun::default()
+        },
         row: Some(Shown { events_per_ms: 12.6, mean_us: 139.0, slow_down_percent: 30.0 }),
         late_us_per_ms: Some(1_750.0),
         sync_share: Some(0.97),

@@ -64,7 +64,10 @@ fn drained(mut steps: Rounds) -> Vec<Step> {
             Step::End => return all,
             step => {
                 if let Step::Block { number } = step {
-                    assert_eq!(accesses.iter().map(|one| one.address).collect::<Vec<_>>(), [0x1000 + 64 * u64::from(number)]);
+                    assert_eq!(
+                        accesses.iter().map(|one| one.address).collect::<Vec<_>>(),
+                        [0x1000 + 64 * u64::from(number)]
+                    );
                 }
                 all.push(step);
             }

@@ -12,9 +12,12 @@ mod page;
 pub mod path;
 mod series;
 pub mod sim;
+pub mod sim_sweep;
+pub mod sim_paper;
 pub mod study;
 pub mod sync;
 pub mod sync_bench;
+pub mod sync_what_if;
 mod table;
 mod timeline;
 
