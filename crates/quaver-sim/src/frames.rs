@@ -86,7 +86,7 @@ impl Subframes {
 /// When a run had done so much of its work: the instructions of all threads at several times, in the order of time.
 ///
 /// Runs of one program are measured from the same instruction on, whatever the time was then.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     points: Vec<(u64, u64)>,
 }

@@ -13,6 +13,7 @@ pub mod progress;
 pub mod quantity;
 pub mod recording;
 pub mod report;
+pub mod shard;
 pub mod stream_plan;
 pub mod threshold;
 pub mod tier;
