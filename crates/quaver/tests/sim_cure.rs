@@ -44,20 +44,23 @@ fn only_run(place: &Path) -> String {
     format!("runs/{}", runs[0].display())
 }
 
-/// Kernel activity of several lengths, each a walk through the kernel's own lines.
+/// Kernel activity of 5 us and more: a walk through the kernel's own lines, with 30 divisions after each.
 fn library(path: &Path) {
-    let load = Instruction {
-        octets: 4,
-        class: Class::Integer,
-        loads: true,
-        stores: true,
-        reads: Registers::of(1),
-        writes: Registers::of(2),
+    let divide = Instruction {
+        octets: 1,
+        class: Class::Divide,
+        loads: false,
+        stores: false,
+        reads: Registers::of(0),
+        writes: Registers::of(0),
     };
+    let load = Instruction { class: Class::Integer, loads: true, stores: true, ..divide };
+    let mut instructions = vec![load];
+    instructions.extend([divide; 30]);
     let facts =
         EpochFacts { tool: "a test".to_owned(), architecture: "x86-64".to_owned(), ..EpochFacts::default() };
     let mut writer = EpochWriter::new(fs::File::create(path).unwrap(), &facts).unwrap();
-    let number = writer.define(Block { pc: 0xffff_ffff_8100_0000, instructions: vec![load] });
+    let number = writer.define(Block { pc: 0xffff_ffff_8100_0000, instructions });
     let about = About {
         activity: Activity::SystemCall(202),
         task: "baton".into(),
@@ -67,7 +70,7 @@ fn library(path: &Path) {
         switched: false,
         cut: false,
     };
-    for lines in [40_u64, 80, 160, 320] {
+    for lines in [25_u64, 50, 100, 200] {
         let access = |line: u64| Access {
             address: 0xffff_8880_0000_0000 + 64 * line,
             instruction: 0,
@@ -158,7 +161,7 @@ fn a_cured_run_tells_what_was_injected_found_and_given_back() {
     }
     let mean = |name: &str| cure[name]["mean"].as_f64().unwrap();
     assert!(mean("slow_down_without") > 0.0 && mean("slow_down") < mean("slow_down_without"), "{cure}");
-    assert!(mean("power_overhead") > 0.0 && mean("power_overhead") < 0.728);
+    assert!(mean("power_overhead") > 0.0 && mean("power_overhead") < 0.728, "{cure}");
     let active: f64 =
         cure["points"].as_array().unwrap().iter().map(|point| point["active_share"].as_f64().unwrap()).sum();
     assert!((active - 1.0).abs() < 1e-9);
@@ -209,7 +212,10 @@ fn without_injection_nothing_changes_and_sharing_is_told_apart() {
     assert_eq!(cured["chip"]["duration_fs"], plain["chip"]["duration_fs"], "not one femtosecond");
     let cure = &cured["cure"];
     assert_eq!(cure["seeds"].as_array().unwrap().len(), 1, "without draws one seed is like the other");
-    assert_eq!((&cure["slow_down"]["max"], &cure["cache_gain"]), (&0.0.into(), &Value::from(-0.0)));
+    // The instruction from which on it is measured is known to a block.
+    for share in [&cure["slow_down"]["max"], &cure["slow_down"]["min"], &cure["cache_gain"]] {
+        assert!(share.as_f64().unwrap().abs() < 1e-4, "{cure}");
+    }
     assert_eq!((&cure["changes"], plain.get("cure")), (&0.into(), None));
     assert_eq!(plain["counts"].get("second_level"), None);
 }
