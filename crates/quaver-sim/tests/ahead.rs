@@ -128,7 +128,7 @@ fn a_run_that_is_cut_has_a_path_to_where_it_is() {
         assert!(length_fs >= now_fs && length_fs <= now_fs + remote_fs, "{length_fs} at {now_fs}: {path:?}");
         cuts += 1;
     }
-    assert!(cuts > 3, "{cuts}");
+    assert!(cuts > 1, "{cuts}");
     let results = machine.results();
     assert_eq!(results.critical_path.total_fs(), results.duration_fs);
 }

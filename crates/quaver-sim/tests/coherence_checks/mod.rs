@@ -59,7 +59,13 @@ impl Oracle {
     }
 
     /// The same by the kernel or not, at a time in femtoseconds.
-    pub fn access_as(&mut self, core: usize, first_line: u64, purpose: Purpose, (supervisor, at_fs): (bool, u64)) {
+    pub fn access_as(
+        &mut self,
+        core: usize,
+        first_line: u64,
+        purpose: Purpose,
+        (supervisor, at_fs): (bool, u64),
+    ) {
         let line = self.chip.second_line(first_line);
         if self.chip.cores[core].look_as(first_line, purpose, at_fs, supervisor) == Local::Ask {
             self.chip.cores[core].request(supervisor, at_fs);
