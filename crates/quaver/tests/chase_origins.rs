@@ -4,6 +4,7 @@
 mod burner;
 
 use burner::{Burner, bind_to, last_cpu, real_time};
+use quaver_testbed::ports::free_port;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -73,11 +74,6 @@ impl Drop for Sender {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(JoinHandle::join);
     }
-}
-
-/// A port that is free now.
-fn free_port() -> u16 {
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 fn chase(runs: &tempfile::TempDir, words: &[&str]) -> Output {

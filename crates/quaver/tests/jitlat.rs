@@ -226,9 +226,9 @@ fn only_log(directory: &Path) -> PathBuf {
     path.clone()
 }
 
-/// A port that is free now. A flow to the client needs a number: Jitlat's client says where it receives.
+/// A port of the test's own. A flow to the client needs a number: Jitlat's client says where it receives.
 fn free_port() -> String {
-    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+    quaver_testbed::ports::free_port().to_string()
 }
 
 /// A whole test; its page and its log, which analysed again gives the same page.

@@ -75,10 +75,7 @@ impl Received {
 /// so it is recorded from its first packet on.
 fn receive(stream: impl Iterator<Item = Sent> + Send, gap: Duration, payload_type: u8) -> Received {
     let runs = tempfile::tempdir().unwrap();
-    let address: SocketAddr = {
-        let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        free.local_addr().unwrap()
-    };
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, quaver_testbed::ports::free_port()));
     let (count, to) = (PACKETS.to_string(), address.to_string());
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
     command.args([

@@ -227,8 +227,7 @@ fn bad_input_ends_with_5_and_a_sentence() {
 fn the_sink_records_a_stream_that_the_source_sends() {
     let _alone = alone();
     let runs = tempfile::tempdir().unwrap();
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
+    let address = format!("127.0.0.1:{}", quaver_testbed::ports::free_port());
     let mut source = Background(
         quaver(&["source", &address, "--period", "1ms", "--pace", "sleep", "--quiet"])
             .stdout(Stdio::null())

@@ -1,6 +1,7 @@
 //! The command line of `quaver sync`: types only.
 
 use super::TierName;
+use super::sync_compensate::{CompensateArgs, WhatIfArgs};
 use crate::quantity;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -17,6 +18,8 @@ Examples:
   quaver sync --count-all --threshold 1us --call-sites -- ./solver
   quaver sync --pid 4711 --for 10s         the futex calls of a program that runs (as root)
   quaver sync --pid 4711 --for 10s --uprobes   its calls of conditions and barriers, too
+  quaver sync what-if RUN                  what raising the CPUs' frequency would have given back
+  sudo quaver sync --compensate -- ./solver input.dat     the same while it runs, for real
   quaver analyze RUN, quaver report RUN, quaver export RUN --perfetto
 
 The program runs as it is, unmodified: a recorder is put before its C library (LD_PRELOAD) and
@@ -76,6 +79,9 @@ pub struct SyncArgs {
     /// Look at the kernel by this, and nothing better
     #[arg(long, value_enum, value_name = "TIER")]
     pub tier: Option<TierName>,
+    /// Giving lost time back by speed
+    #[command(flatten)]
+    pub compensation: CompensateArgs,
     /// Directory in which the run directory is made; one in memory (/dev/shm) disturbs the program least
     #[arg(short, long, default_value = "runs", env = "QUAVER_RUNS", value_name = "DIR")]
     pub output: PathBuf,
@@ -92,4 +98,6 @@ pub struct SyncArgs {
 pub enum SyncCommand {
     /// Run the threaded programs that come with Quaver with and without the recorder, and print the paper's tables 4 to 8
     Bench(Box<super::sync_bench::SyncBenchArgs>),
+    /// What a controller of the CPUs' frequency would have made of a recorded program: the compensation curve
+    WhatIf(Box<WhatIfArgs>),
 }

@@ -49,6 +49,9 @@ pub fn page(input: &SyncInput<'_>, style: Style) -> String {
     critical_path(&mut out, summary, style);
     causes(&mut out, input, style);
     calls(&mut out, summary, style);
+    if let Some(facts) = &summary.facts.compensation {
+        super::sync_compensation::write(&mut out, facts, style);
+    }
     warnings(&mut out, &summary.warnings, style);
     if let Some(path) = input.report_path {
         out.push_str(&format!("\n{}  {}\n", style.bold("Report"), printable(path)));

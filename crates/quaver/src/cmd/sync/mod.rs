@@ -2,8 +2,10 @@
 
 mod attach;
 mod bench;
+mod compensate;
 mod kernel;
 mod record;
+mod what_if;
 
 use crate::cli::sync::{SyncArgs, SyncCommand};
 use crate::digest::sync::SyncDigest;
@@ -18,8 +20,10 @@ use std::path::PathBuf;
 
 /// Runs the program, or looks at one that runs. Of a program that was run, the process ends here with its status.
 pub fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
-    if let Some(SyncCommand::Bench(bench)) = &args.command {
-        return bench::run(bench);
+    match &args.command {
+        Some(SyncCommand::Bench(bench)) => return bench::run(bench),
+        Some(SyncCommand::WhatIf(what_if)) => return what_if::run(what_if),
+        None => {}
     }
     if let Some(pid) = args.pid {
         return attach::run(args, pid);

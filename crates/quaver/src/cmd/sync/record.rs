@@ -1,5 +1,6 @@
 //! A program run under the recorder.
 
+use super::compensate::{self, Prepared};
 use super::kernel::{self, KernelWatch};
 use crate::cli::sync::SyncArgs;
 use crate::digest::sync::{self, SyncFacts};
@@ -34,11 +35,12 @@ pub(super) fn run(args: &SyncArgs) -> anyhow::Result<u8> {
     let preloaded = preloaded(&program)?;
     let looking = kernel::choose(args, Followed::Children)?;
     let facts = facts(args, &program);
+    let compensation = compensate::prepare(args, sync::settings(&facts))?;
     if !args.quiet {
         facts.obstacles.iter().for_each(|sentence| say(sentence));
     }
     match Recording::begin(args, facts, looking) {
-        Ok(recording) => recording.run(args, signals, preloaded.as_deref()),
+        Ok(recording) => recording.run(args, signals, preloaded.as_deref(), compensation),
         Err(error) => {
             let name = args.program[0].display();
             say(&format!("{name} runs unrecorded, for the run cannot be kept: {}", sentence(&error)));
@@ -90,8 +92,17 @@ impl Recording {
     }
 
     /// Runs the program to its end.
-    fn run(mut self, args: &SyncArgs, signals: Signals, preload: Option<&OsStr>) -> anyhow::Result<u8> {
+    fn run(
+        mut self,
+        args: &SyncArgs,
+        signals: Signals,
+        preload: Option<&OsStr>,
+        compensation: Option<Prepared>,
+    ) -> anyhow::Result<u8> {
         let directory = &self.directory;
+        let log = sync::compensation_segment(&self.run);
+        let compensating = compensation.map(|prepared| prepared.start(directory, &log)).transpose();
+        let compensating = compensating.inspect_err(|_| discard(&self.run))?;
         let launch = Launch { words: &args.program, preload, directory, signals: Some(&signals) };
         let launched = Launched::start(&launch).map_err(|error| {
             discard(&self.run);
@@ -103,6 +114,7 @@ impl Recording {
             self.watch.drain();
             self.clock.tick();
         })?;
+        self.facts.compensation = compensating.and_then(compensate::Running::finish);
         // From here on Ctrl-C is ours again.
         drop(signals);
         (self.facts.status, self.facts.ended_ns) = (Some(status), now_ns());

@@ -1,12 +1,13 @@
 //! What a run of `quaver sync` keeps in its manifest.
 
+use super::compensation::CompensationFacts;
 use crate::exit_code::{ExitCode, failure};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use serde::{Deserialize, Serialize};
 
 /// What was run, and how.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SyncFacts {
     /// The program and its arguments.
@@ -39,6 +40,9 @@ pub struct SyncFacts {
     pub call_sites: bool,
     /// The kernel's side.
     pub kernel: KernelFacts,
+    /// How lost time was given back by speed; none where that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compensation: Option<CompensationFacts>,
 }
 
 /// Who looked at the kernel, and what was lost.

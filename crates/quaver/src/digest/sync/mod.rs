@@ -1,11 +1,14 @@
 //! From the recordings of a threaded program to what they say.
 
+mod compensation;
 mod facts;
 mod images;
 mod names;
 mod summary;
 mod warnings;
+pub mod what_if;
 
+pub use compensation::{CompensationFacts, PolicyFacts};
 pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
 pub use names::SyncNames;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
@@ -18,6 +21,7 @@ use images::{Image, KernelStream, Told};
 use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_analysis::futex::{FunctionCalls, FutexCounter, FutexFigures, Reconciler};
 use quaver_analysis::lanes::{LaneKeeper, Lanes, Span};
+use quaver_analysis::subframes::{Cutter, Step};
 use quaver_analysis::sync::{AnyEvent, Protocol, Settings, SyncResults, Wait};
 use quaver_analysis::sync_bench::BenchSummary;
 use quaver_store::manifest::Manifest;
@@ -41,6 +45,11 @@ pub fn kernel_segment(run: &RunDir) -> PathBuf {
 /// Where the clock's anchors are that were taken beside the program, below that directory.
 pub fn anchors_segment(directory: &Path) -> PathBuf {
     directory.join("anchors.seg")
+}
+
+/// Where is what `--compensate` decided.
+pub fn compensation_segment(run: &RunDir) -> PathBuf {
+    directory(run).join("compensation.seg")
 }
 
 /// Keeps what lies where in a process that was not recorded.
@@ -160,7 +169,8 @@ fn pack_all(directory: &Path) {
     }
 }
 
-fn settings(facts: &SyncFacts) -> Settings {
+/// What the protocol is told of a run.
+pub fn settings(facts: &SyncFacts) -> Settings {
     Settings {
         threshold_ns: facts.threshold_ns,
         system_call_threshold_ns: facts.system_call_threshold_ns,
@@ -173,14 +183,40 @@ fn settings(facts: &SyncFacts) -> Settings {
 /// Feeds all that was recorded to the protocol.
 fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow::Result<Measured> {
     let (images, unreadable) = images::open_all(directory)?;
-    // A program whose own calls were seen is judged by these; else its futex calls have to do.
-    let heard =
-        images.iter().any(|image| image.threads().len() > 1 || uncontended(image) != SyncCounts::default());
     let (from_ns, to_ns) = span(facts, &images);
     let mut lanes = LaneKeeper::new(from_ns, to_ns);
     let mut protocol = Protocol::new(settings(facts));
-    let mut futex = FutexCounter::default();
     let kernel = kernel.filter(|path| path.is_file());
+    let told = tell(&images, kernel, &mut |event| {
+        if let AnyEvent::Sync(event) = event {
+            lanes.event(event);
+        }
+        protocol.any(event);
+    })?;
+    images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
+    Ok(Measured {
+        images,
+        unreadable,
+        results: protocol.finish(),
+        lanes: lanes.finish(),
+        futex: told.futex,
+        from_kernel: told.from_kernel,
+    })
+}
+
+/// What was seen beside the events.
+struct Beside {
+    futex: Option<FutexFigures>,
+    /// The events are the program's futex calls, for nobody saw its own.
+    from_kernel: bool,
+}
+
+/// Gives all that was recorded to `take`, in time order.
+fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)) -> anyhow::Result<Beside> {
+    // A program whose own calls were seen is judged by these; else its futex calls have to do.
+    let heard =
+        images.iter().any(|image| image.threads().len() > 1 || uncontended(image) != SyncCounts::default());
+    let mut futex = FutexCounter::default();
     let mut functions = FunctionCalls::default();
     let mut each = |record: &KernelSideRecord| {
         if let Some(event) = functions.take(record) {
@@ -190,28 +226,56 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     };
     let stream = kernel.map(|path| KernelStream { path, each: &mut each });
     let mut both = Reconciler::default();
-    images::feed(&images, stream, |told| {
+    images::feed(images, stream, |told| {
         let event = match told {
             Told::Event(event) => *event,
             Told::Futex(event) if heard => return both.futex(event),
             Told::Futex(event) => AnyEvent::Sync(*event),
         };
         if let AnyEvent::Sync(event) = &event {
-            lanes.event(event);
             both.call(event);
         }
-        protocol.any(&event);
+        take(&event);
     })?;
     let both = heard.then(|| both.finish());
-    images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
-    Ok(Measured {
-        images,
-        unreadable,
-        results: protocol.finish(),
-        lanes: lanes.finish(),
+    Ok(Beside {
         futex: kernel.map(|_| FutexFigures { reconciled: both, ..futex.finish() }),
         from_kernel: !heard && kernel.is_some(),
     })
+}
+
+/// What was cut into subframes.
+pub struct Cut {
+    /// The run's facts.
+    pub facts: SyncFacts,
+    /// Words for the head of a page.
+    pub run: RunFacts,
+    /// It came to its end.
+    pub complete: bool,
+    /// Results of the protocol.
+    pub results: SyncResults,
+    /// Sentences about recordings that cannot be read.
+    pub unreadable: Vec<String>,
+    /// The events are the program's futex calls, for nobody saw its own.
+    pub from_kernel: bool,
+}
+
+/// Cuts the threads of a stored run into subframes.
+pub fn cut(run: &RunDir, subframe_ns: u64, sink: &mut dyn FnMut(Step)) -> anyhow::Result<Cut> {
+    let manifest = run.read_manifest()?;
+    let facts = facts::facts_of(run, &manifest)?;
+    let (images, unreadable) = images::open_all(&directory(run))?;
+    let (_, to_ns) = span(&facts, &images);
+    let mut cutter = Cutter::new(settings(&facts), subframe_ns);
+    let kernel = Some(kernel_segment(run)).filter(|path| path.is_file());
+    let told = tell(&images, kernel.as_deref(), &mut |event| cutter.event(event, sink))?;
+    images.iter().for_each(|image| cutter.lost(image.facts().records_lost));
+    let results = cutter.finish(to_ns, sink);
+    let mut words = super::facts::run_facts(run, &manifest);
+    words.facts.retain(|(name, _)| name != "receiver");
+    words.stream = facts.program.join(" ");
+    let (complete, from_kernel) = (manifest.complete, told.from_kernel);
+    Ok(Cut { facts, run: words, complete, results, unreadable, from_kernel })
 }
 
 /// From the start of the program to its end, as far as they are known.

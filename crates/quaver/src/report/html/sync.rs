@@ -6,12 +6,13 @@ pub(super) mod drawings;
 use super::page::{Tile, micro};
 use super::table::Table;
 use super::{ReportError, write_head, write_these_scripts};
-use crate::digest::sync::SyncSummary;
+use crate::digest::sync::{CompensationFacts, SyncSummary};
 use crate::report::sync::{
     CAUSE_COLUMNS, CLASS_COLUMNS, CORE_COLUMNS, FUTEX_COLUMNS, OFFENDER_COLUMNS, SyncInput, THREAD_COLUMNS,
     beside, cause_rows, class_cells, core_rows, counted, ended, futex_rows, futex_sentence, longest,
     offender_cells, path_rows, path_sentences, per_ms, thread_rows, wait_sentence,
 };
+use crate::report::sync_compensation;
 use crate::report::units::{count, duration, percent};
 use quaver_analysis::sync::SyncClass;
 use serde::Serialize;
@@ -54,7 +55,31 @@ struct Page {
     futex: Table,
     futex_words: String,
     processes: Table,
+    compensation: Option<Compensation>,
     facts: Vec<(String, String)>,
+}
+
+#[derive(Serialize)]
+struct Compensation {
+    note: String,
+    figures: Table,
+    steps: Table,
+    words: Vec<String>,
+}
+
+impl Compensation {
+    fn of(facts: &CompensationFacts) -> Self {
+        let figures = sync_compensation::rows(facts).into_iter();
+        let (heads, steps) = sync_compensation::steps(facts);
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+        let words = sync_compensation::alarms(facts).into_iter().chain(sync_compensation::sentences(facts));
+        Self {
+            note: micro(sync_compensation::note(facts)),
+            figures: Table::new(&["", ""], figures.map(|(name, value)| vec![name.to_owned(), value])),
+            steps: Table::new(&heads, steps),
+            words: words.map(micro).collect(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -109,6 +134,7 @@ impl Page {
             futex: Table::new(&FUTEX_COLUMNS, futex_rows(summary)),
             futex_words: futex_sentence(summary).unwrap_or_default(),
             processes: processes(summary),
+            compensation: summary.facts.compensation.as_ref().map(Compensation::of),
             facts: facts(input),
         }
     }
