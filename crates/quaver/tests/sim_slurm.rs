@@ -55,6 +55,12 @@ struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // Asked first, so that it ends what it started itself.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let since = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && since.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
