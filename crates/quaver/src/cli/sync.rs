@@ -79,9 +79,6 @@ pub struct SyncArgs {
     /// Look at the kernel by this, and nothing better
     #[arg(long, value_enum, value_name = "TIER")]
     pub tier: Option<TierName>,
-    /// Giving lost time back by speed
-    #[command(flatten)]
-    pub compensation: CompensateArgs,
     /// Directory in which the run directory is made; one in memory (/dev/shm) disturbs the program least
     #[arg(short, long, default_value = "runs", env = "QUAVER_RUNS", value_name = "DIR")]
     pub output: PathBuf,
@@ -91,6 +88,9 @@ pub struct SyncArgs {
     /// No words of ours but the page
     #[arg(short, long)]
     pub quiet: bool,
+    /// Giving lost time back by speed
+    #[command(flatten)]
+    pub compensation: CompensateArgs,
 }
 
 /// What `quaver sync` does besides.

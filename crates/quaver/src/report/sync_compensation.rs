@@ -81,7 +81,7 @@ pub fn rows(facts: &CompensationFacts) -> Vec<(&'static str, String)> {
             ),
         ));
         rows.push((
-            "from a subframe's end to the write",
+            "from what called for it to the write",
             format!(
                 "{}, the longest {}",
                 facts.delay_mean_ns.map_or("-".to_owned(), duration_f64),

@@ -51,7 +51,8 @@ pub struct CompensationFacts {
     pub write_total_ns: u64,
     /// The longest.
     pub write_max_ns: u64,
-    /// From the end of a subframe that changed something until it was written: mean, nanoseconds.
+    /// From what called for another frequency (the end of a subframe or of a wait, or the begin of one) until it was written: mean,
+    /// nanoseconds.
     pub delay_mean_ns: Option<f64>,
     /// The longest.
     pub delay_max_ns: u64,

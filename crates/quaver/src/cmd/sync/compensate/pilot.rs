@@ -39,7 +39,7 @@ pub(super) struct Pilot {
     pub(super) threads: BTreeMap<u32, Where>,
     log: SegmentAppender<CompensationRecord>,
     pub(super) counts: Counts,
-    /// End of the earliest subframe whose decision is not set yet.
+    /// Since when a frequency is called for that is not set yet: the end of a subframe, of a wait, or the begin of one.
     waiting_since_ns: Option<u64>,
 }
 
@@ -91,11 +91,23 @@ impl Pilot {
         }
     }
 
+    /// The thread begins to wait, or goes on: its CPU needs another frequency where it does not want rest.
     fn place(&mut self, thread: u32, cpu: Option<u16>, waits: bool) {
-        if let Some(place) = self.threads.get_mut(&thread) {
-            place.waits = waits;
-            place.cpu = cpu.unwrap_or(place.cpu);
+        let rest = self.config().table.rest;
+        let moves = self.cores.is_some() && self.compensator.point(thread) != rest;
+        let Some(place) = self.threads.get_mut(&thread) else { return };
+        place.waits = waits;
+        place.cpu = cpu.unwrap_or(place.cpu);
+        let seen_ns = place.seen_ns;
+        if moves {
+            self.called_for(seen_ns);
         }
+    }
+
+    /// Another frequency is called for since then.
+    fn called_for(&mut self, at_ns: u64) {
+        let since_ns = self.waiting_since_ns.get_or_insert(at_ns);
+        *since_ns = (*since_ns).min(at_ns);
     }
 
     fn ended(&mut self, subframe: &Subframe) {
@@ -116,8 +128,7 @@ impl Pilot {
             }
         };
         if decision.point != before && self.cores.is_some() {
-            let since_ns = self.waiting_since_ns.get_or_insert(subframe.end_ns);
-            *since_ns = (*since_ns).min(subframe.end_ns);
+            self.called_for(subframe.end_ns);
         }
         if subframe.why == Ended::AtExit {
             self.threads.remove(&thread);
