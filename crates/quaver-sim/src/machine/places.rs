@@ -83,7 +83,8 @@ impl<K> Place<K> {
         if self.kernel.is_some() {
             return self.back_fs;
         }
-        if self.begins {
+        // The hooks are to be told, or kernel activity waits for the next step.
+        if self.begins || !self.ordered.is_empty() {
             return 0;
         }
         self.slice_end_fs(quantum_fs).min(self.alarm_fs).min(self.back_fs)
@@ -312,6 +313,10 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             if self.cores[core].now_fs() > alarm_fs {
                 self.come_back(core);
             }
+        }
+        if !orders.kernel.is_empty() {
+            // Where a thread was created, its core runs another and may be ahead.
+            self.come_back(index);
         }
         self.places[index].ordered.extend(orders.kernel);
         self.going_on |= 1 << index;
