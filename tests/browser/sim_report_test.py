@@ -47,7 +47,7 @@ def check_tables(browser, summary):
         check(f"{section}: a row for each", found == rows, (found, rows))
     found = len(text(browser, "#cores table tbody tr"))
     check("cores: a row for each that ran", found >= len(used), (found, len(used)))
-    shares = [float(words.rstrip(" %\u00a0\u202f")) for words in text(browser, "#time .stages td.number")]
+    shares = [float(words.strip("< %\u00a0\u202f")) for words in text(browser, "#time .stages td.number")]
     check("the parts of the time are all of it", len(shares) > 3 and abs(sum(shares) - 100) < 1, shares)
     path = text(browser, "#path .stages tbody tr")
     check("the critical path is told", len(path) > 1 and summary["critical_path"]["length_fs"] > 0, path)

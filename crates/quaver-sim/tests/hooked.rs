@@ -202,7 +202,11 @@ fn hooks_see_and_do_the_same_however_far_cores_run_ahead() {
             assert!(kernel >= meddler.ran, "each activity ran its blocks");
             for window_fs in [1, 333_334, 20_000_000] {
                 let (cut, other) = meddled(text, threads, seed, window_fs);
-                same(&other.seen, &meddler.seen, &format!("windows of {window_fs} fs, seed {seed}, {text:?}"));
+                same(
+                    &other.seen,
+                    &meddler.seen,
+                    &format!("windows of {window_fs} fs, seed {seed}, {text:?}"),
+                );
                 assert_eq!(cut, whole, "windows of {window_fs} fs, seed {seed}, {text:?}");
             }
         }
