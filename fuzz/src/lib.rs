@@ -12,7 +12,13 @@ pub mod recordings;
 #[path = "../../crates/quaver-trace/tests/trace_checks/mod.rs"]
 pub mod traces;
 
+#[path = "../../crates/quaver-trace/tests/epoch_checks/mod.rs"]
+pub mod epochs;
+
 #[path = "../../crates/quaver-trace/tests/import_checks/mod.rs"]
 pub mod imports;
+
+#[path = "../../crates/quaver-sim/tests/coherence_checks/mod.rs"]
+pub mod coherence;
 
 pub mod splitmix;

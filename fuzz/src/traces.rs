@@ -1,6 +1,7 @@
 //! Runs the checks on made-up traces, ours and those of other tools, without a fuzzer: `traces [THOUSANDS [SEED]]`. Each is
 //! made of records or lines that are nearly right, and of some that are not.
 
+use quaver_fuzz::epochs::library_frames;
 use quaver_fuzz::imports::{FORMATS, imported};
 use quaver_fuzz::splitmix::{Random, numbers};
 use quaver_fuzz::traces::frames;
@@ -188,11 +189,58 @@ fn ours(random: &mut Random) -> Vec<u8> {
     octets
 }
 
+/// Frames of a library of kernel activity.
+fn library(random: &mut Random) -> Vec<u8> {
+    let mut octets = Vec::new();
+    let mut frame = |kind: u8, epochs: u8, raw: &[u8]| {
+        octets.extend([kind, epochs]);
+        octets.extend((raw.len() as u16).to_le_bytes());
+        octets.extend(raw);
+    };
+    let facts = r#"{"tool":"","architecture":"","kernel":"","emulator":"","processors":1,"workload":"","seed":0}"#;
+    frame(1, 0, facts.as_bytes());
+    let blocks = 1 + random.below(4) as u8;
+    let each = |block: u8| [2 + block, 1, 4, 0x30, 1, 1];
+    frame(2, blocks, &(0..blocks).flat_map(each).collect::<Vec<_>>());
+    for _ in 0..random.below(3) {
+        let epochs = random.below(4) as u8;
+        let (mut heads, mut control, mut differences) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..epochs {
+            let runs = 1 + random.below(4) as u8;
+            heads.extend([random.below(9) as u8, 0, random.below(17) as u8, random.below(4) as u8, runs, 2]);
+            heads.extend(b"qv");
+            for _ in 0..runs {
+                if random.below(3) == 0 {
+                    control.extend([0x81, 1, 0, 8]);
+                }
+                control.extend([0x80, random.below(u64::from(blocks)) as u8]);
+            }
+            control.push(0xff);
+        }
+        (0..random.below(8)).for_each(|_| differences.push(random.below(128) as u8));
+        let mut raw = vec![heads.len() as u8 & 0x7f];
+        raw.extend(heads);
+        raw.push(control.len() as u8 & 0x7f);
+        raw.extend(control);
+        raw.extend(differences);
+        if random.below(4) == 0 {
+            random.damage(&mut raw);
+        }
+        frame(3, epochs, &raw);
+    }
+    if random.below(4) == 0 {
+        random.damage(&mut octets);
+    }
+    octets
+}
+
 fn main() {
     let (thousands, mut random) = numbers(100);
     let count = thousands * 1000;
     let read = (0..count).filter(|_| frames(&ours(&mut random))).count();
     println!("trace: {count} inputs, {read} read, the rest refused");
+    let read = (0..count).filter(|_| library_frames(&library(&mut random))).count();
+    println!("epochs: {count} inputs, {read} read, the rest refused");
     for (name, format) in FORMATS {
         let made = |random: &mut Random| {
             let mut octets = match format {
