@@ -1,7 +1,7 @@
 # Every target says what it installs before it does, and installs only what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test lint bench truth traces
+.PHONY: help setup build install demo test lint bench truth traces kernel
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,3 +38,7 @@ truth: ## inject known interference and check that it is named (root)
 traces: ## trace the threaded programs again for the simulator's own traces (see docs/formats.md)
 	@scripts/setup.sh test
 	@scripts/traces.sh
+
+kernel: ## trace a guest's kernel again for the simulator's own library of kernel activity (see docs/formats.md)
+	@scripts/setup.sh test
+	@scripts/kernel.sh

@@ -197,7 +197,8 @@ fn library(random: &mut Random) -> Vec<u8> {
         octets.extend((raw.len() as u16).to_le_bytes());
         octets.extend(raw);
     };
-    let facts = r#"{"tool":"","architecture":"","kernel":"","emulator":"","processors":1,"workload":"","seed":0}"#;
+    let facts =
+        r#"{"tool":"","architecture":"","kernel":"","emulator":"","processors":1,"workload":"","seed":0}"#;
     frame(1, 0, facts.as_bytes());
     let blocks = 1 + random.below(4) as u8;
     let each = |block: u8| [2 + block, 1, 4, 0x30, 1, 1];

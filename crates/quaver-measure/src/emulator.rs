@@ -15,7 +15,7 @@ pub const VARIABLE: &str = "QUAVER_QEMU_USER";
 pub const PLUGIN: &str = "libquaver_qemu_plugin.so";
 /// All that it can emulate but the fast string instructions: it would run those an octet at a time.
 const PROCESSOR: &str = "max,-erms,-fsrm";
-/// From this version on its interface for plugins is another one.
+/// From this version on it tells plugins of a new thread elsewhere than where it is made, so that nobody knows who made it.
 const FIRST_FOREIGN: u32 = 9;
 
 /// What is needed to trace a program is not there, or is of no use.
@@ -28,7 +28,7 @@ pub enum EmulatorError {
     Absent,
     /// It takes no plugins.
     #[error(
-        "{} takes no plugins ({why}); install Debian 12's qemu-user 7.2, or name another {NAME} in {VARIABLE}",
+        "{} is of no use for plugins ({why}); install Debian 12's qemu-user 7.2, or name another {NAME} in {VARIABLE}",
         .path.display()
     )]
     Useless {
@@ -89,7 +89,7 @@ pub fn find(named: Option<&OsStr>, search: Option<&OsStr>) -> Result<PathBuf, Em
     match major_version(&version) {
         Some(major) if major < FIRST_FOREIGN => Ok(path),
         Some(major) => {
-            Err(useless(&format!("not of the interface that is known here: it is version {major}")))
+            Err(useless(&format!("it is version {major}, which does not tell them who makes a thread")))
         }
         None => Err(useless("it does not tell its version")),
     }
@@ -183,9 +183,7 @@ impl Emulated<'_> {
             word
         };
         let marks = MARKS_VARIABLE.to_str().expect("a constant of ASCII");
-        let mut plugin = escaped(self.plugin);
-        plugin.push(",control=");
-        plugin.push(escaped(self.control));
+        let plugin = plugin_words(self.plugin, self.control);
         // Loaded before the emulator too, the plugin learns of a signal that kills the program. By `env`, so that the tool's own
         // children keep theirs.
         let first = variable("LD_PRELOAD", self.plugin.as_os_str());
@@ -205,6 +203,15 @@ impl Emulated<'_> {
         words.extend_from_slice(&self.words[1..]);
         Ok(words)
     }
+}
+
+/// How QEMU is told of the plugin, and of the directory with its plan.
+#[must_use]
+pub fn plugin_words(plugin: &Path, control: &Path) -> OsString {
+    let mut words = escaped(plugin);
+    words.push(",control=");
+    words.push(escaped(control));
+    words
 }
 
 /// A path in a list of options of QEMU's: a comma is written twice.

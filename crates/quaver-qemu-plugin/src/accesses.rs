@@ -27,7 +27,8 @@ pub(crate) fn take_in(
 fn has_read(accesses: &[Access], address: u64, instruction: u16) -> bool {
     let same = accesses.iter().rev().take_while(|access| access.instruction == instruction);
     same.into_iter().any(|access| {
-        !access.write && (access.address..access.address.saturating_add(u64::from(access.octets))).contains(&address)
+        !access.write
+            && (access.address..access.address.saturating_add(u64::from(access.octets))).contains(&address)
     })
 }
 
@@ -64,8 +65,7 @@ mod tests {
     #[test]
     fn pieces_of_one_access_are_put_together() {
         let other = Accessing { instruction: 4, ..PLAIN };
-        let found =
-            accesses(&[(64, false, PLAIN), (72, false, PLAIN), (80, true, PLAIN), (88, true, other)]);
+        let found = accesses(&[(64, false, PLAIN), (72, false, PLAIN), (80, true, PLAIN), (88, true, other)]);
         assert_eq!(found, [(64, 16, false), (80, 8, true), (88, 8, true)]);
         let pieces: Vec<_> = (0..10).map(|piece| (piece * 8, false, PLAIN)).collect();
         assert_eq!(accesses(&pieces), [(0, 64, false), (64, 16, false)]);

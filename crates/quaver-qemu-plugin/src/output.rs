@@ -178,7 +178,8 @@ pub(crate) fn finish() {
         Writer::Trace(writer) => writer.finish(),
         Writer::Epochs(writer) => writer.finish(),
     };
-    match finished.and_then(|mut out| out.flush().map_err(|source| FileError::Io { operation: "write", source }))
+    match finished
+        .and_then(|mut out| out.flush().map_err(|source| FileError::Io { operation: "write", source }))
     {
         Ok(()) => tell(output, State::Whole),
         Err(error) => fail(output, &error),

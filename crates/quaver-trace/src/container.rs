@@ -194,8 +194,7 @@ pub(crate) fn entries<R: ReadAt>(
     what: &str,
 ) -> Result<(Vec<IndexEntry>, bool), FileError> {
     let octets = source.length().map_err(io_error("read"))?;
-    let header: FileHeader =
-        fixed(source, 0)?.ok_or_else(|| FileError::Foreign("it is too short".into()))?;
+    let header: FileHeader = fixed(source, 0)?.ok_or_else(|| FileError::Foreign("it is too short".into()))?;
     if header.magic != magic {
         return Err(FileError::Foreign(format!("it does not begin as {what}")));
     }

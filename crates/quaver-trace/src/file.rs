@@ -9,7 +9,9 @@
 //! All numbers are little-endian. Frames of one thread come in the order of its steps; those of different threads are mixed.
 
 use crate::block::{Block, Dictionary};
-use crate::container::{self, Frames, IndexEntry, KIND_BLOCKS, KIND_FACTS, KIND_STEPS, damaged, io_error, unpack};
+use crate::container::{
+    self, Frames, IndexEntry, KIND_BLOCKS, KIND_FACTS, KIND_STEPS, damaged, io_error, unpack,
+};
 use crate::dictionary;
 use crate::frame::{FrameReader, FrameWriter};
 use crate::step::{Access, Step, Steps, Sync, TraceError};
@@ -40,7 +42,6 @@ pub struct Facts {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
 }
-
 
 /// Steps of a thread, packed by whoever ran it: packing takes longer than writing, and threads do it side by side.
 #[derive(Clone, Debug)]

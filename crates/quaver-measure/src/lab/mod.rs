@@ -9,6 +9,7 @@ pub mod cpio;
 pub mod guest;
 pub mod image;
 pub mod libraries;
+pub mod marks;
 pub mod osnoise;
 pub mod process;
 pub mod store;

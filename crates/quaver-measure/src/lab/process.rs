@@ -4,6 +4,7 @@ use super::GuestError;
 use super::guest::{SINK_ADDRESS, SOURCE_ADDRESS};
 use super::image::Image;
 use super::store::{Emulator, Kernel};
+use crate::emulator::plugin_words;
 use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 use rustix::thread::CpuSet;
@@ -11,6 +12,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -37,6 +39,11 @@ pub struct Machine {
     pub words: Vec<String>,
     /// What the guest's randomness is drawn from.
     pub seed: u64,
+    /// A plugin that the emulator loads, with the directory that its plan is in.
+    pub plugin: Option<(PathBuf, PathBuf)>,
+    /// The processors run side by side, each in a thread of the host, and time is the host's. Plugins need it where there are
+    /// several: QEMU 10 tells them the processor that a block was translated for where processors take turns.
+    pub parallel: bool,
 }
 
 /// A guest. It ends when this is dropped, and with this process, however that ends.
@@ -44,6 +51,8 @@ pub struct Machine {
 pub struct Guest {
     child: Child,
     console: File,
+    /// What the emulator itself complains of.
+    complaints: File,
     lines: Receiver<std::io::Result<String>>,
 }
 
@@ -75,15 +84,24 @@ impl Guest {
         let console = rustix::fs::memfd_create("quaver-console", MemfdFlags::CLOEXEC)
             .map_err(|error| failed("make room for the guest's console", error.into()))?;
         let console = File::from(console);
+        let complaints = rustix::fs::memfd_create("quaver-complaints", MemfdFlags::CLOEXEC)
+            .map_err(|error| failed("make room for what the emulator says", error.into()))?;
+        let complaints = File::from(complaints);
         let mut command = emulator.command();
         command.args(fixed(machine));
+        if let Some((plugin, control)) = &machine.plugin {
+            command.arg("-plugin").arg(plugin_words(plugin, control));
+        }
         command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(inherited(image.archive.as_fd()));
         command.arg("-append").arg(command_line(&image.words, &machine.words, arguments));
         command.arg("-serial").arg(format!("file:{}", inherited(console.as_fd())));
         // A Ctrl-C is for the study, which then ends its guest.
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let told =
+            complaints.try_clone().map_err(|error| failed("make room for what the emulator says", error))?;
+        command.stderr(told);
         let kept = [image.archive.as_raw_fd(), console.as_raw_fd()];
-        let (parent, cpu) = (rustix::process::getpid(), one_cpu());
+        let (parent, cpu) = (rustix::process::getpid(), (!machine.parallel).then(one_cpu));
         // SAFETY: between fork and exec only system calls are made, on descriptors that stay open until spawn returns;
         // nothing is allocated and no lock is taken.
         unsafe {
@@ -94,7 +112,9 @@ impl Guest {
                 }
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                 // Where it is refused it is merely slower.
-                let _ = rustix::thread::sched_setaffinity(None, &cpu);
+                if let Some(cpu) = &cpu {
+                    let _ = rustix::thread::sched_setaffinity(None, cpu);
+                }
                 // The parent may have gone before the line above.
                 if rustix::process::getppid() == Some(parent) {
                     Ok(())
@@ -115,7 +135,7 @@ impl Guest {
                 }
             }
         });
-        let guest = Self { child, console, lines };
+        let guest = Self { child, console, complaints, lines };
         started.map_err(|error| failed("start a thread that hears the guest", error))?;
         Ok(guest)
     }
@@ -135,9 +155,7 @@ impl Guest {
 
     /// The end of what the guest's console showed, where it showed anything.
     pub fn console_tail(&mut self) -> String {
-        let mut octets = Vec::new();
-        let read = self.console.seek(SeekFrom::Start(0)).and_then(|_| self.console.read_to_end(&mut octets));
-        if read.is_ok() { tail(&String::from_utf8_lossy(&octets)) } else { String::new() }
+        tail(&text_of(&mut self.console))
     }
 
     /// The error for a guest that ended although more was asked of it.
@@ -145,7 +163,14 @@ impl Guest {
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         let console = self.console_tail();
         let console = if console.is_empty() { "its console is empty".to_owned() } else { console };
-        GuestError::Ended { why: format!("QEMU {status}; {console}") }
+        // Warnings come of every guest: its interfaces have no host behind them.
+        let complaints = text_of(&mut self.complaints);
+        let complaints: String = complaints
+            .lines()
+            .filter(|line| !line.contains("warning: "))
+            .flat_map(|line| [line, "; "])
+            .collect();
+        GuestError::Ended { why: format!("QEMU {status}; {complaints}{console}") }
     }
 }
 
@@ -155,6 +180,13 @@ impl Drop for Guest {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// All of a file in memory; what cannot be read is left out.
+fn text_of(file: &mut File) -> String {
+    let mut octets = Vec::new();
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut octets));
+    if read.is_ok() { String::from_utf8_lossy(&octets).into_owned() } else { String::new() }
 }
 
 /// The last CPU that this process may use. The emulator's threads take turns, every few microseconds of the guest: on one CPU
@@ -180,10 +212,16 @@ fn inherited(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// The machine: one thread, time by instructions (one a nanosecond) that does not wait for the host's while the guest idles.
+/// The machine: one thread, time by instructions (one a nanosecond) that does not wait for the host's while the guest idles;
+/// or all processors side by side.
 fn fixed(machine: &Machine) -> Vec<String> {
+    let accelerator = if machine.parallel {
+        "-accel tcg,thread=multi"
+    } else {
+        "-accel tcg,thread=single -icount shift=0,sleep=off"
+    };
     let text = format!(
-        "-nodefaults -no-user-config -display none -no-reboot -M q35 -accel tcg,thread=single -icount shift=0,sleep=off \
+        "-nodefaults -no-user-config -display none -no-reboot -M q35 {accelerator} \
          -smp {} -m {MEMORY_MIB} -rtc base=2026-01-01T00:00:00,clock=vm -seed {} \
          -netdev hubport,id=source,hubid=0 -device {model},netdev=source,romfile=,mac={SOURCE_ADDRESS} \
          -netdev hubport,id=sink,hubid=0 -device {model},netdev=sink,romfile=,mac={SINK_ADDRESS} \
@@ -226,7 +264,14 @@ mod tests {
 
     #[test]
     fn time_is_virtual_and_the_interfaces_share_a_hub_that_the_slicer_does_not() {
-        let machine = Machine { cpus: 3, interface: "e1000e", words: Vec::new(), seed: 7 };
+        let machine = Machine {
+            cpus: 3,
+            interface: "e1000e",
+            words: Vec::new(),
+            seed: 7,
+            plugin: None,
+            parallel: false,
+        };
         let arguments = fixed(&machine);
         let after = |option: &str| {
             let at = arguments.iter().enumerate().filter(|(_, one)| *one == option).map(|(at, _)| at + 1);
@@ -239,5 +284,9 @@ mod tests {
         assert_eq!(hubs.iter().filter(|one| one.ends_with("hubid=0")).count(), 2, "{hubs:?}");
         assert_eq!(hubs.iter().filter(|one| one.ends_with("hubid=1")).count(), 1, "{hubs:?}");
         assert_eq!(after("-device").iter().filter(|one| one.starts_with("e1000e,")).count(), 2);
+        let side_by_side = fixed(&Machine { parallel: true, ..machine });
+        assert!(
+            side_by_side.contains(&"tcg,thread=multi".into()) && !side_by_side.contains(&"-icount".into())
+        );
     }
 }

@@ -78,8 +78,9 @@ fn cutter(processor: c_uint) -> Option<&'static mut Cutter> {
 
 /// Begins to look for marks.
 pub(crate) fn install(id: PluginId, api: &'static Api) -> Result<(), String> {
-    let system = SystemApi::find()
-        .map_err(|missing| format!("this QEMU has no {}; use QEMU 9.2 or newer", missing.to_string_lossy()))?;
+    let system = SystemApi::find().map_err(|missing| {
+        format!("this QEMU has no {}; use QEMU 9.2 or newer", missing.to_string_lossy())
+    })?;
     let (registers, symbols) = (OnceLock::new(), OnceLock::new());
     let (name_at, told) = (AtomicU64::new(0), AtomicU64::new(0));
     let system = System { id, api: system, registers, symbols, name_at, told };
@@ -160,7 +161,9 @@ fn take_symbols(system: &System, length: usize) {
             // SAFETY: QEMU's function, in a callback; it calls back when all translations are gone.
             unsafe { (system.api.reset)(system.id, translate_anew) };
         }
-        Err(name) => output::give_up(&format!("the guest's kernel has no symbol {name}, by which its activity is cut")),
+        Err(name) => {
+            output::give_up(&format!("the guest's kernel has no symbol {name}, by which its activity is cut"))
+        }
     }
 }
 
@@ -256,7 +259,8 @@ extern "C" fn entry_ran(processor: c_uint, data: *mut c_void) {
         (Some(system), Some(at)) => read_memory(&system.api, at, 8),
         _ => None,
     };
-    let interrupted = interrupted.and_then(|octets| Some(u64::from_le_bytes(*octets.first_chunk()?))).unwrap_or(0);
+    let interrupted =
+        interrupted.and_then(|octets| Some(u64::from_le_bytes(*octets.first_chunk()?))).unwrap_or(0);
     block_went(processor, ran, false, Some(At::Entry { activity, interrupted }));
 }
 
@@ -338,7 +342,8 @@ mod tests {
         let mut task = vec![7_u8; 9000];
         task[2936..2936 + CALIBRATING_TASK.len()].copy_from_slice(CALIBRATING_TASK.as_bytes());
         task[2936 + CALIBRATING_TASK.len()] = 0;
-        let read = |task: &[u8], from: usize, length: usize| task.get(from..from + length).map(<[u8]>::to_vec);
+        let read =
+            |task: &[u8], from: usize, length: usize| task.get(from..from + length).map(<[u8]>::to_vec);
         assert_eq!(find_name(&|from, length| read(&task, from, length)), Some(2936));
         task[2940] = b'x';
         assert_eq!(find_name(&|from, length| read(&task, from, length)), None);

@@ -42,7 +42,9 @@ impl Symbols {
         let mut symbols = Self::default();
         for line in text.lines() {
             let mut words = line.split_ascii_whitespace();
-            let (Some(address), Some(_), Some(name)) = (words.next(), words.next(), words.next()) else { continue };
+            let (Some(address), Some(_), Some(name)) = (words.next(), words.next(), words.next()) else {
+                continue;
+            };
             let Ok(address) = u64::from_str_radix(address, 16) else { continue };
             if name == "irq_entries_start" {
                 symbols.stubs = address..address + STUBS * STUB_OCTETS;
@@ -108,7 +110,10 @@ mod tests {
         assert_eq!(at(0xffff_ffff_810b_0000), Some(Point::Softirqs));
         assert_eq!(at(0xffff_ffff_c000_0000), None);
         let stub = [ENDBR64.to_vec(), vec![PUSH, 0x23], vec![0xe9, 0, 0, 0, 0]];
-        assert_eq!(symbols.point(0xffff_ffff_8200_0210, &stub), Some(Point::Entry(Activity::Interrupt(0x23))));
+        assert_eq!(
+            symbols.point(0xffff_ffff_8200_0210, &stub),
+            Some(Point::Entry(Activity::Interrupt(0x23)))
+        );
         assert_eq!(symbols.point(0xffff_ffff_8200_0210, &stub[2..]), None);
         assert_eq!(symbols.point(0xffff_ffff_8210_0210, &stub), None);
     }

@@ -1,5 +1,9 @@
 //! Kernel activity that was traced once, to be run again for as long as jitter lasts.
 
+use quaver_trace::armour;
+use quaver_trace::block::Dictionary;
+use quaver_trace::epochs::{EpochReader, KernelEpoch};
+use quaver_trace::file::{FileError, ReadAt};
 use quaver_trace::step::{Access, Step, Steps, TraceError};
 use std::sync::Arc;
 
@@ -10,21 +14,35 @@ pub struct Epoch {
     pub blocks: Arc<[(u32, Box<[Access]>)]>,
 }
 
-/// The steps of an epoch, or of the first part of it.
+type Blocks = Arc<[(u32, Box<[Access]>)]>;
+
+/// The steps of an epoch, of the first part of it, or of several, one after the other.
 #[derive(Clone, Debug)]
 pub struct EpochSteps {
-    blocks: Arc<[(u32, Box<[Access]>)]>,
+    blocks: Blocks,
     next: usize,
     end: usize,
+    /// What comes then, the last first; how many blocks of each.
+    then: Vec<(Blocks, usize)>,
 }
 
 impl Epoch {
-    /// Its first `runs_fs` of `whole_fs`, by the number of blocks; at least one block.
-    pub fn trimmed(&self, runs_fs: u64, whole_fs: u64) -> EpochSteps {
+    /// As it was traced; its blocks are numbered as in its library.
+    pub fn of(epoch: &KernelEpoch) -> Self {
+        Self { blocks: epoch.steps().map(|(number, accesses)| (number, accesses.into())).collect() }
+    }
+
+    /// How many of its blocks run in the first `runs_fs` of `whole_fs`; at least one.
+    fn part(&self, runs_fs: u64, whole_fs: u64) -> usize {
         let all = self.blocks.len();
         let part = u128::from(runs_fs) * all as u128 / u128::from(whole_fs.max(1));
-        let end = (part as usize).clamp(1, all.max(1)).min(all);
-        EpochSteps { blocks: Arc::clone(&self.blocks), next: 0, end }
+        (part as usize).clamp(1, all.max(1)).min(all)
+    }
+
+    /// Its first `runs_fs` of `whole_fs`, by the number of blocks; at least one block.
+    pub fn trimmed(&self, runs_fs: u64, whole_fs: u64) -> EpochSteps {
+        let end = self.part(runs_fs, whole_fs);
+        EpochSteps { blocks: Arc::clone(&self.blocks), next: 0, end, then: Vec::new() }
     }
 
     /// All of it.
@@ -33,10 +51,23 @@ impl Epoch {
     }
 }
 
+impl EpochSteps {
+    /// These, and before them as much of another epoch as [`Epoch::trimmed`] says.
+    pub fn after(mut self, epoch: &Epoch, runs_fs: u64, whole_fs: u64) -> Self {
+        let first = epoch.trimmed(runs_fs, whole_fs);
+        self.then.push((
+            std::mem::replace(&mut self.blocks, first.blocks),
+            std::mem::replace(&mut self.end, first.end),
+        ));
+        self
+    }
+}
+
 impl Steps for EpochSteps {
     fn step(&mut self, accesses: &mut Vec<Access>) -> Result<Step, TraceError> {
-        if self.next >= self.end {
-            return Ok(Step::End);
+        while self.next >= self.end {
+            let Some((blocks, end)) = self.then.pop() else { return Ok(Step::End) };
+            (self.blocks, self.next, self.end) = (blocks, 0, end);
         }
         let (number, its) = &self.blocks[self.next];
         accesses.clear();
@@ -44,6 +75,28 @@ impl Steps for EpochSteps {
         self.next += 1;
         Ok(Step::Block { number: *number })
     }
+}
+
+/// What kernel activity a library has: its blocks, and its epochs in their order.
+///
+/// # Errors
+/// When the library is damaged.
+pub fn loaded<R: ReadAt>(library: &EpochReader<R>) -> Result<(Dictionary, Vec<Epoch>), FileError> {
+    let epochs = library.epochs().map(|epoch| epoch.map(|epoch| Epoch::of(&epoch)));
+    Ok((library.dictionary.as_ref().clone(), epochs.collect::<Result<_, _>>()?))
+}
+
+/// The library that comes along, as text: what the kernel of a guest did, chosen by `make kernel` of a trace of tens of millions
+/// of instructions.
+pub const BUNDLED: &str = include_str!("../../kernel/kernel.qepochs.txt");
+
+/// The library that comes along.
+///
+/// # Errors
+/// When it was damaged since it was made.
+pub fn bundled() -> Result<(Dictionary, Vec<Epoch>), FileError> {
+    let octets = armour::decode(BUNDLED.as_bytes()).map_err(FileError::Foreign)?;
+    loaded(&EpochReader::open(octets)?)
 }
 
 /// Traced epochs of kernel activity, by how long they took.
@@ -60,6 +113,11 @@ impl Epochs {
             durations_fs.iter().enumerate().map(|(number, duration_fs)| (*duration_fs, number)).collect();
         by_duration.sort_unstable();
         Self { by_duration }
+    }
+
+    /// How long the longest takes; none where there is none.
+    pub fn longest_fs(&self) -> Option<u64> {
+        self.by_duration.last().map(|(duration_fs, _)| *duration_fs)
     }
 
     /// How many there are.
@@ -141,6 +199,14 @@ mod tests {
             [5, 1, 10]
         );
         assert_eq!(count(Epoch::default().steps()), 0);
+        let one_after_the_other = epoch.trimmed(3, 10).after(&epoch, 2, 10).after(&Epoch::default(), 1, 1);
+        let mut accesses = Vec::new();
+        let mut steps = one_after_the_other.clone();
+        let numbers = std::iter::from_fn(|| match steps.step(&mut accesses) {
+            Ok(Step::Block { number }) => Some(number),
+            _ => None,
+        });
+        assert_eq!(numbers.collect::<Vec<_>>(), [0, 1, 0, 1, 2]);
     }
 
     #[test]

@@ -6,5 +6,5 @@ pub mod normal;
 mod plan;
 
 pub use duration::Duration;
-pub use epochs::{Epoch, EpochSteps, Epochs};
+pub use epochs::{BUNDLED, Epoch, EpochSteps, Epochs, bundled, loaded};
 pub use plan::{Draw, Injection, InjectionConfig, Spread, TimerConfig};

@@ -34,8 +34,7 @@ impl<R: ReadAt> EpochReader<R> {
     /// When it is no library, of another version, or damaged in what is read here.
     pub fn open(source: R) -> Result<Self, FileError> {
         let octets = source.length().map_err(container::io_error("read"))?;
-        let (index, cut_short) =
-            container::entries(&source, MAGIC, VERSION, "a library of kernel activity")?;
+        let (index, cut_short) = container::entries(&source, MAGIC, VERSION, "a library of kernel activity")?;
         let (mut facts, mut dictionary, mut frames) = (None, Dictionary::default(), Vec::new());
         for entry in &index {
             let damaged = |reason: &str| damaged(entry, reason);

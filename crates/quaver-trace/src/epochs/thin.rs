@@ -1,6 +1,6 @@
 //! A smaller library of a large one.
 
-use super::{EpochReader, EpochWriter, KernelEpoch};
+use super::{Activity, EpochReader, EpochWriter, KernelEpoch};
 use crate::container::{FileError, ReadAt};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,31 +9,45 @@ const MOST_SHARE: u64 = 1;
 /// Instructions that may be worth looking at, for each octet of the library.
 const LOOKED_AT: u64 = 60;
 
-/// What epochs are alike in: class, what it is within the class, and duration to half a power of two.
+/// What epochs are alike in: class, vector or task where the kernel works for itself, and duration to half a power of two. System
+/// calls are one kind, or they would crowd out all else.
 type Kind = (u8, String, u32);
 
 fn kind(epoch: &KernelEpoch) -> Kind {
-    let (class, number) = epoch.about.activity.numbers();
+    let within = match epoch.about.activity {
+        Activity::Interrupt(vector) => vector.to_string(),
+        Activity::KernelThread => epoch.about.task.to_string(),
+        _ => String::new(),
+    };
     let power = epoch.instructions.max(1).ilog2();
     let upper = u32::from(epoch.instructions >= 3 << power >> 1);
-    let task = if class == super::Activity::KernelThread.numbers().0 { &*epoch.about.task } else { "" };
-    (class, format!("{number} {task}"), power * 2 + upper)
+    (epoch.about.activity.numbers().0, within, power * 2 + upper)
 }
 
-/// A library of at most so many octets, of epochs of `library`: of each kind and duration the first, then of each another one,
-/// and so on, in the order in which they were. Epochs that would take too much of it are left out.
+/// A library of at most so many octets, of epochs of `library`, in the order in which they were: of each duration, to half a power of
+/// two, the fewer the longer it is (by the root), and of these first one of each kind. Epochs that would take too much of it are
+/// left out.
 ///
 /// # Errors
 /// When the library is damaged, or so few octets do not hold one epoch.
 pub fn thinned<R: ReadAt>(library: &EpochReader<R>, most_octets: u64) -> Result<Vec<u8>, FileError> {
     let mut seen: BTreeMap<Kind, u32> = BTreeMap::new();
-    let mut order = Vec::new();
+    let mut by_duration: BTreeMap<u32, Vec<(u32, usize, u64)>> = BTreeMap::new();
     for (place, epoch) in library.epochs().enumerate() {
         let epoch = epoch?;
         if epoch.instructions <= most_octets.saturating_mul(MOST_SHARE) && !epoch.about.cut {
-            let rank = seen.entry(kind(&epoch)).or_default();
-            order.push((*rank, epoch.instructions, place));
+            let kind = kind(&epoch);
+            let of_duration = by_duration.entry(kind.2).or_default();
+            let rank = seen.entry(kind).or_default();
+            of_duration.push((*rank, place, epoch.instructions));
             *rank += 1;
+        }
+    }
+    let mut order = Vec::new();
+    for mut of_duration in by_duration.into_values() {
+        of_duration.sort_unstable();
+        for (taken_before, (_, place, instructions)) in (1_u64..).zip(of_duration) {
+            order.push((taken_before * instructions.isqrt(), instructions, place));
         }
     }
     order.sort_unstable();

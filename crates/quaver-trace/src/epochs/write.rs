@@ -68,7 +68,8 @@ impl<W: Write> EpochWriter<W> {
         }
         self.steps.end();
         let (class, number) = about.activity.numbers();
-        let end = (0..=LONGEST_NAME.min(about.task.len())).rev().find(|end| about.task.is_char_boundary(*end));
+        let end =
+            (0..=LONGEST_NAME.min(about.task.len())).rev().find(|end| about.task.is_char_boundary(*end));
         let name = &about.task.as_bytes()[..end.unwrap_or(0)];
         self.heads.push(class);
         put(&mut self.heads, u64::from(number));

@@ -3,6 +3,7 @@
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `quaver sim trace`.
 #[derive(Debug, Args)]
@@ -11,6 +12,8 @@ Examples:
   quaver sim trace -o ocean.qtrace -- ./ocean -p16
   quaver sim trace --info ocean.qtrace        what is in a trace; --json for programs
   quaver sim trace --armour ocean.qtrace      the same trace as text, and the other way round
+  quaver sim trace --system --entries 50M -o kernel.qepochs
+  quaver sim trace --thin kernel.qepochs --octets 300k -o small.qepochs
 
 The program runs unmodified in QEMU's emulator of single programs (qemu-user 7.2), some hundred
 times slower than on the machine: a plugin sees each block of instructions and each access to
@@ -25,25 +28,55 @@ instruction is an instruction. What the kernel does is not seen.
 Its input and output are the program's own, and so is the status (128 + signal). Ctrl-C ends the
 trace and the program, and keeps what was traced (status 130).
 
+With --system, what a kernel does: a guest of the QEMU lab (`quaver lab fetch` once) boots Debian's
+kernel, and a plugin in QEMU cuts all that the kernel runs at each entry, exit and change of tasks
+into epochs, each with its blocks and accesses and what it was: a system call and its number, the
+timer, a device, a page fault, a thread of the kernel's own and its name. The guest keeps its kernel
+busy itself: futexes, timers, files, sockets, packets through two devices, page faults, memory that
+runs out, processes. With --cpus 1 time goes by instructions, and a seed always gives the same
+epochs; several processors run side by side in the host's time, and no two runs are the same. The
+library is what `quaver sim run --cure` runs for injected jitter (library = 'FILE' in cure.toml).
+
 Static programs, scripts, and programs for other machines are refused. Programs that wait in futex
 calls of their own (Rust, Go) are told.")]
 pub struct SimTraceArgs {
     /// The program to trace, and its arguments
-    #[arg(last = true, value_name = "PROGRAM", required_unless_present_any = ["info", "armour"], conflicts_with_all = ["info", "armour"])]
+    #[arg(last = true, value_name = "PROGRAM", required_unless_present_any = ["info", "armour", "system", "thin"], conflicts_with_all = ["info", "armour", "system", "thin"])]
     pub program: Vec<OsString>,
-    /// File for the trace [default: PROGRAM.qtrace]
+    /// File for the trace [default: PROGRAM.qtrace; of --system kernel.qepochs]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Trace no more than about so many instructions of all threads together (10M, 2G); the program goes on
-    #[arg(long, value_parser = instructions, value_name = "NUMBER", conflicts_with_all = ["info", "armour"])]
+    #[arg(long, value_parser = instructions, value_name = "NUMBER", conflicts_with_all = ["info", "armour", "system", "thin"])]
     pub limit: Option<u64>,
-    /// Tell what is in a trace
+    /// Trace what the kernel of a guest does, instead of a program
+    #[arg(long, conflicts_with_all = ["info", "armour", "thin"])]
+    pub system: bool,
+    /// Of --system: end after about so many entries, one an instruction of the kernel (10M, 2G)
+    #[arg(long, value_parser = instructions, value_name = "NUMBER", requires = "system")]
+    pub entries: Option<u64>,
+    /// Of --system: end after so long, boot not counted; what comes first counts [default, without --entries: 30s]
+    #[arg(long = "for", value_parser = humantime::parse_duration, value_name = "TIME", requires = "system")]
+    pub duration: Option<Duration>,
+    /// Of --system: processors of the guest
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16), default_value_t = 4, value_name = "NUMBER", requires = "system")]
+    pub cpus: u16,
+    /// Of --system: what the guest's randomness is drawn from
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", requires = "system")]
+    pub seed: u64,
+    /// Choose epochs of a library of kernel activity, of all kinds and durations, for a smaller one
+    #[arg(long, value_name = "LIBRARY", requires = "output", conflicts_with_all = ["info", "armour"])]
+    pub thin: Option<PathBuf>,
+    /// Of --thin: octets that it may have (300k, 5M)
+    #[arg(long, value_parser = instructions, default_value = "300k", value_name = "NUMBER", requires = "thin")]
+    pub octets: u64,
+    /// Tell what is in a trace, or in a library of kernel activity
     #[arg(long, value_name = "TRACE", conflicts_with = "armour")]
     pub info: Option<PathBuf>,
     /// Turn a trace into text (base64), or such a text into a trace; to standard output without --output
     #[arg(long, value_name = "TRACE")]
     pub armour: Option<PathBuf>,
-    /// Of --info: as JSON (quaver.sim.trace/1)
+    /// Of --info: as JSON (quaver.sim.trace/1, quaver.sim.epochs/1)
     #[arg(long, requires = "info")]
     pub json: bool,
     /// No progress and no closing line
@@ -60,9 +93,7 @@ fn instructions(text: &str) -> Result<u64, String> {
         _ => (text, 1),
     };
     let number: Option<u64> = digits.parse().ok().and_then(|number: u64| number.checked_mul(factor));
-    number
-        .filter(|number| *number > 0)
-        .ok_or_else(|| format!("`{text}` is no number of instructions: write for example 20M"))
+    number.filter(|number| *number > 0).ok_or_else(|| format!("`{text}` is no number: write for example 20M"))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ fn newest(path: &Path) -> Option<SystemTime> {
 
 /// Directory of the recorder and the plugin, as this source builds them: cargo builds a package's shared library only when it
 /// is asked for that package or for the whole workspace. Where that came before, and no source is newer, it is not asked again.
-fn libraries() -> &'static Path {
+pub(crate) fn libraries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let directory = Path::new(env!("CARGO_BIN_EXE_quaver")).parent().expect("target/PROFILE/quaver");

@@ -1,5 +1,6 @@
 //! `quaver lab`: places to try things in.
 
+mod activity;
 mod doctor;
 mod fetch;
 pub(in crate::cmd) mod guest;

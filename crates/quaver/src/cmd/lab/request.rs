@@ -32,6 +32,8 @@ pub(in crate::cmd) enum Task {
         /// Arguments of each.
         commands: Vec<Vec<String>>,
     },
+    /// Keeps the kernel busy while what it does is traced, until the guest is ended.
+    Activity,
     /// Runs loops beside the kernel's own tracer of noise.
     Osnoise {
         /// How long each runs.

@@ -38,7 +38,14 @@ pub(super) fn in_guest(
     let (emulator, kernel) = (store.emulator().map_err(missing)?, store.kernel(kernel).map_err(missing)?);
     let request = Request { parameters: GUEST_PARAMETERS.to_owned(), words: words.to_vec(), task };
     let image = Image::build(&kernel, GUEST_INTERFACE, &serde_json::to_vec(&request)?)?;
-    let machine = Machine { cpus: GUEST_CPUS, interface: GUEST_INTERFACE, words: words.to_vec(), seed: 1 };
+    let machine = Machine {
+        cpus: GUEST_CPUS,
+        interface: GUEST_INTERFACE,
+        words: words.to_vec(),
+        seed: 1,
+        plugin: None,
+        parallel: false,
+    };
     let mut guest = Guest::start(&emulator, &kernel, &image, &machine, &["lab", "guest"])?;
     let (mut left, mut heard) = (answers, Instant::now());
     while left > 0 && !interrupt.requested() {

@@ -2,6 +2,7 @@
 
 use crate::exit_code::{ExitCode, failure};
 use quaver_trace::armour;
+use quaver_trace::epochs::EpochReader;
 use quaver_trace::file::{FileError, ReadAt, TraceReader};
 use std::fs::File;
 use std::io;
@@ -65,6 +66,17 @@ impl ReadAt for TraceFile {
 /// # Errors
 /// It is not there, or no trace, or damaged (status 5), or may not be read (status 3).
 pub(super) fn open(path: &Path) -> anyhow::Result<Trace> {
+    let source = source_of(path)?;
+    let read = Arc::clone(&source.read);
+    let reader = TraceReader::open(source).map_err(|error| refused(path, &error))?;
+    Ok(Trace { reader, read })
+}
+
+/// Opens a file of which parts are read when they are needed; one as text is taken in whole.
+///
+/// # Errors
+/// As [`open`], of the file.
+pub(super) fn source_of(path: &Path) -> anyhow::Result<TraceFile> {
     let said = |error: &io::Error| {
         let code = match error.kind() {
             io::ErrorKind::PermissionDenied => ExitCode::Unsupported,
@@ -87,9 +99,25 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Trace> {
         Source::File(_) => metadata.len(),
         Source::Octets(octets) => octets.len() as u64,
     };
-    let source = TraceFile { source, length, read: Arc::clone(&read) };
-    let reader = TraceReader::open(source).map_err(|error| refused(path, &error))?;
-    Ok(Trace { reader, read })
+    Ok(TraceFile { source, length, read })
+}
+
+/// Whether the file is a library of kernel activity.
+///
+/// # Errors
+/// As [`open`], of the file.
+pub(super) fn is_library(path: &Path) -> anyhow::Result<bool> {
+    let source = source_of(path)?;
+    let mut start = vec![0; START.min(source.length as usize)];
+    Ok(source.read_at(0, &mut start).is_ok() && quaver_trace::epochs::is_library(&start))
+}
+
+/// Opens a library of kernel activity. Its epochs are not read yet.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn open_library(path: &Path) -> anyhow::Result<EpochReader<TraceFile>> {
+    EpochReader::open(source_of(path)?).map_err(|error| refused(path, &error))
 }
 
 /// The file, or what it says where it is text.
@@ -108,7 +136,7 @@ fn source(path: &Path, file: File, length: u64) -> io::Result<Source> {
 }
 
 /// A trace that cannot be read, in a sentence with its place.
-fn refused(path: &Path, error: &FileError) -> anyhow::Error {
+pub(super) fn refused(path: &Path, error: &FileError) -> anyhow::Error {
     failure(ExitCode::BadInput, format!("{}: {error}", path.display()))
 }
 
@@ -116,6 +144,7 @@ fn refused(path: &Path, error: &FileError) -> anyhow::Error {
 mod tests {
     use super::*;
     use crate::exit_code::status_of;
+    use quaver_trace::epochs::EpochReader;
     use quaver_trace::file::{Facts, TraceWriter};
     use quaver_trace::step::Steps;
 

@@ -1,20 +1,24 @@
 //! The directory through which the tool and the plugin in QEMU talk; the plugin's side draws it.
 
 use anyhow::Context;
+use quaver_trace::epochs::EpochFacts;
 use quaver_trace::file::Facts;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How far a trace is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     /// Instructions of all threads.
     pub(super) instructions: u64,
-    /// Threads so far.
+    /// Threads so far, or epochs of a kernel.
     pub(super) threads: u64,
     /// Octets of the file.
     pub(super) octets: u64,
     /// What became of it.
     pub(super) state: State,
+    /// For how long it has gone on; of systems only.
+    pub(super) traced: Duration,
 }
 
 /// What became of a trace.
@@ -40,8 +44,20 @@ pub(super) struct Control {
 impl Control {
     /// Says what is to be traced, and where to.
     pub(super) fn begin(trace: &Path, facts: &Facts, limit: Option<u64>) -> anyhow::Result<Self> {
+        Self::plan(&serde_json::json!({ "trace": trace, "facts": facts, "limit": limit }))
+    }
+
+    /// The same of a system.
+    pub(super) fn begin_system(
+        library: &Path,
+        facts: &EpochFacts,
+        limit: Option<u64>,
+    ) -> anyhow::Result<Self> {
+        Self::plan(&serde_json::json!({ "trace": library, "system-facts": facts, "limit": limit }))
+    }
+
+    fn plan(plan: &serde_json::Value) -> anyhow::Result<Self> {
         let place = tempfile::tempdir().context("making a directory to talk to QEMU through")?;
-        let plan = serde_json::json!({ "trace": trace, "facts": facts, "limit": limit });
         std::fs::write(place.path().join("plan.json"), plan.to_string())
             .with_context(|| format!("writing to {}", place.path().display()))?;
         Ok(Self { place })
@@ -81,7 +97,8 @@ fn progress(octets: &[u8]) -> Progress {
         3 => State::Failed,
         _ => State::Silent,
     };
-    Progress { instructions: number(0), threads: number(1), octets: number(2), state }
+    let traced = Duration::from_nanos(number(4));
+    Progress { instructions: number(0), threads: number(1), octets: number(2), state, traced }
 }
 
 /// The name of the file while it is not whole.
@@ -98,10 +115,16 @@ mod tests {
     #[test]
     fn progress_is_read_as_far_as_it_was_written() {
         assert_eq!(progress(&[]), Progress::default());
-        let octets: Vec<u8> = [7_u64, 16, 300, 2].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let octets: Vec<u8> = [7_u64, 16, 300, 2, 0].iter().flat_map(|number| number.to_le_bytes()).collect();
         assert_eq!(
             progress(&octets),
-            Progress { instructions: 7, threads: 16, octets: 300, state: State::Whole }
+            Progress {
+                instructions: 7,
+                threads: 16,
+                octets: 300,
+                state: State::Whole,
+                traced: Duration::ZERO
+            }
         );
         assert_eq!(
             progress(&octets[..20]),

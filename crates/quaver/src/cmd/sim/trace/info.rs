@@ -29,6 +29,9 @@ struct Info {
 
 /// Tells it.
 pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    if file::is_library(path)? {
+        return super::info_epochs::run(path, json);
+    }
     let trace = file::open(path)?;
     let bad = |error: TraceError| failure(ExitCode::BadInput, format!("{}: {error}", path.display()));
     let info = look(&trace.reader).map_err(bad)?;

@@ -1,9 +1,12 @@
-//! `quaver sim trace`: a program's trace, and what is in one.
+//! `quaver sim trace`: a program's trace, a library of kernel activity, and what is in one.
 
 mod armour;
 mod control;
 mod info;
+mod info_epochs;
 mod record;
+mod system;
+mod thin;
 
 use crate::cli::sim_trace::SimTraceArgs;
 use crate::exit_code::ExitCode;
@@ -15,6 +18,12 @@ pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.armour {
         return armour::run(path, args.output.as_deref());
+    }
+    if let Some(path) = &args.thin {
+        return thin::run(path, args);
+    }
+    if args.system {
+        return system::run(args);
     }
     let status = record::run(args)?;
     // The program's own status is none of ours, so it does not pass through them.

@@ -70,7 +70,14 @@ impl QemuLab {
         let image = Image::build(&self.kernel, INTERFACE, &serde_json::to_vec(&request)?)?;
         // The same seed gives the same boot; blocks are to differ as those of a real machine do.
         let seed = order.plan.facts.seed.wrapping_mul(1_000).wrapping_add(u64::from(order.block));
-        let machine = Machine { cpus: CPUS, interface: INTERFACE, words: words.to_vec(), seed };
+        let machine = Machine {
+            cpus: CPUS,
+            interface: INTERFACE,
+            words: words.to_vec(),
+            seed,
+            plugin: None,
+            parallel: false,
+        };
         let guest = Guest::start(&self.emulator, &self.kernel, &image, &machine, &["lab", "guest"])?;
         Ok(Session { guest, awaited: cells, said: BTreeMap::new() })
     }
