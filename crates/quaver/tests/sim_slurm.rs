@@ -3,8 +3,6 @@
 //!
 //! Slurm runs here for this test alone: its own key, sockets, ports and directories, without systemd and without accounting.
 
-// Others use the rest of it.
-#[allow(dead_code)]
 mod sim_made;
 
 use rustix::process::{Pid, Signal, kill_process};

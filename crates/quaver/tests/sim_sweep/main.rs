@@ -5,8 +5,6 @@ mod grid;
 mod job;
 mod parts;
 mod plans;
-// Others use the rest of it.
-#[allow(dead_code)]
 #[path = "../sim_made/mod.rs"]
 mod sim_made;
 
@@ -40,7 +38,7 @@ name = 'scheme'
 name = 'plain'
 set = { cure = false }
 [[axis.point]]
-name = 'jitter'
+name = 'injected'
 [[axis.point]]
 name = 'cured'
 set = { cure.dvfs.reactivity = 2, 'cure.cache.kind' = 'unified' }

@@ -102,7 +102,7 @@ fn a_plan_is_expanded_before_anything_is_simulated() {
     assert_eq!(points.len(), POINTS);
     assert_eq!(
         (&points[1]["values"]["scheme"], &points[1]["seed"]),
-        (&Value::from("jitter"), &Value::from(4))
+        (&Value::from("injected"), &Value::from(4))
     );
     let ids: BTreeSet<&str> = points.iter().map(|point| point["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), POINTS);

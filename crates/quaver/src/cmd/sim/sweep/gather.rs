@@ -141,8 +141,7 @@ impl Gathered<'_> {
                 tables.push(table);
             }
         }
-        let mut factors: BTreeSet<String> =
-            tables.iter().flat_map(|table| row::factor_columns(table)).collect();
+        let mut factors: BTreeSet<String> = tables.iter().flat_map(row::factor_columns).collect();
         if !tables.is_empty() {
             factors.insert(row::REST_COLUMN.to_owned());
         }

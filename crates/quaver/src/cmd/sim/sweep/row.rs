@@ -143,6 +143,9 @@ impl Done {
     }
 }
 
+/// Name of a count, and where it is.
+type Count = (&'static str, fn(&CoreCounts) -> u64);
+
 struct Figures(Map<String, Value>);
 
 impl Figures {
@@ -177,7 +180,7 @@ impl Figures {
         self.real("busy_share", ratio(busy_fs, cores_fs));
         self.real("idle_share", ratio(idle_fs, cores_fs));
         self.real("kernel_share", ratio(kernel_fs, cores_fs));
-        let counts: [(&str, fn(&CoreCounts) -> u64); 8] = [
+        let counts: [Count; 8] = [
             ("fetches", |core| core.fetches),
             ("fetch_misses", |core| core.fetch_misses),
             ("loads", |core| core.loads),

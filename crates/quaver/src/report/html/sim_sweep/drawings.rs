@@ -227,14 +227,15 @@ fn map(summary: &SweepSummary, groups: &[SweepGroup<'_>], figure: &Shown, trace:
     let scale = Scale::of(found.iter().map(|(.., spread)| spread.mean), false);
     let means = || found.iter().map(|(.., spread)| spread.mean);
     let (least, most) = (means().fold(f64::INFINITY, f64::min), means().fold(f64::NEG_INFINITY, f64::max));
-    // Colours that told of tiny differences would say more than the figures do.
-    let flat = most - least <= NO_DIFFERENCE * most.abs().max(least.abs());
     let widest = |axis: usize, values: usize| {
         (0..values).map(|value| summary.label(axis, value).chars().count()).max().unwrap_or(0) as f64
             * CHARACTER
     };
     let left = (widest(0, rows) + 14.0).max(summary.axes[0].name.chars().count() as f64 * CHARACTER + 14.0);
     let texts: Vec<String> = found.iter().map(|(.., spread)| (figure.text)(spread.mean)).collect();
+    // Colours that told of tiny differences would say more than the figures do.
+    let flat = most - least <= NO_DIFFERENCE * most.abs().max(least.abs())
+        || texts.windows(2).all(|two| two[0] == two[1]);
     let text_wide = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0) as f64 * CHARACTER;
     let cell = (widest(1, columns).max(text_wide) + 14.0).max(44.0);
     let mut inside = String::new();
