@@ -45,7 +45,7 @@ fn random_operations(kind: CacheKind, operations: u64, sharing: bool) -> Oracle 
                 let half = if word >> 17 & 3 == 0 { !supervisor } else { supervisor };
                 let purpose =
                     [Purpose::Load, Purpose::Store, Purpose::Fetch][(word >> 20 & 7).min(2) as usize];
-                oracle.access_as(core, number | KERNELS * u64::from(half), purpose, (supervisor, at));
+                oracle.access_as(core, number | (KERNELS * u64::from(half)), purpose, (supervisor, at));
             }
         }
         let [mut one, other] =

@@ -75,7 +75,7 @@ fn library(path: &Path) {
             address: 0xffff_8880_0000_0000 + 64 * line,
             instruction: 0,
             octets: 8,
-            write: line % 2 == 0,
+            write: line.is_multiple_of(2),
         };
         let accesses: Vec<Access> = (0..lines).map(access).collect();
         writer.add(&about, accesses.iter().map(|one| (number, std::slice::from_ref(one)))).unwrap();

@@ -261,7 +261,7 @@ impl PrivateCaches {
     }
 
     /// The line at a place, with its mark, goes to the front of its set.
-    fn to_front(&mut self, layout: &Layout, set: usize, place: usize, mark: u64) {
+    fn use_at(&mut self, layout: &Layout, set: usize, place: usize, mark: u64) {
         let word = self.words[place];
         self.make_room(layout, set, place);
         self.put(set, word);
@@ -310,7 +310,7 @@ impl PrivateCaches {
         self.count(&layout, which + asker);
         let mark = used(self.words[layout.mark(place)], supervisor, now_fs);
         let set = layout.part(side).set(line);
-        self.to_front(&layout, set, place, mark);
+        self.use_at(&layout, set, place, mark);
         self.let_in(first_line, purpose, set, now_fs)
     }
 
@@ -340,7 +340,7 @@ impl PrivateCaches {
         let now = super::state(self.words[place]).max(least);
         let mark = used(self.words[layout.mark(place)], request.supervisor, request.at_fs);
         let set = layout.part(side).set(line);
-        self.to_front(&layout, set, place, mark);
+        self.use_at(&layout, set, place, mark);
         self.put(set, super::word(line, now));
         now
     }

@@ -43,6 +43,9 @@ struct Cure {
     kernel: Option<KernelActivity>,
 }
 
+/// Subframes that are kept for drawings where the file of the cure says nothing.
+const MOST_SUBFRAMES: usize = 20_000;
+
 /// Simulates, stores and prints.
 pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
     let machine = config::machine(args.config.as_deref(), &args.set)?;
@@ -84,7 +87,10 @@ pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
 
 /// Reads the file of `--cure` and the kernel activity that it names.
 fn cure_of(path: &Path) -> anyhow::Result<Cure> {
-    let file = cure_file::read(path)?;
+    let mut file = cure_file::read(path)?;
+    if file.config.kept_subframes == 0 {
+        file.config.kept_subframes = MOST_SUBFRAMES;
+    }
     let kernel = file.library.as_deref().map(cure_file::kernel_activity).transpose()?;
     Ok(Cure { file, kernel })
 }
@@ -144,7 +150,8 @@ fn write_asked(run: &RunDir, facts: &SimFacts, cure: Option<&Cure>) -> anyhow::R
     let mut text = String::new();
     if let Some(library) = &cure.file.library {
         let bundled = library == Path::new(cure_file::BUNDLED);
-        let whole = std::fs::canonicalize(library).ok().filter(|_| !bundled).unwrap_or_else(|| library.clone());
+        let whole =
+            std::fs::canonicalize(library).ok().filter(|_| !bundled).unwrap_or_else(|| library.clone());
         let name = toml::Value::String(whole.display().to_string());
         text.push_str(&format!("library = {name}\n"));
     }

@@ -74,7 +74,11 @@ pub fn configured(cure: &CureSummary) -> String {
 
 /// A share with its sign.
 fn signed(share: f64) -> String {
-    let sign = if share < 0.0 { "-" } else { "+" };
+    let sign = match share {
+        share if share.abs() < 5e-5 => "",
+        share if share < 0.0 => "-",
+        _ => "+",
+    };
     format!("{sign}{}", percent(share.abs()))
 }
 
@@ -100,9 +104,9 @@ pub fn verdict(cure: &CureSummary) -> String {
         return "It is not known what the cure gave: the runs that it is compared with did not come to their ends."
             .to_owned();
     };
-    if without.max <= 0.0 && with.max <= 0.0 && cure.classes.iter().all(|class| class.injected == 0) {
+    if cure.classes.iter().all(|class| class.injected == 0) && without.max < 1e-3 {
         return format!(
-            "Nothing was injected; with the cure the program took {} of the time.",
+            "Nothing was injected; the cure alone changes the run time by {}.",
             signed(with.mean)
         );
     }
