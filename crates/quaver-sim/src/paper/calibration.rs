@@ -286,6 +286,7 @@ mod tests {
         let read = Calibration::from_toml(text).unwrap();
         assert_eq!(read, Calibration::bundled());
         assert_eq!(Calibration::from_toml(&read.to_toml()).unwrap(), read);
+        assert_eq!(read.programs.len(), 6);
         for (name, fitted) in &read.programs {
             assert_eq!(Some(fitted.target), program(name).and_then(target), "{name}");
         }

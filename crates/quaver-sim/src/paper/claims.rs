@@ -243,6 +243,12 @@ fn why_not(program: &ProgramSummary) -> String {
             how.ideal_us / 1e3
         );
     }
+    if how.knobs.probability > 0.99 {
+        return format!(
+            "every operation on a lock is late already: the trace goes into the kernel only {:.0} times a millisecond",
+            how.occasions_per_ms
+        );
+    }
     let per_event = 1e3 / how.occasions_per_ms.max(1e-9) * how.threads as f64;
     format!(
         "the trace synchronises every {per_event:.0} us of a thread, and what counts as jitter takes 10 us at least: events that \

@@ -18,7 +18,7 @@ const fn exhibit(name: &'static str, title: &'static str, arms: &'static [Arm]) 
     Exhibit { name, title, arms }
 }
 
-const JITTER: &[Arm] = &[Arm::Ideal, Arm::Unified];
+const DISTURBED: &[Arm] = &[Arm::Ideal, Arm::Unified];
 const GRID: &[Arm] = &[
     Arm::Plain,
     Arm::Ideal,
@@ -50,25 +50,25 @@ const ALTERNATIVES: &[Arm] = &[
 
 /// Tables 4 to 8 and figures 4 to 19.
 pub const EXHIBITS: [Exhibit; 21] = [
-    exhibit("table 4", "Sync jitter over all jitter, Splash-2", JITTER),
-    exhibit("table 5", "Sync jitter over all jitter, Parsec", JITTER),
-    exhibit("table 6", "Jitter of each program, Splash-2", JITTER),
-    exhibit("table 7", "Jitter of each program, Parsec", JITTER),
-    exhibit("table 8", "Correlation of the slow-down with columns 1 to 3", JITTER),
-    exhibit("figure 4", "The jitter unit", JITTER),
-    exhibit("figure 5", "Subframes of several threads", JITTER),
-    exhibit("figure 6", "The six classes", JITTER),
-    exhibit("figure 7", "Late operations of fmm by size", JITTER),
-    exhibit("figure 8", "Late operations of bodytrack by size", JITTER),
-    exhibit("figure 9", "Jitter by class", JITTER),
+    exhibit("table 4", "Sync jitter over all jitter, Splash-2", DISTURBED),
+    exhibit("table 5", "Sync jitter over all jitter, Parsec", DISTURBED),
+    exhibit("table 6", "Jitter of each program, Splash-2", DISTURBED),
+    exhibit("table 7", "Jitter of each program, Parsec", DISTURBED),
+    exhibit("table 8", "Correlation of the slow-down with columns 1 to 3", DISTURBED),
+    exhibit("figure 4", "The jitter unit", DISTURBED),
+    exhibit("figure 5", "Subframes of several threads", DISTURBED),
+    exhibit("figure 6", "The six classes", DISTURBED),
+    exhibit("figure 7", "Late operations of fmm by size", DISTURBED),
+    exhibit("figure 8", "Late operations of bodytrack by size", DISTURBED),
+    exhibit("figure 9", "Jitter by class", DISTURBED),
     exhibit("figure 10", "Slow-down by jitter, and what is left of it", GRID),
     exhibit("figure 11", "Frequency of 30 subframes, water-spatial", SPEED),
     exhibit("figure 12", "Frequency of 30 subframes, facesim", SPEED),
     exhibit("figure 13", "Power", POWER),
     exhibit("figure 14", "The OS cache", BESIDE),
-    exhibit("figure 15", "The jitter unit's buffers", JITTER),
-    exhibit("figure 16", "A signal arrives at a unit", JITTER),
-    exhibit("figure 17", "A thread wakes up at a unit", JITTER),
+    exhibit("figure 15", "The jitter unit's buffers", DISTURBED),
+    exhibit("figure 16", "A signal arrives at a unit", DISTURBED),
+    exhibit("figure 17", "A thread wakes up at a unit", DISTURBED),
     exhibit("figure 18", "Reactivity 1, 2 and 4", REACTIVITY),
     exhibit("figure 19", "Prefetching and selective pinning", ALTERNATIVES),
 ];

@@ -11,22 +11,23 @@ use std::time::Duration;
 #[command(after_help = "\
 Examples:
   quaver sim paper --quick                     a small try: short runs, two seeds
-  quaver sim paper                             everything, ten seeds, some twenty minutes on two CPUs
+  quaver sim paper                             everything, ten seeds
   quaver sim paper --only table6,figure10      what these two need
   quaver sim paper --programs ocean,fmm --seeds 3
   quaver sim paper --sync runs/sync-bench-...  tables 4 to 8 of this machine beside the paper's
   quaver sim paper --traces traces/            NAME.qtrace of your own, by `quaver sim trace`
   quaver report RUN
 
-Each program is run on the simulated chip without jitter, and with it on a unified cache, with the OS
-cache, with prefetching and with pinning; with DVFS and without; k = 1, 2 and 4; with a controller
-that learns. Every table and figure is printed beside the paper's, with the distance, and every
-statement of the paper is judged. Nothing is fitted to look right: the injection of six programs is
-fitted to table 6 (in advance; --calibrate does it anew), that of the others is predicted from it.
+Each program is run on the simulated chip without jitter, and with it on a unified cache, with
+the OS cache, with prefetching and with pinning; with DVFS and without; k = 1, 2 and 4; with a
+controller that learns. Every table and figure is printed beside the paper's, with the distance,
+and every statement of the paper is judged. Nothing is fitted to look right: the injection of six
+programs is fitted to table 6 (in advance; --calibrate does it anew), that of the others is
+predicted from it.
 
-Programs: the eight of the Splash kind come with Quaver as small traces, whose parallel part is done
-in so many rounds that a run is as long as --length. Those of the Parsec kind are traced first where
-QEMU and the programs are there; else they are left out, and the page says so.
+Programs: the eight of the Splash kind come with Quaver as small traces, whose parallel part is
+done in so many rounds that a run is as long as --length. Those of the Parsec kind are traced
+first where QEMU and the programs are there; else they are left out, and the page says so.
 
 Ctrl-C keeps what was done, and draws it.")]
 pub struct SimPaperArgs {

@@ -1,6 +1,6 @@
 //! The page of `quaver sim paper`: each table and figure with the paper's beside ours.
 
-mod jitter;
+mod disturbed;
 mod rest;
 mod runs;
 #[cfg(test)]
@@ -44,7 +44,7 @@ pub(super) struct Section {
 
 /// All sections that were asked for, in the paper's order.
 pub(super) fn sections(summary: &PaperSummary, bench: Option<&BenchSummary>) -> Vec<Section> {
-    let mut all = jitter::sections(summary, bench);
+    let mut all = disturbed::sections(summary, bench);
     all.extend(runs::sections(summary));
     all.extend(rest::sections(summary));
     all.retain(|section| section.shows.is_empty() || section.shows.iter().any(|one| summary.wants(one)));

@@ -1,6 +1,6 @@
 //! Area, what goes beyond the paper, what was injected, and the paper's own slips.
 
-use super::jitter::called;
+use super::disturbed::called;
 use super::{Rows, Section, number, spread};
 use crate::report::units::{count, percent};
 use quaver_sim::paper::{Arm, DEADLINE_NS, PACKET_WORK_NS, PaperSummary, ProgramSummary, slips};

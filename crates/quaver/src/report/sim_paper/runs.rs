@@ -1,6 +1,6 @@
 //! What jitter costs, and what is left of it: figures 10 to 14, 18 and 19.
 
-use super::jitter::called;
+use super::disturbed::called;
 use super::{Rows, Section, distance, number, spread};
 use crate::report::units::count;
 use quaver_analysis::sync_bench::paper::Suite;
