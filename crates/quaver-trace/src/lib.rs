@@ -7,8 +7,8 @@
 
 pub mod armour;
 pub mod block;
-pub mod decode;
 pub(crate) mod container;
+pub mod decode;
 mod dictionary;
 pub mod epochs;
 pub mod file;
