@@ -411,8 +411,8 @@ mod tests {
         let bench = Bench::new("schedutil userspace");
         let before = bench.files();
         let (mut cores, table) = bench.take(1_000);
-        let factors: Vec<f64> = (0..table.points.len()).map(|point| table.factor(point)).collect();
-        assert_eq!((factors, table.rest), (vec![0.8, 0.88, 1.0, 1.12, 1.2], 2));
+        let ghz: Vec<f64> = table.points.iter().map(|point| point.frequency_ghz).collect();
+        assert_eq!((ghz, table.rest), (vec![2.0, 2.2, 2.5, 2.8, 3.0], 2), "0.8 to 1.2 of 2.5");
         assert!((table.pll_lock_us - 10.0).abs() < 1e-9, "nobody says what a change takes");
         // Two threads on the policy's CPUs: the one that wants more has its way; one elsewhere has no say.
         assert!(cores.follow(&[(0, 3), (1, 4), (7, 0)], &|| 2_000));
