@@ -228,7 +228,14 @@ fn the_printed_cure_is_one_that_can_be_run() {
     fs::write(place.path().join("printed.toml"), &printed.stdout).unwrap();
     let output = run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "printed.toml"]);
     expect(&output, 0);
-    assert!(text(&output.stdout).contains("Injected jitter only took time"), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains("epochs of traced kernel activity ran"),
+        "{}",
+        text(&output.stdout)
+    );
+    fs::write(place.path().join("time.toml"), "[injection]\n").unwrap();
+    let time = run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "time.toml", "-o", "time"]);
+    assert!(text(&time.stdout).contains("Injected jitter only took time"), "{}", text(&time.stdout));
     for (cure, said) in [
         ("[dvfs]\nk = 3", "k"),
         ("library = 'nowhere'", "nowhere"),

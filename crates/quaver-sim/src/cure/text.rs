@@ -27,12 +27,15 @@ pub enum CureError {
 }
 
 impl CureConfig {
-    /// What `text` says; see [`from_table`](Self::from_table).
+    /// What `text` says; see [`from_table`](Self::from_table). `library` and `recorded` name files, which whoever reads files
+    /// looks at; they are passed over here.
     ///
     /// # Errors
     /// As `from_table`, and when the text is no TOML.
     pub fn from_toml(text: &str) -> Result<Self, CureError> {
-        Self::from_table(text.parse()?)
+        let mut table: Table = text.parse()?;
+        table.retain(|name, _| name != "library" && name != "recorded");
+        Self::from_table(table)
     }
 
     /// What a table says. Tables that are not there are off (`injection`, `dvfs`, `evictions`) or the default (`frames`,

@@ -100,7 +100,8 @@ mod tests {
         std::fs::write(&path, COMMENTED_CURE).unwrap();
         let file = read(&path).unwrap();
         assert_eq!(file.config, CureConfig::from_toml(COMMENTED_CURE).unwrap());
-        assert_eq!(file.library, None);
+        assert_eq!(file.library.as_deref(), Some(Path::new(BUNDLED)));
+        assert!(!kernel_activity(Path::new(BUNDLED)).unwrap().epochs.is_empty());
         std::fs::write(&path, "library = 'kernel.qepochs'\n[dvfs]\n").unwrap();
         assert_eq!(read(&path).unwrap().library, Some(place.path().join("kernel.qepochs")));
     }
