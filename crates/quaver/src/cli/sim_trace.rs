@@ -33,9 +33,8 @@ kernel, and a plugin in QEMU cuts all that the kernel runs at each entry, exit a
 into epochs, each with its blocks and accesses and what it was: a system call and its number, the
 timer, a device, a page fault, a thread of the kernel's own and its name. The guest keeps its kernel
 busy itself: futexes, timers, files, sockets, packets through two devices, page faults, memory that
-runs out, processes. With --cpus 1 time goes by instructions, and a seed always gives the same
-epochs; several processors run side by side in the host's time, and no two runs are the same. The
-library is what `quaver sim run --cure` runs for injected jitter (library = 'FILE' in cure.toml).
+runs out, processes. With --cpus 1 time goes by instructions; several processors run side by side in
+the host's time. No two runs are the same, and a library is what was seen once. The library is what `quaver sim run --cure` runs for injected jitter (library = 'FILE' in cure.toml).
 
 Static programs, scripts, and programs for other machines are refused. Programs that wait in futex
 calls of their own (Rust, Go) are told.")]
