@@ -330,7 +330,12 @@ fn figures(out: &mut String, summary: &StudySummary, layer: StudyLayer, style: S
 
 /// The paper's figures beside ours.
 fn paper_part(out: &mut String, report: &PaperReport, style: Style) {
-    heading(out, style, "The paper's figures", "one cell of each arm; spikes as far above the period as the paper's");
+    heading(
+        out,
+        style,
+        "The paper's figures",
+        "one cell of each arm; spikes as far above the period as the paper's",
+    );
     for figure in &report.figures {
         let cells = paper::paper_cells(figure);
         out.push_str(&format!(
