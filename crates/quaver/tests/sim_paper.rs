@@ -85,7 +85,7 @@ fn interrupted_it_keeps_and_draws_what_was_done() {
     let place = tempfile::tempdir().unwrap();
     let args =
         ["sim", "paper", "--quiet", "--programs", "barnes,ocean", "--length", "1us", "--seeds", "1000"];
-    let mut child = quaver(place.path(), &args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = quaver(place.path(), &args).stdout(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
     let points = loop {
         let lines = fs::read_dir(place.path().join("runs")).ok().and_then(|mut runs| {

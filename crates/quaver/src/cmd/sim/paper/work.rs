@@ -294,6 +294,10 @@ impl<'a> Work<'a> {
                 let (tell, next, bench) = (tell.clone(), &next, &bench);
                 scope.spawn(move || {
                     while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        // A short run ends before it is asked whether it goes on.
+                        if !goes_on() {
+                            return;
+                        }
                         let ran = run_point(bench, *point, knobs, ideal, &goes_on);
                         let ends = ran.as_ref().is_ok_and(Option::is_none);
                         if tell.send((*point, ran)).is_err() || ends {
