@@ -78,7 +78,7 @@ impl Claim {
 /// All of them, laws first.
 pub fn claims(summary: &PaperSummary) -> Vec<Claim> {
     let mut all = arithmetic();
-    all.extend(without_jitter(summary));
+    all.extend(undisturbed(summary));
     all.extend(bound_of_dvfs(summary));
     all.extend(power(summary));
     all.extend(summary.programs.iter().flat_map(shape));
@@ -120,7 +120,7 @@ fn apart(program: &ProgramSummary, one: Arm, other: Arm) -> Option<f64> {
     (other > 0.0).then(|| (one / other - 1.0) * 100.0)
 }
 
-fn without_jitter(summary: &PaperSummary) -> Vec<Claim> {
+fn undisturbed(summary: &PaperSummary) -> Vec<Claim> {
     let mut all = Vec::new();
     for (arm, what) in [
         (Arm::IdealWatched, "no jitter: units, subframes and controllers change the time by nothing"),
