@@ -262,7 +262,7 @@ fn what_cannot_be_traced_is_refused_with_a_sentence() {
         (
             bench.tracing(&["/bin/true"]).env("QUAVER_QEMU_USER", program).output().unwrap(),
             3,
-            "takes no plugins (it is linked statically)",
+            "is of no use for plugins (it is linked statically)",
         ),
     ];
     for (output, status, said) in cases {

@@ -51,13 +51,13 @@ fn the_kernel_of_a_guest_is_traced_epoch_by_epoch() {
     }
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("kernel.qepochs");
-    let output = traced(&path, &["--entries", "20M", "--for", "120s", "--cpus", "1"]);
+    let output = traced(&path, &["--entries", "50M", "--for", "120s", "--cpus", "1"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("million entries a minute"), "{said}");
     let library = read(&path);
     let (blocks, epochs) = &library;
-    assert!(epochs.iter().map(|epoch| epoch.instructions).sum::<u64>() >= 20_000_000);
+    assert!(epochs.iter().map(|epoch| epoch.instructions).sum::<u64>() >= 50_000_000);
     assert!(blocks.iter().all(Block::in_kernel), "nothing of a program's");
     holds(blocks, epochs, 1);
     its_classes(epochs);
@@ -127,7 +127,8 @@ fn its_classes(epochs: &[KernelEpoch]) {
         .filter(|epoch| epoch.about.activity == Activity::KernelThread)
         .map(|epoch| &*epoch.about.task)
         .collect();
-    assert!(threads.contains("kswapd0") && threads.len() >= 2, "{threads:?}");
+    // When kswapd has something to do is the kernel's matter: it is in some libraries of this length and not in others.
+    assert!(threads.contains("rcu_preempt") && threads.contains("ksoftirqd/0"), "{threads:?}");
     assert!(threads.iter().all(|thread| !thread.starts_with("qv-") && !thread.starts_with("swapper/")));
     let others = count(&|epoch| epoch.about.activity == Activity::Other);
     assert!(others * 100 < epochs.len(), "{others} of {} epochs are of no known kind", epochs.len());
@@ -140,7 +141,7 @@ fn several_processors_are_told_apart() {
     }
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("kernel.qepochs");
-    let output = traced(&path, &["--entries", "8M", "--for", "120s", "--cpus", "2", "--quiet"]);
+    let output = traced(&path, &["--entries", "30M", "--for", "120s", "--cpus", "2", "--quiet"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let (blocks, epochs) = read(&path);
     holds(&blocks, &epochs, 2);

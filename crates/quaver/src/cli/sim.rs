@@ -2,8 +2,8 @@
 
 use super::OutputArgs;
 use super::sim_import::SimImportArgs;
-use super::sim_sweep::SimSweepArgs;
 use super::sim_paper::SimPaperArgs;
+use super::sim_sweep::SimSweepArgs;
 use super::sim_trace::SimTraceArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
