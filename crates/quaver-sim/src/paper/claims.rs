@@ -106,10 +106,7 @@ fn arithmetic() -> Vec<Claim> {
 }
 
 /// The largest of a value over the programs that have it, with the program's name.
-fn most<'a>(
-    summary: &'a PaperSummary,
-    of: impl Fn(&ProgramSummary) -> Option<f64>,
-) -> Option<(&'a str, f64)> {
+fn most(summary: &PaperSummary, of: impl Fn(&ProgramSummary) -> Option<f64>) -> Option<(&str, f64)> {
     let all = summary.programs.iter().filter_map(|program| Some((program.program.as_str(), of(program)?)));
     all.max_by(|one, other| one.1.total_cmp(&other.1))
 }

@@ -108,7 +108,7 @@ impl MadeActivity {
 }
 
 fn below(random: &mut Pcg64Mcg, limit: u64) -> u64 {
-    (u128::from(random.next_u64()) * u128::from(limit) >> 64) as u64
+    ((u128::from(random.next_u64()) * u128::from(limit)) >> 64) as u64
 }
 
 /// Two loads and a store among integer instructions, and a branch.
