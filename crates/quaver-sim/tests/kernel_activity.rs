@@ -27,7 +27,7 @@ fn program() -> Vec<Listed> {
             (1..THREADS).for_each(|other| steps.sync(Sync::Create { thread: Thread(other) }));
         }
         for _ in 0..ROUNDS {
-            (0..LINES).for_each(|line| steps.load((u64::from(thread) + 1) << 32 | line * 64));
+            (0..LINES).for_each(|line| steps.load(((u64::from(thread) + 1) << 32) | (line * 64)));
             steps.sync(Sync::Barrier { object: 0x500, parties: THREADS });
         }
         if thread == 0 {

@@ -46,6 +46,9 @@ const WATERMARK_SCALE: &str = "3000";
 /// Memory in a huge page.
 const HUGE_PAGE_KIB: u64 = 2 << 10;
 
+/// What a thread does without end.
+type Task = fn() -> anyhow::Result<()>;
+
 /// Has the kernel traced, and keeps it busy.
 pub(super) fn run(root: &HostRoot) -> anyhow::Result<()> {
     let ends = Lab::between(
@@ -56,7 +59,7 @@ pub(super) fn run(root: &HostRoot) -> anyhow::Result<()> {
     take_memory()?;
     marks::tell_symbols(&symbols);
     calibrate()?;
-    let tasks: [(&str, fn() -> anyhow::Result<()>); 6] = [
+    let tasks: [(&str, Task); 6] = [
         ("qv-timer", timers),
         ("qv-files", files),
         ("qv-memory", memory),

@@ -144,7 +144,6 @@ pub(super) fn refused(path: &Path, error: &FileError) -> anyhow::Error {
 mod tests {
     use super::*;
     use crate::exit_code::status_of;
-    use quaver_trace::epochs::EpochReader;
     use quaver_trace::file::{Facts, TraceWriter};
     use quaver_trace::step::Steps;
 
