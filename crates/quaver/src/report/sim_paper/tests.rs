@@ -85,8 +85,8 @@ fn the_page_prints_both_and_the_distance() {
     for line in [
         "2 programs, 3 seeds, runs of 6,000 us or more without jitter",
         "fmm (held out)",
-        "simulated            10.00     20.0    200          6.00",
-        "distance             -87 %     +2 %  -87 %          +9 %",
+        "simulated       10.0     20.0    200         6.00",
+        "distance       -87 %     +2 %  -87 %         +9 %",
         "16 times 0.975 mm2 are 15.6 mm2",
         "not traced: <no> QEMU",
         "What the paper says, judged",
