@@ -2,6 +2,7 @@
 # Miss counts of programs of one thread beside `valgrind --tool=cachegrind` with caches of the same shape. Both see the same
 # instructions and addresses: those that Valgrind's lackey prints are what the simulator runs.
 # usage: QUAVER_BIN=PATH scripts/bench/sim_cachegrind.sh OUT PROGRAM [ARGUMENT]... [-- PROGRAM [ARGUMENT]...]...
+#   LAST_LEVEL_KIB  size of the last level for both [256]: where it holds all, no line has to leave the first levels for it
 # Writes OUT/cachegrind-NAME.json for each program, and judges: status 1 if one is more than 1 % off.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -19,9 +20,10 @@ trap 'rm -rf "$scratch"' EXIT
 
 # Of lines on their way to a store, cachegrind knows nothing: it has no time. So every level answers at once here; what is
 # counted is then up to the caches alone.
-at_once=(--set l1.hit_cycles=1 --set l2.hit_cycles=1 --set "memory.latency=1 cycles")
-# First level 32 KiB, 2 ways, 32 octets a line; last level 256 KiB, 4 ways, 64 octets: the simulator's default.
-caches=(--I1=32768,2,32 --D1=32768,2,32 --LL=262144,4,64)
+last_kib="${LAST_LEVEL_KIB:-256}"
+at_once=(--set "l2.kib=$last_kib" --set l1.hit_cycles=1 --set l2.hit_cycles=1 --set "memory.latency=1 cycles")
+# First level 32 KiB, 2 ways, 32 octets a line; last level 4 ways, 64 octets, and 256 KiB if nothing else is said: the simulator's default.
+caches=(--I1=32768,2,32 --D1=32768,2,32 "--LL=$((last_kib * 1024)),4,64")
 
 # An environment of the same size for both, or the stacks would lie at different addresses.
 under() {

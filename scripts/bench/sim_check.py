@@ -37,7 +37,7 @@ HEAD = "round trace instructions elapsed_ns octets threads\n"
 SIZES = [f"1 {name} 10000000 200000000 250000 16" for name in SPLASH]
 
 
-def page_of(speed, ours=OURS, peers="program tool round instructions seconds\nocean lackey 1 50000000 2.5\n", files=1, sizes=SIZES):
+def page_of(speed, ours=OURS, peers="program tool round instructions seconds\nocean lackey 1 50000000 2.5\n", files=1, sizes=SIZES, fits=None):
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "versions.txt").write_text("quaver 0\n")
@@ -47,6 +47,10 @@ def page_of(speed, ours=OURS, peers="program tool round instructions seconds\noc
         for number in range(files):
             one = {"program": "ocean", "cachegrind": THEIRS, "quaver": ours, "twice": {"instructions": 0, "data": 0}}
             (directory / f"cachegrind-{number}.json").write_text(json.dumps(one))
+        if fits:
+            (directory / "all-fits").mkdir()
+            one = {"program": "ocean", "cachegrind": THEIRS, "quaver": fits, "twice": {"instructions": 0, "data": 0}}
+            (directory / "all-fits" / "cachegrind-0.json").write_text(json.dumps(one))
         page = Page()
         sim(page, directory)
         return page
@@ -75,6 +79,10 @@ def main():
     assert met(none) == [True, True, True, False], none.targets
     wrong = page_of(good, {**OURS, "from_memory": 102})
     assert met(wrong) == [True, True, True, False], wrong.targets
+    explained = page_of(good, {**OURS, "from_memory": 102}, fits=OURS)
+    assert met(explained) == [True] * 4, explained.targets
+    still = page_of(good, {**OURS, "from_memory": 102}, fits={**OURS, "fetch_misses": 102})
+    assert met(still) == [True, True, True, False], still.targets
     print("results of the simulator are judged as they should be")
 
 
