@@ -25,29 +25,34 @@ fn kind(epoch: &KernelEpoch) -> Kind {
 }
 
 /// A library of at most so many octets, of epochs of `library`, in the order in which they were: of each duration, to half a power of
-/// two, the fewer the longer it is (by the root), and of these first one of each kind. Epochs that would take too much of it are
-/// left out.
+/// two, the fewer the longer it is (by the root), and of these first one of each kind; before all others the shortest of each class.
+/// Epochs that would take too much of it are left out.
 ///
 /// # Errors
 /// When the library is damaged, or so few octets do not hold one epoch.
 pub fn thinned<R: ReadAt>(library: &EpochReader<R>, most_octets: u64) -> Result<Vec<u8>, FileError> {
     let mut seen: BTreeMap<Kind, u32> = BTreeMap::new();
     let mut by_duration: BTreeMap<u32, Vec<(u32, usize, u64)>> = BTreeMap::new();
+    let mut shortest: BTreeMap<u8, (u64, usize)> = BTreeMap::new();
     for (place, epoch) in library.epochs().enumerate() {
         let epoch = epoch?;
         if epoch.instructions <= most_octets.saturating_mul(MOST_SHARE) && !epoch.about.cut {
             let kind = kind(&epoch);
+            let of_class = shortest.entry(kind.0).or_insert((epoch.instructions, place));
+            *of_class = (*of_class).min((epoch.instructions, place));
             let of_duration = by_duration.entry(kind.2).or_default();
             let rank = seen.entry(kind).or_default();
             of_duration.push((*rank, place, epoch.instructions));
             *rank += 1;
         }
     }
+    let firsts: BTreeSet<usize> = shortest.into_values().map(|(_, place)| place).collect();
     let mut order = Vec::new();
     for mut of_duration in by_duration.into_values() {
         of_duration.sort_unstable();
         for (taken_before, (_, place, instructions)) in (1_u64..).zip(of_duration) {
-            order.push((taken_before * instructions.isqrt(), instructions, place));
+            let key = if firsts.contains(&place) { 0 } else { taken_before * instructions.isqrt() };
+            order.push((key, instructions, place));
         }
     }
     order.sort_unstable();
