@@ -123,16 +123,17 @@ def cachegrind(page, directory):
              "once, for cachegrind knows no time. An access over the end of a line of which both lines miss is two misses for the",
              "simulator and one for cachegrind: these are counted from lackey's words and taken off. What is left: the second level",
              "holds all that the first levels hold, so that a line that leaves it leaves them too.", "")
-    off, within = misses(page, files)
-    found = f"worst {100 * off:.3f} % of {len(files)} programs" if files else "not measured"
+    judge(page, files, "sim: miss counts beside cachegrind")
     fits = sorted((directory / "all-fits").glob("cachegrind-*.json"))
-    explained = within
     if fits:
         page.add("The same with a last level of 8 MiB for both, which no line of these programs has to leave:", "")
-        rest, explained = misses(page, fits)
-        found += f"; {100 * rest:.3f} % where no line has to leave the last level"
-    page.target("sim: miss counts beside cachegrind", f"within {100 * LIMIT:.0f} %, or so where no line leaves the last level",
-                found, bool(files) and (within or explained))
+        judge(page, fits, "sim: the same where no line has to leave the last level")
+
+
+def judge(page, files, what):
+    worst, met = misses(page, files)
+    found = f"worst {100 * worst:.3f} % of {len(files)} programs" if files else "not measured"
+    page.target(what, f"within {100 * LIMIT:.0f} %", found, bool(files) and met)
 
 
 def misses(page, files):

@@ -156,6 +156,34 @@ pub enum SyncKind {
 }
 
 impl SyncKind {
+    /// Whether a thread that has such an event may wait from then on, so that no other wait of it is open.
+    pub fn begins_wait(self) -> bool {
+        matches!(
+            self,
+            Self::LockEntry
+                | Self::ReadLockEntry
+                | Self::WaitEntry
+                | Self::SemWaitEntry
+                | Self::FutexWaitEntry
+                | Self::BarrierEntry
+                | Self::JoinEntry
+        )
+    }
+
+    /// Whether such an event ends what one that [begins a wait](Self::begins_wait) began.
+    pub fn ends_wait(self) -> bool {
+        matches!(
+            self,
+            Self::LockExit
+                | Self::ReadLockExit
+                | Self::WaitExit
+                | Self::SemWaitExit
+                | Self::FutexWaitExit
+                | Self::BarrierExit
+                | Self::JoinExit
+        )
+    }
+
     /// All, in the order of their numbers.
     pub const ALL: [Self; 29] = [
         Self::LockEntry,

@@ -1,47 +1,20 @@
 //! `quaver sim run --cure` as a user runs it, on traces and kernel activity that are made here.
 
 mod sim_made;
+mod sim_place;
 
 use quaver_trace::block::{Block, Class, Instruction, Registers};
 use quaver_trace::epochs::{About, Activity, EpochFacts, EpochWriter};
 use quaver_trace::step::Access;
 use serde_json::Value;
 use sim_made::{baton, scattered};
+use sim_place::{expect, only_run, quaver, run, text};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn quaver(place: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
-    command.args(args).current_dir(place).env_remove("NO_COLOR").env_remove("QUAVER_RUNS");
-    command.stdin(Stdio::null()).env("COLUMNS", "100");
-    command
-}
-
-fn run(place: &Path, args: &[&str]) -> Output {
-    quaver(place, args).output().expect("the program was built for this test")
-}
-
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
-}
-
-#[track_caller]
-fn expect(output: &Output, code: i32) {
-    assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
-}
+use std::process::Stdio;
 
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
-}
-
-/// The only run below `runs` in this place.
-#[track_caller]
-fn only_run(place: &Path) -> String {
-    let runs: Vec<_> =
-        fs::read_dir(place.join("runs")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(runs.len(), 1, "{runs:?}");
-    format!("runs/{}", runs[0].display())
 }
 
 /// Kernel activity of 5 us and more: a walk through the kernel's own lines, with 30 divisions after each.

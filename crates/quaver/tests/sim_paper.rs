@@ -1,38 +1,12 @@
 //! `quaver sim paper` as a user runs it, as small as it goes.
 
+mod sim_place;
+
 use serde_json::Value;
+use sim_place::{expect, only_run, quaver, run, text};
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-fn quaver(place: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
-    command.args(args).current_dir(place).env_remove("NO_COLOR").env_remove("QUAVER_RUNS");
-    command.stdin(Stdio::null()).env("COLUMNS", "100");
-    command
-}
-
-fn run(place: &Path, args: &[&str]) -> Output {
-    quaver(place, args).output().expect("the program was built for this test")
-}
-
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
-}
-
-#[track_caller]
-fn expect(output: &Output, code: i32) {
-    assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
-}
-
-#[track_caller]
-fn only_run(place: &Path) -> String {
-    let runs: Vec<_> =
-        fs::read_dir(place.join("runs")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(runs.len(), 1, "{runs:?}");
-    format!("runs/{}", runs[0].display())
-}
 
 /// Two programs, of which one is held out, in the shortest runs.
 const SMALL: [&str; 9] =

@@ -1,6 +1,7 @@
 //! `quaver sim run` and `quaver sim config` as a user runs them, on traces that are made here.
 
 mod sim_made;
+mod sim_place;
 
 use quaver_sim::config::Config;
 use quaver_sim::machine::Machine;
@@ -9,41 +10,13 @@ use quaver_trace::file::{ReadAt, TraceReader};
 use quaver_trace::step::{Step, Steps, Sync, TraceError};
 use serde_json::Value;
 use sim_made::{baton, scattered, spinning, stuck};
+use sim_place::{expect, only_run, quaver, run, text};
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-fn quaver(place: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
-    command.args(args).current_dir(place).env_remove("NO_COLOR").env_remove("QUAVER_RUNS");
-    command.stdin(Stdio::null()).env("COLUMNS", "100");
-    command
-}
-
-fn run(place: &Path, args: &[&str]) -> Output {
-    quaver(place, args).output().expect("the program was built for this test")
-}
-
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
-}
-
-#[track_caller]
-fn expect(output: &Output, code: i32) {
-    assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
-}
-
-/// The only run below `runs` in this place, as a path from there.
-#[track_caller]
-fn only_run(place: &Path) -> String {
-    let runs: Vec<_> =
-        fs::read_dir(place.join("runs")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(runs.len(), 1, "{runs:?}");
-    format!("runs/{}", runs[0].display())
-}
 
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()

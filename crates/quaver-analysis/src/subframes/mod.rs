@@ -192,10 +192,10 @@ impl Cutter {
             // The number was given again, or another program took the process over: the protocol counts anew.
             state.lost_before_ns = 0;
         }
-        if begins_wait(event.kind) {
+        if event.kind.begins_wait() {
             state.waits_since_ns.get_or_insert(now_ns);
             sink(Step::Waits { thread });
-        } else if ends_wait(event.kind) {
+        } else if event.kind.ends_wait() {
             self.go_on(thread, lost_ns);
             sink(Step::GoesOn {
                 thread,
@@ -218,7 +218,7 @@ impl Cutter {
                 self.go_on(thread, 0);
                 self.end(thread, now_ns, Ended::AtExit, None, sink);
             }
-            kind if ends_wait(kind) => {
+            kind if kind.ends_wait() => {
                 let over = |state: &Thread| state.since_ns + self.subframe_ns <= now_ns;
                 if self.threads.get(&thread).is_some_and(over) {
                     self.end(thread, now_ns, Ended::InTime, None, sink);
@@ -290,32 +290,6 @@ impl Cutter {
             lost_ns,
         }));
     }
-}
-
-fn begins_wait(kind: SyncKind) -> bool {
-    matches!(
-        kind,
-        SyncKind::LockEntry
-            | SyncKind::ReadLockEntry
-            | SyncKind::WaitEntry
-            | SyncKind::SemWaitEntry
-            | SyncKind::FutexWaitEntry
-            | SyncKind::BarrierEntry
-            | SyncKind::JoinEntry
-    )
-}
-
-fn ends_wait(kind: SyncKind) -> bool {
-    matches!(
-        kind,
-        SyncKind::LockExit
-            | SyncKind::ReadLockExit
-            | SyncKind::WaitExit
-            | SyncKind::SemWaitExit
-            | SyncKind::FutexWaitExit
-            | SyncKind::BarrierExit
-            | SyncKind::JoinExit
-    )
 }
 
 #[cfg(test)]

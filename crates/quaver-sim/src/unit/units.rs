@@ -104,7 +104,7 @@ impl Units {
             of_lock: event.kind == SyncKind::UnlockEntry || is_lock(event.kind),
             kernel: false,
         };
-        if begins_wait(event.kind) || matches!(event.kind, ThreadStart | ThreadExit) {
+        if event.kind.begins_wait() || matches!(event.kind, ThreadStart | ThreadExit) {
             hardware.abandon(event.thread.0);
         }
         let before_ns = self.count_ns(event.thread);
@@ -200,20 +200,6 @@ fn is_lock(kind: SyncKind) -> bool {
     matches!(
         kind,
         SyncKind::LockEntry | SyncKind::LockExit | SyncKind::ReadLockEntry | SyncKind::ReadLockExit
-    )
-}
-
-/// Whether an event of this kind says that no other wait of its thread is open.
-fn begins_wait(kind: SyncKind) -> bool {
-    matches!(
-        kind,
-        SyncKind::LockEntry
-            | SyncKind::ReadLockEntry
-            | SyncKind::WaitEntry
-            | SyncKind::SemWaitEntry
-            | SyncKind::FutexWaitEntry
-            | SyncKind::BarrierEntry
-            | SyncKind::JoinEntry
     )
 }
 
