@@ -20,7 +20,7 @@ use serde::Serialize;
 pub const SCHEMA: &str = "quaver.sync-what-if/1";
 /// Threads that are listed.
 const THREADS: usize = 1_000;
-/// Subframes of the drawn thread are put together to no more columns.
+/// Subframes of the drawn thread are put together to fewer than twice as many columns.
 const COLUMNS: usize = 1_200;
 /// Made-up packets of an example without a run.
 const PACKETS: usize = 2_000;
@@ -373,7 +373,7 @@ fn drawn(run: &RunDir, question: &Question, thread: u32) -> anyhow::Result<Drawn
     let config = question.config(Kind::Reactive, 1, question.own_highest());
     let table = config.table.clone();
     let mut compensator = Compensator::new(config, question.unpaced_share);
-    let (mut columns, mut begin_ns, mut lost_so_far_ns) = (Vec::new(), None, 0);
+    let (mut columns, mut begin_ns, mut lost_so_far_ns) = (Columns::default(), None, 0);
     cut(run, question.subframe_ns, &mut |step| match step {
         Step::Began { thread, parent, .. } => compensator.began(thread.0, parent.map(|parent| parent.0)),
         Step::Ended(subframe) => {
@@ -385,24 +385,50 @@ fn drawn(run: &RunDir, question: &Question, thread: u32) -> anyhow::Result<Drawn
                 let owed_ns = decision.owed_fs as f64 / 1e6;
                 let at_ns = subframe.end_ns - begin_ns;
                 columns.push(Column { at_ns, lost_so_far_ns, owed_ns, ratio });
-                if columns.len() >= 2 * COLUMNS {
-                    columns = halved(&columns);
-                }
             }
         }
         Step::Waits { .. } | Step::GoesOn { .. } => {}
     })?;
-    Ok(Drawn { thread, columns })
+    Ok(Drawn { thread, columns: columns.all })
 }
 
-/// Two columns become one: the later one, with the higher frequency and the larger debt of both.
-fn halved(columns: &[Column]) -> Vec<Column> {
-    let both = |two: &[Column]| {
-        let last = two[two.len() - 1];
-        let larger = |of: fn(&Column) -> f64| two.iter().map(of).fold(f64::MIN, f64::max);
-        Column { owed_ns: larger(|one| one.owed_ns), ratio: larger(|one| one.ratio), ..last }
-    };
-    columns.chunks(2).map(both).collect()
+/// Columns of equally many subframes each but the last, which may have fewer; fewer than twice as many as are drawn.
+#[derive(Default)]
+struct Columns {
+    all: Vec<Column>,
+    /// How often neighbours were put together: a column has two to the power of this subframes.
+    halvings: u32,
+    /// Subframes of the last column.
+    in_last: u64,
+}
+
+impl Columns {
+    fn push(&mut self, subframe: Column) {
+        let each = 1_u64 << self.halvings;
+        match self.all.last_mut().filter(|_| self.in_last < each) {
+            Some(last) => {
+                *last = last.with(subframe);
+                self.in_last += 1;
+            }
+            None => {
+                self.all.push(subframe);
+                self.in_last = 1;
+            }
+        }
+        // The last column is full, so that all of them are alike.
+        if self.all.len() >= 2 * COLUMNS && self.in_last == each {
+            self.all = self.all.chunks_exact(2).map(|two| two[0].with(two[1])).collect();
+            self.halvings += 1;
+            self.in_last = each * 2;
+        }
+    }
+}
+
+impl Column {
+    /// This one and the next together: the end of that, with the higher frequency and the larger debt of both.
+    fn with(self, next: Self) -> Self {
+        Self { owed_ns: self.owed_ns.max(next.owed_ns), ratio: self.ratio.max(next.ratio), ..next }
+    }
 }
 
 fn warnings(cut: &Cut) -> Vec<String> {
@@ -473,9 +499,23 @@ mod tests {
     }
 
     #[test]
-    fn halving_keeps_the_end_the_highest_and_the_largest() {
+    fn columns_put_together_keep_the_end_the_highest_and_the_largest() {
         let column = |at_ns, owed_ns, ratio| Column { at_ns, lost_so_far_ns: at_ns, owed_ns, ratio };
-        let halves = halved(&[column(1, 5.0, 1.2), column(2, 3.0, 1.0), column(3, 1.0, 1.1)]);
-        assert_eq!(halves, [column(2, 5.0, 1.2), column(3, 1.0, 1.1)]);
+        assert_eq!(column(1, 5.0, 1.0).with(column(2, 3.0, 1.2)), column(2, 5.0, 1.2));
+    }
+
+    #[test]
+    fn columns_of_a_long_thread_are_equally_long() {
+        let mut columns = Columns::default();
+        let subframes = 11 * COLUMNS as u64 + 5;
+        for at_ns in 1..=subframes {
+            columns.push(Column { at_ns, ..Column::default() });
+        }
+        let all = &columns.all;
+        assert!((COLUMNS..2 * COLUMNS).contains(&all.len()), "{}", all.len());
+        let lengths = all.windows(2).map(|two| two[1].at_ns - two[0].at_ns);
+        let each = all[0].at_ns;
+        assert!(lengths.take(all.len() - 2).all(|length| length == each));
+        assert_eq!(all[all.len() - 1].at_ns, subframes);
     }
 }
