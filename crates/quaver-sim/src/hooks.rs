@@ -7,6 +7,8 @@
 //! thread   … step ── Enters (lock, wait, …) ── Stops ──────────── Runs ── Leaves ─┬─ step …
 //!                                                                                 └ Orders::kernel: KernelEnters,
 //!                                                                                   its blocks, KernelLeaves, step …
+//! woken late                              … Stops ── Runs ── WakesLate ── kernel ─┬─ Leaves, step …
+//!                                                                                 └ Stops: what it wants is taken
 //! ```
 
 use crate::core::Performed;
@@ -42,6 +44,12 @@ pub enum Event {
         /// The call.
         sync: Sync,
     },
+    /// The thread was [woken late](Hooks::wakes_late) from the call in which it waits: what the kernel does first is to be
+    /// ordered now. Then the thread asks for the lock that it needs, and leaves the call or stops again.
+    WakesLate {
+        /// The thread.
+        thread: Thread,
+    },
     /// The thread leaves the call, such as `s_x`, `w_x`, `l_x`.
     Leaves {
         /// The thread.
@@ -71,6 +79,33 @@ pub enum Event {
         /// The thread that goes on; none if the core idles.
         thread: Option<Thread>,
     },
+}
+
+/// What a thread was woken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WokenFrom {
+    /// A lock, which was given back.
+    Lock,
+    /// A wait that a signal ended.
+    Signal,
+    /// A wait that a broadcast ended.
+    Broadcast,
+    /// A barrier at which all are.
+    Barrier,
+}
+
+/// A thread that another one has woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// The thread.
+    pub thread: Thread,
+    /// From what.
+    pub from: WokenFrom,
+    /// How long it had waited, femtoseconds.
+    pub waited_fs: u64,
+    /// The same number for all that one signal or broadcast wakes, or the last at a barrier, and another each time; 0 for
+    /// locks.
+    pub occasion: u64,
 }
 
 /// Where and when an event happens, and what the core has done until then.
@@ -153,6 +188,20 @@ pub trait Hooks {
     fn first_alarm_fs(&self, core: usize) -> u64 {
         let _ = core;
         u64::MAX
+    }
+
+    /// How long this kernel activity takes before its first step, femtoseconds: time of which nothing else is known. Without a
+    /// step it takes so long in all.
+    fn passes_fs(kernel: &Self::Kernel) -> u64 {
+        let _ = kernel;
+        0
+    }
+
+    /// Whether the kernel has something else to do before a thread that was woken goes on. It is told while the step that
+    /// wakes it is done, between [`Event::Enters`] and [`Event::Leaves`] of that.
+    fn wakes_late(&mut self, woken: Woken) -> bool {
+        let _ = woken;
+        false
     }
 
     /// This happened. Calls come in the order of simulated time, at equal times in the order of cores.

@@ -425,7 +425,9 @@ impl PrivateCaches {
     /// Whether what ran from `since_fs` on might have gone otherwise, had this line left at that time; looks only at what is
     /// here and what came. Accesses are looked at by the caller where `None` is said.
     pub(crate) fn may_matter(&self, second_line: u64, since_fs: u64) -> Option<bool> {
-        let mut here = false;
+        // Beside an OS cache a store that must ask asks sooner where the line lies in the first place that is looked at.
+        let os_cache = self.marked.as_ref().is_some_and(|marked| marked.layout.os.is_some());
+        let mut here = os_cache && self.find_second(second_line).is_some();
         for first in self.first_lines(second_line) {
             for part in [self.data, self.instructions] {
                 let found = self.find(part, first).is_some();

@@ -3,8 +3,12 @@
 //! Recorded wake-ups are honoured: a wait ends when the signal that ended it in the recording has been given. Locks are not:
 //! who asks first in simulated time gets them first. A wake-up that came before its wait in simulated time ends it at once,
 //! so that a replay cannot lose one.
+//!
+//! Who is woken late, because the kernel has something else to do first, holds nothing meanwhile: a lock goes to the next in
+//! the line, or stays free for whoever asks, and the late one asks again when he runs.
 
 use crate::error::{SimulationError, Waiting};
+use crate::hooks::{Woken, WokenFrom};
 use crate::statistics::{ThreadTimes, WaitKind};
 use quaver_trace::step::{Sync, Thread, Wakeup};
 use std::collections::{HashMap, VecDeque};
@@ -46,6 +50,15 @@ impl Reason {
     }
 }
 
+/// What a thread that was woken late has to ask for when it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// Nothing: it goes on.
+    Nothing,
+    /// A lock, to write or to read.
+    Lock { object: u64, write: bool },
+}
+
 /// A wait that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedWait {
@@ -85,6 +98,13 @@ struct Lock {
     waiting: VecDeque<(Thread, bool)>,
 }
 
+/// A barrier: who is there, and how often all were.
+#[derive(Clone, Debug, Default)]
+struct Barrier {
+    there: Vec<Thread>,
+    met: u64,
+}
+
 /// All threads and what is between them.
 #[derive(Clone, Debug)]
 pub struct Threads {
@@ -95,8 +115,10 @@ pub struct Threads {
     pub ended_waits: Vec<EndedWait>,
     /// The call that each thread waits in, and who let it go on.
     entered: Vec<(Option<Sync>, Option<Thread>)>,
+    /// What each thread that was woken late asks for when it runs.
+    asks: Vec<Option<Asks>>,
     locks: HashMap<u64, Lock>,
-    barriers: HashMap<u64, Vec<Thread>>,
+    barriers: HashMap<u64, Barrier>,
     given: Given,
     sleeping: HashMap<Wakeup, Vec<Thread>>,
     joining: HashMap<Thread, Vec<Thread>>,
@@ -114,6 +136,7 @@ impl Threads {
             times: vec![ThreadTimes::default(); count],
             ended_waits: Vec::new(),
             entered: vec![(None, None); count],
+            asks: vec![None; count],
             locks: HashMap::new(),
             barriers: HashMap::new(),
             given: Given::default(),
@@ -178,7 +201,7 @@ impl Threads {
                 format!("wake-up {} of the condition at {object:#x}, which nobody has given", wakeup.0)
             }
             Reason::Barrier(object) => {
-                let there = self.barriers.get(object).map_or(0, Vec::len);
+                let there = self.barriers.get(object).map_or(0, |barrier| barrier.there.len());
                 format!("the barrier at {object:#x}, where {there} are")
             }
             Reason::Join(Thread(thread)) => format!("the end of thread {thread}"),
@@ -211,8 +234,15 @@ impl Threads {
         self.ended_waits.push(EndedWait { thread, kind, object, start_fs: since_fs, end_fs: at_fs });
     }
 
-    /// `thread` does this step at `at_fs`; to be asked in the order of time.
-    pub fn step(&mut self, thread: Thread, sync: Sync, at_fs: u64) -> Result<Consequences, SimulationError> {
+    /// `thread` does this step at `at_fs`; to be asked in the order of time. `late` says of each thread that is woken by it
+    /// whether it is late; then it is to [ask again](Self::ask_again) when it runs.
+    pub fn step(
+        &mut self,
+        thread: Thread,
+        sync: Sync,
+        at_fs: u64,
+        late: &mut impl FnMut(Woken) -> bool,
+    ) -> Result<Consequences, SimulationError> {
         let mut woken = Vec::new();
         let goes_on = match sync {
             Sync::Create { thread: child } => self.create(thread, child, at_fs, &mut woken)?,
@@ -220,17 +250,23 @@ impl Threads {
             Sync::Lock { object } => self.lock(thread, object, true, at_fs),
             Sync::ReadLock { object } => self.lock(thread, object, false, at_fs),
             Sync::Unlock { object } | Sync::ReadUnlock { object } => {
-                self.unlock(thread, object, at_fs, &mut woken)?;
+                self.unlock(thread, object, at_fs, &mut woken, late)?;
                 true
             }
-            Sync::Signal { wakeup, .. } | Sync::Broadcast { wakeup, .. } => {
-                self.give(wakeup, at_fs, &mut woken);
+            Sync::Signal { wakeup, .. } => {
+                self.give(wakeup, WokenFrom::Signal, at_fs, &mut woken, late);
+                true
+            }
+            Sync::Broadcast { wakeup, .. } => {
+                self.give(wakeup, WokenFrom::Broadcast, at_fs, &mut woken, late);
                 true
             }
             Sync::Wait { object, mutex, by } => {
-                self.wait_for(thread, (object, mutex, by), at_fs, &mut woken)?
+                self.wait_for(thread, (object, mutex, by), at_fs, &mut woken, late)?
             }
-            Sync::Barrier { object, parties } => self.meet(thread, object, parties, at_fs, &mut woken)?,
+            Sync::Barrier { object, parties } => {
+                self.meet(thread, (object, parties), at_fs, &mut woken, late)?
+            }
         };
         Ok(Consequences { goes_on, woken })
     }
@@ -308,6 +344,7 @@ impl Threads {
         object: u64,
         at_fs: u64,
         woken: &mut Vec<Thread>,
+        late: &mut impl FnMut(Woken) -> bool,
     ) -> Result<(), SimulationError> {
         let lock = self.locks.entry(object).or_default();
         if lock.writer == Some(thread) {
@@ -326,7 +363,13 @@ impl Threads {
                 break;
             }
             lock.waiting.pop_front();
-            if write {
+            let waited_fs = match &self.states[waiting.0 as usize] {
+                State::Waits { since_fs, .. } => at_fs - since_fs,
+                _ => 0,
+            };
+            if late(Woken { thread: waiting, from: WokenFrom::Lock, waited_fs, occasion: 0 }) {
+                self.asks[waiting.0 as usize] = Some(Asks::Lock { object, write });
+            } else if write {
                 lock.writer = Some(waiting);
             } else {
                 lock.readers.push(waiting);
@@ -339,20 +382,39 @@ impl Threads {
         Ok(())
     }
 
-    fn give(&mut self, wakeup: Wakeup, at_fs: u64, woken: &mut Vec<Thread>) {
+    fn give(
+        &mut self,
+        wakeup: Wakeup,
+        from: WokenFrom,
+        at_fs: u64,
+        woken: &mut Vec<Thread>,
+        late: &mut impl FnMut(Woken) -> bool,
+    ) {
         self.given.insert(wakeup);
         for sleeper in self.sleeping.remove(&wakeup).unwrap_or_default() {
-            self.after_wait(sleeper, at_fs, woken);
+            self.after_wait(sleeper, (from, wakeup.0), at_fs, woken, late);
         }
     }
 
     /// A waiter was woken: it wants its mutex back before it goes on.
-    fn after_wait(&mut self, sleeper: Thread, at_fs: u64, woken: &mut Vec<Thread>) {
-        let State::Waits { reason: Reason::Wakeup { mutex, .. }, .. } = self.states[sleeper.0 as usize]
+    fn after_wait(
+        &mut self,
+        sleeper: Thread,
+        (from, occasion): (WokenFrom, u64),
+        at_fs: u64,
+        woken: &mut Vec<Thread>,
+        late: &mut impl FnMut(Woken) -> bool,
+    ) {
+        let State::Waits { reason: Reason::Wakeup { mutex, .. }, since_fs } = self.states[sleeper.0 as usize]
         else {
             return;
         };
-        if mutex == 0 {
+        let is_late = late(Woken { thread: sleeper, from, waited_fs: at_fs - since_fs, occasion });
+        if is_late {
+            let lock = Asks::Lock { object: mutex, write: true };
+            self.asks[sleeper.0 as usize] = Some(if mutex == 0 { Asks::Nothing } else { lock });
+        }
+        if mutex == 0 || is_late {
             return self.wake(sleeper, at_fs, woken);
         }
         self.wait_ends(sleeper, at_fs);
@@ -368,9 +430,10 @@ impl Threads {
         (object, mutex, by): (u64, u64, Option<Wakeup>),
         at_fs: u64,
         woken: &mut Vec<Thread>,
+        late: &mut impl FnMut(Woken) -> bool,
     ) -> Result<bool, SimulationError> {
         if mutex != 0 {
-            self.unlock(thread, mutex, at_fs, woken)?;
+            self.unlock(thread, mutex, at_fs, woken, late)?;
         }
         match by {
             Some(wakeup) if !self.given.contains(wakeup) => {
@@ -385,24 +448,57 @@ impl Threads {
     fn meet(
         &mut self,
         thread: Thread,
-        object: u64,
-        parties: u32,
+        (object, parties): (u64, u32),
         at_fs: u64,
         woken: &mut Vec<Thread>,
+        late: &mut impl FnMut(Woken) -> bool,
     ) -> Result<bool, SimulationError> {
         if parties == 0 {
             return Err(self.order(thread, format!("meets nobody at the barrier at {object:#x}")));
         }
-        let there = self.barriers.entry(object).or_default();
-        if there.len() + 1 < parties as usize {
-            there.push(thread);
+        let barrier = self.barriers.entry(object).or_default();
+        if barrier.there.len() + 1 < parties as usize {
+            barrier.there.push(thread);
             self.wait(thread, at_fs, Reason::Barrier(object));
             return Ok(false);
         }
-        for other in std::mem::take(there) {
+        barrier.met += 1;
+        // Different for each time that all meet, at whatever barrier.
+        let occasion = object.rotate_left(32) ^ barrier.met;
+        for other in std::mem::take(&mut barrier.there) {
+            let waited_fs = match &self.states[other.0 as usize] {
+                State::Waits { since_fs, .. } => at_fs - since_fs,
+                _ => 0,
+            };
+            if late(Woken { thread: other, from: WokenFrom::Barrier, waited_fs, occasion }) {
+                self.asks[other.0 as usize] = Some(Asks::Nothing);
+            }
             self.wake(other, at_fs, woken);
         }
         Ok(true)
+    }
+
+    /// Whether the thread was woken late, and must ask again.
+    pub fn is_late(&self, thread: Thread) -> bool {
+        self.asks[thread.0 as usize].is_some()
+    }
+
+    /// A thread that was woken late runs: whether it has what it waited for. If not it waits again, before all others.
+    pub fn ask_again(&mut self, thread: Thread, at_fs: u64) -> bool {
+        let Some(Asks::Lock { object, write }) = self.asks[thread.0 as usize].take() else { return true };
+        let lock = self.locks.entry(object).or_default();
+        if lock.writer.is_none() && (!write || lock.readers.is_empty()) {
+            if write {
+                lock.writer = Some(thread);
+            } else {
+                lock.readers.push(thread);
+            }
+            return true;
+        }
+        lock.waiting.push_front((thread, write));
+        let reason = if write { Reason::Lock(object) } else { Reason::ReadLock(object) };
+        self.wait(thread, at_fs, reason);
+        false
     }
 }
 
@@ -410,10 +506,14 @@ impl Threads {
 mod tests {
     use super::*;
 
+    fn in_time(_: Woken) -> bool {
+        false
+    }
+
     fn started(count: usize) -> Threads {
         let mut threads = Threads::new(count);
         for child in 1..count as u32 {
-            threads.step(Thread(0), Sync::Create { thread: Thread(child) }, 0).unwrap();
+            threads.step(Thread(0), Sync::Create { thread: Thread(child) }, 0, &mut in_time).unwrap();
         }
         threads
     }
@@ -425,7 +525,7 @@ mod tests {
     #[test]
     fn locks_go_to_who_asked_first_and_readers_together() {
         let mut threads = started(4);
-        let mut step = |thread, sync| threads.step(Thread(thread), sync, 0).unwrap();
+        let mut step = |thread, sync| threads.step(Thread(thread), sync, 0, &mut in_time).unwrap();
         let (lock, unlock) = (Sync::Lock { object: 8 }, Sync::Unlock { object: 8 });
         let read = Sync::ReadLock { object: 8 };
         assert!(step(0, lock).goes_on);
@@ -441,7 +541,7 @@ mod tests {
     fn a_waiter_gives_its_mutex_back_and_has_it_again_before_it_goes_on() {
         let mut threads = started(2);
         let by = Some(Wakeup(7));
-        let mut step = |thread, sync, at_fs| threads.step(Thread(thread), sync, at_fs).unwrap();
+        let mut step = |thread, sync, at_fs| threads.step(Thread(thread), sync, at_fs, &mut in_time).unwrap();
         step(1, Sync::Lock { object: 8 }, 1);
         assert!(!step(1, Sync::Wait { object: 16, mutex: 8, by }, 2).goes_on);
         assert!(step(0, Sync::Lock { object: 8 }, 3).goes_on, "the waiter gave it back");
@@ -450,26 +550,76 @@ mod tests {
         assert_eq!(step(0, Sync::Unlock { object: 8 }, 9).woken, woken(&[1]));
         assert_eq!(threads.times[1].waited_fs, 7);
         let late = Sync::Wait { object: 16, mutex: 8, by };
-        assert!(threads.step(Thread(1), late, 10).unwrap().goes_on, "a wake-up that was given is not lost");
+        assert!(
+            threads.step(Thread(1), late, 10, &mut in_time).unwrap().goes_on,
+            "a wake-up that was given is not lost"
+        );
     }
 
     #[test]
     fn all_leave_a_barrier_together() {
         let mut threads = started(3);
         let barrier = Sync::Barrier { object: 8, parties: 3 };
-        assert!(!threads.step(Thread(2), barrier, 1).unwrap().goes_on);
-        assert!(!threads.step(Thread(0), barrier, 2).unwrap().goes_on);
-        let last = threads.step(Thread(1), barrier, 5).unwrap();
+        assert!(!threads.step(Thread(2), barrier, 1, &mut in_time).unwrap().goes_on);
+        assert!(!threads.step(Thread(0), barrier, 2, &mut in_time).unwrap().goes_on);
+        let last = threads.step(Thread(1), barrier, 5, &mut in_time).unwrap();
         assert_eq!((last.goes_on, last.woken), (true, woken(&[2, 0])));
         assert_eq!((threads.times[2].waited_fs, threads.times[0].waited_fs), (4, 3));
     }
 
     #[test]
+    fn who_is_late_holds_nothing_and_asks_again_before_all_others() {
+        let mut threads = started(4);
+        let (lock, unlock) = (Sync::Lock { object: 8 }, Sync::Unlock { object: 8 });
+        let mut first_is_late = |woken: Woken| {
+            assert_eq!((woken.from, woken.waited_fs), (WokenFrom::Lock, 10 - u64::from(woken.thread.0)));
+            woken.thread == Thread(1)
+        };
+        threads.step(Thread(0), lock, 0, &mut in_time).unwrap();
+        for waiter in 1..4 {
+            assert!(!threads.step(Thread(waiter), lock, u64::from(waiter), &mut in_time).unwrap().goes_on);
+        }
+        let given = threads.step(Thread(0), unlock, 10, &mut first_is_late).unwrap();
+        assert_eq!(given.woken, woken(&[1, 2]), "the lock goes to the next in the line");
+        assert!(threads.is_late(Thread(1)) && !threads.is_late(Thread(2)));
+        assert!(!threads.ask_again(Thread(1), 11), "2 holds it");
+        assert_eq!(threads.step(Thread(2), unlock, 20, &mut in_time).unwrap().woken, woken(&[1]), "before 3");
+        threads.step(Thread(1), unlock, 21, &mut in_time).unwrap();
+        let mut all_late = |_: Woken| true;
+        assert_eq!(threads.step(Thread(3), unlock, 22, &mut all_late).unwrap().woken, woken(&[]));
+        assert!(threads.step(Thread(0), lock, 23, &mut in_time).unwrap().goes_on, "free for whoever asks");
+        assert!(!threads.step(Thread(1), lock, 24, &mut in_time).unwrap().goes_on);
+        assert_eq!(threads.step(Thread(0), unlock, 25, &mut all_late).unwrap().woken, woken(&[1]));
+        assert!(threads.ask_again(Thread(1), 30) && !threads.is_late(Thread(1)));
+        assert_eq!((threads.times[1].waited_fs, threads.times[3].waited_fs), (9 + 9 + 1, 18));
+    }
+
+    #[test]
+    fn each_time_that_all_meet_is_an_occasion_of_its_own() {
+        let mut threads = started(3);
+        let barrier = Sync::Barrier { object: 8, parties: 3 };
+        let mut occasions = Vec::new();
+        for round in 0..2 {
+            let mut late = |woken: Woken| {
+                occasions.push((woken.occasion, woken.thread.0));
+                woken.thread == Thread(2)
+            };
+            for thread in [2, 0, 1] {
+                threads.step(Thread(thread), barrier, round, &mut late).unwrap();
+            }
+            assert!(threads.is_late(Thread(2)) && threads.ask_again(Thread(2), round));
+        }
+        let (first, second) = (occasions[0].0, occasions[2].0);
+        assert_eq!(occasions, [(first, 2), (first, 0), (second, 2), (second, 0)]);
+        assert_ne!(first, second);
+    }
+
+    #[test]
     fn who_waits_for_what_is_said() {
         let mut threads = started(2);
-        threads.step(Thread(0), Sync::Lock { object: 8 }, 0).unwrap();
-        threads.step(Thread(1), Sync::Lock { object: 8 }, 0).unwrap();
-        threads.step(Thread(0), Sync::Join { thread: Thread(1) }, 0).unwrap();
+        threads.step(Thread(0), Sync::Lock { object: 8 }, 0, &mut in_time).unwrap();
+        threads.step(Thread(1), Sync::Lock { object: 8 }, 0, &mut in_time).unwrap();
+        threads.step(Thread(0), Sync::Join { thread: Thread(1) }, 0, &mut in_time).unwrap();
         assert_eq!(
             threads.stuck(3_000_000_000).to_string(),
             "the replay is stuck at 3 us of simulated time: thread 0 waits for the end of thread 1; \
@@ -482,7 +632,7 @@ mod tests {
             (Sync::Join { thread: Thread(9) }, "which was never started"),
             (Sync::Barrier { object: 8, parties: 0 }, "meets nobody"),
         ] {
-            let error = threads.step(Thread(0), sync, 0).unwrap_err().to_string();
+            let error = threads.step(Thread(0), sync, 0, &mut in_time).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
     }

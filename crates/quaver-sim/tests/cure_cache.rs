@@ -110,7 +110,11 @@ fn at_barriers(seed: u64, epochs: &[Epoch], sigma: f64) -> InjectionConfig {
     let library = Library::timed(&machine(), &dictionary(), epochs.to_vec()).unwrap();
     let mean_ns = library.durations_fs().sum::<u64>() as f64 / 1e6 / library.len() as f64;
     let duration = Duration::Exceedance { probability: 1.0, over_ns: 0.0, mean_ns, sigma };
-    InjectionConfig { seed, classes: BTreeMap::from([(SyncClass::BroadcastWait, duration)]), timer: None }
+    InjectionConfig {
+        seed,
+        classes: BTreeMap::from([(SyncClass::BroadcastWait, duration)]),
+        ..InjectionConfig::default()
+    }
 }
 
 fn small(kind: CacheKind) -> CureCache {

@@ -139,7 +139,10 @@ fn log_normal(mean_us: f64, sigma: f64) -> Duration {
 
 fn at_barriers(seed: u64, duration: Duration) -> CureConfig {
     let classes = BTreeMap::from([(SyncClass::BroadcastWait, duration)]);
-    CureConfig { injection: Some(InjectionConfig { seed, classes, timer: None }), ..CureConfig::default() }
+    CureConfig {
+        injection: Some(InjectionConfig { seed, classes, ..InjectionConfig::default() }),
+        ..CureConfig::default()
+    }
 }
 
 fn with_dvfs(cure: CureConfig) -> CureConfig {
@@ -267,7 +270,7 @@ fn timer_interrupts_hit_the_first_two_cores_only() {
     let config = machine_config(4);
     let program = program(4, 1, &|_| long(3_000));
     let timer = Some(TimerConfig { period_us: 100, cores: vec![0, 1], duration: log_normal(5.0, 0.3) });
-    let injection = Some(InjectionConfig { seed: 1, classes: BTreeMap::new(), timer });
+    let injection = Some(InjectionConfig { seed: 1, timer, ..InjectionConfig::default() });
     let (results, cure) = whole(&config, CureConfig { injection, ..CureConfig::default() }, program);
     let timer = cure.units.sync.others.iter().find(|other| other.class.name() == "timer").unwrap();
     assert!((20..=30).contains(&timer.lost.count), "{timer:?} in {} us", results.duration_fs / 1_000_000_000);
@@ -286,7 +289,7 @@ fn a_child_starts_with_what_its_parent_owes() {
     before.append(&mut program[0].before);
     program[0].before = before;
     let timer = Some(TimerConfig { period_us: 200, cores: vec![0], duration: log_normal(60.0, 0.1) });
-    let injection = Some(InjectionConfig { seed: 2, classes: BTreeMap::new(), timer });
+    let injection = Some(InjectionConfig { seed: 2, timer, ..InjectionConfig::default() });
     let dvfs = Some(ControllerConfig { reactivity: 4, ..ControllerConfig::default() });
     let (_, cure) =
         whole(&config, CureConfig { injection, dvfs, kept_subframes: 100, ..CureConfig::default() }, program);

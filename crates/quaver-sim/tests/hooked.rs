@@ -6,7 +6,7 @@ mod listed;
 use listed::{CODE, LOAD, Listed, STORE, WORK, access, dictionary};
 use quaver_sim::config::Config;
 use quaver_sim::error::SimulationError;
-use quaver_sim::hooks::{Event, FrequencyChange, Hooks, Moment, Orders};
+use quaver_sim::hooks::{Event, FrequencyChange, Hooks, Moment, Orders, Woken, WokenFrom};
 use quaver_sim::machine::Machine;
 use quaver_sim::statistics::Results;
 use quaver_trace::block::{Block, Dictionary};
@@ -57,6 +57,11 @@ struct Meddler {
     ran: u64,
     changes: u64,
     stalled_fs: u64,
+    /// Woken late: all, and of these the ones that stopped again since another thread had what they wanted.
+    late: [u64; 2],
+    /// Who is held up, and who has the lock.
+    held_up: Vec<Thread>,
+    holder: Option<Thread>,
 }
 
 impl Meddler {
@@ -71,6 +76,30 @@ impl Meddler {
             ran: 0,
             changes: 0,
             stalled_fs: 0,
+            late: [0; 2],
+            held_up: Vec::new(),
+            holder: None,
+        }
+    }
+
+    /// One thread has the lock at a time, and none that is held up.
+    fn watch_lock(&mut self, event: Event) {
+        match event {
+            Event::Leaves { thread, sync, .. } => {
+                if let Sync::Lock { .. } = sync {
+                    assert_eq!(self.holder.replace(thread), None, "{event:?}");
+                }
+                self.held_up.retain(|other| *other != thread);
+            }
+            Event::Enters { thread, sync: Sync::Unlock { .. } } => {
+                assert_eq!(self.holder.take(), Some(thread), "{event:?}");
+            }
+            Event::WakesLate { thread } => self.held_up.push(thread),
+            Event::Stops { thread } if self.held_up.contains(&thread) => {
+                self.held_up.retain(|other| *other != thread);
+                self.late[1] += 1;
+            }
+            _ => {}
         }
     }
 
@@ -105,12 +134,23 @@ impl Hooks for Meddler {
         self.alarms[core]
     }
 
+    fn passes_fs(kernel: &Listed) -> u64 {
+        kernel.len() as u64 % 4 * US_FS / 20
+    }
+
+    fn wakes_late(&mut self, woken: Woken) -> bool {
+        let late = self.random.next_u64() & 3 == 0;
+        self.late[0] += u64::from(late && woken.from == WokenFrom::Lock);
+        late
+    }
+
     fn event(
         &mut self,
         moment: &Moment<'_>,
         event: Event,
         orders: &mut Orders<Listed>,
     ) -> Result<(), SimulationError> {
+        self.watch_lock(event);
         if let Some((before_fs, ..)) = self.seen.last() {
             assert!(*before_fs <= moment.at_fs, "calls come in the order of time: {event:?}");
         }
@@ -197,6 +237,7 @@ fn hooks_see_and_do_the_same_however_far_cores_run_ahead() {
                 // Activity may go on after the last thread's end, on cores that have none.
                 assert!(stack.total_fs() >= whole.duration_fs, "core {core}, {text:?}: {stack:?}");
             }
+            assert!(meddler.late[0] > 20 && meddler.late[1] > 5, "{:?}", meddler.late);
             assert!(meddler.changes > 50 && meddler.ran > 50, "{} {}", meddler.changes, meddler.ran);
             let kernel: u64 = whole.kernel.iter().map(|core| core.blocks).sum();
             assert!(kernel >= meddler.ran, "each activity ran its blocks");

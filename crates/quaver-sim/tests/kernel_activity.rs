@@ -60,7 +60,7 @@ fn cure(duration: Option<Duration>) -> CureConfig {
     let injection = duration.map(|duration| InjectionConfig {
         seed: 7,
         classes: [(SyncClass::BroadcastWait, duration)].into(),
-        timer: None,
+        ..InjectionConfig::default()
     });
     CureConfig { injection, ..CureConfig::default() }
 }

@@ -39,7 +39,7 @@ impl Laid {
     fn run(&self, arm: Arm, seed: u64, ideal: Option<&Ideal>) -> (PointFigures, Ideal) {
         let bench =
             Bench { program: &self.program, rounds: ROUNDS, library: &self.library, machine: &self.machine };
-        let knobs = Knobs { probability: 0.05, mean_us: 30.0, ..Knobs::default() };
+        let knobs = Knobs { probability: 0.3, mean_us: 40.0, ..Knobs::default() };
         run_point(&bench, Point { arm, seed }, &knobs, ideal, &|| true).unwrap().unwrap()
     }
 }
@@ -71,7 +71,7 @@ fn summary(laid: &Laid) -> PaperSummary {
 
 #[test]
 fn laws_hold_in_the_papers_own_runs() {
-    let laid = Laid::new("barnes");
+    let laid = Laid::new("fmm");
     let summary = summary(&laid);
     let all = claims(&summary);
     let laws: Vec<&Claim> = all.iter().filter(|claim| claim.kind == Kind::Law).collect();
@@ -91,7 +91,7 @@ fn laws_hold_in_the_papers_own_runs() {
 
 #[test]
 fn a_run_follows_from_its_seed() {
-    let laid = Laid::new("barnes");
+    let laid = Laid::new("fmm");
     let (_, ideal) = laid.run(Arm::Ideal, 0, None);
     let first = laid.run(Arm::UnifiedDvfs, 1, Some(&ideal));
     assert_eq!(first, laid.run(Arm::UnifiedDvfs, 1, Some(&ideal)));

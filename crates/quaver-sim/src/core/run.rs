@@ -163,8 +163,13 @@ impl Core {
     fn special(&mut self, step: Step) {
         self.state.doing = Doing::WaitsForSync;
         self.state.counts.sync_steps += u64::from(step != Step::End);
-        let at_fs = self.state.now_fs + self.cycles_fs(self.numbers.second_cycles);
+        let at_fs = self.state.now_fs + self.way_fs();
         self.questions.ask(Question { at_fs, what: Asked::Special });
+    }
+
+    /// How long a step that is no block takes to the directory, femtoseconds.
+    pub(crate) fn way_fs(&self) -> u64 {
+        self.cycles_fs(self.numbers.second_cycles)
     }
 
     /// When slot 0 of the block is, given the jump to it and the operands that it needs.

@@ -5,11 +5,11 @@ use super::subframe::unit_id;
 use super::threads::ThreadState;
 use super::translate::{Told, handle};
 use crate::frames::Ended;
-use crate::hooks::Moment;
+use crate::hooks::{Moment, Woken, WokenFrom};
 use crate::inject::Draw;
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::SyncKind;
-use quaver_analysis::sync::{KernelKind, KernelReason, ThreadId};
+use quaver_analysis::sync::{KernelKind, KernelReason, SyncClass, ThreadId};
 use quaver_trace::step::{Sync, Thread};
 
 impl Cure {
@@ -61,7 +61,7 @@ impl Cure {
         core.thread = None;
         core.idle_since_fs = moment.at_fs;
         let (waits, told) = self.translator.stops(thread);
-        if let Some(told) = told {
+        for told in told.into_iter().flatten() {
             self.tell(moment.core, thread, told, moment.at_fs);
         }
         let prev_state = if waits { OffCpu::Blocked } else { OffCpu::Preempted };
@@ -78,6 +78,10 @@ impl Cure {
         if let Sync::Create { .. } = sync {
             self.end_subframe(thread, Ended::AtCreate, None, moment);
         }
+        self.woke_sleeper = false;
+        if let Some(injection) = &mut self.injection {
+            injection.enters(thread);
+        }
         let mut woken = Vec::new();
         if let Some(told) = self.translator.enters(thread, sync, &mut woken) {
             self.tell(moment.core, thread, told, moment.at_fs);
@@ -89,15 +93,44 @@ impl Cure {
         }
     }
 
+    /// Whether the kernel has something else to do before this thread goes on.
+    pub(super) fn wakes_late(&mut self, woken: Woken) -> bool {
+        let Some(injection) = &mut self.injection else { return false };
+        if !injection.sleeps(woken.waited_fs) {
+            return false;
+        }
+        self.woke_sleeper = true;
+        let (class, occasion) = match woken.from {
+            WokenFrom::Lock => (SyncClass::LockUnlock, None),
+            WokenFrom::Signal => (SyncClass::SignalWait, None),
+            WokenFrom::Broadcast | WokenFrom::Barrier => (SyncClass::BroadcastWait, Some(woken.occasion)),
+        };
+        let draw = injection.draw(woken.thread.0, class, occasion);
+        self.injected.entry(class).or_default().add(&draw);
+        if draw.duration_fs > 0 {
+            self.held_up.insert(woken.thread.0, draw);
+        }
+        draw.duration_fs > 0
+    }
+
+    /// A thread runs that was woken late.
+    pub(super) fn late(&mut self, thread: u32, moment: &Moment<'_>) {
+        self.translator.late(thread);
+        if let Some(draw) = self.held_up.remove(&thread) {
+            self.inject(Some(thread), None, false, &draw, moment);
+        }
+    }
+
     pub(super) fn leaves(&mut self, thread: u32, sync: Sync, moment: &Moment<'_>) {
         let (class, told) = self.translator.leaves(thread, sync);
-        let draw = match (class, &mut self.injection) {
+        // Waits were decided when they ended; calls that wake somebody who sleeps go into the kernel for that.
+        let wakes = class.filter(|class| {
+            matches!(class, SyncClass::Signal | SyncClass::Broadcast | SyncClass::Unlock) && self.woke_sleeper
+        });
+        let draw = match (wakes, &mut self.injection) {
             (Some(class), Some(injection)) => {
-                let draw = injection.draw(thread, class);
-                let counts = self.injected.entry(class).or_default();
-                counts.drawn += 1;
-                counts.injected += u64::from(draw.duration_fs > 0);
-                counts.total_fs += draw.duration_fs;
+                let draw = injection.draw(thread, class, None);
+                self.injected.entry(class).or_default().add(&draw);
                 draw
             }
             _ => Draw::default(),
@@ -136,9 +169,7 @@ impl Cure {
             _ => None,
         };
         if let Some(draw) = tick {
-            self.timer.drawn += 1;
-            self.timer.injected += u64::from(draw.duration_fs > 0);
-            self.timer.total_fs += draw.duration_fs;
+            self.timer.add(&draw);
             if draw.duration_fs > 0 {
                 self.inject(thread, None, true, &draw, moment);
             }

@@ -5,17 +5,17 @@ use super::library::Library;
 use super::results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};
 use super::subframe::unit_id;
 use super::threads::ThreadState;
-use super::translate::{Told, Translator, Woken};
+use super::translate::{Told, Translator, WokenWaiter};
 use crate::config::Config;
 use crate::dvfs::{OperatingPoint, Table};
 use crate::error::SimulationError;
 use crate::frames::Progress;
-use crate::hooks::{Event, FrequencyChange, Hooks, Moment, Orders};
+use crate::hooks::{Event, FrequencyChange, Hooks, Moment, Orders, Woken};
 use crate::inject::{Draw, EpochSteps, Injection};
 use crate::private::SecondLevel;
 use crate::unit::{UnitConfig, Units};
 use quaver_abi::sync::SyncOutcome;
-use quaver_analysis::sync::{KernelEvent, KernelKind, KernelReason, SyncClass, SyncEvent, ThreadId};
+use quaver_analysis::sync::{KernelEvent, KernelKind, SyncClass, SyncEvent, ThreadId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -25,12 +25,8 @@ pub(super) const SLEEP_PC: u64 = 0x7f00_0000;
 /// What happens later than the event that decided it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Later {
-    /// The kernel, which had only time to pass, is left: the thread is told to have left its call.
-    LeftKernel { thread: u32, told: Option<Told> },
-    /// A timer interrupt is over.
-    TimerOver,
     /// Did a woken waiter get its mutex?
-    Look(Woken),
+    Look(WokenWaiter),
 }
 
 /// Kernel activity that was ordered and has not been left.
@@ -81,6 +77,10 @@ pub struct Cure {
     numbered: u64,
     pub(super) ordered: Ordered,
     pub(super) injected: BTreeMap<SyncClass, InjectedCounts>,
+    /// By thread: for how long the kernel holds up one that was woken late.
+    pub(super) held_up: BTreeMap<u32, Draw>,
+    /// Whether the step that is done now has woken somebody who slept in the kernel.
+    pub(super) woke_sleeper: bool,
     pub(super) timer: InjectedCounts,
     pub(super) kept: Vec<SubframeRecord>,
     pub(super) progress: Progress,
@@ -156,6 +156,8 @@ impl Cure {
             numbered: 0,
             ordered: Ordered::default(),
             injected: BTreeMap::new(),
+            held_up: BTreeMap::new(),
+            woke_sleeper: false,
             timer: InjectedCounts::default(),
             kept: Vec::new(),
             progress: Progress::default(),
@@ -191,8 +193,6 @@ impl Cure {
             }
             self.later.pop();
             match self.later_what.remove(&number) {
-                Some(Later::LeftKernel { thread, told }) => self.left_kernel(core, Some(thread), told, at_fs),
-                Some(Later::TimerOver) => self.kernel(core, KernelKind::IrqExit, at_fs),
                 Some(Later::Look(woken)) => {
                     for told in self.translator.look_again(woken).into_iter().flatten() {
                         self.tell(core, woken.thread, told, at_fs);
@@ -240,23 +240,13 @@ impl Cure {
         draw: &Draw,
         moment: &Moment<'_>,
     ) {
-        if let Some(steps) = self.library.steps(draw) {
-            self.ordered.kernel.push(steps);
-            self.cores[moment.core].in_kernel.push_back(InKernel { thread, told, timer });
-            return;
-        }
-        let scaled = draw.duration_fs as f64 / self.table.factor(self.cores[moment.core].point);
-        let lasts_fs = if self.config.kernel_scales { scaled.round() as u64 } else { draw.duration_fs };
-        let over_fs = moment.at_fs + self.ordered.stall_fs + lasts_fs;
-        self.ordered.stall_fs += lasts_fs;
-        if timer {
-            self.kernel(moment.core, KernelKind::IrqEnter { timer: true }, moment.at_fs);
-            self.put_off(over_fs, moment.core, Later::TimerOver);
-        } else if let Some(thread) = thread {
-            let reason = KernelReason::Futex;
-            self.kernel(moment.core, KernelKind::Enter { thread: unit_id(thread), reason }, moment.at_fs);
-            self.put_off(over_fs, moment.core, Later::LeftKernel { thread, told });
-        }
+        let steps = self.library.steps(draw).unwrap_or_else(|| {
+            let scaled = draw.duration_fs as f64 / self.table.factor(self.cores[moment.core].point);
+            let lasts_fs = if self.config.kernel_scales { scaled.round() as u64 } else { draw.duration_fs };
+            EpochSteps::only_time(lasts_fs)
+        });
+        self.ordered.kernel.push(steps);
+        self.cores[moment.core].in_kernel.push_back(InKernel { thread, told, timer });
     }
 
     /// What the event's core is to do, and when it is to be called next.
@@ -328,6 +318,14 @@ impl Hooks for &mut Cure {
         self.first_alarm(core)
     }
 
+    fn passes_fs(kernel: &EpochSteps) -> u64 {
+        kernel.passes_fs()
+    }
+
+    fn wakes_late(&mut self, woken: Woken) -> bool {
+        Cure::wakes_late(self, woken)
+    }
+
     fn event(
         &mut self,
         moment: &Moment<'_>,
@@ -340,6 +338,7 @@ impl Hooks for &mut Cure {
             Event::Created { thread, by } => self.created(thread.0, by.0, moment),
             Event::Runs { thread } => self.runs(thread.0, moment),
             Event::Stops { thread } => self.stops(thread.0, moment),
+            Event::WakesLate { thread } => self.late(thread.0, moment),
             Event::Enters { thread, sync } => self.enters(thread.0, sync, moment),
             Event::Leaves { thread, sync, .. } => self.leaves(thread.0, sync, moment),
             Event::Ended { thread } => self.ended(thread.0, moment),

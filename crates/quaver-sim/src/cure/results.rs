@@ -2,6 +2,7 @@
 
 use crate::dvfs::Table;
 use crate::frames::{Ended, Progress};
+use crate::inject::Draw;
 use crate::unit::UnitResults;
 use quaver_analysis::sync::SyncClass;
 use serde::Serialize;
@@ -16,6 +17,14 @@ pub struct InjectedCounts {
     pub injected: u64,
     /// Sum of what was drawn, femtoseconds.
     pub total_fs: u64,
+}
+
+impl InjectedCounts {
+    pub(super) fn add(&mut self, draw: &Draw) {
+        self.drawn += 1;
+        self.injected += u64::from(draw.duration_fs > 0);
+        self.total_fs += draw.duration_fs;
+    }
 }
 
 /// How long a core was at each operating point.

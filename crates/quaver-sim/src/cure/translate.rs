@@ -59,6 +59,8 @@ struct Caller {
     open: Open,
     /// Number of its waits, so that a later look knows which one was meant.
     waits: u32,
+    /// It was woken, but the kernel holds it up.
+    late: bool,
 }
 
 /// The library of the simulated program.
@@ -75,7 +77,7 @@ pub(super) struct Translator {
 
 /// A waiter that has been woken and will have to take its mutex: whether it could is to be looked at when it should run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Woken {
+pub(super) struct WokenWaiter {
     pub(super) thread: u32,
     pub(super) wait: u32,
 }
@@ -94,7 +96,7 @@ impl Translator {
     }
 
     /// The thread enters a call. What is told, and who is woken by it that has a mutex to take.
-    pub(super) fn enters(&mut self, thread: u32, sync: Sync, woken: &mut Vec<Woken>) -> Option<Told> {
+    pub(super) fn enters(&mut self, thread: u32, sync: Sync, woken: &mut Vec<WokenWaiter>) -> Option<Told> {
         self.caller(thread).entered = Some(sync);
         let (class, told, exit) = match sync {
             Sync::Create { .. } => return Some(Told::new(SyncKind::Create, 0)),
@@ -135,7 +137,7 @@ impl Translator {
         Some(told)
     }
 
-    fn give(&mut self, wakeup: Wakeup, class: SyncClass, woken: &mut Vec<Woken>) -> Vec<u32> {
+    fn give(&mut self, wakeup: Wakeup, class: SyncClass, woken: &mut Vec<WokenWaiter>) -> Vec<u32> {
         self.given.insert(wakeup, class);
         let sleepers = self.sleeping.remove(&wakeup).unwrap_or_default();
         for &sleeper in &sleepers {
@@ -144,7 +146,7 @@ impl Translator {
             if let Open::Wait { class: own, mutex, .. } = &mut caller.open {
                 *own = Some(class);
                 if *mutex != 0 {
-                    woken.push(Woken { thread: sleeper, wait });
+                    woken.push(WokenWaiter { thread: sleeper, wait });
                 }
             }
         }
@@ -152,10 +154,29 @@ impl Translator {
     }
 
     /// The thread runs no more: whether it waits, which it does in the call that it has entered; and what that tells.
-    pub(super) fn stops(&mut self, thread: u32) -> (bool, Option<Told>) {
+    pub(super) fn stops(&mut self, thread: u32) -> (bool, [Option<Told>; 2]) {
+        if std::mem::take(&mut self.caller(thread).late) {
+            return (true, self.asks_in_vain(thread));
+        }
         match self.caller(thread).entered.take() {
-            Some(sync) => (true, self.waits(thread, sync)),
-            None => (false, None),
+            Some(sync) => (true, [self.waits(thread, sync), None]),
+            None => (false, [None, None]),
+        }
+    }
+
+    /// The thread was woken, and the kernel holds it up.
+    pub(super) fn late(&mut self, thread: u32) {
+        self.caller(thread).late = true;
+    }
+
+    /// It was, and asks for its lock, which another one has: a wait for that lock goes on; one for a signal is over.
+    fn asks_in_vain(&mut self, thread: u32) -> [Option<Told>; 2] {
+        match self.caller(thread).open {
+            Open::Wait { object, mutex, .. } => {
+                let left = Told::new(SyncKind::WaitExit, object);
+                [Some(left), Some(self.asks(thread, mutex, SyncKind::LockEntry))]
+            }
+            _ => [None, None],
         }
     }
 
@@ -190,10 +211,10 @@ impl Translator {
     }
 
     /// A woken waiter should run by now. If it does not, its mutex is held: it has left its wait, and asks for the mutex.
-    pub(super) fn look_again(&mut self, woken: Woken) -> Option<[Told; 2]> {
+    pub(super) fn look_again(&mut self, woken: WokenWaiter) -> Option<[Told; 2]> {
         let caller = self.caller(woken.thread);
         let Open::Wait { object, mutex, class: Some(_) } = caller.open else { return None };
-        if caller.waits != woken.wait {
+        if caller.waits != woken.wait || caller.late {
             return None;
         }
         let left = Told::new(SyncKind::WaitExit, object);
@@ -203,7 +224,7 @@ impl Translator {
     /// The thread leaves the call: its class, where it went into the kernel, and what is told when it comes out of there.
     pub(super) fn leaves(&mut self, thread: u32, sync: Sync) -> (Option<SyncClass>, Option<Told>) {
         let caller = self.caller(thread);
-        caller.entered = None;
+        (caller.entered, caller.late) = (None, false);
         match std::mem::take(&mut caller.open) {
             Open::Lock { object, exit } => {
                 if let Some(waiting) = self.waiting.get_mut(&object) {
@@ -243,7 +264,7 @@ mod tests {
         assert_eq!(library.enters(0, LOCK, &mut none), None);
         assert_eq!(library.leaves(0, LOCK), (None, None));
         assert_eq!(library.enters(1, LOCK, &mut none), None);
-        assert_eq!(kind(library.stops(1).1), Some(SyncKind::LockEntry));
+        assert_eq!(kind(library.stops(1).1[0]), Some(SyncKind::LockEntry));
         assert_eq!(kind(library.enters(0, UNLOCK, &mut none)), Some(SyncKind::UnlockEntry));
         let (class, told) = library.leaves(0, UNLOCK);
         assert_eq!((class, kind(told)), (Some(SyncClass::Unlock), Some(SyncKind::UnlockExit)));
@@ -259,7 +280,7 @@ mod tests {
         let barrier = Sync::Barrier { object: 16, parties: 2 };
         for _ in 0..2 {
             assert_eq!(library.enters(0, barrier, &mut Vec::new()), None);
-            assert_eq!(kind(library.stops(0).1), Some(SyncKind::WaitEntry));
+            assert_eq!(kind(library.stops(0).1[0]), Some(SyncKind::WaitEntry));
             assert_eq!(kind(library.enters(1, barrier, &mut Vec::new())), Some(SyncKind::BroadcastEntry));
             assert_eq!(library.leaves(1, barrier).0, Some(SyncClass::Broadcast));
             assert_eq!(library.leaves(0, barrier).0, Some(SyncClass::BroadcastWait));
@@ -275,16 +296,34 @@ mod tests {
         let mut woken = Vec::new();
         let wait = Sync::Wait { object: 32, mutex: 8, by: Some(Wakeup(5)) };
         assert_eq!(library.enters(3, wait, &mut woken), None);
-        let told = library.stops(3).1.unwrap();
+        let told = library.stops(3).1[0].unwrap();
         assert_eq!((told.kind, told.detail), (SyncKind::WaitEntry, 8));
         let told = library.enters(1, Sync::Signal { object: 32, wakeup: Wakeup(5) }, &mut woken).unwrap();
         assert_eq!((told.kind, told.target), (SyncKind::SignalEntry, Some(4)));
-        assert_eq!(woken, [Woken { thread: 3, wait: 1 }]);
+        assert_eq!(woken, [WokenWaiter { thread: 3, wait: 1 }]);
         let two = library.look_again(woken[0]).unwrap();
         assert_eq!(two.map(|told| told.kind), [SyncKind::WaitExit, SyncKind::LockEntry]);
         assert_eq!(kind(library.enters(2, UNLOCK, &mut Vec::new())), Some(SyncKind::UnlockEntry));
         assert_eq!(library.leaves(3, wait).0, Some(SyncClass::LockUnlock));
         assert_eq!(library.look_again(woken[0]), None, "that wait is over");
+    }
+
+    #[test]
+    fn who_is_late_has_not_left_its_wait_until_it_asks() {
+        let mut library = Translator::default();
+        let mut woken = Vec::new();
+        let wait = Sync::Wait { object: 32, mutex: 8, by: Some(Wakeup(5)) };
+        library.enters(3, wait, &mut woken);
+        library.stops(3);
+        library.enters(1, Sync::Broadcast { object: 32, wakeup: Wakeup(5) }, &mut woken);
+        library.late(3);
+        assert_eq!(library.look_again(woken[0]), None, "the kernel holds it up");
+        let (waits, two) = library.stops(3);
+        assert!(waits);
+        assert_eq!(two.map(kind), [Some(SyncKind::WaitExit), Some(SyncKind::LockEntry)]);
+        library.late(3);
+        assert_eq!(library.stops(3), (true, [None, None]), "it waits for that lock already");
+        assert_eq!(library.leaves(3, wait).0, Some(SyncClass::LockUnlock));
     }
 
     #[test]
@@ -299,7 +338,7 @@ mod tests {
         // The same with a mutex that is held: only the lock is waited for.
         let wait = Sync::Wait { object: 32, mutex: 8, by: Some(Wakeup(9)) };
         library.enters(1, wait, &mut Vec::new());
-        assert_eq!(kind(library.stops(1).1), Some(SyncKind::LockEntry));
+        assert_eq!(kind(library.stops(1).1[0]), Some(SyncKind::LockEntry));
     }
 
     #[test]
@@ -310,8 +349,8 @@ mod tests {
         let (class, told) = library.leaves(0, create);
         assert_eq!((class, told.map(|told| told.object)), (None, Some(handle(Thread(4)))));
         assert_eq!(kind(library.enters(0, join, &mut Vec::new())), Some(SyncKind::JoinEntry));
-        assert_eq!(library.stops(0), (true, None), "the end of another thread");
-        assert_eq!(library.stops(0), (false, None), "another one has its turn");
+        assert_eq!(library.stops(0), (true, [None, None]), "the end of another thread");
+        assert_eq!(library.stops(0), (false, [None, None]), "another one has its turn");
         assert_eq!(kind(library.leaves(0, join).1), Some(SyncKind::JoinExit));
     }
 }

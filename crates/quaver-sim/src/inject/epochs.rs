@@ -16,9 +16,10 @@ pub struct Epoch {
 
 type Blocks = Arc<[(u32, Box<[Access]>)]>;
 
-/// The steps of an epoch, of the first part of it, or of several, one after the other.
+/// The steps of an epoch, of the first part of it, or of several, one after the other; or only time.
 #[derive(Clone, Debug)]
 pub struct EpochSteps {
+    passes_fs: u64,
     blocks: Blocks,
     next: usize,
     end: usize,
@@ -42,7 +43,7 @@ impl Epoch {
     /// Its first `runs_fs` of `whole_fs`, by the number of blocks; at least one block.
     pub fn trimmed(&self, runs_fs: u64, whole_fs: u64) -> EpochSteps {
         let end = self.part(runs_fs, whole_fs);
-        EpochSteps { blocks: Arc::clone(&self.blocks), next: 0, end, then: Vec::new() }
+        EpochSteps { passes_fs: 0, blocks: Arc::clone(&self.blocks), next: 0, end, then: Vec::new() }
     }
 
     /// All of it.
@@ -52,6 +53,16 @@ impl Epoch {
 }
 
 impl EpochSteps {
+    /// No steps: so much time passes, of which nothing else is known.
+    pub fn only_time(passes_fs: u64) -> Self {
+        Self { passes_fs, ..Epoch::default().steps() }
+    }
+
+    /// How much time passes before the first step, femtoseconds.
+    pub fn passes_fs(&self) -> u64 {
+        self.passes_fs
+    }
+
     /// These, and before them as much of another epoch as [`Epoch::trimmed`] says.
     pub fn after(mut self, epoch: &Epoch, runs_fs: u64, whole_fs: u64) -> Self {
         let first = epoch.trimmed(runs_fs, whole_fs);

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 
 /// Femtoseconds in a microsecond.
 const FS_PER_US: u64 = 1_000_000_000;
+/// Femtoseconds in a nanosecond.
+const FS_PER_NS: u64 = 1_000_000;
+/// Sets what is drawn for broadcasts apart from what is drawn for threads.
+const BROADCASTS: u64 = 0x6272_6f61_6463_6173;
 
 /// Timer interrupts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +35,14 @@ pub struct InjectionConfig {
     /// By class: what the kernel takes at each operation that goes into the kernel. Classes that are not here take nothing.
     #[serde(default)]
     pub classes: BTreeMap<SyncClass, Duration>,
+    /// What waits shorter than this never sleeps in the kernel, nanoseconds: the thread library spins first (the paper's A.1.1:
+    /// a couple of microseconds). Neither such a wait nor the call that ends it is an occasion.
+    #[serde(default)]
+    pub spin_ns: u64,
+    /// Part of the broadcasts, and of the times that all meet at a barrier, at which the kernel is busy for all that are woken
+    /// or for none, 0 to 1; at the others each has his own luck. How long each is held up is always his own.
+    #[serde(default)]
+    pub together: f64,
     /// Timer interrupts; none: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<TimerConfig>,
@@ -42,6 +54,9 @@ impl InjectionConfig {
         let classes =
             self.classes.iter().find_map(|(class, duration)| Some((class.name(), duration.fault()?)));
         classes.or_else(|| {
+            if !(0.0..=1.0).contains(&self.together) {
+                return Some(("together", "0 to 1"));
+            }
             let timer = self.timer.as_ref()?;
             let period = (timer.period_us == 0).then_some("period_us: at least 1");
             Some(("timer", timer.duration.fault().or(period)?))
@@ -52,7 +67,7 @@ impl InjectionConfig {
     pub fn recorded(results: &SyncResults, seed: u64) -> Self {
         let late = results.classes.iter().filter(|class| class.late.count > 0);
         let classes = late.map(|class| (class.class, Duration::recorded(class, &results.settings))).collect();
-        Self { seed, classes, timer: None }
+        Self { seed, classes, ..Self::default() }
     }
 
     /// The same with another seed; a study runs several.
@@ -61,12 +76,13 @@ impl InjectionConfig {
     }
 }
 
-/// The draws of a run. Each thread has its own sequence, so that what one meets does not change with the order of the
-/// others: runs of one seed on different chips meet the same jitter.
+/// The draws of a run. What a thread meets in its n-th call follows from the seed alone, not from the order of the threads or
+/// from which calls had to wait: runs of one seed on different chips meet the same jitter.
 #[derive(Clone, Debug)]
 pub struct Injection {
     config: InjectionConfig,
-    threads: Vec<Pcg64Mcg>,
+    /// By thread: how many calls it has entered, and the sequence of the last, once something was drawn in it.
+    threads: Vec<(u64, Option<Pcg64Mcg>)>,
     /// By core: when the next timer interrupt is due, and its sequence.
     timers: Vec<Option<(u64, Pcg64Mcg)>>,
 }
@@ -78,6 +94,24 @@ pub struct Draw {
     pub duration_fs: u64,
     /// Decides between epochs that are equally near.
     pub tie: u64,
+}
+
+/// What a broadcast means for all that it wakes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ForAll {
+    /// The kernel is busy, which it is with this probability.
+    Late(f64),
+    InTime,
+}
+
+impl ForAll {
+    /// The number to draw by, of one that is evenly spread over 0 to 1: values below the probability are late.
+    fn of(self, own: f64) -> f64 {
+        match self {
+            Self::Late(probability) => own * probability,
+            Self::InTime => 1.0,
+        }
+    }
 }
 
 /// Evenly spread over 0 to 1, without 1.
@@ -102,15 +136,49 @@ impl Injection {
         Self { config: config.clone(), threads: Vec::new(), timers: (0..cores).map(timer).collect() }
     }
 
-    /// What an operation of this class takes in the kernel, for the thread that it holds up.
-    pub fn draw(&mut self, thread: u32, class: SyncClass) -> Draw {
-        let Some(duration) = self.config.classes.get(&class) else { return Draw::default() };
-        let (index, seed) = (thread as usize, self.config.seed);
-        while self.threads.len() <= index {
-            self.threads.push(sequence(seed, self.threads.len() as u64));
+    /// Whether a wait of this length sleeps in the kernel.
+    pub fn sleeps(&self, waited_fs: u64) -> bool {
+        waited_fs >= self.config.spin_ns * FS_PER_NS
+    }
+
+    /// The thread enters a call.
+    pub fn enters(&mut self, thread: u32) {
+        let (calls, sequence) = self.of(thread);
+        (*calls, *sequence) = (*calls + 1, None);
+    }
+
+    fn of(&mut self, thread: u32) -> &mut (u64, Option<Pcg64Mcg>) {
+        let index = thread as usize;
+        if self.threads.len() <= index {
+            self.threads.resize(index + 1, (0, None));
         }
-        let random = &mut self.threads[index];
-        Draw { duration_fs: duration.at(uniform(random)), tie: random.next_u64() }
+        &mut self.threads[index]
+    }
+
+    /// What an operation of this class takes in the kernel, for the thread that it holds up; of a broadcast, with the number
+    /// that all have who are woken by it.
+    pub fn draw(&mut self, thread: u32, class: SyncClass, broadcast: Option<u64>) -> Draw {
+        let seed = self.config.seed;
+        let (calls, kept) = self.of(thread);
+        let random = kept.get_or_insert_with(|| sequence(seed ^ calls.rotate_left(20), u64::from(thread)));
+        let (own, tie) = (uniform(random), random.next_u64());
+        let Some(duration) = self.config.classes.get(&class) else { return Draw::default() };
+        let u = match broadcast {
+            Some(number) => self.for_all(number, duration.probability()).map_or(own, |late| late.of(own)),
+            None => own,
+        };
+        Draw { duration_fs: duration.at(u), tie }
+    }
+
+    /// Whether all that this broadcast wakes are late; none where each has his own luck.
+    fn for_all(&self, broadcast: u64, probability: f64) -> Option<ForAll> {
+        if self.config.together <= 0.0 {
+            return None;
+        }
+        let mut shared = sequence(self.config.seed ^ BROADCASTS, broadcast);
+        (uniform(&mut shared) < self.config.together).then(|| {
+            if uniform(&mut shared) < probability { ForAll::Late(probability) } else { ForAll::InTime }
+        })
     }
 
     /// When the next timer interrupt of a core is due, femtoseconds.
@@ -177,26 +245,67 @@ mod tests {
             seed,
             classes: BTreeMap::from([(SyncClass::BroadcastWait, log_normal.clone())]),
             timer: Some(TimerConfig { period_us: 10_000, cores: vec![0, 1], duration: log_normal }),
+            ..InjectionConfig::default()
         }
     }
 
     #[test]
-    fn what_a_thread_meets_follows_from_seed_and_thread_alone() {
-        let mut one = Injection::new(&config(7), 4);
-        let mut other = Injection::new(&config(7), 4);
-        let first: Vec<Draw> = (0..9).map(|_| one.draw(3, SyncClass::BroadcastWait)).collect();
-        for thread in [0, 1, 2, 8, 4] {
-            other.draw(thread, SyncClass::BroadcastWait);
+    fn what_a_thread_meets_in_a_call_follows_from_the_seed_alone() {
+        let wait = SyncClass::BroadcastWait;
+        let calls = |seed: u64, before: &dyn Fn(&mut Injection, u64)| -> Vec<Draw> {
+            let mut injection = Injection::new(&config(seed), 4);
+            let each = (0..9).map(|call| {
+                before(&mut injection, call);
+                injection.enters(3);
+                injection.draw(3, wait, None)
+            });
+            each.collect()
+        };
+        let first = calls(7, &|_, _| {});
+        let others = calls(7, &|injection, call| {
+            injection.enters(call as u32 % 3);
+            injection.draw(call as u32 % 3, wait, None);
+        });
+        assert_eq!(first, others, "others draw besides");
+        let more = calls(7, &|injection, _| {
+            injection.draw(3, wait, None);
+            assert!(injection.draw(3, SyncClass::Signal, None) == Draw::default(), "it takes nothing");
+        });
+        assert_eq!(first, more, "and the call before had to ask more often");
+        assert_ne!(first, calls(8, &|_, _| {}));
+        let taken = first.iter().filter(|draw| draw.duration_fs > 0).count();
+        assert!((1..9).contains(&taken));
+    }
+
+    #[test]
+    fn together_all_that_a_broadcast_wakes_are_late_or_none_and_as_often_as_alone() {
+        let class = SyncClass::BroadcastWait;
+        let late = |together: f64| -> Vec<usize> {
+            let mut injection = Injection::new(&InjectionConfig { together, ..config(7) }, 16);
+            let broadcasts = 0..2_000u64;
+            let late = |broadcast: u64, injection: &mut Injection| {
+                let late = |thread: &u32| {
+                    injection.enters(*thread);
+                    injection.draw(*thread, class, Some(broadcast)).duration_fs > 0
+                };
+                (0..15).filter(late).count()
+            };
+            broadcasts.map(|broadcast| late(broadcast, &mut injection)).collect()
+        };
+        let (alone, together, half) = (late(0.0), late(1.0), late(0.5));
+        assert!(together.iter().all(|count| [0, 15].contains(count)));
+        let extreme = |all: &[usize]| all.iter().filter(|count| [0, 15].contains(*count)).count();
+        assert_eq!(extreme(&alone), 0, "2,000 times 2 in 32,768");
+        assert!((900..1_100).contains(&extreme(&half)), "{}", extreme(&half));
+        for all in [alone, together, half] {
+            let share = all.iter().sum::<usize>() as f64 / 30_000.0;
+            assert!((share - 0.5).abs() < 0.04, "{share}");
         }
-        assert!(other.draw(3, SyncClass::Signal) == Draw::default(), "a class that takes nothing");
-        let again: Vec<Draw> = (0..9).map(|_| other.draw(3, SyncClass::BroadcastWait)).collect();
-        assert_eq!(first, again);
-        let mut seeded = Injection::new(&config(8), 4);
-        let different: Vec<Draw> = (0..9).map(|_| seeded.draw(3, SyncClass::BroadcastWait)).collect();
-        assert_ne!(first, different);
-        assert!(
-            first.iter().any(|draw| draw.duration_fs == 0) && first.iter().any(|draw| draw.duration_fs > 0)
-        );
+        let mut injection = Injection::new(&InjectionConfig { together: 1.0, ..config(7) }, 16);
+        let mut durations: Vec<u64> =
+            (0..15).map(|thread| injection.draw(thread, class, Some(2)).duration_fs).collect();
+        durations.dedup();
+        assert!(durations.len() > 10 || durations == [0], "each is late by his own time");
     }
 
     #[test]

@@ -145,7 +145,9 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         }
         let id = Thread(thread as u32);
         self.call(index, Event::Enters { thread: id, sync })?;
-        let consequences = self.threads.step(id, sync, self.now_fs)?;
+        let hooks = &mut self.hooks;
+        let consequences =
+            self.threads.step(id, sync, self.now_fs, &mut |woken| H::ACTIVE && hooks.wakes_late(woken))?;
         self.cores[index].sync_answered(self.now_fs);
         if consequences.goes_on {
             self.call(index, Event::Leaves { thread: id, sync, by: None })?;

@@ -141,8 +141,27 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         let Some(thread) = self.places[index].thread else { return Ok(()) };
         let id = Thread(thread as u32);
         self.call(index, Event::Runs { thread: id })?;
-        match self.threads.take_entered(id) {
-            Some((sync, by)) => self.call(index, Event::Leaves { thread: id, sync, by }),
+        if !self.threads.is_late(id) {
+            return self.leaves(index, id);
+        }
+        self.call(index, Event::WakesLate { thread: id })?;
+        if self.places[index].ordered.is_empty() { self.asks_again(index) } else { Ok(()) }
+    }
+
+    /// The thread comes back from the call in which it waited, if it did.
+    fn leaves(&mut self, index: usize, thread: Thread) -> Result<(), SimulationError> {
+        match self.threads.take_entered(thread) {
+            Some((sync, by)) => self.call(index, Event::Leaves { thread, sync, by }),
+            None => Ok(()),
+        }
+    }
+
+    /// A thread that was woken late, and that the kernel holds up no longer, asks for what it needs.
+    fn asks_again(&mut self, index: usize) -> Result<(), SimulationError> {
+        let late = self.places[index].thread.map(|thread| Thread(thread as u32));
+        match late.filter(|thread| self.threads.is_late(*thread)) {
+            Some(thread) if self.threads.ask_again(thread, self.now_fs) => self.leaves(index, thread),
+            Some(_) => self.stop(index),
             None => Ok(()),
         }
     }
@@ -244,8 +263,9 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             return Ok(());
         }
         let Some(steps) = place.ordered.pop_front() else { return Ok(()) };
+        // Its last step is on its way within that time.
+        core.switch(now_fs + H::passes_fs(&steps).saturating_sub(core.way_fs()));
         place.kernel = Some(Kernel { feed: Feed::new(steps), since_fs: now_fs });
-        core.switch(now_fs);
         place.back_fs = self.chip.cores[index].switch(true, now_fs);
         std::mem::swap(core.counts_mut(), &mut place.other_counts);
         let thread = place.thread.map(|thread| Thread(thread as u32));
@@ -278,7 +298,9 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             self.start_next(index);
         }
         let thread = thread.map(|thread| Thread(thread as u32));
-        self.call(index, Event::KernelLeaves { thread })
+        self.call(index, Event::KernelLeaves { thread })?;
+        let held_up = thread.is_some() && self.places[index].ordered.is_empty();
+        if held_up { self.asks_again(index) } else { Ok(()) }
     }
 
     /// Tells the hooks, and does what they order.

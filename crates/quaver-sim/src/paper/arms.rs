@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 const TIMER_US: u64 = 10_000;
 /// Cores that take them (table 2).
 const TIMER_CORES: [usize; 2] = [0, 1];
+/// For so long the thread library spins before it sleeps, nanoseconds (appendix A.1.1: a couple of microseconds).
+const SPIN_NS: u64 = 2_000;
 /// Subframes of a run that are kept one by one.
 const KEPT_SUBFRAMES: usize = 4_000;
 
@@ -194,7 +196,7 @@ pub fn injection(knobs: &Knobs, seed: u64) -> InjectionConfig {
     // A timer interrupt itself is short; now and then the kernel takes its chance.
     let timer = Duration::Exceedance { probability: 1.0, over_ns: 1_000.0, mean_ns: 4_000.0, sigma: 1.0 };
     let timer = TimerConfig { period_us: TIMER_US, cores: TIMER_CORES.to_vec(), duration: timer };
-    InjectionConfig { seed, classes, timer: Some(timer) }
+    InjectionConfig { seed, classes, spin_ns: SPIN_NS, together: knobs.together, timer: Some(timer) }
 }
 
 #[cfg(test)]

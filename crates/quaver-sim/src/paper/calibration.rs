@@ -26,12 +26,14 @@ pub struct Knobs {
     pub over_us: f64,
     /// Probability of waits that somebody ends, over that of locks.
     pub wait_weight: f64,
+    /// Part of the broadcasts at which all that are woken are late, or none, 0 to 1.
+    pub together: f64,
 }
 
 impl Default for Knobs {
     /// Those of a program of which nothing is known.
     fn default() -> Self {
-        Self { probability: 0.02, mean_us: 50.0, sigma: 0.8, over_us: 10.0, wait_weight: 1.0 }
+        Self { probability: 0.02, mean_us: 50.0, sigma: 0.8, over_us: 10.0, wait_weight: 1.0, together: 0.5 }
     }
 }
 

@@ -9,6 +9,10 @@
 //! others                      └─ all ─── all meet ─ all ── all meet ─ … ─ all ─┘
 //! ```
 //! Between two rounds all threads meet at a barrier that the trace does not have; waits and their signals are of one round.
+//!
+//! What thread 0 computes before it creates the first thread and after it joined the last is left out, as the authors of Splash-2
+//! advise (Woo and others, ISCA 1995, section 3): it makes the input and checks the result, and there is nobody whom it could
+//! keep waiting. Of a small problem it would be most of the run.
 
 use quaver_trace::block::Dictionary;
 use quaver_trace::step::{Access, Step, Steps, Sync, TraceError, Wakeup};
@@ -36,13 +40,59 @@ impl Recorded {
         loop {
             match steps.append(&mut own.accesses)? {
                 Step::End => return Ok(own),
-                Step::Block { number } => own.codes.push(number & !IS_SYNC),
+                Step::Block { number } => own.push(number & !IS_SYNC),
+                Step::Sync(sync) => own.push_sync(sync),
+            }
+        }
+    }
+
+    /// The same without the blocks of the first thread in which it is alone.
+    fn read_first(steps: &mut impl Steps) -> Result<Self, TraceError> {
+        let mut own = Self::default();
+        let mut created = false;
+        // Where the last join stands.
+        let mut joined = None;
+        loop {
+            match steps.append(&mut own.accesses)? {
+                Step::End => break,
+                Step::Block { number } => own.push(number & !IS_SYNC),
                 Step::Sync(sync) => {
-                    own.codes.push(IS_SYNC | own.syncs.len() as u32);
-                    own.syncs.push(sync);
+                    if matches!(sync, Sync::Create { .. }) && !created {
+                        own.leave_out_blocks(0);
+                        created = true;
+                    }
+                    if matches!(sync, Sync::Join { .. }) && created {
+                        joined = Some(own.codes.len());
+                    }
+                    own.push_sync(sync);
                 }
             }
-            own.ends.push(own.accesses.len() as u32);
+        }
+        if let Some(joined) = joined {
+            own.leave_out_blocks(joined);
+        }
+        Ok(own)
+    }
+
+    fn push(&mut self, code: u32) {
+        self.codes.push(code);
+        self.ends.push(self.accesses.len() as u32);
+    }
+
+    fn push_sync(&mut self, sync: Sync) {
+        self.push(IS_SYNC | self.syncs.len() as u32);
+        self.syncs.push(sync);
+    }
+
+    /// Takes the blocks from this step on out, and leaves what synchronises.
+    fn leave_out_blocks(&mut self, from: usize) {
+        let accesses = from.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let syncs: Vec<u32> = self.codes[from..].iter().copied().filter(|code| code & IS_SYNC != 0).collect();
+        self.codes.truncate(from);
+        self.ends.truncate(from);
+        self.accesses.truncate(accesses as usize);
+        for code in syncs {
+            self.push(code);
         }
     }
 
@@ -85,7 +135,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads a trace whole; thread `i` does `steps[i]`.
+    /// Reads a trace; thread `i` does `steps[i]`, and of the first what it computes alone is left out.
     ///
     /// # Errors
     /// When the trace is wrong.
@@ -94,8 +144,11 @@ impl Program {
         dictionary: Dictionary,
         steps: impl IntoIterator<Item = S>,
     ) -> Result<Self, TraceError> {
-        let threads: Result<Vec<Recorded>, TraceError> =
-            steps.into_iter().map(|mut steps| Recorded::read(&mut steps)).collect();
+        let read = |(thread, mut steps): (usize, S)| match thread {
+            0 => Recorded::read_first(&mut steps),
+            _ => Recorded::read(&mut steps),
+        };
+        let threads: Result<Vec<Recorded>, TraceError> = steps.into_iter().enumerate().map(read).collect();
         let threads = threads?;
         let part = part(&threads);
         let count = |thread: &Recorded, range: Range<usize>| -> u64 {

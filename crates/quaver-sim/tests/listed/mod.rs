@@ -15,6 +15,10 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
     pub(crate) fn load(&mut self, address: u64) {
         self.steps.push((Step::Block { number: LOAD }, vec![access(address, 0, false)]));
     }

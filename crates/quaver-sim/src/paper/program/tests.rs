@@ -56,6 +56,15 @@ fn posting() -> Vec<Vec<Step>> {
     vec![vec![block(0), create, block(1), post(4), join, block(2)], vec![wait(4), block(3)]]
 }
 
+/// The same without what the first computes alone: blocks 0 and 2.
+fn together() -> Vec<Vec<Step>> {
+    let alone = [block(0), block(2)];
+    posting()
+        .into_iter()
+        .map(|thread| thread.into_iter().filter(|step| !alone.contains(step)).collect())
+        .collect()
+}
+
 fn drained(mut steps: Rounds) -> Vec<Step> {
     let mut accesses = Vec::new();
     let mut all = Vec::new();
@@ -76,12 +85,24 @@ fn drained(mut steps: Rounds) -> Vec<Step> {
 }
 
 #[test]
-fn one_round_is_the_trace_itself() {
-    let listed = posting();
-    let program = program(listed.clone());
+fn one_round_is_the_trace_itself_without_what_the_first_computes_alone() {
+    let program = program(posting());
     let found: Vec<Vec<Step>> = program.steps(1).into_iter().map(drained).collect();
-    assert_eq!(found, listed);
-    assert_eq!((program.repeats(), program.instructions(1), program.instructions(3)), (Ok(()), 4, 8));
+    assert_eq!(found, together());
+    assert_eq!((program.repeats(), program.instructions(1), program.instructions(3)), (Ok(()), 2, 6));
+}
+
+#[test]
+fn a_program_of_one_thread_and_what_synchronises_outside_of_the_part_are_kept() {
+    let lone = vec![vec![block(0), post(0), block(1)]];
+    let found: Vec<Vec<Step>> = program(lone.clone()).steps(1).into_iter().map(drained).collect();
+    assert_eq!(found, lone);
+    let create = Step::Sync(Sync::Create { thread: Thread(1) });
+    let join = Step::Sync(Sync::Join { thread: Thread(1) });
+    let posts =
+        vec![vec![block(0), post(0), create, block(1), join, block(2), post(1)], vec![wait(0), block(3)]];
+    let found: Vec<Vec<Step>> = program(posts).steps(1).into_iter().map(drained).collect();
+    assert_eq!(found, [vec![post(0), create, block(1), join, post(1)], vec![wait(0), block(3)]]);
 }
 
 #[test]
@@ -89,8 +110,8 @@ fn the_part_that_all_do_is_done_over_and_over_with_its_own_signals() {
     let program = program(posting());
     let meet = Step::Sync(Sync::Barrier { object: BETWEEN_ROUNDS, parties: 2 });
     let found: Vec<Vec<Step>> = program.steps(2).into_iter().map(drained).collect();
-    let listed = posting();
-    let first = [&listed[0][..4], &[meet, block(1), post(4 + 5)], &listed[0][4..]].concat();
+    let listed = together();
+    let first = [&listed[0][..3], &[meet, block(1), post(4 + 5)], &listed[0][3..]].concat();
     assert_eq!(found, [first, vec![wait(4), block(3), meet, wait(9), block(3)]]);
     for rounds in [1, 2, 7] {
         let mut machine = Machine::new(&Config::default(), &program.dictionary, program.steps(rounds));
