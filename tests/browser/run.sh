@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Browser test of the HTML reports. Needs python3, chromium and chromium-driver; downloads nothing.
-#   tests/browser/run.sh                  makes reports of a made-up run, a made-up path and a second of noise, and
-#                                         checks them
+#   tests/browser/run.sh                  makes reports of a made-up run, a made-up path, a second of noise, simulated
+#                                         runs, sweeps, the paper's runs and what-ifs, and checks them
 #   tests/browser/run.sh REPORT.html      checks that report (less is known about it, so less is checked)
 # QUAVER_PICTURES=FOLDER also writes pictures of the page there.
 set -euo pipefail
@@ -31,3 +31,29 @@ python3 tests/browser/report_test.py "$work"/runs/*/report.html
 
 "$built/quaver" sim run crates/quaver-sim/traces/radix.qtrace.txt --quiet --output "$work/simulated" > "$work/simulated.txt"
 python3 tests/browser/sim_report_test.py "$work"/simulated/* "${pictures[@]}"
+
+sweep() {
+  local name="$1"
+  shift
+  printf '%s\n' "[sweep]" "traces = ['$PWD/crates/quaver-sim/traces/radix.qtrace.txt', '$PWD/crates/quaver-sim/traces/raytrace.qtrace.txt']" \
+    "seeds = 2" "[cure.injection.classes.broadcast-wait]" "kind = 'exceedance'" "probability = 0.2" "over_ns = 10000" \
+    "mean_ns = 40000" "sigma = 0.8" "$@" > "$work/$name.toml"
+  "$built/quaver" sim sweep run "$work/$name.toml" --quiet --output "$work/swept" > "$work/$name.txt"
+  python3 tests/browser/drawn_report_test.py sweep "$work/swept/sweep-$name"/{report.html,summary.json} "${pictures[@]}"
+}
+reactivity=("[[axis]]" "key = 'cure.dvfs.reactivity'" "values = [1, 2, 4]")
+sizes=("[[axis]]" "key = 'machine.l2.kib'" "values = [128, 512]")
+scales=("[[axis]]" "key = 'cure.kernel_scales'" "values = [false, true]")
+sweep lines "${reactivity[@]}"
+sweep maps "${reactivity[@]}" "${sizes[@]}"
+sweep table "${reactivity[@]}" "${sizes[@]}" "${scales[@]}"
+
+"$built/quaver" sim paper --quick --no-tracing --programs lu,ocean --seeds 1 --quiet --output "$work/paper" > "$work/paper.txt"
+python3 tests/browser/drawn_report_test.py paper "$work"/paper/*/{report.html,summary.json} "${pictures[@]}"
+
+head -c 2000000 "$built/quaver" > "$work/octets"
+"$built/quaver" sync --quiet --output "$work/synced" -- xz -0 -T3 --block-size=64KiB --stdout "$work/octets" > "$work/octets.xz" 2> "$work/sync.txt"
+"$built/quaver" sync what-if "$work"/synced/* --deadline 1ms --html "$work/what-if.html" --json > "$work/what-if.json"
+python3 tests/browser/drawn_report_test.py what-if "$work"/what-if.{html,json} "${pictures[@]}"
+"$built/quaver" sync what-if --example wimax --html "$work/example.html" --json > "$work/example.json"
+python3 tests/browser/drawn_report_test.py example "$work"/example.{html,json} "${pictures[@]}"

@@ -13,19 +13,11 @@ import pathlib
 import sys
 
 import report_test
+from drawn_report_test import check_drawings, number, text
 from report_test import check, check_quiet
 from webdriver import Browser
 
 SECTIONS = ("time", "threads", "cores", "caches", "path", "machine", "facts")
-
-
-def text(browser, selector):
-    """The words of each element."""
-    return browser.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent.trim())", selector)
-
-
-def number(words):
-    return int("".join(digit for digit in words if digit.isdigit()))
 
 
 def check_tiles(browser, summary):
@@ -53,15 +45,7 @@ def check_tables(browser, summary):
     check("the critical path is told", len(path) > 1 and summary["critical_path"]["length_fs"] > 0, path)
 
 
-def check_drawings(browser, summary):
-    drawn = browser.run("""
-        return [...document.querySelectorAll('main svg')].map((svg) => {
-            const box = svg.getBoundingClientRect();
-            const shapes = svg.querySelectorAll('rect, path, line, polyline').length;
-            return [box.width, box.height, shapes];
-        });""")
-    check("every drawing is there", len(drawn) >= 6, drawn)
-    check("no drawing is empty", all(width > 100 and height > 20 and shapes > 1 for width, height, shapes in drawn), drawn)
+def check_lanes(browser, summary):
     lanes = text(browser, "#threads svg title")
     missing = [thread["thread"] for thread in summary["threads"]
                if not any(f"thread {thread['thread']}" in lane for lane in lanes)]
@@ -87,7 +71,8 @@ def main():
         check("every section is there", all(section in sections for section in SECTIONS), sections)
         check_tiles(browser, summary)
         check_tables(browser, summary)
-        check_drawings(browser, summary)
+        check_drawings(browser, 6)
+        check_lanes(browser, summary)
         check_quiet(browser, url)
     report_test.check_views(url, arguments.pictures, "sim", scripts=False)
     failures = report_test.failures

@@ -91,8 +91,13 @@ pub fn shown(groups: &[SweepGroup<'_>]) -> Vec<Shown> {
 /// A figure over the seeds: its mean, and from where to where it goes.
 pub fn spread_text(one: &Shown, spread: SeedSpread) -> String {
     let mean = (one.text)(spread.mean);
+    range_text(one, spread).map_or(mean.clone(), |range| format!("{mean} ({range})"))
+}
+
+/// From where to where a figure goes over the seeds; none where they agree.
+pub fn range_text(one: &Shown, spread: SeedSpread) -> Option<String> {
     let (low, high) = ((one.text)(spread.min), (one.text)(spread.max));
-    if low == high { mean } else { format!("{mean} ({low} to {high})") }
+    (low != high).then(|| format!("{low} to {high}"))
 }
 
 /// Columns of the table of combinations.
@@ -107,14 +112,20 @@ pub fn columns(summary: &SweepSummary, shown: &[Shown]) -> Vec<String> {
 /// The figure of which a page always says from where to where it goes.
 const RANGED: &str = "slow_down";
 
-/// Its cells; `ranges`: every figure with its least and largest value, not only slow-downs.
-pub fn cells(summary: &SweepSummary, group: &SweepGroup<'_>, shown: &[Shown], ranges: bool) -> Vec<String> {
+/// Which combination a row is about: trace, values of the axes, number of seeds.
+pub fn names(summary: &SweepSummary, group: &SweepGroup<'_>) -> Vec<String> {
     let mut cells = vec![summary.traces[group.trace].clone()];
     cells.extend(group.values.iter().enumerate().map(|(axis, value)| summary.label(axis, *value)));
     cells.push(group.seeds().to_string());
+    cells
+}
+
+/// Cells of a row; only slow-downs with their least and largest value.
+fn cells(summary: &SweepSummary, group: &SweepGroup<'_>, shown: &[Shown]) -> Vec<String> {
+    let mut cells = names(summary, group);
     let text = |one: &Shown| {
         let spread = group.spread(one.column);
-        spread.map_or("-".to_owned(), |spread| match ranges || one.column == RANGED {
+        spread.map_or("-".to_owned(), |spread| match one.column == RANGED {
             true => spread_text(one, spread),
             false => (one.text)(spread.mean),
         })
@@ -174,7 +185,7 @@ pub fn page(summary: &SweepSummary, run: &RunFacts, report_path: Option<&str>, s
         .collect();
     let mut table = Table::new(&named);
     groups.iter().take(ROWS).for_each(|group| {
-        table.row(cells(summary, group, &shown, false));
+        table.row(cells(summary, group, &shown));
     });
     out.push_str(&table.render(style));
     if groups.len() > ROWS {

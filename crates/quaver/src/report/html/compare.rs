@@ -2,7 +2,7 @@
 //! figure in tables.
 
 use super::page::{Tile, micro};
-use super::{ReportError, embed, write_head, write_these_scripts};
+use super::{ReportError, embed, write_end, write_head};
 use crate::report::compare::{
     CompareInput, LOSS_COLUMNS, OVERHEAD_COLUMNS, PEER_COLUMNS, PEER_WORDS, RATIO_COLUMNS, conversion_words,
     loss_rows, loss_words, overhead_cells, paper_cells, pattern_words, peer_cells, placement_words,
@@ -35,12 +35,12 @@ const OURS: &str = "batch";
 /// Writes the report: some 100 kB whatever the length of the run.
 pub fn write_html(out: &mut dyn Write, input: &CompareInput<'_>) -> Result<(), ReportError> {
     let page = Page::of(input);
-    write_head(out, PAGE, &page)?;
+    let scripts: &[&str] = if page.drawable { &SCRIPTS } else { &[] };
+    write_head(out, PAGE, &page, scripts)?;
     if page.drawable {
         embed::write_json(out, "data", &Data::of(input))?;
-        return write_these_scripts(out, &SCRIPTS);
     }
-    write_these_scripts(out, &[])
+    write_end(out, scripts)
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template.

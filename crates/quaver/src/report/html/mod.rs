@@ -4,6 +4,7 @@
 //! data blocks. The content security policy of the page forbids every request.
 
 pub mod compare;
+mod drawn;
 mod embed;
 mod event_name;
 mod late;
@@ -70,32 +71,36 @@ pub fn write_html(out: &mut dyn Write, input: &ReportInput<'_>) -> Result<(), Re
     let worst = late::worst(input.packets, input.late, TIMELINES);
     let page = page::Page::of(input, worst.len());
 
-    write_head(out, PAGE, &page)?;
+    write_head(out, PAGE, &page, &SCRIPTS)?;
     write_data(out, input, &grid, &chosen, &worst)?;
-    write_scripts(out)
+    write_end(out, &SCRIPTS)
 }
 
-/// The page up to its data.
-fn write_head(out: &mut dyn Write, template: &str, page: &impl Serialize) -> Result<(), ReportError> {
+/// The page up to its data, which these scripts draw.
+fn write_head(
+    out: &mut dyn Write,
+    template: &str,
+    page: &impl Serialize,
+    scripts: &[&str],
+) -> Result<(), ReportError> {
     let mut engine = minijinja::Environment::new();
     engine.add_template("page.html", template)?;
     for (name, text) in PARTS {
         engine.add_template(name, text)?;
     }
-    let context = minijinja::context! { page => minijinja::value::Serde(page), style => STYLE, plot_style => PLOT_STYLE };
+    let context = minijinja::context! {
+        page => minijinja::value::Serde(page), style => STYLE, plot_style => PLOT_STYLE, scripted => !scripts.is_empty(),
+    };
     out.write_all(engine.get_template("page.html")?.render(context)?.as_bytes())?;
     Ok(())
 }
 
-/// The scripts, and the end of the page.
-fn write_scripts(out: &mut dyn Write) -> Result<(), ReportError> {
-    write_these_scripts(out, &SCRIPTS)
-}
-
 /// Scripts, and the end of the page.
-fn write_these_scripts(out: &mut dyn Write, scripts: &[&str]) -> Result<(), ReportError> {
-    // The library's licence asks that its text goes with every copy.
-    writeln!(out, "<script type=\"text/plain\" id=\"uplot-licence\">{PLOT_LICENCE}</script>")?;
+fn write_end(out: &mut dyn Write, scripts: &[&str]) -> Result<(), ReportError> {
+    if !scripts.is_empty() {
+        // The library's licence asks that its text goes with every copy.
+        writeln!(out, "<script type=\"text/plain\" id=\"uplot-licence\">{PLOT_LICENCE}</script>")?;
+    }
     for script in scripts {
         writeln!(out, "<script>{script}</script>")?;
     }

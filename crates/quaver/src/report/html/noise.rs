@@ -2,7 +2,7 @@
 
 use super::page::{Cause, Tile, UnexplainedRow, cause_row, micro, unexplained_row};
 use super::series::{BINS_PER_OCTAVE, clamp_ns};
-use super::{ReportError, embed, late, write_head, write_scripts};
+use super::{ReportError, SCRIPTS, embed, late, write_end, write_head};
 use crate::report::noise::{
     Examples, NoiseInput, class_cells, classes, distribution_cells, for_a_loop, noise_cells, rate_of,
 };
@@ -17,9 +17,9 @@ const PAGE: &str = include_str!("../../../assets/report/noise.html");
 
 /// Writes the report of a noise run: below 3 MB whatever the length of the run.
 pub fn write_html(out: &mut dyn Write, input: &NoiseInput<'_>) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(input))?;
+    write_head(out, PAGE, &Page::of(input), &SCRIPTS)?;
     write_data(out, input)?;
-    write_scripts(out)
+    write_end(out, &SCRIPTS)
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template.

@@ -7,7 +7,7 @@ mod rows;
 mod tables;
 
 use super::page::{Tile, micro};
-use super::{ReportError, embed, write_head, write_these_scripts};
+use super::{ReportError, embed, write_end, write_head};
 use crate::digest::path::{FlowResults, PathSummary};
 use crate::report::RunFacts;
 use crate::report::units::{count, duration, percent};
@@ -50,12 +50,12 @@ impl PathReport<'_> {
 
 /// Writes the report of a path: below 5 MB whatever the length of the test.
 pub fn write_html(out: &mut dyn Write, input: &PathReport<'_>) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(input))?;
+    let scripts: &[&str] = if input.drawable() { &SCRIPTS } else { &[] };
+    write_head(out, PAGE, &Page::of(input), scripts)?;
     if input.drawable() {
         data::write(out, input)?;
-        return write_these_scripts(out, &SCRIPTS);
     }
-    write_these_scripts(out, &[])
+    write_end(out, scripts)
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template.

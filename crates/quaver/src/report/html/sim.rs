@@ -4,9 +4,10 @@
 mod cure;
 mod drawings;
 
+use super::ReportError;
+use super::drawn::{Frame, write_drawn};
 use super::page::{Tile, micro};
 use super::table::Table;
-use super::{ReportError, write_head, write_these_scripts};
 use crate::digest::sim::{CoreFigures, SimSummary, TimePart, machine_words};
 use crate::report::sim::{
     LEVEL_COLUMNS, SimInput, THREAD_COLUMNS, core_table, figure, level_cells, meaning, path_sentence,
@@ -22,8 +23,7 @@ const THREADS: usize = 256;
 
 /// Writes the report: some hundred kB whatever the length of the run.
 pub fn write_html(out: &mut dyn Write, input: &SimInput<'_>) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(input))?;
-    write_these_scripts(out, &[])
+    write_drawn(out, PAGE, &Page::of(input))
 }
 
 /// Name and colour.
@@ -32,13 +32,8 @@ type Key = (&'static str, &'static str);
 /// Everything that the template shows. Strings of others are escaped by the template; drawings escape what they hold.
 #[derive(Serialize)]
 struct Page {
-    name: String,
-    verb: &'static str,
-    version: String,
-    verdict: String,
-    complete: bool,
-    tiles: Vec<Tile>,
-    warnings: Vec<String>,
+    #[serde(flatten)]
+    frame: Frame,
     time: Vec<Part>,
     core_time: Option<String>,
     time_keys: Vec<Key>,
@@ -58,7 +53,6 @@ struct Page {
     path_words: String,
     machine: String,
     changed: Table,
-    facts: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -86,13 +80,12 @@ impl Page {
         let (sharing, sharing_keys) = drawings::sharing(&used);
         let (core_columns, core_rows) = core_table(summary, 0.0);
         Self {
-            name: input.run.name.clone(),
-            verb: "sim run",
-            version: input.run.version.clone(),
-            verdict: micro(verdict(summary)),
-            complete: summary.complete,
-            tiles: tiles(summary),
-            warnings: summary.warnings.iter().cloned().map(micro).collect(),
+            frame: Frame::of("sim run", input.run, facts(input)).saying(
+                verdict(summary),
+                summary.complete,
+                tiles(summary),
+                &summary.warnings,
+            ),
             time: time(summary),
             core_time,
             time_keys,
@@ -112,7 +105,6 @@ impl Page {
             path_words: summary.critical_path.as_ref().map(path_sentence).unwrap_or_default(),
             machine: machine_words(&summary.facts.machine),
             changed: changed(summary),
-            facts: facts(input),
         }
     }
 }
@@ -148,9 +140,6 @@ fn tiles(summary: &SimSummary) -> Vec<Tile> {
             value: second.misses_per_1000.map_or("-".to_owned(), figure),
             note: "in 1000 instructions".to_owned(),
         });
-    }
-    for tile in &mut tiles {
-        tile.value = micro(std::mem::take(&mut tile.value));
     }
     tiles
 }
@@ -206,22 +195,15 @@ fn changed(summary: &SimSummary) -> Table {
     Table::new(&["number", "here", "default"], rows)
 }
 
-fn facts(input: &SimInput<'_>) -> Vec<(String, String)> {
-    let (summary, run) = (input.summary, input.run);
+fn facts(input: &SimInput<'_>) -> [(&'static str, String); 6] {
+    let summary = input.summary;
     let facts = &summary.facts;
-    let mut rows = vec![
-        ("Run".to_owned(), run.directory.clone()),
-        ("Command".to_owned(), run.command.clone()),
-        ("Program".to_owned(), program(summary)),
-        ("Trace".to_owned(), format!("{} steps, {} octets", count(facts.steps), count(facts.octets))),
-        ("Traced by".to_owned(), facts.tool.clone()),
-        ("Instruction set".to_owned(), facts.architecture.clone()),
-        ("Simulated".to_owned(), micro(ran_for(summary))),
-        ("Took".to_owned(), input.speed.map(took).map(micro).unwrap_or_default()),
-        ("Started".to_owned(), run.started.clone()),
-        ("Host".to_owned(), run.host.clone()),
-    ];
-    rows.extend(run.facts.iter().cloned());
-    rows.retain(|(_, value)| !value.is_empty());
-    rows
+    [
+        ("Program", program(summary)),
+        ("Trace", format!("{} steps, {} octets", count(facts.steps), count(facts.octets))),
+        ("Traced by", facts.tool.clone()),
+        ("Instruction set", facts.architecture.clone()),
+        ("Simulated", ran_for(summary)),
+        ("Took", input.speed.map(took).unwrap_or_default()),
+    ]
 }

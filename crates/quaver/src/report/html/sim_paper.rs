@@ -2,10 +2,11 @@
 
 mod drawings;
 
+use super::ReportError;
+use super::drawn::{Frame, write_drawn};
 use super::page::{Tile, micro};
 use super::sync::drawings::{break_down, class_colour, decades, sizes};
 use super::table::Table;
-use super::{ReportError, write_head, write_these_scripts};
 use crate::report::RunFacts;
 use crate::report::sim_paper::{self as words, ALTERNATIVES, GRID, POWER, REACTIVITY, Rows, Section};
 use drawings::{Group, factors, groups};
@@ -25,23 +26,16 @@ pub fn write_html(
     bench: Option<&BenchSummary>,
     run: &RunFacts,
 ) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(summary, bench, run))?;
-    write_these_scripts(out, &[])
+    write_drawn(out, PAGE, &Page::of(summary, bench, run))
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template; drawings escape what they hold.
 #[derive(Serialize)]
 struct Page {
-    name: String,
-    verb: &'static str,
-    version: String,
-    verdict: String,
-    complete: bool,
-    tiles: Vec<Tile>,
-    warnings: Vec<String>,
+    #[serde(flatten)]
+    frame: Frame,
     claims: Vec<Judged>,
     sections: Vec<Shown>,
-    facts: Vec<(String, String)>,
 }
 
 /// Statements of a kind.
@@ -90,13 +84,12 @@ impl Page {
     fn of(summary: &PaperSummary, bench: Option<&BenchSummary>, run: &RunFacts) -> Self {
         let all = claims(summary);
         Self {
-            name: run.name.clone(),
-            verb: "sim paper",
-            version: run.version.clone(),
-            verdict: words::verdict(&all),
-            complete: summary.complete,
-            tiles: tiles(summary),
-            warnings: warnings(summary),
+            frame: Frame::of("sim paper", run, facts(summary)).saying(
+                words::verdict(&all),
+                summary.complete,
+                tiles(summary),
+                &warnings(summary),
+            ),
             claims: [
                 (Kind::Law, "Laws"),
                 (Kind::Shape, "Shapes of the paper"),
@@ -107,7 +100,6 @@ impl Page {
             .filter(|one| !one.rows.is_empty())
             .collect(),
             sections: words::sections(summary, bench).into_iter().map(|one| shown(one, summary)).collect(),
-            facts: facts(summary, run),
         }
     }
 }
@@ -297,10 +289,10 @@ fn warnings(summary: &PaperSummary) -> Vec<String> {
         .map(|one| one.program.as_str())
         .collect();
     if !short.is_empty() {
-        all.push(micro(format!(
+        all.push(format!(
             "Runs shorter than 10 ms meet no timer interrupt but for their jitter: {}.",
             short.join(", ")
-        )));
+        ));
     }
     for one in &summary.programs {
         if let Some(reason) = &one.how.only_once {
@@ -310,18 +302,8 @@ fn warnings(summary: &PaperSummary) -> Vec<String> {
     all
 }
 
-fn facts(summary: &PaperSummary, run: &RunFacts) -> Vec<(String, String)> {
-    let mut rows = vec![
-        ("Run".to_owned(), run.directory.clone()),
-        ("Command".to_owned(), run.command.clone()),
-        ("How".to_owned(), micro(words::conditions(summary))),
-        ("Kernel activity".to_owned(), summary.kernel.clone()),
-        ("Started".to_owned(), run.started.clone()),
-        ("Host".to_owned(), run.host.clone()),
-    ];
-    rows.extend(run.facts.iter().cloned());
-    rows.retain(|(_, value)| !value.is_empty());
-    rows
+fn facts(summary: &PaperSummary) -> [(&'static str, String); 2] {
+    [("How", words::conditions(summary)), ("Kernel activity", summary.kernel.clone())]
 }
 
 #[cfg(test)]

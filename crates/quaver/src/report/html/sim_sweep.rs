@@ -3,12 +3,12 @@
 
 mod drawings;
 
+use super::ReportError;
+use super::drawn::{Frame, write_drawn};
 use super::page::{Tile, micro};
-use super::table::Table;
-use super::{ReportError, write_head, write_these_scripts};
-use crate::digest::sim_sweep::SweepSummary;
+use crate::digest::sim_sweep::{SweepGroup, SweepSummary};
 use crate::report::RunFacts;
-use crate::report::sim_sweep::{cells, columns, compared_with, shown, verdict};
+use crate::report::sim_sweep::{Shown, columns, compared_with, names, range_text, shown, verdict};
 use crate::report::units::count;
 use serde::Serialize;
 use std::io::Write;
@@ -19,27 +19,35 @@ const ROWS: usize = 2_000;
 
 /// Writes the report.
 pub fn write_html(out: &mut dyn Write, summary: &SweepSummary, run: &RunFacts) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(summary, run))?;
-    write_these_scripts(out, &[])
+    write_drawn(out, PAGE, &Page::of(summary, run))
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template; drawings escape what they hold.
 #[derive(Serialize)]
 struct Page {
-    name: String,
-    verb: &'static str,
-    version: String,
-    verdict: String,
-    complete: bool,
-    tiles: Vec<Tile>,
-    warnings: Vec<String>,
+    #[serde(flatten)]
+    frame: Frame,
     figures: Vec<Figure>,
     keys: Vec<drawings::Key>,
     drawn: &'static str,
-    points: Table,
+    columns: Vec<String>,
+    points: Vec<Row>,
     left_out: Option<String>,
     compared: Option<&'static str>,
-    facts: Vec<(String, String)>,
+}
+
+/// A combination: what it is, and its figures.
+#[derive(Serialize)]
+struct Row {
+    names: Vec<String>,
+    figures: Vec<Cell>,
+}
+
+/// Mean over the seeds, and from where to where they go.
+#[derive(Serialize)]
+struct Cell {
+    mean: String,
+    range: Option<String>,
 }
 
 /// A figure with its drawings.
@@ -59,39 +67,43 @@ impl Page {
             meaning: one.meaning,
             drawings: drawings::of(summary, &groups, one),
         });
-        let names = columns(summary, &shown);
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let has_slow_down = shown.iter().any(|one| one.column == "slow_down");
         Self {
-            name: run.name.clone(),
-            verb: "sim sweep",
-            version: run.version.clone(),
-            verdict: verdict(summary),
-            complete: summary.complete,
-            tiles: tiles(summary),
-            warnings: summary.warnings.iter().cloned().map(micro).collect(),
+            frame: Frame::of("sim sweep", run, []).with_facts(facts(summary, run)).saying(
+                verdict(summary),
+                summary.complete,
+                tiles(summary),
+                &summary.warnings,
+            ),
             figures: figures.filter(|figure| !figure.drawings.is_empty()).collect(),
             keys: drawings::keys(summary),
             drawn: match summary.axes.len() {
-                0 => "Nothing was varied, so there is nothing to draw.",
-                1 => "Mean over the seeds; the band goes from the least to the largest.",
+                0 => "Nothing was varied, so nothing is drawn.",
+                1 => {
+                    "Mean over the seeds; the band goes from the least to the largest. A scale is logarithmic where traces are far apart."
+                }
                 2 => {
                     "Mean over the seeds; each drawing has colours of its own, from its least to its largest value; less than 1 % is no difference."
                 }
-                _ => {
-                    "Drawings are made of one or two axes; this sweep has more. Its table is points.parquet."
-                }
+                _ => "Sweeps over one or two axes are drawn; this one has more.",
             },
-            points: Table::new(
-                &names,
-                groups.iter().take(ROWS).map(|group| cells(summary, group, &shown, true)),
-            ),
+            columns: columns(summary, &shown),
+            points: groups.iter().take(ROWS).map(|group| row(summary, group, &shown)).collect(),
             left_out: (groups.len() > ROWS)
                 .then(|| format!("{} more rows are in points.parquet.", count((groups.len() - ROWS) as u64))),
             compared: compared_with(summary).filter(|_| has_slow_down),
-            facts: facts(summary, run),
         }
     }
+}
+
+fn row(summary: &SweepSummary, group: &SweepGroup<'_>, shown: &[Shown]) -> Row {
+    let cell = |one: &Shown| match group.spread(one.column) {
+        Some(spread) => {
+            Cell { mean: micro((one.text)(spread.mean)), range: range_text(one, spread).map(micro) }
+        }
+        None => Cell { mean: "-".to_owned(), range: None },
+    };
+    Row { names: names(summary, group), figures: shown.iter().map(cell).collect() }
 }
 
 fn tiles(summary: &SweepSummary) -> Vec<Tile> {
@@ -136,7 +148,6 @@ fn facts(summary: &SweepSummary, run: &RunFacts) -> Vec<(String, String)> {
         let values: Vec<String> = axis.values.iter().map(ToString::to_string).collect();
         rows.push((axis.name.clone(), values.join(", ")));
     }
-    rows.retain(|(_, value)| !value.is_empty());
     rows
 }
 
@@ -164,7 +175,9 @@ mod tests {
             "two figures, two traces, four combinations"
         );
         assert!(two.contains("&lt;os&gt;") && !two.contains("<os>"), "names are escaped");
-        assert!(page(0).contains("Nothing was varied"));
+        let none = page(0);
+        assert!(none.contains("Nothing was varied") && !none.contains("id=\"figures\""), "no empty section");
+        assert!(one.contains("<span class=\"detail\">+0.10 % to +0.20 %</span>"), "ranges stand below");
         assert!(!two.contains("NaN") && !one.contains("NaN"));
     }
 }

@@ -5,7 +5,7 @@ mod paper;
 
 use super::page::{Tile, micro};
 use super::table::Table;
-use super::{ReportError, embed, write_head, write_these_scripts};
+use super::{ReportError, embed, write_end, write_head};
 use crate::report::study::{
     CONTRAST_COLUMNS, FIGURE_COLUMNS, RANKING_COLUMNS, SENDER_COLUMNS, StudyInput, carry_over_words,
     class_words, contrast_cells, cost_words, design_words, difference, figure_cells, interaction_words,
@@ -31,14 +31,13 @@ const SCRIPTS: [&str; 4] = [
 
 /// Writes the report: some 200 kB whatever the length of the run.
 pub fn write_html(out: &mut dyn Write, input: &StudyInput<'_>) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(input))?;
-    match &input.summary.paper {
-        None => write_these_scripts(out, &[]),
-        Some(report) => {
-            embed::write_json(out, "data", &PaperData::of(report, input.summary.facts.period_ns))?;
-            write_these_scripts(out, &SCRIPTS)
-        }
+    let paper = input.summary.paper.as_ref();
+    let scripts: &[&str] = if paper.is_some() { &SCRIPTS } else { &[] };
+    write_head(out, PAGE, &Page::of(input), scripts)?;
+    if let Some(report) = paper {
+        embed::write_json(out, "data", &PaperData::of(report, input.summary.facts.period_ns))?;
     }
+    write_end(out, scripts)
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template, but `svg` is ours and holds numbers

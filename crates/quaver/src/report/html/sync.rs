@@ -3,9 +3,10 @@
 
 pub(super) mod drawings;
 
+use super::ReportError;
+use super::drawn::{Frame, write_drawn};
 use super::page::{Tile, micro};
 use super::table::Table;
-use super::{ReportError, write_head, write_these_scripts};
 use crate::digest::sync::{CompensationFacts, SyncSummary};
 use crate::report::sync::{
     CAUSE_COLUMNS, CLASS_COLUMNS, CORE_COLUMNS, FUTEX_COLUMNS, OFFENDER_COLUMNS, SyncInput, THREAD_COLUMNS,
@@ -24,20 +25,14 @@ const DRAWN_WAITS: usize = 6;
 
 /// Writes the report: some hundred kB, at most 2 MB, whatever the length of the run.
 pub fn write_html(out: &mut dyn Write, input: &SyncInput<'_>) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(input))?;
-    write_these_scripts(out, &[])
+    write_drawn(out, PAGE, &Page::of(input))
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template; drawings escape what they hold.
 #[derive(Serialize)]
 struct Page {
-    name: String,
-    verb: &'static str,
-    version: String,
-    verdict: String,
-    complete: bool,
-    tiles: Vec<Tile>,
-    warnings: Vec<String>,
+    #[serde(flatten)]
+    frame: Frame,
     counted: String,
     classes: Table,
     beside: Vec<String>,
@@ -56,7 +51,6 @@ struct Page {
     futex_words: String,
     processes: Table,
     compensation: Option<Compensation>,
-    facts: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -110,13 +104,12 @@ impl Page {
             named.iter().filter(|one| one.figures.late.count > 0).map(offender_cells).collect()
         };
         Self {
-            name: input.run.name.clone(),
-            verb: "sync",
-            version: input.run.version.clone(),
-            verdict: micro(verdict(summary)),
-            complete: summary.complete,
-            tiles: tiles(summary),
-            warnings: summary.warnings.iter().cloned().map(micro).collect(),
+            frame: Frame::of("sync", input.run, facts(summary)).saying(
+                verdict(summary),
+                summary.complete,
+                tiles(summary),
+                &summary.warnings,
+            ),
             counted: micro(counted(summary)),
             classes: Table::new(&CLASS_COLUMNS, summary.results.classes.iter().map(class_cells)),
             beside: beside(summary).into_iter().map(micro).collect(),
@@ -135,7 +128,6 @@ impl Page {
             futex_words: futex_sentence(summary).unwrap_or_default(),
             processes: processes(summary),
             compensation: summary.facts.compensation.as_ref().map(Compensation::of),
-            facts: facts(input),
         }
     }
 }
@@ -191,10 +183,6 @@ fn tiles(summary: &SyncSummary) -> Vec<Tile> {
     if let Some(share) = results.coverage.share() {
         let note = format!("of {} wake-ups", count(results.coverage.wake_ups));
         tiles.push(Tile { name: "Matched", value: percent(share), note });
-    }
-    for tile in &mut tiles {
-        tile.value = micro(std::mem::take(&mut tile.value));
-        tile.note = micro(std::mem::take(&mut tile.note));
     }
     tiles
 }
@@ -256,28 +244,17 @@ fn processes(summary: &SyncSummary) -> Table {
     Table::new(&columns, rows)
 }
 
-fn facts(input: &SyncInput<'_>) -> Vec<(String, String)> {
-    let (summary, run) = (input.summary, input.run);
+fn facts(summary: &SyncSummary) -> [(&'static str, String); 9] {
     let kernel = &summary.facts.kernel;
-    let mut rows = vec![
-        ("Run".to_owned(), run.directory.clone()),
-        ("Command".to_owned(), run.command.clone()),
-        ("Program".to_owned(), summary.facts.program.join(" ")),
-        ("Its end".to_owned(), summary.facts.status.map(ended).unwrap_or_default()),
-        ("Started".to_owned(), run.started.clone()),
-        ("Duration".to_owned(), duration(summary.results.duration_ns().cast_signed())),
-        ("Host".to_owned(), run.host.clone()),
-        (
-            "CPUs that it may use".to_owned(),
-            summary.facts.cpus.map(|cpus| cpus.to_string()).unwrap_or_default(),
-        ),
-        ("Kernel".to_owned(), kernel.tier.clone()),
-        ("Why not better".to_owned(), kernel.reason.clone().unwrap_or_default()),
-        ("Blind to".to_owned(), kernel.blind.join(", ")),
-        ("Events".to_owned(), count(summary.results.counts.events)),
-        ("Events of the kernel".to_owned(), count(summary.results.counts.kernel_events)),
-    ];
-    rows.extend(run.facts.iter().cloned());
-    rows.retain(|(_, value)| !value.is_empty());
-    rows
+    [
+        ("Program", summary.facts.program.join(" ")),
+        ("Its end", summary.facts.status.map(ended).unwrap_or_default()),
+        ("Duration", duration(summary.results.duration_ns().cast_signed())),
+        ("CPUs that it may use", summary.facts.cpus.map(|cpus| cpus.to_string()).unwrap_or_default()),
+        ("Kernel", kernel.tier.clone()),
+        ("Why not better", kernel.reason.clone().unwrap_or_default()),
+        ("Blind to", kernel.blind.join(", ")),
+        ("Events", count(summary.results.counts.events)),
+        ("Events of the kernel", count(summary.results.counts.kernel_events)),
+    ]
 }

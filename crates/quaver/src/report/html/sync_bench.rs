@@ -1,10 +1,11 @@
 //! The HTML report of `quaver sync bench`: the paper's tables 4 to 8 with this machine in them, its figures 7 to 9 of the programs that
 //! ran, and what recording costs. Drawings are made here, so that they need no scripts.
 
+use super::ReportError;
+use super::drawn::{Frame, write_drawn};
 use super::page::{Tile, micro};
 use super::sync::drawings::{break_down, class_colour, decades, sizes};
 use super::table::Table;
-use super::{ReportError, write_head, write_these_scripts};
 use crate::report::RunFacts;
 use crate::report::sync_bench::{
     CORRELATION_COLUMNS, CORRELATION_TITLE, COST_COLUMNS, PAPER_WORDS, SHARE_COLUMNS, SUITES, conditions,
@@ -21,20 +22,14 @@ const PAGE: &str = include_str!("../../../assets/report/sync_bench.html");
 
 /// Writes the report.
 pub fn write_html(out: &mut dyn Write, summary: &BenchSummary, run: &RunFacts) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(summary, run))?;
-    write_these_scripts(out, &[])
+    write_drawn(out, PAGE, &Page::of(summary, run))
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template; drawings escape what they hold.
 #[derive(Serialize)]
 struct Page {
-    name: String,
-    verb: &'static str,
-    version: String,
-    verdict: String,
-    complete: bool,
-    tiles: Vec<Tile>,
-    warnings: Vec<String>,
+    #[serde(flatten)]
+    frame: Frame,
     late: Vec<Titled>,
     distributions: Vec<Drawn>,
     break_down: Option<String>,
@@ -44,7 +39,6 @@ struct Page {
     correlations: Titled,
     cost: Titled,
     paper: &'static str,
-    facts: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -73,13 +67,12 @@ impl Page {
             .filter_map(|one| Some((short(&one.program), one.class_shares?)))
             .collect();
         Self {
-            name: run.name.clone(),
-            verb: "sync bench",
-            version: run.version.clone(),
-            verdict: verdict(summary),
-            complete: summary.complete,
-            tiles: tiles(summary),
-            warnings: summary.warnings.iter().cloned().map(micro).collect(),
+            frame: Frame::of("sync bench", run, facts(summary)).saying(
+                verdict(summary),
+                summary.complete,
+                tiles(summary),
+                &summary.warnings,
+            ),
             late: late.collect(),
             distributions: distributions(summary),
             break_down: (!shares.is_empty()).then(|| break_down(&shares)),
@@ -97,7 +90,6 @@ impl Page {
             },
             cost: Titled { title: cost_title(), table: Table::new(&COST_COLUMNS, cost_rows(summary)) },
             paper: PAPER_WORDS,
-            facts: facts(summary, run),
         }
     }
 }
@@ -132,9 +124,6 @@ fn tiles(summary: &BenchSummary) -> Vec<Tile> {
         let note = format!("of {} wake-ups", count(all));
         tiles.push(Tile { name: "Matched", value: percent(matched as f64 / all as f64), note });
     }
-    for tile in &mut tiles {
-        tile.value = micro(std::mem::take(&mut tile.value));
-    }
     tiles
 }
 
@@ -159,16 +148,6 @@ fn distributions(summary: &BenchSummary) -> Vec<Drawn> {
         .collect()
 }
 
-fn facts(summary: &BenchSummary, run: &RunFacts) -> Vec<(String, String)> {
-    let mut rows = vec![
-        ("Run".to_owned(), run.directory.clone()),
-        ("Command".to_owned(), run.command.clone()),
-        ("How".to_owned(), micro(conditions(summary))),
-        ("Started".to_owned(), run.started.clone()),
-        ("Host".to_owned(), run.host.clone()),
-        ("The kernel's side".to_owned(), summary.blind.clone().unwrap_or_default()),
-    ];
-    rows.extend(run.facts.iter().cloned());
-    rows.retain(|(_, value)| !value.is_empty());
-    rows
+fn facts(summary: &BenchSummary) -> [(&'static str, String); 2] {
+    [("How", conditions(summary)), ("The kernel's side", summary.blind.clone().unwrap_or_default())]
 }

@@ -1,11 +1,13 @@
 //! The page of `quaver sync what-if`: the compensation curve, the thread that lost most, threads and frames. Drawings are made here, so
 //! that they need no scripts.
 
+use super::ReportError;
+use super::drawn::{Frame, write_drawn};
 use super::page::{Tile, micro};
 use super::table::Table;
-use super::{ReportError, write_head, write_these_scripts};
 use crate::digest::sync::what_if::{Column, Drawn, WhatIf};
 use crate::report::RunFacts;
+use crate::report::sim_paper::sentence;
 use crate::report::sync_compensation;
 use crate::report::sync_what_if::{
     FRAME_COLUMNS, THREAD_COLUMNS, frame_rows, frame_words, limit_heads, loss_words, model_words, power_cell,
@@ -20,27 +22,23 @@ use std::io::Write;
 const PAGE: &str = include_str!("../../../assets/report/sync_what_if.html");
 /// Rows of the table of threads.
 const THREADS: usize = 256;
+/// Colour of what a thread lost; what it owes and its frequency have those of the curves.
+const LOST: &str = "var(--ink)";
 /// Colours of the curves.
-const COLOURS: [&str; 4] = ["var(--layer-0)", "var(--layer-2)", "var(--layer-4)", "var(--cause-1)"];
+const COLOURS: [&str; 4] = ["var(--layer-0)", "var(--layer-2)", "var(--layer-4)", "var(--layer-3)"];
 const LABEL: f64 = 84.0;
 const WIDTH: f64 = 900.0;
 
 /// Writes the page.
 pub fn write_html(out: &mut dyn Write, answer: &WhatIf, run: &RunFacts) -> Result<(), ReportError> {
-    write_head(out, PAGE, &Page::of(answer, run))?;
-    write_these_scripts(out, &[])
+    write_drawn(out, PAGE, &Page::of(answer, run))
 }
 
 /// Everything that the template shows. Strings of others are escaped by the template; drawings escape what they hold.
 #[derive(Serialize)]
 struct Page {
-    name: String,
-    verb: &'static str,
-    version: String,
-    verdict: String,
-    complete: bool,
-    tiles: Vec<Tile>,
-    warnings: Vec<String>,
+    #[serde(flatten)]
+    frame: Frame,
     loss: String,
     model: String,
     keys: Vec<(String, String)>,
@@ -50,13 +48,13 @@ struct Page {
     residency: Table,
     sensitivity: Table,
     drawn: Option<String>,
+    drawn_keys: [(&'static str, String); 3],
     drawn_thread: u32,
     threads: Table,
     frames: Table,
     frame_words: String,
     compensated: Table,
     compensated_note: String,
-    facts: Vec<(String, String)>,
 }
 
 impl Page {
@@ -69,13 +67,7 @@ impl Page {
         let done = facts.map(sync_compensation::rows).unwrap_or_default().into_iter();
         let drawn = answer.drawn.as_ref().filter(|drawn| !drawn.columns.is_empty());
         Self {
-            name: if run.name.is_empty() { "example".to_owned() } else { run.name.clone() },
-            verb: "sync what-if",
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            verdict: micro(verdict(answer)),
-            complete: answer.complete,
-            tiles: tiles(answer),
-            warnings: answer.warnings.iter().cloned().map(micro).collect(),
+            frame: frame(answer, run),
             loss: answer.program.as_ref().map(loss_words).map(micro).unwrap_or_default(),
             model: micro(model_words(answer)),
             keys: answer
@@ -91,15 +83,21 @@ impl Page {
             sensitivity: sensitivity(&answer.power),
             drawn_thread: drawn.map_or(0, |drawn| drawn.thread),
             drawn: drawn.map(over_time),
+            drawn_keys: [("lost so far", LOST), ("owed", COLOURS[0]), ("frequency over rest", COLOURS[2])]
+                .map(|(name, colour)| (name, format!("background:{colour}"))),
             threads: Table::new(&THREAD_COLUMNS, answer.threads.iter().take(THREADS).map(thread_cells)),
             frames: match &answer.frames {
                 Some(frames) => Table::new(&FRAME_COLUMNS, frame_rows(frames)),
                 None => Table::new(&FRAME_COLUMNS, Vec::<Vec<String>>::new()),
             },
-            frame_words: answer.frames.as_ref().map(frame_words).map(micro).unwrap_or_default(),
+            frame_words: answer
+                .frames
+                .as_ref()
+                .map(frame_words)
+                .map(|words| micro(sentence(&words)))
+                .unwrap_or_default(),
             compensated: Table::new(&["", ""], done.map(|(name, value)| vec![name.to_owned(), value])),
             compensated_note: facts.map(sync_compensation::note).map(micro).unwrap_or_default(),
-            facts: facts_of(answer, run),
         }
     }
 }
@@ -107,10 +105,13 @@ impl Page {
 fn verdict(answer: &WhatIf) -> String {
     let Some(program) = &answer.program else {
         return answer.frames.as_ref().map_or_else(String::new, |frames| {
-            format!(
-                "{} of {} frames miss their deadline without a controller.",
-                frames.without.missed, frames.without.frames
-            )
+            let of = count(frames.without.frames);
+            let without =
+                format!("{} of {of} frames miss their deadline without", count(frames.without.missed));
+            let best = frames.with.iter().map(|one| one.deadlines.missed).min();
+            best.map_or(format!("{without} a controller."), |best| {
+                format!("{without}, {} with the best controller.", count(best))
+            })
         });
     };
     let own = answer.table.factor(answer.table.highest());
@@ -129,7 +130,7 @@ fn verdict(answer: &WhatIf) -> String {
 
 fn tiles(answer: &WhatIf) -> Vec<Tile> {
     let Some(program) = &answer.program else { return Vec::new() };
-    let mut tiles = vec![
+    vec![
         Tile {
             name: "Lost",
             value: duration(program.lost_ns.cast_signed()),
@@ -145,12 +146,7 @@ fn tiles(answer: &WhatIf) -> Vec<Tile> {
             value: count(program.subframes),
             note: format!("of {}", duration(answer.subframe_ns.cast_signed())),
         },
-    ];
-    for tile in &mut tiles {
-        tile.value = micro(std::mem::take(&mut tile.value));
-        tile.note = micro(std::mem::take(&mut tile.note));
-    }
-    tiles
+    ]
 }
 
 fn sensitivity(all: &[Sensitivity]) -> Table {
@@ -165,18 +161,13 @@ fn sensitivity(all: &[Sensitivity]) -> Table {
     Table::new(&["switching", "an idle core switches", "leakage with", "overhead"], all.iter().map(row))
 }
 
-fn facts_of(answer: &WhatIf, run: &RunFacts) -> Vec<(String, String)> {
-    let program = answer.program.as_ref();
-    let mut rows = vec![
-        ("Run".to_owned(), run.directory.clone()),
-        ("Command".to_owned(), run.command.clone()),
-        ("Program".to_owned(), program.map(program_words).map(micro).unwrap_or_default()),
-        ("Started".to_owned(), run.started.clone()),
-        ("Host".to_owned(), run.host.clone()),
-    ];
-    rows.extend(run.facts.iter().cloned());
-    rows.retain(|(_, value)| !value.is_empty());
-    rows
+fn frame(answer: &WhatIf, run: &RunFacts) -> Frame {
+    let program = answer.program.as_ref().map(program_words).unwrap_or_default();
+    let frame = Frame::of("sync what-if", run, [("Program", program)]);
+    let frame = frame.saying(verdict(answer), answer.complete, tiles(answer), &answer.warnings);
+    // An example has no run, and the version is of who answers.
+    let name = if run.name.is_empty() { "example".to_owned() } else { frame.name };
+    Frame { name, version: env!("CARGO_PKG_VERSION").to_owned(), ..frame }
 }
 
 /// One scale of a drawing: from a value to a place.
@@ -281,7 +272,7 @@ fn over_time(drawn: &Drawn) -> String {
     let up = Scale { from: owed.fold(0.0, f64::min), to: most, start: 190.0, end: 10.0 };
     let mut inside = String::new();
     grid(&mut inside, &up, &duration_f64);
-    steps(&mut inside, drawn, &x, "var(--ink)", &|one| up.at(one.lost_so_far_ns as f64));
+    steps(&mut inside, drawn, &x, LOST, &|one| up.at(one.lost_so_far_ns as f64));
     steps(&mut inside, drawn, &x, COLOURS[0], &|one| up.at(one.owed_ns));
     let ratios = drawn.columns.iter().map(|one| one.ratio);
     let (low, high) = (ratios.clone().fold(1.0, f64::min), ratios.fold(1.05, f64::max));
@@ -293,8 +284,6 @@ fn over_time(drawn: &Drawn) -> String {
         let anchor = ["start", "middle", "middle", "middle", "end"][part as usize];
         text(&mut inside, x.at(value), 318.0, anchor, &duration_f64(value));
     }
-    text(&mut inside, LABEL + 6.0, 24.0, "start", "lost so far (dark), owed (light)");
-    text(&mut inside, LABEL + 6.0, 232.0, "start", "frequency over rest");
     framed(&inside, 326.0)
 }
 

@@ -11,13 +11,13 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Cells with "us" as the page writes it.
+    /// Heads and cells with "us" as the page writes it.
     pub(super) fn new(
         columns: &[&str],
         rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
     ) -> Self {
         Self {
-            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            columns: columns.iter().map(|name| micro((*name).to_owned())).collect(),
             rows: rows.into_iter().map(|row| row.into_iter().map(micro).collect()).collect(),
         }
     }

@@ -138,7 +138,7 @@ pub(super) fn factors(subframes: &[Drawn]) -> String {
     const LOST: f64 = 40.0;
     let count = subframes.len().max(1) as f64;
     let x = |place: f64| 30.0 + WIDE * place / count;
-    let y = |factor: f64| 6.0 + TALL * (1.2 - factor) / 0.4;
+    let y = |factor: f64| 10.0 + TALL * (1.2 - factor) / 0.4;
     let mut inside = String::new();
     for factor in [0.8, 0.9, 1.0, 1.1, 1.2] {
         let _ = write!(
@@ -166,7 +166,7 @@ pub(super) fn factors(subframes: &[Drawn]) -> String {
             inside,
             "<rect x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{high:.1}\" style=\"fill:var(--layer-1);opacity:.75\">\
              <title>{}</title></rect>",
-            TALL + 20.0 + LOST - high,
+            TALL + 24.0 + LOST - high,
             (to - from - 1.0).max(0.5),
             escaped(&title.replace(" us", " µs"))
         );
@@ -175,10 +175,10 @@ pub(super) fn factors(subframes: &[Drawn]) -> String {
         inside,
         "<path d=\"{path}\" style=\"fill:none;stroke:var(--layer-0);stroke-width:2\"/>\
          <text x=\"30\" y=\"{:.1}\" class=\"soft\">lost in each, up to {:.0} µs</text>",
-        TALL + LOST + 36.0,
+        TALL + LOST + 40.0,
         most
     );
-    framed(&inside, 30.0 + WIDE + 4.0, TALL + LOST + 42.0)
+    framed(&inside, 30.0 + WIDE + 4.0, TALL + LOST + 46.0)
 }
 
 fn framed(inside: &str, wide: f64, high: f64) -> String {
@@ -228,7 +228,7 @@ mod tests {
     fn frequencies_are_steps() {
         let drawn = |factor, lost_us| Drawn { at_us: 330.0, factor, lost_us };
         let svg = factors(&[drawn(1.0, 0.0), drawn(1.2, 50.0), drawn(0.95, 3.0)]);
-        assert!(svg.contains("d=\"M30.0 61.0H") && svg.contains("lost in each, up to 50 µs"), "{svg}");
+        assert!(svg.contains("d=\"M30.0 65.0H") && svg.contains("lost in each, up to 50 µs"), "{svg}");
         assert!(!factors(&[]).contains("NaN"));
     }
 }

@@ -17,6 +17,8 @@ const CELL_HIGH: f64 = 30.0;
 const MOST_CELLS: usize = 40;
 /// What is less of a map's values is not coloured.
 const NO_DIFFERENCE: f64 = 0.01;
+/// From so many times the least value on the largest one is drawn on a logarithmic scale.
+const FAR_APART: f64 = 10.0;
 /// Words along an axis: about so many pixels a character.
 const CHARACTER: f64 = 6.6;
 
@@ -31,6 +33,8 @@ pub(super) struct Key {
 #[derive(Serialize)]
 pub(super) struct Drawing {
     words: String,
+    /// The trace, where it has a drawing of its own.
+    name: Option<String>,
     svg: String,
 }
 
@@ -71,6 +75,13 @@ impl Scale {
         Self { low: low - room, high: high + room, logarithmic: logarithmic && low - room > 0.0 }
     }
 
+    /// Figures of traces that are far apart would all be flat lines but on a logarithmic scale, which has no place for nothing.
+    fn of_figure(found: &[(usize, usize, SeedSpread)], text: fn(f64) -> String) -> Self {
+        let values = || found.iter().flat_map(|(.., spread)| [spread.min, spread.max]);
+        let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        Self::of(values(), low > 0.0 && text(low) != text(0.0) && high / low > FAR_APART)
+    }
+
     /// 0 to 1.
     fn at(&self, value: f64) -> f64 {
         let of = |value: f64| if self.logarithmic { value.ln() } else { value };
@@ -78,6 +89,9 @@ impl Scale {
     }
 
     fn value(&self, share: f64) -> f64 {
+        if self.logarithmic {
+            return self.low * (self.high / self.low).powf(share);
+        }
         self.low + (self.high - self.low) * share
     }
 }
@@ -109,7 +123,7 @@ fn lines(summary: &SweepSummary, groups: &[SweepGroup<'_>], figure: &Shown) -> O
     if found.is_empty() {
         return None;
     }
-    let scale = Scale::of(found.iter().flat_map(|(.., spread)| [spread.min, spread.max]), false);
+    let scale = Scale::of_figure(&found, figure.text);
     let places = places(summary, 0);
     let x = |value: usize| LEFT + (WIDE - LEFT - 16.0) * (0.02 + 0.96 * places[value]);
     let y = |value: f64| ABOVE + (HIGH - ABOVE - BELOW) * (1.0 - scale.at(value));
@@ -122,7 +136,7 @@ fn lines(summary: &SweepSummary, groups: &[SweepGroup<'_>], figure: &Shown) -> O
         draw_line(&mut inside, (summary, trace, figure), &points, (&x, &y));
     }
     let words = format!("{} over {}", figure.head, summary.axes[0].name);
-    Some(Drawing { words, svg: framed(&inside, WIDE, HIGH) })
+    Some(Drawing { words, name: None, svg: framed(&inside, WIDE, HIGH) })
 }
 
 /// Lines across, with their values.
@@ -277,7 +291,8 @@ fn map(summary: &SweepSummary, groups: &[SweepGroup<'_>], figure: &Shown, trace:
         );
     }
     let svg = framed(&inside, left + cell * columns as f64, head + CELL_HIGH * rows as f64);
-    Some(Drawing { words: format!("{}: {}", summary.traces[trace], figure.head), svg })
+    let name = summary.traces[trace].clone();
+    Some(Drawing { words: format!("{name}: {}", figure.head), name: Some(name), svg })
 }
 
 fn framed(inside: &str, wide: f64, high: f64) -> String {
@@ -315,5 +330,20 @@ mod tests {
     fn a_flat_figure_has_a_scale() {
         let flat = Scale::of([3.0, 3.0].into_iter(), false);
         assert!((flat.at(3.0) - 0.5).abs() < 1e-9 && flat.value(0.0) < 3.0);
+    }
+
+    #[test]
+    fn figures_that_are_far_apart_have_a_logarithmic_scale() {
+        let scale = |values: &[f64]| {
+            let spread = |value: f64| SeedSpread { min: value, mean: value, max: value };
+            let found: Vec<_> = values.iter().map(|value| (0, 0, spread(*value))).collect();
+            Scale::of_figure(&found, |value| format!("{value:.2}"))
+        };
+        let far = scale(&[1.0, 100.0]);
+        assert!((far.value(0.5) - 10.0).abs() < 1e-9 && (far.at(10.0) - 0.5).abs() < 1e-9);
+        assert!((scale(&[1.0, 3.0]).value(0.5) - 2.0).abs() < 1e-9, "near");
+        for nothing in [0.0, 1e-9] {
+            assert!((scale(&[nothing, 100.0]).value(0.5) - 50.0).abs() < 1e-8, "zero has no logarithm");
+        }
     }
 }
