@@ -2,16 +2,20 @@
 
 mod sim_made;
 mod sim_place;
+mod sync_run;
 
+use quaver_store::sim_intervals::{SimState, read_sim_intervals};
 use quaver_trace::block::{Block, Class, Instruction, Registers};
 use quaver_trace::epochs::{About, Activity, EpochFacts, EpochWriter};
 use quaver_trace::step::Access;
 use serde_json::Value;
 use sim_made::{baton, scattered};
 use sim_place::{expect, only_run, quaver, run, text};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use sync_run::Bench;
 
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -249,4 +253,118 @@ fn control_c_keeps_what_was_simulated() {
     let kept = place.path().join(only_run(place.path()));
     assert_eq!(json(&kept.join("manifest.json"))["complete"], false);
     assert!(kept.join("report.html").is_file());
+}
+
+/// Two threads that hand a baton to each other by signals.
+const PASSES: &str = r"
+#include <pthread.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t passed[2] = { PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER };
+static int turn;
+static void *run(void *own)
+{
+	int mine = own != 0;
+	for (int i = 0; i < 300; i++) {
+		pthread_mutex_lock(&lock);
+		while (turn != mine)
+			pthread_cond_wait(&passed[mine], &lock);
+		turn = !mine;
+		pthread_cond_signal(&passed[!mine]);
+		pthread_mutex_unlock(&lock);
+	}
+	return 0;
+}
+int main(void)
+{
+	pthread_t other;
+	pthread_create(&other, 0, run, &other);
+	run(0);
+	return pthread_join(other, 0);
+}
+";
+
+/// What a recording says of a class: its part that was late, and from where to where each of these was late, nanoseconds.
+struct RecordedClass {
+    name: String,
+    part: f64,
+    bins: Vec<(f64, f64)>,
+}
+
+fn recorded_classes(summary: &Value, over_ns: f64) -> Vec<RecordedClass> {
+    let class = |class: &Value| {
+        let number = |of: &Value| of.as_f64().expect("a number");
+        let bins = class["bins"].as_array().unwrap().iter();
+        RecordedClass {
+            name: class["class"].as_str().unwrap().to_owned(),
+            part: number(&class["late"]["count"]) / number(&class["timed"]["count"]).max(1.0),
+            bins: bins
+                .map(|bin| (over_ns + number(&bin["from_ns"]), over_ns + number(&bin["to_ns"])))
+                .collect(),
+        }
+    };
+    summary["results"]["classes"].as_array().unwrap().iter().map(class).collect()
+}
+
+#[test]
+fn a_recorded_program_is_injected_class_by_class_as_often_and_as_long_as_it_was_late() {
+    // Some wake-ups take longer than this, and some calls take less.
+    let bench = Bench::of_text(PASSES, &[]);
+    let recording = bench.run(&["--no-kernel", "--threshold", "2us", "-q"]);
+    expect(&recording, 0);
+    let recorded = recorded_classes(&bench.summary(), 2_000.0);
+    let place = tempfile::tempdir().unwrap();
+    baton(&place.path().join("baton.qtrace"));
+    let run_of = bench.last_run().display().to_string();
+    // By class, over all seeds: occasions, and those at which something was injected.
+    let mut counted = BTreeMap::<String, (u64, u64)>::new();
+    for seed in 1..=10 {
+        let cure = format!("recorded = '{run_of}'\n[injection]\nseed = {seed}\n");
+        fs::write(place.path().join("cure.toml"), cure).unwrap();
+        let runs = format!("runs-{seed}");
+        let output =
+            run(place.path(), &["sim", "run", "baton.qtrace", "--cure", "cure.toml", "--json", "-o", &runs]);
+        expect(&output, 0);
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut all = 0;
+        for class in summary["cure"]["classes"].as_array().unwrap() {
+            let name = class["class"].as_str().unwrap();
+            let count = |what: &str| class[what].as_u64().unwrap();
+            let sums = counted.entry(name.to_owned()).or_default();
+            *sums = (sums.0 + count("drawn"), sums.1 + count("injected"));
+            all += count("injected");
+            let of = recorded.iter().find(|one| one.name == name).expect("a class of the protocol");
+            let sum_ns = class["injected_fs"].as_f64().unwrap() / 1e6;
+            let least = of.bins.iter().map(|bin| bin.0).fold(f64::INFINITY, f64::min);
+            let most = of.bins.iter().map(|bin| bin.1).fold(0.0, f64::max);
+            let number = count("injected") as f64;
+            assert!(
+                number == 0.0 || (number * least..=number * most * 1.000_001).contains(&sum_ns),
+                "{name}: {sum_ns}"
+            );
+        }
+        // Each stands on the simulated core as long as it was drawn: in one of the recording's bins.
+        let kept = fs::read_dir(place.path().join(&runs)).unwrap().next().unwrap().unwrap().path();
+        let kernel: Vec<f64> = read_sim_intervals(&kept.join("intervals.parquet"))
+            .unwrap()
+            .into_iter()
+            .filter(|interval| interval.state == SimState::Kernel)
+            .map(|interval| (interval.end_fs - interval.start_fs) as f64 / 1e6)
+            .collect();
+        assert_eq!(kernel.len() as u64, all, "each is run once");
+        for ns in kernel {
+            let mut bins = recorded.iter().flat_map(|class| &class.bins);
+            assert!(bins.any(|bin| (bin.0 - 1.0..=bin.1 + 1.0).contains(&ns)), "{ns} ns was never recorded");
+        }
+    }
+    for one in &recorded {
+        let (drawn, injected) = counted.get(&one.name).copied().unwrap_or_default();
+        // The draws follow from the seeds: one sample in 10,000 is farther off for any part at all (Massart 1990).
+        let bound = (drawn as f64 * 10.0 / 2.0).sqrt();
+        let off = injected as f64 - drawn as f64 * one.part;
+        assert!(off.abs() <= bound, "{}: {injected} of {drawn}, recorded {}", one.name, one.part);
+    }
+    let (drawn, injected) = counted["signal-wait"];
+    assert_eq!(drawn, counted["signal"].0, "who waits was woken by one signal");
+    // A thread that was itself held up may come to its wait when the signal has gone by.
+    assert!((1..=10 * 199).contains(&drawn) && injected > 0, "{counted:?}");
 }
