@@ -247,7 +247,7 @@ static void simulate(void *shared, unsigned me)
 	struct world *world = shared;
 	struct share mine = share_of(world->asked.size, world->asked.threads, me);
 
-	for (int step = 0; step < STEPS; step++) {
+	for (unsigned step = 0; step < world->asked.steps; step++) {
 		enclose(world, mine);
 		barrier_wait(&world->barrier);
 		if (me == 0)
@@ -259,7 +259,7 @@ static void simulate(void *shared, unsigned me)
 		gather_mine(world, me);
 		pull_lots(world);
 		barrier_wait(&world->barrier);
-		if (step == STEPS - 1)
+		if (step == world->asked.steps - 1)
 			return;
 		for (size_t i = mine.from; i < mine.to; i++) {
 			for (int axis = 0; axis < 3; axis++) {
@@ -320,7 +320,7 @@ static double error_of(struct world *world)
 
 int main(int argc, char **argv)
 {
-	struct world world = { .asked = workload_of(argc, argv, "bodies", 32768, 64, 1 << 20) };
+	struct world world = { .asked = workload_of_steps(argc, argv, "bodies", 32768, 64, 1 << 20, STEPS) };
 	uint64_t checksum = 0;
 	bool holds;
 

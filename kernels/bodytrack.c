@@ -184,7 +184,7 @@ static double distance_to_truth(const struct tracking *tracking)
 
 int main(int argc, char **argv)
 {
-	struct tracking tracking = { .asked = workload_of(argc, argv, "particles", 16384, 256, 1 << 20) };
+	struct tracking tracking = { .asked = workload_of_steps(argc, argv, "particles", 16384, 256, 1 << 20, FRAMES) };
 	uint64_t checksum = 0;
 	bool holds = true;
 
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < tracking.asked.size; i++)
 		tracking.particles[i].pose = truth_of(0);
 	pool_open(&tracking.pool, tracking.asked.threads);
-	for (tracking.frame = 0; tracking.frame < FRAMES; tracking.frame++) {
+	for (tracking.frame = 0; tracking.frame < (int)tracking.asked.steps; tracking.frame++) {
 		draw_picture(&tracking);
 		pool_run(&tracking.pool, ACROSS, smooth_row, &tracking);
 		tracking.spread = 1;

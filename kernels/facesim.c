@@ -162,7 +162,7 @@ static bool solve(struct face *face)
 
 int main(int argc, char **argv)
 {
-	struct face face = { .asked = workload_of(argc, argv, "points on a side", 512, 8, 4096) };
+	struct face face = { .asked = workload_of_steps(argc, argv, "points on a side", 512, 8, 4096, STEPS) };
 	size_t points = (size_t)face.asked.size * face.asked.size;
 	double **vectors[] = { &face.place, &face.velocity, &face.pull, &face.answer, &face.residual, &face.search, &face.product };
 	uint64_t state = face.asked.seed, checksum = 0;
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
 	for (int muscle = 0; muscle < 12; muscle++)
 		face.pull[rng_next(&state) % points] = 100 * (rng_unit(&state) - 0.5);
 	pool_open(&face.pool, face.asked.threads);
-	for (face.step = 0; face.step < STEPS; face.step++)
+	for (face.step = 0; face.step < (int)face.asked.steps; face.step++)
 		holds = solve(&face) && holds;
 	pool_close(&face.pool);
 	for (size_t i = 0; i < points; i++)

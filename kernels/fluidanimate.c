@@ -199,7 +199,7 @@ static void simulate(void *shared, unsigned me)
 	struct share mine = share_of(fluid->count, fluid->asked.threads, me);
 	struct share slab = share_of(cells, fluid->asked.threads, me);
 
-	for (int step = 0; step < STEPS; step++) {
+	for (unsigned step = 0; step < fluid->asked.steps; step++) {
 		for (size_t i = slab.from; i < slab.to; i++) {
 			fluid->cells[i].before = fluid->cells[i].first;
 			fluid->cells[i].first = -1;
@@ -216,7 +216,7 @@ static void simulate(void *shared, unsigned me)
 		barrier_wait(&fluid->barrier);
 		pairs_of_cells(fluid, slab, force_of);
 		barrier_wait(&fluid->barrier);
-		if (step == STEPS - 1)
+		if (step == fluid->asked.steps - 1)
 			return;
 		for (size_t i = mine.from; i < mine.to; i++)
 			advance(fluid, &fluid->particles[i]);
@@ -290,7 +290,7 @@ static bool is_sound(struct fluid *fluid)
 
 int main(int argc, char **argv)
 {
-	struct fluid fluid = { .asked = workload_of(argc, argv, "particles", 100000, 64, 1 << 22) };
+	struct fluid fluid = { .asked = workload_of_steps(argc, argv, "particles", 100000, 64, 1 << 22, STEPS) };
 	uint64_t checksum = 0;
 	bool holds;
 

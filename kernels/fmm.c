@@ -265,7 +265,7 @@ static void simulate(void *shared, unsigned me)
 	struct share mine = share_of(plane->asked.size, plane->asked.threads, me);
 	struct share leaves = share_of((size_t)1 << 2 * deepest, plane->asked.threads, me);
 
-	for (int step = 0; step < STEPS; step++) {
+	for (unsigned step = 0; step < plane->asked.steps; step++) {
 		clear(plane, me);
 		barrier_wait(&plane->barrier);
 		for (size_t i = mine.from; i < mine.to; i++)
@@ -284,7 +284,7 @@ static void simulate(void *shared, unsigned me)
 		for (size_t i = leaves.from; i < leaves.to; i++)
 			evaluate_leaf(plane, (unsigned)i & mask, (unsigned)(i >> deepest));
 		barrier_wait(&plane->barrier);
-		if (step == STEPS - 1)
+		if (step == plane->asked.steps - 1)
 			return;
 		/* A vortex moves across the field of the others. */
 		for (size_t i = mine.from; i < mine.to; i++) {
@@ -340,7 +340,7 @@ static double error_of(struct plane *plane)
 
 int main(int argc, char **argv)
 {
-	struct plane plane = { .asked = workload_of(argc, argv, "vortices", 65536, 64, 1 << 20), .deepest = 2 };
+	struct plane plane = { .asked = workload_of_steps(argc, argv, "vortices", 65536, 64, 1 << 20, STEPS), .deepest = 2 };
 	uint64_t checksum = 0;
 	bool holds;
 

@@ -154,7 +154,7 @@ static void simulate(void *shared, unsigned me)
 	struct ocean *ocean = shared;
 	struct share rows = rows_of(ocean, &ocean->grids[0], me);
 
-	for (int step = 0; step < STEPS; step++) {
+	for (int step = 0; step < (int)ocean->asked.steps; step++) {
 		blow(ocean, rows, step);
 		barrier_wait(&ocean->barrier);
 		for (unsigned cycles = 0; cycles <= MOST_CYCLES; cycles++) {
@@ -176,7 +176,7 @@ static void simulate(void *shared, unsigned me)
 
 int main(int argc, char **argv)
 {
-	struct ocean ocean = { .asked = workload_of(argc, argv, "grid cells on a side", 512, 8, 4096) };
+	struct ocean ocean = { .asked = workload_of_steps(argc, argv, "grid cells on a side", 512, 8, 4096, STEPS) };
 	struct grid *finest = &ocean.grids[0];
 	uint64_t checksum = 0;
 	bool holds = true;
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
 	run_threads(ocean.asked.threads, simulate, &ocean);
 	for (size_t i = 0; i < (finest->n + 1) * (finest->n + 1); i++)
 		checksum = mix_double(checksum, finest->stream[i]);
-	for (int step = 0; step < STEPS; step++)
+	for (unsigned step = 0; step < ocean.asked.steps; step++)
 		holds = holds && ocean.cycles[step] > 0 && ocean.cycles[step] < MOST_CYCLES;
 	for (int i = 0; i < ocean.count; i++) {
 		free(ocean.grids[i].stream);

@@ -33,7 +33,7 @@ static void draw_tile(void *shared, size_t tile)
 
 int main(int argc, char **argv)
 {
-	struct film film = { .asked = workload_of(argc, argv, "pixels on a side", 256, 16, 4096) };
+	struct film film = { .asked = workload_of_steps(argc, argv, "pixels on a side", 256, 16, 4096, FRAMES) };
 	size_t pixels = (size_t)film.asked.size * film.asked.size, tiles;
 	struct pool pool;
 	uint64_t checksum = 0, rays = 0;
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	film.rays_of_tile = zeroed(tiles, sizeof(*film.rays_of_tile));
 	scene_fill(&film.scene, film.asked.seed);
 	pool_open(&pool, film.asked.threads);
-	for (film.frame = 0; film.frame < FRAMES; film.frame++) {
+	for (film.frame = 0; film.frame < film.asked.steps; film.frame++) {
 		pool_run(&pool, tiles, draw_tile, &film);
 		for (size_t i = 0; i < tiles; i++) {
 			holds = holds && film.rays_of_tile[i] > 0;

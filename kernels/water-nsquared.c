@@ -87,7 +87,7 @@ static void simulate(void *shared, unsigned me)
 		kinetic += to_fixed(kick(&still));
 	}
 	add_energy(simulation, 0, kinetic);
-	for (int step = 1; step <= STEPS; step++) {
+	for (int step = 1; step <= (int)simulation->asked.steps; step++) {
 		for (size_t i = mine.from; i < mine.to; i++) {
 			kick(&water->molecules[i]);
 			drift(water, &water->molecules[i]);
@@ -104,7 +104,7 @@ static void simulate(void *shared, unsigned me)
 
 int main(int argc, char **argv)
 {
-	struct simulation simulation = { .asked = workload_of(argc, argv, "molecules", 2197, 27, 1 << 16) };
+	struct simulation simulation = { .asked = workload_of_steps(argc, argv, "molecules", 2197, 27, 1 << 16, STEPS) };
 	struct water *water = &simulation.water;
 	uint64_t checksum;
 	bool holds;
@@ -116,8 +116,8 @@ int main(int argc, char **argv)
 		must("mutex", pthread_mutex_init(&simulation.molecule_locks[i], NULL));
 	must("mutex", pthread_mutex_init(&simulation.energy_lock, NULL));
 	run_threads(simulation.asked.threads, simulate, &simulation);
-	checksum = water_checksum(water, simulation.energy[STEPS]);
-	holds = forces_balance(water) && energy_is_kept(simulation.energy[0], simulation.energy[STEPS], water->count);
+	checksum = water_checksum(water, simulation.energy[simulation.asked.steps]);
+	holds = forces_balance(water) && energy_is_kept(simulation.energy[0], simulation.energy[simulation.asked.steps], water->count);
 	free(simulation.molecule_locks);
 	free(water->molecules);
 	barrier_destroy(&simulation.barrier);

@@ -155,7 +155,7 @@ static void simulate(void *shared, unsigned me)
 	}
 	add_energy(simulation, 0, energy);
 	barrier_wait(&simulation->barrier);
-	for (int step = 1; step <= STEPS; step++) {
+	for (int step = 1; step <= (int)simulation->asked.steps; step++) {
 		for (size_t i = mine.from; i < mine.to; i++)
 			kick(&water->molecules[i]);
 		move(simulation, mine);
@@ -170,7 +170,7 @@ static void simulate(void *shared, unsigned me)
 
 int main(int argc, char **argv)
 {
-	struct simulation simulation = { .asked = workload_of(argc, argv, "molecules", 8000, 27, 1 << 18) };
+	struct simulation simulation = { .asked = workload_of_steps(argc, argv, "molecules", 8000, 27, 1 << 18, STEPS) };
 	struct water *water = &simulation.water;
 	uint64_t checksum;
 	size_t cells;
@@ -191,8 +191,8 @@ int main(int argc, char **argv)
 	simulation.cell_of = zeroed(water->count, sizeof(*simulation.cell_of));
 	must("mutex", pthread_mutex_init(&simulation.energy_lock, NULL));
 	run_threads(simulation.asked.threads, simulate, &simulation);
-	checksum = water_checksum(water, simulation.energy[STEPS]);
-	holds = forces_balance(water) && energy_is_kept(simulation.energy[0], simulation.energy[STEPS], water->count);
+	checksum = water_checksum(water, simulation.energy[simulation.asked.steps]);
+	holds = forces_balance(water) && energy_is_kept(simulation.energy[0], simulation.energy[simulation.asked.steps], water->count);
 	free(simulation.cells);
 	free(simulation.next);
 	free(simulation.cell_of);

@@ -26,6 +26,8 @@ struct workload {
 	const char *name;
 	unsigned threads;
 	unsigned size;
+	/* Time steps or frames, of programs that have them. */
+	unsigned steps;
 	uint64_t seed;
 	bool posix_barrier;
 };
@@ -70,14 +72,16 @@ static inline uint64_t number_of(const char *name, char option, const char *text
 	return value;
 }
 
-/* Reads -pTHREADS -nSIZE -rSEED -bcond|posix. The sizes are the default, the least and the most; `unit` is what is counted. */
-static inline struct workload workload_of(int argc, char **argv, const char *unit, unsigned size, unsigned least, unsigned most)
+/* Reads -pTHREADS -nSIZE -rSEED -bcond|posix. The sizes are the default, the least and the most; `unit` is what is counted.
+ * Of a program that does something several times, -s does it less often; 0 where there is nothing of the kind. */
+static inline struct workload workload_of_steps(int argc, char **argv, const char *unit, unsigned size, unsigned least,
+						unsigned most, unsigned steps)
 {
 	const char *slash = strrchr(argv[0], '/');
-	struct workload asked = { .name = slash ? slash + 1 : argv[0], .threads = 1, .size = size, .seed = 1 };
+	struct workload asked = { .name = slash ? slash + 1 : argv[0], .threads = 1, .size = size, .steps = steps, .seed = 1 };
 	int option;
 
-	while ((option = getopt(argc, argv, "p:n:r:b:h")) != -1) {
+	while ((option = getopt(argc, argv, "p:n:s:r:b:h")) != -1) {
 		switch (option) {
 		case 'p':
 			asked.threads = (unsigned)number_of(asked.name, 'p', optarg, 1, MOST_THREADS);
@@ -85,6 +89,12 @@ static inline struct workload workload_of(int argc, char **argv, const char *uni
 		case 'n':
 			asked.size = (unsigned)number_of(asked.name, 'n', optarg, least, most);
 			continue;
+		case 's':
+			if (steps) {
+				asked.steps = (unsigned)number_of(asked.name, 's', optarg, 1, steps);
+				continue;
+			}
+			break;
 		case 'r':
 			asked.seed = number_of(asked.name, 'r', optarg, 0, UINT64_MAX);
 			continue;
@@ -102,13 +112,20 @@ static inline struct workload workload_of(int argc, char **argv, const char *uni
 	}
 	if (optind != argc) {
 		fprintf(stderr,
-			"usage: %s [-pTHREADS] [-nSIZE] [-rSEED] [-bcond|posix]\n"
-			"  -n  number of %s, %u to %u [%u]\n"
-			"  -b  barriers by mutex and condition variable, or pthread_barrier_t [cond]\n",
-			asked.name, unit, least, most, size);
+			"usage: %s [-pTHREADS] [-nSIZE]%s [-rSEED] [-bcond|posix]\n"
+			"  -n  number of %s, %u to %u [%u]\n",
+			asked.name, steps ? " [-sSTEPS]" : "", unit, least, most, size);
+		if (steps)
+			fprintf(stderr, "  -s  time steps, or frames, 1 to %u [%u]\n", steps, steps);
+		fprintf(stderr, "  -b  barriers by mutex and condition variable, or pthread_barrier_t [cond]\n");
 		exit(option == 'h' ? 0 : 2);
 	}
 	return asked;
+}
+
+static inline struct workload workload_of(int argc, char **argv, const char *unit, unsigned size, unsigned least, unsigned most)
+{
+	return workload_of_steps(argc, argv, unit, size, least, most, 0);
 }
 
 /* The next number of a sequence (SplitMix64, by Steele, Lea and Flood, 2014). */

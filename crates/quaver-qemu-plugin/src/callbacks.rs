@@ -2,6 +2,7 @@
 
 use crate::api::{self, Api, MemoryInfo, PluginId, QemuInfo, TranslationBlock};
 use crate::marks::{self, Marks};
+use crate::pace::{FUTEX, Futex};
 use crate::translate::{self, Accessing, Ran};
 use crate::{output, system, threads};
 use libc::{c_char, c_int, c_uint, c_void};
@@ -216,6 +217,11 @@ extern "C" fn system_call(
         CREATES.set(Some((number, fifth)));
     }
     threads::with(number, |_| ());
+    if call == FUTEX
+        && let Some(futex) = Futex::of(first, second, third)
+    {
+        threads::futex(number, futex);
+    }
     threads::wait(number);
 }
 

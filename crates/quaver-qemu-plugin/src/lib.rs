@@ -32,6 +32,7 @@ mod api;
 mod callbacks;
 mod marks;
 mod output;
+mod pace;
 mod sync;
 mod system;
 mod threads;

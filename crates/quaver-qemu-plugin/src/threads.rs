@@ -13,6 +13,7 @@
 use crate::accesses;
 use crate::marks::{Marks, Open};
 use crate::output;
+use crate::pace::{self, Asleep, Futex};
 use crate::translate::{Accessing, NO_NUMBER, Ran};
 use quaver_trace::file::{FRAME_OCTETS, PackedSteps};
 use quaver_trace::frame::FrameWriter;
@@ -34,6 +35,10 @@ const ENDED: u8 = 5;
 static TRACING: AtomicBool = AtomicBool::new(false);
 static STOPPING: AtomicBool = AtomicBool::new(false);
 static CREATED: AtomicU32 = AtomicU32::new(0);
+/// How far the slowest thread was that ran, when somebody looked last: there begins who did not run before.
+static SLOWEST: AtomicU64 = AtomicU64::new(0);
+/// QEMU's highest number of a thread so far.
+static HIGHEST: AtomicU32 = AtomicU32::new(0);
 /// Instructions of threads that ended.
 static ENDED_INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -41,6 +46,9 @@ static ENDED_INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Slot {
     phase: AtomicU8,
     instructions: AtomicU64,
+    /// How far it is, in instructions, on the clock that all threads that run share.
+    pace: AtomicU64,
+    asleep: Asleep,
     thread: UnsafeCell<Option<Box<Traced>>>,
 }
 
@@ -49,7 +57,13 @@ pub(crate) struct Slot {
 unsafe impl std::marker::Sync for Slot {}
 
 static SLOTS: [Slot; MOST] = [const {
-    Slot { phase: AtomicU8::new(FREE), instructions: AtomicU64::new(0), thread: UnsafeCell::new(None) }
+    Slot {
+        phase: AtomicU8::new(FREE),
+        instructions: AtomicU64::new(0),
+        pace: AtomicU64::new(0),
+        asleep: Asleep::new(),
+        thread: UnsafeCell::new(None),
+    }
 }; MOST];
 
 /// A thread of the program, as far as it was not written yet.
@@ -177,6 +191,8 @@ pub(crate) fn begin(number: u32) -> Thread {
         // SAFETY: a free slot is its new thread's alone, which does not run yet.
         unsafe { *slot.thread.get() = Some(Box::new(Traced::new(thread))) };
         slot.instructions.store(0, Ordering::Relaxed);
+        slot.pace.store(SLOWEST.load(Ordering::Relaxed), Ordering::Relaxed);
+        HIGHEST.fetch_max(number, Ordering::Relaxed);
         slot.phase.store(RUNNING, Ordering::Release);
     }
     thread
@@ -203,11 +219,36 @@ pub(crate) fn ran(number: u32, ran: &Ran) {
         }
         return;
     }
+    // Also what is not traced: who spins in a call of the thread library goes on, too.
+    let before = slot.pace.load(Ordering::Relaxed);
+    let now = before + u64::from(ran.instructions);
+    slot.pace.store(now, Ordering::Relaxed);
     if thread.open.is_empty() && !ran.recorders.load(Ordering::Relaxed) {
         thread.block = ran.number();
         let so_far = slot.instructions.load(Ordering::Relaxed);
         slot.instructions.store(so_far + u64::from(ran.instructions), Ordering::Relaxed);
     }
+    if before / pace::LOOK != now / pace::LOOK {
+        SLOWEST.fetch_max(slowest(number).map_or(now, |others| others.min(now)), Ordering::Relaxed);
+        pace::keep(now, || slowest(number));
+    }
+}
+
+/// Slots that were ever used.
+fn used() -> impl Iterator<Item = (usize, &'static Slot)> {
+    SLOTS.iter().take(HIGHEST.load(Ordering::Relaxed) as usize + 1).enumerate()
+}
+
+/// How far the slowest thread is that runs, other than this one; none where no other does, and once nothing is traced.
+fn slowest(number: u32) -> Option<u64> {
+    let runs = |slot: &Slot| match slot.phase.load(Ordering::Relaxed) {
+        RUNNING | BUSY => true,
+        WAITING => slot.asleep.is_woken(),
+        _ => false,
+    };
+    let run = used().filter(|(other, slot)| *other != number as usize && runs(slot));
+    let slowest = run.map(|(_, slot)| slot.pace.load(Ordering::Relaxed)).min();
+    slowest.filter(|_| TRACING.load(Ordering::Relaxed))
 }
 
 /// An instruction of the block that runs reads or writes memory.
@@ -239,9 +280,29 @@ pub(crate) fn wait(number: u32) {
     }
 }
 
+/// The thread is about to wait at a futex, or to wake who waits there.
+pub(crate) fn futex(number: u32, call: Futex) {
+    match call {
+        Futex::Waits { address } => {
+            if let Some(slot) = slot(number) {
+                slot.asleep.begin(address);
+            }
+        }
+        Futex::Wakes { address, most } => {
+            let runs = |place: usize| {
+                SLOTS[place].pace.fetch_max(SLOWEST.load(Ordering::Relaxed), Ordering::Relaxed);
+            };
+            Asleep::wake(used().map(|(place, slot)| (place, &slot.asleep)), address, most, runs);
+        }
+    }
+}
+
 /// It comes back.
 pub(crate) fn come_back(number: u32) {
     if let Some(slot) = slot(number) {
+        // While it waited the others went on: it does not have to be waited for until it has done as much.
+        slot.pace.fetch_max(SLOWEST.load(Ordering::Relaxed), Ordering::Relaxed);
+        slot.asleep.end(used().map(|(_, slot)| &slot.asleep));
         slot.take(WAITING, RUNNING);
     }
 }

@@ -56,6 +56,34 @@ fn results_are_the_same_for_any_number_of_threads() {
     }
 }
 
+/// Programs that do something several times.
+const STEPPED: [&str; 9] = [
+    "barnes",
+    "fmm",
+    "ocean",
+    "water-nsquared",
+    "water-spatial",
+    "facesim",
+    "bodytrack",
+    "raytrace-pool",
+    "fluidanimate",
+];
+
+#[test]
+fn one_step_is_checked_too_and_is_another_result() {
+    for (name, small) in KERNELS {
+        let size = format!("-n{small}");
+        if STEPPED.contains(&name) {
+            let one: BTreeSet<String> =
+                ["-p1", "-p4"].iter().map(|threads| line(name, &[threads, &size, "-s1"])).collect();
+            assert_eq!(one.len(), 1, "{one:?}");
+            assert!(!one.contains(&line(name, &[&size])), "{name}");
+        }
+        let refused = run(name, &[&size, "-s", if STEPPED.contains(&name) { "0" } else { "1" }]);
+        assert_eq!(refused.status.code(), Some(2), "{name}");
+    }
+}
+
 #[test]
 fn another_seed_is_another_result() {
     for (name, small) in KERNELS {

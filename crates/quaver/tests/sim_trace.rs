@@ -119,6 +119,52 @@ fn steps_of_synchronisation_are_those_of_the_machine_itself_to_the_last() {
     assert!(each.iter().all(|count| count.abs_diff(each[0]) < 500), "{each:?}");
 }
 
+/// Eight threads draw 400 lots of equal work.
+const DRAWS: &str = r#"
+#include <pthread.h>
+#define THREADS 8
+#define LOTS 400
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t barrier;
+static int next;
+
+static void *work(void *argument)
+{
+	int lot = 0;
+	pthread_barrier_wait(&barrier);
+	while (lot < LOTS) {
+		pthread_mutex_lock(&mutex);
+		lot = next++;
+		pthread_mutex_unlock(&mutex);
+		for (volatile int i = 0; lot < LOTS && i < 5000; i++)
+			;
+	}
+	return argument;
+}
+
+int main(void)
+{
+	pthread_t threads[THREADS];
+	pthread_barrier_init(&barrier, 0, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], 0, work, 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], 0);
+	return 0;
+}
+"#;
+
+#[test]
+fn work_that_is_drawn_is_divided_as_if_each_thread_had_a_processor() {
+    if is_skipped("work_that_is_drawn_is_divided_as_if_each_thread_had_a_processor") {
+        return;
+    }
+    let trace = Bench::of(DRAWS, &[]).traced(&[]);
+    let each: Vec<u64> = (1..=8).map(|thread| trace.instructions(thread)).collect();
+    let fair = each.iter().sum::<u64>() / 8;
+    assert!(each.iter().all(|count| *count > fair / 2 && *count < fair * 2), "{each:?}");
+}
+
 /// A loop of exactly 1000 turns over an array.
 const LOOP: &str = r#"
 #include <stdio.h>

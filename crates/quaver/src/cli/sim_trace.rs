@@ -25,6 +25,10 @@ the recorder. A call of the thread library that may wait, or wakes others, is on
 changes the first word of its object, with a step that says what it did. A turn of a repeated string
 instruction is an instruction. What the kernel does is not seen.
 
+Threads take turns of about a thousand instructions, so that work which they draw from a queue is
+divided as if each had a processor, however few this machine has. Two traces of such a program
+are not the same.
+
 Its input and output are the program's own, and so is the status (128 + signal). Ctrl-C ends the
 trace and the program, and keeps what was traced (status 130).
 
