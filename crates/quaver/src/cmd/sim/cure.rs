@@ -1,6 +1,7 @@
 //! A simulation in memory, with jitter and its cure where they are asked for: what `sim run`, `sim paper` and sweeps do.
 
 use super::file::{Trace, TraceFile};
+use super::timed::TimedActivity;
 use crate::exit_code::{ExitCode, failure};
 use quaver_sim::config::Config;
 use quaver_sim::cure::{Cure, CureConfig, CureResults, Library};
@@ -37,7 +38,7 @@ pub(super) struct Setup<'a> {
     /// Takes the place of the seed in `cure`.
     pub(super) seed: Option<u64>,
     /// What the kernel does for injected jitter; none: only time passes.
-    pub(super) kernel: Option<&'a KernelActivity>,
+    pub(super) kernel: Option<&'a TimedActivity<'a>>,
     /// Intervals that are kept for a time line.
     pub(super) intervals: usize,
 }
@@ -113,7 +114,12 @@ pub(super) fn simulate(
     if let (Some(seed), Some(injection)) = (setup.seed, &mut config.injection) {
         injection.seed = seed;
     }
-    let (dictionary, library) = library(setup)?;
+    let program = setup.trace.reader.dictionary.as_ref();
+    // Who injects nothing needs no kernel activity.
+    let (dictionary, library) = match setup.kernel.filter(|_| config.injection.is_some()) {
+        Some(kernel) => kernel.on(setup.machine, program)?,
+        None => (program.clone(), Library::default()),
+    };
     let wrong = |(name, expected)| {
         failure(ExitCode::BadInput, format!("configuration of the cure: {name}: {expected}"))
     };
@@ -124,21 +130,6 @@ pub(super) fn simulate(
     let mut outcome = watch.drive(machine.with_intervals(setup.intervals));
     outcome.cure = Some(cure.finish(outcome.results.duration_fs));
     Ok(outcome)
-}
-
-/// The program's dictionary with the kernel's behind it, and the kernel's epochs, each timed on this chip.
-fn library(setup: &Setup<'_>) -> anyhow::Result<(Dictionary, Library)> {
-    let mut dictionary = setup.trace.reader.dictionary.as_ref().clone();
-    let Some(kernel) = setup.kernel else { return Ok((dictionary, Library::default())) };
-    let before = dictionary.blocks.len() as u32;
-    dictionary.blocks.extend(kernel.dictionary.blocks.iter().cloned());
-    let renumbered = |epoch: &Epoch| Epoch {
-        blocks: epoch.blocks.iter().map(|(block, accesses)| (block + before, accesses.clone())).collect(),
-    };
-    let epochs = kernel.epochs.iter().map(renumbered).collect();
-    let library = Library::timed(setup.machine, &dictionary, epochs)
-        .map_err(|error| failure(ExitCode::BadInput, format!("kernel activity: {error}")))?;
-    Ok((dictionary, library))
 }
 
 /// Looks how far a simulation is, and asks whether it goes on.

@@ -1,9 +1,10 @@
 //! Runs of one program with jitter and its cure: as configured, without the cure, and ideal, for every seed, on all cores of
 //! this host. What comes out does not depend on how many there are.
 
-use super::cure::{self, End, KernelActivity, Reached, Setup, SimOutcome};
+use super::cure::{self, End, Reached, Setup, SimOutcome};
 use super::cure_file::CureFile;
 use super::file;
+use super::timed::TimedActivity;
 use crate::digest::sim::{CureRuns, OneRun, SeedRuns};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -25,7 +26,7 @@ pub(super) struct CuredSetup<'a> {
     pub(super) trace: &'a Path,
     pub(super) machine: &'a Config,
     pub(super) file: &'a CureFile,
-    pub(super) kernel: Option<&'a KernelActivity>,
+    pub(super) kernel: Option<&'a TimedActivity<'a>>,
     /// How many seeds, from that of the configuration on.
     pub(super) seeds: u64,
     /// Intervals that are kept of the first run.
@@ -115,7 +116,7 @@ impl Shared<'_> {
             machine: self.setup.machine,
             cure: Some(&job.config),
             seed: Some(job.seed),
-            kernel: self.setup.kernel.filter(|_| job.config.injection.is_some()),
+            kernel: self.setup.kernel,
             intervals: if number == 0 { self.setup.intervals } else { 0 },
         };
         cure::simulate(&setup, &mut |reached| {
@@ -179,7 +180,7 @@ fn gather(
 ) -> anyhow::Result<CuredOutcome> {
     let mut runs = CureRuns {
         config: setup.file.config.clone(),
-        kernel_epochs: setup.kernel.map(|kernel| kernel.epochs.len() as u64),
+        kernel_epochs: setup.kernel.map(|kernel| kernel.epochs() as u64),
         ideal: None,
         ideal_in_cache: None,
         seeds: Vec::new(),

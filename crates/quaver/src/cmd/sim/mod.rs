@@ -9,6 +9,7 @@ mod import;
 pub(super) mod paper;
 mod run;
 pub(in crate::cmd) mod sweep;
+mod timed;
 mod trace;
 
 use crate::cli::sim::{SimArgs, SimCommand};

@@ -5,6 +5,7 @@ use super::cure::{self, End, KernelActivity, Reached, Setup, SimOutcome};
 use super::cure_file::{self, CureFile};
 use super::cured::{self, CuredOutcome, CuredSetup};
 use super::file::{self, Trace};
+use super::timed::TimedActivity;
 use crate::cli::sim::SimRunArgs;
 use crate::cmd::{chase, results};
 use crate::digest::sim::{self, CureRuns, SimDigest, SimFacts, SimSpeed, differences};
@@ -167,11 +168,12 @@ fn cured(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Simulated> {
     let line = Progress::shares(args.output.quiet);
+    let kernel = cure.kernel.as_ref().map(TimedActivity::new);
     let setup = CuredSetup {
         trace: &args.trace,
         machine,
         file: &cure.file,
-        kernel: cure.kernel.as_ref(),
+        kernel: kernel.as_ref(),
         seeds: args.seeds,
         intervals: MOST_INTERVALS,
     };

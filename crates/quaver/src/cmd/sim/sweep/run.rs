@@ -6,6 +6,7 @@ use crate::cli::sim_sweep::SweepRunArgs;
 use crate::cmd::results;
 use crate::cmd::sim::cure::KernelActivity;
 use crate::cmd::sim::cure_file;
+use crate::cmd::sim::timed::TimedActivity;
 use crate::digest::sim_sweep;
 use crate::exit_code::{ExitCode, failure};
 use crate::interrupt::Interrupt;
@@ -109,6 +110,7 @@ pub(super) fn do_missing(
     }
     check_inputs(sweep, &todo)?;
     let kernel = kernel(sweep)?;
+    let kernel = kernel.as_ref().map(TimedActivity::new);
     let work = Work {
         plan: &sweep.plan,
         points: &sweep.points,

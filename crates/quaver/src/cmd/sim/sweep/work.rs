@@ -6,8 +6,9 @@ use super::plan::Plan;
 use super::point::{Point, Points};
 use super::row::Done;
 use super::status::long;
-use crate::cmd::sim::cure::{self, End, KernelActivity, Reached, Setup};
+use crate::cmd::sim::cure::{self, End, Reached, Setup};
 use crate::cmd::sim::file::{self, Trace};
+use crate::cmd::sim::timed::TimedActivity;
 use crate::exit_code::sentence;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -29,7 +30,7 @@ pub(super) struct Work<'a> {
     pub(super) plan: &'a Plan,
     pub(super) points: &'a Points,
     pub(super) place: &'a Place,
-    pub(super) kernel: Option<&'a KernelActivity>,
+    pub(super) kernel: Option<&'a TimedActivity<'a>>,
     pub(super) jobs: usize,
     pub(super) interrupt: &'a Interrupt,
     pub(super) quiet: bool,
