@@ -26,7 +26,9 @@ impl Futex {
     pub(crate) fn of(address: u64, operation: u64, value: u64) -> Option<Self> {
         match operation & OPERATION {
             waits if WAITS.contains(&waits) => Some(Self::Waits { address }),
-            wakes if WAKES.contains(&wakes) => Some(Self::Wakes { address, most: value & u64::from(u32::MAX) }),
+            wakes if WAKES.contains(&wakes) => {
+                Some(Self::Wakes { address, most: value & u64::from(u32::MAX) })
+            }
             _ => None,
         }
     }

@@ -16,6 +16,8 @@ Examples:
   quaver sim paper --programs ocean,fmm --seeds 3
   quaver sim paper --sync runs/sync-bench-...  tables 4 to 8 of this machine beside the paper's
   quaver sim paper --traces traces/            NAME.qtrace of your own, by `quaver sim trace`
+  quaver sim paper --traces runs/sim-paper-.../traces    those of another run
+  quaver sim paper --no-tracing                the small traces that come with Quaver
   quaver report RUN
 
 Each program is run on the simulated chip without jitter, and with it on a unified cache, with
@@ -25,9 +27,11 @@ and every statement of the paper is judged. Nothing is fitted to look right: the
 programs is fitted to table 6 (in advance; --calibrate does it anew), that of the others is
 predicted from it.
 
-Programs: the eight of the Splash kind come with Quaver as small traces, whose parallel part is
-done in so many rounds that a run is as long as --length. Those of the Parsec kind are traced
-first where QEMU and the programs are there; else they are left out, and the page says so.
+Programs are traced first, in QEMU (`quaver sim trace`), which takes some seconds in all. Where
+QEMU or the programs are missing, and with --no-tracing, the eight of the Splash kind are small
+traces that come with Quaver, the others are left out, and the page says so. What threads do
+together is simulated, in so many rounds that a run is as long as --length. The traces are kept:
+--traces RUN/traces gives the same figures again; programs traced anew differ a little.
 
 Ctrl-C keeps what was done, and draws it.")]
 pub struct SimPaperArgs {
@@ -46,13 +50,13 @@ pub struct SimPaperArgs {
     /// How long a run without jitter is to be at least, in simulated time [default: 6ms; 1.5ms with --quick]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub length: Option<Duration>,
-    /// Directory with traces (NAME.qtrace or NAME.qtrace.txt) that take the place of those that come with Quaver
+    /// Directory with traces (NAME.qtrace or NAME.qtrace.txt): programs of which there is one are not traced
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
-    /// Directory with the programs, for those of which there is no trace
+    /// Directory with the programs, to trace them [default: where they were built or installed]
     #[arg(long, value_name = "DIR")]
     pub kernels: Option<PathBuf>,
-    /// Trace nothing: leave out programs of which there is no trace
+    /// Trace nothing: small traces that come with Quaver, and without programs of which there is none
     #[arg(long)]
     pub no_tracing: bool,
     /// Kernel activity to run for injected jitter, by `quaver sim trace --system` [default: what comes with Quaver]

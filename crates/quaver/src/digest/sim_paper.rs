@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// What the manifest calls such a run.
 pub const VERB: &str = "sim-paper";
 
-/// Figures of every run, a line each: program, arm and seed, figures.
+/// Figures of every run, a line each: program, arm and seed, figures. In the order in which the runs ended.
 pub fn points_file(run: &RunDir) -> PathBuf {
     run.path().join("points.jsonl")
 }

@@ -143,6 +143,17 @@ fn injection(summary: &PaperSummary) -> Section {
         ],
         rows: summary.programs.iter().map(row).collect(),
     }];
+    let traced = |one: &ProgramSummary| {
+        let how = &one.how;
+        let again =
+            how.only_once.as_ref().map_or_else(|| "in rounds".to_owned(), |why| format!("once: {why}"));
+        vec![called(one), how.threads.to_string(), how.trace.clone(), again]
+    };
+    tables.push(Rows {
+        title: "Traces".to_owned(),
+        columns: vec!["program", "threads", "trace", "done"],
+        rows: summary.programs.iter().map(traced).collect(),
+    });
     if !summary.not_run.is_empty() {
         tables.push(Rows {
             title: "Not run".to_owned(),
@@ -155,7 +166,9 @@ fn injection(summary: &PaperSummary) -> Section {
         shows: &[],
         title: "Programs, and what was injected",
         lead: format!(
-            "Small traces whose parallel part is done in so many rounds, with a barrier of all threads between two of them. An \
+            "What threads do together, from the first creation to the last join; what the first does alone before and after is left \
+             out. That is done in so many rounds, with a barrier of all threads between two of them. Threads that draw work meet in \
+             another order each time they are traced: the same figures come out again with the same traces (--traces RUN/traces). An \
              operation that goes into the kernel finds it busy with probability p (waits that somebody ends: p times the weight; \
              signals 0.3 p, broadcasts 0.2 p); that takes at least the paper's threshold, and log-normally more. Kernel \
              activity: {}. Fits: {}.",

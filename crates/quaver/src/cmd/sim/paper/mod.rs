@@ -15,6 +15,7 @@ use crate::report::table::Style;
 use crate::threshold::FailIf;
 use anyhow::Context;
 use kernel::Activity;
+use programs::Traces;
 use quaver_analysis::sync_bench::BenchSummary;
 use quaver_measure::clock::realtime_ns;
 use quaver_measure::host::facts::HostFacts;
@@ -44,8 +45,17 @@ pub(super) fn run(args: &SimPaperArgs) -> anyhow::Result<ExitCode> {
     let activity = Activity::of(args)?;
     let interrupt = Interrupt::catch()?;
     let (run, mut manifest) = begin(args, &seeds, length_us, &activity.words)?;
-    let plan =
-        Plan { args, run: &run, interrupt: &interrupt, jobs, length_us, seeds: &seeds, activity: &activity };
+    let traces = Traces::gather(&wanted, args, &run.path().join("traces"), &interrupt)?;
+    let plan = Plan {
+        args,
+        run: &run,
+        interrupt: &interrupt,
+        jobs,
+        length_us,
+        seeds: &seeds,
+        activity: &activity,
+        traces: &traces,
+    };
     let mut work = Work::new(plan, calibration);
     let finished = work.all(&wanted);
     let summary = work.summary(!interrupt.requested() && finished.is_ok());

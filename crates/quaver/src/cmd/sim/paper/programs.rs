@@ -1,38 +1,47 @@
-//! The programs: traces that come with Quaver, of the user, or traced now.
+//! The programs: traced now, traces of the user, or the small ones that come with Quaver.
 
 use crate::cli::sim_paper::SimPaperArgs;
 use crate::cmd::sim::file;
 use crate::exit_code::{ExitCode, failure};
 use crate::interrupt::Interrupt;
+use crate::progress::Progress;
 use anyhow::Context;
 use quaver_analysis::sync_bench::paper::{PROGRAMS, PaperProgram};
 use quaver_measure::sync::recorder::DIRECTORY_VARIABLE;
 use quaver_sim::paper::{BUNDLED, Program};
-use quaver_trace::armour;
 use quaver_trace::file::{ReadAt, TraceReader};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Sizes of the programs that are traced here, so that a trace has some million instructions.
-const SIZES: [(&str, u32); 9] = [
-    ("facesim", 8),
-    ("ferret", 40),
-    ("bodytrack", 64),
-    ("x264", 2),
-    ("raytrace-pool", 16),
-    ("vips", 64),
-    ("dedup", 32),
-    ("fluidanimate", 200),
-    ("streamcluster", 200),
+/// How the programs are traced here: 16 threads in all, one a core, which pools and pipelines have beside those that `-p` gives;
+/// a parallel part of 2 to 9 ms on the simulated chip. Where one time step of a problem is enough for that, it is one step of a
+/// larger problem, since a small one meets more often than the paper's did.
+const TRACED: [(&str, &str); 17] = [
+    ("barnes", "-p16 -n3072 -s1"),
+    ("fmm", "-p16 -n4096 -s1"),
+    ("lu", "-p16 -n288"),
+    ("ocean", "-p16 -n256 -s1"),
+    ("radix", "-p16 -n524288"),
+    ("raytrace", "-p16 -n128"),
+    ("water-nsquared", "-p16 -n512 -s1"),
+    ("water-spatial", "-p16 -n512 -s1"),
+    ("facesim", "-p15 -n192 -s1"),
+    ("ferret", "-p12 -n200"),
+    ("bodytrack", "-p15 -n1024 -s1"),
+    ("x264", "-p16 -n16"),
+    ("raytrace-pool", "-p15 -n128 -s1"),
+    ("vips", "-p14 -n384"),
+    ("dedup", "-p13 -n1024"),
+    ("fluidanimate", "-p16 -n5000 -s1"),
+    ("streamcluster", "-p16 -n1500"),
 ];
-/// Threads of a traced program: one a core.
-const THREADS: u32 = 16;
 /// Longer traces do not fit into memory, in instructions.
-const MOST_INSTRUCTIONS: u64 = 150_000_000;
+const MOST_INSTRUCTIONS: u64 = 200_000_000;
 /// Time between looks at a program that is traced.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Where a program's steps are from.
 #[derive(Debug)]
@@ -41,6 +50,59 @@ pub(super) enum Source {
     Ready { program: Box<Program>, from: String },
     /// It cannot, and why.
     Missing(String),
+}
+
+/// The traces of all programs that are asked for, as they were found or made before the first of them ran.
+#[derive(Debug, Default)]
+pub(super) struct Traces {
+    /// By program: its file and where that is from, or why there is none.
+    found: BTreeMap<&'static str, Result<(PathBuf, Origin), String>>,
+}
+
+/// Where a trace is from.
+#[derive(Debug)]
+enum Origin {
+    Traced,
+    User,
+    /// One of those that come with Quaver, and why.
+    Bundled(String),
+}
+
+impl Traces {
+    /// Finds the traces of these programs, or makes them in `directory`, which in the end has all that are not the user's.
+    ///
+    /// # Errors
+    /// The directory cannot be written to.
+    pub(super) fn gather(
+        wanted: &[&'static PaperProgram],
+        args: &SimPaperArgs,
+        directory: &Path,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let progress = Progress::shares(args.output.quiet);
+        let mut traces = Self::default();
+        for (done, row) in wanted.iter().enumerate() {
+            if interrupt.requested() {
+                break;
+            }
+            let share = done as f64 / wanted.len() as f64;
+            progress.reach(share, format!("tracing {} ({} of {})", row.program, done + 1, wanted.len()));
+            traces.found.insert(row.program, find(row.program, args, directory, interrupt)?);
+        }
+        Ok(traces)
+    }
+
+    /// Reads the trace of a program.
+    ///
+    /// # Errors
+    /// It is none (status 5).
+    pub(super) fn read(&self, name: &str) -> anyhow::Result<Source> {
+        match self.found.get(name) {
+            Some(Ok((path, from))) => read(name, path, from),
+            Some(Err(reason)) => Ok(Source::Missing(reason.clone())),
+            None => Ok(Source::Missing("interrupted before it was traced".to_owned())),
+        }
+    }
 }
 
 /// The programs that are asked for, in the paper's order; all of them where none is named.
@@ -55,42 +117,43 @@ pub(super) fn wanted(names: &[String]) -> anyhow::Result<Vec<&'static PaperProgr
     Ok(wanted.collect())
 }
 
-/// Finds the trace of a program, or makes it in `directory`.
-pub(super) fn find(
+/// The trace of a program, or why there is none.
+fn find(
     name: &str,
     args: &SimPaperArgs,
     directory: &Path,
     interrupt: &Interrupt,
-) -> anyhow::Result<Source> {
+) -> anyhow::Result<Result<(PathBuf, Origin), String>> {
     if let Some(own) = &args.traces {
         let files = [format!("{name}.qtrace"), format!("{name}.qtrace.txt")].map(|file| own.join(file));
-        if let Some(path) = files.iter().find(|path| path.is_file()) {
-            return read(name, path);
+        if let Some(path) = files.into_iter().find(|path| path.is_file()) {
+            return Ok(Ok((path, Origin::User)));
         }
     }
-    if let Some((_, text)) = BUNDLED.iter().find(|(own, _)| *own == name) {
-        let broken =
-            |error: String| failure(ExitCode::Bug, format!("the trace of {name} that we have: {error}"));
-        let octets = armour::decode(text.as_bytes()).map_err(|error| broken(error.to_string()))?;
-        let reader = TraceReader::open(octets).map_err(|error| broken(error.to_string()))?;
-        let program = whole(name, &reader).map_err(broken)?;
-        return Ok(Source::Ready { program: Box::new(program), from: reader.facts.program.join(" ") });
-    }
-    if args.no_tracing {
-        return Ok(Source::Missing("not traced: --no-tracing was given".to_owned()));
-    }
-    let Some(kernel) = built(name, args) else {
-        let words =
-            "not traced: the program was not found; `make -C kernels` builds it, --kernels names where it is";
-        return Ok(Source::Missing(words.to_owned()));
+    let made = match built(name, args) {
+        _ if args.no_tracing => Err("not traced: --no-tracing was given".to_owned()),
+        Some(kernel) => traced(name, &kernel, directory, interrupt)?,
+        None => Err(ABSENT.to_owned()),
     };
-    match traced(name, &kernel, directory, interrupt)? {
-        Ok(path) => read(name, &path),
-        Err(reason) => Ok(Source::Missing(format!("not traced: {reason}"))),
+    let reason = match made {
+        Ok(path) => return Ok(Ok((path, Origin::Traced))),
+        Err(reason) => reason,
+    };
+    if interrupt.requested() {
+        return Ok(Err(reason));
     }
+    let Some((_, text)) = BUNDLED.iter().find(|(own, _)| *own == name) else { return Ok(Err(reason)) };
+    // Kept beside the others, so that the directory gives the same run again.
+    make(directory)?;
+    let path = directory.join(format!("{name}.qtrace.txt"));
+    std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    Ok(Ok((path, Origin::Bundled(reason))))
 }
 
-fn read(name: &str, path: &Path) -> anyhow::Result<Source> {
+const ABSENT: &str =
+    "not traced: the program was not found; `make -C kernels` builds it, --kernels names where it is";
+
+fn read(name: &str, path: &Path, from: &Origin) -> anyhow::Result<Source> {
     let trace = file::open(path)?;
     let program = whole(name, &trace.reader)
         .map_err(|error| failure(ExitCode::BadInput, format!("{}: {error}", path.display())))?;
@@ -103,8 +166,19 @@ fn read(name: &str, path: &Path) -> anyhow::Result<Source> {
         );
         return Ok(Source::Missing(words));
     }
-    let from = format!("{} ({})", trace.reader.facts.program.join(" "), path.display());
+    let command = command_line(&trace.reader.facts.program);
+    let from = match from {
+        Origin::Traced => format!("{command}, traced for this run"),
+        Origin::User => format!("{command}, of --traces"),
+        Origin::Bundled(reason) => format!("{command}, the small trace that comes with Quaver ({reason})"),
+    };
     Ok(Source::Ready { program: Box::new(program), from })
+}
+
+/// What was traced, without the place where the program lies.
+fn command_line(words: &[String]) -> String {
+    let name = words.first().map(|first| first.rsplit('/').next().unwrap_or(first));
+    name.into_iter().chain(words.iter().skip(1).map(String::as_str)).collect::<Vec<_>>().join(" ")
 }
 
 fn whole<R: ReadAt>(name: &str, reader: &TraceReader<R>) -> Result<Program, String> {
@@ -131,6 +205,10 @@ fn built(name: &str, args: &SimPaperArgs) -> Option<PathBuf> {
     places.into_iter().map(|place| place.join(name)).find(|path| path.is_file())
 }
 
+fn make(directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))
+}
+
 /// Traces a program by `quaver sim trace`; why not, where that cannot be.
 fn traced(
     name: &str,
@@ -138,13 +216,13 @@ fn traced(
     directory: &Path,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Result<PathBuf, String>> {
-    std::fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+    make(directory)?;
     let path = directory.join(format!("{name}.qtrace"));
-    let size = SIZES.iter().find(|(own, _)| *own == name).map_or(16, |(_, size)| *size);
+    let options = TRACED.iter().find(|(own, _)| *own == name).map_or("", |(_, options)| options);
     let ourselves = std::env::current_exe().context("finding this program's own path")?;
     let mut command = Command::new(ourselves);
     command.args(["sim", "trace", "--quiet", "--output"]).arg(&path).arg("--").arg(kernel);
-    command.args([format!("-p{THREADS}"), format!("-n{size}")]);
+    command.args(options.split_whitespace());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().context("starting quaver sim trace")?;
     let status = loop {
@@ -153,7 +231,7 @@ fn traced(
         }
         if interrupt.requested() {
             end(&mut child)?;
-            return Ok(Err("interrupted".to_owned()));
+            return Ok(Err("not traced: interrupted".to_owned()));
         }
         std::thread::sleep(LOOK);
     };
@@ -165,8 +243,10 @@ fn traced(
     if status.success() && path.is_file() {
         return Ok(Ok(path));
     }
+    // What there is of it is no trace of the program: nobody shall take it for one.
+    let _ = std::fs::remove_file(&path);
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    Ok(Err(last.trim().trim_start_matches("quaver: ").to_owned()))
+    Ok(Err(format!("not traced: {}", last.trim().trim_start_matches("quaver: "))))
 }
 
 fn end(child: &mut Child) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! The runs: program by program, as many at a time as there are CPUs.
 
 use super::kernel::Activity;
-use super::programs::{self, Source};
+use super::programs::{Source, Traces};
 use crate::cli::sim_paper::SimPaperArgs;
 use crate::digest::sim_paper as stored;
 use crate::exit_code::{ExitCode, failure};
@@ -19,7 +19,6 @@ use quaver_sim::paper::{
 use quaver_store::run::RunDir;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -41,6 +40,7 @@ pub(super) struct Plan<'a> {
     pub(super) length_us: u64,
     pub(super) seeds: &'a [u64],
     pub(super) activity: &'a Activity,
+    pub(super) traces: &'a Traces,
 }
 
 /// Everything that is under way.
@@ -128,8 +128,7 @@ impl<'a> Work<'a> {
     fn program(&mut self, row: &'static PaperProgram, points: &mut File) -> anyhow::Result<()> {
         let name = row.program;
         self.progress.say(format!("{name}: reading its trace"));
-        let directory: PathBuf = self.plan.run.path().join("traces");
-        let (program, from) = match programs::find(name, self.plan.args, &directory, self.plan.interrupt)? {
+        let (program, from) = match self.plan.traces.read(name)? {
             Source::Ready { program, from } => (*program, from),
             Source::Missing(reason) => {
                 self.not_run.push((name.to_owned(), reason));
@@ -161,8 +160,7 @@ impl<'a> Work<'a> {
             .map(|arm| Point { arm: *arm, seed: 0 })
             .collect();
         let mut ideal = None;
-        for found in self.points(&laid, &knobs, &first, None)? {
-            keep(&found)?;
+        for found in self.points(&laid, &knobs, &first, None, &mut keep)? {
             let (point, mut figures, own) = found;
             if point.arm == Arm::Ideal {
                 // It is compared with itself.
@@ -172,8 +170,7 @@ impl<'a> Work<'a> {
         }
         if let Some(ideal) = ideal {
             let rest = self.rest();
-            for found in self.points(&laid, &knobs, &rest, Some(&ideal))? {
-                keep(&found)?;
+            for found in self.points(&laid, &knobs, &rest, Some(&ideal), &mut keep)? {
                 runs.points.push((found.0, found.1));
             }
         }
@@ -247,13 +244,14 @@ impl<'a> Work<'a> {
     fn fit(&mut self, row: &PaperProgram, laid: &Laid) -> anyhow::Result<()> {
         let Some(target) = target(row) else { return Ok(()) };
         let ideal = Point { arm: Arm::Ideal, seed: 0 };
-        let Some((.., ideal)) = self.points(laid, &Knobs::default(), &[ideal], None)?.pop() else {
+        let Some((.., ideal)) = self.points(laid, &Knobs::default(), &[ideal], None, &mut |_| Ok(()))?.pop()
+        else {
             return Ok(());
         };
         let points = FIT_SEEDS.map(|seed| Point { arm: Arm::Unified, seed });
         let fitted =
             fit(&target, laid.how.occasions_per_ms, FIT_STEPS, |knobs| -> anyhow::Result<Option<Shown>> {
-                let found = self.points(laid, knobs, &points, Some(&ideal))?;
+                let found = self.points(laid, knobs, &points, Some(&ideal), &mut |_| Ok(()))?;
                 if found.len() < points.len() {
                     return Ok(None);
                 }
@@ -275,13 +273,15 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Runs points on all CPUs; those that were done until we were asked to end, in their order.
+    /// Runs points on all CPUs; those that were done until we were asked to end, in their order. Each is given to `keep` as soon
+    /// as it is done, in whatever order that is, so that no more is lost than what is under way.
     fn points(
         &self,
         laid: &Laid,
         knobs: &Knobs,
         points: &[Point],
         ideal: Option<&Ideal>,
+        keep: &mut dyn FnMut(&Found) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Found>> {
         let bench = laid.bench(&self.machine);
         let next = AtomicUsize::new(0);
@@ -308,19 +308,23 @@ impl<'a> Work<'a> {
             }
             drop(tell);
             for (point, ran) in told {
-                match ran {
-                    Ok(Some((figures, own))) => found.push((point, figures, own)),
-                    Ok(None) => {}
-                    Err(error) => {
-                        next.store(points.len(), Ordering::Relaxed);
-                        wrong = Some(error);
+                let kept = match ran {
+                    Ok(Some((figures, own))) => {
+                        found.push((point, figures, own));
+                        found.last().map_or(Ok(()), &mut *keep)
                     }
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(at(&laid.program.name, &error)),
+                };
+                if let Err(error) = kept {
+                    next.store(points.len(), Ordering::Relaxed);
+                    wrong = Some(error);
                 }
                 self.show(&laid.program.name, found.len(), points.len());
             }
         });
         if let Some(error) = wrong {
-            return Err(at(&laid.program.name, &error));
+            return Err(error);
         }
         found.sort_by_key(|one| one.0);
         Ok(found)
