@@ -4,6 +4,9 @@
 //! who asks first in simulated time gets them first. A wake-up that came before its wait in simulated time ends it at once,
 //! so that a replay cannot lose one.
 //!
+//! Locks and wake-ups together may come to where nobody can go on: who waits for a wake-up holds a lock that it got earlier than in
+//! the recording, before those that have to wake it. Then, and only then, the lock is [lent](Threads::lend).
+//!
 //! Who is woken late, because the kernel has something else to do first, holds nothing meanwhile: a lock goes to the next in
 //! the line, or stays free for whoever asks, and the late one asks again when he runs.
 
@@ -119,6 +122,10 @@ pub struct Threads {
     asks: Vec<Option<Asks>>,
     locks: HashMap<u64, Lock>,
     barriers: HashMap<u64, Barrier>,
+    /// Locks that a thread must have again before it goes on: those that it lent, then the mutex of its wait.
+    wants: Vec<VecDeque<u64>>,
+    /// Locks that were [lent](Self::lend) so far.
+    pub lent: u64,
     given: Given,
     sleeping: HashMap<Wakeup, Vec<Thread>>,
     joining: HashMap<Thread, Vec<Thread>>,
@@ -139,6 +146,8 @@ impl Threads {
             asks: vec![None; count],
             locks: HashMap::new(),
             barriers: HashMap::new(),
+            wants: vec![VecDeque::new(); count],
+            lent: 0,
             given: Given::default(),
             sleeping: HashMap::new(),
             joining: HashMap::new(),
@@ -356,6 +365,19 @@ impl Threads {
                 self.order(thread, format!("gives back the lock at {object:#x}, which it does not hold"))
             );
         }
+        self.pass_on(object, at_fs, woken, late);
+        Ok(())
+    }
+
+    /// A lock that may be free goes to who waits for it.
+    fn pass_on(
+        &mut self,
+        object: u64,
+        at_fs: u64,
+        woken: &mut Vec<Thread>,
+        late: &mut impl FnMut(Woken) -> bool,
+    ) {
+        let lock = self.locks.entry(object).or_default();
         let mut next = Vec::new();
         while let Some(&(waiting, write)) = lock.waiting.front() {
             let free = lock.writer.is_none() && (!write || lock.readers.is_empty());
@@ -377,9 +399,8 @@ impl Threads {
             next.push(waiting);
         }
         for waiting in next {
-            self.wake(waiting, at_fs, woken);
+            self.has_lock(waiting, at_fs, woken);
         }
-        Ok(())
     }
 
     fn give(
@@ -410,12 +431,16 @@ impl Threads {
             return;
         };
         let is_late = late(Woken { thread: sleeper, from, waited_fs: at_fs - since_fs, occasion });
+        let lent = !self.wants[sleeper.0 as usize].is_empty();
         if is_late {
             let lock = Asks::Lock { object: mutex, write: true };
-            self.asks[sleeper.0 as usize] = Some(if mutex == 0 { Asks::Nothing } else { lock });
+            self.asks[sleeper.0 as usize] = Some(if mutex == 0 || lent { Asks::Nothing } else { lock });
         }
-        if mutex == 0 || is_late {
+        if mutex == 0 && !lent || is_late {
             return self.wake(sleeper, at_fs, woken);
+        }
+        if lent {
+            return self.wants_back(sleeper, at_fs, woken);
         }
         self.wait_ends(sleeper, at_fs);
         if self.lock(sleeper, mutex, true, at_fs) {
@@ -485,7 +510,9 @@ impl Threads {
 
     /// A thread that was woken late runs: whether it has what it waited for. If not it waits again, before all others.
     pub fn ask_again(&mut self, thread: Thread, at_fs: u64) -> bool {
-        let Some(Asks::Lock { object, write }) = self.asks[thread.0 as usize].take() else { return true };
+        let Some(Asks::Lock { object, write }) = self.asks[thread.0 as usize].take() else {
+            return self.takes_back(thread, at_fs);
+        };
         let lock = self.locks.entry(object).or_default();
         if lock.writer.is_none() && (!write || lock.readers.is_empty()) {
             if write {
@@ -493,7 +520,7 @@ impl Threads {
             } else {
                 lock.readers.push(thread);
             }
-            return true;
+            return self.takes_back(thread, at_fs);
         }
         lock.waiting.push_front((thread, write));
         let reason = if write { Reason::Lock(object) } else { Reason::ReadLock(object) };
@@ -502,138 +529,7 @@ impl Threads {
     }
 }
 
+mod lending;
+
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn in_time(_: Woken) -> bool {
-        false
-    }
-
-    fn started(count: usize) -> Threads {
-        let mut threads = Threads::new(count);
-        for child in 1..count as u32 {
-            threads.step(Thread(0), Sync::Create { thread: Thread(child) }, 0, &mut in_time).unwrap();
-        }
-        threads
-    }
-
-    fn woken(ids: &[u32]) -> Vec<Thread> {
-        ids.iter().copied().map(Thread).collect()
-    }
-
-    #[test]
-    fn locks_go_to_who_asked_first_and_readers_together() {
-        let mut threads = started(4);
-        let mut step = |thread, sync| threads.step(Thread(thread), sync, 0, &mut in_time).unwrap();
-        let (lock, unlock) = (Sync::Lock { object: 8 }, Sync::Unlock { object: 8 });
-        let read = Sync::ReadLock { object: 8 };
-        assert!(step(0, lock).goes_on);
-        assert!(!step(1, read).goes_on);
-        assert!(!step(2, read).goes_on);
-        assert!(!step(3, lock).goes_on);
-        assert_eq!(step(0, unlock).woken, woken(&[1, 2]), "both readers, not the writer behind them");
-        assert_eq!(step(1, unlock).woken, woken(&[]));
-        assert_eq!(step(2, unlock).woken, woken(&[3]));
-    }
-
-    #[test]
-    fn a_waiter_gives_its_mutex_back_and_has_it_again_before_it_goes_on() {
-        let mut threads = started(2);
-        let by = Some(Wakeup(7));
-        let mut step = |thread, sync, at_fs| threads.step(Thread(thread), sync, at_fs, &mut in_time).unwrap();
-        step(1, Sync::Lock { object: 8 }, 1);
-        assert!(!step(1, Sync::Wait { object: 16, mutex: 8, by }, 2).goes_on);
-        assert!(step(0, Sync::Lock { object: 8 }, 3).goes_on, "the waiter gave it back");
-        let signal = Sync::Signal { object: 16, wakeup: Wakeup(7) };
-        assert_eq!(step(0, signal, 5).woken, woken(&[]), "the mutex is held");
-        assert_eq!(step(0, Sync::Unlock { object: 8 }, 9).woken, woken(&[1]));
-        assert_eq!(threads.times[1].waited_fs, 7);
-        let late = Sync::Wait { object: 16, mutex: 8, by };
-        assert!(
-            threads.step(Thread(1), late, 10, &mut in_time).unwrap().goes_on,
-            "a wake-up that was given is not lost"
-        );
-    }
-
-    #[test]
-    fn all_leave_a_barrier_together() {
-        let mut threads = started(3);
-        let barrier = Sync::Barrier { object: 8, parties: 3 };
-        assert!(!threads.step(Thread(2), barrier, 1, &mut in_time).unwrap().goes_on);
-        assert!(!threads.step(Thread(0), barrier, 2, &mut in_time).unwrap().goes_on);
-        let last = threads.step(Thread(1), barrier, 5, &mut in_time).unwrap();
-        assert_eq!((last.goes_on, last.woken), (true, woken(&[2, 0])));
-        assert_eq!((threads.times[2].waited_fs, threads.times[0].waited_fs), (4, 3));
-    }
-
-    #[test]
-    fn who_is_late_holds_nothing_and_asks_again_before_all_others() {
-        let mut threads = started(4);
-        let (lock, unlock) = (Sync::Lock { object: 8 }, Sync::Unlock { object: 8 });
-        let mut first_is_late = |woken: Woken| {
-            assert_eq!((woken.from, woken.waited_fs), (WokenFrom::Lock, 10 - u64::from(woken.thread.0)));
-            woken.thread == Thread(1)
-        };
-        threads.step(Thread(0), lock, 0, &mut in_time).unwrap();
-        for waiter in 1..4 {
-            assert!(!threads.step(Thread(waiter), lock, u64::from(waiter), &mut in_time).unwrap().goes_on);
-        }
-        let given = threads.step(Thread(0), unlock, 10, &mut first_is_late).unwrap();
-        assert_eq!(given.woken, woken(&[1, 2]), "the lock goes to the next in the line");
-        assert!(threads.is_late(Thread(1)) && !threads.is_late(Thread(2)));
-        assert!(!threads.ask_again(Thread(1), 11), "2 holds it");
-        assert_eq!(threads.step(Thread(2), unlock, 20, &mut in_time).unwrap().woken, woken(&[1]), "before 3");
-        threads.step(Thread(1), unlock, 21, &mut in_time).unwrap();
-        let mut all_late = |_: Woken| true;
-        assert_eq!(threads.step(Thread(3), unlock, 22, &mut all_late).unwrap().woken, woken(&[]));
-        assert!(threads.step(Thread(0), lock, 23, &mut in_time).unwrap().goes_on, "free for whoever asks");
-        assert!(!threads.step(Thread(1), lock, 24, &mut in_time).unwrap().goes_on);
-        assert_eq!(threads.step(Thread(0), unlock, 25, &mut all_late).unwrap().woken, woken(&[1]));
-        assert!(threads.ask_again(Thread(1), 30) && !threads.is_late(Thread(1)));
-        assert_eq!((threads.times[1].waited_fs, threads.times[3].waited_fs), (9 + 9 + 1, 18));
-    }
-
-    #[test]
-    fn each_time_that_all_meet_is_an_occasion_of_its_own() {
-        let mut threads = started(3);
-        let barrier = Sync::Barrier { object: 8, parties: 3 };
-        let mut occasions = Vec::new();
-        for round in 0..2 {
-            let mut late = |woken: Woken| {
-                occasions.push((woken.occasion, woken.thread.0));
-                woken.thread == Thread(2)
-            };
-            for thread in [2, 0, 1] {
-                threads.step(Thread(thread), barrier, round, &mut late).unwrap();
-            }
-            assert!(threads.is_late(Thread(2)) && threads.ask_again(Thread(2), round));
-        }
-        let (first, second) = (occasions[0].0, occasions[2].0);
-        assert_eq!(occasions, [(first, 2), (first, 0), (second, 2), (second, 0)]);
-        assert_ne!(first, second);
-    }
-
-    #[test]
-    fn who_waits_for_what_is_said() {
-        let mut threads = started(2);
-        threads.step(Thread(0), Sync::Lock { object: 8 }, 0, &mut in_time).unwrap();
-        threads.step(Thread(1), Sync::Lock { object: 8 }, 0, &mut in_time).unwrap();
-        threads.step(Thread(0), Sync::Join { thread: Thread(1) }, 0, &mut in_time).unwrap();
-        assert_eq!(
-            threads.stuck(3_000_000_000).to_string(),
-            "the replay is stuck at 3 us of simulated time: thread 0 waits for the end of thread 1; \
-             thread 1 waits for the lock at 0x8, which thread 0 holds"
-        );
-        for (sync, said) in [
-            (Sync::Unlock { object: 9 }, "gives back the lock at 0x9, which it does not hold"),
-            (Sync::Create { thread: Thread(1) }, "starts thread 1, which was started before"),
-            (Sync::Create { thread: Thread(9) }, "starts thread 9, of which there are no steps"),
-            (Sync::Join { thread: Thread(9) }, "which was never started"),
-            (Sync::Barrier { object: 8, parties: 0 }, "meets nobody"),
-        ] {
-            let error = threads.step(Thread(0), sync, 0, &mut in_time).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
-        }
-    }
-}
+mod tests;

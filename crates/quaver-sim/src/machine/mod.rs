@@ -144,7 +144,11 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
                     if self.threads.all_ended() {
                         return Ok(true);
                     }
-                    return Err(self.threads.stuck(self.now_fs));
+                    match self.threads.lend(self.now_fs) {
+                        Some((lender, woken)) => self.wake(lender, &woken)?,
+                        None => return Err(self.threads.stuck(self.now_fs)),
+                    }
+                    continue;
                 };
                 self.now_fs = at_fs;
                 self.happens(core)?;
