@@ -1,16 +1,42 @@
 //! `quaver sim paper` as a user runs it, as small as it goes.
 
+mod kernel_build;
 mod sim_place;
+#[allow(dead_code, reason = "only what builds the recorder and the plugin is needed")]
+mod tracing;
 
+use kernel_build::kernel;
 use serde_json::Value;
 use sim_place::{expect, only_run, quaver, run, text};
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Two programs, of which one is held out, in the shortest runs.
-const SMALL: [&str; 9] =
-    ["sim", "paper", "--quick", "--programs", "barnes,fmm", "--seeds", "1", "--length", "1us"];
+/// Two programs, of which one is held out, in the shortest runs of the traces that come along.
+const SMALL: [&str; 10] = [
+    "sim",
+    "paper",
+    "--quick",
+    "--programs",
+    "barnes,fmm",
+    "--seeds",
+    "1",
+    "--length",
+    "1us",
+    "--no-tracing",
+];
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("it was written")).expect("it is JSON")
+}
+
+/// Figures of all runs of a run of the command: lines, whatever their order.
+fn points(run: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(run.join("points.jsonl")).expect("it was written");
+    text.lines().map(str::to_owned).collect()
+}
 
 #[test]
 fn page_json_and_report_are_of_one_run_and_laws_hold() {
@@ -57,17 +83,16 @@ fn page_json_and_report_are_of_one_run_and_laws_hold() {
 #[test]
 fn interrupted_it_keeps_and_draws_what_was_done() {
     let place = tempfile::tempdir().unwrap();
-    let args =
-        ["sim", "paper", "--quiet", "--programs", "barnes,ocean", "--length", "1us", "--seeds", "1000"];
+    let args = ["sim", "paper", "--quiet", "--programs", "barnes,ocean", "--no-tracing", "--seeds", "1000"];
     let mut child = quaver(place.path(), &args).stdout(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
-    let points = loop {
+    let seen = loop {
         let lines = fs::read_dir(place.path().join("runs")).ok().and_then(|mut runs| {
             let file = runs.next()?.ok()?.path().join("points.jsonl");
             Some(fs::read_to_string(file).ok()?.lines().count())
         });
         match lines {
-            Some(lines) if lines >= 2 => break lines,
+            Some(lines) if lines >= 3 => break lines,
             _ => assert!(began.elapsed() < Duration::from_secs(120), "nothing was simulated"),
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -80,8 +105,125 @@ fn interrupted_it_keeps_and_draws_what_was_done() {
         serde_json::from_slice(&fs::read(place.path().join(&kept).join("summary.json")).unwrap()).unwrap();
     assert_eq!(summary["complete"], false);
     assert_eq!(summary["programs"][0]["program"], "barnes");
-    assert!(points >= 2 && place.path().join(&kept).join("report.html").is_file());
+    assert!(seen >= 3 && place.path().join(&kept).join("report.html").is_file());
+    let runs =
+        summary["programs"][0]["arms"].as_array().unwrap().iter().map(|arm| arm["runs"].as_u64().unwrap());
+    let lines = points(&place.path().join(&kept)).len() as u64;
+    assert_eq!(lines, runs.sum::<u64>(), "all that was drawn is kept, and all that was kept is drawn");
     assert_eq!(summary["not_run"][0][0], "ocean");
+}
+
+#[test]
+fn programs_are_traced_first_and_their_traces_give_the_same_figures_again() {
+    if tracing::is_skipped("programs_are_traced_first_and_their_traces_give_the_same_figures_again") {
+        return;
+    }
+    tracing::libraries();
+    let kernels = kernel("dedup").parent().unwrap().display().to_string();
+    let place = tempfile::tempdir().unwrap();
+    let small = ["sim", "paper", "--seeds", "1", "--length", "1us", "--only", "table6", "--json"];
+    let first = [&small[..], &["--programs", "dedup", "--kernels", &kernels]].concat();
+    let output = run(place.path(), &first);
+    expect(&output, 0);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let how = &json["programs"][0]["how"];
+    assert_eq!(how["trace"], "dedup -p13 -n1024, traced for this run");
+    assert_eq!((&how["threads"], &how["only_once"]), (&Value::from(16), &Value::Null));
+    let kept = place.path().join(only_run(place.path()));
+    let figures = points(&kept);
+    let traces = kept.join("traces").display().to_string();
+    let again = tempfile::tempdir().unwrap();
+    expect(&run(again.path(), &[&small[..], &["--programs", "dedup", "--traces", &traces]].concat()), 0);
+    assert_eq!(points(&again.path().join(only_run(again.path()))), figures);
+}
+
+#[test]
+fn without_the_programs_small_traces_stand_in_and_the_page_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let small = ["sim", "paper", "--seeds", "1", "--length", "1us", "--only", "table6"];
+    expect(
+        &run(place.path(), &[&small[..], &["--programs", "lu,vips", "--kernels", "/nowhere"]].concat()),
+        0,
+    );
+    let kept = only_run(place.path());
+    let summary = read(&place.path().join(&kept).join("summary.json"));
+    let trace = summary["programs"][0]["how"]["trace"].as_str().unwrap();
+    assert!(
+        trace.starts_with("lu -p16 ")
+            && trace.contains("that comes with Quaver (not traced: the program was not found")
+    );
+    assert_eq!((&summary["programs"][1], &summary["not_run"][0][0]), (&Value::Null, &Value::from("vips")));
+    let page = text(&run(place.path(), &["analyze", &kept]).stdout);
+    assert!(page.contains("the small trace that comes with Quaver"), "{page}");
+    let traces = place.path().join(&kept).join("traces").display().to_string();
+    let again = tempfile::tempdir().unwrap();
+    expect(&run(again.path(), &[&small[..], &["--programs", "lu", "--traces", &traces]].concat()), 0);
+    assert_eq!(points(&again.path().join(only_run(again.path()))), points(&place.path().join(&kept)));
+}
+
+#[test]
+fn a_run_of_the_bench_stands_beside_the_papers_figures() {
+    tracing::libraries();
+    kernel("fmm");
+    let place = tempfile::tempdir().unwrap();
+    let bench = [
+        "sync",
+        "bench",
+        "--quiet",
+        "--threads",
+        "2",
+        "--size",
+        "64",
+        "--only",
+        "barnes,fmm,dedup",
+        "--runs",
+        "2",
+    ];
+    let mut measured = quaver(place.path(), &bench);
+    measured.env_remove("QUAVER_LIBDIR").env_remove("LD_PRELOAD");
+    expect(&measured.output().unwrap(), 0);
+    let bench = only_run(place.path());
+    let of_bench = read(&place.path().join(&bench).join("summary.json"));
+    let runs = place.path().join("papers").display().to_string();
+    let args = [&SMALL[..], &["--only", "table4,table5,table6,table7,table8", "--sync", &bench, "-o", &runs]]
+        .concat();
+    let output = run(place.path(), &args);
+    expect(&output, 0);
+    let run_of = fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(read(&run_of.join("sync-bench.json")), of_bench);
+    let page = text(&output.stdout);
+    let report = fs::read_to_string(run_of.join("report.html")).unwrap();
+    for shown in [&page, &report] {
+        assert!(shown.contains("measured"), "{shown}");
+        assert!(!shown.contains("NaN"), "{shown}");
+    }
+    expect(&run(place.path(), &["report", &run_of.display().to_string()]), 0);
+    assert_eq!(fs::read_to_string(run_of.join("report.html")).unwrap(), report);
+}
+
+#[test]
+fn another_library_of_kernel_activity_is_run_and_named() {
+    let place = tempfile::tempdir().unwrap();
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../quaver-sim/kernel/kernel.qepochs.txt");
+    let file = place.path().join("kernel.qepochs").display().to_string();
+    expect(&run(place.path(), &["sim", "trace", "--armour", &bundled.display().to_string(), "-o", &file]), 0);
+    let with = [&SMALL[..], &["--programs", "barnes", "--only", "table6", "--json"]].concat();
+    let summary = |place: &Path, more: &[&str]| -> Value {
+        let output = run(place, &[&with[..], more].concat());
+        expect(&output, 0);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (of_file, usual) =
+        (summary(place.path(), &["--kernel", "kernel.qepochs"]), summary(place.path(), &[]));
+    let words = of_file["kernel"].as_str().unwrap();
+    assert!(
+        words.ends_with("epochs of kernel.qepochs")
+            && usual["kernel"].as_str().unwrap().contains("that come with Quaver")
+    );
+    assert!(of_file["calibration"].as_str().unwrap().contains("made with other kernel activity"));
+    assert_eq!(of_file["programs"][0]["row"], usual["programs"][0]["row"], "the same epochs");
+    fs::write(place.path().join("none.qepochs"), "nothing").unwrap();
+    expect(&run(place.path(), &[&with[..], &["--kernel", "none.qepochs"]].concat()), 5);
 }
 
 #[test]
