@@ -8,6 +8,10 @@ pub mod emulator;
 pub mod host;
 pub mod lab;
 pub mod path;
+#[cfg(test)]
+#[path = "../../quaver-testbed/src/privileged.rs"]
+#[allow(unreachable_pub, reason = "it is a module of the testbed, which imports this crate")]
+mod privileged;
 pub mod probe;
 pub mod segment;
 pub mod stamp;

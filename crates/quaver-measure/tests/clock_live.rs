@@ -3,6 +3,11 @@
 //! The long test takes a minute, nearly all of it asleep: what it looks for (drift, a correction by a daemon, a course that
 //! is slewed wrongly) needs hundreds of anchors. It runs beside the others of this file.
 
+#[path = "../../quaver-testbed/src/privileged.rs"]
+#[allow(unreachable_pub, reason = "it is a module of the testbed, which imports this crate")]
+mod privileged;
+
+use privileged::privileged;
 use quaver_measure::clock::live::{LiveClock, LiveInstant, LiveOptions, LiveReader, MarkKind};
 use quaver_measure::clock::{
     Counter, CounterSupport, CycleCounter, check_cross_core, monotonic_ns, realtime_ns,
@@ -157,9 +162,7 @@ fn set_by_a_nanosecond(forward: bool) {
 
 #[test]
 fn a_clock_that_is_set_is_marked_at_once() {
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "needs root, to set the clock");
-        println!("SKIPPED (needs root): a_clock_that_is_set_is_marked_at_once");
+    if !privileged("a_clock_that_is_set_is_marked_at_once") {
         return;
     }
     let _alone = alone();

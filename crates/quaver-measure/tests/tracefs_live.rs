@@ -1,5 +1,10 @@
 //! The tracefs tier on the running kernel. Needs root; asserts order, nesting and cleanliness, never durations.
 
+#[path = "../../quaver-testbed/src/privileged.rs"]
+#[allow(unreachable_pub, reason = "it is a module of the testbed, which imports this crate")]
+mod privileged;
+
+use privileged::privileged;
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, StampRecord, Vector};
 use quaver_measure::host::names::function_names;
 use quaver_measure::host::root::HostRoot;
@@ -22,16 +27,6 @@ impl TraceSink for Kept {
     fn event(&mut self, record: EventRecord) {
         self.0.push(record);
     }
-}
-
-/// Whether to go on; says so where not.
-fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} needs root");
-    println!("SKIPPED (needs root): {name}");
-    false
 }
 
 fn spec(threads: Vec<u32>) -> TraceSpec {

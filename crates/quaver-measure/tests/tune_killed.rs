@@ -1,5 +1,10 @@
 //! A real process, killed by SIGKILL between two steps of a change, and what is put back after it.
 
+#[path = "../../quaver-testbed/src/privileged.rs"]
+#[allow(unreachable_pub, reason = "it is a module of the testbed, which imports this crate")]
+mod privileged;
+
+use privileged::privileged;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::tune::journal::{Others, Step, Steps};
 use quaver_measure::tune::{Change, Journal, JournalPlace, Knob, contact};
@@ -128,9 +133,7 @@ fn kill_9_between_any_two_steps_leaves_nothing_that_revert_does_not_put_back() {
 #[test]
 fn kill_9_with_settings_of_this_machine() {
     let test = "kill_9_with_settings_of_this_machine";
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{test} needs root");
-        eprintln!("SKIPPED (needs root): {test}");
+    if !privileged(test) {
         return;
     }
     let system = JournalPlace::at("/nonexistent", HostRoot::system());

@@ -1,5 +1,10 @@
 //! Settings of this machine, changed and put back, compared byte for byte. Values that nobody notices, for moments only.
 
+#[path = "../../quaver-testbed/src/privileged.rs"]
+#[allow(unreachable_pub, reason = "it is a module of the testbed, which imports this crate")]
+mod privileged;
+
+use privileged::privileged;
 use quaver_measure::host::root::HostRoot;
 use quaver_measure::tune::journal::{Fate, Others, Outcome};
 use quaver_measure::tune::knob::{PRESENT, cpu_list, cpu_mask};
@@ -15,16 +20,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether the settings of this machine may be changed; says it where not.
-fn root(test: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{test} needs root");
-    eprintln!("SKIPPED (needs root): {test}");
-    false
 }
 
 fn place(directory: &Path) -> JournalPlace {
@@ -117,7 +112,7 @@ fn apply_all(session: &mut Session, changes: &[Change]) {
 
 #[test]
 fn this_machines_settings_are_changed_and_put_back_byte_for_byte() {
-    if !root("this_machines_settings_are_changed_and_put_back_byte_for_byte") {
+    if !privileged("this_machines_settings_are_changed_and_put_back_byte_for_byte") {
         return;
     }
     let _alone = alone();
@@ -146,7 +141,7 @@ fn this_machines_settings_are_changed_and_put_back_byte_for_byte() {
 
 #[test]
 fn what_the_kernel_refuses_here_is_named() {
-    if !root("what_the_kernel_refuses_here_is_named") {
+    if !privileged("what_the_kernel_refuses_here_is_named") {
         return;
     }
     let _alone = alone();
@@ -172,7 +167,7 @@ fn what_the_kernel_refuses_here_is_named() {
 /// In a network namespace of its own, with a view of `/sys` that shows it: the loopback there is nobody else's.
 #[test]
 fn settings_of_an_interface_in_a_namespace() {
-    if !root("settings_of_an_interface_in_a_namespace") {
+    if !privileged("settings_of_an_interface_in_a_namespace") {
         return;
     }
     let _alone = alone();

@@ -3,6 +3,7 @@
 pub mod inject;
 pub mod phase;
 pub mod ports;
+pub mod privileged;
 pub mod relay;
 pub mod sync_oracle;
 pub mod tun;

@@ -10,6 +10,7 @@ use quaver_measure::host::netns::Lab;
 use quaver_store::pcapng::{
     Direction, InterfaceFacts, InterfaceStatistics, LINK_ETHERNET, PacketRecord, PcapngWriter, SectionFacts,
 };
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -318,10 +319,7 @@ fn tcpdump(lab: &Lab, interface: &str, path: &Path) {
 
 #[test]
 fn captures_of_tcpdump_from_an_interface_and_from_all() {
-    if !rustix::process::geteuid().is_root() {
-        let required = std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_some();
-        assert!(!required, "captures_of_tcpdump_from_an_interface_and_from_all needs root");
-        eprintln!("SKIPPED (needs root): captures_of_tcpdump_from_an_interface_and_from_all");
+    if !privileged("captures_of_tcpdump_from_an_interface_and_from_all") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -9,6 +9,7 @@ use quaver_abi::record::PacketRecord;
 use quaver_abi::segment::SegmentHeader;
 use quaver_measure::host::netns::Lab;
 use quaver_store::run::RunDir;
+use quaver_testbed::privileged::privileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -250,9 +251,7 @@ fn where_no_server_runs_the_commands_that_do_it_by_hand_are_shown_and_work() {
 
 #[test]
 fn between_two_namespaces_the_sinks_disturber_is_named() {
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "needs root");
-        println!("SKIPPED (needs root): between_two_namespaces_the_sinks_disturber_is_named");
+    if !privileged("between_two_namespaces_the_sinks_disturber_is_named") {
         return;
     }
     let lab = Lab::create().unwrap();

@@ -5,6 +5,7 @@ mod burner;
 
 use burner::{Burner, bind_to, last_cpu, real_time};
 use quaver_testbed::ports::free_port;
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -17,16 +18,6 @@ use std::time::{Duration, Instant};
 const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 /// Set for a child of these tests, which then is the receiver: `recvfrom` or `recvmmsg`.
 const RECEIVER: &str = "QUAVER_TEST_RECEIVER";
-
-/// Whether this process may run the test; says so where it may not.
-fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
-    println!("SKIPPED (needs root): {name}");
-    false
-}
 
 /// A sender of RTP, a packet each millisecond on absolute deadlines, that leaves out some numbers.
 struct Sender {

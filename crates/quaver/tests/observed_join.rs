@@ -4,6 +4,7 @@
 
 use quaver_analysis::model::{Layer, MISSING};
 use quaver_store::packets::read_packets;
+use quaver_testbed::privileged::privileged;
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -98,10 +99,7 @@ fn packets_that_are_taken_before_the_kernel_tells_of_them_are_joined_with_their_
 }
 
 fn joined_with_its_own_stamps(name: &str, how: &str) {
-    if !rustix::process::geteuid().is_root() {
-        let required = std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_some();
-        assert!(!required, "{name} needs root");
-        eprintln!("SKIPPED (needs root): {name}");
+    if !privileged(name) {
         return;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

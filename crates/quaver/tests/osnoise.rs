@@ -5,6 +5,7 @@
 
 use quaver_measure::host::tracefs::instance::Instance;
 use quaver_measure::host::tracefs::{Dir, open_tracefs, remove_stale_instances};
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -109,10 +110,7 @@ fn a_line_of_the_tracer_is_understood() {
 #[test]
 fn counts_agree_with_the_kernels_osnoise() {
     const NAME: &str = "counts_agree_with_the_kernels_osnoise";
-    if !rustix::process::geteuid().is_root() {
-        let required = std::env::var("QUAVER_REQUIRE_PRIVILEGED").is_ok_and(|value| value == "1");
-        assert!(!required, "{NAME} needs root");
-        println!("SKIPPED (needs root): {NAME}");
+    if !privileged(NAME) {
         return;
     }
     let root = match open_tracefs() {

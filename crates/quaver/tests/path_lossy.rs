@@ -2,6 +2,7 @@
 //! nothing of it. Packets pass through this test, between two namespaces.
 
 use quaver_measure::host::netns::{Lab, LabEnd};
+use quaver_testbed::privileged::privileged;
 use quaver_testbed::tun::{self, Fate};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -14,16 +15,6 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 /// One packet in so many is lost, another one comes twice.
 const EACH: u64 = 20;
-
-/// Whether this process may run the test; says so where it may not.
-fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
-    println!("SKIPPED (needs root): {name}");
-    false
-}
 
 fn quaver(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));

@@ -1,6 +1,7 @@
 //! What the paper found, found again between two namespaces of this machine: contrasts within one run, arms in random order.
 //! Only medians over blocks of the share of packets that come in bunches are compared; no latency is asserted.
 
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -73,9 +74,7 @@ fn cells(directory: &std::path::Path) -> Vec<Value> {
 #[test]
 fn contrasts_have_the_sign_that_the_paper_found_and_controls_come_out_null() {
     let name = "contrasts_have_the_sign_that_the_paper_found_and_controls_come_out_null";
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
-        println!("SKIPPED (needs root): {name}");
+    if !privileged(name) {
         return;
     }
     let cpus = rustix::thread::sched_getaffinity(None).unwrap().count();

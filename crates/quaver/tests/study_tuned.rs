@@ -1,6 +1,7 @@
 //! A study one of whose factors sets a row of the catalogue: real settings of this machine, set while its cells are measured
 //! and put back byte for byte, also after a kill.
 
+use quaver_testbed::privileged::privileged;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -45,9 +46,7 @@ fn study(directory: &Path) -> Child {
 #[test]
 fn rows_of_the_catalogue_are_set_for_their_cells_and_put_back() {
     let name = "rows_of_the_catalogue_are_set_for_their_cells_and_put_back";
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
-        println!("SKIPPED (needs root): {name}");
+    if !privileged(name) {
         return;
     }
     let before = settings();

@@ -1,5 +1,6 @@
 //! `quaver study run` as a user runs it: over loopback without rights, between namespaces as root. No test asserts a latency.
 
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -250,9 +251,7 @@ fn the_papers_matrix_is_measured_or_told_to_be_impossible_with_the_reason() {
 #[test]
 fn the_papers_matrix_between_namespaces_has_throttling_too() {
     let name = "the_papers_matrix_between_namespaces_has_throttling_too";
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
-        println!("SKIPPED (needs root): {name}");
+    if !privileged(name) {
         return;
     }
     let place = Place::new();

@@ -3,8 +3,9 @@
 
 mod sync_run;
 
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
-use sync_run::{Bench, number, privileged};
+use sync_run::{Bench, number};
 
 /// Part of the injected time by which the measured may differ.
 const TOLERANCE: f64 = 0.05;

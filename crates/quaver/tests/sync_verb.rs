@@ -2,10 +2,11 @@
 
 mod sync_run;
 
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
-use sync_run::{Bench, number, privileged};
+use sync_run::{Bench, number};
 
 /// Two threads that hand a baton to each other; the first line is what was read.
 const BATON: &str = r#"

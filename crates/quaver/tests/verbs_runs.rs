@@ -2,6 +2,7 @@
 //! no privilege is needed.
 
 use quaver_store::run::RunDir;
+use quaver_testbed::privileged::privileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -278,9 +279,7 @@ fn leftovers() -> Vec<String> {
 #[test]
 fn nothing_is_left_of_a_run_with_namespaces_and_tracing() {
     let name = "nothing_is_left_of_a_run_with_namespaces_and_tracing";
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} needs root");
-        eprintln!("SKIPPED (needs root): {name}");
+    if !privileged(name) {
         return;
     }
     let _alone = alone();

@@ -2,6 +2,7 @@
 
 use super::start;
 use crate::host::trace::{Flow, Payload, TraceCounts, TraceSink, TraceSpec, Tracer};
+use crate::privileged::privileged;
 use quaver_abi::record::{EventKind, EventRecord, KEY_UNKNOWN, StampRecord, stamp_flags};
 use quaver_abi::wire::stream::{MAGIC, StreamHeader};
 use std::collections::BTreeMap;
@@ -27,16 +28,6 @@ impl TraceSink for Collected {
     fn event(&mut self, record: EventRecord) {
         self.events.push(record);
     }
-}
-
-/// Whether this process may run the test; says so where it may not.
-fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
-    println!("SKIPPED (needs root): {name}");
-    false
 }
 
 fn receiver() -> (UdpSocket, u16) {

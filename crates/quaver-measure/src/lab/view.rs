@@ -48,13 +48,12 @@ fn mount_own_sys() -> rustix::io::Result<()> {
 mod tests {
     use super::*;
     use crate::host::netns::Lab;
+    use crate::privileged::privileged;
     use std::path::Path;
 
     #[test]
     fn an_end_of_a_lab_is_seen_in_its_own_sys_and_nowhere_else() {
-        if !rustix::process::geteuid().is_root() {
-            assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "must not be skipped here");
-            println!("SKIPPED (needs root): an_end_of_a_lab_is_seen_in_its_own_sys_and_nowhere_else");
+        if !privileged("an_end_of_a_lab_is_seen_in_its_own_sys_and_nowhere_else") {
             return;
         }
         let lab = Lab::create().unwrap();

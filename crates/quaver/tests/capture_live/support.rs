@@ -3,6 +3,7 @@
 use quaver_abi::stamp::{Layer, PacketStamps, StampClock};
 use quaver_measure::host::netns::{Lab, LabEnd};
 use quaver_store::pcapng::read::CaptureReader;
+pub(crate) use quaver_testbed::privileged::privileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::File;
@@ -17,16 +18,6 @@ pub(crate) const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 pub(crate) const PORT: u16 = 9;
 /// Octets of Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADERS: usize = 42;
-
-/// Whether this process may run the test; says so where it may not.
-pub(crate) fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
-    println!("SKIPPED (needs root): {name}");
-    false
-}
 
 /// Captures that run. While one does, the kernel stamps for everybody, so a test of that waits for its turn.
 static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());

@@ -6,19 +6,11 @@ mod far_server;
 mod here;
 mod left;
 
+use quaver_testbed::privileged::privileged;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
-
-fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "{name} needs root");
-    eprintln!("SKIPPED: {name} needs root (namespaces, tracefs)");
-    false
-}
 
 fn quaver(runs: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));

@@ -142,19 +142,6 @@ impl Bench {
     }
 }
 
-/// Whether the test goes on; where privileged tests are required, it must.
-pub(crate) fn privileged(name: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    assert!(
-        root || std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(),
-        "{name} must not be skipped here"
-    );
-    if !root {
-        eprintln!("skipped: {name} needs root");
-    }
-    root
-}
-
 /// A number in a document.
 pub(crate) fn number(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer} in {value}"))

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::host::netns::Lab;
+pub(super) use crate::privileged::privileged;
 use libbpf_rs::libbpf_sys::{BPF_PROG_TYPE_SCHED_CLS, bpf_insn, bpf_prog_load};
 use std::net::UdpSocket;
 use std::ptr::null_mut;
@@ -33,15 +34,6 @@ pub(super) fn answering(answer: i32) -> OwnedFd {
     assert!(descriptor >= 0, "{}", io::Error::from_raw_os_error(-descriptor));
     // SAFETY: the descriptor was made just now and belongs to nobody else.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
-}
-
-pub(super) fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
-    println!("SKIPPED (needs root): {name}");
-    false
 }
 
 #[test]

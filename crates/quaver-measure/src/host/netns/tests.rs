@@ -1,15 +1,6 @@
 use super::*;
+use crate::privileged::privileged;
 use std::net::UdpSocket;
-
-/// Whether to go on: the test runs as root, or may be skipped, which it then says.
-fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
-    println!("SKIPPED (needs root): {name}");
-    false
-}
 
 fn namespace_of_this_thread() -> std::path::PathBuf {
     std::fs::read_link("/proc/thread-self/ns/net").unwrap()

@@ -1,5 +1,6 @@
 use super::*;
 use crate::host::netns::{Lab, LabEnd};
+use crate::privileged::privileged;
 use std::net::SocketAddrV6;
 
 /// The link-local address of an end, which the laboratory does without: made of the interface's own, at once.
@@ -21,9 +22,7 @@ fn link_local(end: &LabEnd) -> Ipv6Addr {
 #[test]
 fn link_local_addresses_keep_their_interface() {
     let name = "link_local_addresses_keep_their_interface";
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
-        println!("SKIPPED (needs root): {name}");
+    if !privileged(name) {
         return;
     }
     let lab = Lab::create().unwrap();

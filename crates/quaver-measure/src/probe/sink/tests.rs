@@ -1,6 +1,7 @@
 use super::*;
 use crate::clock::Counter;
 use crate::host::netns::Lab;
+use crate::privileged::privileged;
 use crate::probe::SendOptions;
 use crate::probe::profile::{Profile, ProfileName};
 use crate::probe::schedule::Schedule;
@@ -339,9 +340,7 @@ fn a_disturbance_runs_on_the_sinks_thread() {
 #[test]
 fn across_two_namespaces_every_packet_arrives() {
     let name = "across_two_namespaces_every_packet_arrives";
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
-        println!("SKIPPED (needs root): {name}");
+    if !privileged(name) {
         return;
     }
     let lab = Lab::create().unwrap();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::clock::Counter;
 use crate::host::netns::Lab;
+pub(super) use crate::privileged::privileged;
 use crate::probe::thread::ThreadSettings;
 use crate::stamp::pipeline::{self, Convert, PipelineKind, PipelineSettings};
 use crate::tune::{Applied, Change, TuneError};
@@ -12,15 +13,6 @@ use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a busy host.
 const LONG: Duration = Duration::from_secs(30);
-
-pub(super) fn privileged(name: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "{name} must not be skipped here");
-    println!("SKIPPED (needs root): {name}");
-    false
-}
 
 /// No interface here has stamps of its own to be switched on.
 fn nothing_set(change: &Change) -> Result<Applied, TuneError> {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::clock::{CounterSupport, nominal_scale};
 use crate::host::netns::Lab;
+use crate::privileged::privileged;
 use crate::probe::profile::Profile;
 use crate::probe::schedule::Schedule;
 use crate::probe::source::{Pace, RunningSource, Source, SourceOptions, StreamLength};
@@ -183,17 +184,6 @@ fn checkpoints_pair_by_packet_and_interface() {
     assert!(Checkpoints::parse(ENTRY_FORMAT, "name: netif_rx\nID: 8\n").is_none());
 }
 
-/// Whether this process may make namespaces and trace; a machine that requires the privileged tests fails here.
-fn privileged() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let required = std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_some();
-    assert!(root || !required, "QUAVER_REQUIRE_PRIVILEGED is set, but this is not root");
-    if !root {
-        eprintln!("SKIPPED: needs root (namespaces, tracefs)");
-    }
-    root
-}
-
 /// Instances of ours below tracefs.
 fn instances() -> Vec<String> {
     let (root, _) = crate::host::tracefs::open_tracefs().unwrap();
@@ -204,7 +194,7 @@ fn instances() -> Vec<String> {
 /// The kernel's checkpoints see every packet that crosses a veth pair, in each arm, and nothing is left after.
 #[test]
 fn the_kernels_checkpoints_see_every_packet_of_a_veth_pair() {
-    if !privileged() {
+    if !privileged("the_kernels_checkpoints_see_every_packet_of_a_veth_pair") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -251,9 +241,7 @@ fn stamps_that_somebody_else_asks_for_are_noticed() {
 /// Everything that was sent is what libpcap handed over and what it says was dropped, and nothing else comes.
 #[test]
 fn a_libpcap_program_counts_every_packet_that_passes_its_filter() {
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"), "needs root");
-        println!("SKIPPED (needs root): a_libpcap_program_counts_every_packet_that_passes_its_filter");
+    if !privileged("a_libpcap_program_counts_every_packet_that_passes_its_filter") {
         return;
     }
     let lab = Lab::create().unwrap();

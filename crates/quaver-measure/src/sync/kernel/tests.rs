@@ -1,4 +1,5 @@
 use super::*;
+use crate::privileged::privileged;
 use crate::sync::launch::{Launch, Launched};
 use quaver_abi::kernel_side::{FutexOperation, KernelSideKind};
 use std::collections::BTreeSet;
@@ -62,19 +63,6 @@ int main(void) {
 	return 0;
 }
 "#;
-
-/// Whether the test goes on; where a privileged test is required, it must.
-fn privileged(name: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    assert!(
-        root || std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(),
-        "{name} must not be skipped here"
-    );
-    if !root {
-        eprintln!("skipped: {name} needs root");
-    }
-    root
-}
 
 /// Takes long on the CPU in readv seven times, sleeps in read six times until a child answers, sleeps as it asks for four times,
 /// and calls getppid very often.

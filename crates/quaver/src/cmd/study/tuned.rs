@@ -93,6 +93,7 @@ fn set(rows: &[String], target: Target, journal: &Path) -> anyhow::Result<Sessio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_testbed::privileged::privileged;
 
     fn rows(ids: &[&str]) -> Vec<String> {
         ids.iter().map(|id| (*id).to_owned()).collect()
@@ -100,9 +101,7 @@ mod tests {
 
     #[test]
     fn rows_of_the_sinks_interface_are_set_at_its_end_and_put_back() {
-        if !rustix::process::geteuid().is_root() {
-            assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "must not be skipped here");
-            println!("SKIPPED (needs root): rows_of_the_sinks_interface_are_set_at_its_end_and_put_back");
+        if !privileged("rows_of_the_sinks_interface_are_set_at_its_end_and_put_back") {
             return;
         }
         let lab = Lab::create().unwrap();

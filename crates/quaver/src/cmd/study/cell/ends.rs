@@ -146,12 +146,11 @@ pub(super) fn within<T: Send>(
 mod tests {
     use super::*;
     use crate::cmd::study::settings::Keys;
+    use quaver_testbed::privileged::privileged;
 
     #[test]
     fn all_that_an_arm_sets_of_its_ends_is_put_back() {
-        if !rustix::process::geteuid().is_root() {
-            assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "must not be skipped here");
-            println!("SKIPPED (needs root): all_that_an_arm_sets_of_its_ends_is_put_back");
+        if !privileged("all_that_an_arm_sets_of_its_ends_is_put_back") {
             return;
         }
         let lab = Lab::create().unwrap();
