@@ -6,7 +6,7 @@ use super::ReportError;
 use super::drawn::{Frame, write_drawn};
 use super::page::{Tile, micro};
 use super::sync::drawings::{break_down, class_colour, decades, sizes};
-use super::table::Table;
+use super::table::{Table, Titled};
 use crate::report::RunFacts;
 use crate::report::sim_paper::{self as words, ALTERNATIVES, GRID, POWER, REACTIVITY, Rows, Section};
 use drawings::{Group, factors, groups};
@@ -64,12 +64,6 @@ struct Shown {
     drawings: Vec<Drawn>,
     keys: Vec<(String, String)>,
     tables: Vec<Titled>,
-}
-
-#[derive(Serialize)]
-struct Titled {
-    title: String,
-    table: Table,
 }
 
 #[derive(Serialize)]

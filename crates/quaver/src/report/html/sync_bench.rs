@@ -5,7 +5,7 @@ use super::ReportError;
 use super::drawn::{Frame, write_drawn};
 use super::page::{Tile, micro};
 use super::sync::drawings::{break_down, class_colour, decades, sizes};
-use super::table::Table;
+use super::table::{Table, Titled};
 use crate::report::RunFacts;
 use crate::report::sync_bench::{
     CORRELATION_COLUMNS, CORRELATION_TITLE, COST_COLUMNS, PAPER_WORDS, SHARE_COLUMNS, SUITES, conditions,
@@ -39,12 +39,6 @@ struct Page {
     correlations: Titled,
     cost: Titled,
     paper: &'static str,
-}
-
-#[derive(Serialize)]
-struct Titled {
-    title: String,
-    table: Table,
 }
 
 #[derive(Serialize)]

@@ -10,6 +10,13 @@ pub(super) struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// A table with words above it.
+#[derive(Serialize)]
+pub(super) struct Titled {
+    pub(super) title: String,
+    pub(super) table: Table,
+}
+
 impl Table {
     /// Heads and cells with "us" as the page writes it.
     pub(super) fn new(
