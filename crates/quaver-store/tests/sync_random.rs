@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use quaver_abi::sync::{SyncKind, SyncRecord};
 use quaver_store::sync::{PackedReader, SegmentReader, SyncMoment, SyncSegmentError, facts_path, pack, trim};
 use std::path::Path;
-use sync_checks::{made, moments, recording};
+use sync_checks::{made, moments, pages, recording};
 
 fn record(cycles: u64, kind: SyncKind, object: u64) -> SyncRecord {
     SyncRecord { cycles, kind: kind as u8, object, call_site: object / 3, cpu: 3, ..SyncRecord::default() }
@@ -22,6 +22,15 @@ fn threads() -> impl Strategy<Value = Vec<Vec<SyncRecord>>> {
         records
     });
     prop::collection::vec(thread, 0..5)
+}
+
+#[test]
+fn pages_that_a_fuzzer_makes_are_a_recording() {
+    let chunk = made(&[vec![record(7, SyncKind::LockEntry, 3)]]).split_off(4096);
+    // Zeros at a page's end need not be there.
+    let end = chunk.iter().rposition(|octet| *octet != 0).unwrap() + 1;
+    let short = &chunk[..end];
+    assert!(pages(short) && pages(&[short, b"\n----\n", short].concat()) && pages(b""));
 }
 
 proptest! {

@@ -34,6 +34,24 @@ pub fn recording(octets: &[u8]) -> bool {
     true
 }
 
+/// What is between two pages in one string of octets.
+const BETWEEN: &[u8] = b"\n----\n";
+
+/// The same for the pages behind a header that is right: each is filled up with zeros. A fuzzer makes no header of 4096 octets.
+pub fn pages(octets: &[u8]) -> bool {
+    let mut whole = made(&[]);
+    let mut rest = octets;
+    loop {
+        let end = rest.windows(BETWEEN.len()).position(|window| window == BETWEEN);
+        whole.extend(&rest[..end.unwrap_or(rest.len())]);
+        whole.resize(whole.len().next_multiple_of(PAGE_BYTES), 0);
+        match end {
+            Some(end) => rest = &rest[end + BETWEEN.len()..],
+            None => return recording(&whole),
+        }
+    }
+}
+
 /// All events of a recording.
 #[allow(dead_code, reason = "for the tests")]
 pub fn moments(octets: &[u8]) -> Vec<SyncMoment> {
@@ -42,7 +60,6 @@ pub fn moments(octets: &[u8]) -> Vec<SyncMoment> {
 }
 
 /// A recording of threads that each have these records, in chunks of a page; cycles are nanoseconds.
-#[allow(dead_code, reason = "for tests and drivers")]
 pub fn made(threads: &[Vec<SyncRecord>]) -> Vec<u8> {
     let mut header = SyncSegmentHeader::new_zeroed();
     header.magic = SYNC_MAGIC;
