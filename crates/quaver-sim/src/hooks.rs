@@ -101,8 +101,6 @@ pub struct Woken {
     pub thread: Thread,
     /// From what.
     pub from: WokenFrom,
-    /// How long it had waited, femtoseconds.
-    pub waited_fs: u64,
     /// The same number for all that one signal or broadcast wakes, or the last at a barrier, and another each time; 0 for
     /// locks.
     pub occasion: u64,

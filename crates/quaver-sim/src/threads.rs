@@ -385,11 +385,7 @@ impl Threads {
                 break;
             }
             lock.waiting.pop_front();
-            let waited_fs = match &self.states[waiting.0 as usize] {
-                State::Waits { since_fs, .. } => at_fs - since_fs,
-                _ => 0,
-            };
-            if late(Woken { thread: waiting, from: WokenFrom::Lock, waited_fs, occasion: 0 }) {
+            if late(Woken { thread: waiting, from: WokenFrom::Lock, occasion: 0 }) {
                 self.asks[waiting.0 as usize] = Some(Asks::Lock { object, write });
             } else if write {
                 lock.writer = Some(waiting);
@@ -426,11 +422,11 @@ impl Threads {
         woken: &mut Vec<Thread>,
         late: &mut impl FnMut(Woken) -> bool,
     ) {
-        let State::Waits { reason: Reason::Wakeup { mutex, .. }, since_fs } = self.states[sleeper.0 as usize]
+        let State::Waits { reason: Reason::Wakeup { mutex, .. }, .. } = self.states[sleeper.0 as usize]
         else {
             return;
         };
-        let is_late = late(Woken { thread: sleeper, from, waited_fs: at_fs - since_fs, occasion });
+        let is_late = late(Woken { thread: sleeper, from, occasion });
         let lent = !self.wants[sleeper.0 as usize].is_empty();
         if is_late {
             let lock = Asks::Lock { object: mutex, write: true };
@@ -491,11 +487,7 @@ impl Threads {
         // Different for each time that all meet, at whatever barrier.
         let occasion = object.rotate_left(32) ^ barrier.met;
         for other in std::mem::take(&mut barrier.there) {
-            let waited_fs = match &self.states[other.0 as usize] {
-                State::Waits { since_fs, .. } => at_fs - since_fs,
-                _ => 0,
-            };
-            if late(Woken { thread: other, from: WokenFrom::Barrier, waited_fs, occasion }) {
+            if late(Woken { thread: other, from: WokenFrom::Barrier, occasion }) {
                 self.asks[other.0 as usize] = Some(Asks::Nothing);
             }
             self.wake(other, at_fs, woken);

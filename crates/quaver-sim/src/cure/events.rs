@@ -78,7 +78,6 @@ impl Cure {
         if let Sync::Create { .. } = sync {
             self.end_subframe(thread, Ended::AtCreate, None, moment);
         }
-        self.woke_sleeper = false;
         if let Some(injection) = &mut self.injection {
             injection.enters(thread);
         }
@@ -96,10 +95,6 @@ impl Cure {
     /// Whether the kernel has something else to do before this thread goes on.
     pub(super) fn wakes_late(&mut self, woken: Woken) -> bool {
         let Some(injection) = &mut self.injection else { return false };
-        if !injection.sleeps(woken.waited_fs) {
-            return false;
-        }
-        self.woke_sleeper = true;
         let (class, occasion) = match woken.from {
             WokenFrom::Lock => (SyncClass::LockUnlock, None),
             WokenFrom::Signal => (SyncClass::SignalWait, None),
@@ -123,10 +118,9 @@ impl Cure {
 
     pub(super) fn leaves(&mut self, thread: u32, sync: Sync, moment: &Moment<'_>) {
         let (class, told) = self.translator.leaves(thread, sync);
-        // Waits were decided when they ended; calls that wake somebody who sleeps go into the kernel for that.
-        let wakes = class.filter(|class| {
-            matches!(class, SyncClass::Signal | SyncClass::Broadcast | SyncClass::Unlock) && self.woke_sleeper
-        });
+        // Of waits it was decided when they ended.
+        let wakes = class
+            .filter(|class| matches!(class, SyncClass::Signal | SyncClass::Broadcast | SyncClass::Unlock));
         let draw = match (wakes, &mut self.injection) {
             (Some(class), Some(injection)) => {
                 let draw = injection.draw(thread, class, None);

@@ -79,8 +79,6 @@ pub struct Cure {
     pub(super) injected: BTreeMap<SyncClass, InjectedCounts>,
     /// By thread: for how long the kernel holds up one that was woken late.
     pub(super) held_up: BTreeMap<u32, Draw>,
-    /// Whether the step that is done now has woken somebody who slept in the kernel.
-    pub(super) woke_sleeper: bool,
     pub(super) timer: InjectedCounts,
     pub(super) kept: Vec<SubframeRecord>,
     pub(super) progress: Progress,
@@ -157,7 +155,6 @@ impl Cure {
             ordered: Ordered::default(),
             injected: BTreeMap::new(),
             held_up: BTreeMap::new(),
-            woke_sleeper: false,
             timer: InjectedCounts::default(),
             kept: Vec::new(),
             progress: Progress::default(),

@@ -59,16 +59,6 @@ impl Duration {
         }
     }
 
-    /// How often the kernel takes anything at all, 0 to 1; [`at`](Self::at) gives more than 0 below it.
-    pub fn probability(&self) -> f64 {
-        match self {
-            Self::Exceedance { probability, .. } => *probability,
-            Self::Recorded { timed, bins, .. } => {
-                bins.iter().map(|bin| bin.count).sum::<u64>() as f64 / (*timed).max(1) as f64
-            }
-        }
-    }
-
     /// The value for a uniform number 0 <= u < 1, femtoseconds; 0 where nothing happens.
     pub fn at(&self, u: f64) -> u64 {
         let excess_ns = match self {

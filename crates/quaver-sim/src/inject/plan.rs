@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 
 /// Femtoseconds in a microsecond.
 const FS_PER_US: u64 = 1_000_000_000;
-/// Femtoseconds in a nanosecond.
-const FS_PER_NS: u64 = 1_000_000;
 /// Sets what is drawn for broadcasts apart from what is drawn for threads.
 const BROADCASTS: u64 = 0x6272_6f61_6463_6173;
 
@@ -35,12 +33,8 @@ pub struct InjectionConfig {
     /// By class: what the kernel takes at each operation that goes into the kernel. Classes that are not here take nothing.
     #[serde(default)]
     pub classes: BTreeMap<SyncClass, Duration>,
-    /// What waits shorter than this never sleeps in the kernel, nanoseconds: the thread library spins first (the paper's A.1.1:
-    /// a couple of microseconds). Neither such a wait nor the call that ends it is an occasion.
-    #[serde(default)]
-    pub spin_ns: u64,
-    /// Part of the broadcasts, and of the times that all meet at a barrier, at which the kernel is busy for all that are woken
-    /// or for none, 0 to 1; at the others each has his own luck. How long each is held up is always his own.
+    /// Part of the broadcasts, and of the times that all meet at a barrier, at which the kernel holds up all that are woken, for
+    /// the same time, or none, 0 to 1; at the others each has his own luck.
     #[serde(default)]
     pub together: f64,
     /// Timer interrupts; none: there are none.
@@ -96,24 +90,6 @@ pub struct Draw {
     pub tie: u64,
 }
 
-/// What a broadcast means for all that it wakes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ForAll {
-    /// The kernel is busy, which it is with this probability.
-    Late(f64),
-    InTime,
-}
-
-impl ForAll {
-    /// The number to draw by, of one that is evenly spread over 0 to 1: values below the probability are late.
-    fn of(self, own: f64) -> f64 {
-        match self {
-            Self::Late(probability) => own * probability,
-            Self::InTime => 1.0,
-        }
-    }
-}
-
 /// Evenly spread over 0 to 1, without 1.
 fn uniform(random: &mut Pcg64Mcg) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -134,11 +110,6 @@ impl Injection {
             Some((timer.period_us * FS_PER_US, sequence(config.seed, 1 << 32 | core as u64)))
         };
         Self { config: config.clone(), threads: Vec::new(), timers: (0..cores).map(timer).collect() }
-    }
-
-    /// Whether a wait of this length sleeps in the kernel.
-    pub fn sleeps(&self, waited_fs: u64) -> bool {
-        waited_fs >= self.config.spin_ns * FS_PER_NS
     }
 
     /// The thread enters a call.
@@ -163,22 +134,17 @@ impl Injection {
         let random = kept.get_or_insert_with(|| sequence(seed ^ calls.rotate_left(20), u64::from(thread)));
         let (own, tie) = (uniform(random), random.next_u64());
         let Some(duration) = self.config.classes.get(&class) else { return Draw::default() };
-        let u = match broadcast {
-            Some(number) => self.for_all(number, duration.probability()).map_or(own, |late| late.of(own)),
-            None => own,
-        };
+        let u = broadcast.and_then(|number| self.for_all(number)).unwrap_or(own);
         Draw { duration_fs: duration.at(u), tie }
     }
 
-    /// Whether all that this broadcast wakes are late; none where each has his own luck.
-    fn for_all(&self, broadcast: u64, probability: f64) -> Option<ForAll> {
+    /// The number that all draw by whom this broadcast wakes; none where each has his own.
+    fn for_all(&self, broadcast: u64) -> Option<f64> {
         if self.config.together <= 0.0 {
             return None;
         }
         let mut shared = sequence(self.config.seed ^ BROADCASTS, broadcast);
-        (uniform(&mut shared) < self.config.together).then(|| {
-            if uniform(&mut shared) < probability { ForAll::Late(probability) } else { ForAll::InTime }
-        })
+        (uniform(&mut shared) < self.config.together).then(|| uniform(&mut shared))
     }
 
     /// When the next timer interrupt of a core is due, femtoseconds.
@@ -278,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn together_all_that_a_broadcast_wakes_are_late_or_none_and_as_often_as_alone() {
+    fn together_all_that_a_broadcast_wakes_are_held_up_alike_or_none_and_as_often_as_alone() {
         let class = SyncClass::BroadcastWait;
         let late = |together: f64| -> Vec<usize> {
             let mut injection = Injection::new(&InjectionConfig { together, ..config(7) }, 16);
@@ -302,10 +268,11 @@ mod tests {
             assert!((share - 0.5).abs() < 0.04, "{share}");
         }
         let mut injection = Injection::new(&InjectionConfig { together: 1.0, ..config(7) }, 16);
-        let mut durations: Vec<u64> =
-            (0..15).map(|thread| injection.draw(thread, class, Some(2)).duration_fs).collect();
-        durations.dedup();
-        assert!(durations.len() > 10 || durations == [0], "each is late by his own time");
+        for broadcast in 0..100 {
+            let all: Vec<u64> =
+                (0..15).map(|thread| injection.draw(thread, class, Some(broadcast)).duration_fs).collect();
+            assert!(all.iter().all(|duration_fs| *duration_fs == all[0]), "for the same time: {all:?}");
+        }
     }
 
     #[test]

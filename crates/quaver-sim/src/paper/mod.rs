@@ -21,7 +21,7 @@ mod tables;
 
 pub use arms::{Arm, injection};
 pub use bundled::BUNDLED;
-pub use calibration::{Calibration, Fitted, HELD_OUT, Knobs, Shown, fit, predicted, target};
+pub use calibration::{Calibration, Fitted, HELD_OUT, Knobs, Occasions, Shown, fit, predicted, target};
 pub use claims::{Claim, Kind, SHAPE_PERCENT, claims};
 pub use exhibits::{EXHIBITS, Exhibit, arms_of, exhibit_named};
 pub use kernel_activity::MadeActivity;

@@ -1,7 +1,7 @@
 //! One run of one program in one arm, and what of it goes into tables and figures.
 
 use super::arms::Arm;
-use super::calibration::Knobs;
+use super::calibration::{Knobs, Occasions};
 use super::program::{Program, Rounds};
 use crate::config::Config;
 use crate::cure::{Cure, CureResults, Library};
@@ -13,7 +13,7 @@ use crate::hooks::Hooks;
 use crate::machine::Machine;
 use crate::power::{MODELS, PowerModel};
 use crate::statistics::Results;
-use quaver_analysis::sync::Bin;
+use quaver_analysis::sync::{Bin, SyncClass};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -132,8 +132,8 @@ pub struct PointFigures {
     pub mean_us: Option<f64>,
     /// Jitter, microseconds a millisecond.
     pub late_us_per_ms: f64,
-    /// Operations of the six classes a millisecond: each may find the kernel busy.
-    pub occasions_per_ms: f64,
+    /// How often operations may have found the kernel busy.
+    pub occasions: Occasions,
     /// Time of late operations by class, nanoseconds.
     pub classes_ns: [u64; 6],
     /// Sync jitter over all jitter, 0 to 1.
@@ -218,7 +218,10 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         SlowDown::of(&FrameConfig::default(), run, (&ideal.progress, ideal.duration_fs)).slow_down
     });
     let late = (sync.late.count as f64, sync.late.total_ns as f64 / 1e3);
-    let timed = sync.classes.iter().map(|class| class.timed.count).sum::<u64>() as f64;
+    let timed_per_ms = |classes: [SyncClass; 2]| -> f64 {
+        classes.iter().map(|class| sync.classes[*class as usize].timed.count as f64).sum::<f64>()
+            / duration_ms
+    };
     let power = MODELS.map(|model: PowerModel| model.mean(&cure.table, &cure.residency).unwrap_or(0.0));
     PointFigures {
         duration_ns,
@@ -226,7 +229,10 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         events_per_ms: late.0 / duration_ms,
         mean_us: (late.0 > 0.0).then(|| late.1 / late.0),
         late_us_per_ms: late.1 / duration_ms,
-        occasions_per_ms: timed / duration_ms,
+        occasions: Occasions {
+            waits_per_ms: timed_per_ms([SyncClass::SignalWait, SyncClass::BroadcastWait]),
+            locks_per_ms: timed_per_ms([SyncClass::LockUnlock, SyncClass::Unlock]),
+        },
         classes_ns,
         sync_share: sync.sync_share.threads_total,
         bins: if arm == Arm::Unified { merged(cure) } else { Vec::new() },

@@ -66,7 +66,7 @@ fn who_is_late_holds_nothing_and_asks_again_before_all_others() {
     let mut threads = started(4);
     let (lock, unlock) = (Sync::Lock { object: 8 }, Sync::Unlock { object: 8 });
     let mut first_is_late = |woken: Woken| {
-        assert_eq!((woken.from, woken.waited_fs), (WokenFrom::Lock, 10 - u64::from(woken.thread.0)));
+        assert_eq!((woken.from, woken.occasion), (WokenFrom::Lock, 0));
         woken.thread == Thread(1)
     };
     threads.step(Thread(0), lock, 0, &mut in_time).unwrap();

@@ -47,7 +47,7 @@ pub struct SimPaperArgs {
     /// Seeds of the injection [default: 10; 2 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000), value_name = "N")]
     pub seeds: Option<u64>,
-    /// How long a run without jitter is to be at least, in simulated time [default: 6ms; 1.5ms with --quick]
+    /// How long a run without jitter is to be at least, in simulated time [default: 12ms; 1.5ms with --quick]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub length: Option<Duration>,
     /// Directory with traces (NAME.qtrace or NAME.qtrace.txt): programs of which there is one are not traced

@@ -117,10 +117,11 @@ fn injection(summary: &PaperSummary) -> Section {
             how.rounds.to_string(),
             format!("{:.2}", how.ideal_us / 1e3),
             count(how.instructions / 1_000_000),
-            number(Some(how.occasions_per_ms)),
+            number(Some(how.occasions.waits_per_ms)),
+            number(Some(how.occasions.locks_per_ms)),
             if how.fitted { "fitted" } else { "predicted" }.to_owned(),
             format!("{:.5}", knobs.probability),
-            format!("{:.2}", knobs.wait_weight),
+            format!("{:.2}", knobs.together),
             number(Some(knobs.over_us)),
             number(Some(knobs.mean_us)),
             format!("{}", knobs.sigma),
@@ -133,10 +134,11 @@ fn injection(summary: &PaperSummary) -> Section {
             "rounds",
             "ms",
             "million instructions",
-            "occasions/ms",
+            "waits/ms",
+            "locks/ms",
             "injection",
             "p",
-            "waits over locks",
+            "together",
             "from us",
             "mean beyond us",
             "σ",
@@ -147,11 +149,11 @@ fn injection(summary: &PaperSummary) -> Section {
         let how = &one.how;
         let again =
             how.only_once.as_ref().map_or_else(|| "in rounds".to_owned(), |why| format!("once: {why}"));
-        vec![called(one), how.threads.to_string(), how.trace.clone(), again]
+        vec![called(one), how.threads.to_string(), again, how.trace.clone()]
     };
     tables.push(Rows {
         title: "Traces".to_owned(),
-        columns: vec!["program", "threads", "trace", "done"],
+        columns: vec!["program", "threads", "done", "trace"],
         rows: summary.programs.iter().map(traced).collect(),
     });
     if !summary.not_run.is_empty() {

@@ -27,7 +27,7 @@ use std::path::Path;
 use work::{Plan, Work};
 
 /// Seeds, and length of a run without jitter in microseconds: whole, and with `--quick`.
-const WHOLE: (u64, u64) = (10, 6_000);
+const WHOLE: (u64, u64) = (10, 12_000);
 const QUICK: (u64, u64) = (2, 1_500);
 
 /// Runs, stores, prints.

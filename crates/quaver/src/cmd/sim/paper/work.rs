@@ -139,7 +139,7 @@ impl<'a> Work<'a> {
         if self.plan.args.calibrate && target(row).is_some() {
             self.fit(row, &laid)?;
         }
-        let (knobs, fitted) = self.calibration.0.knobs(name, laid.how.occasions_per_ms);
+        let (knobs, fitted) = self.calibration.0.knobs(name, &laid.how.occasions);
         (laid.how.knobs, laid.how.fitted) = (knobs, fitted);
         let mut runs = ProgramRuns {
             program: name.to_owned(),
@@ -213,7 +213,7 @@ impl<'a> Work<'a> {
         };
         let Some(one) = once(&laid)? else { return Ok(None) };
         let mut last = one.2;
-        let mut occasions_per_ms = one.1.occasions_per_ms;
+        let mut occasions = one.1.occasions;
         let wanted_ns = self.plan.length_us as f64 * 1e3;
         if only_once.is_none() && last.duration_ns() < wanted_ns {
             laid.rounds = 2;
@@ -221,7 +221,7 @@ impl<'a> Work<'a> {
             let round_ns = (two.2.duration_ns() - last.duration_ns()).max(1.0);
             laid.rounds = 1 + ((wanted_ns - last.duration_ns()) / round_ns).ceil().max(1.0) as u32;
             let Some(all) = once(&laid)? else { return Ok(None) };
-            (last, occasions_per_ms) = (all.2, all.1.occasions_per_ms);
+            (last, occasions) = (all.2, all.1.occasions);
         }
         let warm_up = last.warm_up();
         laid.how = HowRun {
@@ -233,7 +233,7 @@ impl<'a> Work<'a> {
             ideal_us: last.duration_ns() / 1e3,
             warm_up_us: warm_up.until_fs as f64 / 1e9,
             warm_up_shortened: warm_up.shortened,
-            occasions_per_ms,
+            occasions,
             knobs,
             fitted: false,
         };
@@ -249,8 +249,12 @@ impl<'a> Work<'a> {
             return Ok(());
         };
         let points = FIT_SEEDS.map(|seed| Point { arm: Arm::Unified, seed });
-        let fitted =
-            fit(&target, laid.how.occasions_per_ms, FIT_STEPS, |knobs| -> anyhow::Result<Option<Shown>> {
+        let simulated_ms = laid.how.ideal_us / 1e3 * points.len() as f64;
+        let fitted = fit(
+            &target,
+            (&laid.how.occasions, simulated_ms),
+            FIT_STEPS,
+            |knobs| -> anyhow::Result<Option<Shown>> {
                 let found = self.points(laid, knobs, &points, Some(&ideal), &mut |_| Ok(()))?;
                 if found.len() < points.len() {
                     return Ok(None);
@@ -264,10 +268,10 @@ impl<'a> Work<'a> {
                     mean_us: mean(&|one| one.late_us_per_ms) / events_per_ms.max(1e-9),
                     slow_down_percent: mean(&|one| one.slow_down.unwrap_or(0.0)) * 100.0,
                 }))
-            })?;
+            },
+        )?;
         if let Some((knobs, reached)) = fitted {
-            let occasions_per_ms = laid.how.occasions_per_ms;
-            let fitted = Fitted { target, reached, occasions_per_ms, knobs };
+            let fitted = Fitted { target, reached, occasions: laid.how.occasions, knobs };
             self.calibration.0.programs.insert(row.program.to_owned(), fitted);
         }
         Ok(())
