@@ -235,28 +235,28 @@ fn why_not(program: &ProgramSummary) -> String {
     if !how.fitted {
         return "its injection was not fitted".to_owned();
     }
-    if expected < 30.0 {
-        return format!(
-            "about {expected:.0} events in a run of {:.1} ms: chance decides",
-            how.ideal_us / 1e3
-        );
-    }
     let Some((row, paper)) = program.row.zip(program.of_paper()) else { return String::new() };
     let (share, hidden) = (least_percent(paper), how.threads as f64);
+    if share > paper.slowdown_percent {
+        return format!(
+            "the paper's events take {share:.1} % of the time of each of {hidden:.0} threads, and slow it down by {} %: most must fall \
+             where a thread waits anyhow. Here threads seldom do, so that rate and slow-down cannot both be the paper's; the fit \
+             gives {:.0} % of the rate and {:.2} %",
+            paper.slowdown_percent,
+            100.0 * row.events_per_ms / paper.events_per_ms,
+            row.slow_down_percent
+        );
+    }
     if how.knobs.probability > 0.99 {
         return format!(
             "every wait is late already: somebody ends one {:.0} times a millisecond, and a lock is contended {:.0} times",
             how.occasions.waits_per_ms, how.occasions.locks_per_ms
         );
     }
-    if share > paper.slowdown_percent {
+    if expected < 30.0 {
         return format!(
-            "the paper's events take {share:.0} % of the time of each of {hidden:.0} threads, and slow it down by {} %: most must fall \
-             where a thread waits anyhow. Here threads seldom do, so that rate and slow-down cannot both be the paper's; the fit \
-             gives {:.0} % of the rate and {:.2} %",
-            paper.slowdown_percent,
-            100.0 * row.events_per_ms / paper.events_per_ms,
-            row.slow_down_percent
+            "about {expected:.0} events in a run of {:.1} ms: chance decides",
+            how.ideal_us / 1e3
         );
     }
     "the fit, by other seeds, came no nearer".to_owned()

@@ -171,9 +171,9 @@ fn injection(summary: &PaperSummary) -> Section {
             "What threads do together, from the first creation to the last join; what the first does alone before and after is left \
              out. That is done in so many rounds, with a barrier of all threads between two of them. Threads that draw work meet in \
              another order each time they are traced: the same figures come out again with the same traces (--traces RUN/traces). An \
-             operation that goes into the kernel finds it busy with probability p (waits that somebody ends: p times the weight; \
-             signals 0.3 p, broadcasts 0.2 p); that takes at least the paper's threshold, and log-normally more. Kernel \
-             activity: {}. Fits: {}.",
+             wait that somebody ends finds the kernel busy with probability p (signals 0.15 p, broadcasts 0.5 p, locks and unlocks p \
+             over 1000 to the power of \"together\"); that takes at least the paper's threshold, and log-normally more. At this part \
+             of the broadcasts it holds up all that are woken for the same time, or none. Kernel activity: {}. Fits: {}.",
             summary.kernel, summary.calibration
         ),
         tables,
