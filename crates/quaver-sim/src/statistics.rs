@@ -234,6 +234,9 @@ pub struct Results {
     pub memory_writes: u64,
     /// What decided how long it took.
     pub critical_path: CriticalPath,
+    /// How often a lock was lent, since nobody could have gone on: its holder waited for one who waited for it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lent_locks: u64,
     /// In the second levels of all cores, where they are not plain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_level: Option<SecondLevelCounts>,
@@ -241,6 +244,10 @@ pub struct Results {
     pub intervals: Vec<Interval>,
     /// Intervals for which there was no room.
     pub intervals_dropped: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Results {

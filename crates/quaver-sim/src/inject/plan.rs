@@ -14,7 +14,7 @@ const BROADCASTS: u64 = 0x6272_6f61_6463_6173;
 
 /// Timer interrupts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct TimerConfig {
     /// From one to the next, microseconds (the paper: 10 ms).
     pub period_us: u64,
@@ -22,6 +22,14 @@ pub struct TimerConfig {
     pub cores: Vec<usize>,
     /// How long each takes.
     pub duration: Duration,
+}
+
+impl Default for TimerConfig {
+    /// Every 10 ms on the first two cores, 5 us on average (our choice).
+    fn default() -> Self {
+        let duration = Duration::Exceedance { probability: 1.0, over_ns: 0.0, mean_ns: 5_000.0, sigma: 0.5 };
+        Self { period_us: 10_000, cores: vec![0, 1], duration }
+    }
 }
 
 /// Everything that is injected.
@@ -301,6 +309,8 @@ mod tests {
         let read: InjectionConfig = toml::from_str(text).unwrap();
         assert_eq!(read.fault(), None);
         assert_eq!(toml::from_str::<InjectionConfig>(&toml::to_string(&read).unwrap()).unwrap(), read);
+        let short: InjectionConfig = toml::from_str("seed = 3\n[timer]\nperiod_us = 7").unwrap();
+        assert_eq!(short.timer, Some(TimerConfig { period_us: 7, ..TimerConfig::default() }));
         let wrong: InjectionConfig = toml::from_str(&text.replace("0.1", "1.1")).unwrap();
         assert_eq!(wrong.fault().map(|fault| fault.0), Some("broadcast-wait"));
         let wrong: InjectionConfig =

@@ -265,6 +265,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             memory_reads: self.chip.memory.reads,
             memory_writes: self.chip.memory.writes,
             critical_path: self.critical_path(),
+            lent_locks: self.threads.lent,
             second_level: self.second_level_counts(),
             intervals: intervals.to_vec(),
             intervals_dropped,

@@ -265,6 +265,13 @@ fn warnings(facts: &SimFacts, results: &Results) -> Vec<String> {
         warnings
             .push(format!("{never} threads of the trace were never started, and their steps not simulated"));
     }
+    if results.lent_locks > 0 {
+        warnings.push(format!(
+            "{} times nobody could go on, since the holder of a lock waited for one who waited for it: in the recording it got the \
+             lock later; it lent the lock",
+            results.lent_locks
+        ));
+    }
     if results.intervals_dropped > 0 {
         warnings.push(format!(
             "the time line ends early: {} intervals found no room; all other figures are of the whole run",
