@@ -84,6 +84,12 @@ impl Cure {
         let mut woken = Vec::new();
         if let Some(told) = self.translator.enters(thread, sync, &mut woken) {
             self.tell(moment.core, thread, told, moment.at_fs);
+            if let Sync::Broadcast { object, .. } = sync {
+                for (waiter, told) in self.translator.woken_in_vain(object) {
+                    let core = waiter as usize % self.cores.len();
+                    told.into_iter().for_each(|told| self.tell(core, waiter, told, moment.at_fs));
+                }
+            }
         }
         for woken in woken {
             let look_fs = moment.at_fs + self.remote_fs + self.cycle_fs;

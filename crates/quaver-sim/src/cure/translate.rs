@@ -137,6 +137,20 @@ impl Translator {
         Some(told)
     }
 
+    /// Who waits on this condition, but for another broadcast than was given now: in the recording it waited later. Woken as well,
+    /// it finds nothing to do and waits again, which is what is told of it.
+    pub(super) fn woken_in_vain(&self, object: u64) -> Vec<(u32, [Told; 2])> {
+        let again = |mutex: u64| {
+            let entry = Told { detail: mutex as u32, ..Told::new(SyncKind::WaitEntry, object) };
+            [Told::new(SyncKind::WaitExit, object), entry]
+        };
+        let each = self.callers.iter().zip(0..).filter_map(|(caller, thread)| match caller.open {
+            Open::Wait { object: own, mutex, class: None } if own == object => Some((thread, again(mutex))),
+            _ => None,
+        });
+        each.collect()
+    }
+
     fn give(&mut self, wakeup: Wakeup, class: SyncClass, woken: &mut Vec<WokenWaiter>) -> Vec<u32> {
         self.given.insert(wakeup, class);
         let sleepers = self.sleeping.remove(&wakeup).unwrap_or_default();
@@ -324,6 +338,24 @@ mod tests {
         library.late(3);
         assert_eq!(library.stops(3), (true, [None, None]), "it waits for that lock already");
         assert_eq!(library.leaves(3, wait).0, Some(SyncClass::LockUnlock));
+    }
+
+    #[test]
+    fn a_broadcast_wakes_also_who_waits_for_the_next_one() {
+        let mut library = Translator::default();
+        let mut woken = Vec::new();
+        for (thread, wakeup) in [(1, 5), (2, 6), (3, 5)] {
+            let wait =
+                Sync::Wait { object: 32 + 8 * u64::from(thread == 3), mutex: 8, by: Some(Wakeup(wakeup)) };
+            library.enters(thread, wait, &mut woken);
+            library.stops(thread);
+        }
+        library.enters(0, Sync::Broadcast { object: 32, wakeup: Wakeup(5) }, &mut woken);
+        let in_vain = library.woken_in_vain(32);
+        let kinds: Vec<_> =
+            in_vain.iter().map(|(thread, told)| (*thread, told.map(|told| told.kind))).collect();
+        assert_eq!(kinds, [(2, [SyncKind::WaitExit, SyncKind::WaitEntry])]);
+        assert_eq!((in_vain[0].1[1].object, in_vain[0].1[1].detail), (32, 8));
     }
 
     #[test]
