@@ -79,7 +79,7 @@ impl InjectionConfig {
 }
 
 /// The draws of a run. What a thread meets in its n-th call follows from the seed alone, not from the order of the threads or
-/// from which calls had to wait: runs of one seed on different chips meet the same jitter.
+/// from which calls had to wait before: runs of one seed on different chips draw the same. Whether the call waits is theirs.
 #[derive(Clone, Debug)]
 pub struct Injection {
     config: InjectionConfig,

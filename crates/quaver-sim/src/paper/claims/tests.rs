@@ -10,13 +10,12 @@ fn arm(arm: Arm, slow_down: f64) -> ArmSummary {
         runs: 1,
         duration_us: 1_000.0,
         slow_down_percent: Some(of(slow_down)),
-        by_seed: vec![(1, slow_down)],
         own_slow_down_percent: Some(of(slow_down)),
         power_percent: if arm.controller().is_some() && arm.injects() { vec![of(20.0)] } else { Vec::new() },
         mean_factor: 1.0,
         changes: 0.0,
         kernel_lines: 0.0,
-        time_ratio: (arm.controller().is_some() && arm.injects()).then_some(0.9),
+        least_ratio: (arm.controller().is_some() && arm.injects()).then_some(0.9),
     }
 }
 
@@ -87,7 +86,7 @@ fn what_does_not_hold_says_so_and_why() {
         match one.arm {
             Arm::IdealWatched => (one.duration_us, one.changes) = (1_002.0, 3.0),
             Arm::UnifiedDvfs => {
-                (one.time_ratio, slow.mean) = (Some(0.8), 99.0);
+                (one.least_ratio, slow.mean) = (Some(0.8), 99.0);
                 one.power_percent[0].max = 73.0;
             }
             Arm::Pinned => slow.mean = 20.0,
@@ -95,7 +94,6 @@ fn what_does_not_hold_says_so_and_why() {
             Arm::OsCache => slow.mean = 40.0,
             _ => {}
         }
-        one.by_seed = vec![(1, slow.mean)];
     }
     let claims = claims(&wrong);
     for what in [
@@ -116,43 +114,6 @@ fn what_does_not_hold_says_so_and_why() {
         assert!(!claim.why.is_empty(), "{claim:?}");
     }
     assert_eq!(of(&claims, "OS cache without sharing").holds, Some(true));
-}
-
-/// With so many seeds, of which each gives an arm these differences to the unified cache.
-fn with_differences(arm: Arm, differences: [f64; 8]) -> PaperSummary {
-    let mut summary = summary();
-    summary.seeds = (1..=8).collect();
-    for one in &mut summary.programs[0].arms {
-        let slow = one.slow_down_percent.map_or(0.0, |slow| slow.mean);
-        let own = |seed: u64| if one.arm == arm { 30.0 + differences[seed as usize - 1] } else { slow };
-        one.by_seed = (1..=8).map(|seed| (seed, own(seed))).collect();
-    }
-    summary
-}
-
-#[test]
-fn differences_count_where_they_are_larger_than_those_of_seeds() {
-    let chance = [-0.9, 0.8, -0.7, 0.6, -0.5, 0.4, -0.3, 0.2];
-    let surely = [-0.9, -0.8, -0.7, -0.6, -0.5, -0.4, -0.3, 0.2];
-    let pinned = |differences| {
-        let all = claims(&with_differences(Arm::Pinned, differences));
-        let claim = of(&all, "selective pinning");
-        (claim.holds, claim.ours.clone())
-    };
-    assert_eq!(pinned(chance), (Some(true), "in no program".to_owned()));
-    assert_eq!(pinned(surely), (Some(false), "better in ocean (-0.50)".to_owned()));
-    let more = |by: f64| surely.map(|one| by - one);
-    let holds = |arm, differences, what| of(&claims(&with_differences(arm, differences)), what).holds;
-    assert_eq!(holds(Arm::Prefetch, more(0.4), "prefetching"), Some(true));
-    assert_eq!(holds(Arm::Prefetch, more(1.0), "prefetching"), Some(false));
-    assert_eq!(holds(Arm::OsCache, more(1.5), "OS cache loses"), Some(true));
-    assert_eq!(holds(Arm::OsCache, more(2.1), "OS cache loses"), Some(false));
-    let slower = |differences: [f64; 8]| {
-        // At k = 2 it is 11 %.
-        let all = with_differences(Arm::UnifiedDvfs, differences.map(|one| one - 19.0));
-        of(&claims(&all), "k = 1 no slower").holds
-    };
-    assert_eq!((slower(chance), slower(surely), slower(more(0.0))), (Some(true), Some(true), Some(false)));
 }
 
 #[test]

@@ -16,13 +16,12 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
             runs: 3,
             duration_us: 6_000.0,
             slow_down_percent: (arm != Arm::Plain).then(|| of(place as f64)),
-            by_seed: Vec::new(),
             own_slow_down_percent: (arm != Arm::Plain).then(|| of(place as f64)),
             power_percent: if controlled { vec![of(12.0); MODELS.len()] } else { Vec::new() },
             mean_factor: 1.0,
             changes: 0.0,
             kernel_lines: 1_234.0,
-            time_ratio: controlled.then_some(0.95),
+            least_ratio: controlled.then_some(0.95),
         }
     };
     ProgramSummary {
