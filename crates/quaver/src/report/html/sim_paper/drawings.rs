@@ -16,6 +16,8 @@ const COLOURS: [&str; 6] = [
 const LABEL: f64 = 44.0;
 const WIDTH: f64 = 940.0;
 const HIGH: f64 = 220.0;
+/// Room for a program's name.
+const NAME: f64 = 100.0;
 
 /// The colour of a bar.
 pub(super) fn colour(place: usize) -> &'static str {
@@ -68,8 +70,17 @@ pub(super) fn groups(all: &[Group], names: &[&str]) -> String {
     let wide = WIDTH / all.len().max(1) as f64;
     for (place, group) in all.iter().enumerate() {
         bars(&mut inside, group, names, (LABEL + wide * place as f64, wide), &y);
+        // Names of many groups stand in two rows, else they would run into each other.
+        let row = if wide < NAME && place % 2 == 1 { 14.0 } else { 0.0 };
+        let _ = write!(
+            inside,
+            "<text x=\"{:.1}\" y=\"{:.1}\" style=\"text-anchor:middle\">{}</text>",
+            LABEL + wide * (place as f64 + 0.5),
+            HIGH + 26.0 + row,
+            escaped(&group.name)
+        );
     }
-    framed(&inside, LABEL + WIDTH + 4.0, HIGH + 34.0)
+    framed(&inside, LABEL + WIDTH + NAME / 2.0, HIGH + 34.0 + if wide < NAME { 14.0 } else { 0.0 })
 }
 
 fn tick(value: f64, each: f64) -> String {
@@ -122,13 +133,6 @@ fn bars(
             );
         }
     }
-    let _ = write!(
-        inside,
-        "<text x=\"{:.1}\" y=\"{:.1}\" style=\"text-anchor:middle\">{}</text>",
-        left + wide / 2.0,
-        HIGH + 26.0,
-        escaped(&group.name)
-    );
 }
 
 /// Frequency over rest, subframe by subframe, and below what each lost.
