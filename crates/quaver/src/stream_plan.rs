@@ -1,6 +1,6 @@
 //! From the options of a stream to what is sent.
 
-use crate::cli::{PaceMode, ReceiveMode, StreamArgs};
+use crate::cli::chase::{PaceMode, ReceiveMode, StreamArgs};
 use crate::exit_code::{ExitCode, failure};
 use crate::quantity::Period;
 use quaver_measure::path::StreamShape;

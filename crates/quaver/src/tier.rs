@@ -1,6 +1,6 @@
 //! Which tier of tracing runs, and why not a better one.
 
-use crate::cli::TierName;
+use crate::cli::shared::TierName;
 use quaver_measure::bpf;
 use quaver_measure::host::trace::{Tier, TraceError, TraceSpec, Tracer};
 use quaver_measure::host::tracefs::{TracefsTracer, open_tracefs, remove_stale_instances};

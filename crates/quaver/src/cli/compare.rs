@@ -1,6 +1,6 @@
 //! Options of `quaver capture --compare`.
 
-use crate::cli::{FarHost, far_host};
+use crate::cli::chase::{FarHost, far_host};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! The command line of `quaver lab`.
 
-use super::LabKind;
+use super::chase::LabKind;
 use crate::quantity;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The command line of `quaver serve` and `quaver probe`: types only.
 
-use super::OutputArgs;
+use super::shared::OutputArgs;
 use crate::quantity::{self, Period, Rate};
 use clap::{Args, ValueEnum};
 use std::net::IpAddr;

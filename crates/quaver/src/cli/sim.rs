@@ -1,6 +1,6 @@
 //! The command line of `quaver sim`: types only.
 
-use super::OutputArgs;
+use super::shared::OutputArgs;
 use super::sim_import::SimImportArgs;
 use super::sim_paper::SimPaperArgs;
 use super::sim_sweep::SimSweepArgs;

@@ -1,6 +1,6 @@
 //! The command line of `quaver sim paper`: types only.
 
-use super::OutputArgs;
+use super::shared::OutputArgs;
 use crate::quantity;
 use clap::Args;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! The command line of `quaver study`.
 
-use super::{LabKind, OutputArgs};
+use super::chase::LabKind;
+use super::shared::OutputArgs;
 use crate::quantity;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The command line of `quaver sync`: types only.
 
-use super::TierName;
+use super::shared::TierName;
 use super::sync_compensate::{CompensateArgs, WhatIfArgs};
 use crate::quantity;
 use clap::{Args, Subcommand};

@@ -1,6 +1,6 @@
 //! The command line of `quaver tune`.
 
-use super::CpuList;
+use super::shared::CpuList;
 use crate::quantity;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

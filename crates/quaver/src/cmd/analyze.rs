@@ -2,7 +2,7 @@
 //! as they are and left as they are, for the run may still be recording. A file is a capture or a log of Jitlat.
 
 use super::{chase, jitlat, results, sync};
-use crate::cli::AnalyzeArgs;
+use crate::cli::runs::AnalyzeArgs;
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
 use crate::report::table::Style;

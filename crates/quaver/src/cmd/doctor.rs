@@ -1,6 +1,6 @@
 //! `quaver doctor`: what this machine lets us measure, and what is set so that it hurts. Reads only.
 
-use crate::cli::DoctorArgs;
+use crate::cli::doctor::DoctorArgs;
 use crate::exit_code::ExitCode;
 use crate::report::table::{Style, printable, width, wrap};
 use quaver_measure::bpf;

@@ -3,7 +3,7 @@
 mod path;
 
 use super::analyze::{Holds, holds};
-use crate::cli::ExportArgs;
+use crate::cli::runs::ExportArgs;
 use crate::digest::noise::NoiseDigest;
 use crate::digest::{self, Digest};
 use crate::exit_code::{ExitCode, failure};

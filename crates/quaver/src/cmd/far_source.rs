@@ -1,7 +1,7 @@
 //! A source at another host, which `quaver serve` there starts for us: found and asked.
 
 use super::serve::{path_key, read_key};
-use crate::cli::FarHost;
+use crate::cli::chase::FarHost;
 use crate::exit_code::{ExitCode, failure};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;

@@ -2,7 +2,7 @@
 
 use super::analyze::{Holds, holds};
 use super::export::deliver;
-use crate::cli::ReportArgs;
+use crate::cli::runs::ReportArgs;
 use crate::digest;
 use crate::exit_code::ExitCode;
 use quaver_store::run::RunDir;

@@ -2,7 +2,7 @@
 
 use super::chase::{command_line, conclude, print_results};
 use super::source::{check_cpu, multicast_interface};
-use crate::cli::{ReceiveMode, SinkArgs};
+use crate::cli::chase::{ReceiveMode, SinkArgs};
 use crate::exit_code::{ExitCode, failure};
 use crate::first_look::{self, Learned, payload_words, stored_payload};
 use crate::host_state::{HostState, keep_off};

@@ -3,7 +3,7 @@
 mod achieved;
 
 use super::results::to_stdout;
-use crate::cli::SourceArgs;
+use crate::cli::chase::SourceArgs;
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::{allowed_cpus, keep_off};
 use crate::interrupt::Interrupt;

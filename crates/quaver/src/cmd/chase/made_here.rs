@@ -1,7 +1,7 @@
 //! The stream made here: source and sink in this process, between two namespaces of our own or over loopback.
 
 use super::{cost, edges, plan};
-use crate::cli::{ChaseArgs, LabKind, ReceiveMode};
+use crate::cli::chase::{ChaseArgs, LabKind, ReceiveMode};
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::HostState;
 use crate::interrupt::Interrupt;

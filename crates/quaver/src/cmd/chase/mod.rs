@@ -9,7 +9,7 @@ mod received;
 
 pub(crate) use plan::command_line;
 
-use crate::cli::ChaseArgs;
+use crate::cli::chase::ChaseArgs;
 use crate::digest::{self, Digest};
 use crate::exit_code::ExitCode;
 use crate::interrupt::Interrupt;

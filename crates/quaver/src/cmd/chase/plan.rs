@@ -1,6 +1,6 @@
 //! What every origin of a stream has in common: CPUs, memory for the tracer, the head of the manifest.
 
-use crate::cli::ChaseArgs;
+use crate::cli::chase::ChaseArgs;
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::{allowed_cpus, keep_off};
 use crate::recording::Recording;

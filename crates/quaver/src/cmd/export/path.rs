@@ -1,7 +1,7 @@
 //! What a path measurement is exported to.
 
 use super::{deliver, say_written};
-use crate::cli::ExportArgs;
+use crate::cli::runs::ExportArgs;
 use crate::cli::path::DirectionName;
 use crate::cmd::probe::{logs, plots};
 use crate::digest;

@@ -1,6 +1,6 @@
 //! `quaver analyze FILE`: a log of Jitlat with everything that the analysis of a path knows.
 
-use crate::cli::AnalyzeArgs;
+use crate::cli::runs::AnalyzeArgs;
 use crate::cmd::results;
 use crate::digest::jitlat::{made, path_facts};
 use crate::digest::path::digest;

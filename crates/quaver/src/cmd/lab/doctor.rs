@@ -1,6 +1,6 @@
 //! `quaver lab doctor`: which labs this machine has.
 
-use crate::cli::LabKind;
+use crate::cli::chase::LabKind;
 use crate::cli::lab::LabDoctorArgs;
 use crate::cmd::results::to_stdout;
 use crate::exit_code::ExitCode;

@@ -3,7 +3,8 @@
 use super::request::{BothNoises, Noises, Said, Task};
 use super::run::{Heard, REAL_TIME, in_guest};
 use crate::cli::lab::LabOsnoiseArgs;
-use crate::cli::{Cli, NoiseArgs, Verb};
+use crate::cli::{Cli, Verb};
+use crate::cli::noise::NoiseArgs;
 use crate::cmd::noise;
 use crate::cmd::results::to_stdout;
 use crate::cmd::study::neighbours::Neighbours;

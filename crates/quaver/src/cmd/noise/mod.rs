@@ -2,7 +2,7 @@
 
 mod plan;
 
-use crate::cli::NoiseArgs;
+use crate::cli::noise::NoiseArgs;
 use crate::cmd::results;
 use crate::digest::noise::{self, NoiseDigest};
 use crate::exit_code::{ExitCode, failure};

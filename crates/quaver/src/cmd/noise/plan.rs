@@ -1,6 +1,6 @@
 //! What `quaver noise` is going to do: CPUs, loop, memory; and what the user should know of it beforehand.
 
-use crate::cli::NoiseArgs;
+use crate::cli::noise::NoiseArgs;
 use crate::exit_code::{ExitCode, failure};
 use crate::host_state::{allowed_cpus, keep_off};
 use crate::report::units;

@@ -1,6 +1,6 @@
 //! What a source achieved, as a page and as JSON.
 
-use crate::cli::SourceArgs;
+use crate::cli::chase::SourceArgs;
 use crate::report::table::{Align, Style, Table, printable};
 use crate::report::units::{count, duration, duration_f64, percent, supports};
 use crate::stream_plan::StreamPlan;

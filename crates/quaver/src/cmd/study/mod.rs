@@ -14,8 +14,8 @@ pub(in crate::cmd) mod settings;
 mod stages;
 mod tuned;
 
-use crate::cli::LabKind;
-use crate::cli::OutputArgs;
+use crate::cli::chase::LabKind;
+use crate::cli::shared::OutputArgs;
 use crate::cli::study::{StudyAction, StudyArgs, StudyPaperArgs, StudyRunArgs};
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};

@@ -1,7 +1,7 @@
 //! The plan of `quaver study paper`: the paper's matrix, as far as a lab can vary it.
 
 use super::settings::Settings;
-use crate::cli::LabKind;
+use crate::cli::chase::LabKind;
 use clap::ValueEnum;
 use quaver_analysis::study::{EXPERIMENTS, PAPER_SAMPLES, PaperArm, Possible, WAKE_UP_PERIOD_NS};
 use quaver_measure::host::root::HostRoot;

@@ -1,7 +1,7 @@
 //! The plan file: a baseline, factors, and how they are measured.
 
 use super::settings::{Keys, Settings};
-use crate::cli::LabKind;
+use crate::cli::chase::LabKind;
 use crate::quantity::{self, Period};
 use quaver_analysis::study::{Arm, LEAST_BLOCKS, Metric, Role, SourceClass, StudyFacts, blocks_needed};
 use serde::Deserialize;
@@ -298,7 +298,7 @@ mod tests {
         let pair = plan.settings.last().unwrap();
         assert_eq!(
             (pair.receive, pair.throttle),
-            (crate::cli::ReceiveMode::Block, Some(Duration::from_micros(100)))
+            (crate::cli::chase::ReceiveMode::Block, Some(Duration::from_micros(100)))
         );
         assert_eq!((plan.period.picoseconds, plan.payload_bytes), (7_410_000, 1_428));
     }
@@ -308,7 +308,7 @@ mod tests {
         let plan = read(built_in(LabKind::Qemu), Overrides::default(), &[0, 1, 2], &[]).unwrap();
         assert_eq!(plan.settings[0], plan.settings[1], "the control is the baseline");
         assert!(
-            plan.settings.iter().all(|one| one.pace == crate::cli::PaceMode::Sleep),
+            plan.settings.iter().all(|one| one.pace == crate::cli::chase::PaceMode::Sleep),
             "the source has to sleep"
         );
         assert!(plan.settings.iter().all(|one| (one.source_cpu, one.sink_cpu) == (0, 2)));

@@ -1,6 +1,6 @@
 //! What an arm sets: keys of a plan, and what they mean.
 
-use crate::cli::{PaceMode, ReceiveMode};
+use crate::cli::chase::{PaceMode, ReceiveMode};
 use crate::quantity;
 use clap::ValueEnum;
 use quaver_analysis::study::SourceClass;

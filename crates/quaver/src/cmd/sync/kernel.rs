@@ -1,7 +1,7 @@
 //! The kernel's side of a run: the source, and the segment that its records go to.
 
 use super::record::now_ns;
-use crate::cli::TierName;
+use crate::cli::shared::TierName;
 use crate::cli::sync::SyncArgs;
 use crate::digest::sync::{KernelFacts, UprobeFacts};
 use crate::host_state::allowed_cpus;

@@ -1,7 +1,7 @@
 //! A source at another host, which `quaver serve` there starts for us and ends with us.
 
 use super::stream::Wanted;
-use crate::cli::FarHost;
+use crate::cli::chase::FarHost;
 use crate::cmd::far_source;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;

@@ -5,7 +5,8 @@ mod learned;
 mod receiver;
 
 use super::plan;
-use crate::cli::{ChaseArgs, TierName};
+use crate::cli::chase::ChaseArgs;
+use crate::cli::shared::TierName;
 use crate::exit_code::{ExitCode, failure};
 use crate::first_look::stored_payload;
 use crate::host_state::{HostState, keep_off};

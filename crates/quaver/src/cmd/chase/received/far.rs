@@ -1,7 +1,7 @@
 //! The source at another host, which `quaver serve` there starts for us and ends with us.
 
 use super::waiting;
-use crate::cli::{ChaseArgs, FarHost};
+use crate::cli::chase::{ChaseArgs, FarHost};
 use crate::cmd::far_source;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;

@@ -5,7 +5,7 @@ mod far;
 mod waiting;
 
 use super::plan;
-use crate::cli::{ChaseArgs, FarHost, ReceiveMode};
+use crate::cli::chase::{ChaseArgs, FarHost, ReceiveMode};
 use crate::exit_code::{ExitCode, failure};
 use crate::first_look::{Learned, payload_words, stored_payload};
 use crate::host_state::HostState;

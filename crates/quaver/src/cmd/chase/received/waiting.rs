@@ -1,6 +1,6 @@
 //! Waiting for a stream to start.
 
-use crate::cli::{ChaseArgs, PaceMode};
+use crate::cli::chase::{ChaseArgs, PaceMode};
 use crate::exit_code::{ExitCode, failure};
 use crate::first_look::{Learned, look};
 use crate::interrupt::Interrupt;

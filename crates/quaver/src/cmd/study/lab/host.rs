@@ -3,7 +3,7 @@
 use super::super::cell::{self, Measured};
 use super::super::settings::Settings;
 use super::{Boots, Lab, Order};
-use crate::cli::LabKind;
+use crate::cli::chase::LabKind;
 use crate::host_state::allowed_cpus;
 use crate::interrupt::Interrupt;
 use anyhow::Context;

@@ -11,7 +11,7 @@ use super::asked::Asked;
 use super::cell::Measured;
 use super::plan::StudyPlan;
 use super::settings::Settings;
-use crate::cli::LabKind;
+use crate::cli::chase::LabKind;
 use crate::interrupt::Interrupt;
 use quaver_analysis::study::StampTable;
 use quaver_analysis::summary::ProbeCost;

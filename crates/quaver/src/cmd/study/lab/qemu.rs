@@ -4,7 +4,7 @@ use super::super::cell::Measured;
 use super::super::plan::StudyPlan;
 use super::super::settings::Settings;
 use super::{Boots, Lab, Order};
-use crate::cli::PaceMode;
+use crate::cli::chase::PaceMode;
 use crate::cmd::lab::request::{Request, Said, Task};
 use crate::exit_code::{ExitCode, failure};
 use crate::interrupt::Interrupt;
