@@ -2,8 +2,6 @@
 //! facts that an analysis of the stored samples needs.
 
 use crate::error::StoreError;
-use crate::path_facts::PathFacts;
-use quaver_analysis::compare::CompareFacts;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
 use quaver_analysis::rtp::{Tai, VideoTold};
 use quaver_analysis::summary::{FarSource, ProbeCost};
@@ -239,10 +237,10 @@ pub struct Manifest {
     pub noise: Option<NoiseFacts>,
     /// Facts of a path measurement; none for other verbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathFacts>,
+    pub path: Option<Value>,
     /// Facts of a comparison of stamps; none for other verbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compare: Option<CompareFacts>,
+    pub compare: Option<Value>,
     /// Facts of the host, as the collector has them.
     pub host: Value,
 }

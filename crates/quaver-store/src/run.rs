@@ -14,6 +14,7 @@ use crate::manifest::Manifest;
 use quaver_analysis::model::Names;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{ErrorKind, Write};
@@ -163,6 +164,15 @@ impl RunDir {
     /// The file cannot be written.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
         write_json(&self.manifest(), manifest)
+    }
+
+    /// An instrument's own facts in the manifest, where it stored any.
+    ///
+    /// # Errors
+    /// The value does not have the shape of `T`.
+    pub fn read_facts<T: DeserializeOwned>(&self, facts: Option<&Value>) -> Result<Option<T>, StoreError> {
+        let parse = |source| StoreError::Json { path: self.manifest(), source };
+        facts.map(|facts| T::deserialize(facts)).transpose().map_err(parse)
     }
 
     /// Reads the manifest.

@@ -3,6 +3,7 @@
 use crate::dvfs::Table;
 use crate::frames::{Ended, Progress};
 use crate::inject::Draw;
+pub use crate::power::CoreResidency;
 use crate::unit::UnitResults;
 use quaver_analysis::sync::SyncClass;
 use serde::Serialize;
@@ -25,17 +26,6 @@ impl InjectedCounts {
         self.injected += u64::from(draw.duration_fs > 0);
         self.total_fs += draw.duration_fs;
     }
-}
-
-/// How long a core was at each operating point.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CoreResidency {
-    /// With a thread, by point, femtoseconds.
-    pub active_fs: Vec<u64>,
-    /// Without one, by point, femtoseconds.
-    pub idle_fs: Vec<u64>,
-    /// Changes of the frequency.
-    pub changes: u64,
 }
 
 /// One subframe.

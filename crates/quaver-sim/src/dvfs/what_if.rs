@@ -7,7 +7,7 @@
 
 use super::controller::{Controller, ControllerConfig, Ran};
 use super::table::{OperatingPoint, Table};
-use crate::cure::CoreResidency;
+use crate::power::CoreResidency;
 use quaver_analysis::subframes::Subframe;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The command line of `quaver serve` and `quaver probe`: types only.
 
-use super::shared::OutputArgs;
+use super::shared::{DirectionName, OutputArgs};
 use crate::quantity::{self, Period, Rate};
 use clap::{Args, ValueEnum};
 use std::net::IpAddr;
@@ -53,17 +53,6 @@ pub struct ServeArgs {
     /// Print a JSON line for each event instead of a sentence
     #[arg(long)]
     pub json: bool,
-}
-
-/// Which way test packets go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DirectionName {
-    /// From here to the server
-    Up,
-    /// From the server to here
-    Down,
-    /// First up, then down
-    Both,
 }
 
 /// When test packets are sent.

@@ -1,6 +1,6 @@
 //! The command lines of the verbs that work on stored runs.
 
-use super::path;
+use super::shared::DirectionName;
 use crate::quantity;
 use crate::threshold::{self, FailIf};
 use clap::Args;
@@ -97,7 +97,7 @@ pub struct ExportArgs {
     /// Of a path: this direction only, up or down
     #[arg(long, value_enum, value_name = "WAY", default_value = "both", hide_default_value = true)]
     #[arg(hide_possible_values = true)]
-    pub direction: path::DirectionName,
+    pub direction: DirectionName,
     /// A packet is late beyond this [default: as when it was measured]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub late: Option<Duration>,

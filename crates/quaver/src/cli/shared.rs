@@ -34,3 +34,14 @@ pub struct OutputArgs {
 
 /// CPUs, in order.
 pub type CpuList = Vec<u16>;
+
+/// Which way test packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DirectionName {
+    /// From here to the server
+    Up,
+    /// From the server to here
+    Down,
+    /// First up, then down
+    Both,
+}

@@ -3,6 +3,7 @@
 pub mod analyze;
 pub mod capture;
 pub mod chase;
+pub mod deliver;
 pub mod doctor;
 pub mod export;
 mod far_source;

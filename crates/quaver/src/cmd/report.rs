@@ -1,7 +1,7 @@
 //! `quaver report`: the HTML report of a stored run, drawn again.
 
 use super::analyze::{Holds, holds};
-use super::export::deliver;
+use super::deliver::deliver;
 use crate::cli::runs::ReportArgs;
 use crate::digest;
 use crate::exit_code::ExitCode;

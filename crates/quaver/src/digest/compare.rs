@@ -22,7 +22,7 @@ pub struct CompareDigest {
 /// Analyses a comparison that was stored.
 pub fn analyze(run: &RunDir) -> anyhow::Result<CompareDigest> {
     let manifest = run.read_manifest()?;
-    let recorded = manifest.compare.clone().ok_or_else(|| {
+    let recorded: CompareFacts = run.read_facts(manifest.compare.as_ref())?.ok_or_else(|| {
         let message =
             format!("{} holds no results: the comparison was ended too early", run.path().display());
         failure(ExitCode::BadInput, message)

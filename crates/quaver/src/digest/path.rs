@@ -143,9 +143,8 @@ pub struct PathDigest {
 /// Analyses a stored run.
 pub fn analyze(run: &RunDir) -> anyhow::Result<PathDigest> {
     let manifest = run.read_manifest()?;
-    let facts = manifest
-        .path
-        .clone()
+    let facts: PathFacts = run
+        .read_facts(manifest.path.as_ref())?
         .with_context(|| format!("read {}: it has no facts of a path", run.manifest().display()))?;
     let packets = if run.samples().is_file() {
         read_path_samples(&run.samples(), facts.flows.len())?

@@ -6,7 +6,7 @@ mod runs;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::table::{Align, Style, Table, wrap};
+use super::table::{Align, Style, Table, sentence, wrap};
 use super::units::count;
 use quaver_analysis::sync_bench::BenchSummary;
 use quaver_sim::inject::Spread;
@@ -108,15 +108,6 @@ pub fn page(summary: &PaperSummary, bench: Option<&BenchSummary>, report: &str, 
     }
     out.push_str(&format!("\n{}\n", style.dim(&format!("report: {report}"))));
     out
-}
-
-/// The same with a capital and a full stop.
-pub(super) fn sentence(words: &str) -> String {
-    let mut letters = words.chars();
-    match letters.next() {
-        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str().trim_end_matches('.')),
-        None => String::new(),
-    }
 }
 
 fn print(rows: &Rows, style: Style) -> String {

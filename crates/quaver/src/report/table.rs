@@ -183,6 +183,15 @@ pub fn wrap(text: &str, limit: usize) -> Vec<String> {
     lines
 }
 
+/// Words with a capital and a full stop.
+pub fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str().trim_end_matches('.')),
+        None => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,6 +216,11 @@ mod tests {
     fn text_is_wrapped_at_spaces() {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("", 8), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_sentence_has_a_capital_and_a_full_stop() {
+        assert_eq!([sentence("why not"), sentence("done."), sentence("")], ["Why not.", "Done.", ""]);
     }
 
     #[test]

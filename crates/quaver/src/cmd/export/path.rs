@@ -1,8 +1,8 @@
 //! What a path measurement is exported to.
 
-use super::{deliver, say_written};
 use crate::cli::runs::ExportArgs;
-use crate::cli::path::DirectionName;
+use crate::cli::shared::DirectionName;
+use crate::cmd::deliver::{deliver, say_written};
 use crate::cmd::probe::{logs, plots};
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
@@ -21,7 +21,7 @@ pub(super) fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<ExitCode> {
                        --jitlat-log or --gnuplot";
         return Err(failure(ExitCode::Usage, message));
     }
-    let facts = run.read_manifest()?.path;
+    let facts: Option<PathFacts> = run.read_facts(run.read_manifest()?.path.as_ref())?;
     let mut facts =
         facts.with_context(|| format!("read {}: it has no facts of a path", run.manifest().display()))?;
     if !facts.rolling.is_empty() {

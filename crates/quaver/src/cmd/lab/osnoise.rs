@@ -3,7 +3,6 @@
 use super::request::{BothNoises, Noises, Said, Task};
 use super::run::{Heard, REAL_TIME, in_guest};
 use crate::cli::lab::LabOsnoiseArgs;
-use crate::cli::{Cli, Verb};
 use crate::cli::noise::NoiseArgs;
 use crate::cmd::noise;
 use crate::cmd::results::to_stdout;
@@ -193,15 +192,19 @@ fn sum<'a>(noises: impl Iterator<Item = &'a Noise>) -> Noises {
     found
 }
 
-/// What `quaver noise` is told. By tracefs: an emulated processor takes minutes to load the programs of the BPF tier.
+/// A command line of `quaver noise` alone.
+#[derive(Parser)]
+struct NoiseWords {
+    #[command(flatten)]
+    args: NoiseArgs,
+}
+
+/// The arguments of `quaver noise`. By tracefs: an emulated processor takes minutes to load the programs of the BPF tier.
 fn arguments(duration_ns: u64) -> anyhow::Result<NoiseArgs> {
     let time = format!("{duration_ns}ns");
     let words =
         ["quaver", "noise", "--cpus", "2", "--tier", "tracefs", "--quiet", "-o", "/tmp/runs", "--for", &time];
-    match Cli::try_parse_from(words)?.verb {
-        Verb::Noise(args) => Ok(args),
-        _ => bail!("the verb is noise"),
-    }
+    Ok(NoiseWords::try_parse_from(&words[1..])?.args)
 }
 
 fn settings(ticker: Option<(u64, u64)>) -> anyhow::Result<Settings> {

@@ -1,6 +1,6 @@
 //! `quaver probe --log` and `quaver export --jitlat-log`: the packets of a path as logs of Jitlat, one a direction.
 
-use crate::cmd::export::deliver;
+use crate::cmd::deliver::deliver;
 use crate::digest::jitlat::run_log_header;
 use crate::exit_code::{ExitCode, failure};
 use quaver_abi::wire::jitlat::Singleton;

@@ -121,7 +121,7 @@ impl Record {
         cut_short: Option<String>,
     ) -> anyhow::Result<(PathDigest, String)> {
         write_path_samples(&self.run.samples(), packets)?;
-        self.manifest.path = Some(facts);
+        self.manifest.path = Some(serde_json::to_value(facts)?);
         self.manifest.end(quaver_measure::clock::realtime_ns(), cut_short);
         self.run.write_manifest(&self.manifest)?;
         let digest = path::analyze(&self.run)?;

@@ -1,6 +1,7 @@
 //! From the command line of `quaver probe` to what the client is asked to do.
 
-use crate::cli::path::{DirectionName, ProbeArgs, ScheduleName};
+use crate::cli::path::{ProbeArgs, ScheduleName};
+use crate::cli::shared::DirectionName;
 use crate::cmd::serve::{path_key, read_key};
 use crate::exit_code::{ExitCode, failure};
 use anyhow::Context;

@@ -4,7 +4,8 @@ mod told;
 
 use super::live::{self, Live};
 use super::{Record, options, print};
-use crate::cli::path::{DirectionName, ProbeArgs, ScheduleName};
+use crate::cli::path::{ProbeArgs, ScheduleName};
+use crate::cli::shared::DirectionName;
 use crate::cmd::serve::read_key;
 use crate::exit_code::{ExitCode, failure};
 use crate::interrupt::Interrupt;

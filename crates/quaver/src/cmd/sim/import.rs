@@ -1,7 +1,8 @@
 //! `quaver sim import`: traces of other tools.
 
 use crate::cli::sim_import::{ImportFormat, SimImportArgs};
-use crate::cmd::{export, results};
+use crate::cmd::deliver::deliver;
+use crate::cmd::results;
 use crate::exit_code::{ExitCode, failure};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -30,7 +31,7 @@ pub(super) fn run(args: &SimImportArgs) -> anyhow::Result<ExitCode> {
     }
     // What the import says is kept from what writing says.
     let mut outcome = None;
-    let written = export::deliver(&args.output, |out| {
+    let written = deliver(&args.output, |out| {
         let done = import(format(args.from), inputs, out).map(|(_, imported)| imported);
         let well = done.is_ok();
         outcome = Some(done);

@@ -1,6 +1,5 @@
 //! What each source cost in a run.
 
-use crate::cmd::analyze::{Holds, holds};
 use crate::digest;
 use crate::exit_code::{ExitCode, failure};
 use quaver_analysis::summary::CauseSummary;
@@ -15,9 +14,9 @@ pub(super) type Costs = BTreeMap<String, Cost>;
 /// The costs in a run of `chase`, `sink` or `noise`, by cause.
 pub(super) fn of_run(path: &Path) -> anyhow::Result<Costs> {
     let run = RunDir::open(path)?;
-    let causes = match holds(&run)? {
-        Holds::Packets => digest::analyze(&run, None)?.analysis.summary.causes,
-        Holds::Gaps => digest::noise::analyze(&run)?.analysis.summary.causes,
+    let causes = match run.read_manifest()?.verb.as_str() {
+        "chase" | "sink" => digest::analyze(&run, None)?.analysis.summary.causes,
+        "noise" => digest::noise::analyze(&run)?.analysis.summary.causes,
         _ => {
             let message = format!(
                 "{}: no sources are named in a run of this kind; use one of chase or noise",

@@ -111,7 +111,7 @@ fn judged(all: &[Claim], kind: Kind, title: &'static str) -> Judged {
             ours: micro(claim.ours.clone()),
             word,
             colour,
-            why: micro(words::sentence(&claim.why)),
+            why: micro(crate::report::table::sentence(&claim.why)),
         }
     };
     Judged { title, rows: all.iter().filter(|claim| claim.kind == kind).map(row).collect() }

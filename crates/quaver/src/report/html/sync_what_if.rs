@@ -7,12 +7,12 @@ use super::page::{Tile, micro};
 use super::table::Table;
 use crate::digest::sync::what_if::{Column, Drawn, WhatIf};
 use crate::report::RunFacts;
-use crate::report::sim_paper::sentence;
 use crate::report::sync_compensation;
 use crate::report::sync_what_if::{
     FRAME_COLUMNS, THREAD_COLUMNS, frame_rows, frame_words, limit_heads, loss_words, model_words, power_cell,
     program_words, residency_rows, rows_of, signed, slow_down_cell, thread_cells,
 };
+use crate::report::table::sentence;
 use crate::report::units::{count, duration, duration_f64};
 use quaver_sim::power::Sensitivity;
 use serde::Serialize;

@@ -75,7 +75,7 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     };
     let Bench { run, interrupt, progress, clock, lost, .. } = bench;
     progress.say("computing the results");
-    manifest.compare = Some(facts);
+    manifest.compare = Some(serde_json::to_value(facts)?);
     write_compare_samples(&run.samples(), &table)?;
     let lost = lost.into_inner();
     let went = lost.is_some() && !interrupt.requested();
