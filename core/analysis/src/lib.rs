@@ -1,0 +1,25 @@
+//! Analysis of measured runs: pure functions from samples and events to numbers.
+//!
+//! No I/O, no clock, no randomness without a seed, no unsafe.
+#![forbid(unsafe_code)]
+
+pub mod moments;
+pub mod order;
+pub mod rounds;
+pub mod shift;
+
+pub mod attribution;
+pub mod catalogue;
+pub mod decimate;
+pub mod distribution;
+pub mod gapped;
+pub mod intervals;
+pub mod losses;
+pub mod model;
+pub mod nesting;
+pub mod paced;
+pub mod path;
+pub mod probe_cost;
+pub mod rtp;
+pub mod series;
+pub mod summary;

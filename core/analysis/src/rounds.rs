@@ -1,0 +1,155 @@
+//! Intervals by drawing whole rounds anew (bootstrap, percentile method), and what they say.
+
+use super::moments::trimmed;
+use super::order::below;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
+use serde::{Deserialize, Serialize};
+
+/// Times that the rounds are drawn.
+const DRAWS: usize = 2_000;
+const SEED: u64 = 0x7175_6176_6572;
+/// Fewer rounds tell nothing about how rounds differ.
+const LEAST_ROUNDS: usize = 4;
+
+/// An interval that covers the true value in 95 of 100 cases.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// What an interval says about a ratio (or a difference) that would be 1 (or 0) without an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The first is larger.
+    Larger,
+    /// The first is smaller.
+    Smaller,
+    /// No difference was found.
+    NoDifference,
+    /// Too few rounds to tell.
+    Unknown,
+}
+
+impl Verdict {
+    /// By an interval around what no effect would give.
+    pub fn of(interval: Option<Interval>, null: f64) -> Self {
+        match interval {
+            None => Self::Unknown,
+            Some(interval) if interval.low > null => Self::Larger,
+            Some(interval) if interval.high < null => Self::Smaller,
+            Some(_) => Self::NoDifference,
+        }
+    }
+
+    /// In words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Larger => "larger",
+            Self::Smaller => "smaller",
+            Self::NoDifference => "no difference",
+            Self::Unknown => "too few rounds to tell",
+        }
+    }
+}
+
+/// Count, sum and sum of squares of one arm's values in one round.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Sums {
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
+
+    /// Of several.
+    pub fn total(parts: &[Self]) -> Self {
+        let mut total = Self::default();
+        parts.iter().for_each(|part| total.join(part));
+        total
+    }
+
+    pub fn mean(&self) -> f64 {
+        self.sum / self.count
+    }
+
+    /// Not a number of no values.
+    pub fn variance(&self) -> f64 {
+        let variance = self.squares / self.count - self.mean().powi(2);
+        // Rounding may leave less than nothing; `max` would make 0 of no values.
+        if variance < 0.0 { 0.0 } else { variance }
+    }
+}
+
+/// One arm's rounds.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds {
+    /// All values, less a constant that keeps squares small.
+    pub all: Vec<Sums>,
+    /// Without the lowest and the highest 1 % of the arm.
+    pub trimmed: Vec<Sums>,
+}
+
+impl Rounds {
+    /// From (round, value) pairs.
+    pub fn of(values: &[(usize, f64)], rounds: usize) -> Self {
+        let mut sorted: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+        sorted.sort_by(f64::total_cmp);
+        let kept = trimmed(&sorted);
+        let ends = kept.first().copied().zip(kept.last().copied());
+        let mut result = Self { all: vec![Sums::default(); rounds], trimmed: vec![Sums::default(); rounds] };
+        for (round, value) in values {
+            result.all[*round].add(*value);
+            if ends.is_some_and(|(least, most)| (least..=most).contains(value)) {
+                result.trimmed[*round].add(*value);
+            }
+        }
+        result
+    }
+}
+
+/// The interval of `statistic`, which is computed from arms whose rounds are drawn together: it gets, for each of
+/// `arms`, the sums over the drawn rounds. None with fewer than four rounds, or where it has no value.
+pub fn interval(arms: &[&[Sums]], statistic: impl Fn(&[Sums]) -> f64) -> Option<Interval> {
+    let rounds = arms.iter().map(|arm| arm.len()).min()?;
+    if rounds < LEAST_ROUNDS {
+        return None;
+    }
+    let mut random = Pcg64Mcg::seed_from_u64(SEED);
+    let mut drawn = vec![Sums::default(); arms.len()];
+    let mut values = Vec::with_capacity(DRAWS);
+    for _ in 0..DRAWS {
+        drawn.fill(Sums::default());
+        for _ in 0..rounds {
+            let round = below(&mut random, rounds);
+            drawn.iter_mut().zip(arms).for_each(|(sum, arm)| sum.join(&arm[round]));
+        }
+        let value = statistic(&drawn);
+        if value.is_finite() {
+            values.push(value);
+        }
+    }
+    // Where a draw has no value (no packet of an arm, nothing to divide by), the interval is not known.
+    if values.len() < DRAWS {
+        return None;
+    }
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values[((DRAWS - 1) as f64 * share).round() as usize];
+    Some(Interval { low: at(0.025), high: at(0.975) })
+}

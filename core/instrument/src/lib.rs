@@ -1,0 +1,16 @@
+//! What every instrument is made of: command-line parts, recording, exit statuses, results.
+
+pub mod args;
+pub mod cpu_watch;
+pub mod deliver;
+pub mod digest;
+pub mod exit_code;
+pub mod host_state;
+pub mod interrupt;
+pub mod progress;
+pub mod quantity;
+pub mod recording;
+pub mod results;
+pub mod runs;
+pub mod threshold;
+pub mod tier;

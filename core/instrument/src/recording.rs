@@ -1,0 +1,242 @@
+//! A run being recorded: its directory, its clock anchors, its tracer. Shared by every verb that measures.
+
+use crate::cpu_watch::{CpuGone, CpuWatch};
+use crate::interrupt::Interrupt;
+use crate::tier::Choice;
+use anyhow::Context;
+use quaver_abi::record::{AnchorRecord, EventRecord, StampRecord};
+use quaver_clock::{
+    AnchorKeeper, ClockSource, Counter, CounterSupport, KernelState, SystemClocks, Timebase,
+    compare_allowed_cpus,
+};
+use quaver_host::root::HostRoot;
+use quaver_host::segment::SegmentAppender;
+use quaver_host::trace::{TraceCounts, TraceSink, Tracer};
+use quaver_store::manifest::{ClockCalibration, ClockState, Manifest, RealtimeStep};
+use quaver_store::run::RunDir;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time between looks at the tracer, the clock and the interrupt flag.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A run that is being recorded.
+pub struct Recording<C: ClockSource = SystemClocks> {
+    /// Its directory.
+    pub run: RunDir,
+    /// Its manifest, written again when the run ends.
+    pub manifest: Manifest,
+    /// Counter that the samples are stamped with.
+    pub counter: Counter,
+    keeper: AnchorKeeper<C>,
+    clock_state: Option<ClockState>,
+    anchors: SegmentAppender<AnchorRecord>,
+    records: TraceRecords,
+    tracer: Option<Box<dyn Tracer>>,
+    drain_while_measuring: bool,
+    cpus: CpuWatch,
+    cpu_gone: Option<CpuGone>,
+}
+
+/// Segments that a tracer's records go to. A write that fails is kept until the run ends: measuring goes on.
+struct TraceRecords {
+    stamps: SegmentAppender<StampRecord>,
+    events: SegmentAppender<EventRecord>,
+    failed: Option<anyhow::Error>,
+}
+
+impl TraceSink for TraceRecords {
+    fn stamp(&mut self, record: StampRecord) {
+        if self.failed.is_none() {
+            self.failed = self.stamps.append(&record).err().map(Into::into);
+        }
+    }
+
+    fn event(&mut self, record: EventRecord) {
+        if self.failed.is_none() {
+            self.failed = self.events.append(&record).err().map(Into::into);
+        }
+    }
+}
+
+impl Recording {
+    /// Makes the run directory below `parent` and takes the first clock anchor.
+    pub fn begin(
+        parent: &Path,
+        verb: &str,
+        asked: serde_json::Value,
+        host: serde_json::Value,
+    ) -> anyhow::Result<Self> {
+        let support = CounterSupport::detect(Path::new("/"));
+        let counter = support.counter;
+        let state = clock_state(support);
+        let mut recording =
+            Self::begin_with(parent, verb, asked, host, counter, AnchorKeeper::start(counter))?;
+        recording.clock_state = Some(state);
+        Ok(recording)
+    }
+}
+
+impl<C: ClockSource> Recording<C> {
+    /// As [`Recording::begin`], with any clocks.
+    fn begin_with(
+        parent: &Path,
+        verb: &str,
+        asked: serde_json::Value,
+        host: serde_json::Value,
+        counter: Counter,
+        keeper: AnchorKeeper<C>,
+    ) -> anyhow::Result<Self> {
+        let run = RunDir::create(parent, verb)?;
+        let now_ns = quaver_clock::realtime_ns();
+        let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), verb, asked, host, now_ns);
+        manifest.analysis = Some(Default::default());
+        run.write_manifest(&manifest)?;
+        let mut anchors = SegmentAppender::create(&run.anchors_segment())?;
+        for anchor in keeper.anchors() {
+            anchors.append(anchor)?;
+        }
+        let records = TraceRecords {
+            stamps: SegmentAppender::create(&run.stamps_segment())?,
+            events: SegmentAppender::create(&run.events_segment())?,
+            failed: None,
+        };
+        Ok(Self {
+            run,
+            manifest,
+            counter,
+            keeper,
+            clock_state: None,
+            anchors,
+            records,
+            tracer: None,
+            drain_while_measuring: false,
+            cpus: CpuWatch::new(HostRoot::system()),
+            cpu_gone: None,
+        })
+    }
+
+    /// Takes over a tracer. With `drain_while_measuring`, its memory is emptied at each tick; without, it must
+    /// hold the whole run.
+    pub fn trace_with(&mut self, choice: Choice, drain_while_measuring: bool) {
+        let facts = self.manifest.analysis.get_or_insert_default();
+        facts.tier = choice.tier.name().into();
+        facts.tier_reason = choice.reason;
+        facts.blind = choice.tracer.as_ref().map_or_else(blind_without_tracing, |tracer| tracer.blind());
+        self.tracer = choice.tracer;
+        self.drain_while_measuring = drain_while_measuring;
+    }
+
+    /// The tracer, where one runs.
+    pub fn tracer(&mut self) -> Option<&mut Box<dyn Tracer>> {
+        self.tracer.as_mut()
+    }
+
+    /// Ends the run early should `cpu`, that of `whose`, be taken offline.
+    pub fn rely_on(&mut self, cpu: u16, whose: &'static str) {
+        self.cpus.need(cpu, whose);
+    }
+
+    /// Writes the manifest as it is now, so that a killed run can be analysed.
+    pub fn save_manifest(&self) -> anyhow::Result<()> {
+        Ok(self.run.write_manifest(&self.manifest)?)
+    }
+
+    /// Keeps house for `length`, or until the user interrupts, a CPU that is relied on goes, or `ended` says so. `show` is called now and then.
+    pub fn keep_house(
+        &mut self,
+        length: Duration,
+        interrupt: &Interrupt,
+        mut ended: impl FnMut() -> bool,
+        mut show: impl FnMut(Duration),
+    ) -> anyhow::Result<()> {
+        let start = Instant::now();
+        loop {
+            let elapsed = start.elapsed();
+            self.cpu_gone = self.cpu_gone.or_else(|| self.cpus.gone());
+            if elapsed >= length || interrupt.requested() || self.cpu_gone.is_some() || ended() {
+                return Ok(());
+            }
+            show(elapsed);
+            if let Some(anchor) = self.keeper.tick() {
+                self.anchors.append(&anchor)?;
+                self.anchors.flush()?;
+            }
+            if self.drain_while_measuring
+                && let Some(tracer) = &mut self.tracer
+            {
+                tracer.drain(&mut self.records).context("reading the tracer's memory")?;
+            }
+            std::thread::sleep(TICK.min(length - elapsed));
+        }
+    }
+
+    /// Stops the tracer, closes the segments, and notes clock and losses in the manifest.
+    pub fn end_tracing(&mut self) -> anyhow::Result<TraceCounts> {
+        self.anchors.append(&self.keeper.take())?;
+        self.anchors.flush()?;
+        let counts = match self.tracer.take() {
+            Some(tracer) => tracer.finish(&mut self.records).context("ending the tracer")?,
+            None => TraceCounts::default(),
+        };
+        self.records.stamps.flush()?;
+        self.records.events.flush()?;
+        if let Some(error) = self.records.failed.take() {
+            return Err(error.context("keeping kernel records"));
+        }
+        self.manifest.lost.events = counts.events_lost;
+        if let Ok(timebase) = Timebase::from_anchors(self.keeper.anchors()) {
+            let worst = self.keeper.anchors().iter().map(|anchor| anchor.half_bracket_ns).max();
+            let cross_core_ns = self.clock_state.as_ref().and_then(|state| state.cross_core_ns).unwrap_or(0);
+            self.manifest.clock = Some(ClockCalibration {
+                anchors: self.keeper.anchors().len() as u64,
+                worst_half_bracket_ns: worst.unwrap_or(0),
+                error_bound_ns: timebase.worst_bound_ns() + cross_core_ns,
+                realtime_steps: timebase
+                    .realtime_steps()
+                    .map(|(at_ns, step_ns)| RealtimeStep { at_ns, step_ns })
+                    .collect(),
+                state: self.clock_state.take(),
+            });
+        }
+        Ok(counts)
+    }
+
+    /// Marks the end in the manifest. `interrupted` says why the run did not go its full length; a CPU that went is
+    /// why, whatever came of it.
+    pub fn finish(mut self, interrupted: Option<String>) -> anyhow::Result<(RunDir, Manifest)> {
+        let interrupted = self.cpu_gone.as_ref().map(CpuGone::sentence).or(interrupted);
+        self.manifest.cpu_lost = self.cpu_gone.map(|gone| gone.cpu);
+        self.manifest.end(quaver_clock::realtime_ns(), interrupted);
+        self.run.write_manifest(&self.manifest)?;
+        Ok((self.run, self.manifest))
+    }
+}
+
+/// CPUs whose counters are compared before a run, and the time for each pair: 35 ms where nobody is in the way.
+const MOST_CPUS: usize = 8;
+const EACH_PAIR: Duration = Duration::from_millis(5);
+
+/// The clocks as they are now. Compares the counters of the CPUs that this thread may run on.
+fn clock_state(support: CounterSupport) -> ClockState {
+    let cross_core = compare_allowed_cpus(support.counter, MOST_CPUS, EACH_PAIR).ok();
+    let kernel = KernelState::now();
+    ClockState {
+        counter: support.counter.name().to_owned(),
+        clocksource: support.clocksource,
+        cross_core_ns: cross_core.as_ref().map(|cross| cross.bound_ns()),
+        cross_core_limit_ns: cross_core.as_ref().map(|cross| cross.limit_ns()),
+        synchronised: kernel.synchronised,
+        frequency_ppb: kernel.frequency_ppb,
+        leap: kernel.leap.name().to_owned(),
+        tai_offset_s: kernel.tai.offset_s(),
+    }
+}
+
+/// What nobody sees without tracing.
+fn blind_without_tracing() -> Vec<String> {
+    vec!["every cause in the kernel: no tracing tier could run".into()]
+}
+
+#[cfg(test)]
+mod tests;

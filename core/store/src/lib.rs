@@ -1,0 +1,23 @@
+//! The run directory: what a measurement leaves behind, and how it is read again.
+//!
+//! Hot paths write raw segments (laid out in `quaver-abi`). After the measured phase [`convert::convert_raw`]
+//! joins them on one time line and writes Parquet; [`load::load_packet_run`] reads a run back, from Parquet or,
+//! where the run was cut short, from the raw segments up to their last full record. The formats are described
+//! in `docs/formats.md`.
+#![forbid(unsafe_code)]
+
+pub mod columns;
+pub mod convert;
+pub mod error;
+pub mod events;
+pub mod gaps;
+mod join;
+pub mod labels;
+pub mod load;
+pub mod manifest;
+pub mod media;
+pub mod packets;
+pub mod perfetto;
+pub mod run;
+pub mod segments;
+pub mod timeline;

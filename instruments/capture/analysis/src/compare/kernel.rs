@@ -1,0 +1,108 @@
+//! Stamps in the kernel: the figures of user space, and what its arms take more than each other.
+
+use super::arms::{Arms, Overheads, Ratio};
+use super::density::Density;
+use super::model::{CompareFacts, CompareTable, Context, PatternFacts};
+use quaver_analysis::moments::Moments;
+use quaver_analysis::rounds::{Interval, Sums, Verdict, interval};
+use serde::Serialize;
+
+/// The arm with nothing between the checkpoints.
+const CHECKPOINTS: &str = "off";
+
+/// What is compared in the kernel, and what the difference is the cost of.
+const DIFFERENCES: [(&str, &str, &str); 3] = [
+    ("the kernel's receive stamp (CLOCK_REALTIME)", "stamping", "off"),
+    ("a trace record in raw cycles", "second-cycles", "off"),
+    ("conversion of a trace record's cycles to nanoseconds", "second-mono", "second-cycles"),
+];
+
+/// Kernel time over raw cycles, as the paper divides: of two whole trace records, and of the kernel's bare stamp over
+/// such a record, for a stock kernel has no bare stamp in raw cycles.
+const RATIOS: [(&str, &str); 2] = [("second-mono", "second-cycles"), ("stamping", "second-cycles")];
+
+/// The kernel's own stamp.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelSummary {
+    /// Time between the checkpoints, by arm, nothing taken off.
+    pub between: Vec<(String, Moments)>,
+    /// Arms but the checkpoints alone, these taken off.
+    pub arms: Vec<Overheads>,
+    /// Kernel time against raw cycles.
+    pub ratios: Vec<Ratio>,
+    /// Differences of trimmed means.
+    pub differences: Vec<Difference>,
+    /// Density of the overheads in bins of equal width, by arm, the checkpoints alone among them: around their mean, half
+    /// of a stamp's overheads may be negative.
+    pub densities: Vec<(String, Density)>,
+    /// Part of the checkpoints that found interrupts off.
+    pub interrupts_off_share: f64,
+}
+
+/// What one arm in the kernel takes more than another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// What it is the cost of.
+    pub what: &'static str,
+    /// The one.
+    pub of: String,
+    /// The other.
+    pub to: String,
+    /// Trimmed mean of the one less that of the other, nanoseconds.
+    pub ns: f64,
+    /// Its 95 % interval.
+    pub interval: Option<Interval>,
+    /// What it says.
+    pub verdict: Verdict,
+}
+
+/// Of one pattern; none where no packet passed the checkpoints.
+pub(super) fn kernel_summary(
+    table: &CompareTable,
+    facts: &CompareFacts,
+    at: u16,
+    pattern: &PatternFacts,
+) -> Option<KernelSummary> {
+    let names: Vec<&str> = pattern.kernel.iter().map(String::as_str).collect();
+    let arms = Arms::of(table, facts, (at, Context::Kernel), &names, CHECKPOINTS);
+    if arms.rows.iter().all(|rows| rows.values.is_empty()) {
+        return None;
+    }
+    let measured = |name: &str| arms.index(name).filter(|arm| !arms.rows[*arm].values.is_empty());
+    let ratios = RATIOS.iter().filter_map(|(of, to)| Some(arms.ratio(measured(of)?, measured(to)?)));
+    let overheads: Vec<Vec<f64>> = (0..names.len()).map(|arm| arms.overheads_ns(arm)).collect();
+    let between =
+        names.iter().zip(&arms.rows).map(|(name, rows)| (*name, Moments::of(&mut rows.between_ns(), 0.0)));
+    Some(KernelSummary {
+        between: between.map(|(name, moments)| (name.to_owned(), moments)).collect(),
+        arms: arms.stamping().map(|arm| arms.overheads(arm)).collect(),
+        ratios: ratios.collect(),
+        differences: DIFFERENCES.iter().filter_map(|one| difference(&arms, one)).collect(),
+        densities: pattern.kernel.iter().cloned().zip(Density::of_all(&overheads)).collect(),
+        interrupts_off_share: interrupts_off_share(table, at),
+    })
+}
+
+fn difference(arms: &Arms, (what, of, to): &(&'static str, &str, &str)) -> Option<Difference> {
+    let rounds = |name: &str| Some(&arms.by_round[arms.index(name)?].trimmed[..]);
+    let sides = [rounds(of)?, rounds(to)?];
+    let less = |sums: &[Sums]| sums[0].mean() - sums[1].mean();
+    let found = interval(&sides, less);
+    let ns = less(&sides.map(Sums::total));
+    ns.is_finite().then(|| Difference {
+        what,
+        of: (*of).to_owned(),
+        to: (*to).to_owned(),
+        ns,
+        interval: found,
+        verdict: Verdict::of(found, 0.0),
+    })
+}
+
+fn interrupts_off_share(table: &CompareTable, at: u16) -> f64 {
+    let kernel = Context::Kernel.number();
+    let ours = (0..table.len()).filter(|row| table.context[*row] == kernel && table.pattern[*row] == at);
+    let (all, off) =
+        ours.fold((0u64, 0u64), |(all, off), row| (all + 1, off + u64::from(table.interrupts_off[row])));
+    off as f64 / all.max(1) as f64
+}

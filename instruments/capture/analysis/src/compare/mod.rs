@@ -1,0 +1,35 @@
+//! The comparison of ways to stamp packets, as the timestamping paper makes it: overheads with mean and variance
+//! (its tables I and II), densities (figures 2 to 5), autocorrelation, loss (figure 6), and how sure all that is.
+//!
+//! An overhead is the time between two checkpoints around a stamp, less what the checkpoints themselves take, which
+//! blocks without a stamp tell. Blocks of all arms alternate in a random order; intervals are drawn from whole
+//! rounds, so that what changes slowly on the machine widens them and does not pass for an effect.
+
+mod arms;
+mod conversion;
+mod density;
+mod kernel;
+mod losses;
+mod model;
+mod paper;
+mod peers;
+mod series;
+mod summary;
+
+pub use arms::{Overheads, Ratio};
+pub use conversion::{Conversion, Cost};
+pub use density::{Density, LogDensity};
+pub use kernel::{Difference, KernelSummary};
+pub use losses::{LossDifference, LossSummary, LossTotal};
+pub use model::{
+    CompareFacts, CompareTable, Context, LossPoint, PatternFacts, PeerPoint, Placement, Sweep, UserArmFacts,
+};
+pub use paper::{Paper, PaperOverhead};
+pub use peers::PeerTotal;
+pub use quaver_analysis::moments::{Moments, TRIMMED_SHARE};
+pub use quaver_analysis::rounds::{Interval, Verdict};
+pub use series::Correlation;
+pub use summary::{ArmSummary, CompareSummary, PatternSummary, summarize};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Everything that a comparison says.
+
+use super::arms::{Arms, Overheads, Ratio};
+use super::conversion::{Conversion, conversions};
+use super::kernel::{KernelSummary, kernel_summary};
+use super::losses::LossSummary;
+use super::model::{CompareFacts, CompareTable, Context, PatternFacts};
+use super::paper::Paper;
+use super::peers::{self, PeerTotal};
+use quaver_analysis::moments::Moments;
+use serde::Serialize;
+
+/// Version of the summary's shape.
+const SCHEMA: &str = "quaver.capture-compare.1";
+/// The arm with nothing between the checkpoints.
+const CHECKPOINTS: &str = "checkpoints";
+/// The arm that others are compared with.
+const GENERIC: &str = "inline-clock";
+
+/// A comparison's results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CompareSummary {
+    /// Shape and version of this summary.
+    pub schema: &'static str,
+    /// Whether the run went its full length.
+    pub complete: bool,
+    /// CPUs, in words.
+    pub cores: String,
+    /// The host whose server sent the streams; none where they were made here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// By pattern.
+    pub patterns: Vec<PatternSummary>,
+    /// The loss sweeps.
+    pub loss: LossSummary,
+    /// Whole captures, by our own program and by others.
+    pub peers: Vec<PeerTotal>,
+    /// What could not be done here.
+    pub cannot: Vec<String>,
+    /// What to know before believing the numbers.
+    pub warnings: Vec<String>,
+}
+
+/// Results for one traffic pattern.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PatternSummary {
+    /// The pattern and how it ran.
+    #[serde(flatten)]
+    pub facts: PatternFacts,
+    /// Arms in user space, without the checkpoints.
+    pub user: Vec<ArmSummary>,
+    /// What the checkpoints take in user space; it is taken off from every arm.
+    pub checkpoints: Moments,
+    /// Each arm's overhead against that of the kernel's clock asked inline.
+    pub ratios: Vec<Ratio>,
+    /// Ways to convert raw cycles, held against each other.
+    pub conversions: Vec<Conversion>,
+    /// The kernel's own stamp.
+    pub kernel: Option<KernelSummary>,
+    /// The paper's table for this pattern.
+    pub paper: Option<Paper>,
+}
+
+/// One arm in user space.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArmSummary {
+    /// Its overheads, and how they go on.
+    #[serde(flatten)]
+    pub figures: Overheads,
+    /// Median bound of the stamps, nanoseconds; none for the checkpoints alone.
+    pub bound_p50_ns: Option<u32>,
+    /// What resolving took afterwards, nanoseconds a stamp.
+    pub resolve_ns: f64,
+    /// Stamps that found a ring full.
+    pub ring_full: u64,
+}
+
+/// Computes all results. `complete` and `warnings` are for the caller to fill in.
+pub fn summarize(table: &CompareTable, facts: &CompareFacts) -> CompareSummary {
+    let patterns = facts.patterns.iter().enumerate();
+    CompareSummary {
+        schema: SCHEMA,
+        complete: true,
+        cores: facts.cores.clone(),
+        from: facts.from.clone(),
+        patterns: patterns.map(|(at, pattern)| pattern_summary(table, facts, at as u16, pattern)).collect(),
+        loss: LossSummary::of(&facts.loss),
+        peers: peers::totals(&facts.peers),
+        cannot: facts.cannot.clone(),
+        warnings: Vec::new(),
+    }
+}
+
+fn pattern_summary(
+    table: &CompareTable,
+    facts: &CompareFacts,
+    at: u16,
+    pattern: &PatternFacts,
+) -> PatternSummary {
+    let names: Vec<&str> = pattern.user.iter().map(|arm| arm.name.as_str()).collect();
+    let arms = Arms::of(table, facts, (at, Context::User), &names, CHECKPOINTS);
+    let user = arms.stamping().map(|arm| {
+        let mut bounds = arms.rows[arm].bounds.clone();
+        bounds.sort_unstable();
+        ArmSummary {
+            figures: arms.overheads(arm),
+            bound_p50_ns: bounds.get(bounds.len() / 2).copied(),
+            resolve_ns: pattern.user[arm].resolve_ns,
+            ring_full: pattern.user[arm].ring_full,
+        }
+    });
+    let ratios = arms.index(GENERIC).map_or_else(Vec::new, |generic| {
+        arms.stamping().filter(|arm| *arm != generic).map(|arm| arms.ratio(generic, arm)).collect()
+    });
+    PatternSummary {
+        facts: pattern.clone(),
+        user: user.collect(),
+        checkpoints: arms.checkpoints,
+        ratios,
+        conversions: conversions(pattern, &arms.by_round),
+        kernel: kernel_summary(table, facts, at, pattern),
+        paper: Paper::of(&pattern.name),
+    }
+}

@@ -1,0 +1,116 @@
+//! The numbers of a flow: unwrapped, and what they tell of loss, copies and order.
+
+use super::figures::SequenceCounts;
+use quaver_analysis::path::Arrival;
+use quaver_analysis::path::rolling::{Rolling, RollingSummary};
+
+/// Numbers of a sender that wrap at so many bits, as they come.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    bits: u32,
+    rolling: Rolling,
+    /// Number from which counting begins, and the highest that came; both unwrapped.
+    base: u64,
+    highest: u64,
+    /// Came with a number below the base.
+    before_base: u64,
+    /// Delay of the last packet that had both times.
+    before_delay_ns: i64,
+}
+
+impl Sequence {
+    /// Of numbers of `bits` bits, the least of the first of which is `base`.
+    pub(super) fn new(bits: u32, first: &[u64], window: usize) -> Self {
+        // The first packet gets a wrap above zero, so that those that it overtook have room below it.
+        let near = first.first().copied().unwrap_or(0).saturating_add(wrap(bits));
+        let base = first.iter().filter_map(|number| unwrap(*number, near, bits)).min().unwrap_or(near);
+        Self { bits, rolling: Rolling::new(window), base, highest: near, before_base: 0, before_delay_ns: 0 }
+    }
+
+    /// The next packet in order of arrival, with both its times where they are known: else it counts alone. Gives its
+    /// unwrapped number.
+    pub(super) fn push(&mut self, number: u64, times_ns: Option<(i64, i64)>) -> Option<u64> {
+        let unwrapped = unwrap(number, self.highest, self.bits)?;
+        self.highest = self.highest.max(unwrapped);
+        let Some(sequence) = unwrapped.checked_sub(self.base) else {
+            self.before_base += 1;
+            return Some(unwrapped);
+        };
+        // Without times it stands where the packet before it stood, so that it moves no figure of delay.
+        let (sent_ns, received_ns) = times_ns.unwrap_or((0, self.before_delay_ns));
+        self.before_delay_ns = received_ns.saturating_sub(sent_ns);
+        self.rolling.push(&Arrival { sequence, sent_ns, received_ns });
+        Some(unwrapped)
+    }
+
+    /// The end: what is missing is lost.
+    pub(super) fn finish(&mut self) {
+        self.rolling.finish(None);
+    }
+
+    pub(super) fn interarrival_ns(&self) -> f64 {
+        self.rolling.interarrival_jitter_ns()
+    }
+
+    pub(super) fn summary(&mut self) -> Option<RollingSummary> {
+        self.rolling.total().map(|figures| figures.summary())
+    }
+
+    /// None before the first packet.
+    pub(super) fn counts(&mut self) -> Option<SequenceCounts> {
+        let certain = self.rolling.total()?.counts();
+        let expected = (self.highest - self.base).saturating_add(1);
+        let lost = expected.saturating_sub(certain.unique);
+        Some(SequenceCounts {
+            bits: self.bits,
+            expected,
+            unique: certain.unique,
+            lost,
+            loss_share: lost as f64 / expected as f64,
+            loss_periods: certain.loss_periods,
+            longest_loss_period: certain.longest_loss_period,
+            duplicate: certain.duplicate,
+            reordered: certain.reordered,
+            beyond_window: certain.beyond_window + self.before_base,
+        })
+    }
+}
+
+/// How far numbers go before they begin again; 0 of 64 bits, which do not.
+fn wrap(bits: u32) -> u64 {
+    1u64.checked_shl(bits).unwrap_or(0)
+}
+
+/// The number nearest to `near` of which `number` are the low bits (RFC 1982, section 3.2); none below zero.
+fn unwrap(number: u64, near: u64, bits: u32) -> Option<u64> {
+    let shift = 64 - bits.clamp(1, 64);
+    let ahead = (number.wrapping_sub(near) << shift).cast_signed() >> shift;
+    if bits >= 64 { Some(number) } else { near.checked_add_signed(ahead) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_near_a_wrap() {
+        assert_eq!(unwrap(3, 65_534, 16), Some(65_539));
+        assert_eq!(unwrap(65_530, 65_539, 16), Some(65_530));
+        assert_eq!(unwrap(65_530, 3, 16), None);
+        assert_eq!(unwrap(1, u64::MAX, 64), Some(1));
+        assert_eq!(unwrap(0, (1 << 32) - 1, 32), Some(1 << 32));
+        assert_eq!((wrap(16), wrap(64)), (65_536, 0));
+    }
+
+    #[test]
+    fn the_least_of_the_first_is_where_counting_begins() {
+        let mut sequence = Sequence::new(16, &[2, 65_535, 0], 64);
+        // 65534 came before all that was counted from; 1 is missing.
+        for number in [2, 65_535, 0, 0, 65_534, 3] {
+            sequence.push(number, None);
+        }
+        let counts = sequence.counts().unwrap();
+        assert_eq!((counts.expected, counts.unique, counts.lost), (5, 4, 1));
+        assert_eq!((counts.duplicate, counts.reordered, counts.beyond_window), (1, 2, 1));
+    }
+}

@@ -1,0 +1,347 @@
+//! The table of flows.
+
+mod room;
+
+use super::figures::{Beyond, CaptureFigures, Departed, FlowFigures};
+use super::flow::{Flow, Span, Taken};
+use super::layers::{Layers, Stages};
+use super::parts::Parts;
+use super::{FlowKey, FlowKind, FrameFacts, Payload};
+use quaver_abi::stamp::PacketStamps;
+use quaver_analysis::rtp::Tai;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Packets of a pair of addresses and ports after which it is decided what they carry.
+const DECIDE_AFTER: usize = 8;
+/// Synchronisation sources that a pair of addresses and ports may have.
+const MOST_SOURCES: usize = 16;
+/// Numbers that lie nearer than this are of one stream (RFC 3550, appendix A.1: MAX_MISORDER).
+const NEAR_NUMBERS: i16 = 100;
+
+/// How much the table may hold, and what times are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableSettings {
+    /// Flows; packets of more are counted in sum.
+    pub flows: usize,
+    /// Where the table is full, flows that were not seen for the longest time make way for new ones. Else the new ones
+    /// are counted in sum.
+    pub make_way: bool,
+    /// Flows with distributions, loss and delay: up to 3 MB each. Of more there are counts.
+    pub detailed: usize,
+    /// Packets of RTP that are kept for its whole analysis, 56 octets each; 0 for none.
+    pub rtp_packets: usize,
+    /// Numbers that a flow remembers to tell copies, loss and late packets.
+    pub window: usize,
+    /// Times given are of CLOCK_REALTIME, so that a test packet's delay is that of both wall clocks.
+    pub wall_clock: bool,
+    /// The word for where times were taken.
+    pub layer: &'static str,
+    /// What is known of TAI on the capturing host, for RTP by the SMPTE epoch; the times given stand for its monotonic
+    /// clock there.
+    pub tai: Option<Tai>,
+}
+
+impl TableSettings {
+    /// For a capture that goes on: no packets are kept, and old flows make way for new ones.
+    pub const fn live(layer: &'static str) -> Self {
+        Self {
+            flows: 4_096,
+            make_way: true,
+            detailed: 64,
+            rtp_packets: 0,
+            window: 4_096,
+            wall_clock: true,
+            layer,
+            tai: None,
+        }
+    }
+
+    /// For a file: four million packets of RTP are kept, and its first flows.
+    pub const fn file(layer: &'static str) -> Self {
+        Self { flows: 16_384, make_way: false, detailed: 128, rtp_packets: 1 << 22, ..Self::live(layer) }
+    }
+}
+
+/// Both ends of a conversation, one direction of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ends {
+    source: IpAddr,
+    destination: IpAddr,
+    ports: (Option<u16>, Option<u16>),
+    protocol: u8,
+}
+
+/// What was seen between two ends.
+#[derive(Debug, Default)]
+struct Conversation {
+    /// The first packets, until it is decided what they are.
+    first: Vec<Taken>,
+    decided: bool,
+    /// Number of its last packet in the capture.
+    seen: u64,
+    is_rtp: bool,
+    sources: usize,
+    /// Source, number and length of the run of packets that look like RTP, where it is none so far.
+    promise: Option<(Option<u32>, u16, usize)>,
+}
+
+/// Flows, found and judged packet by packet.
+#[derive(Debug)]
+pub struct FlowTable {
+    settings: TableSettings,
+    conversations: HashMap<Ends, Conversation>,
+    places: HashMap<FlowKey, usize>,
+    flows: Vec<Flow>,
+    /// Those that are seen in detail.
+    detailed: Vec<FlowKey>,
+    room: usize,
+    parts: Parts,
+    span: Span,
+    /// Time of the last packet that has one.
+    now_ns: i64,
+    without_network: Beyond,
+    beyond: Beyond,
+    departed: Departed,
+    layers: Layers,
+    stages: Stages,
+}
+
+impl FlowTable {
+    /// Without a packet.
+    pub fn new(settings: TableSettings) -> Self {
+        Self {
+            settings,
+            conversations: HashMap::new(),
+            places: HashMap::new(),
+            flows: Vec::new(),
+            detailed: Vec::new(),
+            room: settings.rtp_packets,
+            parts: Parts::default(),
+            span: Span::default(),
+            now_ns: 0,
+            without_network: Beyond::default(),
+            beyond: Beyond::default(),
+            departed: Departed::default(),
+            layers: Layers::default(),
+            stages: Stages::default(),
+        }
+    }
+
+    /// Takes the next packet in the order of capture. `time_ns` is its stamp at the layer asked for; none where that
+    /// layer did not stamp it. `stamps` are all that there are.
+    pub fn packet(&mut self, time_ns: Option<i64>, stamps: &PacketStamps, frame: &FrameFacts) {
+        self.span.take(time_ns, frame.octets);
+        self.layers.take(stamps);
+        self.stages.take(stamps);
+        let Some(mut network) = frame.network else {
+            count(&mut self.without_network, frame.octets);
+            return;
+        };
+        self.now_ns = time_ns.unwrap_or(self.now_ns);
+        let later_part = self.parts.resolve(&mut network, self.now_ns);
+        let (number, now_ns) = (self.span.packets, self.now_ns);
+        let taken =
+            Taken { number, time_ns, now_ns, stamps: *stamps, octets: frame.octets, network, later_part };
+        let ends = Ends {
+            source: network.source,
+            destination: network.destination,
+            ports: (network.source_port, network.destination_port),
+            protocol: network.protocol,
+        };
+        if !self.conversations.contains_key(&ends) && self.conversations.len() >= self.settings.flows {
+            if !self.makes_way() {
+                count(&mut self.beyond, frame.octets);
+                return;
+            }
+            self.dismiss_conversations();
+        }
+        let conversation = self.conversations.entry(ends).or_default();
+        conversation.seen = number;
+        if conversation.decided {
+            let key = key(conversation, &taken);
+            let key = within_sources(conversation, &self.places, key);
+            self.give(key, &[taken]);
+            return;
+        }
+        conversation.first.push(taken);
+        if conversation.first.len() == DECIDE_AFTER {
+            self.decide(ends);
+        }
+    }
+
+    /// Decides what a conversation carries and gives its first packets to their flows.
+    fn decide(&mut self, ends: Ends) {
+        let Some(conversation) = self.conversations.get_mut(&ends) else { return };
+        let first = std::mem::take(&mut conversation.first);
+        conversation.decided = true;
+        conversation.is_rtp = is_rtp(&first);
+        let keys: Vec<FlowKey> = first.iter().map(|taken| key(conversation, taken)).collect();
+        let mut distinct = keys.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        for key in distinct {
+            let Some(conversation) = self.conversations.get_mut(&ends) else { return };
+            let to = within_sources(conversation, &self.places, key);
+            let of_flow: Vec<Taken> =
+                first.iter().zip(&keys).filter(|(_, of)| **of == key).map(|(taken, _)| *taken).collect();
+            self.give(to, &of_flow);
+        }
+    }
+
+    /// Gives packets to their flow, which is made where there is none.
+    fn give(&mut self, key: FlowKey, packets: &[Taken]) {
+        let place = match self.places.get(&key) {
+            Some(place) => *place,
+            None if self.flows.len() >= self.settings.flows && !self.makes_way() => {
+                packets.iter().for_each(|taken| count(&mut self.beyond, taken.octets));
+                return;
+            }
+            None => {
+                if self.flows.len() >= self.settings.flows {
+                    self.dismiss_flows();
+                }
+                let detailed = self.has_room_for_detail(&key);
+                self.flows.push(Flow::new(key, packets, &self.settings, detailed));
+                self.places.insert(key, self.flows.len() - 1);
+                self.flows.len() - 1
+            }
+        };
+        for taken in packets {
+            self.flows[place].take(taken, &mut self.room);
+        }
+    }
+
+    /// Sets what is known of TAI on the capturing host, where that is learned at the end of a file.
+    pub fn set_tai(&mut self, tai: Tai) {
+        self.settings.tai = Some(tai);
+    }
+
+    /// What is known so far. Flows of fewer than eight packets are not there yet.
+    pub fn figures(&mut self) -> CaptureFigures {
+        self.figures_of(false)
+    }
+
+    /// What is known at the end.
+    pub fn finish(mut self) -> CaptureFigures {
+        // What is decided only now is not newer than what is there.
+        self.settings.make_way = false;
+        let mut undecided: Vec<(Option<i64>, Ends)> = self
+            .conversations
+            .iter()
+            .filter(|(_, conversation)| !conversation.decided)
+            .map(|(ends, conversation)| (conversation.first[0].time_ns, *ends))
+            .collect();
+        // The busiest first, for they get the room that is left; no order of a hash map may show.
+        undecided.sort_by_key(|(time_ns, ends)| {
+            let packets = self.conversations[ends].first.len();
+            (std::cmp::Reverse(packets), *time_ns, ends.source, ends.destination, ends.ports, ends.protocol)
+        });
+        undecided.into_iter().for_each(|(_, ends)| self.decide(ends));
+        let room = &mut self.room;
+        self.flows.iter_mut().for_each(|flow| flow.finish(room));
+        self.figures_of(true)
+    }
+
+    fn figures_of(&mut self, ended: bool) -> CaptureFigures {
+        let settings = self.settings;
+        let mut flows: Vec<FlowFigures> =
+            self.flows.iter_mut().map(|flow| flow.figures(&settings, ended)).collect();
+        flows.sort_by(|a, b| b.packets.cmp(&a.packets).then(a.key.cmp(&b.key)));
+        CaptureFigures {
+            packets: self.span.packets,
+            octets: self.span.octets,
+            first_ns: self.span.first_ns,
+            last_ns: self.span.last_ns,
+            unstamped: self.span.unstamped,
+            backwards: self.span.backwards,
+            without_network: self.without_network,
+            beyond: self.beyond,
+            departed: self.departed,
+            counted_only: self.flows.iter().filter(|flow| !flow.has_detail()).count() as u64,
+            flows,
+            layers: self.layers.figures(),
+            stages: self.stages.figures(),
+        }
+    }
+}
+
+fn count(beyond: &mut Beyond, octets: u32) {
+    beyond.packets += 1;
+    beyond.octets += u64::from(octets);
+}
+
+/// Whether most of the first packets are RTP of sources that count on.
+fn is_rtp(first: &[Taken]) -> bool {
+    let looks = |taken: &Taken| match &taken.network.payload {
+        Payload::Rtp { sequence, fields, .. } => Some((fields.header?.ssrc?, *sequence)),
+        _ => None,
+    };
+    let whole = || first.iter().filter(|taken| !taken.later_part);
+    let heads: Vec<(u32, u16)> = whole().filter_map(looks).collect();
+    let goes_on = |at: usize| {
+        let (ssrc, sequence) = heads[at];
+        heads.iter().enumerate().any(|(other, head)| {
+            let apart = head.1.wrapping_sub(sequence).cast_signed().unsigned_abs();
+            other != at && head.0 == ssrc && apart < NEAR_NUMBERS.unsigned_abs()
+        })
+    };
+    let proven = (0..heads.len()).filter(|at| goes_on(*at)).count();
+    proven >= 2 && 2 * proven >= whole().count()
+}
+
+/// The flow of a packet.
+fn key(conversation: &mut Conversation, taken: &Taken) -> FlowKey {
+    let network = &taken.network;
+    let (kind, id) = match &network.payload {
+        Payload::Rtp { ours: Some(_), fields, .. } => (FlowKind::Rtp, ssrc(fields)),
+        Payload::Rtp { sequence, fields, .. } => {
+            let ssrc = ssrc(fields);
+            if !taken.later_part {
+                keep_promise(conversation, ssrc, *sequence);
+            }
+            if conversation.is_rtp { (FlowKind::Rtp, ssrc) } else { (FlowKind::Other, None) }
+        }
+        Payload::Stream(stream) => (FlowKind::Stream, Some(stream.stream_id)),
+        Payload::Probe(_) => (FlowKind::Probe, None),
+        Payload::Stamp(probe) => (FlowKind::Stamp, probe.session.map(u32::from)),
+        Payload::StampReply(probe) => (FlowKind::StampReply, probe.session.map(u32::from)),
+        Payload::Sentinel | Payload::Other => (FlowKind::Other, None),
+    };
+    FlowKey {
+        source: network.source,
+        source_port: network.source_port,
+        destination: network.destination,
+        destination_port: network.destination_port,
+        protocol: network.protocol,
+        kind,
+        id,
+    }
+}
+
+/// A source that has no place yet is one of few: octets that are no RTP would else be a source each.
+fn within_sources(
+    conversation: &mut Conversation,
+    places: &HashMap<FlowKey, usize>,
+    key: FlowKey,
+) -> FlowKey {
+    if key.kind != FlowKind::Rtp || places.contains_key(&key) {
+        return key;
+    }
+    conversation.sources += 1;
+    if conversation.sources > MOST_SOURCES { FlowKey { kind: FlowKind::Other, id: None, ..key } } else { key }
+}
+
+fn ssrc(fields: &quaver_analysis::rtp::RtpFields) -> Option<u32> {
+    fields.header.and_then(|header| header.ssrc)
+}
+
+/// A stream that begins later, on ports that carried something else: eight packets whose numbers go on show it.
+fn keep_promise(conversation: &mut Conversation, ssrc: Option<u32>, sequence: u16) {
+    let run = match conversation.promise {
+        Some((of, before, run)) if of == ssrc && before.wrapping_add(1) == sequence => run + 1,
+        _ => 1,
+    };
+    conversation.promise = Some((ssrc, sequence, run));
+    conversation.is_rtp |= run >= DECIDE_AFTER;
+}

@@ -1,0 +1,285 @@
+//! Options of `quaver capture`.
+
+use crate::compare::args::CompareArgs;
+use crate::pipeline::PipelineKind;
+use clap::{Args, ValueEnum};
+use quaver_abi::stamp::Layer;
+use quaver_instrument::quantity;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `quaver capture`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quaver capture -i eth0 -o out.pcapng                 until Ctrl-C
+  quaver capture -i eth0 -o out.pcapng udp port 5004   a filter in the language of tcpdump
+  quaver capture -i eth0 -o ring.pcapng --ring-files 10 --file-size 100MB
+  quaver capture -i eth0 -o - | tshark -r -            to a pipe
+  quaver capture -i eth0 --qos --layer xdp             figures of each flow, on the fly
+  quaver capture --compare --quick                     what each way to stamp costs on this machine
+
+Each packet that comes carries every stamp that this machine gives, with its clock and its bound:
+  nic          by the interface itself, where it has hardware for it: changes a setting of it
+  xdp          by a program in the driver (xdp-generic: in the stack, after the kernel's)
+  kernel       by the kernel, as the packet enters its stack: always, and the packet's time
+               in the file unless --layer asks for another. A receiver's socket hands over
+               this same stamp (SOF_TIMESTAMPING_RX_SOFTWARE), so that of the socket is no other
+  tc           by a program at the ingress hook (tc-clsact: as kernels before 6.6 have it,
+               where it is chosen by itself)
+  application  by this program: one for each block of packets that it takes, with --immediate
+               one for each packet
+Packets that go have those of kernel and application. `quaver analyze FILE` shows flows, and the
+time between layers.
+
+`captured` and what was dropped at named places add up to what was seen. While a capture runs, the
+kernel stamps every packet of every namespace.
+
+Ctrl-C ends with status 0 where no other end was asked for, else with 130; an interface that goes
+away for good with 6. In each case what was captured is kept. Settings (--layers nic, --cores
+softirq) are put back at the end; after kill -9 by `quaver tune revert`, or by the next quaver that
+changes settings.")]
+pub struct CaptureArgs {
+    /// Interface, or `any` for all (repeatable)
+    #[arg(short, long, value_name = "NAME")]
+    pub interface: Vec<String>,
+    /// Where to write, - for standard output
+    #[arg(short, long, visible_short_alias = 'w', value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Keep only packets that pass this filter (man pcap-filter)
+    #[arg(long, value_name = "EXPR", conflicts_with = "expression")]
+    pub filter: Option<String>,
+    /// The filter, in as many words as it has
+    #[arg(value_name = "EXPR", trailing_var_arg = true)]
+    pub expression: Vec<String>,
+    /// Octets kept of each packet
+    #[arg(short = 's', long, default_value_t = 262_144, value_name = "OCTETS",
+          value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    pub snaplen: u32,
+    /// Packets that come, that go, or both (on loopback `both` shows each once)
+    #[arg(long, value_enum, default_value = "both", value_name = "WHICH")]
+    pub direction: WantedDirection,
+    /// Do not ask the interface for packets to other machines
+    #[arg(short = 'p', long)]
+    pub no_promiscuous: bool,
+    /// Stamps beside the kernel's and ours: auto (no setting is changed), none, all, or of nic, xdp, xdp-generic, tc, tc-clsact
+    #[arg(long, default_value = "auto", value_parser = layers, value_name = "LIST")]
+    pub layers: LayerChoice,
+    /// Whose stamp is the packet's time in the file, and that of --qos
+    #[arg(long, visible_alias = "stamp", default_value = "kernel", value_parser = layer, value_name = "LAYER")]
+    pub layer: Layer,
+    /// Who turns our own stamps from cycles into time
+    #[arg(long, default_value = "batch", value_name = "inline-clock|inline-cycles|threaded[:N]|batch")]
+    pub pipeline: PipelineKind,
+    /// CPUs, for example softirq=0,capture=0,write=1 (with --pipeline threaded also convert=N; softirqs and capture on one are
+    /// the case of overload); where softirqs run is put back at the end
+    #[arg(long, value_parser = cores, value_name = "ROLE=CPU,...")]
+    pub cores: Option<CoreChoice>,
+    /// Memory that the kernel may fill for each interface while we are busy
+    #[arg(long, default_value = "64MiB", value_parser = size, value_name = "SIZE")]
+    pub buffer: u64,
+    /// How long a packet may wait in the kernel for more to come [default: 10ms]
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME", conflicts_with = "immediate")]
+    pub block_timeout: Option<Duration>,
+    /// Take each packet by itself, so that its application stamp is its own, not its block's: costs a wake-up a packet, and
+    /// room for the longest packet (-s) for each
+    #[arg(long)]
+    pub immediate: bool,
+    /// End after this time
+    #[arg(long = "for", value_parser = quantity::duration, value_name = "TIME")]
+    pub duration: Option<Duration>,
+    /// End after this many packets
+    #[arg(short, long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// End after this much output
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub size_limit: Option<u64>,
+    /// Keep this many files, the latest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "output")]
+    pub ring_files: Option<u32>,
+    /// Begin another file after this much
+    #[arg(long, value_parser = size, value_name = "SIZE", requires = "output")]
+    pub file_size: Option<u64>,
+    /// Begin another file after this time
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME", requires = "output")]
+    pub file_time: Option<Duration>,
+    /// Show each flow's delay, delay variation, loss and reordering as it is captured
+    #[arg(long)]
+    pub qos: bool,
+    /// After opening all, be this user
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Print the summary as JSON instead of a page
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing while it runs
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Instead of capturing, a comparison
+    #[command(flatten)]
+    pub compare: CompareArgs,
+}
+
+/// Which packets, by their direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WantedDirection {
+    /// Those that come
+    In,
+    /// Those that go
+    Out,
+    /// Both
+    Both,
+}
+
+/// Stamps that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerChoice {
+    /// What can be had without touching a device's settings.
+    pub auto: bool,
+    /// The interface's.
+    pub nic: bool,
+    /// XDP in the driver.
+    pub xdp: bool,
+    /// XDP in the stack.
+    pub xdp_generic: bool,
+    /// TC.
+    pub tc: bool,
+    /// TC by a filter, as kernels without tcx have it.
+    pub tc_filter: bool,
+}
+
+/// A list of layers.
+fn layers(text: &str) -> Result<LayerChoice, String> {
+    let none =
+        LayerChoice { auto: false, nic: false, xdp: false, xdp_generic: false, tc: false, tc_filter: false };
+    match text {
+        "auto" => return Ok(LayerChoice { auto: true, ..none }),
+        "none" => return Ok(none),
+        "all" => return Ok(LayerChoice { nic: true, xdp: true, tc: true, ..none }),
+        _ => {}
+    }
+    let mut choice = none;
+    for word in text.split(',') {
+        match word.trim() {
+            "nic" => choice.nic = true,
+            "xdp" => choice.xdp = true,
+            "xdp-generic" => choice.xdp_generic = true,
+            "tc" => choice.tc = true,
+            "tc-clsact" => choice.tc_filter = true,
+            // These are always there.
+            "kernel" | "application" => {}
+            "socket" => {
+                return Err(
+                    "what a receiver's socket hands over is the kernel's stamp, which every packet has: leave it out"
+                        .to_owned(),
+                );
+            }
+            other => {
+                return Err(format!(
+                    "there is no layer `{other}`: choose auto, none, all, or of nic, xdp, xdp-generic, tc, tc-clsact"
+                ));
+            }
+        }
+    }
+    // XDP's stamp comes with TC's.
+    choice.tc |= choice.xdp || choice.xdp_generic;
+    Ok(choice)
+}
+
+fn layer(text: &str) -> Result<Layer, String> {
+    let there = [Layer::Nic, Layer::Xdp, Layer::Kernel, Layer::Tc, Layer::Application];
+    there
+        .into_iter()
+        .find(|layer| layer.name() == text)
+        .ok_or_else(|| format!("there is no layer `{text}`: choose {}", there.map(Layer::name).join(", ")))
+}
+
+/// CPUs of the roles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoreChoice {
+    /// Where the kernel is to process packets of the interfaces.
+    pub softirq: Option<u16>,
+    /// The capture thread's.
+    pub capture: Option<u16>,
+    /// The writing thread's.
+    pub write: Option<u16>,
+    /// The converter threads'.
+    pub convert: Vec<u16>,
+}
+
+/// CPUs by role. Threads that run all the time beside each other must not share one.
+fn cores(text: &str) -> Result<CoreChoice, String> {
+    let mut choice = CoreChoice::default();
+    for part in text.split(',') {
+        let example = || format!("`{part}` is no role and CPU: write for example capture=0,write=1");
+        let (role, cpu) = part.split_once('=').ok_or_else(example)?;
+        let cpu: u16 = cpu.trim().parse().map_err(|_| example())?;
+        match role.trim() {
+            "softirq" => choice.softirq = Some(cpu),
+            "capture" => choice.capture = Some(cpu),
+            "write" => choice.write = Some(cpu),
+            "convert" => choice.convert.push(cpu),
+            other => {
+                return Err(format!(
+                    "there is no role `{other}`: choose of capture, write, convert, softirq"
+                ));
+            }
+        }
+    }
+    Ok(choice)
+}
+
+/// A size such as `64MiB`, `100MB` or `16KiB`.
+fn size(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+    let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
+    let per_unit = match unit {
+        "B" => 1.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "KiB" => 1024.0,
+        "MiB" => 1_048_576.0,
+        "GiB" => 1_073_741_824.0,
+        "" => return Err(format!("`{trimmed}` has no unit: write for example `{trimmed}MB`")),
+        other => return Err(format!("unknown unit `{other}`: use B, kB, MB, GB, KiB, MiB or GiB")),
+    };
+    let value: f64 =
+        number.parse().map_err(|_| format!("`{trimmed}` is no size: write for example `64MiB`"))?;
+    let octets = value * per_unit;
+    if (1.0..1e18).contains(&octets) {
+        Ok(octets as u64)
+    } else {
+        Err("must be from 1 B to 10^18 B".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!((size("64MiB"), size("1.5 kB"), size("7B")), (Ok(64 << 20), Ok(1500), Ok(7)));
+        assert!(size("64").unwrap_err().contains("no unit") && size("0B").is_err() && size("x").is_err());
+    }
+
+    #[test]
+    fn layers_bring_what_they_need() {
+        let choice = layers("xdp,kernel").unwrap();
+        assert!(choice.xdp && choice.tc && !choice.nic && !choice.auto);
+        assert!(layers("all").unwrap().nic && !layers("none").unwrap().tc && layers("auto").unwrap().auto);
+        assert!(layers("udp").is_err() && layers("socket").unwrap_err().contains("the kernel's stamp"));
+        assert_eq!(layer("tc"), Ok(Layer::Tc));
+        assert!(layer("socket").is_err());
+    }
+
+    #[test]
+    fn cores_by_role() {
+        let choice = cores("capture=0,write=1,convert=2,convert=3").unwrap();
+        assert_eq!((choice.capture, choice.write, choice.softirq), (Some(0), Some(1), None));
+        assert_eq!(choice.convert, [2, 3]);
+        assert!(cores("capture").is_err() && cores("cook=1").is_err() && cores("write=x").is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! Where packets are written: one file, standard output, or files in turn.
+
+use quaver_pcapng::{
+    InterfaceFacts, InterfaceStatistics, PacketRecord, PcapngWriter, SectionFacts, WriteError,
+};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// When another file begins, and how many are kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rotation {
+    /// After so many octets.
+    pub(super) size: Option<u64>,
+    /// After so long.
+    pub(super) time: Option<Duration>,
+    /// Files kept.
+    pub(super) files: Option<usize>,
+}
+
+impl Rotation {
+    fn rotates(&self) -> bool {
+        self.size.is_some() || self.time.is_some()
+    }
+}
+
+type Writer = PcapngWriter<Box<dyn Write + Send>>;
+
+/// The files of a capture.
+pub(super) struct Output {
+    base: PathBuf,
+    section: SectionFacts,
+    interfaces: Vec<InterfaceFacts>,
+    facts: Value,
+    rotation: Rotation,
+    writer: Writer,
+    begun: Instant,
+    number: u32,
+    kept: VecDeque<PathBuf>,
+    /// Octets of the files before.
+    before: u64,
+}
+
+impl Output {
+    /// Opens the first file, and writes what stands before the packets.
+    pub(super) fn open(
+        path: &Path,
+        section: SectionFacts,
+        interfaces: Vec<InterfaceFacts>,
+        facts: Value,
+        rotation: Rotation,
+    ) -> Result<Self, WriteError> {
+        let (target, kept) = open(path, rotation, 1)?;
+        let mut output = Self {
+            base: path.to_owned(),
+            writer: PcapngWriter::new(target, &section)?,
+            section,
+            interfaces,
+            facts,
+            rotation,
+            begun: Instant::now(),
+            number: 1,
+            kept: kept.into_iter().collect(),
+            before: 0,
+        };
+        output.head()?;
+        Ok(output)
+    }
+
+    fn head(&mut self) -> Result<(), WriteError> {
+        for interface in &self.interfaces {
+            self.writer.interface(interface)?;
+        }
+        self.writer.flush()
+    }
+
+    /// Writes a packet.
+    pub(super) fn packet(&mut self, interface: u32, packet: &PacketRecord<'_>) -> Result<(), WriteError> {
+        self.writer.packet(interface, packet)
+    }
+
+    /// Whether this file is large enough, and the next packet belongs into another.
+    pub(super) fn is_full(&self) -> bool {
+        self.rotation.size.is_some_and(|most| self.writer.octets() >= most)
+    }
+
+    /// Whether this file is old enough.
+    pub(super) fn is_old(&self) -> bool {
+        self.rotation.time.is_some_and(|most| self.begun.elapsed() >= most)
+    }
+
+    /// Ends this file with what each interface counted since it began, and begins another.
+    pub(super) fn rotate(&mut self, counted: &[InterfaceStatistics]) -> Result<(), WriteError> {
+        self.tell(counted)?;
+        self.writer.flush()?;
+        self.before += self.writer.octets();
+        self.number += 1;
+        let (target, path) = open(&self.base, self.rotation, self.number)?;
+        self.kept.extend(path);
+        self.writer = PcapngWriter::new(target, &self.section)?;
+        self.begun = Instant::now();
+        self.head()?;
+        if let Some(files) = self.rotation.files {
+            while self.kept.len() > files {
+                if let Some(oldest) = self.kept.pop_front() {
+                    remove(&oldest)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over what is in memory, in whole blocks.
+    pub(super) fn flush(&mut self) -> Result<(), WriteError> {
+        self.writer.flush()
+    }
+
+    /// Octets of all files so far.
+    pub(super) fn octets(&self) -> u64 {
+        self.before + self.writer.octets()
+    }
+
+    /// Files that are there; none for standard output.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.kept.iter().cloned().collect()
+    }
+
+    /// Ends the last file in the same way, and closes.
+    pub(super) fn finish(mut self, counted: &[InterfaceStatistics]) -> Result<Vec<PathBuf>, WriteError> {
+        self.tell(counted)?;
+        let files = self.files();
+        self.writer.finish()?;
+        Ok(files)
+    }
+
+    /// Writes the counts of each interface, with the facts of the run beside the first.
+    fn tell(&mut self, counted: &[InterfaceStatistics]) -> Result<(), WriteError> {
+        for (interface, counted) in counted.iter().enumerate() {
+            let run_facts = (interface == 0).then(|| self.facts.clone());
+            let counted = InterfaceStatistics { run_facts, ..counted.clone() };
+            self.writer.statistics(interface as u32, &counted)?;
+        }
+        Ok(())
+    }
+}
+
+/// Somebody may have moved the file away, or deleted it.
+fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
+}
+
+/// CLOCK_REALTIME in nanoseconds.
+pub(super) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn open(
+    base: &Path,
+    rotation: Rotation,
+    number: u32,
+) -> io::Result<(Box<dyn Write + Send>, Option<PathBuf>)> {
+    if base == Path::new("-") {
+        // Past the standard library's buffer, which looks for ends of lines.
+        return Ok((Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)), None));
+    }
+    let path = if rotation.rotates() { numbered(base, number) } else { base.to_owned() };
+    Ok((Box::new(File::create(&path)?), Some(path)))
+}
+
+/// `out.pcapng` becomes `out_00001_20261120165800.pcapng`: number, and time of its beginning in UTC.
+fn numbered(base: &Path, number: u32) -> PathBuf {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let digits: String = time.chars().filter(char::is_ascii_digit).collect();
+    let stem = base.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = base.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
+    base.with_file_name(format!("{stem}_{number:05}_{digits}{}", extension.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_in_turn_have_numbers_and_times() {
+        let name = numbered(Path::new("/x/out.pcapng"), 7);
+        let name = name.to_str().unwrap();
+        assert!(name.starts_with("/x/out_00007_20") && name.ends_with(".pcapng"), "{name}");
+        assert_eq!(name.len(), "/x/out_00007_20261120165800.pcapng".len());
+        assert!(!numbered(Path::new("out"), 1).to_str().unwrap().contains('.'));
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_does_not_end_the_capture() {
+        let folder = tempfile::tempdir().unwrap();
+        let rotation = Rotation { size: Some(1), time: None, files: Some(2) };
+        let path = folder.path().join("out.pcapng");
+        let mut output =
+            Output::open(&path, SectionFacts::default(), Vec::new(), Value::Null, rotation).unwrap();
+        for _ in 0..2 {
+            std::fs::remove_file(&output.files()[0]).unwrap();
+            output.rotate(&[]).unwrap();
+            output.rotate(&[]).unwrap();
+        }
+        assert_eq!((output.files().len(), output.number), (2, 5));
+        assert!(output.files().iter().all(|file| file.exists()));
+    }
+}

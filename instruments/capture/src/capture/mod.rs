@@ -1,0 +1,234 @@
+//! `quaver capture`: packets with every stamp that this machine gives, into a file, a pipe or figures.
+
+mod accounts;
+pub mod cores;
+mod files;
+mod guard;
+mod plan;
+mod qos;
+mod settings;
+mod start;
+mod summary;
+mod write;
+
+use crate::args::CaptureArgs;
+use crate::record::{CaptureError, Reading, TapCounts};
+use accounts::Accounts;
+use anyhow::Context;
+use plan::Plan;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::progress::Progress;
+use quaver_page::units;
+use settings::Settings;
+use start::Session;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use write::{Live, Written};
+
+/// Between looks at limits and signals.
+const TICK: Duration = Duration::from_millis(50);
+/// Between lines of progress.
+const EACH: Duration = Duration::from_secs(1);
+
+/// Captures, writes, tells.
+pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    if args.compare.compare {
+        return crate::compare::run(args);
+    }
+    let plan = Plan::of(args)?;
+    let interrupt = Interrupt::catch()?;
+    let mut accounts = Accounts::begin(&plan::interfaces(&plan)?);
+    let settings = Settings::new();
+    accounts.notes.extend(settings.steer(&plan)?);
+    let session = Session::open(args, &plan, &mut |change| settings.set(change, &mut accounts.notes))?;
+    guard::guard(&interrupt, session.put_back(), &settings);
+    if !args.quiet {
+        session.tell(&plan, &accounts.notes);
+    }
+    let (reading, clock, writer, live) = session.start(args, &plan)?;
+    let writing = std::thread::Builder::new()
+        .name("quaver-write".into())
+        .spawn(move || writer.run())
+        .context("starting the writing thread")?;
+    let end = watch(args, &reading, &live, &interrupt, || writing.is_finished());
+    let notes = thread_notes(&reading);
+    accounts.took = live.started.elapsed();
+    let rings = reading.end();
+    let mut written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let rings = match (rings, &mut written.output) {
+        (Ok(rings), _) => rings,
+        (Err(error), output) => {
+            // What was captured is kept, though it cannot be told what was not.
+            let _ = output.as_mut().map(files::Output::flush);
+            return Err(fail(error));
+        }
+    };
+    accounts.finish(&rings, &written);
+    accounts.notes.extend(settings.put_back());
+    accounts.notes.extend(notes);
+    accounts.notes.extend(start::clock_notes(&clock));
+    conclude(args, &plan, accounts, written, end)
+}
+
+/// Why a capture ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The user asked for it.
+    Interrupted,
+    /// The time is over.
+    Time,
+    /// The writing thread ended it: a limit, a reader that went away, or a failure.
+    Writer,
+    /// An interface is gone for good.
+    InterfaceGone,
+}
+
+/// Waits until something ends the capture, and shows how it goes.
+fn watch(
+    args: &CaptureArgs,
+    reading: &Reading,
+    live: &Arc<Live>,
+    interrupt: &Interrupt,
+    writer_ended: impl Fn() -> bool,
+) -> End {
+    let progress = Progress::timed(args.duration.unwrap_or(EACH), args.quiet || args.qos);
+    let mut shown = Shown { at: Instant::now(), captured: 0, dropped: 0, qos: 0 };
+    loop {
+        if interrupt.requested() {
+            return End::Interrupted;
+        }
+        // It ends by itself only where it panicked, which would else be seen at the end of the capture.
+        if live.ended.load(Ordering::Acquire) || writer_ended() {
+            return End::Writer;
+        }
+        let left = args.duration.map(|length| length.saturating_sub(live.started.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return End::Time;
+        }
+        if went(reading, args.quiet) {
+            return End::InterfaceGone;
+        }
+        if shown.at.elapsed() >= EACH {
+            shown.show(args, reading, live, &progress);
+        }
+        std::thread::sleep(left.unwrap_or(TICK).min(TICK));
+    }
+}
+
+/// What was last shown.
+struct Shown {
+    at: Instant,
+    captured: u64,
+    dropped: u64,
+    qos: u64,
+}
+
+impl Shown {
+    fn show(&mut self, args: &CaptureArgs, reading: &Reading, live: &Live, progress: &Progress) {
+        let seconds = self.at.elapsed().as_secs_f64();
+        self.at = Instant::now();
+        let captured = live.captured.load(Ordering::Relaxed);
+        let dropped = reading.taps().iter().filter_map(|tap| tap.statistics().ok());
+        let dropped: u64 = dropped.map(|counted| counted.dropped).sum();
+        let rate = (captured - self.captured) as f64 / seconds;
+        let words = format!(
+            "{} packets, {} a second, {} dropped for want of room{}",
+            units::count(captured),
+            units::count(rate.round() as u64),
+            units::count(dropped),
+            if dropped > self.dropped { " (now)" } else { "" }
+        );
+        (self.captured, self.dropped) = (captured, dropped);
+        match args.duration {
+            Some(_) => progress.show(live.started.elapsed(), words),
+            None => progress.say(words),
+        }
+        if args.qos && !args.quiet && !args.json {
+            self.qos = qos::show(live, self.qos);
+        }
+    }
+}
+
+/// Tells of interfaces that went down; whether one is gone for good.
+fn went(reading: &Reading, quiet: bool) -> bool {
+    for (number, tap) in reading.taps().iter().enumerate().filter(|(_, tap)| tap.interface().index != 0) {
+        if reading.went_down(number) {
+            let name = &tap.interface().name;
+            if crate::record::TapInterface::find(name).is_err() {
+                eprintln!("quaver: interface {name} is gone; the capture ends, and is kept");
+                return true;
+            }
+            if !quiet {
+                eprintln!("quaver: interface {name} went down; the capture goes on when it comes back");
+            }
+        }
+    }
+    false
+}
+
+fn thread_notes(reading: &Reading) -> Vec<String> {
+    let refused = reading.refused().iter().map(|refused| format!("capture thread: {refused}"));
+    let taps = reading.taps().iter().flat_map(|tap| tap.notes().to_vec());
+    taps.chain(refused).collect()
+}
+
+/// Writes the counts, closes the file, prints the summary, and finds the status.
+fn conclude(
+    args: &CaptureArgs,
+    plan: &Plan,
+    mut accounts: Accounts,
+    mut written: Written,
+    end: End,
+) -> anyhow::Result<ExitCode> {
+    let output = written.output.take();
+    let failed = written.failed.take();
+    let pipe_gone = failed.as_ref().is_some_and(|error| error.is_broken_pipe());
+    if let Some(output) = output {
+        let closed = match &failed {
+            None => output.finish(&accounts.statistics(&written.told)).map_err(anyhow::Error::from),
+            Some(_) => Ok(output.files()),
+        };
+        match closed {
+            Ok(files) => accounts.files = files,
+            Err(error) if quaver_instrument::exit_code::is_broken_pipe(&error) => {}
+            Err(error) => return Err(failure(ExitCode::Output, format!("{error:#}"))),
+        }
+    }
+    summary::print(args, plan, &accounts, &written, end)?;
+    if let Some(error) = failed.filter(|_| !pipe_gone) {
+        return Err(failure(
+            ExitCode::Output,
+            format!(
+                "{error}; what was written before can be read, and {} packets came after",
+                accounts.unwritten()
+            ),
+        ));
+    }
+    Ok(status(args, end))
+}
+
+fn status(args: &CaptureArgs, end: End) -> ExitCode {
+    let limited = args.duration.is_some() || args.count.is_some() || args.size_limit.is_some();
+    match end {
+        End::Interrupted if limited => ExitCode::Interrupted,
+        End::InterfaceGone => ExitCode::Output,
+        _ => ExitCode::Done,
+    }
+}
+
+/// An error of the engine with its status.
+fn fail(error: CaptureError) -> anyhow::Error {
+    let code = match &error {
+        CaptureError::NotPermitted { .. } | CaptureError::NotSupported { .. } => ExitCode::Unsupported,
+        CaptureError::NoInterface { .. } | CaptureError::Filter { .. } | CaptureError::Options(_) => {
+            ExitCode::Usage
+        }
+        CaptureError::Os { .. } => ExitCode::Output,
+    };
+    failure(code, error.to_string())
+}
+
+/// What the kernel counted of one tap, for the accounts.
+type Rings = [TapCounts];

@@ -1,0 +1,202 @@
+//! What the options ask for, checked.
+
+use super::cores;
+use crate::args::{CaptureArgs, CoreChoice, WantedDirection};
+use crate::record::{ANY, HardwareWish, LayerWish, TapInterface, TapOptions, TcWish, Wanted, XdpWish};
+use quaver_host::interface::InterfaceFacts;
+use quaver_host::root::HostRoot;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_probe::thread::{Setting, ThreadSettings};
+use std::path::Path;
+use std::time::Duration;
+
+/// Octets of a block of the ring, where the ring has room for a few of them.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Least octets of a block: a page.
+const LEAST_BLOCK_BYTES: u64 = 4096;
+/// Most octets kept of a packet that is handed over by itself: what the kernel merges packets to, with a link header and a
+/// tag. Each has room for so much.
+const ALONE_BYTES: u32 = 65_536 + 18;
+/// Blocks that a small ring is cut into.
+const LEAST_BLOCKS: u64 = 4;
+
+/// What the options ask for.
+pub(super) struct Plan {
+    /// A tap for each interface.
+    pub(super) taps: Vec<TapOptions>,
+    /// Which layers are wanted.
+    pub(super) wish: LayerWish,
+    /// The capture thread.
+    pub(super) capture_thread: ThreadSettings,
+    /// CPU of the writing thread.
+    pub(super) write_cpu: Option<u16>,
+    /// Converter threads.
+    pub(super) converters: Vec<ThreadSettings>,
+    /// CPUs of the roles.
+    pub(super) cores: CoreChoice,
+    /// What should be known of the CPUs before it begins.
+    pub(super) core_notes: Vec<String>,
+}
+
+/// What was asked for makes no sense.
+pub(super) fn usage(message: impl Into<String>) -> anyhow::Error {
+    failure(ExitCode::Usage, message)
+}
+
+impl Plan {
+    /// Checks the options against each other and against this machine.
+    pub(super) fn of(args: &CaptureArgs) -> anyhow::Result<Self> {
+        if args.interface.is_empty() {
+            let there = InterfaceFacts::names(&HostRoot::system()).join(", ");
+            return Err(usage(format!("name an interface with -i: there are {there}, and `any` for all")));
+        }
+        let mut names = args.interface.clone();
+        names.sort_unstable();
+        names.dedup();
+        if names.len() < args.interface.len() {
+            return Err(usage("each interface can be named once"));
+        }
+        if names.len() > 1 && names.iter().any(|name| name == ANY) {
+            return Err(usage(
+                "`any` holds every interface, so each packet would be there twice: name interfaces, or `any` alone",
+            ));
+        }
+        check_output(args)?;
+        let filter = match (&args.filter, args.expression.is_empty()) {
+            (Some(filter), _) => Some(filter.clone()),
+            (None, false) => Some(args.expression.join(" ")),
+            (None, true) => None,
+        };
+        let cores = args.cores.clone().unwrap_or_default();
+        let core_notes = cores::check(&cores, args)?;
+        let tap = |name: &String| TapOptions { filter: filter.clone(), ..tap(args, name) };
+        let taps: Vec<TapOptions> = args.interface.iter().map(tap).collect();
+        let rings_bytes = taps.iter().map(|tap| (tap.block_bytes * tap.blocks) as u64).sum();
+        Ok(Self {
+            wish: LayerWish { rings_bytes, ..wish(args) },
+            taps,
+            capture_thread: capture_thread(cores.capture),
+            write_cpu: cores.write,
+            converters: cores.convert.iter().map(|cpu| pinned(*cpu)).collect(),
+            core_notes,
+            cores,
+        })
+    }
+}
+
+fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
+    if args.output.is_none() && !args.qos {
+        return Err(usage("say where to write with -o FILE (- for a pipe), or ask for figures with --qos"));
+    }
+    let rotates = args.file_size.is_some() || args.file_time.is_some();
+    if args.ring_files.is_some() && !rotates {
+        return Err(usage("--ring-files needs --file-size or --file-time: when should another file begin?"));
+    }
+    if rotates && is_pipe(args) {
+        return Err(usage(
+            "standard output is one file: leave out --file-size, --file-time and --ring-files",
+        ));
+    }
+    if args.user.is_some() && args.layers.nic {
+        return Err(usage(
+            "--user with --layers nic: another user could not put the interface's setting back; leave out one of them",
+        ));
+    }
+    if args.user.is_some() && args.layers.tc_filter {
+        return Err(usage(
+            "--user with --layers tc-clsact: another user could not remove the filter; leave out one of them",
+        ));
+    }
+    if args.user.is_some() && args.cores.as_ref().is_some_and(|cores| cores.softirq.is_some()) {
+        return Err(usage(
+            "--user with --cores softirq: another user could not put the setting back; leave out one of them",
+        ));
+    }
+    if args.json && is_pipe(args) {
+        return Err(usage("--json prints to standard output, where the packets go: write to a file"));
+    }
+    Ok(())
+}
+
+/// Whether packets go to standard output.
+pub(super) fn is_pipe(args: &CaptureArgs) -> bool {
+    args.output.as_deref() == Some(Path::new("-"))
+}
+
+fn tap(args: &CaptureArgs, name: &str) -> TapOptions {
+    let usual = TapOptions {
+        promiscuous: !args.no_promiscuous,
+        wanted: match args.direction {
+            WantedDirection::In => Wanted::In,
+            WantedDirection::Out => Wanted::Out,
+            WantedDirection::Both => Wanted::Both,
+        },
+        ..TapOptions::new(name)
+    };
+    if args.immediate {
+        let snap_length = args.snaplen.min(ALONE_BYTES);
+        let packet = TapOptions::packet_bytes(snap_length);
+        return TapOptions {
+            snap_length,
+            immediate: true,
+            block_bytes: packet,
+            blocks: (args.buffer / packet as u64).clamp(2, 1 << 20) as usize,
+            ..usual
+        };
+    }
+    let block = if args.buffer >= LEAST_BLOCKS * BLOCK_BYTES {
+        BLOCK_BYTES
+    } else {
+        let share = (args.buffer / LEAST_BLOCKS).max(LEAST_BLOCK_BYTES);
+        1 << share.ilog2()
+    };
+    TapOptions {
+        snap_length: args.snaplen,
+        block_bytes: block as usize,
+        blocks: (args.buffer / block).clamp(2, 1 << 20) as usize,
+        block_timeout: args.block_timeout.unwrap_or(usual.block_timeout).max(Duration::from_millis(1)),
+        ..usual
+    }
+}
+
+fn wish(args: &CaptureArgs) -> LayerWish {
+    let choice = args.layers;
+    // Another user could not remove what outlives the process.
+    let tc = if args.user.is_some() { TcWish::Linked } else { TcWish::On };
+    if choice.auto {
+        return LayerWish {
+            hardware: HardwareWish::AsItIs,
+            xdp: XdpWish::Harmless,
+            tc,
+            ..LayerWish::default()
+        };
+    }
+    LayerWish {
+        hardware: if choice.nic { HardwareWish::On } else { HardwareWish::Off },
+        xdp: match (choice.xdp, choice.xdp_generic) {
+            (_, true) => XdpWish::Generic,
+            (true, false) => XdpWish::Native,
+            (false, false) => XdpWish::Off,
+        },
+        tc: match (choice.tc, choice.tc_filter) {
+            (_, true) => TcWish::Filter,
+            (true, false) => tc,
+            (false, false) => TcWish::Off,
+        },
+        ..LayerWish::default()
+    }
+}
+
+fn pinned(cpu: u16) -> ThreadSettings {
+    ThreadSettings { cpu: Some(cpu), required: vec![Setting::Cpu], ..ThreadSettings::default() }
+}
+
+fn capture_thread(cpu: Option<u16>) -> ThreadSettings {
+    let settings = cpu.map(pinned).unwrap_or_default();
+    ThreadSettings { exact_timers: true, prefault_stack_bytes: 64 * 1024, ..settings }
+}
+
+/// The interfaces of the plan, looked up.
+pub(super) fn interfaces(plan: &Plan) -> anyhow::Result<Vec<TapInterface>> {
+    plan.taps.iter().map(|tap| TapInterface::find(&tap.interface).map_err(super::fail)).collect()
+}

@@ -1,0 +1,261 @@
+//! Opening all that a capture needs, in the order that gives the first packet all its stamps.
+
+use super::files::{Output, Rotation};
+use super::plan::{Plan, interfaces};
+use super::qos;
+use super::write::{Limits, Live, Writer};
+use crate::args::CaptureArgs;
+use crate::pipeline;
+use crate::pipeline::{Convert, PipelineSettings};
+use crate::record as capture;
+use crate::record::{LayerState, Layers, LinkKind, Reading, Tap};
+use quaver_clock::live::{LiveClock, LiveOptions, MarkKind};
+use quaver_clock::{Counter, CounterSupport, TaiState};
+use quaver_host::facts::HostFacts;
+use quaver_host::root::HostRoot;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_page::units;
+use quaver_pcapng::{InterfaceFacts, SectionFacts};
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+
+/// All that is open before the first packet is taken.
+pub(super) struct Session {
+    clock: LiveClock,
+    counter: Counter,
+    layers: Layers,
+    taps: Vec<Tap>,
+    output: Option<Output>,
+}
+
+impl Session {
+    /// Opens clock, layers, taps and output; then becomes the user asked for. Settings are changed by `set`.
+    pub(super) fn open(
+        args: &CaptureArgs,
+        plan: &Plan,
+        set: &mut capture::SetSetting<'_>,
+    ) -> anyhow::Result<Self> {
+        let counter = CounterSupport::detect(Path::new("/")).counter;
+        let clock = LiveClock::start(LiveOptions::checked(counter))
+            .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
+        let interfaces = interfaces(plan)?;
+        let cycles = counter == Counter::Hardware;
+        let mut layers = Layers::switch_on(&interfaces, capture::LayerWish { cycles, ..plan.wish }, set);
+        if cycles {
+            let reader = clock.reader();
+            layers.convert_cycles(move |cycles| reader.layer_stamp(cycles));
+        }
+        if args.qos
+            && let Some(why) = layers.why_not(args.layer)
+        {
+            return Err(failure(
+                ExitCode::Unsupported,
+                format!("--qos --layer {}: no packet would have this stamp: {why}", args.layer.name()),
+            ));
+        }
+        let mut taps = Vec::new();
+        for options in &plan.taps {
+            let mut options = options.clone();
+            options.hardware_stamps = layers.hardware_at_socket() && options.interface != capture::ANY;
+            taps.push(Tap::open(&options).map_err(super::fail)?);
+        }
+        if let Some(user) = &args.user {
+            capture::become_user(user).map_err(super::fail)?;
+        }
+        let mut session = Self { clock, counter, layers, taps, output: None };
+        session.output = session.open_output(args, plan)?;
+        Ok(session)
+    }
+
+    /// What takes off at once what would outlive the process.
+    pub(super) fn put_back(&self) -> capture::PutBack {
+        self.layers.put_back()
+    }
+
+    fn open_output(&self, args: &CaptureArgs, plan: &Plan) -> anyhow::Result<Option<Output>> {
+        let Some(path) = &args.output else { return Ok(None) };
+        let host = HostFacts::read(&HostRoot::system());
+        let section = SectionFacts {
+            hardware: host.cpu.model.clone(),
+            os: host.kernel.release.as_ref().map(|release| format!("Linux {release}")),
+            application: Some(format!("quaver {}", env!("CARGO_PKG_VERSION"))),
+            comment: None,
+        };
+        let cores = &plan.cores;
+        let mut facts = json!({
+            "program": format!("quaver {}", env!("CARGO_PKG_VERSION")),
+            "counter": format!("{:?}", self.counter),
+            "cores": {
+                "softirq": cores.softirq, "capture": cores.capture, "write": cores.write, "convert": cores.convert,
+            },
+            "pipeline": args.pipeline.to_string(),
+            "application_stamp": if args.immediate {
+                "one a packet, when it was taken from the kernel"
+            } else {
+                "one a block of packets, when it was taken from the kernel"
+            },
+            "layers": self.layers.states().iter().map(super::summary::layer_json).collect::<Vec<_>>(),
+        });
+        tell_tai(&mut facts, self.clock.state().kernel.tai);
+        let interfaces =
+            self.taps.iter().zip(&plan.taps).map(|(tap, of)| interface_facts(of.snap_length, tap)).collect();
+        let rotation = Rotation {
+            size: args.file_size,
+            time: args.file_time,
+            files: args.ring_files.map(|n| n as usize),
+        };
+        let output = Output::open(path, section, interfaces, facts, rotation)
+            .map_err(|e| failure(ExitCode::Output, format!("write {}: {e}", path.display())))?;
+        Ok(Some(output))
+    }
+
+    /// Says on standard error what is captured, and which stamps there are and why not the others. `notes` were found
+    /// before.
+    pub(super) fn tell(&self, plan: &Plan, notes: &[String]) {
+        for LayerState { layer, interface, state } in self.layers.states() {
+            match state {
+                Ok(how) => eprintln!("{interface}: {} stamp by {how}", layer.name()),
+                Err(why) => eprintln!("{interface}: no {} stamp: {why}", layer.name()),
+            }
+        }
+        for note in plan.core_notes.iter().chain(notes).chain(self.taps.iter().flat_map(|tap| tap.notes())) {
+            eprintln!("note: {note}");
+        }
+        for (tap, options) in self.taps.iter().zip(&plan.taps) {
+            let filter = tap.filter().map(|filter| {
+                let place = if filter.runs_here() { ", filtered here" } else { "" };
+                format!(", filter `{}`{place}", filter.expression)
+            });
+            eprintln!(
+                "capturing on {}: room for {} {} of {} octets, at most {} octets kept of each packet{}",
+                tap.interface().name,
+                units::count(tap.blocks() as u64),
+                if options.immediate { "packets" } else { "blocks" },
+                units::count(options.block_bytes as u64),
+                units::count(options.snap_length.into()),
+                filter.unwrap_or_default()
+            );
+        }
+    }
+
+    /// Starts the capture thread, and makes the writer ready for its own.
+    pub(super) fn start(
+        self,
+        args: &CaptureArgs,
+        plan: &Plan,
+    ) -> anyhow::Result<(Reading, LiveClock, Writer, Arc<Live>)> {
+        let settings = PipelineSettings {
+            converters: plan.converters.clone(),
+            ..PipelineSettings::new(args.pipeline, self.counter)
+        };
+        let (stamper, resolver) = pipeline::start(&settings, self.clock.reader())
+            .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
+        let links: Vec<LinkKind> = self.taps.iter().map(|tap| tap.interface().link).collect();
+        let live = Arc::new(Live::new());
+        let mut layers = self.layers;
+        let wall_clock = layers.is_wall_clock(args.layer);
+        let joiner = if args.immediate { layers.joiner() } else { None };
+        let (reading, blocks) =
+            capture::start(self.taps, stamper, plan.capture_thread.clone(), joiner).map_err(super::fail)?;
+        let limits = Limits { packets: args.count, octets: args.size_limit };
+        let writer = Writer {
+            blocks,
+            layers,
+            resolver,
+            links,
+            layer: args.layer,
+            only_outgoing: args.direction == crate::args::WantedDirection::Out,
+            output: self.output,
+            limits,
+            cpu: plan.write_cpu,
+            flows: args.qos.then(|| qos::Flows::new(args.layer, wall_clock)),
+            live: Arc::clone(&live),
+        };
+        Ok((reading, self.clock, writer, live))
+    }
+}
+
+/// What the kernel was told of TAI: without it nobody knows, and an offset of 0 would be wrong.
+fn tell_tai(facts: &mut serde_json::Value, tai: TaiState) {
+    if let Some(offset_s) = tai.offset_s() {
+        facts["tai_offset_s"] = json!(offset_s);
+    }
+}
+
+fn interface_facts(snap_length: u32, tap: &Tap) -> InterfaceFacts {
+    let interface = tap.interface();
+    // Our header, or the tag that is put back, comes on top.
+    let added = if interface.link == LinkKind::Cooked { 20 } else { 4 };
+    InterfaceFacts {
+        name: interface.name.clone(),
+        link_type: interface.link.link_type(),
+        snap_length: snap_length + added,
+        filter: tap.filter().map(|filter| filter.expression.clone()),
+        mac: interface.mac,
+        ..InterfaceFacts::default()
+    }
+}
+
+/// Notes of the clock that are told one by one: some machines steer theirs each second.
+const MOST_NOTES: usize = 12;
+
+fn few(mut notes: Vec<String>) -> Vec<String> {
+    let more = notes.len().saturating_sub(MOST_NOTES);
+    if more > 0 {
+        notes.truncate(MOST_NOTES);
+        notes.push(format!("{more} more notes of the clock"));
+    }
+    notes
+}
+
+/// What happened to the clock meanwhile, as far as it concerns stamps.
+pub(super) fn clock_notes(clock: &LiveClock) -> Vec<String> {
+    let apart = units::duration;
+    let words = |kind| match kind {
+        MarkKind::RealtimeStepped { step_ns } | MarkKind::LeapSecond { step_ns } => Some(format!(
+            "the wall clock was set, by {}: stamps before and after do not compare",
+            apart(step_ns)
+        )),
+        MarkKind::Parted { residual_ns } => Some(format!(
+            "counter and kernel clock parted by {}: the kernel's clock stood in for the counter",
+            apart(residual_ns)
+        )),
+        MarkKind::RateChanged { residual_ns } => Some(format!(
+            "the rate of counter and kernel clock changed ({} in an anchor period); bounds hold",
+            apart(residual_ns)
+        )),
+        MarkKind::ClocksourceChanged => {
+            Some("the kernel changed its clocksource; its clock stood in for the counter".to_owned())
+        }
+        MarkKind::CoresDisagree { offset_ns } => {
+            Some(format!("counters of two CPUs are apart by {}; bounds hold", apart(offset_ns)))
+        }
+        MarkKind::RateSet { .. }
+        | MarkKind::CounterAgain
+        | MarkKind::LeapPending { .. }
+        | MarkKind::TaiSet { .. } => None,
+    };
+    few(clock.marks().into_iter().filter_map(|mark| words(mark.kind)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_steered_all_the_time_fills_no_page() {
+        let notes = |count: usize| few((0..count).map(|n| n.to_string()).collect());
+        assert_eq!(notes(12).len(), 12);
+        assert_eq!((notes(5_000).len(), notes(5_000)[12].as_str()), (13, "4988 more notes of the clock"));
+    }
+
+    #[test]
+    fn tai_is_told_only_where_somebody_told_the_kernel() {
+        let mut facts = json!({ "program": "quaver" });
+        tell_tai(&mut facts, TaiState::Unset);
+        assert_eq!(facts, json!({ "program": "quaver" }));
+        tell_tai(&mut facts, TaiState::Known { offset_s: 37 });
+        assert_eq!(facts, json!({ "program": "quaver", "tai_offset_s": 37 }));
+    }
+}

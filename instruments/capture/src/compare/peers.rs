@@ -1,0 +1,286 @@
+//! Whole captures beside each other: our own program, one on libpcap that only counts, tcpdump and dumpcap, on streams of
+//! the same kind in turn.
+
+use super::far::refusal;
+use super::plan::FRAME_OVERHEAD;
+use super::stream::{Waiting, Wanted};
+use super::{Bench, by_libpcap};
+use crate::compare::record::{Peer, PeerCommand, PeerOutcome};
+use anyhow::Context;
+use quaver_capture_analysis::compare::{PeerPoint, Placement};
+use quaver_path_record::StreamShape;
+use quaver_probe::source::Pace;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// 200,000 packets a second.
+const PERIOD_NS: u64 = 5_000;
+/// Octets of the packets.
+const SIZES: [u32; 2] = [76, 512];
+/// A stream takes no longer.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Longest wait for a program to say that it captures.
+const START: Duration = Duration::from_secs(15);
+/// Time that programs of others get for packets that wait in their buffers: at an interruption, libpcap drops them
+/// uncounted, and tcpdump looks after a second at the latest. Ours see to it themselves.
+const DRAIN: Duration = Duration::from_millis(1_300);
+
+/// Programs by name, and what they say on standard error when they capture.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("quaver", "capturing on"),
+    (LIBPCAP, by_libpcap::READY),
+    ("tcpdump", "tcpdump: listening on"),
+    ("dumpcap", "File:"),
+];
+/// A program of one's own on libpcap.
+const LIBPCAP: &str = "libpcap program";
+
+/// Streams, and sentences on what could not be run.
+pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<String>)> {
+    let (mut points, mut cannot) = (Vec::new(), Vec::new());
+    let Some(plan) = &bench.plan.loss else { return Ok((points, cannot)) };
+    let mut programs = Vec::new();
+    for (name, ready) in PROGRAMS {
+        match found(name) {
+            Some(program) => programs.push((name, ready, program)),
+            None => cannot.push(format!("{name} was not run beside our own capture: it is not installed.")),
+        }
+    }
+    for &placement in bench.plan.cpus.placements() {
+        if bench.place.share_cpu(placement == Placement::Together, &bench.plan.cpus)?.is_err()
+            && placement == Placement::Together
+        {
+            // The sweeps before have said why.
+            continue;
+        }
+        for round in 0..plan.rounds {
+            for frame_bytes in SIZES {
+                // Another one first each time, so that what changes on the machine hits all alike.
+                programs.rotate_left(1);
+                for (name, ready, program) in &programs {
+                    if bench.stopped() {
+                        return Ok((points, cannot));
+                    }
+                    bench.progress.say(format!("capture by {name}: {frame_bytes} octets"));
+                    let stream = Stream { placement, round, frame_bytes, packets: plan.packets * 5 };
+                    // Within one thread from start to end, for the program is interrupted when its starter ends.
+                    let result = bench.place.within(|| stream.captured_by(bench, name, ready, program))?;
+                    match result {
+                        Ok(point) => points.extend(point),
+                        Err(error) => {
+                            cannot.push(format!("{name} could not be judged: {error:#}."));
+                            if refusal(&error).is_some() {
+                                // So would it be for every other program.
+                                break;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cannot.sort();
+    cannot.dedup();
+    cannot.extend(bench.place.share_cpu(false, &bench.plan.cpus)?.err());
+    Ok((points, cannot))
+}
+
+/// Our own file, or that of a program in PATH.
+fn found(name: &str) -> Option<PathBuf> {
+    if ["quaver", LIBPCAP].contains(&name) {
+        return std::env::current_exe().ok();
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
+}
+
+/// One stream.
+struct Stream {
+    placement: Placement,
+    round: u32,
+    frame_bytes: u32,
+    packets: u64,
+}
+
+impl Stream {
+    /// None where the user interrupted.
+    fn captured_by(
+        &self,
+        bench: &Bench<'_>,
+        name: &str,
+        ready: &'static str,
+        program: &Path,
+    ) -> anyhow::Result<Option<PeerPoint>> {
+        let file = bench.run.path().join("peer.capture");
+        let interface =
+            bench.place.interface().context("the kernel does not tell which interface packets come in by")?;
+        // Owns the port, so that packets are not answered by errors. Nobody reads.
+        let (socket, source) = bench.meet(self.wanted(bench))?;
+        let port = socket.local_addr()?.port();
+        let command = PeerCommand {
+            program: program.to_path_buf(),
+            arguments: arguments(name, interface, &file, port),
+            ready,
+            cpu: bench.plan.cpus.capture,
+        };
+        let peer = Peer::start(&command)?;
+        let captures = peer.wait_ready(START);
+        let report = if captures { Some(send(bench, source)?) } else { None };
+        let own = ["quaver", LIBPCAP].contains(&name);
+        bench.wait(DRAIN, || own);
+        let outcome = peer.end()?;
+        // Only its counts are of interest.
+        let _ = std::fs::remove_file(&file);
+        if bench.stopped() {
+            return Ok(None);
+        }
+        let sent = report.with_context(|| said(&outcome, "did not start to capture"))?;
+        let (captured, dropped) =
+            counts(name, &outcome).with_context(|| said(&outcome, "did not tell its counts"))?;
+        Ok(Some(PeerPoint {
+            program: name.to_owned(),
+            placement: self.placement,
+            round: self.round,
+            frame_bytes: self.frame_bytes,
+            sent,
+            captured,
+            dropped,
+            cpu_ns: outcome.cpu_ns,
+        }))
+    }
+
+    fn wanted(&self, bench: &Bench<'_>) -> Wanted {
+        let payload_bytes = self.frame_bytes - FRAME_OVERHEAD;
+        Wanted {
+            shape: StreamShape::Plain { payload_bytes, period: (PERIOD_NS, 1) },
+            pace: Pace::Spin,
+            packets: self.packets,
+            stream_id: bench.plan.seed as u32 | 1,
+            catch_up: false,
+            most: LONGEST,
+        }
+    }
+}
+
+/// Packets sent.
+fn send(bench: &Bench<'_>, source: Waiting) -> anyhow::Result<u64> {
+    let mut stream = bench.start(source)?;
+    bench.wait(LONGEST, || stream.is_finished());
+    Ok(bench.end(stream).sent)
+}
+
+fn said(outcome: &PeerOutcome, what: &str) -> String {
+    let last = outcome.errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+    format!("it {what}; its last words: {last}")
+}
+
+/// The stream to a port; not what showed another host our socket.
+pub(super) fn filter(port: u16) -> String {
+    format!("udp dst port {port}")
+}
+
+/// 128 octets of each packet, and 64 MiB of buffer.
+fn arguments(name: &str, interface: &str, file: &Path, port: u16) -> Vec<OsString> {
+    if name == LIBPCAP {
+        return by_libpcap::arguments(interface, port);
+    }
+    let filter = filter(port);
+    // A change of user would make tcpdump outlive us should we be killed.
+    let words = match name {
+        "quaver" => &["capture", "-s", "128", "--layers", "none", "--json", "--filter"][..],
+        "tcpdump" => &["-n", "-Z", "root", "--time-stamp-precision=nano", "-s", "128", "-B", "65536"],
+        _ => &["-s", "128", "-B", "64", "-q", "-f"],
+    };
+    let mut all: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let file_option = if name == "quaver" { "-o" } else { "-w" };
+    let place = [OsString::from("-i"), interface.into(), file_option.into(), file.into()];
+    // The filter is the value of the last option, and for tcpdump what comes after all options.
+    if name == "tcpdump" {
+        all.extend(place);
+        all.push(filter.into());
+    } else {
+        all.push(filter.into());
+        all.extend(place);
+    }
+    all
+}
+
+/// Places of our own accounts that name nothing: packets that went astray there are not accounted for.
+const NO_PLACES: [&str; 2] = ["unaccounted", "undecoded"];
+
+/// What our own capture tells: captured, and dropped at places that have a name.
+fn our_counts(told: &serde_json::Value) -> Option<(u64, u64)> {
+    let mut dropped = told["dropped"].as_u64()?;
+    for interface in told["interfaces"].as_array()? {
+        for place in NO_PLACES {
+            dropped = dropped.checked_sub(interface["dropped"][place].as_u64()?)?;
+        }
+    }
+    Some((told["captured"].as_u64()?, dropped))
+}
+
+/// Captured and dropped, as the program itself tells.
+fn counts(name: &str, outcome: &PeerOutcome) -> Option<(u64, u64)> {
+    match name {
+        "quaver" => our_counts(&serde_json::from_str(&outcome.out).ok()?),
+        LIBPCAP => {
+            let told: serde_json::Value = serde_json::from_str(&outcome.out).ok()?;
+            Some((told["captured"].as_u64()?, told["dropped"].as_u64()?))
+        }
+        "tcpdump" => {
+            let number = |words: &str| {
+                let line = outcome.errors.lines().find(|line| line.contains(words))?;
+                line.split_whitespace().next()?.parse().ok()
+            };
+            Some((number(" captured")?, number(" dropped by kernel")?))
+        }
+        _ => {
+            let line = outcome.errors.lines().find(|line| line.contains("received/dropped on interface"))?;
+            let (received, dropped) = line.split("': ").nth(1)?.split_whitespace().next()?.split_once('/')?;
+            Some((received.parse().ok()?, dropped.parse().ok()?))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(out: &str, errors: &str) -> PeerOutcome {
+        PeerOutcome { orderly: true, out: out.to_owned(), errors: errors.to_owned(), cpu_ns: 0 }
+    }
+
+    #[test]
+    fn packets_that_went_astray_in_our_own_capture_are_not_accounted_for() {
+        let ours = |ring: u64, undecoded: u64, unaccounted: u64| {
+            let dropped =
+                serde_json::json!({"ring": ring, "undecoded": undecoded, "unaccounted": unaccounted});
+            let all = ring + undecoded + unaccounted;
+            let out =
+                serde_json::json!({"captured": 7, "dropped": all, "interfaces": [{"dropped": dropped}]});
+            counts("quaver", &told(&out.to_string(), ""))
+        };
+        assert_eq!(ours(2, 0, 0), Some((7, 2)));
+        assert_eq!((ours(2, 3, 0), ours(2, 0, 4), ours(2, 3, 4)), (Some((7, 2)), Some((7, 2)), Some((7, 2))));
+        // A place that is called otherwise one day must not count as accounted for.
+        let renamed = r#"{"captured": 7, "dropped": 2, "interfaces": [{"dropped": {"ring": 2}}]}"#;
+        assert_eq!(counts("quaver", &told(renamed, "")), None);
+    }
+
+    #[test]
+    fn each_programs_own_counts_are_read() {
+        assert_eq!(counts(LIBPCAP, &told(r#"{"captured": 7, "dropped": 2}"#, "")), Some((7, 2)));
+        let tcpdump = "tcpdump: listening on v, link-type EN10MB (Ethernet), snapshot length 128 bytes\n\
+            12 packets captured\n15 packets received by filter\n3 packets dropped by kernel\n";
+        assert_eq!(counts("tcpdump", &told("", tcpdump)), Some((12, 3)));
+        let one = "1 packet captured\n1 packet received by filter\n0 packets dropped by kernel\n";
+        assert_eq!(counts("tcpdump", &told("", one)), Some((1, 0)));
+        let dumpcap = "Capturing on 'v'\nFile: x\nPackets captured: 20\n\
+            Packets received/dropped on interface 'v': 20/4 (pcap:4/dumpcap:0/flushed:0/ps_ifdrop:0) (83.3%)\n";
+        assert_eq!(counts("dumpcap", &told("", dumpcap)), Some((20, 4)));
+        for (name, _) in PROGRAMS {
+            assert_eq!(counts(name, &told("", "no such device\n")), None);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! From a capture, ours or anybody's, to what is said of it.
+
+use crate::frames;
+use crate::page::page;
+use quaver_abi::stamp::{Layer, StampClock};
+use quaver_analysis::rtp::Tai;
+use quaver_capture_analysis::flows::{CaptureFigures, FlowTable, TableSettings};
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_page::table::Style;
+use quaver_pcapng as pcapng;
+use quaver_pcapng::{CaptureReader, CapturedInterface, CapturedPacket, ReadError};
+use quaver_store::error::StoreError;
+use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Version of the shape of [`CaptureSummary`].
+const SCHEMA: &str = "quaver.capture/1";
+/// Where a packet's time is taken from, where no layer was asked for and the file names none.
+const FILE_TIME: &str = "the capture's own time";
+
+/// What `quaver analyze` says of a capture, as JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaptureSummary {
+    /// Version of this shape.
+    pub schema: &'static str,
+    /// Name of the file.
+    pub file: String,
+    /// `pcapng`, `pcap, microseconds` or `pcap, nanoseconds`.
+    pub format: &'static str,
+    /// The file was read to its end.
+    pub complete: bool,
+    /// Program that captured.
+    pub application: Option<String>,
+    /// Machine that it ran on.
+    pub hardware: Option<String>,
+    /// Its operating system.
+    pub os: Option<String>,
+    /// Comment of the file.
+    pub comment: Option<String>,
+    /// Interfaces in the order of the file.
+    pub interfaces: Vec<InterfaceSummary>,
+    /// Where the times of the figures were taken: a layer's name, or that of the file's own time.
+    pub layer: &'static str,
+    /// Figures.
+    #[serde(flatten)]
+    pub figures: CaptureFigures,
+    /// What the reader should know before believing the numbers.
+    pub warnings: Vec<String>,
+}
+
+/// One interface, and what became of its packets.
+#[derive(Clone, Debug, Serialize)]
+pub struct InterfaceSummary {
+    /// Name.
+    pub name: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+    /// LINKTYPE of its frames.
+    pub link_type: u16,
+    /// Frames of that type can be decoded.
+    pub decoded: bool,
+    /// Most octets kept of a packet; 0 is no limit.
+    pub snap_length: u32,
+    /// Filter that packets had to pass.
+    pub filter: Option<String>,
+    /// What the last digit of its times is, nanoseconds.
+    pub resolution_ns: u64,
+    /// Packets in the file.
+    pub in_file: u64,
+    /// Packets in the file of which less was kept than was on the wire.
+    pub cut: u64,
+    /// Packets that were dropped before one that is in the file, as packets tell.
+    pub dropped_before_packets: Option<u64>,
+    /// Packets that it received.
+    pub received: Option<u64>,
+    /// Packets that it dropped.
+    pub dropped_by_interface: Option<u64>,
+    /// Packets that passed the filter.
+    pub accepted_by_filter: Option<u64>,
+    /// Packets that the system dropped after the filter.
+    pub dropped_by_os: Option<u64>,
+    /// Packets that came to the capturing program.
+    pub delivered: Option<u64>,
+    /// Comment of its counts.
+    pub comment: Option<String>,
+    /// Facts of the run that captured.
+    pub run_facts: Option<serde_json::Value>,
+}
+
+/// A capture with what is said of it.
+pub struct CaptureDigest {
+    /// Results.
+    pub summary: CaptureSummary,
+}
+
+impl CaptureDigest {
+    /// The page for a console.
+    pub fn page(&self) -> String {
+        page(&self.summary, Style::of_stdout())
+    }
+}
+
+/// What an interface's packets were, beside what the file says of it.
+#[derive(Clone, Copy, Default)]
+struct Kept {
+    packets: u64,
+    cut: u64,
+    drops: Option<u64>,
+}
+
+/// Whether a file begins as a capture does.
+pub fn is_capture(path: &Path) -> anyhow::Result<bool> {
+    let mut first = Vec::new();
+    let file = File::open(path).map_err(|error| StoreError::io("open", path, error))?;
+    file.take(4).read_to_end(&mut first).map_err(|error| StoreError::io("read", path, error))?;
+    Ok(first.first_chunk().is_some_and(|four| pcapng::is_magic(*four)))
+}
+
+/// Reads and analyses a capture. With `layer`, times are the stamps of that layer, else the packets' own.
+pub fn analyze(path: &Path, layer: Option<Layer>) -> anyhow::Result<CaptureDigest> {
+    let file = File::open(path).map_err(|error| StoreError::io("open", path, error))?;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    digest(file, name, layer).map_err(|error| of_file(path, error))
+}
+
+/// The sentence for a file that cannot be read.
+fn of_file(path: &Path, error: Unread) -> anyhow::Error {
+    match error {
+        Unread::File(ReadError::Io(error)) => StoreError::io("read", path, error).into(),
+        Unread::File(error) => failure(ExitCode::BadInput, format!("read {}: {error}", path.display())),
+        Unread::Layer(message) => failure(ExitCode::Usage, format!("read {}: {message}", path.display())),
+    }
+}
+
+/// Why there are no results.
+#[derive(Debug)]
+enum Unread {
+    File(ReadError),
+    Layer(String),
+}
+
+impl From<ReadError> for Unread {
+    fn from(error: ReadError) -> Self {
+        Self::File(error)
+    }
+}
+
+fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<CaptureDigest, Unread> {
+    let mut reader = CaptureReader::new(source)?;
+    let mut table: Option<(FlowTable, &'static str)> = None;
+    let mut kept: Vec<Kept> = Vec::new();
+    while let Some(packet) = reader.next_packet()? {
+        let place = packet.interface;
+        kept.resize(kept.len().max(place + 1), Kept::default());
+        kept[place].take(&packet);
+        let (table, _) = table.get_or_insert_with(|| new_table(&packet, layer));
+        let stamps = packet.stamps.map(|option| option.stamps).unwrap_or_default();
+        let time_ns = match layer {
+            Some(layer) => stamps.get(layer).map(|stamp| stamp.time_ns),
+            None => packet.time_ns,
+        };
+        let facts = frames::decode(packet.link_type, packet.data, packet.original_length, packet.time_ns);
+        table.packet(time_ns, &stamps, &facts);
+    }
+    let (mut table, layer_word) =
+        table.unwrap_or_else(|| (FlowTable::new(TableSettings::file(FILE_TIME)), FILE_TIME));
+    if let Some(tai) = tai(&reader) {
+        table.set_tai(tai);
+    }
+    let figures = table.finish();
+    if let Some(layer) = layer.filter(|_| figures.packets > 0 && figures.unstamped == figures.packets) {
+        return Err(Unread::Layer(no_layer(layer, &figures)));
+    }
+    Ok(CaptureDigest { summary: summary(&reader, name, layer_word, figures, &kept) })
+}
+
+/// What the facts of the run say of TAI. Times are of CLOCK_REALTIME already, so nothing lies between.
+fn tai<R: Read>(reader: &CaptureReader<R>) -> Option<Tai> {
+    let mut facts =
+        reader.interfaces().filter_map(|interface| interface.statistics.as_ref()?.run_facts.as_ref());
+    let offset_s = facts.find_map(|facts| facts.get("tai_offset_s")?.as_i64())?;
+    Some(Tai { offset_s: i32::try_from(offset_s).ok()?, realtime_minus_monotonic_ns: Some(0) })
+}
+
+impl Kept {
+    fn take(&mut self, packet: &CapturedPacket<'_>) {
+        self.packets += 1;
+        self.cut += u64::from(packet.data.len() < packet.original_length as usize);
+        if let Some(drops) = packet.drops_before {
+            self.drops = Some(self.drops.unwrap_or(0).saturating_add(drops));
+        }
+    }
+}
+
+/// A table for the times that the first packet has.
+fn new_table(first: &CapturedPacket<'_>, layer: Option<Layer>) -> (FlowTable, &'static str) {
+    let shown = layer.or(first.stamps.and_then(|option| option.shown));
+    let word = shown.map_or(FILE_TIME, Layer::name);
+    let clock = shown.zip(first.stamps).and_then(|(layer, option)| option.stamps.get(layer));
+    // A packet's own time is the wall clock's by the format; the interface's clock is what it was set to.
+    let wall_clock = clock.is_none_or(|stamp| stamp.clock != StampClock::Phc);
+    (FlowTable::new(TableSettings { wall_clock, ..TableSettings::file(word) }), word)
+}
+
+fn no_layer(layer: Layer, figures: &CaptureFigures) -> String {
+    let asked = layer.name();
+    if figures.layers.is_empty() {
+        return format!(
+            "no packet has a stamp of layer {asked}, for the capture carries one time a packet; leave --layer out"
+        );
+    }
+    let there: Vec<&str> = figures.layers.iter().map(|found| found.layer.name()).collect();
+    format!("no packet has a stamp of layer {asked}; choose one of: {}", there.join(", "))
+}
+
+fn summary<R: Read>(
+    reader: &CaptureReader<R>,
+    file: String,
+    layer: &'static str,
+    figures: CaptureFigures,
+    kept: &[Kept],
+) -> CaptureSummary {
+    let section = reader.section().cloned().unwrap_or_default();
+    let interfaces: Vec<InterfaceSummary> = reader
+        .interfaces()
+        .enumerate()
+        .map(|(place, interface)| of_interface(interface, kept.get(place).copied().unwrap_or_default()))
+        .collect();
+    let mut warnings: Vec<String> = reader
+        .cautions()
+        .map(|(sentence, times)| match times {
+            1 => sentence.to_owned(),
+            times => format!("{sentence} ({times} times)"),
+        })
+        .collect();
+    warnings.extend(cautions(&figures, &interfaces));
+    CaptureSummary {
+        schema: SCHEMA,
+        file,
+        format: reader.format().name(),
+        complete: reader.is_whole(),
+        application: section.application,
+        hardware: section.hardware,
+        os: section.os,
+        comment: section.comment,
+        interfaces,
+        layer,
+        figures,
+        warnings,
+    }
+}
+
+fn of_interface(interface: &CapturedInterface, kept: Kept) -> InterfaceSummary {
+    let counted = interface.statistics.clone().unwrap_or_default();
+    InterfaceSummary {
+        name: interface.name.clone(),
+        description: interface.description.clone(),
+        link_type: interface.link_type,
+        decoded: frames::is_known(interface.link_type),
+        snap_length: interface.snap_length,
+        filter: interface.filter.clone(),
+        resolution_ns: interface.resolution_ns,
+        in_file: kept.packets,
+        cut: kept.cut,
+        dropped_before_packets: kept.drops,
+        received: counted.received,
+        dropped_by_interface: counted.dropped_by_interface,
+        accepted_by_filter: counted.accepted_by_filter,
+        dropped_by_os: counted.dropped_by_os,
+        delivered: counted.delivered,
+        comment: counted.comment,
+        run_facts: counted.run_facts,
+    }
+}
+
+/// What is to be known before the figures are believed.
+fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<String> {
+    let mut found = Vec::new();
+    let dropped: u64 = interfaces.iter().map(InterfaceSummary::dropped).sum();
+    if dropped > 0 {
+        found.push(format!(
+            "{dropped} packets were dropped while capturing: what flows lost may have been lost here and not on the network"
+        ));
+    }
+    if figures.backwards > 0 {
+        found.push(format!(
+            "{} packets have an earlier time than the packet before them: several interfaces or queues were merged, or the \
+             clock was set back",
+            figures.backwards
+        ));
+    }
+    if figures.unstamped > 0 {
+        found.push(format!(
+            "{} packets have no stamp of this layer: they are counted and have no part in any time",
+            figures.unstamped
+        ));
+    }
+    if figures.beyond.packets > 0 {
+        found.push(format!("{} packets are of flows for which there was no room", figures.beyond.packets));
+    }
+    if figures.counted_only > 0 {
+        found.push(format!(
+            "{} flows are counted only: capture with a filter to have the figures of one",
+            figures.counted_only
+        ));
+    }
+    if figures.flows.iter().any(|flow| flow.rtp_left_out > 0) {
+        found.push("RTP is analysed in whole for the first four million packets only".to_owned());
+    }
+    let coarse = interfaces.iter().map(|interface| interface.resolution_ns).max().unwrap_or(1);
+    if coarse > 1 {
+        found.push(format!(
+            "times have steps of {coarse} ns, so no figure of time is better than that (tcpdump \
+             --time-stamp-precision=nano captures nanoseconds)"
+        ));
+    }
+    if let Some(interface) = interfaces.iter().find(|interface| !interface.decoded && interface.in_file > 0) {
+        found.push(format!(
+            "frames of link type {} are not decoded: no flow is found in them",
+            interface.link_type
+        ));
+    }
+    found
+}
+
+impl InterfaceSummary {
+    /// Packets known to be dropped while capturing.
+    pub fn dropped(&self) -> u64 {
+        let counted = self.dropped_by_interface.unwrap_or(0).saturating_add(self.dropped_by_os.unwrap_or(0));
+        counted.max(self.dropped_before_packets.unwrap_or(0))
+    }
+}

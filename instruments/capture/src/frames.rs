@@ -1,0 +1,275 @@
+//! Captured frames, decoded as far as flows need: by etherparse, which takes what a snap length cut.
+
+use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use quaver_capture_analysis::flows::{DatagramPart, FrameFacts, NetworkFacts, Payload};
+use quaver_pcapng::{LINK_ETHERNET, LINK_LINUX_COOKED, LINK_LINUX_COOKED_2, LINK_RAW_IP};
+use std::net::IpAddr;
+
+/// BSD loopback: 4 octets of address family in the byte order of the capturing host (LINKTYPE_NULL).
+const LINK_NULL: u16 = 0;
+/// OpenBSD loopback: the same in network order (LINKTYPE_LOOP).
+const LINK_LOOP: u16 = 108;
+/// Raw IP by the numbers of BSDs, and by version (LINKTYPE_IPV4, LINKTYPE_IPV6).
+const LINKS_RAW: [u16; 4] = [12, 14, 228, 229];
+/// Octets of the headers of cooked captures; in the first the protocol stands at the end, in the second at the start.
+const COOKED_BYTES: usize = 16;
+const COOKED_2_BYTES: usize = 20;
+/// Octets of a UDP header.
+const UDP_BYTES: usize = 8;
+
+/// Whether frames of this link type can be decoded.
+pub fn is_known(link_type: u16) -> bool {
+    let framed = [LINK_ETHERNET, LINK_LINUX_COOKED, LINK_LINUX_COOKED_2, LINK_NULL, LINK_LOOP, LINK_RAW_IP];
+    framed.contains(&link_type) || LINKS_RAW.contains(&link_type)
+}
+
+/// What a frame says. `data` are the octets kept of `wire_octets`; `near_ns` is when it was captured, CLOCK_REALTIME.
+pub fn decode(link_type: u16, data: &[u8], wire_octets: u32, near_ns: Option<i64>) -> FrameFacts {
+    let network = slice(link_type, data).and_then(|packet| network(&packet, near_ns));
+    FrameFacts { octets: wire_octets, network }
+}
+
+fn slice(link_type: u16, data: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+    match link_type {
+        LINK_ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
+        LINK_LINUX_COOKED => cooked(data.get(14..16)?, data.get(COOKED_BYTES..)?),
+        LINK_LINUX_COOKED_2 => cooked(data.get(..2)?, data.get(COOKED_2_BYTES..)?),
+        LINK_NULL | LINK_LOOP => LaxSlicedPacket::from_ip(data.get(4..)?).ok(),
+        LINK_RAW_IP => LaxSlicedPacket::from_ip(data).ok(),
+        raw if LINKS_RAW.contains(&raw) => LaxSlicedPacket::from_ip(data).ok(),
+        _ => None,
+    }
+}
+
+fn cooked<'a>(protocol: &[u8], rest: &'a [u8]) -> Option<LaxSlicedPacket<'a>> {
+    let protocol = u16::from_be_bytes(protocol.try_into().ok()?);
+    Some(LaxSlicedPacket::from_ether_type(EtherType(protocol), rest))
+}
+
+fn network(packet: &LaxSlicedPacket<'_>, near_ns: Option<i64>) -> Option<NetworkFacts> {
+    let (source, destination, payload, part): (IpAddr, IpAddr, _, _) = match packet.net.as_ref()? {
+        LaxNetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            let ends = (header.source_addr().into(), header.destination_addr().into());
+            let first = header.fragments_offset().value() == 0;
+            (ends.0, ends.1, ip.payload(), Some(DatagramPart { id: header.identification().into(), first }))
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let ends = (header.source_addr().into(), header.destination_addr().into());
+            let extensions = ip.extensions();
+            (ends.0, ends.1, ip.payload(), fragment_of(extensions.first_header(), extensions.slice()))
+        }
+        LaxNetSlice::Arp(_) => return None,
+    };
+    let mut facts = NetworkFacts {
+        source,
+        destination,
+        protocol: payload.ip_number.0,
+        source_port: None,
+        destination_port: None,
+        fragment: payload.fragmented,
+        part: part.filter(|_| payload.fragmented),
+        payload_octets: None,
+        payload: Payload::Other,
+    };
+    match &packet.transport {
+        Some(TransportSlice::Udp(udp)) => datagram(&mut facts, udp.slice(), near_ns),
+        Some(TransportSlice::Tcp(tcp)) => {
+            facts.source_port = Some(tcp.source_port());
+            facts.destination_port = Some(tcp.destination_port());
+            // Of a segment that was cut nobody knows how long it was but by the lengths of IP.
+            facts.payload_octets = (!payload.incomplete).then_some(tcp.payload().len() as u32);
+        }
+        // The first part of a datagram has its header; the others have neither header nor ports.
+        None if payload.fragmented
+            && part.is_none_or(|part| part.first)
+            && payload.ip_number == IpNumber::UDP =>
+        {
+            datagram(&mut facts, payload.payload, near_ns);
+        }
+        _ => {}
+    }
+    Some(facts)
+}
+
+/// Which part of its datagram this is, by the extension headers of IPv6 (RFC 8200, section 4); none where no header
+/// tells. Not by the library's iterator, which reads past the end of headers that were cut.
+fn fragment_of(first: Option<IpNumber>, headers: &[u8]) -> Option<DatagramPart> {
+    let (mut kind, mut rest) = (first?, headers);
+    loop {
+        let head = rest.first_chunk::<4>()?;
+        let octets = match kind {
+            IpNumber::IPV6_FRAGMENTATION_HEADER => {
+                let id = u32::from_be_bytes(*rest.get(4..)?.first_chunk()?);
+                return Some(DatagramPart { id, first: u16::from_be_bytes([head[2], head[3]]) >> 3 == 0 });
+            }
+            // Its length is in units of 4 octets, and less by two (RFC 4302, section 2.2).
+            IpNumber::AUTHENTICATION_HEADER => (usize::from(head[1]) + 2) * 4,
+            _ => (usize::from(head[1]) + 1) * 8,
+        };
+        (kind, rest) = (IpNumber(head[0]), rest.get(octets..)?);
+    }
+}
+
+/// Reads a datagram from its header on, as much as was kept of it.
+fn datagram(facts: &mut NetworkFacts, octets: &[u8], near_ns: Option<i64>) {
+    let Some(header) = octets.first_chunk::<UDP_BYTES>() else { return };
+    let at = |place: usize| u16::from_be_bytes([header[place], header[place + 1]]);
+    let (ports, length) = ((at(0), at(2)), usize::from(at(4)));
+    let kept = &octets[UDP_BYTES..];
+    // A length of 0 is a datagram longer than 65,535 octets (RFC 2675), or nonsense as all below 8.
+    let carried = if length < UDP_BYTES { kept.len() } else { length - UDP_BYTES };
+    facts.source_port = Some(ports.0);
+    facts.destination_port = Some(ports.1);
+    facts.payload_octets = Some(carried as u32);
+    facts.payload = Payload::of(&kept[..kept.len().min(carried)], carried as u32, ports, near_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    fn ends(facts: &FrameFacts) -> Option<(String, String, Option<u16>, Option<u32>)> {
+        let network = facts.network?;
+        let (source, destination) = (network.source.to_string(), network.destination.to_string());
+        Some((source, destination, network.destination_port, network.payload_octets))
+    }
+
+    fn expected(octets: u32) -> Option<(String, String, Option<u16>, Option<u32>)> {
+        Some(("10.0.0.1".to_owned(), "10.0.0.2".to_owned(), Some(6000), Some(octets)))
+    }
+
+    fn ip_udp(payload: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).udp(5000, 6000);
+        builder.write(&mut packet, payload).unwrap();
+        packet
+    }
+
+    fn decoded(link_type: u16, head: &[u8], rest: &[u8]) -> FrameFacts {
+        let frame = [head, rest].concat();
+        decode(link_type, &frame, frame.len() as u32, None)
+    }
+
+    #[test]
+    fn each_link_type_leads_to_the_same_datagram() {
+        let ip = ip_udp(b"hello");
+        let mut tagged = vec![0; 12];
+        tagged.extend([0x81, 0, 0, 5, 0x81, 0, 0, 6, 8, 0]);
+        let mut cooked = [0; COOKED_BYTES];
+        cooked[14] = 8;
+        let mut cooked_2 = [0; COOKED_2_BYTES];
+        cooked_2[0] = 8;
+        let ethernet = [&[0; 12][..], &[8, 0]].concat();
+        for (link_type, head) in [
+            (LINK_ETHERNET, &ethernet[..]),
+            (LINK_ETHERNET, &tagged[..]),
+            (LINK_LINUX_COOKED, &cooked[..]),
+            (LINK_LINUX_COOKED_2, &cooked_2[..]),
+            (LINK_NULL, &[2, 0, 0, 0][..]),
+            (LINK_LOOP, &[0, 0, 0, 2][..]),
+            (LINK_RAW_IP, &[][..]),
+            (228, &[][..]),
+        ] {
+            assert!(is_known(link_type));
+            assert_eq!(ends(&decoded(link_type, head, &ip)), expected(5), "{link_type}");
+        }
+        assert!(!is_known(105));
+        assert_eq!(decoded(105, &ethernet, &ip).network, None);
+    }
+
+    #[test]
+    fn ipv6_and_tcp() {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv6([1; 16], [2; 16], 64).tcp(80, 6000, 1, 2);
+        builder.write(&mut packet, b"abc").unwrap();
+        let facts = decoded(LINK_RAW_IP, &[], &packet).network.unwrap();
+        assert_eq!((facts.protocol, facts.payload_octets, facts.source_port), (6, Some(3), Some(80)));
+        assert_eq!(facts.source, IpAddr::from([1u8; 16]));
+    }
+
+    #[test]
+    fn what_was_cut_is_still_known_by_its_headers() {
+        let ip = ip_udp(&[9; 1_000]);
+        assert_eq!(ends(&decoded(LINK_RAW_IP, &[], &ip[..60])), expected(1_000));
+        for length in 0..ip.len().min(60) {
+            decode(LINK_RAW_IP, &ip[..length], 1_028, Some(0));
+        }
+    }
+
+    #[test]
+    fn the_first_part_of_a_datagram_has_its_ports_and_length() {
+        let mut ip = ip_udp(&[9; 400]);
+        ip[4..6].copy_from_slice(&[1, 2]);
+        ip[6] |= 0x20;
+        let first = decoded(LINK_RAW_IP, &[], &ip);
+        assert_eq!(ends(&first), expected(400));
+        assert!(first.network.unwrap().fragment);
+        assert_eq!(first.network.unwrap().part, Some(DatagramPart { id: 0x0102, first: true }));
+        ip[6..8].copy_from_slice(&[0, 50]);
+        let last = decoded(LINK_RAW_IP, &[], &ip).network.unwrap();
+        assert_eq!(last.part, Some(DatagramPart { id: 0x0102, first: false }));
+        assert_eq!((last.fragment, last.destination_port, last.payload_octets), (true, None, None));
+    }
+
+    #[test]
+    fn the_first_part_behind_other_extension_headers() {
+        // Hop by hop, authentication, fragment: offset 0 with more to come.
+        let mut packet = vec![0x60, 0, 0, 0, 0, 48, 0, 64];
+        packet.extend([[1; 16], [2; 16]].concat());
+        packet.extend([51, 0, 0, 0, 0, 0, 0, 0]);
+        packet.extend([&[44, 4, 0, 0][..], &[0; 20]].concat());
+        packet.extend([17, 0, 0, 1, 0, 0, 0, 9]);
+        packet.extend([0x13, 0x88, 0x17, 0x70, 3, 0xf8, 0, 0]);
+        let facts = decoded(LINK_RAW_IP, &[], &packet).network.unwrap();
+        assert_eq!(
+            (facts.fragment, facts.destination_port, facts.payload_octets),
+            (true, Some(6000), Some(1_008))
+        );
+        packet[74] = 1;
+        let facts = decoded(LINK_RAW_IP, &[], &packet).network.unwrap();
+        assert_eq!((facts.fragment, facts.destination_port), (true, None));
+        assert_eq!(facts.part, Some(DatagramPart { id: 9, first: false }));
+        assert_eq!(fragment_of(Some(IpNumber::IPV6_ROUTE_HEADER), &[44, 255, 0, 0]), None);
+    }
+
+    /// SplitMix64.
+    fn next(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    #[test]
+    fn frames_changed_at_random_give_no_more_than_they_have() {
+        let mut random = 1;
+        let ip = ip_udp(&[0x80; 60]);
+        let mut ipv6 = Vec::new();
+        PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(1, 2).write(&mut ipv6, &[0x80; 40]).unwrap();
+        for _ in 0..200_000 {
+            let mut frame =
+                [&[0; 12][..], &[8, 0], if next(&mut random).is_multiple_of(2) { &ip } else { &ipv6 }]
+                    .concat();
+            frame.drain(..[0, 0, 14][next(&mut random) as usize % 3]);
+            for _ in 0..next(&mut random) % 8 {
+                let at = next(&mut random) as usize % frame.len();
+                frame[at] = [next(&mut random) as u8, 0, 0xff, 44][next(&mut random) as usize % 4];
+            }
+            frame.truncate(next(&mut random) as usize % (frame.len() + 1));
+            let link = [0, 1, 12, 101, 108, 113, 228, 276][next(&mut random) as usize % 8];
+            let facts = decode(link, &frame, 2_000, Some(1_700_000_000_000_000_000));
+            let claimed = facts.network.and_then(|network| network.payload_octets);
+            assert!(claimed.is_none_or(|octets| octets <= 65_535));
+        }
+    }
+
+    #[test]
+    fn what_is_no_ip() {
+        let arp = [&[0xff; 12][..], &[8, 6], &[0, 1, 8, 0, 6, 4, 0, 1], &[0; 20]].concat();
+        assert_eq!(decode(LINK_ETHERNET, &arp, 42, None), FrameFacts { octets: 42, network: None });
+        assert_eq!(decode(LINK_ETHERNET, &[], 0, None).network, None);
+    }
+}

@@ -1,0 +1,59 @@
+//! `quaver chase`: a packet stream, its stamps at every layer, and the source of every late packet.
+
+mod cost;
+mod edges;
+mod made_here;
+mod observe;
+mod plan;
+mod received;
+
+pub use plan::command_line;
+
+use crate::args::ChaseArgs;
+use quaver_instrument::digest;
+use quaver_instrument::digest::Digest;
+use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::progress::Progress;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+
+/// Measures, analyses, prints.
+pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::catch()?;
+    let (run, manifest) = match (args.pid, args.listen, &args.from) {
+        (Some(pid), _, _) => observe::measure(args, pid, &interrupt)?,
+        (None, Some(address), _) => received::measure_listened(args, address, &interrupt)?,
+        (None, None, Some(host)) => received::measure_from(args, host, &interrupt)?,
+        (None, None, None) => made_here::measure(args, &interrupt)?,
+    };
+    // Whatever else ends a chase early is that the other side went.
+    let went = manifest.interrupted.is_some().then_some(ExitCode::Peer);
+    let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested()).or(went);
+    let digest = conclude(&run, manifest, args.output.quiet)?;
+    let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
+    Ok(early.unwrap_or(code))
+}
+
+/// Converts, analyses and stores a run that was just recorded.
+pub fn conclude(run: &RunDir, mut manifest: Manifest, quiet: bool) -> anyhow::Result<Digest> {
+    let progress = Progress::timed(std::time::Duration::from_secs(1), quiet);
+    progress.say("joining packets and events");
+    digest::convert(run, &mut manifest)?;
+    progress.say("naming causes");
+    let digest = digest::analyze(run, None)?;
+    progress.say("drawing the report");
+    digest.store(run)?;
+    Ok(digest)
+}
+
+/// Prints the page or JSON and judges the conditions of `--fail-if`.
+pub fn print_results(
+    digest: &Digest,
+    run: &RunDir,
+    json: bool,
+    conditions: &[quaver_instrument::threshold::FailIf],
+) -> anyhow::Result<ExitCode> {
+    let summary = serde_json::to_value(&digest.analysis.summary)?;
+    quaver_instrument::results::print(&summary, || digest.page(run), json, conditions)
+}

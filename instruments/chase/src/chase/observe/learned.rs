@@ -1,0 +1,186 @@
+//! Which of a process's ports is busiest, and what its packets are: by tracing each for a moment.
+
+use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
+use quaver_host::bpf;
+use quaver_host::trace::{Flow, Payload, TraceError, TraceSink, TraceSpec};
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::progress::Progress;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// How long one port is traced for one kind of payload.
+const LOOK: Duration = Duration::from_millis(400);
+/// Packets that tell what they are.
+const ENOUGH: usize = 10;
+/// How long packets may take to come at all.
+const START: Duration = Duration::from_secs(10);
+/// RTP numbers may skip this many packets from one to the next and still pass for a sequence.
+const LONGEST_SKIP: u64 = 100;
+
+/// What was learned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Learned {
+    /// The busiest port.
+    pub(super) port: u16,
+    /// Whether others receive too.
+    pub(super) others: usize,
+    /// Payload.
+    pub(super) payload: Payload,
+    /// Mean time between packets, nanoseconds.
+    pub(super) period_ns: f64,
+    /// Length of the payload in octets, where it is constant.
+    pub(super) payload_bytes: Option<u32>,
+}
+
+/// Where to look.
+pub(super) struct Place<'a> {
+    /// The process.
+    pub(super) process: u32,
+    /// The only local address, where there is but one.
+    pub(super) address: Option<IpAddr>,
+    /// Its ports.
+    pub(super) ports: &'a [u16],
+}
+
+#[derive(Default)]
+struct Stamps(Vec<StampRecord>);
+
+impl TraceSink for Stamps {
+    fn stamp(&mut self, record: StampRecord) {
+        self.0.push(record);
+    }
+    fn event(&mut self, _: EventRecord) {}
+}
+
+/// Packets of one port during a moment, as far as the process received them.
+fn glimpse(place: &Place<'_>, port: u16, payload: Payload) -> Result<Vec<StampRecord>, TraceError> {
+    let spec = TraceSpec {
+        flow: Some(Flow { address: place.address, ports: vec![port], payload }),
+        threads: Vec::new(),
+        observed_process: Some(place.process),
+        cpus: vec![0],
+        stamp_capacity: 1 << 16,
+        event_capacity: 256,
+    };
+    let tracer = bpf::start(&spec)?;
+    std::thread::sleep(LOOK);
+    let mut stamps = Stamps::default();
+    tracer.finish(&mut stamps)?;
+    stamps.0.retain(|stamp| stamp.user_ns != 0);
+    Ok(stamps.0)
+}
+
+/// Finds the busiest port and what its packets are; waits for packets for ten seconds.
+pub(super) fn learn(
+    place: &Place<'_>,
+    name: &str,
+    progress: &Progress,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Learned> {
+    let start = Instant::now();
+    // Slow streams show a few packets in each look.
+    let mut seen: Vec<(u16, Vec<StampRecord>)> = place.ports.iter().map(|port| (*port, Vec::new())).collect();
+    loop {
+        for (port, stamps) in &mut seen {
+            progress.say(format!("looking at what {name} receives on port {port}"));
+            stamps.extend(glimpse(place, *port, Payload::Rtp)?);
+            if interrupt.requested() {
+                return Err(failure(ExitCode::Interrupted, "ended before anything was measured"));
+            }
+        }
+        seen.sort_by_key(|(_, stamps)| usize::MAX - stamps.len());
+        let most = seen.first().map_or(0, |(_, stamps)| stamps.len());
+        if most >= ENOUGH || most >= 2 && start.elapsed() > START / 2 {
+            break;
+        }
+        if start.elapsed() > START {
+            let ports: Vec<String> = place.ports.iter().map(u16::to_string).collect();
+            return Err(failure(
+                ExitCode::Peer,
+                format!(
+                    "{name} received no packets within {} s on its UDP port {}: see that its sender sends, and that \
+                     the process receives by recv, recvfrom, recvmsg or recvmmsg (AF_XDP, DPDK and packet sockets \
+                     cannot be followed)",
+                    START.as_secs(),
+                    ports.join(", ")
+                ),
+            ));
+        }
+    }
+    let others = seen[1..].iter().filter(|(_, stamps)| !stamps.is_empty()).count();
+    let (port, stamps) = seen.swap_remove(0);
+    let payload = if is_rtp(&stamps) {
+        Payload::Rtp
+    } else {
+        let again = glimpse(place, port, Payload::Ours { offset: 0 })?;
+        let ours = again.iter().filter(|stamp| stamp.flags & stamp_flags::OURS != 0).count();
+        if ours > 0 && ours * 4 >= again.len() * 3 { Payload::Ours { offset: 0 } } else { Payload::Opaque }
+    };
+    let first = stamps[0].payload_bytes;
+    let constant = stamps.iter().all(|stamp| stamp.payload_bytes == first);
+    Ok(Learned {
+        port,
+        others,
+        payload,
+        period_ns: period_ns(&stamps),
+        payload_bytes: constant.then_some(first),
+    })
+}
+
+/// Whether three quarters of the packets have RTP headers whose numbers ascend.
+fn is_rtp(stamps: &[StampRecord]) -> bool {
+    let steps = stamps.windows(2).filter(|pair| {
+        let rtp = pair.iter().all(|stamp| stamp.flags & stamp_flags::RTP != 0);
+        rtp && (1..=LONGEST_SKIP).contains(&(pair[1].key.wrapping_sub(pair[0].key) & 0xffff))
+    });
+    let pairs = stamps.len().saturating_sub(1);
+    pairs > 0 && steps.count() * 4 >= pairs * 3
+}
+
+/// Median time between neighbours: the pauses between looks do not count.
+fn period_ns(stamps: &[StampRecord]) -> f64 {
+    /// Shortest period that memory is planned for.
+    const SHORTEST_NS: u64 = 500;
+    let entered = |stamp: &StampRecord| stamp.receive_ns.max(stamp.ready_ns);
+    let mut gaps: Vec<u64> =
+        stamps.windows(2).map(|pair| entered(&pair[1]).saturating_sub(entered(&pair[0]))).collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied().unwrap_or(1_000_000_000).max(SHORTEST_NS) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamps(keys: impl IntoIterator<Item = u16>, flags: u32) -> Vec<StampRecord> {
+        let stamp = |(n, key): (u64, u16)| StampRecord {
+            key: key.into(),
+            flags,
+            receive_ns: (n + 1) * 1_000_000,
+            user_ns: (n + 1) * 1_000_000 + 5,
+            ..StampRecord::default()
+        };
+        (0..).zip(keys).map(stamp).collect()
+    }
+
+    #[test]
+    fn rtp_is_told_from_what_only_looks_like_it() {
+        let ascending = (65_500u32..65_600).map(|number| number as u16);
+        assert!(is_rtp(&stamps(ascending.clone(), stamp_flags::RTP)), "also over the wrap");
+        assert!(!is_rtp(&stamps(ascending, 0)), "no header");
+        let wild = (0u16..100).map(|number| number.wrapping_mul(40_503));
+        assert!(!is_rtp(&stamps(wild, stamp_flags::RTP)));
+        assert!(!is_rtp(&stamps([5], stamp_flags::RTP)), "one packet proves nothing");
+    }
+
+    #[test]
+    fn the_period_is_that_within_a_look() {
+        let mut seen = stamps(0..20, 0);
+        for stamp in &mut seen[10..] {
+            stamp.receive_ns += 900_000_000;
+        }
+        assert_eq!(period_ns(&seen), 1e6);
+        assert_eq!(period_ns(&seen[..1]), 1e9);
+    }
+}

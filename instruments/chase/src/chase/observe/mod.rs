@@ -1,0 +1,289 @@
+//! A receiver that already runs, observed from outside: BPF programs stamp its sockets' packets and the return of
+//! its receive calls. The process itself is not touched: no ptrace, no signal, no setting.
+
+mod learned;
+mod receiver;
+
+use super::plan;
+use crate::args::ChaseArgs;
+use crate::first_look::stored_payload;
+use learned::{Learned, Place};
+use quaver_abi::record::{EventRecord, StampRecord};
+use quaver_analysis::model::Actor;
+use quaver_host::root::HostRoot;
+use quaver_host::sockets::{ProcessError, ProcessIdentity, ThreadFacts, UdpSocket};
+use quaver_host::trace::{Flow, Payload};
+use quaver_instrument::args::TierName;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::host_state::{HostState, keep_off};
+use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::progress::Progress;
+use quaver_instrument::recording::Recording;
+use quaver_instrument::tier;
+use quaver_page::units;
+use quaver_store::manifest::{Manifest, Stream, Window};
+use quaver_store::run::RunDir;
+use quaver_store::segments::read_all;
+use receiver::receivers;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Most ports and threads that the BPF programs can tell apart.
+const MOST_PORTS: usize = 8;
+const MOST_THREADS: usize = 64;
+/// A stream may turn out to be faster than the first look told.
+const ROOM: f64 = 1.5;
+/// CPUs up to which all are traced.
+const FEW_CPUS: usize = 8;
+/// Events held at once on all CPUs together, 32 octets each, where many CPUs are traced.
+const MOST_EVENTS: usize = 1 << 24;
+
+/// The process and what it receives.
+struct Observed {
+    process: ProcessIdentity,
+    /// `receiver (process 4711)`.
+    name: String,
+    threads: Vec<ThreadFacts>,
+    learned: Learned,
+    address: Option<IpAddr>,
+}
+
+/// Observes process `pid`; the run directory is left with raw segments and a manifest.
+pub(super) fn measure(
+    args: &ChaseArgs,
+    pid: u32,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(RunDir, Manifest)> {
+    if let Some(tier @ (TierName::Tracefs | TierName::User)) = args.tier {
+        return Err(failure(
+            ExitCode::Usage,
+            format!(
+                "--pid needs the BPF tier, which alone sees receive calls return: leave out --tier {tier:?}"
+            )
+            .to_lowercase(),
+        ));
+    }
+    let root = HostRoot::system();
+    let progress = Progress::timed(args.duration, args.output.quiet);
+    let mut notes = Vec::new();
+    let observed = look_at(pid, &root, &progress, interrupt, &mut notes)?;
+    let words = describe_stream(&observed);
+    let (mut recording, host) = plan::begin(args, &words, &notes)?;
+    let traced = traced_cpus(&observed, &root)?;
+    start_tracer(args, &mut recording, &observed, &traced)?;
+    describe(&mut recording, &observed);
+    recording.save_manifest()?;
+    progress.say("warming up");
+    let ended = || !observed.process.lives(&root);
+    recording.keep_house(plan::WARM_UP, interrupt, ended, |_| {})?;
+    let before = HostState::read(Some(pid));
+    let start_ns = quaver_clock::monotonic_ns();
+    let show = |elapsed| progress.show(elapsed, format!("observing {}", observed.name));
+    recording.keep_house(args.duration, interrupt, ended, show)?;
+    let end_ns = quaver_clock::monotonic_ns();
+    let after = HostState::read(Some(pid));
+    let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned()).or_else(|| {
+        let seconds = (end_ns - start_ns) as f64 / 1e9;
+        ended().then(|| format!("{} ended {seconds:.1} s after measuring began", observed.name))
+    });
+    let counts = recording.end_tracing()?;
+    let facts = recording.manifest.analysis.get_or_insert_default();
+    facts.window = Some(Window { start_ns, end_ns });
+    facts.circumstances = before.circumstances(&after, &host, traced);
+    facts.circumstances.blind = facts.blind.clone();
+    facts.counts.stamps_lost = counts.stamps_lost;
+    facts.counts.events_lost = counts.events_lost;
+    facts.receiver = who_received(&recording.run, &observed.threads)?;
+    recording.finish(cut_short)
+}
+
+/// The process, its sockets and what comes to them.
+fn look_at(
+    pid: u32,
+    root: &HostRoot,
+    progress: &Progress,
+    interrupt: &Interrupt,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Observed> {
+    let process = ProcessIdentity::of(root, pid).map_err(of_process)?;
+    let name = format!("{} (process {pid})", process.name(root));
+    let sockets = process.udp_sockets(root).map_err(of_process)?;
+    let ports: BTreeSet<u16> =
+        sockets.iter().map(|socket| socket.local.port()).filter(|port| *port != 0).collect();
+    if ports.is_empty() {
+        return Err(failure(
+            ExitCode::Unsupported,
+            format!(
+                "{name} has no UDP socket: only receivers of UDP can be followed (not AF_XDP, DPDK, packet or TCP \
+                 sockets); is it another process that receives (see: ss -uanp)?"
+            ),
+        ));
+    }
+    if ports.len() > MOST_PORTS {
+        return Err(failure(
+            ExitCode::Unsupported,
+            format!(
+                "{name} has sockets on {} UDP ports, and at most {MOST_PORTS} can be followed at once",
+                ports.len()
+            ),
+        ));
+    }
+    if process.uses_io_uring(root) {
+        notes.push(format!(
+            "{name} uses io_uring: what it receives through that is stamped when the kernel completes it, not when \
+             the program sees it"
+        ));
+    }
+    let ports: Vec<u16> = ports.into_iter().collect();
+    let place = Place { process: pid, address: only_address(&sockets, None), ports: &ports };
+    let learned = learned::learn(&place, &name, progress, interrupt)?;
+    if learned.others > 0 {
+        notes.push(format!(
+            "{} other ports of the process receive too; only the busiest, {}, is measured",
+            learned.others, learned.port
+        ));
+    }
+    let mut threads = process.threads(root);
+    if threads.len() > MOST_THREADS {
+        notes.push(format!("of its {} threads, only {MOST_THREADS} are followed", threads.len()));
+        threads.sort_by_key(|thread| (!thread.realtime, thread.id));
+        threads.truncate(MOST_THREADS);
+    }
+    let address = only_address(&sockets, Some(learned.port));
+    Ok(Observed { process, name, threads, learned, address })
+}
+
+fn of_process(error: ProcessError) -> anyhow::Error {
+    let code = match error {
+        ProcessError::None(_) | ProcessError::Thread { .. } => ExitCode::Usage,
+        ProcessError::NotPermitted(_) | ProcessError::Unreadable { .. } => ExitCode::Unsupported,
+    };
+    failure(code, format!("--pid: {error}"))
+}
+
+/// The address that all sockets (on `port`, if given) are bound to, where it is one and the same.
+fn only_address(sockets: &[UdpSocket], port: Option<u16>) -> Option<IpAddr> {
+    let mut addresses = sockets
+        .iter()
+        .filter(|socket| port.is_none_or(|port| socket.local.port() == port))
+        .map(|socket| socket.local.ip());
+    let first = addresses.next().filter(|address| !address.is_unspecified())?;
+    addresses.all(|address| address == first).then_some(first)
+}
+
+fn describe_stream(observed: &Observed) -> String {
+    let Learned { port, payload, period_ns, payload_bytes, .. } = observed.learned;
+    let kind = match payload {
+        Payload::Ours { .. } => "a quaver source's packets",
+        Payload::Rtp => "RTP",
+        Payload::Opaque => "UDP without numbers that we know",
+    };
+    let size =
+        payload_bytes.map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} octets"));
+    format!(
+        "{kind}: {size} each about {}, received on port {port} by {}",
+        units::duration_f64(period_ns),
+        observed.name
+    )
+}
+
+/// CPUs to trace: those that the threads are bound to, or all; on a small machine all.
+fn traced_cpus(observed: &Observed, root: &HostRoot) -> anyhow::Result<Vec<u16>> {
+    let bound: BTreeSet<u16> = observed.threads.iter().filter_map(|thread| thread.cpu).collect();
+    let all_bound = observed.threads.iter().all(|thread| thread.cpu.is_some());
+    // Our own work stays off the receiver's CPU as far as that is known.
+    keep_off(&bound)?;
+    let online = root.cpu_list("sys/devices/system/cpu/online");
+    if all_bound && online.len() > FEW_CPUS { Ok(bound.into_iter().collect()) } else { Ok(online) }
+}
+
+fn start_tracer(
+    args: &ChaseArgs,
+    recording: &mut Recording,
+    observed: &Observed,
+    traced: &[u16],
+) -> anyhow::Result<()> {
+    let Learned { port, payload, period_ns, .. } = observed.learned;
+    let flow = Flow { address: observed.address, ports: vec![port], payload };
+    let threads = observed.threads.iter().map(|thread| thread.id).collect();
+    let total = plan::WARM_UP + args.duration + Duration::from_secs(1);
+    let mut spec = plan::trace_spec(flow, threads, traced.to_vec(), period_ns / ROOM, total);
+    spec.observed_process = Some(observed.process.pid);
+    spec.event_capacity = spec.event_capacity.min(MOST_EVENTS / traced.len().max(1));
+    let choice = tier::start(Some(TierName::Bpf), &spec)?;
+    recording.trace_with(choice, true);
+    Ok(())
+}
+
+fn describe(recording: &mut Recording, observed: &Observed) {
+    let Learned { port, payload, payload_bytes, .. } = observed.learned;
+    let any = observed.address.map_or_else(|| "any address".to_owned(), |address| address.to_string());
+    let facts = recording.manifest.analysis.get_or_insert_default();
+    facts.period_ns = None;
+    facts.source_on_this_host = false;
+    facts.source = None;
+    facts.receiver = actor(observed.threads.iter(), true);
+    facts.streams = vec![Stream {
+        destination: format!("{any}, port {port}"),
+        source: None,
+        profile: None,
+        payload: stored_payload(payload),
+        payload_bytes,
+    }];
+}
+
+/// The receiver by what was recorded: the threads whose receive calls returned, else all.
+fn who_received(run: &RunDir, threads: &[ThreadFacts]) -> anyhow::Result<Actor> {
+    let stamps: Vec<StampRecord> = read_all(&run.stamps_segment())?;
+    let events: Vec<EventRecord> = read_all(&run.events_segment())?;
+    let found = receivers(&stamps, &events, threads);
+    if found.threads.is_empty() {
+        return Ok(actor(threads.iter(), true));
+    }
+    let mut receiver =
+        actor(threads.iter().filter(|thread| found.threads.contains(&thread.id)), found.blocking);
+    receiver.threads = found.threads;
+    Ok(receiver)
+}
+
+fn actor<'a>(threads: impl Iterator<Item = &'a ThreadFacts> + Clone, blocking: bool) -> Actor {
+    let cpus: BTreeSet<Option<u16>> = threads.clone().map(|thread| thread.cpu).collect();
+    Actor {
+        threads: threads.clone().map(|thread| thread.id).collect(),
+        cpu: cpus.first().copied().flatten().filter(|_| cpus.len() == 1),
+        realtime: threads.clone().any(|thread| thread.realtime),
+        blocking,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(local: &str) -> UdpSocket {
+        UdpSocket { local: local.parse().unwrap(), remote: None, drops: 0 }
+    }
+
+    #[test]
+    fn packets_are_filtered_by_address_only_where_all_sockets_share_it() {
+        let address = |text: &str| text.parse::<IpAddr>().ok();
+        let one = [socket("192.0.2.1:5000"), socket("192.0.2.1:5001"), socket("0.0.0.0:5002")];
+        assert_eq!(only_address(&one, None), None);
+        assert_eq!(only_address(&one[..2], None), address("192.0.2.1"));
+        assert_eq!(only_address(&one, Some(5001)), address("192.0.2.1"));
+        assert_eq!(only_address(&one, Some(5002)), None);
+        assert_eq!(only_address(&[], None), None);
+        assert_eq!(only_address(&[socket("192.0.2.1:5"), socket("192.0.2.2:5")], Some(5)), None);
+    }
+
+    #[test]
+    fn a_receiver_is_bound_to_a_cpu_only_if_all_its_threads_are() {
+        let thread = |id, cpu, realtime| ThreadFacts { id, cpu, realtime };
+        let threads = [thread(1, Some(3), false), thread(2, Some(3), true), thread(3, None, false)];
+        let both = actor(threads[..2].iter(), true);
+        assert_eq!((both.cpu, both.realtime, both.threads.as_slice()), (Some(3), true, &[1, 2][..]));
+        assert_eq!(actor(threads.iter(), true).cpu, None);
+        assert_eq!(actor([].iter(), false), Actor::default());
+    }
+}

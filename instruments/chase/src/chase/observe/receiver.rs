@@ -1,0 +1,133 @@
+//! Which threads of an observed process receive, and whether they sleep for their packets.
+
+use quaver_abi::record::{EventKind, EventRecord, OffCpu, StampRecord};
+use quaver_host::sockets::ThreadFacts;
+use std::collections::BTreeMap;
+
+/// Stamps that are looked at: enough to tell.
+const LOOKED_AT: usize = 20_000;
+/// A thread that returned from less than one in so many receive calls is no receiver.
+const FEW: usize = 200;
+/// A thread that went to sleep at least once for so many packets sleeps for them (a batch may hold many).
+const PACKETS_A_SLEEP: usize = 512;
+
+/// The threads that receive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Receivers {
+    /// Their numbers, busiest first; empty if no receive call could be given to a thread.
+    pub(super) threads: Vec<u32>,
+    /// They sleep for their packets.
+    pub(super) blocking: bool,
+}
+
+/// One stretch of a thread on a CPU.
+struct Run {
+    start_ns: u64,
+    end_ns: u64,
+    thread: u32,
+}
+
+/// Finds the thread that ran where and when each receive call returned.
+pub(super) fn receivers(
+    stamps: &[StampRecord],
+    events: &[EventRecord],
+    threads: &[ThreadFacts],
+) -> Receivers {
+    let known = |thread: u32| threads.iter().any(|facts| facts.id == thread);
+    let mut runs: BTreeMap<u16, Vec<Run>> = BTreeMap::new();
+    let mut sleeps: BTreeMap<u32, usize> = BTreeMap::new();
+    for event in events.iter().filter(|event| event.kind == EventKind::Thread as u8 && known(event.id)) {
+        let run = Run { start_ns: event.start_ns, end_ns: event.end_ns, thread: event.id };
+        runs.entry(event.cpu).or_default().push(run);
+        if event.detail == OffCpu::Blocked as u8 {
+            *sleeps.entry(event.id).or_default() += 1;
+        }
+    }
+    for runs in runs.values_mut() {
+        runs.sort_unstable_by_key(|run| run.start_ns);
+    }
+    let mut calls: BTreeMap<u32, usize> = BTreeMap::new();
+    let received: Vec<&StampRecord> = stamps.iter().filter(|stamp| stamp.user_ns != 0).collect();
+    let every = received.len().div_ceil(LOOKED_AT).max(1);
+    for stamp in received.iter().step_by(every) {
+        let Some(runs) = runs.get(&stamp.user_cpu) else { continue };
+        let after = runs.partition_point(|run| run.start_ns <= stamp.user_ns);
+        if let Some(run) = after.checked_sub(1).map(|at| &runs[at]).filter(|run| run.end_ns >= stamp.user_ns)
+        {
+            *calls.entry(run.thread).or_default() += 1;
+        }
+    }
+    let all: usize = calls.values().sum();
+    let mut busiest: Vec<(usize, u32)> = calls
+        .iter()
+        .filter(|(_, count)| **count * FEW >= all)
+        .map(|(thread, count)| (*count, *thread))
+        .collect();
+    busiest.sort_unstable_by_key(|(count, thread)| (usize::MAX - count, *thread));
+    let threads: Vec<u32> = busiest.into_iter().map(|(_, thread)| thread).collect();
+    let slept: usize = threads.iter().filter_map(|thread| sleeps.get(thread)).sum();
+    Receivers { blocking: slept > 0 && slept * PACKETS_A_SLEEP >= received.len(), threads }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(ids: &[u32]) -> Vec<ThreadFacts> {
+        ids.iter().map(|id| ThreadFacts { id: *id, realtime: false, cpu: None }).collect()
+    }
+
+    fn run(thread: u32, cpu: u16, start_ns: u64, end_ns: u64, left: OffCpu) -> EventRecord {
+        EventRecord {
+            start_ns,
+            end_ns,
+            id: thread,
+            cpu,
+            kind: EventKind::Thread as u8,
+            detail: left as u8,
+            aux: 0,
+        }
+    }
+
+    fn received(user_cpu: u16, user_ns: u64) -> StampRecord {
+        StampRecord { user_cpu, user_ns, ..StampRecord::default() }
+    }
+
+    #[test]
+    fn the_thread_on_the_cpu_at_the_return_is_the_receiver() {
+        let mut events = vec![run(9, 1, 50, 60, OffCpu::Blocked), run(8, 0, 0, 90_000, OffCpu::Preempted)];
+        let mut stamps = Vec::new();
+        for turn in 1..=50 {
+            let start = turn * 1_000;
+            events.push(run(7, 1, start, start + 20, OffCpu::Blocked));
+            stamps.push(received(1, start + 10));
+            stamps.push(received(0, 0));
+        }
+        let found = receivers(&stamps, &events, &facts(&[7, 8, 9]));
+        assert_eq!(found, Receivers { threads: vec![7], blocking: true });
+        let stranger = receivers(&stamps, &events, &facts(&[8, 9]));
+        assert_eq!(stranger, Receivers::default(), "thread 7 is not the process's");
+    }
+
+    #[test]
+    fn one_that_never_sleeps_polls() {
+        let events = [
+            run(7, 1, 0, 10_000_000, OffCpu::Preempted),
+            run(7, 1, 10_000_100, 20_000_000, OffCpu::Blocked),
+            run(8, 1, 10_000_000, 10_000_100, OffCpu::Blocked),
+        ];
+        let stamps: Vec<StampRecord> = (1..2_000).map(|n| received(1, n * 10_000)).collect();
+        let found = receivers(&stamps, &events, &facts(&[7, 8]));
+        assert_eq!(
+            found,
+            Receivers { threads: vec![7], blocking: false },
+            "one sleep in 2,000 packets is none"
+        );
+    }
+
+    #[test]
+    fn nothing_recorded_tells_nothing() {
+        assert_eq!(receivers(&[], &[], &facts(&[7])), Receivers::default());
+        assert_eq!(receivers(&[received(3, 5)], &[], &facts(&[7])), Receivers::default());
+    }
+}

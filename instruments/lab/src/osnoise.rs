@@ -1,0 +1,244 @@
+//! `quaver lab osnoise`: our attribution of noise beside the kernel's own tracer of it, in a guest.
+
+use super::run::{Heard, REAL_TIME, in_guest};
+use crate::args::LabOsnoiseArgs;
+use anyhow::{Context, bail};
+use quaver_analysis::summary::ClassCount;
+use quaver_host::root::HostRoot;
+use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::progress::Progress;
+use quaver_instrument::results::to_stdout;
+use quaver_lab_guests::guest;
+use quaver_lab_guests::osnoise::{Noise, NoiseClass, Osnoise};
+use quaver_noise::args::NoiseArgs;
+use quaver_noise::record as noise;
+use quaver_page::table::{Align, Style, Table};
+use quaver_page::units::{count, duration};
+use quaver_study::request::{BothNoises, Noises, Said, Task};
+use quaver_study::verb::neighbours::Neighbours;
+use quaver_study::verb::settings::{Keys, Settings};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Name and version of the JSON form.
+const SCHEMA: &str = "quaver-lab-osnoise/1";
+/// The guest's CPU that the loop runs on.
+const CPU: u16 = 2;
+/// What keeps the kernel's own work off that CPU.
+const TUNED: [&str; 4] = ["nohz_full=2", "rcu_nocbs=2", "isolcpus=nohz,domain,2", "irqaffinity=0"];
+/// The ticker: a thousand times a second, for 50 us.
+const TICKER_NS: (u64, u64) = (1_000_000, 50_000);
+
+/// One loop with its circumstances.
+#[derive(Debug, Serialize)]
+struct Held {
+    what: &'static str,
+    boot: Vec<String>,
+    #[serde(flatten)]
+    found: BothNoises,
+}
+
+/// Measures, compares, prints.
+pub(super) fn run(args: &LabOsnoiseArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::catch()?;
+    let progress = Progress::timed(Duration::from_secs(1), false);
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let ticker = "the same, with a thread that wakes each millisecond and works for 50 us";
+    let guests: [(Vec<String>, &[_]); 2] = [
+        (words(&TUNED), &[("booted for quiet", None), (ticker, Some(TICKER_NS))]),
+        (Vec::new(), &[("booted as usual", None)]),
+    ];
+    let mut held = Vec::new();
+    for (boot, loops) in guests {
+        let tickers = loops.iter().map(|(_, ticker)| *ticker).collect();
+        let task = Task::Osnoise { duration_ns: args.duration.as_nanos() as u64, tickers };
+        progress.say("measuring in a guest");
+        let mut loops_left = loops.iter();
+        let done = in_guest(REAL_TIME, &boot, task, loops.len(), &interrupt, |said| {
+            if let (Said::Noise(found), Some((what, _))) = (said, loops_left.next()) {
+                held.push(Held { what, boot: boot.clone(), found: *found });
+            }
+            Ok(Heard::GoOn)
+        })?;
+        if !done {
+            return Ok(ExitCode::Interrupted);
+        }
+    }
+    drop(progress);
+    let text = if args.json { json(&held)? } else { page(&held, Style::of_stdout()) };
+    to_stdout(text.as_bytes())?;
+    Ok(ExitCode::Done)
+}
+
+fn json(held: &[Held]) -> anyhow::Result<String> {
+    let document =
+        serde_json::json!({ "schema": SCHEMA, "version": env!("CARGO_PKG_VERSION"), "loops": held });
+    Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
+}
+
+fn page(held: &[Held], style: Style) -> String {
+    let mut out = String::new();
+    for one in held {
+        let found = &one.found;
+        let boot = if one.boot.is_empty() { "no options".to_owned() } else { one.boot.join(" ") };
+        let _ = writeln!(
+            out,
+            "{}\n  {boot}; {} of the guest's time; ours by {}; the loop itself saw {} gaps, {} in all",
+            style.bold(one.what),
+            duration(found.runtime_ns),
+            found.tier,
+            count(found.gaps.0),
+            duration(found.gaps.1)
+        );
+        let columns = ["class", "ours", "osnoise", "our time", "osnoise's", "difference"];
+        let align = |at: usize| if at == 0 { Align::Left } else { Align::Right };
+        let columns: Vec<_> = columns.iter().enumerate().map(|(at, name)| (*name, align(at))).collect();
+        let mut table = Table::new(&columns);
+        let classes = |noises: &Noises| [noises.nmi, noises.irq, noises.softirq, noises.thread];
+        let names = ["NMI", "interrupts", "softirqs", "threads"];
+        for ((name, ours), kernels) in names.iter().zip(classes(&found.ours)).zip(classes(&found.kernels)) {
+            let off = ours.net_ns.abs_diff(kernels.net_ns) as f64 / kernels.net_ns.max(1) as f64;
+            table.row([
+                (*name).to_owned(),
+                count(ours.count),
+                count(kernels.count),
+                duration(ours.net_ns as i64),
+                duration(kernels.net_ns as i64),
+                if kernels.net_ns == 0 { "-".to_owned() } else { format!("{:.1} %", off * 100.0) },
+            ]);
+        }
+        out.push_str(&table.render(style));
+    }
+    if held.iter().any(|one| one.found.preempt_rt) {
+        out.push_str(
+            "Softirqs run in threads in this kernel: their time is in that of threads, on both sides.\n",
+        );
+    }
+    out
+}
+
+/// The guest's part: a loop for each ticker, or none, watched by both.
+pub(super) fn measure(
+    duration_ns: u64,
+    tickers: &[Option<(u64, u64)>],
+    tell: &mut dyn FnMut(BothNoises) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let root = HostRoot::system();
+    let version = root.text("/proc/version").unwrap_or_default();
+    let preempt_rt = version.contains("PREEMPT_RT");
+    for ticker in tickers {
+        // Whoever runs a loop keeps off its CPU from then on.
+        guest::use_all_cpus(&root)?;
+        let settings = settings(*ticker)?;
+        let args = arguments(duration_ns)?;
+        let neighbours = Neighbours::start(&settings, None)?;
+        if !neighbours.refused.is_empty() {
+            bail!("the ticker: {}", neighbours.refused.join("; "));
+        }
+        // After ours: each hook's own work lies in the times of whoever hooked in before it, and the kernel's tracer does more
+        // of it at the end of what it times.
+        let mut kernels = None;
+        let watch = || {
+            kernels = Some(Osnoise::start(CPU).context("starting the kernel's tracer")?);
+            Ok(())
+        };
+        let digest = noise::digest(&args, &Interrupt::default(), watch).context("running the loop")?;
+        let kernels = kernels.context("the kernel's tracer was not started")?;
+        let kernels = kernels.finish().context("ending the kernel's tracer")?;
+        drop(neighbours);
+        let one = digest.run.loops.first().context("the loop did not run")?;
+        let within = |noise: &&Noise| {
+            let start_ns = noise.end_ns.saturating_sub(noise.net_ns) as i64;
+            let own = noise.class == NoiseClass::Thread
+                && noise.number.is_some_and(|tid| one.actor.threads.contains(&tid));
+            noise.cpu == CPU && (one.start_ns..one.end_ns).contains(&start_ns) && !own
+        };
+        let cpu = digest.analysis.summary.cpus.iter().find(|cpu| cpu.cpu == CPU);
+        let cpu = cpu.context("the loop's CPU was not counted")?;
+        let mut ours = Noises { nmi: cpu.nmi, irq: cpu.irq, softirq: cpu.softirq, thread: cpu.thread };
+        if preempt_rt {
+            ours.thread.net_ns += ours.softirq.net_ns;
+            ours.softirq = ClassCount::default();
+        }
+        tell(BothNoises {
+            runtime_ns: cpu.runtime_ns,
+            tier: digest.analysis.summary.tier.clone(),
+            gaps: (cpu.gaps, cpu.noise_ns),
+            events_lost: digest.run.events_lost,
+            preempt_rt,
+            ours,
+            kernels: sum(kernels.iter().filter(within)),
+        })?;
+    }
+    Ok(())
+}
+
+fn sum<'a>(noises: impl Iterator<Item = &'a Noise>) -> Noises {
+    let mut found = Noises::default();
+    for noise in noises {
+        let class = match noise.class {
+            NoiseClass::Nmi => &mut found.nmi,
+            NoiseClass::Irq => &mut found.irq,
+            NoiseClass::Softirq => &mut found.softirq,
+            NoiseClass::Thread => &mut found.thread,
+        };
+        class.count += 1;
+        class.net_ns += noise.net_ns;
+        class.max_ns = class.max_ns.max(noise.net_ns);
+    }
+    found
+}
+
+/// The arguments of `quaver noise`. By tracefs: an emulated processor takes minutes to load the programs of the BPF tier.
+fn arguments(duration_ns: u64) -> anyhow::Result<NoiseArgs> {
+    let time = format!("{duration_ns}ns");
+    let words = ["noise", "--cpus", "2", "--tier", "tracefs", "--quiet", "-o", "/tmp/runs", "--for", &time];
+    Ok(quaver_instrument::args::parse(words)?)
+}
+
+fn settings(ticker: Option<(u64, u64)>) -> anyhow::Result<Settings> {
+    let keys = ticker.map(|(period, work)| format!("ticker = '{period}ns'\nticker-work = '{work}ns'\n"));
+    let keys: Keys = toml::from_str(&format!("sink-cpu = {CPU}\n{}", keys.unwrap_or_default()))?;
+    Settings::of(&keys, &[0, 1, CPU]).map_err(anyhow::Error::msg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_is_told_what_it_can_do() {
+        assert_eq!(arguments(900_000_000).unwrap().duration, Duration::from_millis(900));
+        let ticker = settings(Some(TICKER_NS)).unwrap().ticker;
+        assert_eq!(ticker, Some((Duration::from_millis(1), Duration::from_micros(50))));
+        assert_eq!(settings(None).unwrap().ticker, None);
+    }
+
+    #[test]
+    fn the_kernels_noise_is_summed_by_class() {
+        let of =
+            |class, net_ns| Noise { class, name: String::new(), number: None, cpu: 2, end_ns: 0, net_ns };
+        let all = [of(NoiseClass::Irq, 5), of(NoiseClass::Irq, 7), of(NoiseClass::Thread, 50)];
+        let found = sum(all.iter());
+        assert_eq!((found.irq.count, found.irq.net_ns, found.irq.max_ns), (2, 12, 7));
+        assert_eq!((found.thread.count, found.thread.net_ns, found.softirq.count), (1, 50, 0));
+        let one = BothNoises {
+            runtime_ns: 1_000,
+            tier: "tracefs".to_owned(),
+            gaps: (3, 60),
+            events_lost: 0,
+            preempt_rt: true,
+            ours: found.clone(),
+            kernels: found,
+        };
+        let held = [Held { what: "booted for quiet", boot: Vec::new(), found: one }];
+        let page = page(&held, Style::PLAIN);
+        assert!(
+            page.contains("threads") && page.contains("0.0 %") && page.contains("run in threads"),
+            "{page}"
+        );
+        assert!(json(&held).unwrap().contains(SCHEMA));
+    }
+}

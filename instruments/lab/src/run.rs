@@ -1,0 +1,113 @@
+//! `quaver lab run`: commands of this program in a guest. Also how any verb has a guest do something and hears it.
+
+use crate::args::LabRunArgs;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::interrupt::Interrupt;
+use quaver_lab_guests::GuestError;
+use quaver_lab_guests::image::Image;
+use quaver_lab_guests::process::{Answer, Guest, Machine};
+use quaver_lab_guests::store::LabStore;
+use quaver_study::request::{Request, Said, Task};
+use quaver_study::verb::lab::{GUEST_CPUS, GUEST_INTERFACE, GUEST_PARAMETERS};
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Between looks at the user's wish to end.
+const TICK: Duration = Duration::from_millis(100);
+/// A guest that is silent for so long is stuck.
+const MOST_SILENCE: Duration = Duration::from_secs(900);
+/// What stands between two commands.
+const NEXT: &str = "+";
+
+/// The stock kernel.
+pub(super) const STOCK: &str = "kernel";
+/// The one with real-time preemption.
+pub(super) const REAL_TIME: &str = "kernel-rt";
+
+/// Has a guest do a task, and hands over each of so many answers. Whether the user let it come to its end.
+pub(super) fn in_guest(
+    kernel: &str,
+    words: &[String],
+    task: Task,
+    answers: usize,
+    interrupt: &Interrupt,
+    mut hear: impl FnMut(Said) -> anyhow::Result<Heard>,
+) -> anyhow::Result<bool> {
+    let store = LabStore::standard();
+    let missing = |error: GuestError| failure(ExitCode::Unsupported, error.to_string());
+    let (emulator, kernel) = (store.emulator().map_err(missing)?, store.kernel(kernel).map_err(missing)?);
+    let request = Request { parameters: GUEST_PARAMETERS.to_owned(), words: words.to_vec(), task };
+    let image = Image::build(&kernel, GUEST_INTERFACE, &serde_json::to_vec(&request)?)?;
+    let machine = Machine {
+        cpus: GUEST_CPUS,
+        interface: GUEST_INTERFACE,
+        words: words.to_vec(),
+        seed: 1,
+        plugin: None,
+        parallel: false,
+    };
+    let mut guest = Guest::start(&emulator, &kernel, &image, &machine, &["lab", "guest"])?;
+    let (mut left, mut heard) = (answers, Instant::now());
+    while left > 0 && !interrupt.requested() {
+        match guest.answer(TICK)? {
+            Answer::Line(line) => {
+                heard = Instant::now();
+                left -= 1;
+                let said: Result<Said, _> = serde_json::from_str(&line);
+                match said.map_err(|_| GuestError::Ended { why: format!("it said {line:.200}") })? {
+                    Said::Failed(why) => {
+                        let message = format!("the guest could not do it: {why}");
+                        return Err(failure(ExitCode::Unsupported, message));
+                    }
+                    said => {
+                        if hear(said)? == Heard::Enough {
+                            return Ok(true);
+                        }
+                    }
+                }
+            }
+            Answer::End if interrupt.requested() => break,
+            Answer::End => return Err(guest.ended_early().into()),
+            Answer::Nothing if heard.elapsed() > MOST_SILENCE => {
+                let why = format!("it was silent for {} minutes", MOST_SILENCE.as_secs() / 60);
+                return Err(GuestError::Ended { why }.into());
+            }
+            Answer::Nothing => {}
+        }
+    }
+    Ok(left == 0)
+}
+
+/// Whether more answers are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The guest may end.
+    Enough,
+    /// It is to go on.
+    GoOn,
+}
+
+/// Runs the commands and prints what they print.
+pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<ExitCode> {
+    let commands: Vec<Vec<String>> =
+        args.commands.split(|word| word == NEXT).map(<[String]>::to_vec).collect();
+    if commands.iter().any(Vec::is_empty) {
+        return Err(failure(ExitCode::Usage, "there is a + without a command on one of its sides"));
+    }
+    let interrupt = Interrupt::catch()?;
+    let (count, mut status) = (commands.len(), Some(0));
+    let kernel = if args.rt { REAL_TIME } else { STOCK };
+    let done = in_guest(kernel, &args.boot, Task::Commands { commands }, count, &interrupt, |said| {
+        let Said::Output(output) = said else { return Ok(Heard::GoOn) };
+        std::io::stderr().write_all(output.error.as_bytes())?;
+        quaver_instrument::results::to_stdout(output.output.as_bytes())?;
+        status = output.status;
+        Ok(if status == Some(0) { Heard::GoOn } else { Heard::Enough })
+    })?;
+    if !done {
+        return Ok(ExitCode::Interrupted);
+    }
+    use ExitCode::{BadInput, Bug, Done, Output, Peer, Threshold, Unsupported, Usage};
+    let known = [Done, Threshold, Usage, Unsupported, Peer, BadInput, Output];
+    Ok(known.into_iter().find(|code| status == Some(*code as i32)).unwrap_or(Bug))
+}

@@ -1,0 +1,205 @@
+//! Buffers of packets to send, and the calls that send them.
+
+use super::packet::PacketForm;
+use super::random::Random;
+use super::socket::{LONGEST_WAIT, TestSocket, wait};
+use super::spec::{FlowSpec, Transport};
+use quaver_clock::realtime_ns;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most packets in one call.
+pub(super) const MOST_BATCHED: usize = 64;
+/// Memory for packets at most, octets; long packets go in smaller batches.
+const MOST_BYTES: usize = 4 << 20;
+/// How long a stopped sender tries to finish a record that the connection has taken in part.
+const RECORD_GRACE: Duration = Duration::from_millis(500);
+
+/// What became of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The kernel took it.
+    Sent,
+    /// The kernel took it at the second try: the first only told that the peer had refused an earlier packet.
+    SentAgain,
+    /// It did not.
+    Failed(Errno),
+    /// The connection is gone.
+    Closed,
+}
+
+/// Packets ready to go but for number and time.
+pub(super) struct Outbox<'a> {
+    form: PacketForm,
+    socket: &'a TestSocket,
+    random: Random,
+    octets: Vec<u8>,
+    slots: usize,
+    headers: Vec<libc::mmsghdr>,
+    /// What `headers` point to: a part for each slot.
+    _parts: Vec<libc::iovec>,
+    /// Time in each packet of the last batch, UTC nanoseconds.
+    pub(super) sent_ns: Vec<i64>,
+    /// What became of each.
+    pub(super) fates: Vec<Fate>,
+}
+
+impl<'a> Outbox<'a> {
+    pub(super) fn new(spec: &FlowSpec, socket: &'a TestSocket) -> Self {
+        let form = PacketForm::of(spec);
+        let slots = (MOST_BYTES / form.packet_bytes).clamp(1, MOST_BATCHED);
+        let mut octets = vec![0u8; slots * form.packet_bytes];
+        let mut random = Random::new(realtime_ns().cast_unsigned());
+        let padding_at = form.padding_at();
+        let mut parts = Vec::with_capacity(slots);
+        for packet in octets.chunks_exact_mut(form.packet_bytes) {
+            random.fill(&mut packet[padding_at..]);
+            parts.push(libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: packet.len() });
+        }
+        let headers = parts
+            .iter_mut()
+            .map(|part| {
+                // SAFETY: all-zero octets are a valid mmsghdr: no name, no parts, no control data.
+                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                header.msg_hdr.msg_iov = &raw mut *part;
+                header.msg_hdr.msg_iovlen = 1;
+                header
+            })
+            .collect();
+        let (sent_ns, fates) = (Vec::with_capacity(slots), Vec::with_capacity(slots));
+        Self { form, socket, random, octets, slots, headers, _parts: parts, sent_ns, fates }
+    }
+
+    /// Most packets that one call takes.
+    pub(super) fn most(&self) -> usize {
+        self.slots
+    }
+
+    /// Sends `count` packets, numbered from `sequence` on, at once.
+    #[inline]
+    pub(super) fn send(&mut self, sequence: u64, count: usize, stop: &AtomicBool) {
+        self.sent_ns.clear();
+        self.fates.clear();
+        for (slot, octets) in self.octets.chunks_exact_mut(self.form.packet_bytes).take(count).enumerate() {
+            let tx_real_time_ns = realtime_ns();
+            self.form.write(octets, tx_real_time_ns, Some(sequence + slot as u64));
+            self.sent_ns.push(tx_real_time_ns);
+        }
+        self.transmit(count, stop);
+    }
+
+    /// Sends a sentinel.
+    pub(super) fn send_sentinel(&mut self, stop: &AtomicBool) -> Fate {
+        self.fates.clear();
+        self.form.write(&mut self.octets[..self.form.packet_bytes], realtime_ns(), None);
+        self.transmit(1, stop);
+        self.fates.first().copied().unwrap_or(Fate::Closed)
+    }
+
+    /// Gives the packets that were sent new padding; done while there is time.
+    #[inline]
+    pub(super) fn refill(&mut self, count: usize) {
+        let padding_at = self.form.padding_at();
+        for packet in self.octets.chunks_exact_mut(self.form.packet_bytes).take(count) {
+            self.random.fill(&mut packet[padding_at..]);
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, count: usize, stop: &AtomicBool) {
+        let packets = &self.octets[..count * self.form.packet_bytes];
+        match (self.socket.transport(), count) {
+            (Transport::Udp, 1) => self.fates.push(send_datagram(self.socket.as_fd(), packets)),
+            (Transport::Udp, _) => self.send_datagrams(count),
+            (Transport::Tcp, _) => {
+                for packet in packets.chunks_exact(self.form.packet_bytes) {
+                    let fate = send_record(self.socket.as_fd(), packet, stop);
+                    self.fates.push(fate);
+                    if fate == Fate::Closed {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_datagrams(&mut self, count: usize) {
+        let mut done = 0;
+        while done < count {
+            let rest = &mut self.headers[done..count];
+            // SAFETY: each header leads to a part, which leads to a packet in `octets`; all are owned by self and
+            // neither moved nor resized since, and `rest` is as long as is said.
+            let sent = unsafe {
+                libc::sendmmsg(
+                    self.socket.as_fd().as_raw_fd(),
+                    rest.as_mut_ptr(),
+                    rest.len() as libc::c_uint,
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            match usize::try_from(sent) {
+                Ok(sent) if sent > 0 => {
+                    self.fates.extend(std::iter::repeat_n(Fate::Sent, sent));
+                    done += sent;
+                }
+                // The first of the rest failed; sent alone it says why, and the others follow it.
+                _ => {
+                    let packet = &self.octets[done * self.form.packet_bytes..][..self.form.packet_bytes];
+                    let error = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
+                    let fate = match error {
+                        Errno::CONNREFUSED => again(send_datagram(self.socket.as_fd(), packet)),
+                        error => Fate::Failed(error),
+                    };
+                    self.fates.push(fate);
+                    done += 1;
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn send_datagram(socket: BorrowedFd<'_>, packet: &[u8]) -> Fate {
+    match send(socket, packet, SendFlags::DONTWAIT) {
+        Ok(_) => Fate::Sent,
+        // A peer that refused an earlier packet makes the next call fail without sending its packet.
+        Err(Errno::CONNREFUSED) => again(match send(socket, packet, SendFlags::DONTWAIT) {
+            Ok(_) => Fate::Sent,
+            Err(error) => Fate::Failed(error),
+        }),
+        Err(error) => Fate::Failed(error),
+    }
+}
+
+fn again(fate: Fate) -> Fate {
+    if fate == Fate::Sent { Fate::SentAgain } else { fate }
+}
+
+/// Sends a record whole: a stream that was cut within one could never be read again.
+fn send_record(socket: BorrowedFd<'_>, record: &[u8], stop: &AtomicBool) -> Fate {
+    let (mut sent, mut give_up) = (0, None);
+    while sent < record.len() {
+        match send(socket, &record[sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(octets) => sent += octets,
+            Err(Errno::AGAIN) => {
+                if stop.load(Ordering::Relaxed) {
+                    if sent == 0 {
+                        return Fate::Failed(Errno::AGAIN);
+                    }
+                    let end = *give_up.get_or_insert_with(|| Instant::now() + RECORD_GRACE);
+                    if Instant::now() >= end {
+                        return Fate::Closed;
+                    }
+                }
+                wait(socket, PollFlags::OUT, LONGEST_WAIT);
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => return Fate::Closed,
+        }
+    }
+    Fate::Sent
+}

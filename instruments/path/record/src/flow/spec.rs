@@ -1,0 +1,217 @@
+//! What a flow is: everything that sender and receiver have to agree on, and what each does by itself.
+
+use super::error::FlowError;
+use super::schedule::FlowSchedule;
+use quaver_probe::source::Pace;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// Octets of time and sequence number: the least payload of a test packet (Jitlat, 4.3.4).
+pub const LEAST_PACKET_BYTES: u32 = 12;
+/// Octets of a session tag, which follow these.
+pub const SESSION_TAG_BYTES: u32 = 8;
+/// Octets of a truncated HMAC, which follow the tag.
+pub const AUTHENTICATION_BYTES: u32 = 16;
+/// Most octets of a datagram's payload over IPv4; over IPv6 it is 20 more, which nobody needs.
+pub const MOST_DATAGRAM_BYTES: u32 = 65_507;
+/// Most octets of a record in a TCP flow.
+pub const MOST_RECORD_BYTES: u32 = 1 << 20;
+
+/// Periods below this are of high rate: packets may go in batches, and stamps of transmission are not asked for.
+pub const HIGH_RATE_PERIOD_NS: u64 = 20_000;
+
+/// What carries the test packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A datagram a packet.
+    Udp,
+    /// A stream cut into packets of equal length, without Nagle's delay.
+    Tcp,
+}
+
+/// Whose packets a receiver takes for the flow's. Others are counted and left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptFrom {
+    /// Anybody's, or the socket is connected.
+    Anyone,
+    /// Those of one host, whatever its port.
+    Host(IpAddr),
+    /// Those of one socket.
+    Socket(SocketAddr),
+}
+
+/// Where times come from, where there is a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampWish {
+    /// Clock readings of this program only.
+    Application,
+    /// Stamps of the kernel, where they are to be had.
+    Kernel,
+    /// Stamps of the network interface, else of the kernel, else of this program.
+    Best,
+}
+
+/// What a time was taken by, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StampSource {
+    /// The network interface.
+    Hardware,
+    /// The kernel, as the packet came from or went to the driver.
+    Kernel,
+    /// This program, right after the receive call or right before the send call.
+    Application,
+}
+
+impl StampSource {
+    /// Name in logs and on the console.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hardware => "hardware",
+            Self::Kernel => "kernel",
+            Self::Application => "application",
+        }
+    }
+}
+
+/// Makes the authentication code of test packets.
+pub trait PacketAuthenticator: Send + Sync {
+    /// Truncated keyed hash (RFC 2104) of these parts, one after the other.
+    fn code(&self, parts: &[&[u8]]) -> [u8; AUTHENTICATION_BYTES as usize];
+}
+
+/// A flow of test packets from one host to another.
+#[derive(Clone)]
+pub struct FlowSpec {
+    /// What carries the packets.
+    pub transport: Transport,
+    /// Octets of each packet's payload.
+    pub packet_bytes: u32,
+    /// How many; none: until stopped.
+    pub packets: Option<u64>,
+    /// When each is due.
+    pub schedule: FlowSchedule,
+    /// Number of the first packet before it is cut to what the packet carries: 0, but for tests of the wrap.
+    pub first_sequence: u64,
+    /// Tells packets of this session from all others; in the padding's place.
+    pub session_tag: Option<[u8; SESSION_TAG_BYTES as usize]>,
+    /// Authenticates packets; needs a session tag, so that packets of another session do not pass.
+    pub key: Option<Arc<dyn PacketAuthenticator>>,
+    /// Where stamps are to come from.
+    pub stamps: StampWish,
+    /// Sender: how deadlines are waited for.
+    pub pace: Pace,
+    /// Sender: nanoseconds that a packet may be late and still be sent although the next one is due as well. 0:
+    /// such a packet's slot is skipped, so that no two packets are ever sent closer than due. See
+    /// [`FlowSpec::usual_slack_ns`].
+    pub slack_ns: u64,
+    /// Sender: nanoseconds that it waits beyond a deadline, so that more packets are due and go in one call; not
+    /// more than the slack. 0: each packet at its deadline. Trades lateness for time on the CPU, at high rates.
+    pub gather_ns: u64,
+    /// Sender: time between the call and the first deadline (beside the schedule's own random start).
+    pub start_delay_ns: u64,
+    /// Sender: how long sentinels are sent without being acknowledged.
+    pub sentinel_timeout_ns: u64,
+    /// Sender: ask for a stamp of each packet's departure. Costs about as much as the packet itself.
+    pub transmit_stamps: bool,
+    /// Sender: most stamps of transmission that are kept; the rest is in the summary only.
+    pub stamps_kept: usize,
+    /// Receiver: whose packets count.
+    pub accept_from: AcceptFrom,
+    /// Receiver: how long after the flow ought to have ended, and after the last packet, it waits for more.
+    pub end_timeout_ns: u64,
+    /// Receiver: how long after the first sentinel packets still count (0 in Jitlat).
+    pub linger_ns: u64,
+    /// Receiver: receive buffer to ask for, octets.
+    pub receive_buffer_bytes: usize,
+    /// TCP: also look at the segments below the transport, by a packet socket where that is permitted.
+    pub segments: bool,
+}
+
+impl std::fmt::Debug for FlowSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FlowSpec")
+            .field("transport", &self.transport)
+            .field("packet_bytes", &self.packet_bytes)
+            .field("packets", &self.packets)
+            .field("schedule", &self.schedule)
+            .field("tagged", &self.session_tag.is_some())
+            .field("authenticated", &self.key.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl FlowSpec {
+    /// A UDP flow as Jitlat has it by default but for its length and schedule: no tag, no key, the best stamps;
+    /// slack and stamps of transmission as the rate allows.
+    pub fn new(packet_bytes: u32, packets: Option<u64>, schedule: FlowSchedule) -> Self {
+        let mean_period_ns = schedule.mean_period_ns();
+        let slack_ns = Self::usual_slack_ns(mean_period_ns);
+        Self {
+            transport: Transport::Udp,
+            packet_bytes,
+            packets,
+            schedule,
+            first_sequence: 0,
+            session_tag: None,
+            key: None,
+            stamps: StampWish::Best,
+            pace: Pace::Hybrid,
+            slack_ns,
+            gather_ns: 0,
+            start_delay_ns: 0,
+            sentinel_timeout_ns: 10_000_000_000,
+            transmit_stamps: mean_period_ns >= HIGH_RATE_PERIOD_NS,
+            stamps_kept: 1 << 20,
+            accept_from: AcceptFrom::Anyone,
+            end_timeout_ns: 5_000_000_000,
+            linger_ns: 0,
+            receive_buffer_bytes: 32 << 20,
+            segments: true,
+        }
+    }
+
+    /// Slack for a mean period: none from 20 us up. Below, an interruption of the sender would leave holes of many
+    /// packets, so they may go up to 10 ms late, in batches; the report says how late and how many.
+    pub const fn usual_slack_ns(mean_period_ns: u64) -> u64 {
+        if mean_period_ns >= HIGH_RATE_PERIOD_NS { 0 } else { 10_000_000 }
+    }
+
+    /// Least payload that holds what this flow's packets carry.
+    pub const fn least_packet_bytes(&self) -> u32 {
+        let tag = if self.session_tag.is_some() { SESSION_TAG_BYTES } else { 0 };
+        let code = if self.key.is_some() { AUTHENTICATION_BYTES } else { 0 };
+        LEAST_PACKET_BYTES + tag + code
+    }
+
+    /// Nanoseconds that the flow ought to take, as far as that is known.
+    pub fn expected_duration_ns(&self) -> Option<u64> {
+        self.packets.map(|packets| self.schedule.expected_duration_ns(packets))
+    }
+
+    /// Whether the flow can be.
+    ///
+    /// # Errors
+    /// What is wrong with length or schedule.
+    pub fn check(&self) -> Result<(), FlowError> {
+        let (packet_bytes, least) = (self.packet_bytes, self.least_packet_bytes());
+        let most = match self.transport {
+            Transport::Udp => MOST_DATAGRAM_BYTES,
+            Transport::Tcp => MOST_RECORD_BYTES,
+        };
+        if packet_bytes < least {
+            return Err(FlowError::TooShort { packet_bytes, least });
+        }
+        if packet_bytes > most {
+            return Err(FlowError::TooLong { packet_bytes, most });
+        }
+        if self.key.is_some() && self.session_tag.is_none() {
+            return Err(FlowError::Schedule("a key needs a session tag beside it"));
+        }
+        if self.gather_ns > self.slack_ns {
+            return Err(FlowError::Schedule(
+                "packets are gathered for longer than they may be late: raise the slack",
+            ));
+        }
+        self.schedule.check().map_err(FlowError::Schedule)
+    }
+}

@@ -1,0 +1,395 @@
+//! A session: what one peer may say, when, and what it gets.
+
+use super::door::party;
+use super::lobby::Waiting;
+use super::recording::Recording;
+use super::turns::{Entry, Turn};
+use super::{Shared, extended, legacy};
+use crate::control::{Control, ControlError, Incoming, LONGEST_WAIT, at_port, same_host};
+use crate::event::ServerEvent;
+use crate::flow::{FlowError, TestListener, TestSocket};
+use crate::limits::{Limits, No};
+use crate::message::Body;
+use crate::outcome::{Direction, Protocol};
+use quaver_abi::wire::extension::{COOKIE_BYTES, ExtensionError, Kind, Refusal, VERSION};
+use quaver_abi::wire::jitlat::{Command, Workorder};
+use quaver_clock::realtime_ns;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// A test connection has so long to say its cookie; another one may be waiting behind it.
+const ECHO_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a session ends other than in order.
+#[derive(Debug)]
+pub(super) enum Break {
+    /// The peer asked for what it may not have.
+    No(No),
+    /// The peer said what is no message, or not now.
+    Hostile(String),
+    /// The peer went away, or fell silent.
+    Lost(String),
+    /// The system failed.
+    Failed(String),
+    /// The server ends.
+    Ending,
+}
+
+impl Break {
+    /// What the log says of it, and what the peer is told, if anything.
+    fn words(self, peer: SocketAddr, extended: bool) -> (ServerEvent, Option<No>) {
+        match self {
+            Self::No((refusal, sentence)) => {
+                (ServerEvent::Refused { peer, reason: sentence.clone() }, Some((refusal, sentence)))
+            }
+            Self::Hostile(what) => {
+                (ServerEvent::Hostile { peer, what: what.clone() }, Some((Refusal::Malformed, what)))
+            }
+            // Silence is answered with silence, but for the extension's reason.
+            Self::Lost(what) => {
+                let answer = extended.then(|| (Refusal::Timeout, what.clone()));
+                (ServerEvent::BrokenOff { peer, reason: what }, answer)
+            }
+            // The system's words name addresses and paths of this host, which are no stranger's business.
+            Self::Failed(what) => {
+                let answer = String::from("the server's system failed; its log says how");
+                (ServerEvent::BrokenOff { peer, reason: what }, Some((Refusal::Failed, answer)))
+            }
+            Self::Ending => {
+                let what = String::from("the server ends");
+                (ServerEvent::BrokenOff { peer, reason: what.clone() }, Some((Refusal::Ending, what)))
+            }
+        }
+    }
+}
+
+impl From<No> for Break {
+    fn from(no: No) -> Self {
+        Self::No(no)
+    }
+}
+
+impl From<ControlError> for Break {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::Code => Self::No((Refusal::Key, "the key is missing or wrong".into())),
+            ControlError::Extension(ExtensionError::Version(version)) => Self::No((
+                Refusal::Version,
+                format!("version {version} of the extension; here is version {VERSION}"),
+            )),
+            ControlError::Stopped => Self::Ending,
+            error if error.is_hostile() => Self::Hostile(error.to_string()),
+            error => Self::Lost(error.to_string()),
+        }
+    }
+}
+
+impl From<ExtensionError> for Break {
+    fn from(error: ExtensionError) -> Self {
+        Self::Hostile(format!("sent {error}"))
+    }
+}
+
+impl From<FlowError> for Break {
+    fn from(error: FlowError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// A session and all that it may use.
+pub(super) struct Session<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) control: Control,
+    pub(super) test_port: u16,
+    events: &'a Sender<ServerEvent>,
+    /// When the test must have begun, until it has; time in the queue does not count.
+    setup_ends: Option<Instant>,
+    probes: u32,
+    /// Whether the peer speaks the extension.
+    pub(super) extended: bool,
+    /// Offsets that the peer may send while it waits.
+    pub(super) recording: Option<Recording>,
+}
+
+/// Runs a session to its end.
+pub(super) fn run(shared: &Shared, control: Control, test_port: u16, events: &Sender<ServerEvent>) {
+    let setup_ends = Some(Instant::now() + shared.options.limits.setup);
+    let mut session = Session {
+        shared,
+        control,
+        test_port,
+        events,
+        setup_ends,
+        probes: 0,
+        extended: false,
+        recording: None,
+    };
+    let outcome = session.serve();
+    session.end(outcome);
+}
+
+impl Session<'_> {
+    pub(super) fn limits(&self) -> &Limits {
+        &self.shared.options.limits
+    }
+
+    pub(super) fn silence(&self) -> Duration {
+        self.limits().silence
+    }
+
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.control.peer()
+    }
+
+    /// The peer as it stands at the test port.
+    pub(super) fn peer_ip(&self) -> IpAddr {
+        self.peer().ip()
+    }
+
+    /// This host, as the peer sees it, at another port.
+    pub(super) fn here(&self, port: u16) -> SocketAddr {
+        at_port(self.control.local(), port)
+    }
+
+    pub(super) fn tell(&self, event: ServerEvent) {
+        // The log lives as long as the server.
+        let _ = self.events.send(event);
+        self.shared.wake();
+    }
+
+    /// The next message, not while packets flow.
+    pub(super) fn hear(&mut self) -> Result<Incoming, Break> {
+        let end = Instant::now() + self.silence();
+        let end = self.setup_ends.map_or(end, |setup_ends| end.min(setup_ends));
+        Ok(self.control.hear(end, &self.shared.stop)?)
+    }
+
+    fn serve(&mut self) -> Result<(), Break> {
+        loop {
+            match self.hear()? {
+                // With a key nothing is answered to who cannot show it, not even the time.
+                Incoming::Workorder(_) if self.shared.options.key.is_some() => {
+                    let sentence = "speaks Jitlat as its document has it, which cannot bear the key";
+                    return Err(Break::No((Refusal::Unsupported, sentence.into())));
+                }
+                Incoming::Workorder(workorder) => match workorder.command {
+                    Command::RttProbe => self.probe(workorder)?,
+                    Command::SendMe | Command::Sending => return legacy::serve(self, workorder),
+                    other => return Err(Break::Hostile(format!("began with {}", other.name()))),
+                },
+                Incoming::Message(message) if message.kind() == Kind::Hello && self.probes == 0 => {
+                    self.extended = true;
+                    return extended::serve(self, &message);
+                }
+                Incoming::Message(message) => {
+                    return Err(Break::Hostile(format!("began with {}", message.kind().name())));
+                }
+            }
+        }
+    }
+
+    /// Answers a round-trip probe (Jitlat, annex A.2).
+    fn probe(&mut self, mut workorder: Workorder) -> Result<(), Break> {
+        workorder.set_t2_ns(realtime_ns());
+        self.count_probe()?;
+        Ok(self.control.say_workorder(&workorder, self.silence())?)
+    }
+
+    pub(super) fn count_probe(&mut self) -> Result<(), Break> {
+        self.probes += 1;
+        let most = self.limits().probes;
+        if self.probes > most {
+            return Err(Break::No((Refusal::Count, format!("more than {most} round-trip probes"))));
+        }
+        Ok(())
+    }
+
+    /// Waits for this session's turn.
+    pub(super) fn turn(&mut self, wait: bool) -> Result<Turn, Break> {
+        let ticket = match self.shared.turns.enter(party(self.peer_ip()), wait) {
+            Entry::Now(turn) => return Ok(turn),
+            Entry::Wait(ticket) => ticket,
+            Entry::Enough => {
+                let most = self.limits().tests_per_peer;
+                let sentence = format!(
+                    "your host has {most} test under way or in the queue already, and no more are allowed; \
+                     try again when it is over"
+                );
+                return Err(Break::No((Refusal::Busy, sentence)));
+            }
+            Entry::Full => {
+                let sentence = "other tests are under way; try again later";
+                return Err(Break::No((Refusal::Busy, sentence.into())));
+            }
+        };
+        let (since, mut told) = (Instant::now(), 0);
+        loop {
+            if let Some(turn) = ticket.turn() {
+                self.setup_ends = self.setup_ends.map(|ends| ends + since.elapsed());
+                return Ok(turn);
+            }
+            let place = ticket.place();
+            if place != told {
+                told = place;
+                self.tell(ServerEvent::Queued { peer: self.peer(), place });
+                if self.extended {
+                    let body = Body::new().u32(quaver_abi::wire::extension::field::PLACE, place);
+                    self.control.say(Kind::Queued, body, self.silence())?;
+                }
+            }
+            if since.elapsed() >= self.limits().queue_wait {
+                let sentence = "the tests before did not end in time; try again later";
+                return Err(Break::No((Refusal::Busy, sentence.into())));
+            }
+            self.idle(None)?;
+        }
+    }
+
+    /// Waits a moment in which the peer has nothing to say but the offsets of its recording.
+    pub(super) fn idle(&mut self, longest: Option<Duration>) -> Result<(), Break> {
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return Err(Break::Ending);
+        }
+        self.control.wait(None, longest.unwrap_or(LONGEST_WAIT));
+        match self.control.next()? {
+            None => Ok(()),
+            Some(Incoming::Message(message)) if matches!(message.kind(), Kind::Stop | Kind::Bye) => {
+                let began = self.setup_ends.is_none();
+                let when = if began { "left before its next flow" } else { "left before its test began" };
+                Err(Break::Lost(when.into()))
+            }
+            Some(Incoming::Message(message)) if message.kind() == Kind::Offsets => {
+                let recording = self.recording.as_mut().filter(|recording| !recording.is_whole());
+                let unasked = || Break::Hostile("sent offsets that nobody waits for".into());
+                recording.ok_or_else(unasked)?.take(&message)
+            }
+            Some(_) => Err(Break::Hostile("spoke when it was to wait".into())),
+        }
+    }
+
+    /// Waits for the peer at the UDP test port: a socket connected to where it came from.
+    pub(super) fn datagram(
+        &mut self,
+        _waiting: Waiting<'_>,
+        arriving: &Receiver<SocketAddr>,
+    ) -> Result<TestSocket, Break> {
+        self.shared.wake();
+        let end = Instant::now() + self.silence();
+        loop {
+            match arriving.try_recv() {
+                Ok(peer) => {
+                    let socket = TestSocket::udp(self.here(self.test_port), true)?;
+                    socket.connect(peer)?;
+                    return Ok(socket);
+                }
+                Err(TryRecvError::Disconnected) => return Err(Break::Ending),
+                Err(TryRecvError::Empty) => self.wait_for_arrival(end, Duration::from_millis(5))?,
+            }
+        }
+    }
+
+    /// Waits for a test connection of the peer's host; with an echo to be said first, for one that says it.
+    pub(super) fn connection(
+        &mut self,
+        listener: &TestListener,
+        echo: Option<&[u8; COOKIE_BYTES]>,
+    ) -> Result<TestSocket, Break> {
+        let (peer, end) = (self.peer(), Instant::now() + self.silence());
+        loop {
+            let stop = &self.shared.stop;
+            let came = listener.accept(Duration::from_millis(20), stop, |from| same_host(from, peer))?;
+            match (came, echo) {
+                (Some(socket), None) => return Ok(socket),
+                (Some(socket), Some(echo)) if self.says(&socket, echo)? => return Ok(socket),
+                _ => self.wait_for_arrival(end, Duration::ZERO)?,
+            }
+        }
+    }
+
+    /// Whether the first octets of a test connection are the echo. No more of it is taken: the flow follows.
+    fn says(&mut self, socket: &TestSocket, echo: &[u8; COOKIE_BYTES]) -> Result<bool, Break> {
+        let end = Instant::now() + self.silence().min(ECHO_PATIENCE);
+        let (mut said, mut octets) = (Vec::with_capacity(COOKIE_BYTES), [0u8; COOKIE_BYTES]);
+        while said.len() < COOKIE_BYTES {
+            match recv(socket, &mut octets[..COOKIE_BYTES - said.len()], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Ok(false),
+                Ok((got, _)) => said.extend_from_slice(&octets[..got]),
+                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < end => {
+                    self.idle(Some(Duration::from_millis(5)))?;
+                }
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(said == echo)
+    }
+
+    pub(super) fn wait_for_arrival(&mut self, end: Instant, longest: Duration) -> Result<(), Break> {
+        if Instant::now() >= end {
+            let sentence =
+                "nothing of this test came to the test port in time: see that a firewall lets it through";
+            return Err(Break::No((Refusal::Cookie, sentence.into())));
+        }
+        self.idle(Some(longest))
+    }
+
+    pub(super) fn started(&mut self, protocol: Protocol, direction: Direction, flow: String) {
+        self.setup_ends = None;
+        self.tell(ServerEvent::Started { peer: self.peer(), protocol, direction, flow });
+    }
+
+    pub(super) fn ended(&self, direction: Direction, packets: u64) {
+        self.tell(ServerEvent::Ended { peer: self.peer(), direction, packets });
+    }
+
+    /// Tells peer and log how it ended, and closes.
+    fn end(mut self, outcome: Result<(), Break>) {
+        let peer = self.peer();
+        let (event, answer) = match outcome {
+            Ok(()) => (ServerEvent::Closed { peer }, None),
+            Err(broken) => broken.words(peer, self.extended),
+        };
+        self.tell(event);
+        if let Some((refusal, sentence)) = answer {
+            self.refuse(refusal, &sentence);
+        }
+        self.control.part();
+    }
+
+    fn refuse(&mut self, refusal: Refusal, sentence: &str) {
+        // A refusal that cannot be written is of no use to anybody.
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let body = Body::new().refusal(refusal, sentence).versions(VERSION, VERSION);
+        let uncoded = refusal == Refusal::Key || !self.control.may_show_codes();
+        if uncoded || (refusal == Refusal::Version && !self.extended) {
+            self.control.say_uncoded_refusal(body, PATIENCE);
+        } else if self.extended {
+            let _ = self.control.say(Kind::Refuse, body, PATIENCE);
+        } else {
+            let _ = self.control.say_workorder(&Workorder::new(Command::Nak), PATIENCE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_words_are_for_the_log_alone() {
+        let error = FlowError::Os {
+            operation: "bind the test socket to UDP 10.1.2.3:2667".into(),
+            source: std::io::Error::from_raw_os_error(libc::EADDRINUSE),
+            remedy: "",
+        };
+        let peer = ([192, 0, 2, 1], 5).into();
+        let (event, answer) = Break::from(error).words(peer, true);
+        assert!(event.to_string().contains("10.1.2.3:2667"), "{event}");
+        let (refusal, sentence) = answer.unwrap();
+        assert_eq!(refusal, Refusal::Failed);
+        assert!(!sentence.contains(|c: char| c.is_ascii_digit()), "{sentence}");
+    }
+}

@@ -1,0 +1,377 @@
+//! The loop of a session-sender.
+
+use super::StampError;
+use super::directions::{DirectionCounter, Pair};
+use super::key::Protection;
+use super::options::{SenderOptions, ZeroSsid};
+use super::outcome::{Located, StampOutcome, StampPacket, StampProgress, StampReply};
+use super::reflector::error_estimate;
+use super::request::Request;
+use super::socket::{Arrival, LONGEST_WAIT, MOST_BYTES, StampSocket};
+use crate::clocks::{ClockPair, PairKeeper, steps};
+use crate::outcome::Side;
+use quaver_abi::wire::stamp::ReflectorPacket;
+use quaver_abi::wire::stamp::time::ErrorEstimate;
+use quaver_abi::wire::stamp::tlv::{
+    ClassOfService, DirectMeasurement, FLAG_INTEGRITY, FLAG_MALFORMED, FLAG_UNRECOGNIZED, FollowUp, Location,
+    Span, TimestampInformation, kind, location,
+};
+use quaver_clock::{monotonic_ns, realtime_ns};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Measures to a reflector on the calling thread: sends the packets of `options`, waits for the last replies, and
+/// gives what was had. `watch` hears of each packet that is answered, in order of arrival. With `stop` set it ends
+/// within 50 ms, with what it has, which is then not `complete`.
+///
+/// # Errors
+/// When the session cannot begin: options that cannot be, an address that cannot be had. Silence of the reflector is
+/// no error but an outcome.
+pub fn send_session(
+    options: &SenderOptions,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(StampProgress<'_>),
+) -> Result<StampOutcome, StampError> {
+    options.check()?;
+    let request = Request::new(options)?;
+    let ipv6 = options.target.is_ipv6();
+    let any: IpAddr = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let socket = StampSocket::bind(options.bind.unwrap_or(SocketAddr::new(any, 0)))?;
+    if options.dscp != 0 {
+        socket.set_dscp(options.dscp, ipv6)?;
+    }
+    socket.connect(options.target)?;
+    let local = socket.local_address()?;
+    watch(StampProgress::Started { local, target: options.target, packet_bytes: request.octets.len() });
+    let mut session = Session {
+        options,
+        request,
+        socket,
+        estimate: error_estimate(options.format),
+        ended: false,
+        direct: None,
+        counter: DirectionCounter::new(),
+        remembered: VecDeque::new(),
+        outcome: blank(options, local),
+        watch,
+    };
+    session.outcome.packet_bytes = session.request.octets.len();
+    Ok(session.run(stop))
+}
+
+fn blank(options: &SenderOptions, local: SocketAddr) -> StampOutcome {
+    StampOutcome {
+        local,
+        target: options.target,
+        packet_bytes: 0,
+        sent: 0,
+        answered: 0,
+        packets: Vec::new(),
+        further: Vec::new(),
+        most_remembered: 0,
+        directions: DirectionCounter::new().counts(0, None),
+        replies: Vec::new(),
+        late: 0,
+        foreign: 0,
+        wrong_hmac: 0,
+        flagged: 0,
+        zero_ssid: false,
+        skipped: 0,
+        not_sent: 0,
+        reflector_error: None,
+        timestamp_information: None,
+        location: None,
+        clock_pairs: Vec::new(),
+        clock_steps: Vec::new(),
+        complete: false,
+    }
+}
+
+struct Session<'a> {
+    options: &'a SenderOptions,
+    request: Request,
+    socket: StampSocket,
+    estimate: ErrorEstimate,
+    /// Whether the session is to end before its time.
+    ended: bool,
+    /// The reflector's count of received packets with the greatest number of ours.
+    direct: Option<(u64, u32)>,
+    counter: DirectionCounter,
+    /// The newest packets: those whose replies can be known.
+    remembered: VecDeque<Remembered>,
+    outcome: StampOutcome,
+    watch: &'a mut dyn FnMut(StampProgress<'_>),
+}
+
+/// A packet that waits for its reply, or for copies of it.
+struct Remembered {
+    t1_ns: i64,
+    /// CLOCK_MONOTONIC, which no step of the wall clock shortens.
+    sent_ns: i64,
+    answered: bool,
+}
+
+impl Session<'_> {
+    fn run(mut self, stop: &AtomicBool) -> StampOutcome {
+        let mut buffer = vec![0; MOST_BYTES];
+        let mut clocks = PairKeeper::new();
+        let period_ns = self.options.period_ns.cast_signed();
+        let mut deadline_ns = monotonic_ns();
+        let mut last_ns = deadline_ns;
+        loop {
+            self.drain(&mut buffer);
+            clocks.tick();
+            (self.watch)(StampProgress::Tick);
+            if stop.load(Ordering::Relaxed) || self.ended {
+                break;
+            }
+            let now_ns = monotonic_ns();
+            let sending = self.options.count.is_none_or(|count| self.tried() < count);
+            let until_ns =
+                if sending { deadline_ns } else { last_ns + self.options.loss_timeout_ns.cast_signed() };
+            if !sending && (self.outcome.lost() == 0 || now_ns >= until_ns) {
+                self.outcome.complete = true;
+                break;
+            }
+            if now_ns < until_ns {
+                let left = Duration::from_nanos((until_ns - now_ns).unsigned_abs());
+                self.socket.wait(left.min(LONGEST_WAIT));
+                continue;
+            }
+            self.send();
+            last_ns = monotonic_ns();
+            // Never a burst to catch up: places of the schedule that have passed are left out.
+            let passed = (last_ns - deadline_ns) / period_ns;
+            self.outcome.skipped += passed.unsigned_abs();
+            deadline_ns = deadline_ns.saturating_add(period_ns.saturating_mul(passed + 1));
+        }
+        clocks.read();
+        self.finish(clocks.pairs().to_vec())
+    }
+
+    /// Places of the schedule that were used.
+    fn tried(&self) -> u64 {
+        self.outcome.sent + self.outcome.not_sent
+    }
+
+    fn send(&mut self) {
+        let sequence = self.outcome.sent;
+        let on_wire = sequence as u32;
+        let protection = &self.options.protection;
+        self.request.prepare(on_wire, on_wire.wrapping_add(1), protection);
+        let t1_ns = realtime_ns();
+        self.request.stamp(on_wire, t1_ns, self.options.ssid, self.estimate, protection);
+        let mut sent = self.socket.send(&self.request.octets);
+        if sent.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+            // That is the answer to a packet before; this one has not been tried.
+            sent = self.socket.send(&self.request.octets);
+        }
+        if sent.is_err() {
+            self.outcome.not_sent += 1;
+            return;
+        }
+        self.outcome.sent += 1;
+        let sent_ns = monotonic_ns();
+        self.remembered.push_back(Remembered { t1_ns, sent_ns, answered: false });
+        if self.options.keep_packets {
+            self.outcome.packets.push(StampPacket { sequence, t1_ns, reply: None });
+        } else {
+            self.forget(sent_ns);
+        }
+        self.outcome.most_remembered = self.outcome.most_remembered.max(self.remembered.len());
+    }
+
+    /// Lets packets go of which no reply can come in time, and none that is late is likely.
+    fn forget(&mut self, now_ns: i64) {
+        let patience_ns = self.options.loss_timeout_ns.saturating_mul(2);
+        let over = |packet: &Remembered| (now_ns - packet.sent_ns).unsigned_abs() > patience_ns;
+        while self.remembered.front().is_some_and(over) {
+            self.remembered.pop_front();
+        }
+        self.counter.forget_below(self.first_remembered());
+    }
+
+    /// Number of the oldest packet that is remembered.
+    fn first_remembered(&self) -> u64 {
+        self.outcome.sent - self.remembered.len() as u64
+    }
+
+    fn drain(&mut self, buffer: &mut [u8]) {
+        loop {
+            match self.socket.receive(buffer) {
+                Ok(arrival) => self.take(&buffer[..arrival.octets], &arrival),
+                Err(Errno::AGAIN) => return,
+                // A port that nobody listens on; the packet stays unanswered.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Judges a datagram of the reflector and keeps what it says.
+    fn take(&mut self, octets: &[u8], arrival: &Arrival) {
+        let mode = self.options.protection.mode();
+        let Ok(reply) = ReflectorPacket::read(mode, octets) else {
+            self.outcome.foreign += 1;
+            return;
+        };
+        if let Protection::All(key) = &self.options.protection
+            && !key.verify_base(octets)
+        {
+            self.outcome.wrong_hmac += 1;
+            return;
+        }
+        let Some(sequence) = self.sequence_of(&reply) else {
+            self.outcome.foreign += 1;
+            return;
+        };
+        if reply.ssid != self.options.ssid {
+            // Whoever knows no RFC 8972 returns 0 there.
+            self.outcome.zero_ssid = true;
+            self.ended |= self.options.zero_ssid == ZeroSsid::Stop;
+        }
+        self.outcome.reflector_error.get_or_insert(reply.error_estimate);
+        let Some(place) = sequence.checked_sub(self.first_remembered()) else {
+            self.outcome.late += 1;
+            return;
+        };
+        let reflected = self.counter.take(Pair { sent: sequence, reflected: reply.sequence });
+        if self.options.keep_packets {
+            self.outcome.replies.push((sequence, reply.sequence));
+        }
+        let mut kept = self.kept(&reply, arrival);
+        self.take_tlvs(&octets[mode.base_bytes()..], &reply, sequence, &mut kept);
+        let remembered = &mut self.remembered[place as usize];
+        let t1_ns = remembered.t1_ns;
+        if arrival.received_ns.saturating_sub(t1_ns) > self.options.loss_timeout_ns.cast_signed() {
+            self.outcome.late += 1;
+            return;
+        }
+        let first = !std::mem::replace(&mut remembered.answered, true);
+        self.outcome.answered += u64::from(first);
+        let packet = StampPacket { sequence, t1_ns, reply: Some(kept) };
+        match (self.options.keep_packets, first) {
+            (true, true) => self.outcome.packets[sequence as usize] = packet,
+            (true, false) => self.outcome.further.push(packet),
+            (false, _) => {}
+        }
+        (self.watch)(StampProgress::Answered { packet: &packet, reflected, first });
+    }
+
+    /// Our number of the packet that this is the reply to; none if there is no such packet. Of one that was let go
+    /// only its time can be judged: it lies before that of the oldest that is remembered.
+    fn sequence_of(&self, reply: &ReflectorPacket) -> Option<u64> {
+        let last = self.outcome.sent.checked_sub(1)?;
+        let back = (last as u32).wrapping_sub(reply.sender_sequence);
+        let sequence = last.checked_sub(u64::from(back))?;
+        let format = self.options.format;
+        let first = self.remembered.front()?;
+        let ours = match sequence.checked_sub(self.first_remembered()) {
+            Some(place) => format.encode(self.remembered[place as usize].t1_ns) == reply.sender_timestamp,
+            None => format.decode(reply.sender_timestamp, first.t1_ns) <= first.t1_ns,
+        };
+        (ours && (reply.ssid == self.options.ssid || reply.ssid == 0)).then_some(sequence)
+    }
+
+    fn kept(&self, reply: &ReflectorPacket, arrival: &Arrival) -> StampReply {
+        let format = reply.error_estimate.format;
+        StampReply {
+            t2_ns: format.decode(reply.receive_timestamp, arrival.received_ns),
+            t3_ns: format.decode(reply.timestamp, arrival.received_ns),
+            t4_ns: arrival.received_ns,
+            t4_by: arrival.stamped_by,
+            reflector_sequence: reply.sequence,
+            forward_ttl: reply.sender_ttl,
+            backward_ttl: arrival.ttl,
+            backward_dscp: arrival.class >> 2,
+            backward_ecn: arrival.class & 3,
+            class_of_service: None,
+            direct_measurement: None,
+            follow_up: None,
+        }
+    }
+
+    /// Takes what the reflector filled in (RFC 8972, section 4: skip U, end at M, believe nothing with I).
+    fn take_tlvs(&mut self, extension: &[u8], reply: &ReflectorPacket, sequence: u64, kept: &mut StampReply) {
+        if Span::all(extension).any(|span| span.flags & FLAG_INTEGRITY != 0) {
+            self.outcome.flagged += 1;
+            return;
+        }
+        if let Some(key) = self.options.protection.key()
+            && let Some(hmac) = Span::all(extension).find(|span| span.kind == kind::HMAC)
+            && !key.verify(&[&reply.sequence.to_be_bytes(), &extension[..hmac.at]], &extension[hmac.value()])
+        {
+            self.outcome.wrong_hmac += 1;
+            return;
+        }
+        let mut flagged = false;
+        for span in Span::all(extension) {
+            if span.flags & FLAG_MALFORMED != 0 || span.is_malformed(extension) {
+                flagged = true;
+                break;
+            }
+            if span.flags & FLAG_UNRECOGNIZED != 0 {
+                flagged = true;
+                continue;
+            }
+            let value = &extension[span.value()];
+            match span.kind {
+                kind::CLASS_OF_SERVICE => kept.class_of_service = ClassOfService::from_octets(value),
+                kind::DIRECT_MEASUREMENT => {
+                    kept.direct_measurement = DirectMeasurement::from_octets(value);
+                    self.take_counters(sequence, kept.direct_measurement);
+                }
+                kind::FOLLOW_UP_TELEMETRY => kept.follow_up = FollowUp::from_octets(value),
+                kind::TIMESTAMP_INFORMATION => {
+                    self.outcome.timestamp_information = TimestampInformation::from_octets(value);
+                }
+                kind::LOCATION if self.outcome.location.is_none() => self.outcome.location = located(value),
+                _ => {}
+            }
+        }
+        self.outcome.flagged += u64::from(flagged);
+    }
+
+    fn take_counters(&mut self, sequence: u64, counters: Option<DirectMeasurement>) {
+        if let Some(counters) = counters
+            && self.direct.is_none_or(|(before, _)| sequence >= before)
+        {
+            self.direct = Some((sequence, counters.reflector_received));
+        }
+    }
+
+    fn finish(self, clock_pairs: Vec<ClockPair>) -> StampOutcome {
+        let mut outcome = self.outcome;
+        let direct = self.direct.map(|(_, received)| received);
+        outcome.directions = self.counter.counts(outcome.sent, direct);
+        outcome.clock_steps = steps(Side::Client, &clock_pairs);
+        outcome.clock_pairs = clock_pairs;
+        outcome
+    }
+}
+
+/// What a Location TLV says, of which the reflector may have left out addresses.
+fn located(value: &[u8]) -> Option<Located> {
+    let ports = Location::from_octets(value)?;
+    let mut located =
+        Located { source: (None, ports.source_port), destination: (None, ports.destination_port) };
+    let subs = &value[Location::BYTES..];
+    for sub in Span::all(subs) {
+        let octets = &subs[sub.value()];
+        let address = match sub.kind {
+            location::DESTINATION_IPV4 | location::SOURCE_IPV4 => {
+                octets.first_chunk::<4>().map(|octets| IpAddr::from(*octets))
+            }
+            _ => octets.first_chunk::<16>().map(|octets| IpAddr::from(*octets)),
+        };
+        let address = address.filter(|address| !address.is_unspecified());
+        match sub.kind {
+            location::DESTINATION_IPV4 | location::DESTINATION_IPV6 => located.destination.0 = address,
+            location::SOURCE_IPV4 | location::SOURCE_IPV6 => located.source.0 = address,
+            _ => {}
+        }
+    }
+    Some(located)
+}

@@ -1,0 +1,282 @@
+//! From the packets of a path measurement, of a run or of a Jitlat log, to its results.
+
+pub mod ends;
+mod warnings;
+
+use crate::facts::{ClockStep, Direction, EndClock, FlowFacts, PathFacts, RollingFigures, StatedClock};
+use crate::html::{PathReport, write_html};
+use crate::page::{PathInput, page};
+use crate::samples::read_path_samples;
+use anyhow::Context;
+use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::path::arrival::{Classified, Numbering, classify};
+use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
+use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
+use quaver_analysis::summary::Distribution;
+use quaver_page::RunFacts;
+use quaver_page::table::Style;
+use quaver_store::run::RunDir;
+use serde::Serialize;
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// `summary.json` of a path measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathSummary {
+    /// Version of this summary's shape.
+    pub version: u32,
+    /// The peer.
+    pub peer: String,
+    /// What was spoken.
+    pub protocol: String,
+    /// Whether all that was asked for is there.
+    pub complete: bool,
+    /// How far the clocks are apart, server less client; none where it was not measured.
+    pub clock: Option<ClockEstimate>,
+    /// What each end's kernel says of its clock.
+    pub clocks: Vec<EndClock>,
+    /// Steps of a wall clock during the test.
+    pub clock_steps: Vec<ClockStep>,
+    /// From the client to the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up: Option<FlowResults>,
+    /// From the server to the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub down: Option<FlowResults>,
+    /// Figures of a test that kept no packets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rolling: Vec<RollingFigures>,
+    /// The flows of a test that kept no packets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rolling_flows: Vec<FlowFacts>,
+    /// What the reader should know before believing the numbers.
+    pub warnings: Vec<String>,
+}
+
+/// Results of one flow.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowResults {
+    /// What it was.
+    pub flow: FlowFacts,
+    /// What came of it.
+    #[serde(flatten)]
+    pub figures: FlowSummary,
+    /// Delay without the way from the program to the departure; none where not every packet's departure is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_from_departure: Option<DepartureDelay>,
+}
+
+/// A flow, with its results where its packets were kept.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownFlow<'a> {
+    /// What it was.
+    pub flow: &'a FlowFacts,
+    /// What came of it; none where only figures were kept.
+    pub results: Option<&'a FlowResults>,
+    /// What of its packets the program at the receiver saw.
+    pub seen: SeenPackets,
+}
+
+/// Counts of a flow's packets as the receiving program saw them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenPackets {
+    /// First copies.
+    pub unique: u64,
+    /// Of them came after one sent later.
+    pub reordered: u64,
+    /// Further copies.
+    pub duplicate: u64,
+}
+
+/// One-way delay from the departure at the sender's kernel or network interface.
+#[derive(Clone, Debug, Serialize)]
+pub struct DepartureDelay {
+    /// What stamped the departures: `hardware` or `kernel`.
+    pub stamped_by: String,
+    /// As the two clocks show it.
+    pub as_measured: Distribution,
+    /// Without the clocks' estimated offset; none where it was not estimated.
+    pub corrected: Option<Distribution>,
+}
+
+impl DepartureDelay {
+    fn of(flow: &FlowFacts, clock: Option<&ClockEstimate>) -> Option<Self> {
+        let departures = flow.departures.as_ref()?;
+        let as_measured = departures.delay.clone()?;
+        let shift_ns = clock.map(|clock| clocks::correct(0, clock.offset_ns, way(flow.direction)));
+        let corrected = shift_ns.map(|shift_ns| shifted(&as_measured, shift_ns));
+        Some(Self { stamped_by: departures.stamped_by.clone(), as_measured, corrected })
+    }
+}
+
+/// A distribution whose values were all moved by as much.
+fn shifted(values: &Distribution, by_ns: i64) -> Distribution {
+    let moved = |ns: i64| ns.saturating_add(by_ns);
+    Distribution {
+        min_ns: moved(values.min_ns),
+        mean_ns: values.mean_ns + by_ns as f64,
+        p50_ns: moved(values.p50_ns),
+        p90_ns: moved(values.p90_ns),
+        p99_ns: moved(values.p99_ns),
+        p99_9_ns: moved(values.p99_9_ns),
+        p99_99_ns: moved(values.p99_99_ns),
+        p99_999_ns: moved(values.p99_999_ns),
+        max_ns: moved(values.max_ns),
+        ..values.clone()
+    }
+}
+
+/// A path measurement with its analysis.
+pub struct PathDigest {
+    /// Results.
+    pub summary: PathSummary,
+    /// The packets of each flow, sorted into arrivals and others, in the order of the facts.
+    pub flows: Vec<(FlowFacts, Classified)>,
+    /// Name of the run or of the log.
+    pub name: String,
+    /// Start, RFC 3339 in UTC; empty where it is not known.
+    pub started: String,
+}
+
+/// Analyses a stored run.
+pub fn analyze(run: &RunDir) -> anyhow::Result<PathDigest> {
+    let manifest = run.read_manifest()?;
+    let facts: PathFacts = run
+        .read_facts(manifest.path.as_ref())?
+        .with_context(|| format!("read {}: it has no facts of a path", run.manifest().display()))?;
+    let packets = if run.samples().is_file() {
+        read_path_samples(&run.samples(), facts.flows.len())?
+    } else {
+        vec![Vec::new(); facts.flows.len()]
+    };
+    let mut digest = digest(&facts, &packets, run.name());
+    digest.summary.complete &= manifest.complete;
+    digest.started.clone_from(&manifest.started);
+    digest.summary.warnings.splice(0..0, warnings::of_run(&manifest));
+    Ok(digest)
+}
+
+/// Analyses packets, flow by flow, with what is known of them.
+pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> PathDigest {
+    let probes: Vec<RttProbe> = facts
+        .round_trips
+        .iter()
+        .map(|trip| RttProbe { t1_ns: trip.t1_ns, t2_ns: trip.t2_ns, t3_ns: trip.t3_ns })
+        .collect();
+    let clock = clocks::estimate(&probes).or_else(|| facts.stated_clock.map(stated));
+    let mut summary = PathSummary {
+        version: 1,
+        peer: facts.peer.clone(),
+        protocol: facts.protocol.clone(),
+        complete: facts.flows.iter().all(|flow| flow.cut_short.is_none()),
+        clock,
+        clocks: facts.clocks.clone(),
+        clock_steps: facts.clock_steps.clone(),
+        up: None,
+        down: None,
+        rolling: facts.rolling.clone(),
+        rolling_flows: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let mut flows = Vec::new();
+    // Where only figures were kept, there are no packets to tell anything by.
+    let kept = facts.rolling.is_empty();
+    if !kept {
+        summary.rolling_flows.clone_from(&facts.flows);
+    }
+    for (flow, packets) in facts.flows.iter().zip(packets).filter(|_| kept) {
+        let numbering = if facts.protocol == "stamp" { Numbering::Full } else { Numbering::Jitlat };
+        let classified = classify(packets, numbering, flow.sent.or(Some(flow.planned)));
+        let figures = flow_summary(&FlowInput {
+            direction: way(flow.direction),
+            classified: &classified,
+            target_period_ns: flow.period_ns,
+            own_drops: flow.own_drops,
+            loss_timeout_ns: None,
+            clock: clock.as_ref(),
+        });
+        let delay_from_departure = DepartureDelay::of(flow, clock.as_ref());
+        let results = FlowResults { flow: flow.clone(), figures, delay_from_departure };
+        match flow.direction {
+            Direction::Up => summary.up = Some(results),
+            Direction::Down => summary.down = Some(results),
+        }
+        flows.push((flow.clone(), classified));
+    }
+    summary.warnings = warnings::of(&summary);
+    PathDigest { summary, flows, name, started: String::new() }
+}
+
+/// What a log states of the clocks. Its estimate is the median of several, whose round trips it does not tell; the
+/// true offset then lies within half of the least one only if that was the median's.
+fn stated(clock: StatedClock) -> ClockEstimate {
+    ClockEstimate {
+        jitlat_error_ns: clock.error_ns,
+        min_rtt_ns: clock.min_rtt_ns,
+        offset_ns: clock.error_ns,
+        bound_ns: clock.min_rtt_ns / 2 + clock.min_rtt_ns % 2,
+        probes: 0,
+    }
+}
+
+fn way(direction: Direction) -> clocks::Direction {
+    match direction {
+        Direction::Up => clocks::Direction::Sending,
+        Direction::Down => clocks::Direction::SendMe,
+    }
+}
+
+impl PathSummary {
+    /// The flows that there are.
+    pub fn flows(&self) -> impl Iterator<Item = &FlowResults> {
+        self.up.iter().chain(&self.down)
+    }
+
+    /// All flows, also those whose packets were not kept.
+    pub fn known_flows(&self) -> Vec<KnownFlow<'_>> {
+        let kept = self.flows().map(|results| {
+            let packets = &results.figures.packets;
+            let (unique, reordered, duplicate) = (packets.unique, packets.reordered, packets.duplicate);
+            let seen = SeenPackets { unique, reordered, duplicate };
+            KnownFlow { flow: &results.flow, results: Some(results), seen }
+        });
+        let rolling = self.rolling_flows.iter().map(|flow| {
+            let figures = self.rolling.iter().find(|figures| figures.direction == flow.direction.name());
+            let seen = figures.map_or_else(SeenPackets::default, |figures| SeenPackets {
+                unique: figures.unique,
+                reordered: figures.reordered,
+                duplicate: figures.duplicate,
+            });
+            KnownFlow { flow, results: None, seen }
+        });
+        kept.chain(rolling).collect()
+    }
+
+    /// Whether the two ends may have two clocks: not where both have one address.
+    fn peer_is_remote(&self) -> bool {
+        let host = |text: &str| text.parse::<SocketAddr>().ok().map(|address| address.ip());
+        self.known_flows().iter().any(|known| host(&known.flow.source) != host(&known.flow.destination))
+    }
+}
+
+impl PathDigest {
+    /// Writes `summary.json` and `report.html`.
+    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        run.write_summary(&self.summary)?;
+        let facts = quaver_instrument::digest::run_facts(run, &run.read_manifest()?);
+        quaver_instrument::digest::store_report(run, |out| self.write_html(&facts, out))
+    }
+
+    /// Writes the report.
+    pub fn write_html(&self, run: &RunFacts, out: &mut dyn Write) -> anyhow::Result<()> {
+        let report = PathReport { summary: &self.summary, flows: &self.flows, run };
+        Ok(write_html(out, &report)?)
+    }
+
+    /// The console page.
+    pub fn page(&self, report_path: Option<&str>) -> String {
+        let input =
+            PathInput { summary: &self.summary, name: &self.name, started: &self.started, report_path };
+        page(&input, Style::of_stdout())
+    }
+}

@@ -1,0 +1,91 @@
+//! What a path measurement is exported to.
+
+use crate::facts::{Direction, PathFacts};
+use crate::probe::{logs, plots};
+use crate::samples::read_path_samples;
+use anyhow::Context;
+use quaver_abi::wire::jitlat::Singleton;
+use quaver_instrument::args::DirectionName;
+use quaver_instrument::deliver::{deliver, say_written};
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::runs::ExportArgs;
+use quaver_store::run::RunDir;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Converts.
+pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<ExitCode> {
+    if args.perfetto || args.late_csv || args.late.is_some() {
+        let message = "a path measurement has neither a timeline of causes nor late packets: use --packets-csv, \
+                       --jitlat-log or --gnuplot";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    let facts: Option<PathFacts> = run.read_facts(run.read_manifest()?.path.as_ref())?;
+    let mut facts =
+        facts.with_context(|| format!("read {}: it has no facts of a path", run.manifest().display()))?;
+    if !facts.rolling.is_empty() {
+        let message = "this test kept figures and no packets (--rolling), so there is nothing to convert; its figures are \
+                       in summary.json";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    let target = |name: &str| args.output.clone().unwrap_or_else(|| run.path().join(name));
+    if args.gnuplot {
+        return gnuplot(&target("gnuplot"), args.direction, run);
+    }
+    let mut packets = read_path_samples(&run.samples(), facts.flows.len())?;
+    choose(args.direction, &mut facts, &mut packets)?;
+    if args.jitlat_log {
+        let written = logs::write(&target("jitlat.log"), &facts, &packets)?;
+        written.iter().for_each(|path| say_written(path));
+    } else {
+        let target = target("packets.csv");
+        deliver(&target, |out| packets_csv(&facts, &packets, out))?;
+        say_written(&target);
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Leaves the flows of the direction that was asked for.
+fn choose(
+    direction: DirectionName,
+    facts: &mut PathFacts,
+    packets: &mut Vec<Vec<Singleton>>,
+) -> anyhow::Result<()> {
+    let wanted = match direction {
+        DirectionName::Both => return Ok(()),
+        DirectionName::Up => Direction::Up,
+        DirectionName::Down => Direction::Down,
+    };
+    let mut flows = facts.flows.iter().map(|flow| flow.direction == wanted);
+    packets.retain(|_| flows.next() == Some(true));
+    facts.flows.retain(|flow| flow.direction == wanted);
+    if facts.flows.is_empty() {
+        let message = format!("this test did not measure {}; leave --direction out", wanted.name());
+        return Err(failure(ExitCode::Usage, message));
+    }
+    Ok(())
+}
+
+fn gnuplot(directory: &PathBuf, direction: DirectionName, run: &RunDir) -> anyhow::Result<ExitCode> {
+    if directory == Path::new("-") || direction != DirectionName::Both {
+        let message =
+            "--gnuplot writes a directory with all directions: name it with -o, and leave --direction out";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    plots::for_gnuplot(&crate::digest::analyze(run)?, directory)?;
+    say_written(directory);
+    Ok(ExitCode::Done)
+}
+
+/// One line a packet, flow by flow, in order of arrival: as it was recorded, so with copies and packets of no use.
+fn packets_csv(facts: &PathFacts, packets: &[Vec<Singleton>], out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "direction,tx_seq,sent_ns,received_ns,flags")?;
+    for (flow, packets) in facts.flows.iter().zip(packets) {
+        let way = flow.direction.name();
+        for packet in packets {
+            let (number, flags) = (packet.tx_seq.cast_unsigned(), packet.flags.cast_unsigned());
+            writeln!(out, "{way},{number},{},{},{flags}", packet.tx_real_time_ns, packet.rx_real_time_ns)?;
+        }
+    }
+    Ok(())
+}

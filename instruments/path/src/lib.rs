@@ -1,0 +1,49 @@
+//! `quaver probe`, `quaver serve` and `quaver jitlat`: the path between two hosts.
+
+pub mod args;
+pub mod digest;
+pub mod exports;
+pub mod facts;
+pub mod html;
+pub mod jitlat;
+pub mod jitlat_log;
+pub mod page;
+pub mod page_below;
+pub mod probe;
+pub mod samples;
+pub mod serve;
+pub mod tui;
+
+use quaver_instrument::exit_code::ExitCode;
+use quaver_path_record::PathError;
+use quaver_path_record::stamp::StampError;
+
+/// The exit status of a path that could not be measured; none where what the system said decides.
+pub fn exit_status(error: &(dyn std::error::Error + 'static)) -> Option<ExitCode> {
+    if let Some(StampError::Options(_)) = error.downcast_ref() {
+        return Some(ExitCode::Usage);
+    }
+    match error.downcast_ref()? {
+        PathError::Os { .. } | PathError::Flow(_) => None,
+        PathError::Interrupted => Some(ExitCode::Interrupted),
+        PathError::Options(_) => Some(ExitCode::Usage),
+        _ => Some(ExitCode::Peer),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_of_an_error_is_named_once() {
+        let refused = PathError::Connect {
+            server: ([192, 0, 2, 1], 2_666).into(),
+            source: std::io::Error::from_raw_os_error(111),
+            remedy: "; start it",
+        };
+        let error = anyhow::Error::new(refused).context("measuring");
+        let wanted = "measuring: connect to 192.0.2.1:2666: Connection refused (os error 111); start it";
+        assert_eq!(quaver_instrument::exit_code::sentence(&error), wanted);
+    }
+}

@@ -1,0 +1,170 @@
+//! From what a test left with the client to what the manifest tells.
+
+use crate::digest::ends;
+use crate::facts as path_facts;
+use crate::facts::{AchievedSchedule, ChronyFacts, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip};
+use quaver_abi::wire::chrony::Tracking;
+use quaver_path_record::flow::{FlowSchedule, SendReport, Transport};
+use quaver_path_record::{
+    ClockEstimate, Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary,
+    Side, TestOutcome,
+};
+
+/// Facts of a test between two Quavers, or with a Jitlat server.
+pub(super) fn of_test(outcome: &TestOutcome) -> PathFacts {
+    let why = match &outcome.completion {
+        Completion::Complete => None,
+        Completion::Interrupted => Some("interrupted by the user".to_owned()),
+        Completion::ServerLost(sentence) => Some(sentence.clone()),
+    };
+    PathFacts {
+        peer: outcome.server.to_string(),
+        protocol: match outcome.protocol {
+            Protocol::Legacy => "jitlat".to_owned(),
+            Protocol::Extended(version) => format!("extension {version}"),
+        },
+        flows: outcome.flows.iter().map(|flow| of_flow(flow, why.as_deref())).collect(),
+        round_trips: outcome
+            .rtt_probes
+            .iter()
+            .map(|probe| RoundTrip { t1_ns: probe.t1_ns, t2_ns: probe.t2_ns, t3_ns: probe.t3_ns })
+            .collect(),
+        stated_clock: None,
+        clocks: [end_clock("client", &outcome.client_clock), end_clock("server", &outcome.server_clock)]
+            .into_iter()
+            .flatten()
+            .collect(),
+        clock_steps: clock_steps(&outcome.clock_steps, outcome.started_ns),
+        rolling: Vec::new(),
+    }
+}
+
+/// What a kernel knew of its clock, after the test if it was asked then.
+fn end_clock(end: &str, clocks: &HostClocks) -> Option<EndClock> {
+    clocks.after.or(clocks.before).map(|estimate| clock_of(end, estimate))
+}
+
+/// The same of one estimate.
+pub(super) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
+    let synchronised = estimate.is_synchronised();
+    EndClock {
+        end: end.to_owned(),
+        synchronised,
+        max_error_ns: synchronised.then_some(estimate.maxerror_ns),
+        estimated_error_ns: synchronised.then_some(estimate.esterror_ns),
+        chrony: estimate.chrony.map(chrony_facts),
+    }
+}
+
+/// Steps of a wall clock, counted from the start of the test by that clock.
+pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i64) -> Vec<ClockStep> {
+    let steps = steps.iter().map(|step| ClockStep {
+        end: match step.side {
+            Side::Client => "client".to_owned(),
+            Side::Server => "server".to_owned(),
+        },
+        step_ns: step.step_ns,
+        after_ns: step.after_ns.saturating_sub(started_ns),
+    });
+    steps.collect()
+}
+
+/// What chronyd said, as it is stored.
+pub(crate) fn chrony_facts(said: Tracking) -> ChronyFacts {
+    ChronyFacts {
+        stratum: said.stratum,
+        synchronised: said.synchronised,
+        correction_ns: said.correction_ns,
+        last_offset_ns: said.last_offset_ns,
+        rms_offset_ns: said.rms_offset_ns,
+        root_delay_ns: said.root_delay_ns,
+        root_dispersion_ns: said.root_dispersion_ns,
+    }
+}
+
+fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
+    let receiver = flow.receiver.as_ref();
+    FlowFacts {
+        direction: match flow.direction {
+            Direction::Up => path_facts::Direction::Up,
+            Direction::Down => path_facts::Direction::Down,
+        },
+        transport: match flow.transport {
+            Transport::Udp => "UDP".to_owned(),
+            Transport::Tcp => "TCP".to_owned(),
+        },
+        source: flow.source.to_string(),
+        destination: flow.destination.to_string(),
+        dscp: flow.dscp,
+        payload_bytes: flow.packet_bytes,
+        period_ns: flow.schedule.mean_period_ns(),
+        schedule: schedule_name(&flow.schedule).to_owned(),
+        planned: flow.packets.or(flow.packets_sent()).unwrap_or(0),
+        sent: flow.packets_sent(),
+        sent_stamped_by: "application".to_owned(),
+        received_stamped_by: receiver.map_or_else(|| "not known".to_owned(), stamped_by),
+        own_drops: receiver.and_then(|receiver| receiver.own_drops),
+        foreign: receiver.map_or(0, |receiver| receiver.foreign + receiver.unreadable),
+        achieved: flow.sender.as_ref().map(|sender| achieved(sender, flow.send_report.as_ref())),
+        departures: ends::departures(flow),
+        segments: ends::segments_here(flow),
+        segments_at_server: ends::segments_at_server(flow),
+        cut_short: cut_short(flow, why),
+    }
+}
+
+fn schedule_name(schedule: &FlowSchedule) -> &'static str {
+    match schedule {
+        FlowSchedule::Periodic { random_start: Some(_), .. } => "periodic from a random start",
+        FlowSchedule::Periodic { random_start: None, .. } => "periodic",
+        FlowSchedule::Poisson { .. } => "Poisson",
+        FlowSchedule::Recorded { .. } => "recorded",
+    }
+}
+
+/// Who stamped the packets; the rarer ones with their share.
+fn stamped_by(receiver: &ReceiverSummary) -> String {
+    let names = ["hardware", "kernel", "application"];
+    let all: u64 = receiver.stamped_by.iter().sum();
+    let mut by: Vec<(u64, &str)> =
+        receiver.stamped_by.into_iter().zip(names).filter(|(packets, _)| *packets > 0).collect();
+    by.sort_by_key(|(packets, _)| std::cmp::Reverse(*packets));
+    match by.as_slice() {
+        [] => "nobody".to_owned(),
+        [(_, name)] => (*name).to_owned(),
+        several => several
+            .iter()
+            .map(|(packets, name)| format!("{name} ({packets} of {all})"))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+fn achieved(sender: &SenderSummary, report: Option<&SendReport>) -> AchievedSchedule {
+    let held = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    AchievedSchedule {
+        slope_ppm: report.and_then(|report| report.slope_ppm),
+        error_p50_ns: held(sender.lateness.quantiles_ns[0]),
+        error_p99_ns: held(sender.lateness.quantiles_ns[2]),
+        error_max_ns: held(sender.lateness.largest_ns),
+        missed: sender.misses,
+        cpu_per_million_ns: (sender.packets > 0)
+            .then(|| (sender.cpu_ns as f64 / sender.packets as f64 * 1e6) as u64),
+    }
+}
+
+/// Why a flow is not all there: the end of the whole test, or something of its own.
+fn cut_short(flow: &FlowOutcome, why: Option<&str>) -> Option<String> {
+    if flow.complete {
+        return None;
+    }
+    Some(why.map_or_else(
+        || match &flow.receiver {
+            Some(receiver) if !receiver.end_seen => {
+                "the receiver did not see the end of the flow; packets that it lacks may be late, not lost".to_owned()
+            }
+            _ => "the other end's account of the flow is missing".to_owned(),
+        },
+        str::to_owned,
+    ))
+}

@@ -1,0 +1,146 @@
+//! `quaver probe`: what an application with a steady stream of packets would see between two hosts.
+
+pub(crate) mod facts;
+mod live;
+pub(crate) mod logs;
+mod options;
+pub(crate) mod plots;
+mod stamp;
+
+use crate::args::ProbeArgs;
+use crate::digest as path;
+use crate::digest::PathDigest;
+use crate::facts::PathFacts;
+use crate::samples::write_path_samples;
+use crate::tui::LiveView;
+use anyhow::Context;
+use live::Live;
+use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::path::arrival::Numbering;
+use quaver_host::facts::HostFacts;
+use quaver_host::root::HostRoot;
+use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::results;
+use quaver_path_record::{Completion, TestOutcome, run_client};
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use std::time::Duration;
+
+/// Measures, analyses, prints.
+pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::catch()?;
+    if let Some(port) = args.stamp {
+        return stamp::run(args, port, &interrupt);
+    }
+    let options = options::client_options(args)?;
+    let length = options
+        .packets
+        .map(|packets| Duration::from_nanos(options.schedule.mean_period_ns().saturating_mul(packets)));
+    let view = args.live.then(|| LiveView::open(live::view(&options, length), &interrupt)).transpose()?;
+    let record = Record::begin(args)?;
+    let mut live = Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Jitlat);
+    let outcome = match run_client(&options, interrupt.flag(), &mut |progress| live.hear(progress)) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            drop(live);
+            record.discard();
+            return Err(error).context(format!("measuring the path to {}", args.host));
+        }
+    };
+    if let Some(error) = live.failed.take() {
+        eprintln!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
+    }
+    let sent = |direction| outcome.flows.iter().find(|flow| flow.direction == direction)?.packets_sent();
+    let rolling = live.finish(sent);
+    let mut facts = facts::of_test(&outcome);
+    if options.rolling {
+        facts.rolling = rolling;
+    }
+    let packets: Vec<&[Singleton]> = outcome.flows.iter().map(|flow| flow.singletons.as_slice()).collect();
+    if let Some(path) = &args.log {
+        logs::write(path, &facts, &packets)?;
+    }
+    let (digest, report) = record.conclude(facts, &packets, cut_short(&outcome))?;
+    let code = print(args, &digest, &report)?;
+    Ok(match outcome.completion {
+        Completion::Complete => code,
+        Completion::Interrupted => ExitCode::Interrupted,
+        Completion::ServerLost(sentence) => {
+            eprintln!("quaver: {sentence}; what was measured is kept");
+            ExitCode::Peer
+        }
+    })
+}
+
+fn cut_short(outcome: &TestOutcome) -> Option<String> {
+    match &outcome.completion {
+        Completion::Complete => None,
+        Completion::Interrupted => Some("interrupted by the user".to_owned()),
+        Completion::ServerLost(sentence) => Some(sentence.clone()),
+    }
+}
+
+/// A run that is being measured. Its directory is made first, so that a place that cannot be written to is known before
+/// hours of measuring.
+pub(super) struct Record {
+    run: RunDir,
+    manifest: Manifest,
+}
+
+impl Record {
+    pub(super) fn begin(args: &ProbeArgs) -> anyhow::Result<Self> {
+        let run = RunDir::create(&args.output.output, "probe")?;
+        let command: Vec<String> = std::env::args().collect();
+        let asked = serde_json::json!({"command": command.join(" ")});
+        let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
+        let now_ns = quaver_clock::realtime_ns();
+        let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "probe", asked, host, now_ns);
+        run.write_manifest(&manifest)?;
+        Ok(Self { run, manifest })
+    }
+
+    /// Adds a sentence that the pages of the run show.
+    pub(super) fn noting(mut self, notes: &[String]) -> Self {
+        if !notes.is_empty() {
+            self.manifest.asked["notes"] = serde_json::json!(notes);
+        }
+        self
+    }
+
+    /// Takes the directory away, where nothing was measured.
+    pub(super) fn discard(self) {
+        // One that is left over is found to be empty by whoever opens it.
+        let _ = std::fs::remove_dir_all(self.run.path());
+    }
+
+    /// Stores packets and facts, analyses them, and stores the results. Gives the path of the report too.
+    pub(super) fn conclude(
+        mut self,
+        facts: PathFacts,
+        packets: &[&[Singleton]],
+        cut_short: Option<String>,
+    ) -> anyhow::Result<(PathDigest, String)> {
+        write_path_samples(&self.run.samples(), packets)?;
+        self.manifest.path = Some(serde_json::to_value(facts)?);
+        self.manifest.end(quaver_clock::realtime_ns(), cut_short);
+        self.run.write_manifest(&self.manifest)?;
+        let digest = path::analyze(&self.run)?;
+        digest.store(&self.run)?;
+        let report = self.run.report().display().to_string();
+        Ok((digest, report))
+    }
+}
+
+/// Prints the results and judges the conditions of `--fail-if`.
+pub(super) fn print(args: &ProbeArgs, digest: &PathDigest, report: &str) -> anyhow::Result<ExitCode> {
+    let summary = serde_json::to_value(&digest.summary)?;
+    // Lines of figures are on standard output already; a page behind them would spoil them.
+    if args.json_lines && !args.output.json {
+        return results::judge(&summary, &args.output.fail_if);
+    }
+    let page = || digest.page(Some(report));
+    let code = results::print(&summary, page, args.output.json, &args.output.fail_if)?;
+    plots::show(args, digest)?;
+    Ok(code)
+}

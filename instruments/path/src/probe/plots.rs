@@ -1,0 +1,98 @@
+//! `quaver probe --plots` and `--gnuplot`, and `quaver export --gnuplot`: Jitlat's plots of each direction.
+
+use crate::args::ProbeArgs;
+use crate::digest::{FlowResults, PathDigest};
+use crate::facts::Direction;
+use quaver_analysis::path::arrival::{Classified, delays_ns};
+use quaver_analysis::path::clocks::{self, correct};
+use quaver_analysis::path::histogram::{DEFAULT_BINS, Histogram};
+use quaver_analysis::path::variation::pdv_ns;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::results::to_stdout;
+use quaver_page::gnuplot;
+use quaver_page::path_plots::{DelayPlot, PathPlots};
+use quaver_page::terminal_plot;
+use quaver_page::terminal_plot::PlotStyle;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+/// Draws below the page and writes for gnuplot, each where it was asked for.
+pub(super) fn show(args: &ProbeArgs, digest: &PathDigest) -> anyhow::Result<()> {
+    if let Some(directory) = &args.gnuplot {
+        for_gnuplot(digest, directory)?;
+    }
+    if args.plots { each(digest, draw) } else { Ok(()) }
+}
+
+/// Writes data and script for gnuplot into `directory/up` and `directory/down`, as far as there are packets.
+pub(crate) fn for_gnuplot(digest: &PathDigest, directory: &Path) -> anyhow::Result<()> {
+    each(digest, |plots, way| write_gnuplot(&directory.join(way), plots))
+}
+
+/// Does something with the plots of each direction, and its name.
+fn each(
+    digest: &PathDigest,
+    mut take: impl FnMut(&PathPlots<'_>, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    for results in digest.summary.flows() {
+        let flow = digest.flows.iter().find(|(flow, _)| flow.direction == results.flow.direction);
+        let Some((_, classified)) = flow else { continue };
+        flow_plots(digest, results, classified, &mut take)?;
+    }
+    Ok(())
+}
+
+fn flow_plots(
+    digest: &PathDigest,
+    results: &FlowResults,
+    classified: &Classified,
+    take: &mut dyn FnMut(&PathPlots<'_>, &str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let figures = &results.figures;
+    let (flow, name) = (&results.flow, results.flow.direction.name());
+    let title = format!("{name}: {} to {}, {}", flow.source, flow.destination, digest.name);
+    let delays = delays_ns(&classified.arrivals);
+    let up_to = |values: &[i64], limit_ns| Histogram::new(values, DEFAULT_BINS, limit_ns);
+    let latency = figures.delay.as_ref().and_then(|delay| up_to(&delays, delay.as_measured.p99_ns));
+    let corrected = digest.summary.clock.as_ref().and_then(|clock| {
+        let way = match flow.direction {
+            Direction::Up => clocks::Direction::Sending,
+            Direction::Down => clocks::Direction::SendMe,
+        };
+        let values: Vec<i64> = delays.iter().map(|delay| correct(*delay, clock.offset_ns, way)).collect();
+        up_to(&values, figures.delay.as_ref()?.corrected.as_ref()?.p99_ns)
+    });
+    let pdv = figures.variation.as_ref().and_then(|variation| up_to(&pdv_ns(&delays), variation.pdv.p99_ns));
+    let plots = PathPlots {
+        title: &title,
+        latency: latency.as_ref(),
+        corrected: corrected.as_ref(),
+        pdv: pdv.as_ref(),
+        arrivals: &classified.arrivals,
+        line: figures.burstiness,
+        loss_lengths: &figures.loss.pattern.period_lengths,
+        duplication_lengths: &figures.duplication.lengths,
+        density: figures.density.as_ref(),
+    };
+    take(&plots, name)
+}
+
+/// Draws below the page.
+fn draw(plots: &PathPlots<'_>, _way: &str) -> anyhow::Result<()> {
+    let style = PlotStyle::of_stdout();
+    let heading = style.style.bold(plots.title);
+    let text = terminal_plot::plots(plots, &[DelayPlot::Latency, DelayPlot::Pdv], style);
+    to_stdout(format!("\n{heading}\n{text}").as_bytes())
+}
+
+/// Writes data and script into a directory, which is made where it is not there.
+fn write_gnuplot(directory: &Path, plots: &PathPlots<'_>) -> anyhow::Result<()> {
+    let made = std::fs::create_dir_all(directory).and_then(|()| {
+        gnuplot::write_all(plots, |name| File::create(directory.join(name)).map(BufWriter::new))
+    });
+    // Whatever the system's reason, it is output that could not be written.
+    made.map_err(|error| {
+        failure(ExitCode::Output, format!("writing plots to {}: {error}", directory.display()))
+    })
+}

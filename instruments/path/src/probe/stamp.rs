@@ -1,0 +1,180 @@
+//! `quaver probe --stamp`: the path to any STAMP reflector (RFC 8762).
+
+mod told;
+
+use super::live::{self, Live};
+use super::{Record, options, print};
+use crate::args::{ProbeArgs, ScheduleName};
+use crate::facts as path_facts;
+use crate::serve::read_key;
+use crate::tui::LiveView;
+use anyhow::Context;
+use quaver_abi::wire::jitlat::DEFAULT_NPKTS;
+use quaver_analysis::path::arrival::Numbering;
+use quaver_instrument::args::DirectionName;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::interrupt::Interrupt;
+use quaver_path_record::flow::{Received, StampSource};
+use quaver_path_record::stamp::{
+    Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,
+};
+use quaver_path_record::{Direction, Progress};
+use std::time::{Duration, Instant};
+use told::{Fastest, singleton};
+
+/// Measures, analyses, prints.
+pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
+    let options = sender_options(args, port)?;
+    let packets = options.count.unwrap_or(0);
+    let length = Some(Duration::from_nanos(options.period_ns.saturating_mul(packets)));
+    let view =
+        args.live.then(|| LiveView::open(live::stamp_view(&options, length), interrupt)).transpose()?;
+    let record = Record::begin(args)?;
+    let mut follower =
+        Follower::new(Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Full));
+    let sent = send_session(&options, interrupt.flag(), &mut |progress| follower.hear(progress));
+    let outcome = match sent {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            drop(follower);
+            record.discard();
+            return Err(error).context(format!("measuring to the reflector {}", options.target));
+        }
+    };
+    let (live, fastest) = follower.end();
+    let rolling = live.finish(|direction| {
+        let direction = match direction {
+            Direction::Up => path_facts::Direction::Up,
+            Direction::Down => path_facts::Direction::Down,
+        };
+        Some(told::sent(&outcome, direction))
+    });
+    let mut facts = told::facts(&outcome, &options, fastest);
+    if !options.keep_packets {
+        facts.rolling = rolling;
+    }
+    let [up, down] = told::packets(&outcome);
+    if let Some(path) = &args.log {
+        super::logs::write(path, &facts, &[&up, &down])?;
+    }
+    let cut_short = (!outcome.complete).then(|| "interrupted by the user".to_owned());
+    let record = record.noting(&told::notes(&outcome));
+    let (digest, report) = record.conclude(facts, &[&up, &down], cut_short)?;
+    let code = print(args, &digest, &report)?;
+    Ok(match (interrupt.requested(), outcome.answered) {
+        (true, _) => ExitCode::Interrupted,
+        (false, 0) => {
+            eprintln!(
+                "quaver: {} answered none of {} packets: see that a STAMP reflector runs there, and that a firewall lets \
+                 UDP to it through",
+                options.target, outcome.sent
+            );
+            ExitCode::Peer
+        }
+        (false, _) => code,
+    })
+}
+
+fn sender_options(args: &ProbeArgs, port: u16) -> anyhow::Result<SenderOptions> {
+    let unsupported = [
+        (args.tcp, "--tcp"),
+        (args.trace.is_some(), "--trace"),
+        (args.schedule != ScheduleName::Periodic, "--schedule poisson"),
+        (args.direction != DirectionName::Both, "--direction"),
+    ];
+    if let Some((_, option)) = unsupported.into_iter().find(|(asked, _)| *asked) {
+        return Err(failure(ExitCode::Usage, format!("{option} is not for --stamp; leave one of them out")));
+    }
+    let mut options = SenderOptions::new(options::resolve(&args.host, port)?);
+    options.period_ns = options::period_ns(args)?;
+    options.count = Some(match (args.count, args.duration) {
+        (Some(count), _) => count,
+        (None, Some(time)) => options::lasting(time, options.period_ns),
+        (None, None) => u64::from(DEFAULT_NPKTS),
+    });
+    options.packet_bytes = Some(args.size as usize);
+    options.dscp = args.dscp;
+    options.keep_packets = !options::rolling(args);
+    options.ssid = (quaver_clock::realtime_ns() as u16) | 1;
+    if let Some(path) = &args.key_file {
+        let key =
+            StampKey::new(&read_key(path)?).map_err(|error| failure(ExitCode::Usage, error.to_string()))?;
+        options.protection = Protection::All(key);
+    }
+    Ok(options)
+}
+
+/// Packets that are handed over at once, and how long one waits at most.
+const BATCH: usize = 256;
+const BATCH_EVERY: Duration = Duration::from_millis(50);
+
+/// Numbers of the reflector up to which its first reply is taken for one of a session that began with ours: copies of
+/// packets on the way there use up some.
+const NEAR_THE_BEGINNING: u64 = 16;
+
+/// Turns what is heard of a session into what is heard of a test of two flows at a time.
+struct Follower {
+    live: Live,
+    fastest: Fastest,
+    up: Vec<Received>,
+    down: Vec<Received>,
+    handed: Instant,
+    /// The reflector's number that is the way back's 0.
+    first: Option<u64>,
+}
+
+impl Follower {
+    fn new(live: Live) -> Self {
+        let (up, down) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+        Self { live, fastest: Fastest::default(), up, down, handed: Instant::now(), first: None }
+    }
+
+    fn hear(&mut self, progress: StampProgress<'_>) {
+        match progress {
+            StampProgress::Started { local, target, .. } => {
+                self.live.hear(Progress::Connected { server: target, client: local });
+                let ways = [(Direction::Up, local, target), (Direction::Down, target, local)];
+                for (direction, source, destination) in ways {
+                    self.live.hear(Progress::Started { direction, source, destination });
+                }
+            }
+            StampProgress::Answered { packet, reflected, first } => self.take(packet, reflected, first),
+            StampProgress::Tick => {}
+        }
+        if self.up.len() >= BATCH || self.handed.elapsed() >= BATCH_EVERY {
+            self.hand_over();
+        }
+    }
+
+    fn take(&mut self, packet: &StampPacket, reflected: u64, first: bool) {
+        let Some(reply) = &packet.reply else { return };
+        let known_before = reflected > packet.sequence + NEAR_THE_BEGINNING;
+        let zero = *self.first.get_or_insert(if known_before { reflected } else { 0 });
+        if first {
+            self.fastest.take(packet);
+            // Who stamps at the reflector it does not say.
+            let there = singleton(packet.sequence, packet.t1_ns, reply.t2_ns);
+            self.up.push(Received { singleton: there, stamped_by: StampSource::Application });
+        }
+        if let Some(number) = reflected.checked_sub(zero) {
+            let back = singleton(number, reply.t3_ns, reply.t4_ns);
+            self.down.push(Received { singleton: back, stamped_by: reply.t4_by });
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.handed = Instant::now();
+        for (direction, samples) in [(Direction::Up, &mut self.up), (Direction::Down, &mut self.down)] {
+            self.live.hear(Progress::Samples { direction, samples });
+            samples.clear();
+        }
+    }
+
+    fn end(mut self) -> (Live, Fastest) {
+        self.hand_over();
+        for direction in [Direction::Up, Direction::Down] {
+            self.live.hear(Progress::Ended { direction });
+        }
+        (self.live, self.fastest)
+    }
+}

@@ -1,0 +1,98 @@
+//! `quaver serve`: the far end of a path measurement.
+
+use crate::args::ServeArgs;
+use anyhow::Context;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::interrupt::Interrupt;
+use quaver_path_record::auth::Key;
+use quaver_path_record::stamp::{Caps, Protection, ReflectorOptions, StampKey, reflect};
+use quaver_path_record::{Limits, ServerOptions, serve};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+/// Serves until it is told to end.
+pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::catch()?;
+    let key = args.key_file.as_deref().map(read_key).transpose()?;
+    let mut options = ServerOptions {
+        control_port: args.port,
+        legacy: args.legacy,
+        limits: Limits {
+            packets_per_second: args.max_rate,
+            duration: args.max_duration,
+            rolling_packets_per_second: args.max_rolling_rate,
+            ..Limits::default()
+        },
+        key: key.as_deref().map(path_key).transpose()?,
+        ..ServerOptions::default()
+    };
+    if let Some(test_port) = args.test_port {
+        options.test_port = test_port;
+    }
+    options.listen = args.bind.map_or(options.listen, |address| vec![address]);
+    std::thread::scope(|scope| {
+        let reflector = args.stamp.map(|port| {
+            let (interrupt, key) = (&interrupt, key.as_deref());
+            scope.spawn(move || reflect_stamp(args, port, key, interrupt))
+        });
+        let served = serve(options, interrupt.flag(), &mut |event| say(args.json, &event.to_string()));
+        if served.is_err() {
+            // The reflector ends with the server.
+            interrupt.request();
+        }
+        let reflected =
+            reflector.map_or(Ok(()), |thread| thread.join().expect("the reflector does not panic"));
+        served.context("serving")?;
+        reflected
+    })?;
+    Ok(ExitCode::Done)
+}
+
+/// Reflects until it is told to end; ends the server if it cannot.
+fn reflect_stamp(
+    args: &ServeArgs,
+    port: u16,
+    key: Option<&[u8]>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let protection = match key {
+        Some(key) => {
+            Protection::All(StampKey::new(key).map_err(|error| failure(ExitCode::Usage, error.to_string()))?)
+        }
+        None => Protection::None,
+    };
+    let bind = SocketAddr::new(args.bind.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)), port);
+    let all = Caps::default().packets_per_second.max(args.max_stamp_rate);
+    let caps =
+        Caps { packets_per_second: all, packets_per_second_per_peer: args.max_stamp_rate, ..Caps::default() };
+    let options = ReflectorOptions { bind, protection, caps, ..ReflectorOptions::default() };
+    let reflected =
+        reflect(&options, interrupt.flag(), &mut |event| say(args.json, &format!("STAMP: {event}")));
+    if reflected.is_err() {
+        interrupt.request();
+    }
+    reflected.context("reflecting STAMP packets").map(drop)
+}
+
+/// A line of the log, on standard error with the time, or as JSON on standard output.
+fn say(json: bool, event: &str) {
+    let now = quaver_store::run::rfc3339_utc(quaver_clock::realtime_ns());
+    if json {
+        let line = serde_json::json!({"time": now, "event": event});
+        // Whoever read this has gone; serving others goes on.
+        let _ = quaver_instrument::results::to_stdout(format!("{line}\n").as_bytes());
+    } else {
+        eprintln!("{now} {event}");
+    }
+}
+
+/// The octets of a key file, without white space at the end.
+pub fn read_key(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let octets = std::fs::read(path).with_context(|| format!("read the key file {}", path.display()))?;
+    Ok(octets.trim_ascii_end().to_vec())
+}
+
+/// The key of a key file's octets.
+pub fn path_key(octets: &[u8]) -> anyhow::Result<Key> {
+    Key::new(octets).map_err(|error| failure(ExitCode::Usage, error.to_string()))
+}

@@ -1,0 +1,8 @@
+//! Analysis of synchronisation between threads. No I/O, no clock, no unsafe.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod futex;
+pub mod lanes;
+pub mod subframes;
+pub mod sync;

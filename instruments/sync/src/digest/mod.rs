@@ -1,0 +1,390 @@
+//! From the recordings of a threaded program to what they say.
+
+mod compensation;
+pub mod facts;
+mod images;
+mod names;
+mod summary;
+mod warnings;
+
+pub use compensation::{CompensationFacts, PolicyFacts};
+pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
+pub use names::SyncNames;
+pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
+
+use crate::page;
+use anyhow::Context;
+use images::{Image, KernelStream, Told};
+use quaver_abi::kernel_side::KernelSideRecord;
+use quaver_instrument::progress::Progress;
+use quaver_page::RunFacts;
+use quaver_page::table::Style;
+use quaver_store::manifest::Manifest;
+use quaver_store::perfetto::threads::{ThreadSpan, WakeUp, draw_threads};
+use quaver_store::run::RunDir;
+use quaver_sync_analysis::bench::BenchSummary;
+use quaver_sync_analysis::futex::{FunctionCalls, FutexCounter, FutexFigures, Reconciler};
+use quaver_sync_analysis::lanes::{LaneKeeper, Lanes, Span};
+use quaver_sync_analysis::subframes::{Cutter, Step};
+use quaver_sync_analysis::sync::{AnyEvent, Protocol, Settings, SyncResults, Wait};
+use quaver_sync_store::{SyncCounts, pack, trim};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the recorder writes in a run directory.
+pub fn directory(run: &RunDir) -> PathBuf {
+    run.path().join("sync")
+}
+
+/// Where the kernel's records are.
+pub fn kernel_segment(run: &RunDir) -> PathBuf {
+    directory(run).join("kernel.seg")
+}
+
+/// Where the clock's anchors are that were taken beside the program, below that directory.
+pub fn anchors_segment(directory: &Path) -> PathBuf {
+    directory.join("anchors.seg")
+}
+
+/// Where is what `--compensate` decided.
+pub fn compensation_segment(run: &RunDir) -> PathBuf {
+    directory(run).join("compensation.seg")
+}
+
+/// Keeps what lies where in a process that was not recorded.
+pub fn keep_maps(run: &RunDir, pid: u32) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))
+        .with_context(|| format!("reading the memory map of process {pid}"))?;
+    let path = attached_maps(&directory(run));
+    std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+fn attached_maps(directory: &Path) -> PathBuf {
+    directory.join("attached.maps")
+}
+
+/// A run with its results.
+pub struct SyncDigest {
+    /// What it says.
+    pub summary: SyncSummary,
+    /// Words for the head of a page.
+    pub facts: RunFacts,
+    /// Threads over time.
+    pub lanes: Lanes,
+    /// Names of addresses.
+    pub names: SyncNames,
+}
+
+/// What was measured and what it comes to, before anything has a name.
+struct Measured {
+    images: Vec<Image>,
+    unreadable: Vec<String>,
+    results: SyncResults,
+    lanes: Lanes,
+    futex: Option<FutexFigures>,
+    from_kernel: bool,
+}
+
+/// Packs the recordings of a run that ended just now, gives addresses their names, analyses and stores.
+pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<SyncDigest> {
+    let progress = Progress::timed(Duration::from_secs(1), quiet);
+    progress.say("packing records");
+    let directory = directory(run);
+    pack_all(&directory);
+    progress.say("matching waits with who ended them");
+    let facts = facts::facts_of(run, &manifest)?;
+    let measured = measure(&directory, &facts, Some(&kernel_segment(run)))?;
+    let maps = |at: usize| match measured.images.get(at) {
+        Some(image) => Some(names::maps_of(image)),
+        None => Some(attached_maps(&directory)),
+    };
+    names::look_up(measured.images.len().max(1), &measured.results, &measured.lanes.spans, maps)
+        .write(&directory)?;
+    run.write_manifest(&manifest)?;
+    progress.say("drawing the report");
+    let digest = digest(run, manifest, facts, measured)?;
+    digest.store(run)?;
+    Ok(digest)
+}
+
+/// Writes the page of a run of `quaver sync bench`.
+pub fn store_bench_report(run: &RunDir, manifest: &Manifest, summary: &BenchSummary) -> anyhow::Result<()> {
+    quaver_instrument::digest::store_report(run, |out| write_bench_html(run, manifest, summary, out))
+}
+
+/// The same to wherever it is wanted.
+pub fn write_bench_html(
+    run: &RunDir,
+    manifest: &Manifest,
+    summary: &BenchSummary,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut facts = quaver_instrument::digest::facts::run_facts(run, manifest);
+    facts.facts.retain(|(name, _)| !matches!(name.as_str(), "receiver" | "events lost"));
+    Ok(crate::bench::html::write_html(out, summary, &facts)?)
+}
+
+/// Analyses a stored run again.
+pub fn analyze(run: &RunDir) -> anyhow::Result<SyncDigest> {
+    let manifest = run.read_manifest()?;
+    let facts = facts::facts_of(run, &manifest)?;
+    let measured = measure(&directory(run), &facts, Some(&kernel_segment(run)))?;
+    digest(run, manifest, facts, measured)
+}
+
+/// The results of all recordings of a directory, without the kernel's side.
+///
+/// # Errors
+/// The directory cannot be listed, or a recording not read to its end.
+pub fn results_of(directory: &Path, settings: &Settings) -> anyhow::Result<SyncResults> {
+    let (images, _) = images::open_all(directory)?;
+    let mut protocol = Protocol::new(*settings);
+    images::feed(&images, None, |told| {
+        if let Told::Event(event) = told {
+            protocol.any(event);
+        }
+    })?;
+    images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
+    Ok(protocol.finish())
+}
+
+/// Packs each recording whose process is gone. One that cannot be packed stays as it is and is read so.
+fn pack_all(directory: &Path) {
+    let Ok(recordings) = images::recordings(directory) else { return };
+    for path in recordings.iter().filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
+    {
+        let Ok(segment) = images::open_raw(path) else { continue };
+        if Path::new(&format!("/proc/{}/task", segment.facts().pid)).is_dir() {
+            // A process that outlives the program still writes there.
+            continue;
+        }
+        let packed = path.with_extension("parquet");
+        if pack(&segment, &packed).is_ok() {
+            let _ = std::fs::remove_file(path);
+        } else {
+            let _ = std::fs::remove_file(&packed);
+            let _ = trim(path);
+        }
+    }
+}
+
+/// What the protocol is told of a run.
+pub fn settings(facts: &SyncFacts) -> Settings {
+    Settings {
+        threshold_ns: facts.threshold_ns,
+        system_call_threshold_ns: facts.system_call_threshold_ns,
+        count_all: facts.count_all,
+        cpus: facts.cpus,
+        ..Settings::default()
+    }
+}
+
+/// Feeds all that was recorded to the protocol.
+fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow::Result<Measured> {
+    let (images, unreadable) = images::open_all(directory)?;
+    let (from_ns, to_ns) = span(facts, &images);
+    let mut lanes = LaneKeeper::new(from_ns, to_ns);
+    let mut protocol = Protocol::new(settings(facts));
+    let kernel = kernel.filter(|path| path.is_file());
+    let told = tell(&images, kernel, &mut |event| {
+        if let AnyEvent::Sync(event) = event {
+            lanes.event(event);
+        }
+        protocol.any(event);
+    })?;
+    images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
+    Ok(Measured {
+        images,
+        unreadable,
+        results: protocol.finish(),
+        lanes: lanes.finish(),
+        futex: told.futex,
+        from_kernel: told.from_kernel,
+    })
+}
+
+/// What was seen beside the events.
+struct Beside {
+    futex: Option<FutexFigures>,
+    /// The events are the program's futex calls, for nobody saw its own.
+    from_kernel: bool,
+}
+
+/// Gives all that was recorded to `take`, in time order.
+fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)) -> anyhow::Result<Beside> {
+    // A program whose own calls were seen is judged by these; else its futex calls have to do.
+    let heard =
+        images.iter().any(|image| image.threads().len() > 1 || uncontended(image) != SyncCounts::default());
+    let mut futex = FutexCounter::default();
+    let mut functions = FunctionCalls::default();
+    let mut each = |record: &KernelSideRecord| {
+        if let Some(event) = functions.take(record) {
+            return Some(Told::Event(AnyEvent::Sync(event)));
+        }
+        futex.take(record).filter(|event| !functions.is_inside(event.thread)).map(Told::Futex)
+    };
+    let stream = kernel.map(|path| KernelStream { path, each: &mut each });
+    let mut both = Reconciler::default();
+    images::feed(images, stream, |told| {
+        let event = match told {
+            Told::Event(event) => *event,
+            Told::Futex(event) if heard => return both.futex(event),
+            Told::Futex(event) => AnyEvent::Sync(*event),
+        };
+        if let AnyEvent::Sync(event) = &event {
+            both.call(event);
+        }
+        take(&event);
+    })?;
+    let both = heard.then(|| both.finish());
+    Ok(Beside {
+        futex: kernel.map(|_| FutexFigures { reconciled: both, ..futex.finish() }),
+        from_kernel: !heard && kernel.is_some(),
+    })
+}
+
+/// What was cut into subframes.
+pub struct Cut {
+    /// The run's facts.
+    pub facts: SyncFacts,
+    /// Words for the head of a page.
+    pub run: RunFacts,
+    /// It came to its end.
+    pub complete: bool,
+    /// Results of the protocol.
+    pub results: SyncResults,
+    /// Sentences about recordings that cannot be read.
+    pub unreadable: Vec<String>,
+    /// The events are the program's futex calls, for nobody saw its own.
+    pub from_kernel: bool,
+}
+
+/// Cuts the threads of a stored run into subframes.
+pub fn cut(run: &RunDir, subframe_ns: u64, sink: &mut dyn FnMut(Step)) -> anyhow::Result<Cut> {
+    let manifest = run.read_manifest()?;
+    let facts = facts::facts_of(run, &manifest)?;
+    let (images, unreadable) = images::open_all(&directory(run))?;
+    let (_, to_ns) = span(&facts, &images);
+    let mut cutter = Cutter::new(settings(&facts), subframe_ns);
+    let kernel = Some(kernel_segment(run)).filter(|path| path.is_file());
+    let told = tell(&images, kernel.as_deref(), &mut |event| cutter.event(event, sink))?;
+    images.iter().for_each(|image| cutter.lost(image.facts().records_lost));
+    let results = cutter.finish(to_ns, sink);
+    let mut words = quaver_instrument::digest::facts::run_facts(run, &manifest);
+    words.facts.retain(|(name, _)| name != "receiver");
+    words.stream = facts.program.join(" ");
+    let (complete, from_kernel) = (manifest.complete, told.from_kernel);
+    Ok(Cut { facts, run: words, complete, results, unreadable, from_kernel })
+}
+
+/// From the start of the program to its end, as far as they are known.
+fn span(facts: &SyncFacts, images: &[Image]) -> (u64, u64) {
+    let first = images.iter().map(|image| image.facts().first_ns).min();
+    let last = images.iter().map(|image| image.facts().last_ns).max();
+    let from_ns = if facts.started_ns > 0 { facts.started_ns } else { first.unwrap_or(0) };
+    let to_ns = if facts.ended_ns > 0 { facts.ended_ns } else { last.unwrap_or(from_ns) };
+    (from_ns, to_ns)
+}
+
+fn uncontended(image: &Image) -> SyncCounts {
+    let mut all = SyncCounts::default();
+    image.threads().iter().for_each(|thread| all += thread.counts);
+    all
+}
+
+fn digest(
+    run: &RunDir,
+    manifest: Manifest,
+    facts: SyncFacts,
+    measured: Measured,
+) -> anyhow::Result<SyncDigest> {
+    let names = SyncNames::read(&directory(run))?;
+    let mut results = measured.results;
+    let processes: Vec<ProcessSummary> = measured
+        .images
+        .iter()
+        .map(|image| ProcessSummary {
+            pid: image.facts().pid,
+            exec_number: image.facts().exec_number,
+            exe: image.facts().exe.clone(),
+            ended: image.facts().ended,
+            threads: image.threads().len(),
+            lost: image.facts().records_lost,
+            threads_lost: image.facts().threads_lost,
+            uncontended: uncontended(image),
+        })
+        .collect();
+    let (objects, call_sites) = summary::name_offenders(&mut results, &names);
+    let mut summary = SyncSummary {
+        schema: SCHEMA,
+        complete: manifest.complete,
+        facts,
+        events_from: if measured.from_kernel { "kernel" } else { "recorder" },
+        processes,
+        objects,
+        call_sites,
+        futex: measured.futex,
+        results,
+        warnings: measured.unreadable,
+    };
+    let warned = warnings::of(&summary, &manifest, &directory(run));
+    summary.warnings.extend(warned);
+    let mut facts = quaver_instrument::digest::facts::run_facts(run, &manifest);
+    facts.facts.retain(|(name, _)| name != "receiver");
+    facts.stream = summary.facts.program.join(" ");
+    Ok(SyncDigest { summary, facts, lanes: measured.lanes, names })
+}
+
+impl SyncDigest {
+    /// Writes `summary.json` and `report.html`.
+    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        run.write_summary(&self.summary)?;
+        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
+    }
+
+    /// Writes the report.
+    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        Ok(crate::html::write_html(out, &self.input(None))?)
+    }
+
+    /// Writes a timeline for ui.perfetto.dev: a track a thread with its waits, and arrows to the longest from who ended them.
+    pub fn write_perfetto(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let span = |span: &Span| ThreadSpan {
+            thread: span.thread.0,
+            start_ns: span.start_ns,
+            end_ns: span.end_ns,
+            name: format!("{} {}", span.what.name(), self.names.object(span.process, span.object)),
+        };
+        let wake_up = |wait: &Wait| WakeUp {
+            waker: wait.waker.0,
+            released_ns: wait.released_ns,
+            thread: wait.thread.0,
+            ended_ns: wait.ended_ns,
+            name: format!("{} of {}", wait.class.short(), self.names.object(wait.process, wait.object)),
+        };
+        let spans: Vec<ThreadSpan> = self.lanes.spans.iter().map(span).collect();
+        let wake_ups: Vec<WakeUp> = self.summary.results.longest.iter().map(wake_up).collect();
+        if self.lanes.shortest_ns > 0 {
+            let shortest = quaver_page::units::duration(self.lanes.shortest_ns.cast_signed());
+            eprintln!("the run is large: drawn are waits of {shortest} and more");
+        }
+        draw_threads(&spans, &wake_ups, out)?;
+        Ok(())
+    }
+
+    /// The console page.
+    pub fn page(&self, report_path: Option<&str>, style: Style) -> String {
+        page::page(&self.input(report_path), style)
+    }
+
+    fn input<'a>(&'a self, report_path: Option<&'a str>) -> page::SyncInput<'a> {
+        page::SyncInput {
+            summary: &self.summary,
+            run: &self.facts,
+            lanes: &self.lanes,
+            names: &self.names,
+            report_path,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What to know before believing the numbers of `quaver sync`, each with what to do about it.
+
+use super::facts::UprobeFacts;
+use super::summary::SyncSummary;
+use quaver_page::units::{count, duration, percent};
+use quaver_store::manifest::Manifest;
+use std::path::Path;
+
+/// Share of wake-ups whose waker is known; below it, something is missing.
+const COVERED: f64 = 0.999_99;
+
+/// The warnings, those that make the rest void first.
+pub(super) fn of(summary: &SyncSummary, manifest: &Manifest, directory: &Path) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(reason) = manifest.incomplete_reason() {
+        warnings.push(format!("the run is incomplete: {reason}"));
+    }
+    warnings.extend(not_recorded(directory));
+    warnings.extend(summary.facts.obstacles.iter().cloned());
+    warnings.extend(empty(summary));
+    warnings.extend(lost(summary));
+    warnings.extend(crowded(summary));
+    warnings.extend(kernel(summary));
+    let coverage = &summary.results.coverage;
+    if let Some(share) = coverage.share().filter(|share| *share < COVERED) {
+        warnings.push(format!(
+            "{} of {} wake-ups ({}) have no known waker: they were spurious, or who woke was not recorded (signals of the \
+             kernel, processes that share memory and are not followed)",
+            count(coverage.wake_ups - coverage.matched),
+            count(coverage.wake_ups),
+            percent(1.0 - share)
+        ));
+    }
+    warnings
+}
+
+/// What recorders said that could not begin.
+fn not_recorded(directory: &Path) -> Vec<String> {
+    let listed = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut failed: Vec<_> =
+        listed.filter(|path| path.extension().is_some_and(|extension| extension == "failed")).collect();
+    failed.sort();
+    let said =
+        |path: &std::path::PathBuf| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    failed.iter().filter_map(said).collect()
+}
+
+/// Why there is nothing to see.
+fn empty(summary: &SyncSummary) -> Option<String> {
+    let (facts, results) = (&summary.facts, &summary.results);
+    if facts.attached && facts.kernel.uprobes.is_some() {
+        return Some(
+            "of a process that ran before, calls of conditions and barriers were seen by probes, all else only where it went into \
+             the kernel; who called them is not known"
+                .to_owned(),
+        );
+    }
+    if facts.attached {
+        return Some(
+            "only system calls of a process that ran before were seen: operations that did not have to go into the \
+             kernel, and who called them, are not among them"
+                .to_owned(),
+        );
+    }
+    if summary.events_from == "kernel" && results.counts.events > 0 {
+        return Some(
+            "the recorder saw no synchronisation of this program; what follows is its futex system calls as the kernel saw \
+             them, without locks, call sites and whatever did not have to go into the kernel"
+                .to_owned(),
+        );
+    }
+    if results.counts.events > 0 || facts.kept_out {
+        return None;
+    }
+    Some(if summary.processes.is_empty() {
+        format!(
+            "{} left no recording: its dynamic loader did not load the recorder (a static program, another machine's, one that \
+             clears its environment)",
+            facts.path
+        )
+    } else {
+        "the program did not synchronise threads in any way that the recorder sees: it has one thread, or waits by means of \
+         its own (as Go does); as root its futex calls are seen in any case"
+            .to_owned()
+    })
+}
+
+fn lost(summary: &SyncSummary) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let records: u64 = summary.processes.iter().map(|process| process.lost).sum();
+    if records > 0 {
+        warnings.push(format!(
+            "{} records found no room and are missing; put the run where there is more (-o DIR)",
+            count(records)
+        ));
+    }
+    let threads: u64 = summary.processes.iter().map(|process| process.threads_lost).sum();
+    if threads > 0 {
+        warnings.push(format!("{} threads found no room, so nothing is known of them", count(threads)));
+    }
+    if summary.facts.kernel.lost > 0 {
+        warnings.push(format!(
+            "{} records of the kernel found no room, so causes are missing",
+            count(summary.facts.kernel.lost)
+        ));
+    }
+    warnings
+}
+
+/// Oversubscription: run-queue delay swamps the effect.
+fn crowded(summary: &SyncSummary) -> Option<String> {
+    let crowd = &summary.results.oversubscription;
+    let (cpus, share) = (crowd.cpus?, crowd.crowded_share?);
+    crowd.warns.then(|| {
+        format!(
+            "up to {} threads could run at once on {cpus} CPUs, and for {} of the time there were more than CPUs: waiting in run \
+             queues ({} of late waits, as far as it was seen) is in these figures; give the program as many threads as CPUs",
+            crowd.most_runnable,
+            percent(share),
+            duration(crowd.run_queue_ns.cast_signed())
+        )
+    })
+}
+
+/// What probes took from the process, and what they do not see.
+fn distortion(probes: &UprobeFacts, summary: &SyncSummary) -> Vec<String> {
+    let time = |ns: u64| duration(ns.cast_signed());
+    let length_ns = summary.results.duration_ns().max(1);
+    let cost = format!(
+        "probes stopped it at {} calls, {} each as measured in this run ({} where the kernel had to step through the instruction): {} \
+         of all its threads' time together, {} of the time looked at",
+        count(probes.calls),
+        time(probes.emulated_ns),
+        time(probes.stepped_ns),
+        time(probes.distortion_ns()),
+        percent(probes.distortion_ns() as f64 / length_ns as f64)
+    );
+    let refused = probes.refused.iter().map(|reason| format!("not probed: {reason}"));
+    std::iter::once(cost).chain(refused).collect()
+}
+
+fn kernel(summary: &SyncSummary) -> Vec<String> {
+    let kernel = &summary.facts.kernel;
+    let mut warnings: Vec<String> =
+        kernel.uprobes.iter().flat_map(|probes| distortion(probes, summary)).collect();
+    if let Some(failed) = &kernel.failed {
+        warnings.push(format!("looking at the kernel broke off: {failed}"));
+    }
+    if kernel.looked() && summary.results.counts.kernel_events == 0 {
+        warnings.push(
+            "the kernel told nothing of this program: in a process namespace its numbers of threads are others; run quaver \
+             outside of the container"
+                .to_owned(),
+        );
+    }
+    warnings
+}

@@ -1,0 +1,84 @@
+//! `quaver sync`: what the threads of a program lose while they wake each other up.
+
+mod attach;
+mod kernel;
+mod record;
+
+use crate::args::{SyncArgs, SyncCommand};
+use crate::digest::SyncDigest;
+use crate::record::recorder;
+use anyhow::Context;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::threshold::FailIf;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Runs the program, or looks at one that runs. Of a program that was run, the process ends here with its status.
+pub fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Some(SyncCommand::Bench(bench)) => return crate::bench::run(bench),
+        Some(SyncCommand::WhatIf(what_if)) => return crate::what_if::run(what_if),
+        None => {}
+    }
+    if let Some(pid) = args.pid {
+        return attach::run(args, pid);
+    }
+    let status = record::run(args)?;
+    // The program's own status is none of ours, so it does not pass through them.
+    std::process::exit(i32::from(status))
+}
+
+/// What the manifest calls a run of `quaver sync bench`.
+pub const BENCH: &str = "sync-bench";
+
+/// Draws the page of a stored run of `quaver sync bench` again.
+pub fn draw_bench(run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+    crate::bench::draw(run, out)
+}
+
+/// Prints a stored run of `quaver sync bench` again.
+pub fn bench_again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
+    crate::bench::again(run, json, conditions)
+}
+
+/// Where the recorder is.
+///
+/// # Errors
+/// It is not installed (status 3).
+pub fn recorder() -> anyhow::Result<PathBuf> {
+    let executable = std::env::current_exe().context("finding this program's own path")?;
+    let named = std::env::var_os(recorder::DIRECTORY_VARIABLE);
+    recorder::find(named.as_deref(), &executable)
+        .map_err(|error| failure(ExitCode::Unsupported, error.to_string()))
+}
+
+/// A run directory with its manifest.
+fn begin(args: &SyncArgs, facts: &crate::digest::SyncFacts) -> anyhow::Result<(RunDir, Manifest)> {
+    use quaver_host::facts::HostFacts;
+    use quaver_host::root::HostRoot;
+    let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
+    let run = RunDir::create(&args.output, "sync")?;
+    let asked = serde_json::json!({ "command": quaver_chase::chase::command_line(), "facts": facts });
+    let now_ns = quaver_clock::realtime_ns();
+    let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "sync", asked, host, now_ns);
+    manifest.analysis = Some(Default::default());
+    if let Err(error) = run.write_manifest(&manifest) {
+        // It has nothing in it.
+        let _ = std::fs::remove_dir_all(run.path());
+        return Err(error.into());
+    }
+    Ok((run, manifest))
+}
+
+/// Writes the page to standard error, where it is out of the program's way, or the summary to standard output.
+fn print(args: &SyncArgs, digest: &SyncDigest, run: &RunDir) -> anyhow::Result<()> {
+    if args.json {
+        let text = format!("{}\n", serde_json::to_string_pretty(&digest.summary)?);
+        return quaver_instrument::results::to_stdout(text.as_bytes());
+    }
+    let report = run.report().display().to_string();
+    let page = digest.page(Some(&report), quaver_page::table::Style::of_stderr());
+    std::io::stderr().lock().write_all(page.as_bytes()).context("writing to standard error")
+}

@@ -1,0 +1,82 @@
+//! `quaver sync what-if`: the compensation curve of a recorded program.
+
+pub mod digest;
+pub mod html;
+pub mod page;
+
+use crate::compensate::args::{Example, WhatIfArgs};
+use crate::what_if::digest::{FramesAsked, Question, of_example, of_run};
+use anyhow::Context;
+use quaver_dvfs::dvfs::Table;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::results;
+use quaver_page::RunFacts;
+use quaver_page::table::Style;
+use quaver_store::run::RunDir;
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::Duration;
+
+/// Answers and prints.
+pub(super) fn run(args: &WhatIfArgs) -> anyhow::Result<ExitCode> {
+    let question = question(args)?;
+    let (answer, facts) = match &args.run {
+        Some(path) => {
+            let run = RunDir::open(path)?;
+            let verb = run.read_manifest()?.verb;
+            if verb != "sync" {
+                let message = format!(
+                    "{}: a run of {verb:?}; what-if is about runs of quaver sync -- PROGRAM",
+                    path.display()
+                );
+                return Err(failure(ExitCode::BadInput, message));
+            }
+            of_run(&run, &question)?
+        }
+        None => (of_example(&question, args.seed), RunFacts::default()),
+    };
+    if let Some(path) = &args.html {
+        let file = std::fs::File::create(path).with_context(|| format!("making {}", path.display()))?;
+        crate::what_if::html::write_html(&mut BufWriter::new(file), &answer, &facts)?;
+    }
+    let shown = || page::page(&answer, args.html.as_deref(), Style::of_stdout());
+    results::print(&serde_json::to_value(&answer)?, shown, args.json, &[])
+}
+
+fn question(args: &WhatIfArgs) -> anyhow::Result<Question> {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let within = |name: &str, time: Duration, least_ns: u64, most_ns: u64| {
+        let value = ns(time);
+        if (least_ns..=most_ns).contains(&value) {
+            return Ok(value);
+        }
+        let (least, most) = (Duration::from_nanos(least_ns), Duration::from_nanos(most_ns));
+        Err(failure(ExitCode::Usage, format!("--{name}: from {least:?} to {most:?}")))
+    };
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let frames = match (args.example, args.deadline) {
+        (Some(Example::Wimax), _) => Some(FramesAsked::Wimax),
+        (None, Some(deadline)) => Some(FramesAsked::Own {
+            deadline_ns: within("deadline", deadline, 1_000, HOUR_NS)?,
+            period_ns: within("period", args.period.unwrap_or(deadline), 1_000, HOUR_NS)?,
+        }),
+        (None, None) => None,
+    };
+    Ok(Question {
+        table: args.table.as_deref().map(read_table).transpose()?.unwrap_or_default(),
+        highest: args.highest,
+        subframe_ns: within("subframe", args.subframe, 1_000, 1_000_000_000)?,
+        unpaced_share: f64::from(args.memory) / 100.0,
+        frames,
+    })
+}
+
+fn read_table(path: &Path) -> anyhow::Result<Table> {
+    let bad = |reason: String| failure(ExitCode::BadInput, format!("{}: {reason}", path.display()));
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let table: Table = toml::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    match table.fault() {
+        Some(fault) => Err(bad(fault.to_owned())),
+        None => Ok(table),
+    }
+}

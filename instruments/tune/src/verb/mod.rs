@@ -1,0 +1,211 @@
+//! `quaver tune`: what makes threads and packets late on this machine, and setting it otherwise so that it can be undone.
+
+mod costs;
+mod document;
+
+use crate::args::{
+    ApplyArgs, AuditArgs, PlanArgs, RevertArgs, SelectionArgs, StatusArgs, TargetArgs, TuneAction, TuneArgs,
+};
+use crate::audit::{Audited, audit, signs, unplaced};
+use crate::catalogue;
+use crate::page;
+use crate::plan::{Plan, Selection, Step, StepResult, apply, plan};
+use crate::survey::{Snapshot, Target, View};
+use anyhow::Context;
+use costs::Costs;
+use quaver_host::root::HostRoot;
+use quaver_host::settings::journal::{DIRECTORY, Others};
+use quaver_host::settings::{Journal, JournalPlace, TuneError};
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::interrupt::Interrupt;
+use quaver_page::table::Style;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// Does what is asked for.
+pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
+    let directory = args.journal.as_deref().unwrap_or(Path::new(DIRECTORY));
+    let root = args.root.as_ref().map_or_else(HostRoot::system, HostRoot::at);
+    let place = JournalPlace::at(directory, root);
+    match &args.action {
+        TuneAction::Audit(args) => run_audit(&place, args),
+        TuneAction::Plan(args) => run_plan(&place, args),
+        TuneAction::Apply(args) if args.dry_run => {
+            let ApplyArgs { target, selection, json, .. } = args;
+            let args = PlanArgs { target: target.clone(), selection: selection.clone(), json: *json };
+            run_plan(&place, &args)
+        }
+        TuneAction::Apply(args) => run_apply(&place, args),
+        TuneAction::Revert(args) if args.dry_run => run_status(&place, &StatusArgs { json: args.json }),
+        TuneAction::Revert(args) => run_revert(&place, args),
+        TuneAction::Status(args) => run_status(&place, args),
+    }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+/// Checks the target against the machine.
+fn target(place: &JournalPlace, args: &TargetArgs) -> anyhow::Result<Target> {
+    let root = place.contact().root();
+    let online = root.cpu_list("/sys/devices/system/cpu/online");
+    let cpus = match &args.cpu {
+        Some(cpus) => cpus.clone(),
+        None => online.last().copied().into_iter().collect(),
+    };
+    if let Some(cpu) = cpus.iter().find(|cpu| !online.contains(cpu)) {
+        return Err(failure(
+            ExitCode::Usage,
+            format!("--cpu {cpu}: there is no such CPU online ({online:?} are)"),
+        ));
+    }
+    if cpus.is_empty() {
+        return Err(failure(ExitCode::Unsupported, "the kernel lists no CPUs; name one with --cpu"));
+    }
+    if let Some(name) = &args.interface
+        && !root.exists(&format!("/sys/class/net/{name}"))
+    {
+        let names = root.names("/sys/class/net").join(", ");
+        return Err(failure(
+            ExitCode::Usage,
+            format!("--interface {name}: there is none; there are {names}"),
+        ));
+    }
+    Ok(Target { cpus, interface: args.interface.clone() })
+}
+
+fn selection(args: &SelectionArgs) -> anyhow::Result<Selection> {
+    let selection = Selection { only: args.only.clone(), except: args.except.clone() };
+    match selection.unknown() {
+        None => Ok(selection),
+        Some(id) => {
+            let near: Vec<&str> = catalogue::rows()
+                .iter()
+                .map(|row| row.id.as_str())
+                .filter(|known| known.starts_with(&id[..id.len().min(2)]))
+                .collect();
+            let hint =
+                if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(", ")) };
+            Err(failure(ExitCode::Usage, format!("{id}: no such source{hint}; quaver tune audit lists them")))
+        }
+    }
+}
+
+/// Looks at the machine, twice where there is something to watch.
+fn look(view: &View<'_>, watch: Duration, costs: Option<&Costs>) -> Vec<Audited> {
+    let first = Snapshot::take(view, &signs());
+    let later = (!watch.is_zero()).then(|| {
+        std::thread::sleep(watch);
+        Snapshot::take(view, &signs())
+    });
+    audit(view, &first, later.as_ref(), costs)
+}
+
+fn run_audit(place: &JournalPlace, args: &AuditArgs) -> anyhow::Result<ExitCode> {
+    let target = target(place, &args.target)?;
+    let selection = selection(&args.selection)?;
+    let view = View::new(place.contact(), &target);
+    let watch = if args.no_watch { Duration::ZERO } else { args.watch };
+    let costs = args.run.as_deref().map(costs::of_run).transpose()?;
+    let mut audited = look(&view, watch, costs.as_ref());
+    audited.retain(|one| match selection.only.is_empty() {
+        true => !selection.except.contains(&one.row.id),
+        false => selection.only.contains(&one.row.id),
+    });
+    let rest = costs.as_ref().map(unplaced).unwrap_or_default();
+    let run = args.run.as_deref().map(|path| page::RunCosts { path, rest: &rest });
+    if args.json {
+        print(&document::audit(&target, &audited, watch, &rest)?)?;
+    } else {
+        print(&page::audit(&target, &audited, run, Style::of_stdout()))?;
+    }
+    Ok(ExitCode::Done)
+}
+
+fn planned(place: &JournalPlace, target: &Target, args: &SelectionArgs) -> anyhow::Result<Plan> {
+    let selection = selection(args)?;
+    let view = View::new(place.contact(), target);
+    Ok(plan(&look(&view, Duration::ZERO, None), &selection))
+}
+
+fn run_plan(place: &JournalPlace, args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    let target = target(place, &args.target)?;
+    let plan = planned(place, &target, &args.selection)?;
+    if args.json {
+        print(&document::plan(&target, &plan)?)?;
+    } else {
+        print(&page::plan(&target, &plan, Style::of_stdout()))?;
+    }
+    Ok(ExitCode::Done)
+}
+
+fn run_apply(place: &JournalPlace, args: &ApplyArgs) -> anyhow::Result<ExitCode> {
+    let target = target(place, &args.target)?;
+    let interrupt = Interrupt::catch()?;
+    let mut session = Journal::open(place).session("tune apply").context("beginning to change settings")?;
+    // What a killed verb left has just been put back, so the plan is made now and not before.
+    let plan = planned(place, &target, &args.selection)?;
+    let recovered = session.recovered().to_vec();
+    let steps = apply(&mut session, &plan, args.force, &|| !interrupt.requested())?;
+    if interrupt.requested() {
+        session.revert().context("putting back what was set")?;
+        return Err(failure(ExitCode::Interrupted, "interrupted: what was set has been put back"));
+    }
+    session.keep().context("keeping what was set")?;
+    if args.json {
+        print(&document::applied(&target, &recovered, &steps)?)?;
+    } else {
+        print(&page::applied(&recovered, &steps, Style::of_stdout()))?;
+    }
+    Ok(status_of(&steps))
+}
+
+/// The kernel's refusals weigh more than somebody else's changes: the user can do something about them.
+fn status_of(steps: &[Step]) -> ExitCode {
+    let foreign = |step: &&Step| matches!(&step.result, StepResult::Failed { foreign: true, .. });
+    let left = steps.iter().filter(|step| !step.took());
+    match (left.clone().find(|step| !foreign(step)), left.clone().next()) {
+        (Some(_), _) => ExitCode::Unsupported,
+        (None, Some(_)) => ExitCode::Output,
+        (None, None) => ExitCode::Done,
+    }
+}
+
+fn run_revert(place: &JournalPlace, args: &RevertArgs) -> anyhow::Result<ExitCode> {
+    let selection = selection(&args.selection)?;
+    let others = match (args.force, args.forget) {
+        (true, _) => Others::Overwrite,
+        (_, true) => Others::Forget,
+        _ => Others::Leave,
+    };
+    // Everything, unless some rows are named.
+    let which = |row: Option<&str>| {
+        let named = |list: &[String]| row.is_some_and(|row| list.iter().any(|id| id == row));
+        !named(&selection.except) && (selection.only.is_empty() || named(&selection.only))
+    };
+    let journal = Journal::open(place);
+    let undone = match args.at_boot {
+        true => journal.after_boot(),
+        false => journal.revert(others, &|_, row| which(row)),
+    };
+    let undone = undone.context("putting settings back")?;
+    if args.json {
+        print(&document::reverted(&undone)?)?;
+    } else {
+        print(&page::reverted(&undone, Style::of_stdout()))?;
+    }
+    let left = undone.iter().any(|one| !one.fate.is_final());
+    Ok(if left { ExitCode::Output } else { ExitCode::Done })
+}
+
+fn run_status(place: &JournalPlace, args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let status = Journal::open(place).status().map_err(|error: TuneError| anyhow::Error::new(error))?;
+    if args.json {
+        print(&document::status(&status)?)?;
+    } else {
+        print(&page::status(&status, Style::of_stdout()))?;
+    }
+    Ok(ExitCode::Done)
+}

@@ -1,0 +1,43 @@
+//! The `quaver` program: command line, verbs, reports. A library only so that tests and examples can reach it.
+
+pub mod cli;
+pub mod cmd;
+
+use clap::Parser;
+use quaver_instrument::exit_code::ExitCode;
+
+/// What is said when it is our fault.
+const BUG: &str = "This is a bug in Quaver. Please report it with the command line.";
+
+/// Runs the program with the process's arguments and says how it ended.
+pub fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+            // A reader that went away while help was printed is no failure.
+            return match error.print() {
+                Err(print) if print.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::Output,
+                _ => code,
+            };
+        }
+    };
+    let outcome = std::panic::catch_unwind(|| cmd::run(cli.verb));
+    match outcome {
+        Err(_) => {
+            // The panic's own message was printed already.
+            eprintln!("{BUG}");
+            ExitCode::Bug
+        }
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) if quaver_instrument::exit_code::is_broken_pipe(&error) => ExitCode::Done,
+        Ok(Err(error)) => {
+            let code = quaver_instrument::exit_code::status_of(&error, cmd::STATUS_JUDGES);
+            eprintln!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
+            if code == ExitCode::Bug {
+                eprintln!("{BUG}");
+            }
+            code
+        }
+    }
+}

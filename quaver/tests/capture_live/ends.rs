@@ -1,0 +1,165 @@
+//! How a capture ends, and what it leaves behind: limits of time and size, an interface that vanishes, another user, and
+//! the kernel's stamping, which is switched off.
+
+use super::support::*;
+use quaver_abi::stamp::Layer;
+use quaver_capture::compare::record::stamped_for_others;
+use quaver_host::netns::Lab;
+use rustix::process::Signal;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Numbers that the test's packets bear.
+fn numbers(packets: &[Packet]) -> Vec<u64> {
+    let number = |data: &[u8]| u64::from_be_bytes(data[HEADERS..HEADERS + 8].try_into().unwrap());
+    packets.iter().map(|packet| number(&packet.data)).collect()
+}
+
+#[test]
+fn files_follow_each_other_by_time_and_hold_each_packet_once() {
+    if !privileged("files_follow_each_other_by_time_and_hold_each_packet_once") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("turn.pcapng");
+    let options = ["-o", path.to_str().unwrap(), "--json", "--file-time", "100ms", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    let files = || std::fs::read_dir(directory.path()).unwrap().count();
+    // Packets until the third file is there.
+    let lengths = std::iter::from_fn(|| {
+        std::thread::sleep(Duration::from_millis(5));
+        (files() < 3).then_some(200)
+    });
+    let sent = send(&lab, lengths);
+    let summary = capture.end();
+    assert_accounts(&summary);
+    let files: Vec<String> = serde_json::from_value(summary["files"].clone()).unwrap();
+    assert!(files.len() >= 3, "{files:?}");
+    let packets: Vec<_> = files.iter().map(|file| read(file.as_ref())).collect();
+    assert!(packets.iter().all(|(_, whole)| *whole));
+    let all: Vec<u64> = packets.iter().flat_map(|(packets, _)| numbers(packets)).collect();
+    assert_eq!(all, (0..sent).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_limit_of_size_ends_it_and_what_came_after_is_told() {
+    if !privileged("a_limit_of_size_ends_it_and_what_came_after_is_told") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("limit.pcapng");
+    let options = ["-o", path.to_str().unwrap(), "--json", "--size-limit", "50kB", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    send(&lab, std::iter::repeat_n(500, 1_000));
+    let summary = capture.summary();
+    assert_accounts(&summary);
+    assert_eq!(summary["ended_by"].as_str(), Some("limit"));
+    let octets = std::fs::metadata(&path).unwrap().len();
+    // The packet that reaches the limit is whole, and the counts come after it.
+    assert!((50_000..54_000).contains(&octets), "{octets}");
+    let (packets, whole) = read(&path);
+    assert_eq!((packets.len() as u64, whole), (number(&summary, "/captured"), true));
+    assert_eq!(numbers(&packets), (0..packets.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_interface_that_vanishes_ends_it_and_the_file_is_whole() {
+    if !privileged("an_interface_that_vanishes_ends_it_and_the_file_is_whole") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gone.pcapng");
+    let options = ["-o", path.to_str().unwrap(), "--json", "--direction", "in", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    let sent = send(&lab, std::iter::repeat_n(300, 100));
+    let Lab { source, sink } = lab;
+    // With its namespace one end of the link goes, and with it the other.
+    drop(source);
+    let (status, stdout, rest) = capture.wait();
+    assert_eq!(status.code(), Some(6), "{rest}");
+    assert!(rest.contains(&format!("interface {} is gone; the capture ends, and is kept", sink.interface)));
+    let summary: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+    assert_accounts(&summary);
+    assert_eq!((number(&summary, "/captured"), summary["ended_by"].as_str()), (sent, Some("interface")));
+    let (packets, whole) = read(&path);
+    assert_eq!((packets.len() as u64, whole), (sent, true));
+}
+
+#[test]
+fn after_opening_all_it_is_another_user() {
+    if !privileged("after_opening_all_it_is_another_user") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let directory = tempfile::Builder::new().prefix("quaver-capture-").tempdir_in("/tmp").unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let path = directory.path().join("theirs.pcapng");
+    let options = ["-o", path.to_str().unwrap(), "--json", "--user", "nobody", "udp dst port 9"];
+    let capture = Capture::start(&lab.sink, &options);
+    for thread in std::fs::read_dir(format!("/proc/{}/task", capture.child.id())).unwrap() {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let line = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!(line("Uid:").iter().all(|user| *user == line("Uid:")[0] && user != "0"), "{status}");
+        assert!(line("Gid:").iter().all(|group| group != "0"), "{status}");
+        assert_eq!(u64::from_str_radix(&line("CapEff:")[0], 16), Ok(0), "{status}");
+    }
+    let sent = send(&lab, std::iter::repeat_n(300, 100));
+    let summary = capture.end();
+    assert_accounts(&summary);
+    assert_eq!(number(&summary, "/captured"), sent);
+    assert_ne!(std::fs::metadata(&path).unwrap().uid(), 0);
+    assert!(read(&path).0.iter().all(|packet| packet.stamps.get(Layer::Tc).is_some()));
+    let unknown = ["capture", "-i", "lo", "-o", "/dev/null", "--user", "no-such-user"];
+    let unknown = Command::new(QUAVER).args(unknown).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2), "{}", String::from_utf8_lossy(&unknown.stderr));
+}
+
+/// Waits until the kernel stamps, or does not: it switches in its own time, which nothing tells.
+fn kernel_stamps(wanted: bool) -> bool {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        match stamped_for_others() {
+            Some(stamps) if stamps == wanted => return true,
+            _ if Instant::now() > give_up => return false,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_kernel_stamps_for_everybody_no_longer_than_it_lasts() {
+    if !privileged("the_kernel_stamps_for_everybody_no_longer_than_it_lasts") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let alone = alone();
+    if !kernel_stamps(false) {
+        assert!(
+            std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"),
+            "another program on this machine has the kernel stamp packets: end it for this test"
+        );
+        println!("SKIPPED (another program has the kernel stamp packets)");
+        return;
+    }
+    let capture = || {
+        let mut command = Command::new(QUAVER);
+        command.args(["capture", "-i", &lab.sink.interface, "-o", "/dev/null", "--json"]);
+        let capture = Capture::spawn_alone(&lab.sink, command);
+        assert_eq!(stamped_for_others(), Some(true));
+        capture
+    };
+    capture().end();
+    assert!(kernel_stamps(false), "it goes on after the capture's end");
+    let killed = capture();
+    killed.signal(Signal::KILL);
+    killed.wait();
+    assert!(kernel_stamps(false), "it goes on after the capture was killed");
+    drop(alone);
+}

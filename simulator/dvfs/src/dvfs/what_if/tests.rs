@@ -1,0 +1,165 @@
+use super::*;
+use crate::dvfs::Kind;
+use crate::power::PowerModel;
+use quaver_sync_analysis::subframes::Ended;
+use quaver_sync_analysis::sync::ThreadId;
+
+const US: u64 = 1_000;
+
+fn subframe(thread: u32, number: u64, lost_us: u64) -> Subframe {
+    Subframe {
+        thread: ThreadId(thread),
+        cpu: 0,
+        begin_ns: number * 330 * US,
+        end_ns: (number + 1) * 330 * US,
+        why: Ended::InTime,
+        joined: None,
+        own_ns: (330 - lost_us) * US,
+        blocked_ns: 0,
+        lost_ns: lost_us * US,
+    }
+}
+
+fn compensated(config: ControllerConfig, share: f64, losses_us: &[u64]) -> Compensated {
+    let mut compensator = Compensator::new(config, share);
+    compensator.began(1, None);
+    for (number, &lost_us) in (0..).zip(losses_us) {
+        compensator.ended(&subframe(1, number, lost_us));
+    }
+    compensator.finish()
+}
+
+fn times(count: usize, losses_us: &[u64]) -> Vec<u64> {
+    losses_us.iter().copied().chain(std::iter::repeat(0)).take(count).collect()
+}
+
+#[test]
+fn a_program_that_lost_nothing_rests_and_costs_nothing() {
+    for kind in [Kind::Reactive, Kind::Predictive] {
+        let config = ControllerConfig { kind, ..ControllerConfig::default() };
+        let seen = compensated(config, 0.2, &[0; 40]);
+        assert_eq!((seen.lost_ns, seen.left_ns, seen.residency.changes), (0, 0.0, 0));
+        assert_eq!(seen.residency, seen.at_rest);
+        assert_eq!(seen.threads[0].mean_ratio, Some(1.0));
+        assert_eq!(seen.slow_down_with(40 * 330 * US), Some(0.0));
+    }
+}
+
+#[test]
+fn what_was_lost_is_given_back_within_the_bound_of_the_table() {
+    let config = ControllerConfig::default();
+    let seen = compensated(config.clone(), 0.0, &times(60, &[60, 20]));
+    assert_eq!(seen.lost_ns, 80 * US);
+    assert!(seen.left_ns.abs() < 9_000.0, "half a step is left: {}", seen.left_ns);
+    let without = seen.slow_down_without(60 * 330 * US).unwrap();
+    assert!((without - 80.0 / (60.0 * 330.0 - 80.0)).abs() < 1e-12);
+    // 40 of 330 us are lost in each subframe: 290 us of work at 1.2 win 48.3 us, so all is given back.
+    let most = compensated(config.clone(), 0.0, &[40; 200]);
+    assert!(most.left_ns < 60_000.0, "{}", most.left_ns);
+    // 100 us are more than 230 us of work can win: what is left is (1 + J) / 1.2 - 1 of the ideal time at best.
+    let beyond = compensated(config, 0.0, &[100; 200]);
+    let (ideal, kernel) = (230.0, 100.0);
+    let bound = (ideal / 1.2 + kernel) / ideal - 1.0;
+    let with = beyond.slow_down_with(200 * 330 * US).unwrap();
+    assert!(with >= bound - 1e-3 && with < bound + 0.01, "{with} {bound}");
+}
+
+#[test]
+fn nothing_beyond_rest_gives_nothing_back() {
+    let config = ControllerConfig { table: limited(&Table::default(), 1.0), ..ControllerConfig::default() };
+    let seen = compensated(config, 0.0, &[10; 50]);
+    assert!((seen.left_ns - seen.lost_ns as f64).abs() < 1.0);
+    assert_eq!(seen.residency.changes, 0);
+}
+
+#[test]
+fn memory_and_waiting_cannot_be_made_shorter() {
+    let config = ControllerConfig::default();
+    let half = compensated(config.clone(), 0.5, &[60; 50]);
+    let none = compensated(config.clone(), 1.0, &[60; 50]);
+    let all = compensated(config.clone(), 0.0, &[60; 50]);
+    assert!(all.left_ns < half.left_ns && half.left_ns < none.left_ns);
+    assert!((none.left_ns - none.lost_ns as f64).abs() < 1.0);
+    let mut compensator = Compensator::new(config, 0.0);
+    compensator.began(1, None);
+    let waits = Subframe { own_ns: 0, blocked_ns: 300 * US, ..subframe(1, 0, 30) };
+    compensator.ended(&waits);
+    let seen = compensator.finish();
+    assert_eq!(seen.residency.idle_fs[4], 300_000_000_000);
+    assert_eq!((seen.threads[0].mean_ratio, seen.threads[0].blocked_ns), (None, 300 * US));
+}
+
+#[test]
+fn debts_go_down_to_children_and_the_largest_comes_back_at_joins() {
+    let mut compensator = Compensator::new(ControllerConfig::default(), 0.0);
+    compensator.began(1, None);
+    compensator.ended(&Subframe { why: Ended::AtCreate, ..subframe(1, 0, 40) });
+    compensator.began(2, Some(1));
+    compensator.began(3, Some(1));
+    let second = compensator.ended(&subframe(2, 1, 90));
+    let third = compensator.ended(&subframe(3, 1, 5));
+    assert_eq!((second.owed_fs, third.owed_fs), (130_000_000_000, 45_000_000_000), "born at rest");
+    compensator.ended(&Subframe { why: Ended::AtExit, ..subframe(2, 2, 0) });
+    let owed_fs = compensator.threads[&2].controller.owed_fs();
+    let joins = Subframe { why: Ended::AtJoin, joined: Some(ThreadId(2)), own_ns: 0, ..subframe(1, 1, 0) };
+    assert_eq!(compensator.ended(&joins).owed_fs, owed_fs.max(40_000_000_000));
+    let seen = compensator.finish();
+    assert_eq!(seen.lost_ns, 130 * US, "40 + 90, and not the others'");
+    let order: Vec<u32> = seen.threads.iter().map(|one| one.thread).collect();
+    assert_eq!(order, [1, 2, 3]);
+    assert_eq!(seen.threads.iter().map(|one| one.lost_ns / US).collect::<Vec<_>>(), [40, 90, 5]);
+}
+
+#[test]
+fn on_a_real_core_the_frequency_that_it_had_decides_what_was_won() {
+    let config = ControllerConfig::default();
+    let mut compensator = Compensator::new(config, 0.0);
+    compensator.began(1, None);
+    let asked = compensator.ended_at(&subframe(1, 0, 100), 1.0, 0);
+    assert_eq!((asked.point, asked.owed_fs), (8, 100_000_000_000));
+    // The core never went there: nothing is won, and it is asked for again.
+    let again = compensator.ended_at(&subframe(1, 1, 0), 1.0, 0);
+    assert_eq!((again.point, again.owed_fs), (8, 100_000_000_000));
+    // Half of the time at 1.2: 330 us at 1.1 are 33 us of work more, less 2 us of standing still.
+    let half = compensator.ended_at(&subframe(1, 2, 0), 1.1, 2_000_000_000);
+    let won_fs = 100_000_000_000 - half.owed_fs;
+    assert_eq!(won_fs, (328_000_000_000_f64 * 0.1).round() as i64 - 2_000_000_000);
+}
+
+#[test]
+fn unknown_threads_and_numbers_given_again_are_survived() {
+    let mut compensator = Compensator::new(ControllerConfig::default(), 0.0);
+    assert_eq!(compensator.ended(&subframe(9, 0, 10)).point, 4);
+    compensator.began(1, Some(77));
+    compensator.ended(&subframe(1, 0, 10));
+    compensator.began(1, None);
+    let seen = compensator.finish();
+    assert_eq!((seen.threads.len(), seen.lost_ns), (2, 10 * US));
+    assert_eq!(Compensator::new(ControllerConfig::default(), 0.0).finish().left_ns, 0.0);
+}
+
+#[test]
+fn a_table_is_cut_and_goes_on() {
+    let table = Table::default();
+    assert_eq!(limited(&table, 1.0).points.len(), 5);
+    assert_eq!(limited(&table, 1.1).points, table.points[..7]);
+    assert_eq!(limited(&table, 1.2), table);
+    let wider = limited(&table, 1.4);
+    assert_eq!((wider.points.len(), wider.rest, wider.fault()), (13, 4, None));
+    let last = wider.points[12];
+    assert!((last.frequency_ghz - 4.2).abs() < 1e-9 && (last.supply_v - 1.4).abs() < 1e-9);
+}
+
+#[test]
+fn speed_costs_power_and_a_higher_k_less_of_it_at_once() {
+    let config = ControllerConfig::default();
+    let losses: Vec<u64> = (0..300).map(|at| if at % 20 == 0 { 150 } else { 0 }).collect();
+    let seen = compensated(config.clone(), 0.0, &losses);
+    let (table, model) = (&config.table, PowerModel::default());
+    let with = std::slice::from_ref(&seen.residency);
+    let without = std::slice::from_ref(&seen.at_rest);
+    let more = model.overhead((table, with), (table, without)).unwrap();
+    assert!(more > 0.0 && more < 0.728, "{more}");
+    let slow = compensated(ControllerConfig { reactivity: 4, ..config }, 0.0, &losses);
+    assert!(slow.left_ns >= seen.left_ns - 9_000.0);
+}

@@ -1,0 +1,129 @@
+//! The file of `--cure`: jitter and its cure, where distributions and kernel activity come from, and reading these.
+
+use super::cure::KernelActivity;
+use super::file;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_sim::cure::CureConfig;
+use quaver_sim::inject::{self, InjectionConfig};
+use quaver_store::run::RunDir;
+use quaver_sync::digest as sync;
+use std::path::{Path, PathBuf};
+
+/// Name of the library of kernel activity that comes along.
+pub(super) const BUNDLED: &str = "bundled";
+
+/// What a file of a cure says. Paths in it are taken from its own place.
+#[derive(Clone, Debug)]
+pub(super) struct CureFile {
+    /// Jitter and its cure; recorded distributions are in it already.
+    pub(super) config: CureConfig,
+    /// Kernel activity to run for injected jitter.
+    pub(super) library: Option<PathBuf>,
+}
+
+/// Reads a file of a cure, and the run whose distributions it takes.
+///
+/// # Errors
+/// It cannot be read, or says what cannot be (status 5).
+pub(super) fn read(path: &Path) -> anyhow::Result<CureFile> {
+    let bad = |error: &dyn std::fmt::Display| {
+        failure(ExitCode::BadInput, format!("{}: {}", path.display(), error.to_string().trim_end()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| bad(&error))?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| bad(&error))?;
+    of_table(table, path)
+}
+
+/// The same of a table that stands in the file `path`.
+///
+/// # Errors
+/// It says what cannot be (status 5).
+pub(super) fn of_table(mut table: toml::Table, path: &Path) -> anyhow::Result<CureFile> {
+    let bad = |what: String| failure(ExitCode::BadInput, format!("{}: {what}", path.display()));
+    let near = path.parent().unwrap_or(Path::new(""));
+    let mut named = |key: &str| match table.remove(key) {
+        None => Ok(None),
+        Some(toml::Value::String(name)) if key == "library" && name == BUNDLED => Ok(Some(name.into())),
+        Some(toml::Value::String(name)) if !name.is_empty() => Ok(Some(near.join(name))),
+        Some(other) => Err(bad(format!("{key} = {other}: the name of a file"))),
+    };
+    let (library, recorded) = (named("library")?, named("recorded")?);
+    let mut config =
+        CureConfig::from_table(table).map_err(|error| bad(error.to_string().trim_end().to_owned()))?;
+    if let Some(run) = recorded {
+        take_recorded(&mut config, &run)?;
+    }
+    Ok(CureFile { config, library })
+}
+
+/// Classes that the configuration does not give take the distributions of a run of `quaver sync`.
+fn take_recorded(config: &mut CureConfig, run: &Path) -> anyhow::Result<()> {
+    let digest = sync::analyze(&RunDir::open(run)?)?;
+    let injection =
+        config.injection.get_or_insert_with(|| InjectionConfig { seed: 1, ..InjectionConfig::default() });
+    let recorded = InjectionConfig::recorded(&digest.summary.results, injection.seed);
+    for (class, duration) in recorded.classes {
+        injection.classes.entry(class).or_insert(duration);
+    }
+    Ok(())
+}
+
+/// Reads a library of kernel activity: one that `quaver sim trace --system` wrote, or by the name [`BUNDLED`] that which comes
+/// along.
+///
+/// # Errors
+/// It is not there, or none, or damaged (status 5).
+pub(super) fn kernel_activity(path: &Path) -> anyhow::Result<KernelActivity> {
+    let loaded = if path == Path::new(BUNDLED) {
+        inject::bundled()
+    } else {
+        inject::loaded(&file::open_library(path)?)
+    };
+    let (dictionary, epochs) = loaded.map_err(|error| file::refused(path, &error))?;
+    if epochs.is_empty() {
+        let message = format!("{}: there is no kernel activity in it", path.display());
+        return Err(failure(ExitCode::BadInput, message));
+    }
+    Ok(KernelActivity { dictionary, epochs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_instrument::exit_code::status_of;
+    use quaver_sim::cure::COMMENTED_CURE;
+
+    #[test]
+    fn the_printed_default_is_read_and_paths_are_taken_from_its_place() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("cure.toml");
+        std::fs::write(&path, COMMENTED_CURE).unwrap();
+        let file = read(&path).unwrap();
+        assert_eq!(file.config, CureConfig::from_toml(COMMENTED_CURE).unwrap());
+        assert_eq!(file.library.as_deref(), Some(Path::new(BUNDLED)));
+        assert!(!kernel_activity(Path::new(BUNDLED)).unwrap().epochs.is_empty());
+        std::fs::write(&path, "library = 'kernel.qepochs'\n[dvfs]\n").unwrap();
+        assert_eq!(read(&path).unwrap().library, Some(place.path().join("kernel.qepochs")));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("cure.toml");
+        for (text, said) in [
+            ("[dvfs]\nspeed = 3", "speed"),
+            ("library = 3", "library = 3: the name of a file"),
+            ("entries = 99", "entries: 1 to 64"),
+            ("recorded = 'nowhere'", "nowhere"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = read(&path).unwrap_err();
+            assert!(format!("{error:#}").contains(said), "{error:#}");
+        }
+        std::fs::write(&path, "entries = 99").unwrap();
+        assert_eq!(status_of(&read(&path).unwrap_err(), &[]), ExitCode::BadInput);
+        let library = kernel_activity(&path).unwrap_err();
+        assert!(library.to_string().contains("cure.toml"), "{library}");
+        assert_eq!(status_of(&library, &[]), ExitCode::BadInput);
+    }
+}

@@ -1,0 +1,342 @@
+//! Jitter and its cure: what several runs of one program come to.
+
+use quaver_dvfs::dvfs::Table;
+use quaver_dvfs::power::{PowerModel, Run, sensitivity};
+use quaver_sim::coherence::SecondLevelCounts;
+use quaver_sim::cure::{CureConfig, CureResults, InjectedCounts, SubframeRecord};
+use quaver_sim::frames::SlowDown;
+use quaver_sim::inject::Spread;
+use quaver_sync_analysis::sync::SyncClass;
+use serde::{Deserialize, Serialize};
+
+/// Slices of time of a drawing.
+const SLICES: usize = 200;
+/// Name of timer interrupts among what is injected.
+const TIMER: &str = "timer";
+
+/// One simulation: how long it took on the chip, and what its units and controllers saw.
+#[derive(Clone, Debug)]
+pub struct OneRun {
+    /// Simulated time, femtoseconds.
+    pub duration_fs: u64,
+    /// All else.
+    pub cure: CureResults,
+}
+
+/// The runs of one seed that came to their ends.
+#[derive(Clone, Debug)]
+pub struct SeedRuns {
+    /// The seed.
+    pub seed: u64,
+    /// As configured.
+    pub cured: Option<OneRun>,
+    /// With the same jitter, on a plain chip whose cores stay at rest.
+    pub disturbed: Option<OneRun>,
+}
+
+/// All runs of a program.
+#[derive(Clone, Debug)]
+pub struct CureRuns {
+    /// What was asked for.
+    pub config: CureConfig,
+    /// Epochs of kernel activity that could be run; none: only time passed.
+    pub kernel_epochs: Option<u64>,
+    /// On a plain chip, without jitter and cure.
+    pub ideal: Option<OneRun>,
+    /// With the caches of the cure, without jitter.
+    pub ideal_in_cache: Option<OneRun>,
+    /// By seed. The first is the run that all else on the page is of.
+    pub seeds: Vec<SeedRuns>,
+    /// Of the first.
+    pub second_level: Option<SecondLevelCounts>,
+}
+
+/// What they come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CureSummary {
+    /// What was asked for.
+    pub config: CureConfig,
+    /// Epochs of kernel activity that could be run; none: only time passed.
+    pub kernel_epochs: Option<u64>,
+    /// From when on the ideal run was measured, femtoseconds; none where there is none.
+    pub warm_up_fs: Option<u64>,
+    /// The run was too short for the whole number of warm-up subframes.
+    pub warm_up_shortened: bool,
+    /// The ideal run, whole, femtoseconds.
+    pub ideal_fs: Option<u64>,
+    /// How much shorter the ideal run was with the caches of the cure, in parts of it; negative where it was longer.
+    pub cache_gain: Option<f64>,
+    /// By seed.
+    pub seeds: Vec<SeedFigures>,
+    /// How much longer than the ideal run, in parts of it, over the seeds: with the cure, and without.
+    pub slow_down: Option<Spread>,
+    /// See `slow_down`.
+    pub slow_down_without: Option<Spread>,
+    /// Power over that without the cure, in parts of it.
+    pub power_overhead: Option<Spread>,
+    /// The same of the first seed under other assumptions.
+    pub power: Vec<PowerFigures>,
+    /// Of the first seed: what was injected and found, by class.
+    pub classes: Vec<ClassFigures>,
+    /// Of the first seed: what the units did.
+    pub units: UnitFigures,
+    /// Of the first seed: where the cores' time went, by operating point.
+    pub points: Vec<PointFigures>,
+    /// Changes of frequency.
+    pub changes: u64,
+    /// Subframes that ended in time, and that were forced to end.
+    pub subframes: [u64; 2],
+    /// What all threads together owed at their ends, and after the dummy subframes, femtoseconds.
+    pub owed_fs: [i64; 2],
+    /// Lines of the application that the kernel evicted, where that was asked for.
+    pub evicted_lines: u64,
+    /// What happened in the second levels, where they are not plain.
+    pub second_level: Option<SecondLevelCounts>,
+    /// Subframes over time: with the cure, and without.
+    pub over_time: Vec<TimeSlice>,
+    /// See `over_time`.
+    pub over_time_without: Vec<TimeSlice>,
+}
+
+/// One seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeedFigures {
+    /// The seed.
+    pub seed: u64,
+    /// With the cure, femtoseconds; none where it did not come to its end.
+    pub cured_fs: Option<u64>,
+    /// Without.
+    pub disturbed_fs: Option<u64>,
+    /// How much longer than the ideal run after the warm-up, in parts of it: with the cure.
+    pub slow_down: Option<f64>,
+    /// Without.
+    pub slow_down_without: Option<f64>,
+    /// Jitter that the units found without the cure, all threads together, nanoseconds.
+    pub lost_ns: Option<u64>,
+    /// Power over that without the cure.
+    pub power_overhead: Option<f64>,
+}
+
+/// One class of what was injected.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassFigures {
+    /// Its name; `timer` for timer interrupts.
+    pub class: String,
+    /// Occasions at which a duration was drawn.
+    pub drawn: u64,
+    /// Of these, with one above 0.
+    pub injected: u64,
+    /// All of them, femtoseconds.
+    pub injected_fs: u64,
+    /// Late operations that the units found.
+    pub found: u64,
+    /// Their time, nanoseconds.
+    pub found_ns: u64,
+}
+
+/// What the units did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnitFigures {
+    /// Waits and locks that were dropped, for a buffer was full.
+    pub overflows: u64,
+    /// Messages over the cycles of the run: what they cost the network.
+    pub message_share: Option<f64>,
+    /// Messages of all kinds.
+    pub messages: u64,
+    /// Transactions.
+    pub transactions: u64,
+    /// Most requests that were latched in one unit at once.
+    pub most_latched: u32,
+}
+
+/// One operating point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointFigures {
+    /// Its frequency, GHz.
+    pub ghz: f64,
+    /// Over that at rest.
+    pub factor: f64,
+    /// Share of the time in which cores had a thread.
+    pub active_share: f64,
+    /// Share of the time in which they had none.
+    pub idle_share: f64,
+}
+
+/// Power under one set of assumptions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PowerFigures {
+    /// What was assumed.
+    pub model: PowerModel,
+    /// Over that without the cure.
+    pub overhead: Option<f64>,
+}
+
+/// The subframes that ended in a slice of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimeSlice {
+    /// Its end, femtoseconds.
+    pub end_fs: u64,
+    /// How many ended.
+    pub subframes: u64,
+    /// Their jitter together, femtoseconds.
+    pub lost_fs: u64,
+    /// The largest, femtoseconds.
+    pub most_lost_fs: u64,
+    /// Mean of their frequencies over rest; 0 where none ended.
+    pub factor: f64,
+}
+
+impl CureRuns {
+    /// What they come to.
+    pub fn summarize(&self) -> CureSummary {
+        let frames = &self.config.frames;
+        let slow_down = |run: &OneRun| {
+            let ideal = self.ideal.as_ref()?;
+            Some(SlowDown::of(frames, measured(run), measured(ideal)))
+        };
+        let warm_up = self.ideal.as_ref().map(|ideal| frames.warm_up(ideal.duration_fs));
+        let gain = self.ideal_in_cache.as_ref().and_then(slow_down).and_then(|one| one.slow_down);
+        let seeds: Vec<SeedFigures> = self.seeds.iter().map(|runs| seed_figures(runs, &slow_down)).collect();
+        let spread = |of: fn(&SeedFigures) -> Option<f64>| {
+            Spread::of(&seeds.iter().filter_map(of).collect::<Vec<f64>>())
+        };
+        let first = self.seeds.first();
+        let cured = first.and_then(|first| first.cured.as_ref());
+        let disturbed = first.and_then(|first| first.disturbed.as_ref());
+        let sums = |of: fn(&CureResults) -> i64| cured.map_or(0, |run| of(&run.cure));
+        CureSummary {
+            config: self.config.clone(),
+            kernel_epochs: self.kernel_epochs,
+            warm_up_fs: warm_up.map(|warm_up| warm_up.until_fs),
+            warm_up_shortened: warm_up.is_some_and(|warm_up| warm_up.shortened),
+            ideal_fs: self.ideal.as_ref().map(|ideal| ideal.duration_fs),
+            cache_gain: gain.map(|slow_down| -slow_down),
+            slow_down: spread(|one| one.slow_down),
+            slow_down_without: spread(|one| one.slow_down_without),
+            power_overhead: spread(|one| one.power_overhead),
+            power: power(cured, disturbed),
+            classes: cured.map(|run| classes(&run.cure)).unwrap_or_default(),
+            units: cured.map(|run| units(&run.cure)).unwrap_or_default(),
+            points: cured.map(|run| points(&run.cure)).unwrap_or_default(),
+            changes: cured.map_or(0, |run| run.cure.residency.iter().map(|core| core.changes).sum()),
+            subframes: cured.map_or([0; 2], |run| run.cure.subframes.into()),
+            owed_fs: [
+                sums(|cure| cure.owed_fs.iter().sum()),
+                sums(|cure| cure.owed_after_dummies_fs.iter().sum()),
+            ],
+            evicted_lines: cured.map_or(0, |run| run.cure.evicted_lines),
+            second_level: self.second_level,
+            over_time: cured.map(over_time).unwrap_or_default(),
+            over_time_without: disturbed.map(over_time).unwrap_or_default(),
+            seeds,
+        }
+    }
+}
+
+fn measured(run: &OneRun) -> (&quaver_sim::frames::Progress, u64) {
+    (&run.cure.progress, run.duration_fs)
+}
+
+fn seed_figures(runs: &SeedRuns, slow_down: &dyn Fn(&OneRun) -> Option<SlowDown>) -> SeedFigures {
+    let (cured, disturbed) = (runs.cured.as_ref(), runs.disturbed.as_ref());
+    let slower = |run: Option<&OneRun>| run.and_then(slow_down).and_then(|one| one.slow_down);
+    SeedFigures {
+        seed: runs.seed,
+        cured_fs: cured.map(|run| run.duration_fs),
+        disturbed_fs: disturbed.map(|run| run.duration_fs),
+        slow_down: slower(cured),
+        slow_down_without: slower(disturbed),
+        lost_ns: disturbed.map(|run| run.cure.units.sync.late.total_ns),
+        power_overhead: power(cured, disturbed).first().and_then(|one| one.overhead),
+    }
+}
+
+fn power(cured: Option<&OneRun>, disturbed: Option<&OneRun>) -> Vec<PowerFigures> {
+    let (Some(cured), Some(disturbed)) = (cured, disturbed) else { return Vec::new() };
+    fn run(one: &OneRun) -> Run<'_> {
+        (&one.cure.table, &one.cure.residency)
+    }
+    let each = sensitivity(run(cured), run(disturbed)).into_iter();
+    each.map(|one| PowerFigures { model: one.model, overhead: one.overhead }).collect()
+}
+
+fn classes(cure: &CureResults) -> Vec<ClassFigures> {
+    let figures = |name: &str, counts: InjectedCounts, found: u64, found_ns: u64| ClassFigures {
+        class: name.to_owned(),
+        drawn: counts.drawn,
+        injected: counts.injected,
+        injected_fs: counts.total_fs,
+        found,
+        found_ns,
+    };
+    let class = |class: SyncClass| {
+        let counts = cure.injected.get(&class).copied().unwrap_or_default();
+        let late = cure.units.sync.classes.iter().find(|one| one.class == class).map(|one| one.late);
+        figures(class.name(), counts, late.map_or(0, |late| late.count), late.map_or(0, |late| late.total_ns))
+    };
+    let mut found: Vec<ClassFigures> = SyncClass::ALL.into_iter().map(class).collect();
+    let timer = cure.units.sync.others.iter().find(|other| other.class.name() == TIMER).map(|one| one.lost);
+    found.push(figures(
+        TIMER,
+        cure.timer,
+        timer.map_or(0, |lost| lost.count),
+        timer.map_or(0, |lost| lost.total_ns),
+    ));
+    found.retain(|one| one.drawn > 0 || one.found > 0);
+    found
+}
+
+fn units(cure: &CureResults) -> UnitFigures {
+    let hardware = &cure.units.hardware;
+    UnitFigures {
+        overflows: cure.units.overflows,
+        message_share: cure.units.message_share,
+        messages: hardware.messages.total(),
+        transactions: hardware.transactions,
+        most_latched: hardware.most_latched,
+    }
+}
+
+fn points(cure: &CureResults) -> Vec<PointFigures> {
+    let table: &Table = &cure.table;
+    let sum = |point: usize, idle: bool| -> u64 {
+        let times = cure.residency.iter().map(|core| if idle { &core.idle_fs } else { &core.active_fs });
+        times.filter_map(|times| times.get(point)).sum()
+    };
+    let whole = |idle: bool| (0..table.points.len()).map(|point| sum(point, idle)).sum::<u64>().max(1) as f64;
+    let (active, idle) = (whole(false), whole(true));
+    let point = |(point, own): (usize, &quaver_dvfs::dvfs::OperatingPoint)| PointFigures {
+        ghz: own.frequency_ghz,
+        factor: table.factor(point),
+        active_share: sum(point, false) as f64 / active,
+        idle_share: sum(point, true) as f64 / idle,
+    };
+    table.points.iter().enumerate().map(point).collect()
+}
+
+/// The subframes that were kept, in slices of the run.
+fn over_time(run: &OneRun) -> Vec<TimeSlice> {
+    let records = &run.cure.kept;
+    if records.is_empty() || run.duration_fs == 0 {
+        return Vec::new();
+    }
+    let count = SLICES.min(records.len());
+    let end_fs = |slice: usize| (u128::from(run.duration_fs) * (slice as u128 + 1) / count as u128) as u64;
+    let mut slices: Vec<TimeSlice> =
+        (0..count).map(|slice| TimeSlice { end_fs: end_fs(slice), ..TimeSlice::default() }).collect();
+    let of = |record: &SubframeRecord| {
+        let slice = u128::from(record.at_fs) * count as u128 / u128::from(run.duration_fs);
+        (slice as usize).min(count - 1)
+    };
+    for record in records {
+        let slice = &mut slices[of(record)];
+        slice.subframes += 1;
+        slice.lost_fs += record.lost_fs;
+        slice.most_lost_fs = slice.most_lost_fs.max(record.lost_fs);
+        slice.factor += record.factor;
+    }
+    for slice in &mut slices {
+        slice.factor /= slice.subframes.max(1) as f64;
+    }
+    slices
+}

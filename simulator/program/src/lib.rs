@@ -1,0 +1,37 @@
+//! `quaver sim`: programs traced, and run on a simulated chip.
+
+pub mod args;
+pub mod digest;
+pub mod emulator;
+pub mod html;
+pub mod intervals;
+pub mod page;
+pub mod perfetto;
+pub mod shard;
+
+mod config;
+mod cure;
+mod cure_file;
+mod cured;
+mod file;
+mod import;
+pub mod paper;
+mod run;
+pub mod sweep;
+mod timed;
+mod trace;
+
+use crate::args::{SimArgs, SimCommand};
+use quaver_instrument::exit_code::ExitCode;
+
+/// Does what is asked.
+pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        SimCommand::Run(args) => run::run(args),
+        SimCommand::Trace(args) => trace::run(args),
+        SimCommand::Paper(args) => paper::run(args),
+        SimCommand::Import(args) => import::run(args),
+        SimCommand::Sweep(args) => sweep::run(args),
+        SimCommand::Config(args) => config::run(args),
+    }
+}

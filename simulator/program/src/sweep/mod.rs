@@ -1,0 +1,100 @@
+//! `quaver sim sweep`: grids of simulations, on this machine or as an array job of a cluster.
+//!
+//! ```text
+//! plan ──> whole plan ──> points, each known by what it is ──> part (shard) ──> workers ──> points/ID.json
+//!                                                                                               │ gather
+//!                                                                        points.parquet, page <─┘
+//! ```
+
+pub mod args;
+pub mod digest;
+pub mod html;
+pub mod page;
+pub mod points;
+
+mod axis;
+mod expand;
+mod gather;
+mod ideal;
+mod merge;
+mod place;
+mod plan;
+mod point;
+mod row;
+mod run;
+mod script;
+mod status;
+mod submit;
+mod work;
+
+pub use place::VERB;
+
+use crate::sweep::args::{SimSweepArgs, SimSweepCommand, SweepPlaceArgs};
+use place::Place;
+use plan::Plan;
+use point::Points;
+use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::threshold::FailIf;
+use quaver_store::run::RunDir;
+use std::collections::BTreeSet;
+
+/// Does what is asked.
+pub(super) fn run(args: &SimSweepArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        SimSweepCommand::Expand(args) => expand::run(args),
+        SimSweepCommand::Run(args) => run::run(args),
+        SimSweepCommand::Status(args) => status::run(args),
+        SimSweepCommand::Merge(args) => merge::run(args),
+        SimSweepCommand::Submit(args) => submit::run(args),
+    }
+}
+
+/// Draws and prints a sweep that was gathered before.
+pub fn again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
+    run::print(run, json, conditions)
+}
+
+/// A sweep: its plan, its points, and where it is kept.
+struct Sweep {
+    plan: Plan,
+    points: Points,
+    place: Place,
+}
+
+impl Sweep {
+    /// That of a plan, or of a directory that has one. Nothing is written.
+    fn find(args: &SweepPlaceArgs) -> anyhow::Result<Self> {
+        if args.plan.is_dir() {
+            return Self::open(Place::at(&args.plan));
+        }
+        let plan = plan::read(&args.plan)?;
+        let points = point::expand(&plan)?;
+        let place = Place::named(&args.output, &plan.name);
+        Ok(Self { plan, points, place })
+    }
+
+    /// That of a directory.
+    fn open(place: Place) -> anyhow::Result<Self> {
+        let plan = place.plan()?;
+        let points = point::expand(&plan)?;
+        Ok(Self { plan, points, place })
+    }
+
+    /// Names of all points.
+    fn ids(&self) -> BTreeSet<&str> {
+        self.points.all.iter().map(|point| point.id.as_str()).collect()
+    }
+
+    /// About what each point costs.
+    fn costs(&self) -> Vec<u64> {
+        self.points.all.iter().map(|point| self.plan.traces[point.trace].steps).collect()
+    }
+
+    /// Points of the sweep that are done.
+    fn done(&self) -> anyhow::Result<BTreeSet<String>> {
+        let ids = self.ids();
+        let mut done = self.place.done()?;
+        done.retain(|id| ids.contains(id.as_str()));
+        Ok(done)
+    }
+}

@@ -1,0 +1,75 @@
+//! What became of a run with jitter and its cure.
+
+use crate::frames::{Ended, Progress};
+use crate::inject::Draw;
+use crate::unit::UnitResults;
+use quaver_dvfs::dvfs::Table;
+pub use quaver_dvfs::power::CoreResidency;
+use quaver_sync_analysis::sync::SyncClass;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Injected jitter of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct InjectedCounts {
+    /// Occasions at which it was drawn.
+    pub drawn: u64,
+    /// Of these, with a duration above 0.
+    pub injected: u64,
+    /// Sum of what was drawn, femtoseconds.
+    pub total_fs: u64,
+}
+
+impl InjectedCounts {
+    pub(super) fn add(&mut self, draw: &Draw) {
+        self.drawn += 1;
+        self.injected += u64::from(draw.duration_fs > 0);
+        self.total_fs += draw.duration_fs;
+    }
+}
+
+/// One subframe.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SubframeRecord {
+    /// The thread.
+    pub thread: u32,
+    /// When it ended, femtoseconds.
+    pub at_fs: u64,
+    /// Why.
+    pub why: Ended,
+    /// At which point it ran, over rest (figures 11 and 12).
+    pub factor: f64,
+    /// Jitter in it, femtoseconds.
+    pub lost_fs: u64,
+    /// What is owed after it, femtoseconds.
+    pub owed_fs: i64,
+    /// Instructions in it.
+    pub instructions: u64,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CureResults {
+    /// What the units found.
+    pub units: UnitResults,
+    /// Injected at ends of calls, by class.
+    pub injected: BTreeMap<SyncClass, InjectedCounts>,
+    /// Injected as timer interrupts.
+    pub timer: InjectedCounts,
+    /// Subframes that ended because their time was over, and that were forced to.
+    pub subframes: (u64, u64),
+    /// The first of them, one by one.
+    pub kept: Vec<SubframeRecord>,
+    /// The operating points.
+    pub table: Table,
+    /// By core.
+    pub residency: Vec<CoreResidency>,
+    /// By thread: what was owed at its end, femtoseconds.
+    pub owed_fs: Vec<i64>,
+    /// The same after the dummy subframes that were asked for.
+    pub owed_after_dummies_fs: Vec<i64>,
+    /// Lines of the application that the kernel evicted from second levels, where `evictions` asked for them.
+    pub evicted_lines: u64,
+    /// When how much of the work was done.
+    pub progress: Progress,
+}

@@ -1,0 +1,120 @@
+//! Ends of subframes: what the controller is told, and what it wants.
+
+use super::hooks::Cure;
+use super::results::SubframeRecord;
+use crate::frames::Ended;
+use crate::hooks::Moment;
+use quaver_dvfs::dvfs::{Controller, Ran};
+use quaver_sync_analysis::sync::ThreadId;
+
+/// The number that units know a thread by: 0 is the idle task.
+pub(super) fn unit_id(thread: u32) -> ThreadId {
+    ThreadId(thread + 1)
+}
+
+impl Cure {
+    /// Adds up what the thread has done on this core.
+    pub(super) fn account(&mut self, thread: u32, moment: &Moment<'_>) {
+        let Some(state) = self.threads.get_mut(thread as usize) else { return };
+        let ran_fs = state.account(moment.at_fs, moment.counts);
+        let core = &mut self.cores[moment.core];
+        core.residency.active_fs[core.point] += ran_fs;
+    }
+
+    /// The thread's subframe ends here; where that is because it has `joined` another, it takes over what that one owes.
+    pub(super) fn end_subframe(&mut self, thread: u32, why: Ended, joined: Option<u32>, moment: &Moment<'_>) {
+        self.account(thread, moment);
+        self.progress.add(moment.at_fs, self.cores.iter().map(|core| core.instructions).sum());
+        let lost_ns = self.units.lost_ns(unit_id(thread));
+        let evicted = self.take_evictions(moment);
+        let joined = joined.and_then(|other| self.threads.get(other as usize)?.controller.clone());
+        let Some(state) = self.threads.get_mut(thread as usize) else { return };
+        let length_fs = state.subframes.end(moment.at_fs, why);
+        let lost_fs = (lost_ns - state.lost_ns) * 1_000_000 + evicted;
+        state.lost_ns = lost_ns;
+        let ran = Ran {
+            length_fs,
+            paced_fs: std::mem::take(&mut state.paced_fs),
+            unpaced_fs: std::mem::take(&mut state.unpaced_fs),
+            stalled_fs: std::mem::take(&mut state.stalled_fs),
+            lost_fs,
+        };
+        let instructions = std::mem::take(&mut state.instructions);
+        let core = &self.cores[moment.core];
+        let factor = self.table.factor(core.point);
+        let mut owed_fs = 0;
+        if let (Some(controller), Some(config)) = (&mut state.controller, &self.config.dvfs) {
+            controller.settle(config, &ran);
+            if let Some(joined) = &joined {
+                controller.join(joined);
+            }
+            let point = controller.decide(config);
+            owed_fs = controller.owed_fs();
+            if why != Ended::AtExit {
+                self.want_point(moment.core, thread, point, moment.at_fs);
+            }
+        }
+        if self.kept.len() < self.config.kept_subframes {
+            let at_fs = moment.at_fs;
+            self.kept.push(SubframeRecord { thread, at_fs, why, factor, lost_fs, owed_fs, instructions });
+        }
+    }
+
+    /// Jitter that the heuristic sees in the lines of the application that the kernel has evicted from this core's second level
+    /// since it was asked last.
+    fn take_evictions(&mut self, moment: &Moment<'_>) -> u64 {
+        let Some(evictions) = &self.config.evictions else { return 0 };
+        let lines = moment.evicted_by_kernel;
+        let core = &mut self.cores[moment.core];
+        let new = lines - std::mem::replace(&mut core.evicted_lines, lines);
+        self.evicted_lines += new;
+        evictions.lost_fs(new)
+    }
+
+    /// A core is to go to another point: when its voltage is there it stands still for its PLL.
+    pub(super) fn want_point(&mut self, core: usize, thread: u32, point: usize, at_fs: u64) {
+        let state = &mut self.cores[core];
+        let change = self.table.change(state.point, point);
+        state.rising = None;
+        if point == state.point {
+            return;
+        }
+        if change.ramp_before_fs > 0 {
+            state.rising = Some((at_fs + change.ramp_before_fs, point, thread));
+        } else {
+            self.go_to(core, thread, point, change.stall_fs);
+        }
+    }
+
+    /// The core's frequency changes now, and the thread stands still meanwhile.
+    pub(super) fn go_to(&mut self, core: usize, thread: u32, point: usize, stall_fs: u64) {
+        let state = &mut self.cores[core];
+        state.point = point;
+        state.residency.changes += 1;
+        self.ordered.ghz = Some(self.table.points[point].frequency_ghz);
+        self.ordered.stall_fs += stall_fs;
+        if let Some(thread) = self.threads.get_mut(thread as usize) {
+            thread.stalled_fs += stall_fs;
+        }
+    }
+
+    /// The voltage that a core waited for is there.
+    pub(super) fn risen(&mut self, running: Option<u32>, moment: &Moment<'_>) {
+        let state = &mut self.cores[moment.core];
+        let Some((_, point, thread)) = state.rising.take_if(|(due_fs, ..)| *due_fs <= moment.at_fs) else {
+            return;
+        };
+        let stall_fs = self.table.change(state.point, point).stall_fs;
+        if let Some(running) = running {
+            self.account(running, moment);
+        }
+        self.go_to(moment.core, thread, point, stall_fs);
+    }
+
+    /// A new thread's controller starts with what its parent owes.
+    pub(super) fn controller_of(&self, parent: Option<u32>) -> Option<Controller> {
+        let config = self.config.dvfs.as_ref()?;
+        let parent = parent.and_then(|parent| self.threads.get(parent as usize)?.controller.as_ref());
+        Some(parent.map_or_else(|| Controller::new(config), |parent| Controller::child_of(config, parent)))
+    }
+}

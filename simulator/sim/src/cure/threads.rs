@@ -1,0 +1,68 @@
+//! What is kept of each thread: its controller, its subframe, and what it has done in it.
+
+use crate::frames::Subframes;
+use crate::statistics::CoreCounts;
+use quaver_dvfs::dvfs::Controller;
+
+/// A thread while it is alive, and its controller afterwards, until it is joined.
+#[derive(Clone, Debug)]
+pub(super) struct ThreadState {
+    pub(super) controller: Option<Controller>,
+    pub(super) subframes: Subframes,
+    /// Who created it; none of the first thread.
+    pub(super) creator: Option<u32>,
+    /// It has run.
+    pub(super) started: bool,
+    pub(super) ended: bool,
+    /// Since when it runs on its core, and what that core had done by then.
+    pub(super) running: Option<(u64, CoreCounts)>,
+    /// Of the current subframe: paced and unpaced work, standing still for a PLL, instructions.
+    pub(super) paced_fs: u64,
+    pub(super) unpaced_fs: u64,
+    pub(super) stalled_fs: u64,
+    pub(super) instructions: u64,
+    /// What the units had seen it lose when the subframe began, nanoseconds.
+    pub(super) lost_ns: u64,
+}
+
+impl ThreadState {
+    pub(super) fn new(at_fs: u64, creator: Option<u32>, controller: Option<Controller>) -> Self {
+        Self {
+            controller,
+            subframes: Subframes::new(at_fs),
+            creator,
+            started: false,
+            ended: false,
+            running: None,
+            paced_fs: 0,
+            unpaced_fs: 0,
+            stalled_fs: 0,
+            instructions: 0,
+            lost_ns: 0,
+        }
+    }
+
+    /// Adds what the core has done for it since it was looked at last; how long that took is given back.
+    pub(super) fn account(&mut self, at_fs: u64, counts: &CoreCounts) -> u64 {
+        let Some((since_fs, before)) = self.running.replace((at_fs, *counts)) else {
+            self.running = None;
+            return 0;
+        };
+        self.paced_fs += paced_fs(counts) - paced_fs(&before);
+        self.unpaced_fs += unpaced_fs(counts) - unpaced_fs(&before);
+        self.instructions += counts.instructions - before.instructions;
+        at_fs - since_fs
+    }
+}
+
+/// What the core's clock paces: issue, and the stalls of the core and of its own caches.
+fn paced_fs(counts: &CoreCounts) -> u64 {
+    let stalls = &counts.stalls;
+    counts.issue_fs + stalls.operands_fs + stalls.mispredicted_fs + stalls.second_level_fs + stalls.port_fs
+}
+
+/// What it does not: data and instructions from other cores and memory, and the way to the directory.
+fn unpaced_fs(counts: &CoreCounts) -> u64 {
+    let stalls = &counts.stalls;
+    stalls.memory_fs + stalls.remote_fs + stalls.fetch_fs + stalls.store_buffer_fs + stalls.sync_fs
+}

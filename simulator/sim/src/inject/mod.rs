@@ -1,0 +1,9 @@
+//! Jitter to inject: when, for how long, and what the kernel does meanwhile (the paper's appendix D).
+
+pub mod duration;
+pub mod epochs;
+mod plan;
+
+pub use duration::Duration;
+pub use epochs::{BUNDLED, Epoch, EpochSteps, Epochs, bundled, loaded};
+pub use plan::{Draw, Injection, InjectionConfig, Spread, TimerConfig};
