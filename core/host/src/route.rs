@@ -39,6 +39,7 @@ pub struct RouteSocket {
 }
 
 impl RouteSocket {
+    /// Opens a socket of the routing family in the calling thread's network namespace.
     pub fn open() -> Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;

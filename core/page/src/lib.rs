@@ -1,6 +1,8 @@
 //! What a run says, drawn for people: the console page and the HTML report.
 //!
 //! Everything here is a pure function of its input; the caller reads the run and writes the result.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "parts of pages, which become documents of quaver-view")]
 
 pub mod console;
 pub mod far_source;

@@ -50,16 +50,21 @@ pub enum Layout {
 /// One column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
+    /// Name, with the unit at its end.
     pub name: String,
+    /// How values are laid out.
     pub layout: Layout,
+    /// Whether values may be missing.
     pub optional: bool,
 }
 
 impl Column {
+    /// A column whose values are never missing.
     pub fn required(name: &str, layout: Layout) -> Self {
         Self { name: name.to_owned(), layout, optional: false }
     }
 
+    /// A column whose values may be missing.
     pub fn optional(name: &str, layout: Layout) -> Self {
         Self { name: name.to_owned(), layout, optional: true }
     }
@@ -94,6 +99,10 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
+    /// Begins a table of this name and these columns.
+    ///
+    /// # Errors
+    /// The file cannot be made.
     pub fn create(path: &Path, table: &str, columns: &[Column]) -> Result<Self, StoreError> {
         let part = beside(path);
         let file = File::create(&part).map_err(|e| StoreError::io("create", path, e))?;
@@ -170,30 +179,37 @@ pub struct RowGroup<'a> {
 }
 
 impl RowGroup<'_> {
+    /// Writes a column of signed 64-bit integers.
     pub fn i64(&mut self, values: impl Iterator<Item = i64>) -> Result<(), ParquetError> {
         self.column::<Int64Type>(values.map(Some), false)
     }
 
+    /// The same, where values may be missing.
     pub fn optional_i64(&mut self, values: impl Iterator<Item = Option<i64>>) -> Result<(), ParquetError> {
         self.column::<Int64Type>(values, true)
     }
 
+    /// Writes a column of unsigned 64-bit integers.
     pub fn u64(&mut self, values: impl Iterator<Item = u64>) -> Result<(), ParquetError> {
         self.i64(values.map(u64::cast_signed))
     }
 
+    /// Writes a column of unsigned 32-bit integers.
     pub fn u32(&mut self, values: impl Iterator<Item = u32>) -> Result<(), ParquetError> {
         self.column::<Int32Type>(values.map(|v| Some(v.cast_signed())), false)
     }
 
+    /// The same, where values may be missing.
     pub fn optional_u32(&mut self, values: impl Iterator<Item = Option<u32>>) -> Result<(), ParquetError> {
         self.column::<Int32Type>(values.map(|v| v.map(u32::cast_signed)), true)
     }
 
+    /// Writes a column of text.
     pub fn text(&mut self, values: impl Iterator<Item = ByteArray>) -> Result<(), ParquetError> {
         self.column::<ByteArrayType>(values.map(Some), false)
     }
 
+    /// The same, where values may be missing.
     pub fn optional_text(
         &mut self,
         values: impl Iterator<Item = Option<ByteArray>>,
@@ -201,6 +217,7 @@ impl RowGroup<'_> {
         self.column::<ByteArrayType>(values, true)
     }
 
+    /// The same, where values may be missing.
     pub fn optional_f64(&mut self, values: impl Iterator<Item = Option<f64>>) -> Result<(), ParquetError> {
         self.column::<DoubleType>(values, true)
     }
@@ -239,6 +256,10 @@ pub struct TableReader {
 }
 
 impl TableReader {
+    /// Opens a file and checks that it is the table of that name, of a format known here.
+    ///
+    /// # Errors
+    /// The file cannot be read, is another table, or is of a later format.
     pub fn open(path: &Path, table: &str) -> Result<Self, StoreError> {
         let file = File::open(path).map_err(|e| StoreError::io("open", path, e))?;
         let reader = SerializedFileReader::new(file).map_err(|e| StoreError::parquet("read", path, e))?;
@@ -273,6 +294,7 @@ impl TableReader {
         Ok(())
     }
 
+    /// Rows of the table.
     pub fn rows(&self) -> usize {
         usize::try_from(self.reader.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
@@ -285,10 +307,12 @@ impl TableReader {
         room
     }
 
+    /// Whether it has a column of this name.
     pub fn has_column(&self, name: &str) -> bool {
         self.index(name).is_some()
     }
 
+    /// Reads a column row by row, in order.
     pub fn i64(&self, name: &str, mut sink: impl FnMut(usize, i64)) -> Result<(), StoreError> {
         self.column::<Int64Type>(name, |row, value| match value {
             Some(value) => sink(row, *value),
@@ -296,14 +320,17 @@ impl TableReader {
         })
     }
 
+    /// The same for unsigned 64-bit integers.
     pub fn u64(&self, name: &str, mut sink: impl FnMut(usize, u64)) -> Result<(), StoreError> {
         self.i64(name, |row, value| sink(row, value.cast_unsigned()))
     }
 
+    /// The same for unsigned 32-bit integers.
     pub fn u32(&self, name: &str, mut sink: impl FnMut(usize, u32)) -> Result<(), StoreError> {
         self.optional_u32(name, |row, value| sink(row, value.unwrap_or(0)))
     }
 
+    /// The same, where values may be missing.
     pub fn optional_u32(
         &self,
         name: &str,
@@ -312,6 +339,7 @@ impl TableReader {
         self.column::<Int32Type>(name, |row, value| sink(row, value.copied().map(i32::cast_unsigned)))
     }
 
+    /// The same, where values may be missing.
     pub fn optional_i64(
         &self,
         name: &str,
@@ -320,10 +348,12 @@ impl TableReader {
         self.column::<Int64Type>(name, |row, value| sink(row, value.copied()))
     }
 
+    /// The same for text.
     pub fn text(&self, name: &str, mut sink: impl FnMut(usize, &[u8])) -> Result<(), StoreError> {
         self.column::<ByteArrayType>(name, |row, value| sink(row, value.map_or(&[], |text| text.data())))
     }
 
+    /// The same, where values may be missing.
     pub fn optional_text(
         &self,
         name: &str,
@@ -332,6 +362,7 @@ impl TableReader {
         self.column::<ByteArrayType>(name, |row, value| sink(row, value.map(|text| text.data())))
     }
 
+    /// The same, where values may be missing.
     pub fn optional_f64(
         &self,
         name: &str,
@@ -355,6 +386,7 @@ impl TableReader {
         schema.columns().iter().map(|column| (column.name().to_owned(), layout(column))).collect()
     }
 
+    /// An error of the file's content.
     pub fn shape(&self, reason: String) -> StoreError {
         StoreError::Shape { path: self.path.clone(), reason }
     }

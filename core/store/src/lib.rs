@@ -17,6 +17,7 @@ pub mod load;
 pub mod manifest;
 pub mod media;
 pub mod packets;
+#[allow(missing_docs, reason = "fields of messages are named and documented in Perfetto's trace.proto")]
 pub mod perfetto;
 pub mod run;
 pub mod segments;

@@ -194,6 +194,7 @@ pub fn draw(drawing: &Drawing<'_>, out: &mut dyn Write) -> io::Result<Drawn> {
     Ok(trace.drawn)
 }
 
+/// A trace as it is written.
 pub struct Trace<'a> {
     pub out: &'a mut dyn Write,
     pub buffer: Vec<u8>,
@@ -209,6 +210,7 @@ impl Trace<'_> {
         self.out.write_all(&self.buffer)
     }
 
+    /// Writes the clock that all time stamps are of.
     pub fn begin(&mut self) -> io::Result<()> {
         let clocks = vec![Clock { clock_id: Some(MONOTONIC), timestamp: Some(0) }];
         self.packet(TracePacket {
@@ -219,6 +221,7 @@ impl Trace<'_> {
         })
     }
 
+    /// Describes a track; a unit makes it one of a counter.
     pub fn track(&mut self, uuid: u64, name: String, unit: Option<i32>) -> io::Result<()> {
         let counter = unit.map(|unit| CounterDescriptor { unit: Some(unit) });
         self.packet(TracePacket {
@@ -228,6 +231,7 @@ impl Trace<'_> {
         })
     }
 
+    /// Writes an event of a track at a time in nanoseconds.
     pub fn event(&mut self, ns: u64, kind: i32, track: u64, event: TrackEvent) -> io::Result<()> {
         let event = TrackEvent { r#type: Some(kind), track_uuid: Some(track), ..event };
         self.packet(TracePacket {

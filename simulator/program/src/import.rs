@@ -1,6 +1,6 @@
 //! `quaver sim import`: traces of other tools.
 
-pub mod args;
+pub(crate) mod args;
 
 use crate::import::args::{ImportFormat, SimImportArgs};
 use quaver_instrument::deliver::deliver;

@@ -15,6 +15,7 @@ pub struct FakeMachine {
 }
 
 impl FakeMachine {
+    /// A machine with these files, each with its text.
     pub fn new(files: &[(&str, &str)]) -> Self {
         // Tests end the world thousands of times: where there is memory for it, no disk is waited for.
         let memory = Path::new("/dev/shm");
@@ -27,6 +28,7 @@ impl FakeMachine {
         machine
     }
 
+    /// Where a file of this machine really lies.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join("machine").join(name.trim_start_matches('/'))
     }
@@ -38,24 +40,29 @@ impl FakeMachine {
         std::fs::write(path, text).expect("the directory is ours");
     }
 
+    /// Takes a file away.
     pub fn remove(&self, name: &str) {
         let path = self.path(name);
         if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
             .expect("the directory is ours");
     }
 
+    /// What a file holds.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).expect("the file is there")
     }
 
+    /// The machine as its readers take it.
     pub fn root(&self) -> HostRoot {
         HostRoot::at(self.directory.path().join("machine"))
     }
 
+    /// Where its journal lies.
     pub fn journal(&self) -> PathBuf {
         self.directory.path().join("journal")
     }
 
+    /// The place of its journal.
     pub fn place(&self) -> JournalPlace {
         JournalPlace::at(self.journal(), self.root()).with_contact(Arc::new(FakeKernel::new(self.root())))
     }

@@ -29,6 +29,7 @@ pub fn make_instance(instead: &str) -> Result<(Dir, Instance, PageLayout), Trace
 /// One CPU's ring.
 #[derive(Debug)]
 pub struct Ring {
+    /// CPU whose ring it is.
     pub cpu: u16,
     file: File,
 }

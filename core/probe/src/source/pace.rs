@@ -38,6 +38,7 @@ const LONGEST_SLEEP_NS: i64 = 100_000_000;
 /// Waits for a deadline; the time at which it ended, or none if a stop came first. It does not wait for a
 /// deadline that has passed.
 pub trait Wait {
+    /// Waits until the deadline, CLOCK_MONOTONIC nanoseconds, and gives the instant at which the wait ended; none where it was stopped.
     fn until(&mut self, deadline_ns: i64, stop: &AtomicBool) -> Option<i64>;
 }
 
@@ -46,6 +47,7 @@ pub trait Wait {
 pub struct Spin;
 
 impl Wait for Spin {
+    /// Waits until the deadline, CLOCK_MONOTONIC nanoseconds, and gives the instant at which the wait ended; none where it was stopped.
     #[inline(always)]
     fn until(&mut self, deadline_ns: i64, stop: &AtomicBool) -> Option<i64> {
         loop {
@@ -62,10 +64,12 @@ impl Wait for Spin {
 
 /// Sleeps until `margin_ns` before the deadline.
 pub struct Sleep {
+    /// How long before the deadline sleeping ends, nanoseconds.
     pub margin_ns: i64,
 }
 
 impl Wait for Sleep {
+    /// Waits until the deadline, CLOCK_MONOTONIC nanoseconds, and gives the instant at which the wait ended; none where it was stopped.
     #[inline]
     fn until(&mut self, deadline_ns: i64, stop: &AtomicBool) -> Option<i64> {
         let wake_ns = deadline_ns.saturating_sub(self.margin_ns);
@@ -86,6 +90,7 @@ impl Wait for Sleep {
 pub struct Hybrid;
 
 impl Wait for Hybrid {
+    /// Waits until the deadline, CLOCK_MONOTONIC nanoseconds, and gives the instant at which the wait ended; none where it was stopped.
     #[inline]
     fn until(&mut self, deadline_ns: i64, stop: &AtomicBool) -> Option<i64> {
         Sleep { margin_ns: HYBRID_MARGIN_NS }.until(deadline_ns, stop)?;

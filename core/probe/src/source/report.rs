@@ -72,6 +72,7 @@ pub struct Line {
 }
 
 impl Line {
+    /// Takes a point in.
     #[inline(always)]
     pub fn add(&mut self, x: i64, y: i64) {
         let (x, y) = (i128::from(x), i128::from(y));
@@ -92,6 +93,7 @@ impl Line {
         Some((self.xy as f64 - x * (self.y as f64 / count)) / spread * 1e6)
     }
 
+    /// Mean of y; none without points.
     pub fn mean_y(&self) -> Option<f64> {
         (self.count > 0).then(|| self.y as f64 / self.count as f64)
     }

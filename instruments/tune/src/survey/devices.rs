@@ -3,8 +3,8 @@
 use super::{Item, View};
 use crate::catalogue::Good;
 use quaver_host::root::parse_cpu_list;
+use quaver_host::settings::TuneError;
 use quaver_host::settings::contact;
-pub use quaver_host::settings::error::TuneError;
 use quaver_host::settings::knob::{Change, Knob, PRESENT, chosen, cpu_list};
 
 impl View<'_> {

@@ -2,8 +2,8 @@
 
 use super::{Item, View, fits};
 use crate::catalogue::Good;
+use quaver_host::settings::TuneError;
 use quaver_host::settings::contact;
-pub use quaver_host::settings::error::TuneError;
 use quaver_host::settings::knob::{Change, Knob, chosen};
 
 /// What a file shall say.

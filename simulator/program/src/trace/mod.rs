@@ -1,6 +1,6 @@
 //! `quaver sim trace`: a program's trace, a library of kernel activity, and what is in one.
 
-pub mod args;
+pub(crate) mod args;
 
 mod armour;
 mod control;

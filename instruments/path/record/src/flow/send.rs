@@ -14,7 +14,7 @@ use super::spec::{FlowSpec, StampWish, Transport};
 use hdrhistogram::Histogram;
 use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_probe::source::Pace;
-pub use quaver_probe::source::pace::{Hybrid, Sleep, Spin, Wait};
+use quaver_probe::source::pace::{Hybrid, Sleep, Spin, Wait};
 use quaver_probe::source::report::Line;
 use quaver_probe::thread::{ThreadSettings, ThreadUsage};
 use std::sync::atomic::{AtomicBool, Ordering};
