@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Miss counts of a small program of one thread beside Valgrind's cachegrind: within 1 %, and every difference above that is a
-# failure. What they come from is in docs/methodology.md. `make bench` does the same with larger programs.
+# failure. What they come from is in docs/methodology/simulator.md. `make bench` does the same with larger programs.
 # Takes some ten seconds. As root, where scripts/setup.sh installs Valgrind, its absence is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

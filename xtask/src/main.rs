@@ -11,10 +11,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use tree::Tree;
 
-const USAGE: &str = "usage: cargo xtask tidy [--registry]
+const USAGE: &str = "usage: cargo xtask tidy [--registry] | words
 
   tidy        check the rules of CONTRIBUTING.md on all files that git tracks
-  --registry  also compare committed third-party files with the registry's copy (needs npm)";
+  --registry  also compare committed third-party files with the registry's copy (needs npm)
+  words       list odd English words in the program's own sentences; no rule, status 0";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["tidy"] => tidy(false),
         ["tidy", "--registry"] => tidy(true),
+        ["words"] => odd_words(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -36,8 +38,21 @@ fn main() -> ExitCode {
     }
 }
 
+fn root() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")
+}
+
+fn odd_words() -> anyhow::Result<()> {
+    let found = rules::prose::odd_strings(&Tree::tracked(root()?)?);
+    for problem in &found {
+        println!("{}: {problem}", problem.place);
+    }
+    println!("{} odd words", found.len());
+    Ok(())
+}
+
 fn tidy(registry: bool) -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")?;
+    let root = root()?;
     let tree = Tree::tracked(root)?;
     let mut problems = 0;
     for rule in rules::ALL {

@@ -2,6 +2,7 @@
 
 pub(crate) mod assets;
 mod imports;
+pub(crate) mod prose;
 mod sizes;
 mod words;
 
@@ -52,6 +53,9 @@ pub(crate) const ALL: &[Rule] = &[
     Rule { name: "machine-path", check: words::machine_paths },
     Rule { name: "host", check: words::hosts },
     Rule { name: "glossary", check: words::plain_jitter },
+    Rule { name: "width", check: prose::width },
+    Rule { name: "octet", check: prose::octets },
+    Rule { name: "sentence", check: prose::sentence_length },
 ];
 
 /// Files that others wrote and we only carry.

@@ -5,7 +5,7 @@
 //!
 //! All conversions of one **epoch** lie on one course that never goes back: what a new anchor shows to be wrong is
 //! slewed in until the next one, and counts in the bound until then. What cannot be slewed in opens a new epoch and leaves
-//! a [`Mark`]. See `docs/methodology.md`, "The clock".
+//! a [`Mark`]. See `docs/methodology/clock.md`.
 
 mod keeper;
 mod rate;

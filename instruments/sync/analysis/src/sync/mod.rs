@@ -4,7 +4,7 @@
 //! [`Protocol`] takes what threads did in their library, and what the kernel did to them, in time order, once.
 //! It finds for each thread that woke who woke it, how long that took and why, and sums it up by class, object,
 //! call site, thread and core. It keeps what is going on and sums, so that its memory does not grow with the
-//! number of events. docs/methodology.md, "Between threads", has the definitions and what was chosen where the
+//! number of events. docs/methodology/sync.md has the definitions and what was chosen where the
 //! paper is silent.
 
 mod books;
