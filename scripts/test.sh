@@ -14,9 +14,7 @@ fi
 phase "build" cargo build --quiet --locked --workspace --all-targets
 phase "tests" cargo test --quiet --locked --workspace --no-fail-fast
 phase "repository rules" cargo xtask tidy --registry
-phase "judging captures of a bench run" python3 -B scripts/bench/capture_check.py
-phase "judging the simulator of a bench run" python3 -B scripts/bench/sim_check.py
-phase "judging miss counts of a bench run" python3 -B scripts/bench/sim_cachegrind.py check
+phase "judges of bench runs" scripts/bench/check.sh
 if [ -x tests/browser/run.sh ]; then
     phase "report in a browser" tests/browser/run.sh
 fi
