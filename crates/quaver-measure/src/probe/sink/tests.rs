@@ -1,7 +1,7 @@
 use super::*;
 use crate::clock::Counter;
 use crate::host::netns::Lab;
-use crate::privileged::privileged;
+use crate::privileged::{Lack, privileged, skip};
 use crate::probe::SendOptions;
 use crate::probe::profile::{Profile, ProfileName};
 use crate::probe::schedule::Schedule;
@@ -109,7 +109,7 @@ fn each_receive_mode_gets_every_packet_once_and_in_order() {
             if receive == Receive::BusyPoll
                 && matches!(Sink::open(options.clone()), Err(ProbeError::NotPermitted { .. }))
             {
-                println!("SKIPPED (needs root): {} mode", receive.name());
+                skip(&format!("{} mode", receive.name()), Lack::Root);
                 continue;
             }
             let stream = over_loopback(options, plain(500_000), 200);
