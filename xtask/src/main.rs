@@ -1,9 +1,10 @@
-//! Checks of the repository as code. `cargo xtask tidy` runs them all.
+//! Checks of the repository as code: `cargo xtask tidy` its rules, `cargo xtask test` its tests.
 
 #![forbid(unsafe_code)]
 
 mod rules;
 mod rust_text;
+mod test_run;
 mod tree;
 
 use anyhow::{Context, bail};
@@ -12,9 +13,11 @@ use std::process::ExitCode;
 use tree::Tree;
 
 const USAGE: &str = "usage: cargo xtask tidy [--registry]
+       cargo xtask test [PACKAGE/TARGET]...
 
   tidy        check the rules of CONTRIBUTING.md on all files that git tracks
-  --registry  also compare committed third-party files with the registry's copy (needs npm)";
+  --registry  also compare committed third-party files with the registry's copy (needs npm)
+  test        build all tests and run their executables side by side, or those that are named";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["tidy"] => tidy(false),
         ["tidy", "--registry"] => tidy(true),
+        ["test", ref wanted @ ..] => test(wanted),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -34,6 +38,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn test(wanted: &[&str]) -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")?;
+    if !test_run::run(root, wanted)? {
+        bail!("tests failed");
+    }
+    Ok(())
 }
 
 fn tidy(registry: bool) -> anyhow::Result<()> {

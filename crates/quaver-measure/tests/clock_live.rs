@@ -85,12 +85,9 @@ fn conversions_hold(options: LiveOptions, anchors: u64) {
 
 #[test]
 fn conversions_between_600_anchors_meet_the_kernels_brackets() {
-    conversions_hold(LiveOptions { interval: Duration::from_millis(10), ..options() }, 600);
-}
-
-#[test]
-fn conversions_at_the_usual_interval_meet_the_kernels_brackets() {
-    conversions_hold(options(), 60);
+    let usual = options();
+    conversions_hold(LiveOptions { interval: Duration::from_millis(10), ..usual.clone() }, 600);
+    conversions_hold(usual, 30);
 }
 
 #[test]
