@@ -29,7 +29,7 @@ enum Group {
 }
 
 /// Executables of a group other than [`Group::Any`], as `package/target`.
-const GROUPS: [(&str, Group); 36] = [
+const GROUPS: [(&str, Group); 37] = [
     ("quaver/lab_qemu", Group::Emulator),
     ("quaver/lab_run", Group::Emulator),
     ("quaver/sim_paper", Group::Emulator),
@@ -57,6 +57,7 @@ const GROUPS: [(&str, Group); 36] = [
     ("quaver/tune_verbs", Group::Host),
     ("quaver/verbs_runs", Group::Host),
     ("quaver-measure/clock_live", Group::Quiet),
+    ("quaver/blame", Group::Quiet),
     ("quaver/chase_far", Group::Quiet),
     ("quaver/chase_origins", Group::Quiet),
     ("quaver/noise", Group::Quiet),
