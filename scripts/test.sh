@@ -4,19 +4,37 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/phase.sh
 
+# Tests write here what they skip, for the output of one that passes is not shown.
+QUAVER_SKIPPED="$(mktemp)"
+export QUAVER_SKIPPED
+counted="${CARGO_TARGET_DIR:-target}/tests.txt"
+rm -f "$counted"
+
+# However it ends: what was skipped, and how many tests passed and failed.
+tell() {
+    if [ -s "$QUAVER_SKIPPED" ]; then
+        echo "Skipped:"
+        sort -u "$QUAVER_SKIPPED" | sed 's/^/  /'
+    else
+        echo "Skipped: nothing"
+    fi
+    rm -f "$QUAVER_SKIPPED"
+    [ ! -e "$counted" ] || cat "$counted"
+}
+trap tell EXIT
+
 if [ "$(id -u)" -eq 0 ]; then
     export QUAVER_REQUIRE_PRIVILEGED=1
 else
-    echo "test: not root, so tests that need privilege are skipped and say so (SKIPPED ...)"
+    echo "test: not root, so tests that need privilege are skipped, and are listed at the end"
 fi
 
-# Built once here, so that the time of the tests is told apart from that of the compiler.
+# Built once here, so that the time of the tests is told apart from that of the compiler. `cargo test` by hand does the same as
+# `cargo xtask test`, one executable after the other.
 phase "build" cargo build --quiet --locked --workspace --all-targets
-phase "tests" cargo test --quiet --locked --workspace --no-fail-fast
+phase "tests" cargo xtask test
 phase "repository rules" cargo xtask tidy --registry
-phase "judging captures of a bench run" python3 -B scripts/bench/capture_check.py
-phase "judging the simulator of a bench run" python3 -B scripts/bench/sim_check.py
-phase "judging miss counts of a bench run" python3 -B scripts/bench/sim_cachegrind.py check
+phase "judges of bench runs" scripts/bench/check.sh
 if [ -x tests/browser/run.sh ]; then
     phase "report in a browser" tests/browser/run.sh
 fi

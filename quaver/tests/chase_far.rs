@@ -260,9 +260,9 @@ fn between_two_namespaces_the_sinks_disturber_is_named() {
     let mut server = lab.source.within(|| Server::at(at, &[])).unwrap();
     let burner = Burner::start();
     let output = lab.sink.within(|| chase(&server.far, runs.path(), &["--for", "3s"]).output().unwrap());
-    drop(burner);
+    let bursts = burner.stop();
     let found = summary(&output.unwrap(), 0);
     assert_accounts(&found, server.packets_of_the_stream());
     assert_eq!(number(&found, "/losses/unaccounted"), 0, "{found}");
-    burner::assert_named(&found);
+    burner::assert_blamed(env!("CARGO_BIN_EXE_quaver"), runs.path(), &bursts);
 }

@@ -233,13 +233,13 @@ fn a_running_receiver_is_followed_and_its_disturber_named() {
     let sender = Sender::start(to, 0..0);
     let burner = Burner::start();
     let output = chase(&runs, &["--pid", &child.0.id().to_string(), "--for", "3s"]);
-    drop(burner);
+    let bursts = burner.stop();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found = summary(&output);
     let received = number(&found, "/losses/received");
     assert_one_each_millisecond(&found);
     assert_eq!(number(&found, "/losses/unaccounted"), 0, "{found}");
-    burner::assert_named(&found);
+    burner::assert_blamed(QUAVER, runs.path(), &bursts);
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.0.id())).unwrap();
     assert!(status.contains("TracerPid:\t0"), "nobody traced it");
     assert!(sender.sent.load(Ordering::Relaxed) > received);

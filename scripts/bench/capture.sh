@@ -9,8 +9,6 @@ rounds=3 load_rounds=2 seconds=10 sizes="64 512 1500" bound_seconds=60 compare="
 [ -z "${BENCH_BRIEF:-}" ] || { rounds=1 load_rounds=1 seconds=2 sizes="64 1500" bound_seconds=3 compare=--quick stamps=51 passes=3; }
 long_seconds=$seconds
 out="$BENCH_OUT/capture"
-# A page that judges wrongly would cost the whole quarter of an hour.
-python3 -B scripts/bench/capture_check.py
 
 for round in $(seq "$rounds"); do
     run taskset -c 1 "$QUAVER_EXAMPLES/pipeline_cost" "$stamps" >"$out/stamps-$round.txt"

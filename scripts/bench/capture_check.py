@@ -5,39 +5,13 @@ usage: capture_check.py
 
 import copy
 import json
-import tempfile
-from pathlib import Path
 
 from capture_judge import judged
-from capture_page import capture
+from capture_page import CAPTURE_TARGETS, LOAD_ROUNDS, RUNS, capture, of_pattern
+from made_up_run import check_data, having, not_met
+from targets import MISSED, MISSING
 
 SOURCE = {"sent": 2_000_000, "slots_missed": 0, "period_ns": 5_000}
-
-
-class Page:
-    """Keeps what the real one would print."""
-
-    def __init__(self):
-        self.targets = {}
-
-    def add(self, *_):
-        pass
-
-    def table(self, head, rows):
-        assert all(len(row) == len(head) for row in rows), (head, rows)
-
-    def target(self, what, wanted, found, met):
-        assert what not in self.targets, f"{what} is there twice"
-        self.targets[what] = (found, bool(met))
-
-
-def page_of(files):
-    with tempfile.TemporaryDirectory() as directory:
-        for name, content in files.items():
-            (Path(directory) / name).write_text(content if isinstance(content, str) else json.dumps(content))
-        page = Page()
-        capture(page, Path(directory))
-        return page.targets
 
 
 def watched(out="", errors="", status=0, cpu_s=1.0):
@@ -58,7 +32,12 @@ def dumpcap(captured, cpu_s=1.2, status=0):
 
 
 def loads(name, was, source=SOURCE):
-    return {f"load-{name}-{size}-1.json": judged(name, size, 10, was, source) for size in (64, 512, 1500)}
+    rounds = range(1, LOAD_ROUNDS + 1)
+    return {f"load-{name}-{size}-{number}.json": judged(name, size, 10, was, source) for size in (64, 512, 1500) for number in rounds}
+
+
+def immediate(was):
+    return {f"load-immediate-64-{number}.json": judged("immediate", 64, 10, was, SOURCE) for number in range(1, LOAD_ROUNDS + 1)}
 
 
 def compared(mean, variance, done=True):
@@ -73,22 +52,16 @@ def compared(mean, variance, done=True):
 
 
 def good():
-    everything = {f"stamps-{n}.txt": "batch 5 4\nvdso-clock_gettime 25 24\n" for n in (1, 2, 3)}
+    everything = {f"stamps-{n}.txt": "batch 5 4\nvdso-clock_gettime 25 24\n" for n in range(1, RUNS + 1)}
     everything |= {name: compared(5.0, 80.0) for name in ("compare-pattern2-1.json", "compare-pattern2-2.json", "compare-all.json")}
     everything["clock-bound.json"] = {"share_within": 1.0, "samples": 9, "bound_ns": {"p50": 60}}
     for name, was in (("quaver", quaver(2_000_000)), ("layers", quaver(2_000_000, 5.0)), ("dumpcap", dumpcap(2_000_000))):
         everything |= loads(name, was)
-    everything["load-immediate-64-1.json"] = judged("immediate", 64, 10, quaver(1_500_000, 8.0, ring=500_000), SOURCE)
-    return everything
-
-
-def missed(files):
-    return {what: found for what, (found, met) in page_of(files).items() if not met}
+    return everything | immediate(quaver(1_500_000, 8.0, ring=500_000))
 
 
 def changed(less=(), **more):
-    files = {name: content for name, content in copy.deepcopy(good()).items() if not any(name.startswith(start) for start in less)}
-    return missed(files | more)
+    return {name: content for name, content in copy.deepcopy(good()).items() if not name.startswith(tuple(less))} | more
 
 
 def check_accounts():
@@ -104,43 +77,45 @@ def check_accounts():
 
 def check_loads():
     for name, title in (("quaver", "quaver"), ("layers", "quaver with layers")):
-        lost = changed(**loads(name, quaver(1_999_999, unaccounted=1)))
-        assert lost == {f"Capture of {size} octets, {title}: unaccounted": "1" for size in (64, 512, 1500)}, lost
+        lost = not_met(capture, changed(**loads(name, quaver(1_999_999, unaccounted=1))))
+        assert lost == {f"Capture of {size} octets, {title}: unaccounted": "1, 1" for size in (64, 512, 1500)}, lost
     # Whoever takes each packet by itself may drop some, but has to tell.
-    untold = changed(**{"load-immediate-64-1.json": judged("immediate", 64, 10, quaver(1_500_000), SOURCE)})
-    assert untold == {"Capture of each packet by itself (--immediate): unaccounted": "500000"}, untold
-    short = changed(**loads("quaver", quaver(1_000_000, 0.5), SOURCE | {"sent": 1_000_000}))
+    untold = not_met(capture, changed(**immediate(quaver(1_500_000))))
+    assert untold == {"Capture of each packet by itself (--immediate): unaccounted": "500000, 500000"}, untold
+    short = not_met(capture, changed(**loads("quaver", quaver(1_000_000, 0.5), SOURCE | {"sent": 1_000_000})))
     assert set(short) == {f"Capture of {size} octets, quaver: length of the stream" for size in (64, 512, 1500)}, short
-    failed = changed(**loads("layers", quaver(2_000_000) | {"status": 1}))
-    assert set(failed.values()) == {"status 1"} and len(failed) == 3, failed
-    slow = changed(**loads("quaver", quaver(1_900_000), {"sent": 1_900_000, "slots_missed": 100_000, "period_ns": 5_000}))
+    failed = not_met(capture, changed(**loads("layers", quaver(2_000_000) | {"status": 1})))
+    assert set(failed.values()) == {"status 1, status 1"} and len(failed) == 3, failed
+    slow = not_met(capture, changed(**loads("quaver", quaver(1_900_000), {"sent": 1_900_000, "slots_missed": 100_000, "period_ns": 5_000})))
     assert set(slow.values()) == {"190,000 at least"}, slow
     costly = changed(**loads("quaver", quaver(2_000_000, 3.0)))
-    assert len(costly) == 3 and set(costly.values()) == {"1.50 s"}, costly
+    assert len(having(capture, costly, MISSED)) == 3 and set(not_met(capture, costly).values()) == {"1.50 s beside 0.60 s"}, not_met(capture, costly)
     for without in (changed(["load-dumpcap"]), changed(**loads("dumpcap", dumpcap(2_000_000, status=2)))):
-        assert len(without) == 3 and all("beside dumpcap" in what for what in without), without
-        assert set(without.values()) == {"not measured"}, without
+        found = not_met(capture, without)
+        assert len(found) == 3 and all("beside dumpcap" in what for what in found), found
+        assert set(found.values()) == {"not measured"}, found
+    # A round that is bad is missed even where another one is not there.
+    half = changed(["load-quaver-64-1"], **{"load-quaver-64-2.json": judged("quaver", 64, 10, quaver(1_999_999, unaccounted=1), SOURCE)})
+    assert having(capture, half, MISSED) == {"Capture of 64 octets, quaver: unaccounted"}, having(capture, half, MISSED)
+    assert len(having(capture, half, MISSING)) == 4, having(capture, half, MISSING)
 
 
 def check_runs():
-    for files in (changed(["compare-all"]), changed(**{"compare-all.json": compared(5.0, 80.0, done=False)}), changed(**{"compare-all.json": '{"complete'})):
-        assert list(files.values()) == ["0.200, 0.200, not measured", "0.0125, 0.0125, not measured"], files
+    for broken in (changed(["compare-all"]), changed(**{"compare-all.json": compared(5.0, 80.0, done=False)}), changed(**{"compare-all.json": '{"complete'})):
+        assert list(not_met(capture, broken).values()) == ["0.200, 0.200, not measured", "0.0125, 0.0125, not measured"], not_met(capture, broken)
+        assert having(capture, broken, MISSING) == {of_pattern("mean"), of_pattern("trimmed variance")}
     # Files in the order of their names, that of the whole comparison last.
-    for value, told in ((2.0, "0.200, 0.200, 0.500"), (None, "0.200, 0.200, not measured")):
+    for value, told, outcome in ((2.0, "0.200, 0.200, 0.500", MISSED), (None, "0.200, 0.200, not measured", MISSING)):
         once = changed(**{"compare-all.json": compared(value, 80.0)})
-        assert list(once.values()) == [told], once
+        assert not_met(capture, once) == {of_pattern("mean"): told} and having(capture, once, outcome), once
 
 
 def main():
-    everything = page_of(good())
-    assert all(met for _, met in everything.values()), everything
-    # What was not measured has the same rows, and each says so.
-    nothing = page_of({})
-    assert nothing.keys() == everything.keys(), nothing.keys() ^ everything.keys()
-    assert set(nothing.values()) == {("not measured", False)}, nothing
+    check_data(capture, good(), CAPTURE_TARGETS)
     check_accounts()
     check_loads()
     check_runs()
+    print("results of captures are judged as they should be")
 
 
 main()

@@ -3,44 +3,76 @@
 import json
 import statistics
 
+from targets import result, results, text
+
+# Runs of the stamps in a batch and of pattern 2 that went their full length; rounds of each capture.
+RUNS, LOAD_ROUNDS = 3, 2
+# Octets of the packets, of all sizes at which captures are judged, and for how long where a result does not tell.
+SIZES, SECONDS = (64, 512, 1500), 10
+# As capture_judge.py has them.
+TITLES = {"quaver": "quaver", "layers": "quaver with layers", "immediate": "quaver --immediate", "dumpcap": "dumpcap", "tcpdump": "tcpdump"}
+
+HOT = "Hot raw stamp in a batch, median"
+HOT_BESIDE_VDSO = "Hot raw stamp over vDSO clock_gettime"
+BRACKET = "Conversions that meet the kernel's bracket"
+BOUND = "Bound of a conversion, median"
+BY_ITSELF = "Capture of each packet by itself (--immediate)"
+
+
+def of_pattern(moment):
+    return f"Pattern 2: {moment} of raw cycles over inline clock, {RUNS} runs"
+
+
+def of_capture(size, name):
+    return f"Capture of {size} octets, {TITLES[name]}"
+
+
+def cpu_of(size):
+    return f"Capture of {size} octets: CPU of a million packets beside dumpcap, both by the kernel's stamp alone"
+
+
+def accounts(what):
+    return {f"{what}: unaccounted": "0", f"{what}: ended": "well"}
+
+
+def capture_targets(size):
+    found = {}
+    for name in ("quaver", "layers"):
+        what = of_capture(size, name)
+        found |= accounts(what) | {f"{what}: length of the stream": f"{SECONDS} s", f"{what}: packets a second": "200,000"}
+    return found | {cpu_of(size): "at most dumpcap's"}
+
+
+CAPTURE_TARGETS = {
+    HOT: "at most 12 ns",
+    HOT_BESIDE_VDSO: "at most 0.6",
+    of_pattern("mean"): "at most 0.4 in each",
+    of_pattern("trimmed variance"): "at most 0.05 in each",
+    BRACKET: "99.9 %",
+    BOUND: "at most 200 ns",
+    **{what: wanted for size in SIZES for what, wanted in capture_targets(size).items()},
+    **accounts(BY_ITSELF),
+}
+
 
 def capture(page, directory):
+    page.expect(CAPTURE_TARGETS)
     missing = []
     for part in (stamps, patterns, bound, files, load):
         if not part(page, directory):
             missing.append(part.__doc__)
-    said = directory / "missing.txt"
-    if said.exists():
-        missing += sorted({line.rstrip(".") for line in said.read_text().splitlines()})
+    missing += sorted({line.rstrip(".") for line in text(directory / "missing.txt").splitlines()})
     if missing:
         page.add("Not measured in the part about captures: " + "; ".join(missing) + ".", "")
     page.add("## What tests hold, and no bench run can", "", *(f"- {line}" for line in BY_TESTS), "")
 
 
 BY_TESTS = (
-    "no unmarked step back in ten million conversions with 600 anchors, a minute of them held against the kernel's clock: `quaver-measure/tests/clock_live.rs`",
+    "no unmarked step back in ten million conversions with 600 anchors, conversions between as many held against the kernel's clock: `quaver-measure/tests/clock_live.rs`",
     "steps of a second, leap second, slew, 1 ppm of frequency, jumps of the counter, CPUs 1 us apart, each marked within an anchor period: `quaver-measure/src/clock/live/tests`",
     "XDP before kernel before TC before application for every packet, files read back to the last digit by tshark and tcpdump, captured and dropped make up what was sent: `quaver/tests/capture_live`, `quaver-store/tests/pcapng_tools.rs`",
     "no capture makes the reader panic: `quaver-store/tests/pcapng_random.rs`, and the fuzzers",
 )
-
-
-def judge(page, what, wanted, found, met):
-    """A target. `found` is None where nobody measured it: that is said, and it is not met."""
-    page.target(what, wanted, "not measured" if found is None else found, found is not None and met)
-
-
-def words(number, form):
-    return None if number is None else form.format(number)
-
-
-def complete(directory, pattern):
-    """Results of the files; one that an interrupted run left empty or cut short is none."""
-    for path in sorted(directory.glob(pattern)):
-        try:
-            yield json.loads(path.read_text())
-        except ValueError:
-            continue
 
 
 def stamps(page, directory):
@@ -48,12 +80,14 @@ def stamps(page, directory):
     runs = []
     for path in sorted(directory.glob("stamps-*.txt")):
         lines = [line.split() for line in path.read_text().splitlines()]
-        if lines:
-            runs.append({name: (float(median), float(least)) for name, median, least in lines})
-    worst = max((run["batch"][0] for run in runs), default=None)
-    judge(page, "Hot raw stamp in a batch, median", "at most 12 ns", words(worst, "{:.1f} ns"), worst is not None and worst <= 12)
-    ratio = max((run["batch"][0] / run["vdso-clock_gettime"][0] for run in runs), default=None)
-    judge(page, "Hot raw stamp over vDSO clock_gettime", "at most 0.6", words(ratio, "{:.2f}"), ratio is not None and ratio <= 0.6)
+        run = {line[0]: (float(line[1]), float(line[2])) for line in lines if len(line) == 3}
+        if {"batch", "vdso-clock_gettime"} <= run.keys():
+            runs.append(run)
+    if len(runs) >= RUNS:
+        worst = max(run["batch"][0] for run in runs)
+        page.judge(HOT, f"{worst:.1f} ns", worst <= 12)
+        ratio = max(run["batch"][0] / run["vdso-clock_gettime"][0] for run in runs)
+        page.judge(HOT_BESIDE_VDSO, f"{ratio:.2f}", ratio <= 0.6)
     if not runs:
         return False
     page.add("## Stamps: in a batch", "", "Nanoseconds a stamp, medians of interleaved batches (least in brackets):", "")
@@ -64,7 +98,7 @@ def stamps(page, directory):
 
 def patterns(page, directory):
     """stamps beside real packets"""
-    seconds, whole = (list(complete(directory, name)) for name in ("compare-pattern2-*.json", "compare-all.json"))
+    seconds, whole = (results(directory, name) for name in ("compare-pattern2-*.json", "compare-all.json"))
     # A run's number, and its results; only those that went their full length.
     runs = [(number, run) for number, run in enumerate(seconds + whole, 1) if run["complete"]]
     found = [(number, pattern) for number, run in runs for pattern in run["patterns"]]
@@ -141,10 +175,6 @@ def ratios(page, found):
     page.table(("run", "pattern", "ratio", "means", "trimmed variances", "verdict"), rows)
 
 
-# Runs of pattern 2 that went their full length.
-RUNS = 3
-
-
 def second_pattern(page, found):
     """Raw cycles over the inline clock, in each of three runs: one that was not made or broke off has met nothing."""
     ratios = [ratio for _, pattern in found if pattern["name"] == "2" for ratio in pattern["ratios"] if (ratio["of"], ratio["to"]) == ("inline-clock", "batch")]
@@ -153,8 +183,10 @@ def second_pattern(page, found):
         values = [1 / ratio[key] if ratio[key] else None for ratio in ratios]
         each = ["not measured" if value is None else f"{value:.{digits}f}" for value in values]
         each += ["not measured"] * (RUNS - len(each))
-        met = len(values) >= RUNS and all(value is not None and value <= most for value in values)
-        judge(page, f"Pattern 2: {what} of raw cycles over inline clock, {RUNS} runs", f"at most {most} in each", ", ".join(each) if any(values) else None, met)
+        known = [value for value in values if value is not None]
+        missed = any(value > most for value in known)
+        met = False if missed else True if len(known) >= max(RUNS, len(values)) else None
+        page.judge(of_pattern(what), ", ".join(each) if known else None, met)
 
 
 def in_kernel(page, found):
@@ -196,23 +228,19 @@ def shown(value, ends):
 
 def bound(page, directory):
     """the clock's bound"""
-    for said in complete(directory, "clock-bound.json"):
-        page.add("## Clock: the bound", "", "```json", json.dumps(said, indent=1), "```", "")
-        share, bound_ns = said["share_within"], said["bound_ns"]["p50"]
-        judge(page, *BOUND_TARGETS[0], f"{100 * share:.3f} % of {said['samples']:,}", share >= 0.999)
-        judge(page, *BOUND_TARGETS[1], f"{bound_ns} ns", bound_ns <= 200)
-        return True
-    for target in BOUND_TARGETS:
-        judge(page, *target, None, False)
-    return False
-
-
-BOUND_TARGETS = (("Conversions that meet the kernel's bracket", "99.9 %"), ("Bound of a conversion, median", "at most 200 ns"))
+    said = result(directory / "clock-bound.json")
+    if not said or not said["samples"]:
+        return False
+    page.add("## Clock: the bound", "", "```json", json.dumps(said, indent=1), "```", "")
+    share, bound_ns = said["share_within"], said["bound_ns"]["p50"]
+    page.judge(BRACKET, f"{100 * share:.3f} % of {said['samples']:,}", share >= 0.999)
+    page.judge(BOUND, f"{bound_ns} ns", bound_ns <= 200)
+    return True
 
 
 def files(page, directory):
     """how fast captures are written and read"""
-    for rows in complete(directory, "pcapng-speed.json"):
+    for rows in results(directory, "pcapng-speed.json"):
         page.add("## pcapng: written to memory and read from it", "", "One thread, medians:", "")
         page.table(
             ("", "octets", "stamps", "octets in the file", "packets a second", "MB/s", "packets a second at best"),
@@ -220,10 +248,6 @@ def files(page, directory):
         )
         return True
     return False
-
-
-# As capture_judge.py has them.
-TITLES = {"quaver": "quaver", "layers": "quaver with layers", "immediate": "quaver --immediate", "dumpcap": "dumpcap", "tcpdump": "tcpdump"}
 
 
 def layers(page, groups):
@@ -237,23 +261,18 @@ def layers(page, groups):
     page.table(("octets", *names, "stamps out of order"), [(size, *(share(run, name) for name in names), run["stamps_out_of_order"]) for size, run in found])
 
 
-# Octets of the packets, of all sizes at which captures are judged, and for how long where a result does not tell.
-SIZES, SECONDS = (64, 512, 1500), 10
-
-
 def load(page, directory):
     """captures of 200,000 packets a second"""
     groups = {}
-    for run in complete(directory, "load-*.json"):
+    for run in results(directory, "load-*.json"):
         groups.setdefault((run["size"], run["name"]), []).append(run)
-    for size in sorted({size for size, _ in groups} | set(SIZES)):
+    for size in SIZES:
         of = lambda name: groups.get((size, name), [])
         for name in ("quaver", "layers"):
-            capture_of(page, f"Capture of {size} octets, {TITLES[name]}", of(name))
+            capture_of(page, of_capture(size, name), of(name))
         beside_dumpcap(page, size, of("quaver"), of("dumpcap"))
     # Measured at one size alone.
-    each = next((found for (_, name), found in sorted(groups.items()) if name == "immediate"), [])
-    accounted(page, "Capture of each packet by itself (--immediate)", each)
+    accounted(page, BY_ITSELF, next((found for (_, name), found in sorted(groups.items()) if name == "immediate"), []))
     if not groups:
         return False
     page.add("## Capture: 200,000 packets a second", "", "128 octets of each packet are kept; programs in turn. quaver stamps in the kernel alone (`--layers none`), as dumpcap and", "tcpdump do, and like is judged with like: its CPU time beside dumpcap's. quaver with layers (`--layers auto`) has every", "stamp that the interface can give; what these cost is in the table.", "")
@@ -283,31 +302,36 @@ def ended(run):
     return ("well" if run["status"] == 0 else f"status {run['status']}") + told
 
 
-def all_of(words):
-    return ", ".join(words) or None
+def each_round(page, what, runs, shown, met):
+    """`shown` and `met`: of one run. Missed where any run misses it; missing where runs are and none misses it."""
+    found = ", ".join(map(shown, runs)) or None
+    page.judge(what, found, False if not all(map(met, runs)) else None if len(runs) < LOAD_ROUNDS else True)
 
 
 def accounted(page, what, runs):
     """Nothing unaccounted, and how the program ended; `runs` may be none."""
-    judge(page, f"{what}: unaccounted", "0", all_of(str(run["unaccounted"]) for run in runs), not any(run["unaccounted"] for run in runs))
-    judge(page, f"{what}: ended", "well", all_of(map(ended, runs)), all(ended(run) == "well" for run in runs))
+    each_round(page, f"{what}: unaccounted", runs, lambda run: str(run["unaccounted"]), lambda run: run["unaccounted"] == 0)
+    each_round(page, f"{what}: ended", runs, ended, lambda run: ended(run) == "well")
 
 
 def capture_of(page, what, runs):
     """As `accounted`, the rate, and the length of the stream."""
     accounted(page, what, runs)
-    asked = max((run.get("asked_seconds", SECONDS) for run in runs), default=SECONDS)
-    judge(page, f"{what}: length of the stream", f"{asked:g} s", all_of(f"{run['seconds']:g} s" for run in runs), all(run["seconds"] >= 0.9999 * asked for run in runs))
-    rate = min((run["sent"] / run["seconds"] for run in runs if run["seconds"]), default=None)
-    judge(page, f"{what}: packets a second", "200,000", words(rate, "{:,.0f} at least"), rate is not None and rate >= 199_900)
+    enough = lambda run: run["seconds"] >= 0.9999 * max(run.get("asked_seconds", SECONDS), SECONDS)
+    each_round(page, f"{what}: length of the stream", runs, lambda run: f"{run['seconds']:g} s", enough)
+    rates = [run["sent"] / run["seconds"] for run in runs if run["seconds"]]
+    if rates:
+        least = min(rates)
+        page.judge(f"{what}: packets a second", f"{least:,.0f} at least", False if least < 199_900 else None if len(rates) < max(LOAD_ROUNDS, len(runs)) else True)
 
 
 def beside_dumpcap(page, size, ours, theirs):
     """CPU of what was captured, for the source does not reach the same rate in each round."""
     mine, other = (median_cpu(runs) for runs in (ours, theirs))
-    both = mine is not None and other is not None
-    wanted = "at most dumpcap's" if other is None else f"at most {other:.2f} s"
-    judge(page, f"Capture of {size} octets: CPU of a million packets beside dumpcap, both by the kernel's stamp alone", wanted, f"{mine:.2f} s" if both else None, both and mine <= other)
+    if mine is None or other is None:
+        return
+    enough = min(len(ours), len(theirs)) >= LOAD_ROUNDS
+    page.judge(cpu_of(size), f"{mine:.2f} s beside {other:.2f} s", None if not enough else mine <= other)
 
 
 def median_cpu(runs):

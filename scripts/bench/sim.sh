@@ -12,8 +12,6 @@ traces="${QUAVER_TRACES:-crates/quaver-sim/traces}"
 kernels="$BENCH_SCRATCH/kernels"
 QUAVER_LIBDIR="${QUAVER_LIBDIR:-${QUAVER_BIN%/*}}"
 export QUAVER_LIBDIR
-python3 -B scripts/bench/sim_cachegrind.py check
-python3 -B scripts/bench/sim_check.py
 make --no-print-directory --silent -C kernels OUT="$kernels"
 # As `quaver sync bench` does, so that the traces of both are of the same programs.
 small="$(awk -F '|' '/^\| [a-z0-9-]+ \|/ && $5 ~ /[0-9]/ { gsub(/ /, ""); print $2, $5 }' kernels/README.md)"

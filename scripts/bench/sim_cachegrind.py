@@ -79,12 +79,13 @@ def judged(one):
     found = []
     for what, theirs, ours in rows(one):
         limit = 0 if what == "instructions" else LIMIT
-        found.append((what, theirs, ours, off(theirs, ours), off(theirs, ours) <= limit))
+        # A program without instructions was not run.
+        found.append((what, theirs, ours, off(theirs, ours), off(theirs, ours) <= limit and (theirs > 0 or what != "instructions")))
     return found
 
 
 def judge(files):
-    met = True
+    met = bool(files)
     print(f"{'program':18}{'count':28}{'cachegrind':>14}{'quaver':>14}{'off':>9}")
     for path in files:
         one = json.loads(Path(path).read_text())
@@ -108,6 +109,9 @@ def check():
     for key, wrong, row in (("instructions", 1001, 0), ("fetch_misses", 105, 1), ("load_misses", 62, 2), ("from_memory", 98, 3)):
         bad = {**one, "quaver": {**ours, key: wrong}}
         assert [place for place, found in enumerate(judged(bad)) if not found[4]] == [row], key
+    nothing = {**one, "cachegrind": dict.fromkeys(theirs, 0), "quaver": dict.fromkeys(ours, 0), "twice": dict.fromkeys(one["twice"], 0)}
+    assert [place for place, found in enumerate(judged(nothing)) if not found[4]] == [0]
+    assert judge([]) == 1
     print("miss counts of a bench run are judged as they should be")
 
 

@@ -45,13 +45,16 @@ compare() {
     rm -rf "$scratch/run" "$scratch/again"
 }
 
-words=()
+words=() results=()
 for word in "$@" --; do
     if [ "$word" = -- ]; then
-        [ ${#words[@]} -eq 0 ] || compare "${words[@]}"
+        if [ ${#words[@]} -gt 0 ]; then
+            compare "${words[@]}"
+            results+=("$out/cachegrind-${words[0]##*/}.json")
+        fi
         words=()
     else
         words+=("$word")
     fi
 done
-python3 -B scripts/bench/sim_cachegrind.py judge "$out"/cachegrind-*.json
+python3 -B scripts/bench/sim_cachegrind.py judge "${results[@]}"

@@ -3,86 +3,76 @@
 usage: sim_check.py
 """
 
-import json
-import tempfile
-from pathlib import Path
-
-from sim_page import SPLASH, sim
-
-
-class Page:
-    """Keeps what the real one would print."""
-
-    def __init__(self):
-        self.targets = {}
-        self.rows = []
-
-    def add(self, *_):
-        pass
-
-    def table(self, head, rows):
-        assert all(len(row) == len(head) for row in rows), (head, rows)
-        self.rows.extend(rows)
-
-    def target(self, what, wanted, found, met):
-        assert what not in self.targets, f"{what} is there twice"
-        self.targets[what] = (found, bool(met))
-
+from made_up_run import check_data, having, not_met
+from sim_page import COUNTED, MEDIAN_SPEED, MISSES, MISSES_ALL_FITS, ROUNDS, SIM_TARGETS, SIZE, SPEED, SPLASH, sim
+from targets import MISSED, MISSING
 
 THEIRS = dict(zip("Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw".split(), (1000, 100, 10, 500, 60, 20, 300, 40, 70)))
 OURS = {"instructions": 1000, "load_misses": 60, "store_misses": 40, "fetch_misses": 100, "from_memory": 100}
+HEAD = "round trace instructions elapsed_ns octets threads"
 
 
-HEAD = "round trace instructions elapsed_ns octets threads\n"
-SIZES = [f"1 {name} 10000000 200000000 250000 16" for name in SPLASH]
+def counted(name, **ours):
+    return {"program": name, "cachegrind": THEIRS, "quaver": OURS | ours, "twice": {"instructions": 0, "data": 0}}
 
 
-def page_of(speed, ours=OURS, peers="program tool round instructions seconds\nocean lackey 1 50000000 2.5\n", files=1, sizes=SIZES, fits=None):
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        (directory / "versions.txt").write_text("quaver 0\n")
-        (directory / "speed.txt").write_text(HEAD + "".join(f"{line}\n" for line in speed))
-        (directory / "sizes.txt").write_text(HEAD + "".join(f"{line}\n" for line in sizes))
-        (directory / "peers.txt").write_text(peers)
-        for number in range(files):
-            one = {"program": "ocean", "cachegrind": THEIRS, "quaver": ours, "twice": {"instructions": 0, "data": 0}}
-            (directory / f"cachegrind-{number}.json").write_text(json.dumps(one))
-        if fits:
-            (directory / "all-fits").mkdir()
-            one = {"program": "ocean", "cachegrind": THEIRS, "quaver": fits, "twice": {"instructions": 0, "data": 0}}
-            (directory / "all-fits" / "cachegrind-0.json").write_text(json.dumps(one))
-        page = Page()
-        sim(page, directory)
-        return page
+def speed(elapsed_ns=None, less=()):
+    """Of 10 million instructions in 0.2 s, which is 50 MIPS, or as long as `elapsed_ns` says by trace."""
+    took = dict.fromkeys(SPLASH, 200_000_000) | (elapsed_ns or {})
+    rows = [f"{number} {name} 10000000 {took[name]} 250000 16" for number in range(1, ROUNDS + 1) for name in SPLASH]
+    return "\n".join([HEAD, *(row for row in rows if row not in less)]) + "\n"
 
 
-def met(page):
-    return [found[1] for found in page.targets.values()]
+def sizes(octets=250_000, names=SPLASH):
+    """250 kB of 10 million instructions are 25 kB a million."""
+    return "\n".join([HEAD, *(f"1 {name} 10000000 200000000 {octets} 16" for name in names)]) + "\n"
+
+
+def good():
+    return {
+        "versions.txt": "quaver 0\n",
+        "speed.txt": speed(),
+        "sizes.txt": sizes(),
+        "peers.txt": "program tool round instructions seconds\nocean lackey 1 50000000 2.5\n",
+        **{f"{where}cachegrind-{name}.json": counted(name) for where in ("", "all-fits/") for name in COUNTED},
+    }
+
+
+def check_speed():
+    # Half of the traces at 50, the others above the least: the median is between.
+    slower = dict.fromkeys(SPLASH[:5], 250_000_000)
+    assert having(sim, good() | {"speed.txt": speed(slower)}, MISSED) == {MEDIAN_SPEED}
+    slowest = {"ocean": 333_400_000}
+    assert having(sim, good() | {"speed.txt": speed(slowest)}, MISSED) == {SPEED}
+    for name in SPLASH:
+        less = speed(less=[f"2 {name} 10000000 200000000 250000 16"])
+        assert not_met(sim, good() | {"speed.txt": less}) == dict.fromkeys((MEDIAN_SPEED, SPEED), f"without {name}")
+    assert having(sim, good() | {"speed.txt": HEAD + "\n"}, MISSING) == {MEDIAN_SPEED, SPEED}
+
+
+def check_sizes():
+    assert having(sim, good() | {"sizes.txt": sizes(250_001)}, MISSED) == {SIZE}
+    for name in SPLASH:
+        less = sizes(names=[one for one in SPLASH if one != name])
+        assert not_met(sim, good() | {"sizes.txt": less}) == {SIZE: f"without {name}"}
+
+
+def check_misses():
+    for where, what in (("", MISSES), ("all-fits/", MISSES_ALL_FITS)):
+        for name in COUNTED:
+            path = f"{where}cachegrind-{name}.json"
+            assert having(sim, good() | {path: counted(name, from_memory=101)}, MISSED) == set()
+            for wrong in ({"from_memory": 102}, {"from_memory": 98}, {"fetch_misses": 102}, {"instructions": 1001}):
+                assert having(sim, good() | {path: counted(name, **wrong)}, MISSED) == {what}, (name, wrong)
+            less = {other: one for other, one in good().items() if other != path}
+            assert not_met(sim, less) == {what: f"without {name}"}
 
 
 def main():
-    # 10 million instructions in 0.2 s and 0.125 s are 50 and 80 MIPS; 250 kB are 25 kB a million.
-    good = ["1 ocean 10000000 200000000 250000 16", "2 ocean 10000000 125000000 250000 16", "3 ocean 10000000 200000000 250000 16",
-            "1 ferret 10000000 333000000 900000 16", "1 lu 10000000 100000000 250000 16"]
-    page = page_of(good)
-    assert met(page) == [True] * 4, page.targets
-    assert ("ocean", "16", "10.0", "50.0 (50.0 to 80.0)") in page.rows, page.rows
-    assert ("ocean", "10.0", "250000", "25.0", "50.0") in page.rows, page.rows
-    assert any(row[:2] == ("ocean", "valgrind --tool=lackey, counts only, no caches") and row[3] == "20.0" for row in page.rows)
-    slow = page_of([*good, "1 vips 10000000 340000000 250000 16"])
-    assert met(slow) == [False, False, True, True], slow.targets
-    large = page_of(good, sizes=[*SIZES[1:], "1 barnes 10000000 100000000 250100 16"])
-    assert met(large) == [True, True, False, True], large.targets
-    few = page_of(good, sizes=SIZES[1:])
-    assert met(few) == [True, True, False, True], few.targets
-    none = page_of(["1 ferret 10000000 100000000 250000 16"], files=0)
-    assert met(none) == [True, True, True, False], none.targets
-    wrong = page_of(good, {**OURS, "from_memory": 102})
-    assert met(wrong) == [True, True, True, False], wrong.targets
-    explained = page_of(good, {**OURS, "from_memory": 102}, fits=OURS)
-    assert met(explained) == [True, True, True, False, True], explained.targets
-    still = page_of(good, {**OURS, "from_memory": 102}, fits={**OURS, "fetch_misses": 102})
-    assert met(still) == [True, True, True, False, False], still.targets
+    check_data(sim, good(), SIM_TARGETS, apart=("versions", "peers"))
+    check_speed()
+    check_sizes()
+    check_misses()
     print("results of the simulator are judged as they should be")
 
 

@@ -10,7 +10,8 @@ if ! command -v valgrind >/dev/null; then
         echo "cachegrind.sh: there is no valgrind; scripts/setup.sh test installs it" >&2
         exit 1
     }
-    echo "SKIPPED: miss counts beside cachegrind: there is no valgrind; scripts/setup.sh test installs it"
+    echo "miss counts beside cachegrind: needs valgrind, which scripts/setup.sh test installs" |
+        tee -a "${QUAVER_SKIPPED:-/dev/null}"
     exit 0
 fi
 built="${CARGO_TARGET_DIR:-target}"

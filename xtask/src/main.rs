@@ -1,9 +1,10 @@
-//! Checks of the repository as code. `cargo xtask tidy` runs them all.
+//! Checks of the repository as code: `cargo xtask tidy` its rules, `cargo xtask test` its tests.
 
 #![forbid(unsafe_code)]
 
 mod rules;
 mod rust_text;
+mod test_run;
 mod tree;
 
 use anyhow::{Context, bail};
@@ -11,10 +12,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use tree::Tree;
 
-const USAGE: &str = "usage: cargo xtask tidy [--registry] | words
+const USAGE: &str = "usage: cargo xtask tidy [--registry] | test [PACKAGE/TARGET]... | words
 
   tidy        check the rules of CONTRIBUTING.md on all files that git tracks
   --registry  also compare committed third-party files with the registry's copy (needs npm)
+  test        build all tests and run their executables side by side, or those that are named
   words       list odd English words in the program's own sentences; no rule, status 0";
 
 fn main() -> ExitCode {
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(false),
         ["tidy", "--registry"] => tidy(true),
         ["words"] => odd_words(),
+        ["test", ref wanted @ ..] => test(wanted),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -48,6 +51,13 @@ fn odd_words() -> anyhow::Result<()> {
         println!("{}: {problem}", problem.place);
     }
     println!("{} odd words", found.len());
+    Ok(())
+}
+
+fn test(wanted: &[&str]) -> anyhow::Result<()> {
+    if !test_run::run(root()?, wanted)? {
+        bail!("tests failed");
+    }
     Ok(())
 }
 

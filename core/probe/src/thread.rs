@@ -339,6 +339,7 @@ impl ThreadUsage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_testbed::privileged::privileged;
 
     /// Each test works on its own thread, as settings belong to threads.
     fn on_new_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
@@ -400,14 +401,10 @@ mod tests {
     fn real_time_priority_takes_where_permitted() {
         on_new_thread(|| {
             let thread = ThreadSettings { fifo: Some(1), ..Default::default() }.prepare().unwrap();
-            if rustix::process::geteuid().is_root() {
+            if privileged("real_time_priority_takes_where_permitted") {
                 assert!(thread.has(Setting::Fifo), "{:?}", thread.refused);
                 // SAFETY: asks for the calling thread's policy; no memory involved.
                 assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_FIFO);
-            } else if std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1") {
-                panic!("QUAVER_REQUIRE_PRIVILEGED=1, but not root");
-            } else {
-                println!("SKIPPED (needs root): real_time_priority_takes_where_permitted");
             }
             thread.restore();
             // SAFETY: as above.

@@ -135,18 +135,14 @@ fn kernel_stamps(wanted: bool) -> bool {
 
 #[test]
 fn the_kernel_stamps_for_everybody_no_longer_than_it_lasts() {
-    if !privileged("the_kernel_stamps_for_everybody_no_longer_than_it_lasts") {
+    const NAME: &str = "the_kernel_stamps_for_everybody_no_longer_than_it_lasts";
+    if !privileged(NAME) {
         return;
     }
     let lab = Lab::create().unwrap();
     let alone = alone();
     if !kernel_stamps(false) {
-        assert!(
-            std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none_or(|v| v != "1"),
-            "another program on this machine has the kernel stamp packets: end it for this test"
-        );
-        println!("SKIPPED (another program has the kernel stamp packets)");
-        return;
+        return skip(NAME, Lack::Quiet("another program has the kernel stamp packets; end it for this test"));
     }
     let capture = || {
         let mut command = Command::new(QUAVER);

@@ -2,6 +2,7 @@
 
 use quaver_abi::sync::{SyncKind, SyncOutcome, outcome_flags};
 use quaver_sync_store::SegmentReader;
+use quaver_testbed::privileged::{Feature, Lack, skip};
 use quaver_trace::file::TraceReader;
 use quaver_trace::step::{Access, Step, Steps};
 use quaver_trace::summary::{SyncCounts, summary_of};
@@ -12,17 +13,16 @@ use std::time::SystemTime;
 
 /// Whether there is no emulator to trace in, which is told. Continuous integration, which installs it, must not skip.
 pub(crate) fn is_skipped(name: &str) -> bool {
+    if cfg!(not(target_arch = "x86_64")) {
+        skip(name, Lack::Feature(Feature::X86_64));
+        return true;
+    }
     let there = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|place| place.join("qemu-x86_64").is_file()));
-    if there && cfg!(target_arch = "x86_64") {
-        return false;
+    if !there {
+        skip(name, Lack::Installed("qemu-x86_64"));
     }
-    assert!(
-        std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none() || cfg!(not(target_arch = "x86_64")),
-        "{name}: no qemu-x86_64 (scripts/setup.sh test installs qemu-user)"
-    );
-    println!("SKIPPED (needs qemu-user on x86-64): {name}");
-    true
+    !there
 }
 
 /// When the youngest file in there was written; none where there is none.

@@ -3,6 +3,7 @@
 use super::Problem;
 use crate::tree::Tree;
 use anyhow::{Context, bail};
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -81,7 +82,12 @@ fn compare(root: &Path, tree: &Tree, carried: &Carried, scratch: &Path) -> anyho
     let archive = match run(&mut pack) {
         Ok(printed) => printed.lines().last().unwrap_or_default().trim().to_owned(),
         Err(error) => {
-            println!("SKIPPED (needs npm and its registry): bytes of {} ({error:#})", carried.package);
+            let line = format!("bytes of {}: needs npm and its registry", carried.package);
+            println!("SKIPPED: {line} ({error:#})");
+            if let Some(path) = std::env::var_os("QUAVER_SKIPPED") {
+                let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+                writeln!(file, "{line}")?;
+            }
             return Ok(Vec::new());
         }
     };

@@ -3,6 +3,7 @@ use crate::SendOptions;
 use crate::profile::{Profile, ProfileName};
 use crate::schedule::Schedule;
 use crate::source::{Source, SourceOptions, SourceOutcome, SourceReport, StreamLength};
+use quaver_testbed::privileged::{Lack, skip};
 use quaver_abi::record::{KEY_UNKNOWN, SendRecord, packet_flags};
 use quaver_abi::segment::{Record, SegmentHeader};
 use quaver_abi::wire::rtp::RtpHeader;
@@ -109,7 +110,7 @@ fn each_receive_mode_gets_every_packet_once_and_in_order() {
             if receive == Receive::BusyPoll
                 && matches!(Sink::open(options.clone()), Err(ProbeError::NotPermitted { .. }))
             {
-                println!("SKIPPED (needs root): {} mode", receive.name());
+                skip(&format!("{} mode", receive.name()), Lack::Root);
                 continue;
             }
             let stream = over_loopback(options, plain(500_000), 200);

@@ -1,6 +1,11 @@
 //! What we write, read by tshark and tcpdump to the last digit. `make test` installs both; where it set
 //! QUAVER_REQUIRE_PRIVILEGED a missing tool is a failure.
 
+#[path = "../../quaver-testbed/src/privileged.rs"]
+#[allow(unreachable_pub, reason = "it is a module of the testbed, which imports this crate")]
+mod privileged;
+
+use privileged::{Lack, skip};
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_pcapng::{
     CaptureReader, Direction, InterfaceFacts, InterfaceStatistics, LINK_ETHERNET, PacketRecord, PcapngWriter,
@@ -16,9 +21,7 @@ const PACKETS: usize = 300;
 fn is_there(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        let required = std::env::var("QUAVER_REQUIRE_PRIVILEGED").is_ok_and(|value| value == "1");
-        assert!(!required, "{tool} is not installed; scripts/setup.sh test installs it");
-        eprintln!("SKIPPED (needs {tool})");
+        skip(&format!("{tool} and our files"), Lack::Installed(tool));
     }
     found
 }

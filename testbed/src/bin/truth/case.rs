@@ -153,7 +153,7 @@ pub(super) const ALL: [Case; 11] = [
 impl Case {
     /// Injects, measures, judges.
     pub(super) fn judge(&self, setup: &Setup) -> anyhow::Result<Verdict> {
-        let _quiet = QuietCpu::make(last_cpu()?);
+        let _quiet = if setup.quiet { Some(QuietCpu::make(last_cpu()?)) } else { None };
         match &self.kind {
             Kind::Blocks(inject) => {
                 let pieces = self.chase(setup, "run", |target| Ok(Some(inject(target)?)))?;
@@ -194,7 +194,7 @@ impl Case {
         ]);
         command.args(self.options).arg("--output").arg(&folder);
         if let Kind::Preload(kind) = self.kind {
-            command.env("LD_PRELOAD", &setup.preload);
+            command.env("LD_PRELOAD", super::existing(setup.preload.clone())?);
             command.env("QUAVER_TESTBED_INJECT", kind).env("QUAVER_TESTBED_CPU", SOURCE_CPU.to_string());
         }
         command.stdout(std::fs::File::create(folder.join("page.txt"))?).stdin(Stdio::null());

@@ -118,8 +118,7 @@ fn segments_are_seen_below_the_transport() {
     let counters = sent.counters.unwrap();
     assert!(counters.segments_sent > 0, "{counters:?}");
     let (Some(left), Some(came)) = (sent.seen, received.seen) else {
-        assert!(std::env::var_os("QUAVER_REQUIRE_PRIVILEGED").is_none(), "needs CAP_NET_RAW: {sent:?}");
-        println!("SKIPPED (needs root): segments_are_seen_below_the_transport");
+        quaver_testbed::privileged::skip("segments_are_seen_below_the_transport", quaver_testbed::privileged::Lack::Root);
         assert!(sent.remark.unwrap().contains("CAP_NET_RAW"));
         return;
     };

@@ -1,0 +1,304 @@
+//! Runs the test executables of the workspace side by side, which `cargo test` runs one after the other.
+//!
+//! Many of them sleep most of the time, or wait for an emulator. Within an executable nothing differs from `cargo test`:
+//! its tests share a process, what they build once and their locks.
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Executables that run at the same time.
+const LANES: usize = 2;
+
+/// What an executable cannot have beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    /// Another emulator: it takes a CPU for itself.
+    Emulator,
+    /// Another one that changes or counts what the whole host has: settings, traces of the kernel, programs in it, who has
+    /// packets stamped.
+    Host,
+    /// Nothing.
+    Any,
+    /// Anything: it measures what takes its CPU away, or holds times of several processes against each other.
+    Quiet,
+}
+
+/// Executables of a group other than [`Group::Any`], as `package/target`.
+const GROUPS: [(&str, Group); 37] = [
+    ("quaver/lab_qemu", Group::Emulator),
+    ("quaver/lab_run", Group::Emulator),
+    ("quaver/sim_paper", Group::Emulator),
+    ("quaver/sim_trace", Group::Emulator),
+    ("quaver/sim_trace_system", Group::Emulator),
+    ("quaver/study_boot", Group::Emulator),
+    ("quaver-measure/quaver_measure", Group::Host),
+    ("quaver-measure/tracefs_live", Group::Host),
+    ("quaver-measure/tune_held", Group::Host),
+    ("quaver-measure/tune_held_crashes", Group::Host),
+    ("quaver-measure/tune_killed", Group::Host),
+    ("quaver-measure/tune_settings", Group::Host),
+    ("quaver/analyze_captures", Group::Host),
+    ("quaver/capture_live", Group::Host),
+    ("quaver/quaver", Group::Host),
+    ("quaver/compare", Group::Host),
+    ("quaver/jitlat", Group::Host),
+    ("quaver/path_below", Group::Host),
+    ("quaver/path_clocks", Group::Host),
+    ("quaver/path_live", Group::Host),
+    ("quaver/path_lossy", Group::Host),
+    ("quaver/path_verbs", Group::Host),
+    ("quaver/rtp_in", Group::Host),
+    ("quaver/sync_verb", Group::Host),
+    ("quaver/tune_verbs", Group::Host),
+    ("quaver/verbs_runs", Group::Host),
+    ("quaver-measure/clock_live", Group::Quiet),
+    ("quaver/blame", Group::Quiet),
+    ("quaver/chase_far", Group::Quiet),
+    ("quaver/chase_origins", Group::Quiet),
+    ("quaver/noise", Group::Quiet),
+    ("quaver/observed_join", Group::Quiet),
+    ("quaver/osnoise", Group::Quiet),
+    ("quaver/path_truth", Group::Quiet),
+    ("quaver/study_contrasts", Group::Quiet),
+    ("quaver/study_tuned", Group::Quiet),
+    ("quaver/sync_truth", Group::Quiet),
+];
+
+/// Whether two may run at the same time.
+fn go_together(a: Group, b: Group) -> bool {
+    a != Group::Quiet && b != Group::Quiet && (a == Group::Any || a != b)
+}
+
+/// A test executable.
+#[derive(Clone, Debug)]
+struct Executable {
+    /// `package/target`.
+    name: String,
+    path: PathBuf,
+    /// Of its package, where it runs.
+    directory: PathBuf,
+    group: Group,
+}
+
+/// Tests of an executable that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+}
+
+/// Builds and runs all tests, or those of the executables that are named. Returns whether all passed. The last line is
+/// `N passed, N failed`, which is also written to `tests.txt` in the target directory.
+pub(crate) fn run(root: &Path, wanted: &[&str]) -> anyhow::Result<bool> {
+    ensure!(
+        !interrupts_are_ignored(),
+        "started with SIGINT ignored, which tests inherit: run this in the foreground"
+    );
+    let mut pending = executables(root)?;
+    if wanted.is_empty() {
+        let unknown = GROUPS.iter().find(|(name, _)| !pending.iter().any(|one| one.name == *name));
+        ensure!(
+            unknown.is_none(),
+            "there is no test executable {unknown:?}: its group is listed in xtask/src/test_run.rs"
+        );
+    } else {
+        pending.retain(|one| wanted.contains(&one.name.as_str()));
+        let unknown = wanted.iter().find(|name| !pending.iter().any(|one| one.name == **name));
+        ensure!(unknown.is_none(), "there is no test executable {unknown:?}");
+    }
+    let mut all = Counts::default();
+    if wanted.is_empty() {
+        let mut command = Command::new("cargo");
+        command.args(["test", "--locked", "--workspace", "--doc", "--no-fail-fast"]).current_dir(root);
+        all = told("examples in documents", &command.output()?, Duration::ZERO);
+    }
+    all = side_by_side(pending, all)?;
+    let line = format!("{} passed, {} failed", all.passed, all.failed);
+    std::fs::write(target_directory(root).join("tests.txt"), format!("{line}\n"))?;
+    println!("{line}");
+    Ok(all.failed == 0)
+}
+
+fn target_directory(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |place| root.join(place))
+}
+
+/// Whether this process ignores Ctrl-C, as one does that a shell started in the background.
+fn interrupts_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    // SIGINT is signal 2, so its bit is the second.
+    mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
+}
+
+/// Builds all test executables.
+fn executables(root: &Path) -> anyhow::Result<Vec<Executable>> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    let built = command.current_dir(root).stderr(Stdio::inherit()).output().context("starting cargo")?;
+    if !built.status.success() {
+        bail!("building the tests ended with {}", built.status);
+    }
+    let mut found = Vec::new();
+    for line in String::from_utf8(built.stdout)?.lines() {
+        let message: Value = serde_json::from_str(line).context("cargo's messages are JSON")?;
+        found.extend(executable(&message));
+    }
+    ensure!(!found.is_empty(), "cargo built no tests");
+    // Emulators first: they are the longest, and what sleeps runs beside them. Those that want quiet come last.
+    found.sort_by_key(|one: &Executable| (one.group, one.name.clone()));
+    Ok(found)
+}
+
+/// The test executable that a message of cargo tells of.
+fn executable(message: &Value) -> Option<Executable> {
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let path = PathBuf::from(message["executable"].as_str()?);
+    let directory = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let package = directory.file_name()?.to_str()?;
+    let name = format!("{package}/{}", message["target"]["name"].as_str()?);
+    let listed = GROUPS.iter().find(|(listed, _)| *listed == name);
+    Some(Executable { name, path, directory, group: listed.map_or(Group::Any, |(_, group)| *group) })
+}
+
+/// Runs them, each as soon as a lane is free and it goes together with what runs; adds their tests to `all`.
+fn side_by_side(mut pending: Vec<Executable>, mut all: Counts) -> anyhow::Result<Counts> {
+    let (ended, endings) = channel();
+    let mut running: BTreeMap<String, Group> = BTreeMap::new();
+    while !pending.is_empty() || !running.is_empty() {
+        while let Some(place) = next(&pending, &running) {
+            let one = pending.remove(place);
+            running.insert(one.path.display().to_string(), one.group);
+            start(one, ended.clone());
+        }
+        let (one, output, took) = endings.recv().context("an executable runs")?;
+        running.remove(&one.path.display().to_string());
+        let counts = told(&one.name, &output?, took);
+        all = Counts { passed: all.passed + counts.passed, failed: all.failed + counts.failed };
+    }
+    Ok(all)
+}
+
+/// Place of the next executable that may start.
+fn next(pending: &[Executable], running: &BTreeMap<String, Group>) -> Option<usize> {
+    let fits = |one: &Executable| running.values().all(|group| go_together(one.group, *group));
+    if running.len() < LANES { pending.iter().position(fits) } else { None }
+}
+
+type Ending = (Executable, std::io::Result<Output>, Duration);
+
+fn start(one: Executable, ended: Sender<Ending>) {
+    std::thread::spawn(move || {
+        let begun = Instant::now();
+        let mut command = Command::new(&one.path);
+        command.current_dir(&one.directory).env("CARGO_MANIFEST_DIR", &one.directory).stdin(Stdio::null());
+        let output = command.output();
+        // Nobody listens any more where another executable could not be started.
+        let _ = ended.send((one, output, begun.elapsed()));
+    });
+}
+
+/// Shows how one ended, with all that it printed where a test failed.
+fn told(name: &str, output: &Output, took: Duration) -> Counts {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let counts = counts_of(&text, output.status.success());
+    let mark = if counts.failed > 0 { "FAILED" } else { "ok" };
+    println!(
+        "{mark:6} {:6.1} s {:5} passed {:3} failed  {name}",
+        took.as_secs_f64(),
+        counts.passed,
+        counts.failed
+    );
+    if counts.failed > 0 {
+        println!("{text}{}{name} ended with {}", String::from_utf8_lossy(&output.stderr), output.status);
+    }
+    counts
+}
+
+/// Sums of the lines `test result: ok. 3 passed; 0 failed; …`. One that ends badly without a failed test, or well without
+/// such a line, has failed.
+fn counts_of(text: &str, ended_well: bool) -> Counts {
+    let mut counts = Counts::default();
+    let mut lines = 0;
+    for line in text.lines().filter_map(|line| line.strip_prefix("test result: ")) {
+        let number = |what: &str| {
+            let part = line.split([';', '.']).map(str::trim).find_map(|part| part.strip_suffix(what));
+            part.and_then(|number| number.trim().parse::<u64>().ok())
+        };
+        if let (Some(passed), Some(failed)) = (number("passed"), number("failed")) {
+            counts = Counts { passed: counts.passed + passed, failed: counts.failed + failed };
+            lines += 1;
+        }
+    }
+    if counts.failed == 0 && !(ended_well && lines > 0) {
+        counts.failed = 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_up(name: &str, group: Group) -> Executable {
+        Executable { name: name.to_owned(), path: name.into(), directory: "/".into(), group }
+    }
+
+    #[test]
+    fn results_are_added_and_a_crash_is_a_failure() {
+        let ok = "running 3 tests\ntest result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 5 filtered out; finished in 1.87s\n";
+        let bad = "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n";
+        assert_eq!(counts_of(ok, true), Counts { passed: 3, failed: 0 });
+        assert_eq!(counts_of(&format!("{ok}{bad}"), false), Counts { passed: 5, failed: 1 });
+        assert_eq!(counts_of(ok, false), Counts { passed: 3, failed: 1 });
+        for ended_well in [false, true] {
+            assert_eq!(counts_of("running 3 tests\n", ended_well), Counts { passed: 0, failed: 1 });
+        }
+    }
+
+    #[test]
+    fn what_must_not_run_together_waits() {
+        use Group::{Any, Emulator, Host, Quiet};
+        for (a, b, together) in [
+            (Any, Any, true),
+            (Any, Host, true),
+            (Emulator, Host, true),
+            (Any, Emulator, true),
+            (Host, Host, false),
+            (Emulator, Emulator, false),
+            (Quiet, Any, false),
+            (Quiet, Quiet, false),
+        ] {
+            assert_eq!((go_together(a, b), go_together(b, a)), (together, together), "{a:?} {b:?}");
+        }
+        let pending = [made_up("b", Emulator), made_up("c", Quiet), made_up("d", Host)];
+        let mut running = BTreeMap::from([("a".to_owned(), Emulator)]);
+        assert_eq!(next(&pending, &running), Some(2));
+        running.insert("d".to_owned(), Host);
+        assert_eq!(next(&pending, &running), None, "both lanes are taken");
+        assert_eq!(next(&pending[1..2], &BTreeMap::new()), Some(0));
+        assert_eq!(next(&pending[1..2], &BTreeMap::from([("a".to_owned(), Any)])), None);
+    }
+
+    #[test]
+    fn only_tests_among_cargos_messages_are_executables() {
+        let message = |test: bool, executable: &str| {
+            serde_json::json!({
+                "manifest_path": "/somewhere/crates/quaver/Cargo.toml", "profile": { "test": test },
+                "target": { "name": "osnoise" }, "executable": executable,
+            })
+        };
+        let found = executable(&message(true, "/built/osnoise-1")).unwrap();
+        assert_eq!((found.name.as_str(), found.group), ("quaver/osnoise", Group::Quiet));
+        assert_eq!(found.directory, Path::new("/somewhere/crates/quaver"));
+        assert!(executable(&message(false, "/built/osnoise-1")).is_none());
+        assert!(executable(&serde_json::json!({ "reason": "build-finished", "success": true })).is_none());
+    }
+}
