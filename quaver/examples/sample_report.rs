@@ -259,7 +259,7 @@ fn cause(
         intervals: 0,
         worst_ns: 0,
         example_seq: 0,
-        remedy: Remedy { setting: setting.map(Into::into), boot: boot.map(Into::into) },
+        remedy: Remedy { setting: setting.map(Into::into), boot: boot.map(Into::into), known: None },
     }
 }
 

@@ -53,7 +53,7 @@ fn catalogue() -> &'static Catalogue {
                 id: row.id,
                 mechanism: row.mechanism,
                 class: row.class,
-                remedy: Remedy { setting: row.setting, boot: row.boot },
+                remedy: Remedy { setting: row.setting, boot: row.boot, known: None },
             })
             .collect();
         let by_id = sources.iter().enumerate().map(|(index, source)| (source.id.clone(), index)).collect();

@@ -116,6 +116,9 @@ pub struct Remedy {
     /// Boot option.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub boot: Option<String>,
+    /// What the run and its host tell of a remedy that they do not bear out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub known: Option<String>,
 }
 
 /// One named source of lateness. Times are disjoint over all causes: their sum with the unexplained time is the

@@ -70,6 +70,9 @@ pub struct CpuFacts {
     pub isolated: Vec<u16>,
     /// CPUs that `nohz_full=` spares the tick.
     pub nohz_full: Vec<u16>,
+    /// Whether the kernel can spare CPUs the tick (CONFIG_NO_HZ_FULL); none if nothing tells.
+    #[serde(default)]
+    pub nohz_full_possible: Option<bool>,
     /// Whether two threads share a core.
     pub smt_active: Option<bool>,
     /// NUMA nodes.
@@ -250,6 +253,10 @@ fn cpu(root: &HostRoot, cpuinfo: &str) -> CpuFacts {
         model: cpuinfo_field(cpuinfo, "model name"),
         isolated: root.cpu_list(&format!("{base}/isolated")),
         nohz_full: root.cpu_list(&format!("{base}/nohz_full")),
+        // Only a kernel with it has the file.
+        nohz_full_possible: root
+            .exists(&format!("{base}/online"))
+            .then(|| root.exists(&format!("{base}/nohz_full"))),
         smt_active: root.switch(&format!("{base}/smt/active")),
         numa_nodes: nodes.iter().filter(|name| numbered(name, "node").is_some()).count().max(1),
         governors,

@@ -376,6 +376,9 @@ pub(super) fn remedies(remedy: &Remedy) -> Vec<(&'static str, &str)> {
     if let Some(boot) = &remedy.boot {
         all.push(("boot: ", boot.as_str()));
     }
+    if let Some(known) = &remedy.known {
+        all.push(("known: ", known.as_str()));
+    }
     all
 }
 

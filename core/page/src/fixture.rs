@@ -84,6 +84,7 @@ pub fn causes() -> Vec<CauseSummary> {
             Remedy {
                 setting: Some("quaver tune apply pin-threads  (moves it: taskset -pc 0 1234)".into()),
                 boot: Some("isolcpus=managed_irq,domain,1".into()),
+                known: None,
             },
         ),
         cause(
@@ -92,7 +93,11 @@ pub fn causes() -> Vec<CauseSummary> {
             0.241,
             611,
             12_450,
-            Remedy { setting: None, boot: Some("nohz_full=1".into()) },
+            Remedy {
+                setting: None,
+                boot: Some("nohz_full=1".into()),
+                known: Some("the run never saw more than one runnable thread on CPU 1".into()),
+            },
         ),
         cause(
             "dev-irq",
@@ -100,7 +105,7 @@ pub fn causes() -> Vec<CauseSummary> {
             0.095,
             180,
             31_020,
-            Remedy { setting: Some("quaver tune apply irq-affinity".into()), boot: None },
+            Remedy { setting: Some("quaver tune apply irq-affinity".into()), ..Remedy::default() },
         ),
     ]
 }

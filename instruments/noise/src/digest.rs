@@ -1,7 +1,8 @@
 //! From a recorded noise run to its results.
 
 use crate::page::{NoiseInput, for_a_loop, page};
-use quaver_analysis::attribution::{NoiseAnalysis, NoiseOptions, analyze_noise};
+use quaver_analysis::attribution::{NoiseAnalysis, NoiseOptions, analyze_noise, bear_out};
+use quaver_page::html;
 use quaver_analysis::model::{GapTable, NoiseRun, PacketTable};
 use quaver_analysis::paced;
 use quaver_analysis::summary::NoiseSummary;
@@ -67,7 +68,10 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<NoiseDigest> {
     summary.blind = shared.blind;
     summary.complete = manifest.complete;
     summary.warnings.extend(warnings(&measured, &manifest));
-    let cpus: Vec<String> = measured.loops.iter().map(|one| one.cpu.to_string()).collect();
+    let cpus: Vec<u16> = measured.loops.iter().map(|one| one.cpu).collect();
+    let host = facts::tickless_host(&manifest);
+    bear_out(&mut summary.causes, &measured.events, &measured.names, &cpus, &host);
+    let cpus: Vec<String> = cpus.iter().map(u16::to_string).collect();
     quaver_instrument::digest::name_cpus(&mut summary.causes, &cpus.join(","));
     speak_of_loops(summary);
     let facts = facts::run_facts(run, &manifest);

@@ -120,6 +120,7 @@ fn paper(
         dummy: dummy.as_ref(),
         generator: generator.as_ref(),
         wake_up: idle.as_ref().zip(awake.as_ref()),
+        controls: &summary.controls,
     };
     let mut failed = None;
     let of_arm = |arm: &str| {

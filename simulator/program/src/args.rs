@@ -38,7 +38,7 @@ pub enum SimCommand {
 #[command(after_help = "\
 Examples:
   quaver sim run ocean.qtrace
-  quaver sim run crates/quaver-sim/traces/ocean.qtrace.txt    one of those that come with Quaver
+  quaver sim run simulator/sim/traces/ocean.qtrace.txt    one of those that come with Quaver
   quaver sim run ocean.qtrace --set l2.kib=512 --set memory.latency=ddr3
   quaver sim run ocean.qtrace --config machine.toml --json
   quaver sim run ocean.qtrace --fail-if 'chip.cpi > 2'

@@ -1,5 +1,5 @@
 //! How many instructions a second are simulated: `cargo run --release -p quaver-sim --example speed [TRACE…]`,
-//! such as `crates/quaver-sim/traces/*`.
+//! such as `simulator/sim/traces/*`.
 //!
 //! Without traces, over programs of 16 threads made up in the manner of parallel kernels: written as traces, then read and
 //! simulated; reading counts. Printed for each: the median of so many runs as `RUNS` says (5), and the fastest, by the time

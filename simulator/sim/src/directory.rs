@@ -166,3 +166,60 @@ impl Directory {
         (0..self.lines.len()).filter_map(|place| self.at(place))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sets of two entries: even and odd lines.
+    fn two_ways() -> Directory {
+        Directory::new(&DirectoryConfig { entries: 4, ways: 2 })
+    }
+
+    #[test]
+    fn the_entry_that_was_used_least_recently_goes() {
+        let mut directory = two_ways();
+        assert_eq!(directory.insert(2, Holders::owner(0)), None);
+        assert_eq!(directory.insert(4, Holders::owner(1)), None);
+        assert_eq!(directory.victim(6), Some((2, Holders::owner(0))), "it came first");
+        assert!(directory.touch(2).is_some());
+        assert_eq!(directory.victim(6), Some((4, Holders::owner(1))), "the other one was used since");
+        assert_eq!(directory.peek(4), Some(Holders::owner(1)));
+        assert_eq!(directory.victim(6), Some((4, Holders::owner(1))), "a peek is no use");
+        assert_eq!(directory.insert(6, Holders::owner(2)), Some((4, Holders::owner(1))));
+        assert_eq!((directory.peek(4), directory.victim(8)), (None, Some((2, Holders::owner(0)))));
+    }
+
+    #[test]
+    fn sets_do_not_push_each_other_out() {
+        let mut directory = two_ways();
+        for line in [2, 4, 3, 5] {
+            assert_eq!(directory.insert(line, Holders::owner(0)), None);
+        }
+        assert_eq!(directory.victim(6).map(|(line, _)| line), Some(2));
+        assert_eq!(directory.victim(7).map(|(line, _)| line), Some(3));
+        let mut lines: Vec<u64> = directory.iter().map(|(line, _)| line).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn an_entry_is_free_when_its_last_core_leaves() {
+        let mut directory = two_ways();
+        directory.insert(2, Holders::owner(3));
+        directory.insert(4, Holders::owner(1));
+        directory.touch(2).unwrap().share(0);
+        let holders = directory.peek(2).unwrap();
+        assert_eq!((holders.cores(), holders.owning()), (0b1001, None));
+        directory.leave(2, 3);
+        assert_eq!(directory.peek(2).map(Holders::cores), Some(0b0001));
+        directory.leave(2, 0);
+        assert_eq!((directory.peek(2), directory.touch(2)), (None, None));
+        assert_eq!(directory.victim(6), None, "a free entry comes before the oldest");
+        assert_eq!(directory.insert(6, Holders::owner(0)), None);
+        let mut owned = Holders::owner(0);
+        owned.share(2);
+        owned.own(1);
+        assert_eq!((owned.cores(), owned.owning()), (0b10, Some(1)));
+    }
+}

@@ -17,6 +17,7 @@
 
 mod actor;
 mod causes;
+mod crowd;
 mod edges;
 mod engine;
 mod expected;
@@ -31,6 +32,7 @@ mod waiting;
 mod tests;
 
 use crate::model::Circumstances;
+pub use crowd::{Crowd, TicklessHost, bear_out, crowd};
 pub use edges::learn_edge_cost;
 pub use noise::{NoiseAnalysis, NoiseOptions, analyze_noise};
 pub use packets::{LatePacket, PacketAnalysis, analyze_packets};

@@ -1,6 +1,7 @@
 //! Facts of a run in words, and the sentences that warn.
 
 use quaver_abi::record::{EventKind, EventRecord};
+use quaver_analysis::attribution::TicklessHost;
 use quaver_analysis::summary::ChaseSummary;
 use quaver_host::root::HostRoot;
 use quaver_page as report;
@@ -142,6 +143,16 @@ fn step_of_the_wall_clock(step: &RealtimeStep, manifest: &Manifest) -> String {
          timedatectl)",
         duration(step.step_ns.saturating_abs())
     )
+}
+
+/// What the host told of `nohz_full` when the run was recorded.
+pub(super) fn tickless_host(manifest: &Manifest) -> TicklessHost {
+    let cpus = manifest.host.pointer("/cpu/nohz_full").and_then(Value::as_array);
+    let number = |cpu: &Value| u16::try_from(cpu.as_u64()?).ok();
+    TicklessHost {
+        possible: manifest.host.pointer("/cpu/nohz_full_possible").and_then(Value::as_bool),
+        cpus: cpus.into_iter().flatten().filter_map(number).collect(),
+    }
 }
 
 /// Whether a run was recorded since this host's last boot, as far as can be told: same kernel, and not before.

@@ -8,7 +8,7 @@ pub use facts::run_facts;
 
 use anyhow::Context;
 use quaver_abi::record::EventRecord;
-use quaver_analysis::attribution::{AttributionOptions, PacketAnalysis, analyze_packets};
+use quaver_analysis::attribution::{AttributionOptions, PacketAnalysis, analyze_packets, bear_out};
 use quaver_analysis::model::{Names, PacketRun};
 use quaver_analysis::summary::{CauseSummary, ChaseSummary};
 use quaver_host::root::HostRoot;
@@ -106,6 +106,9 @@ pub fn analyze(run: &RunDir, late: Option<Duration>) -> anyhow::Result<Digest> {
     let options = AttributionOptions { threshold_ns, ..AttributionOptions::default() };
     let mut analysis = analyze_packets(&measured, &options);
     analysis.summary.rtp = rtp::summary(&manifest, &measured, loaded.media).map(Box::new);
+    let cpus: Vec<u16> = measured.receiver.cpu.into_iter().collect();
+    let host = facts::tickless_host(&manifest);
+    bear_out(&mut analysis.summary.causes, &measured.events, &measured.names, &cpus, &host);
     complete_summary(&mut analysis.summary, &manifest);
     let facts = run_facts(run, &manifest);
     Ok(Digest { manifest, run: measured, analysis, facts })

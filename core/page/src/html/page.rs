@@ -61,6 +61,7 @@ pub struct Cause {
     split: String,
     setting: Option<String>,
     boot: Option<String>,
+    known: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -270,6 +271,7 @@ pub fn cause_row(rank: usize, cause: &CauseSummary, example: String) -> Cause {
         split: micro(split_of(cause)),
         setting: cause.remedy.setting.clone(),
         boot: cause.remedy.boot.clone(),
+        known: cause.remedy.known.clone(),
     }
 }
 

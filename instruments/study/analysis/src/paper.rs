@@ -2,6 +2,7 @@
 //! IV): what each figure shows, and the same measured here.
 
 use super::clusters::{CodePaths, LINEAR_BIN_NS, code_paths, linear_bins};
+use super::effects::{Effect, StudyVerdict};
 use super::figures::{Figures, StudyLayer};
 use super::stamps::StampTable;
 use serde::{Deserialize, Serialize};
@@ -277,6 +278,10 @@ pub struct PaperReport {
 pub const FIGURE_9_NOTE: &str = "Figure 9 of the paper: its captions call (a) \"with infinite loop\" and (b) \"without\", its text takes \
      (a) for the idle core and (b) for the busy one. Here the experiments are told by what was done, not by letter.";
 
+/// Another machine than the paper's.
+const OTHER_HOST_NOTE: &str =
+    "Absolute figures of this host cannot be held against those of the paper's: it is another machine.";
+
 /// ΔT ready to be drawn; none of no ΔT.
 pub fn drawing(deltas: &[i64], period_ns: f64, spike_ns: Option<i64>) -> Option<PaperDrawing> {
     let length = deltas.len().div_ceil(SLICES).max(1);
@@ -306,9 +311,11 @@ pub fn generator(deltas: &[i64], period_ns: f64) -> Option<Generator> {
     let us = |ns: f64| format!("{:.2} us", ns / 1_000.0);
     let first = if as_good {
         format!(
-            "The generator is as constant as the paper's ({} against {}): what is larger than that is the receiver's.",
+            "The generator is as constant as the paper's (standard deviation {} against {}): of ΔT, only what is larger than its \
+             own largest, {}, can be the receiver's alone.",
             us(figures.sd_ns),
-            us(PAPER_GENERATOR_SD_NS)
+            us(PAPER_GENERATOR_SD_NS),
+            us(figures.max_ns)
         )
     } else {
         format!(
@@ -325,9 +332,6 @@ pub fn generator(deltas: &[i64], period_ns: f64) -> Option<Generator> {
             us(middle_99_ns.0),
             us(middle_99_ns.1)
         ),
-        "Differences between arms can be concluded from, since the same generator feeds all of them in random order; \
-         absolute figures of this host cannot be held against those of the paper's."
-            .to_owned(),
     ];
     Some(Generator {
         first: false,
@@ -349,6 +353,44 @@ pub struct PaperBeside<'a> {
     pub generator: Option<&'a StampTable>,
     /// A sink that sleeps between packets [`WAKE_UP_PERIOD_NS`] apart: on a core that idles meanwhile, and on one kept awake.
     pub wake_up: Option<(&'a StampTable, &'a StampTable)>,
+    /// The baseline against itself.
+    pub controls: &'a [Effect],
+}
+
+/// Whether differences between arms can be concluded from: only where each control (the baseline against itself) is quiet.
+fn concluded(controls: &[Effect]) -> String {
+    const NOT: &str = "Differences between arms are not judged";
+    let figures = |control: &Effect| {
+        let (ranked, name) = (&control.ranked, control.ranked.metric.name());
+        let number = |value: f64| match ranked.metric.is_share() {
+            true => format!("{:+.3} %", value * 100.0),
+            false => format!("{:+.2} us", value / 1_000.0),
+        };
+        let interval = ranked.interval.map_or_else(String::new, |interval| {
+            format!(" (95 %: {} to {})", number(interval.low), number(interval.high))
+        });
+        format!(
+            "{name} differs by {}{interval}, p {:.3}, {} block{}",
+            number(ranked.difference),
+            control.p_corrected,
+            ranked.blocks,
+            if ranked.blocks == 1 { "" } else { "s" }
+        )
+    };
+    let quiet = |control: &&Effect| control.verdict == StudyVerdict::NoDifference;
+    match (controls.iter().find(|control| !quiet(control)), controls.first()) {
+        (_, None) => format!("{NOT}: no block holds the baseline against itself."),
+        (Some(loud), _) => format!(
+            "{NOT}: the baseline against itself came out as {} ({}).",
+            loud.verdict.words(),
+            figures(loud)
+        ),
+        (None, Some(control)) => format!(
+            "Differences between arms can be concluded from: the baseline against itself shows none ({}), and one generator feeds \
+             all arms in random order.",
+            figures(control)
+        ),
+    }
 }
 
 /// What the paper's matrix came to: `cells` gives the packets of an arm, of its first cell that counts.
@@ -358,8 +400,8 @@ pub fn paper_report(
     beside: PaperBeside<'_>,
     mut cells: impl FnMut(&str) -> Option<StampTable>,
 ) -> PaperReport {
-    let mut report =
-        PaperReport { generator: None, figures: Vec::new(), notes: vec![FIGURE_9_NOTE.to_owned()] };
+    let notes = vec![FIGURE_9_NOTE.to_owned(), OTHER_HOST_NOTE.to_owned()];
+    let mut report = PaperReport { generator: None, figures: Vec::new(), notes };
     for experiment in &EXPERIMENTS {
         let plan = planned.iter().find(|one| one.id == experiment.id);
         let table = plan.and_then(|plan| plan.arm.as_deref()).and_then(&mut cells);
@@ -389,8 +431,11 @@ pub fn paper_report(
                 let own = beside.generator.or(table.as_ref()).map(StampTable::sender_deltas);
                 let own = own.unwrap_or_default();
                 let judged = generator(&own, period_ns);
-                report.generator =
-                    judged.map(|found| Generator { first: beside.generator.is_some(), ..found });
+                report.generator = judged.map(|mut found| {
+                    found.first = beside.generator.is_some();
+                    found.conclusions.push(concluded(beside.controls));
+                    found
+                });
                 figure.here = drawing(&own, period_ns, spike_ns);
             }
             WAKE_UP if table.is_none() => wake_up(&mut figure, beside.wake_up, experiment.spike_ns),

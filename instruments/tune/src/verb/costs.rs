@@ -57,7 +57,7 @@ mod tests {
             intervals: 1,
             worst_ns,
             example_seq: 0,
-            remedy: Remedy { setting: None, boot: None },
+            remedy: Remedy::default(),
         }
     }
 

@@ -217,6 +217,27 @@ mod tests {
     }
 
     #[test]
+    fn each_change_of_frequency_of_a_frame_costs_a_stall() {
+        let config = ControllerConfig::default();
+        let work = FrameWork { work_ns: 660_000, unpaced_share: 0.0, lost_ns: vec![30_000, 0] };
+        // 300 us of work are done at rest: 300 / 270 = 1.11 is wanted. A stall of 10 us later, 320 us at 1.1 do 352 of the
+        // 360 that are left and win 22 of the 30: 352 / 344 = 1.02, so that the last 8 us are done at rest, after a stall.
+        let taken_ns = frame_ns(&config, &work, true);
+        assert!((taken_ns - (330_000.0 + 330_000.0 + 18_000.0)).abs() < 1e-3, "{taken_ns}");
+        assert!((frame_ns(&config, &work, false) - 690_000.0).abs() < 1e-3);
+        // Half of the work waits for memory: 150 paced us of 300, 150 / 120 = 1.25, so 1.2. There 320 us do
+        // 320 / (0.5 / 1.2 + 0.5) = 349.09 of the 360, and 29.09 - 10 us are won of the 30: 174.55 / 163.64 = 1.067, so 1.05.
+        let half = FrameWork { unpaced_share: 0.5, ..work.clone() };
+        let done_ns = 320_000.0 / (0.5 / 1.2 + 0.5);
+        let last_ns = (360_000.0 - done_ns) * (0.5 / 1.05 + 0.5) + 10_000.0;
+        let taken_ns = frame_ns(&config, &half, true);
+        assert!((taken_ns - (660_000.0 + last_ns)).abs() < 1e-2, "{taken_ns} {last_ns}");
+        // Of a subframe that loses more than there is of it a tenth is left for work, and lost time comes on top.
+        let flooded = FrameWork { work_ns: 66_000, unpaced_share: 0.0, lost_ns: vec![400_000] };
+        assert!((frame_ns(&config, &flooded, false) - (66_000.0 + 800_000.0)).abs() < 1e-3);
+    }
+
+    #[test]
     fn no_controller_beats_the_table() {
         let config = ControllerConfig::default();
         let work = FrameWork { work_ns: 5_000_000, unpaced_share: 0.0, lost_ns: vec![150_000] };

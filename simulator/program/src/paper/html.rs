@@ -104,6 +104,7 @@ fn judged(all: &[Claim], kind: Kind, title: &'static str) -> Judged {
         let (word, colour) = match claim.holds {
             Some(true) => ("holds", "var(--cause-2)"),
             Some(false) => ("does not hold", "var(--alarm)"),
+            None if claim.is_not_judged() => ("not judged", "inherit"),
             None => ("", "inherit"),
         };
         Row {

@@ -73,7 +73,12 @@ pub(super) fn verdict(all: &[Claim]) -> String {
         (hold, judged.count())
     };
     let (laws, shapes) = (of(Kind::Law), of(Kind::Shape));
-    format!("{} of {} laws hold, and {} of {} shapes of the paper.", laws.0, laws.1, shapes.0, shapes.1)
+    let held =
+        format!("{} of {} laws hold, and {} of {} shapes of the paper", laws.0, laws.1, shapes.0, shapes.1);
+    match all.iter().filter(|claim| claim.is_not_judged()).count() {
+        0 => format!("{held}."),
+        missing => format!("{held}; {missing} statements are not judged for want of runs."),
+    }
 }
 
 /// The whole page.

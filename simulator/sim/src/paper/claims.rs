@@ -1,5 +1,7 @@
-//! What the paper says, judged by our runs. Nothing here changes a run; what does not hold says so, and why as far as the
-//! runs tell.
+//! What the paper says, judged by our runs. The list of laws and shapes is the same for every run: without the runs that
+//! could decide it, a statement is not judged. Reasons are figures of the run.
+
+mod reasons;
 
 use super::arms::Arm;
 use super::summary::{PaperSummary, ProgramSummary};
@@ -28,7 +30,7 @@ const HIGHEST: f64 = 1.2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Arithmetic, or a law of the model: if it does not hold, something is wrong.
+    /// A law of the model: if it does not hold, something is wrong.
     Law,
     /// A shape that the paper's runs have.
     Shape,
@@ -49,7 +51,7 @@ pub struct Claim {
     pub ours: String,
     /// Whether it holds; none where nothing was run that could tell, or where there is no bar.
     pub holds: Option<bool>,
-    /// Why not, as far as is known.
+    /// Figures of the run that go with its not holding, or what is missing to judge it.
     pub why: String,
 }
 
@@ -65,50 +67,80 @@ fn claim(kind: Kind, what: impl Into<String>, paper: impl Into<String>) -> Claim
 }
 
 impl Claim {
-    fn judged(self, ours: impl Into<String>, holds: bool, why: impl Into<String>) -> Self {
-        let why = if holds { String::new() } else { why.into() };
+    /// Judged; the reason is computed only where it does not hold.
+    fn judged(self, ours: impl Into<String>, holds: bool, why: impl FnOnce() -> String) -> Self {
+        let why = if holds { String::new() } else { why() };
         Self { ours: ours.into(), holds: Some(holds), why, ..self }
+    }
+
+    /// Judged where a counterexample suffices, but only all programs of `wanted` prove it.
+    fn judged_by_all(
+        self,
+        ours: impl Into<String>,
+        holds: bool,
+        (have, wanted): (usize, usize),
+        why: impl FnOnce() -> String,
+    ) -> Self {
+        if holds && have < wanted {
+            let missing = format!("only {have} of {wanted} programs have the runs that it takes");
+            return Self { ours: ours.into(), why: missing, ..self };
+        }
+        self.judged(ours, holds, why)
+    }
+
+    fn not_judged(self, missing: impl Into<String>) -> Self {
+        Self { ours: NOTHING.to_owned(), why: missing.into(), ..self }
     }
 
     fn told(self, ours: impl Into<String>) -> Self {
         Self { ours: ours.into(), ..self }
     }
+
+    /// Whether it has a bar and the run's data cannot decide it.
+    pub fn is_not_judged(&self) -> bool {
+        self.kind != Kind::Told && self.holds.is_none()
+    }
 }
+
+/// What stands for a figure that no run gives.
+const NOTHING: &str = "-";
 
 /// All of them, laws first.
 pub fn claims(summary: &PaperSummary) -> Vec<Claim> {
-    let mut all = arithmetic();
-    all.extend(undisturbed(summary));
-    all.extend(bound_of_dvfs(summary));
+    let mut all = undisturbed(summary);
+    all.push(bound_of_dvfs(summary));
     all.extend(power(summary));
-    all.extend(summary.programs.iter().flat_map(shape));
-    all.extend(summary.programs.iter().filter_map(classes));
-    all.extend(reactivity(summary));
+    for paper in PROGRAMS.iter().filter(|paper| paper.suite == Suite::Splash2) {
+        all.extend(slow_down(summary, paper));
+        all.push(events(summary, paper));
+    }
+    all.extend(PROGRAMS.iter().map(|paper| classes(summary, paper)));
+    all.extend(Suite::ALL.map(|suite| reactivity(summary, suite)));
     all.extend(alternatives(summary));
     all.extend(grid(summary));
     all.extend(learning(summary));
     all
 }
 
-fn arithmetic() -> Vec<Claim> {
-    let mut all = Vec::new();
-    for (suite, (ours, paper)) in Suite::ALL.into_iter().zip(table_8().into_iter().zip(CORRELATIONS)) {
-        let words = |values: [f64; 3]| values.map(|value| format!("{value:.2}")).join(", ");
-        let ours = ours.map(|value| value.unwrap_or(f64::NAN));
-        let holds = ours.iter().zip(paper).all(|(ours, paper)| (ours - paper).abs() <= 0.01);
-        let what = format!("table 8: correlations that follow from the paper's own table, {}", suite.name());
-        all.push(claim(Kind::Law, what, words(paper)).judged(words(ours), holds, "the paper's arithmetic"));
-    }
-    let worst = PROGRAMS.iter().map(|row| product_error(row).abs()).fold(0.0, f64::max) * 100.0;
-    let third = claim(Kind::Law, "tables 6 and 7: column 3 is the product of columns 1 and 2", "within 4 %");
-    all.push(third.judged(format!("{worst:.2} % off at most"), worst <= 4.0, "the paper's arithmetic"));
-    all
+/// A value of each program that has it.
+fn each<T>(summary: &PaperSummary, of: impl Fn(&ProgramSummary) -> Option<T>) -> Vec<(&ProgramSummary, T)> {
+    summary.programs.iter().filter_map(|program| Some((program, of(program)?))).collect()
 }
 
-/// The largest of a value over the programs that have it, with the program's name.
-fn most(summary: &PaperSummary, of: impl Fn(&ProgramSummary) -> Option<f64>) -> Option<(&str, f64)> {
-    let all = summary.programs.iter().filter_map(|program| Some((program.program.as_str(), of(program)?)));
-    all.max_by(|one, other| one.1.total_cmp(&other.1))
+/// The largest value, with its program.
+fn most<'a>(all: &[(&'a ProgramSummary, f64)]) -> Option<(&'a ProgramSummary, f64)> {
+    all.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+/// How many programs of all there is a value of.
+fn share<T>(have: &[T]) -> String {
+    format!("{} of {} programs", have.len(), PROGRAMS.len())
+}
+
+/// No program has the runs of these arms.
+fn without(arms: &[Arm]) -> String {
+    let names: Vec<String> = arms.iter().map(|arm| format!("\u{201c}{}\u{201d}", arm.name())).collect();
+    format!("no program has runs of {}", names.join(" and "))
 }
 
 /// How far two arms of a program are apart in time, percent.
@@ -123,231 +155,215 @@ fn undisturbed(summary: &PaperSummary) -> Vec<Claim> {
         (Arm::IdealWatched, "no jitter: units, subframes and controllers change the time by nothing"),
         (Arm::IdealOsCacheAlone, "no jitter: the OS cache without sharing changes the time by nothing"),
     ] {
-        let far = most(summary, |program| Some(apart(program, arm, Arm::Plain)?.abs()));
-        if let Some((name, far)) = far {
-            let words = format!("{far:.3} % at most ({name})");
-            all.push(claim(Kind::Law, what, "within 0.1 %").judged(
-                words,
-                far <= 0.1,
-                "the cure disturbs the program",
-            ));
-        }
+        let law = claim(Kind::Law, what, "within 0.1 %");
+        let found = each(summary, |program| Some(apart(program, arm, Arm::Plain)?.abs()));
+        all.push(match most(&found) {
+            Some((program, far)) => {
+                let ours = format!("{far:.3} % at most ({}; {})", program.program, share(&found));
+                law.judged(ours, far <= 0.1, || reasons::times(program, &[arm, Arm::Plain]))
+            }
+            None => law.not_judged(without(&[arm, Arm::Plain])),
+        });
     }
-    let rests = |program: &ProgramSummary| {
+    let law = claim(Kind::Law, "no jitter: the controller rests at 1.0", "1.0");
+    let found = each(summary, |program| {
         let arm = program.arm(Arm::IdealWatched)?;
         Some((arm.mean_factor - 1.0).abs() + arm.changes)
-    };
-    if let Some((name, far)) = most(summary, rests) {
-        let ours = if far == 0.0 { "1.0 everywhere".to_owned() } else { format!("it moves in {name}") };
-        let rests = claim(Kind::Law, "no jitter: the controller rests at 1.0", "1.0");
-        all.push(rests.judged(ours, far == 0.0, "it sees jitter where none was injected"));
-    }
-    let gain = most(summary, |program| Some(-apart(program, Arm::IdealOsCache, Arm::Plain)?));
-    if let Some((name, gain)) = gain {
-        let told = claim(
-            Kind::Told,
-            "no jitter: what a program gains by the idle OS cache when lines are shared",
-            "-",
-        );
-        all.push(told.told(format!("{gain:.2} % at most ({name})")));
+    });
+    all.push(match most(&found) {
+        Some((program, far)) => {
+            let ours = match far == 0.0 {
+                true => format!("1.0 in {}", share(&found)),
+                false => format!("it moves in {}", program.program),
+            };
+            law.judged(ours, far == 0.0, || reasons::clock(program, Arm::IdealWatched))
+        }
+        None => law.not_judged(without(&[Arm::IdealWatched])),
+    });
+    let gain = each(summary, |program| Some(-apart(program, Arm::IdealOsCache, Arm::Plain)?));
+    if let Some((program, gain)) = most(&gain) {
+        let what = "no jitter: what a program gains by the idle OS cache when lines are shared";
+        let told = claim(Kind::Told, what, "-");
+        all.push(told.told(format!("{gain:.2} % at most ({})", program.program)));
     }
     all
 }
 
-fn bound_of_dvfs(summary: &PaperSummary) -> Option<Claim> {
-    let least = |program: &ProgramSummary| {
-        let ratios = program.arms.iter().filter_map(|arm| arm.least_ratio);
-        ratios.min_by(f64::total_cmp).map(|ratio| -ratio)
-    };
-    let (name, least) = most(summary, least)?;
-    let bound = 1.0 / HIGHEST;
+fn bound_of_dvfs(summary: &PaperSummary) -> Claim {
     let what = "DVFS alone never below (1 + J) / 1.2 - 1, J with the same cache and seed";
-    let ours = format!("at least {:.3} of the time without ({name}); the bound is {bound:.3}", -least);
-    Some(claim(Kind::Law, what, "table 3 ends at 1.2").judged(
-        ours,
-        -least >= bound,
-        "no clock can do this: which threads wait, and so may be late, changes with the frequencies, so that two runs of one seed do not meet quite the same lateness",
-    ))
+    let law = claim(Kind::Law, what, "table 3 ends at 1.2");
+    let found = each(summary, |program| {
+        let ratios = program.arms.iter().filter_map(|arm| Some((arm.arm, arm.least_ratio?)));
+        ratios.min_by(|one, other| one.1.total_cmp(&other.1))
+    });
+    let least = found.iter().min_by(|one, other| one.1.1.total_cmp(&other.1.1));
+    let Some((program, (arm, ratio))) = least else {
+        return law.not_judged("no program has runs with DVFS beside runs of the same seed without");
+    };
+    let bound = 1.0 / HIGHEST;
+    let ours = format!(
+        "at least {ratio:.3} of the time without ({}; {}); the bound is {bound:.3}",
+        program.program,
+        share(&found)
+    );
+    law.judged(ours, *ratio >= bound, || reasons::below_the_bound(program, *arm))
 }
 
-fn power(summary: &PaperSummary) -> Vec<Claim> {
-    let of = |program: &ProgramSummary, largest: bool| {
-        let each = program.arms.iter().flat_map(|arm| &arm.power_percent);
-        each.map(|spread| if largest { spread.max } else { -spread.min }).max_by(f64::total_cmp)
-    };
-    let Some((name, highest)) = most(summary, |program| of(program, true)) else { return Vec::new() };
+fn power(summary: &PaperSummary) -> [Claim; 2] {
     let law = claim(Kind::Law, "power with DVFS, under every model and seed", "below 72.8 % more");
-    let own = |program: &ProgramSummary| Some(program.arm(Arm::UnifiedDvfs)?.power_percent.first()?.mean);
-    let (Some(most_of), Some(least_of)) =
-        (most(summary, own), most(summary, |program| own(program).map(|percent| -percent)))
-    else {
-        return Vec::new();
+    let highest = each(summary, |program| {
+        let of_arms = program.arms.iter().filter_map(|arm| {
+            let highest = arm.power_percent.iter().map(|spread| spread.max).max_by(f64::total_cmp)?;
+            Some((arm.arm, highest))
+        });
+        of_arms.max_by(|one, other| one.1.total_cmp(&other.1))
+    });
+    let law = match highest.iter().max_by(|one, other| one.1.1.total_cmp(&other.1.1)) {
+        Some((program, (arm, percent))) => {
+            let ours = format!("{percent:.1} % at most ({}; {})", program.program, share(&highest));
+            law.judged(ours, *percent < 72.8, || reasons::clock(program, *arm))
+        }
+        None => law.not_judged("no program has runs with DVFS beside runs of the same seed without"),
     };
-    let (least, largest) = (-least_of.1, most_of.1);
-    let told = claim(Kind::Shape, "figure 13: power overhead of the programs, unified cache", "1 to 41 %");
-    let mut why = Vec::new();
-    if least < 1.0 {
-        why.push(format!("{} has little jitter to give back, or gives back more than it won", least_of.0));
-    }
-    if largest > 41.0 {
-        why.push(format!("{} has jitter all the time: its cores hardly leave the highest points", most_of.0));
-    }
-    vec![
-        law.judged(format!("{highest:.1} % at most ({name})"), highest < 72.8, "power model"),
-        told.judged(format!("{least:.1} to {largest:.1} %"), least >= 1.0 && largest <= 41.0, why.join("; ")),
-    ]
+    let shape = claim(Kind::Shape, "figure 13: power overhead of the programs, unified cache", "1 to 41 %");
+    let mut own = each(summary, |program| Some(program.arm(Arm::UnifiedDvfs)?.power_percent.first()?.mean));
+    own.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let [(_, least), ..] = own[..] else {
+        return [law, shape.not_judged(without(&[Arm::UnifiedDvfs, Arm::Unified]))];
+    };
+    let largest = own[own.len() - 1].1;
+    let outside = || own.iter().filter(|(_, percent)| !(1.0..=41.0).contains(percent));
+    let shape = shape.judged_by_all(
+        format!("{least:.1} to {largest:.1} % ({})", share(&own)),
+        outside().next().is_none(),
+        (own.len(), PROGRAMS.len()),
+        || {
+            outside()
+                .map(|(program, percent)| reasons::power(program, *percent))
+                .collect::<Vec<_>>()
+                .join("; ")
+        },
+    );
+    [law, shape]
 }
 
-fn shape(program: &ProgramSummary) -> Vec<Claim> {
-    let Some((row, paper)) = program.row.zip(program.of_paper()) else { return Vec::new() };
-    if program.suite != Suite::Splash2 {
-        return Vec::new();
+fn held_out(summary: &PaperSummary, name: &str) -> &'static str {
+    if summary.program(name).is_some_and(|program| program.held_out) { " (held out)" } else { "" }
+}
+
+/// Why there is nothing of a program to judge.
+fn not_run(summary: &PaperSummary, name: &str) -> String {
+    if summary.program(name).is_some() {
+        return without_of(name, Arm::Unified);
     }
-    let name = &program.program;
-    let mut all = Vec::new();
-    if let Some((_, low, high)) = SHAPE_PERCENT.iter().find(|(own, ..)| own == name) {
-        let what = format!("slow-down of {name}{}", if program.held_out { " (held out)" } else { "" });
-        let bar =
-            claim(Kind::Shape, what, format!("{low} to {high} % (table 6: {} %)", paper.slowdown_percent));
-        let holds = (*low..=*high).contains(&row.slow_down_percent);
-        all.push(bar.judged(format!("{:.2} %", row.slow_down_percent), holds, why_not(program)));
-    }
-    let far = (row.events_per_ms / paper.events_per_ms - 1.0) * 100.0;
-    let what =
-        format!("jitter events a millisecond of {name}{}", if program.held_out { " (held out)" } else { "" });
+    let known = summary.not_run.iter().find(|(program, _)| program == name);
+    known.map_or_else(|| format!("{name} was not run"), |(_, why)| format!("{name} was not run: {why}"))
+}
+
+fn without_of(name: &str, arm: Arm) -> String {
+    format!("{name} has no runs of \u{201c}{}\u{201d}", arm.name())
+}
+
+fn slow_down(summary: &PaperSummary, paper: &PaperProgram) -> Option<Claim> {
+    let name = paper.program;
+    let (_, low, high) = SHAPE_PERCENT.iter().find(|(own, ..)| *own == name)?;
+    let what = format!("slow-down of {name}{}", held_out(summary, name));
+    let bar = claim(Kind::Shape, what, format!("{low} to {high} % (table 6: {} %)", paper.slowdown_percent));
+    let Some((program, row)) = summary.program(name).and_then(|program| Some((program, program.row?))) else {
+        return Some(bar.not_judged(not_run(summary, name)));
+    };
+    let holds = (*low..=*high).contains(&row.slow_down_percent);
+    let ours = format!("{:.2} %", row.slow_down_percent);
+    Some(bar.judged(ours, holds, || reasons::slow_down(program, &row, paper, (*low, *high))))
+}
+
+fn events(summary: &PaperSummary, paper: &PaperProgram) -> Claim {
+    let name = paper.program;
+    let what = format!("jitter events a millisecond of {name}{}", held_out(summary, name));
     let bar = claim(Kind::Shape, what, format!("{} ± 15 %", paper.events_per_ms));
-    all.push(bar.judged(
-        format!("{:.2} ({far:+.0} %)", row.events_per_ms),
-        far.abs() <= 15.0,
-        why_not(program),
-    ));
-    all
-}
-
-/// Why a shape is missed, from what the runs show.
-fn why_not(program: &ProgramSummary) -> String {
-    let how = &program.how;
-    let expected = program.of_paper().map_or(0.0, |paper| paper.events_per_ms) * how.ideal_us / 1e3;
-    if program.held_out {
-        let mut why = "held out: its injection is predicted from the other programs".to_owned();
-        if let Some((row, paper)) = program.row.zip(program.of_paper()) {
-            why.push_str(&format!(
-                "; the prediction gives {:.2} of the paper's events and a mean of {:.0} us (paper {:.0})",
-                row.events_per_ms / paper.events_per_ms,
-                row.mean_us,
-                paper.mean_us
-            ));
-        }
-        return why;
-    }
-    if !how.fitted {
-        return "its injection was not fitted".to_owned();
-    }
-    let Some((row, paper)) = program.row.zip(program.of_paper()) else { return String::new() };
-    let share = least_percent(paper);
-    if share > paper.slowdown_percent {
-        return format!(
-            "the paper's events take {share:.1} % of the time of each of 16 threads, and slow it down by {} %: most must fall \
-             where a thread waits anyhow. Here threads seldom do, so that rate and slow-down cannot both be the paper's; the fit \
-             gives {:.0} % of the rate and {:.2} %",
-            paper.slowdown_percent,
-            100.0 * row.events_per_ms / paper.events_per_ms,
-            row.slow_down_percent
-        );
-    }
-    if how.knobs.probability > 0.99 {
-        return format!(
-            "every wait is late already: somebody ends one {:.0} times a millisecond, and a lock is contended {:.0} times",
-            how.occasions.waits_per_ms, how.occasions.locks_per_ms
-        );
-    }
-    if expected < 30.0 {
-        return format!(
-            "about {expected:.0} events in a run of {:.1} ms: chance decides",
-            how.ideal_us / 1e3
-        );
-    }
-    "the fit, by other seeds, came no nearer".to_owned()
-}
-
-/// What a row of table 6 takes of the time of each of sixteen threads, in percent, the threshold of 10 us included.
-fn least_percent(row: &PaperProgram) -> f64 {
-    row.events_per_ms * (row.mean_us + 10.0) / 16.0 / 10.0
-}
-
-fn classes(program: &ProgramSummary) -> Option<Claim> {
-    let shares = program.class_shares?;
-    let of = |classes: &[SyncClass]| classes.iter().map(|class| shares[*class as usize]).sum::<f64>() * 100.0;
-    let most = of(&[SyncClass::BroadcastWait, SyncClass::LockUnlock, SyncClass::Unlock]);
-    let by_signals = BY_SIGNALS.contains(&program.program.as_str());
-    let name = &program.program;
-    let (what, paper, part) = match by_signals {
-        true => {
-            let what = format!("figure 9: signal-wait dominates in {name}");
-            (what, "more than half", of(&[SyncClass::SignalWait]))
-        }
-        false => (format!("figure 9: bw, lu and u dominate in {name}"), "more than half", most),
+    let Some((program, row)) = summary.program(name).and_then(|program| Some((program, program.row?))) else {
+        return bar.not_judged(not_run(summary, name));
     };
-    Some(claim(Kind::Shape, what, paper).judged(
-        format!("{part:.0} %"),
-        part > 50.0,
-        "its trace synchronises otherwise",
-    ))
+    let far = (row.events_per_ms / paper.events_per_ms - 1.0) * 100.0;
+    let ours = format!("{:.2} ({far:+.0} %)", row.events_per_ms);
+    bar.judged(ours, far.abs() <= 15.0, || reasons::events(program, &row, paper, far))
 }
 
-fn reactivity(summary: &PaperSummary) -> Vec<Claim> {
+fn classes(summary: &PaperSummary, paper: &PaperProgram) -> Claim {
+    let name = paper.program;
+    let (what, wanted): (&str, &[SyncClass]) = match BY_SIGNALS.contains(&name) {
+        true => ("signal-wait dominates", &[SyncClass::SignalWait]),
+        false => {
+            let three = &[SyncClass::BroadcastWait, SyncClass::LockUnlock, SyncClass::Unlock];
+            ("bw, lu and u dominate", three)
+        }
+    };
+    let bar = claim(Kind::Shape, format!("figure 9: {what} in {name}"), "more than half");
+    let Some(program) = summary.program(name) else { return bar.not_judged(not_run(summary, name)) };
+    let Some(shares) = program.class_shares else {
+        return bar.not_judged(format!("no synchronisation of {name} was late"));
+    };
+    let part = wanted.iter().map(|class| shares[*class as usize]).sum::<f64>() * 100.0;
+    bar.judged(format!("{part:.0} %"), part > 50.0, || reasons::classes(&shares))
+}
+
+fn reactivity(summary: &PaperSummary, suite: Suite) -> Claim {
     let arms = [Arm::UnifiedDvfs, Arm::UnifiedDvfs2, Arm::UnifiedDvfs4];
-    let judge = |suite: Suite| {
-        let means: Vec<f64> = arms.iter().filter_map(|arm| summary.mean(suite, *arm)).collect();
-        let [one, two, four] = means[..] else { return None };
-        let what = format!("figure 18: k = 1 no slower than 2, and 2 than 4, mean of {}", suite.name());
-        let ours = format!("{one:.2}, {two:.2}, {four:.2} %");
-        let why = "where threads meet more often than subframes end, what one thread is given back another one waits for, and \
-                   each change of frequency stops a core for 10 us: a larger k changes less often";
-        Some(claim(Kind::Shape, what, "k = 1 is best").judged(ours, one <= two && two <= four, why))
-    };
-    Suite::ALL.into_iter().filter_map(judge).collect()
+    let what = format!("figure 18: k = 1 no slower than 2, and 2 than 4, mean of {}", suite.name());
+    let bar = claim(Kind::Shape, what, "k = 1 is best");
+    let wanted = PROGRAMS.iter().filter(|paper| paper.suite == suite).count();
+    let complete = |program: &&ProgramSummary| arms.iter().all(|arm| program.slow_down(*arm).is_some());
+    let have = summary.of(suite).filter(complete).count();
+    if have < wanted {
+        return bar.not_judged(format!(
+            "only {have} of {wanted} programs of {} have runs with each k",
+            suite.name()
+        ));
+    }
+    let [one, two, four] = arms.map(|arm| summary.mean(suite, arm).unwrap_or(f64::NAN));
+    bar.judged(format!("{one:.2}, {two:.2}, {four:.2} %"), one <= two && two <= four, || {
+        reasons::reactivity(summary, suite, &arms)
+    })
 }
 
-fn alternatives(summary: &PaperSummary) -> Vec<Claim> {
-    let mut all = Vec::new();
+fn alternatives(summary: &PaperSummary) -> [Claim; 3] {
+    // Points of an arm's slow-down above the unified cache's.
     let over =
-        |program: &ProgramSummary, arm: Arm| Some(program.slow_down(arm)? - program.slow_down(Arm::Unified)?);
-    let pinned: Vec<(&str, f64)> = summary
-        .programs
-        .iter()
-        .filter_map(|program| Some((program.program.as_str(), over(program, Arm::Pinned)?)))
-        .collect();
-    if !pinned.is_empty() {
-        let better: Vec<&str> = pinned.iter().filter(|one| one.1 < 0.0).map(|one| one.0).collect();
-        let what = "figure 19: selective pinning no better than the unified cache";
-        let ours = match better.is_empty() {
-            true => "in no program".to_owned(),
-            false => format!("better in {}", better.join(", ")),
+        |arm: Arm| each(summary, |program| Some(program.slow_down(arm)? - program.slow_down(Arm::Unified)?));
+    let judge = |bar: Claim, arm: Arm, holds: fn(f64) -> bool, size: fn(f64) -> f64| {
+        let mut found = over(arm);
+        found.sort_by(|one, other| size(other.1).total_cmp(&size(one.1)));
+        let Some(&(worst, far)) = found.first() else {
+            return bar.not_judged(without(&[arm, Arm::Unified]));
         };
-        all.push(claim(Kind::Shape, what, "in all programs").judged(
-            ours,
-            better.is_empty(),
-            "kernel activity is short and touches little, so that holding lines costs nothing here",
-        ));
-    }
-    if let Some((name, far)) = most(summary, |program| Some(over(program, Arm::Prefetch)?.abs())) {
-        let bar = claim(
-            Kind::Shape,
-            "figure 19: prefetching within 1 % of the unified cache",
-            "no significant difference",
-        );
-        all.push(bar.judged(
-            format!("{far:.2} points at most ({name})"),
-            far <= 1.0,
-            "lines that come back early help",
-        ));
-    }
-    if let Some((name, worst)) = most(summary, |program| over(program, Arm::OsCache)) {
-        let bar = claim(Kind::Shape, "figure 10: where the OS cache loses, it loses less than 2 %", "< 2 %");
-        all.push(bar.judged(format!("{worst:.2} points at most ({name})"), worst < 2.0, "capacity"));
-    }
-    all
+        let ours = format!("{far:+.2} points at most ({}; {})", worst.program, share(&found));
+        let missed = || found.iter().filter(|(_, far)| !holds(*far)).map(|(program, _)| *program);
+        let met = missed().next().is_none();
+        bar.judged_by_all(ours, met, (found.len(), PROGRAMS.len()), || {
+            missed().map(|program| reasons::beside_unified(program, arm)).collect::<Vec<_>>().join("; ")
+        })
+    };
+    let shape = |what, paper| claim(Kind::Shape, what, paper);
+    [
+        judge(
+            shape("figure 19: selective pinning no better than the unified cache", "in all programs"),
+            Arm::Pinned,
+            |far| far >= 0.0,
+            |far| -far,
+        ),
+        judge(
+            shape("figure 19: prefetching within 1 % of the unified cache", "no significant difference"),
+            Arm::Prefetch,
+            |far| far.abs() <= 1.0,
+            f64::abs,
+        ),
+        judge(
+            shape("figure 10: where the OS cache loses, it loses less than 2 %", "< 2 %"),
+            Arm::OsCache,
+            |far| far < 2.0,
+            |far| far,
+        ),
+    ]
 }
 
 fn grid(summary: &PaperSummary) -> Vec<Claim> {

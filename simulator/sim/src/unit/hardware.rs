@@ -284,3 +284,51 @@ impl Observer for Hardware {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One unit with a cycle of 1 fs, so that a request over 8 slots takes 10 fs.
+    fn unit() -> Hardware {
+        Hardware::new(1, 8, 100, 1)
+    }
+
+    #[test]
+    fn requests_queue_up_behind_those_that_are_latched() {
+        let mut unit = unit();
+        unit.request(0, 0, 8);
+        assert_eq!((unit.report.most_latched, unit.report.busy_fs), (0, 10));
+        unit.request(0, 0, 8);
+        assert_eq!(unit.report.most_latched, 1, "latched until 10, done at 20");
+        unit.request(0, 12, 8);
+        unit.request(0, 12, 8);
+        assert_eq!(unit.report.most_latched, 2, "the second until 20 and the third until 30 are before it");
+        // They are done at 30 and 40: at 40 nobody is before a request, just before it one is.
+        let mut later = unit.clone();
+        later.report.most_latched = 0;
+        later.request(0, 40, 8);
+        assert_eq!(later.report.most_latched, 0);
+        unit.report.most_latched = 0;
+        unit.request(0, 39, 0);
+        assert_eq!((unit.report.most_latched, unit.units[0].ends_fs.back()), (1, Some(&42)));
+        assert_eq!((unit.report.transactions, unit.report.busy_fs), (5, 42));
+    }
+
+    #[test]
+    fn a_message_is_taken_when_it_comes_and_not_before() {
+        let mut units = Hardware::new(2, 8, 2_000_000, 1);
+        units.current = Current { at_ns: 5, id: 7, thread: 1, ..Current::default() };
+        units.release(0);
+        assert_eq!(
+            (units.report.transactions, units.units[1].coming.len()),
+            (1, 1),
+            "its own unit knows at once"
+        );
+        units.current.at_ns = 6;
+        assert_eq!((units.unit(1), units.units[1].coming.len()), (Some(1), 1));
+        units.current.at_ns = 7;
+        assert_eq!((units.unit(1), units.units[1].coming.len()), (Some(1), 0), "2 ns later");
+        assert_eq!((units.report.transactions, units.unit(2)), (2, None));
+    }
+}

@@ -1,6 +1,7 @@
 //! Scenarios with exact nanoseconds, conservation, and the brute-force twin.
 
 mod conservation;
+mod crowd;
 mod interruptions;
 mod noise;
 mod scene;

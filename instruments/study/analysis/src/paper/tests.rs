@@ -1,6 +1,9 @@
 //! The paper's matrix, on made-up stamps.
 
+use super::super::effects::Contrast;
+use super::super::figures::Metric;
 use super::*;
+use crate::compare::Interval;
 
 fn table(softirq: bool) -> StampTable {
     let count = 1_000;
@@ -136,4 +139,72 @@ fn the_generator_is_judged_by_what_was_sent_before_all_else() {
 fn spikes_are_as_far_above_a_longer_period() {
     assert_eq!(as_far_above(15_000, 7_410), 15_000, "the paper's own");
     assert_eq!(as_far_above(15_000, 200_000), 207_590);
+}
+
+fn control(verdict: StudyVerdict, difference: f64, p: f64, blocks: u32) -> Effect {
+    let ranked = Contrast {
+        layer: Application,
+        metric: Metric::P99,
+        blocks,
+        baseline: 8_000.0,
+        arm: 8_000.0 + difference,
+        difference,
+        interval: Some(Interval { low: difference - 500.0, high: difference + 500.0 }),
+        effect_size: None,
+        p,
+    };
+    Effect {
+        arm: "baseline-again".to_owned(),
+        words: String::new(),
+        class: None,
+        p_corrected: p,
+        verdict,
+        sender_off: None,
+        ranked,
+        contrasts: Vec::new(),
+    }
+}
+
+/// What is said of differences between arms.
+fn said(controls: &[Effect]) -> String {
+    let beside = PaperBeside { controls, ..PaperBeside::default() };
+    let report = paper_report(&planned(), 7_410.0, beside, |_| Some(table(true)));
+    report.generator.unwrap().conclusions.pop().unwrap()
+}
+
+#[test]
+fn differences_are_concluded_from_only_beside_quiet_controls() {
+    let quiet = control(StudyVerdict::NoDifference, 120.0, 0.4, 6);
+    assert_eq!(
+        said(std::slice::from_ref(&quiet)),
+        "Differences between arms can be concluded from: the baseline against itself shows none (p99 differs by +0.12 us \
+         (95 %: -0.38 us to +0.62 us), p 0.400, 6 blocks), and one generator feeds all arms in random order."
+    );
+    let worse = control(StudyVerdict::Worse, 2_500.0, 0.031, 6);
+    let words = "Differences between arms are not judged: the baseline against itself came out as worse (p99 differs by +2.50 us \
+                 (95 %: +2.00 us to +3.00 us), p 0.031, 6 blocks).";
+    assert_eq!(said(std::slice::from_ref(&worse)), words);
+    assert_eq!(said(&[quiet, worse]), words, "one that is not quiet is enough");
+    for (verdict, came_out) in [
+        (StudyVerdict::Better, "better"),
+        (StudyVerdict::TooFewBlocks, "too few blocks to tell"),
+        (StudyVerdict::Sender, "not concluded: the sender itself is off by more"),
+    ] {
+        let said = said(&[control(verdict, -2_500.0, 0.5, 1)]);
+        let words = format!(
+            "are not judged: the baseline against itself came out as {came_out} (p99 differs by -2.50 us"
+        );
+        assert!(said.contains(&words) && said.ends_with("p 0.500, 1 block)."), "{said}");
+    }
+}
+
+#[test]
+fn without_a_control_nothing_is_concluded_and_before_any_arm_nothing_is_said() {
+    assert_eq!(
+        said(&[]),
+        "Differences between arms are not judged: no block holds the baseline against itself."
+    );
+    let alone = generator(&table(true).sender_deltas(), 7_410.0).unwrap();
+    assert!(alone.conclusions.iter().all(|sentence| !sentence.contains("between arms")), "{alone:?}");
+    assert!(alone.conclusions[0].contains("its own largest, 7.51 us"), "{alone:?}");
 }

@@ -161,3 +161,39 @@ fn dummies_at_the_end_give_the_rest_back() {
     assert_eq!((one + 500_000_000) / 1_000_000_000, 45, "330 us at 1.2 win 55");
     assert!(controller.after_dummies(&config, 4).unsigned_abs() < 9 * US);
 }
+
+#[test]
+fn the_next_subframe_is_rescaled_to_the_frequency_at_rest_and_to_a_whole_subframe() {
+    let config = config();
+    let mut controller = Controller::new(&config);
+    let ran = Ran { length_fs: 330 * US, paced_fs: 330 * US, lost_fs: 53 * US, ..Ran::default() };
+    assert_eq!(controller.end_subframe(&config, &ran), 8, "330 / 277 = 1.19");
+    // 165 us at 1.2 are 198 at rest, so that 33 of the 53 are won: 198 / 178 = 1.11. By 165 / 145 it would be 1.15.
+    let half = Ran { length_fs: 330 * US, paced_fs: 165 * US, unpaced_fs: 165 * US, ..Ran::default() };
+    assert_eq!(controller.end_subframe(&config, &half), 6);
+    assert_eq!(controller.owed_fs(), 20 * US as i64);
+    // Twice as long as a subframe: half of its work comes next, 165 / 145 = 1.138. By 330 / 310 it would be 1.05.
+    let long = Ran { length_fs: 660 * US, paced_fs: 330 * US, lost_fs: 20 * US, ..Ran::default() };
+    assert_eq!(Controller::new(&config).end_subframe(&config, &long), 7);
+}
+
+#[test]
+fn the_expected_loss_is_an_eighth_of_the_newest_and_the_rest_of_what_was_expected() {
+    let config = ControllerConfig { kind: Kind::Predictive, ..config() };
+    let mut controller = Controller::new(&config);
+    let ran = |lost_us: u64| Ran {
+        length_fs: 330 * US,
+        paced_fs: 330 * US,
+        lost_fs: lost_us * US,
+        ..Ran::default()
+    };
+    // 40 us are owed and 5 expected: 330 / 285 = 1.158. Reactive: 330 / 290 = 1.138, the same point; one of 16 tells them apart.
+    assert_eq!(controller.end_subframe(&config, &ran(40)), 7);
+    assert_eq!(controller.expected_fs, 5.0 * US as f64);
+    controller.settle_at(&config, &ran(0), 1.0);
+    assert_eq!(controller.expected_fs, 4.375 * US as f64);
+    // Without the clock's gain 40 us are still owed: a stall of 6 us is owed besides.
+    let stalled = Ran { stalled_fs: 6 * US, ..ran(0) };
+    controller.settle_at(&config, &stalled, 1.0);
+    assert_eq!(controller.owed_fs(), 46 * US as i64);
+}
