@@ -1,9 +1,11 @@
 //! Scenarios with exact nanoseconds, conservation, and the brute-force twin.
 
 mod conservation;
+mod episodes;
 mod interruptions;
 mod noise;
 mod scene;
+mod settling;
 mod stream;
 mod threads;
 mod twin;
