@@ -1,5 +1,6 @@
 //! Tables of typed columns in Parquet: the few shapes that the run directory needs.
 
+use crate::containment::contained;
 use crate::error::StoreError;
 use crate::run::{beside, rename_into_place};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
@@ -250,7 +251,7 @@ pub(crate) struct TableReader {
 impl TableReader {
     pub(crate) fn open(path: &Path, table: &str) -> Result<Self, StoreError> {
         let file = File::open(path).map_err(|e| StoreError::io("open", path, e))?;
-        let reader = SerializedFileReader::new(file).map_err(|e| StoreError::parquet("read", path, e))?;
+        let reader = contained(path, || SerializedFileReader::new(file))?;
         let table_reader = Self { reader, path: path.to_owned() };
         let value = |key: &str| {
             let pairs = table_reader.reader.metadata().file_metadata().key_value_metadata()?;
@@ -427,17 +428,19 @@ impl TableReader {
             return Err(self.shape(format!("column {name} has another type")));
         }
         let optional = descriptor.max_def_level() > 0;
-        let read = |e| StoreError::parquet("read", &self.path, e);
         let (mut values, mut levels) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut row = 0;
         for group in groups {
-            let group = self.reader.get_row_group(group).map_err(read)?;
-            let mut column = get_typed_column_reader::<T>(group.get_column_reader(index).map_err(read)?);
+            let mut column = contained(&self.path, || {
+                let group = self.reader.get_row_group(group)?;
+                group.get_column_reader(index).map(get_typed_column_reader::<T>)
+            })?;
             loop {
                 values.clear();
                 levels.clear();
-                let (records, present, _) =
-                    column.read_records(BATCH, Some(&mut levels), None, &mut values).map_err(read)?;
+                let (records, present, _) = contained(&self.path, || {
+                    column.read_records(BATCH, Some(&mut levels), None, &mut values)
+                })?;
                 if records == 0 {
                     break;
                 }

@@ -8,6 +8,7 @@
 
 mod columns;
 pub mod compare_samples;
+pub mod containment;
 pub mod convert;
 pub mod error;
 pub mod events;

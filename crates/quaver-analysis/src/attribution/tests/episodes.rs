@@ -46,7 +46,10 @@ fn a_larger_cause_takes_the_queue_over() {
     let [second, first] = &rows(&analysis)[..] else { panic!("two causes") };
     assert_eq!(*first, ("dev-irq", "irq 41", 99_000 + 1_000, 0, 1_000, 3));
     let queued = (all as i64 - 4) * SERVICE_NS;
-    assert_eq!(*second, ("dev-irq", "irq 42", 150_000 + SERVICE_NS + queued, 0, SERVICE_NS + queued, all as u64 - 3));
+    assert_eq!(
+        *second,
+        ("dev-irq", "irq 42", 150_000 + SERVICE_NS + queued, 0, SERVICE_NS + queued, all as u64 - 3)
+    );
 }
 
 #[test]

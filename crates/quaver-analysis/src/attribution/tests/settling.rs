@@ -11,16 +11,7 @@ type Nanosecond = (Part, Option<u32>, u32, u16, Place);
 /// A piece of `length_ns`; cause none is unexplained. Only pieces with a cause have edges.
 fn piece(length_ns: i64, cause: Option<u32>, edges: bool, cpu: u16, place: Place) -> Draft {
     let (part, event) = cause.map_or((Part::Unexplained, u32::MAX), |cause| (Part::Body, cause + 100));
-    Draft {
-        start_ns: 0,
-        end_ns: length_ns,
-        cause,
-        part,
-        place,
-        cpu,
-        event,
-        edges: edges && cause.is_some(),
-    }
+    Draft { start_ns: 0, end_ns: length_ns, cause, part, place, cpu, event, edges: edges && cause.is_some() }
 }
 
 /// The pieces one after the other from 1,000 ns on.
@@ -52,8 +43,13 @@ fn edges_twin(drafts: &[Draft], cap: EdgeCap) -> Vec<Nanosecond> {
     for (index, draft) in drafts.iter().enumerate().filter(|(_, draft)| draft.part == Part::Unexplained) {
         let owner = |index: usize| {
             let other = drafts.get(index)?;
-            (other.edges && other.cpu == draft.cpu && other.place == draft.place)
-                .then_some((Part::EntryExit, other.cause, other.event, other.cpu, other.place))
+            (other.edges && other.cpu == draft.cpu && other.place == draft.place).then_some((
+                Part::EntryExit,
+                other.cause,
+                other.event,
+                other.cpu,
+                other.place,
+            ))
         };
         for at in draft.start_ns..draft.end_ns {
             let left = index.checked_sub(1).and_then(owner).filter(|_| at - draft.start_ns < cap.exit_ns);
@@ -154,10 +150,7 @@ fn the_catch_up_budget_is_used_up_once() {
     let irq = || piece(50, Some(0), true, 1, Place::Receiver);
     let mut drafts = window([hole(), irq(), hole(), irq(), hole()]);
     settle_catch_up(&mut drafts, 7, 130, &mut Vec::new());
-    let (body, caught, open) = (
-        (Part::Body, Some(0), 50),
-        |ns| (Part::CatchUp, Some(7), ns),
-        |ns| (Part::Unexplained, None, ns),
-    );
+    let (body, caught, open) =
+        ((Part::Body, Some(0), 50), |ns| (Part::CatchUp, Some(7), ns), |ns| (Part::Unexplained, None, ns));
     assert_eq!(lengths(&drafts), [caught(100), body, caught(30), open(70), body, open(100)]);
 }
