@@ -216,6 +216,42 @@ fn sends_are_counted_by_how_they_ended_and_date_packets_that_do_not_tell() {
 }
 
 #[test]
+fn another_hosts_schedule_is_put_where_its_fastest_hundredth_had_no_way() {
+    // Its clock is ten seconds ahead and does not drift; of 300 packets five were faster than the rest.
+    let ahead_ns = 10_000_000_000;
+    let faster = |n: u64| if n % 50 == 7 && n < 250 { 1_000 * (n as i64 / 50 + 1) } else { 0 };
+    let at = |n: u64| START_NS + n as i64 * PERIOD_NS;
+    let packets: Vec<_> = (0..300)
+        .map(|n| PacketRecord {
+            app_cycles: cycles(at(n) + 60_000 - faster(n)),
+            deadline_ns: at(n) + ahead_ns,
+            sent_ns: if n == 5 { 0 } else { at(n) + ahead_ns + 2_000 },
+            kernel_realtime_ns: 0,
+            ..packet(n)
+        })
+        .collect();
+    let parent = tempfile::tempdir().unwrap();
+    let run = new_run(&parent);
+    write_segment(&run.packets_segment(), &packets, 1);
+    let here = facts(StreamPayload::Ours { offset: 0 });
+    let elsewhere = AnalysisFacts { source_on_this_host: false, ..here };
+    let (table, _) = join_packets(&run, &elsewhere).unwrap();
+    // The hundredth of 300 is the third fastest, 3 us before the rest.
+    for (row, n) in table.seq.iter().enumerate() {
+        let close = |layer, expected: i64| {
+            let before = table.column(layer).unwrap().before_app_ns[row];
+            assert!((i64::from(before) - expected).abs() <= 2, "{layer:?} of packet {n}: {before}");
+        };
+        close(Layer::Schedule, 3_000 - faster(*n));
+        if *n == 5 {
+            assert_eq!(table.stamp_ns(row, Layer::Source), None);
+        } else {
+            close(Layer::Source, 1_000 - faster(*n));
+        }
+    }
+}
+
+#[test]
 fn what_a_packet_is_marked_as_is_counted() {
     let marked = |n: u64, flags: u16| PacketRecord { flags, ..packet(n) };
     use packet_flags::*;
