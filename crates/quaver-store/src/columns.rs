@@ -461,3 +461,64 @@ impl TableReader {
         Ok(row)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of one column `n` with these values, of which `change` may change the octets.
+    fn table(values: &[Option<i64>], change: impl Fn(&mut Vec<u8>)) -> (tempfile::TempDir, PathBuf) {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("t.parquet");
+        let mut writer =
+            TableWriter::create(&path, "numbers", &[Column::optional("n", Layout::I64)]).unwrap();
+        writer.rows(values.len(), |group, range| group.optional_i64(values[range].iter().copied())).unwrap();
+        writer.finish().unwrap();
+        let mut octets = std::fs::read(&path).unwrap();
+        change(&mut octets);
+        std::fs::write(&path, octets).unwrap();
+        (parent, path)
+    }
+
+    /// Replaces a character right behind the key of the format.
+    fn with_format(octets: &mut [u8], format: u8) {
+        let key = octets.windows(FORMAT_KEY.len()).position(|at| at == FORMAT_KEY.as_bytes()).unwrap();
+        let value = octets[key..].iter().position(|octet| *octet == b'1').unwrap();
+        octets[key + value] = format;
+    }
+
+    #[test]
+    fn a_later_format_is_refused_and_so_is_none() {
+        let open = |format: u8| {
+            let (_parent, path) = table(&[Some(1)], |octets| with_format(octets, format));
+            TableReader::open(&path, "numbers").map(|table| table.rows())
+        };
+        assert_eq!(open(b'1').unwrap(), 1);
+        assert_eq!(open(b'0').unwrap(), 1);
+        assert!(matches!(open(b'2'), Err(StoreError::NewerFormat { found: 2, supported: 1, .. })));
+        let none = open(b'x').unwrap_err().to_string();
+        assert!(none.contains("it does not say which format it has; the file is damaged"), "{none}");
+    }
+
+    #[test]
+    fn values_come_in_batches_with_what_is_missing() {
+        let count = 2 * BATCH + 5;
+        let values: Vec<Option<i64>> = (0..count as i64).map(|n| (n % 3 != 1).then_some(n * n)).collect();
+        let (_parent, path) = table(&values, |_| {});
+        let table = TableReader::open(&path, "numbers").unwrap();
+        let mut read = Vec::new();
+        table.optional_i64("n", |row, value| read.push((row, value))).unwrap();
+        assert_eq!(read, (0..).zip(values).collect::<Vec<_>>());
+        let mut plain = Vec::new();
+        table.i64("n", |_, value| plain.push(value)).unwrap();
+        assert_eq!((plain[1], plain[2], plain.len()), (0, 4, count));
+        assert_eq!((table.rows(), table.groups(), table.reserved::<u8>().capacity()), (count, 1, count));
+        assert_eq!((table.has_column("n"), table.has_column("m")), (true, false));
+        let reason = |error: StoreError| error.to_string();
+        assert!(reason(table.i64("m", |_, _| {}).unwrap_err()).contains("column m is missing"));
+        assert!(reason(table.u32("n", |_, _| {}).unwrap_err()).contains("column n has another type"));
+        assert!(
+            reason(TableReader::open(&path, "gaps").err().unwrap()).contains("it is not a table of gaps")
+        );
+    }
+}
