@@ -3,6 +3,7 @@
 mod conservation;
 mod episodes;
 mod interruptions;
+mod names;
 mod noise;
 mod scene;
 mod settling;
