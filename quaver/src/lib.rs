@@ -22,6 +22,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
+    silence_contained_panics();
     let outcome = std::panic::catch_unwind(|| cmd::run(cli.verb));
     match outcome {
         Err(_) => {
@@ -40,4 +41,14 @@ pub fn main() -> ExitCode {
             code
         }
     }
+}
+
+/// Panics over a damaged file become an error that says so; their own message would look like a bug of ours.
+fn silence_contained_panics() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !quaver_store::containment::is_containing() {
+            before(panic);
+        }
+    }));
 }

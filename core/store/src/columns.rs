@@ -1,5 +1,6 @@
 //! Tables of typed columns in Parquet: the few shapes that the run directory needs.
 
+use crate::containment::contained;
 use crate::error::StoreError;
 use crate::run::{beside, rename_into_place};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
@@ -262,7 +263,7 @@ impl TableReader {
     /// The file cannot be read, is another table, or is of a later format.
     pub fn open(path: &Path, table: &str) -> Result<Self, StoreError> {
         let file = File::open(path).map_err(|e| StoreError::io("open", path, e))?;
-        let reader = SerializedFileReader::new(file).map_err(|e| StoreError::parquet("read", path, e))?;
+        let reader = contained(path, || SerializedFileReader::new(file))?;
         let table_reader = Self { reader, path: path.to_owned() };
         let value = |key: &str| {
             let pairs = table_reader.reader.metadata().file_metadata().key_value_metadata()?;
@@ -450,17 +451,19 @@ impl TableReader {
             return Err(self.shape(format!("column {name} has another type")));
         }
         let optional = descriptor.max_def_level() > 0;
-        let read = |e| StoreError::parquet("read", &self.path, e);
         let (mut values, mut levels) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut row = 0;
         for group in groups {
-            let group = self.reader.get_row_group(group).map_err(read)?;
-            let mut column = get_typed_column_reader::<T>(group.get_column_reader(index).map_err(read)?);
+            let mut column = contained(&self.path, || {
+                let group = self.reader.get_row_group(group)?;
+                group.get_column_reader(index).map(get_typed_column_reader::<T>)
+            })?;
             loop {
                 values.clear();
                 levels.clear();
-                let (records, present, _) =
-                    column.read_records(BATCH, Some(&mut levels), None, &mut values).map_err(read)?;
+                let (records, present, _) = contained(&self.path, || {
+                    column.read_records(BATCH, Some(&mut levels), None, &mut values)
+                })?;
                 if records == 0 {
                     break;
                 }
@@ -479,5 +482,66 @@ impl TableReader {
             }
         }
         Ok(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of one column `n` with these values, of which `change` may change the octets.
+    fn table(values: &[Option<i64>], change: impl Fn(&mut Vec<u8>)) -> (tempfile::TempDir, PathBuf) {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("t.parquet");
+        let mut writer =
+            TableWriter::create(&path, "numbers", &[Column::optional("n", Layout::I64)]).unwrap();
+        writer.rows(values.len(), |group, range| group.optional_i64(values[range].iter().copied())).unwrap();
+        writer.finish().unwrap();
+        let mut octets = std::fs::read(&path).unwrap();
+        change(&mut octets);
+        std::fs::write(&path, octets).unwrap();
+        (parent, path)
+    }
+
+    /// Replaces a character right behind the key of the format.
+    fn with_format(octets: &mut [u8], format: u8) {
+        let key = octets.windows(FORMAT_KEY.len()).position(|at| at == FORMAT_KEY.as_bytes()).unwrap();
+        let value = octets[key..].iter().position(|octet| *octet == b'1').unwrap();
+        octets[key + value] = format;
+    }
+
+    #[test]
+    fn a_later_format_is_refused_and_so_is_none() {
+        let open = |format: u8| {
+            let (_parent, path) = table(&[Some(1)], |octets| with_format(octets, format));
+            TableReader::open(&path, "numbers").map(|table| table.rows())
+        };
+        assert_eq!(open(b'1').unwrap(), 1);
+        assert_eq!(open(b'0').unwrap(), 1);
+        assert!(matches!(open(b'2'), Err(StoreError::NewerFormat { found: 2, supported: 1, .. })));
+        let none = open(b'x').unwrap_err().to_string();
+        assert!(none.contains("it does not say which format it has; the file is damaged"), "{none}");
+    }
+
+    #[test]
+    fn values_come_in_batches_with_what_is_missing() {
+        let count = 2 * BATCH + 5;
+        let values: Vec<Option<i64>> = (0..count as i64).map(|n| (n % 3 != 1).then_some(n * n)).collect();
+        let (_parent, path) = table(&values, |_| {});
+        let table = TableReader::open(&path, "numbers").unwrap();
+        let mut read = Vec::new();
+        table.optional_i64("n", |row, value| read.push((row, value))).unwrap();
+        assert_eq!(read, (0..).zip(values).collect::<Vec<_>>());
+        let mut plain = Vec::new();
+        table.i64("n", |_, value| plain.push(value)).unwrap();
+        assert_eq!((plain[1], plain[2], plain.len()), (0, 4, count));
+        assert_eq!((table.rows(), table.groups(), table.reserved::<u8>().capacity()), (count, 1, count));
+        assert_eq!((table.has_column("n"), table.has_column("m")), (true, false));
+        let reason = |error: StoreError| error.to_string();
+        assert!(reason(table.i64("m", |_, _| {}).unwrap_err()).contains("column m is missing"));
+        assert!(reason(table.u32("n", |_, _| {}).unwrap_err()).contains("column n has another type"));
+        assert!(
+            reason(TableReader::open(&path, "gaps").err().unwrap()).contains("it is not a table of gaps")
+        );
     }
 }

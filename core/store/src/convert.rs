@@ -479,3 +479,52 @@ fn convert_events(run: &RunDir) -> Result<(), StoreError> {
     write_events(&run.events(), &events, &names)?;
     run.write_names(&names)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What row 0 of `rows` (application, kernel's own stamp) is joined with, of stamps received at these instants.
+    fn joined(rows: &[(i64, i64)], waiting: &[i64]) -> Option<usize> {
+        let mut table = Rows::default();
+        for (app_ns, kernel_ns) in rows {
+            let row = table.push(0, *app_ns, 0);
+            table.set(row, Layer::KernelStamp, *kernel_ns);
+        }
+        let stamp = |ns: &i64| (0, StampRecord { receive_ns: *ns as u64, ..StampRecord::default() });
+        match pairing(&waiting.iter().map(stamp).collect(), &table, 0) {
+            Pairing::RowAlone => None,
+            Pairing::Stamp(place) => Some(place),
+        }
+    }
+
+    #[test]
+    fn a_stamp_after_the_application_is_no_stamp_of_the_packet() {
+        assert_eq!(joined(&[(1_000_000, 0)], &[]), None);
+        assert_eq!(joined(&[(1_000_000, 0)], &[1_000_000 + CLOCK_SLACK_NS]), Some(0));
+        assert_eq!(joined(&[(1_000_000, 0)], &[1_000_001 + CLOCK_SLACK_NS]), None);
+    }
+
+    #[test]
+    fn two_stamps_of_one_place_lie_together_or_are_of_two_packets() {
+        let own = 900_000;
+        let row = (1_000_000, own);
+        let (near, far) = (SAME_PLACE_NS, SAME_PLACE_NS + 1);
+        for first in [own, own - near, own + near] {
+            assert_eq!(joined(&[row, (1_010_000, first)], &[first, own]), Some(0));
+        }
+        // Before it: stamps of packets that the application never got, up to the one beside it, if there is one.
+        assert_eq!(joined(&[row], &[own - 3 * far, own - 2 * far, own - far, own + near]), Some(3));
+        assert_eq!(joined(&[row], &[own - 3 * far, own - far, own + far]), Some(0));
+        // Behind it: the row's own is missing if it belongs to a later row.
+        assert_eq!(joined(&[row, (1_010_000, own + far + near)], &[own + far]), None);
+        assert_eq!(joined(&[row, (1_010_000, own + far + far)], &[own + far]), Some(0));
+        let rows = |later: usize| {
+            let mut rows = vec![row; later];
+            rows.push((1_010_000, own + 10 * far));
+            rows
+        };
+        assert_eq!(joined(&rows(LOOKAHEAD - 1), &[own + 10 * far]), None);
+        assert_eq!(joined(&rows(LOOKAHEAD), &[own + 10 * far]), Some(0));
+    }
+}

@@ -180,4 +180,32 @@ mod tests {
             parquet::errors::ParquetError::External(Box::new(io::Error::from(io::ErrorKind::StorageFull)));
         assert!(matches!(StoreError::parquet("write", "x", full), StoreError::NoSpace { .. }));
     }
+
+    #[test]
+    fn bad_input_is_told_from_the_machines_failures() {
+        let path = || PathBuf::from("/runs/x/f");
+        let io = |kind| StoreError::io("open", "/runs/x/f", io::Error::from(kind));
+        assert!(io(io::ErrorKind::NotFound).is_bad_input());
+        assert!(!io(io::ErrorKind::PermissionDenied).is_bad_input());
+        assert!(!io(io::ErrorKind::QuotaExceeded).is_bad_input());
+        let parquet = |operation| {
+            StoreError::parquet(operation, "/runs/x/f", parquet::errors::ParquetError::EOF("cut".to_owned()))
+        };
+        assert!(parquet("read").is_bad_input() && !parquet("write").is_bad_input());
+        assert!(StoreError::EmptySegment { path: path() }.is_bad_input());
+        assert!(StoreError::NoAnchors { path: path() }.is_bad_input());
+        assert!(!StoreError::Verb { verb: "../x".to_owned() }.is_bad_input());
+    }
+
+    #[test]
+    fn a_refusal_of_the_system_says_what_to_do() {
+        let ends = |kind, words: &str| {
+            let error = StoreError::io("open", "/runs/x", io::Error::from(kind)).to_string();
+            assert!(error.starts_with("open /runs/x: ") && error.ends_with(words), "{error}");
+        };
+        ends(io::ErrorKind::PermissionDenied, "; check who owns it (a run made by root is read by root)");
+        ends(io::ErrorKind::NotFound, "; check the path");
+        ends(io::ErrorKind::ReadOnlyFilesystem, "; put the run elsewhere");
+        ends(io::ErrorKind::InvalidData, "invalid data");
+    }
 }

@@ -104,3 +104,59 @@ pub fn read_events(path: &Path) -> Result<Vec<EventRecord>, StoreError> {
         None => Ok(events),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_intervals_the_one_that_can_hold_the_others_comes_first() {
+        let kinds = [5, 8, 10, 4, 2, 3, 6, 7, 9, 1, 20];
+        let mut events: Vec<EventRecord> = kinds
+            .iter()
+            .map(|kind| EventRecord { start_ns: 5, end_ns: 9, kind: *kind, ..EventRecord::default() })
+            .collect();
+        let late = EventRecord { start_ns: 6, end_ns: 7, kind: 5, ..EventRecord::default() };
+        let long = EventRecord { start_ns: 5, end_ns: 10, kind: 1, cpu: 3, ..EventRecord::default() };
+        let other_cpu = EventRecord { cpu: 1, ..events[0] };
+        events.extend([late, other_cpu, long]);
+        events.reverse();
+        sort_events(&mut events);
+        let order: Vec<(u8, u16)> = events.iter().map(|event| (event.kind, event.cpu)).collect();
+        let mut expected = vec![(1, 3), (5, 0), (5, 1)];
+        expected.extend(kinds[1..].iter().map(|kind| (*kind, 0)));
+        expected.push((5, 0));
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn what_is_written_tells_net_time_nesting_and_names() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("events.parquet");
+        let event = |kind, start_ns, end_ns, id| EventRecord {
+            kind,
+            start_ns,
+            end_ns,
+            id,
+            cpu: 1,
+            aux: 3,
+            detail: 2,
+        };
+        let events = [event(5, 10, 100, 7), event(2, 20, 50, 41), event(2, 60, 70, 42), event(20, 65, 65, 7)];
+        let names = Names { irq: [(41, "card".to_owned())].into(), ..Names::default() };
+        write_events(&path, &events, &names).unwrap();
+        assert_eq!(read_events(&path).unwrap(), events);
+        let table = TableReader::open(&path, TABLE).unwrap();
+        let (mut net, mut nested, mut text) = (Vec::new(), Vec::new(), Vec::new());
+        table.u64("duration_ns", |_, ns| net.push(ns)).unwrap();
+        table.optional_u32("nested_in", |_, row| nested.push(row)).unwrap();
+        table.text("name", |_, name| text.push(String::from_utf8(name.to_vec()).unwrap())).unwrap();
+        assert_eq!(net, [50, 30, 10, 0]);
+        assert_eq!(nested, [None, Some(0), Some(0), Some(2)]);
+        assert_eq!(text, ["thread 7", "irq 41 card", "irq 42", "wakeup 7"]);
+        write_events(&path, &[event(2, 20, 19, 41)], &names).unwrap();
+        assert!(
+            read_events(&path).unwrap_err().to_string().contains("the event of row 0 ends before it starts")
+        );
+    }
+}

@@ -238,6 +238,7 @@ impl TimeCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_analysis::rtp::RtpFields;
 
     #[test]
     fn keys_extend_over_wraps_and_reordering() {
@@ -277,18 +278,56 @@ mod tests {
     }
 
     #[test]
-    fn rows_sort_with_their_stamps() {
+    fn rows_sort_with_all_that_belongs_to_them() {
         let mut rows = Rows::default();
-        for (seq, app_ns) in [(1, 300), (2, 100), (3, 200)] {
-            let row = rows.push(seq, app_ns, 0);
+        let media = |timestamp| RtpFields { timestamp, payload_bytes: 9, header: None };
+        for (seq, app_ns, cpu) in [(1, 300, 11), (2, 100, 12), (3, 200, 13)] {
+            let row = rows.push(seq, app_ns, cpu);
+            rows.media.push(Some(media(seq as u32)));
             if seq != 3 {
-                rows.set(row, Layer::Receive, app_ns - seq as i64);
+                let receive_ns = (app_ns as u64) - seq;
+                rows.stamp(row, &StampRecord { receive_ns, cpu: cpu + 10, ..StampRecord::default() });
             }
         }
         rows.sort_by_app();
+        assert_eq!(rows.stamped, [true, false, true]);
+        assert_eq!(rows.media, [2, 3, 1].map(|timestamp| Some(media(timestamp))));
         let table = rows.finish();
-        assert_eq!(table.seq, [2, 3, 1]);
-        assert_eq!(table.column(Layer::Receive).unwrap().before_app_ns, [2, MISSING, 1]);
-        assert_eq!(table.stamp_ns(2, Layer::Receive), Some(299));
+        assert_eq!((table.seq.as_slice(), table.app_ns.as_slice()), (&[2, 3, 1][..], &[100, 200, 300][..]));
+        assert_eq!((table.app_cpu, table.stack_cpu), (vec![12, 13, 11], vec![22, NO_CPU, 21]));
+        assert_eq!(table.layers.len(), 1);
+        assert_eq!(table.layers[0].layer, Layer::Receive);
+        assert_eq!(table.layers[0].before_app_ns, [2, MISSING, 1]);
+    }
+
+    #[test]
+    fn a_stamp_of_zero_is_missing_and_columns_are_as_long_as_the_rows() {
+        let mut rows = Rows::default();
+        let first = rows.push(7, 1_000, 0);
+        rows.set(first, Layer::Source, 0);
+        rows.set(first, Layer::Source, -5);
+        assert_eq!(rows.get(first, Layer::Source), None);
+        rows.set(first, Layer::Schedule, 1);
+        let second = rows.push(8, 2_000, 0);
+        assert_eq!((rows.get(first, Layer::Schedule), rows.get(second, Layer::Schedule)), (Some(1), None));
+        let layers = rows.finish().layers;
+        assert_eq!(layers, [LayerColumn { layer: Layer::Schedule, before_app_ns: vec![999, MISSING] }]);
+    }
+
+    #[test]
+    fn the_kernel_last_had_it_at_the_later_of_entry_and_socket() {
+        let stamp = |receive_ns, enqueued_ns| StampRecord {
+            irq_ns: 1,
+            softirq_ns: 2,
+            receive_ns,
+            enqueued_ns,
+            ready_ns: 99,
+            ..StampRecord::default()
+        };
+        assert_eq!([stamp(3, 4), stamp(6, 5), stamp(0, 0)].map(|stamp| kernel_ns(&stamp)), [4, 6, 0]);
+        let layers = [Layer::Interrupt, Layer::Softirq, Layer::Receive, Layer::Enqueued, Layer::Ready];
+        let expected: Vec<_> = layers.into_iter().zip([1, 2, 3, 4, 99]).collect();
+        assert_eq!(kernel_layers(&stamp(3, 4)).as_slice(), expected);
+        assert_eq!(kernel_layers(&stamp(u64::MAX, 4))[2], (Layer::Receive, 0), "beyond 64 bits with sign");
     }
 }

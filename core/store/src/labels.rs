@@ -128,4 +128,63 @@ mod tests {
         assert_eq!(name(EventKind::Vector, 2, 0), "vector reschedule");
         assert_eq!(event_name(&EventRecord { kind: 99, ..EventRecord::default() }, &names), "kind 99");
     }
+
+    /// Names of an event with and without known names, by kind.
+    const NAMES: [(u8, &str, &str); 17] = [
+        (1, "nmi 0x9", "nmi f"),
+        (2, "irq 7", "irq 7 card"),
+        (3, "vector threshold", "vector threshold"),
+        (4, "softirq SCHED", "softirq SCHED"),
+        (5, "thread 7", "thread hog (7)"),
+        (6, "hrtimer 0x9", "hrtimer f"),
+        (7, "timer 0x9", "timer f"),
+        (8, "work 0x9", "work f"),
+        (9, "cross-call 0x9", "cross-call f"),
+        (10, "idle-state 7", "idle-state C6"),
+        (20, "wakeup 7", "wakeup hog (7)"),
+        (21, "migrate 7", "migrate hog (7)"),
+        (22, "page-fault 7", "page-fault hog (7)"),
+        (23, "ipi-send 0x9", "ipi-send f"),
+        (24, "tlb-flush", "tlb-flush"),
+        (25, "softirq-raise SCHED", "softirq-raise SCHED"),
+        (40, "task-name 7", "task-name hog (7)"),
+    ];
+
+    #[test]
+    fn every_kind_has_its_name_and_events_of_one_key_share_it() {
+        let known = Names {
+            irq: [(7, "card".to_owned())].into(),
+            task: [(7, "hog".to_owned())].into(),
+            symbol: [(9, "f".to_owned())].into(),
+            idle_state: [(7, "C6".to_owned())].into(),
+            ..Names::default()
+        };
+        for (kind, unknown, name) in NAMES {
+            let event = EventRecord { kind, id: 7, aux: 9, ..EventRecord::default() };
+            assert_eq!(event_name(&event, &Names::default()), unknown);
+            assert_eq!(event_name(&event, &known), name);
+            // The operand that the name is made of is in the key, and the other is not.
+            let other = |id, aux| name_key(&EventRecord { id, aux, ..event }) == name_key(&event);
+            let by_address = unknown.ends_with("0x9");
+            assert_eq!((other(8, 9), other(7, 8)), (by_address, !by_address), "{name}");
+            assert_eq!(name_key(&event).0, kind);
+        }
+        let name = |kind: EventKind, id, aux| {
+            event_name(&EventRecord { kind: kind as u8, id, aux, ..EventRecord::default() }, &known)
+        };
+        assert_eq!(
+            (name(EventKind::IpiSend, 0, 0), name(EventKind::Work, 0, 0)),
+            ("ipi-send reschedule".into(), "work".into())
+        );
+        assert_eq!(
+            (name(EventKind::Softirq, 10, 0), name(EventKind::Vector, 12, 0)),
+            ("softirq unknown".into(), "vector unknown".into())
+        );
+        let vectors = (1..12).map(|id| name(EventKind::Vector, id, 0).split_off("vector ".len()));
+        let expected = "local-timer reschedule call-function call-function-single irq-work thermal threshold deferred-error spurious apic-error platform";
+        assert_eq!(vectors.collect::<Vec<_>>().join(" "), expected);
+        let softirqs = (0..10).map(|id| name(EventKind::Softirq, id, 0).split_off("softirq ".len()));
+        let expected = "HI TIMER NET_TX NET_RX BLOCK IRQ_POLL TASKLET SCHED HRTIMER RCU";
+        assert_eq!(softirqs.collect::<Vec<_>>().join(" "), expected);
+    }
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod columns;
+pub mod containment;
 pub mod convert;
 pub mod error;
 pub mod events;

@@ -386,4 +386,18 @@ mod tests {
             let _ = Manifest::parse(Path::new("m"), &text);
         }
     }
+
+    #[test]
+    fn an_interrupted_run_says_why_it_is_incomplete() {
+        let mut manifest = example();
+        assert!(!manifest.complete && manifest.ended_realtime_ns.is_none());
+        manifest.end(1_795_193_890_000_000_000, Some("Ctrl-C".to_owned()));
+        assert_eq!((manifest.complete, manifest.ended_realtime_ns), (false, Some(1_795_193_890_000_000_000)));
+        assert_eq!(manifest.incomplete_reason().unwrap(), "Ctrl-C");
+        assert_eq!(manifest.analysis.unwrap().payload(), StreamPayload::Ours { offset: 20 });
+        assert_eq!(AnalysisFacts::default().payload(), StreamPayload::Opaque);
+        assert_eq!(FormatVersion::CURRENT.number(), 1);
+        let error = serde_json::from_str::<FormatVersion>("2").unwrap_err().to_string();
+        assert!(error.starts_with("format version 2 is not among 1 to 1"), "{error}");
+    }
 }

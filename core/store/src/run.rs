@@ -371,4 +371,48 @@ mod tests {
         assert_eq!(run.remove_raw().unwrap(), 200);
         assert!(run.summary().exists() && run.gaps_segments().unwrap().is_empty());
     }
+
+    #[test]
+    fn files_of_a_run_keep_their_names() {
+        let run = RunDir { path: PathBuf::from("/runs/chase-x") };
+        let names = [
+            (run.manifest(), "manifest.json"),
+            (run.packets_segment(), "packets.seg"),
+            (run.stamps_segment(), "stamps.seg"),
+            (run.events_segment(), "events.seg"),
+            (run.anchors_segment(), "anchors.seg"),
+            (run.sends_segment(), "sends.seg"),
+            (run.gaps_segment(12), "gaps-cpu12.seg"),
+            (run.samples(), "samples.parquet"),
+            (run.events(), "events.parquet"),
+            (run.gaps(), "gaps.parquet"),
+            (run.names(), "names.json"),
+            (run.summary(), "summary.json"),
+            (run.report(), "report.html"),
+        ];
+        for (path, name) in names {
+            assert_eq!(path, Path::new("/runs/chase-x").join(name));
+        }
+        assert_eq!(run.name(), "chase-x");
+        assert_eq!(
+            (run.path(), beside(&run.samples())),
+            (Path::new("/runs/chase-x"), PathBuf::from("/runs/chase-x/samples.parquet.part"))
+        );
+    }
+
+    #[test]
+    fn what_is_written_into_a_run_is_read_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = RunDir::create(parent.path(), "chase").unwrap();
+        let names = Names { task: [(7, "hog".to_owned())].into(), ..Names::default() };
+        run.write_names(&names).unwrap();
+        run.write_summary(&[1, 2, 3]).unwrap();
+        run.write_report("<p>hello</p>").unwrap();
+        assert_eq!(run.read_names().unwrap(), names);
+        assert_eq!(run.read_summary::<Vec<u32>>().unwrap(), [1, 2, 3]);
+        assert_eq!(fs::read_to_string(run.report()).unwrap(), "<p>hello</p>");
+        fs::write(run.names(), "[").unwrap();
+        assert!(matches!(run.read_names(), Err(StoreError::Json { .. })), "damaged is not missing");
+        assert!(matches!(run.read_summary::<String>(), Err(StoreError::Json { .. })));
+    }
 }

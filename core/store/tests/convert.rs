@@ -4,11 +4,11 @@ mod recording;
 
 use quaver_abi::record::*;
 use quaver_analysis::model::{Layer, MISSING, NO_CPU, Names, PacketTable};
-use quaver_store::convert::{JoinReport, convert_raw, join_packets};
-use quaver_store::error::StoreError;
-use quaver_store::load::load_packet_run;
-use quaver_store::manifest::{AnalysisFacts, Manifest, Stream, StreamPayload};
-use quaver_store::run::RunDir;
+use crate::convert::{JoinReport, convert_raw, join_packets};
+use crate::error::StoreError;
+use crate::load::load_packet_run;
+use crate::manifest::{AnalysisFacts, Manifest, Stream, StreamPayload};
+use crate::run::RunDir;
 use recording::*;
 use serde_json::Value;
 
@@ -140,6 +140,138 @@ fn a_process_that_is_only_observed() {
     assert_eq!(table.seq[50], 51);
     assert_eq!(table.app_ns[50], app_ns(51));
     assert_eq!(table.stamp_ns(50, Layer::Enqueued), Some(app_ns(51) - 10_000));
+}
+
+/// Sequence numbers of packets without a number of their own, and the count of drops, by the socket's cumulative counts.
+fn by_drop_counts(counts: &[u32]) -> (Vec<u64>, Option<u64>) {
+    let opaque = |(n, receive_drops): (u64, &u32)| PacketRecord {
+        key: KEY_UNKNOWN,
+        flags: 0,
+        receive_drops: *receive_drops,
+        ..packet(n)
+    };
+    let packets: Vec<_> = (0..).zip(counts).map(opaque).collect();
+    let (table, report) = join(Some(&packets), &[], StreamPayload::Opaque);
+    (table.seq, report.socket_dropped)
+}
+
+#[test]
+fn the_sockets_count_of_drops_starts_anywhere_wraps_and_never_goes_back() {
+    assert_eq!(by_drop_counts(&[10, 10, 13, 14]), (vec![0, 1, 5, 7], Some(4)));
+    assert_eq!(by_drop_counts(&[u32::MAX - 1, 2]), (vec![0, 5], Some(4)), "over the wrap");
+    // A count that goes back is another socket's or damaged: four billion packets were not dropped.
+    assert_eq!(by_drop_counts(&[10, 13, 5, 5, 7]), (vec![0, 4, 5, 6, 9], Some(5)));
+    let half = u32::MAX / 2;
+    assert_eq!(by_drop_counts(&[0, half]).1, Some(u64::from(half)), "the largest step forward");
+    assert_eq!(by_drop_counts(&[0, half + 1]).1, Some(0), "the largest step back");
+    assert_eq!(by_drop_counts(&[]).1, None);
+}
+
+#[test]
+fn sends_are_counted_by_how_they_ended_and_date_packets_that_do_not_tell() {
+    let send = |n: u64, failed: bool| SendRecord {
+        seq: n,
+        deadline_ns: START_NS + n as i64 * PERIOD_NS,
+        before_cycles: cycles(app_ns(n) - 39_000),
+        after_cycles: if failed { 0 } else { cycles(app_ns(n) - 38_000) },
+    };
+    let sends: Vec<_> = (0..100).map(|n| send(n, n % 10 == 3)).collect();
+    // Of every third packet the payload carries no times.
+    let packets: Vec<_> = (0..90)
+        .map(|n| match n % 3 {
+            0 => PacketRecord { sent_ns: 0, deadline_ns: 0, ..packet(n) },
+            _ => packet(n),
+        })
+        .collect();
+    let joined = |facts: &AnalysisFacts| {
+        let parent = tempfile::tempdir().unwrap();
+        let run = new_run(&parent);
+        write_segment(&run.packets_segment(), &packets, 10);
+        write_segment(&run.sends_segment(), &sends, 10);
+        join_packets(&run, facts).unwrap()
+    };
+    let here = facts(StreamPayload::Ours { offset: 0 });
+    let (table, report) = joined(&here);
+    assert_eq!((report.sent, report.send_failed, report.packets), (Some(90), Some(10), 90));
+    for row in 0..table.len() {
+        let n = table.seq[row];
+        let source = table.stamp_ns(row, Layer::Source);
+        let schedule = table.stamp_ns(row, Layer::Schedule);
+        match (n % 3, n % 10) {
+            (0, 3) => assert_eq!((source, schedule), (None, None), "packet {n}: its send failed"),
+            (0, _) => {
+                assert!((source.unwrap() - (app_ns(n) - 39_000)).abs() <= 1, "packet {n}");
+                assert_eq!(schedule, Some(START_NS + n as i64 * PERIOD_NS));
+            }
+            _ => assert_eq!(source, Some(packet(n).sent_ns), "packet {n}: by its payload"),
+        }
+    }
+    // From another host they are counted, and date nothing.
+    let elsewhere = AnalysisFacts { source_on_this_host: false, ..here };
+    let (table, report) = joined(&elsewhere);
+    assert_eq!((report.sent, report.send_failed), (Some(90), Some(10)));
+    assert_eq!(table.stamp_ns(0, Layer::Source), None);
+    let (_, without) = join(Some(&packets), &[], StreamPayload::Ours { offset: 0 });
+    assert_eq!((without.sent, without.send_failed), (None, None));
+}
+
+#[test]
+fn another_hosts_schedule_is_put_where_its_fastest_hundredth_had_no_way() {
+    // Its clock is ten seconds ahead and does not drift; of 300 packets five were faster than the rest.
+    let ahead_ns = 10_000_000_000;
+    let faster = |n: u64| if n % 50 == 7 && n < 250 { 1_000 * (n as i64 / 50 + 1) } else { 0 };
+    let at = |n: u64| START_NS + n as i64 * PERIOD_NS;
+    let packets: Vec<_> = (0..300)
+        .map(|n| PacketRecord {
+            app_cycles: cycles(at(n) + 60_000 - faster(n)),
+            deadline_ns: at(n) + ahead_ns,
+            sent_ns: if n == 5 { 0 } else { at(n) + ahead_ns + 2_000 },
+            kernel_realtime_ns: 0,
+            ..packet(n)
+        })
+        .collect();
+    let parent = tempfile::tempdir().unwrap();
+    let run = new_run(&parent);
+    write_segment(&run.packets_segment(), &packets, 1);
+    let here = facts(StreamPayload::Ours { offset: 0 });
+    let elsewhere = AnalysisFacts { source_on_this_host: false, ..here };
+    let (table, _) = join_packets(&run, &elsewhere).unwrap();
+    // The hundredth of 300 is the third fastest, 3 us before the rest.
+    for (row, n) in table.seq.iter().enumerate() {
+        let close = |layer, expected: i64| {
+            let before = table.column(layer).unwrap().before_app_ns[row];
+            assert!((i64::from(before) - expected).abs() <= 2, "{layer:?} of packet {n}: {before}");
+        };
+        close(Layer::Schedule, 3_000 - faster(*n));
+        if *n == 5 {
+            assert_eq!(table.stamp_ns(row, Layer::Source), None);
+        } else {
+            close(Layer::Source, 1_000 - faster(*n));
+        }
+    }
+}
+
+#[test]
+fn what_a_packet_is_marked_as_is_counted() {
+    let marked = |n: u64, flags: u16| PacketRecord { flags, ..packet(n) };
+    use packet_flags::*;
+    let packets = [
+        marked(0, OURS),
+        marked(1, OURS | TRUNCATED),
+        marked(2, OURS | BATCHED),
+        marked(3, OURS | BATCHED),
+        marked(4, RTP),
+        marked(5, 0),
+        PacketRecord { key: KEY_UNKNOWN, ..packet(6) },
+        marked(7, OURS | TRUNCATED | BATCHED),
+    ];
+    let (table, report) = join(Some(&packets), &[], StreamPayload::Ours { offset: 0 });
+    assert_eq!(table.seq, [0, 1, 2, 3, 7]);
+    assert_eq!(
+        (report.packets, report.foreign_packets, report.truncated_packets, report.batched_packets),
+        (5, 3, 2, 3)
+    );
+    assert_eq!(report.packets_without_stamp, 5);
 }
 
 #[test]

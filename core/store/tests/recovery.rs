@@ -6,16 +6,17 @@ mod recording;
 use proptest::prelude::*;
 use quaver_abi::record::*;
 use quaver_abi::segment::{Record, SegmentError, SegmentHeader};
-use quaver_store::convert::convert_raw;
-use quaver_store::convert::convert_raw_noise;
-use quaver_store::error::StoreError;
-use quaver_store::events::read_events;
-use quaver_store::gaps::{load_gaps, read_gaps};
-use quaver_store::load::{load_noise_run, load_packet_run};
-use quaver_store::manifest::{AnalysisFacts, Manifest, NoiseFacts, Stream, StreamPayload, Window};
-use quaver_store::packets::{read_packets, write_packets};
-use quaver_store::run::RunDir;
-use quaver_store::segments::{read_all, read_if_any};
+use quaver_analysis::model::{Layer, LayerColumn, MISSING, PacketTable};
+use crate::convert::convert_raw;
+use crate::convert::convert_raw_noise;
+use crate::error::StoreError;
+use crate::events::read_events;
+use crate::gaps::{load_gaps, read_gaps};
+use crate::load::{load_noise_run, load_packet_run};
+use crate::manifest::{AnalysisFacts, Manifest, NoiseFacts, Stream, StreamPayload, Window};
+use crate::packets::{read_packets, write_packets};
+use crate::run::RunDir;
+use crate::segments::{read_all, read_if_any};
 use recording::*;
 use serde_json::Value;
 use std::fs::{self, OpenOptions};
@@ -142,6 +143,41 @@ fn segment_of<R: Record>(body: &[u8]) -> Vec<u8> {
     let mut octets = SegmentHeader::new::<R>(u64::MAX, 0).as_bytes().to_vec();
     octets.extend_from_slice(body);
     octets
+}
+
+/// A table of thirty packets; one octet of it is another.
+fn read_damaged(at: usize, octet: u8) -> Result<PacketTable, StoreError> {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("samples.parquet");
+    let before_app_ns = (0..30).map(|n| if n % 7 == 0 { MISSING } else { n * 13 % 11 }).collect();
+    let table = PacketTable {
+        seq: (0..30).collect(),
+        app_ns: (0..30).map(|n| 1_000 + n * 7_410 + n * 7_919 % 100).collect(),
+        app_cpu: vec![1; 30],
+        stack_cpu: vec![0; 30],
+        layers: vec![LayerColumn { layer: Layer::Receive, before_app_ns }],
+    };
+    write_packets(&path, &table).unwrap();
+    let mut octets = fs::read(&path).unwrap();
+    assert_eq!(octets.len(), 1_010, "another writer: look for octets that make the library panic anew");
+    octets[at] = octet;
+    fs::write(&path, &octets).unwrap();
+    read_packets(&path)
+}
+
+#[test]
+fn a_table_over_which_the_library_panics_is_damaged() {
+    for (at, octet, panic) in [
+        (105, 2, "Decoder for dict should have been set"),
+        (141, 18, "index out of bounds: the len is 2 but the index is 2"),
+        #[cfg(debug_assertions)]
+        (33, 0, "attempt to subtract with overflow"),
+    ] {
+        let error = read_damaged(at, octet).unwrap_err();
+        let expected = format!("it cannot be decoded ({panic})");
+        assert!(matches!(&error, StoreError::Shape { reason, .. } if *reason == expected), "{error}");
+        assert!(error.is_bad_input());
+    }
 }
 
 proptest! {

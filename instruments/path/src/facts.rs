@@ -256,3 +256,26 @@ pub struct ClockStep {
     /// Nanoseconds after the start of the test, as near as it was looked at.
     pub after_ns: i64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_wrong_by_correction_dispersion_and_half_the_delay_at_most() {
+        let facts = ChronyFacts {
+            stratum: 3,
+            synchronised: true,
+            correction_ns: -700,
+            last_offset_ns: 99,
+            rms_offset_ns: 99,
+            root_delay_ns: 5_001,
+            root_dispersion_ns: 40,
+        };
+        assert_eq!(facts.bound_ns(), Some(700 + 40 + 2_500));
+        assert_eq!(ChronyFacts { synchronised: false, ..facts }.bound_ns(), None);
+        let wild = ChronyFacts { correction_ns: i64::MIN, root_dispersion_ns: i64::MAX, ..facts };
+        assert_eq!(wild.bound_ns(), Some(i64::MAX));
+        assert_eq!((Direction::Up.name(), Direction::Down.name()), ("up", "down"));
+    }
+}

@@ -88,15 +88,25 @@ mod tests {
         packet[23] = 1; // one word of extension after 12 + 8 octets
         assert_eq!(RtpHeader::read(&packet).map(|(_, at)| at), Some(28));
         assert_eq!(RtpHeader::read(&packet[..27]), None, "claims more than it has");
+        assert_eq!(RtpHeader::read(&packet[..28]).map(|(_, at)| at), Some(28), "nothing follows");
+        packet[22] = 1;
+        assert_eq!(RtpHeader::read(&packet), None, "257 words of extension");
+        packet[0] = 0x80 | 0x20 | 5;
+        assert_eq!(RtpHeader::read(&packet).map(|(_, at)| at), Some(32), "five sources, no extension");
     }
 
     #[test]
     fn not_rtp() {
         assert_eq!(RtpHeader::read(&[0; 12]), None, "version 0");
         assert_eq!(RtpHeader::read(&[0x80; 11]), None, "too short");
-        let mut rtcp = [0u8; 12];
-        rtcp[0] = 0x80;
-        rtcp[1] = 200;
-        assert_eq!(RtpHeader::read(&rtcp), None, "a sender report");
+        // The octets 192 to 223, where RTCP has its packet type (RFC 5761, section 4), and no others.
+        for octet in 0..=u8::MAX {
+            let mut packet = [0u8; 12];
+            [packet[0], packet[1]] = [0x80, octet];
+            assert_eq!(RtpHeader::read(&packet).is_none(), (192..224).contains(&u32::from(octet)), "{octet}");
+        }
+        for version in [0, 1, 3] {
+            assert_eq!(RtpHeader::read(&[version << 6; 12]), None, "version {version}");
+        }
     }
 }

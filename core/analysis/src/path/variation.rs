@@ -161,6 +161,34 @@ mod tests {
     }
 
     #[test]
+    fn the_sixteenfold_is_rounded_as_in_the_rfcs_appendix() {
+        // J += d - ((J + 8) >> 4), J kept sixteenfold (RFC 3550, appendix A.8). Cut instead of rounded it would go
+        // 100, 94, 89, 84, 79.
+        let mut estimate = InterarrivalJitterTicks::new(8_000);
+        let sixteenfold = [0, 100, 94, 88, 82, 77, 72, 67, 63, 59, 55, 52, 49, 46, 43, 40, 37, 35];
+        for (step, expected) in sixteenfold.into_iter().enumerate() {
+            let transit = if step == 0 { 0 } else { 100 };
+            assert_eq!(
+                (estimate.add_ticks(0, transit), estimate.sixteenfold),
+                (expected as u32 >> 4, expected)
+            );
+        }
+        // It stays at 7 sixteenths for good: eight more would be the first that round to one.
+        for _ in 0..100 {
+            estimate.add_ticks(0, 100);
+        }
+        assert_eq!((estimate.sixteenfold, estimate.j_ticks()), (7, 0));
+        // A difference of 8 is then rounded: 7 + 8 - (15 >> 4) is 15, and the next is 15 - (23 >> 4).
+        assert_eq!((estimate.add_ticks(0, 108), estimate.sixteenfold), (0, 15));
+        assert_eq!((estimate.add_ticks(0, 108), estimate.sixteenfold), (0, 14));
+        assert_eq!(
+            (estimate.add_ticks(8, 108), estimate.sixteenfold),
+            (1, 21),
+            "backwards counts as forwards"
+        );
+    }
+
+    #[test]
     fn ticks_wrap_without_a_jump() {
         let mut estimate = InterarrivalJitterTicks::new(8000);
         estimate.add_ticks(u32::MAX - 100, u32::MAX - 50);

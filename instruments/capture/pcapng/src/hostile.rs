@@ -197,6 +197,70 @@ fn long_blocks_are_passed_over_without_room_for_them() {
     );
 }
 
+impl Made {
+    fn statistics(&mut self, interface: u32, dropped: u64) {
+        let counts = self.option(number::ISB_DROPPED_BY_OS, &self.u64(dropped));
+        let body = [&self.u32(interface)[..], &[0; 8], &counts].concat();
+        self.block(number::INTERFACE_STATISTICS, &body);
+    }
+}
+
+/// A section of one byte order with interfaces of this resolution (power of ten), one packet of each at 5 units, and
+/// counts of the last one.
+fn section(big: bool, resolutions: &[u8], dropped: u64) -> Vec<u8> {
+    let mut made = Made::new(big);
+    resolutions.iter().for_each(|resolution| made.interface(&made.option(9, &[*resolution])));
+    (0..).zip(resolutions).for_each(|(number, _)| made.packet(number, 5, 1, b"x", &[]));
+    made.statistics(resolutions.len() as u32 - 1, dropped);
+    made.file
+}
+
+#[test]
+fn each_section_has_its_own_byte_order_and_interfaces() {
+    let file = [section(false, &[9, 6], 70), section(true, &[3], 80), section(false, &[0, 9], 90)].concat();
+    let mut reader = CaptureReader::new(&file[..]).unwrap();
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next_packet().unwrap() {
+        packets.push((packet.interface, packet.time_ns));
+    }
+    let expected = [(0, 5), (1, 5_000), (2, 5_000_000), (3, 5_000_000_000), (4, 5)];
+    assert_eq!(packets, expected.map(|(interface, time_ns)| (interface, Some(time_ns))));
+    let dropped: Vec<_> =
+        reader.interfaces().map(|of| of.statistics.as_ref().and_then(|of| of.dropped_by_os)).collect();
+    assert_eq!(dropped, [None, Some(70), Some(80), None, Some(90)]);
+    assert_eq!((reader.cautions().count(), reader.is_whole()), (0, true));
+}
+
+#[test]
+fn what_a_later_section_does_not_describe_is_no_interface_of_the_one_before() {
+    let mut second = Made::new(true);
+    second.packet(0, 5, 1, b"x", &[]);
+    second.statistics(0, 9);
+    let file = [section(false, &[9], 70), second.file].concat();
+    let (times, cautions, whole) = read(&file);
+    assert_eq!((times, whole, cautions.len()), (vec![Some(5)], true, 2), "neither packet nor counts");
+    let mut reader = CaptureReader::new(&file[..]).unwrap();
+    while reader.next_packet().unwrap().is_some() {}
+    assert_eq!(reader.interfaces().next().unwrap().statistics.as_ref().unwrap().dropped_by_os, Some(70));
+}
+
+#[test]
+fn a_second_section_that_is_cut_or_broken_ends_the_reading() {
+    let first = section(false, &[9], 70);
+    let second = section(true, &[9], 80);
+    for kept in 1..28 {
+        let (times, cautions, whole) = read(&[&first[..], &second[..kept]].concat());
+        assert_eq!((times.len(), whole, cautions.len()), (1, false, 1), "{kept} octets: {cautions:?}");
+        let at = first.len();
+        assert!(cautions[0].contains(&format!("at octet {at}, has {kept} octets")), "{cautions:?}");
+    }
+    let mut order = second.clone();
+    order[8] = 0;
+    let (times, cautions, whole) = read(&[&first[..], &order].concat());
+    assert_eq!((times.len(), whole), (1, false));
+    assert_eq!(cautions, ["a section tells no byte order; reading ends there: 1"]);
+}
+
 #[test]
 fn endless_interfaces_fill_no_memory() {
     let mut made = Made::new(false);

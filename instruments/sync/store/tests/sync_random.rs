@@ -187,3 +187,115 @@ fn trimming_cuts_what_was_never_used() {
     trim(&path).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), octets);
 }
+
+#[test]
+fn facts_of_image_and_threads_are_those_of_its_headers() {
+    use quaver_abi::sync::{SyncRingHeader, SyncSegmentHeader, ring_flags};
+    use crate::{SyncCounts, SyncEnding, SyncFacts, SyncThread};
+    use zerocopy::FromBytes;
+    let mut octets = made(&[vec![record(50, SyncKind::Anchor, 1)], vec![]]);
+    let header = SyncSegmentHeader::mut_from_bytes(&mut octets[..4096]).unwrap();
+    (header.pid, header.parent, header.exec_number, header.start_ticks) = (11, 12, 13, 14);
+    (header.creations, header.threads_lost, header.ended, header.created_realtime_ns) = (15, 16, 2, 17);
+    (header.first_cycles, header.first_monotonic_ns) = (100, 100);
+    (header.last_cycles, header.last_monotonic_ns) = (1 << 30, 1 << 30);
+    let text = b"/bin/prog\0prog\0-x\0\0";
+    (header.exe_bytes, header.argv_bytes) = (9, 9);
+    header.text[..text.len()].copy_from_slice(text);
+    let ring_at = |number: usize| 4096 * (number + 1) + 64;
+    let ring = SyncRingHeader::mut_from_bytes(&mut octets[ring_at(0)..ring_at(0) + 128]).unwrap();
+    (ring.flags, ring.lost, ring.start_routine) = (ring_flags::INITIAL | ring_flags::FOUND, 4, 5);
+    ring.name[..4].copy_from_slice(b"main");
+    let ring = SyncRingHeader::mut_from_bytes(&mut octets[ring_at(1)..ring_at(1) + 128]).unwrap();
+    (ring.flags, ring.lost, ring.creator, ring.end_cycles) = (ring_flags::ENDED, 6, 100, (1 << 30) + 7);
+    (ring.free_locks, ring.free_unlocks, ring.busy_tries) = (1, 2, 3);
+    (ring.free_semaphore_waits, ring.quiet_posts, ring.free_read_locks) = (4, 5, 6);
+    ring.name = *b"sixteen-octets-x";
+    let segment = SegmentReader::from_octets(octets, Path::new("memory")).unwrap();
+    let facts = SyncFacts {
+        pid: 11,
+        parent: 12,
+        start_ticks: 14,
+        exec_number: 13,
+        exe: "/bin/prog".to_owned(),
+        argv: vec!["prog".to_owned(), "-x".to_owned(), String::new()],
+        created_realtime_ns: 17,
+        first_ns: 100,
+        last_ns: (1 << 30) + 7,
+        ended: SyncEnding::ImmediateExit,
+        creations: 15,
+        threads_lost: 16,
+        records_lost: 10,
+    };
+    assert_eq!(*segment.facts(), facts);
+    let mut counts = SyncCounts {
+        free_locks: 1,
+        free_unlocks: 2,
+        busy_tries: 3,
+        free_semaphore_waits: 4,
+        quiet_posts: 5,
+        free_read_locks: 6,
+    };
+    let first = SyncThread {
+        tid: 100,
+        initial: true,
+        found_in_a_call: true,
+        start_ns: 1,
+        start_routine: 5,
+        name: "main".to_owned(),
+        lost: 4,
+        ..SyncThread::default()
+    };
+    let second = SyncThread {
+        tid: 101,
+        creator: 100,
+        creation: 1,
+        ended: true,
+        pthread: 7,
+        start_ns: 1,
+        end_ns: Some((1 << 30) + 7),
+        name: "sixteen-octets-x".to_owned(),
+        lost: 6,
+        counts,
+        ..SyncThread::default()
+    };
+    assert_eq!(segment.threads(), [first, second]);
+    assert!(!segment.is_silent().unwrap(), "calls were counted");
+    counts += counts;
+    counts += SyncCounts { quiet_posts: u64::MAX, ..SyncCounts::default() };
+    let [locks, unlocks, tries] = [counts.free_locks, counts.free_unlocks, counts.busy_tries];
+    let [waits, posts, reads] = [counts.free_semaphore_waits, counts.quiet_posts, counts.free_read_locks];
+    assert_eq!([locks, unlocks, tries, waits, posts, reads], [2, 4, 6, 8, u64::MAX, 12]);
+}
+
+#[test]
+fn an_image_without_calls_is_silent() {
+    let silent = |kinds: &[SyncKind]| {
+        let records = (2..).zip(kinds).map(|(cycles, kind)| record(cycles, *kind, 1)).collect();
+        SegmentReader::from_octets(made(&[records]), Path::new("memory")).unwrap().is_silent().unwrap()
+    };
+    assert!(silent(&[]) && silent(&[SyncKind::ThreadStart, SyncKind::Anchor, SyncKind::ThreadExit]));
+    assert!(!silent(&[SyncKind::ThreadStart, SyncKind::Create, SyncKind::ThreadExit]));
+}
+
+#[test]
+fn another_clockwork_is_taken_where_it_covers_the_recording() {
+    use quaver_abi::record::AnchorRecord;
+    let octets = made(&[vec![record(1_000, SyncKind::LockEntry, 1)]]);
+    let with = |anchors: &[(u64, i64)]| {
+        let mut segment = SegmentReader::from_octets(octets.clone(), Path::new("memory")).unwrap();
+        let anchor = |(cycles, monotonic_ns): &(u64, i64)| AnchorRecord {
+            cycles: *cycles,
+            monotonic_ns: *monotonic_ns,
+            ..AnchorRecord::default()
+        };
+        segment.use_anchors(&anchors.iter().map(anchor).collect::<Vec<_>>());
+        segment.merge().next().unwrap().unwrap().at_ns
+    };
+    let end = 1 << 40;
+    assert_eq!(with(&[]), 1_000);
+    assert_eq!(with(&[(1, 501), (end, end as i64 + 500)]), 1_500, "from its first to its last");
+    assert_eq!(with(&[(2, 502), (end, end as i64 + 500)]), 1_000, "begins too late");
+    assert_eq!(with(&[(1, 501), (end - 1, end as i64 + 499)]), 1_000, "ends too early");
+    assert_eq!(with(&[(0, 500), (end + 1, 500)]), 1_000, "does not advance");
+}

@@ -60,6 +60,12 @@ fn headers_are_judged_strictly() {
     let mut short = Header { kind: Kind::Time, body_bytes: 31, nonce: [0; 12], ..hello() };
     short.coded = true;
     assert_eq!(Header::from_octets(&short.to_octets()), Err(ExtensionError::Truncated));
+    short.body_bytes = 32;
+    assert_eq!(Header::from_octets(&short.to_octets()), Ok(short), "a code and nothing else");
+    let most = Header { kind: Kind::Time, body_bytes: MOST_BODY_BYTES as u32, nonce: [0; 12], ..hello() };
+    assert_eq!(Header::from_octets(&most.to_octets()), Ok(most));
+    let beyond = Header { body_bytes: most.body_bytes + 1, ..most };
+    assert_eq!(Header::from_octets(&beyond.to_octets()), Err(ExtensionError::TooLong(beyond.body_bytes)));
     let mut long = hello();
     long.body_bytes = 4;
     assert_eq!(Header::from_octets(&long.to_octets()), Err(ExtensionError::TooLong(4)));

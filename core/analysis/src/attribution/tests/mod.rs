@@ -2,9 +2,12 @@
 
 mod conservation;
 mod crowd;
+mod episodes;
 mod interruptions;
+mod names;
 mod noise;
 mod scene;
+mod settling;
 mod stream;
 mod threads;
 mod twin;

@@ -259,6 +259,55 @@ fn a_blocking_receiver_is_woken_late() {
 }
 
 #[test]
+fn polling_is_no_idle_exit() {
+    // As above, but the CPU polls (state 0) for 9 of the 26 µs, then is in state 1 for 5, and polls again for 2.
+    let wake = reading(60) - 1_000;
+    let mut run = run(&[(wake, wake + 26_000)]);
+    run.receiver.blocking = true;
+    run.events = receiver_runs(120, &[(reading(59) + 200, wake + 26_000, OffCpu::Blocked)]);
+    run.events.push(thread(0, 120, 1, reading(59) + 200, wake + 26_000, OffCpu::Preempted));
+    run.events.push(event(EventKind::Wakeup, 0, wake, wake, RECEIVER, 1));
+    for (from, until, state) in [(0, 9_000, 0), (9_000, 14_000, 1), (14_000, 16_000, 0)] {
+        run.events.push(event(EventKind::IdleState, 1, wake + from, wake + until, state, 0));
+    }
+    let analysis = analyze(&run);
+    // The window begins 1 µs into the wait: 8 µs of polling, 2 more and 10 without a state are the wake-up's, with
+    // 300 ns back to reading, and so are the two packets that queued.
+    assert_eq!(
+        rows(&analysis),
+        [
+            ("block-recv", "blocking wake-up", 20_000 + 3 * SERVICE_NS, SERVICE_NS, 2 * SERVICE_NS, 3),
+            ("cstate", "idle exit", 5_000, 0, 0, 0),
+        ]
+    );
+    assert_eq!(analysis.summary.unexplained.time_ns, 0);
+}
+
+#[test]
+fn a_packet_in_the_socket_of_a_sleeping_receiver_waits_for_a_wake_up_that_was_not_recorded() {
+    let sleeps = |blocking: bool, holder: u32| {
+        let mut run = run(&[(LEFT, BACK)]);
+        run.receiver.blocking = blocking;
+        run.events = receiver_runs(120, &[(LEFT, BACK, OffCpu::Blocked)]);
+        run.events.push(thread(holder, 120, 1, LEFT, BACK, OffCpu::Blocked));
+        run.names.task = [(8, "hog".to_string())].into();
+        run
+    };
+    whole("cfs-preempt", "thread hog (normal)", &sleeps(true, 8));
+    whole("block-recv", "blocking wake-up", &sleeps(true, 0));
+    // A receiver that polls its socket and sleeps between is not woken by a packet: its sleep is its own.
+    let polls = analyze(&sleeps(false, 8));
+    assert!(polls.summary.causes.is_empty());
+    assert_eq!(polls.summary.unexplained.share, 1.0);
+    // Without a stamp of the socket nothing says that a packet was there.
+    let mut unstamped = sleeps(true, 8);
+    unstamped.packets.layers.retain(|column| column.layer == crate::model::Layer::Schedule);
+    let unstamped = analyze(&unstamped);
+    assert!(unstamped.summary.causes.is_empty());
+    assert_eq!(unstamped.summary.unexplained.share, 1.0);
+}
+
+#[test]
 fn sleep_is_not_a_delay() {
     // No stamp says that the packet was there, and nobody woke the receiver: others may run as they like.
     let mut run = run(&[(LEFT, BACK)]);
