@@ -1,0 +1,590 @@
+//! Drawings as data: what is drawn over which axes. How it looks belongs to the renderers.
+
+use crate::cell::Cell;
+use crate::text::Text;
+use serde::Serialize;
+
+/// What an axis measures. Durations and instants are nanoseconds, shares 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantity {
+    /// A number without unit.
+    #[default]
+    Number,
+    /// Things.
+    Count,
+    /// A duration in nanoseconds.
+    Duration,
+    /// Time since the start in nanoseconds.
+    Instant,
+    /// A part of a whole, 0 to 1.
+    Share,
+    /// Bytes.
+    Bytes,
+}
+
+impl Quantity {
+    /// A value of this quantity.
+    pub fn cell(self, value: f64) -> Cell {
+        match self {
+            Self::Number => Cell::Figure(value),
+            Self::Count if value >= 0.0 && value.fract() == 0.0 => Cell::Count(value as u64),
+            Self::Count => Cell::Figure(value),
+            Self::Duration => Cell::FineDuration(value),
+            Self::Instant => Cell::Instant(value as i64),
+            Self::Share => Cell::Share(value),
+            Self::Bytes => Cell::Bytes(value.max(0.0) as u64),
+        }
+    }
+}
+
+/// An axis of a drawing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Axis {
+    /// What it shows.
+    pub label: String,
+    /// Its unit.
+    pub quantity: Quantity,
+    /// Steps of equal ratio instead of equal difference. Values of zero or less have no place on it.
+    pub log: bool,
+    /// Both ends; none: what the values need.
+    pub range: Option<(f64, f64)>,
+}
+
+impl Axis {
+    /// An axis with steps of equal difference.
+    pub fn linear(label: impl Into<String>, quantity: Quantity) -> Self {
+        Self { label: label.into(), quantity, log: false, range: None }
+    }
+
+    /// An axis with steps of equal ratio.
+    pub fn log(label: impl Into<String>, quantity: Quantity) -> Self {
+        Self { log: true, ..Self::linear(label, quantity) }
+    }
+
+    /// Fixes both ends.
+    #[must_use]
+    pub fn range(mut self, from: f64, to: f64) -> Self {
+        self.range = Some((from, to));
+        self
+    }
+}
+
+/// A colour by its meaning; the page chooses it for light and dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// One of eight that people with any common colour blindness tell apart; further ones are grey.
+    Series(u8),
+    /// What is there anyway.
+    Muted,
+    /// Hardly to be seen: nothing happened.
+    Faint,
+    /// That of the text: what is not explained.
+    Ink,
+}
+
+impl Colour {
+    /// The colour of the cause of this rank, from zero; none: unexplained.
+    pub fn of_cause(rank: Option<usize>) -> Self {
+        rank.map_or(Self::Ink, |rank| Self::Series(u8::try_from(rank).unwrap_or(u8::MAX)))
+    }
+
+    /// Its variable in the page's style sheet.
+    pub(crate) fn variable(self) -> &'static str {
+        const SERIES: [&str; 8] = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7"];
+        match self {
+            Self::Series(at) => SERIES.get(usize::from(at)).copied().unwrap_or("--muted"),
+            Self::Muted => "--muted",
+            Self::Faint => "--faint",
+            Self::Ink => "--ink",
+        }
+    }
+}
+
+impl Serialize for Colour {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.variable())
+    }
+}
+
+/// Whether the reader can zoom into a drawing. Without scripts every drawing is still.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rendering {
+    /// Zoom, series to be chosen, values beside the pointer.
+    #[default]
+    Interactive,
+    /// Drawn once.
+    Still,
+}
+
+/// A drawing with its name and words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// Identifier, unique in the document: lower-case letters, digits and `-`.
+    pub id: String,
+    /// What is drawn.
+    pub title: String,
+    /// How to read it.
+    pub note: Text,
+    /// What is drawn.
+    pub plot: Plot,
+    /// Whether it can be zoomed.
+    pub rendering: Rendering,
+    /// Charts with equal words here show the same part of their x axes, and the same place under the pointer.
+    pub linked: Option<String>,
+    /// Drawn on the terminal too.
+    pub on_terminal: bool,
+}
+
+impl Chart {
+    /// A chart.
+    pub fn new(id: impl Into<String>, title: impl Into<String>, plot: impl Into<Plot>) -> Self {
+        Self {
+            id: id.into(),
+            title: title.into(),
+            note: Text::default(),
+            plot: plot.into(),
+            rendering: Rendering::Interactive,
+            linked: None,
+            on_terminal: false,
+        }
+    }
+
+    /// Says how to read it.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<Text>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    /// Drawn once, without scripts.
+    #[must_use]
+    pub fn still(mut self) -> Self {
+        self.rendering = Rendering::Still;
+        self
+    }
+
+    /// Moves with the others of this name.
+    #[must_use]
+    pub fn linked(mut self, name: impl Into<String>) -> Self {
+        self.linked = Some(name.into());
+        self
+    }
+
+    /// Draws it on the terminal too.
+    #[must_use]
+    pub fn on_terminal(mut self) -> Self {
+        self.on_terminal = true;
+        self
+    }
+}
+
+/// Several charts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Side by side, or one at a time.
+    pub arrangement: Arrangement,
+    /// The charts.
+    pub charts: Vec<Chart>,
+}
+
+impl Group {
+    /// Charts beside each other where there is room.
+    pub fn beside(charts: impl IntoIterator<Item = Chart>) -> Self {
+        Self { arrangement: Arrangement::Beside, charts: charts.into_iter().collect() }
+    }
+
+    /// One chart at a time, chosen by title from a list with this label, with buttons for the next and the one before.
+    pub fn one_of(label: impl Into<String>, charts: impl IntoIterator<Item = Chart>) -> Self {
+        Self { arrangement: Arrangement::OneOf(label.into()), charts: charts.into_iter().collect() }
+    }
+}
+
+/// How the charts of a group stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    /// Beside each other.
+    Beside,
+    /// One at a time.
+    OneOf(String),
+}
+
+/// What is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Plot {
+    /// Series over two axes.
+    Xy(Xy),
+    /// How often each size occurred.
+    Distribution(Distribution),
+    /// Bars of categories.
+    Bars(Bars),
+    /// Values with their intervals, one below the other.
+    Ranges(Ranges),
+    /// A map of values by row and column.
+    Matrix(Matrix),
+    /// Lanes with intervals.
+    Timeline(Timeline),
+}
+
+/// Series over two axes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Xy {
+    /// Along.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// The series, the later ones on top.
+    pub series: Vec<Series>,
+    /// Dashed lines.
+    pub guides: Vec<Guide>,
+}
+
+impl Xy {
+    /// Nothing over these axes yet.
+    pub fn new(x: Axis, y: Axis) -> Self {
+        Self { x, y, ..Self::default() }
+    }
+
+    /// Adds a series.
+    #[must_use]
+    pub fn with(mut self, series: Series) -> Self {
+        self.series.push(series);
+        self
+    }
+
+    /// Adds a line at a value of the y axis.
+    #[must_use]
+    pub fn guide_y(mut self, at: f64, label: impl Into<String>) -> Self {
+        self.guides.push(Guide { at, label: label.into(), upright: false });
+        self
+    }
+
+    /// Adds a line at a value of the x axis.
+    #[must_use]
+    pub fn guide_x(mut self, at: f64, label: impl Into<String>) -> Self {
+        self.guides.push(Guide { at, label: label.into(), upright: true });
+        self
+    }
+}
+
+/// A dashed line across a chart.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Guide {
+    /// Value.
+    pub at: f64,
+    /// What it is.
+    pub label: String,
+    /// At a value of the x axis.
+    pub upright: bool,
+}
+
+/// Values over an axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// Name in the legend.
+    pub name: String,
+    /// Colour.
+    pub colour: Colour,
+    /// Dashed.
+    pub dashed: bool,
+    /// The values.
+    #[serde(flatten)]
+    pub data: Data,
+}
+
+impl Series {
+    /// A series.
+    pub fn new(name: impl Into<String>, colour: Colour, data: Data) -> Self {
+        Self { name: name.into(), colour, dashed: false, data }
+    }
+
+    /// Draws its line dashed.
+    #[must_use]
+    pub fn dashed(mut self) -> Self {
+        self.dashed = true;
+        self
+    }
+}
+
+/// Values of a series; not-a-number is a gap.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "shape", rename_all = "lowercase")]
+pub enum Data {
+    /// Points joined by a line; x ascends.
+    Line {
+        /// Along.
+        x: Numbers,
+        /// Up.
+        y: Numbers,
+        /// Marks the points too.
+        marks: bool,
+    },
+    /// A line with a band from `low` to `high` around it; x ascends.
+    Spread {
+        /// Along.
+        x: Numbers,
+        /// The line.
+        y: Numbers,
+        /// Lower edges.
+        low: Numbers,
+        /// Upper edges.
+        high: Numbers,
+    },
+    /// Least and largest value of each of many slices of equal width, so that no spike is lost at any zoom.
+    Slices {
+        /// Where the first slice starts.
+        start: f64,
+        /// Width of a slice.
+        step: f64,
+        /// Least value of each.
+        low: Numbers,
+        /// Largest value of each.
+        high: Numbers,
+    },
+    /// A value that stays until the next.
+    Steps {
+        /// Along.
+        x: Numbers,
+        /// Up.
+        y: Numbers,
+    },
+    /// Upright bars from the foot.
+    Columns {
+        /// Middle of each.
+        x: Numbers,
+        /// Height of each.
+        y: Numbers,
+        /// Width of each.
+        width: f64,
+    },
+    /// Marks, each series with a shape of its own; x ascends.
+    Points {
+        /// Along.
+        x: Numbers,
+        /// Up.
+        y: Numbers,
+    },
+}
+
+/// Numbers of a series, embedded compactly: as integers of 32 bits where all are such, and at full precision else.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Numbers(pub Vec<f64>);
+
+impl<T: Into<f64>> FromIterator<T> for Numbers {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        Self(values.into_iter().map(Into::into).collect())
+    }
+}
+
+impl From<Vec<f64>> for Numbers {
+    fn from(values: Vec<f64>) -> Self {
+        Self(values)
+    }
+}
+
+impl std::ops::Deref for Numbers {
+    type Target = [f64];
+    fn deref(&self) -> &[f64] {
+        &self.0
+    }
+}
+
+/// How often each size occurred: histogram, tail and cumulative distribution of the same bins.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Distribution {
+    /// The sizes.
+    pub x: Axis,
+    /// What is counted: `packets`.
+    pub of: String,
+    /// What can be looked at, the first one first.
+    pub views: Vec<DistributionView>,
+    /// The series.
+    pub series: Vec<Binned>,
+    /// Dashed lines at values of the x axis.
+    pub guides: Vec<Guide>,
+}
+
+/// A way to look at a distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DistributionView {
+    /// Counts of the bins, logarithmic.
+    Histogram,
+    /// Share above each size, logarithmic (CCDF).
+    Tail,
+    /// Share up to each size (CDF).
+    Cdf,
+}
+
+/// Counts in bins.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Binned {
+    /// Name in the legend.
+    pub name: String,
+    /// Colour.
+    pub colour: Colour,
+    /// Edges of the bins, ascending: one more than counts.
+    pub edges: Numbers,
+    /// How many lie from one edge (included) to the next.
+    pub counts: Numbers,
+    /// How many lie below the first edge: on a logarithmic axis those of zero or less.
+    pub below: f64,
+    /// How many lie at the last edge or above.
+    pub above: f64,
+}
+
+/// Bars of categories.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Bars {
+    /// What their lengths say.
+    pub value: Axis,
+    /// A name each: a row, or a group of upright bars.
+    pub categories: Vec<String>,
+    /// The parts of each category.
+    pub series: Vec<BarSeries>,
+    /// Parts follow each other in one bar; else they stand beside each other.
+    pub stacked: bool,
+    /// Bars lie, one category below the other; else they stand.
+    pub horizontal: bool,
+}
+
+/// One part of each category.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BarSeries {
+    /// Name in the legend.
+    pub name: String,
+    /// Colour.
+    pub colour: Colour,
+    /// A value a category; not-a-number where there is none.
+    pub values: Numbers,
+    /// Lower and upper end of a whisker a category; empty for none.
+    pub whiskers: Vec<Option<(f64, f64)>>,
+    /// A value to compare with a category, drawn as a mark; empty for none.
+    pub targets: Vec<Option<f64>>,
+}
+
+impl BarSeries {
+    /// Values without whiskers.
+    pub fn new(name: impl Into<String>, colour: Colour, values: impl Into<Numbers>) -> Self {
+        let (whiskers, targets) = (Vec::new(), Vec::new());
+        Self { name: name.into(), colour, values: values.into(), whiskers, targets }
+    }
+}
+
+/// Values with their intervals, one below the other: effects with their confidence intervals.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Ranges {
+    /// The scale.
+    pub value: Axis,
+    /// The values.
+    pub rows: Vec<Range>,
+    /// A line that matters: no difference.
+    pub zero: Option<f64>,
+}
+
+/// A value with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Range {
+    /// What it is of.
+    pub name: String,
+    /// The value.
+    pub at: f64,
+    /// Its interval.
+    pub interval: Option<(f64, f64)>,
+    /// Colour.
+    pub colour: Colour,
+    /// The value in words, at the right edge.
+    pub words: String,
+}
+
+/// A map of values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Matrix {
+    /// What the rows are of.
+    pub row_label: String,
+    /// What the columns are of.
+    pub column_label: String,
+    /// Names of rows.
+    pub rows: Vec<String>,
+    /// Names of columns.
+    pub columns: Vec<String>,
+    /// What the values are.
+    pub quantity: Quantity,
+    /// Steps of colour of equal ratio.
+    pub log: bool,
+    /// Values row by row; not-a-number where there is none.
+    pub values: Numbers,
+}
+
+/// Lanes with intervals over one stretch of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// Start and end, nanoseconds.
+    pub span: (f64, f64),
+    /// The instant that the axis counts from, and its name; none: the start.
+    pub origin: Option<(f64, String)>,
+    /// A stretch that is shaded: from when something was due to when it came.
+    pub zone: Option<(f64, f64)>,
+    /// Lanes, the first on top.
+    pub lanes: Vec<Lane>,
+    /// From who caused to who waited.
+    pub arrows: Vec<Arrow>,
+    /// What the colours mean.
+    pub keys: Vec<(String, Colour)>,
+}
+
+/// A lane of a timeline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Lane {
+    /// What it shows: `CPU 1`.
+    pub name: String,
+    /// More of it, below its name.
+    pub detail: String,
+    /// Intervals, and instants where both ends are equal.
+    pub spans: Vec<Span>,
+    /// Parts of slices of equal width over the whole time, stacked from the foot: what each slice was filled with.
+    pub fills: Vec<Fill>,
+}
+
+/// An interval of a lane.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// Start, nanoseconds.
+    pub start: f64,
+    /// End, nanoseconds.
+    pub end: f64,
+    /// What it is.
+    pub label: String,
+    /// Row within the lane, from its foot: what interrupts stands above what it interrupted.
+    pub depth: u8,
+    /// Colour.
+    pub colour: Colour,
+}
+
+/// A part of each slice of a lane.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fill {
+    /// Colour.
+    pub colour: Colour,
+    /// How much of each slice, 0 to 1.
+    pub shares: Numbers,
+}
+
+/// An arrow between lanes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Arrow {
+    /// Instant and lane.
+    pub from: (f64, usize),
+    /// Instant and lane.
+    pub to: (f64, usize),
+}
+
+macro_rules! plot_from {
+    ($($kind:ident),*) => {
+        $(impl From<$kind> for Plot {
+            fn from(plot: $kind) -> Self { Self::$kind(plot) }
+        })*
+    };
+}
+plot_from!(Xy, Distribution, Bars, Ranges, Matrix, Timeline);

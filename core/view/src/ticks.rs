@@ -1,0 +1,1 @@
+//! Where axes have their lines, and what is written there.
