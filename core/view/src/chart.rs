@@ -367,6 +367,39 @@ pub enum Data {
     },
 }
 
+impl Data {
+    fn columns(&self) -> (&[f64], [&[f64]; 2]) {
+        match self {
+            Self::Line { x, y, .. }
+            | Self::Steps { x, y }
+            | Self::Columns { x, y, .. }
+            | Self::Points { x, y } => (x, [y, y]),
+            Self::Spread { x, low, high, .. } => (x, [low, high]),
+            Self::Slices { low, high, .. } => (&[], [low, high]),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.columns().1[0].iter().all(|value| value.is_nan())
+    }
+
+    /// Values that the x axis must have room for.
+    pub(crate) fn ends_x(&self) -> Vec<f64> {
+        match self {
+            Self::Slices { start, step, low, .. } => vec![*start, start + step * low.len() as f64],
+            Self::Columns { x, width, .. } => {
+                x.iter().flat_map(|x| [x - width / 2.0, x + width / 2.0]).collect()
+            }
+            _ => self.columns().0.to_vec(),
+        }
+    }
+
+    /// Values that the y axis must have room for.
+    pub(crate) fn ends_y(&self) -> impl Iterator<Item = f64> {
+        self.columns().1.into_iter().flatten().copied()
+    }
+}
+
 /// Numbers of a series, embedded compactly: as integers of 32 bits where all are such, and at full precision else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers(pub Vec<f64>);

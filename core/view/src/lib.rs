@@ -7,6 +7,7 @@
 
 mod cell;
 mod chart;
+mod distribution;
 mod document;
 mod figures;
 mod html;

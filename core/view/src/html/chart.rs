@@ -1,12 +1,19 @@
-//! Frames of charts: title, drawing, words, and what a script needs to find them.
+//! Frames of charts: title, drawing, legend, words, and what a script needs to find them.
 
 use super::markup::Markup;
 use super::svg;
-use crate::chart::{Arrangement, Chart, Group, Rendering};
+use crate::chart::{Arrangement, Chart, Colour, Group, Plot, Rendering};
+
+/// Width of a drawing by itself, and of one beside others.
+const WIDE: [f64; 2] = [1080.0, 540.0];
 
 /// A chart by itself.
 pub(super) fn chart<'a>(page: &'a mut Markup, chart: &Chart) -> &'a mut Markup {
-    let drawn = svg::draw(&chart.plot);
+    framed(page, chart, WIDE[0])
+}
+
+fn framed<'a>(page: &'a mut Markup, chart: &Chart, wide: f64) -> &'a mut Markup {
+    let drawn = svg::draw(&chart.plot, wide);
     if drawn.is_empty() {
         return page;
     }
@@ -14,21 +21,64 @@ pub(super) fn chart<'a>(page: &'a mut Markup, chart: &Chart) -> &'a mut Markup {
     if chart.rendering == Rendering::Interactive {
         page.raw(" data-chart");
     }
-    page.raw(">").element("h3", "", &chart.title).raw("\n<div class=\"drawing\" role=\"img\" aria-label=\"");
-    page.text(&chart.title).raw("\">").append(&drawn).raw("</div>\n");
+    page.raw(">");
+    if !chart.title.is_empty() {
+        page.element("h3", "", &chart.title);
+    }
+    page.raw("\n<div class=\"drawing\" role=\"img\" aria-label=\"")
+        .text(&chart.title)
+        .raw("\">")
+        .append(&drawn)
+        .raw("</div>\n");
+    legend(page, &chart.plot);
     page.said("figcaption", "", &chart.note).raw("</figure>")
+}
+
+fn legend(page: &mut Markup, plot: &Plot) {
+    let keys = plot.keys();
+    if keys.len() < 2 && !matches!(plot, Plot::Timeline(_)) || keys.is_empty() {
+        return;
+    }
+    page.raw("<div class=\"legend\">");
+    for (name, colour) in keys {
+        page.raw("<span>").append(&svg::mark_picture(colour)).text(name).raw("</span>");
+    }
+    page.raw("</div>\n");
+}
+
+impl Plot {
+    /// What colours and marks mean.
+    fn keys(&self) -> Vec<(&str, Colour)> {
+        match self {
+            Self::Xy(plot) => {
+                plot.series.iter().map(|series| (series.name.as_str(), series.colour)).collect()
+            }
+            Self::Distribution(plot) => {
+                plot.series.iter().map(|series| (series.name.as_str(), series.colour)).collect()
+            }
+            Self::Bars(plot) => {
+                plot.series.iter().map(|series| (series.name.as_str(), series.colour)).collect()
+            }
+            Self::Timeline(plot) => plot.keys.iter().map(|(name, colour)| (name.as_str(), *colour)).collect(),
+            Self::Ranges(_) | Self::Matrix(_) => Vec::new(),
+        }
+    }
 }
 
 /// Several charts.
 pub(super) fn group<'a>(page: &'a mut Markup, group: &Group, id: &str) -> &'a mut Markup {
-    match &group.arrangement {
-        Arrangement::Beside => page.raw("<div class=\"beside\">\n"),
+    let wide = match &group.arrangement {
+        Arrangement::Beside => {
+            page.raw("<div class=\"beside\">\n");
+            WIDE[1]
+        }
         Arrangement::OneOf(label) => {
-            page.raw("<div class=\"one-of\" id=\"").text(id).raw("\" data-label=\"").text(label).raw("\">\n")
+            page.raw("<div class=\"one-of\" id=\"").text(id).raw("\" data-label=\"").text(label).raw("\">\n");
+            WIDE[0]
         }
     };
-    group.charts.iter().for_each(|each| {
-        chart(page, each).raw("\n");
+    group.charts.iter().for_each(|chart| {
+        framed(page, chart, wide).raw("\n");
     });
     page.raw("</div>")
 }

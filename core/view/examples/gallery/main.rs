@@ -1,5 +1,7 @@
 //! Writes a page with every kind of block and drawing: `gallery OUT.html [still]`; prints the terminal's form.
 
+mod charts;
+
 use quaver_view::{
     Block, Cause, Causes, Cell, Column, Document, Remedy, Section, Shown, Style, Table, Text, Tone, text,
     write_html, write_terminal,
@@ -138,6 +140,9 @@ fn document() -> Document {
     let note = "Sources ranked by the late time that they account for. What no recorded event explains is called unexplained.";
     document
         .section(Section::new("causes", "What made packets late").link("Sources").note(note).with(causes()));
+    charts::sections().into_iter().for_each(|section| {
+        document.section(section);
+    });
     document.section(tables());
     document.section(
         Section::new("words", "Words")
