@@ -49,8 +49,6 @@ View.Plot = class extends View.Zoomed {
     this.view = plot.views?.[0];
     this.choices();
     this.legend();
-    this.label = View.element("div", { class: "y-label" });
-    this.pane.before(this.label);
     this.build();
   }
 
@@ -189,7 +187,7 @@ View.Plot = class extends View.Zoomed {
         y: { distr: yAxis.log ? 3 : 1, range: () => this.yRange() },
       },
       axes: [
-        this.axis(x, { label: x.label, size: 30, labelSize: 20, splits: (u, at, low, high) => View.ticks(x, low, high, Math.floor(width / 96)) }),
+        this.axis(x, { label: x.label, size: 28, labelSize: 18, border: { show: true, stroke: View.colour("--muted"), width: 1 }, splits: (u, at, low, high) => View.ticks(x, low, high, Math.floor(width / (x.quantity === "instant" ? 96 : 72))) }),
         this.axis(yAxis, { size: fit, splits: (u, at, low, high) => View.ticks(yAxis, low, high, 7) }),
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
@@ -214,7 +212,8 @@ View.Plot = class extends View.Zoomed {
     const { ctx, bbox } = u;
     ctx.save();
     ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    // Marks at the edges are seen whole.
+    ctx.rect(bbox.left - 5 * uPlot.pxRatio, bbox.top, bbox.width + 10 * uPlot.pxRatio, bbox.height);
     ctx.clip();
     for (const series of this.shown()) {
       ctx.strokeStyle = ctx.fillStyle = View.colour(series.colour);

@@ -130,7 +130,9 @@ View.Zoomed = class {
     this.pane = figure.querySelector(".drawing");
     this.pane.setAttribute("role", "group");
     this.pane.tabIndex = 0;
+    this.label = View.element("span", { class: "y-label" });
     this.controls = View.element("div", { class: "controls" });
+    this.controls.append(this.label);
     this.pane.before(this.controls);
     this.state = View.element("p", { class: "state", role: "status" });
     this.pane.parentElement.append(this.state);
@@ -138,9 +140,10 @@ View.Zoomed = class {
   }
 
   buttons() {
-    const holder = View.element("span", { class: "buttons" });
-    for (const [words, action] of [["Zoom in", () => this.scale(1 / 4)], ["Zoom out", () => this.scale(4)], ["All of it", () => this.all()]]) {
-      const button = View.element("button", { type: "button" }, words);
+    const holder = View.element("span", { class: "buttons zoom" });
+    const all = [["+", "Zoom in", () => this.scale(1 / 4)], ["−", "Zoom out", () => this.scale(4)], ["all", "Show all of it", () => this.all()]];
+    for (const [sign, words, action] of all) {
+      const button = View.element("button", { type: "button", title: words, "aria-label": words }, sign);
       button.addEventListener("click", action);
       holder.append(button);
     }

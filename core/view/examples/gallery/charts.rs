@@ -47,10 +47,7 @@ fn over_time(id: &str, layer: &str, seed: u64) -> Chart {
             Data::Points { x: x.into(), y: y.into() },
         ));
     }
-    let note = text!(
-        "Each column is the least and the largest ΔT of {}; marks are late packets.",
-        Cell::Duration(500_000)
-    );
+    let note = text!("Marks are packets more than {} late, by leading source.", Cell::Duration(14_800));
     Chart::new(id, format!("ΔT at {layer}"), plot).note(note).linked("time")
 }
 
@@ -320,7 +317,6 @@ fn map() -> Chart {
 
 /// The sections with drawings.
 pub(super) fn sections() -> Vec<Section> {
-    let how = "Drag to zoom in, double-click to zoom out; or use the buttons, or the keys + − ← → 0 on the focused plot.";
     let layers = [("source", 5), ("receive", 6), ("application", 7)];
     let times =
         layers.into_iter().rev().map(|(layer, seed)| over_time(&format!("time-{layer}"), layer, seed));
@@ -331,7 +327,7 @@ pub(super) fn sections() -> Vec<Section> {
     ];
     let worst = [481_203, 481_777, 502_001].map(|number| timeline(&format!("worst-{number}"), number));
     vec![
-        Section::new("time", "ΔT over time").note(how).with(Group::one_of("Layer", times)),
+        Section::new("time", "ΔT over time").with(Group::one_of("Layer", times)),
         Section::new("distribution", "Distribution of ΔT").with(Group::beside(pair)),
         Section::new("worst", "Around the worst packets").with(Group::one_of("Packet", worst)),
         Section::new("threads-over-time", "Threads over time").with(threads().still()),

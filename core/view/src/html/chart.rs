@@ -2,7 +2,7 @@
 
 use super::markup::Markup;
 use super::svg;
-use crate::chart::{Arrangement, Chart, Colour, Group, Plot, Rendering};
+use crate::chart::{Arrangement, Chart, Colour, Data, Group, Plot, Rendering, Series};
 
 /// Width of a drawing by itself, and of one beside others.
 const WIDE: [f64; 2] = [1080.0, 540.0];
@@ -34,34 +34,60 @@ fn framed<'a>(page: &'a mut Markup, chart: &Chart, wide: f64) -> &'a mut Markup 
     page.said("figcaption", "", &chart.note).raw("</figure>")
 }
 
+/// What a colour means in a drawing, and how that is drawn there.
+struct Key<'a> {
+    name: &'a str,
+    colour: Colour,
+    /// As a line, dashed or not; else as a mark.
+    line: Option<bool>,
+}
+
 fn legend(page: &mut Markup, plot: &Plot) {
     let keys = plot.keys();
-    if keys.len() < 2 && !matches!(plot, Plot::Timeline(_)) || keys.is_empty() {
+    if keys.is_empty() || keys.len() < 2 && !matches!(plot, Plot::Timeline(_)) {
         return;
     }
     page.raw("<div class=\"legend\">");
-    for (name, colour) in keys {
-        page.raw("<span>").append(&svg::mark_picture(colour)).text(name).raw("</span>");
+    for key in keys {
+        page.raw("<span>");
+        match key.line {
+            Some(dashed) => page.append(&svg::line_picture(key.colour, dashed)),
+            None => page.append(&svg::mark_picture(key.colour)),
+        };
+        page.text(key.name).raw("</span>");
     }
     page.raw("</div>\n");
 }
 
 impl Plot {
-    /// What colours and marks mean.
-    fn keys(&self) -> Vec<(&str, Colour)> {
+    fn keys(&self) -> Vec<Key<'_>> {
         match self {
-            Self::Xy(plot) => {
-                plot.series.iter().map(|series| (series.name.as_str(), series.colour)).collect()
+            Self::Xy(plot) => plot.series.iter().map(Key::of_series).collect(),
+            Self::Distribution(plot) => plot
+                .series
+                .iter()
+                .map(|one| Key { name: &one.name, colour: one.colour, line: Some(false) })
+                .collect(),
+            Self::Bars(plot) => plot
+                .series
+                .iter()
+                .map(|one| Key { name: &one.name, colour: one.colour, line: None })
+                .collect(),
+            Self::Timeline(plot) => {
+                plot.keys.iter().map(|(name, colour)| Key { name, colour: *colour, line: None }).collect()
             }
-            Self::Distribution(plot) => {
-                plot.series.iter().map(|series| (series.name.as_str(), series.colour)).collect()
-            }
-            Self::Bars(plot) => {
-                plot.series.iter().map(|series| (series.name.as_str(), series.colour)).collect()
-            }
-            Self::Timeline(plot) => plot.keys.iter().map(|(name, colour)| (name.as_str(), *colour)).collect(),
             Self::Ranges(_) | Self::Matrix(_) => Vec::new(),
         }
+    }
+}
+
+impl<'a> Key<'a> {
+    fn of_series(series: &'a Series) -> Self {
+        let line = match series.data {
+            Data::Line { .. } | Data::Spread { .. } | Data::Steps { .. } => Some(series.dashed),
+            Data::Slices { .. } | Data::Columns { .. } | Data::Points { .. } => None,
+        };
+        Self { name: &series.name, colour: series.colour, line }
     }
 }
 

@@ -21,6 +21,8 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
 <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n";
+const HOW: &str = "<p class=\"how\">In a drawing: drag to zoom in, double-click to see all of it; or use its buttons, or the keys \
+<kbd>+</kbd> <kbd>−</kbd> <kbd>←</kbd> <kbd>→</kbd> <kbd>0</kbd> on the focused drawing. A click on a name in its legend hides that series.</p>\n";
 const SCRIPTS: [&str; 5] = [
     include_str!("../../assets/uplot/uPlot.iife.min.js"),
     include_str!("../../assets/view.js"),
@@ -99,6 +101,7 @@ fn body(page: &mut Markup, document: &Document, scripted: bool) {
     }
     if scripted {
         page.raw("<noscript><p class=\"notice\">Without scripts the drawings stand still.</p></noscript>\n");
+        page.raw(HOW);
     }
     tiles(page, document);
     warnings(page, document);

@@ -137,7 +137,9 @@ impl Page {
 
     fn section(&mut self, section: &Section) {
         if on_terminal(section.shown) {
+            let before = self.out.len();
             self.heading(&section.title, &section.note);
+            let heading = self.out.len();
             let mut below_table = false;
             for block in &section.blocks {
                 let start = self.out.len();
@@ -147,6 +149,10 @@ impl Page {
                     self.out.insert(start, '\n');
                 }
                 below_table = matches!(block, Block::Table(_) | Block::Causes(_));
+            }
+            // A section of drawings that only the page has is none here.
+            if self.out.len() == heading && !section.blocks.is_empty() {
+                self.out.truncate(before);
             }
         }
     }

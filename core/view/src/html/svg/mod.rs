@@ -49,6 +49,18 @@ pub(super) fn mark_picture(colour: Colour) -> Markup {
     out
 }
 
+/// A line as a small picture beside words.
+pub(super) fn line_picture(colour: Colour, dashed: bool) -> Markup {
+    let mut out = Markup::default();
+    out.raw("<svg width=\"24\" height=\"10\" viewBox=\"0 0 24 10\" aria-hidden=\"true\"><path d=\"M0 5h24\" style=\"stroke:var(");
+    out.raw(colour.variable()).raw(");stroke-width:2.5").raw(if dashed {
+        ";stroke-dasharray:6 3\"/></svg>"
+    } else {
+        "\"/></svg>"
+    });
+    out
+}
+
 /// The drawing, about so many pixels wide; empty where there is nothing to draw.
 pub(super) fn draw(plot: &Plot, wide: f64) -> Markup {
     match plot {

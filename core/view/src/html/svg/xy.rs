@@ -82,7 +82,7 @@ fn axes(svg: &mut Svg, plot: &Xy, pane: &Pane, marks: &[(f64, String)]) {
     }
     let room = pane.right - pane.left;
     let mut free = f64::NEG_INFINITY;
-    for (value, text) in pane.x.ticks((room / 84.0) as usize) {
+    for (value, text) in pane.x.ticks((room / 72.0) as usize) {
         let Some(x) = pane.x(value) else { continue };
         svg.line((x, ABOVE), (x, pane.foot()), "grid");
         let half = text.chars().count() as f64 * CHARACTER / 2.0;
