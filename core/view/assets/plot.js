@@ -102,7 +102,7 @@ View.Plot = class extends View.Zoomed {
     if (x.range) return x.range;
     let [low, high] = [Infinity, -Infinity];
     const take = (value) => {
-      if (!Number.isFinite(value) || (x.log && value <= 0)) return;
+      if (!(Math.abs(value) < View.LIMIT) || (x.log && !(value > 1 / View.LIMIT))) return;
       low = Math.min(low, value);
       high = Math.max(high, value);
     };
@@ -130,13 +130,14 @@ View.Plot = class extends View.Zoomed {
   yRange() {
     const { y, guides } = this.xy, [from, to] = this.plotted || this.whole, log = y.log && !this.linear;
     if (y.range) return y.range;
-    let [low, high] = [Infinity, -Infinity], zero = false;
+    let [low, high] = [Infinity, -Infinity], zero = false, rug = 0;
     const take = (value) => {
-      if (!Number.isFinite(value) || (log && value <= 0)) return;
+      if (!(Math.abs(value) < View.LIMIT) || (log && !(value > 1 / View.LIMIT))) return;
       low = Math.min(low, value);
       high = Math.max(high, value);
     };
     for (const one of this.shown()) {
+      if (one.shape === "rug") { rug++; continue; }
       zero ||= one.shape === "columns";
       const columns = one.shape === "slices" || one.shape === "spread" ? [one.low, one.high] : [one.y];
       let first, last;
@@ -155,14 +156,15 @@ View.Plot = class extends View.Zoomed {
     }
     if (zero || low === high || (low > 0 && low < high / 2)) [low, high] = [Math.min(0, low), Math.max(0, high)];
     const room = (high - low) * 0.06 || 1;
-    return [low < 0 ? low - room : low, high + room];
+    // Instants stand below all values.
+    return [rug ? low - room * 0.7 * (rug + 0.5) : low < 0 ? low - room : low, high + room];
   }
 
   axis(axis, extra) {
     const font = "12px system-ui, sans-serif";
     return {
       stroke: View.colour("--soft"), font, labelFont: font, grid: { stroke: View.colour("--line"), width: 0.7 }, ticks: { show: false },
-      filter: (u, splits) => splits, values: (u, splits) => splits.map((value) => View.tick(axis.quantity, value, splits[1] - splits[0] || value)), ...extra,
+      filter: (u, splits) => splits, values: (u, splits) => splits.map((value) => axis.names?.[value] ?? View.tick(axis.quantity, value, splits[1] - splits[0] || value)), ...extra,
     };
   }
 
@@ -275,12 +277,12 @@ View.Plot = class extends View.Zoomed {
         if (apart < distance) [best, distance] = [[one, at], apart];
       }
     }
-    if (best) return `${best[0].name}\n${View.cell(yAxis.quantity, best[0].y[best[1]])}\nat ${View.cell(xAxis.quantity, best[0].x[best[1]])}`;
+    if (best) return `${best[0].name}\n${View.cell(yAxis.quantity, best[0].y[best[1]])}\nat ${View.words(xAxis, best[0].x[best[1]])}`;
     for (const one of this.shown()) {
       const words = View.at[one.shape]?.(this, u, one, value);
       if (words) lines.push(`${one.name}: ${words}`);
     }
-    return lines.length ? [View.cell(xAxis.quantity, value), ...lines.slice(0, 12)].join("\n") : "";
+    return lines.length ? [View.words(xAxis, value), ...lines.slice(0, 12)].join("\n") : "";
   }
 };
 
@@ -344,6 +346,18 @@ View.shapes = {
       if (Number.isNaN(series.y[at])) return;
       const left = u.valToPos(x - series.width / 2, "x", true), right = u.valToPos(x + series.width / 2, "x", true), top = View.place(u, series, series.y, at);
       ctx.fillRect(left, Math.min(top, zero), Math.max(uPlot.pxRatio, right - left - uPlot.pxRatio), Math.abs(zero - top));
+    });
+  },
+  // Instants at the foot, each series a row.
+  rug(chart, u, series) {
+    const { ctx, bbox } = u, pixel = uPlot.pxRatio, rows = chart.shown().filter((one) => one.shape === "rug");
+    const top = bbox.top + bbox.height - (rows.indexOf(series) + 1) * 10 * pixel;
+    let drawn = -Infinity;
+    series.x.forEach((value) => {
+      const x = u.valToPos(value, "x", true);
+      if (x < drawn + pixel || x < bbox.left || x > bbox.left + bbox.width) return;
+      ctx.fillRect(x - pixel / 2, top, 1.5 * pixel, 8 * pixel);
+      drawn = x;
     });
   },
   slices(chart, u, series) {

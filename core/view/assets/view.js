@@ -3,6 +3,9 @@
 // Text always goes in as text, never as markup. Formats and ticks are those of cell.rs and ticks.rs.
 const View = {};
 
+// Values beyond are no measurement, and no axis has room for them.
+View.LIMIT = 1e100;
+
 View.digits = (value) => {
   const size = Math.abs(value);
   return size >= 99.95 ? value.toFixed(0) : size >= 9.995 ? value.toFixed(1) : value.toFixed(2);
@@ -51,7 +54,8 @@ View.cell = (quantity, value) => {
 
 View.plain = (value, digits) => String(parseFloat(value.toPrecision(digits)));
 
-// A value as an axis has it.
+// A value of an axis: in words beside the pointer, and below a line.
+View.words = (axis, value) => (axis.names?.length ? axis.names[Math.round(value)] ?? "" : View.cell(axis.quantity, value));
 View.tick = (quantity, value, step) => {
   const units = View.UNITS[quantity];
   if (units) {
@@ -86,10 +90,16 @@ View.logTicks = (from, to, most) => {
   }
 };
 
-View.ticks = (axis, from, to, most) => (axis.log ? View.logTicks : View.linearTicks)(from, to, most);
+View.ticks = (axis, from, to, most) => axis.names?.length ? axis.names.map((_, at) => at).filter((at) => at >= from && at <= to) : (axis.log ? View.logTicks : View.linearTicks)(from, to, most);
 
-// Columns of numbers: a list, or base64 of integers ("i") or floats ("f"). Gaps are not-a-number.
+// Columns of numbers: a list, base64 of integers ("i") or floats ("f"), or where in the page that stands ("@"). Gaps are
+// not-a-number.
 View.numbers = (column) => {
+  if (column[0] === "@") {
+    const known = (View.columns ||= new Map());
+    if (!known.has(column)) known.set(column, View.numbers(document.getElementById("column-" + column.slice(1)).textContent));
+    return known.get(column);
+  }
   if (Array.isArray(column)) return Float64Array.from(column, (value) => value ?? NaN);
   const text = atob(column.slice(1)), bytes = new Uint8Array(text.length);
   for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);

@@ -45,21 +45,31 @@ pub struct Axis {
     pub label: String,
     /// Its unit.
     pub quantity: Quantity,
-    /// Steps of equal ratio instead of equal difference. Values of zero or less have no place on it.
+    /// Steps of equal ratio instead of equal difference. Values of zero or less lie at its end.
     pub log: bool,
     /// Both ends; none: what the values need.
     pub range: Option<(f64, f64)>,
+    /// Names of the places 0, 1, 2 … instead of numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 impl Axis {
     /// An axis with steps of equal difference.
     pub fn linear(label: impl Into<String>, quantity: Quantity) -> Self {
-        Self { label: label.into(), quantity, log: false, range: None }
+        Self { label: label.into(), quantity, ..Self::default() }
     }
 
     /// An axis with steps of equal ratio.
     pub fn log(label: impl Into<String>, quantity: Quantity) -> Self {
         Self { log: true, ..Self::linear(label, quantity) }
+    }
+
+    /// Places side by side, each with a name: the first is at 0, the next at 1.
+    pub fn named(label: impl Into<String>, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let range = Some((-0.5, names.len() as f64 - 0.5));
+        Self { names, range, ..Self::linear(label, Quantity::Number) }
     }
 
     /// Fixes both ends.
@@ -358,6 +368,11 @@ pub enum Data {
         /// Width of each.
         width: f64,
     },
+    /// Instants, as small lines at the foot of the drawing; x ascends.
+    Rug {
+        /// Along.
+        x: Numbers,
+    },
     /// Marks, each series with a shape of its own; x ascends.
     Points {
         /// Along.
@@ -376,11 +391,13 @@ impl Data {
             | Self::Points { x, y } => (x, [y, y]),
             Self::Spread { x, low, high, .. } => (x, [low, high]),
             Self::Slices { low, high, .. } => (&[], [low, high]),
+            Self::Rug { x } => (x, [&[], &[]]),
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.columns().1[0].iter().all(|value| value.is_nan())
+        let (x, [y, _]) = self.columns();
+        y.iter().all(|value| value.is_nan()) && !matches!(self, Self::Rug { .. } if !x.is_empty())
     }
 
     /// Values that the x axis must have room for.

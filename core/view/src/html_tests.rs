@@ -1,5 +1,8 @@
 use crate::document::{Cause, Causes, Column, Remedy, Table};
-use crate::{Block, Cell, Document, Section, Shown, Text, Tone, write_html};
+use crate::{
+    Axis, Block, Cell, Chart, Colour, Data, Document, Quantity, Section, Series, Shown, Text, Tone, Xy,
+    write_html,
+};
 
 fn page(document: &Document) -> String {
     let mut out = Vec::new();
@@ -128,4 +131,52 @@ fn hostile_names_are_text_everywhere() {
     assert!(!text.contains(['\x1b', '\u{202e}']), "{text}");
     let plain = crate::plain(&document);
     assert!(!plain.contains(['\x1b', '\u{202e}']), "{plain}");
+}
+
+fn with_chart(chart: Chart) -> String {
+    let mut document = Document::new("quaver x", "x");
+    document.section(Section::new("s", "S").with(chart));
+    page(&document)
+}
+
+fn chart() -> Chart {
+    let (x, y) = (vec![0.0, 1.0].into(), vec![1.0, 2.0].into());
+    let line = Data::Line { x, y, marks: false };
+    let axis = || Axis::linear("a", Quantity::Count);
+    Chart::new("c", "</script>", Xy::new(axis(), axis()).with(Series::new("<i>", Colour::Series(0), line)))
+}
+
+#[test]
+fn a_drawing_that_can_be_zoomed_has_a_still_form_and_data() {
+    let text = with_chart(chart().linked("t"));
+    assert!(text.contains("<figure id=\"c\" data-chart><h3>&lt;/script&gt;</h3>\n<div class=\"drawing\" role=\"img\" aria-label=\"&lt;/script&gt;\"><svg"));
+    let data = "<script type=\"application/json\" id=\"data-c\">{\"linked\":\"t\",\"plot\":{\"kind\":\"xy\",\"x\":{\"label\":\"a\",\"quantity\":\"count\",\"log\":false,\
+\"range\":null},\"y\":{\"label\":\"a\",\"quantity\":\"count\",\"log\":false,\"range\":null},\"series\":[{\"name\":\"\\u003ci>\",\"colour\":\"--c0\",\"dashed\":false,\
+\"shape\":\"line\",\"x\":[0.0,1.0],\"y\":[1.0,2.0],\"marks\":false}],\"guides\":[]}}</script>\n";
+    assert!(text.contains(data), "{text}");
+    assert!(text.contains("id=\"uplot-licence\">") && text.contains("Plots by uPlot (MIT licence)."));
+    assert_eq!(text.matches("<script").count(), text.matches("</script>").count());
+}
+
+#[test]
+fn a_page_of_still_drawings_needs_no_scripts() {
+    let text = with_chart(chart().still());
+    assert!(
+        text.contains("<svg")
+            && !text.contains("<script")
+            && !text.contains("data-chart")
+            && !text.contains("uPlot"),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_request_is_forbidden() {
+    let text = with_chart(chart());
+    assert!(text.contains(
+        "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\""
+    ));
+    // The library names its home in a comment of its own; nothing of ours names a place.
+    let ours: String = text.lines().filter(|line| !line.contains("uPlot")).collect();
+    assert!(!ours.contains("src=") && !ours.contains("url(") && !ours.contains("@import"));
 }

@@ -5,20 +5,24 @@ use crate::chart::{Axis, Quantity};
 /// Steps between lines are these, times a power of ten.
 const STEPS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
 
+/// Values beyond are no measurement, and no axis has room for them.
+const LIMIT: f64 = 1e100;
+
 /// An axis with both ends known.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scale {
     pub(crate) from: f64,
     pub(crate) to: f64,
     pub(crate) log: bool,
     quantity: Quantity,
+    names: Vec<String>,
 }
 
 impl Scale {
     /// The axis over these values, or over its own range. `room` is the part of the span that is left free above.
     pub(crate) fn over(axis: &Axis, values: impl Iterator<Item = f64>, room: f64) -> Self {
         let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
-        let known = values.filter(|value| value.is_finite() && (!axis.log || *value > 0.0));
+        let known = values.filter(|value| value.abs() < LIMIT && (!axis.log || *value > 1.0 / LIMIT));
         let (low, high) = known.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
         let (from, to) = match axis.range {
             Some(range) => range,
@@ -35,7 +39,8 @@ impl Scale {
                 (if low < 0.0 { low - free } else { low }, high + free)
             }
         };
-        Self { from, to: if to > from { to } else { from + 1.0 }, log: axis.log, quantity: axis.quantity }
+        let to = if to > from { to } else { from + 1.0 };
+        Self { from, to, log: axis.log, quantity: axis.quantity, names: axis.names.clone() }
     }
 
     /// The same axis from zero on, where all values are above and none is far from it.
@@ -53,8 +58,23 @@ impl Scale {
         (!value.is_nan() && !share.is_nan()).then(|| share.clamp(0.0, 1.0))
     }
 
+    /// Whether a value lies between both ends.
+    pub(crate) fn holds(&self, value: f64) -> bool {
+        value >= self.from && value <= self.to
+    }
+
+    /// The same axis with room for so many rows of instants at its foot.
+    pub(crate) fn with_rows(self, rows: usize) -> Self {
+        let room =
+            if self.log || rows == 0 { 0.0 } else { (self.to - self.from) * 0.042 * (rows as f64 + 0.5) };
+        Self { from: self.from - room, ..self }
+    }
+
     /// Where lines are drawn, at most about `most` of them, and what is written there.
     pub(crate) fn ticks(&self, most: usize) -> Vec<(f64, String)> {
+        if !self.names.is_empty() {
+            return self.names.iter().enumerate().map(|(at, name)| (at as f64, name.clone())).collect();
+        }
         let values = if self.log {
             log_ticks(self.from, self.to, most)
         } else {
@@ -168,6 +188,12 @@ mod tests {
         assert_eq!(log(1.0, 1e6, Quantity::Count, 8), ["1", "10", "100", "1 k", "10 k", "100 k", "1 M"]);
         assert_eq!(log(1e-6, 1.0, Quantity::Share, 4), ["0.0001 %", "0.01 %", "1 %", "100 %"]);
         assert_eq!(log(3.2e3, 4.1e3, Quantity::Duration, 6), ["3.5 µs", "4 µs"]);
+    }
+
+    #[test]
+    fn names_stand_side_by_side() {
+        let names = written(Axis::named("trace", ["lu", "ocean"]), 1);
+        assert_eq!(names, ["lu", "ocean"]);
     }
 
     #[test]

@@ -272,7 +272,12 @@ fn scatter() -> Chart {
         Axis::linear("time of arrival", Quantity::Duration),
         Axis::linear("delay", Quantity::Duration),
     )
-    .with(Series::new("packets", Colour::Series(1), Data::Points { x: x.into(), y: y.into() }));
+    .with(Series::new("packets", Colour::Series(1), Data::Points { x: x.into(), y: y.into() }))
+    .with(Series::new(
+        "lost",
+        Colour::Series(0),
+        Data::Rug { x: vec![4e8, 1.5e9, 1.52e9, 3.1e9].into() },
+    ));
     Chart::new("scatter", "Burstiness: delay over time of arrival", plot).on_terminal()
 }
 
@@ -315,6 +320,20 @@ fn map() -> Chart {
     Chart::new("map", "Gain by reactivity and cache", plot).still()
 }
 
+fn sweep() -> Chart {
+    let line = |name: &str, at: u8, y: [f64; 4]| {
+        let x = (0..4).map(f64::from).collect();
+        Series::new(name, Colour::Series(at), Data::Line { x, y: y.to_vec().into(), marks: true })
+    };
+    let plot = Xy::new(
+        Axis::named("placement", ["same core", "neighbour", "other socket", "anywhere"]),
+        Axis::linear("overhead", Quantity::Duration),
+    )
+    .with(line("rdtsc", 1, [12.0, 14.5, 18.0, 16.0]))
+    .with(line("vDSO", 0, [31.0, 32.0, 39.5, 35.0]));
+    Chart::new("sweep", "Overhead by placement", plot)
+}
+
 /// The sections with drawings.
 pub(super) fn sections() -> Vec<Section> {
     let layers = [("source", 5), ("receive", 6), ("application", 7)];
@@ -338,6 +357,7 @@ pub(super) fn sections() -> Vec<Section> {
             scatter(),
             effects(),
             map(),
+            sweep(),
         ])),
     ]
 }

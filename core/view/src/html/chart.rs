@@ -84,7 +84,9 @@ impl Plot {
 impl<'a> Key<'a> {
     fn of_series(series: &'a Series) -> Self {
         let line = match series.data {
-            Data::Line { .. } | Data::Spread { .. } | Data::Steps { .. } => Some(series.dashed),
+            Data::Line { .. } | Data::Spread { .. } | Data::Steps { .. } | Data::Rug { .. } => {
+                Some(series.dashed)
+            }
             Data::Slices { .. } | Data::Columns { .. } | Data::Points { .. } => None,
         };
         Self { name: &series.name, colour: series.colour, line }

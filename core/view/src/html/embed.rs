@@ -2,6 +2,8 @@
 
 use crate::chart::{Chart, Numbers};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -72,10 +74,48 @@ struct ChartData<'a> {
     plot: &'a crate::chart::Plot,
 }
 
-/// The data that a script draws a chart from.
-pub(super) fn write_chart(out: &mut dyn Write, chart: &Chart) -> io::Result<()> {
-    let data = ChartData { linked: chart.linked.as_deref(), plot: &chart.plot };
-    write_json(out, &format!("data-{}", chart.id), &data)
+/// Columns of numbers that were written: equal ones of several charts stand in the page once.
+#[derive(Default)]
+pub(super) struct Columns(HashMap<String, usize>);
+
+/// From this many characters on a column stands by itself.
+const APART: usize = 256;
+/// Fields that hold columns.
+const FIELDS: [&str; 7] = ["x", "y", "low", "high", "edges", "counts", "shares"];
+
+impl Columns {
+    /// The data that a script draws a chart from.
+    pub(super) fn write_chart(&mut self, out: &mut dyn Write, chart: &Chart) -> io::Result<()> {
+        let mut data =
+            serde_json::to_value(ChartData { linked: chart.linked.as_deref(), plot: &chart.plot })?;
+        self.set_apart(out, &mut data)?;
+        write_json(out, &format!("data-{}", chart.id), &data)
+    }
+
+    /// Writes long columns by themselves and leaves their numbers: `@3`.
+    fn set_apart(&mut self, out: &mut dyn Write, data: &mut Value) -> io::Result<()> {
+        match data {
+            Value::Array(items) => items.iter_mut().try_for_each(|item| self.set_apart(out, item)),
+            Value::Object(fields) => fields.iter_mut().try_for_each(|(name, value)| match value {
+                Value::String(text) if FIELDS.contains(&name.as_str()) => {
+                    if text.len() < APART {
+                        return Ok(());
+                    }
+                    let next = self.0.len();
+                    let number = self.0.get(text.as_str()).copied().unwrap_or(next);
+                    if number == next {
+                        // Base64 holds nothing that would end the element.
+                        writeln!(out, "<script type=\"text/plain\" id=\"column-{number}\">{text}</script>")?;
+                        self.0.insert(std::mem::take(text), number);
+                    }
+                    *text = format!("@{number}");
+                    Ok(())
+                }
+                value => self.set_apart(out, value),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// JSON as a data block; browsers do not run a script of this type. `<` only ever stands inside JSON strings, where it
@@ -92,6 +132,7 @@ pub(super) fn write_json(out: &mut dyn Write, id: &str, value: &impl Serialize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::{Colour, Data, Series, Xy};
 
     #[test]
     fn vectors_of_rfc_4648_section_10() {
@@ -121,6 +162,27 @@ mod tests {
             "{many}"
         );
         assert!(json((0..40).map(|at| f64::from(at) / 2.0).collect()).starts_with("\"fAAAAAAAAAAAAAAAA"));
+    }
+
+    #[test]
+    fn equal_columns_stand_in_the_page_once() {
+        let chart = |id: &str, last: f64| {
+            let x: Vec<f64> = (0..100).map(f64::from).collect();
+            let y = x.iter().copied().chain([last]).collect();
+            let plot = Xy::default().with(Series::new("@1", Colour::Muted, Data::Points { x: x.into(), y }));
+            Chart::new(id, "", plot)
+        };
+        let (mut out, mut columns) = (Vec::new(), Columns::default());
+        for chart in [chart("a", 1.0), chart("b", 2.0)] {
+            columns.write_chart(&mut out, &chart).unwrap();
+        }
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.matches("id=\"column-").count(), 3, "{text}");
+        assert!(
+            text.contains(r#""name":"@1""#)
+                && text.contains(r#""x":"@0","y":"@1""#)
+                && text.contains(r#""x":"@0","y":"@2""#)
+        );
     }
 
     #[test]

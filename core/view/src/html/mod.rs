@@ -38,8 +38,9 @@ pub fn write_html(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     head(&mut page, document, scripted);
     body(&mut page, document, scripted);
     out.write_all(page.as_bytes())?;
+    let mut columns = embed::Columns::default();
     for chart in charts(document).filter(|chart| chart.rendering == Rendering::Interactive) {
-        embed::write_chart(out, chart)?;
+        columns.write_chart(out, chart)?;
     }
     if scripted {
         // The library's licence asks that its text goes with every copy.

@@ -159,6 +159,7 @@ impl Data {
             | Self::Steps { x, y }
             | Self::Columns { x, y, .. }
             | Self::Points { x, y } => x.iter().zip(y.iter()).for_each(|(x, y)| point(*x, *y)),
+            Self::Rug { .. } => {}
             Self::Slices { start, step, low, high } => {
                 for (at, (low, high)) in low.iter().zip(high.iter()).enumerate() {
                     let x = start + step * (at as f64 + 0.5);

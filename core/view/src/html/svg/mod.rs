@@ -196,3 +196,7 @@ fn widest<'a>(words: impl Iterator<Item = &'a str>) -> f64 {
 fn cut_to(words: &str, room: f64) -> String {
     cut(words, ((room / CHARACTER) as usize).max(2))
 }
+
+#[cfg(test)]
+#[path = "svg_tests.rs"]
+mod tests;

@@ -45,6 +45,8 @@ pub(super) fn draw(plot: &Xy, wide: f64) -> Markup {
     {
         y = y.with_zero();
     }
+    let rows: Vec<&Series> = plot.series.iter().filter(|one| matches!(one.data, Data::Rug { .. })).collect();
+    y = y.with_rows(if plot.y.range.is_some() { 0 } else { rows.len() });
     let marks = y.ticks(7);
     let left = widest(marks.iter().map(|(_, text)| text.as_str())) + 12.0;
     let pane = Pane { x, y, left, right: wide - RIGHT };
@@ -53,8 +55,14 @@ pub(super) fn draw(plot: &Xy, wide: f64) -> Markup {
     for series in &plot.series {
         draw_series(&mut svg, series, plot, &pane);
     }
+    for (row, series) in rows.into_iter().enumerate() {
+        rug(&mut svg, series, row, &pane);
+    }
     for guide in &plot.guides {
-        let ends = if guide.upright {
+        let scale = if guide.upright { &pane.x } else { &pane.y };
+        let ends = if !scale.holds(guide.at) {
+            None
+        } else if guide.upright {
             pane.x(guide.at).map(|x| ((x, ABOVE), (x, pane.foot())))
         } else {
             pane.y(guide.at).map(|y| ((pane.left, y), (pane.right, y)))
@@ -148,7 +156,12 @@ fn draw_series(svg: &mut Svg, series: &Series, plot: &Xy, pane: &Pane) {
                 svg.boxed((from, top), (to - from - 1.0, pane.foot() - top), colour, 1.0, &words);
             }
         }
-        Data::Points { x, y } => points(svg, &joined(x, y), colour),
+        Data::Points { x, y } => {
+            let mut all = joined(x, y);
+            x.iter().zip(&mut all).filter(|(x, _)| !pane.x.holds(**x)).for_each(|(_, point)| *point = None);
+            points(svg, &all, colour);
+        }
+        Data::Rug { .. } => {}
     }
 }
 
@@ -168,6 +181,20 @@ pub(super) fn one_mark(svg: &mut Svg, (x, y): (f64, f64), colour: Colour, radius
         .raw(")");
     svg.inside.raw(if mark(colour) == 9 { ";stroke:var(--ink);stroke-width:.4\">" } else { "\">" });
     svg.tip(tip).raw("</path>");
+}
+
+/// Instants at the foot.
+fn rug(svg: &mut Svg, series: &Series, row: usize, pane: &Pane) {
+    let Data::Rug { x } = &series.data else { return };
+    let mut path = Markup::default();
+    let mut drawn = f64::NEG_INFINITY;
+    for at in x.iter().filter(|x| pane.x.holds(**x)).filter_map(|x| pane.x(*x)) {
+        if at >= drawn + 1.0 {
+            path.raw("M").number(at).raw(" ").number(pane.foot() - 10.0 * row as f64 - 2.0).raw("v-8");
+            drawn = at;
+        }
+    }
+    svg.stroked(&path, series.colour, false, 1.5);
 }
 
 /// Marks; of those that would cover each other one is drawn.
