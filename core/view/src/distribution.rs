@@ -1,6 +1,7 @@
 //! Histogram, tail and cumulative distribution of the same bins, as series over two axes.
 
-use crate::chart::{Axis, Binned, Data, Distribution, DistributionView, Numbers, Quantity, Series, Xy};
+use crate::axis::{Axis, Quantity};
+use crate::plot::{Binned, Data, Distribution, DistributionView, Numbers, Series, Xy};
 
 impl Distribution {
     /// What is looked at first.
@@ -59,7 +60,7 @@ impl Binned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::Colour;
+    use crate::axis::Colour;
 
     #[test]
     fn views_of_the_same_bins() {

@@ -1,5 +1,6 @@
 use super::*;
-use crate::chart::{BarSeries, Colour, DistributionView, Quantity, Series};
+use crate::axis::{Colour, Quantity};
+use crate::plot::{BarSeries, DistributionView, Series};
 
 fn sizes() -> Plot {
     let binned = Binned {

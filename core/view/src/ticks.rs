@@ -1,6 +1,6 @@
 //! Scales of axes: where a value lies, where lines are drawn, and what is written there.
 
-use crate::chart::{Axis, Quantity};
+use crate::axis::{Axis, Quantity};
 
 /// Steps between lines are these, times a power of ten.
 const STEPS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];

@@ -2,7 +2,9 @@
 
 use super::markup::Markup;
 use super::svg;
-use crate::chart::{Arrangement, Chart, Colour, Data, Group, Plot, Rendering, Series};
+use crate::axis::Colour;
+use crate::chart::{Arrangement, Chart, Group, Rendering};
+use crate::plot::{Data, Plot, Series};
 
 /// Width of a drawing by itself, and of one beside others.
 const WIDE: [f64; 2] = [1080.0, 540.0];

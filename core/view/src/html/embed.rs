@@ -1,6 +1,7 @@
 //! Data inside the page: JSON that cannot end the script element that holds it, with long columns of numbers as base64.
 
-use crate::chart::{Chart, Numbers};
+use crate::chart::Chart;
+use crate::plot::Numbers;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -71,7 +72,7 @@ impl Serialize for Numbers {
 #[derive(Serialize)]
 struct ChartData<'a> {
     linked: Option<&'a str>,
-    plot: &'a crate::chart::Plot,
+    plot: &'a crate::plot::Plot,
 }
 
 /// Columns of numbers that were written: equal ones of several charts stand in the page once.
@@ -132,7 +133,8 @@ pub(super) fn write_json(out: &mut dyn Write, id: &str, value: &impl Serialize) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::{Colour, Data, Series, Xy};
+    use crate::axis::Colour;
+    use crate::plot::{Data, Series, Xy};
 
     #[test]
     fn vectors_of_rfc_4648_section_10() {

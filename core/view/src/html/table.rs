@@ -3,8 +3,8 @@
 use super::in_html;
 use super::markup::Markup;
 use super::svg;
+use crate::axis::Colour;
 use crate::cell::Cell;
-use crate::chart::Colour;
 use crate::document::{Cause, Causes, Row, Table, Tone};
 
 /// A table; `id` is that of the block.

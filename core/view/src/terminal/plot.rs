@@ -1,8 +1,9 @@
 //! Drawings of characters: rows of bars for distributions and categories, dots for series.
 
 use super::Style;
+use crate::axis::Axis;
 use crate::cell::{Cell, bar};
-use crate::chart::{Axis, Bars, Binned, Data, Distribution, Plot, Xy};
+use crate::plot::{Bars, Binned, Data, Distribution, Plot, Xy};
 use crate::text::{cut, safe, width};
 use crate::ticks::Scale;
 

@@ -1,8 +1,9 @@
 //! Bars of categories, and values with their intervals.
 
 use super::{Anchor, CHARACTER, Svg, cut_to, widest};
-use crate::chart::{Axis, BarSeries, Bars, Colour, Ranges};
+use crate::axis::{Axis, Colour};
 use crate::html::markup::Markup;
+use crate::plot::{BarSeries, Bars, Ranges};
 use crate::ticks::Scale;
 
 const ROW: f64 = 24.0;

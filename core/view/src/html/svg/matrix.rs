@@ -1,8 +1,9 @@
 //! A map of values: a cell for each row and column, the stronger the larger its value.
 
 use super::{Anchor, Svg, widest};
-use crate::chart::{Axis, Matrix};
+use crate::axis::Axis;
 use crate::html::markup::Markup;
+use crate::plot::Matrix;
 use crate::ticks::Scale;
 
 const ROW: f64 = 26.0;
@@ -48,7 +49,7 @@ pub(super) fn draw(plot: &Matrix) -> Markup {
                 format!("{} {name}, {} {column_name}: {}", plot.row_label, plot.column_label, written[at]);
             let x = left + cell * column as f64;
             let gap = if wordy { 2.0 } else { 0.5 };
-            svg.boxed((x, y), (cell - gap, ROW - gap), crate::chart::Colour::Series(0), strength, &tip);
+            svg.boxed((x, y), (cell - gap, ROW - gap), crate::axis::Colour::Series(0), strength, &tip);
             if wordy {
                 svg.words((x + cell / 2.0 - 1.0, y + ROW / 2.0 + 4.0), Anchor::Middle, "over", &written[at]);
             }

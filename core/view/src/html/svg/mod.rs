@@ -6,7 +6,8 @@ mod timeline;
 mod xy;
 
 use super::markup::Markup;
-use crate::chart::{Colour, Plot};
+use crate::axis::Colour;
+use crate::plot::Plot;
 use crate::text::{cut, width};
 
 /// Width of a character of 12 px, about.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::chart::{
-    Arrow, Axis, BarSeries, Bars, Data, Fill, Guide, Lane, Matrix, Quantity, Range, Ranges, Series, Span,
-    Timeline, Xy,
+use crate::axis::{Axis, Quantity};
+use crate::plot::{
+    Arrow, BarSeries, Bars, Data, Fill, Guide, Lane, Matrix, Range, Ranges, Series, Span, Timeline, Xy,
 };
 
 fn drawn(plot: impl Into<Plot>) -> String {

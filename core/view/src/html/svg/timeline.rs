@@ -1,8 +1,9 @@
 //! Lanes with intervals over one stretch of time.
 
 use super::{Anchor, CHARACTER, Svg, cut_to, widest};
-use crate::chart::{Axis, Colour, Lane, Quantity, Span, Timeline};
+use crate::axis::{Axis, Colour, Quantity};
 use crate::html::markup::Markup;
+use crate::plot::{Lane, Span, Timeline};
 use crate::ticks::Scale;
 
 const ROW: f64 = 20.0;

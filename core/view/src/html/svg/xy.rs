@@ -1,8 +1,9 @@
 //! Series over two axes.
 
 use super::{Anchor, CHARACTER, MARKS, Svg, mark, widest};
-use crate::chart::{Colour, Data, Series, Xy};
+use crate::axis::Colour;
 use crate::html::markup::Markup;
+use crate::plot::{Data, Series, Xy};
 use crate::ticks::Scale;
 use std::collections::BTreeSet;
 
