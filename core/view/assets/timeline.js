@@ -113,15 +113,20 @@ View.Timeline = class extends View.Zoomed {
     }
     // Long intervals first, so that short ones and instants stay visible on top of them.
     const spans = lane.spans.filter((span) => span.end >= from && span.start <= to).sort((a, b) => b.end - b.start - (a.end - a.start));
-    for (const span of spans) this.span(span, y + high - row * (span.depth + 1) + 1, row - 2);
+    for (const span of spans) this.span(span, y + high - row * (span.depth + 1) + 1, row - 2, spans.length <= 8);
   }
 
-  span(span, y, high) {
+  // Few intervals of a lane are reached by keys too.
+  span(span, y, high, reached) {
     const instant = span.end <= span.start, x = this.x(span.start), wide = instant ? 1.5 : Math.max(1.5, this.x(span.end) - x);
     const words = span.label + (instant ? "" : `\n${View.cell("duration", span.end - span.start)}`);
     const box = this.add("rect", { class: "span", x, y, width: wide, height: high, rx: wide > 6 ? 2 : 0, style: `fill:var(${instant ? "--ink" : span.colour})` });
-    box.addEventListener("mousemove", (event) => View.tip(words, event));
-    box.addEventListener("mouseleave", () => View.tip(""));
+    if (reached) {
+      box.setAttribute("tabindex", "0");
+      box.setAttribute("aria-label", words.replace("\n", ": "));
+    }
+    for (const kind of ["mousemove", "focus"]) box.addEventListener(kind, (event) => View.tip(words, event));
+    for (const kind of ["mouseleave", "blur"]) box.addEventListener(kind, () => View.tip(""));
     const room = wide - 8;
     if (!instant && wide > 34) this.add("text", { class: "inside" + (span.colour === "--faint" ? " faint" : ""), x: x + 5, y: y + 13.5 }, this.cut(span.label, room));
   }
