@@ -160,11 +160,18 @@ View.Plot = class extends View.Zoomed {
     return [rug ? low - room * 0.7 * (rug + 0.5) : low < 0 ? low - room : low, high + room];
   }
 
+  // Names have as much room as their place.
+  marked(axis, splits) {
+    if (!axis.names?.length) return splits.map((value) => View.tick(axis.quantity, value, splits[1] - splits[0] || value));
+    const [from, to] = this.plotted || this.whole;
+    return splits.map((value) => View.cut(axis.names[value], (this.width - 70) / (to - from) - 6));
+  }
+
   axis(axis, extra) {
     const font = "12px system-ui, sans-serif";
     return {
       stroke: View.colour("--soft"), font, labelFont: font, grid: { stroke: View.colour("--line"), width: 0.7 }, ticks: { show: false },
-      filter: (u, splits) => splits, values: (u, splits) => splits.map((value) => axis.names?.[value] ?? View.tick(axis.quantity, value, splits[1] - splits[0] || value)), ...extra,
+      filter: (u, splits) => splits, values: (u, splits) => this.marked(axis, splits), ...extra,
     };
   }
 

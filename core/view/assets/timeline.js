@@ -48,11 +48,6 @@ View.Timeline = class extends View.Zoomed {
 
   line(x0, y0, x1, y1, kind) { this.add("path", { class: kind, d: `M${x0} ${y0}L${x1} ${y1}` }); }
 
-  cut(words, room) {
-    const most = Math.max(2, Math.floor(room / 6.7));
-    return words.length > most ? words.slice(0, most - 1) + "…" : words;
-  }
-
   build() {
     const { lanes, zone, arrows } = this.data, [from, to] = this.shownRange, row = 20, gap = 10, top = 32;
     const wide = Math.max(560, this.pane.clientWidth);
@@ -97,8 +92,8 @@ View.Timeline = class extends View.Zoomed {
 
   lane(lane, { y, high }, row) {
     const { left, right } = this.frame, [from, to] = this.shownRange;
-    this.add("text", { x: 0, y: lane.detail ? y + 12 : y + high / 2 + 4 }, this.cut(lane.name, left - 8));
-    if (lane.detail) this.add("text", { x: 0, y: y + 27, class: "soft" }, this.cut(lane.detail, left - 8));
+    this.add("text", { x: 0, y: lane.detail ? y + 12 : y + high / 2 + 4 }, View.cut(lane.name, left - 8));
+    if (lane.detail) this.add("text", { x: 0, y: y + 27, class: "soft" }, View.cut(lane.detail, left - 8));
     this.line(left, y + high + 0.5, right, y + high + 0.5, "grid");
     const below = [];
     for (const fill of lane.fills) {
@@ -128,6 +123,6 @@ View.Timeline = class extends View.Zoomed {
     for (const kind of ["mousemove", "focus"]) box.addEventListener(kind, (event) => View.tip(words, event));
     for (const kind of ["mouseleave", "blur"]) box.addEventListener(kind, () => View.tip(""));
     const room = wide - 8;
-    if (!instant && wide > 34) this.add("text", { class: "inside" + (span.colour === "--faint" ? " faint" : ""), x: x + 5, y: y + 13.5 }, this.cut(span.label, room));
+    if (!instant && wide > 34) this.add("text", { class: "inside" + (span.colour === "--faint" ? " faint" : ""), x: x + 5, y: y + 13.5 }, View.cut(span.label, room));
   }
 };

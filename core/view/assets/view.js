@@ -92,6 +92,11 @@ View.logTicks = (from, to, most) => {
 
 View.ticks = (axis, from, to, most) => axis.names?.length ? axis.names.map((_, at) => at).filter((at) => at >= from && at <= to) : (axis.log ? View.logTicks : View.linearTicks)(from, to, most);
 
+View.cut = (words, room) => {
+  const most = Math.max(2, Math.floor(room / 6.8));
+  return words.length > most ? words.slice(0, most - 1) + "…" : words;
+};
+
 // Columns of numbers: a list, base64 of integers ("i") or floats ("f"), or where in the page that stands ("@"). Gaps are
 // not-a-number.
 View.numbers = (column) => {
