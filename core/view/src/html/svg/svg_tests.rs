@@ -65,6 +65,29 @@ fn lines_of_many_points_keep_their_extremes() {
 }
 
 #[test]
+fn many_marks_are_one_cloud() {
+    let plot = |count: i32| {
+        let (x, y) = ((0..count).collect(), (0..count).map(|at| f64::from(at % 7)).collect());
+        Xy::new(counts(""), counts("").range(0.0, 10.0)).with(Series::new(
+            "",
+            Colour::Series(3),
+            Data::Points { x, y },
+        ))
+    };
+    assert_eq!(drawn(plot(400)).matches("<path transform").count(), 400);
+    let out = drawn(plot(60_000));
+    assert_eq!(
+        (
+            out.matches("<path transform").count(),
+            out.matches("style=\"fill:var(--c3);fill-opacity:1\"").count()
+        ),
+        (0, 1)
+    );
+    // Seven full rows, each one run of cells.
+    assert_eq!(out.matches("v2h").count(), 7, "{out}");
+}
+
+#[test]
 fn bars_lie_in_a_row_and_stand_on_zero() {
     let series = |name: &str, at, values: [f64; 2]| BarSeries::new(name, Colour::Series(at), values.to_vec());
     let value = Axis::linear("part", Quantity::Share).range(0.0, 1.0);

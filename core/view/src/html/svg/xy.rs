@@ -198,14 +198,32 @@ fn rug(svg: &mut Svg, series: &Series, row: usize, pane: &Pane) {
     svg.stroked(&path, series.colour, false, 1.5);
 }
 
-/// Marks; of those that would cover each other one is drawn.
+/// More marks than these are drawn as a cloud.
+const MOST_MARKS: usize = 500;
+
+/// Marks; of those that would cover each other one is drawn. Of many only the places are drawn, as one path: each a
+/// square of two pixels, neighbours along joined.
 fn points(svg: &mut Svg, points: &[Option<(f64, f64)>], colour: Colour) {
     let mut taken = BTreeSet::new();
-    for (x, y) in points.iter().flatten() {
-        if taken.insert(((x / 2.0) as i64, (y / 2.0) as i64)) {
-            one_mark(svg, (*x, *y), colour, 3.0, "");
-        }
+    let cell = |(x, y): (f64, f64)| ((y / 2.0) as i64, (x / 2.0) as i64);
+    let seen: Vec<(f64, f64)> =
+        points.iter().flatten().filter(|point| taken.insert(cell(**point))).copied().collect();
+    if seen.len() <= MOST_MARKS {
+        seen.into_iter().for_each(|place| one_mark(svg, place, colour, 3.0, ""));
+        return;
     }
+    let mut path = Markup::default();
+    let mut cells = taken.into_iter().peekable();
+    while let Some((row, first)) = cells.next() {
+        let mut last = first;
+        while cells.next_if_eq(&(row, last + 1)).is_some() {
+            last += 1;
+        }
+        let wide = (last - first + 1) as f64 * 2.0;
+        path.raw("M").number(first as f64 * 2.0).raw(" ").number(row as f64 * 2.0);
+        path.raw("h").number(wide).raw("v2h").number(-wide).raw("z");
+    }
+    svg.filled(&path, colour, 1.0);
 }
 
 /// Points joined, with gaps. Of the points in one column of half a pixel the first, the extremes and the last are kept.
