@@ -23,6 +23,9 @@ built="${CARGO_TARGET_DIR:-target}/debug"
 "$built/examples/sample_report" "$work/report.html" > "$work/facts.json"
 python3 tests/browser/report_test.py "$work/report.html" "$work/facts.json" "${pictures[@]}"
 
+"$built/examples/gallery" "$work/gallery.html" > "$work/gallery.txt"
+python3 tests/browser/view_test.py "$work/gallery.html" "${pictures[@]}"
+
 "$built/examples/sample_path_report" "$work/path.html" > "$work/path.json"
 python3 tests/browser/path_report_test.py "$work/path.html" "$work/path.json" "${pictures[@]}"
 

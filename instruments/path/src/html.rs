@@ -20,7 +20,7 @@ use std::io::Write;
 
 const PAGE: &str = include_str!("../../../core/page/assets/report/path.html");
 const SCRIPTS: [&str; 7] = [
-    include_str!("../../../core/page/assets/uplot/uPlot.iife.min.js"),
+    include_str!("../../../core/view/assets/uplot/uPlot.iife.min.js"),
     include_str!("../../../core/page/assets/report/format.js"),
     include_str!("../../../core/page/assets/report/data.js"),
     include_str!("../../../core/page/assets/report/axes.js"),

@@ -23,7 +23,7 @@ use std::io::Write;
 const PAGE: &str = include_str!("../../../core/page/assets/report/study.html");
 
 const SCRIPTS: [&str; 4] = [
-    include_str!("../../../core/page/assets/uplot/uPlot.iife.min.js"),
+    include_str!("../../../core/view/assets/uplot/uPlot.iife.min.js"),
     include_str!("../../../core/page/assets/report/format.js"),
     include_str!("../../../core/page/assets/report/axes.js"),
     include_str!("../../../core/page/assets/report/study.js"),

@@ -18,7 +18,7 @@ struct Carried {
 }
 
 const CARRIED: &[Carried] = &[Carried {
-    folder: "crates/quaver/assets/uplot",
+    folder: "core/view/assets/uplot",
     package: "uplot@1.6.32",
     files: &[
         ("uPlot.iife.min.js", "dist/uPlot.iife.min.js"),

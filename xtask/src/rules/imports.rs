@@ -6,6 +6,7 @@ use crate::tree::Tree;
 /// What each crate may import of ours, as docs/architecture.md has it. The second list is for its tests only.
 const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ("quaver-abi", &[], &[]),
+    ("quaver-view", &[], &[]),
     ("quaver-analysis", &["quaver-abi"], &[]),
     ("quaver-trace", &["quaver-abi"], &[]),
     ("quaver-sim", &["quaver-abi", "quaver-analysis", "quaver-trace"], &["quaver-testbed"]),
@@ -16,7 +17,15 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ("quaver-testbed", &["quaver-abi", "quaver-measure"], &["quaver-analysis"]),
     (
         "quaver",
-        &["quaver-abi", "quaver-analysis", "quaver-trace", "quaver-sim", "quaver-store", "quaver-measure"],
+        &[
+            "quaver-abi",
+            "quaver-analysis",
+            "quaver-trace",
+            "quaver-sim",
+            "quaver-store",
+            "quaver-measure",
+            "quaver-view",
+        ],
         &["quaver-testbed"],
     ),
     ("xtask", &[], &[]),
@@ -29,6 +38,7 @@ const SAFE: &[&str] = &[
     "crates/quaver-trace/src/lib.rs",
     "crates/quaver-sim/src/lib.rs",
     "crates/quaver-store/src/lib.rs",
+    "core/view/src/lib.rs",
     "xtask/src/main.rs",
 ];
 

@@ -60,5 +60,5 @@ pub(crate) const ALL: &[Rule] = &[
 
 /// Files that others wrote and we only carry.
 fn is_third_party(path: &str) -> bool {
-    path.starts_with("crates/quaver/assets/uplot/") || path.contains("LICENSE")
+    path.starts_with("core/view/assets/uplot/") || path.contains("LICENSE")
 }

@@ -71,7 +71,7 @@ mod tests {
         let tree = Tree::of(&[
             ("a.rs", &long),
             ("b.rs", &"x\n".repeat(FILE_LINES)),
-            ("crates/quaver/assets/uplot/uPlot.js", &long),
+            ("core/view/assets/uplot/uPlot.js", &long),
             ("Cargo.lock", &long),
         ]);
         let places: Vec<String> = files(&tree).into_iter().map(|problem| problem.place).collect();

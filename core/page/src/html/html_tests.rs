@@ -124,7 +124,7 @@ fn late_rows_and_causes_that_do_not_exist_do_no_harm() {
 
 #[test]
 fn committed_plot_library_has_the_recorded_digests() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/uplot/");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../view/assets/uplot/");
     let sums = std::fs::read_to_string(format!("{folder}SHA256SUMS")).unwrap();
     assert_eq!(sums.lines().count(), 3);
     for line in sums.lines() {

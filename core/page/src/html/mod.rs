@@ -28,7 +28,7 @@ const PARTS: [(&str, &str); 5] = [
     ("tail_or_cdf.html", include_str!("../../assets/report/tail_or_cdf.html")),
 ];
 pub const SCRIPTS: [&str; 7] = [
-    include_str!("../../assets/uplot/uPlot.iife.min.js"),
+    include_str!("../../../view/assets/uplot/uPlot.iife.min.js"),
     include_str!("../../assets/report/format.js"),
     include_str!("../../assets/report/data.js"),
     include_str!("../../assets/report/axes.js"),
@@ -36,9 +36,9 @@ pub const SCRIPTS: [&str; 7] = [
     include_str!("../../assets/report/timeline.js"),
     include_str!("../../assets/report/main.js"),
 ];
-const PLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const PLOT_STYLE: &str = include_str!("../../../view/assets/uplot/uPlot.min.css");
 
-const PLOT_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
+const PLOT_LICENCE: &str = include_str!("../../../view/assets/uplot/LICENSE");
 
 /// Most worst packets that get a timeline.
 const TIMELINES: usize = 20;

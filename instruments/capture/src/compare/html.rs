@@ -21,7 +21,7 @@ mod kernel;
 
 const PAGE: &str = include_str!("../../../../core/page/assets/report/compare.html");
 const SCRIPTS: [&str; 6] = [
-    include_str!("../../../../core/page/assets/uplot/uPlot.iife.min.js"),
+    include_str!("../../../../core/view/assets/uplot/uPlot.iife.min.js"),
     include_str!("../../../../core/page/assets/report/format.js"),
     include_str!("../../../../core/page/assets/report/axes.js"),
     include_str!("../../../../core/page/assets/report/chooser.js"),
