@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod product;
 mod rules;
 mod rust_text;
+mod size;
 mod tree;
 
 use anyhow::{Context, bail};
@@ -11,10 +13,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use tree::Tree;
 
-const USAGE: &str = "usage: cargo xtask tidy [--registry]
+const USAGE: &str = "usage: cargo xtask tidy [--registry] | size | circles
 
   tidy        check the rules of CONTRIBUTING.md on all files that git tracks
-  --registry  also compare committed third-party files with the registry's copy (needs npm)";
+  --registry  also compare committed third-party files with the registry's copy (needs npm)
+  size        print the lines of the product by crate and language, with the budget of each crate
+  circles     print modules that import each other in a circle, and where";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +26,8 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["tidy"] => tidy(false),
         ["tidy", "--registry"] => tidy(true),
+        ["size"] => print(size::table),
+        ["circles"] => print(rules::circles::list),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -36,8 +42,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// The repository's root.
+fn root() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")
+}
+
+fn print(list: fn(&Tree) -> String) -> anyhow::Result<()> {
+    print!("{}", list(&Tree::tracked(root()?)?));
+    Ok(())
+}
+
 fn tidy(registry: bool) -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")?;
+    let root = root()?;
     let tree = Tree::tracked(root)?;
     let mut problems = 0;
     for rule in rules::ALL {

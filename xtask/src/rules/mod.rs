@@ -1,6 +1,8 @@
 //! The rules. A new rule is a new function and a new entry in [`ALL`].
 
 pub(crate) mod assets;
+pub(crate) mod budgets;
+pub(crate) mod circles;
 mod imports;
 mod sizes;
 mod words;
@@ -44,6 +46,8 @@ impl fmt::Display for Problem {
 /// All rules that need nothing but the tracked files.
 pub(crate) const ALL: &[Rule] = &[
     Rule { name: "imports", check: imports::between_crates },
+    Rule { name: "circles", check: circles::circles },
+    Rule { name: "budget", check: budgets::budgets },
     Rule { name: "unsafe", check: imports::safe_crates },
     Rule { name: "file-size", check: sizes::files },
     Rule { name: "function-size", check: sizes::functions },
@@ -53,8 +57,3 @@ pub(crate) const ALL: &[Rule] = &[
     Rule { name: "host", check: words::hosts },
     Rule { name: "glossary", check: words::plain_jitter },
 ];
-
-/// Files that others wrote and we only carry.
-fn is_third_party(path: &str) -> bool {
-    path.starts_with("crates/quaver/assets/uplot/") || path.contains("LICENSE")
-}
