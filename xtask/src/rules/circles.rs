@@ -47,6 +47,7 @@ const KNOWN: &[&str] = &[
     "quaver-sim::cure: hooks subframe",
     "quaver-store: manifest run",
     "quaver-store::pcapng: block read",
+    "quaver-testbed::relay: run udp",
 ];
 
 /// Modules that use each other.
