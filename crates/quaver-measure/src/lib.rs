@@ -17,3 +17,4 @@ pub mod segment;
 pub mod stamp;
 pub mod sync;
 pub mod tune;
+pub mod waiting;

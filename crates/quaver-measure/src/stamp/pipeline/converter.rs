@@ -2,6 +2,7 @@
 
 use super::{Convert, PipelineError};
 use crate::probe::thread::ThreadSettings;
+use crate::waiting;
 use quaver_abi::stamp::LayerStamp;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::sync::Arc;
@@ -48,7 +49,7 @@ impl Drop for LaneBack {
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // A panic of the thread was already dealt with: what it owed was converted by the resolver.
-            let _ = thread.join();
+            let _ = waiting::join("quaver-conv", thread);
         }
     }
 }
@@ -80,7 +81,8 @@ pub(super) fn spawn<C: Convert>(
             }
         })
         .map_err(PipelineError::Spawn)?;
-    told.recv().expect("the thread tells how its settings went before anything else can end it")?;
+    let settled = waiting::hear("quaver-conv", &told).map_err(PipelineError::Spawn)?;
+    settled.expect("the thread tells how its settings went before anything else can end it")?;
     let back = LaneBack { from_converter, expected: 0, stop, thread: Some(thread) };
     Ok((LaneOut { to_converter, sequence: 0 }, back))
 }

@@ -8,9 +8,9 @@ use crate::progress::Progress;
 use anyhow::Context;
 use quaver_analysis::sync_bench::paper::{PROGRAMS, PaperProgram};
 use quaver_measure::sync::recorder::DIRECTORY_VARIABLE;
+use quaver_measure::waiting;
 use quaver_sim::paper::{BUNDLED, Program};
 use quaver_trace::file::{ReadAt, TraceReader};
-use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -253,8 +253,6 @@ fn traced(
 }
 
 fn end(child: &mut Child) -> anyhow::Result<()> {
-    // It may have ended just now.
-    let _ = kill_process(Pid::from_child(child), Signal::TERM);
-    child.wait().context("waiting for quaver sim trace")?;
+    waiting::end_program(child).context("waiting for quaver sim trace")?;
     Ok(())
 }
