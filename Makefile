@@ -10,8 +10,7 @@ setup: ## install what building needs (apt; as root or by sudo)
 	@scripts/setup.sh build
 
 build: setup ## build the release binary, the recorder of `quaver sync`, QEMU's plugin, and the threaded programs of its bench
-	cargo build --release --locked --package quaver --package quaver-preload --package quaver-qemu-plugin
-	@$(MAKE) --no-print-directory -C kernels
+	@scripts/build.sh
 
 install: ## install what `make build` built below PREFIX (/usr/local), with manual pages and completions
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install.sh

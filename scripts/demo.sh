@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds quaver and lets it chase a stream made on this machine for ten seconds.
+# Builds quaver with all its parts and lets it chase a stream made on this machine for ten seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo build --release --locked --package quaver
+scripts/build.sh
 quaver="${CARGO_TARGET_DIR:-target}/release/quaver"
 
 if [ "$(id -u)" -eq 0 ]; then

@@ -68,6 +68,46 @@ fn what_is_installed_finds_its_parts() {
     assert!(benched.status.success(), "{}", String::from_utf8_lossy(&benched.stderr));
 }
 
+/// A program that writes its arguments into a file beside it.
+fn stand_in(path: &Path, more: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let text = format!("#!/bin/sh\necho \"$@\" >>'{}.said'\n{more}", path.display());
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+    std::fs::write(path, text).expect("it can be written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("it can be run");
+}
+
+#[test]
+fn the_demo_leaves_all_that_sync_and_install_look_for() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (bin, target) = (place.path().join("bin"), place.path().join("target"));
+    stand_in(&bin.join("cargo"), "");
+    stand_in(&bin.join("make"), "");
+    stand_in(&bin.join("id"), "echo 0");
+    stand_in(&target.join("release/quaver"), "");
+    let search = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a search path"));
+    let ran = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/demo.sh"))
+        .env("PATH", search)
+        .env("CARGO_TARGET_DIR", &target)
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let said =
+        |program: &Path| std::fs::read_to_string(format!("{}.said", program.display())).expect("it was run");
+    let built = said(&bin.join("cargo"));
+    for package in ["quaver", "quaver-preload", "quaver-qemu-plugin"] {
+        assert!(built.split_whitespace().any(|word| word == package), "{package} in {built}");
+    }
+    // `quaver sync bench` looks one above the program, and so does the script that installs.
+    let made = said(&bin.join("make"));
+    assert!(
+        made.contains("-C kernels") && made.contains(&format!("OUT={}/kernels", target.display())),
+        "{made}"
+    );
+    assert!(said(&target.join("release/quaver")).starts_with("chase --for 10s"));
+}
+
 #[test]
 fn what_was_not_built_is_not_installed() {
     let place = tempfile::tempdir().expect("a directory");

@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod product;
 mod rules;
 mod rust_text;
+mod size;
 mod test_run;
 mod tree;
 
@@ -12,10 +14,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use tree::Tree;
 
-const USAGE: &str = "usage: cargo xtask tidy [--registry] | test [PACKAGE/TARGET]... | words
+const USAGE: &str = "usage: cargo xtask tidy [--registry] | size | circles | test [PACKAGE/TARGET]... | words
 
   tidy        check the rules of CONTRIBUTING.md on all files that git tracks
   --registry  also compare committed third-party files with the registry's copy (needs npm)
+  size        print the lines of the product by crate and language, with the budget of each crate
+  circles     print modules that import each other in a circle, and where
   test        build all tests and run their executables side by side, or those that are named
   words       list odd English words in the program's own sentences; no rule, status 0";
 
@@ -25,7 +29,9 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["tidy"] => tidy(false),
         ["tidy", "--registry"] => tidy(true),
-        ["words"] => odd_words(),
+        ["size"] => print(size::table),
+        ["circles"] => print(rules::circles::list),
+        ["words"] => print(odd_words),
         ["test", ref wanted @ ..] => test(wanted),
         _ => {
             eprintln!("{USAGE}");
@@ -41,23 +47,26 @@ fn main() -> ExitCode {
     }
 }
 
+/// The repository's root.
 fn root() -> anyhow::Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")
 }
 
-fn odd_words() -> anyhow::Result<()> {
-    let found = rules::prose::odd_strings(&Tree::tracked(root()?)?);
-    for problem in &found {
-        println!("{}: {problem}", problem.place);
-    }
-    println!("{} odd words", found.len());
-    Ok(())
+fn odd_words(tree: &Tree) -> String {
+    let found = rules::prose::odd_strings(tree);
+    let lines: String = found.iter().map(|problem| format!("{}: {problem}\n", problem.place)).collect();
+    format!("{lines}{} odd words\n", found.len())
 }
 
 fn test(wanted: &[&str]) -> anyhow::Result<()> {
     if !test_run::run(root()?, wanted)? {
         bail!("tests failed");
     }
+    Ok(())
+}
+
+fn print(list: fn(&Tree) -> String) -> anyhow::Result<()> {
+    print!("{}", list(&Tree::tracked(root()?)?));
     Ok(())
 }
 

@@ -107,6 +107,7 @@ pub fn status_of(error: &anyhow::Error, judges: &[StatusJudge]) -> ExitCode {
                     ExitCode::Unsupported
                 }
                 std::io::ErrorKind::InvalidData | std::io::ErrorKind::NotFound => ExitCode::BadInput,
+                std::io::ErrorKind::Interrupted => ExitCode::Interrupted,
                 std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::ConnectionReset => ExitCode::Peer,
                 _ => ExitCode::Output,
             };
@@ -178,6 +179,9 @@ mod tests {
     fn system_errors_are_judged_by_kind() {
         let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
         assert_eq!(status_of(&anyhow::Error::new(denied), &[]), ExitCode::Unsupported);
+        let interrupted = std::io::Error::from(std::io::ErrorKind::Interrupted);
+        let waiting = quaver_probe::noise::NoiseError::NotLetRun(interrupted);
+        assert_eq!(status_of(&anyhow::Error::new(waiting), &[]), ExitCode::Interrupted);
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         assert_eq!(status_of(&anyhow::Error::new(full), &[]), ExitCode::Output);
         assert_eq!(status_of(&anyhow::anyhow!("impossible state"), &[]), ExitCode::Bug);

@@ -35,6 +35,7 @@ impl Interrupt {
                 .context("catching signals")?;
         }
         interrupt.arm().context("catching signals")?;
+        quaver_waiting::end_with(Arc::clone(&interrupt.requested));
         Ok(interrupt)
     }
 

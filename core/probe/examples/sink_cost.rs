@@ -126,7 +126,7 @@ fn sink_block(
     while sink.live().received() < PACKETS as u64 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let outcome = sink.join();
+    let outcome = sink.join()?;
     let summary = outcome.segment.finish()?;
     let octets = std::fs::read(&summary.path)?;
     std::fs::remove_file(&summary.path)?;

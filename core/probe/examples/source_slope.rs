@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::temp_dir().join(format!("quaver-source-slope-{}", std::process::id()));
     let capacity = options.packets().unwrap_or(0);
     let first = take_anchor(Counter::Hardware, 64);
-    let outcome = Source::open(options)?.prepare(SegmentWriter::create(&path, capacity)?)?.go().join();
+    let outcome = Source::open(options)?.prepare(SegmentWriter::create(&path, capacity)?)?.go().join()?;
     let last = take_anchor(Counter::Hardware, 64);
     outcome.segment.finish()?;
     let octets = std::fs::read(&path)?;

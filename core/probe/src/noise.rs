@@ -12,6 +12,7 @@ mod turns;
 pub use turns::{LoopProgress, LoopStatistics};
 
 use crate::thread::{PreparedThread, SettingRefused, ThreadSettings, ThreadUsage};
+use quaver_waiting as waiting;
 use quaver_abi::record::GapRecord;
 use quaver_clock::{Counter, HardwareCounter, MonotonicCounter, nominal_scale};
 use quaver_host::segment::{SegmentProgress, SegmentSummary, SegmentWriteError, SegmentWriter};
@@ -108,10 +109,16 @@ pub enum NoiseError {
     /// The system gave no thread.
     #[error("start noise thread: {0}; raise the limit of processes (ulimit -u) or lower the number of CPUs")]
     Spawn(std::io::Error),
+    /// The process was asked to end, and a thread is not let run.
+    #[error("noise thread: {0}")]
+    NotLetRun(#[source] std::io::Error),
     /// A thread ended without a result, which is a fault of ours.
     #[error("noise thread {0} ended without a result; please report this as a bug")]
     Died(usize),
 }
+
+/// What the threads are called when they are waited for.
+const THREAD: &str = "quaver-noise";
 
 /// A thread that is ready, or running.
 #[derive(Debug)]
@@ -218,7 +225,8 @@ impl NoiseRun {
         for (index, thread) in std::mem::take(&mut self.threads).into_iter().enumerate() {
             let NoiseThread { tid, cpu, go, handle, .. } = thread;
             drop(go);
-            let finished = handle.join().map_err(|_| NoiseError::Died(index))?;
+            let ended = waiting::join(THREAD, handle).map_err(NoiseError::NotLetRun)?;
+            let finished = ended.map_err(|_| NoiseError::Died(index))?;
             results.push((tid, cpu, finished));
         }
         let finish = |(tid, cpu, finished): (u32, Option<u16>, Finished)| {
@@ -235,7 +243,7 @@ impl Drop for NoiseRun {
         for thread in std::mem::take(&mut self.threads) {
             drop(thread.go);
             // Nothing is left to do with its result.
-            let _ = thread.handle.join();
+            let _ = waiting::join(THREAD, thread.handle);
         }
     }
 }
@@ -264,13 +272,14 @@ fn prepare_thread(
         .name(format!("quaver-noise{index}"))
         .spawn(move || job.run(&ready, &wait_for_go))
         .map_err(NoiseError::Spawn)?;
-    let prepared = wait_until_ready.recv().map_err(|_| NoiseError::Died(index))?;
+    let prepared = waiting::hear(THREAD, &wait_until_ready).map_err(NoiseError::NotLetRun)?;
+    let prepared = prepared.ok_or(NoiseError::Died(index))?;
     match prepared {
         Ok(PreparedThread { tid, cpu, refused, .. }) => {
             Ok(NoiseThread { tid, cpu, refused, segment: segment.to_owned(), written, turns, go, handle })
         }
         Err(refused) => {
-            let _ = handle.join();
+            let _ = waiting::join(THREAD, handle);
             Err(refused.into())
         }
     }

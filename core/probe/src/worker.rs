@@ -3,6 +3,7 @@
 
 use super::error::ProbeError;
 use super::thread::{PreparedThread, ThreadSettings};
+use quaver_waiting as waiting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -19,6 +20,7 @@ pub(super) struct Prepared<T> {
 /// A thread that measures.
 #[derive(Debug)]
 pub(super) struct Running<T> {
+    name: String,
     handle: JoinHandle<Option<T>>,
     stop: Arc<AtomicBool>,
 }
@@ -46,8 +48,10 @@ impl<T: Send + 'static> Prepared<T> {
                 gone.recv().ok().map(|()| body(&flag))
             })
             .map_err(|e| ProbeError::os(format!("start thread {name}"), e))?;
-        let thread = told.recv().expect("the thread sends its outcome before anything else can end it")?;
-        Ok(Self { thread, go, running: Running { handle, stop } })
+        let started =
+            waiting::hear(name, &told).map_err(|e| ProbeError::os(format!("start thread {name}"), e))?;
+        let thread = started.expect("the thread sends its outcome before anything else can end it")?;
+        Ok(Self { thread, go, running: Running { name: name.to_owned(), handle, stop } })
     }
 
     /// What the thread asked for and got.
@@ -80,9 +84,13 @@ impl<T> Running<T> {
     }
 
     /// Waits for its end; a panic of the thread goes on here.
-    pub(super) fn join(self) -> T {
-        match self.handle.join() {
-            Ok(outcome) => outcome.expect("a thread that was let go runs its body"),
+    ///
+    /// # Errors
+    /// The process was asked to end, and the thread is not let run.
+    pub(super) fn join(self) -> Result<T, ProbeError> {
+        let ended = waiting::join(&self.name, self.handle);
+        match ended.map_err(|e| ProbeError::os(format!("end thread {}", self.name), e))? {
+            Ok(outcome) => Ok(outcome.expect("a thread that was let go runs its body")),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }

@@ -65,9 +65,9 @@ fn main() {
     let segment = SegmentWriter::create(&dir.path().join("sends.seg"), packets + 99).expect("segment");
     let source = lab.source.within(|| Source::open(options).expect("open")).expect("enter");
     let running = source.prepare(segment).expect("prepare").go();
-    let report = running.join().report;
+    let report = running.join().unwrap().report;
     std::thread::sleep(std::time::Duration::from_millis(50));
-    let received = receiving.join();
+    let received = receiving.join().unwrap();
     let scale = nominal_scale(counter);
     println!("sent {} misses {} received {}", report.sent, report.misses, received.samples.len());
     for (arm, kind) in kinds.iter().enumerate() {

@@ -129,7 +129,7 @@ fn measure(
     let end_ns = monotonic_ns();
     let after = HostState::read(Some(thread));
     let complete = args.count.is_some_and(|count| running.live().received() >= count);
-    let outcome = running.join();
+    let outcome = running.join()?;
     outcome.segment.finish()?;
     recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();

@@ -56,7 +56,7 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let running = source.go();
     watch(args, &running, &mut anchors, &interrupt);
     running.stop();
-    let outcome = running.join();
+    let outcome = running.join()?;
     let timebase = Timebase::from_anchors(&anchors.finish());
     outcome.segment.finish()?;
     let lateness = timebase.ok().map(|timebase| lateness(&records, &timebase)).transpose()?;

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::net::UdpSocket;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_filter_keeps_out_and_the_rest_is_told() {
@@ -157,6 +158,32 @@ fn a_pipe_gets_packets_as_they_come_and_may_go_away() {
     send(&lab, std::iter::repeat_n(1_000, 200));
     let (status, _, rest) = capture.wait();
     assert_eq!((status.code(), rest.contains("roken pipe")), (Some(0), false), "{rest}");
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_does_not_make_it_deaf() {
+    if !privileged("a_pipe_that_nobody_reads_does_not_make_it_deaf") {
+        return;
+    }
+    let lab = Lab::create().unwrap();
+    let mut capture = Capture::start(&lab.sink, &["-w", "-", "--direction", "in", "udp dst port 9"]);
+    // More than a pipe holds.
+    send(&lab, std::iter::repeat_n(1_400, 500));
+    capture.signal(Signal::INT);
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = capture.child.try_wait().unwrap() {
+            break status;
+        }
+        if begun.elapsed() > Duration::from_secs(60) {
+            capture.child.kill().unwrap();
+            panic!("it did not hear the interrupt");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let (_, _, rest) = capture.wait();
+    assert_eq!(status.code(), Some(130), "{rest}");
+    assert!(rest.contains("the output takes no more"), "{rest}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The rules. A new rule is a new function and a new entry in [`ALL`].
 
 pub(crate) mod assets;
+pub(crate) mod budgets;
+pub(crate) mod circles;
 mod imports;
 pub(crate) mod prose;
 mod sizes;
@@ -45,6 +47,8 @@ impl fmt::Display for Problem {
 /// All rules that need nothing but the tracked files.
 pub(crate) const ALL: &[Rule] = &[
     Rule { name: "imports", check: imports::between_crates },
+    Rule { name: "circles", check: circles::circles },
+    Rule { name: "budget", check: budgets::budgets },
     Rule { name: "unsafe", check: imports::safe_crates },
     Rule { name: "file-size", check: sizes::files },
     Rule { name: "function-size", check: sizes::functions },
@@ -57,8 +61,3 @@ pub(crate) const ALL: &[Rule] = &[
     Rule { name: "octet", check: prose::octets },
     Rule { name: "sentence", check: prose::sentence_length },
 ];
-
-/// Files that others wrote and we only carry.
-fn is_third_party(path: &str) -> bool {
-    path.starts_with("core/view/assets/uplot/") || path.contains("LICENSE")
-}

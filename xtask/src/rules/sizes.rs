@@ -1,6 +1,7 @@
 //! How long files and functions may be, and what modules may not be called.
 
-use super::{Problem, is_third_party};
+use super::Problem;
+use crate::product::is_third_party;
 use crate::rust_text;
 use crate::tree::Tree;
 

@@ -1,6 +1,7 @@
 //! Words that must not stand in tracked files.
 
-use super::{Problem, is_third_party};
+use super::Problem;
+use crate::product::is_third_party;
 use crate::rust_text;
 use crate::tree::Tree;
 

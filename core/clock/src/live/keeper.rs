@@ -1,6 +1,7 @@
 //! The thread that takes the anchors: it sleeps until one is due, CLOCK_REALTIME is set, or the clock ends.
 
 use super::{LiveError, LiveTicker};
+use quaver_waiting as waiting;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::time::{
@@ -54,7 +55,7 @@ impl Drop for Keeper {
         self.wake();
         if let Some(thread) = self.thread.take() {
             // Its panic was reported when it happened, and this may run while another unwinds.
-            let _ = thread.join();
+            let _ = waiting::join("quaver-clock", thread);
         }
     }
 }

@@ -114,6 +114,11 @@ impl Sink {
         self.address
     }
 
+    /// Size of the socket's receive buffer, as the kernel counts it: twice what it grants of what was asked for.
+    pub fn receive_buffer_bytes(&self) -> usize {
+        self.receive_buffer_bytes
+    }
+
     /// Starts the thread, which waits for [`PreparedSink::go`]. Each packet becomes a record of `segment`.
     ///
     /// # Errors
@@ -203,7 +208,10 @@ impl RunningSink {
     }
 
     /// Stops and waits for the end.
-    pub fn join(self) -> SinkOutcome {
+    ///
+    /// # Errors
+    /// The process was asked to end, and the sink's thread is not let run.
+    pub fn join(self) -> Result<SinkOutcome, ProbeError> {
         self.stop();
         self.worker.join()
     }

@@ -47,12 +47,12 @@ fn run(sink: Sink, source: Source, packets: u64) -> Stream {
         source.prepare(SegmentWriter::create(&directory.path().join("sends"), packets * 2).unwrap()).unwrap();
     assert!(sink.tid() > 0 && source.tid() > 0 && sink.tid() != source.tid());
     let (sink, source) = (sink.go(), source.go());
-    let SourceOutcome { report: source, segment: sends } = source.join();
+    let SourceOutcome { report: source, segment: sends } = source.join().unwrap();
     let end = Instant::now() + MOST_WAIT;
     while sink.live().received() < source.sent && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let SinkOutcome { report: sink, segment } = sink.join();
+    let SinkOutcome { report: sink, segment } = sink.join().unwrap();
     Stream { sent: records(sends), received: records(segment), source, sink }
 }
 
@@ -219,7 +219,7 @@ fn receive_foreign(options: SinkOptions, packets: &[&[u8]]) -> (Vec<PacketRecord
     while sink.live().received() < packets.len() as u64 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let outcome = sink.join();
+    let outcome = sink.join().unwrap();
     (records(outcome.segment), outcome.report)
 }
 
@@ -261,12 +261,12 @@ fn packets_without_room_are_counted_as_unrecorded() {
     let sink =
         sink.prepare(SegmentWriter::create(&directory.path().join("packets"), 5).unwrap()).unwrap().go();
     let sends = SegmentWriter::create(&directory.path().join("sends"), 20).unwrap();
-    let sent = source.prepare(sends).unwrap().go().join().report.sent;
+    let sent = source.prepare(sends).unwrap().go().join().unwrap().report.sent;
     let end = Instant::now() + MOST_WAIT;
     while sink.live().received() < sent && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let outcome = sink.join();
+    let outcome = sink.join().unwrap();
     assert_eq!((outcome.report.received, outcome.report.unrecorded), (20, 15));
     assert_eq!(records(outcome.segment).len(), 5);
 }
@@ -279,11 +279,11 @@ fn our_own_losses_are_told_from_the_networks() {
     let source = Source::open(source_options(sink.local_address(), plain(1_000), 2_000)).unwrap();
     // The source ends before the sink starts: what the buffer cannot hold is dropped at the socket.
     let sends = SegmentWriter::create(&directory.path().join("sends"), 2_000).unwrap();
-    let sent = source.prepare(sends).unwrap().go().join().report.sent;
+    let sent = source.prepare(sends).unwrap().go().join().unwrap().report.sent;
     let sink =
         sink.prepare(SegmentWriter::create(&directory.path().join("packets"), 2_000).unwrap()).unwrap().go();
     std::thread::sleep(Duration::from_millis(100));
-    let SinkOutcome { report, segment } = sink.join();
+    let SinkOutcome { report, segment } = sink.join().unwrap();
     let drops = u64::from(report.receive_drops.unwrap());
     assert!(drops > 0 && report.received > 0);
     assert_eq!(report.received + drops + report.unread, sent);
@@ -304,7 +304,7 @@ fn a_stop_ends_every_mode_at_once() {
             let sink = sink.prepare(segment).unwrap().go();
             std::thread::sleep(Duration::from_millis(20));
             assert!(!sink.is_finished());
-            let outcome = sink.join();
+            let outcome = sink.join().unwrap();
             assert_eq!((outcome.report.received, outcome.report.errors), (0, 0), "{}", receive.name());
         }
     }

@@ -221,7 +221,10 @@ impl<L> RunningSource<L> {
     }
 
     /// Waits for the end of the stream.
-    pub fn join(self) -> SourceOutcome<L> {
+    ///
+    /// # Errors
+    /// The process was asked to end, and the source's thread is not let run.
+    pub fn join(self) -> Result<SourceOutcome<L>, ProbeError> {
         self.worker.join()
     }
 }

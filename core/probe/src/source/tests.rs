@@ -25,7 +25,7 @@ fn each_pace_sends_what_was_asked_for_never_early() {
     let (_receiver, to) = receiver();
     for pace in [Pace::Spin, Pace::Sleep, Pace::Hybrid] {
         let directory = TempDir::new().unwrap();
-        let outcome = start(options(to, StreamLength::Packets(20), pace), &directory).join();
+        let outcome = start(options(to, StreamLength::Packets(20), pace), &directory).join().unwrap();
         let report = outcome.report;
         assert_eq!((report.packets, report.sent, outcome.segment.len()), (20, 20, 20), "{}", pace.name());
         assert!(report.mean_lateness_ns.unwrap() >= 0.0 && report.worst_lateness_ns >= 0);
@@ -40,7 +40,7 @@ fn a_stream_ends_with_its_time() {
     let directory = TempDir::new().unwrap();
     let options = options(to, StreamLength::Lasting(Duration::from_millis(20)), Pace::Sleep);
     assert_eq!(options.packets(), Some(20), "slots at 0 to 19 ms");
-    let report = start(options, &directory).join().report;
+    let report = start(options, &directory).join().unwrap().report;
     assert_eq!(report.packets + report.misses, 20);
     assert_eq!(options_packets(StreamLength::Lasting(Duration::ZERO)), Some(0));
     assert_eq!(options_packets(StreamLength::Lasting(Duration::from_nanos(1))), Some(1));
@@ -65,7 +65,7 @@ fn a_stop_ends_every_pace_however_long_the_period() {
         }
         assert!(!source.is_finished());
         source.stop();
-        let report = source.join().report;
+        let report = source.join().unwrap().report;
         assert_eq!((report.packets, report.misses), (1, 0), "{}", pace.name());
     }
 }
@@ -75,7 +75,8 @@ fn a_destination_that_refuses_is_counted_and_not_fatal() {
     let (receiver, to) = receiver();
     drop(receiver);
     let directory = TempDir::new().unwrap();
-    let report = start(options(to, StreamLength::Packets(20), Pace::Sleep), &directory).join().report;
+    let report =
+        start(options(to, StreamLength::Packets(20), Pace::Sleep), &directory).join().unwrap().report;
     assert_eq!((report.packets, report.sent), (20, 20), "each is sent after the refusal of the one before");
     assert!(report.refused > 0);
 }
@@ -87,7 +88,7 @@ fn sends_that_fail_are_counted_by_error_number() {
     let source = Source::open(options(to, StreamLength::Packets(3), Pace::Sleep)).unwrap();
     source.socket.shutdown(std::net::Shutdown::Write).unwrap();
     let segment = SegmentWriter::create(&directory.path().join("sends"), 3).unwrap();
-    let report = source.prepare(segment).unwrap().go().join().report;
+    let report = source.prepare(segment).unwrap().go().join().unwrap().report;
     assert_eq!((report.packets, report.sent), (3, 0));
     assert_eq!(report.failed, [(libc::EPIPE, 3)].into());
 }

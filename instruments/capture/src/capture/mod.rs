@@ -24,11 +24,14 @@ use settings::Settings;
 use start::Session;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use write::{Live, Written};
 
 /// Between looks at limits and signals.
 const TICK: Duration = Duration::from_millis(50);
+/// How long nothing can be written, after the user asked for the end, until what is left is given up.
+const STALLED: Duration = Duration::from_secs(5);
 /// Between lines of progress.
 const EACH: Duration = Duration::from_secs(1);
 
@@ -43,7 +46,8 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::new();
     accounts.notes.extend(settings.steer(&plan)?);
     let session = Session::open(args, &plan, &mut |change| settings.set(change, &mut accounts.notes))?;
-    guard::guard(&interrupt, session.put_back(), &settings);
+    let put_back = session.put_back();
+    guard::guard(&interrupt, put_back.clone(), &settings);
     if !args.quiet {
         session.tell(&plan, &accounts.notes);
     }
@@ -56,7 +60,15 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let notes = thread_notes(&reading);
     accounts.took = live.started.elapsed();
     let rings = reading.end();
-    let mut written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let mut written = match written(writing, &live, &interrupt) {
+        Ok(written) => written,
+        Err(error) => {
+            // The thread that would do so at its end is stuck.
+            put_back.now();
+            settings.put_back();
+            return Err(error);
+        }
+    };
     let rings = match (rings, &mut written.output) {
         (Ok(rings), _) => rings,
         (Err(error), output) => {
@@ -70,6 +82,25 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     accounts.notes.extend(notes);
     accounts.notes.extend(start::clock_notes(&clock));
     conclude(args, &plan, accounts, written, end)
+}
+
+/// Waits until all is written. A reader that does not read, or a disk that does not answer, holds the writing thread up for as
+/// long as it likes; then the user's second thought counts.
+fn written(writing: JoinHandle<Written>, live: &Live, interrupt: &Interrupt) -> anyhow::Result<Written> {
+    let (mut captured, mut moved) = (0, Instant::now());
+    while !writing.is_finished() {
+        let now = live.captured.load(Ordering::Relaxed);
+        if now != captured || !interrupt.requested() {
+            (captured, moved) = (now, Instant::now());
+        }
+        if moved.elapsed() >= STALLED {
+            let message =
+                "interrupted, and the output takes no more: what it took before is there, the rest is lost";
+            return Err(failure(ExitCode::Interrupted, message));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
 /// Why a capture ended.

@@ -60,7 +60,7 @@ pub(super) fn measure(
         }
     }
     bench.end(stream);
-    receiving.join();
+    receiving.join()?;
     let outcome = comparison.finish();
     if outcome.samples.is_empty() && !bench.stopped() {
         anyhow::bail!(

@@ -126,7 +126,7 @@ impl Burst {
         bench.wait(LONGEST, || stream.is_finished());
         let sent = bench.end(stream);
         bench.wait(DRAIN, || receiving.is_finished());
-        let received = receiving.join();
+        let received = receiving.join()?;
         let since = counters()?.since(&before);
         Ok(LossPoint {
             sweep: self.sweep,

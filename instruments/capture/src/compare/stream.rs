@@ -96,11 +96,16 @@ impl Bench<'_> {
         match stream {
             Stream::Here { running, segment } => {
                 running.stop();
-                let outcome = running.join();
-                drop(outcome.segment);
+                let ended = running.join();
                 // Its sends say nothing that the report does not.
                 let _ = std::fs::remove_file(&segment);
-                let report = outcome.report;
+                let report = match ended {
+                    Ok(outcome) => outcome.report,
+                    Err(error) => {
+                        let _ = self.lost.set(error.to_string());
+                        return Sent::default();
+                    }
+                };
                 let span_ns = report.last_deadline_ns - report.start_ns + report.worst_lateness_ns.max(0);
                 let spacing_ns = span_ns as f64 / report.packets.max(1) as f64;
                 Sent { sent: report.sent, missed: report.misses, spacing_ns }

@@ -61,7 +61,7 @@ pub(super) fn measure(
         receiving.is_finished() || stream.is_finished()
     });
     let sent = bench.end(stream);
-    let received = receiving.join();
+    let received = receiving.join()?;
     keep(number, plan.cpus.capture, &received, table);
     Ok(facts(bench, pattern, sent, &received))
 }

@@ -1,6 +1,7 @@
 //! Converter threads: cycles in by one lock-free ring, instants out by another.
 
 use super::{Convert, PipelineError};
+use quaver_waiting as waiting;
 use quaver_abi::stamp::LayerStamp;
 use quaver_probe::thread::ThreadSettings;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -48,7 +49,7 @@ impl Drop for LaneBack {
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // A panic of the thread was already dealt with: what it owed was converted by the resolver.
-            let _ = thread.join();
+            let _ = waiting::join("quaver-conv", thread);
         }
     }
 }
@@ -80,7 +81,8 @@ pub(super) fn spawn<C: Convert>(
             }
         })
         .map_err(PipelineError::Spawn)?;
-    told.recv().expect("the thread tells how its settings went before anything else can end it")?;
+    let settled = waiting::hear("quaver-conv", &told).map_err(PipelineError::Spawn)?;
+    settled.expect("the thread tells how its settings went before anything else can end it")?;
     let back = LaneBack { from_converter, expected: 0, stop, thread: Some(thread) };
     Ok((LaneOut { to_converter, sequence: 0 }, back))
 }

@@ -16,6 +16,7 @@ use super::ring::Block;
 use super::socket::{RingStatistics, Tap};
 use crate::pipeline::{Convert, RawStamp, Stamp, StampWith, Stamper};
 use quaver_probe::thread::{SettingRefused, ThreadSettings};
+use quaver_waiting as waiting;
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::{Timespec, epoll};
 use std::os::fd::{AsFd, OwnedFd};
@@ -109,13 +110,14 @@ pub fn start<C: Convert>(
         .spawn(move || reader.thread(stamper, &settings, &tell))
         .map_err(|e| CaptureError::os("start the capture thread", e))?;
     let mut reading = Reading { shared: Arc::clone(&shared), refused: Vec::new(), thread: Some(thread) };
-    match told.recv() {
-        Ok(Ok(refused)) => reading.refused = refused,
-        Ok(Err(refused)) => {
+    let settled = waiting::hear("quaver-capture", &told);
+    match settled.map_err(|e| CaptureError::os("start the capture thread", e))? {
+        Some(Ok(refused)) => reading.refused = refused,
+        Some(Err(refused)) => {
             let operation = format!("prepare the capture thread ({})", refused.operation);
             return Err(CaptureError::os(operation, refused.source));
         }
-        Err(_) => return Err(CaptureError::os("start the capture thread", std::io::ErrorKind::BrokenPipe)),
+        None => return Err(CaptureError::os("start the capture thread", std::io::ErrorKind::BrokenPipe)),
     }
     Ok((reading, Blocks { shared, queue }))
 }
@@ -271,7 +273,7 @@ impl Reading {
         self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was told already; the writer sees the end of the queue.
-            let _ = thread.join();
+            let _ = waiting::join("quaver-capture", thread);
         }
     }
 }

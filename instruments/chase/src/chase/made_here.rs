@@ -110,12 +110,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     let ends = prepare(args, &stream, &place, &cpus, &recording, total)?;
     notes.extend(plan::refusals("sink", ends.sink.thread()));
     notes.extend(plan::refusals("source", ends.source.thread()));
-    if ends.receive_buffer_bytes < 1 << 20 {
-        notes.push(format!(
-            "the sink's socket buffer is only {} octets: raise net.core.rmem_max",
-            ends.receive_buffer_bytes
-        ));
-    }
+    notes.extend(plan::small_buffer(ends.receive_buffer_bytes));
     recording.manifest.asked = plan::asked(args, &words, &notes);
     start_tracer(args, &mut recording, &ends, &stream, &cpus, total)?;
     describe(&mut recording, args, &stream, &ends, &cpus);
@@ -179,6 +174,7 @@ fn prepare(
     sink_options.thread = plan::sink_thread(args, cpus.sink);
     let sink = place.within_sink(|| Sink::open(sink_options))??;
     let address = sink.local_address();
+    let receive_buffer_bytes = sink.receive_buffer_bytes();
 
     let length = StreamLength::Lasting(total);
     let mut source_options = SourceOptions::new(address, stream.profile.clone(), length, recording.counter);
@@ -197,7 +193,7 @@ fn prepare(
         .context("making room for the sends")?;
     let sink = sink.prepare(received)?;
     let source = source.prepare(sends)?;
-    Ok(Ends { sink, source, address, receive_buffer_bytes: 8 << 20 })
+    Ok(Ends { sink, source, address, receive_buffer_bytes })
 }
 
 fn start_tracer(
@@ -286,10 +282,10 @@ impl Running {
 /// Ends source, sink and tracer, in this order, and closes their segments.
 fn end(recording: &mut Recording, running: Running, interrupt: &Interrupt) -> anyhow::Result<()> {
     running.source.stop();
-    let source = running.source.join();
+    let source = running.source.join()?;
     source.segment.finish()?;
     recording.keep_house(DRAIN, interrupt, || false, |_| {})?;
-    let sink = running.sink.join();
+    let sink = running.sink.join()?;
     sink.segment.finish()?;
     let counts = recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();

@@ -131,3 +131,39 @@ pub(super) fn begin(
 pub(super) fn refusals(name: &str, thread: &quaver_probe::thread::PreparedThread) -> Vec<String> {
     thread.refused.iter().map(|refused| format!("{name}: {refused}")).collect()
 }
+
+/// Least receive buffer that is not warned of. The kernel counts about 2.3 kB for a packet of the paper's stream, so that
+/// this holds 3 ms of it.
+const SMALL_BUFFER_BYTES: usize = 1 << 20;
+
+/// A sentence for a sink that got only a small receive buffer.
+pub(super) fn small_buffer(bytes: usize) -> Option<String> {
+    (bytes < SMALL_BUFFER_BYTES).then(|| {
+        format!(
+            "the sink's receive buffer has only {bytes} bytes, so a short stop of the sink loses packets: run as root, or \
+             raise net.core.rmem_max"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_clock::Counter;
+    use quaver_probe::sink::{Sink, SinkOptions};
+
+    #[test]
+    fn a_small_receive_buffer_is_warned_of_as_the_kernel_gave_it() {
+        let got = |asked: usize| {
+            let mut options = SinkOptions::new(([127, 0, 0, 1], 0).into(), Counter::MonotonicClock);
+            options.receive_buffer_bytes = asked;
+            Sink::open(options).expect("a socket of loopback").receive_buffer_bytes()
+        };
+        // The default of net.core.rmem_max, which is what a user without rights gets.
+        let bytes = got(212_992);
+        assert_eq!(bytes, 2 * 212_992, "the kernel counts its own overhead as much again");
+        let warned = small_buffer(bytes).expect("it is small");
+        assert!(warned.contains("425984 bytes") && warned.contains("net.core.rmem_max"), "{warned}");
+        assert_eq!(small_buffer(SMALL_BUFFER_BYTES), None);
+    }
+}

@@ -4,6 +4,7 @@ use super::settings::{NeighbourWork, Settings};
 use anyhow::Context;
 use quaver_host::netns::Lab;
 use quaver_probe::thread::{ThreadSettings, run_when_idle};
+use quaver_waiting as waiting;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -113,7 +114,9 @@ impl Neighbours {
             body(&stop);
         });
         self.threads.push(thread.with_context(|| format!("starting thread {name}"))?);
-        let refused: Vec<String> = told.recv().context("waiting for a neighbour to start")?;
+        let refused: Option<Vec<String>> =
+            waiting::hear(name, &told).context("waiting for a neighbour to start")?;
+        let refused = refused.context("a neighbour ended before it had begun")?;
         self.refused.extend(refused.into_iter().map(|sentence| format!("{name}: {sentence}")));
         Ok(())
     }
@@ -123,7 +126,7 @@ impl Drop for Neighbours {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            let _ = thread.join();
+            let _ = waiting::join("of a neighbour", thread);
         }
     }
 }

@@ -6,8 +6,9 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_sync_analysis::bench::RunFigures;
 use quaver_sync_analysis::sync::{Settings, SyncResults};
+use quaver_waiting::end_program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -120,9 +121,8 @@ impl Runner<'_> {
                 Err(error) => return Err(std::io::Error::from(error)).context("waiting for the program"),
             }
             if self.interrupt.requested() {
-                // It may have ended just now. `quaver sync` passes the signal on to its program.
-                let _ = pidfd_send_signal(&gone, Signal::TERM);
-                child.wait().context("waiting for the program")?;
+                // `quaver sync` passes the signal on to its program.
+                end_program(&mut child).context("waiting for the program")?;
                 return Ok(None);
             }
         }

@@ -71,8 +71,8 @@ fn find(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<Found>> {
         return Err(failure(
             ExitCode::Unsupported,
             format!(
-                "none of {} has the threaded programs (or not all of them); build them with `make -C kernels` in the source \
-                 directory, and name where they are with --kernels DIR",
+                "none of {} has the threaded programs (or not all of them); build them with `make build` in the source \
+                 directory, or name where they are with --kernels DIR",
                 looked.join(", ")
             ),
         ));

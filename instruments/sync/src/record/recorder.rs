@@ -17,8 +17,8 @@ pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 pub enum RecorderError {
     /// It is nowhere.
     #[error(
-        "the recorder {FILE_NAME} is in none of {}; install it there (cargo build -p quaver-preload makes it), or name its \
-         directory in {DIRECTORY_VARIABLE}",
+        "the recorder {FILE_NAME} is in none of {}; build it beside the program with `make build` in the source directory, \
+         or name its directory in {DIRECTORY_VARIABLE}",
         .looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     )]
     Absent {

@@ -84,7 +84,7 @@ fn selection(args: &SelectionArgs) -> anyhow::Result<Selection> {
             let near: Vec<&str> = catalogue::rows()
                 .iter()
                 .map(|row| row.id.as_str())
-                .filter(|known| known.starts_with(&id[..id.len().min(2)]))
+                .filter(|known| known.chars().take(2).eq(id.chars().take(2)))
                 .collect();
             let hint =
                 if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(", ")) };

@@ -6,11 +6,11 @@ use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_waiting as waiting;
 use quaver_sim::paper::{BUNDLED, Program};
 use quaver_sync::record::recorder::DIRECTORY_VARIABLE;
 use quaver_sync_analysis::bench::paper::{PROGRAMS, PaperProgram};
 use quaver_trace::file::{ReadAt, TraceReader};
-use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -253,8 +253,6 @@ fn traced(
 }
 
 fn end(child: &mut Child) -> anyhow::Result<()> {
-    // It may have ended just now.
-    let _ = kill_process(Pid::from_child(child), Signal::TERM);
-    child.wait().context("waiting for quaver sim trace")?;
+    waiting::end_program(child).context("waiting for quaver sim trace")?;
     Ok(())
 }

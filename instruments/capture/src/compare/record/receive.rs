@@ -3,6 +3,7 @@
 use super::CompareError;
 use crate::pipeline;
 use crate::pipeline::{Convert, PipelineSettings, RawStamp, Resolved, Resolver, Stamp, StampWith, Stamper};
+use quaver_waiting as waiting;
 use quaver_abi::stamp::LayerStamp;
 use quaver_abi::wire::stream::StreamHeader;
 use quaver_clock::{Counter, CycleCounter, HardwareCounter, MonotonicCounter};
@@ -16,6 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
+
+/// What the receiving thread is called.
+const THREAD: &str = "quaver-compare";
 
 /// What the receiving thread does.
 #[derive(Clone, Debug)]
@@ -112,10 +116,15 @@ impl Receiving {
     }
 
     /// Ends it, and gives what came until now.
-    pub fn join(mut self) -> Received {
+    ///
+    /// # Errors
+    /// The process was asked to end, and the thread is not let run.
+    pub fn join(mut self) -> Result<Received, CompareError> {
         self.ask_to_end();
         let handle = self.handle.take().expect("joined once only: joining takes it by value");
-        handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let ended =
+            waiting::join(THREAD, handle).map_err(|e| CompareError::os("end the receiving thread", e))?;
+        Ok(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 
     fn ask_to_end(&self) {
@@ -129,7 +138,7 @@ impl Drop for Receiving {
     fn drop(&mut self) {
         self.ask_to_end();
         if let Some(handle) = self.handle.take() {
-            let _ = handle.join();
+            let _ = waiting::join(THREAD, handle);
         }
     }
 }
@@ -149,7 +158,7 @@ pub fn start<C: Convert>(
     let (tell, told) = sync_channel(1);
     let (flag, count, own) = (Arc::clone(&stop), Arc::clone(&received), Arc::clone(&socket));
     let handle = std::thread::Builder::new()
-        .name("quaver-compare".to_owned())
+        .name(THREAD.to_owned())
         .spawn(move || {
             let prepared = prepare(&plan, convert);
             let (arms, thread) = match prepared {
@@ -163,7 +172,9 @@ pub fn start<C: Convert>(
             Hot::new(&own, &plan, arms, &flag, &count).run(&plan)
         })
         .map_err(|e| CompareError::os("start the receiving thread", e))?;
-    let thread = told.recv().expect("the thread tells before anything else can end it")?;
+    let thread =
+        waiting::hear(THREAD, &told).map_err(|e| CompareError::os("start the receiving thread", e))?;
+    let thread = thread.expect("the thread tells before anything else can end it")?;
     Ok(Receiving { handle: Some(handle), socket, stop, received, thread })
 }
 

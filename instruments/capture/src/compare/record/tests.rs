@@ -75,11 +75,11 @@ fn each_packet_goes_to_the_arm_whose_turn_it_is() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     other.send_to(b"hello", address).unwrap();
     let source = stream(address, 200, dir.path());
-    source.join();
+    source.join().unwrap();
     while receiving.received() < 200 {
         std::thread::yield_now();
     }
-    let received = receiving.join();
+    let received = receiving.join().unwrap();
     assert_eq!((received.samples.len(), received.strangers), (200, 1));
     for (at, sample) in received.samples.iter().enumerate() {
         let block = at / 20;
@@ -107,7 +107,7 @@ fn each_packet_goes_to_the_arm_whose_turn_it_is() {
 fn a_receiver_ends_when_asked_though_no_packet_comes() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let kinds = [Some(PipelineKind::Threaded { converters: 1 })];
-    let received = start(socket, plan(&kinds, vec![0; 3], 10), Plain).unwrap().join();
+    let received = start(socket, plan(&kinds, vec![0; 3], 10), Plain).unwrap().join().unwrap();
     assert!(received.samples.is_empty());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     drop(start(socket, plan(&kinds, vec![0; 3], 10), Plain).unwrap());
@@ -214,7 +214,7 @@ fn the_kernels_checkpoints_see_every_packet_of_a_veth_pair() {
     assert!(before.len() >= 2, "{before:?}");
     for (block, arm) in KernelArm::ALL.into_iter().enumerate() {
         comparison.begin(arm).unwrap();
-        lab.source.within(|| stream(address, 100, dir.path()).join()).unwrap();
+        lab.source.within(|| stream(address, 100, dir.path()).join().unwrap()).unwrap();
         assert_eq!(comparison.end(block as u32, arm).unwrap(), 100, "{arm:?}");
     }
     let outcome = comparison.finish();

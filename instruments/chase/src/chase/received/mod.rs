@@ -161,8 +161,9 @@ fn measure(
     let (mut recording, host) = plan::begin(args, &incoming.words, &incoming.notes)?;
     let traced = incoming.traced_cpus(&sink);
     let total = plan::WARM_UP + args.duration + Duration::from_secs(1);
-    let sink = prepare(sink, &incoming.learned, &recording, total)?;
     let mut notes = std::mem::take(&mut incoming.notes);
+    notes.extend(plan::small_buffer(sink.receive_buffer_bytes()));
+    let sink = prepare(sink, &incoming.learned, &recording, total)?;
     notes.extend(plan::refusals("sink", sink.thread()));
     start_tracer(args, &mut recording, &sink, &incoming, &traced, total)?;
     describe(&mut recording, args, &incoming, sink.tid());
@@ -295,7 +296,7 @@ fn interface_name(index: u32) -> Option<String> {
 
 /// Ends sink and tracer and closes their segments.
 fn end(recording: &mut Recording, sink: RunningSink) -> anyhow::Result<()> {
-    let sink = sink.join();
+    let sink = sink.join()?;
     sink.segment.finish()?;
     let counts = recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();

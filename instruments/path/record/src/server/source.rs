@@ -47,6 +47,7 @@ pub(super) fn run(session: &mut Session<'_>, request: &Message) -> Result<(), Br
     session.control.say(Kind::Go, Body::new(), session.silence())?;
     let start_realtime_ns = realtime_ns();
     let (outcome, broken) = send(session, source.go(), asked.duration);
+    let outcome = outcome?;
     // The packets have gone: others may measure while the rest is told.
     drop(turn);
     session.ended(Direction::Down, outcome.report.packets);
@@ -139,7 +140,7 @@ fn send(
     session: &mut Session<'_>,
     source: RunningSource<LateSends>,
     duration: Duration,
-) -> (SourceOutcome<LateSends>, Option<Break>) {
+) -> (Result<SourceOutcome<LateSends>, Break>, Option<Break>) {
     let end = Instant::now() + duration + LONGEST_WAIT;
     let mut broken = None;
     while !source.is_finished() && broken.is_none() && Instant::now() < end {
@@ -155,7 +156,7 @@ fn send(
         }
     }
     source.stop();
-    (source.join(), broken)
+    (source.join().map_err(|error| Break::Failed(error.to_string())), broken)
 }
 
 fn summary(outcome: &SourceOutcome<LateSends>, start_realtime_ns: i64) -> SourceSummary {

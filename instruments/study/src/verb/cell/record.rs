@@ -173,10 +173,10 @@ pub(super) fn record(
         }
     }
     source.stop();
-    let source = source.join();
+    let source = source.join()?;
     let held = settings.throttle.unwrap_or_default() * 2;
     std::thread::sleep(DRAIN + held.min(MOST_DRAIN));
-    let sink = sink.join();
+    let sink = sink.join()?;
     drop(neighbours);
     let traced = tracing.finish()?;
     let anchors = keeper.finish();
