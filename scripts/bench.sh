@@ -22,12 +22,12 @@ done
 
 if [ -z "${QUAVER_BIN:-}" ]; then
     cargo build --release --locked --package quaver --bin quaver --example big_run
-    cargo build --release --locked --package quaver-measure --example sink_cost --example pipeline_cost --example clock_bound
-    cargo build --release --locked --package quaver-store --example pcapng_speed
+    cargo build --release --locked --package quaver-probe --package quaver-capture --package quaver-clock --example sink_cost --example pipeline_cost --example clock_bound
+    cargo build --release --locked --package quaver-pcapng --example pcapng_speed
     cargo build --release --locked --package quaver-testbed --bin relay
     cargo build --release --locked --package quaver-preload
     cargo build --release --locked --package quaver-qemu-plugin
-    cargo build --release --locked --package quaver-analysis --example sync-scale
+    cargo build --release --locked --package quaver-sync-analysis --example sync-scale
     QUAVER_BIN="${CARGO_TARGET_DIR:-target}/release/quaver"
 fi
 QUAVER_BIN="$(realpath "$QUAVER_BIN")"

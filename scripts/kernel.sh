@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the library of kernel activity that is kept in the tree: what the kernel of a guest of the QEMU lab did, as text.
-# usage: scripts/kernel.sh [OUT [OCTETS]]      OUT: default crates/quaver-sim/kernel; OCTETS of the library before it is text
+# usage: scripts/kernel.sh [OUT [OCTETS]]      OUT: default simulator/sim/kernel; OCTETS of the library before it is text
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out="$(realpath -m "${1:-crates/quaver-sim/kernel}")"
+out="$(realpath -m "${1:-simulator/sim/kernel}")"
 octets="${2:-280k}"
 target="${CARGO_TARGET_DIR:-target}"
 

@@ -75,7 +75,7 @@ esac
 # The emulator and the kernel of the QEMU lab: into a cache, not into the system. Where that fails the tests that need them say so.
 fetch_lab() {
     case " $wanted " in
-    *" lab "*) "$(dirname "$0")/../crates/quaver/assets/lab/fetch.sh" || echo "setup ($target): without the QEMU lab" ;;
+    *" lab "*) "$(dirname "$0")/../instruments/lab/assets/fetch.sh" || echo "setup ($target): without the QEMU lab" ;;
     esac
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the traces that are kept in the tree: programs of kernels/ at 16 threads, traced in QEMU, as text.
-# usage: scripts/traces.sh [OUT]      OUT: default crates/quaver-sim/traces
+# usage: scripts/traces.sh [OUT]      OUT: default simulator/sim/traces
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out="$(realpath -m "${1:-crates/quaver-sim/traces}")"
+out="$(realpath -m "${1:-simulator/sim/traces}")"
 target="${CARGO_TARGET_DIR:-target}"
 
 # Program, size, other options: small enough that all of them together are a megabyte or so of text.

@@ -5,7 +5,7 @@
 
 use quaver_host::tracefs::instance::Instance;
 use quaver_host::tracefs::{Dir, open_tracefs, remove_stale_instances};
-use quaver_testbed::privileged::{privileged, Feature, Lack, skip};
+use quaver_testbed::privileged::{Feature, Lack, privileged, skip};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -68,8 +68,8 @@ def capture(page, directory):
 
 
 BY_TESTS = (
-    "no unmarked step back in ten million conversions with 600 anchors, conversions between as many held against the kernel's clock: `quaver-measure/tests/clock_live.rs`",
-    "steps of a second, leap second, slew, 1 ppm of frequency, jumps of the counter, CPUs 1 us apart, each marked within an anchor period: `quaver-measure/src/clock/live/tests`",
+    "no unmarked step back in ten million conversions with 600 anchors, conversions between as many held against the kernel's clock: `core/clock/tests/clock_live.rs`",
+    "steps of a second, leap second, slew, 1 ppm of frequency, jumps of the counter, CPUs 1 us apart, each marked within an anchor period: `core/clock/src/live/tests`",
     "XDP before kernel before TC before application for every packet, files read back to the last digit by tshark and tcpdump, captured and dropped make up what was sent: `quaver/tests/capture_live`, `quaver-store/tests/pcapng_tools.rs`",
     "no capture makes the reader panic: `quaver-store/tests/pcapng_random.rs`, and the fuzzers",
 )

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The simulator: its speed on each bundled trace, how large the traces are, tools of Valgrind on the same programs in the same
 # run, and miss counts beside cachegrind's. Called by scripts/bench.sh. About nine minutes.
-#   QUAVER_TRACES   directory of the bundled traces [crates/quaver-sim/traces]
+#   QUAVER_TRACES   directory of the bundled traces [simulator/sim/traces]
 set -euo pipefail
 
 rounds=5 peer_rounds=3 peers=("ocean -n256" "radix -n1000000" "water-nsquared -n343") checked=(ocean lu radix)
 sized=(barnes fmm lu ocean radix raytrace water-nsquared water-spatial)
 [ -z "${BENCH_BRIEF:-}" ] || { rounds=2 peer_rounds=1 peers=("ocean -n32") checked=(ocean) sized=(lu ocean); }
 out="$BENCH_OUT/sim"
-traces="${QUAVER_TRACES:-crates/quaver-sim/traces}"
+traces="${QUAVER_TRACES:-simulator/sim/traces}"
 kernels="$BENCH_SCRATCH/kernels"
 QUAVER_LIBDIR="${QUAVER_LIBDIR:-${QUAVER_BIN%/*}}"
 export QUAVER_LIBDIR

@@ -3,7 +3,7 @@
 keyboard works, hostile names stay words, nothing is asked of the network.
 
 Usage: path_report_test.py REPORT.html FACTS.json [--pictures FOLDER]
-FACTS.json holds what the maker of the report knows about it (see crates/quaver/examples/sample_path_report.rs).
+FACTS.json holds what the maker of the report knows about it (see quaver/examples/sample_path_report.rs).
 """
 
 import argparse

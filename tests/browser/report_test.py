@@ -3,7 +3,7 @@
 zoomed, asks the network for nothing, and treats hostile names as words.
 
 Usage: report_test.py REPORT.html [FACTS.json] [--pictures FOLDER]
-FACTS.json holds what the maker of the report knows about it (see crates/quaver/examples/sample_report.rs).
+FACTS.json holds what the maker of the report knows about it (see quaver/examples/sample_report.rs).
 """
 
 import argparse

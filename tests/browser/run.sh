@@ -32,13 +32,13 @@ python3 tests/browser/path_report_test.py "$work/path.html" "$work/path.json" "$
 "$built/quaver" noise --for 1s --quiet --output "$work/runs" > "$work/noise.txt"
 python3 tests/browser/report_test.py "$work"/runs/*/report.html
 
-"$built/quaver" sim run crates/quaver-sim/traces/radix.qtrace.txt --quiet --output "$work/simulated" > "$work/simulated.txt"
+"$built/quaver" sim run simulator/sim/traces/radix.qtrace.txt --quiet --output "$work/simulated" > "$work/simulated.txt"
 python3 tests/browser/sim_report_test.py "$work"/simulated/* "${pictures[@]}"
 
 sweep() {
   local name="$1"
   shift
-  printf '%s\n' "[sweep]" "traces = ['$PWD/crates/quaver-sim/traces/radix.qtrace.txt', '$PWD/crates/quaver-sim/traces/raytrace.qtrace.txt']" \
+  printf '%s\n' "[sweep]" "traces = ['$PWD/simulator/sim/traces/radix.qtrace.txt', '$PWD/simulator/sim/traces/raytrace.qtrace.txt']" \
     "seeds = 2" "[cure.injection.classes.broadcast-wait]" "kind = 'exceedance'" "probability = 0.2" "over_ns = 10000" \
     "mean_ns = 40000" "sigma = 0.8" "$@" > "$work/$name.toml"
   "$built/quaver" sim sweep run "$work/$name.toml" --quiet --output "$work/swept" > "$work/$name.txt"

@@ -17,7 +17,7 @@ pub(crate) const LANGUAGES: &[(&str, &[&str])] =
 
 /// Files that others wrote and we only carry.
 pub(crate) fn is_third_party(path: &str) -> bool {
-    path.starts_with("crates/quaver/assets/uplot/") || path.contains("LICENSE")
+    path.starts_with("core/view/assets/uplot/") || path.contains("LICENSE")
 }
 
 /// A source of the product, or of its tools.
@@ -171,7 +171,7 @@ mod tests {
             ("crates/a/src/html_tests.rs", "x\n"),
             ("crates/a/tests/c.rs", "x\n"),
             ("crates/a/examples/d.rs", "x\n"),
-            ("crates/quaver/assets/uplot/u.js", "x\n"),
+            ("core/view/assets/uplot/u.js", "x\n"),
             ("kernels/ocean.c", "x\ny\n"),
         ]);
         let wanted = [

@@ -291,13 +291,13 @@ mod tests {
     fn only_tests_among_cargos_messages_are_executables() {
         let message = |test: bool, executable: &str| {
             serde_json::json!({
-                "manifest_path": "/somewhere/crates/quaver/Cargo.toml", "profile": { "test": test },
+                "manifest_path": "/somewhere/quaver/Cargo.toml", "profile": { "test": test },
                 "target": { "name": "osnoise" }, "executable": executable,
             })
         };
         let found = executable(&message(true, "/built/osnoise-1")).unwrap();
         assert_eq!((found.name.as_str(), found.group), ("quaver/osnoise", Group::Quiet));
-        assert_eq!(found.directory, Path::new("/somewhere/crates/quaver"));
+        assert_eq!(found.directory, Path::new("/somewhere/quaver"));
         assert!(executable(&message(false, "/built/osnoise-1")).is_none());
         assert!(executable(&serde_json::json!({ "reason": "build-finished", "success": true })).is_none());
     }

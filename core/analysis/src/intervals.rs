@@ -13,6 +13,7 @@ const MOST_EXACT: usize = 16;
 /// Signs that are tried beyond that.
 const FLIPS: u32 = 50_000;
 
+/// The mean; not a number of no values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

@@ -85,6 +85,7 @@ impl Sums {
         total
     }
 
+    /// Mean; not a number of no values.
     pub fn mean(&self) -> f64 {
         self.sum / self.count
     }

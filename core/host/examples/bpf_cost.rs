@@ -1,7 +1,7 @@
 //! Added time per packet of the BPF tier: blocks of packets with recording on and off in turn, one thread that
 //! sends to itself over the loopback device, so that the whole path runs on one CPU. Needs root.
 //!
-//! `cargo run --release -p quaver-measure --features bpf --example bpf_cost`
+//! `cargo run --release -p quaver-host --features bpf --example bpf_cost`
 
 use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_host::trace::{Flow, Payload, TraceError, TraceSink, TraceSpec};

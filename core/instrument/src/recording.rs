@@ -238,5 +238,19 @@ fn blind_without_tracing() -> Vec<String> {
     vec!["every cause in the kernel: no tracing tier could run".into()]
 }
 
+/// The command line of this process.
+pub fn command_line() -> String {
+    std::env::args().map(|word| shell_word(&word)).collect::<Vec<_>>().join(" ")
+}
+
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests;

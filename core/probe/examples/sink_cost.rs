@@ -1,7 +1,7 @@
 //! What the sink costs per packet, against bare loops of `recv` and `clock_gettime`, in alternating blocks on one
 //! CPU. One bare loop calls the C library's `recv`; the other makes the system call in line, as the sink does:
 //! what the sink adds is its cost over that one, as the wrapper alone can cost more than the sink's own work.
-//! `cargo run --release -p quaver-measure --example sink_cost [BLOCKS] [CPU] [FILLING_CPU]`. Prints one JSON object.
+//! `cargo run --release -p quaver-probe --example sink_cost [BLOCKS] [CPU] [FILLING_CPU]`. Prints one JSON object.
 //!
 //! Each block drains packets that already lie in the socket's buffer, so no arrival is waited for; its figure is
 //! the time from the first to the last stamp over the packets between them.

@@ -1,5 +1,5 @@
 //! How well the source keeps its schedule:
-//! `cargo run --release -p quaver-measure --example source_slope [SECONDS] [PERIOD_NS] [PACE] [CPU]`.
+//! `cargo run --release -p quaver-probe --example source_slope [SECONDS] [PERIOD_NS] [PACE] [CPU]`.
 //! Prints one JSON object: slope by least squares, misses, lateness.
 
 use quaver_abi::record::AnchorRecord;

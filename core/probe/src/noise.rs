@@ -12,10 +12,10 @@ mod turns;
 pub use turns::{LoopProgress, LoopStatistics};
 
 use crate::thread::{PreparedThread, SettingRefused, ThreadSettings, ThreadUsage};
-use quaver_waiting as waiting;
 use quaver_abi::record::GapRecord;
 use quaver_clock::{Counter, HardwareCounter, MonotonicCounter, nominal_scale};
 use quaver_host::segment::{SegmentProgress, SegmentSummary, SegmentWriteError, SegmentWriter};
+use quaver_waiting as waiting;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,11 +4,11 @@ mod recording;
 
 use quaver_abi::record::*;
 use quaver_analysis::model::{Layer, MISSING, NO_CPU, Names, PacketTable};
-use crate::convert::{JoinReport, convert_raw, join_packets};
-use crate::error::StoreError;
-use crate::load::load_packet_run;
-use crate::manifest::{AnalysisFacts, Manifest, Stream, StreamPayload};
-use crate::run::RunDir;
+use quaver_store::convert::{JoinReport, convert_raw, join_packets};
+use quaver_store::error::StoreError;
+use quaver_store::load::load_packet_run;
+use quaver_store::manifest::{AnalysisFacts, Manifest, Stream, StreamPayload};
+use quaver_store::run::RunDir;
 use recording::*;
 use serde_json::Value;
 

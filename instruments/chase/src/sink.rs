@@ -1,6 +1,6 @@
 //! `quaver sink`: somebody's packets, with one timestamp each, and no tracing.
 
-use super::chase::{command_line, conclude, print_results};
+use super::chase::{conclude, print_results};
 use super::source::{check_cpu, multicast_interface};
 use crate::args::{ReceiveMode, SinkArgs};
 use crate::first_look::{self, Learned, payload_words, stored_payload};
@@ -18,6 +18,7 @@ use quaver_instrument::host_state::{HostState, keep_off};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
+use quaver_instrument::recording::command_line;
 use quaver_instrument::tier::Choice;
 use quaver_page::units;
 use quaver_path_record::{ClockEstimate, ClockPair};

@@ -2,7 +2,6 @@
 
 use crate::page::{NoiseInput, for_a_loop, page};
 use quaver_analysis::attribution::{NoiseAnalysis, NoiseOptions, analyze_noise, bear_out};
-use quaver_page::html;
 use quaver_analysis::model::{GapTable, NoiseRun, PacketTable};
 use quaver_analysis::paced;
 use quaver_analysis::summary::NoiseSummary;

@@ -3,7 +3,7 @@
 use quaver_abi::stamp::{Layer, PacketStamps, StampClock};
 use quaver_host::netns::{Lab, LabEnd};
 use quaver_pcapng::read::CaptureReader;
-pub(crate) use quaver_testbed::privileged::{privileged, Feature, Lack, skip};
+pub(crate) use quaver_testbed::privileged::{Feature, Lack, privileged, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::File;

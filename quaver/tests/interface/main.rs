@@ -47,7 +47,7 @@ const DOCUMENTS: [(&str, &str); 9] = [
 fn interface(sources: &[Source]) -> String {
     let types = Types::of(sources);
     let mut out = String::from(
-        "Generated from the code by crates/quaver/tests/interface. Written again by\n\
+        "Generated from the code by quaver/tests/interface. Written again by\n\
          QUAVER_BLESS=1 cargo test -p quaver --test interface\n",
     );
     let mut section = |title: &str, text: String| {

@@ -11,12 +11,12 @@ use crate::digest as sim;
 use crate::digest::{CureRuns, SimDigest, SimFacts, SimSpeed, differences};
 use crate::page::figure;
 use anyhow::Context;
-use quaver_chase::chase;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_instrument::recording;
 use quaver_instrument::results;
 use quaver_page::table::Style;
 use quaver_page::units::{count, duration};
@@ -130,7 +130,7 @@ fn facts(args: &SimRunArgs, trace: &Trace, machine: Config) -> anyhow::Result<Si
 fn begin(args: &SimRunArgs, facts: &SimFacts, cure: Option<&Cure>) -> anyhow::Result<(RunDir, Manifest)> {
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
     let run = RunDir::create(&args.output.output, "sim")?;
-    let asked = serde_json::json!({ "command": chase::command_line(), "facts": facts });
+    let asked = serde_json::json!({ "command": recording::command_line(), "facts": facts });
     let now_ns = quaver_clock::realtime_ns();
     let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "sim", asked, host, now_ns);
     let written = run.write_manifest(&manifest).map_err(anyhow::Error::new);

@@ -33,11 +33,11 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
 
 /// Crates that promise `#![forbid(unsafe_code)]`, with the file that must say so.
 const SAFE: &[&str] = &[
-    "crates/quaver-abi/src/lib.rs",
-    "crates/quaver-analysis/src/lib.rs",
-    "crates/quaver-trace/src/lib.rs",
-    "crates/quaver-sim/src/lib.rs",
-    "crates/quaver-store/src/lib.rs",
+    "core/abi/src/lib.rs",
+    "core/analysis/src/lib.rs",
+    "simulator/trace/src/lib.rs",
+    "simulator/sim/src/lib.rs",
+    "core/store/src/lib.rs",
     "core/view/src/lib.rs",
     "xtask/src/main.rs",
 ];
@@ -140,11 +140,11 @@ mod tests {
     #[test]
     fn a_crate_that_forgot_its_promise_is_found() {
         let tree = Tree::of(&[
-            ("crates/quaver-abi/src/lib.rs", "#![forbid(unsafe_code)]"),
-            ("crates/quaver-store/src/lib.rs", "// #![forbid(unsafe_code)] was here"),
+            ("core/abi/src/lib.rs", "#![forbid(unsafe_code)]"),
+            ("core/store/src/lib.rs", "// #![forbid(unsafe_code)] was here"),
         ]);
         let problems = safe_crates(&tree);
         assert_eq!(problems.len(), 1);
-        assert_eq!(problems[0].place, "crates/quaver-store/src/lib.rs");
+        assert_eq!(problems[0].place, "core/store/src/lib.rs");
     }
 }

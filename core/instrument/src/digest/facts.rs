@@ -146,7 +146,7 @@ fn step_of_the_wall_clock(step: &RealtimeStep, manifest: &Manifest) -> String {
 }
 
 /// What the host told of `nohz_full` when the run was recorded.
-pub(super) fn tickless_host(manifest: &Manifest) -> TicklessHost {
+pub fn tickless_host(manifest: &Manifest) -> TicklessHost {
     let cpus = manifest.host.pointer("/cpu/nohz_full").and_then(Value::as_array);
     let number = |cpu: &Value| u16::try_from(cpu.as_u64()?).ok();
     TicklessHost {

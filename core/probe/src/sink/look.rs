@@ -170,9 +170,9 @@ fn interface_of(message: &libc::msghdr) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-use crate::sink::SinkOptions;
-use quaver_clock::CounterSupport;
-use quaver_testbed::privileged::{Feature, Lack, skip};
+    use crate::sink::SinkOptions;
+    use quaver_clock::CounterSupport;
+    use quaver_testbed::privileged::{Feature, Lack, skip};
     use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
     use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! What we write, read by tshark and tcpdump to the last digit. `make test` installs both; where it set
 //! QUAVER_REQUIRE_PRIVILEGED a missing tool is a failure.
 
-#[path = "../../quaver-testbed/src/privileged.rs"]
+#[path = "../../../../testbed/src/privileged.rs"]
 #[allow(unreachable_pub, reason = "it is a module of the testbed, which imports this crate")]
 mod privileged;
 

@@ -1,9 +1,9 @@
 //! Converter threads: cycles in by one lock-free ring, instants out by another.
 
 use super::{Convert, PipelineError};
-use quaver_waiting as waiting;
 use quaver_abi::stamp::LayerStamp;
 use quaver_probe::thread::ThreadSettings;
+use quaver_waiting as waiting;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,8 +7,6 @@ mod observe;
 mod plan;
 mod received;
 
-pub use plan::command_line;
-
 use crate::args::ChaseArgs;
 use quaver_instrument::digest;
 use quaver_instrument::digest::Digest;

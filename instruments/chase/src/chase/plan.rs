@@ -7,7 +7,7 @@ use quaver_host::root::HostRoot;
 use quaver_host::trace::{Flow, TraceSpec};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::{allowed_cpus, keep_off};
-use quaver_instrument::recording::Recording;
+use quaver_instrument::recording::{Recording, command_line};
 use quaver_probe::thread::ThreadSettings;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -95,20 +95,6 @@ pub(super) fn asked(args: &ChaseArgs, stream: &str, notes: &[String]) -> Value {
         "fifo": args.fifo,
         "notes": notes,
     })
-}
-
-/// The command line of this process.
-pub fn command_line() -> String {
-    std::env::args().map(|word| shell_word(&word)).collect::<Vec<_>>().join(" ")
-}
-
-fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+%@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Starts recording, with the facts of this host.

@@ -115,7 +115,7 @@ pub(super) fn words(args: &NoiseArgs, plan: &NoisePlan) -> String {
 /// Options as they are kept in the manifest.
 pub(super) fn asked(args: &NoiseArgs, words: &str, notes: &[String]) -> Value {
     json!({
-        "command": quaver_chase::chase::command_line(),
+        "command": quaver_instrument::recording::command_line(),
         "stream": words,
         "for_ns": args.duration.as_nanos() as u64,
         "dummy": args.dummy,

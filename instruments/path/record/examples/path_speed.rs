@@ -1,5 +1,5 @@
 //! How many test packets a second go over loopback from one thread to another, and what they cost.
-//! `cargo run --release -p quaver-measure --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [SLACK_US] [PACE]
+//! `cargo run --release -p quaver-path-record --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [SLACK_US] [PACE]
 //! [GATHER_US]`
 //! with pace `spin`, `sleep` or `hybrid`. Sender and receiver each stay on a CPU of their own where there are two.
 //! Prints one JSON object; ends with status 1 if anything is lost.

@@ -190,7 +190,7 @@ fn begin(
         lab.words()
     );
     let asked = json!({
-        "command": quaver_chase::chase::command_line(),
+        "command": quaver_instrument::recording::command_line(),
         "stream": stream,
         "priority": priority,
         "lab_warnings": lab.warnings(),

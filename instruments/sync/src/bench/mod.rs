@@ -101,7 +101,7 @@ fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
     let run = RunDir::create(&args.output, crate::verb::BENCH)?;
     let asked = serde_json::json!({
-        "command": quaver_chase::chase::command_line(),
+        "command": quaver_instrument::recording::command_line(),
         "threads": threads,
         "runs": args.runs,
         "seed": args.seed,

@@ -60,7 +60,8 @@ fn begin(args: &SyncArgs, facts: &crate::digest::SyncFacts) -> anyhow::Result<(R
     use quaver_host::root::HostRoot;
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
     let run = RunDir::create(&args.output, "sync")?;
-    let asked = serde_json::json!({ "command": quaver_chase::chase::command_line(), "facts": facts });
+    let asked =
+        serde_json::json!({ "command": quaver_instrument::recording::command_line(), "facts": facts });
     let now_ns = quaver_clock::realtime_ns();
     let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), "sync", asked, host, now_ns);
     manifest.analysis = Some(Default::default());

@@ -191,7 +191,7 @@ fn trimming_cuts_what_was_never_used() {
 #[test]
 fn facts_of_image_and_threads_are_those_of_its_headers() {
     use quaver_abi::sync::{SyncRingHeader, SyncSegmentHeader, ring_flags};
-    use crate::{SyncCounts, SyncEnding, SyncFacts, SyncThread};
+    use quaver_sync_store::{SyncCounts, SyncEnding, SyncFacts, SyncThread};
     use zerocopy::FromBytes;
     let mut octets = made(&[vec![record(50, SyncKind::Anchor, 1)], vec![]]);
     let header = SyncSegmentHeader::mut_from_bytes(&mut octets[..4096]).unwrap();

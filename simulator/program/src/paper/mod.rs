@@ -14,13 +14,13 @@ use crate::paper::digest as stored;
 use anyhow::Context;
 use kernel::Activity;
 use programs::Traces;
-use quaver_chase::chase;
 use quaver_clock::realtime_ns;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::recording;
 use quaver_instrument::results;
 use quaver_instrument::threshold::FailIf;
 use quaver_page::table::Style;
@@ -142,7 +142,7 @@ fn begin(
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
     let run = RunDir::create(&args.output.output, stored::VERB)?;
     let asked = serde_json::json!({
-        "command": chase::command_line(),
+        "command": recording::command_line(),
         "seeds": seeds,
         "length_us": length_us,
         "kernel": kernel,

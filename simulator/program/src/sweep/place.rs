@@ -155,8 +155,7 @@ impl Place {
             Some(manifest) => manifest,
             None => {
                 let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
-                let asked =
-                    serde_json::json!({ "command": quaver_chase::chase::command_line(), "sweep": plan.name });
+                let asked = serde_json::json!({ "command": quaver_instrument::recording::command_line(), "sweep": plan.name });
                 Manifest::begin(env!("CARGO_PKG_VERSION"), VERB, asked, host, now_ns)
             }
         };

@@ -5,8 +5,8 @@ mod reasons;
 
 use super::arms::Arm;
 use super::summary::{PaperSummary, ProgramSummary};
-use super::tables::{OVERHEAD_WITH_BOTH_PERCENT, UNIFIED_PERCENT, product_error, table_8};
-use quaver_sync_analysis::bench::paper::{CORRELATIONS, PROGRAMS, PaperProgram, Suite};
+use super::tables::{OVERHEAD_WITH_BOTH_PERCENT, UNIFIED_PERCENT};
+use quaver_sync_analysis::bench::paper::{PROGRAMS, PaperProgram, Suite};
 use quaver_sync_analysis::sync::SyncClass;
 use serde::{Deserialize, Serialize};
 

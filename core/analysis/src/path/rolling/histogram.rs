@@ -32,6 +32,7 @@ impl SignedHistogram {
         SignedHistogram { below: empty(), from_zero: empty(), clipped: 0 }
     }
 
+    /// Takes a value in, nanoseconds.
     pub fn record(&mut self, value: i128) {
         let size = u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX);
         self.clipped += u64::from(size > LARGEST);

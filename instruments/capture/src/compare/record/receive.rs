@@ -3,12 +3,12 @@
 use super::CompareError;
 use crate::pipeline;
 use crate::pipeline::{Convert, PipelineSettings, RawStamp, Resolved, Resolver, Stamp, StampWith, Stamper};
-use quaver_waiting as waiting;
 use quaver_abi::stamp::LayerStamp;
 use quaver_abi::wire::stream::StreamHeader;
 use quaver_clock::{Counter, CycleCounter, HardwareCounter, MonotonicCounter};
 use quaver_probe::socket;
 use quaver_probe::thread::{PreparedThread, ThreadSettings, ThreadUsage};
+use quaver_waiting as waiting;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 use std::net::UdpSocket;

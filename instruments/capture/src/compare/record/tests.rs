@@ -1,6 +1,5 @@
 use super::*;
 use crate::pipeline::{Convert, PipelineKind, PipelineSettings};
-use quaver_testbed::privileged::{Feature, Lack, skip};
 use quaver_abi::stamp::{LayerStamp, StampClock};
 use quaver_clock::{CounterSupport, nominal_scale};
 use quaver_host::netns::Lab;
@@ -10,6 +9,7 @@ use quaver_probe::schedule::Schedule;
 use quaver_probe::source::{Pace, RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::{Setting, ThreadSettings};
 use quaver_testbed::privileged::privileged;
+use quaver_testbed::privileged::{Feature, Lack, skip};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 use super::super::effects::Contrast;
 use super::super::figures::Metric;
 use super::*;
-use crate::compare::Interval;
+use quaver_analysis::rounds::Interval;
 
 fn table(softirq: bool) -> StampTable {
     let count = 1_000;

@@ -4,8 +4,8 @@ use super::super::arms::Arm;
 use super::super::calibration::Shown;
 use super::super::summary::{PaperSummary, ProgramSummary};
 use crate::inject::Spread;
-use quaver_sync_analysis::sync::SyncClass;
 use quaver_sync_analysis::bench::paper::{PaperProgram, Suite};
+use quaver_sync_analysis::sync::SyncClass;
 
 /// Threads of the paper's runs.
 const PAPER_THREADS: f64 = 16.0;

@@ -118,7 +118,10 @@ fn segments_are_seen_below_the_transport() {
     let counters = sent.counters.unwrap();
     assert!(counters.segments_sent > 0, "{counters:?}");
     let (Some(left), Some(came)) = (sent.seen, received.seen) else {
-        quaver_testbed::privileged::skip("segments_are_seen_below_the_transport", quaver_testbed::privileged::Lack::Root);
+        quaver_testbed::privileged::skip(
+            "segments_are_seen_below_the_transport",
+            quaver_testbed::privileged::Lack::Root,
+        );
         assert!(sent.remark.unwrap().contains("CAP_NET_RAW"));
         return;
     };
