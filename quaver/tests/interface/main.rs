@@ -53,7 +53,7 @@ fn interface(sources: &[Source]) -> String {
     let mut section = |title: &str, text: String| {
         out.push_str(&format!("\n==== {title} ====\n\n{}\n", text.trim_end()));
     };
-    section("Command line", commands::list(crate::cli::Cli::command()));
+    section("Command line", commands::list(quaver::cli::Cli::command()));
     section("Exit statuses", exit_statuses(sources));
     section("Environment variables", lines(variables(sources)));
     section("Names of formats in JSON", lines(schemas(sources)));
