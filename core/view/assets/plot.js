@@ -312,6 +312,8 @@ View.path = (chart, u, series, values, stepped) => {
 View.marks = (chart, u, series, radius) => {
   const { ctx } = u, shape = new Path2D(View.markPaths[View.markOf(series.colour)]), all = new Path2D(), taken = new Set(), pixel = uPlot.pxRatio;
   const [from, to] = chart.range(), [first, last] = chart.visible(series.x, from, to), size = radius * pixel;
+  // Of very many marks the shapes could not be told.
+  const cloud = last - first > 5000;
   for (let at = first; at < last; at++) {
     if (Number.isNaN(series.y[at])) continue;
     const x = u.valToPos(series.x[at], "x", true), y = View.place(u, series, series.y, at);
@@ -319,6 +321,7 @@ View.marks = (chart, u, series, radius) => {
     const cell = Math.round(x / pixel / 1.5) * 8192 + Math.round(y / pixel / 1.5);
     if (taken.has(cell)) continue;
     taken.add(cell);
+    if (cloud) { ctx.fillRect(x - pixel, y - pixel, 2.2 * pixel, 2.2 * pixel); continue; }
     all.addPath(shape, { a: size, b: 0, c: 0, d: size, e: x, f: y });
   }
   if (series.colour === "--ink") { ctx.lineWidth = 1.6 * pixel; ctx.stroke(all); return; }
