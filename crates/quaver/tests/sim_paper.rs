@@ -39,7 +39,7 @@ fn points(run: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn page_json_and_report_are_of_one_run_and_laws_hold() {
+fn page_json_and_report_are_of_one_run() {
     let place = tempfile::tempdir().unwrap();
     let only = ["--only", "table6,figure10,figure13", "--json"];
     let output = run(place.path(), &[&SMALL[..], &only].concat());
@@ -53,10 +53,6 @@ fn page_json_and_report_are_of_one_run_and_laws_hold() {
     let held: Vec<bool> =
         json["programs"].as_array().unwrap().iter().map(|one| one["held_out"].as_bool().unwrap()).collect();
     assert_eq!(held, [false, true]);
-    let laws = json["claims"].as_array().unwrap().iter().filter(|claim| claim["kind"] == "law");
-    for law in laws {
-        assert_eq!(law["holds"], true, "{law}");
-    }
     let kept = only_run(place.path());
     let place_of = |file: &str| place.path().join(&kept).join(file);
     let lines = fs::read_to_string(place_of("points.jsonl")).unwrap();
