@@ -39,7 +39,7 @@ fn points(run: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn page_json_and_report_are_of_one_run_and_laws_hold() {
+fn page_json_and_report_are_of_one_run() {
     let place = tempfile::tempdir().unwrap();
     let only = ["--only", "table6,figure10,figure13", "--json"];
     let output = run(place.path(), &[&SMALL[..], &only].concat());

@@ -1,6 +1,6 @@
 //! What every tier of kernel tracing offers, so that an instrument need not know which one runs.
 //!
-//! The tiers are BPF ([`crate::bpf`]), a tracefs instance ([`crate::host::tracefs`]), and none at all.
+//! The tiers are BPF ([`crate::bpf`]), a tracefs instance ([`crate::tracefs`]), and none at all.
 
 use quaver_abi::record::{EventRecord, StampRecord};
 use std::collections::BTreeMap;

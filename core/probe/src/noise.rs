@@ -88,7 +88,7 @@ pub struct NoiseOptions {
     pub plan: NoisePlan,
     /// What each thread asks for; the length of this list is the count of threads, one CPU each as a rule.
     pub threads: Vec<ThreadSettings>,
-    /// What to stamp with ([`crate::clock::CounterSupport`]).
+    /// What to stamp with ([`quaver_clock::CounterSupport`]).
     pub counter: Counter,
     /// Directory for the segments `noise-<n>.seg`, n the thread's place in `threads`.
     pub directory: PathBuf,

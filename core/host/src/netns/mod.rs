@@ -142,7 +142,7 @@ impl LabEnd {
     }
 
     /// Sets a field of this end's driver, such as `feature.rx-gro` to `on`; the fields are those of
-    /// [`crate::tune::ethtool`]. It goes with the namespace.
+    /// [`crate::settings::ethtool`]. It goes with the namespace.
     ///
     /// # Errors
     /// Where the driver has no such field or refuses the value.
