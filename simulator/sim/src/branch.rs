@@ -89,4 +89,30 @@ mod tests {
         }
         assert!(wrong < 20, "{wrong} of 4000");
     }
+
+    #[test]
+    fn an_entry_forgets_after_as_many_wrong_as_it_was_sure_and_goes_back_when_asked() {
+        // Block and follower 0 keep the way at 0, so that all of it is one entry.
+        let mut predictor = Predictor::default();
+        let place = (5u32.wrapping_mul(0x9e37_79b1) >> 20) as usize;
+        let follow = |predictor: &mut Predictor, next| {
+            predictor.way = 0;
+            let right = predictor.follow(5, next);
+            let entry = predictor.entries[place];
+            (right, entry.next(), entry.sure())
+        };
+        assert_eq!(follow(&mut predictor, 9), (false, 9, 0), "learnt at once");
+        let rights: Vec<u32> = (0..4).map(|_| follow(&mut predictor, 9).2).collect();
+        assert_eq!(rights, [1, 2, 3, 3]);
+        predictor.keep();
+        let wrongs: Vec<(bool, u32, u32)> = (0..4).map(|_| follow(&mut predictor, 6)).collect();
+        assert_eq!(wrongs, [(false, 9, 2), (false, 9, 1), (false, 9, 0), (false, 6, 0)]);
+        assert_eq!(predictor.way, 6);
+        predictor.go_back();
+        assert_eq!((predictor.entries[place].next(), predictor.entries[place].sure()), (9, 3));
+        // The way is the last followers, five bits each.
+        predictor.way = 0b1_00000_00001;
+        predictor.follow(5, 3);
+        assert_eq!(predictor.way, 0b1_00000_00001_00011);
+    }
 }

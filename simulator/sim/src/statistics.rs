@@ -297,3 +297,25 @@ pub struct ThreadTimes {
     /// Lines from other cores that it needed.
     pub from_remote: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_holds_each_stall_once() {
+        let stalls = Stalls {
+            operands_fs: 1,
+            mispredicted_fs: 20,
+            fetch_fs: 300,
+            second_level_fs: 4_000,
+            remote_fs: 50_000,
+            memory_fs: 600_000,
+            store_buffer_fs: 7_000_000,
+            port_fs: 80_000_000,
+            sync_fs: 900_000_000,
+            frequency_fs: 1_000_000_000,
+        };
+        assert_eq!(stalls.total_fs(), 1_987_654_321);
+    }
+}

@@ -127,6 +127,38 @@ mod tests {
     use crate::step::{Access, Thread, Wakeup};
 
     #[test]
+    fn counts_of_two_are_added_field_by_field_and_a_wake_up_is_no_step_of_its_own() {
+        let one = SyncCounts {
+            creates: 1,
+            joins: 2,
+            locks: 3,
+            unlocks: 4,
+            read_locks: 5,
+            read_unlocks: 6,
+            waits: 7,
+            woken: 8,
+            signals: 9,
+            broadcasts: 10,
+            barriers: 11,
+        };
+        assert_eq!(one.all(), 1 + 2 + 3 + 4 + 5 + 6 + 7 + 9 + 10 + 11);
+        let three = SyncCounts {
+            creates: 3,
+            joins: 6,
+            locks: 9,
+            unlocks: 12,
+            read_locks: 15,
+            read_unlocks: 18,
+            waits: 21,
+            woken: 24,
+            signals: 27,
+            broadcasts: 30,
+            barriers: 33,
+        };
+        assert_eq!(one.and(&one).and(&one), three);
+    }
+
+    #[test]
     fn everything_is_counted_once() {
         let mut writer = TraceWriter::new(Vec::new(), &Facts::default()).unwrap();
         let registers = Registers::default();

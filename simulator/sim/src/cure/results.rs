@@ -73,3 +73,17 @@ pub struct CureResults {
     /// When how much of the work was done.
     pub progress: Progress,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draw_of_nothing_is_drawn_and_not_injected() {
+        let mut counts = InjectedCounts::default();
+        for duration_fs in [7, 0, 5] {
+            counts.add(&Draw { duration_fs, tie: 9 });
+        }
+        assert_eq!(counts, InjectedCounts { drawn: 3, injected: 2, total_fs: 12 });
+    }
+}

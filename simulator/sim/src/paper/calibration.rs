@@ -267,6 +267,25 @@ mod tests {
     }
 
     #[test]
+    fn each_knob_is_turned_by_its_own_figure() {
+        let knobs = Knobs { probability: 0.1, mean_us: 50.0, together: 0.5, ..Knobs::default() };
+        let shown = Shown { events_per_ms: 4.0, mean_us: 80.0, slow_down_percent: 10.0 };
+        let target = Shown { events_per_ms: 8.0, mean_us: 20.0, slow_down_percent: 20.0 };
+        let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-9, "{found} {wanted}");
+        let whole = turned(&knobs, &shown, &target, 1.0);
+        near(whole.probability, 0.2);
+        near(whole.mean_us, 50.0 / 3.0);
+        near(whole.together, 0.5 - 2.0f64.ln() / 4.0);
+        let half = turned(&knobs, &shown, &target, 0.5);
+        near(half.probability, 0.1 * 2.0f64.sqrt());
+        near(half.mean_us, 50.0 / 3.0f64.sqrt());
+        near(half.together, 0.5 - 2.0f64.ln() / 8.0);
+        let far = Shown { events_per_ms: 400.0, ..shown };
+        near(turned(&knobs, &shown, &far, 1.0).probability, 0.8);
+        assert_eq!(turned(&knobs, &shown, &shown, 1.0), knobs);
+    }
+
+    #[test]
     fn a_fit_reaches_rate_and_slow_down_of_what_can_be_reached() {
         let target = Shown { events_per_ms: 12.0, mean_us: 70.0, slow_down_percent: 30.0 };
         let run =

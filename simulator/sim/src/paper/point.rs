@@ -339,3 +339,78 @@ fn packets(results: &Results, cure: &CureResults) -> [Packets; 3] {
     };
     [against(None), against(Some(Kind::Reactive)), against(Some(Kind::Predictive))]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cure::{CoreResidency, SubframeRecord};
+    use crate::dvfs::Table;
+    use crate::unit::{MessageCounts, UnitConfig, Units};
+
+    fn cure(residency: Vec<CoreResidency>, kept: Vec<SubframeRecord>) -> CureResults {
+        CureResults {
+            units: Units::new(&UnitConfig::new(1), 2).finish(1),
+            injected: BTreeMap::new(),
+            timer: Default::default(),
+            subframes: (0, 0),
+            kept,
+            table: Table::default(),
+            residency,
+            owed_fs: Vec::new(),
+            owed_after_dummies_fs: Vec::new(),
+            evicted_lines: 0,
+            progress: Progress::default(),
+        }
+    }
+
+    /// A core that was busy for these times at rest and at 1.2.
+    fn core(rest_fs: u64, highest_fs: u64) -> CoreResidency {
+        let active_fs = vec![0, 0, 0, 0, rest_fs, 0, 0, 0, highest_fs];
+        CoreResidency { active_fs, idle_fs: vec![1_000; 9], changes: 1 }
+    }
+
+    #[test]
+    fn the_mean_factor_is_weighted_by_busy_time() {
+        let mean = mean_factor(&cure(vec![core(300, 0), core(0, 100)], vec![]));
+        assert!((mean - 1.05).abs() < 1e-12, "(300 + 120) / 400: {mean}");
+        assert_eq!(mean_factor(&cure(vec![core(0, 0)], vec![])), 1.0);
+    }
+
+    #[test]
+    fn units_are_busy_for_their_part_of_the_time_of_all_cores() {
+        let mut cure = cure(vec![core(0, 0), core(0, 0)], vec![]);
+        let hardware = &mut cure.units.hardware;
+        (hardware.transactions, hardware.busy_fs, hardware.slots_differ) = (7, 3_000_000_000, 2);
+        hardware.messages = MessageCounts { releases: 5, swaps: 1, ..MessageCounts::default() };
+        cure.units.overflows = 4;
+        // 3 us busy in 2 units over 30 us; six messages in three times 10 us.
+        let work = unit_work(&cure, 30_000.0);
+        assert!((work.busy_share - 0.05).abs() < 1e-12 && (work.messages_in_10_us - 2.0).abs() < 1e-12);
+        assert_eq!((work.transactions, work.messages, work.overflows, work.slots_differ), (7, 6, 4, 2));
+    }
+
+    #[test]
+    fn the_first_of_the_threads_that_lost_most_is_drawn_by_subframes_that_ended_in_time() {
+        let record = |thread, lost_fs, why| SubframeRecord {
+            thread,
+            at_fs: 2_000_000_000,
+            why,
+            factor: 1.1,
+            lost_fs,
+            owed_fs: 0,
+            instructions: 1,
+        };
+        let forced = [Ended::AtExit].map(|why| record(1, 90_000_000_000, why));
+        let in_time = [(1, 5_000_000_000), (2, 6_000_000_000), (3, 6_000_000_000), (3, 0)];
+        let in_time = in_time.map(|(thread, lost_fs)| record(thread, lost_fs, Ended::InTime));
+        let cure = cure(vec![], [&forced[..], &in_time[..]].concat());
+        assert_eq!(by_thread(&cure).values().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2]);
+        let drawn = most_lost(&cure);
+        assert_eq!(
+            drawn,
+            [Drawn { at_us: 2.0, factor: 1.1, lost_us: 6.0 }],
+            "the first of two that lost the same"
+        );
+        assert_eq!(most_lost(&self::cure(vec![], vec![])), []);
+    }
+}

@@ -199,6 +199,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_library_is_known_by_its_first_octets() {
+        assert!(is_library(b"QEPOCH\r\n and more"));
+        assert!(!is_library(b"QEPOCH\n and more") && !is_library(b"QEPOC") && !is_library(b""));
+    }
+
+    #[test]
     fn classes_and_flags_are_numbers_and_back() {
         let some = [Activity::SystemCall(202), Activity::Interrupt(0xef)];
         for activity in Activity::CLASSES.into_iter().chain(some) {
