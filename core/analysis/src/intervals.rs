@@ -106,3 +106,23 @@ pub fn effect_size(differences: &[f64]) -> Option<f64> {
     let bias = 1.0 - 3.0 / (4.0 * (blocks - 1) as f64 - 1.0);
     (sd > centre.abs() * 1e-12).then(|| centre / sd * bias)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        let near =
+            |found: f64, expected: f64, within: f64| assert!((found - expected).abs() < within, "{found}");
+        assert_eq!([1, 10, 30].map(student_t), [12.706, 2.228, 2.042]);
+        near(student_t(31), 2.0395, 0.003);
+        near(student_t(60), 2.0003, 0.003);
+        near(student_t(120), 1.9799, 0.003);
+        for (z, tail) in
+            [(0.5, 0.308_537_539), (1.0, 0.158_655_254), (1.96, 0.024_997_895), (3.0, 0.001_349_898)]
+        {
+            near(normal_tail(z), tail, 7.5e-8);
+        }
+    }
+}

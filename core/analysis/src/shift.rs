@@ -123,4 +123,12 @@ mod tests {
         assert!((372..=394).contains(&held), "{held} of 400 hold the truth");
         assert!(width < 0.6 * plain, "{width} against {plain}");
     }
+
+    #[test]
+    fn cut_offs_are_those_of_the_tables_of_the_signed_rank_test() {
+        // One above the critical values at 5 %, two-sided, of Wilcoxon's table: 0, 8, 25 and 52.
+        assert_eq!([6, 10, 15, 20].map(cut_off), [1, 9, 26, 53]);
+        // By the normal approximation: 5151 / 2 - 1.96 * sqrt(5151 * 203 / 12) is 1996.9.
+        assert_eq!(cut_off(101), 1_996);
+    }
 }

@@ -157,7 +157,6 @@ mod tests {
             task: [(7, "hog".to_owned())].into(),
             symbol: [(9, "f".to_owned())].into(),
             idle_state: [(7, "C6".to_owned())].into(),
-            ..Names::default()
         };
         for (kind, unknown, name) in NAMES {
             let event = EventRecord { kind, id: 7, aux: 9, ..EventRecord::default() };

@@ -142,6 +142,24 @@ fn a_process_that_is_only_observed() {
     assert_eq!(table.stamp_ns(50, Layer::Enqueued), Some(app_ns(51) - 10_000));
 }
 
+#[test]
+fn what_an_observed_process_did_not_read_is_counted() {
+    let read = |n: u64| StampRecord { user_ns: app_ns(n) as u64, user_cpu: 1, ..stamp(n) };
+    let mut stamps: Vec<_> = (0..10).map(read).collect();
+    stamps[2].user_ns = 0;
+    stamps[3].user_ns = u64::MAX;
+    stamps[4].flags = 0;
+    stamps[5].flags = 0;
+    stamps[6].flags |= stamp_flags::BATCHED;
+    stamps[7].flags |= stamp_flags::BATCHED;
+    stamps[8].flags |= stamp_flags::DROPPED;
+    stamps[9].key = KEY_UNKNOWN;
+    let (table, report) = join(None, &stamps, StreamPayload::Ours { offset: 0 });
+    assert_eq!(table.seq, [0, 1, 6, 7]);
+    assert_eq!((report.foreign_packets, report.stamps_unjoined, report.batched_packets), (3, 2, 2));
+    assert_eq!((report.stamps, report.stamps_dropped, report.packets), (7, 1, 4));
+}
+
 /// Sequence numbers of packets without a number of their own, and the count of drops, by the socket's cumulative counts.
 fn by_drop_counts(counts: &[u32]) -> (Vec<u64>, Option<u64>) {
     let opaque = |(n, receive_drops): (u64, &u32)| PacketRecord {

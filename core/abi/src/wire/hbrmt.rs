@@ -238,4 +238,45 @@ mod tests {
         assert_eq!(HbrmtHeader::read(&packet[..23]), None, "claims more than it has");
         assert_eq!(HbrmtHeader::read(&packet[..7]), None);
     }
+
+    #[test]
+    fn every_bit_is_in_one_field_or_reserved() {
+        // Width of each field in the order in which they are drawn; reserved bits are 0 wide on reading.
+        let values = |octets: [u8; 8]| {
+            let Fields { extension_words, source_format, video_source, frame_count, .. } =
+                HbrmtHeader::fixed_part(&octets).unwrap().fields();
+            let fields = HbrmtHeader::fixed_part(&octets).unwrap().fields();
+            let Fields {
+                reference, scrambling, fec, clock_frequency, map, frame, frame_rate, sample, ..
+            } = fields;
+            let first = [extension_words, source_format.into(), video_source, frame_count];
+            let rest = [reference, scrambling, fec, clock_frequency, map, frame, frame_rate, sample];
+            (HbrmtHeader::new(&fields), [&first[..], &rest].concat())
+        };
+        let widths = [4u32, 1, 3, 8, 2, 2, 3, 4, 0, 4, 8, 8, 4, 0];
+        let reserved = [5, 8];
+        let mut bit = 0;
+        let (mut place, mut gaps) = (0, reserved.into_iter());
+        for width in widths {
+            if width == 0 {
+                let count = gaps.next().unwrap();
+                for at in bit..bit + count {
+                    let octets = (1u64 << (63 - at)).to_be_bytes();
+                    assert!(values(octets).1.iter().all(|value| *value == 0), "bit {at} is reserved");
+                }
+                bit += count;
+                continue;
+            }
+            for at in 0..width {
+                let octets = (1u64 << (63 - bit - at)).to_be_bytes();
+                let (written, found) = values(octets);
+                let mut expected = [0; 12];
+                expected[place] = 1 << (width - 1 - at);
+                assert_eq!(found, expected, "bit {}", bit + at);
+                assert_eq!(written.as_bytes(), octets);
+            }
+            (bit, place) = (bit + width, place + 1);
+        }
+        assert_eq!((bit, place), (64, 12));
+    }
 }

@@ -124,4 +124,17 @@ mod tests {
         assert!(VideoHeader::first_line(&packet[..8]).is_some_and(|header| header.line.more()));
         assert_eq!(VideoHeader::first_line(&packet[..7]), None);
     }
+
+    #[test]
+    fn the_flags_are_the_highest_bits() {
+        for (second, more, line, offset) in
+            [(false, false, 0x7fff, 0x7fff), (true, false, 0, 0), (false, true, 5, 0)]
+        {
+            let mut header = LineHeader::last(7, second, line, offset);
+            assert_eq!(header.more_and_offset.get(), offset);
+            header.more_and_offset = U16::new(offset | u16::from(more) << 15);
+            assert_eq!((header.second_field(), header.more(), header.number()), (second, more, line));
+        }
+        assert_eq!(LineHeader::last(7, false, 0xffff, 0xffff), LineHeader::last(7, false, 0x7fff, 0x7fff));
+    }
 }

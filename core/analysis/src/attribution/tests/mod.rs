@@ -6,6 +6,7 @@ mod episodes;
 mod interruptions;
 mod names;
 mod noise;
+mod rules;
 mod scene;
 mod settling;
 mod stream;
