@@ -1,8 +1,8 @@
 //! Arbitrary arguments: every option of every verb is given strings that nobody thought of. The parser refuses or takes them;
 //! verbs that only read are run with them. Nothing here sends a packet or changes a setting.
 
-use quaver::cli::Cli;
 use clap::{Arg, Command, CommandFactory, Parser};
+use quaver::cli::Cli;
 use std::path::Path;
 use std::process::Stdio;
 

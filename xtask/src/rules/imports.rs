@@ -1,79 +1,122 @@
-//! Which crate may import which, and which must be free of unsafe code.
+//! Which crate may import which, by the folder where it lies, and what pure crates must be free of.
 
 use super::Problem;
+use crate::rust_text;
 use crate::tree::Tree;
+use std::collections::BTreeMap;
 
-/// What each crate may import of ours, as docs/architecture.md has it. The second list is for its tests only.
+/// Folders that a crate may import from besides its own, by the beginning of its folder; the first that fits counts. The
+/// second list is for its tests only. As docs/architecture.md has it.
 const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
-    ("quaver-abi", &[], &[]),
-    ("quaver-view", &[], &[]),
-    ("quaver-analysis", &["quaver-abi"], &[]),
-    ("quaver-trace", &["quaver-abi"], &[]),
-    ("quaver-sim", &["quaver-abi", "quaver-analysis", "quaver-trace"], &["quaver-testbed"]),
-    ("quaver-store", &["quaver-abi", "quaver-analysis"], &[]),
-    ("quaver-measure", &["quaver-abi"], &[]),
-    ("quaver-preload", &["quaver-abi"], &["quaver-store"]),
-    ("quaver-qemu-plugin", &["quaver-abi", "quaver-trace"], &[]),
-    ("quaver-testbed", &["quaver-abi", "quaver-measure"], &["quaver-analysis"]),
+    ("core", &[], &["testbed"]),
+    ("instruments/capture", &["core", "instruments/chase", "instruments/path"], &["testbed"]),
+    ("instruments/chase", &["core", "instruments/path"], &["testbed"]),
+    ("instruments/doctor", &["core", "instruments/capture"], &["testbed"]),
     (
-        "quaver",
-        &[
-            "quaver-abi",
-            "quaver-analysis",
-            "quaver-trace",
-            "quaver-sim",
-            "quaver-store",
-            "quaver-measure",
-            "quaver-view",
-        ],
-        &["quaver-testbed"],
+        "instruments/lab",
+        &["core", "instruments/chase", "instruments/noise", "instruments/study"],
+        &["testbed"],
     ),
+    (
+        "instruments/study",
+        &["core", "instruments/chase", "instruments/lab", "instruments/path", "instruments/tune"],
+        &["testbed"],
+    ),
+    ("instruments/sync", &["core", "simulator/dvfs"], &["testbed"]),
+    ("instruments/tune", &["core", "instruments/noise"], &["testbed"]),
+    ("instruments", &["core"], &["testbed"]),
+    ("recorders", &["core/abi", "simulator/trace"], &["instruments/sync/store"]),
+    (
+        "simulator/program",
+        &["core", "simulator", "instruments/sync", "instruments/study", "instruments/lab"],
+        &[],
+    ),
+    ("simulator", &["core/abi", "simulator", "instruments/sync/analysis"], &["testbed"]),
+    ("testbed", &["core/abi"], &["core", "instruments/sync/analysis"]),
+    ("quaver", &["core", "instruments", "simulator/program"], &["simulator", "testbed"]),
     ("xtask", &[], &[]),
 ];
 
-/// Crates that promise `#![forbid(unsafe_code)]`, with the file that must say so.
-const SAFE: &[&str] = &[
-    "core/abi/src/lib.rs",
-    "core/analysis/src/lib.rs",
-    "simulator/trace/src/lib.rs",
-    "simulator/sim/src/lib.rs",
-    "core/store/src/lib.rs",
-    "core/view/src/lib.rs",
-    "xtask/src/main.rs",
+/// Pure crates: no unsafe code, no contact with the system, and no import of a crate that is not pure itself.
+const PURE: &[&str] = &[
+    "core/abi",
+    "core/analysis",
+    "core/view",
+    "instruments/capture/analysis",
+    "instruments/study/analysis",
+    "instruments/sync/analysis",
+    "simulator/dvfs",
+    "simulator/sim",
+    "simulator/trace",
+];
+
+/// Further crates that promise `#![forbid(unsafe_code)]`.
+const SAFE: &[&str] =
+    &["core/bpf-build", "core/page", "core/store", "instruments/capture/pcapng", "instruments/sync/store"];
+
+/// What a pure crate must not name: files, sockets, threads, clocks, processes and their environment.
+const SYSTEM: &[&str] = &[
+    "std::fs",
+    "std::net::UdpSocket",
+    "std::net::TcpStream",
+    "std::net::TcpListener",
+    "std::thread",
+    "std::process",
+    "std::env",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "println!",
+    "eprintln!",
 ];
 
 /// Names and tables of dependencies, with whether they are for tests only.
 const TABLES: &[(&str, bool)] =
     &[("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)];
 
-pub(super) fn between_crates(tree: &Tree) -> Vec<Problem> {
-    // Fuzzers are no part of the workspace and may import what they like.
-    let manifests =
-        tree.texts().filter(|(path, _)| path.ends_with("/Cargo.toml") && !path.starts_with("fuzz/"));
-    manifests.flat_map(|(path, text)| of_manifest(path, text)).collect()
+/// Crates of the workspace: folder and manifest, by name. Fuzzers are no part of it and may import what they like.
+fn crates(tree: &Tree) -> BTreeMap<String, (&str, toml::Table)> {
+    let manifests = tree.texts().filter_map(|(path, text)| Some((path.strip_suffix("/Cargo.toml")?, text)));
+    let packages = manifests.filter(|(folder, _)| *folder != "fuzz").filter_map(|(folder, text)| {
+        let manifest: toml::Table = text.parse().ok()?;
+        let name = manifest.get("package")?.get("name")?.as_str()?.to_owned();
+        Some((name, (folder, manifest)))
+    });
+    packages.collect()
 }
 
-fn of_manifest(path: &str, text: &str) -> Vec<Problem> {
-    let manifest: toml::Table = match text.parse() {
-        Ok(manifest) => manifest,
-        Err(error) => return vec![Problem::new(path, format!("is no TOML: {error}"))],
-    };
-    let name = manifest.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
-    let Some(name) = name else { return vec![Problem::new(path, "has no package name")] };
-    let Some((_, always, in_tests)) = MAY_IMPORT.iter().find(|(known, _, _)| *known == name) else {
-        return vec![Problem::new(
-            path,
-            format!(
-                "{name} is not in the table of crates (xtask/src/rules/imports.rs, docs/architecture.md)"
-            ),
-        )];
-    };
+fn lies_below(folder: &str, above: &str) -> bool {
+    folder.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The instrument's folder of a crate that is part of one; else its first folder.
+fn own(folder: &str) -> String {
+    let parts = if folder.starts_with("instruments/") { 2 } else { 1 };
+    folder.split('/').take(parts).collect::<Vec<_>>().join("/")
+}
+
+pub(super) fn between_crates(tree: &Tree) -> Vec<Problem> {
+    let crates = crates(tree);
     let mut problems = Vec::new();
-    for (table, tests_only) in TABLES {
-        for import in imports(&manifest, table) {
-            let allowed = always.contains(&import) || (*tests_only && in_tests.contains(&import));
-            if !allowed && import != name {
-                problems.push(Problem::new(path, format!("{name} must not import {import} ([{table}])")));
+    for (name, (folder, manifest)) in &crates {
+        let place = format!("{folder}/Cargo.toml");
+        let Some((_, always, in_tests)) = MAY_IMPORT.iter().find(|(above, _, _)| lies_below(folder, above))
+        else {
+            let table = "is in no folder that xtask/src/rules/imports.rs and docs/architecture.md know";
+            problems.push(Problem::new(place, table));
+            continue;
+        };
+        for (table, tests_only) in TABLES {
+            for import in imports(manifest, table) {
+                let Some((target, _)) = crates.get(import) else { continue };
+                let from = |list: &[&str]| list.iter().any(|above| lies_below(target, above));
+                let within = own(folder) == own(target) && !folder.starts_with("recorders");
+                let allowed = within || from(always) || (*tests_only && from(in_tests));
+                let pure = *tests_only || !PURE.contains(folder) || PURE.contains(target);
+                if !allowed || !pure {
+                    let why = if allowed { ", which is not pure" } else { "" };
+                    let message = format!("{name} must not import {import}{why} ([{table}])");
+                    problems.push(Problem::new(&place, message));
+                }
             }
         }
     }
@@ -94,47 +137,104 @@ fn imports<'a>(manifest: &'a toml::Table, table: &str) -> Vec<&'a str> {
 }
 
 pub(super) fn safe_crates(tree: &Tree) -> Vec<Problem> {
-    SAFE.iter()
-        .filter_map(|path| Some((path, tree.text(path)?)))
-        .filter(|(_, text)| !text.lines().any(|line| line.trim() == "#![forbid(unsafe_code)]"))
-        .map(|(path, _)| Problem::new(*path, "must say #![forbid(unsafe_code)]"))
+    let libraries = PURE.iter().chain(SAFE).map(|folder| format!("{folder}/src/lib.rs"));
+    libraries
+        .chain(["xtask/src/main.rs".to_owned()])
+        .filter_map(|path| Some((tree.text(&path)?, path)))
+        .filter(|(text, _)| !text.lines().any(|line| line.trim() == "#![forbid(unsafe_code)]"))
+        .map(|(_, path)| Problem::new(path, "must say #![forbid(unsafe_code)]"))
         .collect()
+}
+
+pub(super) fn pure_crates(tree: &Tree) -> Vec<Problem> {
+    let sources = crate::product::sources(tree);
+    let pure = sources.iter().filter(|source| {
+        source.path.ends_with(".rs")
+            && PURE.iter().any(|folder| lies_below(source.path, &format!("{folder}/src")))
+    });
+    let mut problems = Vec::new();
+    for source in pure {
+        for (at, line) in rust_text::code_only(&source.text).lines().enumerate() {
+            for name in SYSTEM.iter().filter(|name| names(line, name)) {
+                let message = format!("names {name}: this crate is pure; do it at the edge");
+                problems.push(Problem::at(source.path, at + 1, message));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether a line of code names something of the system, and not only the end of another name.
+fn names(line: &str, name: &str) -> bool {
+    let ends = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(name)
+        .any(|(at, _)| !line[..at].ends_with(ends) && !line[at + name.len()..].starts_with(ends))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn messages(manifest: &str) -> Vec<String> {
-        let tree = Tree::of(&[("crates/x/Cargo.toml", manifest)]);
-        between_crates(&tree).into_iter().map(|problem| problem.message).collect()
+    fn messages(files: &[(&str, &str)]) -> Vec<String> {
+        between_crates(&Tree::of(files)).into_iter().map(|problem| problem.message).collect()
+    }
+
+    fn manifest(name: &str, rest: &str) -> String {
+        format!("[package]\nname = \"{name}\"\n{rest}")
     }
 
     #[test]
-    fn an_import_against_the_table_is_found() {
-        let manifest =
-            "[package]\nname = \"quaver-analysis\"\n[dependencies]\nquaver-abi = {}\nquaver-store = {}";
-        assert_eq!(messages(manifest), vec!["quaver-analysis must not import quaver-store ([dependencies])"]);
+    fn core_imports_nothing_of_an_instrument() {
+        let core = manifest("quaver-host", "[dependencies]\nquaver-chase = {}");
+        let chase = manifest("quaver-chase", "[dependencies]\nquaver-host = {}");
+        let found = messages(&[("core/host/Cargo.toml", &core), ("instruments/chase/Cargo.toml", &chase)]);
+        assert_eq!(found, ["quaver-host must not import quaver-chase ([dependencies])"]);
     }
 
     #[test]
-    fn renamed_and_platform_imports_are_found() {
-        let manifest = "[package]\nname = \"quaver-abi\"\n[target.'cfg(unix)'.dependencies]\nm = { package = \"quaver-measure\" }";
-        assert_eq!(messages(manifest).len(), 1);
+    fn an_instrument_imports_its_own_crates_and_those_that_the_table_names() {
+        let study = manifest(
+            "quaver-study",
+            "[dependencies]\nquaver-study-analysis = {}\nquaver-tune = {}\nquaver-sync = {}",
+        );
+        let found = messages(&[
+            ("instruments/study/Cargo.toml", &study),
+            ("instruments/study/analysis/Cargo.toml", &manifest("quaver-study-analysis", "")),
+            ("instruments/tune/Cargo.toml", &manifest("quaver-tune", "")),
+            ("instruments/sync/Cargo.toml", &manifest("quaver-sync", "")),
+        ]);
+        assert_eq!(found, ["quaver-study must not import quaver-sync ([dependencies])"]);
+    }
+
+    #[test]
+    fn a_pure_crate_imports_pure_ones_alone() {
+        let analysis = manifest(
+            "quaver-study-analysis",
+            "[target.'cfg(unix)'.dependencies]\ns = { package = \"quaver-store\" }",
+        );
+        let found = messages(&[
+            ("instruments/study/analysis/Cargo.toml", &analysis),
+            ("core/store/Cargo.toml", &manifest("quaver-store", "")),
+        ]);
+        assert_eq!(
+            found,
+            ["quaver-study-analysis must not import quaver-store, which is not pure ([dependencies])"]
+        );
     }
 
     #[test]
     fn the_testbed_is_for_tests_only() {
         let with = |table: &str| {
-            messages(&format!("[package]\nname = \"quaver\"\n[{table}]\nquaver-testbed = {{}}")).len()
+            let noise = manifest("quaver-noise", &format!("[{table}]\nquaver-testbed = {{}}"));
+            let testbed = manifest("quaver-testbed", "");
+            messages(&[("instruments/noise/Cargo.toml", &noise), ("testbed/Cargo.toml", &testbed)]).len()
         };
         assert_eq!((with("dependencies"), with("dev-dependencies")), (1, 0));
     }
 
     #[test]
-    fn a_crate_that_nobody_knows_is_found() {
-        assert_eq!(messages("[package]\nname = \"quaver-new\"").len(), 1);
-        assert_eq!(messages("not toml at all [").len(), 1);
+    fn a_crate_in_a_folder_that_nobody_knows_is_found() {
+        assert_eq!(messages(&[("crates/new/Cargo.toml", &manifest("quaver-new", ""))]).len(), 1);
     }
 
     #[test]
@@ -146,5 +246,13 @@ mod tests {
         let problems = safe_crates(&tree);
         assert_eq!(problems.len(), 1);
         assert_eq!(problems[0].place, "core/store/src/lib.rs");
+    }
+
+    #[test]
+    fn contact_with_the_system_in_a_pure_crate_is_found_outside_of_tests() {
+        let text = "use std::fs::File;\n// std::thread\nfn f() { my_std::env(); }\n#[cfg(test)]\nmod tests {\n    use std::thread;\n}\n";
+        let tree = Tree::of(&[("core/analysis/src/a.rs", text), ("core/store/src/a.rs", text)]);
+        let places: Vec<String> = pure_crates(&tree).into_iter().map(|problem| problem.place).collect();
+        assert_eq!(places, ["core/analysis/src/a.rs:1"]);
     }
 }

@@ -50,6 +50,7 @@ pub(crate) const ALL: &[Rule] = &[
     Rule { name: "circles", check: circles::circles },
     Rule { name: "budget", check: budgets::budgets },
     Rule { name: "unsafe", check: imports::safe_crates },
+    Rule { name: "pure", check: imports::pure_crates },
     Rule { name: "file-size", check: sizes::files },
     Rule { name: "function-size", check: sizes::functions },
     Rule { name: "module-name", check: sizes::module_names },

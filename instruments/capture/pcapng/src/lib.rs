@@ -3,6 +3,7 @@
 //! The format is that of the IETF draft "PCAP Now Generic (pcapng) Capture File Format". Ours are little-endian, have one
 //! section, and packets are stamped in nanoseconds of CLOCK_REALTIME. What else is known of a packet's stamps stands in
 //! a custom option, drawn in [`option`] and in `docs/formats.md`.
+#![forbid(unsafe_code)]
 
 mod block;
 pub mod option;

@@ -3,6 +3,7 @@
 //! A study is a randomised complete block design: each block runs the baseline, every factor, and the baseline once more
 //! under another name (the control, A/A), each once and in an order drawn from a seed. An effect is the mean over blocks of
 //! the difference between an arm and the baseline *of the same block*, so that what drifts slowly cancels.
+#![forbid(unsafe_code)]
 
 mod carry_over;
 mod clusters;

@@ -8,6 +8,7 @@
 //!
 //! A segment may come from a process that was killed, or from anywhere: whatever it holds, reading it ends, stays
 //! within a few chunks of memory for each thread that lives at a time, and never panics.
+#![forbid(unsafe_code)]
 
 mod cursor;
 mod facts;

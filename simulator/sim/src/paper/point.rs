@@ -344,8 +344,8 @@ fn packets(results: &Results, cure: &CureResults) -> [Packets; 3] {
 mod tests {
     use super::*;
     use crate::cure::{CoreResidency, SubframeRecord};
-    use crate::dvfs::Table;
     use crate::unit::{MessageCounts, UnitConfig, Units};
+    use quaver_dvfs::dvfs::Table;
 
     fn cure(residency: Vec<CoreResidency>, kept: Vec<SubframeRecord>) -> CureResults {
         CureResults {
