@@ -1,64 +1,57 @@
-//! The command line: types only. What a verb does is in `cmd/`.
+//! The command line: the verbs of all instruments, those on stored runs, and those for shells.
 
-use clap::{Args, Parser, Subcommand};
+use crate::{registry, runs, shell};
+use clap::{ArgMatches, Args, Command};
+use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::registry::Verb;
+use quaver_instrument::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
+use quaver_instrument::verb;
 use std::path::PathBuf;
 
-/// Finds where jitter comes from, says how much each source costs, and takes it away.
-#[derive(Debug, Parser)]
-#[command(name = "quaver", version, max_term_width = 100, propagate_version = true)]
-#[command(
-    after_help = "Start with `quaver doctor` (what this machine lets us measure), then `quaver chase`.\n\n\
-    Exit status: 0 done, 1 a --fail-if held, 2 usage, 3 not permitted or not supported here, 4 the peer refused or\n\
-    vanished, 5 bad input file, 6 output or resources failed, 70 a bug, 130 interrupted (the run is kept)."
-)]
-pub struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub verb: Verb,
+/// Verbs on stored runs, and for shells.
+static OWN: &[Verb] = &[
+    verb!(
+        "analyze",
+        "Analyse a run again (also one that was cut short), a capture, or a log of Jitlat",
+        AnalyzeArgs,
+        runs::analyze
+    ),
+    verb!("report", "Draw the HTML report of a run again", ReportArgs, runs::report),
+    verb!("export", "Convert a run for another program", ExportArgs, runs::export),
+    verb!("completions", "Print completions for a shell", CompletionsArgs, shell::completions),
+    verb!("man", "Print the manual pages", ManArgs, shell::manual),
+];
+
+/// The whole command line.
+pub fn command() -> Command {
+    let verbs = all().map(|verb| (verb.command)()).map(|command| {
+        let hidden = command.get_name() == "man";
+        command.hide(hidden)
+    });
+    Command::new("quaver")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Finds where jitter comes from, says how much each source costs, and takes it away")
+        .max_term_width(100)
+        .propagate_version(true)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .after_help(
+            "Start with `quaver doctor` (what this machine lets us measure), then `quaver chase`.\n\n\
+             Exit status: 0 done, 1 a --fail-if held, 2 usage, 3 not permitted or not supported here, 4 the peer refused or\n\
+             vanished, 5 bad input file, 6 output or resources failed, 70 a bug, 130 interrupted (the run is kept).",
+        )
+        .subcommands(verbs)
 }
 
-/// One verb for each job.
-#[derive(Debug, Subcommand)]
-pub enum Verb {
-    /// Tell what this machine lets us measure, what is missing, and the command that mends it
-    Doctor(quaver_doctor::args::DoctorArgs),
-    /// Receive a constant-rate packet stream and name the source of every late packet
-    Chase(quaver_chase::args::ChaseArgs),
-    /// Measure what interrupts a busy loop on chosen CPUs, without any network
-    Noise(quaver_noise::args::NoiseArgs),
-    /// Send a constant-rate packet stream
-    Source(quaver_chase::args::SourceArgs),
-    /// Receive a packet stream with one timestamp a packet
-    Sink(quaver_chase::args::SinkArgs),
-    /// Capture packets with every stamp that this machine gives, to pcapng
-    Capture(Box<quaver_capture::args::CaptureArgs>),
-    /// Measure the path to a host that runs `quaver serve`: delay, its variation, loss, order
-    Probe(quaver_path::args::ProbeArgs),
-    /// Wait for `quaver probe` and measure with it
-    Serve(quaver_path::args::ServeArgs),
-    /// Be Jitlat: its options, its console page, its log file, its protocol
-    Jitlat(quaver_path::jitlat::args::JitlatArgs),
-    /// Analyse a run again (also one that was cut short), a capture, or a log of Jitlat
-    Analyze(quaver_instrument::runs::AnalyzeArgs),
-    /// Find what is set so that it makes packets late, set it otherwise, and put it back
-    Tune(quaver_tune::args::TuneArgs),
-    /// Prove what each source of lateness costs: restore one at a time against a baseline, and rank them
-    Study(quaver_study::args::StudyArgs),
-    /// Labs to try things in: what each needs, and how to get it
-    Lab(quaver_lab::args::LabArgs),
-    /// Run a threaded program and tell what waking its threads up costs
-    Sync(quaver_sync::args::SyncArgs),
-    /// Simulate a chip that runs traced programs
-    Sim(quaver_sim_program::args::SimArgs),
-    /// Draw the HTML report of a run again
-    Report(quaver_instrument::runs::ReportArgs),
-    /// Convert a run for another program
-    Export(quaver_instrument::runs::ExportArgs),
-    /// Print completions for a shell
-    Completions(CompletionsArgs),
-    /// Print the manual pages
-    #[command(hide = true)]
-    Man(ManArgs),
+fn all() -> impl Iterator<Item = &'static Verb> {
+    registry::verbs().chain(OWN)
+}
+
+/// Does what the command line asks.
+pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let (name, matches) = matches.subcommand().expect("clap demands a subcommand");
+    let verb = all().find(|verb| (verb.command)().get_name() == name).expect("clap knows these verbs only");
+    (verb.run)(matches)
 }
 
 /// `quaver completions`.
@@ -80,10 +73,9 @@ pub struct ManArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -1,9 +1,10 @@
 //! The `quaver` program: command line, verbs, reports. A library only so that tests and examples can reach it.
 
 pub mod cli;
-pub mod cmd;
+mod registry;
+mod runs;
+mod shell;
 
-use clap::Parser;
 use quaver_instrument::exit_code::ExitCode;
 
 /// What is said when it is our fault.
@@ -11,8 +12,8 @@ const BUG: &str = "This is a bug in Quaver. Please report it with the command li
 
 /// Runs the program with the process's arguments and says how it ended.
 pub fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
-        Ok(cli) => cli,
+    let matches = match cli::command().try_get_matches() {
+        Ok(matches) => matches,
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
             // A reader that went away while help was printed is no failure.
@@ -23,7 +24,7 @@ pub fn main() -> ExitCode {
         }
     };
     silence_contained_panics();
-    let outcome = std::panic::catch_unwind(|| cmd::run(cli.verb));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cli::run(&matches)));
     match outcome {
         Err(_) => {
             // The panic's own message was printed already.
@@ -33,7 +34,7 @@ pub fn main() -> ExitCode {
         Ok(Ok(code)) => code,
         Ok(Err(error)) if quaver_instrument::exit_code::is_broken_pipe(&error) => ExitCode::Done,
         Ok(Err(error)) => {
-            let code = quaver_instrument::exit_code::status_of(&error, cmd::STATUS_JUDGES);
+            let code = quaver_instrument::exit_code::status_of(&error, &registry::status_judges());
             eprintln!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
             if code == ExitCode::Bug {
                 eprintln!("{BUG}");

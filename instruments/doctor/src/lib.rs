@@ -165,6 +165,17 @@ fn paragraph(out: &mut String, label: &str, text: &str, colour: impl Fn(&str) ->
     }
 }
 
+use quaver_instrument::registry::Instrument;
+use quaver_instrument::verb;
+
+/// The instrument, as the program takes it.
+pub static INSTRUMENT: Instrument = Instrument::of(&[verb!(
+    "doctor",
+    "Tell what this machine lets us measure, what is missing, and the command that mends it",
+    args::DoctorArgs,
+    run
+)]);
+
 #[cfg(test)]
 mod tests {
     use super::*;

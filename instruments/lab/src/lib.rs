@@ -31,3 +31,14 @@ pub fn exit_status(error: &(dyn std::error::Error + 'static)) -> Option<ExitCode
         _ => ExitCode::Output,
     })
 }
+
+use quaver_instrument::registry::Instrument;
+use quaver_instrument::verb;
+
+/// The instrument, as the program takes it.
+pub static INSTRUMENT: Instrument = Instrument {
+    verbs: &[verb!("lab", "Labs to try things in: what each needs, and how to get it", args::LabArgs, run)],
+    kinds: &[],
+    files: &[],
+    status: exit_status,
+};

@@ -5,3 +5,20 @@ pub mod digest;
 pub mod html;
 pub mod page;
 pub mod record;
+mod runs;
+
+use quaver_instrument::registry::Instrument;
+use quaver_instrument::verb;
+
+/// The instrument, as the program takes it.
+pub static INSTRUMENT: Instrument = Instrument {
+    verbs: &[verb!(
+        "noise",
+        "Measure what interrupts a busy loop on chosen CPUs, without any network",
+        args::NoiseArgs,
+        record::run
+    )],
+    kinds: &[&runs::GapRuns],
+    files: &[],
+    status: |_| None,
+};

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Converts.
-pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<()> {
     if args.perfetto || args.late_csv || args.late.is_some() {
         let message = "a path measurement has neither a timeline of causes nor late packets: use --packets-csv, \
                        --jitlat-log or --gnuplot";
@@ -42,7 +42,7 @@ pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<ExitCode> {
         deliver(&target, |out| packets_csv(&facts, &packets, out))?;
         say_written(&target);
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
 /// Leaves the flows of the direction that was asked for.
@@ -66,7 +66,7 @@ fn choose(
     Ok(())
 }
 
-fn gnuplot(directory: &PathBuf, direction: DirectionName, run: &RunDir) -> anyhow::Result<ExitCode> {
+fn gnuplot(directory: &PathBuf, direction: DirectionName, run: &RunDir) -> anyhow::Result<()> {
     if directory == Path::new("-") || direction != DirectionName::Both {
         let message =
             "--gnuplot writes a directory with all directions: name it with -o, and leave --direction out";
@@ -74,7 +74,7 @@ fn gnuplot(directory: &PathBuf, direction: DirectionName, run: &RunDir) -> anyho
     }
     plots::for_gnuplot(&crate::digest::analyze(run)?, directory)?;
     say_written(directory);
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
 /// One line a packet, flow by flow, in order of arrival: as it was recorded, so with copies and packets of no use.

@@ -10,6 +10,7 @@ pub mod jitlat_log;
 pub mod page;
 pub mod page_below;
 pub mod probe;
+mod runs;
 pub mod samples;
 pub mod serve;
 pub mod tui;
@@ -30,6 +31,31 @@ pub fn exit_status(error: &(dyn std::error::Error + 'static)) -> Option<ExitCode
         _ => Some(ExitCode::Peer),
     }
 }
+
+use quaver_instrument::registry::Instrument;
+use quaver_instrument::verb;
+
+/// The instrument, as the program takes it.
+pub static INSTRUMENT: Instrument = Instrument {
+    verbs: &[
+        verb!(
+            "probe",
+            "Measure the path to a host that runs `quaver serve`: delay, its variation, loss, order",
+            args::ProbeArgs,
+            probe::run
+        ),
+        verb!("serve", "Wait for `quaver probe` and measure with it", args::ServeArgs, serve::run),
+        verb!(
+            "jitlat",
+            "Be Jitlat: its options, its console page, its log file, its protocol",
+            jitlat::args::JitlatArgs,
+            jitlat::run
+        ),
+    ],
+    kinds: &[&runs::PathRuns],
+    files: &[&jitlat::log::Logs],
+    status: exit_status,
+};
 
 #[cfg(test)]
 mod tests {

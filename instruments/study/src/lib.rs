@@ -5,5 +5,22 @@ pub mod digest;
 pub mod html;
 pub mod page;
 pub mod request;
+mod runs;
 pub mod stamps;
 pub mod verb;
+
+use quaver_instrument::registry::Instrument;
+use quaver_instrument::verb;
+
+/// The instrument, as the program takes it.
+pub static INSTRUMENT: Instrument = Instrument {
+    verbs: &[verb!(
+        "study",
+        "Prove what each source of lateness costs: restore one at a time against a baseline, and rank them",
+        args::StudyArgs,
+        verb::run
+    )],
+    kinds: &[&runs::CellRuns],
+    files: &[],
+    status: |_| None,
+};

@@ -12,3 +12,14 @@ pub mod boot;
 pub mod catalogue;
 pub mod plan;
 pub mod survey;
+
+use quaver_instrument::registry::Instrument;
+use quaver_instrument::verb;
+
+/// The instrument, as the program takes it.
+pub static INSTRUMENT: Instrument = Instrument::of(&[verb!(
+    "tune",
+    "Find what is set so that it makes packets late, set it otherwise, and put it back",
+    args::TuneArgs,
+    verb::run
+)]);

@@ -5,7 +5,6 @@ mod commands;
 mod shapes;
 mod sources;
 
-use clap::CommandFactory;
 use shapes::Types;
 use sources::{Source, bracketed, literals};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +52,7 @@ fn interface(sources: &[Source]) -> String {
     let mut section = |title: &str, text: String| {
         out.push_str(&format!("\n==== {title} ====\n\n{}\n", text.trim_end()));
     };
-    section("Command line", commands::list(quaver::cli::Cli::command()));
+    section("Command line", commands::list(quaver::cli::command()));
     section("Exit statuses", exit_statuses(sources));
     section("Environment variables", lines(variables(sources)));
     section("Names of formats in JSON", lines(schemas(sources)));

@@ -7,6 +7,7 @@ pub mod html;
 pub mod intervals;
 pub mod page;
 pub mod perfetto;
+mod runs;
 pub mod shard;
 
 mod config;
@@ -35,3 +36,14 @@ pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         SimCommand::Config(args) => config::run(args),
     }
 }
+
+use quaver_instrument::registry::Instrument;
+use quaver_instrument::verb;
+
+/// The instrument, as the program takes it.
+pub static INSTRUMENT: Instrument = Instrument {
+    verbs: &[verb!("sim", "Simulate a chip that runs traced programs", args::SimArgs, run)],
+    kinds: &[&runs::SimulationRuns, &runs::PaperRuns, &runs::SweepRuns],
+    files: &[],
+    status: |_| None,
+};

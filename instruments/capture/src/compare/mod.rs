@@ -8,6 +8,7 @@ pub mod digest;
 pub mod html;
 pub mod page;
 pub mod record;
+pub(crate) mod runs;
 pub mod samples;
 
 mod by_libpcap;

@@ -75,17 +75,6 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
 }
 
-/// Draws the page of a stored run again.
-pub(super) fn draw(run: &RunDir, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
-    let summary: BenchSummary = run.read_summary()?;
-    sync::write_bench_html(run, &run.read_manifest()?, &summary, out)
-}
-
-/// Prints a stored run again.
-pub(super) fn again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
-    print(run, &run.read_summary()?, json, conditions)
-}
-
 fn print(
     run: &RunDir,
     summary: &BenchSummary,

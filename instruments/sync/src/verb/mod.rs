@@ -9,7 +9,6 @@ use crate::digest::SyncDigest;
 use crate::record::recorder;
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::threshold::FailIf;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use std::io::Write;
@@ -32,16 +31,6 @@ pub fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
 
 /// What the manifest calls a run of `quaver sync bench`.
 pub const BENCH: &str = "sync-bench";
-
-/// Draws the page of a stored run of `quaver sync bench` again.
-pub fn draw_bench(run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-    crate::bench::draw(run, out)
-}
-
-/// Prints a stored run of `quaver sync bench` again.
-pub fn bench_again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
-    crate::bench::again(run, json, conditions)
-}
 
 /// Where the recorder is.
 ///

@@ -86,17 +86,6 @@ pub(super) fn run(args: &SimPaperArgs) -> anyhow::Result<ExitCode> {
     Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
 }
 
-/// Draws the page of a stored run again.
-pub fn draw(run: &RunDir, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
-    let summary: PaperSummary = run.read_summary()?;
-    stored::write_html(run, &run.read_manifest()?, &summary, stored::read_bench(run)?.as_ref(), out)
-}
-
-/// Prints a stored run again.
-pub fn again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
-    print(run, &run.read_summary()?, stored::read_bench(run)?.as_ref(), json, conditions)
-}
-
 fn print(
     run: &RunDir,
     summary: &PaperSummary,

@@ -34,8 +34,6 @@ use place::Place;
 use plan::Plan;
 use point::Points;
 use quaver_instrument::exit_code::ExitCode;
-use quaver_instrument::threshold::FailIf;
-use quaver_store::run::RunDir;
 use std::collections::BTreeSet;
 
 /// Does what is asked.
@@ -47,11 +45,6 @@ pub(super) fn run(args: &SimSweepArgs) -> anyhow::Result<ExitCode> {
         SimSweepCommand::Merge(args) => merge::run(args),
         SimSweepCommand::Submit(args) => submit::run(args),
     }
-}
-
-/// Draws and prints a sweep that was gathered before.
-pub fn again(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
-    run::print(run, json, conditions)
 }
 
 /// A sweep: its plan, its points, and where it is kept.

@@ -1,21 +1,20 @@
 //! What a shell and a reader of manuals want of the command line.
 
-use crate::cli::{Cli, CompletionsArgs, ManArgs};
-use clap::CommandFactory;
+use crate::cli::{CompletionsArgs, ManArgs, command};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::results::to_stdout;
 
 /// Prints completions.
-pub fn completions(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "quaver", &mut script);
+    clap_complete::generate(args.shell, &mut command(), "quaver", &mut script);
     to_stdout(&script)?;
     Ok(ExitCode::Done)
 }
 
 /// Prints the manual pages: that of the program, then one for each verb.
-pub fn manual(args: &ManArgs) -> anyhow::Result<ExitCode> {
-    let mut program = Cli::command().disable_help_subcommand(true);
+pub(crate) fn manual(args: &ManArgs) -> anyhow::Result<ExitCode> {
+    let mut program = command().disable_help_subcommand(true);
     program.build();
     if let Some(directory) = &args.output {
         let named = || format!("writing manual pages into {}", directory.display());

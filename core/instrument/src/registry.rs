@@ -1,0 +1,124 @@
+//! What an instrument gives to the program: its verbs, the kinds of runs that it stores, the files that it reads, and how
+//! its errors end the process. The program has a list of instruments and knows none of them.
+
+use crate::exit_code::{ExitCode, StatusJudge, failure};
+use crate::runs::{AnalyzeArgs, ExportArgs};
+use clap::{ArgMatches, Command};
+use quaver_store::run::RunDir;
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// An instrument. A crate of one has a `pub static INSTRUMENT` of this type.
+pub struct Instrument {
+    /// Its verbs, in the order of the help.
+    pub verbs: &'static [Verb],
+    /// Kinds of runs that it stores.
+    pub kinds: &'static [&'static dyn RunKind],
+    /// Kinds of files, besides runs, that `quaver analyze` takes.
+    pub files: &'static [&'static dyn FileKind],
+    /// How its own errors end the process.
+    pub status: StatusJudge,
+}
+
+impl Instrument {
+    /// One without runs, files and errors of its own.
+    pub const fn of(verbs: &'static [Verb]) -> Self {
+        Self { verbs, kinds: &[], files: &[], status: |_| None }
+    }
+}
+
+/// A subcommand. [`verb`](crate::verb) makes one.
+pub struct Verb {
+    /// The subcommand with its arguments.
+    pub command: fn() -> Command,
+    /// Does what the arguments ask.
+    pub run: fn(&ArgMatches) -> anyhow::Result<ExitCode>,
+}
+
+/// A [`Verb`](crate::registry::Verb) of its name, the sentence that the help shows, the type of its arguments, and the
+/// function that takes them.
+#[macro_export]
+macro_rules! verb {
+    ($name:literal, $about:literal, $args:ty, $run:path) => {
+        $crate::registry::Verb {
+            command: || {
+                let command = <$args as ::clap::Args>::augment_args(::clap::Command::new($name));
+                command.about($about).long_about(None)
+            },
+            run: |matches| $run(&<$args as ::clap::FromArgMatches>::from_arg_matches(matches)?),
+        }
+    };
+}
+
+/// A kind of stored runs.
+pub trait RunKind: Sync {
+    /// Verbs, as manifests have them, whose runs are of this kind.
+    fn verbs(&self) -> &'static [&'static str];
+
+    /// Why `--late` means nothing for these runs; none where it does.
+    fn no_late(&self) -> Option<&'static str>;
+
+    /// Analyses a run; `late` is a threshold asked for in place of the recorded one.
+    ///
+    /// # Errors
+    /// The run cannot be read, or is none of this kind.
+    fn analyze(&self, run: &RunDir, late: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>>;
+}
+
+/// Results of a stored run.
+pub trait Analyzed {
+    /// Stores them beside the run: `summary.json` and `report.html`. Kinds that keep theirs from the measurement on store
+    /// nothing.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    fn store(&self, _run: &RunDir) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// `summary.json`.
+    ///
+    /// # Errors
+    /// A number has no form in JSON.
+    fn summary(&self) -> anyhow::Result<Value>;
+
+    /// The console page.
+    fn page(&self, run: &RunDir) -> String;
+
+    /// The HTML report.
+    ///
+    /// # Errors
+    /// Writing failed.
+    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()>;
+
+    /// Writes what was asked for; nothing where this kind has no such export.
+    ///
+    /// # Errors
+    /// The kind has no such export (status 2), or writing failed.
+    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()>;
+}
+
+/// A kind of files that `quaver analyze` takes.
+pub trait FileKind: Sync {
+    /// What such a file is, as an error lists it.
+    fn name(&self) -> &'static str;
+
+    /// Whether a file is one.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    fn recognizes(&self, path: &Path) -> anyhow::Result<bool>;
+
+    /// Analyses and prints. The file is left as it is.
+    ///
+    /// # Errors
+    /// The file is damaged, or an option means nothing for it.
+    fn analyze(&self, asked: &AnalyzeArgs) -> anyhow::Result<ExitCode>;
+}
+
+/// The error of an export that a kind of runs does not have.
+pub fn not_exported(message: impl Into<String>) -> anyhow::Error {
+    failure(ExitCode::Usage, message)
+}

@@ -1,0 +1,52 @@
+//! Stored runs of `quaver capture --compare`.
+
+use super::digest::{self, CompareDigest};
+use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::runs::ExportArgs;
+use quaver_store::run::RunDir;
+use serde_json::Value;
+use std::io::Write;
+use std::time::Duration;
+
+/// Its kind of runs.
+pub(crate) struct ComparisonRuns;
+
+impl RunKind for ComparisonRuns {
+    fn verbs(&self) -> &'static [&'static str] {
+        &["capture-compare"]
+    }
+
+    fn no_late(&self) -> Option<&'static str> {
+        Some("--late is for received streams; a comparison has no threshold of lateness")
+    }
+
+    fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+        Ok(Box::new(Comparison(digest::analyze(run)?)))
+    }
+}
+
+struct Comparison(CompareDigest);
+
+impl Analyzed for Comparison {
+    fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        self.0.store(run)
+    }
+
+    fn summary(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(&self.0.summary)?)
+    }
+
+    fn page(&self, run: &RunDir) -> String {
+        self.0.page(Some(&run.report().display().to_string()))
+    }
+
+    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        let _ = run;
+        self.0.write_html(out)
+    }
+
+    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
+        let (_, _) = (run, asked);
+        Err(not_exported("a comparison is not exported: its samples.parquet and summary.json hold all of it"))
+    }
+}

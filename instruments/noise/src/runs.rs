@@ -1,0 +1,75 @@
+//! Stored runs of `quaver noise`.
+
+use crate::digest::{self, NoiseDigest};
+use quaver_instrument::deliver::{deliver, say_written};
+use quaver_instrument::pieces::{COLUMNS, write_piece};
+use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::runs::ExportArgs;
+use quaver_store::run::RunDir;
+use serde_json::Value;
+use std::io::Write;
+use std::time::Duration;
+
+/// Runs of gaps of loops.
+pub(crate) struct GapRuns;
+
+impl RunKind for GapRuns {
+    fn verbs(&self) -> &'static [&'static str] {
+        &["noise"]
+    }
+
+    fn no_late(&self) -> Option<&'static str> {
+        Some("--late is for packets; the threshold of a noise run holds from its recording on")
+    }
+
+    fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+        Ok(Box::new(Gaps(digest::analyze(run)?)))
+    }
+}
+
+struct Gaps(NoiseDigest);
+
+impl Analyzed for Gaps {
+    fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        self.0.store(run)
+    }
+
+    fn summary(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(&self.0.analysis.summary)?)
+    }
+
+    fn page(&self, run: &RunDir) -> String {
+        self.0.page(run)
+    }
+
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        self.0.write_html(out)
+    }
+
+    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
+        let (name, write): (_, fn(&NoiseDigest, &mut dyn Write) -> anyhow::Result<()>) = match asked {
+            _ if asked.perfetto => ("timeline.perfetto-trace", NoiseDigest::write_perfetto),
+            _ if asked.late_csv => ("late.csv", gaps_csv),
+            _ => return Err(not_exported("a noise run is exported by --perfetto or --late-csv")),
+        };
+        let target = asked.output.clone().unwrap_or_else(|| run.path().join(name));
+        deliver(&target, |out| write(&self.0, out))?;
+        say_written(&target);
+        Ok(())
+    }
+}
+
+/// One line for each piece of each gap of a noise run, in the columns of late packets: the number is that of the
+/// loop's turn, the lateness the length of the gap.
+fn gaps_csv(digest: &NoiseDigest, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (gaps, analysis) = (&digest.run.gaps, &digest.analysis);
+    writeln!(out, "{COLUMNS}")?;
+    for gap in 0..gaps.index.len() {
+        let pieces = analysis.first_piece[gap] as usize..analysis.first_piece[gap + 1] as usize;
+        for piece in &analysis.pieces[pieces] {
+            let length_ns = gaps.after_ns[gap] - gaps.before_ns[gap];
+            write_piece(out, gaps.index[gap], length_ns, piece, &analysis.summary.causes)?;
+        }
+    }
+    Ok(())
+}

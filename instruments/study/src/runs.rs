@@ -1,0 +1,52 @@
+//! Stored runs of `quaver study`.
+
+use crate::digest::{self, StudyDigest};
+use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::runs::ExportArgs;
+use quaver_store::run::RunDir;
+use serde_json::Value;
+use std::io::Write;
+use std::time::Duration;
+
+/// Its kind of runs.
+pub(crate) struct CellRuns;
+
+impl RunKind for CellRuns {
+    fn verbs(&self) -> &'static [&'static str] {
+        &["study"]
+    }
+
+    fn no_late(&self) -> Option<&'static str> {
+        Some("--late is for received streams; the figures of a study hold from its recording on")
+    }
+
+    fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+        Ok(Box::new(Cells(digest::analyze(run)?)))
+    }
+}
+
+struct Cells(StudyDigest);
+
+impl Analyzed for Cells {
+    fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        self.0.store(run)
+    }
+
+    fn summary(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(&self.0.summary)?)
+    }
+
+    fn page(&self, run: &RunDir) -> String {
+        self.0.page(Some(&run.report().display().to_string()))
+    }
+
+    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        let _ = run;
+        self.0.write_html(out)
+    }
+
+    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
+        let (_, _) = (run, asked);
+        Err(not_exported("a study is not exported: its cells/ and summary.json hold all of it"))
+    }
+}

@@ -1,0 +1,102 @@
+//! Stored runs of `quaver sync` and `quaver sync bench`.
+
+use crate::bench::page;
+use crate::digest::{self, SyncDigest};
+use crate::verb::BENCH;
+use quaver_instrument::deliver::{deliver, say_written};
+use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::runs::ExportArgs;
+use quaver_page::table::Style;
+use quaver_store::run::RunDir;
+use quaver_sync_analysis::bench::BenchSummary;
+use serde_json::Value;
+use std::io::Write;
+use std::time::Duration;
+
+/// Its kind of runs.
+pub(crate) struct SyncRuns;
+
+impl RunKind for SyncRuns {
+    fn verbs(&self) -> &'static [&'static str] {
+        &["sync"]
+    }
+
+    fn no_late(&self) -> Option<&'static str> {
+        Some("--late is for received streams; the threshold of a sync run holds from its recording on")
+    }
+
+    fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+        Ok(Box::new(Recorded(digest::analyze(run)?)))
+    }
+}
+
+struct Recorded(SyncDigest);
+
+impl Analyzed for Recorded {
+    fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        self.0.store(run)
+    }
+
+    fn summary(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(&self.0.summary)?)
+    }
+
+    fn page(&self, run: &RunDir) -> String {
+        self.0.page(Some(&run.report().display().to_string()), Style::of_stdout())
+    }
+
+    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        let _ = run;
+        self.0.write_html(out)
+    }
+
+    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
+        if !asked.perfetto {
+            return Err(not_exported(
+                "of a sync run only --perfetto can be exported: its sync/*.parquet and summary.json hold the rest",
+            ));
+        }
+        let target = asked.output.clone().unwrap_or_else(|| run.path().join("timeline.perfetto-trace"));
+        deliver(&target, |out| self.0.write_perfetto(out))?;
+        say_written(&target);
+        Ok(())
+    }
+}
+
+/// Its kind of runs.
+pub(crate) struct BenchRuns;
+
+impl RunKind for BenchRuns {
+    fn verbs(&self) -> &'static [&'static str] {
+        &[BENCH]
+    }
+
+    fn no_late(&self) -> Option<&'static str> {
+        Some("--late is for received streams; a bench of programs has no threshold of lateness")
+    }
+
+    fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+        Ok(Box::new(Bench(run.read_summary()?)))
+    }
+}
+
+struct Bench(BenchSummary);
+
+impl Analyzed for Bench {
+    fn summary(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(&self.0)?)
+    }
+
+    fn page(&self, run: &RunDir) -> String {
+        page::page(&self.0, &run.path().display().to_string(), Style::of_stdout())
+    }
+
+    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        digest::write_bench_html(run, &run.read_manifest()?, &self.0, out)
+    }
+
+    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
+        let (_, _) = (run, asked);
+        Err(not_exported("a bench is not exported: its summary.json holds all of it"))
+    }
+}
