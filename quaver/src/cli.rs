@@ -1,9 +1,10 @@
 //! The command line: the verbs of all instruments, those on stored runs, and those for shells.
 
-use crate::{registry, runs, shell};
+use crate::{registry, runs};
 use clap::{ArgMatches, Args, Command};
-use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::registry::Verb;
+use quaver_instrument::results::to_stdout;
 use quaver_instrument::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
 use quaver_instrument::verb;
 use std::path::PathBuf;
@@ -18,8 +19,8 @@ static OWN: &[Verb] = &[
     ),
     verb!("report", "Draw the HTML report of a run again", ReportArgs, runs::report),
     verb!("export", "Convert a run for another program", ExportArgs, runs::export),
-    verb!("completions", "Print completions for a shell", CompletionsArgs, shell::completions),
-    verb!("man", "Print the manual pages", ManArgs, shell::manual),
+    verb!("completions", "Print completions for a shell", CompletionsArgs, completions),
+    verb!("man", "Print the manual pages", ManArgs, manual),
 ];
 
 /// The whole command line.
@@ -68,6 +69,35 @@ pub struct ManArgs {
     /// Write a file for each page into this directory [default: print them all, one after the other]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+}
+
+/// Prints completions.
+fn completions(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command(), "quaver", &mut script);
+    to_stdout(&script)?;
+    Ok(ExitCode::Done)
+}
+
+/// Prints the manual pages: that of the program, then one for each verb.
+fn manual(args: &ManArgs) -> anyhow::Result<ExitCode> {
+    let mut program = command().disable_help_subcommand(true);
+    program.build();
+    if let Some(directory) = &args.output {
+        let named = || format!("writing manual pages into {}", directory.display());
+        std::fs::create_dir_all(directory)
+            .and_then(|()| clap_mangen::generate_to(program, directory))
+            .map_err(|error| failure(ExitCode::Output, format!("{}: {error}", named())))?;
+        return Ok(ExitCode::Done);
+    }
+    let mut out = Vec::new();
+    let verbs: Vec<_> = program.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    clap_mangen::Man::new(program).render(&mut out)?;
+    for verb in verbs {
+        clap_mangen::Man::new(verb).render(&mut out)?;
+    }
+    to_stdout(&out)?;
+    Ok(ExitCode::Done)
 }
 
 #[cfg(test)]

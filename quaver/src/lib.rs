@@ -3,7 +3,6 @@
 pub mod cli;
 mod registry;
 mod runs;
-mod shell;
 
 use quaver_instrument::exit_code::ExitCode;
 

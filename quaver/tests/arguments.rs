@@ -113,7 +113,8 @@ fn no_text_breaks_the_parser() {
             for text in &texts {
                 let words = words_of(verb, arg, text);
                 let shown: Vec<String> = words.iter().map(|word| word.chars().take(80).collect()).collect();
-                let parsed = std::panic::catch_unwind(|| quaver::cli::command().try_get_matches_from(words).map(drop));
+                let parsed =
+                    std::panic::catch_unwind(|| quaver::cli::command().try_get_matches_from(words).map(drop));
                 let Ok(parsed) = parsed else { panic!("{shown:?} breaks the parser") };
                 if let Err(error) = parsed {
                     assert!(error.exit_code() == 2 || !error.use_stderr(), "{shown:?}: {error}");
