@@ -8,7 +8,7 @@ use achieved::Achieved;
 use anyhow::Context;
 use quaver_abi::record::SendRecord;
 use quaver_analysis::distribution::distribution;
-use quaver_analysis::summary::Distribution;
+use quaver_analysis::distribution::Distribution;
 use quaver_clock::{AnchorKeeper, CounterSupport, Timebase};
 use quaver_host::interface::InterfaceFacts;
 use quaver_host::root::HostRoot;

@@ -12,7 +12,7 @@ use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
-use quaver_analysis::summary::Distribution;
+use quaver_analysis::distribution::Distribution;
 use quaver_page::RunFacts;
 use quaver_page::table::Style;
 use quaver_store::run::RunDir;

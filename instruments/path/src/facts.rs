@@ -1,6 +1,6 @@
 //! What the manifest of a path measurement tells beside its packets.
 
-use quaver_analysis::summary::Distribution;
+use quaver_analysis::distribution::Distribution;
 use serde::{Deserialize, Serialize};
 
 /// Facts of a path measurement.

@@ -14,8 +14,7 @@ use super::reordering::{Reordering, reordering};
 use super::skew::{LowerLine, skew};
 use super::steps::{LevelShift, ShiftSearch, level_shifts};
 use super::variation::{InterarrivalJitter, ipdv, pdv_ns};
-use crate::distribution::distribution;
-use crate::summary::Distribution;
+use crate::distribution::{Distribution, distribution};
 use serde::Serialize;
 
 /// Displacements up to this are told apart in the reorder density (RFC 5236, DT).

@@ -2,7 +2,7 @@
 
 use crate::digest::{FlowResults, KnownFlow};
 use crate::facts::Direction;
-use quaver_analysis::summary::Distribution;
+use quaver_analysis::distribution::Distribution;
 use quaver_page::console::percentiles;
 use quaver_page::html::page::micro;
 use quaver_page::units::{duration, duration_f64};
