@@ -4,6 +4,5 @@ pub mod args;
 pub mod digest;
 pub mod html;
 pub mod page;
-pub mod request;
 pub mod stamps;
 pub mod verb;
