@@ -2,8 +2,8 @@
 
 use crate::facts::{DepartureFacts, SegmentFacts};
 use quaver_abi::wire::jitlat::Singleton;
-use quaver_analysis::distribution::distribution;
 use quaver_analysis::distribution::Distribution;
+use quaver_analysis::distribution::distribution;
 use quaver_path_record::flow::{StampSource, TransmitStamps};
 use quaver_path_record::{Direction, FlowOutcome, SegmentSummary};
 

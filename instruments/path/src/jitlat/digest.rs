@@ -13,7 +13,7 @@ use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP, Singleton};
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::Direction;
 use quaver_analysis::path::jitlat_figures::{FigureOptions, JitlatFigures, PageVersion, jitlat_figures};
-use quaver_store::run::rfc3339_utc;
+use quaver_store::utc::rfc3339_utc;
 use std::num::NonZeroU32;
 
 /// The packets of a log, sorted into arrivals and others.
