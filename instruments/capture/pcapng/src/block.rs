@@ -1,9 +1,8 @@
 //! What is in one block, or in one packet of a classic file.
 
 use super::option::{self, StampOption};
-use super::read::CapturedPacket;
 use super::write::FACTS_MAGIC;
-use super::{CapturedInterface, CapturedSection, CapturedStatistics, Direction, number};
+use super::{CapturedInterface, CapturedPacket, CapturedSection, CapturedStatistics, Direction, number};
 use pcap_parser::{Block, PcapNGOption, parse_block_be, parse_block_le};
 use std::ops::Range;
 
