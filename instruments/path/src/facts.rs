@@ -1,5 +1,6 @@
 //! What the manifest of a path measurement tells beside its packets.
 
+use quaver_abi::wire::chrony::Tracking;
 use quaver_analysis::distribution::Distribution;
 use serde::{Deserialize, Serialize};
 
@@ -243,6 +244,21 @@ impl ChronyFacts {
         let sum_ns =
             correction_ns.saturating_add(self.root_dispersion_ns).saturating_add(self.root_delay_ns / 2);
         self.synchronised.then_some(sum_ns)
+    }
+}
+
+/// What chronyd said, as it is stored.
+impl From<Tracking> for ChronyFacts {
+    fn from(said: Tracking) -> Self {
+        Self {
+            stratum: said.stratum,
+            synchronised: said.synchronised,
+            correction_ns: said.correction_ns,
+            last_offset_ns: said.last_offset_ns,
+            rms_offset_ns: said.rms_offset_ns,
+            root_delay_ns: said.root_delay_ns,
+            root_dispersion_ns: said.root_dispersion_ns,
+        }
     }
 }
 

@@ -25,15 +25,6 @@ impl Direction {
     }
 }
 
-/// One of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The one that asked for the test.
-    Client,
-    /// The one that serves.
-    Server,
-}
-
 /// What the two spoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {

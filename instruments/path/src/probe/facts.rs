@@ -3,7 +3,6 @@
 use crate::digest::ends;
 use crate::facts as path_facts;
 use crate::facts::{AchievedSchedule, ChronyFacts, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip};
-use quaver_abi::wire::chrony::Tracking;
 use quaver_path_record::flow::{FlowSchedule, SendReport, Transport};
 use quaver_path_record::{
     ClockEstimate, Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary,
@@ -52,7 +51,7 @@ pub(super) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
         synchronised,
         max_error_ns: synchronised.then_some(estimate.maxerror_ns),
         estimated_error_ns: synchronised.then_some(estimate.esterror_ns),
-        chrony: estimate.chrony.map(chrony_facts),
+        chrony: estimate.chrony.map(ChronyFacts::from),
     }
 }
 
@@ -67,19 +66,6 @@ pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i
         after_ns: step.after_ns.saturating_sub(started_ns),
     });
     steps.collect()
-}
-
-/// What chronyd said, as it is stored.
-pub(crate) fn chrony_facts(said: Tracking) -> ChronyFacts {
-    ChronyFacts {
-        stratum: said.stratum,
-        synchronised: said.synchronised,
-        correction_ns: said.correction_ns,
-        last_offset_ns: said.last_offset_ns,
-        rms_offset_ns: said.rms_offset_ns,
-        root_delay_ns: said.root_delay_ns,
-        root_dispersion_ns: said.root_dispersion_ns,
-    }
 }
 
 fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {

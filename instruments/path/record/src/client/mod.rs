@@ -13,9 +13,10 @@ use super::drive;
 use super::error::PathError;
 use super::event::Progress;
 use super::flow::{FlowSpec, LEAST_PACKET_BYTES, ReceiveReport, Received, SendReport, TestSocket, Transport};
+use super::hosts::Side;
 use super::options::{ClientOptions, Directions};
 use super::outcome::{
-    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, Side,
+    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary,
     TestOutcome,
 };
 use quaver_abi::wire::jitlat::Singleton;

@@ -1,8 +1,8 @@
 //! The extension: challenge, cookies, flows, samples.
 
+use super::break_off::Break;
 use super::recording::{MOST_OFFSETS, Recording};
-use super::session::{Break, Session};
-use super::source;
+use super::session::Session;
 use super::turns::Turn;
 use crate::auth::random;
 use crate::clocks::{ClockEstimate, PairKeeper};
@@ -24,6 +24,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 mod down;
+mod source;
 mod up;
 
 pub(super) use down::give_up_after;
@@ -57,7 +58,7 @@ pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Br
 }
 
 /// BYE.
-pub(super) fn farewell(session: &mut Session<'_>) -> Result<(), Break> {
+fn farewell(session: &mut Session<'_>) -> Result<(), Break> {
     match session.hear() {
         Ok(Incoming::Message(message)) if message.kind() == Kind::Bye => Ok(()),
         Ok(_) => Err(Break::Hostile("did not end with BYE".into())),

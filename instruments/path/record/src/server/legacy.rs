@@ -1,8 +1,9 @@
 //! Jitlat as its document has it (sections 4.2 and 4.3). Such a peer cannot show that it wants the packets, so it
 //! is served only on request, within caps, and only at the address of its control connection.
 
+use super::break_off::Break;
 use super::extended::give_up_after;
-use super::session::{Break, Session};
+use super::session::Session;
 use super::turns::Turn;
 use crate::control;
 use crate::control::{Incoming, at_port};

@@ -2,7 +2,6 @@
 
 use crate::facts::ChronyFacts;
 use crate::jitlat_log::{Ending, LogDirection, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line};
-use crate::probe::facts::chrony_facts;
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
 use quaver_analysis::path::clocks::{RttProbe, estimate};
 use quaver_path_record::flow::Transport;
@@ -101,5 +100,5 @@ fn ntp_errors(clocks: &HostClocks) -> Option<NtpErrors> {
 
 /// What chronyd said of a clock; the later reading counts.
 fn chrony(clocks: &HostClocks) -> Option<ChronyFacts> {
-    clocks.after.as_ref().or(clocks.before.as_ref())?.chrony.map(chrony_facts)
+    clocks.after.as_ref().or(clocks.before.as_ref())?.chrony.map(ChronyFacts::from)
 }
