@@ -15,7 +15,7 @@ pub const STATUS_JUDGES: &[StatusJudge] = &[quaver_path::exit_status, quaver_lab
 pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Doctor(args) => quaver_doctor::run(&args),
-        Verb::Capture(args) => quaver_capture::capture::run(&args),
+        Verb::Capture(args) => quaver_capture::run(&args),
         Verb::Chase(args) => quaver_chase::chase::run(&args),
         Verb::Jitlat(args) => quaver_path::jitlat::run(&args),
         Verb::Noise(args) => quaver_noise::record::run(&args),
