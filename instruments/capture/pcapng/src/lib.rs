@@ -121,7 +121,7 @@ pub struct CapturedPacket<'a> {
     /// Packets that the interface dropped since the packet before.
     pub drops_before: Option<u64>,
     /// Which way it went.
-    pub direction: Direction,
+    pub direction: PacketDirection,
     /// Number that is the same for the same packet on other interfaces.
     pub packet_id: Option<u64>,
     /// Queue of the interface that received it.
@@ -130,7 +130,7 @@ pub struct CapturedPacket<'a> {
 
 /// Which way a packet went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Direction {
+pub enum PacketDirection {
     /// Not known.
     #[default]
     Unknown,
@@ -170,7 +170,7 @@ pub struct PacketRecord<'a> {
     /// Packets that this interface dropped between the packet before and this one; none where it is not known.
     pub drops_before: Option<u64>,
     /// Which way it went.
-    pub direction: Direction,
+    pub direction: PacketDirection,
     /// How it was addressed.
     pub reception: Reception,
     /// Number that is the same for the same packet on other interfaces of the file.
@@ -188,7 +188,7 @@ impl<'a> PacketRecord<'a> {
             original_length,
             data,
             drops_before: None,
-            direction: Direction::Unknown,
+            direction: PacketDirection::Unknown,
             reception: Reception::Unknown,
             packet_id: None,
             queue: None,

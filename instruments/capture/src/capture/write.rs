@@ -9,7 +9,7 @@ use crate::record::{Blocks, Frame, Layers, LinkKind, PacketKind, Taken, Tap, rin
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_capture_analysis::flows::CaptureFigures;
 use quaver_clock::live::LiveReader;
-use quaver_pcapng::{Direction, PacketRecord, Reception, WriteError};
+use quaver_pcapng::{PacketDirection, PacketRecord, Reception, WriteError};
 use quaver_probe::thread::{Setting, ThreadSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -270,13 +270,13 @@ fn is_before(stamp: LayerStamp, other: LayerStamp) -> bool {
     stamp.time_ns.saturating_add(slack_ns) < other.time_ns
 }
 
-fn way(kind: PacketKind) -> (Direction, Reception) {
+fn way(kind: PacketKind) -> (PacketDirection, Reception) {
     match kind {
-        PacketKind::Host => (Direction::Inbound, Reception::Unicast),
-        PacketKind::Broadcast => (Direction::Inbound, Reception::Broadcast),
-        PacketKind::Multicast => (Direction::Inbound, Reception::Multicast),
-        PacketKind::OtherHost => (Direction::Inbound, Reception::Promiscuous),
-        PacketKind::Outgoing => (Direction::Outbound, Reception::Unknown),
-        PacketKind::Unknown(_) => (Direction::Unknown, Reception::Unknown),
+        PacketKind::Host => (PacketDirection::Inbound, Reception::Unicast),
+        PacketKind::Broadcast => (PacketDirection::Inbound, Reception::Broadcast),
+        PacketKind::Multicast => (PacketDirection::Inbound, Reception::Multicast),
+        PacketKind::OtherHost => (PacketDirection::Inbound, Reception::Promiscuous),
+        PacketKind::Outgoing => (PacketDirection::Outbound, Reception::Unknown),
+        PacketKind::Unknown(_) => (PacketDirection::Unknown, Reception::Unknown),
     }
 }
