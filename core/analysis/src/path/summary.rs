@@ -4,8 +4,9 @@ use super::advice::{PathAdvice, path_advice};
 use super::arrival::{Arrival, Classified, delays_ns};
 use super::burstiness::{LeastSquares, burstiness};
 use super::bursts::{BurstSummary, GMIN, burst_summary};
-use super::clocks::{ClockEstimate, ClockWarning, Direction, correct, warning};
+use super::clocks::{ClockEstimate, ClockWarning, correct, warning};
 use super::density::{ReorderDensity, reorder_density};
+use super::direction::Direction;
 use super::duplication::{Duplication, duplication};
 use super::gilbert::{Gilbert, GilbertElliottFit, gilbert, gilbert_elliott};
 use super::loss_pattern::{LossPattern, LossRun, loss_pattern, loss_runs};
@@ -280,7 +281,7 @@ mod tests {
     fn summary(given: &[(i32, i64)], sent: u64, clock: Option<&ClockEstimate>) -> FlowSummary {
         let classified = classify(&packets(given), Numbering::Jitlat, Some(sent));
         flow_summary(&FlowInput {
-            direction: Direction::Sending,
+            direction: Direction::Up,
             classified: &classified,
             target_period_ns: 1_000_000,
             own_drops: Some(1),

@@ -31,8 +31,7 @@ pub use hosts::Side;
 pub use limits::{LegacyLimits, Limits};
 pub use options::{ClientOptions, Directions, ServerOptions};
 pub use outcome::{
-    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary,
-    TestOutcome,
+    Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
 };
 pub use server::serve;
 pub use source::{ShapeError, SourceRequest, SourceSummary, StreamShape};

@@ -5,6 +5,7 @@ mod legacy;
 mod probes;
 mod source;
 
+use quaver_analysis::path::direction::Direction;
 pub use source::{RemoteSource, SourceClient, request_source};
 
 use super::clocks::{self, PairKeeper};
@@ -16,8 +17,7 @@ use super::flow::{FlowSpec, LEAST_PACKET_BYTES, ReceiveReport, Received, SendRep
 use super::hosts::Side;
 use super::options::{ClientOptions, Directions};
 use super::outcome::{
-    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary,
-    TestOutcome,
+    Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
 };
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_clock::realtime_ns;

@@ -13,11 +13,12 @@ use crate::flow::{
 };
 use crate::limits::{Asked, No};
 use crate::message::{Body, Message};
-use crate::outcome::{Direction, Protocol};
+use crate::outcome::Protocol;
 use quaver_abi::wire::extension::{
     CookieElement, FlowElement, Kind, LimitsElement, Refusal, TimeElement, VERSION, field,
 };
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP};
+use quaver_analysis::path::direction::Direction;
 use quaver_clock::{monotonic_ns, realtime_ns};
 use std::sync::Arc;
 use std::sync::mpsc::channel;

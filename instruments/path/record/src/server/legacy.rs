@@ -13,11 +13,12 @@ use crate::flow::{
     AcceptFrom, FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
 };
 use crate::limits::{Asked, No};
-use crate::outcome::{Direction, Protocol};
+use crate::outcome::Protocol;
 use quaver_abi::wire::extension::Refusal;
 use quaver_abi::wire::jitlat::{
     Command, PROTO_TCP, PROTO_UDP, SINGLETON_BYTES, TEST_PACKET_BYTES, Workorder,
 };
+use quaver_analysis::path::direction::Direction;
 use socket2::{Domain, Socket, Type};
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
