@@ -8,7 +8,8 @@ use quaver_capture::digest::analyze;
 use quaver_capture_analysis::flows::{DelayKind, FlowKind};
 use quaver_host::netns::Lab;
 use quaver_pcapng::{
-    Direction, InterfaceFacts, InterfaceStatistics, LINK_ETHERNET, PacketRecord, PcapngWriter, SectionFacts,
+    InterfaceFacts, InterfaceStatistics, LINK_ETHERNET, PacketDirection, PacketRecord, PcapngWriter,
+    SectionFacts,
 };
 use quaver_testbed::privileged::privileged;
 use serde_json::Value;
@@ -65,7 +66,7 @@ fn write(path: &Path, packets: impl IntoIterator<Item = (i64, Vec<u8>)>) {
         stamps.set(Layer::Application, stamp(StampClock::Cycles, application_ns, 60));
         let kept = &frame[..frame.len().min(96)];
         let record = PacketRecord {
-            direction: Direction::Inbound,
+            direction: PacketDirection::Inbound,
             ..PacketRecord::new(Layer::Kernel, &stamps, kept, frame.len() as u32)
         };
         writer.packet(0, &record).unwrap();

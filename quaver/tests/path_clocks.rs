@@ -2,10 +2,10 @@
 //! time and is the same each time.
 
 use quaver_analysis::path::Arrival;
+use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::skew::skew;
 use quaver_analysis::path::steps::{ShiftCause, ShiftSearch, level_shifts};
 use quaver_testbed::relay::lane::Lane;
-use quaver_testbed::relay::log::Direction;
 use quaver_testbed::relay::script::{Clock, Delay, Queue, Rule, Script, Select, Shift, Span};
 
 const UTC_NS: i64 = 1_700_000_000_000_000_000;

@@ -9,12 +9,12 @@ mod cases;
 use bench::{Bench, counted};
 use cases::Case;
 use quaver_analysis::path::arrival::{Numbering, classify};
+use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::reordering::reordered;
 use quaver_path_record::flow::{
     FlowSchedule, FlowSpec, Received, TestSocket, Transport, receive_flow, send_flow,
 };
 use quaver_path_record::{Completion, Directions, Progress};
-use quaver_testbed::relay::log::Direction as Way;
 use quaver_testbed::relay::script::{Rule, Script};
 use quaver_testbed::relay::truth::{Reader, Truth};
 use quaver_testbed::relay::{Keep, Relay, RelayOptions};
@@ -157,7 +157,7 @@ fn flow_from(first_sequence: u64, rules: Vec<Rule>) -> (Vec<Received>, [u64; 3],
     let reader = Reader { first: first_sequence, ..Reader::of(300) };
     let relayed = relay.stop().unwrap();
     assert_eq!((relayed.unread, report.own_drops.unwrap_or(0)), (0, 0));
-    let truth = Truth::of(&relayed.records, 0, Way::Up, &reader);
+    let truth = Truth::of(&relayed.records, 0, Direction::Up, &reader);
     (received, [report.duplicates, report.invalid, report.foreign], truth)
 }
 

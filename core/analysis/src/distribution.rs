@@ -1,6 +1,34 @@
 //! Exact moments and percentiles.
 
-use crate::summary::Distribution;
+use serde::{Deserialize, Serialize};
+
+/// Moments and percentiles of one quantity. Percentiles are the smallest sample x with F(x) >= p (RFC 2330,
+/// section 11.3), exact, not interpolated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Count of samples.
+    pub count: u64,
+    /// Smallest.
+    pub min_ns: i64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation, of the population.
+    pub sd_ns: f64,
+    /// Median.
+    pub p50_ns: i64,
+    /// 90th percentile.
+    pub p90_ns: i64,
+    /// 99th percentile.
+    pub p99_ns: i64,
+    /// 99.9th percentile.
+    pub p99_9_ns: i64,
+    /// 99.99th percentile.
+    pub p99_99_ns: i64,
+    /// 99.999th percentile.
+    pub p99_999_ns: i64,
+    /// Largest.
+    pub max_ns: i64,
+}
 
 /// Moments and exact percentiles of `samples`, which are left in another order. All zero for no samples.
 ///

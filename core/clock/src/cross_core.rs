@@ -239,6 +239,13 @@ impl Exchanges {
     }
 }
 
+/// The counters of the first CPUs that this thread may run on. Those are compared from threads of their own.
+pub fn compare_allowed_cpus(counter: Counter, most: usize, each: Duration) -> Result<CrossCore, String> {
+    let allowed = rustix::thread::sched_getaffinity(None).map_err(|e| format!("sched_getaffinity: {e}"))?;
+    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u16);
+    check_cross_core(counter, &cpus.take(most).collect::<Vec<_>>(), each).map_err(|e| e.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

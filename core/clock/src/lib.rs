@@ -28,8 +28,8 @@ pub use counter::{
     Counter, CycleCounter, HardwareCounter, MonotonicCounter, cycles, cycles_and_cpu, monotonic_ns,
     realtime_ns,
 };
-pub use cross_core::{CrossCore, CrossCoreError, PairOffset, check_cross_core};
+pub use cross_core::{CrossCore, CrossCoreError, PairOffset, check_cross_core, compare_allowed_cpus};
 pub use kernel::{KernelState, LeapState, TaiState};
-pub use look::{ClockLook, CrossCoreLook, PhcLook, compare_allowed_cpus};
+pub use look::{ClockLook, CrossCoreLook, PhcLook};
 pub use support::{CounterSupport, nominal_scale};
 pub use timebase::{Converted, Timebase, TimebaseError};

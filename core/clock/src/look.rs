@@ -1,12 +1,11 @@
 //! A short look at the clocks of this machine, for `quaver doctor`.
 
 use super::counter::Counter;
-use super::cross_core::{CrossCore, check_cross_core};
+use super::cross_core::{CrossCore, compare_allowed_cpus};
 use super::kernel::KernelState;
 use super::live::{LiveOptions, LiveTicker};
 use super::phc::Phc;
 use super::{CounterSupport, SystemClocks};
-use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -120,13 +119,6 @@ impl CrossCoreLook {
             Err(failure) => Self { failure: Some(failure.clone()), ..Self::default() },
         }
     }
-}
-
-/// The counters of the first CPUs that this thread may run on. Those are compared from threads of their own.
-pub fn compare_allowed_cpus(counter: Counter, most: usize, each: Duration) -> Result<CrossCore, String> {
-    let allowed = rustix::thread::sched_getaffinity(None).map_err(|e| format!("sched_getaffinity: {e}"))?;
-    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).map(|cpu| cpu as u16);
-    check_cross_core(counter, &cpus.take(most).collect::<Vec<_>>(), each).map_err(|e| e.to_string())
 }
 
 fn compare(counter: Counter) -> Result<CrossCore, String> {

@@ -3,10 +3,9 @@
 use super::table::{Align, Style, Table, cut, printable, wrap};
 use super::units::{bar, count, duration, duration_f64, percent, rate, supports};
 use super::{PageInput, RunFacts};
+use quaver_analysis::distribution::Distribution;
 use quaver_analysis::model::Layer;
-use quaver_analysis::summary::{
-    CauseSummary, ChaseSummary, Distribution, Losses, ProbeCost, Remedy, Unexplained,
-};
+use quaver_analysis::summary::{CauseSummary, ChaseSummary, Losses, ProbeCost, Remedy, Unexplained};
 
 /// Widest line of the page, in characters.
 pub const WIDTH: usize = 100;

@@ -2,6 +2,7 @@
 
 use super::RunFacts;
 use quaver_analysis::attribution::LatePacket;
+use quaver_analysis::distribution::Distribution;
 use quaver_analysis::model::Layer;
 use quaver_analysis::summary::*;
 

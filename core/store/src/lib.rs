@@ -23,3 +23,4 @@ pub mod perfetto;
 pub mod run;
 pub mod segments;
 pub mod timeline;
+pub mod utc;

@@ -266,7 +266,7 @@ impl Manifest {
             verb: verb.to_owned(),
             asked,
             started_realtime_ns,
-            started: crate::run::rfc3339_utc(started_realtime_ns),
+            started: crate::utc::rfc3339_utc(started_realtime_ns),
             ended_realtime_ns: None,
             complete: false,
             interrupted: None,

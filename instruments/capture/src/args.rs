@@ -1,8 +1,10 @@
 //! Options of `quaver capture`.
 
-use crate::compare::args::CompareArgs;
+pub mod compare;
+
 use crate::pipeline::PipelineKind;
 use clap::{Args, ValueEnum};
+use compare::CompareArgs;
 use quaver_abi::stamp::Layer;
 use quaver_instrument::quantity;
 use std::path::PathBuf;

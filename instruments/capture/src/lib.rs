@@ -11,7 +11,10 @@ pub mod frames;
 pub mod page;
 pub mod pipeline;
 pub mod record;
+pub mod summary;
 
+use args::CaptureArgs;
+use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::registry::Instrument;
 use quaver_instrument::verb;
 
@@ -20,10 +23,18 @@ pub static INSTRUMENT: Instrument = Instrument {
     verbs: &[verb!(
         "capture",
         "Capture packets with every stamp that this machine gives, to pcapng",
-        args::CaptureArgs,
-        capture::run
+        CaptureArgs,
+        run
     )],
     kinds: &[&compare::runs::ComparisonRuns],
     files: &[&files::Captures],
     status: |_| None,
 };
+
+/// Captures packets, or compares what each way to stamp them costs.
+///
+/// # Errors
+/// What was asked for makes no sense or cannot be had here, or a file cannot be written.
+pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    if args.compare.compare { compare::run(args) } else { capture::run(args) }
+}

@@ -1,6 +1,6 @@
 //! The page of a capture: what was captured and how well, which flows there are, and what became of their packets.
 
-use crate::digest::{CaptureSummary, InterfaceSummary};
+use crate::summary::{CaptureSummary, InterfaceSummary};
 use quaver_analysis::rtp::RtpKind;
 use quaver_capture_analysis::flows::{
     CaptureFigures, DelayKind, FlowFigures, FlowKey, FlowKind, SequenceCounts, SpreadFigures,

@@ -7,8 +7,8 @@ use quaver_lab_guests::GuestError;
 use quaver_lab_guests::image::Image;
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
-use quaver_study::request::{Request, Said, Task};
 use quaver_study::verb::lab::{GUEST_CPUS, GUEST_INTERFACE, GUEST_PARAMETERS};
+use quaver_study::verb::request::{Request, Said, Task};
 use std::io::Write;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,9 @@
 //! The page that `quaver noise` prints when it is done.
 
 use quaver_analysis::attribution::NoiseAnalysis;
+use quaver_analysis::distribution::Distribution;
 use quaver_analysis::model::{GapTable, NoiseRun};
-use quaver_analysis::summary::{ClassCount, Distribution, DummyProgram, NoiseCpu};
+use quaver_analysis::summary::{ClassCount, DummyProgram, NoiseCpu};
 use quaver_page::RunFacts;
 use quaver_page::console::{Ranked, Tracing, cut_short, head, heading, percentiles, warnings};
 use quaver_page::table::{Align, Style, Table, printable, wrap};

@@ -3,16 +3,17 @@
 pub mod ends;
 mod warnings;
 
-use crate::facts::{ClockStep, Direction, EndClock, FlowFacts, PathFacts, RollingFigures, StatedClock};
+use crate::facts::{ClockStepFacts, EndClock, FlowFacts, PathFacts, RollingFigures, StatedClock};
 use crate::html::{PathReport, write_html};
 use crate::page::{PathInput, page};
 use crate::samples::read_path_samples;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::distribution::Distribution;
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
+use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
-use quaver_analysis::summary::Distribution;
 use quaver_page::RunFacts;
 use quaver_page::table::Style;
 use quaver_store::run::RunDir;
@@ -36,7 +37,7 @@ pub struct PathSummary {
     /// What each end's kernel says of its clock.
     pub clocks: Vec<EndClock>,
     /// Steps of a wall clock during the test.
-    pub clock_steps: Vec<ClockStep>,
+    pub clock_steps: Vec<ClockStepFacts>,
     /// From the client to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up: Option<FlowResults>,
@@ -103,7 +104,7 @@ impl DepartureDelay {
     fn of(flow: &FlowFacts, clock: Option<&ClockEstimate>) -> Option<Self> {
         let departures = flow.departures.as_ref()?;
         let as_measured = departures.delay.clone()?;
-        let shift_ns = clock.map(|clock| clocks::correct(0, clock.offset_ns, way(flow.direction)));
+        let shift_ns = clock.map(|clock| clocks::correct(0, clock.offset_ns, flow.direction));
         let corrected = shift_ns.map(|shift_ns| shifted(&as_measured, shift_ns));
         Some(Self { stamped_by: departures.stamped_by.clone(), as_measured, corrected })
     }
@@ -188,7 +189,7 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> Pa
         let numbering = if facts.protocol == "stamp" { Numbering::Full } else { Numbering::Jitlat };
         let classified = classify(packets, numbering, flow.sent.or(Some(flow.planned)));
         let figures = flow_summary(&FlowInput {
-            direction: way(flow.direction),
+            direction: flow.direction,
             classified: &classified,
             target_period_ns: flow.period_ns,
             own_drops: flow.own_drops,
@@ -216,13 +217,6 @@ fn stated(clock: StatedClock) -> ClockEstimate {
         offset_ns: clock.error_ns,
         bound_ns: clock.min_rtt_ns / 2 + clock.min_rtt_ns % 2,
         probes: 0,
-    }
-}
-
-fn way(direction: Direction) -> clocks::Direction {
-    match direction {
-        Direction::Up => clocks::Direction::Sending,
-        Direction::Down => clocks::Direction::SendMe,
     }
 }
 

@@ -1,10 +1,11 @@
 //! What a path measurement is exported to.
 
-use crate::facts::{Direction, PathFacts};
+use crate::facts::PathFacts;
 use crate::probe::{logs, plots};
 use crate::samples::read_path_samples;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::path::direction::Direction;
 use quaver_instrument::args::DirectionName;
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::exit_code::{ExitCode, failure};

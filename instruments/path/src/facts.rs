@@ -1,6 +1,8 @@
 //! What the manifest of a path measurement tells beside its packets.
 
-use quaver_analysis::summary::Distribution;
+use quaver_abi::wire::chrony::Tracking;
+use quaver_analysis::distribution::Distribution;
+use quaver_analysis::path::direction::Direction;
 use serde::{Deserialize, Serialize};
 
 /// Facts of a path measurement.
@@ -21,7 +23,7 @@ pub struct PathFacts {
     /// What each end's kernel knew of its clock; the client's first.
     pub clocks: Vec<EndClock>,
     /// Steps of a wall clock while packets were under way.
-    pub clock_steps: Vec<ClockStep>,
+    pub clock_steps: Vec<ClockStepFacts>,
     /// Figures that were kept in place of packets (`--rolling`); empty where packets were kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rolling: Vec<RollingFigures>,
@@ -59,26 +61,6 @@ pub struct RollingFigures {
     pub pdv_quantiles_ns: Option<[i64; 4]>,
     /// Interarrival jitter at the end (RFC 3550), nanoseconds.
     pub interarrival_jitter_ns: Option<f64>,
-}
-
-/// Which way the packets of a flow go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From the client to the server (SENDING).
-    Up,
-    /// From the server to the client (SEND_ME).
-    Down,
-}
-
-impl Direction {
-    /// Name on pages and in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        }
-    }
 }
 
 /// One flow of test packets.
@@ -246,9 +228,24 @@ impl ChronyFacts {
     }
 }
 
+/// What chronyd said, as it is stored.
+impl From<Tracking> for ChronyFacts {
+    fn from(said: Tracking) -> Self {
+        Self {
+            stratum: said.stratum,
+            synchronised: said.synchronised,
+            correction_ns: said.correction_ns,
+            last_offset_ns: said.last_offset_ns,
+            rms_offset_ns: said.rms_offset_ns,
+            root_delay_ns: said.root_delay_ns,
+            root_dispersion_ns: said.root_dispersion_ns,
+        }
+    }
+}
+
 /// A wall clock jumped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ClockStep {
+pub struct ClockStepFacts {
     /// `client` or `server`.
     pub end: String,
     /// By how much, nanoseconds, positive: forward.

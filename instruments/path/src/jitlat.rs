@@ -69,7 +69,7 @@ fn be_the_server(args: &JitlatArgs) -> anyhow::Result<ExitCode> {
         options.listen = vec![address];
     }
     let mut say = |event: quaver_path_record::ServerEvent| {
-        let now = quaver_store::run::rfc3339_utc(quaver_clock::realtime_ns());
+        let now = quaver_store::utc::rfc3339_utc(quaver_clock::realtime_ns());
         eprintln!("{now} {event}");
     };
     serve(options, interrupt.flag(), &mut say).context("serving")?;

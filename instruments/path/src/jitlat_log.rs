@@ -30,7 +30,8 @@ mod tests;
 mod write;
 
 pub use date::{date_line, parse_date_line};
-pub use facts::{Ending, LogDirection, LogFacts, NtpErrors, RttProbeTimes};
+pub use facts::{Ending, LogFacts, NtpErrors, RttProbeTimes};
+use quaver_analysis::path::direction::Direction;
 pub use read::{LogReader, is_jitlat_log, read_log};
 pub use write::{LOG_PREFIX, create_log, write_log};
 
@@ -89,8 +90,8 @@ impl LogHeader {
     }
 
     /// Which way packets went. Where the log does not say it: up for SENDING, down for SEND_ME.
-    pub fn direction(&self) -> LogDirection {
-        let by_command = if self.command == Command::SendMe { LogDirection::Down } else { LogDirection::Up };
+    pub fn direction(&self) -> Direction {
+        let by_command = if self.command == Command::SendMe { Direction::Down } else { Direction::Up };
         self.facts.direction.unwrap_or(by_command)
     }
 
@@ -99,8 +100,8 @@ impl LogHeader {
     pub fn correction_ns(&self) -> Option<i64> {
         let error_ns = self.clock_error_ns?;
         Some(match self.direction() {
-            LogDirection::Up => error_ns.saturating_neg(),
-            LogDirection::Down => error_ns,
+            Direction::Up => error_ns.saturating_neg(),
+            Direction::Down => error_ns,
         })
     }
 }

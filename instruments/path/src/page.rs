@@ -3,9 +3,9 @@
 use crate::digest::{FlowResults, KnownFlow, PathSummary};
 use crate::facts::{AchievedSchedule, ChronyFacts, RollingFigures};
 use crate::page_below as path_below;
+use quaver_analysis::distribution::Distribution;
 use quaver_analysis::path::playout::{Advice, TARGETS_PER_MILLION};
 use quaver_analysis::path::voice::CODECS;
-use quaver_analysis::summary::Distribution;
 use quaver_page::console::{cut_short, heading, percentiles, warnings};
 use quaver_page::table::{Align, Style, Table, printable, wrap};
 use quaver_page::units::{count, duration, duration_f64, percent};

@@ -1,7 +1,8 @@
 //! What was seen of a path's packets below the programs, on the console: departures, and the segments of TCP flows.
 
 use crate::digest::{KnownFlow, SeenPackets};
-use crate::facts::{DepartureFacts, Direction, FlowFacts, SegmentFacts};
+use crate::facts::{DepartureFacts, FlowFacts, SegmentFacts};
+use quaver_analysis::path::direction::Direction;
 use quaver_page::console::heading;
 use quaver_page::table::{Align, Style, Table};
 use quaver_page::units::{count, duration, percent};

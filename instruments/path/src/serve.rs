@@ -76,7 +76,7 @@ fn reflect_stamp(
 
 /// A line of the log, on standard error with the time, or as JSON on standard output.
 fn say(json: bool, event: &str) {
-    let now = quaver_store::run::rfc3339_utc(quaver_clock::realtime_ns());
+    let now = quaver_store::utc::rfc3339_utc(quaver_clock::realtime_ns());
     if json {
         let line = serde_json::json!({"time": now, "event": event});
         // Whoever read this has gone; serving others goes on.

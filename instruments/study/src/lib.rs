@@ -4,7 +4,6 @@ pub mod args;
 pub mod digest;
 pub mod html;
 pub mod page;
-pub mod request;
 mod runs;
 pub mod stamps;
 pub mod verb;

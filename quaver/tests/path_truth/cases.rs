@@ -1,10 +1,11 @@
 //! What the relay does in each case, and how its truth is held against what was measured.
 
 use crate::bench::{Bench, PACKETS, PERIOD_NS, counted};
+use quaver_analysis::path::direction::Direction;
+use quaver_path_record::FlowOutcome;
 use quaver_path_record::auth::Key;
-use quaver_path_record::{Direction, FlowOutcome};
 use quaver_testbed::relay::Report;
-use quaver_testbed::relay::log::{Class, Direction as Way};
+use quaver_testbed::relay::log::Class;
 use quaver_testbed::relay::packet::Field;
 use quaver_testbed::relay::script::{
     Corrupt, Delay, Duplicate, GilbertElliott, Queue, Rule, Script, Select, Sentinels, Span,
@@ -33,8 +34,8 @@ impl Case {
         if report.unread + report.refused > 0 {
             wrong.push(format!("the relay lost {} and refused {}", report.unread, report.refused));
         }
-        let truths = [(Direction::Up, Way::Up), (Direction::Down, Way::Down)].map(|(direction, way)| {
-            let truth = self.truth(&report, way, &mut wrong);
+        let truths = [Direction::Up, Direction::Down].map(|direction| {
+            let truth = self.truth(&report, direction, &mut wrong);
             match outcome.flows.iter().find(|flow| flow.direction == direction) {
                 Some(flow) => compare(flow, &truth, &mut wrong),
                 None => wrong.push(format!("no flow {}", direction.name())),
@@ -48,7 +49,7 @@ impl Case {
     }
 
     /// The truth of one way, which one flow of the relay has all packets of.
-    fn truth(&self, report: &Report, way: Way, wrong: &mut Vec<String>) -> Truth {
+    fn truth(&self, report: &Report, way: Direction, wrong: &mut Vec<String>) -> Truth {
         let mut flows: Vec<u32> = report
             .records
             .iter()

@@ -1,9 +1,10 @@
 //! One direction of one flow: what arrives, what waits, what leaves. Told the time, so it needs neither clock nor I/O.
 
 use super::fate::{Again, Decider, Fate};
-use super::log::{Class, Departure, Direction, Record, Release, Story};
+use super::log::{Class, Departure, Record, Release, Story};
 use super::packet::{self, Kind, Protocol};
 use super::script::{Script, Sentinels};
+use quaver_analysis::path::direction::Direction;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;

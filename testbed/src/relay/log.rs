@@ -1,17 +1,8 @@
 //! What happened to each datagram: the truth that measurements are held against.
 
+use quaver_analysis::path::direction::Direction;
 use serde::Serialize;
 use std::collections::VecDeque;
-
-/// Which way a datagram goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// From the client to the server.
-    Up,
-    /// From the server to the client.
-    Down,
-}
 
 /// What a datagram was taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,9 +1,10 @@
 //! A running relay.
 
-use super::log::{Class, Direction, Record, Release};
+use super::log::{Class, Record, Release};
 use super::script::Script;
 use super::tcp::{Connections, Door, forward};
 use super::udp::{Carrier, socket};
+use quaver_analysis::path::direction::Direction;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};

@@ -1,7 +1,8 @@
 //! What a right receiver must count, worked out from the relay's log by brute force and from the definitions.
 
-use super::log::{Class, Departure, Direction, Record};
+use super::log::{Class, Departure, Record};
 use super::packet::Field;
+use quaver_analysis::path::direction::Direction;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

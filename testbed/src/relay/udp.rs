@@ -1,9 +1,10 @@
 //! Moves datagrams between the clients' sockets and the server through the lanes.
 
 use super::lane::{Lane, Leaving};
-use super::log::{Direction, Record};
+use super::log::Record;
 use super::run::{Keep, Report};
 use super::script::Script;
+use quaver_analysis::path::direction::Direction;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Write};

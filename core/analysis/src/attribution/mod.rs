@@ -21,6 +21,7 @@ mod crowd;
 mod edges;
 mod engine;
 mod expected;
+mod late;
 mod naming;
 mod noise;
 mod packets;
@@ -34,8 +35,9 @@ mod tests;
 use crate::model::Circumstances;
 pub use crowd::{Crowd, TicklessHost, bear_out, crowd};
 pub use edges::learn_edge_cost;
+pub use late::LatePacket;
 pub use noise::{NoiseAnalysis, NoiseOptions, analyze_noise};
-pub use packets::{LatePacket, PacketAnalysis, analyze_packets};
+pub use packets::{PacketAnalysis, analyze_packets};
 
 /// What attribution assumes.
 #[derive(Clone, Debug, Default, PartialEq)]

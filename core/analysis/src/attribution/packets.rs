@@ -4,6 +4,7 @@ use super::actor::{Life, fault_cost_ns, lives};
 use super::causes::{CauseKey, CauseTable, share};
 use super::engine::{Ask, Engine, settle_catch_up, settle_displaced, settle_edges};
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
+use super::late::LatePacket;
 use super::naming::Namer;
 use super::stages::{layers, stages};
 use super::timeline::Timeline;
@@ -13,27 +14,6 @@ use crate::losses::losses;
 use crate::model::{Layer, MISSING, NO_CPU, PacketRun};
 use crate::series::order;
 use crate::summary::{CHASE_SCHEMA, ChaseSummary, Lateness};
-
-/// One late packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LatePacket {
-    /// Row in the packet table.
-    pub row: u32,
-    /// Sequence number.
-    pub seq: u64,
-    /// First instant of its late window, CLOCK_MONOTONIC.
-    pub start_ns: i64,
-    /// First instant after it: the application stamp (or the start, for an empty window).
-    pub end_ns: i64,
-    /// Application stamp minus expected instant, nanoseconds.
-    pub lateness_ns: i64,
-    /// Leading cause, as index in the summary's causes; none is unexplained.
-    pub cause: Option<u32>,
-    /// Its first piece in [`PacketAnalysis::pieces`].
-    pub first_piece: u32,
-    /// One after its last piece.
-    pub end_piece: u32,
-}
 
 /// All that is known of a packet run.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! ΔT by layer, and where the time of late packets goes stage by stage.
 
-use super::packets::LatePacket;
+use super::late::LatePacket;
 use crate::distribution::distribution;
 use crate::model::{Layer, LayerColumn, MISSING, PacketTable};
 use crate::series::delta_t;

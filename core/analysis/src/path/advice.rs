@@ -1,7 +1,8 @@
 //! What to do about a path: the smallest de-jitter buffers, and how a call through them would sound.
 
 use super::Arrival;
-use super::clocks::{ClockEstimate, Direction, correct};
+use super::clocks::{ClockEstimate, correct};
+use super::direction::Direction;
 use super::loss_pattern::{loss_pattern, loss_runs};
 use super::playout::{Advice, PlayoutAdvice, TARGETS_PER_MILLION, play, played_numbers, playout_advice};
 use super::voice::{CODECS, VoiceRating, rate};
@@ -63,7 +64,7 @@ mod tests {
     fn a_call_is_rated_behind_the_buffer_that_is_advised() {
         let mut delays = vec![Some(30_000_000); 199];
         delays.push(Some(90_000_000));
-        let advice = path_advice(&arrivals(&delays), 200, Direction::Sending, None);
+        let advice = path_advice(&arrivals(&delays), 200, Direction::Up, None);
         // One packet in 200 may be late at 1 %, none at 0.1 %.
         let buffer = |at: usize| match advice.buffers[at].advice {
             Advice::Buffer { buffer_ns, playout, .. } => (buffer_ns, playout.late),
@@ -84,19 +85,19 @@ mod tests {
             probes: 5,
         };
         let delays = vec![Some(31_030_000_000); 50];
-        let up = path_advice(&arrivals(&delays), 50, Direction::Sending, Some(&clock));
+        let up = path_advice(&arrivals(&delays), 50, Direction::Up, Some(&clock));
         assert_eq!(up.voice[0].delay_ms, 40.25);
         let delays = vec![Some(-30_970_000_000); 50];
-        let down = path_advice(&arrivals(&delays), 50, Direction::SendMe, Some(&clock));
+        let down = path_advice(&arrivals(&delays), 50, Direction::Down, Some(&clock));
         assert_eq!(down.voice[0].delay_ms, 40.25);
     }
 
     #[test]
     fn where_too_much_is_lost_the_call_is_rated_all_the_same() {
         let delays: Vec<Option<i64>> = (0..100).map(|at| (at % 2 == 0).then_some(10_000_000)).collect();
-        let advice = path_advice(&arrivals(&delays), 100, Direction::Sending, None);
+        let advice = path_advice(&arrivals(&delays), 100, Direction::Up, None);
         assert!(matches!(advice.buffers[1].advice, Advice::Impossible { lost: 50, allowed: 1 }));
         assert_eq!(advice.voice[0].loss_percent, 50.0);
-        assert_eq!(path_advice(&[], 10, Direction::Sending, None), PathAdvice::default());
+        assert_eq!(path_advice(&[], 10, Direction::Up, None), PathAdvice::default());
     }
 }

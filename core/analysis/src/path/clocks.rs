@@ -6,6 +6,7 @@
 //! figures need the minus: with a plus, the 31.340420 s of figure 17 would be an RTT, 3.231 s, more, and the minimum
 //! corrected by it negative.)
 
+use super::direction::Direction;
 use serde::Serialize;
 
 /// One probe of the control connection.
@@ -64,22 +65,12 @@ pub fn estimate(probes: &[RttProbe]) -> Option<ClockEstimate> {
     })
 }
 
-/// Which way the test packets went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// From the client to the server: SENDING, up.
-    Sending,
-    /// From the server to the client: SEND_ME, down.
-    SendMe,
-}
-
 /// A delay, or a stamp difference like it, without the offset of the clocks (server minus client): it is subtracted
 /// where the server received, and added where the server sent.
 pub fn correct(delay_ns: i64, offset_ns: i64, direction: Direction) -> i64 {
     match direction {
-        Direction::Sending => delay_ns.saturating_sub(offset_ns),
-        Direction::SendMe => delay_ns.saturating_add(offset_ns),
+        Direction::Up => delay_ns.saturating_sub(offset_ns),
+        Direction::Down => delay_ns.saturating_add(offset_ns),
     }
 }
 
@@ -123,7 +114,7 @@ mod tests {
     #[test]
     fn figure_17_of_jitlat() {
         let (latency, error, corrected) = (32_955_267_000, 31_340_420_000, 1_614_847_000);
-        assert_eq!(correct(latency, error, Direction::Sending), corrected);
+        assert_eq!(correct(latency, error, Direction::Up), corrected);
         let probes = [probe(1_260_285_400_000_000_000, 1_615_500_000, 1_615_500_000, error)];
         let clocks = estimate(&probes).expect("a probe");
         assert_eq!((clocks.jitlat_error_ns, clocks.min_rtt_ns), (error, 3_231_000_000));
@@ -134,7 +125,7 @@ mod tests {
         assert_eq!(warning(corrected, Some(clocks.min_rtt_ns)), None);
         // The sign that the document prints does not fit its figure.
         let plus = probes[0].t2_ns - probes[0].t1_ns + probes[0].rtt_ns() / 2;
-        assert!(correct(latency, plus, Direction::Sending) < 0);
+        assert!(correct(latency, plus, Direction::Up) < 0);
     }
 
     #[test]
@@ -170,8 +161,8 @@ mod tests {
     #[test]
     fn the_two_directions() {
         // The server is ahead by 30: what it receives looks late, what it sends looks early.
-        assert_eq!(correct(10 + 30, 30, Direction::Sending), 10);
-        assert_eq!(correct(10 - 30, 30, Direction::SendMe), 10);
+        assert_eq!(correct(10 + 30, 30, Direction::Up), 10);
+        assert_eq!(correct(10 - 30, 30, Direction::Down), 10);
         assert_eq!(warning(-20, None), Some(ClockWarning::NegativeLatency { min_latency_ns: -20 }));
         assert_eq!((warning(0, None), warning(5, Some(5))), (None, None));
     }

@@ -16,8 +16,9 @@
 
 use super::arrival::{Arrival, Classified, Counts, delays_ns};
 use super::burstiness::{LeastSquares, burstiness};
-use super::clocks::{ClockWarning, Direction, correct, warning};
+use super::clocks::{ClockWarning, correct, warning};
 use super::delay::{delay_statistics, median_ns};
+use super::direction::Direction;
 use super::histogram::{DEFAULT_BINS, Histogram};
 use super::variation::pdv_ns;
 use serde::Serialize;
@@ -78,7 +79,7 @@ impl FigureOptions {
             bins: DEFAULT_BINS,
             payload_bytes,
             target_period_ns,
-            direction: Direction::Sending,
+            direction: Direction::Up,
             clock_error_ns: None,
             min_rtt_ns: None,
         }

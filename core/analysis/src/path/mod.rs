@@ -9,6 +9,7 @@ pub mod bursts;
 pub mod clocks;
 pub mod delay;
 pub mod density;
+pub mod direction;
 pub mod duplication;
 pub mod gilbert;
 pub mod histogram;

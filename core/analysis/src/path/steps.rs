@@ -1,8 +1,7 @@
 //! Steps of a wall clock during a test.
 //!
-//! They show in two ways: in each end's own clocks, whose wall time jumps against the monotonic one
-//! ([`steps_of_readings`]: exact, and it names the end), and in the delays, whose lower edge shifts
-//! ([`level_shifts`]: works on any log, and finds changes of the path as well). [`stepped_end`] joins the two.
+//! They show in the delays, whose lower edge shifts ([`level_shifts`]): this works on any log, and finds changes of the
+//! path as well.
 
 use super::arrival::Arrival;
 use serde::Serialize;
@@ -10,49 +9,6 @@ use std::collections::VecDeque;
 
 #[cfg(test)]
 mod tests;
-
-/// One end's clocks, read together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ClockReading {
-    /// The wall clock: nanoseconds since 1970 UTC.
-    pub realtime_ns: i64,
-    /// The monotonic clock at the same instant. NTP slews it with the wall clock, so that only steps part them.
-    pub monotonic_ns: i64,
-    /// How far the two instants may lie apart: half the time between two readings of one clock around the other's.
-    pub uncertainty_ns: u64,
-}
-
-/// A step of one end's wall clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ClockStep {
-    /// Forward if positive.
-    pub size_ns: i64,
-    /// `size_ns` is right within this.
-    pub uncertainty_ns: u64,
-    /// Last reading before it, by the wall clock.
-    pub old_realtime_ns: i64,
-    /// First reading behind it, by the wall clock.
-    pub new_realtime_ns: i64,
-}
-
-/// The steps that an end's own clocks show, in order. `tolerance_ns` is what two readings may differ by beyond their
-/// uncertainties without being a step.
-pub fn steps_of_readings(readings: &[ClockReading], tolerance_ns: u64) -> Vec<ClockStep> {
-    let apart = |r: &ClockReading| i128::from(r.realtime_ns) - i128::from(r.monotonic_ns);
-    let step = |pair: &[ClockReading]| {
-        let (old, new) = (&pair[0], &pair[1]);
-        let size = apart(new) - apart(old);
-        let uncertainty_ns = old.uncertainty_ns.saturating_add(new.uncertainty_ns);
-        let is_step = size.unsigned_abs() > u128::from(uncertainty_ns.saturating_add(tolerance_ns));
-        is_step.then(|| ClockStep {
-            size_ns: size.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
-            uncertainty_ns,
-            old_realtime_ns: old.realtime_ns,
-            new_realtime_ns: new.realtime_ns,
-        })
-    };
-    readings.windows(2).filter_map(step).collect()
-}
 
 /// How to look for shifts of the lower edge of the delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,32 +89,6 @@ pub fn level_shifts(arrivals: &[Arrival], search: &ShiftSearch) -> Vec<LevelShif
         LevelShift { size_ns, sequence: at.sequence, sent_ns: at.sent_ns, received_ns: at.received_ns, cause }
     };
     places.iter().map(shift).collect()
-}
-
-/// Which end stepped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    /// The end that sent the test packets.
-    Sender,
-    /// The end that received them.
-    Receiver,
-}
-
-/// The end whose own readings explain a shift: a step of that size, in that direction, at that time.
-pub fn stepped_end(shift: &LevelShift, sender: &[ClockStep], receiver: &[ClockStep]) -> Option<End> {
-    let fits = |step: &&ClockStep, expected_ns: i64, time_ns: i64| {
-        let slack_ns = (expected_ns.unsigned_abs() / 4).saturating_add(step.uncertainty_ns);
-        // The clock itself jumps, so that either side of the step may be the later time.
-        let (old, new) = (step.old_realtime_ns, step.new_realtime_ns);
-        let early = old.min(new).saturating_sub_unsigned(step.size_ns.unsigned_abs());
-        let late = old.max(new).saturating_add_unsigned(step.size_ns.unsigned_abs());
-        step.size_ns.abs_diff(expected_ns) <= slack_ns && (early..=late).contains(&time_ns)
-    };
-    if sender.iter().any(|s| fits(&s, shift.size_ns.saturating_neg(), shift.sent_ns)) {
-        return Some(End::Sender);
-    }
-    receiver.iter().any(|s| fits(&s, shift.size_ns, shift.received_ns)).then_some(End::Receiver)
 }
 
 /// The delays in order of sending, and the smallest of each window.

@@ -4,8 +4,9 @@ use super::advice::{PathAdvice, path_advice};
 use super::arrival::{Arrival, Classified, delays_ns};
 use super::burstiness::{LeastSquares, burstiness};
 use super::bursts::{BurstSummary, GMIN, burst_summary};
-use super::clocks::{ClockEstimate, ClockWarning, Direction, correct, warning};
+use super::clocks::{ClockEstimate, ClockWarning, correct, warning};
 use super::density::{ReorderDensity, reorder_density};
+use super::direction::Direction;
 use super::duplication::{Duplication, duplication};
 use super::gilbert::{Gilbert, GilbertElliottFit, gilbert, gilbert_elliott};
 use super::loss_pattern::{LossPattern, LossRun, loss_pattern, loss_runs};
@@ -14,8 +15,7 @@ use super::reordering::{Reordering, reordering};
 use super::skew::{LowerLine, skew};
 use super::steps::{LevelShift, ShiftSearch, level_shifts};
 use super::variation::{InterarrivalJitter, ipdv, pdv_ns};
-use crate::distribution::distribution;
-use crate::summary::Distribution;
+use crate::distribution::{Distribution, distribution};
 use serde::Serialize;
 
 /// Displacements up to this are told apart in the reorder density (RFC 5236, DT).
@@ -281,7 +281,7 @@ mod tests {
     fn summary(given: &[(i32, i64)], sent: u64, clock: Option<&ClockEstimate>) -> FlowSummary {
         let classified = classify(&packets(given), Numbering::Jitlat, Some(sent));
         flow_summary(&FlowInput {
-            direction: Direction::Sending,
+            direction: Direction::Up,
             classified: &classified,
             target_period_ns: 1_000_000,
             own_drops: Some(1),

@@ -4,15 +4,24 @@
 //! entered in the journal; only then is it let go on. While the session lasts it ends with the session's process, in whatever
 //! way that ends; once told to stay it lives until it is put an end to.
 
-use super::journal::Holder;
 use crate::root::HostRoot;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
+use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+
+/// A process, told apart from a later one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in ticks since boot.
+    pub start_ticks: u64,
+}
 
 /// A process of ours that holds a device, or is about to.
 #[derive(Debug)]

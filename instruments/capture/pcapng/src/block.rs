@@ -1,9 +1,10 @@
 //! What is in one block, or in one packet of a classic file.
 
 use super::option::{self, StampOption};
-use super::read::CapturedPacket;
 use super::write::FACTS_MAGIC;
-use super::{CapturedInterface, CapturedSection, CapturedStatistics, Direction, number};
+use super::{
+    CapturedInterface, CapturedPacket, CapturedSection, CapturedStatistics, PacketDirection, number,
+};
 use pcap_parser::{Block, PcapNGOption, parse_block_be, parse_block_le};
 use std::ops::Range;
 
@@ -165,7 +166,7 @@ fn bare(time_ns: Option<i64>, original_length: u32) -> CapturedPacket<'static> {
         data: &[],
         stamps: None,
         drops_before: None,
-        direction: Direction::Unknown,
+        direction: PacketDirection::Unknown,
         packet_id: None,
         queue: None,
     }
@@ -255,9 +256,9 @@ impl Numbers {
             stamps: self.stamps(&block.options),
             drops_before: of(number::EPB_DROPS).and_then(|octets| self.u64(octets)),
             direction: match flags & 3 {
-                1 => Direction::Inbound,
-                2 => Direction::Outbound,
-                _ => Direction::Unknown,
+                1 => PacketDirection::Inbound,
+                2 => PacketDirection::Outbound,
+                _ => PacketDirection::Unknown,
             },
             packet_id: of(number::EPB_PACKET_ID).and_then(|octets| self.u64(octets)),
             queue: of(number::EPB_QUEUE).and_then(|octets| self.u32(octets)),

@@ -120,7 +120,7 @@ fn options_of_big_endian_files_are_read_in_their_order() {
     made.packet(0, 0, 0, b"", &options.concat());
     let mut reader = CaptureReader::new(&made.file[..]).unwrap();
     let packet = reader.next_packet().unwrap().unwrap();
-    assert_eq!((packet.drops_before, packet.direction), (Some(7), Direction::Outbound));
+    assert_eq!((packet.drops_before, packet.direction), (Some(7), PacketDirection::Outbound));
     assert_eq!(packet.stamps.unwrap().stamps, stamps);
     assert_eq!(reader.interfaces().next().unwrap().speed_bits_per_s, Some(1_000));
 }

@@ -11,9 +11,10 @@ pub mod read;
 mod room;
 pub mod write;
 
-pub use read::{CaptureFormat, CaptureReader, CapturedPacket, ReadError, is_magic};
+pub use read::{CaptureFormat, CaptureReader, ReadError, is_magic};
 pub use write::{PcapngWriter, WriteError};
 
+use option::StampOption;
 use quaver_abi::stamp::{Layer, PacketStamps};
 
 /// Link type of Ethernet (LINKTYPE_ETHERNET).
@@ -103,9 +104,34 @@ pub struct InterfaceFacts {
     pub comment: Option<String>,
 }
 
+/// A packet as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapturedPacket<'a> {
+    /// Place of its interface among [`CaptureReader::interfaces`].
+    pub interface: usize,
+    /// Link type of that interface (LINKTYPE_…).
+    pub link_type: u16,
+    /// The packet's time, nanoseconds since 1970; none where the file has none, or one that 64 bits do not hold.
+    pub time_ns: Option<i64>,
+    /// Octets on the wire.
+    pub original_length: u32,
+    /// Octets kept.
+    pub data: &'a [u8],
+    /// All stamps, where our option is there.
+    pub stamps: Option<StampOption>,
+    /// Packets that the interface dropped since the packet before.
+    pub drops_before: Option<u64>,
+    /// Which way it went.
+    pub direction: PacketDirection,
+    /// Number that is the same for the same packet on other interfaces.
+    pub packet_id: Option<u64>,
+    /// Queue of the interface that received it.
+    pub queue: Option<u32>,
+}
+
 /// Which way a packet went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Direction {
+pub enum PacketDirection {
     /// Not known.
     #[default]
     Unknown,
@@ -145,7 +171,7 @@ pub struct PacketRecord<'a> {
     /// Packets that this interface dropped between the packet before and this one; none where it is not known.
     pub drops_before: Option<u64>,
     /// Which way it went.
-    pub direction: Direction,
+    pub direction: PacketDirection,
     /// How it was addressed.
     pub reception: Reception,
     /// Number that is the same for the same packet on other interfaces of the file.
@@ -163,7 +189,7 @@ impl<'a> PacketRecord<'a> {
             original_length,
             data,
             drops_before: None,
-            direction: Direction::Unknown,
+            direction: PacketDirection::Unknown,
             reception: Reception::Unknown,
             packet_id: None,
             queue: None,

@@ -6,9 +6,8 @@
 
 use super::block::{self, Interface, Parsed, Parts, TimeUnit};
 use super::number;
-use super::option::StampOption;
 use super::room::{FULL, Room};
-use super::{CapturedInterface, CapturedSection, CapturedStatistics, Direction};
+use super::{CapturedInterface, CapturedPacket, CapturedSection, CapturedStatistics};
 use std::io::{self, Read};
 
 /// A longer block is passed over: the longest packet that tools keep is a quarter of it.
@@ -68,31 +67,6 @@ impl CaptureFormat {
             Self::PcapNanoseconds => "pcap, nanoseconds",
         }
     }
-}
-
-/// A packet as it was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CapturedPacket<'a> {
-    /// Place of its interface among [`CaptureReader::interfaces`].
-    pub interface: usize,
-    /// Link type of that interface (LINKTYPE_…).
-    pub link_type: u16,
-    /// The packet's time, nanoseconds since 1970; none where the file has none, or one that 64 bits do not hold.
-    pub time_ns: Option<i64>,
-    /// Octets on the wire.
-    pub original_length: u32,
-    /// Octets kept.
-    pub data: &'a [u8],
-    /// All stamps, where our option is there.
-    pub stamps: Option<StampOption>,
-    /// Packets that the interface dropped since the packet before.
-    pub drops_before: Option<u64>,
-    /// Which way it went.
-    pub direction: Direction,
-    /// Number that is the same for the same packet on other interfaces.
-    pub packet_id: Option<u64>,
-    /// Queue of the interface that received it.
-    pub queue: Option<u32>,
 }
 
 /// A classic file.

@@ -41,7 +41,7 @@ fn octets_of_a_packet_are_those_drawn() {
     assert_eq!(writer.interface(&facts).unwrap(), 0);
     let stamps = stamps();
     let record = PacketRecord {
-        direction: Direction::Inbound,
+        direction: PacketDirection::Inbound,
         reception: Reception::Multicast,
         drops_before: Some(3),
         ..PacketRecord::new(Layer::Kernel, &stamps, b"abcde", 60)

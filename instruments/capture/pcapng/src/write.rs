@@ -2,7 +2,9 @@
 //! and no allocation; the buffer goes out when it is full, and when it is asked to.
 
 use super::option;
-use super::{Direction, InterfaceFacts, InterfaceStatistics, PacketRecord, Reception, SectionFacts, number};
+use super::{
+    InterfaceFacts, InterfaceStatistics, PacketDirection, PacketRecord, Reception, SectionFacts, number,
+};
 use quaver_abi::stamp::Layer;
 use std::io::{self, Write};
 
@@ -227,11 +229,11 @@ fn facts_option(facts: &serde_json::Value) -> Result<Vec<u8>, WriteError> {
     if value.len() > MOST_TEXT_BYTES { Err(WriteError::FactsTooLong(value.len())) } else { Ok(value) }
 }
 
-fn direction_bits(direction: Direction) -> u32 {
+fn direction_bits(direction: PacketDirection) -> u32 {
     match direction {
-        Direction::Unknown => 0,
-        Direction::Inbound => 1,
-        Direction::Outbound => 2,
+        PacketDirection::Unknown => 0,
+        PacketDirection::Inbound => 1,
+        PacketDirection::Outbound => 2,
     }
 }
 

@@ -6,7 +6,8 @@ use pcapng_checks::{Said, capture, read};
 use proptest::prelude::*;
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_pcapng::{
-    CaptureReader, Direction, InterfaceFacts, InterfaceStatistics, PacketRecord, PcapngWriter, SectionFacts,
+    CaptureReader, InterfaceFacts, InterfaceStatistics, PacketDirection, PacketRecord, PcapngWriter,
+    SectionFacts,
 };
 
 const START_NS: i64 = 1_700_000_000_000_000_000;
@@ -35,7 +36,7 @@ fn ours() -> Vec<u8> {
         let data = vec![n as u8; 13 * n as usize];
         let record = PacketRecord {
             drops_before: Some(u64::from(n)),
-            direction: Direction::Inbound,
+            direction: PacketDirection::Inbound,
             packet_id: Some(7),
             queue: Some(1),
             ..PacketRecord::new(Layer::Kernel, &stamps, &data, 13 * n)
@@ -113,7 +114,10 @@ fn what_we_write_we_read() {
         let kernel = stamps.stamps.get(Layer::Kernel).unwrap();
         assert_eq!((kernel.clock, kernel.time_ns, kernel.bound_ns), (StampClock::Realtime, START_NS + n, 9));
         assert_eq!((packet.drops_before, packet.packet_id, packet.queue), (Some(n as u64), Some(7), Some(1)));
-        assert_eq!((packet.direction, packet.data), (Direction::Inbound, &vec![n as u8; 13 * packets][..]));
+        assert_eq!(
+            (packet.direction, packet.data),
+            (PacketDirection::Inbound, &vec![n as u8; 13 * packets][..])
+        );
         packets += 1;
     }
     assert_eq!(packets, 4);

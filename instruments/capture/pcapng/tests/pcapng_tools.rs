@@ -8,8 +8,8 @@ mod privileged;
 use privileged::{Lack, skip};
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_pcapng::{
-    CaptureReader, Direction, InterfaceFacts, InterfaceStatistics, LINK_ETHERNET, PacketRecord, PcapngWriter,
-    Reception, SectionFacts,
+    CaptureReader, InterfaceFacts, InterfaceStatistics, LINK_ETHERNET, PacketDirection, PacketRecord,
+    PcapngWriter, Reception, SectionFacts,
 };
 use std::path::Path;
 use std::process::Command;
@@ -98,7 +98,7 @@ fn write(path: &Path) {
         let kept = &frame[..frame.len().min(60)];
         let record = PacketRecord {
             drops_before: Some(u64::from(n == 7) * 3),
-            direction: Direction::Inbound,
+            direction: PacketDirection::Inbound,
             reception: Reception::Unicast,
             packet_id: Some(n as u64),
             queue: Some(1),

@@ -1,8 +1,8 @@
 //! What became of every packet: each that was seen was captured, or dropped at a place that has a name.
 
 use super::Rings;
+use super::fates::Fates;
 use super::files::now_ns;
-use super::write::{Fates, Written};
 use crate::record::{RingStatistics, Tap, TapCounts, TapInterface};
 use quaver_host::counters::{InterfaceCounters, PathCounters};
 use quaver_host::root::HostRoot;
@@ -101,16 +101,15 @@ impl Accounts {
     }
 
     /// Takes what each thread and the kernel counted.
-    pub(super) fn finish(&mut self, rings: &Rings, written: &Written) {
+    pub(super) fn finish(&mut self, rings: &Rings, fates: &[Fates]) {
         self.ended_ns = now_ns();
         self.counters = PathCounters::read(&HostRoot::system());
         let counted = self.counters.since(&self.before);
-        for ((interface, tap), fates) in self.interfaces.iter_mut().zip(rings).zip(&written.fates) {
+        for ((interface, tap), fates) in self.interfaces.iter_mut().zip(rings).zip(fates) {
             interface.tap = *tap;
             interface.fates = *fates;
             interface.counters = counted.interfaces.get(&interface.name).copied();
         }
-        self.notes.extend(written.notes.iter().cloned());
     }
 
     /// Packets captured.

@@ -1,6 +1,5 @@
 //! Which CPU does what: the choice checked.
 
-use super::plan::usage;
 use crate::args::{CaptureArgs, CoreChoice};
 use crate::pipeline::PipelineKind;
 use crate::record::{ANY, TapInterface};
@@ -28,9 +27,10 @@ pub fn check_allowed(role: &str, cpu: u16, allowed: &[u16]) -> anyhow::Result<()
     if allowed.contains(&cpu) {
         return Ok(());
     }
-    Err(usage(format!(
-        "--cores {role}={cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"
-    )))
+    Err(failure(
+        ExitCode::Usage,
+        format!("--cores {role}={cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"),
+    ))
 }
 
 /// That the kernel can process packets there.
@@ -38,7 +38,7 @@ pub fn check_online(softirq: u16, online: &[u16]) -> anyhow::Result<()> {
     if online.contains(&softirq) {
         return Ok(());
     }
-    Err(usage(format!("--cores softirq={softirq}: the CPUs {online:?} are online")))
+    Err(failure(ExitCode::Usage, format!("--cores softirq={softirq}: the CPUs {online:?} are online")))
 }
 
 /// Threads of this process; what was asked for in vain.
@@ -53,18 +53,22 @@ pub fn check_threads(
     for (cpu, role) in roles.chain(cores.convert.iter().map(|cpu| (*cpu, "convert"))) {
         check_allowed(role, cpu, allowed)?;
         if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == cpu) {
-            return Err(usage(format!(
-                "--cores {other}={cpu},{role}={cpu}: give each role a CPU of its own"
-            )));
+            return Err(failure(
+                ExitCode::Usage,
+                format!("--cores {other}={cpu},{role}={cpu}: give each role a CPU of its own"),
+            ));
         }
         taken.push((cpu, role));
     }
     match pipeline {
         PipelineKind::Threaded { converters } if cores.convert.len() > usize::from(converters) => {
-            Err(usage(format!(
-                "--cores names {} CPUs for converters, and --pipeline {pipeline} has {converters}",
-                cores.convert.len()
-            )))
+            Err(failure(
+                ExitCode::Usage,
+                format!(
+                    "--cores names {} CPUs for converters, and --pipeline {pipeline} has {converters}",
+                    cores.convert.len()
+                ),
+            ))
         }
         PipelineKind::Threaded { .. } => Ok(None),
         _ if cores.convert.is_empty() => Ok(None),
@@ -84,15 +88,19 @@ fn words(cpus: &[u16]) -> String {
 fn check_softirq(cores: &CoreChoice, any: bool, online: &[u16]) -> anyhow::Result<Vec<String>> {
     let Some(cpu) = cores.softirq else { return Ok(Vec::new()) };
     if any {
-        return Err(usage(format!(
-            "--cores softirq={cpu} sets where packets of interfaces are processed: name them with -i in place of `any`"
-        )));
+        return Err(failure(
+            ExitCode::Usage,
+            format!(
+                "--cores softirq={cpu} sets where packets of interfaces are processed: name them with -i in place of `any`"
+            ),
+        ));
     }
     check_online(cpu, online)?;
     if cores.convert.contains(&cpu) {
-        return Err(usage(format!(
-            "--cores softirq={cpu},convert={cpu}: give a converter a CPU without softirqs"
-        )));
+        return Err(failure(
+            ExitCode::Usage,
+            format!("--cores softirq={cpu},convert={cpu}: give a converter a CPU without softirqs"),
+        ));
     }
     let roles = [(cores.capture, "capture"), (cores.write, "write")];
     let shared = roles.iter().filter(|(other, _)| *other == Some(cpu));

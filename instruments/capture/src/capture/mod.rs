@@ -2,6 +2,7 @@
 
 mod accounts;
 pub mod cores;
+mod fates;
 mod files;
 mod guard;
 mod plan;
@@ -36,10 +37,7 @@ const STALLED: Duration = Duration::from_secs(5);
 const EACH: Duration = Duration::from_secs(1);
 
 /// Captures, writes, tells.
-pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
-    if args.compare.compare {
-        return crate::compare::run(args);
-    }
+pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::of(args)?;
     let interrupt = Interrupt::catch()?;
     let mut accounts = Accounts::begin(&plan::interfaces(&plan)?);
@@ -77,7 +75,8 @@ pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
             return Err(fail(error));
         }
     };
-    accounts.finish(&rings, &written);
+    accounts.finish(&rings, &written.fates);
+    accounts.notes.extend(written.notes.iter().cloned());
     accounts.notes.extend(settings.put_back());
     accounts.notes.extend(notes);
     accounts.notes.extend(start::clock_notes(&clock));
@@ -177,7 +176,7 @@ impl Shown {
             None => progress.say(words),
         }
         if args.qos && !args.quiet && !args.json {
-            self.qos = qos::show(live, self.qos);
+            self.qos = qos::show(&live.figures, self.qos);
         }
     }
 }

@@ -38,26 +38,25 @@ pub(super) struct Plan {
     pub(super) core_notes: Vec<String>,
 }
 
-/// What was asked for makes no sense.
-pub(super) fn usage(message: impl Into<String>) -> anyhow::Error {
-    failure(ExitCode::Usage, message)
-}
-
 impl Plan {
     /// Checks the options against each other and against this machine.
     pub(super) fn of(args: &CaptureArgs) -> anyhow::Result<Self> {
         if args.interface.is_empty() {
             let there = InterfaceFacts::names(&HostRoot::system()).join(", ");
-            return Err(usage(format!("name an interface with -i: there are {there}, and `any` for all")));
+            return Err(failure(
+                ExitCode::Usage,
+                format!("name an interface with -i: there are {there}, and `any` for all"),
+            ));
         }
         let mut names = args.interface.clone();
         names.sort_unstable();
         names.dedup();
         if names.len() < args.interface.len() {
-            return Err(usage("each interface can be named once"));
+            return Err(failure(ExitCode::Usage, "each interface can be named once"));
         }
         if names.len() > 1 && names.iter().any(|name| name == ANY) {
-            return Err(usage(
+            return Err(failure(
+                ExitCode::Usage,
                 "`any` holds every interface, so each packet would be there twice: name interfaces, or `any` alone",
             ));
         }
@@ -86,34 +85,47 @@ impl Plan {
 
 fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
     if args.output.is_none() && !args.qos {
-        return Err(usage("say where to write with -o FILE (- for a pipe), or ask for figures with --qos"));
+        return Err(failure(
+            ExitCode::Usage,
+            "say where to write with -o FILE (- for a pipe), or ask for figures with --qos",
+        ));
     }
     let rotates = args.file_size.is_some() || args.file_time.is_some();
     if args.ring_files.is_some() && !rotates {
-        return Err(usage("--ring-files needs --file-size or --file-time: when should another file begin?"));
+        return Err(failure(
+            ExitCode::Usage,
+            "--ring-files needs --file-size or --file-time: when should another file begin?",
+        ));
     }
     if rotates && is_pipe(args) {
-        return Err(usage(
+        return Err(failure(
+            ExitCode::Usage,
             "standard output is one file: leave out --file-size, --file-time and --ring-files",
         ));
     }
     if args.user.is_some() && args.layers.nic {
-        return Err(usage(
+        return Err(failure(
+            ExitCode::Usage,
             "--user with --layers nic: another user could not put the interface's setting back; leave out one of them",
         ));
     }
     if args.user.is_some() && args.layers.tc_filter {
-        return Err(usage(
+        return Err(failure(
+            ExitCode::Usage,
             "--user with --layers tc-clsact: another user could not remove the filter; leave out one of them",
         ));
     }
     if args.user.is_some() && args.cores.as_ref().is_some_and(|cores| cores.softirq.is_some()) {
-        return Err(usage(
+        return Err(failure(
+            ExitCode::Usage,
             "--user with --cores softirq: another user could not put the setting back; leave out one of them",
         ));
     }
     if args.json && is_pipe(args) {
-        return Err(usage("--json prints to standard output, where the packets go: write to a file"));
+        return Err(failure(
+            ExitCode::Usage,
+            "--json prints to standard output, where the packets go: write to a file",
+        ));
     }
     Ok(())
 }

@@ -1,13 +1,12 @@
 //! Figures of flows while they are captured (`--qos`).
 
-use super::write::Live;
 use crate::frames;
 use crate::record::{Frame, LinkKind};
 use quaver_abi::stamp::{Layer, PacketStamps};
 use quaver_capture_analysis::flows::{CaptureFigures, DelayKind, FlowFigures, FlowTable, TableSettings};
 use quaver_page::table::{Align, Style, Table};
 use quaver_page::units;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 /// Flows shown at once.
 const SHOWN: usize = 16;
@@ -42,9 +41,9 @@ impl Flows {
     }
 }
 
-/// Prints the figures on standard error if there are newer ones than `last`; their number.
-pub(super) fn show(live: &Live, last: u64) -> u64 {
-    let figures = live.figures.lock().unwrap_or_else(PoisonError::into_inner);
+/// Prints the figures on standard error if there are newer ones than `last`; their number, which `figures` has beside them.
+pub(super) fn show(figures: &Mutex<(u64, Option<CaptureFigures>)>, last: u64) -> u64 {
+    let figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
     if let (true, Some(figures)) = (figures.0 > last, &figures.1)
         && !figures.flows.is_empty()
     {

@@ -1,6 +1,7 @@
 //! The writing thread: block by block, packet by packet, into the file and the figures.
 
 use super::accounts::Told;
+use super::fates::Fates;
 use super::files::Output;
 use super::qos::Flows;
 use crate::pipeline::Resolver;
@@ -8,7 +9,7 @@ use crate::record::{Blocks, Frame, Layers, LinkKind, PacketKind, Taken, Tap, rin
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_capture_analysis::flows::CaptureFigures;
 use quaver_clock::live::LiveReader;
-use quaver_pcapng::{Direction, PacketRecord, Reception, WriteError};
+use quaver_pcapng::{PacketDirection, PacketRecord, Reception, WriteError};
 use quaver_probe::thread::{Setting, ThreadSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,51 +51,6 @@ pub(super) struct Limits {
     pub(super) packets: Option<u64>,
     /// After so many octets of output.
     pub(super) octets: Option<u64>,
-}
-
-/// What became of the packets of one tap that came to the writing thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fates {
-    /// Written, or taken into the figures where nothing is written.
-    pub(super) captured: u64,
-    /// Octets of these on the wire.
-    pub(super) octets: u64,
-    /// The filter that runs here kept them out.
-    pub(super) filtered: u64,
-    /// They went the other way.
-    pub(super) direction: u64,
-    /// They came after a limit was reached.
-    pub(super) after_limit: u64,
-    /// They could not be written.
-    pub(super) unwritten: u64,
-    /// By layer: packets that bear its stamp.
-    pub(super) stamped: [u64; Layer::ALL.len()],
-    /// Packets without the stamp of the layer that was asked for, shown by the ring's.
-    pub(super) other_layer: u64,
-    /// Captured packets whose stamps are not in the order of the layers, by more than their bounds.
-    pub(super) disordered: u64,
-}
-
-impl Fates {
-    /// Packets that came to the writing thread and were understood.
-    pub(super) fn handled(&self) -> u64 {
-        self.captured + self.filtered + self.direction + self.after_limit + self.unwritten
-    }
-
-    /// What happened since `earlier`.
-    pub(super) fn since(&self, earlier: &Self) -> Self {
-        Self {
-            captured: self.captured - earlier.captured,
-            octets: self.octets - earlier.octets,
-            filtered: self.filtered - earlier.filtered,
-            direction: self.direction - earlier.direction,
-            after_limit: self.after_limit - earlier.after_limit,
-            unwritten: self.unwritten - earlier.unwritten,
-            stamped: std::array::from_fn(|at| self.stamped[at] - earlier.stamped[at]),
-            other_layer: self.other_layer - earlier.other_layer,
-            disordered: self.disordered - earlier.disordered,
-        }
-    }
 }
 
 /// What the writing thread leaves.
@@ -314,13 +270,13 @@ fn is_before(stamp: LayerStamp, other: LayerStamp) -> bool {
     stamp.time_ns.saturating_add(slack_ns) < other.time_ns
 }
 
-fn way(kind: PacketKind) -> (Direction, Reception) {
+fn way(kind: PacketKind) -> (PacketDirection, Reception) {
     match kind {
-        PacketKind::Host => (Direction::Inbound, Reception::Unicast),
-        PacketKind::Broadcast => (Direction::Inbound, Reception::Broadcast),
-        PacketKind::Multicast => (Direction::Inbound, Reception::Multicast),
-        PacketKind::OtherHost => (Direction::Inbound, Reception::Promiscuous),
-        PacketKind::Outgoing => (Direction::Outbound, Reception::Unknown),
-        PacketKind::Unknown(_) => (Direction::Unknown, Reception::Unknown),
+        PacketKind::Host => (PacketDirection::Inbound, Reception::Unicast),
+        PacketKind::Broadcast => (PacketDirection::Inbound, Reception::Broadcast),
+        PacketKind::Multicast => (PacketDirection::Inbound, Reception::Multicast),
+        PacketKind::OtherHost => (PacketDirection::Inbound, Reception::Promiscuous),
+        PacketKind::Outgoing => (PacketDirection::Outbound, Reception::Unknown),
+        PacketKind::Unknown(_) => (PacketDirection::Unknown, Reception::Unknown),
     }
 }

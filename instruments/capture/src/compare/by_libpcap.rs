@@ -1,6 +1,6 @@
 //! The libpcap program beside our own capture: this program once more, as a child of the comparison.
 
-use crate::compare::args::LibpcapStream;
+use crate::args::compare::LibpcapStream;
 use crate::compare::record::{LibpcapPlan, count_by_libpcap};
 use anyhow::Context;
 use quaver_instrument::exit_code::ExitCode;
@@ -18,12 +18,17 @@ pub(super) fn arguments(interface: &str, port: u16) -> Vec<OsString> {
     words.into_iter().chain([format!("{port}@{interface}").into(), "-s".into(), "128".into()]).collect()
 }
 
+/// The stream to a port; not what showed another host our socket.
+pub(super) fn filter(port: u16) -> String {
+    format!("udp dst port {port}")
+}
+
 /// Counts packets until it is interrupted, and tells how many.
 pub(super) fn run(stream: &LibpcapStream, snap_bytes: u32) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let plan = LibpcapPlan {
         interface: stream.interface.clone(),
-        filter: super::peers::filter(stream.port),
+        filter: filter(stream.port),
         snap_bytes,
         buffer_bytes: BUFFER_BYTES,
     };

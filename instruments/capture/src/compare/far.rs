@@ -1,6 +1,6 @@
 //! A source at another host, which `quaver serve` there starts for us and ends with us.
 
-use super::stream::Wanted;
+use super::traffic::Wanted;
 use anyhow::Context;
 use quaver_chase::args::FarHost;
 use quaver_chase::far_source;

@@ -2,7 +2,7 @@
 
 use super::Bench;
 use super::plan::{FRAME_OVERHEAD, Pattern, SETTLE};
-use super::stream::Wanted;
+use super::traffic::Wanted;
 use crate::compare::record::{KernelArm, KernelComparison, KernelOutcome, KernelPlan, ReceiverPlan, start};
 use quaver_analysis::order::shuffled_rounds;
 use quaver_capture_analysis::compare::CompareTable;

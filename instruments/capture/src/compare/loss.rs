@@ -3,7 +3,7 @@
 use super::Bench;
 use super::far::refusal;
 use super::plan::{FRAME_OVERHEAD, LossPlan, OCTET_NS};
-use super::stream::Wanted;
+use super::traffic::Wanted;
 use crate::compare::record::{ReceiverPlan, start};
 use crate::pipeline::PipelineKind;
 use quaver_analysis::order::shuffled_rounds;

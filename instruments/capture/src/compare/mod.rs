@@ -3,7 +3,6 @@
 //! A source in one network namespace sends to a receiver in another over a veth pair; both namespaces have no name,
 //! so they go with this process. Ways to stamp alternate in blocks whose order is drawn at random.
 
-pub mod args;
 pub mod digest;
 pub mod html;
 pub mod page;
@@ -20,6 +19,7 @@ mod peers;
 mod place;
 mod plan;
 mod stream;
+mod traffic;
 mod user;
 
 use crate::args::CaptureArgs;

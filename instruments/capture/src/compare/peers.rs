@@ -3,7 +3,8 @@
 
 use super::far::refusal;
 use super::plan::FRAME_OVERHEAD;
-use super::stream::{Waiting, Wanted};
+use super::stream::Waiting;
+use super::traffic::Wanted;
 use super::{Bench, by_libpcap};
 use crate::compare::record::{Peer, PeerCommand, PeerOutcome};
 use anyhow::Context;
@@ -175,17 +176,12 @@ fn said(outcome: &PeerOutcome, what: &str) -> String {
     format!("it {what}; its last words: {last}")
 }
 
-/// The stream to a port; not what showed another host our socket.
-pub(super) fn filter(port: u16) -> String {
-    format!("udp dst port {port}")
-}
-
 /// 128 octets of each packet, and 64 MiB of buffer.
 fn arguments(name: &str, interface: &str, file: &Path, port: u16) -> Vec<OsString> {
     if name == LIBPCAP {
         return by_libpcap::arguments(interface, port);
     }
-    let filter = filter(port);
+    let filter = by_libpcap::filter(port);
     // A change of user would make tcpdump outlive us should we be killed.
     let words = match name {
         "quaver" => &["capture", "-s", "128", "--layers", "none", "--json", "--filter"][..],

@@ -2,8 +2,8 @@
 
 use super::cores::Cpus;
 use crate::args::CaptureArgs;
+use crate::args::compare::WantedPattern;
 use crate::capture::cores::{check_online, online_cpus};
-use crate::compare::args::WantedPattern;
 use crate::pipeline::PipelineKind;
 use anyhow::Context;
 use quaver_clock::{Counter, realtime_ns};

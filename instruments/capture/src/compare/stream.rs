@@ -2,26 +2,14 @@
 
 use super::Bench;
 use super::place::Place;
+use super::traffic::Wanted;
 use anyhow::Context;
 use quaver_host::segment::SegmentWriter;
-use quaver_path_record::{RemoteSource, StreamShape};
-use quaver_probe::source::{Pace, RunningSource, Source, SourceOptions, StreamLength};
+use quaver_path_record::RemoteSource;
+use quaver_probe::source::{RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::ThreadSettings;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// What to send.
-pub(super) struct Wanted {
-    pub(super) shape: StreamShape,
-    pub(super) pace: Pace,
-    pub(super) packets: u64,
-    pub(super) stream_id: u32,
-    /// Send as fast as it goes where the schedule cannot be kept.
-    pub(super) catch_up: bool,
-    /// Longer than this it never takes; a source at another host ends then.
-    pub(super) most: Duration,
-}
 
 /// A source that waits for its receiver to be ready.
 pub(super) enum Waiting {

@@ -2,7 +2,8 @@
 
 use super::Bench;
 use super::plan::{Pattern, SETTLE, arms};
-use super::stream::{Sent, Wanted};
+use super::stream::Sent;
+use super::traffic::Wanted;
 use crate::compare::record::{Received, ReceiverPlan, start};
 use crate::pipeline::{PipelineKind, PipelineSettings};
 use quaver_analysis::order::shuffled_rounds;

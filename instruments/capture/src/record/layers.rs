@@ -3,7 +3,6 @@
 use super::frame::{Frame, LinkKind, RingStamp};
 use super::hardware::{self, SetSetting};
 use super::join::Below;
-use super::joiner::{Joiner, Missing};
 use super::nic_clock::NicClocks;
 use super::offset::MonotonicOffset;
 use super::socket::TapInterface;
@@ -12,13 +11,15 @@ use quaver_host::ethtool;
 use std::sync::Arc;
 use std::time::Instant;
 
+mod joiner;
 #[cfg(feature = "bpf")]
 mod programs;
 #[cfg(not(feature = "bpf"))]
 #[path = "layers/without.rs"]
 mod programs;
 
-pub(super) use programs::Written;
+pub use joiner::Joiner;
+use joiner::Missing;
 use programs::{Programs, Remover};
 
 /// Whether the interface's own stamps are wanted.

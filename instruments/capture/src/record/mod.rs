@@ -6,7 +6,6 @@ mod filter;
 mod frame;
 mod hardware;
 mod join;
-mod joiner;
 mod layers;
 mod nic_clock;
 mod offset;
@@ -19,8 +18,9 @@ pub use error::{CAPTURE_SETCAP, CaptureError};
 pub use filter::Filter;
 pub use frame::{Frame, LinkKind, PacketKind, RingStamp};
 pub use hardware::SetSetting;
-pub use joiner::Joiner;
-pub use layers::{Early, HardwareWish, LayerState, LayerWish, Layers, PutBack, TcWish, XdpWish, ring_layer};
+pub use layers::{
+    Early, HardwareWish, Joiner, LayerState, LayerWish, Layers, PutBack, TcWish, XdpWish, ring_layer,
+};
 pub use reader::{Blocks, Reading, Taken, TapCounts, start};
 pub use ring::Block;
 pub use socket::{ANY, MOST_SNAP_BYTES, RingStatistics, Tap, TapInterface, TapOptions, Wanted};

@@ -10,8 +10,8 @@
 //! full: what a slow writer costs shows in one place only, the kernel's ring.
 
 use super::error::CaptureError;
-use super::joiner::Joiner;
 use super::layers::Early;
+use super::layers::Joiner;
 use super::ring::Block;
 use super::socket::{RingStatistics, Tap};
 use crate::pipeline::{Convert, RawStamp, Stamp, StampWith, Stamper};

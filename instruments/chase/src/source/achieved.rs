@@ -2,7 +2,7 @@
 
 use crate::args::SourceArgs;
 use crate::stream_plan::StreamPlan;
-use quaver_analysis::summary::Distribution;
+use quaver_analysis::distribution::Distribution;
 use quaver_page::table::{Align, Style, Table, printable};
 use quaver_page::units::{count, duration, duration_f64, percent, supports};
 use quaver_probe::source::SourceReport;

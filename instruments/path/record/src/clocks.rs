@@ -2,7 +2,7 @@
 
 mod chrony;
 
-use super::outcome::Side;
+use super::hosts::Side;
 use quaver_abi::wire::chrony::Tracking;
 use quaver_clock::{monotonic_ns, realtime_ns};
 use std::time::{Duration, Instant};

@@ -4,8 +4,8 @@ mod link;
 
 use super::auth::{Key, MessageKey, SessionKeys};
 use super::error::PathError;
+use super::hosts::Side;
 use super::message::{Body, Message};
-use super::outcome::Side;
 use quaver_abi::wire::extension::{CODE_BYTES, ExtensionError, HEADER_BYTES, Header, Kind, NONCE_BYTES};
 use quaver_abi::wire::jitlat::{self, Command, WORKORDER_BYTES, Workorder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,7 +1,8 @@
 //! What happens, as it happens.
 
 use super::flow::Received;
-use super::outcome::{Direction, Protocol, RttProbe};
+use super::outcome::{Protocol, RttProbe};
+use quaver_analysis::path::direction::Direction;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 

@@ -13,6 +13,7 @@ mod drive;
 mod error;
 mod event;
 pub mod flow;
+mod hosts;
 mod limits;
 mod message;
 mod options;
@@ -26,11 +27,11 @@ pub use client::{RemoteSource, SourceClient, request_source, run_client};
 pub use clocks::{ClockEstimate, ClockPair, ClockStep, STEP_LEAST_NS};
 pub use error::PathError;
 pub use event::{Progress, ServerEvent};
+pub use hosts::Side;
 pub use limits::{LegacyLimits, Limits};
 pub use options::{ClientOptions, Directions, ServerOptions};
 pub use outcome::{
-    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, Side,
-    TestOutcome,
+    Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
 };
 pub use server::serve;
 pub use source::{ShapeError, SourceRequest, SourceSummary, StreamShape};

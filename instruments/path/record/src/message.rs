@@ -1,5 +1,7 @@
 //! Messages of the extension as values.
 
+mod below;
+
 use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair};
 use super::flow::{

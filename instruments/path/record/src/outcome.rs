@@ -4,35 +4,8 @@ use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair, ClockStep};
 use super::flow::{FlowSchedule, Lateness, ReceiveReport, SendReport, Transport};
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::path::direction::Direction;
 use std::net::SocketAddr;
-
-/// Which way a flow goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the client to the server.
-    Up,
-    /// From the server to the client.
-    Down,
-}
-
-impl Direction {
-    /// As it stands in sentences and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        }
-    }
-}
-
-/// One of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The one that asked for the test.
-    Client,
-    /// The one that serves.
-    Server,
-}
 
 /// What the two spoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use crate::facts::{DepartureFacts, SegmentFacts};
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::distribution::Distribution;
 use quaver_analysis::distribution::distribution;
-use quaver_analysis::summary::Distribution;
+use quaver_analysis::path::direction::Direction;
 use quaver_path_record::flow::{StampSource, TransmitStamps};
-use quaver_path_record::{Direction, FlowOutcome, SegmentSummary};
+use quaver_path_record::{FlowOutcome, SegmentSummary};
 
 /// When a flow's packets left, as its sender says.
 pub fn departures(flow: &FlowOutcome) -> Option<DepartureFacts> {

@@ -11,7 +11,8 @@ use quaver_analysis::model::MISSING;
 use quaver_analysis::path::Arrival;
 use quaver_analysis::path::arrival::{Classified, delays_ns};
 use quaver_analysis::path::burstiness::LeastSquares;
-use quaver_analysis::path::clocks::{Direction, correct};
+use quaver_analysis::path::clocks::correct;
+use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::histogram::{DEFAULT_BINS, Histogram};
 use quaver_analysis::path::loss_pattern::loss_runs;
 use quaver_analysis::path::skew::LowerLine;
@@ -118,8 +119,8 @@ pub(super) fn write(out: &mut dyn Write, input: &PathReport<'_>) -> io::Result<(
     let mut flows = Vec::new();
     for (facts, classified) in input.flows {
         let results = match facts.direction {
-            path_facts::Direction::Up => &input.summary.up,
-            path_facts::Direction::Down => &input.summary.down,
+            Direction::Up => &input.summary.up,
+            Direction::Down => &input.summary.down,
         };
         let Some(results) = results else { continue };
         let at = flows.len();
@@ -212,10 +213,7 @@ fn flow(input: &PathReport<'_>, results: &FlowResults, classified: &Classified, 
     let up_to = |values: &[i64], limit_ns: i64| {
         Histogram::new(values, DEFAULT_BINS, limit_ns).map(|histogram| Bins { histogram, below: 0 })
     };
-    let direction = match results.flow.direction {
-        path_facts::Direction::Up => Direction::Sending,
-        path_facts::Direction::Down => Direction::SendMe,
-    };
+    let direction = results.flow.direction;
     let start_ns = classified.arrivals.first().map_or(0, |first| first.received_ns);
     let pairs = |counts: &BTreeMap<u64, u64>| counts.iter().map(|(value, many)| (*value, *many)).collect();
     FlowData {

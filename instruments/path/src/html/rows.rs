@@ -1,8 +1,8 @@
 //! Tables of a path: a row is a metric, a column a way or a percentile, and each row names its definition.
 
 use crate::digest::{FlowResults, KnownFlow};
-use crate::facts::Direction;
-use quaver_analysis::summary::Distribution;
+use quaver_analysis::distribution::Distribution;
+use quaver_analysis::path::direction::Direction;
 use quaver_page::console::percentiles;
 use quaver_page::html::page::micro;
 use quaver_page::units::{duration, duration_f64};

@@ -1,8 +1,9 @@
 use super::*;
 use crate::digest::{PathDigest, digest};
-use crate::facts::{DepartureFacts, Direction, PathFacts, RollingFigures, RoundTrip, SegmentFacts};
+use crate::facts::{DepartureFacts, PathFacts, RollingFigures, RoundTrip, SegmentFacts};
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
-use quaver_analysis::summary::Distribution;
+use quaver_analysis::distribution::Distribution;
+use quaver_analysis::path::direction::Direction;
 use quaver_page::fixture;
 use serde_json::Value;
 

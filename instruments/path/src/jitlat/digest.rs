@@ -3,17 +3,16 @@
 mod run_log;
 mod test_log;
 
+use quaver_analysis::path::direction::Direction;
 pub use run_log::run_log_header;
 pub use test_log::log_header;
 
-use crate::facts as path_facts;
 use crate::facts::{ChronyFacts, EndClock, FlowFacts, PathFacts, RoundTrip, StatedClock};
-use crate::jitlat_log::{Ending, LogDirection, LogHeader, NtpErrors, parse_date_line};
+use crate::jitlat_log::{Ending, LogHeader, NtpErrors, parse_date_line};
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP, Singleton};
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
-use quaver_analysis::path::clocks::Direction;
 use quaver_analysis::path::jitlat_figures::{FigureOptions, JitlatFigures, PageVersion, jitlat_figures};
-use quaver_store::run::rfc3339_utc;
+use quaver_store::utc::rfc3339_utc;
 use std::num::NonZeroU32;
 
 /// The packets of a log, sorted into arrivals and others.
@@ -33,10 +32,7 @@ pub fn page_figures(
         bins,
         payload_bytes: header.pktlen,
         target_period_ns: header.period_ns,
-        direction: match header.direction() {
-            LogDirection::Up => Direction::Sending,
-            LogDirection::Down => Direction::SendMe,
-        },
+        direction: header.direction(),
         clock_error_ns: header.clock_error_ns,
         min_rtt_ns: header.min_rtt_ns,
     };
@@ -51,7 +47,7 @@ pub fn made(header: &LogHeader) -> String {
 
 /// What a log tells of its path, as a run would.
 pub fn path_facts(header: &LogHeader) -> PathFacts {
-    let up = header.direction() == LogDirection::Up;
+    let up = header.direction() == Direction::Up;
     let server = if up { header.destination() } else { header.source() };
     let facts = &header.facts;
     let protocol = facts.protocol.clone().filter(|protocol| protocol != "legacy");
@@ -93,10 +89,7 @@ fn flow_facts(header: &LogHeader) -> FlowFacts {
     // Jitlat stamps in the application, both ways.
     let stamps = facts.stamps.clone().unwrap_or_else(|| "application".to_owned());
     FlowFacts {
-        direction: match header.direction() {
-            LogDirection::Up => path_facts::Direction::Up,
-            LogDirection::Down => path_facts::Direction::Down,
-        },
+        direction: header.direction(),
         transport: match header.proto {
             PROTO_UDP => "UDP".to_owned(),
             PROTO_TCP => "TCP".to_owned(),

@@ -8,8 +8,9 @@ pub mod v1;
 #[cfg(test)]
 mod golden;
 
-use crate::jitlat_log::{Ending, LogDirection, LogHeader};
+use crate::jitlat_log::{Ending, LogHeader};
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP};
+use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::jitlat_figures::{JitlatFigures, PageVersion, PeriodFigures};
 
 /// Where a page's packets come from.
@@ -50,8 +51,8 @@ pub const CONNECTED: &str = " Connected.\n";
 pub fn flow_line(header: &LogHeader, version: PageVersion, origin: Origin) -> String {
     let verb = match (origin, header.direction()) {
         (Origin::Log, _) => "Analysing",
-        (Origin::Live, LogDirection::Up) => "sending",
-        (Origin::Live, LogDirection::Down) => "receiving",
+        (Origin::Live, Direction::Up) => "sending",
+        (Origin::Live, Direction::Down) => "receiving",
     };
     let proto = match header.proto {
         PROTO_UDP => "UDP".to_owned(),

@@ -1,16 +1,8 @@
 //! Optional lines of the header that are ours. A reader that does not know them sees comments.
 
 use crate::facts::{ChronyFacts, DepartureFacts};
+use quaver_analysis::path::direction::Direction;
 use std::fmt::{self, Write};
-
-/// Which way test packets went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogDirection {
-    /// From the client to the server.
-    Up,
-    /// From the server to the client.
-    Down,
-}
 
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +37,7 @@ pub struct RttProbeTimes {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogFacts {
     /// Which way packets went.
-    pub direction: Option<LogDirection>,
+    pub direction: Option<Direction>,
     /// Protocol of the control connection: `legacy` or `extension 1`.
     pub protocol: Option<String>,
     /// Who stamped the arrivals, in words.
@@ -88,8 +80,8 @@ impl LogFacts {
 
     fn write(&self, out: &mut String) -> fmt::Result {
         match self.direction {
-            Some(LogDirection::Up) => writeln!(out, "# direction up")?,
-            Some(LogDirection::Down) => writeln!(out, "# direction down")?,
+            Some(Direction::Up) => writeln!(out, "# direction up")?,
+            Some(Direction::Down) => writeln!(out, "# direction down")?,
             None => {}
         }
         for (key, text) in [("protocol", &self.protocol), ("stamps", &self.stamps)] {
@@ -131,8 +123,8 @@ impl LogFacts {
         match key {
             "direction" => {
                 self.direction = Some(match value {
-                    "up" => LogDirection::Up,
-                    "down" => LogDirection::Down,
+                    "up" => Direction::Up,
+                    "down" => Direction::Down,
                     _ => return Err("`# direction` is `up` or `down`"),
                 });
             }

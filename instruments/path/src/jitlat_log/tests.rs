@@ -69,7 +69,7 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
     header.clock_error_ns = Some(-80_000);
     header.min_rtt_ns = Some(3_231_000_000);
     header.facts = LogFacts {
-        direction: Some(LogDirection::Up),
+        direction: Some(Direction::Up),
         protocol: Some("legacy".into()),
         stamps: Some("received: kernel".into()),
         departures: Some(DepartureFacts {
@@ -157,7 +157,7 @@ fn the_estimate_is_subtracted_for_sending_and_added_for_send_me() {
     assert_eq!(32_955_267_000 + header.correction_ns().unwrap(), 1_614_847_000);
     header.command = Command::SendMe;
     assert_eq!(header.correction_ns(), Some(31_340_420_000));
-    header.facts.direction = Some(LogDirection::Up);
+    header.facts.direction = Some(Direction::Up);
     assert_eq!(header.correction_ns(), Some(-31_340_420_000));
 }
 
@@ -255,7 +255,7 @@ fn facts() -> impl Strategy<Value = LogFacts> {
         t2_ns,
         t3_ns,
     });
-    let direction = prop_oneof![Just(None), Just(Some(LogDirection::Up)), Just(Some(LogDirection::Down))];
+    let direction = prop_oneof![Just(None), Just(Some(Direction::Up)), Just(Some(Direction::Down))];
     let ending = prop_oneof![
         Just(None),
         Just(Some(Ending::Complete)),

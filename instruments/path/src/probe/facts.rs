@@ -1,13 +1,13 @@
 //! From what a test left with the client to what the manifest tells.
 
 use crate::digest::ends;
-use crate::facts as path_facts;
-use crate::facts::{AchievedSchedule, ChronyFacts, ClockStep, EndClock, FlowFacts, PathFacts, RoundTrip};
-use quaver_abi::wire::chrony::Tracking;
+use crate::facts::{
+    AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, PathFacts, RoundTrip,
+};
 use quaver_path_record::flow::{FlowSchedule, SendReport, Transport};
 use quaver_path_record::{
-    ClockEstimate, Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary,
-    Side, TestOutcome,
+    ClockEstimate, Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
+    TestOutcome,
 };
 
 /// Facts of a test between two Quavers, or with a Jitlat server.
@@ -52,13 +52,13 @@ pub(super) fn clock_of(end: &str, estimate: ClockEstimate) -> EndClock {
         synchronised,
         max_error_ns: synchronised.then_some(estimate.maxerror_ns),
         estimated_error_ns: synchronised.then_some(estimate.esterror_ns),
-        chrony: estimate.chrony.map(chrony_facts),
+        chrony: estimate.chrony.map(ChronyFacts::from),
     }
 }
 
 /// Steps of a wall clock, counted from the start of the test by that clock.
-pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i64) -> Vec<ClockStep> {
-    let steps = steps.iter().map(|step| ClockStep {
+pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i64) -> Vec<ClockStepFacts> {
+    let steps = steps.iter().map(|step| ClockStepFacts {
         end: match step.side {
             Side::Client => "client".to_owned(),
             Side::Server => "server".to_owned(),
@@ -69,26 +69,10 @@ pub(super) fn clock_steps(steps: &[quaver_path_record::ClockStep], started_ns: i
     steps.collect()
 }
 
-/// What chronyd said, as it is stored.
-pub(crate) fn chrony_facts(said: Tracking) -> ChronyFacts {
-    ChronyFacts {
-        stratum: said.stratum,
-        synchronised: said.synchronised,
-        correction_ns: said.correction_ns,
-        last_offset_ns: said.last_offset_ns,
-        rms_offset_ns: said.rms_offset_ns,
-        root_delay_ns: said.root_delay_ns,
-        root_dispersion_ns: said.root_dispersion_ns,
-    }
-}
-
 fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
     let receiver = flow.receiver.as_ref();
     FlowFacts {
-        direction: match flow.direction {
-            Direction::Up => path_facts::Direction::Up,
-            Direction::Down => path_facts::Direction::Down,
-        },
+        direction: flow.direction,
         transport: match flow.transport {
             Transport::Udp => "UDP".to_owned(),
             Transport::Tcp => "TCP".to_owned(),

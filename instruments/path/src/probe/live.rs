@@ -4,13 +4,14 @@ use crate::facts::RollingFigures;
 use crate::tui::{LiveView, Totals, View, Way as ViewWay};
 use quaver_abi::wire::jitlat::{FLAG_INVALID, Singleton};
 use quaver_analysis::path::arrival::{Arrival, Numbering};
+use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::rolling::{Figures, Rolling, RollingCounts, WINDOW};
 use quaver_instrument::progress::Progress as Line;
 use quaver_instrument::results::to_stdout;
 use quaver_page::units::{count, duration};
 use quaver_path_record::flow::{FlowSchedule, Received, Transport};
 use quaver_path_record::stamp::SenderOptions;
-use quaver_path_record::{ClientOptions, Direction, Directions, Progress};
+use quaver_path_record::{ClientOptions, Directions, Progress};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 

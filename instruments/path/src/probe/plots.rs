@@ -2,9 +2,8 @@
 
 use crate::args::ProbeArgs;
 use crate::digest::{FlowResults, PathDigest};
-use crate::facts::Direction;
 use quaver_analysis::path::arrival::{Classified, delays_ns};
-use quaver_analysis::path::clocks::{self, correct};
+use quaver_analysis::path::clocks::correct;
 use quaver_analysis::path::histogram::{DEFAULT_BINS, Histogram};
 use quaver_analysis::path::variation::pdv_ns;
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -56,10 +55,7 @@ fn flow_plots(
     let up_to = |values: &[i64], limit_ns| Histogram::new(values, DEFAULT_BINS, limit_ns);
     let latency = figures.delay.as_ref().and_then(|delay| up_to(&delays, delay.as_measured.p99_ns));
     let corrected = digest.summary.clock.as_ref().and_then(|clock| {
-        let way = match flow.direction {
-            Direction::Up => clocks::Direction::Sending,
-            Direction::Down => clocks::Direction::SendMe,
-        };
+        let way = flow.direction;
         let values: Vec<i64> = delays.iter().map(|delay| correct(*delay, clock.offset_ns, way)).collect();
         up_to(&values, figures.delay.as_ref()?.corrected.as_ref()?.p99_ns)
     });

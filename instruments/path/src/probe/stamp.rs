@@ -5,20 +5,20 @@ mod told;
 use super::live::{self, Live};
 use super::{Record, options, print};
 use crate::args::{ProbeArgs, ScheduleName};
-use crate::facts as path_facts;
 use crate::serve::read_key;
 use crate::tui::LiveView;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::DEFAULT_NPKTS;
 use quaver_analysis::path::arrival::Numbering;
+use quaver_analysis::path::direction::Direction;
 use quaver_instrument::args::DirectionName;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
+use quaver_path_record::Progress;
 use quaver_path_record::flow::{Received, StampSource};
 use quaver_path_record::stamp::{
     Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,
 };
-use quaver_path_record::{Direction, Progress};
 use std::time::{Duration, Instant};
 use told::{Fastest, singleton};
 
@@ -43,10 +43,7 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
     };
     let (live, fastest) = follower.end();
     let rolling = live.finish(|direction| {
-        let direction = match direction {
-            Direction::Up => path_facts::Direction::Up,
-            Direction::Down => path_facts::Direction::Down,
-        };
+        let direction = direction;
         Some(told::sent(&outcome, direction))
     });
     let mut facts = told::facts(&outcome, &options, fastest);

@@ -3,8 +3,8 @@
 mod charts;
 
 use super::state::{Phase, Stage, Totals, View, Way};
+use quaver_analysis::path::direction::Direction;
 use quaver_page::units::{bar, count, duration, duration_f64, percent};
-use quaver_path_record::Direction;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,8 +1,9 @@
 //! What the live view knows: plain data, changed by events and read by whoever draws.
 
 use super::series::Series;
+use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::rolling::Figures;
-use quaver_path_record::{Direction, Progress};
+use quaver_path_record::Progress;
 use std::time::Duration;
 
 /// Bars of the histogram of PDV.

@@ -1,13 +1,22 @@
 //! Whether what ran before a cell shows in it.
 
 use super::design::shuffle;
-use super::summary::CarryOver;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const SEED: u64 = 0x6361_7272_7921;
 const DRAWS: usize = 2_000;
+
+/// Test for what ran before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CarryOver {
+    /// p of the hypothesis that it makes no difference.
+    pub p: f64,
+    /// Cells looked at.
+    pub cells: u64,
+}
 
 /// One cell that counts: its block, place, arm, the arm's boot, and its value.
 #[derive(Clone, Copy, Debug)]

@@ -17,6 +17,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use carry_over::CarryOver;
 pub use clusters::{Cluster, CodePath, CodePaths, LINEAR_BIN_NS, StagePart, code_paths, linear_bins};
 pub use design::{LEAST_BLOCKS, block_order, blocks_needed, boot_order};
 pub use effects::{Contrast, Effect, Interaction, StudyVerdict};
@@ -29,4 +30,4 @@ pub use paper::{
 };
 pub use quaver_analysis::intervals::{effect_size, holm, interval, sign_flip_p};
 pub use stamps::{StampTable, deltas, path_flags};
-pub use summary::{ArmSummary, CarryOver, ClassRanking, Discarded, StudySummary, leading_pairs, summarize};
+pub use summary::{ArmSummary, ClassRanking, Discarded, StudySummary, leading_pairs, summarize};

@@ -1,6 +1,6 @@
 //! From cells to the ranking.
 
-use super::carry_over::{self, Placed};
+use super::carry_over::{self, CarryOver, Placed};
 use super::design::{LEVEL, blocks_needed};
 use super::effects::{Contrast, Effect, Interaction, StudyVerdict, contrast, interaction};
 use super::figures::{Figures, LayerFigures, Metric, StudyLayer};
@@ -13,15 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Version of the shape, in the `schema` field.
 const SCHEMA: &str = "quaver.study/1";
-
-/// Test for what ran before.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CarryOver {
-    /// p of the hypothesis that it makes no difference.
-    pub p: f64,
-    /// Cells looked at.
-    pub cells: u64,
-}
 
 /// A cell that does not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
 //! Goes through the blocks of a study, cell by cell, and measures what is missing.
 
 use super::asked::Asked;
+use super::cell::Order;
 use super::keep;
-use super::lab::{Boots, Lab, Order};
+use super::lab::{Boots, Lab};
 use super::plan::StudyPlan;
 use quaver_host::root::HostRoot;
 use quaver_instrument::interrupt::Interrupt;

@@ -10,9 +10,9 @@ mod paper;
 pub(crate) mod plan;
 mod priority;
 mod reboot;
+pub mod request;
 pub mod settings;
 mod stages;
-mod tuned;
 
 use crate::args::{StudyAction, StudyArgs, StudyPaperArgs, StudyRunArgs};
 use anyhow::Context;
@@ -38,7 +38,6 @@ use reboot::Reboot;
 use serde_json::json;
 use stages::Stages;
 use std::path::{Path, PathBuf};
-use tuned::Tuned;
 
 /// Does what is asked for.
 pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
@@ -166,7 +165,7 @@ fn check(plan: &StudyPlan, lab: &dyn Lab) -> anyhow::Result<()> {
         if let Some(reason) = lab.refuses(settings) {
             return Err(failure(ExitCode::Usage, format!("{}: {reason}", arm.id)));
         }
-        if let Some(row) = Tuned::unknown(&settings.tune) {
+        if let Some(row) = cell::Tuned::unknown(&settings.tune) {
             let message = format!("{}: tune: {row}: no such source; quaver tune audit lists them", arm.id);
             return Err(failure(ExitCode::BadInput, message));
         }

@@ -2,8 +2,9 @@
 
 use super::asked::Asked;
 use super::blocks::{Ended, Measuring};
+use super::cell::Order;
 use super::keep;
-use super::lab::{Lab, Order};
+use super::lab::Lab;
 use super::paper;
 use super::plan::StudyPlan;
 use crate::page::generator_words;

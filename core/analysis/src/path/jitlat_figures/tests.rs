@@ -51,7 +51,7 @@ fn correction_by_direction() {
     assert_eq!(corrected.histogram.min_ns, -1_000);
     assert_eq!(delays.warning, None);
     assert_eq!(delays.corrected_warning, Some(ClockWarning::NegativeLatency { min_latency_ns: -1_000 }));
-    options.direction = Direction::SendMe;
+    options.direction = Direction::Down;
     let delays = jitlat_figures(&sample(), &options).delays.expect("three packets");
     assert_eq!(delays.corrected_latency.expect("an estimate").min_ns, 199_000);
     assert!(matches!(delays.corrected_warning, Some(ClockWarning::AboveRoundTrip { .. })));

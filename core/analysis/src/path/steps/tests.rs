@@ -5,40 +5,8 @@ use proptest::prelude::*;
 const MS: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MS;
 
-fn reading(monotonic_ns: i64, offset_ns: i64) -> ClockReading {
-    ClockReading { realtime_ns: monotonic_ns + offset_ns, monotonic_ns, uncertainty_ns: 100 }
-}
-
 fn search() -> ShiftSearch {
     ShiftSearch::new(Some(20_000_000))
-}
-
-#[test]
-fn an_ends_own_clocks_show_each_step() {
-    let readings = [
-        reading(SECOND, 5_000),
-        reading(2 * SECOND, 5_150), // within uncertainty and tolerance
-        reading(3 * SECOND, 5_150 + 30 * SECOND),
-        reading(4 * SECOND, 5_150 + 30 * SECOND),
-        reading(5 * SECOND, 5_150 + 30 * SECOND - 2 * MS),
-    ];
-    let steps = steps_of_readings(&readings, 1000);
-    assert_eq!(steps.iter().map(|s| s.size_ns).collect::<Vec<_>>(), [30 * SECOND, -2 * MS]);
-    assert_eq!(steps[1].old_realtime_ns, 34 * SECOND + 5_150);
-    assert_eq!(steps[1].uncertainty_ns, 200);
-    assert_eq!(steps_of_readings(&readings[..1], 0), []);
-    let hostile = [reading(i64::MAX - 5_000, 5_000), ClockReading { realtime_ns: i64::MIN, ..reading(0, 0) }];
-    assert_eq!(steps_of_readings(&hostile, 0).len(), 1);
-}
-
-#[test]
-fn a_reading_that_was_interrupted_is_no_step() {
-    let late = ClockReading {
-        realtime_ns: 2 * SECOND + 3 * MS,
-        monotonic_ns: 2 * SECOND,
-        uncertainty_ns: 3_100_000,
-    };
-    assert_eq!(steps_of_readings(&[reading(SECOND, 0), late, reading(3 * SECOND, 0)], 1000), []);
 }
 
 /// Steps of either end and of the path in flows with queueing, skew, reordering and loss.
@@ -102,28 +70,8 @@ fn a_change_of_the_path_is_seen_and_not_called_the_senders() {
     let shifts = level_shifts(&flow.arrivals(), &search());
     let [shift] = shifts[..] else { panic!("{shifts:?}") };
     assert_eq!(shift.cause, ShiftCause::ReceiverClockOrPath);
-    assert_eq!(stepped_end(&shift, &[], &[]), None);
     let without_period = level_shifts(&flow.arrivals(), &ShiftSearch::new(None));
     assert_eq!(without_period[0].cause, ShiftCause::Unknown);
-}
-
-#[test]
-fn the_ends_readings_name_the_end() {
-    let step = Step { at_ns: 30 * SECOND, size_ns: 35 * MS };
-    let start_ns = 1_700_000_000 * SECOND;
-    let own = |size_ns: i64| {
-        let at = |s: i64, offset: i64| reading(s * SECOND, start_ns + offset);
-        steps_of_readings(&[at(20, 0), at(29, 0), at(31, size_ns), at(40, size_ns)], 1000)
-    };
-    let sender = Flow { sender_steps: vec![step], ..Flow::default() };
-    let shift = level_shifts(&sender.arrivals(), &search())[0];
-    assert_eq!(stepped_end(&shift, &own(35 * MS), &[]), Some(End::Sender));
-    assert_eq!(stepped_end(&shift, &[], &own(35 * MS)), None, "the wrong direction");
-    let receiver = Flow { receiver_steps: vec![step], ..Flow::default() };
-    let shift = level_shifts(&receiver.arrivals(), &search())[0];
-    assert_eq!(stepped_end(&shift, &[], &own(35 * MS)), Some(End::Receiver));
-    assert_eq!(stepped_end(&shift, &own(35 * MS), &[]), None, "the wrong direction");
-    assert_eq!(stepped_end(&shift, &[], &own(90 * MS)), None, "the wrong size");
 }
 
 #[test]

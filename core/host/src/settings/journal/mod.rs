@@ -25,8 +25,9 @@ mod steps;
 mod tests;
 mod undo;
 
+pub use super::hold::Holder;
 pub use log::JOURNAL;
-pub use record::{Ending, FORMAT, Holder, Record, Said};
+pub use record::{Ending, FORMAT, Record, Said};
 pub use session::{Applied, Driven, Outcome, Session};
 pub use steps::{Step, Steps, Unwatched};
 pub use undo::{Fate, Others, Undone};

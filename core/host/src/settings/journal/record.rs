@@ -6,6 +6,7 @@
 //! first 8 hexadecimal digits of SHA-256 over the JSON
 //! ```
 
+use super::super::hold::Holder;
 use super::super::knob::Knob;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -140,15 +141,6 @@ pub enum Record {
         /// How it ended.
         how: Ending,
     },
-}
-
-/// A process, told apart from a later one of the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Its number.
-    pub pid: u32,
-    /// When it started, in ticks since boot.
-    pub start_ticks: u64,
 }
 
 /// The line of a record, with its line end.

@@ -2,8 +2,9 @@
 
 use super::super::contact::{self, Contact, Dwelling};
 use super::super::error::TuneError;
+use super::super::hold::Holder;
 use super::super::knob::{Durability, Knob};
-use super::record::{Ending, FORMAT, Holder, Record, Said};
+use super::record::{Ending, FORMAT, Record, Said};
 use crate::root::HostRoot;
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 use super::figures::{DelayFigures, DelayKind, FlowFigures};
 use super::layers::Stages;
 use super::sequence::Sequence;
+use super::settings::TableSettings;
 use super::spread::Spread;
-use super::table::TableSettings;
 use super::{FlowKey, FlowKind, NetworkFacts, Payload};
 use quaver_abi::stamp::PacketStamps;
 use quaver_analysis::rtp::{RollingRtp, RtpContext, RtpKind, RtpPacket, VideoTold, analyze_rtp};

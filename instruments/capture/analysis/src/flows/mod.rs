@@ -10,6 +10,7 @@ mod layers;
 mod parts;
 mod payload;
 mod sequence;
+mod settings;
 mod spread;
 mod table;
 
@@ -18,7 +19,8 @@ pub use figures::{
     SpreadFigures, StageFigures,
 };
 pub use payload::{Payload, ProbeFacts, StreamFacts};
-pub use table::{FlowTable, TableSettings};
+pub use settings::TableSettings;
+pub use table::FlowTable;
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;

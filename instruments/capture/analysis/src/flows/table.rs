@@ -6,6 +6,7 @@ use super::figures::{Beyond, CaptureFigures, Departed, FlowFigures};
 use super::flow::{Flow, Span, Taken};
 use super::layers::{Layers, Stages};
 use super::parts::Parts;
+use super::settings::TableSettings;
 use super::{FlowKey, FlowKind, FrameFacts, Payload};
 use quaver_abi::stamp::PacketStamps;
 use quaver_analysis::rtp::Tai;
@@ -18,50 +19,6 @@ const DECIDE_AFTER: usize = 8;
 const MOST_SOURCES: usize = 16;
 /// Numbers that lie nearer than this are of one stream (RFC 3550, appendix A.1: MAX_MISORDER).
 const NEAR_NUMBERS: i16 = 100;
-
-/// How much the table may hold, and what times are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableSettings {
-    /// Flows; packets of more are counted in sum.
-    pub flows: usize,
-    /// Where the table is full, flows that were not seen for the longest time make way for new ones. Else the new ones
-    /// are counted in sum.
-    pub make_way: bool,
-    /// Flows with distributions, loss and delay: up to 3 MB each. Of more there are counts.
-    pub detailed: usize,
-    /// Packets of RTP that are kept for its whole analysis, 56 octets each; 0 for none.
-    pub rtp_packets: usize,
-    /// Numbers that a flow remembers to tell copies, loss and late packets.
-    pub window: usize,
-    /// Times given are of CLOCK_REALTIME, so that a test packet's delay is that of both wall clocks.
-    pub wall_clock: bool,
-    /// The word for where times were taken.
-    pub layer: &'static str,
-    /// What is known of TAI on the capturing host, for RTP by the SMPTE epoch; the times given stand for its monotonic
-    /// clock there.
-    pub tai: Option<Tai>,
-}
-
-impl TableSettings {
-    /// For a capture that goes on: no packets are kept, and old flows make way for new ones.
-    pub const fn live(layer: &'static str) -> Self {
-        Self {
-            flows: 4_096,
-            make_way: true,
-            detailed: 64,
-            rtp_packets: 0,
-            window: 4_096,
-            wall_clock: true,
-            layer,
-            tai: None,
-        }
-    }
-
-    /// For a file: four million packets of RTP are kept, and its first flows.
-    pub const fn file(layer: &'static str) -> Self {
-        Self { flows: 16_384, make_way: false, detailed: 128, rtp_packets: 1 << 22, ..Self::live(layer) }
-    }
-}
 
 /// Both ends of a conversation, one direction of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

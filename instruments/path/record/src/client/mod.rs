@@ -5,6 +5,7 @@ mod legacy;
 mod probes;
 mod source;
 
+use quaver_analysis::path::direction::Direction;
 pub use source::{RemoteSource, SourceClient, request_source};
 
 use super::clocks::{self, PairKeeper};
@@ -13,10 +14,10 @@ use super::drive;
 use super::error::PathError;
 use super::event::Progress;
 use super::flow::{FlowSpec, LEAST_PACKET_BYTES, ReceiveReport, Received, SendReport, TestSocket, Transport};
+use super::hosts::Side;
 use super::options::{ClientOptions, Directions};
 use super::outcome::{
-    Completion, Direction, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, Side,
-    TestOutcome,
+    Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
 };
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_clock::realtime_ns;

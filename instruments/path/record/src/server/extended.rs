@@ -1,8 +1,8 @@
 //! The extension: challenge, cookies, flows, samples.
 
+use super::break_off::Break;
 use super::recording::{MOST_OFFSETS, Recording};
-use super::session::{Break, Session};
-use super::source;
+use super::session::Session;
 use super::turns::Turn;
 use crate::auth::random;
 use crate::clocks::{ClockEstimate, PairKeeper};
@@ -13,17 +13,19 @@ use crate::flow::{
 };
 use crate::limits::{Asked, No};
 use crate::message::{Body, Message};
-use crate::outcome::{Direction, Protocol};
+use crate::outcome::Protocol;
 use quaver_abi::wire::extension::{
     CookieElement, FlowElement, Kind, LimitsElement, Refusal, TimeElement, VERSION, field,
 };
 use quaver_abi::wire::jitlat::{PROTO_TCP, PROTO_UDP};
+use quaver_analysis::path::direction::Direction;
 use quaver_clock::{monotonic_ns, realtime_ns};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 mod down;
+mod source;
 mod up;
 
 pub(super) use down::give_up_after;
@@ -57,7 +59,7 @@ pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Br
 }
 
 /// BYE.
-pub(super) fn farewell(session: &mut Session<'_>) -> Result<(), Break> {
+fn farewell(session: &mut Session<'_>) -> Result<(), Break> {
     match session.hear() {
         Ok(Incoming::Message(message)) if message.kind() == Kind::Bye => Ok(()),
         Ok(_) => Err(Break::Hostile("did not end with BYE".into())),

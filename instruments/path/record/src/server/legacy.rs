@@ -1,8 +1,9 @@
 //! Jitlat as its document has it (sections 4.2 and 4.3). Such a peer cannot show that it wants the packets, so it
 //! is served only on request, within caps, and only at the address of its control connection.
 
+use super::break_off::Break;
 use super::extended::give_up_after;
-use super::session::{Break, Session};
+use super::session::Session;
 use super::turns::Turn;
 use crate::control;
 use crate::control::{Incoming, at_port};
@@ -12,11 +13,12 @@ use crate::flow::{
     AcceptFrom, FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
 };
 use crate::limits::{Asked, No};
-use crate::outcome::{Direction, Protocol};
+use crate::outcome::Protocol;
 use quaver_abi::wire::extension::Refusal;
 use quaver_abi::wire::jitlat::{
     Command, PROTO_TCP, PROTO_UDP, SINGLETON_BYTES, TEST_PACKET_BYTES, Workorder,
 };
+use quaver_analysis::path::direction::Direction;
 use socket2::{Domain, Socket, Type};
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;

@@ -58,6 +58,7 @@ impl<'a> Log<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_analysis::path::direction::Direction;
 
     #[test]
     fn floods_of_events_are_counted_and_hide_no_test() {
@@ -69,7 +70,7 @@ mod tests {
         for _ in 0..1_000 {
             log.tell(ServerEvent::Closed { peer });
         }
-        let started = ServerEvent::Ended { peer, direction: crate::Direction::Up, packets: 5 };
+        let started = ServerEvent::Ended { peer, direction: Direction::Up, packets: 5 };
         for _ in 0..1_000 {
             log.tell(started.clone());
         }

@@ -1,21 +1,22 @@
 //! The server: one thread that lets peers in and looks at the test port, one for each session that was let in, and
 //! one for the test packets of the session whose turn it is.
 
+mod break_off;
 mod door;
 mod extended;
 mod legacy;
 mod lobby;
 mod log;
 mod recording;
+mod service;
 mod session;
-mod source;
 mod turns;
 
 use super::control::{Control, LONGEST_WAIT};
 use super::error::PathError;
 use super::event::ServerEvent;
+use super::hosts::Side;
 use super::options::ServerOptions;
-use super::outcome::Side;
 use door::{Door, Place};
 use lobby::{Expectations, Lobby, bound};
 use log::Log;
@@ -237,7 +238,7 @@ impl<'a> Porter<'a> {
         let (shared, events) = (self.shared, self.events.clone());
         let work = move || {
             let _place: Place = place;
-            session::run(shared, control, test_port, &events);
+            service::run(shared, control, test_port, &events);
             shared.wake();
         };
         let builder = std::thread::Builder::new().name("quaver-session".into()).stack_size(1 << 19);

@@ -1,6 +1,6 @@
 //! Offsets of a recorded schedule, as they come: while the test waits for its turn, and no more than were announced.
 
-use super::session::Break;
+use super::break_off::Break;
 use crate::message::Message;
 
 /// Most offsets of a recording that a server takes (8 octets each).

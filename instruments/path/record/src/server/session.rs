@@ -1,19 +1,20 @@
 //! A session: what one peer may say, when, and what it gets.
 
+use super::Shared;
+use super::break_off::Break;
 use super::door::party;
 use super::lobby::Waiting;
 use super::recording::Recording;
 use super::turns::{Entry, Turn};
-use super::{Shared, extended, legacy};
-use crate::control::{Control, ControlError, Incoming, LONGEST_WAIT, at_port, same_host};
+use crate::control::{Control, Incoming, LONGEST_WAIT, at_port, same_host};
 use crate::event::ServerEvent;
-use crate::flow::{FlowError, TestListener, TestSocket};
-use crate::limits::{Limits, No};
+use crate::flow::{TestListener, TestSocket};
+use crate::limits::Limits;
 use crate::message::Body;
-use crate::outcome::{Direction, Protocol};
-use quaver_abi::wire::extension::{COOKIE_BYTES, ExtensionError, Kind, Refusal, VERSION};
+use crate::outcome::Protocol;
+use quaver_abi::wire::extension::{COOKIE_BYTES, Kind, Refusal, VERSION};
 use quaver_abi::wire::jitlat::{Command, Workorder};
-use quaver_clock::realtime_ns;
+use quaver_analysis::path::direction::Direction;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::net::{IpAddr, SocketAddr};
@@ -24,82 +25,6 @@ use std::time::{Duration, Instant};
 /// A test connection has so long to say its cookie; another one may be waiting behind it.
 const ECHO_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a session ends other than in order.
-#[derive(Debug)]
-pub(super) enum Break {
-    /// The peer asked for what it may not have.
-    No(No),
-    /// The peer said what is no message, or not now.
-    Hostile(String),
-    /// The peer went away, or fell silent.
-    Lost(String),
-    /// The system failed.
-    Failed(String),
-    /// The server ends.
-    Ending,
-}
-
-impl Break {
-    /// What the log says of it, and what the peer is told, if anything.
-    fn words(self, peer: SocketAddr, extended: bool) -> (ServerEvent, Option<No>) {
-        match self {
-            Self::No((refusal, sentence)) => {
-                (ServerEvent::Refused { peer, reason: sentence.clone() }, Some((refusal, sentence)))
-            }
-            Self::Hostile(what) => {
-                (ServerEvent::Hostile { peer, what: what.clone() }, Some((Refusal::Malformed, what)))
-            }
-            // Silence is answered with silence, but for the extension's reason.
-            Self::Lost(what) => {
-                let answer = extended.then(|| (Refusal::Timeout, what.clone()));
-                (ServerEvent::BrokenOff { peer, reason: what }, answer)
-            }
-            // The system's words name addresses and paths of this host, which are no stranger's business.
-            Self::Failed(what) => {
-                let answer = String::from("the server's system failed; its log says how");
-                (ServerEvent::BrokenOff { peer, reason: what }, Some((Refusal::Failed, answer)))
-            }
-            Self::Ending => {
-                let what = String::from("the server ends");
-                (ServerEvent::BrokenOff { peer, reason: what.clone() }, Some((Refusal::Ending, what)))
-            }
-        }
-    }
-}
-
-impl From<No> for Break {
-    fn from(no: No) -> Self {
-        Self::No(no)
-    }
-}
-
-impl From<ControlError> for Break {
-    fn from(error: ControlError) -> Self {
-        match error {
-            ControlError::Code => Self::No((Refusal::Key, "the key is missing or wrong".into())),
-            ControlError::Extension(ExtensionError::Version(version)) => Self::No((
-                Refusal::Version,
-                format!("version {version} of the extension; here is version {VERSION}"),
-            )),
-            ControlError::Stopped => Self::Ending,
-            error if error.is_hostile() => Self::Hostile(error.to_string()),
-            error => Self::Lost(error.to_string()),
-        }
-    }
-}
-
-impl From<ExtensionError> for Break {
-    fn from(error: ExtensionError) -> Self {
-        Self::Hostile(format!("sent {error}"))
-    }
-}
-
-impl From<FlowError> for Break {
-    fn from(error: FlowError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
 /// A session and all that it may use.
 pub(super) struct Session<'a> {
     pub(super) shared: &'a Shared,
@@ -108,31 +33,25 @@ pub(super) struct Session<'a> {
     events: &'a Sender<ServerEvent>,
     /// When the test must have begun, until it has; time in the queue does not count.
     setup_ends: Option<Instant>,
-    probes: u32,
+    pub(super) probes: u32,
     /// Whether the peer speaks the extension.
     pub(super) extended: bool,
     /// Offsets that the peer may send while it waits.
     pub(super) recording: Option<Recording>,
 }
 
-/// Runs a session to its end.
-pub(super) fn run(shared: &Shared, control: Control, test_port: u16, events: &Sender<ServerEvent>) {
-    let setup_ends = Some(Instant::now() + shared.options.limits.setup);
-    let mut session = Session {
-        shared,
-        control,
-        test_port,
-        events,
-        setup_ends,
-        probes: 0,
-        extended: false,
-        recording: None,
-    };
-    let outcome = session.serve();
-    session.end(outcome);
-}
+impl<'a> Session<'a> {
+    /// One that begins now.
+    pub(super) fn new(
+        shared: &'a Shared,
+        control: Control,
+        test_port: u16,
+        events: &'a Sender<ServerEvent>,
+    ) -> Self {
+        let setup_ends = Some(Instant::now() + shared.options.limits.setup);
+        Self { shared, control, test_port, events, setup_ends, probes: 0, extended: false, recording: None }
+    }
 
-impl Session<'_> {
     pub(super) fn limits(&self) -> &Limits {
         &self.shared.options.limits
     }
@@ -166,37 +85,6 @@ impl Session<'_> {
         let end = Instant::now() + self.silence();
         let end = self.setup_ends.map_or(end, |setup_ends| end.min(setup_ends));
         Ok(self.control.hear(end, &self.shared.stop)?)
-    }
-
-    fn serve(&mut self) -> Result<(), Break> {
-        loop {
-            match self.hear()? {
-                // With a key nothing is answered to who cannot show it, not even the time.
-                Incoming::Workorder(_) if self.shared.options.key.is_some() => {
-                    let sentence = "speaks Jitlat as its document has it, which cannot bear the key";
-                    return Err(Break::No((Refusal::Unsupported, sentence.into())));
-                }
-                Incoming::Workorder(workorder) => match workorder.command {
-                    Command::RttProbe => self.probe(workorder)?,
-                    Command::SendMe | Command::Sending => return legacy::serve(self, workorder),
-                    other => return Err(Break::Hostile(format!("began with {}", other.name()))),
-                },
-                Incoming::Message(message) if message.kind() == Kind::Hello && self.probes == 0 => {
-                    self.extended = true;
-                    return extended::serve(self, &message);
-                }
-                Incoming::Message(message) => {
-                    return Err(Break::Hostile(format!("began with {}", message.kind().name())));
-                }
-            }
-        }
-    }
-
-    /// Answers a round-trip probe (Jitlat, annex A.2).
-    fn probe(&mut self, mut workorder: Workorder) -> Result<(), Break> {
-        workorder.set_t2_ns(realtime_ns());
-        self.count_probe()?;
-        Ok(self.control.say_workorder(&workorder, self.silence())?)
     }
 
     pub(super) fn count_probe(&mut self) -> Result<(), Break> {
@@ -346,7 +234,7 @@ impl Session<'_> {
     }
 
     /// Tells peer and log how it ended, and closes.
-    fn end(mut self, outcome: Result<(), Break>) {
+    pub(super) fn end(mut self, outcome: Result<(), Break>) {
         let peer = self.peer();
         let (event, answer) = match outcome {
             Ok(()) => (ServerEvent::Closed { peer }, None),
@@ -371,25 +259,5 @@ impl Session<'_> {
         } else {
             let _ = self.control.say_workorder(&Workorder::new(Command::Nak), PATIENCE);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_systems_words_are_for_the_log_alone() {
-        let error = FlowError::Os {
-            operation: "bind the test socket to UDP 10.1.2.3:2667".into(),
-            source: std::io::Error::from_raw_os_error(libc::EADDRINUSE),
-            remedy: "",
-        };
-        let peer = ([192, 0, 2, 1], 5).into();
-        let (event, answer) = Break::from(error).words(peer, true);
-        assert!(event.to_string().contains("10.1.2.3:2667"), "{event}");
-        let (refusal, sentence) = answer.unwrap();
-        assert_eq!(refusal, Refusal::Failed);
-        assert!(!sentence.contains(|c: char| c.is_ascii_digit()), "{sentence}");
     }
 }

@@ -9,7 +9,7 @@ use super::reflector::error_estimate;
 use super::request::Request;
 use super::socket::{Arrival, LONGEST_WAIT, MOST_BYTES, StampSocket};
 use crate::clocks::{ClockPair, PairKeeper, steps};
-use crate::outcome::Side;
+use crate::hosts::Side;
 use quaver_abi::wire::stamp::ReflectorPacket;
 use quaver_abi::wire::stamp::time::ErrorEstimate;
 use quaver_abi::wire::stamp::tlv::{

@@ -14,6 +14,7 @@ mod source;
 use super::auth::Key;
 use super::*;
 use crate::flow::{FlowSchedule, Transport};
+use quaver_analysis::path::direction::Direction;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! From a stored run of `quaver probe` to the header of a Jitlat log of one of its flows.
 
-use crate::facts::{DepartureFacts, Direction, FlowFacts, PathFacts};
-use crate::jitlat_log::{Ending, LogDirection, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line};
+use crate::facts::{DepartureFacts, FlowFacts, PathFacts};
+use crate::jitlat_log::{Ending, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line};
 use anyhow::Context;
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
 use quaver_analysis::path::clocks::{RttProbe, estimate};
+use quaver_analysis::path::direction::Direction;
 use std::net::SocketAddr;
 
 /// The header of a log that is made at this time (nanoseconds since 1970).
@@ -57,10 +58,7 @@ fn log_facts(facts: &PathFacts, flow: &FlowFacts) -> LogFacts {
         t3_ns: trip.t3_ns,
     });
     LogFacts {
-        direction: Some(match flow.direction {
-            Direction::Up => LogDirection::Up,
-            Direction::Down => LogDirection::Down,
-        }),
+        direction: Some(flow.direction),
         protocol: Some(if facts.protocol == "jitlat" { "legacy".to_owned() } else { facts.protocol.clone() }),
         stamps: Some(flow.received_stamped_by.clone()),
         departures: flow.departures.clone().map(|facts| DepartureFacts { delay: None, ..facts }),

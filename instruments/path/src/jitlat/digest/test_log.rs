@@ -1,12 +1,12 @@
 //! From a test that was just made to the header of its log.
 
 use crate::facts::ChronyFacts;
-use crate::jitlat_log::{Ending, LogDirection, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line};
-use crate::probe::facts::chrony_facts;
+use crate::jitlat_log::{Ending, LogFacts, LogHeader, NtpErrors, RttProbeTimes, date_line};
 use quaver_abi::wire::jitlat::{Command, PROTO_TCP, PROTO_UDP};
 use quaver_analysis::path::clocks::{RttProbe, estimate};
+use quaver_analysis::path::direction::Direction;
 use quaver_path_record::flow::Transport;
-use quaver_path_record::{Completion, Direction, FlowOutcome, HostClocks, Protocol, TestOutcome};
+use quaver_path_record::{Completion, FlowOutcome, HostClocks, Protocol, TestOutcome};
 
 /// What the log says where the user ended the test.
 const BY_THE_USER: &str = "the user ended the test";
@@ -50,10 +50,7 @@ fn facts(outcome: &TestOutcome, flow: &FlowOutcome) -> LogFacts {
         t3_ns: probe.t3_ns,
     };
     LogFacts {
-        direction: Some(match flow.direction {
-            Direction::Up => LogDirection::Up,
-            Direction::Down => LogDirection::Down,
-        }),
+        direction: Some(flow.direction),
         protocol: Some(match outcome.protocol {
             Protocol::Legacy => "legacy".to_owned(),
             Protocol::Extended(version) => format!("extension {version}"),
@@ -101,5 +98,5 @@ fn ntp_errors(clocks: &HostClocks) -> Option<NtpErrors> {
 
 /// What chronyd said of a clock; the later reading counts.
 fn chrony(clocks: &HostClocks) -> Option<ChronyFacts> {
-    clocks.after.as_ref().or(clocks.before.as_ref())?.chrony.map(chrony_facts)
+    clocks.after.as_ref().or(clocks.before.as_ref())?.chrony.map(ChronyFacts::from)
 }

@@ -1,8 +1,9 @@
 //! From a session with a STAMP reflector to the facts and packets of two flows.
 
-use crate::facts::{Direction, EndClock, FlowFacts, PathFacts, RoundTrip};
+use crate::facts::{EndClock, FlowFacts, PathFacts, RoundTrip};
 use crate::probe::facts::{clock_of, clock_steps};
 use quaver_abi::wire::jitlat::Singleton;
+use quaver_analysis::path::direction::Direction;
 use quaver_page::units::count;
 use quaver_path_record::ClockEstimate;
 use quaver_path_record::stamp::{SenderOptions, StampOutcome, StampPacket, StampReply};

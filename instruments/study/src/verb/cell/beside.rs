@@ -1,6 +1,6 @@
 //! What a study measures besides its cells: what tracing costs, and the paper's dummy program.
 
-use super::super::lab::Order;
+use super::Order;
 use super::record::{self, Alternating};
 use anyhow::Context;
 use quaver_abi::record::GapRecord;

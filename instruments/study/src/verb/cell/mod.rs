@@ -5,13 +5,15 @@ mod ends;
 mod join;
 mod record;
 mod trace;
+mod tuned;
 
 pub(crate) use beside::{cost, dummy};
 pub use ends::{AsFound, lab_failure};
+pub(super) use tuned::Tuned;
 
-use super::lab::Order;
+use super::asked::Asked;
 use super::plan::StudyPlan;
-use super::tuned::Tuned;
+use super::settings::Settings;
 use quaver_clock::Counter;
 use quaver_host::netns;
 use quaver_instrument::interrupt::Interrupt;
@@ -19,11 +21,36 @@ use quaver_page::units;
 use quaver_study_analysis::{Cell, Figures, LayerFigures, StampTable, StudyLayer};
 use record::{Alternating, Recorded};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// A sender that pauses for more than so many periods was not merely slow: it had no CPU.
 const PAUSE_PERIODS: f64 = 10.0;
 /// More of the packets missing than this spoil a cell.
 const MOST_LOST: f64 = 0.01;
+
+/// One cell to measure.
+#[derive(Clone, Copy)]
+pub struct Order<'a> {
+    /// The plan as it was read.
+    pub plan: &'a StudyPlan,
+    /// Its text and what was said over it, from which another machine reads the same plan.
+    pub asked: &'a Asked,
+    /// Block, from 0.
+    pub block: u32,
+    /// Place in the block, from 0.
+    pub position: u32,
+    /// Arm, by its place in the plan.
+    pub arm: usize,
+    /// Where working files may lie; files that the lab makes there, it removes.
+    pub directory: &'a Path,
+}
+
+impl Order<'_> {
+    /// What the arm sets.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.plan.settings[self.arm]
+    }
+}
 
 /// What measuring a cell gives.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! Runs source, sink, neighbours and tracer for one cell, and reads what they recorded.
 
-use super::super::lab::Order;
 use super::super::neighbours::Neighbours;
 use super::super::plan::StudyPlan;
+use super::Order;
 use super::ends::{self, within};
-use super::trace::{Traced, Tracing};
+use super::trace::{Threads, Traced, Tracing};
 use anyhow::Context;
 use quaver_abi::record::{PacketRecord, SendRecord};
 use quaver_chase::stream_plan;
@@ -86,13 +86,6 @@ const TURN_TICKS: u32 = 3;
 const TURNS: u32 = 16;
 /// Left out after each change: attaching interrupts every CPU.
 const SETTLE_NS: i64 = 15_000_000;
-
-/// Numbers of the two threads.
-#[derive(Clone, Copy)]
-pub(super) struct Threads {
-    pub(super) sink: u32,
-    pub(super) source: u32,
-}
 
 struct Both {
     sink: PreparedSink,

@@ -3,7 +3,6 @@
 
 use super::super::plan::StudyPlan;
 use super::super::settings::Settings;
-use super::record::Threads;
 use anyhow::Context;
 use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_host::trace::{Flow, Payload, TraceCounts, TraceSink, TraceSpec, Tracer};
@@ -19,6 +18,13 @@ const MOST_EVENTS: usize = 1 << 22;
 const OTHER_EVENTS_PER_SECOND: f64 = 60_000.0;
 /// Events that a packet brings.
 const EVENTS_PER_PACKET: f64 = 3.0;
+
+/// Numbers of the two threads.
+#[derive(Clone, Copy)]
+pub(super) struct Threads {
+    pub(super) sink: u32,
+    pub(super) source: u32,
+}
 
 /// What a tracer recorded, in its own order.
 #[derive(Default)]

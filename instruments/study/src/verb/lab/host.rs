@@ -1,8 +1,8 @@
 //! The labs on this host: two network namespaces with a veth pair, or loopback.
 
-use super::super::cell::{self, Measured};
+use super::super::cell::{self, Measured, Order};
 use super::super::settings::Settings;
-use super::{Boots, Lab, Order};
+use super::{Boots, Lab};
 use anyhow::Context;
 use quaver_analysis::summary::ProbeCost;
 use quaver_chase::args::LabKind;

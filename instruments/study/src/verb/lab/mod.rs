@@ -5,15 +5,12 @@ mod qemu;
 
 pub use qemu::{CPUS as GUEST_CPUS, INTERFACE as GUEST_INTERFACE, PARAMETERS as GUEST_PARAMETERS};
 
-use super::asked::Asked;
-use super::cell::Measured;
-use super::plan::StudyPlan;
+use super::cell::{Measured, Order};
 use super::settings::Settings;
 use quaver_analysis::summary::ProbeCost;
 use quaver_chase::args::LabKind;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_study_analysis::StampTable;
-use std::path::Path;
 
 /// Which machine boots where an arm wants other boot options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,30 +20,6 @@ pub(crate) enum Boots {
     /// A machine that the lab starts itself, with [`Settings::boot`] on its command line. Cells of one boot come one after
     /// the other, so that it need be started once for them.
     Own,
-}
-
-/// One cell to measure.
-#[derive(Clone, Copy)]
-pub struct Order<'a> {
-    /// The plan as it was read.
-    pub plan: &'a StudyPlan,
-    /// Its text and what was said over it, from which another machine reads the same plan.
-    pub asked: &'a Asked,
-    /// Block, from 0.
-    pub block: u32,
-    /// Place in the block, from 0.
-    pub position: u32,
-    /// Arm, by its place in the plan.
-    pub arm: usize,
-    /// Where working files may lie; files that the lab makes there, it removes.
-    pub directory: &'a Path,
-}
-
-impl Order<'_> {
-    /// What the arm sets.
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.plan.settings[self.arm]
-    }
 }
 
 /// A lab.

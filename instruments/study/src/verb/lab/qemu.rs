@@ -1,10 +1,10 @@
 //! The QEMU lab: cells are measured by guests, each booted with the words that the arm wants.
 
-use super::super::cell::Measured;
+use super::super::cell::{Measured, Order};
 use super::super::plan::StudyPlan;
+use super::super::request::{Request, Said, Task};
 use super::super::settings::Settings;
-use super::{Boots, Lab, Order};
-use crate::request::{Request, Said, Task};
+use super::{Boots, Lab};
 use quaver_chase::args::PaceMode;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;

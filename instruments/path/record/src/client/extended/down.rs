@@ -9,8 +9,8 @@ use crate::drive::{Happening, Signals};
 use crate::error::PathError;
 use crate::flow::{ReceiveEnd, prepare_receive};
 use crate::message::{Body, Message};
-use crate::outcome::Direction;
 use quaver_abi::wire::extension::{CookieElement, Kind};
+use quaver_analysis::path::direction::Direction;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 

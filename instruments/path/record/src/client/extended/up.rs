@@ -8,8 +8,8 @@ use crate::drive::{Happening, Signals};
 use crate::error::PathError;
 use crate::event::Progress;
 use crate::message::{Body, Message};
-use crate::outcome::Direction;
 use quaver_abi::wire::extension::{CookieElement, Kind};
+use quaver_analysis::path::direction::Direction;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs the flow; what the server failed to do, if it did.

@@ -8,8 +8,9 @@ use crate::drive;
 use crate::drive::Happening;
 use crate::flow::{TestSocket, Transport};
 use crate::message::Body;
-use crate::outcome::{Direction, SenderSummary};
+use crate::outcome::SenderSummary;
 use quaver_abi::wire::extension::Kind;
+use quaver_analysis::path::direction::Direction;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

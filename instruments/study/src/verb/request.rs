@@ -1,7 +1,7 @@
 //! What host and guest say to each other: a request that the guest finds in its file system, and a line of JSON for each answer.
 
-use crate::verb::asked::Asked;
-use crate::verb::cell::Measured;
+use super::asked::Asked;
+use super::cell::Measured;
 use quaver_analysis::summary::ClassCount;
 use serde::{Deserialize, Serialize};
 

@@ -1,18 +1,20 @@
 //! A constant-bit-rate source for a sink at the peer's host: what `quaver source` sends, to the very address that
 //! echoed the cookie.
 
-use super::extended::Meeting;
-use super::session::{Break, Session};
+use super::super::break_off::Break;
+use super::super::session::Session;
+use super::Meeting;
 use crate::clocks::ClockEstimate;
 use crate::control::{Incoming, LONGEST_WAIT};
 use crate::flow::{Lateness, TestSocket, Transport};
 use crate::limits::{Limits, No};
 use crate::message::{Body, Message};
-use crate::outcome::{Direction, Protocol, SenderSummary};
+use crate::outcome::{Protocol, SenderSummary};
 use crate::source::{SourceRequest, SourceSummary, StreamShape};
 use hdrhistogram::Histogram;
 use quaver_abi::record::SendRecord;
 use quaver_abi::wire::extension::{Kind, Refusal, SourceElement, VERSION, field};
+use quaver_analysis::path::direction::Direction;
 use quaver_clock::CounterSupport;
 use quaver_clock::realtime_ns;
 use quaver_probe::ProbeError;
@@ -58,7 +60,7 @@ pub(super) fn run(session: &mut Session<'_>, request: &Message) -> Result<(), Br
     session.control.say(Kind::Sent, body, session.silence())?;
     match session.hear() {
         // It may have crossed our SENT; a second one would only hold the place.
-        Ok(Incoming::Message(message)) if message.kind() == Kind::Stop => super::extended::farewell(session),
+        Ok(Incoming::Message(message)) if message.kind() == Kind::Stop => super::farewell(session),
         Ok(Incoming::Message(message)) if message.kind() == Kind::Bye => Ok(()),
         Ok(_) => Err(Break::Hostile("did not end with BYE".into())),
         // It has everything; how it leaves is its own affair.

@@ -4,9 +4,9 @@
 //! that the ring of packets has room for, the table only those that came out of order or of packets that are not
 //! captured. So a writer that is held up for as long as the ring lasts costs no stamps.
 
-use super::frame::{Frame, LinkKind, PacketKind, RingStamp};
-use super::join::{Below, JoinTable};
-use super::layers::Written;
+use super::super::frame::{Frame, LinkKind, PacketKind, RingStamp};
+use super::super::join::{Below, JoinTable};
+use super::programs::Written;
 use quaver_clock::realtime_ns;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +63,7 @@ impl Joiner {
     }
 
     /// Makes room where nobody asks for records: when there is no block of packets, or none of the last asked.
-    pub(super) fn make_room(&mut self, idle: bool) {
+    pub(in crate::record) fn make_room(&mut self, idle: bool) {
         if (idle || !self.asked) && self.written.is_half_full() {
             self.written.drain(usize::MAX, |record| self.table.put(record));
         }
@@ -72,7 +72,7 @@ impl Joiner {
     }
 
     /// The record of a packet, if it passed the programs.
-    pub(super) fn below(&mut self, frame: &Frame<'_>, link: LinkKind) -> Option<Below> {
+    pub(in crate::record) fn below(&mut self, frame: &Frame<'_>, link: LinkKind) -> Option<Below> {
         let passed = frame.stamped_by == RingStamp::Kernel && frame.kind != PacketKind::Outgoing;
         if !passed || !self.written.covers(frame.interface) {
             return None;

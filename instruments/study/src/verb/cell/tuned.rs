@@ -1,7 +1,7 @@
 //! Rows of the catalogue, set for the time of one cell and put back through the journal. Rows of the sink's interface are set
 //! where it is to be seen: at the sink's end of the lab.
 
-use super::cell::lab_failure;
+use super::ends::lab_failure;
 use anyhow::{Context, bail};
 use quaver_host::netns::Lab;
 use quaver_host::root::HostRoot;
@@ -15,7 +15,7 @@ use quaver_tune::survey::{Snapshot, Target, Verdict, View};
 use std::path::Path;
 
 /// Settings that are put back when this is dropped, or by the next Quaver after a kill. (Those of an interface go with it.)
-pub(super) struct Tuned<'a> {
+pub(in crate::verb) struct Tuned<'a> {
     session: Session,
     /// Where it was set.
     ends: Option<&'a Lab>,
@@ -23,7 +23,7 @@ pub(super) struct Tuned<'a> {
 
 impl<'a> Tuned<'a> {
     /// Whether the catalogue has all of these rows; the first that it has not.
-    pub(super) fn unknown(rows: &[String]) -> Option<String> {
+    pub(in crate::verb) fn unknown(rows: &[String]) -> Option<String> {
         let selection = Selection { only: rows.to_vec(), except: Vec::new() };
         selection.unknown().map(str::to_owned)
     }
