@@ -2,7 +2,7 @@
 
 use super::lane::{Lane, Leaving};
 use super::log::{Direction, Record};
-use super::run::{Keep, Report};
+use super::report::{Keep, Report};
 use super::script::Script;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
