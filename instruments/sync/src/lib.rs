@@ -2,8 +2,6 @@
 
 pub mod args;
 pub mod bench;
-#[cfg(feature = "bpf")]
-pub mod bpf;
 pub mod compensate;
 pub mod digest;
 pub mod html;

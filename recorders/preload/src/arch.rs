@@ -1,7 +1,7 @@
 //! What depends on the processor: the cycle counter and CPU number, the thread's block of initial-exec storage,
 //! and additions that a signal handler cannot fall into.
 
-use crate::ring::Thread;
+use libc::c_void;
 use quaver_abi::sync::CPU_UNKNOWN;
 use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
@@ -10,7 +10,7 @@ static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 /// Offset of `cpu_id` in `struct rseq`.
 const RSEQ_CPU_ID: isize = 4;
 
-/// Octets of a thread's block: room for [`Thread`], asserted there.
+/// Octets of a thread's block: room for `ring::Thread`, asserted there.
 pub(crate) const THREAD_BYTES: usize = 128;
 
 // `thread_local!` in a shared object would call __tls_get_addr, which may allocate. A block of our own, reached by
@@ -30,8 +30,8 @@ std::arch::global_asm!(
 /// The calling thread's block, zero when the thread begins.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn thread_block() -> *mut Thread {
-    let block: *mut Thread;
+pub(crate) fn thread_block() -> *mut c_void {
+    let block: *mut c_void;
     // SAFETY: reads the thread pointer and a constant of the linker's; the block lies at their sum.
     unsafe {
         std::arch::asm!(
@@ -47,8 +47,8 @@ pub(crate) fn thread_block() -> *mut Thread {
 /// The calling thread's block, zero when the thread begins.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-pub(crate) fn thread_block() -> *mut Thread {
-    let block: *mut Thread;
+pub(crate) fn thread_block() -> *mut c_void {
+    let block: *mut c_void;
     // SAFETY: reads the thread pointer and a constant of the linker's; the block lies at their sum.
     unsafe {
         std::arch::asm!(

@@ -12,10 +12,12 @@
 //! |---|---|
 //! | `exports` | the symbols, each passing on its return address |
 //! | `hooks` | what is recorded around each call |
+//! | `handoffs` | what a creator hands over to the thread that it makes |
 //! | `real` | the thread library's own functions |
 //! | `ring` | a thread's ring: where a record goes |
 //! | `segment` | the file: made, grown by chunks, ended |
-//! | `start` | whether, when and under which name recording begins; forks |
+//! | `start` | whether, when and under which name recording begins |
+//! | `image` | constructor, destructor and the child of a fork |
 //! | `waiters` | who waits for what, for unlocks that must be recorded |
 //! | `marks` | the same calls told to a tracer instead, where one runs the program in an emulator |
 //! | `arch` | counters, thread-local storage, instructions |
@@ -26,7 +28,9 @@
 
 mod arch;
 mod exports;
+mod handoffs;
 mod hooks;
+mod image;
 mod marks;
 mod real;
 mod ring;

@@ -4,6 +4,7 @@
 //! that a handler in the middle of a record takes the next slot and leaves this one alone. Ownership of a chunk
 //! never changes hands, and new chunks lie at higher addresses.
 
+use crate::handoffs::Origin;
 use crate::{arch, segment, start, system};
 use quaver_abi::sync::{
     CHUNK_MAGIC, PAGE_BYTES, SyncChunkHeader, SyncKind, SyncRecord, SyncRingHeader, ring_flags,
@@ -79,17 +80,6 @@ static NOWHERE: Ring = Ring {
     rest: [0; 3],
 };
 
-/// How a thread came to be, as far as it is known.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Origin {
-    /// Thread id of its creator.
-    pub(crate) creator: u32,
-    /// Number of the creation.
-    pub(crate) creation: u32,
-    /// Its start routine.
-    pub(crate) routine: u64,
-}
-
 /// What a record says beside time and place.
 #[derive(Clone, Copy)]
 pub(crate) struct Event {
@@ -104,7 +94,7 @@ pub(crate) struct Event {
 #[inline(always)]
 pub(crate) fn current() -> Option<&'static Thread> {
     // SAFETY: the block lives as long as its thread and holds atomics only.
-    let thread = unsafe { &*arch::thread_block() };
+    let thread = unsafe { &*arch::thread_block().cast::<Thread>() };
     if thread.recording.load(Ordering::Relaxed) == start::recording() {
         return Some(thread);
     }
@@ -114,7 +104,7 @@ pub(crate) fn current() -> Option<&'static Thread> {
 /// The calling thread, which our start routine runs.
 pub(crate) fn started(origin: Origin) -> Option<&'static Thread> {
     // SAFETY: as above.
-    let thread = unsafe { &*arch::thread_block() };
+    let thread = unsafe { &*arch::thread_block().cast::<Thread>() };
     begin(thread, Some(origin))
 }
 

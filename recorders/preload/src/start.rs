@@ -6,7 +6,7 @@
 //! becomes or starts the program, never overwrites anything.
 
 use crate::segment::{self, Failure, Path};
-use crate::{arch, hooks, marks, real, ring, system, waiters};
+use crate::{arch, handoffs, marks, real, system, waiters};
 use quaver_abi::sync::SyncEnd;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -56,6 +56,21 @@ pub(crate) fn recording() -> u32 {
 #[inline(always)]
 pub(crate) fn is_off() -> bool {
     MODE.load(Ordering::Relaxed) == OFF
+}
+
+/// Whether a recording runs.
+pub(crate) fn is_recording() -> bool {
+    MODE.load(Ordering::Acquire) == ON && recording() != 0
+}
+
+/// In the child of a fork: the parent's recording is not this process's. Whether the parent recorded.
+pub(crate) fn leave_parent() -> bool {
+    let recorded = MODE.load(Ordering::Acquire) == ON;
+    if recorded {
+        // SAFETY: a page that is never unmapped; the kernel has cleared it unless it is older than 4.14.
+        unsafe { (*LIVE.load(Ordering::Relaxed)).store(0, Ordering::Relaxed) };
+    }
+    recorded
 }
 
 /// Begins recording if that is still to be done, here or since a fork; its number.
@@ -111,7 +126,7 @@ fn begin_image() -> Option<u32> {
 fn begin_child() -> Option<u32> {
     segment::forget();
     waiters::forget_all();
-    hooks::thread::forget_handoffs();
+    handoffs::forget_all();
     begin()
 }
 
@@ -238,7 +253,7 @@ fn complain(failure: &Failure) {
 
 /// The image ends: the last anchor, and where code lies by now.
 pub(crate) fn end(how: SyncEnd) {
-    if MODE.load(Ordering::Acquire) != ON || recording() == 0 {
+    if !is_recording() {
         return;
     }
     let errno = system::errno();
@@ -247,36 +262,3 @@ pub(crate) fn end(how: SyncEnd) {
     }
     system::set_errno(errno);
 }
-
-extern "C" fn construct() {
-    if ensure().is_some() {
-        let _ = ring::current();
-        // SAFETY: a function that may run in the child of a fork: it makes system calls only.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    }
-}
-
-extern "C" fn destruct() {
-    if MODE.load(Ordering::Acquire) == ON
-        && recording() != 0
-        && let Some(thread) = ring::current()
-    {
-        thread.end();
-    }
-    end(SyncEnd::Exit);
-}
-
-unsafe extern "C" fn in_child() {
-    if MODE.load(Ordering::Acquire) == ON {
-        // SAFETY: a page that is never unmapped; the kernel has cleared it unless it is older than 4.14.
-        unsafe { (*LIVE.load(Ordering::Relaxed)).store(0, Ordering::Relaxed) };
-        let _ = ring::current();
-    }
-}
-
-#[used]
-#[unsafe(link_section = ".init_array")]
-static CONSTRUCT: extern "C" fn() = construct;
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static DESTRUCT: extern "C" fn() = destruct;

@@ -1,11 +1,34 @@
 //! Accesses of a block, as QEMU tells them and as a trace has them.
 
-use crate::translate::Accessing;
+use libc::c_void;
 use quaver_trace::frame::MOST_ACCESSES;
 use quaver_trace::step::Access;
 
 /// Most octets of one access in a trace.
 const MOST_OCTETS: u8 = 64;
+
+/// What the callback of an access knows of its instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accessing {
+    /// Its number in the block.
+    pub(crate) instruction: u16,
+    /// Whether it reads and writes the same memory.
+    pub(crate) changes_memory: bool,
+}
+
+impl Accessing {
+    const CHANGES: usize = 1 << 16;
+
+    pub(crate) fn packed(self) -> *mut c_void {
+        let changes = if self.changes_memory { Self::CHANGES } else { 0 };
+        std::ptr::without_provenance_mut(usize::from(self.instruction) | changes)
+    }
+
+    pub(crate) fn unpacked(data: *mut c_void) -> Self {
+        let word = data.addr();
+        Self { instruction: word as u16, changes_memory: word & Self::CHANGES != 0 }
+    }
+}
 
 /// Takes in an access of the block whose accesses begin at `from`.
 #[inline]
@@ -77,5 +100,15 @@ mod tests {
         let in_two = accesses(&[(64, false, CHANGES), (64, true, CHANGES)]);
         assert_eq!(in_two, [(64, 8, false), (64, 8, true)]);
         assert_eq!(accesses(&[(64, true, PLAIN)]), [(64, 8, true)]);
+    }
+
+    #[test]
+    fn what_an_access_needs_fits_into_a_word() {
+        for instruction in [0, 1, 511, u16::MAX] {
+            for changes_memory in [false, true] {
+                let accessing = Accessing { instruction, changes_memory };
+                assert_eq!(Accessing::unpacked(accessing.packed()), accessing);
+            }
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! What QEMU calls: when it loads the plugin, and then whenever something happens.
 
+use crate::accesses::Accessing;
 use crate::api::{self, Api, MemoryInfo, PluginId, QemuInfo, TranslationBlock};
 use crate::marks::{self, Marks};
 use crate::pace::{FUTEX, Futex};
-use crate::translate::{self, Accessing, Ran};
+use crate::translate::{self, Ran};
 use crate::{output, system, threads};
 use libc::{c_char, c_int, c_uint, c_void};
 use quaver_abi::marks::{MARK_CALL, Moment, of_word};
@@ -108,7 +109,9 @@ fn install(id: PluginId, facts: Result<Emulator, String>, words: &[Vec<u8>]) -> 
     let control = words.iter().find_map(|word| word.strip_prefix(CONTROL.as_bytes()));
     let control = control.ok_or("it is not said where to; use `quaver sim trace`")?;
     let api = Api::find().map_err(|missing| format!("this QEMU has no {}", missing.to_string_lossy()))?;
-    let traces_system = output::begin(&PathBuf::from(std::ffi::OsString::from_vec(control.to_vec())))?;
+    let control = PathBuf::from(std::ffi::OsString::from_vec(control.to_vec()));
+    let traces_system =
+        output::begin(&control, if emulator.system { system::TRACER } else { threads::TRACER })?;
     if traces_system != emulator.system {
         return Err("a program was to be traced and this emulates a system, or the other way round".into());
     }
@@ -168,18 +171,26 @@ extern "C" fn thread_ends(_: PluginId, number: c_uint) {
 }
 
 extern "C" fn translated(_: PluginId, block: *mut TranslationBlock) {
-    translate::translate(block);
+    let Some(api) = api::get() else { return };
+    let translated = translate::decode(api, block);
+    let Some(ran) = translated.ran() else { return };
+    // SAFETY: the block is valid during the callback; what the callbacks get is never freed, or no address at all.
+    unsafe {
+        let data = std::ptr::from_ref(ran).cast_mut().cast::<c_void>();
+        (api.on_execution)(block, self::ran, api::NO_REGISTERS, data);
+        translated.watch_accesses(api, accessed);
+    }
 }
 
 /// A block begins to run. `data` is its [`Ran`].
-pub(crate) extern "C" fn ran(number: c_uint, data: *mut c_void) {
+extern "C" fn ran(number: c_uint, data: *mut c_void) {
     // SAFETY: what was registered for the block, which is never freed.
     let ran = unsafe { &*data.cast::<Ran>() };
     threads::ran(number, ran);
 }
 
 /// An instruction accessed memory. `data` is its [`Accessing`].
-pub(crate) extern "C" fn accessed(number: c_uint, info: MemoryInfo, address: u64, data: *mut c_void) {
+extern "C" fn accessed(number: c_uint, info: MemoryInfo, address: u64, data: *mut c_void) {
     let Some(api) = api::get() else { return };
     // SAFETY: pure functions of what QEMU just gave.
     let (shift, stores) = unsafe { ((api.access_shift)(info), (api.access_stores)(info)) };
@@ -229,7 +240,7 @@ extern "C" fn system_call_ends(_: PluginId, number: c_uint, _: i64, _: i64) {
     threads::come_back(number);
 }
 
-pub(crate) extern "C" fn exits(_: PluginId, _: *mut c_void) {
+extern "C" fn exits(_: PluginId, _: *mut c_void) {
     threads::take_all();
     output::finish();
 }

@@ -19,7 +19,8 @@
 //! | `api` | what QEMU gives to plugins |
 //! | `accesses` | accesses as QEMU tells them, and as a trace has them |
 //! | `translate` | blocks, as they are translated |
-//! | `threads` | a thread's buffer, and who may touch it |
+//! | `thread` | a thread of the program: its steps that are not written yet |
+//! | `threads` | the threads that are alive, and who may touch which |
 //! | `marks` | steps of synchronisation, from marks |
 //! | `sync` | which signal ended which wait |
 //! | `output` | the file, progress, and the request to stop |
@@ -35,5 +36,6 @@ mod output;
 mod pace;
 mod sync;
 mod system;
+mod thread;
 mod threads;
 mod translate;

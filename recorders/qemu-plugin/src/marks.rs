@@ -4,8 +4,8 @@
 //! the others a lock's line moves as it does in the machine, and the traces of one program are the same however long its threads
 //! waited for each other while they were traced.
 
-use crate::sync::{Arrival, Matching};
-use crate::threads::{Held, Traced};
+use crate::sync::Matching;
+use crate::thread::{Held, Open, Traced};
 use crate::translate;
 use quaver_abi::marks::{Call, Moment};
 use quaver_trace::block::{Class, Instruction, Registers};
@@ -17,16 +17,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 const CALL_OCTETS: u64 = 16;
 /// The register of a function's first argument.
 const FIRST_ARGUMENT: u8 = 7;
-
-/// A call that was entered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Open {
-    call: Call,
-    object: u64,
-    mutex: u64,
-    arrival: Option<Arrival>,
-    joined: Option<Thread>,
-}
 
 /// What all threads share.
 #[derive(Default)]

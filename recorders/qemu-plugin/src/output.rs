@@ -8,7 +8,6 @@
 //!                    failure     why the trace is not whole, in a sentence
 //! ```
 
-use crate::{system, threads};
 use quaver_trace::block::Block;
 use quaver_trace::epochs::{EpochFacts, EpochWriter, KernelEpoch};
 use quaver_trace::file::{Facts, FileError, PackedSteps, TraceWriter};
@@ -60,13 +59,32 @@ enum State {
     Failed = 3,
 }
 
+/// Who makes the steps or epochs that are written.
+pub(crate) struct Tracer {
+    /// Nothing more is to be traced.
+    pub(crate) stop: fn(),
+    /// Whether all that was traced until the stop has been written. It may write some of it.
+    pub(crate) is_written: fn() -> bool,
+    /// How far it is.
+    pub(crate) progress: fn() -> Progress,
+}
+
+/// How far a trace is.
+pub(crate) struct Progress {
+    pub(crate) instructions: u64,
+    /// Threads or epochs.
+    pub(crate) count: u64,
+    /// For how long a system has been traced; 0 of a program.
+    pub(crate) traced_ns: u64,
+}
+
 struct Output {
     control: PathBuf,
     limit: Option<u64>,
     progress: Option<File>,
     octets: AtomicU64,
     writer: Mutex<Option<Writer>>,
-    system: bool,
+    tracer: Tracer,
 }
 
 static OUTPUT: OnceLock<Output> = OnceLock::new();
@@ -89,7 +107,7 @@ impl Write for Counted {
 }
 
 /// Begins the trace that `control` asks for. Whether it is one of a system.
-pub(crate) fn begin(control: &Path) -> Result<bool, String> {
+pub(crate) fn begin(control: &Path, tracer: Tracer) -> Result<bool, String> {
     let say = |what: &str, error: &dyn std::fmt::Display| format!("{what} {}: {error}", control.display());
     let plan = std::fs::read(control.join("plan.json")).map_err(|e| say("read the plan in", &e))?;
     let plan: Plan = serde_json::from_slice(&plan).map_err(|e| say("read the plan in", &e))?;
@@ -107,7 +125,7 @@ pub(crate) fn begin(control: &Path) -> Result<bool, String> {
         progress: File::create(control.join("progress")).ok(),
         octets: AtomicU64::new(0),
         writer: Mutex::new(Some(writer)),
-        system,
+        tracer,
     };
     OUTPUT.set(output).map_err(|_| "the plugin is loaded twice".to_owned())?;
     Ok(system)
@@ -164,8 +182,7 @@ pub(crate) fn give_up(reason: &str) {
 /// Nothing more is written: the trace is as it is.
 fn fail(output: &Output, error: &dyn std::fmt::Display) {
     let _ = std::fs::write(output.control.join("failure"), error.to_string());
-    threads::stop();
-    system::stop();
+    (output.tracer.stop)();
     tell(output, State::Failed);
 }
 
@@ -188,10 +205,9 @@ pub(crate) fn finish() {
 
 fn tell(output: &Output, state: State) {
     let Some(file) = &output.progress else { return };
-    let (instructions, count) =
-        if output.system { system::progress() } else { (threads::instructions(), threads::count()) };
+    let Progress { instructions, count, traced_ns } = (output.tracer.progress)();
     let octets = output.octets.load(Ordering::Relaxed);
-    let numbers = [instructions, count, octets, state as u64, system::traced_ns()];
+    let numbers = [instructions, count, octets, state as u64, traced_ns];
     let mut octets = [0; 40];
     for (place, number) in octets.chunks_exact_mut(8).zip(numbers) {
         place.copy_from_slice(&number.to_le_bytes());
@@ -209,12 +225,10 @@ pub(crate) fn watch() {
         if writer(output).is_none() {
             return;
         }
-        let instructions = if output.system { system::progress().0 } else { threads::instructions() };
-        let enough = output.limit.is_some_and(|limit| instructions >= limit);
+        let enough = output.limit.is_some_and(|limit| (output.tracer.progress)().instructions >= limit);
         if enough || stop.exists() {
-            threads::stop();
-            system::stop();
-            while !output.system && !threads::take_waiting() {
+            (output.tracer.stop)();
+            while !(output.tracer.is_written)() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             return finish();

@@ -1,4 +1,4 @@
-//! A thread's buffer, and who may touch it.
+//! The threads that are alive, and who may touch which.
 //!
 //! ```text
 //! phase   free ──> running <──> in a callback of a system call      its own host thread
@@ -10,14 +10,13 @@
 //! QEMU numbers the threads that are alive and uses numbers again; the trace numbers all that ever were, in the order of their
 //! creation.
 
-use crate::accesses;
-use crate::marks::{Marks, Open};
-use crate::output;
+use crate::accesses::{self, Accessing};
+use crate::marks::Marks;
+use crate::output::{Progress, Tracer};
 use crate::pace::{self, Asleep, Futex};
-use crate::translate::{Accessing, NO_NUMBER, Ran};
-use quaver_trace::file::{FRAME_OCTETS, PackedSteps};
-use quaver_trace::frame::FrameWriter;
-use quaver_trace::step::{Access, Sync, Thread};
+use crate::thread::Traced;
+use crate::translate::{NO_NUMBER, Ran};
+use quaver_trace::step::Thread;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -42,6 +41,9 @@ static HIGHEST: AtomicU32 = AtomicU32::new(0);
 /// Instructions of threads that ended.
 static ENDED_INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 
+/// The threads of a program.
+pub(crate) const TRACER: Tracer = Tracer { stop, is_written: take_waiting, progress };
+
 /// A place for a thread of the program.
 pub(crate) struct Slot {
     phase: AtomicU8,
@@ -54,7 +56,7 @@ pub(crate) struct Slot {
 
 // SAFETY: `thread` belongs to whoever brought `phase` to where it is: the thread's own host thread while it is running or busy,
 // and for good whoever made it taken.
-unsafe impl std::marker::Sync for Slot {}
+unsafe impl Sync for Slot {}
 
 static SLOTS: [Slot; MOST] = [const {
     Slot {
@@ -65,80 +67,6 @@ static SLOTS: [Slot; MOST] = [const {
         thread: UnsafeCell::new(None),
     }
 }; MOST];
-
-/// A thread of the program, as far as it was not written yet.
-pub(crate) struct Traced {
-    /// Its number.
-    pub(crate) thread: Thread,
-    /// Calls of the thread library that it is inside of.
-    pub(crate) open: Vec<Open>,
-    /// Locks that it holds: what was not given back when the trace ends is given back there, so that nobody waits for it.
-    pub(crate) held: Vec<Held>,
-    frame: FrameWriter,
-    /// The block that runs.
-    block: u32,
-    accesses: Vec<Access>,
-}
-
-/// A lock that a thread holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) object: u64,
-    pub(crate) for_reading: bool,
-}
-
-impl Traced {
-    fn new(thread: Thread) -> Self {
-        Self {
-            thread,
-            open: Vec::new(),
-            held: Vec::new(),
-            frame: FrameWriter::default(),
-            block: NO_NUMBER,
-            accesses: Vec::new(),
-        }
-    }
-
-    /// The block before is done.
-    #[inline]
-    fn leave_block(&mut self) {
-        if self.block != NO_NUMBER {
-            self.frame.block(self.block, &self.accesses);
-            self.block = NO_NUMBER;
-            self.accesses.clear();
-            if self.frame.octets() >= FRAME_OCTETS {
-                self.flush();
-            }
-        }
-    }
-
-    /// A block of one instruction that changes the first word of `object`.
-    pub(crate) fn call_block(&mut self, number: u32, object: u64, writes: bool) {
-        let read = Access { address: object, instruction: 0, octets: 4, write: false };
-        let write = Access { write: true, ..read };
-        let both = [read, write];
-        self.frame.block(number, if writes { &both } else { &both[..1] });
-    }
-
-    pub(crate) fn sync(&mut self, sync: Sync) {
-        self.frame.sync(sync);
-    }
-
-    fn flush(&mut self) {
-        output::add(PackedSteps::of(self.thread.0, &mut self.frame));
-    }
-
-    /// The thread ends, or its trace does.
-    fn end(&mut self, marks: &Marks) {
-        self.leave_block();
-        marks.leave_open(self);
-        for Held { object, for_reading } in std::mem::take(&mut self.held).into_iter().rev() {
-            self.sync(if for_reading { Sync::ReadUnlock { object } } else { Sync::Unlock { object } });
-        }
-        self.frame.end();
-        self.flush();
-    }
-}
 
 impl Slot {
     fn take(&self, from: u8, to: u8) -> bool {
@@ -171,7 +99,9 @@ impl Slot {
         // SAFETY: the caller brought it there, so it is the caller's.
         let thread = unsafe { (*self.thread.get()).take() };
         if let Some(mut thread) = thread {
-            thread.end(Marks::get());
+            thread.leave_block();
+            Marks::get().leave_open(&mut thread);
+            thread.end();
         }
         self.phase.store(then, Ordering::Release);
     }
@@ -366,13 +296,9 @@ pub(crate) fn forget() {
     }
 }
 
-/// Instructions traced so far.
-pub(crate) fn instructions() -> u64 {
+/// Instructions and threads so far.
+fn progress() -> Progress {
     let running: u64 = SLOTS.iter().map(|slot| slot.instructions.load(Ordering::Relaxed)).sum();
-    running + ENDED_INSTRUCTIONS.load(Ordering::Relaxed)
-}
-
-/// Threads so far.
-pub(crate) fn count() -> u64 {
-    u64::from(CREATED.load(Ordering::Relaxed))
+    let instructions = running + ENDED_INSTRUCTIONS.load(Ordering::Relaxed);
+    Progress { instructions, count: u64::from(CREATED.load(Ordering::Relaxed)), traced_ns: 0 }
 }

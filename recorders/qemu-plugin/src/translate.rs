@@ -1,9 +1,8 @@
 //! Blocks, as QEMU translates them. The same code may be translated many times; it is decoded and numbered once.
 
+use crate::accesses::Accessing;
 use crate::api::{self, Api, MemoryCallback, TranslatedInstruction, TranslationBlock};
-use crate::callbacks;
 use crate::output;
-use libc::c_void;
 use quaver_trace::block::{Block, Instruction};
 use quaver_trace::decode::{Decode, Decoded};
 use std::collections::HashMap;
@@ -19,29 +18,6 @@ pub(crate) struct Ran {
     block: Block,
     /// Whether it is the recorder's.
     pub(crate) recorders: AtomicBool,
-}
-
-/// What the callback of an access knows of its instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accessing {
-    /// Its number in the block.
-    pub(crate) instruction: u16,
-    /// Whether it reads and writes the same memory.
-    pub(crate) changes_memory: bool,
-}
-
-impl Accessing {
-    const CHANGES: usize = 1 << 16;
-
-    fn packed(self) -> *mut c_void {
-        let changes = if self.changes_memory { Self::CHANGES } else { 0 };
-        std::ptr::without_provenance_mut(usize::from(self.instruction) | changes)
-    }
-
-    pub(crate) fn unpacked(data: *mut c_void) -> Self {
-        let word = data.addr();
-        Self { instruction: word as u16, changes_memory: word & Self::CHANGES != 0 }
-    }
 }
 
 /// `iret`, whatever comes before it.
@@ -172,19 +148,6 @@ impl Translated {
     }
 }
 
-/// A block is being translated.
-pub(crate) fn translate(block: *mut TranslationBlock) {
-    let Some(api) = api::get() else { return };
-    let translated = decode(api, block);
-    let Some(ran) = translated.ran() else { return };
-    // SAFETY: the block is valid during the callback; what the callbacks get is never freed, or no address at all.
-    unsafe {
-        let data = std::ptr::from_ref(ran).cast_mut().cast::<c_void>();
-        (api.on_execution)(block, callbacks::ran, api::NO_REGISTERS, data);
-        translated.watch_accesses(api, callbacks::accessed);
-    }
-}
-
 fn ran(pc: u64, octets: &[u8], decoded: &[Decoded]) -> Option<&'static Ran> {
     if decoded.is_empty() {
         return None;
@@ -203,19 +166,4 @@ fn ran(pc: u64, octets: &[u8], decoded: &[Decoded]) -> Option<&'static Ran> {
     }));
     known.blocks.insert((pc, octets.into()), ran);
     Some(ran)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_an_access_needs_fits_into_a_word() {
-        for instruction in [0, 1, 511, u16::MAX] {
-            for changes_memory in [false, true] {
-                let accessing = Accessing { instruction, changes_memory };
-                assert_eq!(Accessing::unpacked(accessing.packed()), accessing);
-            }
-        }
-    }
 }

@@ -1,30 +1,19 @@
 //! A simulation in memory, with jitter and its cure where they are asked for: what `sim run`, `sim paper` and sweeps do.
 
 use super::file::{Trace, TraceFile};
-use super::timed::TimedActivity;
+use super::kernel_activity::TimedActivity;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::config::Config;
 use quaver_sim::cure::{Cure, CureConfig, CureResults, Library};
 use quaver_sim::error::SimulationError;
 use quaver_sim::hooks::Hooks;
-use quaver_sim::inject::Epoch;
 use quaver_sim::machine::Machine;
 use quaver_sim::statistics::Results;
-use quaver_trace::block::Dictionary;
 use quaver_trace::file::ThreadSteps;
 use quaver_trace::step::{Access, Step, Steps, TraceError};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-
-/// Kernel activity that was traced, to be run where jitter is injected. Its blocks are numbered in its own dictionary.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KernelActivity {
-    /// Blocks of the kernel.
-    pub(super) dictionary: Dictionary,
-    /// What it did from each entry to the exit.
-    pub(super) epochs: Vec<Epoch>,
-}
 
 /// What is simulated.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! The file of `--cure`: jitter and its cure, where distributions and kernel activity come from, and reading these.
 
-use super::cure::KernelActivity;
 use super::file;
+use super::kernel_activity::KernelActivity;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::cure::CureConfig;
 use quaver_sim::inject::{self, InjectionConfig};

@@ -4,7 +4,7 @@
 use super::cure::{self, End, Reached, Setup, SimOutcome};
 use super::cure_file::CureFile;
 use super::file;
-use super::timed::TimedActivity;
+use super::kernel_activity::TimedActivity;
 use crate::digest::{CureRuns, OneRun, SeedRuns};
 use anyhow::anyhow;
 use quaver_instrument::interrupt::Interrupt;

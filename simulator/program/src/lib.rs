@@ -16,10 +16,11 @@ mod cure_file;
 mod cured;
 mod file;
 mod import;
+mod kernel_activity;
+mod machine_file;
 pub mod paper;
 mod run;
 pub mod sweep;
-mod timed;
 mod trace;
 
 use crate::args::{SimArgs, SimCommand};

@@ -1,11 +1,11 @@
 //! `quaver sim run`: a trace on the simulated chip.
 
-use super::config;
-use super::cure::{self, End, KernelActivity, Reached, Setup, SimOutcome};
+use super::cure::{self, End, Reached, Setup, SimOutcome};
 use super::cure_file::{self, CureFile};
 use super::cured::{self, CuredOutcome, CuredSetup};
 use super::file::{self, Trace};
-use super::timed::TimedActivity;
+use super::kernel_activity::{KernelActivity, TimedActivity};
+use super::machine_file;
 use crate::args::SimRunArgs;
 use crate::digest as sim;
 use crate::digest::{CureRuns, SimDigest, SimFacts, SimSpeed, differences};
@@ -51,7 +51,7 @@ const MOST_SUBFRAMES: usize = 20_000;
 
 /// Simulates, stores and prints.
 pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
-    let machine = config::machine(args.config.as_deref(), &args.set)?;
+    let machine = machine_file::read(args.config.as_deref(), &args.set)?;
     let cure = args.cure.as_deref().map(cure_of).transpose()?;
     let trace = file::open(&args.trace)?;
     let facts = facts(args, &trace, machine)?;

@@ -10,6 +10,7 @@ pub mod coherence;
 pub mod config;
 pub mod core;
 pub mod cure;
+mod cure_cache;
 pub mod directory;
 pub mod error;
 mod feed;

@@ -10,13 +10,15 @@ pub mod lane;
 pub mod log;
 pub mod packet;
 pub mod random;
+mod report;
 mod run;
 pub mod script;
 mod tcp;
 pub mod truth;
 mod udp;
 
-pub use run::{BothTotals, Keep, Relay, RelayOptions, Report, Totals};
+pub use report::{BothTotals, Keep, Report, Totals};
+pub use run::{Relay, RelayOptions};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::lane::{Lane, Leaving};
 use super::log::Record;
-use super::run::{Keep, Report};
+use super::report::{Keep, Report};
 use super::script::Script;
 use quaver_analysis::path::direction::Direction;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -32,7 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
         &[],
     ),
     ("simulator", &["core/abi", "simulator", "instruments/sync/analysis"], &["testbed"]),
-    ("testbed", &["core/abi"], &["core", "instruments/sync/analysis"]),
+    ("testbed", &["core/abi", "core/analysis"], &["core", "instruments/sync/analysis"]),
     ("quaver", &["core", "instruments", "simulator/program"], &["simulator", "testbed"]),
     ("xtask", &[], &[]),
 ];

@@ -1,7 +1,6 @@
 //! A process that already runs: its futex calls, as the kernel sees them.
 
-use super::kernel::{self, KernelWatch};
-use super::record::now_ns;
+use super::kernel::{self, KernelWatch, now_ns};
 use crate::args::SyncArgs;
 use crate::digest as sync;
 use crate::digest::SyncFacts;

@@ -1,6 +1,5 @@
 //! The kernel's side of a run: the source, and the segment that its records go to.
 
-use super::record::now_ns;
 use crate::args::SyncArgs;
 use crate::digest::{KernelFacts, UprobeFacts};
 use crate::record::kernel::probes;
@@ -35,6 +34,11 @@ pub(super) fn choose(args: &SyncArgs, whom: Followed) -> Result<KernelChoice, Tr
         None => None,
     };
     start(asked, whom, args.system_call_threshold.as_nanos() as u64)
+}
+
+/// Now, on the clock of the kernel's records.
+pub(super) fn now_ns() -> u64 {
+    quaver_clock::monotonic_ns().cast_unsigned()
 }
 
 /// What `--throttled-loses` says, in thousandths.

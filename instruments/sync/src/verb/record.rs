@@ -1,6 +1,6 @@
 //! A program run under the recorder.
 
-use super::kernel::{self, KernelWatch};
+use super::kernel::{self, KernelWatch, now_ns};
 use crate::args::SyncArgs;
 use crate::compensate;
 use crate::compensate::Prepared;
@@ -220,10 +220,6 @@ fn tend(
             return Ok((shell_status(status), signalled));
         }
     }
-}
-
-pub(super) fn now_ns() -> u64 {
-    quaver_clock::monotonic_ns().cast_unsigned()
 }
 
 /// Ties the recorders' cycles to the kernel's clock: a program that is killed cannot do that at its own end. Where keeping

@@ -6,48 +6,14 @@
 //! at its first call.
 
 use super::{Blocking, cancellable, outcome_of};
+use crate::handoffs::{Handoff, Origin, take_place};
 use crate::marks::{self, Call, Marked};
 use crate::real::{self, Object, Routine, Time};
-use crate::ring::{self, Event, Origin};
+use crate::ring::{self, Event};
 use crate::{arch, segment};
 use libc::{c_int, c_void};
 use quaver_abi::sync::{SyncKind, SyncOutcome};
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-const PLACES: usize = 512;
-
-/// One thread's start, on its way to the thread.
-struct Handoff {
-    taken: AtomicU32,
-    what: UnsafeCell<Option<(Routine, *mut c_void, Origin)>>,
-}
-// SAFETY: `what` belongs to the creator from its taking to `pthread_create`, then to the new thread until it
-// gives the place back.
-unsafe impl Sync for Handoff {}
-
-static HANDOFFS: [Handoff; PLACES] =
-    [const { Handoff { taken: AtomicU32::new(0), what: UnsafeCell::new(None) } }; PLACES];
-static NEXT: AtomicU32 = AtomicU32::new(0);
-
-/// In the child of a fork nobody else is left who could have handed something over.
-pub(crate) fn forget_handoffs() {
-    for place in &HANDOFFS {
-        place.taken.store(0, Ordering::Relaxed);
-    }
-}
-
-fn take_place() -> Option<&'static Handoff> {
-    for _ in 0..PLACES {
-        let at = NEXT.fetch_add(1, Ordering::Relaxed) as usize % PLACES;
-        if let Some(place) = HANDOFFS.get(at)
-            && place.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            return Some(place);
-        }
-    }
-    None
-}
+use std::sync::atomic::Ordering;
 
 /// Where `pthread_cleanup_push` keeps its record in the new thread's first frame.
 struct Ending {

@@ -7,8 +7,7 @@
 //! ```
 //! What the idle task itself does is no activity, and neither is what comes before the first change or exit.
 
-use crate::accesses;
-use crate::translate::Accessing;
+use crate::accesses::{self, Accessing};
 use quaver_abi::guest_marks::{FIRST_TASK, IDLE_PREFIX, TASK_PREFIX};
 use quaver_trace::epochs::{About, Activity, KernelEpoch, MOST_BLOCKS};
 

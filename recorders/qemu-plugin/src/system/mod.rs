@@ -10,9 +10,10 @@ mod cut;
 mod machine;
 mod symbols;
 
+use crate::accesses::Accessing;
 use crate::api::{self, Api, ExecuteCallback, MemoryInfo, PluginId, SystemApi, TranslationBlock};
-use crate::translate::{self, Accessing, NO_NUMBER, Ran, Translated};
-use crate::{callbacks, output};
+use crate::output::{self, Progress, Tracer};
+use crate::translate::{self, NO_NUMBER, Ran, Translated};
 use cut::{At, Cutter};
 use libc::{c_int, c_uint, c_void};
 use machine::{Register, Registers, read_memory};
@@ -60,6 +61,9 @@ static BEGAN: OnceLock<Instant> = OnceLock::new();
 /// How long it went on, once it has stopped.
 static TRACED_NS: OnceLock<u64> = OnceLock::new();
 
+/// The kernel of a system. An epoch is written as soon as it is complete.
+pub(crate) const TRACER: Tracer = Tracer { stop, is_written: || true, progress };
+
 /// The cutter of a processor.
 struct Place(UnsafeCell<Option<Cutter>>);
 
@@ -88,25 +92,30 @@ pub(crate) fn install(id: PluginId, api: &'static Api) -> Result<(), String> {
     // SAFETY: functions that are there as long as QEMU runs, and callbacks of this library, which is never unloaded.
     unsafe {
         (api.on_translation)(id, translated_while_booting);
-        (api.on_exit)(id, callbacks::exits, std::ptr::null_mut());
+        (api.on_exit)(id, exits, std::ptr::null_mut());
     }
     Ok(())
 }
 
+extern "C" fn exits(_: PluginId, _: *mut c_void) {
+    output::finish();
+}
+
 /// Nothing more is kept.
-pub(crate) fn stop() {
+fn stop() {
     TRACED_NS.get_or_init(traced_ns);
     STOPPED.store(true, Ordering::SeqCst);
     KEEPING.store(false, Ordering::SeqCst);
 }
 
 /// Entries and epochs so far.
-pub(crate) fn progress() -> (u64, u64) {
-    (ENTRIES.load(Ordering::Relaxed), EPOCHS.load(Ordering::Relaxed))
+fn progress() -> Progress {
+    let (instructions, count) = (ENTRIES.load(Ordering::Relaxed), EPOCHS.load(Ordering::Relaxed));
+    Progress { instructions, count, traced_ns: traced_ns() }
 }
 
 /// For how long epochs have been kept.
-pub(crate) fn traced_ns() -> u64 {
+fn traced_ns() -> u64 {
     let so_far = || BEGAN.get().map_or(0, |began| began.elapsed().as_nanos() as u64);
     TRACED_NS.get().copied().unwrap_or_else(so_far)
 }
@@ -182,7 +191,7 @@ extern "C" fn translate_anew(id: PluginId) {
     // SAFETY: as when the plugin was installed.
     unsafe {
         (api.on_translation)(id, translated);
-        (api.on_exit)(id, callbacks::exits, std::ptr::null_mut());
+        (api.on_exit)(id, exits, std::ptr::null_mut());
     }
 }
 

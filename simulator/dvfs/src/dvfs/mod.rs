@@ -11,4 +11,4 @@ pub mod table;
 pub mod what_if;
 
 pub use controller::{Controller, ControllerConfig, Kind, Ran};
-pub use table::{OperatingPoint, Policy, Table};
+pub use table::{CoreResidency, OperatingPoint, Policy, Table};

@@ -15,6 +15,17 @@ pub struct OperatingPoint {
     pub supply_v: f64,
 }
 
+/// How long a core was at each operating point.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CoreResidency {
+    /// With a thread, by point, femtoseconds.
+    pub active_fs: Vec<u64>,
+    /// Without one, by point, femtoseconds.
+    pub idle_fs: Vec<u64>,
+    /// Changes of the frequency.
+    pub changes: u64,
+}
+
 /// All operating points of a core, lowest first, and what a change costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

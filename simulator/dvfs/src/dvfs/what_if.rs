@@ -6,8 +6,7 @@
 //! ([`Compensator::ended_at`]) it was done at whatever frequency the core really had.
 
 use super::controller::{Controller, ControllerConfig, Ran};
-use super::table::{OperatingPoint, Table};
-use crate::power::CoreResidency;
+use super::table::{CoreResidency, OperatingPoint, Table};
 use quaver_sync_analysis::subframes::Subframe;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -7,19 +7,8 @@ mod area;
 
 pub use area::{Area, AreaConfig};
 
-use crate::dvfs::Table;
+use crate::dvfs::{CoreResidency, Table};
 use serde::{Deserialize, Serialize};
-
-/// How long a core was at each operating point.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CoreResidency {
-    /// With a thread, by point, femtoseconds.
-    pub active_fs: Vec<u64>,
-    /// Without one, by point, femtoseconds.
-    pub idle_fs: Vec<u64>,
-    /// Changes of the frequency.
-    pub changes: u64,
-}
 
 /// What is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! What the kernel does for injected jitter: a library that was named, the one that comes along, or activity that is made up.
 
-use crate::cure::KernelActivity;
 use crate::cure_file;
+use crate::kernel_activity::KernelActivity;
 use crate::paper::args::SimPaperArgs;
 use quaver_sim::inject::{Epoch, bundled};
 use quaver_sim::paper::MadeActivity;

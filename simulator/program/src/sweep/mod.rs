@@ -16,6 +16,7 @@ mod axis;
 mod expand;
 mod gather;
 mod ideal;
+mod job;
 mod merge;
 mod place;
 mod plan;

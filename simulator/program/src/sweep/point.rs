@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::plan::{Ideal, Plan, hexadecimal};
-use crate::config::put;
+use crate::machine_file::put;
 use crate::sweep::digest::Label;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::config::Config;

@@ -2,12 +2,11 @@
 
 use super::work::{Work, Worked};
 use super::{Sweep, gather, status};
-use crate::cure::KernelActivity;
 use crate::cure_file;
+use crate::kernel_activity::{KernelActivity, TimedActivity};
 use crate::shard::Shard;
 use crate::sweep::args::SweepRunArgs;
 use crate::sweep::digest as sim_sweep;
-use crate::timed::TimedActivity;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results;

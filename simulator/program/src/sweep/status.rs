@@ -1,7 +1,7 @@
 //! `quaver sim sweep status`: how much is done, what is running, how long the rest takes.
 
 use super::Sweep;
-use super::submit::Job;
+use super::job::Job;
 use crate::sweep::args::SweepStatusArgs;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::results;

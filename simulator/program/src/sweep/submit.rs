@@ -1,5 +1,6 @@
 //! `quaver sim sweep submit`: an array job of Slurm.
 
+use super::job::Job;
 use super::place::{Place, write_whole};
 use super::script::Script;
 use super::{Sweep, status};
@@ -9,33 +10,10 @@ use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// A job that was submitted (`slurm/job.json`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Job {
-    /// As Slurm names it.
-    pub(super) id: String,
-    /// Parts of the sweep.
-    pub(super) parts: u32,
-    /// Tasks of the array.
-    pub(super) tasks: u32,
-}
-
-impl Job {
-    fn file(place: &Place) -> PathBuf {
-        place.path().join("slurm").join("job.json")
-    }
-
-    /// The last one of a sweep.
-    pub(super) fn read(place: &Place) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(Self::file(place)).ok()?).ok()
-    }
-}
 
 /// Writes the script and submits it, or prints it.
 pub(super) fn run(args: &SweepSubmitArgs) -> anyhow::Result<ExitCode> {

@@ -10,7 +10,7 @@ use crate::cure;
 use crate::cure::{End, Reached, Setup};
 use crate::file;
 use crate::file::Trace;
-use crate::timed::TimedActivity;
+use crate::kernel_activity::TimedActivity;
 use quaver_instrument::exit_code::sentence;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;

@@ -1,6 +1,6 @@
 //! What is injected, measured and compensated.
 
-use super::cache::CureCache;
+use crate::cure_cache::CureCache;
 use crate::frames::FrameConfig;
 use crate::inject::InjectionConfig;
 use quaver_dvfs::dvfs::ControllerConfig;

@@ -1,8 +1,8 @@
 //! One event each: what it means to the thread library, the units and the controllers.
 
 use super::hooks::{Cure, Later, SLEEP_PC};
-use super::subframe::unit_id;
 use super::threads::ThreadState;
+use super::threads::unit_id;
 use super::translate::{Told, handle};
 use crate::frames::Ended;
 use crate::hooks::{Moment, Woken, WokenFrom};

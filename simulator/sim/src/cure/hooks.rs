@@ -3,8 +3,7 @@
 use super::config::CureConfig;
 use super::library::Library;
 use super::results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};
-use super::subframe::unit_id;
-use super::threads::ThreadState;
+use super::threads::{ThreadState, unit_id};
 use super::translate::{Told, Translator, WokenWaiter};
 use crate::config::Config;
 use crate::error::SimulationError;

@@ -9,7 +9,6 @@
 //!    └── frequency, PLL ◄── controller of the thread ◄── its subframe ends
 //! ```
 
-mod cache;
 mod config;
 mod events;
 mod hooks;
@@ -20,7 +19,7 @@ mod text;
 mod threads;
 mod translate;
 
-pub use cache::{CacheKind, CureCache};
+pub use crate::cure_cache::{CacheKind, CureCache};
 pub use config::{CureConfig, Evictions};
 pub use hooks::Cure;
 pub use library::Library;

@@ -3,8 +3,8 @@
 use crate::frames::{Ended, Progress};
 use crate::inject::Draw;
 use crate::unit::UnitResults;
+pub use quaver_dvfs::dvfs::CoreResidency;
 use quaver_dvfs::dvfs::Table;
-pub use quaver_dvfs::power::CoreResidency;
 use quaver_sync_analysis::sync::SyncClass;
 use serde::Serialize;
 use std::collections::BTreeMap;

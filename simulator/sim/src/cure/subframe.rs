@@ -2,15 +2,10 @@
 
 use super::hooks::Cure;
 use super::results::SubframeRecord;
+use super::threads::unit_id;
 use crate::frames::Ended;
 use crate::hooks::Moment;
 use quaver_dvfs::dvfs::{Controller, Ran};
-use quaver_sync_analysis::sync::ThreadId;
-
-/// The number that units know a thread by: 0 is the idle task.
-pub(super) fn unit_id(thread: u32) -> ThreadId {
-    ThreadId(thread + 1)
-}
 
 impl Cure {
     /// Adds up what the thread has done on this core.

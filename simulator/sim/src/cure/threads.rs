@@ -3,6 +3,12 @@
 use crate::frames::Subframes;
 use crate::statistics::CoreCounts;
 use quaver_dvfs::dvfs::Controller;
+use quaver_sync_analysis::sync::ThreadId;
+
+/// The number that units know a thread by: 0 is the idle task.
+pub(super) fn unit_id(thread: u32) -> ThreadId {
+    ThreadId(thread + 1)
+}
 
 /// A thread while it is alive, and its controller afterwards, until it is joined.
 #[derive(Clone, Debug)]

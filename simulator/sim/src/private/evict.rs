@@ -3,7 +3,7 @@
 use super::second::{ALIEN, KERNEL, Layout, SENSITIVE, USED_SHIFT, used};
 use super::{Part, PrivateCaches, state, word};
 use crate::cache::State;
-use crate::cure::CacheKind;
+use crate::cure_cache::CacheKind;
 use crate::os_cache::Side;
 
 /// A line with its mark.

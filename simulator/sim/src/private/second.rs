@@ -12,7 +12,7 @@
 use super::{Local, Part, PrivateCaches, Purpose};
 use crate::cache::State;
 use crate::config::{CacheConfig, Config};
-use crate::cure::{CacheKind, CureCache};
+use crate::cure_cache::{CacheKind, CureCache};
 use crate::os_cache::{Side, Stamp};
 use crate::prefetch::{DurationPredictor, Privilege};
 use serde::Serialize;

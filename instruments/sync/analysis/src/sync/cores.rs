@@ -1,9 +1,8 @@
 //! The units of the cores: how full their buffers are, and what runs on each core.
 
 use super::event::ThreadId;
-use super::handlers::Handlers;
 use super::observer::Buffer;
-use super::results::{CoreFigures, Sums, UnitFigures};
+use super::results::{CoreFigures, OtherClass, Sums, UnitFigures};
 use super::threads::Slot;
 use quaver_abi::sync::CPU_UNKNOWN;
 
@@ -15,6 +14,25 @@ const MOST_ENTRIES: u32 = 64;
 struct Slots {
     taken: u64,
     count: u32,
+}
+
+/// A handler that has not returned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handler {
+    pub(super) soft: bool,
+    pub(super) class: OtherClass,
+    /// Where it stands in the wait buffer of its core; none where it holds nobody up, or the buffer was full.
+    pub(super) entry: Option<u8>,
+    /// Its own time so far, without that of handlers inside it.
+    pub(super) lost_ns: u64,
+}
+
+/// Handlers of one CPU, the innermost last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Handlers {
+    pub(super) open: Vec<Handler>,
+    /// What was before is booked.
+    pub(super) booked_ns: u64,
 }
 
 /// One core.

@@ -1,5 +1,6 @@
 //! Interrupts and softirqs that hold up a thread which runs its own code: other jitter (the paper's C.2.4).
 
+use super::cores::Handler;
 use super::observer::{Buffer, Observer, Operation};
 use super::protocol::Protocol;
 use super::results::OtherClass;
@@ -8,25 +9,6 @@ use super::timeline::Whereabouts;
 
 /// Handlers of one CPU that lie in each other; more mean that their ends were lost.
 const MOST_NESTED: usize = 8;
-
-/// A handler that has not returned.
-#[derive(Clone, Copy, Debug)]
-struct Handler {
-    soft: bool,
-    class: OtherClass,
-    /// Where it stands in the wait buffer of its core; none where it holds nobody up, or the buffer was full.
-    entry: Option<u8>,
-    /// Its own time so far, without that of handlers inside it.
-    lost_ns: u64,
-}
-
-/// Handlers of one CPU, the innermost last.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Handlers {
-    open: Vec<Handler>,
-    /// What was before is booked.
-    booked_ns: u64,
-}
 
 impl<O: Observer> Protocol<O> {
     /// A handler begins on this CPU.

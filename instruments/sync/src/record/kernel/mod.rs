@@ -1,5 +1,7 @@
 //! The kernel's side: what it does to the threads of a program, by BPF or by tracefs.
 
+#[cfg(feature = "bpf")]
+mod bpf;
 mod machine;
 pub mod probes;
 #[cfg(any(test, feature = "bpf"))]
@@ -112,7 +114,7 @@ fn by_bpf(whom: Followed, call_ns: u64) -> Result<Box<dyn KernelSource>, TraceEr
         Followed::Children => (Some(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()), None),
         Followed::Process(process) => (None, Some(process)),
     };
-    Ok(Box::new(crate::bpf::SyncPrograms::start(launcher, process, call_ns)?))
+    Ok(Box::new(bpf::SyncPrograms::start(launcher, process, call_ns)?))
 }
 
 #[cfg(not(feature = "bpf"))]

@@ -1,7 +1,6 @@
-//! Kernel activity as it is run on simulated chips: how long each epoch takes on a chip is found out once, for all simulations
+//! Kernel activity that is run on simulated chips: how long each epoch takes on a chip is found out once, for all simulations
 //! that want it.
 
-use super::cure::KernelActivity;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::config::Config;
 use quaver_sim::cure::Library;
@@ -10,6 +9,15 @@ use quaver_trace::block::Dictionary;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Kernel activity that was traced, to be run where jitter is injected. Its blocks are numbered in its own dictionary.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KernelActivity {
+    /// Blocks of the kernel.
+    pub(super) dictionary: Dictionary,
+    /// What it did from each entry to the exit.
+    pub(super) epochs: Vec<Epoch>,
+}
 
 /// Kernel activity, and what is known of it so far.
 pub(super) struct TimedActivity<'a> {

@@ -2,9 +2,9 @@
 
 mod ring;
 
-use crate::record::kernel::probes::{Probe, ProbeCost};
-use crate::record::kernel::scratch::{cost, scratch_places, time_scratch};
-use crate::record::kernel::{KernelCounts, KernelSource, NOT_TOLD};
+use super::probes::{Probe, ProbeCost};
+use super::scratch::{cost, scratch_places, time_scratch};
+use super::{KernelCounts, KernelSource, NOT_TOLD};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, UprobeOpts};
 use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_abi::sync::SyncKind;
