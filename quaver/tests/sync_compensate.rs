@@ -496,7 +496,7 @@ fn the_curve_of_a_recorded_program_falls_and_its_frames_are_judged() {
     assert!(page.contains("<svg") && page.contains("Real-time frames") && !page.contains("<script src"));
     let text = String::from_utf8(what_if(&["--example", "wimax"]).stdout).expect("it is text");
     for words in
-        ["Slow-down against the highest frequency", "predictive, k = 1", "miss rate", "this run's losses"]
+        ["Slow-down over maximum frequency", "predictive, k = 1", "miss rate", "this run's losses"]
     {
         assert!(text.contains(words), "{words}: {text}");
     }

@@ -32,7 +32,8 @@ pub(super) fn of_table(table: &Table, style: Style) -> Grid {
         (0..table.columns.len()).filter(|at| on_terminal(table.columns[*at].shown)).collect();
     let columns = shown.iter().map(|at| (safe(&table.columns[*at].heading), table.numeric(*at))).collect();
     let mut rows = Vec::new();
-    for row in &table.rows {
+    let first = table.terminal_first.unwrap_or(table.rows.len());
+    for row in table.rows.iter().take(first) {
         match row {
             Row::Cells(tone, cells) => {
                 rows.push(Line::Cells(*tone, shown.iter().map(|at| written(&cells[*at], style)).collect()));
@@ -42,6 +43,9 @@ pub(super) fn of_table(table: &Table, style: Style) -> Grid {
                 rows.extend(lines.iter().map(|line| Line::Whole(style.dim(&format!("  {line}")))));
             }
         }
+    }
+    if table.rows.len() > first {
+        rows.push(Line::Whole(style.dim(&format!("  and {} more", table.rows.len() - first))));
     }
     Grid { columns, rows }
 }

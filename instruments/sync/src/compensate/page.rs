@@ -1,7 +1,6 @@
 //! What `quaver sync --compensate` did: on the console and on the page of a run.
 
 use crate::digest::CompensationFacts;
-use crate::what_if::page::signed;
 use quaver_dvfs::dvfs::Kind;
 use quaver_page::console::heading;
 use quaver_page::table::{Align, Style, Table, wrap};
@@ -187,4 +186,14 @@ pub fn alarms(facts: &CompensationFacts) -> Vec<String> {
         .iter()
         .map(|what| format!("Not put back: {what} (quaver tune status; sudo quaver tune revert)"));
     broke.chain(left).collect()
+}
+
+/// A share with its sign; `-` where there is none.
+fn signed(share: Option<f64>) -> String {
+    match share {
+        // Less than half of the last digit is nothing, of either sign.
+        Some(share) if share.abs() < 5e-6 => "0.000 %".to_owned(),
+        Some(share) => format!("{:+.3} %", share * 100.0),
+        None => "-".to_owned(),
+    }
 }
