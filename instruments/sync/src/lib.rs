@@ -6,6 +6,7 @@ pub mod bench;
 pub mod bpf;
 pub mod compensate;
 pub mod digest;
+mod drawing;
 mod head;
 pub mod html;
 pub mod page;

@@ -1,7 +1,7 @@
 //! Aligned columns that fit the terminal. Words are wrapped where there is no room, numbers never.
 
 use super::{Style, on_terminal};
-use crate::cell::{Cell, bar};
+use crate::cell::{Cell, bar, heights};
 use crate::document::{Row, Table, Tone};
 use crate::text::{safe, width, wrap};
 
@@ -57,6 +57,7 @@ pub(super) fn written(cell: &Cell, style: Style) -> String {
             let bar = bar(shares.last().copied().unwrap_or(0.0), BAR, style.ascii);
             format!("{bar:<BAR$}")
         }
+        Cell::Heights(counts) if style.ascii => heights(counts, "_.-=+*%#"),
         cell => safe(&cell.to_string()),
     }
 }

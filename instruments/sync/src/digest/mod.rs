@@ -22,7 +22,6 @@ use quaver_page::table::Style;
 use quaver_store::manifest::Manifest;
 use quaver_store::perfetto::threads::{ThreadSpan, WakeUp, draw_threads};
 use quaver_store::run::RunDir;
-use quaver_sync_analysis::bench::BenchSummary;
 use quaver_sync_analysis::futex::{FunctionCalls, FutexCounter, FutexFigures, Reconciler};
 use quaver_sync_analysis::lanes::{LaneKeeper, Lanes, Span};
 use quaver_sync_analysis::subframes::{Cutter, Step};
@@ -106,23 +105,6 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
     let digest = digest(run, manifest, facts, measured)?;
     digest.store(run)?;
     Ok(digest)
-}
-
-/// Writes the page of a run of `quaver sync bench`.
-pub fn store_bench_report(run: &RunDir, manifest: &Manifest, summary: &BenchSummary) -> anyhow::Result<()> {
-    quaver_instrument::digest::store_report(run, |out| write_bench_html(run, manifest, summary, out))
-}
-
-/// The same to wherever it is wanted.
-pub fn write_bench_html(
-    run: &RunDir,
-    manifest: &Manifest,
-    summary: &BenchSummary,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let mut facts = quaver_instrument::digest::facts::run_facts(run, manifest);
-    facts.facts.retain(|(name, _)| !matches!(name.as_str(), "receiver" | "events lost"));
-    Ok(crate::bench::html::write_html(out, summary, &facts)?)
 }
 
 /// Analyses a stored run again.
