@@ -95,7 +95,7 @@ fn the_page_has_the_papers_figures_beside_ours() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let page = String::from_utf8(done.stdout).expect("text");
     for words in
-        ["2 threads on", "table 6", "12.51", "35.61", "table 7", "0.52", "table 8", "-0.61", "95 % interval"]
+        ["2 threads on", "table 6", "12.51", "35.61", "table 7", "0.52", "table 8", "-0.61", "95 % CI"]
     {
         assert!(page.contains(words), "{words} in {page}");
     }

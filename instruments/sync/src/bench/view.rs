@@ -276,7 +276,7 @@ fn costs(summary: &BenchSummary) -> Section {
         "unrecorded",
         "recorded",
         "overhead",
-        "95 % interval",
+        "95 % CI",
         "verdict",
         "events",
         "wake-ups matched, %",
