@@ -100,10 +100,9 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
                 return Err(failure(ExitCode::Usage, message));
             }
             let digest = quaver_sync::digest::analyze(&run)?;
-            digest.store(&run)?;
+            sync::store(&run, &digest)?;
             let summary = serde_json::to_value(&digest.summary)?;
-            let report = run.report().display().to_string();
-            let page = || digest.page(Some(&report), Style::of_stdout());
+            let page = || sync::page(&run, &digest, quaver_instrument::terminal::style());
             results::print(&summary, page, args.json, &args.fail_if)
         }
         Holds::Simulation => simulation(args, &run),

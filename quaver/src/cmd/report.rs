@@ -44,7 +44,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         }
         Holds::Sync => {
             let digest = quaver_sync::digest::analyze(&run)?;
-            deliver(&target, |out| digest.write_html(out))?;
+            deliver(&target, |out| quaver_sync::verb::write_html(&digest, out))?;
         }
         Holds::Simulation => {
             let digest = quaver_sim_program::digest::analyze(&run)?;

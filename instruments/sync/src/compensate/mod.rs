@@ -7,7 +7,6 @@
 //! ```
 
 pub mod args;
-pub mod page;
 pub mod view;
 
 mod clock;
