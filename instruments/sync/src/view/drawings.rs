@@ -45,10 +45,7 @@ pub(super) fn overview(digest: &SyncDigest) -> Section {
     });
     let plot = Timeline {
         span: (0.0, length_ns),
-        lanes: chosen
-            .iter()
-            .map(|lane| row_of(lane, slice_ns, (at(lane.first_ns), at(lane.last_ns))))
-            .collect(),
+        lanes: chosen.iter().map(|lane| row_of(lane, slice_ns)).collect(),
         arrows: arrows.collect(),
         keys: keys(),
         ..Timeline::default()
@@ -71,19 +68,13 @@ fn keys() -> Vec<(String, Colour)> {
     WaitingFor::ALL.map(|what| (what.name().to_owned(), colour(what))).to_vec()
 }
 
-/// A thread from its first event to its last, and what filled its slices.
-fn row_of(lane: &lanes::Lane, slice_ns: f64, (start, end): (f64, f64)) -> Lane {
+/// A thread and what filled its slices.
+fn row_of(lane: &lanes::Lane, slice_ns: f64) -> Lane {
     let fill = |what: WaitingFor| {
         let share = |slice: &[u64; 4]| (slice[what as usize] as f64 / slice_ns).min(1.0);
         Fill { colour: colour(what), shares: lane.slices.iter().map(share).collect() }
     };
-    let life = Span { start, end, label: "recorded".to_owned(), depth: 0, colour: Colour::Faint };
-    Lane {
-        name: thread_name(lane.thread),
-        spans: vec![life],
-        fills: WaitingFor::ALL.map(fill).to_vec(),
-        ..Lane::default()
-    }
+    Lane { name: thread_name(lane.thread), fills: WaitingFor::ALL.map(fill).to_vec(), ..Lane::default() }
 }
 
 /// One wait: the rows of who waited, of who ended it and of others that waited meanwhile, and the causes below.

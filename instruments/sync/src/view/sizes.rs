@@ -3,7 +3,7 @@
 use super::late::class_name;
 use crate::drawing::{class_colour, distribution};
 use quaver_sync_analysis::sync::{Bin, ClassFigures};
-use quaver_view::{Cell, Chart, Section, Table, text};
+use quaver_view::{Cell, Chart, Column, Section, Shown, Table, text};
 
 /// Widest histogram in a table, in signs.
 const SIGNS: usize = 40;
@@ -18,7 +18,10 @@ pub(super) fn section(classes: &[ClassFigures]) -> Option<Section> {
         Cell::Figure(10.0 / range.bins_a_sign as f64)
     );
     let late = || classes.iter().filter(|one| one.late.count > 0);
-    let mut table = Table::new(["class", "p50", "p90", "p99", "p99.9", ""]);
+    // The page has the drawing below.
+    let histogram = Column { shown: Shown::TerminalOnly, ..Column::default() };
+    let columns = ["class", "p50", "p90", "p99", "p99.9"].map(Column::from).into_iter().chain([histogram]);
+    let mut table = Table::new(columns);
     for one in late() {
         let percentile = |ns: Option<u64>, one_in: u64| {
             Cell::from(ns.map(|ns| Cell::percentile(ns.cast_signed(), one.late.count, one_in)))
