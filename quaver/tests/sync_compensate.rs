@@ -246,7 +246,7 @@ fn a_program_is_sped_up_while_it_runs_and_all_is_as_before_afterwards() {
         assert_eq!(ended.status.code(), Some(7), "the program's own status: {told}");
         assert!(ended.stdout.ends_with(b"done\n"));
         assert_eq!(machine.listing(), before, "byte for byte");
-        for words in ["Given back by speed", "writes", "cost of looking", "Rest was 2.50 GHz"] {
+        for words in ["DVFS compensation", "writes", "monitoring cost", "f0 was 2.50 GHz"] {
             assert!(told.contains(words), "{words}: {told}");
         }
         let facts = machine.facts();
@@ -261,7 +261,7 @@ fn a_program_is_sped_up_while_it_runs_and_all_is_as_before_afterwards() {
         replay(&records, &facts);
         let again =
             machine.bench.quaver(&["analyze"]).arg(machine.bench.last_run()).output().expect("it runs");
-        assert!(String::from_utf8_lossy(&again.stdout).contains("Given back by speed"));
+        assert!(String::from_utf8_lossy(&again.stdout).contains("DVFS compensation"));
         let undone = machine.revert();
         assert_eq!(undone.status.code(), Some(0));
         assert_eq!(machine.listing(), before, "there was nothing left to put back");
@@ -276,7 +276,7 @@ fn a_dry_run_decides_the_same_way_and_sets_nothing() {
     let ended = command.env("QUAVER_TUNE_JOURNAL", &journal).output().expect("it runs");
     let told = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(7), "{told}");
-    assert!(told.contains("computed only") && told.contains("would be left"), "{told}");
+    assert!(told.contains("dry run: nothing was set") && told.contains("remaining"), "{told}");
     assert!(!journal.exists(), "no setting was thought of");
     let summary = bench.summary();
     let facts = &summary["facts"]["compensation"];
@@ -391,7 +391,7 @@ fn after_kill_9_the_program_goes_on_and_revert_puts_all_back() {
     drop(started);
     let ended = machine.run(&["--compensate"], "");
     let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(told.contains("a killed run had left them"), "{told}");
+    assert!(told.contains("left by a killed run"), "{told}");
     assert_eq!(machine.listing(), before);
 }
 
@@ -495,9 +495,7 @@ fn the_curve_of_a_recorded_program_falls_and_its_frames_are_judged() {
     let page = std::fs::read_to_string(&html).expect("it was written");
     assert!(page.contains("<svg") && page.contains("Real-time frames") && !page.contains("<script src"));
     let text = String::from_utf8(what_if(&["--example", "wimax"]).stdout).expect("it is text");
-    for words in
-        ["Slow-down against the highest frequency", "predictive, k = 1", "miss rate", "this run's losses"]
-    {
+    for words in ["Slow-down over maximum frequency", "predictive, k = 1", "miss rate", "this run's losses"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert_eq!(what_if(&["--json"]).stdout, what_if(&["--json"]).stdout);

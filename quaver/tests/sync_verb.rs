@@ -115,7 +115,7 @@ fn a_run_analysed_again_comes_out_the_same() {
     let unprivileged = bench.run(&["--no-kernel", "--threshold", "1ns"]);
     let told = String::from_utf8_lossy(&unprivileged.stderr).into_owned();
     let words: Vec<&str> = told.split_whitespace().collect();
-    assert!(words.join(" ").contains("time in run queues is inside the classes"), "{told}");
+    assert!(words.join(" ").contains("run-queue time is included in the classes"), "{told}");
     let again = bench.quaver(&["analyze", &path, "--json"]).output().expect("it runs");
     assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
     assert_eq!(again.stdout, summary);

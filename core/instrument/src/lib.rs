@@ -14,5 +14,6 @@ pub mod recording;
 pub mod registry;
 pub mod results;
 pub mod runs;
+pub mod terminal;
 pub mod threshold;
 pub mod tier;

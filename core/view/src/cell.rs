@@ -52,6 +52,8 @@ pub enum Cell {
     Interval(Box<Cell>, Box<Cell>),
     /// Bars below each other for values from 0 to 1, drawn and not written; the first is the quiet one where there are two.
     Bars(Vec<f64>),
+    /// Counts of neighbouring bins, a sign each as high as its part of the highest: `▁▃█ ▂`; blank where nothing is.
+    Heights(Vec<u64>),
 }
 
 impl Cell {
@@ -85,7 +87,7 @@ impl Cell {
     pub(crate) fn numeric(&self) -> Option<bool> {
         match self {
             Self::Missing | Self::Unknown | Self::Empty => None,
-            Self::Text(_) | Self::Bars(_) => Some(false),
+            Self::Text(_) | Self::Bars(_) | Self::Heights(_) => Some(false),
             _ => Some(true),
         }
     }
@@ -103,6 +105,7 @@ fn written(cell: &Cell) -> String {
         Cell::Unknown => "not known".to_owned(),
         Cell::Empty | Cell::Bars(_) => String::new(),
         Cell::Text(text) => text.to_string(),
+        Cell::Heights(counts) => heights(counts, "▁▂▃▄▅▆▇█"),
         Cell::Duration(ns) => duration(*ns),
         Cell::FineDuration(ns) => fine_duration(*ns),
         Cell::Instant(ns) => format!("{:.6} s", *ns as f64 / 1e9),
@@ -179,6 +182,8 @@ fn percent(share: f64) -> String {
         MISSING.to_owned()
     } else if per_cent > 0.0 && per_cent < 0.01 {
         "< 0.01 %".to_owned()
+    } else if per_cent < 0.0 && per_cent > -0.01 {
+        "> -0.01 %".to_owned()
     } else if (99.995..100.0).contains(&per_cent) {
         "> 99.99 %".to_owned()
     } else if per_cent == 0.0 || per_cent >= 100.0 {
@@ -259,6 +264,17 @@ pub(crate) fn bar(share: f64, width: usize, ascii: bool) -> String {
         out.push(EIGHTHS[eighths % 8]);
     }
     out
+}
+
+/// A sign of `signs`, lowest first, for each count.
+pub(crate) fn heights(counts: &[u64], signs: &str) -> String {
+    let signs: Vec<char> = signs.chars().collect();
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let sign = |count: &u64| match *count {
+        0 => ' ',
+        count => signs[(u128::from(count) * signs.len() as u128).div_ceil(u128::from(most)) as usize - 1],
+    };
+    counts.iter().map(sign).collect()
 }
 
 impl From<&str> for Cell {

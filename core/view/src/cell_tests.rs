@@ -49,8 +49,11 @@ fn counts_are_grouped() {
 #[test]
 fn small_shares_are_not_zero_and_large_ones_not_all() {
     all(&[
+        (Cell::Heights(vec![8, 1, 0, 4]), "█▁ ▄"),
+        (Cell::Heights(vec![0, 0]), "  "),
         (Cell::Share(0.0), "0 %"),
         (Cell::Share(0.000_001), "< 0.01 %"),
+        (Cell::Share(-0.000_001), "> -0.01 %"),
         (Cell::Share(0.000_9), "0.09 %"),
         (Cell::Share(0.612), "61.2 %"),
         (Cell::Share(0.999_999_9), "> 99.99 %"),

@@ -235,6 +235,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// The page shows this many rows until the reader asks for all; none: all.
     pub first_rows: Option<usize>,
+    /// The terminal shows this many rows, and how many more there are; none: all.
+    pub terminal_first: Option<usize>,
     /// What is said where there is no row.
     pub empty: Text,
 }
@@ -268,6 +270,13 @@ impl Table {
     #[must_use]
     pub fn first_rows(mut self, rows: usize) -> Self {
         self.first_rows = Some(rows);
+        self
+    }
+
+    /// Shows so many rows on the terminal.
+    #[must_use]
+    pub fn terminal_first(mut self, rows: usize) -> Self {
+        self.terminal_first = Some(rows);
         self
     }
 

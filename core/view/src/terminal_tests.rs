@@ -186,3 +186,12 @@ fn bars_in_tables_are_drawn() {
     let text = grid::of_table(&table, Style::PLAIN).render(Style::PLAIN);
     assert_eq!(text, "  a  ██████████            1\n  b                        -\n");
 }
+
+#[test]
+fn a_long_table_ends_with_the_number_of_rows_left() {
+    let mut table = Table::bare(1).terminal_first(2);
+    (1..=5).for_each(|at| {
+        table.row([Cell::Index(at)]);
+    });
+    assert_eq!(grid::of_table(&table, Style::PLAIN).render(Style::PLAIN), "  1\n  2\n  and 3 more\n");
+}

@@ -4,11 +4,12 @@ pub mod args;
 pub mod bench;
 pub mod compensate;
 pub mod digest;
-pub mod html;
-pub mod page;
+mod drawing;
+mod head;
 pub mod record;
 mod runs;
 pub mod verb;
+pub mod view;
 pub mod what_if;
 
 use quaver_instrument::registry::Instrument;

@@ -1,12 +1,12 @@
 //! Stored runs of `quaver sync` and `quaver sync bench`.
 
-use crate::bench::page;
+use crate::bench;
 use crate::digest::{self, SyncDigest};
-use crate::verb::BENCH;
+use crate::verb::{self, BENCH};
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
-use quaver_page::table::Style;
+use quaver_instrument::terminal;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::BenchSummary;
 use serde_json::Value;
@@ -34,7 +34,7 @@ struct Recorded(SyncDigest);
 
 impl Analyzed for Recorded {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        self.0.store(run)
+        verb::store(run, &self.0)
     }
 
     fn summary(&self) -> anyhow::Result<Value> {
@@ -42,12 +42,11 @@ impl Analyzed for Recorded {
     }
 
     fn page(&self, run: &RunDir) -> String {
-        self.0.page(Some(&run.report().display().to_string()), Style::of_stdout())
+        verb::page(run, &self.0, terminal::style())
     }
 
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        let _ = run;
-        self.0.write_html(out)
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        verb::write_html(&self.0, out)
     }
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
@@ -88,11 +87,11 @@ impl Analyzed for Bench {
     }
 
     fn page(&self, run: &RunDir) -> String {
-        page::page(&self.0, &run.path().display().to_string(), Style::of_stdout())
+        bench::page(run, &self.0).unwrap_or_else(|error| format!("{error:#}\n"))
     }
 
     fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        digest::write_bench_html(run, &run.read_manifest()?, &self.0, out)
+        bench::write_html(run, &run.read_manifest()?, &self.0, out)
     }
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {

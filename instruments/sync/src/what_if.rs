@@ -1,8 +1,7 @@
 //! `quaver sync what-if`: the compensation curve of a recorded program.
 
 pub mod digest;
-pub mod html;
-pub mod page;
+pub mod view;
 
 use crate::compensate::args::{Example, WhatIfArgs};
 use crate::what_if::digest::{FramesAsked, Question, of_example, of_run};
@@ -10,8 +9,8 @@ use anyhow::Context;
 use quaver_dvfs::dvfs::Table;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::results;
+use quaver_instrument::terminal;
 use quaver_page::RunFacts;
-use quaver_page::table::Style;
 use quaver_store::run::RunDir;
 use std::io::BufWriter;
 use std::path::Path;
@@ -35,11 +34,13 @@ pub(super) fn run(args: &WhatIfArgs) -> anyhow::Result<ExitCode> {
         }
         None => (of_example(&question, args.seed), RunFacts::default()),
     };
+    let mut document = view::document(&answer, &facts);
     if let Some(path) = &args.html {
         let file = std::fs::File::create(path).with_context(|| format!("making {}", path.display()))?;
-        crate::what_if::html::write_html(&mut BufWriter::new(file), &answer, &facts)?;
+        quaver_view::write_html(&mut BufWriter::new(file), &document)?;
     }
-    let shown = || page::page(&answer, args.html.as_deref(), Style::of_stdout());
+    document.report_path = args.html.as_ref().map(|path| path.display().to_string());
+    let shown = || terminal::page(&document, terminal::style());
     results::print(&serde_json::to_value(&answer)?, shown, args.json, &[])
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn kernel(name: &str) -> PathBuf {
 }
 
 fn build() -> PathBuf {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels");
     // Beside the profile's directory: target/kernels, wherever target is.
     let target = Path::new(env!("CARGO_BIN_EXE_quaver")).ancestors().nth(2).expect("target/PROFILE/quaver");
     let out = target.join("kernels");

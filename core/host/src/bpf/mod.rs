@@ -49,7 +49,7 @@ pub fn start(_spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
 }
 
 /// What to do about a build without BPF.
-pub(crate) const BUILD_REMEDY: &str =
+pub const BUILD_REMEDY: &str =
     "build with the feature `bpf` (needs clang, libelf-dev, zlib1g-dev, pkg-config and make)";
 /// What to do about a kernel without BTF.
 const TYPES_REMEDY: &str =

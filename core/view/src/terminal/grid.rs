@@ -1,7 +1,7 @@
 //! Aligned columns that fit the terminal. Words are wrapped where there is no room, numbers never.
 
 use super::{Style, on_terminal};
-use crate::cell::{Cell, bar};
+use crate::cell::{Cell, bar, heights};
 use crate::document::{Row, Table, Tone};
 use crate::text::{safe, width, wrap};
 
@@ -32,7 +32,8 @@ pub(super) fn of_table(table: &Table, style: Style) -> Grid {
         (0..table.columns.len()).filter(|at| on_terminal(table.columns[*at].shown)).collect();
     let columns = shown.iter().map(|at| (safe(&table.columns[*at].heading), table.numeric(*at))).collect();
     let mut rows = Vec::new();
-    for row in &table.rows {
+    let first = table.terminal_first.unwrap_or(table.rows.len());
+    for row in table.rows.iter().take(first) {
         match row {
             Row::Cells(tone, cells) => {
                 rows.push(Line::Cells(*tone, shown.iter().map(|at| written(&cells[*at], style)).collect()));
@@ -42,6 +43,9 @@ pub(super) fn of_table(table: &Table, style: Style) -> Grid {
                 rows.extend(lines.iter().map(|line| Line::Whole(style.dim(&format!("  {line}")))));
             }
         }
+    }
+    if table.rows.len() > first {
+        rows.push(Line::Whole(style.dim(&format!("  and {} more", table.rows.len() - first))));
     }
     Grid { columns, rows }
 }
@@ -53,6 +57,7 @@ pub(super) fn written(cell: &Cell, style: Style) -> String {
             let bar = bar(shares.last().copied().unwrap_or(0.0), BAR, style.ascii);
             format!("{bar:<BAR$}")
         }
+        Cell::Heights(counts) if style.ascii => heights(counts, "_.-=+*%#"),
         cell => safe(&cell.to_string()),
     }
 }

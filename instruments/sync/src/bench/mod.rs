@@ -2,14 +2,12 @@
 //! this machine.
 
 pub mod args;
-pub mod html;
-pub mod page;
+pub mod view;
 
 mod once;
 mod programs;
 
 use crate::bench::args::{BarrierKind, SyncBenchArgs};
-use crate::digest as sync;
 use anyhow::Context;
 use once::{Ran, Runner};
 use programs::Found;
@@ -21,8 +19,9 @@ use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results;
+use quaver_instrument::terminal;
 use quaver_instrument::threshold::FailIf;
-use quaver_page::table::Style;
+use quaver_page::RunFacts;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::paper::Suite;
@@ -39,7 +38,7 @@ const WATCHED_RUNS: u32 = 2;
 /// Runs, stores, prints.
 pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     if args.list {
-        results::to_stdout(page::list().as_bytes())?;
+        results::to_stdout(view::list().as_bytes())?;
         return Ok(ExitCode::Done);
     }
     let cpus = allowed_cpus().context("finding the CPUs that we may use")?.len() as u32;
@@ -70,9 +69,32 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     manifest.end(realtime_ns(), cut_short);
     run.write_manifest(&manifest)?;
     run.write_summary(&summary)?;
-    sync::store_bench_report(&run, &manifest, &summary)?;
+    quaver_instrument::digest::store_report(&run, |out| write_html(&run, &manifest, &summary, out))?;
     let code = print(&run, &summary, args.json, &args.fail_if)?;
     Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
+}
+
+/// Writes the report.
+pub(crate) fn write_html(
+    run: &RunDir,
+    manifest: &Manifest,
+    summary: &BenchSummary,
+    out: &mut dyn std::io::Write,
+) -> anyhow::Result<()> {
+    Ok(quaver_view::write_html(out, &view::document(summary, &facts(run, manifest)))?)
+}
+
+fn facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
+    let mut facts = quaver_instrument::digest::facts::run_facts(run, manifest);
+    facts.facts.retain(|(name, _)| !matches!(name.as_str(), "receiver" | "events lost"));
+    facts
+}
+
+/// The page for a terminal.
+pub(crate) fn page(run: &RunDir, summary: &BenchSummary) -> anyhow::Result<String> {
+    let mut document = view::document(summary, &facts(run, &run.read_manifest()?));
+    document.report_path = Some(run.report().display().to_string());
+    Ok(terminal::page(&document, terminal::style()))
 }
 
 fn print(
@@ -81,9 +103,8 @@ fn print(
     json: bool,
     conditions: &[FailIf],
 ) -> anyhow::Result<ExitCode> {
-    let value = serde_json::to_value(summary)?;
-    let shown = || page::page(summary, &run.path().display().to_string(), Style::of_stdout());
-    results::print(&value, shown, json, conditions)
+    let (value, page) = (serde_json::to_value(summary)?, page(run, summary)?);
+    results::print(&value, || page, json, conditions)
 }
 
 fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest)> {

@@ -7,7 +7,7 @@
 //! ```
 
 pub mod args;
-pub mod page;
+pub mod view;
 
 mod clock;
 mod cores;

@@ -12,22 +12,20 @@ pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
 pub use names::SyncNames;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 
-use crate::page;
 use anyhow::Context;
 use images::{Image, KernelStream, Told};
 use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_instrument::progress::Progress;
 use quaver_page::RunFacts;
-use quaver_page::table::Style;
 use quaver_store::manifest::Manifest;
 use quaver_store::perfetto::threads::{ThreadSpan, WakeUp, draw_threads};
 use quaver_store::run::RunDir;
-use quaver_sync_analysis::bench::BenchSummary;
 use quaver_sync_analysis::futex::{FunctionCalls, FutexCounter, FutexFigures, Reconciler};
 use quaver_sync_analysis::lanes::{LaneKeeper, Lanes, Span};
 use quaver_sync_analysis::subframes::{Cutter, Step};
 use quaver_sync_analysis::sync::{AnyEvent, Protocol, Settings, SyncResults, Wait};
 use quaver_sync_store::{SyncCounts, pack, trim};
+use quaver_view::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -86,7 +84,7 @@ struct Measured {
     from_kernel: bool,
 }
 
-/// Packs the recordings of a run that ended just now, gives addresses their names, analyses and stores.
+/// Packs the recordings of a run that ended just now, gives addresses their names and analyses.
 pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<SyncDigest> {
     let progress = Progress::timed(Duration::from_secs(1), quiet);
     progress.say("packing records");
@@ -102,27 +100,7 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
     names::look_up(measured.images.len().max(1), &measured.results, &measured.lanes.spans, maps)
         .write(&directory)?;
     run.write_manifest(&manifest)?;
-    progress.say("drawing the report");
-    let digest = digest(run, manifest, facts, measured)?;
-    digest.store(run)?;
-    Ok(digest)
-}
-
-/// Writes the page of a run of `quaver sync bench`.
-pub fn store_bench_report(run: &RunDir, manifest: &Manifest, summary: &BenchSummary) -> anyhow::Result<()> {
-    quaver_instrument::digest::store_report(run, |out| write_bench_html(run, manifest, summary, out))
-}
-
-/// The same to wherever it is wanted.
-pub fn write_bench_html(
-    run: &RunDir,
-    manifest: &Manifest,
-    summary: &BenchSummary,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let mut facts = quaver_instrument::digest::facts::run_facts(run, manifest);
-    facts.facts.retain(|(name, _)| !matches!(name.as_str(), "receiver" | "events lost"));
-    Ok(crate::bench::html::write_html(out, summary, &facts)?)
+    digest(run, manifest, facts, measured)
 }
 
 /// Analyses a stored run again.
@@ -337,17 +315,6 @@ fn digest(
 }
 
 impl SyncDigest {
-    /// Writes `summary.json` and `report.html`.
-    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        run.write_summary(&self.summary)?;
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
-    }
-
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(crate::html::write_html(out, &self.input(None))?)
-    }
-
     /// Writes a timeline for ui.perfetto.dev: a track a thread with its waits, and arrows to the longest from who ended them.
     pub fn write_perfetto(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let span = |span: &Span| ThreadSpan {
@@ -366,25 +333,10 @@ impl SyncDigest {
         let spans: Vec<ThreadSpan> = self.lanes.spans.iter().map(span).collect();
         let wake_ups: Vec<WakeUp> = self.summary.results.longest.iter().map(wake_up).collect();
         if self.lanes.shortest_ns > 0 {
-            let shortest = quaver_page::units::duration(self.lanes.shortest_ns.cast_signed());
+            let shortest = Cell::Duration(self.lanes.shortest_ns.cast_signed());
             eprintln!("the run is large: drawn are waits of {shortest} and more");
         }
         draw_threads(&spans, &wake_ups, out)?;
         Ok(())
-    }
-
-    /// The console page.
-    pub fn page(&self, report_path: Option<&str>, style: Style) -> String {
-        page::page(&self.input(report_path), style)
-    }
-
-    fn input<'a>(&'a self, report_path: Option<&'a str>) -> page::SyncInput<'a> {
-        page::SyncInput {
-            summary: &self.summary,
-            run: &self.facts,
-            lanes: &self.lanes,
-            names: &self.names,
-            report_path,
-        }
     }
 }

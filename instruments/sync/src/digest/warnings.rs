@@ -2,8 +2,8 @@
 
 use super::facts::UprobeFacts;
 use super::summary::SyncSummary;
-use quaver_page::units::{count, duration, percent};
 use quaver_store::manifest::Manifest;
+use quaver_view::Cell;
 use std::path::Path;
 
 /// Share of wake-ups whose waker is known; below it, something is missing.
@@ -26,9 +26,9 @@ pub(super) fn of(summary: &SyncSummary, manifest: &Manifest, directory: &Path) -
         warnings.push(format!(
             "{} of {} wake-ups ({}) have no known waker: they were spurious, or who woke was not recorded (signals of the \
              kernel, processes that share memory and are not followed)",
-            count(coverage.wake_ups - coverage.matched),
-            count(coverage.wake_ups),
-            percent(1.0 - share)
+            Cell::Count(coverage.wake_ups - coverage.matched),
+            Cell::Count(coverage.wake_ups),
+            Cell::Share(1.0 - share)
         ));
     }
     warnings
@@ -91,17 +91,17 @@ fn lost(summary: &SyncSummary) -> Vec<String> {
     if records > 0 {
         warnings.push(format!(
             "{} records found no room and are missing; put the run where there is more (-o DIR)",
-            count(records)
+            Cell::Count(records)
         ));
     }
     let threads: u64 = summary.processes.iter().map(|process| process.threads_lost).sum();
     if threads > 0 {
-        warnings.push(format!("{} threads found no room, so nothing is known of them", count(threads)));
+        warnings.push(format!("{} threads found no room, so nothing is known of them", Cell::Count(threads)));
     }
     if summary.facts.kernel.lost > 0 {
         warnings.push(format!(
             "{} records of the kernel found no room, so causes are missing",
-            count(summary.facts.kernel.lost)
+            Cell::Count(summary.facts.kernel.lost)
         ));
     }
     warnings
@@ -116,24 +116,24 @@ fn crowded(summary: &SyncSummary) -> Option<String> {
             "up to {} threads could run at once on {cpus} CPUs, and for {} of the time there were more than CPUs: waiting in run \
              queues ({} of late waits, as far as it was seen) is in these figures; give the program as many threads as CPUs",
             crowd.most_runnable,
-            percent(share),
-            duration(crowd.run_queue_ns.cast_signed())
+            Cell::Share(share),
+            Cell::Duration(crowd.run_queue_ns.cast_signed())
         )
     })
 }
 
 /// What probes took from the process, and what they do not see.
 fn distortion(probes: &UprobeFacts, summary: &SyncSummary) -> Vec<String> {
-    let time = |ns: u64| duration(ns.cast_signed());
+    let time = |ns: u64| Cell::Duration(ns.cast_signed());
     let length_ns = summary.results.duration_ns().max(1);
     let cost = format!(
         "probes stopped it at {} calls, {} each as measured in this run ({} where the kernel had to step through the instruction): {} \
          of all its threads' time together, {} of the time looked at",
-        count(probes.calls),
+        Cell::Count(probes.calls),
         time(probes.emulated_ns),
         time(probes.stepped_ns),
         time(probes.distortion_ns()),
-        percent(probes.distortion_ns() as f64 / length_ns as f64)
+        Cell::Share(probes.distortion_ns() as f64 / length_ns as f64)
     );
     let refused = probes.refused.iter().map(|reason| format!("not probed: {reason}"));
     std::iter::once(cost).chain(refused).collect()

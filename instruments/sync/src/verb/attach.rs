@@ -71,7 +71,7 @@ pub(super) fn run(args: &SyncArgs, pid: u32) -> anyhow::Result<ExitCode> {
     sync::set_facts(&mut manifest, &facts)?;
     // The user's word is how such a run ends.
     manifest.end(quaver_clock::realtime_ns(), None);
-    let digest = sync::conclude(&run, manifest, args.quiet)?;
+    let digest = super::conclude(&run, manifest, args.quiet)?;
     super::print(args, &digest, &run)?;
     Ok(ExitCode::Done)
 }

@@ -9,8 +9,10 @@ use crate::digest::SyncDigest;
 use crate::record::recorder;
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::terminal;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_view::Style;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -62,13 +64,37 @@ fn begin(args: &SyncArgs, facts: &crate::digest::SyncFacts) -> anyhow::Result<(R
     Ok((run, manifest))
 }
 
+/// Packs and analyses a run that ended just now, and stores what came of it.
+fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<SyncDigest> {
+    let digest = crate::digest::conclude(run, manifest, quiet)?;
+    store(run, &digest)?;
+    Ok(digest)
+}
+
+/// Writes `summary.json` and `report.html`.
+pub fn store(run: &RunDir, digest: &SyncDigest) -> anyhow::Result<()> {
+    run.write_summary(&digest.summary)?;
+    quaver_instrument::digest::store_report(run, |out| write_html(digest, out))
+}
+
+/// Writes the report.
+pub fn write_html(digest: &SyncDigest, out: &mut dyn Write) -> anyhow::Result<()> {
+    Ok(quaver_view::write_html(out, &crate::view::document(digest))?)
+}
+
+/// The page for a terminal.
+pub fn page(run: &RunDir, digest: &SyncDigest, style: Style) -> String {
+    let mut document = crate::view::document(digest);
+    document.report_path = Some(run.report().display().to_string());
+    terminal::page(&document, style)
+}
+
 /// Writes the page to standard error, where it is out of the program's way, or the summary to standard output.
 fn print(args: &SyncArgs, digest: &SyncDigest, run: &RunDir) -> anyhow::Result<()> {
     if args.json {
         let text = format!("{}\n", serde_json::to_string_pretty(&digest.summary)?);
         return quaver_instrument::results::to_stdout(text.as_bytes());
     }
-    let report = run.report().display().to_string();
-    let page = digest.page(Some(&report), quaver_page::table::Style::of_stderr());
+    let page = page(run, digest, terminal::style_of_stderr());
     std::io::stderr().lock().write_all(page.as_bytes()).context("writing to standard error")
 }

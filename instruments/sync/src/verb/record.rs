@@ -136,7 +136,7 @@ impl Recording {
         sync::set_facts(&mut manifest, &facts)?;
         let cut_short = signalled.then(|| "interrupted by the user".to_owned());
         manifest.end(quaver_clock::realtime_ns(), cut_short);
-        let digest = sync::conclude(&run, manifest, args.quiet)?;
+        let digest = super::conclude(&run, manifest, args.quiet)?;
         super::print(args, &digest, &run)
     }
 }

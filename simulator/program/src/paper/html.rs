@@ -2,6 +2,7 @@
 
 mod drawings;
 
+use super::drawings::{break_down, class_colour, decades, sizes};
 use crate::paper::page as words;
 use crate::paper::page::{ALTERNATIVES, GRID, POWER, REACTIVITY, Rows, Section};
 use drawings::{Group, factors, groups};
@@ -11,7 +12,6 @@ use quaver_page::html::drawn::{Frame, write_drawn};
 use quaver_page::html::page::{Tile, micro};
 use quaver_page::html::table::{Table, Titled};
 use quaver_sim::paper::{Arm, Claim, Kind, PaperSummary, ProgramSummary, claims};
-use quaver_sync::html::drawings::{break_down, class_colour, decades, sizes};
 use quaver_sync_analysis::bench::BenchSummary;
 use quaver_sync_analysis::bench::paper::Suite;
 use quaver_sync_analysis::sync::SyncClass;

@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod digest;
+mod drawings;
 pub mod html;
 pub mod page;
 

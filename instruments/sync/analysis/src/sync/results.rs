@@ -129,9 +129,9 @@ impl Cause {
     /// Name in reports.
     pub const fn name(self) -> &'static str {
         [
-            "waker late",
-            "kernel had not switched",
-            "another thread ran first",
+            "waker delayed",
+            "kernel switch pending",
+            "other thread ran first",
             "migrated",
             "run-queue wait",
             "interrupt",

@@ -1,0 +1,199 @@
+//! The document of `quaver sync`: threads over time with who woke whom, the six classes, who was late and why.
+
+mod drawings;
+mod late;
+mod sizes;
+mod why;
+
+use crate::compensate::view as compensation;
+use crate::digest::{SyncDigest, SyncSummary};
+use quaver_sync_analysis::sync::Sums;
+use quaver_view::{Cell, Document, Section, Table, Text, text};
+
+/// Rows of a table of offenders, threads or cores that are shown at first.
+const FIRST_ROWS: usize = 10;
+
+/// The document.
+pub fn document(digest: &SyncDigest) -> Document {
+    let summary = &digest.summary;
+    let mut document = crate::head::document("quaver sync", &digest.facts, program(summary));
+    circumstances(&mut document, summary);
+    document.verdict = verdict(summary);
+    document.incomplete = !summary.complete;
+    tiles(&mut document, summary);
+    let sections = [
+        Some(drawings::overview(digest)),
+        Some(late::classes(summary)),
+        sizes::section(&summary.results.classes),
+        why::section(digest),
+        late::offenders("objects", "Locks and conditions", "late operations by object", &summary.objects),
+        summary.facts.call_sites.then_some(&summary.call_sites).and_then(|sites| {
+            late::offenders("call-sites", "Call sites", "late operations by calling function", sites)
+        }),
+        late::threads(summary),
+        late::cores(summary),
+        critical_path(summary),
+        calls(summary),
+        summary.facts.compensation.as_ref().map(compensation::section),
+    ];
+    sections.into_iter().flatten().for_each(|section| {
+        document.section(section);
+    });
+    document.warnings.extend(summary.facts.compensation.iter().flat_map(compensation::alarms));
+    document.warnings.extend(summary.warnings.iter().map(Text::from));
+    document
+}
+
+fn time(ns: u64) -> Cell {
+    Cell::Duration(ns.cast_signed())
+}
+
+fn program(summary: &SyncSummary) -> Text {
+    let facts = &summary.facts;
+    let status = facts.status.map_or_else(String::new, |status| format!(" · {}", exit(status)));
+    let (length, threads) =
+        (time(summary.results.duration_ns()), Cell::Count(summary.results.counts.threads));
+    text!("{}{status} · {length} · {threads} threads", facts.program.join(" "))
+}
+
+/// The program's status in words.
+fn exit(status: u8) -> String {
+    match status {
+        129..=192 => format!("killed by signal {}", status - 128),
+        status => format!("exit status {status}"),
+    }
+}
+
+fn circumstances(document: &mut Document, summary: &SyncSummary) {
+    let kernel = &summary.facts.kernel;
+    let tier = if kernel.tier == "user" { "user space only" } else { &kernel.tier };
+    document.fact("Tracing", tier);
+    document.fact("Why no better tier", kernel.reason.as_deref().unwrap_or_default());
+    document.fact("Not observed", kernel.blind.join(", "));
+    let cpus = summary.facts.cpus.map_or_else(String::new, |cpus| cpus.to_string());
+    document.html_fact("Allowed CPUs", cpus);
+    document.html_fact("Events", text!("{}", Cell::Count(summary.results.counts.events)));
+    document.html_fact("Kernel events", text!("{}", Cell::Count(summary.results.counts.kernel_events)));
+}
+
+fn verdict(summary: &SyncSummary) -> Option<Text> {
+    let results = &summary.results;
+    if results.counts.events == 0 {
+        return None;
+    }
+    if results.late.count == 0 {
+        let threshold = time(results.settings.threshold_ns);
+        return Some(text!("No synchronization took longer than {threshold}."));
+    }
+    let largest = results.classes.iter().max_by_key(|one| one.late.total_ns)?;
+    Some(text!(
+        "Threads lost {} to wake-ups. Largest class ({}): {}.",
+        time(results.late.total_ns),
+        Cell::Share(largest.share.unwrap_or(0.0)),
+        largest.class.name()
+    ))
+}
+
+fn tiles(document: &mut Document, summary: &SyncSummary) {
+    let results = &summary.results;
+    let late = &results.late;
+    document.tile("Sync jitter", time(late.total_ns), text!("{} late operations", Cell::Count(late.count)));
+    let length = time(results.duration_ns());
+    document.tile("Late operations per ms", per_ms(late, summary), text!("over {length}"));
+    document.tile("Largest", time(late.max_ns).only_if(late.count > 0), late::how_counted(summary));
+    let path = &results.critical_path;
+    if path.length_ns > 0 {
+        let share = Cell::part(path.sync_jitter_ns, path.length_ns);
+        let note = text!("{} of {}", time(path.sync_jitter_ns), time(path.length_ns));
+        document.tile("On the critical path", share, note);
+    }
+    if let Some(share) = results.coverage.share() {
+        let note = text!("of {} wake-ups", Cell::Count(results.coverage.wake_ups));
+        document.tile("Matched", Cell::Share(share), note);
+    }
+}
+
+/// Events of a sum for each millisecond of the run.
+fn per_ms(sums: &Sums, summary: &SyncSummary) -> Cell {
+    let value = sums.count as f64 * 1e6 / summary.results.duration_ns().max(1) as f64;
+    Cell::Number { value, digits: 3 }
+}
+
+fn critical_path(summary: &SyncSummary) -> Option<Section> {
+    let (path, share) = (&summary.results.critical_path, &summary.results.sync_share);
+    if path.length_ns == 0 {
+        return None;
+    }
+    let mut table = Table::new(["part", "time", "share", ""]);
+    for (name, ns) in [
+        ("execution", path.execution_ns),
+        ("sync jitter", path.sync_jitter_ns),
+        ("other jitter", path.other_ns),
+        ("blocked, waker unknown", path.blocked_ns),
+    ] {
+        let bar = Cell::Bars(vec![ns as f64 / path.length_ns as f64]);
+        table.row([name.into(), time(ns), Cell::part(ns, path.length_ns), bar]);
+    }
+    let last = path.last_thread.map_or_else(String::new, |thread| format!("; ends in thread {}", thread.0));
+    let mut words = format!("{} handoffs{last}.", Cell::Count(path.hand_overs));
+    if let Some(on_path) = share.critical_path {
+        let mean = share
+            .threads_mean
+            .map_or_else(String::new, |mean| format!("; mean over threads {}", Cell::Share(mean)));
+        words += &format!(" Sync jitter is {} of all jitter on it{mean}.", Cell::Share(on_path));
+    }
+    let section = Section::new("path", "Critical path")
+        .note("the chain of creations, joins and wake-ups that bounds the run time");
+    Some(section.with(table).with(quaver_view::Block::Note(words.into())))
+}
+
+fn calls(summary: &SyncSummary) -> Option<Section> {
+    let mut section = Section::new("calls", "Calls");
+    if let Some(futex) = summary.futex.as_ref().filter(|futex| !futex.operations.is_empty()) {
+        let columns =
+            ["operation", "calls", "woken", "value changed (EAGAIN)", "timeouts", "interrupted", "no waiter"];
+        let mut table = Table::new(columns).title("Futex system calls, from kernel tracing");
+        for one in &futex.operations {
+            let numbers = [one.calls, one.woken, one.changed, one.timeouts, one.interrupted, one.woke_nobody];
+            table.row(std::iter::once(Cell::from(&*one.operation)).chain(numbers.map(Cell::Count)));
+        }
+        let entries = match summary.facts.kernel.futex_calls {
+            Some(entries) if entries == futex.calls => {
+                format!(", equal to the entry count ({})", Cell::Count(entries))
+            }
+            Some(entries) => format!("; entry count {}", Cell::Count(entries)),
+            None => String::new(),
+        };
+        let both = futex.reconciled.map_or_else(String::new, |both| {
+            format!(
+                " {} waits, {} of them inside recorded calls; {} of {} recorded calls stayed in user space.",
+                Cell::Count(both.waits_inside + both.waits_outside),
+                Cell::Count(both.waits_inside),
+                Cell::Count(both.calls_without_kernel),
+                Cell::Count(both.calls)
+            )
+        });
+        let (calls, spurious) = (Cell::Count(futex.calls), Cell::Count(futex.spurious));
+        section.push(table);
+        section.push(quaver_view::Block::Note(text!(
+            "{calls} calls{entries}; {spurious} spurious returns.{both}"
+        )));
+    }
+    let columns =
+        ["process", "threads", "uncontended locks", "uncontended unlocks", "failed trylocks", "records lost"];
+    let mut table = Table::new(columns);
+    for one in &summary.processes {
+        table.row([
+            Cell::from(format!("{} ({})", one.pid, one.exe)),
+            Cell::Count(one.threads as u64),
+            Cell::Count(one.uncontended.free_locks),
+            Cell::Count(one.uncontended.free_unlocks),
+            Cell::Count(one.uncontended.busy_tries),
+            Cell::Count(one.lost),
+        ]);
+    }
+    if !table.rows.is_empty() {
+        section.push(quaver_view::Block::from(table).only(quaver_view::Shown::HtmlOnly));
+    }
+    (!section.blocks.is_empty()).then_some(section)
+}
