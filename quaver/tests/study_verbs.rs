@@ -287,5 +287,5 @@ fn mistakes_end_with_a_sentence_and_their_status() {
         .unwrap();
     let output = place.run(&[place.plan().to_str().unwrap(), "--lab", "loopback"]);
     assert_eq!(output.status.code(), Some(5));
-    assert!(text(&output.stderr).contains("no-such-row: no such source"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("no-such-row: unknown source"), "{}", text(&output.stderr));
 }

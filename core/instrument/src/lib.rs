@@ -12,5 +12,6 @@ pub mod quantity;
 pub mod recording;
 pub mod results;
 pub mod runs;
+pub mod terminal;
 pub mod threshold;
 pub mod tier;

@@ -167,7 +167,7 @@ fn check(plan: &StudyPlan, lab: &dyn Lab) -> anyhow::Result<()> {
             return Err(failure(ExitCode::Usage, format!("{}: {reason}", arm.id)));
         }
         if let Some(row) = Tuned::unknown(&settings.tune) {
-            let message = format!("{}: tune: {row}: no such source; quaver tune audit lists them", arm.id);
+            let message = format!("{}: tune: {row}: unknown source; quaver tune audit lists them", arm.id);
             return Err(failure(ExitCode::BadInput, message));
         }
     }

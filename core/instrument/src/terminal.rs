@@ -1,0 +1,37 @@
+//! What the terminal can show, and a document written to it.
+
+use anyhow::Context;
+use quaver_view::{Document, Style, write_terminal};
+use std::io::{IsTerminal, Write};
+
+/// What standard output can show: its width, and colour where it is a terminal and `NO_COLOR` (no-color.org) is unset
+/// or empty. 100 columns where it is no terminal or does not know its size.
+pub fn style() -> Style {
+    let out = std::io::stdout();
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let columns = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
+    Style { colour: !refused && out.is_terminal(), width: width(columns), ascii: false }
+}
+
+/// Characters in a line of a terminal that says it has so many columns; 0 where it does not say.
+fn width(columns: usize) -> usize {
+    if columns == 0 { Style::PLAIN.width } else { columns.clamp(80, 200) }
+}
+
+/// Writes the document to standard output, in the form that suits it.
+pub fn print(document: &Document) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    write_terminal(&mut out, document, style())
+        .and_then(|()| out.flush())
+        .context("writing to standard output")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_80_to_200_characters_and_100_where_the_width_is_unknown() {
+        assert_eq!([0, 40, 80, 132, 400].map(width), [100, 80, 80, 132, 200]);
+    }
+}
