@@ -233,7 +233,7 @@ fn check_paper(place: &Place, summary: &Value) {
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert!(std::fs::read(run.join("report.html")).unwrap() == report);
     let page = text(&again.stdout);
-    assert!(text(&report).contains("class=\"pane paper\"") && page.contains("The paper's figures"));
+    assert!(text(&report).contains("id=\"figure-generator-time\"") && page.contains("The paper's figures"));
     let place_of = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words}: {page}"));
     assert!(place_of("Generator") < place_of("Ranking"), "the verdict on the generator comes first");
 }

@@ -18,6 +18,14 @@ fn width(columns: usize) -> usize {
     if columns == 0 { Style::PLAIN.width } else { columns.clamp(80, 200) }
 }
 
+/// The document as standard output shows it.
+pub fn page(document: &Document) -> String {
+    let mut out = Vec::new();
+    // Memory takes all that is written, and the renderer writes text.
+    let _ = write_terminal(&mut out, document, style());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Writes the document to standard output, in the form that suits it.
 pub fn print(document: &Document) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();

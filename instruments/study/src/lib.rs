@@ -2,8 +2,7 @@
 
 pub mod args;
 pub mod digest;
-pub mod html;
-pub mod page;
 pub mod request;
 pub mod stamps;
 pub mod verb;
+pub mod view;
