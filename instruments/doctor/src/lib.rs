@@ -93,14 +93,14 @@ fn json(view: &HostView, checks: &[Checked]) -> anyhow::Result<String> {
 }
 
 fn document(view: &HostView, checks: &[Checked]) -> Document {
-    let mut document = Document::new("quaver doctor", host_line(view));
+    let mut document = Document::new("quaver doctor", "reads only, changes nothing");
     document.version = env!("CARGO_PKG_VERSION").into();
     let tier = match view.best_tier() {
         Tier::Bpf => "BPF: every layer, every cause",
         Tier::Tracefs => "tracefs: causes are named, packets are not stamped below the socket",
         Tier::User => "user space only: lateness is measured without causes",
     };
-    document.fact("tracing tier", tier).fact("changes", "none: doctor only reads");
+    document.fact("host", host_line(view)).fact("tracing tier", tier);
     let of = |area: Area| checks.iter().filter(move |checked| checked.area == area);
     let missing = of(Area::Ability).filter(|checked| checked.verdict == Verdict::Missing).count();
     let title = format!("What can be measured here ({missing} missing)");
@@ -179,9 +179,9 @@ mod tests {
     #[test]
     fn the_page_shows_what_is_wrong_first() {
         let wanted = "\
-quaver doctor · processor unknown, 0 CPUs, Linux of unknown version, not as root
+quaver doctor · reads only, changes nothing
+  host          processor unknown, 0 CPUs, Linux of unknown version, not as root
   tracing tier  user space only: lateness is measured without causes
-  changes       none: doctor only reads
 
 What can be measured here (1 missing)
   missing  bpf-tier
@@ -211,7 +211,9 @@ Settings that cause lateness (1 found)
             checked.evidence = long.clone();
             checked.remedy = checked.remedy.as_ref().map(|remedy| format!("{remedy}; or {long}"));
         }
-        let document = document(&HostView::default(), &checks);
+        let mut view = HostView::default();
+        view.facts.cpu.model = Some(long);
+        let document = document(&view, &checks);
         for width in [80, 120, 200] {
             let mut out = Vec::new();
             let style = quaver_view::Style { width, ..quaver_view::Style::PLAIN };
@@ -245,6 +247,6 @@ Settings that cause lateness (1 found)
         let view = look();
         let checks = examine(&view);
         assert_eq!(status(&checks), ExitCode::Done);
-        assert!(quaver_view::plain(&document(&view, &checks)).contains("doctor only reads"));
+        assert!(quaver_view::plain(&document(&view, &checks)).contains("reads only"));
     }
 }
