@@ -233,7 +233,7 @@ fn check_paper(place: &Place, summary: &Value) {
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert!(std::fs::read(run.join("report.html")).unwrap() == report);
     let page = text(&again.stdout);
-    assert!(text(&report).contains("class=\"pane paper\"") && page.contains("The paper's figures"));
+    assert!(text(&report).contains("id=\"figure-generator-time\"") && page.contains("The paper's figures"));
     let place_of = |words: &str| page.find(words).unwrap_or_else(|| panic!("{words}: {page}"));
     assert!(place_of("Generator") < place_of("Ranking"), "the verdict on the generator comes first");
 }
@@ -287,5 +287,5 @@ fn mistakes_end_with_a_sentence_and_their_status() {
         .unwrap();
     let output = place.run(&[place.plan().to_str().unwrap(), "--lab", "loopback"]);
     assert_eq!(output.status.code(), Some(5));
-    assert!(text(&output.stderr).contains("no-such-row: no such source"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("no-such-row: unknown source"), "{}", text(&output.stderr));
 }

@@ -146,10 +146,12 @@ fn apply_status_revert() {
     expect(&machine.tune(&["revert", "--only", "ksm"]), 0);
     assert_eq!(machine.json(&["status"])["changes"].as_array().unwrap().len(), 3);
     let reverted = expect(&machine.tune(&["revert"]), 0);
-    assert!(reverted.contains("kernel.watchdog is 1 again"), "{reverted}");
+    assert!(reverted.contains("kernel.watchdog: restored to 1"), "{reverted}");
     assert_eq!(machine.texts(), before);
-    assert_eq!(expect(&machine.tune(&["status"]), 0), "Nothing of ours is changed.\n");
-    assert_eq!(expect(&machine.tune(&["revert"]), 0), "Nothing of ours is changed.\n");
+    for verb in ["status", "revert"] {
+        let nothing = format!("quaver tune {verb} · no setting is changed by Quaver\n");
+        assert_eq!(expect(&machine.tune(&[verb]), 0), nothing);
+    }
 }
 
 #[test]
@@ -159,9 +161,9 @@ fn what_somebody_else_changed_is_said_with_status_6_and_left_unless_asked() {
     expect(&machine.tune(&["apply", "--cpu", "1", "--only", "softlockup"]), 0);
     fs::write(&watchdog, "10\n").unwrap();
     let page = expect(&machine.tune(&["apply", "--cpu", "1", "--only", "softlockup"]), 6);
-    assert!(flat(&page).contains("somebody else changed it"), "{page}");
+    assert!(flat(&page).contains("somebody else changed it") && page.contains("Set (0 of 1)"), "{page}");
     let page = expect(&machine.tune(&["revert"]), 6);
-    assert!(flat(&page).contains("--force puts 1 back, --forget leaves it"), "{page}");
+    assert!(flat(&page).contains("--force restores 1, --forget keeps it"), "{page}");
     assert_eq!(fs::read_to_string(&watchdog).unwrap(), "10\n");
     expect(&machine.tune(&["revert", "--force"]), 0);
     assert_eq!(fs::read_to_string(&watchdog).unwrap(), "1\n");
@@ -177,7 +179,7 @@ fn what_does_not_take_is_told_with_status_3() {
     fs::write(machine.path("proc/15/status"), "Cpus_allowed_list:\t0-1\n").unwrap();
     let page = expect(&machine.tune(&["apply", "--cpu", "1", "--only", "rcu-cb,softlockup"]), 3);
     assert!(
-        page.contains("Did not take (1)") && page.contains("affinity of thread 15 = 0 (rcu-cb)"),
+        page.contains("Not accepted (1)") && page.contains("affinity of thread 15 = 0 (rcu-cb)"),
         "{page}"
     );
     assert!(page.contains("Set (1 of 2)"), "{page}");
@@ -233,7 +235,7 @@ fn without_the_right_to_write_the_journal_nothing_is_changed() {
 /// The shipped unit runs what there is.
 #[test]
 fn the_boot_unit_runs_a_verb_that_exists() {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/quaver-tune-revert.service");
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/quaver-tune-revert.service");
     let unit = fs::read_to_string(unit).unwrap();
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/quaver ")).unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -241,5 +243,5 @@ fn the_boot_unit_runs_a_verb_that_exists() {
     expect(&machine.tune(&["apply", "--cpu", "1", "--only", "ksm"]), 0);
     fs::write(machine.path("proc/sys/kernel/random/boot_id"), "the next one\n").unwrap();
     let page = expect(&machine.tune(&words[1..]), 0);
-    assert!(page.contains("went with the last boot"), "{page}");
+    assert!(page.contains("reset by the reboot"), "{page}");
 }

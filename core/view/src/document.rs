@@ -190,6 +190,8 @@ pub enum Block {
     Table(Table),
     /// What made it so, ranked, each cause with what removes it.
     Causes(Causes),
+    /// What was examined, each item with what was found and what to do.
+    Findings(Vec<Finding>),
     /// A drawing.
     Chart(Box<Chart>),
     /// Several drawings: side by side, or one at a time.
@@ -412,6 +414,42 @@ impl Remedy {
     }
 }
 
+/// An item that was examined: a setting, an ability, a part that a lab needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Finding {
+    /// What the label says of it.
+    pub tone: Tone,
+    /// State or identifier: `missing`; empty for none.
+    pub label: String,
+    /// What it is.
+    pub name: Text,
+    /// What was found, and what follows from it, a paragraph each.
+    pub details: Vec<Text>,
+    /// What to do, a line each.
+    pub remedies: Vec<Text>,
+}
+
+impl Finding {
+    /// An item without details.
+    pub fn new(tone: Tone, label: impl Into<String>, name: impl Into<Text>) -> Self {
+        Self { tone, label: label.into(), name: name.into(), ..Self::default() }
+    }
+
+    /// Adds what was found.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<Text>) -> Self {
+        self.details.push(detail.into());
+        self
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<Text>) -> Self {
+        self.remedies.push(remedy.into());
+        self
+    }
+}
+
 macro_rules! block_from {
     ($($from:ty => $to:expr),*) => {
         $(impl From<$from> for Block {
@@ -420,6 +458,6 @@ macro_rules! block_from {
     };
 }
 block_from!(
-    Table => Block::Table, Causes => Block::Causes, Text => Block::Text, Group => Block::Charts,
+    Table => Block::Table, Causes => Block::Causes, Vec<Finding> => Block::Findings, Text => Block::Text, Group => Block::Charts,
     Chart => |chart| Block::Chart(Box::new(chart)), &str => |words: &str| Block::Text(words.into())
 );

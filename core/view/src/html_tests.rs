@@ -1,4 +1,4 @@
-use crate::document::{Cause, Causes, Column, Remedy, Table};
+use crate::document::{Cause, Causes, Column, Finding, Remedy, Table};
 use crate::{
     Axis, Block, Cell, Chart, Colour, Data, Document, Quantity, Section, Series, Shown, Text, Tone, Xy,
     write_html,
@@ -179,4 +179,15 @@ fn every_request_is_forbidden() {
     // The library names its home in a comment of its own; nothing of ours names a place.
     let ours: String = text.lines().filter(|line| !line.contains("uPlot")).collect();
     assert!(!ours.contains("src=") && !ours.contains("url(") && !ours.contains("@import"));
+}
+
+#[test]
+fn findings_with_states_and_remedies() {
+    let mut document = Document::new("quaver x", "x");
+    let missing =
+        Finding::new(Tone::Caution, "missing", "a <clock>").detail("found: none").remedy("sudo a & b");
+    document.section(Section::new("s", "Title").with(vec![missing, Finding::new(Tone::Plain, "", "b")]));
+    let wanted = "<dl class=\"findings\">\n<dt class=\"caution\"><b>missing</b> a &lt;clock&gt;</dt>\n<dd>found: none</dd>\n\
+<dd class=\"remedy\">sudo a &amp; b</dd>\n<dt> b</dt>\n</dl>";
+    assert!(main(&document).contains(wanted), "{}", main(&document));
 }

@@ -21,7 +21,7 @@ pub use axis::{Axis, Colour, Quantity};
 pub use cell::Cell;
 pub use chart::{Arrangement, Chart, Group, Rendering};
 pub use document::{
-    Block, Cause, Causes, Column, Document, Fact, Remedy, Row, Section, Shown, Table, Tile, Tone,
+    Block, Cause, Causes, Column, Document, Fact, Finding, Remedy, Row, Section, Shown, Table, Tile, Tone,
 };
 pub use figures::{Better, Figure, Figures, Unit};
 pub use html::write_html;

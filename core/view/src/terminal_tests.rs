@@ -1,5 +1,5 @@
 use super::*;
-use crate::document::{Cause, Causes, Column, Remedy, Table};
+use crate::document::{Cause, Causes, Column, Finding, Remedy, Table};
 use crate::{Cell, text};
 
 fn causes() -> Causes {
@@ -194,4 +194,35 @@ fn a_long_table_ends_with_the_number_of_rows_left() {
         table.row([Cell::Index(at)]);
     });
     assert_eq!(grid::of_table(&table, Style::PLAIN).render(Style::PLAIN), "  1\n  2\n  and 3 more\n");
+}
+
+#[test]
+fn findings_fit_the_terminal() {
+    let mut document = Document::new("x", "y");
+    document.section(Section::new("s", "Title").with(vec![
+        Finding::new(Tone::Caution, "missing", "wall clock follows a \x1b[2J reference")
+            .detail("found: nothing that could be asked for it")
+            .remedy("sudo systemctl enable --now chrony"),
+        Finding::new(Tone::Plain, "irq-affinity", "interrupts of other devices"),
+        Finding::new(Tone::Plain, "", "kernel.watchdog = 0").detail("was 1"),
+    ]));
+    let mut out = Vec::new();
+    write_terminal(&mut out, &document, Style { width: 40, ..Style::PLAIN }).unwrap();
+    let wanted = "\
+x · y
+
+Title
+  missing  wall clock follows a �[2J
+           reference
+           found: nothing that could be
+           asked for it
+           sudo systemctl enable --now
+           chrony
+  irq-affinity  interrupts of other
+           devices
+  kernel.watchdog = 0
+           was 1
+";
+    let out = String::from_utf8(out).unwrap();
+    assert_eq!(out, wanted, "{out}");
 }

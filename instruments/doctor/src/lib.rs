@@ -11,23 +11,22 @@ use quaver_host::root::HostRoot;
 use quaver_host::trace::Tier;
 use quaver_host::tracefs;
 use quaver_instrument::exit_code::ExitCode;
-use quaver_page::table::{Style, printable, width, wrap};
-use std::fmt::Write as _;
-use std::io::Write as _;
+use quaver_instrument::results::to_stdout;
+use quaver_instrument::terminal;
+use quaver_view::{Block, Document, Finding, Section, Table, Text, Tone};
 use std::path::Path;
 
 /// Name and version of the JSON form. The number grows when a field changes its meaning or goes.
 const SCHEMA: &str = "quaver-doctor/1";
 
-/// Columns of the page.
-const PAGE_WIDTH: usize = 100;
-
 /// Prints what was found. Ends with 3 only where not even user space can measure.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let view = look();
     let checks = examine(&view);
-    let text = if args.json { json(&view, &checks)? } else { page(&view, &checks, Style::of_stdout()) };
-    std::io::stdout().write_all(text.as_bytes())?;
+    match args.json {
+        true => to_stdout(json(&view, &checks)?.as_bytes())?,
+        false => terminal::print(&document(&view, &checks))?,
+    }
     Ok(status(&checks))
 }
 
@@ -58,7 +57,7 @@ fn bpf_state(support: &bpf::BpfSupport) -> TierState {
         .sees
         .iter()
         .filter_map(|sight| Some(format!("{} ({})", sight.subject, sight.lacking.as_ref()?)));
-    TierState::usable("a trial program was loaded and let go", blind.collect())
+    TierState::usable("a test program loaded", blind.collect())
 }
 
 fn tracefs_state() -> TierState {
@@ -68,8 +67,7 @@ fn tracefs_state() -> TierState {
     };
     let Some(clock) = survey.clock.filter(|_| survey.pages) else {
         return TierState {
-            evidence: "tracefs offers neither clock x86-tsc nor mono, or does not describe its pages"
-                .to_owned(),
+            evidence: "tracefs offers neither clock x86-tsc nor mono, or lacks page formats".to_owned(),
             ..TierState::default()
         };
     };
@@ -94,25 +92,23 @@ fn json(view: &HostView, checks: &[Checked]) -> anyhow::Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
 }
 
-fn page(view: &HostView, checks: &[Checked], style: Style) -> String {
-    let mut out = format!("{}\n", style.dim(&host_line(view)));
+fn document(view: &HostView, checks: &[Checked]) -> Document {
+    let mut document = Document::new("quaver doctor", "reads only, changes nothing");
+    document.version = env!("CARGO_PKG_VERSION").into();
     let tier = match view.best_tier() {
         Tier::Bpf => "BPF: every layer, every cause",
         Tier::Tracefs => "tracefs: causes are named, packets are not stamped below the socket",
-        Tier::User => "user space only: lateness is measured, its causes are not named",
+        Tier::User => "user space only: lateness is measured without causes",
     };
+    document.fact("host", host_line(view)).fact("tracing tier", tier);
     let of = |area: Area| checks.iter().filter(move |checked| checked.area == area);
     let missing = of(Area::Ability).filter(|checked| checked.verdict == Verdict::Missing).count();
-    let heading = format!("What this machine lets us measure ({missing} missing)");
-    let _ = writeln!(out, "\n{}\n  Tracing here is by {tier}\n", style.bold(&heading));
-    section(&mut out, of(Area::Ability), style);
-
+    let title = format!("What can be measured here ({missing} missing)");
+    document.section(section("abilities", title, of(Area::Ability)));
     let hurting = of(Area::Setting).filter(|checked| checked.verdict == Verdict::Hurts).count();
-    let heading = format!("Settings that make packets and threads late ({hurting} found)");
-    let _ = writeln!(out, "\n{}\n", style.bold(&heading));
-    section(&mut out, of(Area::Setting), style);
-    let _ = writeln!(out, "\n{}", style.dim("Doctor only read; nothing was changed."));
-    out
+    let title = format!("Settings that cause lateness ({hurting} found)");
+    document.section(section("settings", title, of(Area::Setting)));
+    document
 }
 
 fn host_line(view: &HostView) -> String {
@@ -126,43 +122,32 @@ fn host_line(view: &HostView) -> String {
         parts.push(format!("virtual machine ({})", facts.hypervisor.name.as_deref().unwrap_or("unknown")));
     }
     parts.push(if view.rights.is_root() { "as root" } else { "not as root" }.to_owned());
-    printable(&parts.join(", "))
+    parts.join(", ")
 }
 
 /// What is wrong first, in full; then what is good, a line each; then what does not exist here, in one line.
-fn section<'a>(out: &mut String, checks: impl Iterator<Item = &'a Checked> + Clone, style: Style) {
+fn section<'a>(id: &str, title: String, checks: impl Iterator<Item = &'a Checked> + Clone) -> Section {
     let of = |verdict: Verdict| checks.clone().filter(move |checked| checked.verdict == verdict);
-    for checked in of(Verdict::Missing).chain(of(Verdict::Hurts)) {
-        let mark = style.caution(&format!("{:<8}", checked.verdict.name()));
-        let _ = writeln!(out, "  {mark}{}", style.bold(checked.title));
-        paragraph(out, "found: ", &checked.evidence, |line| line.to_owned());
-        paragraph(out, "", checked.why, |line| line.to_owned());
-        if let Some(remedy) = &checked.remedy {
-            // Not wrapped: a command must be copied whole.
-            let _ = writeln!(out, "          {}", style.remedy(&printable(remedy)));
-        }
-    }
-    let titles = of(Verdict::Good).map(|checked| width(checked.title)).max().unwrap_or(0);
-    for checked in of(Verdict::Good) {
-        let indent = 10 + titles + 2;
-        let lines = wrap(&printable(&checked.evidence), PAGE_WIDTH.saturating_sub(indent).max(30));
-        let title = format!("{:<titles$}", checked.title);
-        let _ =
-            writeln!(out, "  {:<8}{title}  {}", "good", style.dim(lines.first().map_or("", String::as_str)));
-        for line in lines.iter().skip(1) {
-            let _ = writeln!(out, "{:indent$}{}", "", style.dim(line));
-        }
+    let wrong = of(Verdict::Missing).chain(of(Verdict::Hurts)).map(|checked| {
+        let mut finding = Finding::new(Tone::Caution, checked.verdict.name(), checked.title)
+            .detail(format!("found: {}", checked.evidence))
+            .detail(checked.why);
+        finding.remedies.extend(checked.remedy.iter().map(|remedy| Text::default().code(remedy)));
+        finding
+    });
+    let mut section = Section::new(id, title).with(wrong.collect::<Vec<_>>());
+    let mut good = Table::bare(3);
+    of(Verdict::Good).for_each(|checked| {
+        good.row([checked.verdict.name(), checked.title, checked.evidence.as_str()]);
+    });
+    if !good.rows.is_empty() {
+        section.push(good);
     }
     let absent: Vec<&str> = of(Verdict::NotApplicable).map(|checked| checked.title).collect();
     if !absent.is_empty() {
-        paragraph(out, "not on this machine: ", &absent.join(", "), |line| style.dim(line));
+        section.push(Block::Note(format!("not on this machine: {}", absent.join(", ")).into()));
     }
-}
-
-fn paragraph(out: &mut String, label: &str, text: &str, colour: impl Fn(&str) -> String) {
-    for line in wrap(&format!("{label}{}", printable(text)), PAGE_WIDTH - 10) {
-        let _ = writeln!(out, "          {}", colour(&line));
-    }
+    section
 }
 
 use quaver_instrument::registry::Instrument;
@@ -203,14 +188,51 @@ mod tests {
     }
 
     #[test]
-    fn the_page_shows_what_is_wrong_first_and_each_remedy_whole() {
-        let page = page(&HostView::default(), &some_checks(), Style::PLAIN);
-        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text:?} is not in\n{page}"));
-        assert!(at("bpf-tier") < at("user-space") && at("governor") < at("irqbalance"));
-        assert!(page.lines().any(|line| line.trim() == "echo performance | sudo tee x"));
-        assert!(page.contains("(1 missing)") && page.contains("(1 found)"));
-        assert!(page.contains("not on this machine: idle-states"));
-        assert!(page.lines().all(|line| width(line) <= PAGE_WIDTH), "{page}");
+    fn the_page_shows_what_is_wrong_first() {
+        let wanted = "\
+quaver doctor · reads only, changes nothing
+  host          processor unknown, 0 CPUs, Linux of unknown version, not as root
+  tracing tier  user space only: lateness is measured without causes
+
+What can be measured here (1 missing)
+  missing  bpf-tier
+           found: seen bpf-tier
+           because it takes the CPU away
+           sudo quaver ...
+  good  user-space  seen user-space
+
+Settings that cause lateness (1 found)
+  hurts    governor
+           found: seen governor
+           because it takes the CPU away
+           echo performance | sudo tee x
+  good  irqbalance  seen irqbalance
+
+  not on this machine: idle-states
+";
+        let page = quaver_view::plain(&document(&HostView::default(), &some_checks()));
+        assert_eq!(page, wanted, "{page}");
+    }
+
+    #[test]
+    fn lines_fit_every_terminal_but_for_a_word_that_is_longer() {
+        let mut checks = some_checks();
+        let long = "since an ordinary thread waits for its CPU ".repeat(9);
+        for checked in &mut checks {
+            checked.evidence = long.clone();
+            checked.remedy = checked.remedy.as_ref().map(|remedy| format!("{remedy}; or {long}"));
+        }
+        let mut view = HostView::default();
+        view.facts.cpu.model = Some(long);
+        let document = document(&view, &checks);
+        for width in [80, 120, 200] {
+            let mut out = Vec::new();
+            let style = quaver_view::Style { width, ..quaver_view::Style::PLAIN };
+            quaver_view::write_terminal(&mut out, &document, style).expect("memory");
+            let page = String::from_utf8(out).expect("text");
+            let longest = page.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!((width - 20..=width).contains(&longest), "{longest} of {width}:\n{page}");
+        }
     }
 
     #[test]
@@ -236,6 +258,6 @@ mod tests {
         let view = look();
         let checks = examine(&view);
         assert_eq!(status(&checks), ExitCode::Done);
-        assert!(page(&view, &checks, Style::PLAIN).contains("Doctor only read"));
+        assert!(quaver_view::plain(&document(&view, &checks)).contains("reads only"));
     }
 }

@@ -7,11 +7,11 @@ use quaver_host::netns;
 use quaver_host::netns::LabError;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::results::to_stdout;
+use quaver_instrument::terminal;
 use quaver_lab_guests::libraries;
 use quaver_lab_guests::store::LabStore;
-use quaver_page::table::{Style, printable};
+use quaver_view::{Document, Finding, Section, Text, Tone};
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// Name and version of the JSON form.
@@ -57,8 +57,10 @@ impl Part {
 pub(super) fn run(args: &LabDoctorArgs) -> anyhow::Result<ExitCode> {
     let asked: Vec<LabKind> = args.lab.map_or_else(|| LabKind::value_variants().to_vec(), |lab| vec![lab]);
     let checked: Vec<Checked> = asked.into_iter().map(look).collect();
-    let text = if args.json { json(&checked)? } else { page(&checked, Style::of_stdout()) };
-    to_stdout(text.as_bytes())?;
+    match args.json {
+        true => to_stdout(json(&checked)?.as_bytes())?,
+        false => terminal::print(&document(&checked))?,
+    }
     Ok(status(&checked))
 }
 
@@ -82,7 +84,7 @@ fn netns_parts() -> Vec<Part> {
         _ => "sudo modprobe veth",
     };
     let found = |lab: netns::Lab| {
-        format!("a pair was made and let go ({}, {})", lab.source.interface, lab.sink.interface)
+        format!("veth pair created and removed ({}, {})", lab.source.interface, lab.sink.interface)
     };
     vec![Part::of("namespaces and veth", made, found, remedy)]
 }
@@ -95,7 +97,7 @@ fn qemu_parts() -> Vec<Part> {
     let fits = if machine == "x86_64" {
         Ok(())
     } else {
-        Err(format!("this is {machine}; the guest runs this program and is x86-64"))
+        Err(format!("this host is {machine}; the guest needs x86-64"))
     };
     parts.push(Part::of("processor", fits, |()| machine.to_owned(), "use a host with x86-64"));
     let found = |emulator: quaver_lab_guests::store::Emulator| {
@@ -116,7 +118,7 @@ fn qemu_parts() -> Vec<Part> {
         std::fs::File::open(path).err().map(|error| format!("{}: {error}", path.display()))
     });
     let readable = unread.map_or(Ok(own.len() - 1), Err);
-    let found = |libraries| format!("{} and {libraries} libraries go into the guest", exe());
+    let found = |libraries| format!("guest image: {} and {libraries} libraries", exe());
     parts.push(Part::of("this program", readable, found, "make it readable"));
     parts
 }
@@ -136,21 +138,23 @@ fn json(checked: &[Checked]) -> anyhow::Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
 }
 
-fn page(checked: &[Checked], style: Style) -> String {
-    let mut out = String::new();
+fn document(checked: &[Checked]) -> Document {
+    let usable = checked.iter().filter(|lab| lab.usable).count();
+    let mut document = Document::new("quaver lab doctor", format!("{usable} of {} usable", checked.len()));
+    document.version = env!("CARGO_PKG_VERSION").into();
     for lab in checked {
-        let verdict = if lab.usable { "usable".to_owned() } else { style.caution("missing") };
-        let _ = writeln!(out, "{:<10}{verdict:<9}{}", style.bold(lab.lab), lab.what);
-        for part in &lab.parts {
-            let mark = if part.there { "good".to_owned() } else { style.caution("missing") };
-            let _ = writeln!(out, "  {mark:<8}{}: {}", part.part, printable(&part.found));
-            if let Some(remedy) = &part.remedy {
-                // Not wrapped: a command must be copied whole.
-                let _ = writeln!(out, "          {}", style.remedy(remedy));
-            }
-        }
+        let state = if lab.usable { "usable" } else { "missing" };
+        let parts = lab.parts.iter().map(|part| {
+            let (tone, label) = if part.there { (Tone::Good, "good") } else { (Tone::Caution, "missing") };
+            let mut finding = Finding::new(tone, label, format!("{}: {}", part.part, part.found));
+            finding.remedies.extend(part.remedy.iter().map(|remedy| Text::default().code(remedy)));
+            finding
+        });
+        let section = Section::new(lab.lab, format!("{}: {state}", lab.lab)).note(lab.what);
+        let parts: Vec<Finding> = parts.collect();
+        document.section(if parts.is_empty() { section } else { section.with(parts) });
     }
-    out
+    document
 }
 
 #[cfg(test)]
@@ -165,12 +169,18 @@ mod tests {
 
     #[test]
     fn a_missing_part_stands_with_its_remedy_on_a_line_of_its_own() {
-        let page = page(&[checked(false)], Style::PLAIN);
-        assert!(
-            page.contains("missing emulator: seen")
-                && page.lines().any(|line| line.trim() == "quaver lab fetch"),
-            "{page}"
-        );
+        let wanted = "\
+quaver lab doctor · 1 of 2 usable
+
+qemu: missing  an emulated machine
+  missing  emulator: seen
+           quaver lab fetch
+
+qemu: usable  an emulated machine
+  good     emulator: seen
+";
+        let page = quaver_view::plain(&document(&[checked(false), checked(true)]));
+        assert_eq!(page, wanted, "{page}");
         assert_eq!(json(&[checked(false)]).map(|text| text.contains(SCHEMA)).ok(), Some(true));
     }
 
@@ -182,6 +192,9 @@ mod tests {
 
     #[test]
     fn loopback_is_always_there() {
-        assert!(look(LabKind::Loopback).usable);
+        let found = [look(LabKind::Loopback)];
+        assert!(found[0].usable);
+        let page = quaver_view::plain(&document(&found));
+        assert!(page.ends_with("\nloopback: usable  the loopback interface of this host\n"), "{page}");
     }
 }

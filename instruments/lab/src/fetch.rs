@@ -28,7 +28,7 @@ pub(super) fn run(args: &LabFetchArgs) -> anyhow::Result<ExitCode> {
         Some(3) => Ok(ExitCode::Unsupported),
         Some(130) | None => Ok(ExitCode::Interrupted),
         Some(code) => {
-            let message = format!("fetching ended with status {code}; what it said stands above");
+            let message = format!("download failed with status {code}; see its output above");
             Err(failure(ExitCode::Output, message))
         }
     }

@@ -9,17 +9,16 @@ use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results::to_stdout;
+use quaver_instrument::terminal;
 use quaver_lab_guests::guest;
 use quaver_lab_guests::osnoise::{Noise, NoiseClass, Osnoise};
 use quaver_noise::args::NoiseArgs;
 use quaver_noise::record as noise;
-use quaver_page::table::{Align, Style, Table};
-use quaver_page::units::{count, duration};
 use quaver_study::verb::neighbours::Neighbours;
 use quaver_study::verb::request::{BothNoises, Noises, Said, Task};
 use quaver_study::verb::settings::{Keys, Settings};
+use quaver_view::{Cell, Document, Section, Table, text};
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Name and version of the JSON form.
@@ -67,8 +66,10 @@ pub(super) fn run(args: &LabOsnoiseArgs) -> anyhow::Result<ExitCode> {
         }
     }
     drop(progress);
-    let text = if args.json { json(&held)? } else { page(&held, Style::of_stdout()) };
-    to_stdout(text.as_bytes())?;
+    match args.json {
+        true => to_stdout(json(&held)?.as_bytes())?,
+        false => terminal::print(&document(&held))?,
+    }
     Ok(ExitCode::Done)
 }
 
@@ -78,45 +79,37 @@ fn json(held: &[Held]) -> anyhow::Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
 }
 
-fn page(held: &[Held], style: Style) -> String {
-    let mut out = String::new();
-    for one in held {
+fn document(held: &[Held]) -> Document {
+    let mut document = Document::new("quaver lab osnoise", "Quaver and the kernel's tracer on the same loop");
+    document.version = env!("CARGO_PKG_VERSION").into();
+    for (at, one) in held.iter().enumerate() {
         let found = &one.found;
         let boot = if one.boot.is_empty() { "no options".to_owned() } else { one.boot.join(" ") };
-        let _ = writeln!(
-            out,
-            "{}\n  {boot}; {} of the guest's time; ours by {}; the loop itself saw {} gaps, {} in all",
-            style.bold(one.what),
-            duration(found.runtime_ns),
-            found.tier,
-            count(found.gaps.0),
-            duration(found.gaps.1)
+        let (gaps, noise) = (Cell::Count(found.gaps.0), Cell::Duration(found.gaps.1));
+        let (runtime, tier) = (Cell::Duration(found.runtime_ns), &found.tier);
+        let note = text!(
+            "{boot}; {runtime} of the guest's time; Quaver by {tier}; the loop itself saw {gaps} gaps, {noise} in all"
         );
-        let columns = ["class", "ours", "osnoise", "our time", "osnoise's", "difference"];
-        let align = |at: usize| if at == 0 { Align::Left } else { Align::Right };
-        let columns: Vec<_> = columns.iter().enumerate().map(|(at, name)| (*name, align(at))).collect();
-        let mut table = Table::new(&columns);
+        let columns = ["class", "Quaver", "osnoise", "Quaver's time", "osnoise's time", "difference"];
+        let mut table = Table::new(columns);
         let classes = |noises: &Noises| [noises.nmi, noises.irq, noises.softirq, noises.thread];
         let names = ["NMI", "interrupts", "softirqs", "threads"];
         for ((name, ours), kernels) in names.iter().zip(classes(&found.ours)).zip(classes(&found.kernels)) {
-            let off = ours.net_ns.abs_diff(kernels.net_ns) as f64 / kernels.net_ns.max(1) as f64;
             table.row([
-                (*name).to_owned(),
-                count(ours.count),
-                count(kernels.count),
-                duration(ours.net_ns as i64),
-                duration(kernels.net_ns as i64),
-                if kernels.net_ns == 0 { "-".to_owned() } else { format!("{:.1} %", off * 100.0) },
+                Cell::from(*name),
+                Cell::Count(ours.count),
+                Cell::Count(kernels.count),
+                Cell::Duration(ours.net_ns as i64),
+                Cell::Duration(kernels.net_ns as i64),
+                Cell::part(ours.net_ns.abs_diff(kernels.net_ns), kernels.net_ns),
             ]);
         }
-        out.push_str(&table.render(style));
+        document.section(Section::new(format!("loop-{at}"), one.what).note(note).with(table));
     }
     if held.iter().any(|one| one.found.preempt_rt) {
-        out.push_str(
-            "Softirqs run in threads in this kernel: their time is in that of threads, on both sides.\n",
-        );
+        document.warn("Softirqs run in threads in this kernel: both count their time as that of threads.");
     }
-    out
+    document
 }
 
 /// The guest's part: a loop for each ticker, or none, watched by both.
@@ -234,11 +227,23 @@ mod tests {
             kernels: found,
         };
         let held = [Held { what: "booted for quiet", boot: Vec::new(), found: one }];
-        let page = page(&held, Style::PLAIN);
-        assert!(
-            page.contains("threads") && page.contains("0.0 %") && page.contains("run in threads"),
-            "{page}"
-        );
+        let wanted = "\
+quaver lab osnoise · Quaver and the kernel's tracer on the same loop
+
+booted for quiet
+  no options; 1.00 µs of the guest's time; Quaver by tracefs; the loop itself saw 3 gaps, 60 ns in
+  all
+  class       Quaver  osnoise  Quaver's time  osnoise's time  difference
+  NMI              0        0           0 ns            0 ns           -
+  interrupts       2        2          12 ns           12 ns         0 %
+  softirqs         0        0           0 ns            0 ns           -
+  threads          1        1          50 ns           50 ns         0 %
+
+Warnings
+  ! Softirqs run in threads in this kernel: both count their time as that of threads.
+";
+        let page = quaver_view::plain(&document(&held));
+        assert_eq!(page, wanted, "{page}");
         assert!(json(&held).unwrap().contains(SCHEMA));
     }
 }

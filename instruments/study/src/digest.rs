@@ -1,13 +1,13 @@
 //! From the cells of a study to its results.
 
-use crate::page::{StudyInput, page};
 use crate::stamps::read_study_stamps;
+use crate::view::{StudyInput, document};
 use anyhow::Context;
 use quaver_analysis::summary::ProbeCost;
 use quaver_instrument::digest::facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::terminal;
 use quaver_page::RunFacts;
-use quaver_page::table::Style;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_study_analysis::{
@@ -212,12 +212,12 @@ impl StudyDigest {
 
     /// Writes the report.
     pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(crate::html::write_html(out, &self.input(None))?)
+        Ok(quaver_view::write_html(out, &document(&self.input(None)))?)
     }
 
     /// The console page.
     pub fn page(&self, report_path: Option<&str>) -> String {
-        page(&self.input(report_path), Style::of_stdout())
+        terminal::page(&document(&self.input(report_path)))
     }
 
     fn input<'a>(&'a self, report_path: Option<&'a str>) -> StudyInput<'a> {

@@ -2,11 +2,10 @@
 
 pub mod args;
 pub mod digest;
-pub mod html;
-pub mod page;
 mod runs;
 pub mod stamps;
 pub mod verb;
+pub mod view;
 
 use quaver_instrument::registry::Instrument;
 use quaver_instrument::verb;

@@ -122,7 +122,7 @@ fn concluded(view: &View<'_>, row: &Row, (knobs, boot, signs): Looked<'_>) -> (V
         evidence.extend(reason.map(|reason| format!("{reason}, so it cannot be switched off here")));
     }
     if evidence.is_empty() {
-        evidence.push(format!("only a run tells: {}", row.detect));
+        evidence.push(format!("needs a run: {}", row.detect));
     }
     (verdict, evidence)
 }

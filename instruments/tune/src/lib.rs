@@ -4,8 +4,8 @@
 //! changed. A [`knob`](quaver_host::settings::knob) is one setting; [`contact`](quaver_host::settings::contact) is the only place where one is written.
 
 pub mod args;
-pub mod page;
 pub mod verb;
+pub mod view;
 
 pub mod audit;
 pub mod boot;

@@ -3,8 +3,8 @@
 mod charts;
 
 use quaver_view::{
-    Block, Cause, Causes, Cell, Column, Document, Remedy, Section, Shown, Style, Table, Text, Tone, text,
-    write_html, write_terminal,
+    Block, Cause, Causes, Cell, Column, Document, Finding, Remedy, Section, Shown, Style, Table, Text, Tone,
+    text, write_html, write_terminal,
 };
 use std::io::Write;
 
@@ -115,6 +115,15 @@ fn tables() -> Section {
         .with(fate)
 }
 
+fn findings() -> Vec<Finding> {
+    vec![
+        Finding::new(Tone::Caution, "missing", "wall clock follows a reference")
+            .detail("found: the kernel clock is not synchronized")
+            .remedy("sudo systemctl enable --now chrony"),
+        Finding::new(Tone::Good, "good", "raw-cycle stamps").detail("one rate in all power states"),
+    ]
+}
+
 fn document() -> Document {
     let mut document = Document::new("quaver gallery", "gallery-20261120T165800Z-7f3a");
     document.version = "0.1.0".into();
@@ -144,6 +153,7 @@ fn document() -> Document {
         document.section(section);
     });
     document.section(tables());
+    document.section(Section::new("findings", "Findings").with(findings()));
     document.section(
         Section::new("words", "Words")
             .with(

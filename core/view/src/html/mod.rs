@@ -10,7 +10,7 @@ mod svg;
 mod table;
 
 use crate::chart::{Chart, Rendering};
-use crate::document::{Block, Document, Section, Shown};
+use crate::document::{Block, Document, Finding, Section, Shown, Tone};
 use markup::Markup;
 use std::io::{self, Write};
 
@@ -187,6 +187,7 @@ fn block(page: &mut Markup, block: &Block, id: &str) {
         }
         Block::Table(table) => table::table(page, table, id),
         Block::Causes(causes) => table::causes(page, causes),
+        Block::Findings(all) => findings(page, all),
         Block::Chart(chart) => chart::chart(page, chart),
         Block::Charts(group) => chart::group(page, group, id),
         Block::Preformatted(text) => {
@@ -201,6 +202,29 @@ fn block(page: &mut Markup, block: &Block, id: &str) {
         Block::Only(..) => return,
     }
     .raw("\n");
+}
+
+fn findings<'a>(page: &'a mut Markup, findings: &[Finding]) -> &'a mut Markup {
+    page.raw("<dl class=\"findings\">\n");
+    for finding in findings {
+        page.open(
+            "dt",
+            match finding.tone {
+                Tone::Plain => "",
+                Tone::Good => "good",
+                Tone::Caution => "caution",
+                Tone::Bad => "bad",
+                Tone::Quiet => "quiet",
+            },
+        );
+        page.said("b", "", &finding.label.as_str().into()).raw(" ").sentence(&finding.name).raw("</dt>\n");
+        for (class, texts) in [("", &finding.details), ("remedy", &finding.remedies)] {
+            texts.iter().for_each(|text| {
+                page.said("dd", class, text).raw("\n");
+            });
+        }
+    }
+    page.raw("</dl>")
 }
 
 fn facts(page: &mut Markup, document: &Document) {

@@ -5,7 +5,7 @@ mod grid;
 mod plot;
 
 use crate::chart::Chart;
-use crate::document::{Block, Document, Fact, Section, Shown, Tone};
+use crate::document::{Block, Document, Fact, Finding, Section, Shown, Tone};
 use crate::text::{Emphasis, Text, safe, width, wrap};
 use std::io::{self, Write};
 
@@ -71,6 +71,8 @@ pub fn write_terminal(out: &mut dyn Write, document: &Document, style: Style) ->
 
 /// What a tabulator stands for where lines are kept.
 const TAB: &str = "        ";
+/// A finding's label takes at least this, so that what stands below the names is aligned.
+const LABEL: usize = 7;
 
 /// The text as it grows.
 struct Page {
@@ -177,6 +179,7 @@ impl Page {
                 }
             }
             Block::Causes(causes) => self.out.push_str(&causes::render(causes, style)),
+            Block::Findings(findings) => findings.iter().for_each(|finding| self.finding(finding)),
             Block::Chart(chart) => self.chart(chart),
             Block::Charts(group) => group.charts.iter().for_each(|chart| self.chart(chart)),
             Block::Preformatted(text) => {
@@ -185,6 +188,25 @@ impl Page {
             Block::Only(shown, block) if on_terminal(*shown) => self.block(block),
             Block::Only(..) => {}
         }
+    }
+
+    fn finding(&mut self, finding: &Finding) {
+        let style = self.style;
+        let label = match safe(&finding.label) {
+            label if label.is_empty() => String::new(),
+            label => format!("{label:<LABEL$}  "),
+        };
+        let (used, below) = (2 + width(&label), " ".repeat(LABEL + 4));
+        let names = lines(&finding.name, style.columns() - used.max(LABEL + 4), style);
+        self.line(&format!(
+            "  {}{}",
+            style.toned(finding.tone, &label),
+            names.first().map_or("", |name| name)
+        ));
+        names.iter().skip(1).for_each(|name| self.line(&format!("{below}{name}")));
+        finding.details.iter().for_each(|detail| self.paragraph(detail, &below, &below, str::to_owned));
+        let remedies = finding.remedies.iter();
+        remedies.for_each(|remedy| self.paragraph(remedy, &below, &below, |line| style.remedy(line)));
     }
 
     fn chart(&mut self, chart: &Chart) {

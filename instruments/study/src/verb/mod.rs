@@ -31,9 +31,9 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::keep_off;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_page::units;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use reboot::Reboot;
 use serde_json::json;
 use stages::Stages;
@@ -166,7 +166,7 @@ fn check(plan: &StudyPlan, lab: &dyn Lab) -> anyhow::Result<()> {
             return Err(failure(ExitCode::Usage, format!("{}: {reason}", arm.id)));
         }
         if let Some(row) = cell::Tuned::unknown(&settings.tune) {
-            let message = format!("{}: tune: {row}: no such source; quaver tune audit lists them", arm.id);
+            let message = format!("{}: tune: {row}: unknown source; quaver tune audit lists them", arm.id);
             return Err(failure(ExitCode::BadInput, message));
         }
     }
@@ -183,9 +183,9 @@ fn begin(
     let host = HostFacts::read(&HostRoot::system());
     let run = RunDir::create(&output.output, "study")?;
     let stream = format!(
-        "{} octets each {}, made here {}",
+        "{} bytes every {}, local {}",
         plan.payload_bytes,
-        units::duration_f64(plan.facts.period_ns),
+        Cell::FineDuration(plan.facts.period_ns),
         lab.words()
     );
     let asked = json!({

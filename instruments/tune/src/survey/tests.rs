@@ -134,7 +134,7 @@ fn an_untuned_machine_hurts_where_it_is_untuned() {
         ("tick", Verdict::Unknown, "200 interrupts LOC on CPU 1 since boot"),
         ("tlb", Verdict::Good, "0 interrupts TLB on CPU 1"),
         ("smi", Verdict::NotApplicable, "hypervisor"),
-        ("textpoke", Verdict::Unknown, "only a run tells"),
+        ("textpoke", Verdict::Unknown, "needs a run"),
         ("tick-phase", Verdict::Unknown, "not booted with skew_tick=1"),
         ("numa", Verdict::Good, "0 numa_pte_updates"),
         ("turbo", Verdict::NotApplicable, "there is no"),

@@ -18,10 +18,8 @@ pub(super) fn of_run(path: &Path) -> anyhow::Result<Costs> {
         "chase" | "sink" => digest::analyze(&run, None)?.analysis.summary.causes,
         "noise" => quaver_noise::digest::analyze(&run)?.analysis.summary.causes,
         _ => {
-            let message = format!(
-                "{}: no sources are named in a run of this kind; use one of chase or noise",
-                path.display()
-            );
+            let message =
+                format!("{}: this kind of run has no sources; use a chase or noise run", path.display());
             return Err(failure(ExitCode::BadInput, message));
         }
     };

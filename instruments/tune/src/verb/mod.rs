@@ -8,9 +8,9 @@ use crate::args::{
 };
 use crate::audit::{Audited, audit, signs, unplaced};
 use crate::catalogue;
-use crate::page;
 use crate::plan::{Plan, Selection, Step, StepResult, apply, plan};
 use crate::survey::{Snapshot, Target, View};
+use crate::view as shown;
 use anyhow::Context;
 use costs::Costs;
 use quaver_host::root::HostRoot;
@@ -18,7 +18,7 @@ use quaver_host::settings::journal::{DIRECTORY, Others};
 use quaver_host::settings::{Journal, JournalPlace, TuneError};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
-use quaver_page::table::Style;
+use quaver_instrument::terminal;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -56,10 +56,7 @@ fn target(place: &JournalPlace, args: &TargetArgs) -> anyhow::Result<Target> {
         None => online.last().copied().into_iter().collect(),
     };
     if let Some(cpu) = cpus.iter().find(|cpu| !online.contains(cpu)) {
-        return Err(failure(
-            ExitCode::Usage,
-            format!("--cpu {cpu}: there is no such CPU online ({online:?} are)"),
-        ));
+        return Err(failure(ExitCode::Usage, format!("--cpu {cpu}: not online (online: {online:?})")));
     }
     if cpus.is_empty() {
         return Err(failure(ExitCode::Unsupported, "the kernel lists no CPUs; name one with --cpu"));
@@ -70,7 +67,7 @@ fn target(place: &JournalPlace, args: &TargetArgs) -> anyhow::Result<Target> {
         let names = root.names("/sys/class/net").join(", ");
         return Err(failure(
             ExitCode::Usage,
-            format!("--interface {name}: there is none; there are {names}"),
+            format!("--interface {name}: unknown interface; available: {names}"),
         ));
     }
     Ok(Target { cpus, interface: args.interface.clone() })
@@ -88,7 +85,7 @@ fn selection(args: &SelectionArgs) -> anyhow::Result<Selection> {
                 .collect();
             let hint =
                 if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(", ")) };
-            Err(failure(ExitCode::Usage, format!("{id}: no such source{hint}; quaver tune audit lists them")))
+            Err(failure(ExitCode::Usage, format!("{id}: unknown source{hint}; quaver tune audit lists them")))
         }
     }
 }
@@ -115,11 +112,11 @@ fn run_audit(place: &JournalPlace, args: &AuditArgs) -> anyhow::Result<ExitCode>
         false => selection.only.contains(&one.row.id),
     });
     let rest = costs.as_ref().map(unplaced).unwrap_or_default();
-    let run = args.run.as_deref().map(|path| page::RunCosts { path, rest: &rest });
+    let run = args.run.as_deref().map(|path| shown::RunCosts { path, rest: &rest });
     if args.json {
         print(&document::audit(&target, &audited, watch, &rest)?)?;
     } else {
-        print(&page::audit(&target, &audited, run, Style::of_stdout()))?;
+        terminal::print(&shown::audit(&target, &audited, run))?;
     }
     Ok(ExitCode::Done)
 }
@@ -136,7 +133,7 @@ fn run_plan(place: &JournalPlace, args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         print(&document::plan(&target, &plan)?)?;
     } else {
-        print(&page::plan(&target, &plan, Style::of_stdout()))?;
+        terminal::print(&shown::plan(&target, &plan))?;
     }
     Ok(ExitCode::Done)
 }
@@ -144,20 +141,20 @@ fn run_plan(place: &JournalPlace, args: &PlanArgs) -> anyhow::Result<ExitCode> {
 fn run_apply(place: &JournalPlace, args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let target = target(place, &args.target)?;
     let interrupt = Interrupt::catch()?;
-    let mut session = Journal::open(place).session("tune apply").context("beginning to change settings")?;
+    let mut session = Journal::open(place).session("tune apply").context("changing settings")?;
     // What a killed verb left has just been put back, so the plan is made now and not before.
     let plan = planned(place, &target, &args.selection)?;
     let recovered = session.recovered().to_vec();
     let steps = apply(&mut session, &plan, args.force, &|| !interrupt.requested())?;
     if interrupt.requested() {
-        session.revert().context("putting back what was set")?;
-        return Err(failure(ExitCode::Interrupted, "interrupted: what was set has been put back"));
+        session.revert().context("restoring settings")?;
+        return Err(failure(ExitCode::Interrupted, "interrupted: settings restored"));
     }
-    session.keep().context("keeping what was set")?;
+    session.keep().context("keeping the settings")?;
     if args.json {
         print(&document::applied(&target, &recovered, &steps)?)?;
     } else {
-        print(&page::applied(&recovered, &steps, Style::of_stdout()))?;
+        terminal::print(&shown::applied(&target, &recovered, &steps))?;
     }
     Ok(status_of(&steps))
 }
@@ -190,11 +187,11 @@ fn run_revert(place: &JournalPlace, args: &RevertArgs) -> anyhow::Result<ExitCod
         true => journal.after_boot(),
         false => journal.revert(others, &|_, row| which(row)),
     };
-    let undone = undone.context("putting settings back")?;
+    let undone = undone.context("restoring settings")?;
     if args.json {
         print(&document::reverted(&undone)?)?;
     } else {
-        print(&page::reverted(&undone, Style::of_stdout()))?;
+        terminal::print(&shown::reverted(&undone))?;
     }
     let left = undone.iter().any(|one| !one.fate.is_final());
     Ok(if left { ExitCode::Output } else { ExitCode::Done })
@@ -205,7 +202,7 @@ fn run_status(place: &JournalPlace, args: &StatusArgs) -> anyhow::Result<ExitCod
     if args.json {
         print(&document::status(&status)?)?;
     } else {
-        print(&page::status(&status, Style::of_stdout()))?;
+        terminal::print(&shown::status(&status))?;
     }
     Ok(ExitCode::Done)
 }

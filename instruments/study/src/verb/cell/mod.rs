@@ -17,8 +17,8 @@ use super::settings::Settings;
 use quaver_clock::Counter;
 use quaver_host::netns;
 use quaver_instrument::interrupt::Interrupt;
-use quaver_page::units;
 use quaver_study_analysis::{Cell, Figures, LayerFigures, StampTable, StudyLayer};
+use quaver_view as view;
 use record::{Alternating, Recorded};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -104,10 +104,10 @@ fn judge(plan: &StudyPlan, sink_cpu: u16, recorded: Recorded) -> Measured {
     let received = stamps.len() as u64;
     let lost = 1.0 - received as f64 / sent.max(1) as f64;
     let discarded = if away > plan.sender_limit {
-        Some(format!("the sender was off its CPU for {} of the time", units::percent(away)))
+        Some(format!("the sender was off its CPU for {} of the time", view::Cell::Share(away)))
     } else if layers.is_empty() || lost > MOST_LOST {
-        let missing = units::count(sent.saturating_sub(received));
-        Some(format!("{missing} of {} packets were lost", units::count(sent)))
+        let missing = view::Cell::Count(sent.saturating_sub(received));
+        Some(format!("{missing} of {} packets were lost", view::Cell::Count(sent)))
     } else {
         None
     };
