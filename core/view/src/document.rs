@@ -383,6 +383,8 @@ pub struct Cause {
     pub figures: Vec<Cell>,
     /// Its kind and what it consists of, a line each.
     pub details: Vec<Text>,
+    /// More of the same, for which only the page has room.
+    pub html_details: Vec<Text>,
     /// What removes it.
     pub remedies: Vec<Remedy>,
 }
