@@ -189,7 +189,7 @@ pub enum Block {
     /// Rows and columns.
     Table(Table),
     /// What made it so, ranked, each cause with what removes it.
-    Causes(Causes),
+    Causes(Box<Causes>),
     /// A drawing.
     Chart(Box<Chart>),
     /// Several drawings: side by side, or one at a time.
@@ -413,6 +413,6 @@ macro_rules! block_from {
     };
 }
 block_from!(
-    Table => Block::Table, Causes => Block::Causes, Text => Block::Text, Group => Block::Charts,
+    Table => Block::Table, Causes => |causes| Block::Causes(Box::new(causes)), Text => Block::Text, Group => Block::Charts,
     Chart => |chart| Block::Chart(Box::new(chart)), &str => |words: &str| Block::Text(words.into())
 );
