@@ -91,8 +91,8 @@ fn the_dummy_program_stands_beside_the_papers() {
     let ended = output(&mut command);
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
     let page = String::from_utf8(ended.stdout).expect("text");
-    assert!(page.contains("40,486 timestamps, one each 7.41 us"), "{page}");
-    assert!(page.contains("in the paper") && page.contains("figure 5"), "{page}");
+    assert!(page.contains("40,486 timestamps, one every 7.41 µs"), "{page}");
+    assert!(page.contains("Compared with the paper") && page.contains("figure 5"), "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
     let summary = json(&only_run(place.path()).join("summary.json"));
     assert_conserved(&summary);

@@ -189,7 +189,7 @@ pub enum Block {
     /// Rows and columns.
     Table(Table),
     /// What made it so, ranked, each cause with what removes it.
-    Causes(Causes),
+    Causes(Box<Causes>),
     /// What was examined, each item with what was found and what to do.
     Findings(Vec<Finding>),
     /// A drawing.
@@ -394,6 +394,8 @@ pub struct Cause {
     pub figures: Vec<Cell>,
     /// Its kind and what it consists of, a line each.
     pub details: Vec<Text>,
+    /// More of the same, for which only the page has room.
+    pub html_details: Vec<Text>,
     /// What removes it.
     pub remedies: Vec<Remedy>,
 }
@@ -458,6 +460,6 @@ macro_rules! block_from {
     };
 }
 block_from!(
-    Table => Block::Table, Causes => Block::Causes, Vec<Finding> => Block::Findings, Text => Block::Text, Group => Block::Charts,
+    Table => Block::Table, Causes => |causes| Block::Causes(Box::new(causes)), Vec<Finding> => Block::Findings, Text => Block::Text, Group => Block::Charts,
     Chart => |chart| Block::Chart(Box::new(chart)), &str => |words: &str| Block::Text(words.into())
 );

@@ -50,6 +50,7 @@ fn causes_with_remedies() {
         share: 0.5,
         figures: vec![Cell::Count(1_480)],
         details: vec![Text::from("network stack · ").code("rt-thread")],
+        html_details: vec!["another thread <ran>".into()],
         remedies: vec![Remedy::new("now", "do"), Remedy::new("", "think")],
     };
     let unexplained = Cause { name: "unexplained".into(), share: 0.5, ..Cause::default() };
@@ -60,9 +61,10 @@ fn causes_with_remedies() {
         ..Causes::default()
     };
     document.section(Section::new("causes", "Sources").with(causes));
+    assert!(!crate::plain(&document).contains("another thread"), "for the page only");
     let text = main(&document);
     let wanted = "<td class=\"source\"><strong>thread &lt;x&gt;</strong><span class=\"detail\">network stack · <code>rt-thread</code></span>\
-<span class=\"remedy\"><b>now</b> do</span><span class=\"remedy\">think</span></td><td class=\"wide\"><span class=\"share\">50.0 %</span>\
+<span class=\"detail\">another thread &lt;ran&gt;</span><span class=\"remedy\"><b>now</b> do</span><span class=\"remedy\">think</span></td><td class=\"wide\"><span class=\"share\">50.0 %</span>\
 <span class=\"bar\"><i style=\"width:50%;background:var(--c0)\"></i></span></td><td class=\"number\" data-name=\"packets\">1,480</td></tr>";
     assert!(text.contains(wanted), "{text}");
     assert!(text.contains("background:var(--ink)"), "{text}");
@@ -121,6 +123,7 @@ fn hostile_names_are_text_everywhere() {
         share: f64::NAN,
         figures: vec![evil.into()],
         details: vec![evil.into()],
+        html_details: vec![evil.into()],
         remedies: vec![Remedy::new(evil, evil)],
     };
     let causes = Causes { columns: vec![evil.into()], causes: vec![cause], ..Causes::default() };

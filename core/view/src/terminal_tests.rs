@@ -11,6 +11,7 @@ fn causes() -> Causes {
         figures,
         details: vec![details.into()],
         remedies: remedies.iter().map(|(when, what)| Remedy::new(*when, *what)).collect(),
+        ..Cause::default()
     };
     let pin = [
         ("now", "quaver tune apply pin-threads (moves it: taskset -pc 0 1234)"),

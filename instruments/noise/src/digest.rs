@@ -1,18 +1,19 @@
 //! From a recorded noise run to its results.
 
-use crate::page::{NoiseInput, for_a_loop, page};
+use crate::view::{NoiseInput, document, for_a_loop};
 use quaver_analysis::attribution::{NoiseAnalysis, NoiseOptions, analyze_noise, bear_out};
 use quaver_analysis::model::{GapTable, NoiseRun, PacketTable};
 use quaver_analysis::paced;
 use quaver_analysis::summary::NoiseSummary;
 use quaver_instrument::digest::facts;
-use quaver_page::table::Style;
-use quaver_page::{RunFacts, units};
+use quaver_instrument::terminal;
+use quaver_page::RunFacts;
 use quaver_store::convert::convert_raw_noise;
 use quaver_store::load::load_noise_run;
 use quaver_store::manifest::Manifest;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
+use quaver_view::{Cell, Document, write_html};
 use std::io::Write;
 
 /// A turn is meant to take a small part of the threshold; beyond this part, turns that nothing disturbed are
@@ -101,18 +102,18 @@ fn warnings(run: &NoiseRun, manifest: &Manifest) -> Vec<String> {
     let mut warnings = facts::warnings_of_any(manifest);
     if run.gaps_lost > 0 {
         warnings.push(format!(
-            "{} gaps found no room and are missing from all that follows; raise --threshold or measure for a shorter time",
-            units::count(run.gaps_lost)
+            "{} gaps dropped (buffer full), missing below; raise --threshold or measure for a shorter time",
+            Cell::Count(run.gaps_lost)
         ));
     }
     for one in run.loops.iter().filter(|_| run.period_ns.is_none()) {
         if let Some(turn_ns) = one.shortest_ns.filter(|ns| ns * TURNS_PER_THRESHOLD > run.threshold_ns) {
             warnings.push(format!(
-                "a turn of the loop on CPU {} takes {} at least, so many of these gaps are the loop itself; raise \
+                "the loop on CPU {} needs at least {} per iteration, so many gaps are the loop itself; raise \
                  --threshold to {} or more",
                 one.cpu,
-                units::duration(turn_ns),
-                units::duration(turn_ns * TURNS_PER_THRESHOLD)
+                Cell::Duration(turn_ns),
+                Cell::Duration(turn_ns * TURNS_PER_THRESHOLD)
             ));
         }
     }
@@ -129,23 +130,23 @@ impl NoiseDigest {
 
     /// Writes the report.
     pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(crate::html::write_html(out, &self.input(None))?)
+        Ok(write_html(out, &self.document())?)
     }
 
     /// The console page.
     pub fn page(&self, run: &RunDir) -> String {
-        let path = run.report().display().to_string();
-        page(&self.input(run.report().is_file().then_some(&path)), Style::of_stdout())
+        let mut document = self.document();
+        document.report_path = run.report().is_file().then(|| run.report().display().to_string());
+        terminal::page(&document, terminal::style())
     }
 
-    fn input<'a>(&'a self, report_path: Option<&'a str>) -> NoiseInput<'a> {
-        NoiseInput {
+    fn document(&self) -> Document {
+        document(&NoiseInput {
             analysis: &self.analysis,
             run: &self.facts,
             measured: &self.run,
             stamps: self.stamps.as_ref(),
-            report_path,
-        }
+        })
     }
 
     /// Writes a timeline for ui.perfetto.dev: the events of each CPU, and the gaps with their leading causes.

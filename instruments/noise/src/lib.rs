@@ -2,10 +2,9 @@
 
 pub mod args;
 pub mod digest;
-pub mod html;
-pub mod page;
 pub mod record;
 mod runs;
+pub mod view;
 
 use quaver_instrument::registry::Instrument;
 use quaver_instrument::verb;

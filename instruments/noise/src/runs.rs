@@ -27,6 +27,9 @@ impl RunKind for GapRuns {
     }
 }
 
+/// Writes an exported form of a run.
+type WriteExport = fn(&NoiseDigest, &mut dyn Write) -> anyhow::Result<()>;
+
 struct Gaps(NoiseDigest);
 
 impl Analyzed for Gaps {
@@ -47,7 +50,7 @@ impl Analyzed for Gaps {
     }
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (name, write): (_, fn(&NoiseDigest, &mut dyn Write) -> anyhow::Result<()>) = match asked {
+        let (name, write): (_, WriteExport) = match asked {
             _ if asked.perfetto => ("timeline.perfetto-trace", NoiseDigest::write_perfetto),
             _ if asked.late_csv => ("late.csv", gaps_csv),
             _ => return Err(not_exported("a noise run is exported by --perfetto or --late-csv")),

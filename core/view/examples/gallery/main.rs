@@ -35,6 +35,7 @@ fn causes() -> Causes {
             Text::from(kinds[at]).plain(" · ").code("rt-thread"),
             text!("{} times: {} inside", Cell::Count(74), Cell::Duration(33_300_000)),
         ],
+        html_details: vec![],
         remedies: remedies[at].clone(),
     };
     let unexplained = Cause {
@@ -47,7 +48,7 @@ fn causes() -> Causes {
             Cell::Sequence(99_120),
         ],
         details: vec!["No recorded event explains it.".into()],
-        remedies: vec![],
+        ..Cause::default()
     };
     Causes {
         columns: ["time", "late packets", "worst", "example"].map(Column::from).into(),

@@ -143,7 +143,7 @@ pub(super) fn causes<'a>(page: &'a mut Markup, causes: &Causes) -> &'a mut Marku
 
 fn source(page: &mut Markup, cause: &Cause) {
     page.raw("<td class=\"source\">").element("strong", "", &cause.name);
-    cause.details.iter().for_each(|detail| {
+    cause.details.iter().chain(&cause.html_details).for_each(|detail| {
         page.said("span", "detail", detail);
     });
     for remedy in &cause.remedies {

@@ -17,12 +17,12 @@ use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::results;
 use quaver_instrument::tier;
-use quaver_page::units;
 use quaver_probe::noise::{NoiseError, NoiseOptions, NoisePlan, NoiseResult, NoiseRun};
 use quaver_store::manifest::{Manifest, NoiseFacts};
 use quaver_store::run::RunDir;
 use quaver_store::segments::read_if_any;
 use quaver_store::timeline::Timeline;
+use quaver_view::Cell;
 use std::time::Duration;
 
 /// Time for the probes to settle before the loops start: attaching interrupts every CPU.
@@ -204,5 +204,5 @@ fn say(loops: &NoiseRun) -> String {
     let threads = loops.threads();
     let gaps: u64 = threads.iter().map(|thread| thread.written.written()).sum();
     let turns: u64 = threads.iter().map(|thread| thread.turns.turns()).sum();
-    format!("{} turns, {} recorded", units::count(turns), units::count(gaps))
+    format!("{} turns, {} recorded", Cell::Count(turns), Cell::Count(gaps))
 }

@@ -6,9 +6,9 @@ use quaver_host::facts::{FairServer, HostFacts};
 use quaver_host::trace::TraceSpec;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::{allowed_cpus, keep_off};
-use quaver_page::units;
 use quaver_probe::noise::NoisePlan;
 use quaver_probe::thread::{Setting, ThreadSettings};
+use quaver_view::Cell;
 use serde_json::{Value, json};
 
 /// Gaps a second and CPU for which there is room, generously: a timer tick and its softirq are 1000 to 2000.
@@ -76,8 +76,8 @@ pub(super) fn loop_plan(args: &NoiseArgs) -> anyhow::Result<NoisePlan> {
     if count > MOST_TIMESTAMPS {
         return Err(usage(format!(
             "--dummy: {} timestamps find no room, {} do; shorten --for or lengthen --period",
-            units::count(count),
-            units::count(MOST_TIMESTAMPS)
+            Cell::Count(count),
+            Cell::Count(MOST_TIMESTAMPS)
         )));
     }
     Ok(NoisePlan::Paced { period_ns: period_ns as u64, count: count.max(1) })
@@ -102,12 +102,12 @@ pub(super) fn words(args: &NoiseArgs, plan: &NoisePlan) -> String {
     let policy = args.fifo.map_or(String::new(), |priority| format!(", SCHED_FIFO {priority}"));
     match plan {
         NoisePlan::Tight { threshold_ns, .. } => {
-            format!("busy loop, gaps of {} and more{policy}", units::duration(*threshold_ns as i64))
+            format!("busy loop, gaps of {} and more{policy}", Cell::Duration(*threshold_ns as i64))
         }
         NoisePlan::Paced { period_ns, count } => format!(
-            "the paper's dummy program: {} timestamps, one each {}{policy}",
-            units::count(*count),
-            units::duration(*period_ns as i64)
+            "the paper's dummy program: {} timestamps, one every {}{policy}",
+            Cell::Count(*count),
+            Cell::Duration(*period_ns as i64)
         ),
     }
 }
@@ -150,8 +150,8 @@ pub(super) fn realtime_notes(args: &NoiseArgs, cpus: &Cpus, host: &HostFacts) ->
         notes.push(format!(
             "the kernel stops SCHED_FIFO loops for {} of each {} (real-time throttling), which shows as noise; without: \
              sysctl kernel.sched_rt_runtime_us=-1",
-            units::duration((period_us - runtime_us) * 1_000),
-            units::duration(period_us * 1_000)
+            Cell::Duration((period_us - runtime_us) * 1_000),
+            Cell::Duration(period_us * 1_000)
         ));
     }
     if served {
@@ -178,7 +178,7 @@ mod tests {
     fn the_dummy_program_makes_the_papers_million_in_its_time() {
         let plan = loop_plan(&args(&["--dummy", "--for", "7.41s"])).unwrap();
         assert_eq!(plan, NoisePlan::PAPER);
-        assert!(words(&args(&[]), &plan).contains("1,000,000 timestamps, one each 7.41 us"));
+        assert!(words(&args(&[]), &plan).contains("1,000,000 timestamps, one every 7.41 µs"));
     }
 
     #[test]

@@ -1,0 +1,200 @@
+//! Causes of an analysis as a document shows them.
+
+use quaver_analysis::catalogue;
+use quaver_analysis::summary::{CauseSummary, Remedy, SourceClass, Unexplained};
+use quaver_view::{self as view, Cause, Causes, Cell, Text, text};
+
+/// Causes below this share are counted together on the terminal, unless there are only a few.
+const SHARE_SHOWN: f64 = 0.001;
+
+/// Causes that the terminal shows one by one, whatever their share.
+const LEAST_SHOWN: usize = 3;
+
+/// Most causes that the terminal shows one by one.
+const MOST_SHOWN: usize = 12;
+
+/// Causes in rank order, each with its remedies, and the time that no event explains. `counted` names what a cause leads
+/// (`late packets`); `example` shows one of these, given the rank from zero of its cause (none: unexplained) and its
+/// number.
+pub fn ranked(
+    causes: &[CauseSummary],
+    unexplained: &Unexplained,
+    counted: &str,
+    example: impl Fn(Option<usize>, u64) -> Cell,
+) -> Causes {
+    let above = causes.iter().take_while(|cause| cause.share >= SHARE_SHOWN).count();
+    let first = above.clamp(LEAST_SHOWN, MOST_SHOWN).min(causes.len());
+    let rows = causes.iter().enumerate();
+    Causes {
+        columns: ["time", counted, "worst", "example"].map(Into::into).into(),
+        causes: rows.map(|(at, cause)| row(cause, example(Some(at), cause.example_seq))).collect(),
+        terminal_first: Some(first),
+        smaller: smaller(&causes[first..]),
+        unexplained: Some(Cause {
+            name: "unexplained".into(),
+            share: unexplained.share,
+            figures: figures(
+                (unexplained.time_ns, unexplained.packets, unexplained.worst_ns),
+                unexplained.example_seq.map_or(Cell::Empty, |number| example(None, number)),
+            ),
+            details: Some(&unexplained.note)
+                .filter(|note| !note.is_empty())
+                .map(Text::from)
+                .into_iter()
+                .collect(),
+            ..Cause::default()
+        }),
+    }
+}
+
+fn figures((time_ns, led, worst_ns): (i64, u64, i64), example: Cell) -> Vec<Cell> {
+    vec![Cell::Duration(time_ns), Cell::Count(led), Cell::Duration(worst_ns), example]
+}
+
+fn row(cause: &CauseSummary, example: Cell) -> Cause {
+    let mechanism = catalogue::source(&cause.source).map(|source| source.mechanism.as_str());
+    let class = class_name(cause.class);
+    Cause {
+        name: cause.name.clone(),
+        share: cause.share,
+        figures: figures((cause.time_ns, cause.packets, cause.worst_ns), example),
+        details: vec![text!("[{}] {}", cause.source, parts(cause))],
+        html_details: vec![
+            mechanism.map_or_else(|| class.into(), |mechanism| text!("{mechanism} · {class}")),
+        ],
+        remedies: remedies(&cause.remedy),
+    }
+}
+
+fn smaller(rest: &[CauseSummary]) -> Option<Cause> {
+    let plural = if rest.len() == 1 { "" } else { "s" };
+    (!rest.is_empty()).then(|| Cause {
+        name: format!("{} smaller cause{plural} (see the report)", rest.len()),
+        share: rest.iter().map(|cause| cause.share).sum(),
+        figures: figures(
+            (
+                rest.iter().map(|cause| cause.time_ns).sum(),
+                rest.iter().map(|cause| cause.packets).sum(),
+                rest.iter().map(|cause| cause.worst_ns).max().unwrap_or(0),
+            ),
+            Cell::Empty,
+        ),
+        ..Cause::default()
+    })
+}
+
+fn class_name(class: SourceClass) -> &'static str {
+    match class {
+        SourceClass::Hardware => "hardware or hypervisor",
+        SourceClass::NetworkStack => "network stack",
+        SourceClass::NetworkIndependent => "network-independent",
+        SourceClass::Stream => "the sender",
+        SourceClass::Tool => "this tool",
+    }
+}
+
+/// `12 times: 3.10 ms inside, 200 µs entry and exit, 1.10 ms catching up`.
+fn parts(cause: &CauseSummary) -> String {
+    let inside_ns = cause.time_ns - cause.entry_exit_ns - cause.catch_up_ns;
+    let mut parts = vec![format!("{} inside", Cell::Duration(inside_ns))];
+    for (ns, name) in [(cause.entry_exit_ns, "entry and exit"), (cause.catch_up_ns, "catching up")] {
+        if ns > 0 {
+            parts.push(format!("{} {name}", Cell::Duration(ns)));
+        }
+    }
+    let times = match cause.intervals {
+        1 => "once".to_owned(),
+        intervals => format!("{} times", Cell::Count(intervals)),
+    };
+    format!("{times}: {}", parts.join(", "))
+}
+
+fn remedies(remedy: &Remedy) -> Vec<view::Remedy> {
+    let all = [("now", &remedy.setting), ("boot", &remedy.boot), ("known", &remedy.known)];
+    all.into_iter().filter_map(|(when, what)| Some(view::Remedy::new(when, what.as_ref()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_view::{Document, Section, plain};
+
+    fn cause(name: &str, share: f64) -> CauseSummary {
+        CauseSummary {
+            source: "cfs-preempt".into(),
+            name: name.into(),
+            class: SourceClass::NetworkIndependent,
+            time_ns: (share * 1e9) as i64,
+            entry_exit_ns: 200,
+            catch_up_ns: 0,
+            share,
+            packets: 2,
+            intervals: 3,
+            worst_ns: 900,
+            example_seq: 7,
+            remedy: Remedy { setting: Some("SCHED_FIFO".into()), ..Remedy::default() },
+        }
+    }
+
+    fn rest() -> Unexplained {
+        Unexplained { share: 0.25, time_ns: 250_000_000, note: "hypervisor".into(), ..Unexplained::default() }
+    }
+
+    #[test]
+    fn terminal_shows_rank_parts_remedy_and_the_unexplained() {
+        let mut last = cause("thread cc", 0.15);
+        last.intervals = 1;
+        last.catch_up_ns = 1_000;
+        last.remedy =
+            Remedy { boot: Some("isolcpus=1".into()), known: Some("no".into()), ..Remedy::default() };
+        let causes = [cause("thread rustc", 0.6), last];
+        let built = ranked(&causes, &rest(), "gaps", |rank, number| text!("{rank:?}/{number}").into());
+        let mut document = Document::new("quaver noise", "run");
+        document.section(Section::new("causes", "Causes").with(built));
+        let expected = "\
+quaver noise · run
+
+Causes
+  #   share    time  gaps   worst    example  source
+  1  60.0 %  600 ms     2  900 ns  Some(0)/7  thread rustc
+       [cfs-preempt] 3 times: 600 ms inside, 200 ns entry and exit
+       now:  SCHED_FIFO
+  2  15.0 %  150 ms     2  900 ns  Some(1)/7  thread cc
+       [cfs-preempt] once: 150 ms inside, 200 ns entry and exit, 1.00 µs catching up
+       boot: isolcpus=1
+       known: no
+  ?  25.0 %  250 ms     0    0 ns             unexplained
+       hypervisor
+";
+        assert_eq!(plain(&document), expected);
+    }
+
+    #[test]
+    fn page_adds_mechanism_and_class() {
+        let built = ranked(&[cause("x", 1.0)], &rest(), "gaps", |_, _| Cell::Empty);
+        let mechanism = &catalogue::source("cfs-preempt").unwrap().mechanism;
+        assert_eq!(built.causes[0].html_details, [text!("{mechanism} · network-independent")]);
+    }
+
+    #[test]
+    fn causes_below_a_thousandth_are_one_row_unless_few() {
+        let causes = |shares: &[f64]| -> Causes {
+            let causes: Vec<_> = shares.iter().map(|share| cause("x", *share)).collect();
+            ranked(&causes, &rest(), "gaps", |_, _| Cell::Empty)
+        };
+        let small = 0.000_9;
+        assert_eq!(causes(&[]).terminal_first, Some(0));
+        assert_eq!(causes(&[0.5, small, small]).smaller, None, "three are few");
+        let five = causes(&[0.5, 0.001, 0.001, 0.001, small]);
+        assert_eq!(five.terminal_first, Some(4));
+        let smaller = five.smaller.unwrap();
+        assert_eq!(smaller.name, "1 smaller cause (see the report)");
+        let figures = [Cell::Duration(900_000), Cell::Count(2), Cell::Duration(900), Cell::Empty];
+        assert_eq!((smaller.share, smaller.figures), (small, figures.into()));
+        let many = causes(&[0.05; 14]);
+        assert_eq!(
+            (many.terminal_first, many.smaller.unwrap().figures[1].clone()),
+            (Some(12), Cell::Count(4))
+        );
+    }
+}
