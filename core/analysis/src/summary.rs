@@ -2,7 +2,7 @@
 //!
 //! Times are nanoseconds, shares lie in 0..=1.
 
-use crate::distribution::Distribution;
+pub use crate::distribution::Distribution;
 use crate::model::Layer;
 use crate::rtp::RtpSummary;
 use serde::{Deserialize, Serialize};

@@ -217,7 +217,7 @@ impl StudyDigest {
 
     /// The console page.
     pub fn page(&self, report_path: Option<&str>) -> String {
-        terminal::page(&document(&self.input(report_path)))
+        terminal::page(&document(&self.input(report_path)), terminal::style())
     }
 
     fn input<'a>(&'a self, report_path: Option<&'a str>) -> StudyInput<'a> {

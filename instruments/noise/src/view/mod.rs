@@ -4,7 +4,7 @@ mod charts;
 
 use quaver_analysis::attribution::NoiseAnalysis;
 use quaver_analysis::model::{GapTable, NoiseRun};
-use quaver_analysis::summary::{ClassCount, Distribution, DummyProgram, NoiseCpu, NoiseSummary};
+pub use quaver_analysis::summary::{ClassCount, Distribution, DummyProgram, NoiseCpu, NoiseSummary};
 use quaver_instrument::causes::ranked;
 use quaver_instrument::head::{Tracing, head};
 use quaver_page::RunFacts;

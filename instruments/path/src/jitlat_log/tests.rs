@@ -55,7 +55,7 @@ fn figure_6_is_read_and_written_again_octet_by_octet() {
     assert_eq!(header.destination().to_string(), "142.92.34.101:2667");
     assert_eq!((header.clock_error_ns, header.min_rtt_ns), (None, None));
     assert_eq!(header.facts, LogFacts::default());
-    assert_eq!((header.sent(), header.direction()), (1_000, LogDirection::Up));
+    assert_eq!((header.sent(), header.direction()), (1_000, Direction::Up));
     let facts = LogFacts { sent: Some(7), ..LogFacts::default() };
     assert_eq!(LogHeader { facts, ..header.clone() }.sent(), 7, "an interrupted test says so");
     let latency_ns: Vec<i64> = packets.iter().map(|row| row.rx_real_time_ns - row.tx_real_time_ns).collect();
