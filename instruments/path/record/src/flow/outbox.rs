@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub(super) const MOST_BATCHED: usize = 64;
 /// Memory for packets at most, octets; long packets go in smaller batches.
 const MOST_BYTES: usize = 4 << 20;
-/// How long a stopped sender tries to finish a record that the connection has taken in part.
+/// How long a stopped or acknowledged sender tries to finish a record that the connection has taken in part.
 const RECORD_GRACE: Duration = Duration::from_millis(500);
 
 /// What became of one packet.
@@ -81,7 +81,7 @@ impl<'a> Outbox<'a> {
 
     /// Sends `count` packets, numbered from `sequence` on, at once.
     #[inline]
-    pub(super) fn send(&mut self, sequence: u64, count: usize, stop: &AtomicBool) {
+    pub(super) fn send(&mut self, sequence: u64, count: usize, give_up: [&AtomicBool; 2]) {
         self.sent_ns.clear();
         self.fates.clear();
         for (slot, octets) in self.octets.chunks_exact_mut(self.form.packet_bytes).take(count).enumerate() {
@@ -89,14 +89,14 @@ impl<'a> Outbox<'a> {
             self.form.write(octets, tx_real_time_ns, Some(sequence + slot as u64));
             self.sent_ns.push(tx_real_time_ns);
         }
-        self.transmit(count, stop);
+        self.transmit(count, give_up);
     }
 
     /// Sends a sentinel.
-    pub(super) fn send_sentinel(&mut self, stop: &AtomicBool) -> Fate {
+    pub(super) fn send_sentinel(&mut self, give_up: [&AtomicBool; 2]) -> Fate {
         self.fates.clear();
         self.form.write(&mut self.octets[..self.form.packet_bytes], realtime_ns(), None);
-        self.transmit(1, stop);
+        self.transmit(1, give_up);
         self.fates.first().copied().unwrap_or(Fate::Closed)
     }
 
@@ -110,14 +110,14 @@ impl<'a> Outbox<'a> {
     }
 
     #[inline]
-    fn transmit(&mut self, count: usize, stop: &AtomicBool) {
+    fn transmit(&mut self, count: usize, give_up: [&AtomicBool; 2]) {
         let packets = &self.octets[..count * self.form.packet_bytes];
         match (self.socket.transport(), count) {
             (Transport::Udp, 1) => self.fates.push(send_datagram(self.socket.as_fd(), packets)),
             (Transport::Udp, _) => self.send_datagrams(count),
             (Transport::Tcp, _) => {
                 for packet in packets.chunks_exact(self.form.packet_bytes) {
-                    let fate = send_record(self.socket.as_fd(), packet, stop);
+                    let fate = send_record(self.socket.as_fd(), packet, give_up);
                     self.fates.push(fate);
                     if fate == Fate::Closed {
                         break;
@@ -180,17 +180,18 @@ fn again(fate: Fate) -> Fate {
 }
 
 /// Sends a record whole: a stream that was cut within one could never be read again.
-fn send_record(socket: BorrowedFd<'_>, record: &[u8], stop: &AtomicBool) -> Fate {
-    let (mut sent, mut give_up) = (0, None);
+fn send_record(socket: BorrowedFd<'_>, record: &[u8], give_up: [&AtomicBool; 2]) -> Fate {
+    let (mut sent, mut grace_end) = (0, None);
     while sent < record.len() {
         match send(socket, &record[sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(octets) => sent += octets,
             Err(Errno::AGAIN) => {
-                if stop.load(Ordering::Relaxed) {
+                // A receiver that has ended reads no more: without this look a full connection would block for ever.
+                if give_up.iter().any(|flag| flag.load(Ordering::Relaxed)) {
                     if sent == 0 {
                         return Fate::Failed(Errno::AGAIN);
                     }
-                    let end = *give_up.get_or_insert_with(|| Instant::now() + RECORD_GRACE);
+                    let end = *grace_end.get_or_insert_with(|| Instant::now() + RECORD_GRACE);
                     if Instant::now() >= end {
                         return Fate::Closed;
                     }

@@ -167,7 +167,7 @@ impl<'a> Sender<'a> {
     fn send_now(&mut self, start_ns: i64, deadlines: &[u64]) {
         let sequence = self.spec.first_sequence + self.report.packets;
         let sent_at_ns = monotonic_ns();
-        self.outbox.send(sequence, deadlines.len(), self.stop);
+        self.outbox.send(sequence, deadlines.len(), [self.stop, self.acknowledged]);
         for (offset_ns, fate) in deadlines.iter().zip(&self.outbox.fates) {
             let late_ns = sent_at_ns - start_ns.saturating_add_unsigned(*offset_ns);
             self.lateness.saturating_record(late_ns.cast_unsigned());
@@ -227,7 +227,7 @@ impl<'a> Sender<'a> {
         let mut due_ns = last_ns.saturating_add(if interrupted { 0 } else { interval_ns });
         let end_ns = due_ns.saturating_add(i64::try_from(timeout_ns).unwrap_or(i64::MAX));
         while !self.closed && due_ns <= end_ns && self.doze_until(due_ns, stopped) {
-            match self.outbox.send_sentinel(self.stop) {
+            match self.outbox.send_sentinel([self.stop, self.acknowledged]) {
                 Fate::Closed => self.closed = true,
                 Fate::Failed(_) => {}
                 Fate::Sent | Fate::SentAgain => self.report.sentinels += 1,
