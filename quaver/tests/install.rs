@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn install(build: &Path, prefix: &str, destination: &Path) -> Output {
-    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/install.sh"))
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/install.sh"))
         .arg(build)
         .env("PREFIX", prefix)
         .env("DESTDIR", destination)
@@ -86,7 +86,7 @@ fn the_demo_leaves_all_that_sync_and_install_look_for() {
     stand_in(&bin.join("id"), "echo 0");
     stand_in(&target.join("release/quaver"), "");
     let search = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a search path"));
-    let ran = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/demo.sh"))
+    let ran = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/demo.sh"))
         .env("PATH", search)
         .env("CARGO_TARGET_DIR", &target)
         .stdin(Stdio::null())

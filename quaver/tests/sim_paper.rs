@@ -207,7 +207,7 @@ fn a_run_of_the_bench_stands_beside_the_papers_figures() {
 #[test]
 fn another_library_of_kernel_activity_is_run_and_named() {
     let place = tempfile::tempdir().unwrap();
-    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../quaver-sim/kernel/kernel.qepochs.txt");
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../simulator/sim/kernel/kernel.qepochs.txt");
     let file = place.path().join("kernel.qepochs").display().to_string();
     expect(&run(place.path(), &["sim", "trace", "--armour", &bundled.display().to_string(), "-o", &file]), 0);
     let with = [&SMALL[..], &["--programs", "barnes", "--only", "table6", "--json"]].concat();

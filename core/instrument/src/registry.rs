@@ -118,6 +118,9 @@ pub trait FileKind: Sync {
     fn analyze(&self, asked: &AnalyzeArgs) -> anyhow::Result<ExitCode>;
 }
 
+/// Writes one of the exports of results.
+pub type Exporter<T> = fn(&T, &mut dyn Write) -> anyhow::Result<()>;
+
 /// The error of an export that a kind of runs does not have.
 pub fn not_exported(message: impl Into<String>) -> anyhow::Error {
     failure(ExitCode::Usage, message)

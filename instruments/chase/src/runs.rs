@@ -3,7 +3,7 @@
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::digest::{self, Digest};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
@@ -52,7 +52,7 @@ impl Analyzed for Packets {
     }
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (name, write): (_, fn(&Digest, &mut dyn Write) -> anyhow::Result<()>) = match asked {
+        let (name, write): (_, Exporter<Digest>) = match asked {
             _ if asked.perfetto => ("timeline.perfetto-trace", perfetto),
             _ if asked.late_csv => ("late.csv", late_csv),
             _ => return Err(not_exported("a run of packets is exported by --perfetto or --late-csv")),

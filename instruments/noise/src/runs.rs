@@ -3,7 +3,7 @@
 use crate::digest::{self, NoiseDigest};
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
-use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
 use serde_json::Value;
@@ -27,9 +27,6 @@ impl RunKind for GapRuns {
     }
 }
 
-/// Writes an exported form of a run.
-type WriteExport = fn(&NoiseDigest, &mut dyn Write) -> anyhow::Result<()>;
-
 struct Gaps(NoiseDigest);
 
 impl Analyzed for Gaps {
@@ -50,7 +47,7 @@ impl Analyzed for Gaps {
     }
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (name, write): (_, WriteExport) = match asked {
+        let (name, write): (_, Exporter<NoiseDigest>) = match asked {
             _ if asked.perfetto => ("timeline.perfetto-trace", NoiseDigest::write_perfetto),
             _ if asked.late_csv => ("late.csv", gaps_csv),
             _ => return Err(not_exported("a noise run is exported by --perfetto or --late-csv")),

@@ -16,8 +16,8 @@ fn recorder_directory() -> &'static Path {
     DIRECTORY.get_or_init(|| {
         let profile = Path::new(env!("CARGO_BIN_EXE_quaver")).parent().expect("it lies in a directory");
         let library = profile.join("libquaver_preload.so");
-        let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../quaver-preload");
-        let sources = [package.join("src"), package.join("../quaver-abi/src")];
+        let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recorders/preload");
+        let sources = [package.join("src"), package.join("../../core/abi/src")];
         let changed = sources.iter().filter_map(|path| newest(path)).max();
         if newest(&library).is_none_or(|built| changed.is_some_and(|changed| changed > built)) {
             build_recorder(&package, profile);

@@ -39,9 +39,9 @@ pub(crate) fn libraries() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let directory = Path::new(env!("CARGO_BIN_EXE_quaver")).parent().expect("target/PROFILE/quaver");
-        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let sources = ["quaver-preload", "quaver-qemu-plugin", "quaver-abi", "quaver-trace"];
-        let changed = sources.iter().filter_map(|name| newest(&crates.join(name).join("src"))).max();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let sources = ["recorders/preload", "recorders/qemu-plugin", "core/abi", "simulator/trace"];
+        let changed = sources.iter().filter_map(|name| newest(&root.join(name).join("src"))).max();
         let oldest =
             ["libquaver_preload.so", "libquaver_qemu_plugin.so"].map(|name| newest(&directory.join(name)));
         if oldest.iter().all(|built| built.is_some() && *built >= changed) {

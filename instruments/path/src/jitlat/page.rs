@@ -2,8 +2,8 @@
 //! 10 and 13.
 
 pub mod engineering;
-pub mod page;
 pub mod v1;
+pub mod v2;
 
 #[cfg(test)]
 mod golden;
@@ -94,7 +94,7 @@ pub fn body(page: &JitlatPage<'_>) -> String {
     };
     let rest = match page.figures.version {
         PageVersion::One => v1::body(page),
-        PageVersion::Two => page::body(page),
+        PageVersion::Two => v2::body(page),
     };
     format!("{interrupted}\n{rest}")
 }

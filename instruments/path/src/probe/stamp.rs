@@ -42,10 +42,7 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
         }
     };
     let (live, fastest) = follower.end();
-    let rolling = live.finish(|direction| {
-        let direction = direction;
-        Some(told::sent(&outcome, direction))
-    });
+    let rolling = live.finish(|direction| Some(told::sent(&outcome, direction)));
     let mut facts = told::facts(&outcome, &options, fastest);
     if !options.keep_packets {
         facts.rolling = rolling;

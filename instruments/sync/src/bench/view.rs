@@ -104,8 +104,9 @@ fn share(value: Option<f64>) -> Cell {
 
 /// Tables 6 to 8.
 fn late(summary: &BenchSummary) -> Section {
-    let mut section =
-        Section::new("late", "Jitter of each program").note("all recorded runs of a program").link("Jitter");
+    let mut section = Section::new("late", "Sync jitter of each program")
+        .note("all recorded runs of a program")
+        .link("Sync jitter");
     for suite in SUITES {
         if of_suite(summary, suite).next().is_some() {
             section.push(late_table(summary, suite));
@@ -252,9 +253,7 @@ fn shares(summary: &BenchSummary) -> Section {
     }
     let mut table = Table::new(["program", "here", "in the paper", "suite"]);
     for found in &summary.programs {
-        let theirs = found
-            .of_paper()
-            .map_or(Cell::Empty, |one| Cell::Share(f64::from(one.sync_share_percent) / 100.0));
+        let theirs = found.of_paper().map_or(Cell::Empty, |one| Cell::Share(one.sync_share_percent / 100.0));
         table.row([short(&found.program).into(), share(found.sync_share), theirs, found.suite.name().into()]);
     }
     for ((suite, mean), theirs) in Suite::ALL.into_iter().zip(summary.mean_sync_share).zip(PAPER_MEANS) {

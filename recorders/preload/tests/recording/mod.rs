@@ -24,7 +24,7 @@ pub(crate) fn recorder() -> &'static Path {
         let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/test");
         let library = profile.join("libquaver_preload.so");
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let sources = [package.join("src"), package.join("../quaver-abi/src")];
+        let sources = [package.join("src"), package.join("../../core/abi/src")];
         if newest(&library)
             .is_none_or(|built| sources.iter().filter_map(|path| newest(path)).any(|t| t > built))
         {

@@ -51,7 +51,7 @@ impl Programs {
             let state = |layer| LayerState {
                 layer,
                 interface: interface.name.clone(),
-                state: Err(format!("this build has no BPF: {}", crate::bpf::BUILD_REMEDY)),
+                state: Err(format!("this build has no BPF: {}", quaver_host::bpf::BUILD_REMEDY)),
             };
             if wish.xdp != XdpWish::Off {
                 states.push(state(Layer::Xdp));
