@@ -167,7 +167,12 @@ fn executable(message: &Value) -> Option<Executable> {
     }
     let path = PathBuf::from(message["executable"].as_str()?);
     let directory = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
-    let package = directory.file_name()?.to_str()?;
+    // `path+file:///…#name@version`; without the name where the folder has it.
+    let (_, named) = message["package_id"].as_str()?.rsplit_once('#')?;
+    let package = match named.split_once('@') {
+        Some((name, _)) => name,
+        None => directory.file_name()?.to_str()?,
+    };
     let name = format!("{package}/{}", message["target"]["name"].as_str()?);
     let listed = GROUPS.iter().find(|(listed, _)| *listed == name);
     Some(Executable { name, path, directory, group: listed.map_or(Group::Any, |(_, group)| *group) })
@@ -297,9 +302,13 @@ mod tests {
         let message = |test: bool, executable: &str| {
             serde_json::json!({
                 "manifest_path": "/somewhere/quaver/Cargo.toml", "profile": { "test": test },
+                "package_id": "path+file:///somewhere/quaver#0.1.0",
                 "target": { "name": "osnoise" }, "executable": executable,
             })
         };
+        let mut other = message(true, "/built/clock_live-1");
+        other["package_id"] = "path+file:///somewhere/core/clock#quaver-clock@0.1.0".into();
+        assert_eq!(executable(&other).unwrap().name, "quaver-clock/osnoise");
         let found = executable(&message(true, "/built/osnoise-1")).unwrap();
         assert_eq!((found.name.as_str(), found.group), ("quaver/osnoise", Group::Quiet));
         assert_eq!(found.directory, Path::new("/somewhere/quaver"));

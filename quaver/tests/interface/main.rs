@@ -30,8 +30,10 @@ const RUNS: [(&str, &str, &str); 11] = [
 const ALWAYS: &str = "manifest.json summary.json report.html";
 
 /// Other JSON that is printed or stored: what it is, and its type.
-const DOCUMENTS: [(&str, &str); 9] = [
+const DOCUMENTS: [(&str, &str); 11] = [
     ("manifest.json", "Manifest"),
+    ("manifest.json of a path test, key path", "PathFacts"),
+    ("manifest.json of a comparison, key compare", "CompareFacts"),
     ("names.json of packets and gaps", "Names"),
     ("analyze --json of a capture", "CaptureSummary"),
     ("source --json", "Achieved"),

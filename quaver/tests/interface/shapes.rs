@@ -3,6 +3,7 @@
 
 use crate::sources::{Source, bracketed};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// A struct or an enum that serde writes.
 struct Type {
@@ -241,8 +242,7 @@ impl<'a> Types<'a> {
         let wanted = format!("{}::{path}", imported.unwrap_or_default());
         let score = |of: &&&Type| {
             let folders = of.path.replace(".rs", "").replace('_', "-");
-            let of_crate =
-                folders.split("/src/").next().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
+            let of_crate = package(&of.path);
             let own_crate = user.path.split("/src/").next() == of.path.split("/src/").next();
             let parts: Vec<String> = wanted.split("::").map(|part| part.replace('_', "-")).collect();
             let in_crate = parts.iter().any(|part| Some(part) == of_crate.as_ref())
@@ -254,6 +254,15 @@ impl<'a> Types<'a> {
         let best = named.iter().max_by_key(score);
         best.unwrap_or_else(|| panic!("{}: no serialised type is called {name}", user.path))
     }
+}
+
+/// Name of the package that a source is of.
+fn package(path: &str) -> Option<String> {
+    let folder = path.split("/src/").next()?;
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("Cargo.toml");
+    let text = std::fs::read_to_string(manifest).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("name = \""))?;
+    Some(line.trim_end_matches('"').to_owned())
 }
 
 fn put(keys: &mut Keys, at: &str, holds: &str) {
