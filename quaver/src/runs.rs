@@ -31,8 +31,8 @@ fn analyze_file(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
             return kind.analyze(args);
         }
     }
-    let names: Vec<&str> = registry::file_kinds().map(|kind| kind.name()).collect();
-    let message = format!("read {}: not a run directory, nor {}", args.run.display(), names.join(", nor "));
+    let names: Vec<&str> = registry::file_kinds().map(|kind| kind.missing()).collect();
+    let message = format!("read {}: not a run directory, {}", args.run.display(), names.join(", and "));
     Err(failure(ExitCode::BadInput, message))
 }
 

@@ -158,7 +158,7 @@ fn what_is_no_log_ends_with_5_and_the_line() {
     refused(
         &["analyze", path_text(&other)],
         5,
-        "not a run directory, no capture (pcapng or pcap), and no log of Jitlat either",
+        "not a run directory, no capture (pcapng or pcap), and no log of Jitlat",
     );
     refused(&["jitlat", "-f", "/nowhere/jitlat.Kda4Ib"], 5, "open /nowhere/jitlat.Kda4Ib");
 }

@@ -102,8 +102,8 @@ pub trait Analyzed {
 
 /// A kind of files that `quaver analyze` takes.
 pub trait FileKind: Sync {
-    /// What such a file is, as an error lists it.
-    fn name(&self) -> &'static str;
+    /// What another file is not, as an error lists it: `no capture (pcapng or pcap)`.
+    fn missing(&self) -> &'static str;
 
     /// Whether a file is one.
     ///

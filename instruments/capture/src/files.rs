@@ -11,8 +11,8 @@ use std::path::Path;
 pub(crate) struct Captures;
 
 impl FileKind for Captures {
-    fn name(&self) -> &'static str {
-        "a capture (pcapng or pcap)"
+    fn missing(&self) -> &'static str {
+        "no capture (pcapng or pcap)"
     }
 
     fn recognizes(&self, path: &Path) -> anyhow::Result<bool> {

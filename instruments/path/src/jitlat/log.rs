@@ -13,8 +13,8 @@ use std::path::Path;
 pub(crate) struct Logs;
 
 impl FileKind for Logs {
-    fn name(&self) -> &'static str {
-        "a log of Jitlat (which begins with `# ` and the date)"
+    fn missing(&self) -> &'static str {
+        "no log of Jitlat, which begins with `# ` and the date"
     }
 
     fn recognizes(&self, path: &Path) -> anyhow::Result<bool> {

@@ -17,8 +17,9 @@ fn both_ends_of_a_tcp_flow_tell_of_its_segments() {
         assert_eq!(received.reordered, Some(0));
         assert_eq!(sent.captured, received.captured, "one host, one set of rights");
         if sent.captured {
-            // A sender that got no CPU for a while may send again what had arrived.
-            assert_eq!(sent.retransmitted, received.duplicate, "loopback loses nothing, so it comes twice");
+            // A sender that got no CPU for a while may send again what had arrived: loopback loses nothing, so it comes
+            // twice. The receiver's end is that of the flow, and what comes twice after it is not seen.
+            assert!(received.duplicate <= sent.retransmitted, "{sent:?} {received:?}");
             assert_eq!(received.retransmitted, Some(0), "and fills no hole");
         }
         assert_eq!(sender.departures, None, "stamps of departure are for datagrams");
