@@ -1,7 +1,7 @@
 //! Cuts a late window into pieces: the innermost recorded interval has the time, and what is left is
 //! unexplained. Pieces cover their window exactly, by construction.
 
-use super::actor::{Life, Span, State};
+use super::actor::{ActorState, Life, Span};
 use super::causes::{CauseKey, CauseTable, SOURCE_LATE};
 use super::naming::Namer;
 use super::timeline::{Level, Segment};
@@ -80,13 +80,13 @@ impl<'a> Engine<'a> {
         let thread = life.map(|life| life.thread);
         let facts = Facts { actor, thread, circumstances: self.circumstances, is_receiver: true };
         each_span(self.namer, ask, life, |mut span| {
-            if span.state == State::Asleep && waiting && actor.blocking {
-                (span.state, span.since_ns) = (State::Woken, span.start_ns);
+            if span.state == ActorState::Asleep && waiting && actor.blocking {
+                (span.state, span.since_ns) = (ActorState::Woken, span.start_ns);
             }
             let threads = match (span.state, life) {
-                (State::Running, Some(life)) => Threads::Runs(life),
-                (State::Asleep, _) => Threads::Ignored,
-                _ => Threads::Waits(facts, span, life.filter(|_| span.state == State::Unknown)),
+                (ActorState::Running, Some(life)) => Threads::Runs(life),
+                (ActorState::Asleep, _) => Threads::Ignored,
+                _ => Threads::Waits(facts, span, life.filter(|_| span.state == ActorState::Unknown)),
             };
             let cpu = span_cpu(&span, ask.cpu);
             let cut = Cut {
@@ -268,11 +268,11 @@ impl<'a> Engine<'a> {
 }
 
 fn waits(span: &Span) -> bool {
-    matches!(span.state, State::Preempted | State::Woken)
+    matches!(span.state, ActorState::Preempted | ActorState::Woken)
 }
 
 fn span_cpu(span: &Span, fallback: u16) -> u16 {
-    if span.state == State::Unknown { fallback } else { span.cpu.unwrap_or(fallback) }
+    if span.state == ActorState::Unknown { fallback } else { span.cpu.unwrap_or(fallback) }
 }
 
 /// Spans of a thread over the events' time of a question; one unknown span where there is no thread.

@@ -8,8 +8,8 @@ mod programs;
 
 use crate::args::bench::{BarrierKind, SyncBenchArgs};
 use anyhow::Context;
-use once::{Ran, Runner};
-use programs::Found;
+use once::{RunOutput, Runner};
+use programs::BenchProgram;
 use quaver_clock::realtime_ns;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -155,7 +155,7 @@ impl Recordings {
 
 /// What was measured of a program so far.
 struct Measured {
-    found: Found,
+    found: BenchProgram,
     /// What it printed when it was first run, unrecorded.
     line: String,
     /// How long that took.
@@ -166,7 +166,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn new(found: Found) -> Self {
+    fn new(found: BenchProgram) -> Self {
         Self {
             found,
             line: String::new(),
@@ -178,7 +178,7 @@ impl Measured {
     }
 
     /// A program prints the same however it is run; if not, recording disturbs more than its time.
-    fn check(&self, ran: &Ran) -> anyhow::Result<()> {
+    fn check(&self, ran: &RunOutput) -> anyhow::Result<()> {
         if ran.line == self.line {
             return Ok(());
         }

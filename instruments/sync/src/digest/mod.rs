@@ -13,7 +13,7 @@ pub use names::SyncNames;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 
 use anyhow::Context;
-use images::{Image, KernelStream, Told};
+use images::{Image, KernelStream, MergedEvent};
 use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_instrument::progress::Progress;
 use quaver_page::RunFacts;
@@ -119,7 +119,7 @@ pub fn results_of(directory: &Path, settings: &Settings) -> anyhow::Result<SyncR
     let (images, _) = images::open_all(directory)?;
     let mut protocol = Protocol::new(*settings);
     images::feed(&images, None, |told| {
-        if let Told::Event(event) = told {
+        if let MergedEvent::Event(event) = told {
             protocol.any(event);
         }
     })?;
@@ -198,17 +198,17 @@ fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)
     let mut functions = FunctionCalls::default();
     let mut each = |record: &KernelSideRecord| {
         if let Some(event) = functions.take(record) {
-            return Some(Told::Event(AnyEvent::Sync(event)));
+            return Some(MergedEvent::Event(AnyEvent::Sync(event)));
         }
-        futex.take(record).filter(|event| !functions.is_inside(event.thread)).map(Told::Futex)
+        futex.take(record).filter(|event| !functions.is_inside(event.thread)).map(MergedEvent::Futex)
     };
     let stream = kernel.map(|path| KernelStream { path, each: &mut each });
     let mut both = Reconciler::default();
     images::feed(images, stream, |told| {
         let event = match told {
-            Told::Event(event) => *event,
-            Told::Futex(event) if heard => return both.futex(event),
-            Told::Futex(event) => AnyEvent::Sync(*event),
+            MergedEvent::Event(event) => *event,
+            MergedEvent::Futex(event) if heard => return both.futex(event),
+            MergedEvent::Futex(event) => AnyEvent::Sync(*event),
         };
         if let AnyEvent::Sync(event) = &event {
             both.call(event);
