@@ -227,3 +227,14 @@ Title
     let out = String::from_utf8(out).unwrap();
     assert_eq!(out, wanted, "{out}");
 }
+
+#[test]
+fn numbers_stand_closer_where_they_are_too_long() {
+    let mut table = Table::new(["a", "b", "c", "d", "e"]);
+    table.row([Cell::Duration(7_410_000); 1].into_iter().chain((0..4).map(|_| Cell::Count(1_349_527))));
+    let mut document = Document::new("quaver x", "y");
+    document.section(Section::new("s", "S").with(table));
+    let page = |width| Page { out: String::new(), style: Style { width, ..Style::PLAIN } }.of(&document);
+    assert!(page(53).ends_with("  7.41 ms  1,349,527  1,349,527  1,349,527  1,349,527\n"), "{}", page(53));
+    assert!(page(52).ends_with("  7.41 ms 1,349,527 1,349,527 1,349,527 1,349,527\n"), "{}", page(52));
+}

@@ -244,7 +244,7 @@ pub fn payload_words(payload: Payload) -> &'static str {
     match payload {
         Payload::Ours { .. } => "a quaver source's packets",
         Payload::Rtp => "RTP",
-        Payload::Opaque => "UDP without numbers that we know",
+        Payload::Opaque => "UDP without known sequence numbers",
     }
 }
 

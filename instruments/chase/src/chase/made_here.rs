@@ -14,12 +14,12 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
-use quaver_page::units;
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
 use quaver_probe::source::{PreparedSource, RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, StreamPayload, Window};
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -271,10 +271,10 @@ impl Running {
         let misses = self.source.live().misses();
         let behind = sent.saturating_sub(received);
         format!(
-            "{} packets, {} behind the source, {} slots missed by the source",
-            units::count(received),
-            units::count(behind),
-            units::count(misses)
+            "{} packets, {} in flight, {} slots missed by the source",
+            Cell::Count(received),
+            Cell::Count(behind),
+            Cell::Count(misses)
         )
     }
 }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Stream before the measured part: caches, branch predictors and the clock's slope settle.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
-/// Most packets whose kernel stamps are held at once: 96 octets each.
+/// Most packets whose kernel stamps are held at once: 96 bytes each.
 const MOST_STAMPS: usize = 1 << 22;
-/// Most events held at once for one CPU: 32 octets each.
+/// Most events held at once for one CPU: 32 bytes each.
 const MOST_EVENTS: usize = 1 << 22;
 /// Events a second on a CPU that no stream causes, generously.
 const OTHER_EVENTS_PER_SECOND: f64 = 60_000.0;

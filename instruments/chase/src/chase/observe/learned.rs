@@ -29,7 +29,7 @@ pub(super) struct Learned {
     pub(super) payload: Payload,
     /// Mean time between packets, nanoseconds.
     pub(super) period_ns: f64,
-    /// Length of the payload in octets, where it is constant.
+    /// Length of the payload in bytes, where it is constant.
     pub(super) payload_bytes: Option<u32>,
 }
 

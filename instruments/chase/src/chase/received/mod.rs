@@ -22,10 +22,10 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
-use quaver_page::units;
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -100,10 +100,10 @@ pub(super) fn measure_from(
 fn describe_stream(learned: &Learned) -> String {
     let size = learned
         .payload_bytes
-        .map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} octets"));
-    let about = if matches!(learned.payload, Payload::Ours { .. }) { "" } else { "about " };
-    let period = units::duration_f64(learned.period_ns);
-    format!("{}: {size} each {about}{period}", payload_words(learned.payload))
+        .map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} bytes"));
+    let every = if matches!(learned.payload, Payload::Ours { .. }) { "every" } else { "about every" };
+    let period = Cell::FineDuration(learned.period_ns);
+    format!("{}: {size} {every} {period}", payload_words(learned.payload))
 }
 
 /// `longest_bytes`: of the payloads that are known to come.
@@ -327,7 +327,7 @@ impl<'a> Watch<'a> {
             (self.received, self.changed) = (received, Instant::now());
         }
         let silent = self.changed.elapsed();
-        let packets = units::count(received - self.at_start);
+        let packets = Cell::Count(received - self.at_start);
         if silent < Duration::from_secs(2) {
             format!("{packets} packets")
         } else {
@@ -344,11 +344,11 @@ impl<'a> Watch<'a> {
             return None;
         }
         if self.received == self.at_start {
-            return Some("the stream stopped before the measured part began: start the sender again, then measure again".into());
+            return Some("the stream stopped during warm-up: restart the sender and measure again".into());
         }
         let lasted = (self.changed - self.start).as_secs_f64();
         Some(format!(
-            "the stream stopped: nothing came in the last {:.1} s, only the first {lasted:.1} s are measured",
+            "the stream stopped: no packet in the last {:.1} s, measured are the first {lasted:.1} s",
             silent.as_secs_f64()
         ))
     }
