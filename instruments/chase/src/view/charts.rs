@@ -11,6 +11,9 @@ use quaver_view::{
     Series, Text, Xy, text,
 };
 
+/// Bins of the tail that are one of the histogram.
+const HISTOGRAM_JOINS: usize = 4;
+
 /// Adds the drawings; nothing where there are no two packets.
 pub(super) fn add(document: &mut Document, input: &ChaseInput<'_>) {
     let packets = &input.measured.packets;
@@ -124,17 +127,17 @@ fn distribution(thinned: Vec<(Layer, Thinned)>) -> Group {
     let apart: String = apart.collect();
     let named: Vec<_> =
         thinned.into_iter().map(|(layer, thinned)| (layer.name().to_owned(), thinned.bins)).collect();
-    let series = binned(&named);
-    let plot = |views: &[DistributionView]| Distribution {
+    let plot = |views: &[DistributionView], joined| Distribution {
         x: Axis::log("ΔT", Quantity::Duration),
         of: "packets".into(),
         views: views.to_vec(),
-        series: series.clone(),
+        series: binned(&named, joined),
         guides: vec![],
     };
-    let histogram = Chart::new("histogram", "Histogram", plot(&[DistributionView::Histogram]))
-        .note("Packets in bins of equal ratio, both scales logarithmic.");
-    let tail = Chart::new("tail", "Tail and CDF", plot(&[DistributionView::Tail, DistributionView::Cdf]))
+    let histogram =
+        Chart::new("histogram", "Histogram", plot(&[DistributionView::Histogram], HISTOGRAM_JOINS))
+            .note("Packets in bins of equal ratio, both scales logarithmic.");
+    let tail = Chart::new("tail", "Tail and CDF", plot(&[DistributionView::Tail, DistributionView::Cdf], 1))
         .note(format!("Share of packets above, or up to, a ΔT; one in 10,000 is 0.01 %.{apart}"));
     Group::beside([histogram, tail].map(|chart| chart.linked("delta")))
 }

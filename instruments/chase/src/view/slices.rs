@@ -125,7 +125,7 @@ mod tests {
     /// How many ΔT a layer has.
     fn count(packets: &PacketTable, layer: Layer) -> f64 {
         let bins = thin(packets, layer, &Grid::over(packets)).bins;
-        let series = quaver_instrument::bins::binned(&[(String::new(), bins)]);
+        let series = quaver_instrument::bins::binned(&[(String::new(), bins)], 1);
         series[0].counts.iter().sum()
     }
 

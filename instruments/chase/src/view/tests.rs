@@ -391,10 +391,11 @@ fn the_distribution_counts_every_delta_of_each_layer() {
     let [(_, Plot::Distribution(histogram)), (_, Plot::Distribution(tail))] = &plots[..] else {
         panic!("{plots:?}");
     };
-    assert_eq!(histogram.series, tail.series);
-    let counted: Vec<(&str, f64)> =
-        tail.series.iter().map(|one| (one.name.as_str(), one.counts.iter().sum())).collect();
-    assert_eq!(counted, [("receive", 99.0), ("application", 99.0)]);
+    for plot in [histogram, tail] {
+        let counted: Vec<(&str, f64)> =
+            plot.series.iter().map(|one| (one.name.as_str(), one.counts.iter().sum())).collect();
+        assert_eq!(counted, [("receive", 99.0), ("application", 99.0)]);
+    }
 }
 
 #[test]
@@ -519,7 +520,7 @@ Causes of lateness
 
 ΔT at each layer  time between successive packets at each stamped layer
   layer       p50      p90      p99    p99.9  p99.99  p99.999      max       sd
-  source  7.41 µs  7.78 µs  9.26 µs  22.2 µs  -       -        61.2 µs  2.30 µs
+  source  7.41 µs  7.78 µs  9.26 µs  22.2 µs       -        -  61.2 µs  2.30 µs
 
 Packets
   sent                       not known

@@ -52,7 +52,7 @@ fn distribution(input: &NoiseInput<'_>) -> Chart {
         x: Axis::log(label, Quantity::Duration),
         of: of.into(),
         views: vec![DistributionView::Histogram, DistributionView::Tail, DistributionView::Cdf],
-        series: binned(&named),
+        series: binned(&named, 1),
         guides: vec![],
     };
     Chart::new("distribution-plot", format!("Distribution of the {label}"), plot)
