@@ -171,7 +171,7 @@ fn prepare(
     sink_options.payload = Payload::Ours { offset: header };
     sink_options.stream_id = Some(stream_id);
     sink_options.payload_capacity = stream.profile.payload_bytes();
-    sink_options.thread = plan::sink_thread(args, cpus.sink);
+    sink_options.thread = ThreadSettings::measuring(Some(cpus.sink), args.fifo);
     let sink = place.within_sink(|| Sink::open(sink_options))??;
     let address = sink.local_address();
     let receive_buffer_bytes = sink.receive_buffer_bytes();

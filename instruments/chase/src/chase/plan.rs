@@ -8,7 +8,6 @@ use quaver_host::trace::{Flow, TraceSpec};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::{allowed_cpus, keep_off};
 use quaver_instrument::recording::{Recording, command_line};
-use quaver_probe::thread::ThreadSettings;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -77,11 +76,6 @@ pub(super) fn trace_spec(
 /// Whether the tracer's memory, as planned, holds the whole run, so that nobody need empty it meanwhile.
 pub(super) fn holds_all(spec: &TraceSpec) -> bool {
     spec.stamp_capacity < MOST_STAMPS && spec.event_capacity < MOST_EVENTS
-}
-
-/// Settings of the sink's thread.
-pub(super) fn sink_thread(args: &ChaseArgs, cpu: u16) -> ThreadSettings {
-    ThreadSettings::measuring(Some(cpu), args.fifo)
 }
 
 /// Options as they are kept in the manifest.

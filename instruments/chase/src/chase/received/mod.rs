@@ -23,6 +23,7 @@ use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
+use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
 use quaver_view::Cell;
@@ -55,7 +56,8 @@ pub(super) fn measure_listened(
     }
     let cpus = plan::Cpus::choose(args)?;
     let sink = open_sink(args, address, 0, &cpus)?;
-    let learned = waiting::for_anyone(args, &sink, address, interrupt)?;
+    let progress = Progress::timed(waiting::START, args.output.quiet);
+    let learned = waiting::for_anyone(&sink, address, args.interface.as_deref(), &progress, interrupt)?;
     let mut notes = Vec::new();
     if !learned.others.is_empty() {
         sink.only_from(learned.sender)?;
@@ -121,7 +123,7 @@ fn open_sink(
     options.kernel_stamps = true;
     options.payload = Payload::Opaque;
     options.payload_capacity = options.payload_capacity.max(longest_bytes);
-    options.thread = plan::sink_thread(args, cpus.sink);
+    options.thread = ThreadSettings::measuring(Some(cpus.sink), args.fifo);
     Ok(Sink::open(options)?)
 }
 
