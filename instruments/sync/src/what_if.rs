@@ -3,7 +3,7 @@
 pub mod digest;
 pub mod view;
 
-use crate::compensate::args::{Example, WhatIfArgs};
+use crate::args::compensation::{Example, WhatIfArgs};
 use crate::what_if::digest::{FramesAsked, Question, of_example, of_run};
 use anyhow::Context;
 use quaver_dvfs::dvfs::Table;

@@ -18,7 +18,6 @@ const KNOWN: &[&str] = &[
     "quaver-path: digest html page page_below",
     "quaver-sim-program: digest html page",
     "quaver-sim-program::sweep: digest html page",
-    "quaver-sync: args bench compensate verb view what_if",
 ];
 
 /// Modules that use each other.

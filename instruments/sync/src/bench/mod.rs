@@ -1,13 +1,12 @@
 //! `quaver sync bench`: the threaded programs that come with Quaver, recorded and unrecorded in turns, and the paper's tables of
 //! this machine.
 
-pub mod args;
 pub mod view;
 
 mod once;
 mod programs;
 
-use crate::bench::args::{BarrierKind, SyncBenchArgs};
+use crate::args::bench::{BarrierKind, SyncBenchArgs};
 use anyhow::Context;
 use once::{Ran, Runner};
 use programs::Found;
@@ -30,6 +29,9 @@ use quaver_sync_analysis::sync::Settings;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// What the manifest calls a run of it.
+pub const KIND: &str = "sync-bench";
+
 /// Where recordings go that are not kept: memory, so that no disk writes beside the program.
 const IN_MEMORY: &str = "/dev/shm";
 /// Runs of each program with the kernel's side, for tables 4 and 5.
@@ -44,7 +46,7 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     let cpus = allowed_cpus().context("finding the CPUs that we may use")?.len() as u32;
     let threads = args.threads.unwrap_or(cpus);
     let found = programs::all(args, threads)?;
-    let recorder = crate::verb::recorder()?;
+    let recorder = crate::record::recorder::installed()?;
     let interrupt = Interrupt::catch()?;
     let (run, mut manifest) = begin(args, threads)?;
     let mut bench = Bench {
@@ -109,7 +111,7 @@ fn print(
 
 fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest)> {
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
-    let run = RunDir::create(&args.output, crate::verb::BENCH)?;
+    let run = RunDir::create(&args.output, KIND)?;
     let asked = serde_json::json!({
         "command": quaver_instrument::recording::command_line(),
         "threads": threads,
@@ -118,7 +120,7 @@ fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest
         "size": args.size,
         "commands": args.commands,
     });
-    let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), crate::verb::BENCH, asked, host, realtime_ns());
+    let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), KIND, asked, host, realtime_ns());
     run.write_manifest(&manifest)?;
     Ok((run, manifest))
 }

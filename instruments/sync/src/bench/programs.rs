@@ -1,6 +1,6 @@
 //! The programs of the bench: which there are, and where; and those of the user's own.
 
-use crate::bench::args::SyncBenchArgs;
+use crate::args::bench::SyncBenchArgs;
 use crate::record::program;
 use crate::record::recorder::DIRECTORY_VARIABLE;
 use anyhow::Context;
@@ -117,8 +117,8 @@ fn directories(named: Option<&OsStr>, executable: &Path) -> Vec<PathBuf> {
 /// The arguments that a program of ours is run with.
 fn arguments(args: &SyncBenchArgs, threads: u32) -> Vec<OsString> {
     let barrier = match args.barrier {
-        crate::bench::args::BarrierKind::Cond => "-bcond",
-        crate::bench::args::BarrierKind::Posix => "-bposix",
+        crate::args::bench::BarrierKind::Cond => "-bcond",
+        crate::args::bench::BarrierKind::Posix => "-bposix",
     };
     let mut words = vec![format!("-p{threads}"), format!("-r{}", args.seed), barrier.to_owned()];
     words.extend(args.size.map(|size| format!("-n{size}")));

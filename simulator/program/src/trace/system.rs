@@ -12,7 +12,7 @@ use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
 use quaver_study::verb::lab::{GUEST_INTERFACE, GUEST_PARAMETERS};
 use quaver_study::verb::request::{Request, Said, Task};
-use quaver_sync::verb::recorder;
+use quaver_sync::record::recorder::installed as recorder;
 use quaver_trace::epochs::EpochFacts;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
