@@ -46,10 +46,12 @@ def check_quiet(browser, url):
 
 CHART = "const chart = View.charts.find((one) => one.figure.id === arguments[0]); "
 
-# Every figure that can be zoomed is made so, as scrolling does.
-ENLIVEN = "document.querySelectorAll('figure[data-chart]').forEach((figure) => { if (!figure.hidden) View.enliven(figure); })"
-
 FRAMES = "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def enliven(browser):
+    """Makes every drawing that can be zoomed, as scrolling does."""
+    browser.run("document.querySelectorAll('figure[data-chart]').forEach((figure) => { if (!figure.hidden) View.enliven(figure); })")
 
 
 def chart(browser, name, script, *rest):
@@ -59,7 +61,7 @@ def chart(browser, name, script, *rest):
 
 def check_drawn(browser, when):
     """Every drawing that is shown holds ink."""
-    browser.run(ENLIVEN)
+    enliven(browser)
     browser.run(FRAMES)
     shown = browser.run("return View.charts.filter((one) => !one.figure.hidden).map((one) => [one.figure.id, Boolean(one.plot)])")
     check(f"drawings are there {when}", len(shown) > 0)

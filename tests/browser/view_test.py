@@ -10,7 +10,7 @@ import os
 import pathlib
 import sys
 
-from checks import ENLIVEN, chart, check, check_quiet, failures
+from checks import chart, check, check_quiet, enliven, failures
 from webdriver import Browser
 
 # What cell.rs and ticks.rs write; their tests hold the same vectors.
@@ -150,7 +150,7 @@ def main():
             browser.open(url)
             check("the page is ready", browser.run("return document.documentElement.dataset.ready") == "yes")
             check("no markup of others", browser.run("return document.querySelectorAll('main b b, main rx').length") == 0)
-            browser.run(ENLIVEN)
+            enliven(browser)
             check("every drawing is there", browser.run("return [...document.querySelectorAll('figure')].every((one) => one.hidden || one.querySelector('.drawing').firstElementChild.getBoundingClientRect().height > 40)"))
             check_fit(browser, width)
             if width == 1200:
