@@ -110,9 +110,9 @@ fn measure(
         Recording::begin(parent, "sink", asked(args, &words, &[]), serde_json::to_value(&host)?)?;
     let warm_up = if args.count.is_some() { Duration::ZERO } else { WARM_UP };
     let room = args.count.unwrap_or_else(|| room(args, learned, args.duration + warm_up));
-    let segment = SegmentWriter::create(&recording.run.packets_segment(), room)
-        .context("making room for the samples")?;
-    keep_off(&args.cpu.into_iter().collect()).context("leaving the sink's CPU to the sink")?;
+    let segment =
+        SegmentWriter::create(&recording.run.packets_segment(), room).context("allocating sample memory")?;
+    keep_off(&args.cpu.into_iter().collect()).context("moving other threads off the sink's CPU")?;
     let sink = Sink::open(options)?.prepare(segment)?;
     let notes: Vec<String> = sink.thread().refused.iter().map(|refused| format!("sink: {refused}")).collect();
     recording.manifest.asked = asked(args, &words, &notes);

@@ -41,13 +41,13 @@ impl Place {
         match asked {
             Some(LabKind::Loopback) => Ok(loopback),
             Some(LabKind::Qemu) => {
-                Err(failure(ExitCode::Usage, "a chase has no lab in QEMU; see quaver study"))
+                Err(failure(ExitCode::Usage, "chase cannot use the QEMU lab; see quaver study"))
             }
             Some(LabKind::Netns) => Ok(netns(Lab::create().map_err(lab_failure)?)),
             None => match Lab::create() {
                 Ok(lab) => Ok(netns(lab)),
                 Err(error) => {
-                    notes.push(format!("the stream goes over loopback: {error}"));
+                    notes.push(format!("using loopback: {error}"));
                     Ok(loopback)
                 }
             },
@@ -102,7 +102,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
             lab.ok_or_else(|| failure(ExitCode::Unsupported, "--rps needs the namespaces: run as root"))?;
         lab.sink.steer_receive(&[cpus.sink]).map_err(lab_failure)?;
     }
-    let words = format!("{}, made here {}", stream.words, place.words);
+    let words = format!("{}, local {}", stream.words, place.words);
     let (mut recording, host) = plan::begin(args, &words, &notes)?;
     let with_cost = !args.no_cost;
     let blocks_length = if with_cost { cost::length() } else { Duration::ZERO };
@@ -128,7 +128,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     progress.say("warming up");
     recording.keep_house(plan::WARM_UP, interrupt, || false, |_| {})?;
     let blocks = if with_cost && recording.tracer().is_some() {
-        progress.say("measuring our own cost");
+        progress.say("measuring probe cost");
         cost::run_blocks(&mut recording, interrupt)?
     } else {
         Vec::new()
@@ -188,9 +188,9 @@ fn prepare(
     let source = place.within_source(|| Source::open(source_options))??;
 
     let received = SegmentWriter::create(&recording.run.packets_segment(), packets)
-        .context("making room for the samples")?;
+        .context("allocating sample memory")?;
     let sends = SegmentWriter::create(&recording.run.sends_segment(), packets)
-        .context("making room for the sends")?;
+        .context("allocating memory for the sends")?;
     let sink = sink.prepare(received)?;
     let source = source.prepare(sends)?;
     Ok(Ends { sink, source, address, receive_buffer_bytes })

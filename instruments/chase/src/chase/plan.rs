@@ -41,7 +41,7 @@ impl Cpus {
         };
         let sink = check(args.sink_cpu, "sink-cpu")?.or(allowed.last().copied()).unwrap_or(0);
         let source = check(args.source_cpu, "source-cpu")?.or(allowed.first().copied()).unwrap_or(0);
-        keep_off(&[sink].into()).context("leaving the sink's CPU to the sink")?;
+        keep_off(&[sink].into()).context("moving other threads off the sink's CPU")?;
         Ok(Self { allowed, sink, source })
     }
 

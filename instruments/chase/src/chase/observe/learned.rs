@@ -83,7 +83,7 @@ pub(super) fn learn(
     let mut seen: Vec<(u16, Vec<StampRecord>)> = place.ports.iter().map(|port| (*port, Vec::new())).collect();
     loop {
         for (port, stamps) in &mut seen {
-            progress.say(format!("looking at what {name} receives on port {port}"));
+            progress.say(format!("learning the stream of {name} on port {port}"));
             stamps.extend(glimpse(place, *port, Payload::Rtp)?);
             if interrupt.requested() {
                 return Err(failure(ExitCode::Interrupted, "ended before anything was measured"));

@@ -58,10 +58,8 @@ pub(super) fn measure(
     if let Some(tier @ (TierName::Tracefs | TierName::User)) = args.tier {
         return Err(failure(
             ExitCode::Usage,
-            format!(
-                "--pid needs the BPF tier, which alone sees receive calls return: leave out --tier {tier:?}"
-            )
-            .to_lowercase(),
+            format!("--pid needs the BPF tier (returns of receive calls): remove --tier {tier:?}")
+                .to_lowercase(),
         ));
     }
     let root = HostRoot::system();
@@ -85,7 +83,7 @@ pub(super) fn measure(
     let after = HostState::read(Some(pid));
     let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned()).or_else(|| {
         let seconds = (end_ns - start_ns) as f64 / 1e9;
-        ended().then(|| format!("{} ended {seconds:.1} s after measuring began", observed.name))
+        ended().then(|| format!("{} exited {seconds:.1} s into the measurement", observed.name))
     });
     let counts = recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();
@@ -116,7 +114,7 @@ fn look_at(
             ExitCode::Unsupported,
             format!(
                 "{name} has no UDP socket: only receivers of UDP can be followed (not AF_XDP, DPDK, packet or TCP \
-                 sockets); is it another process that receives (see: ss -uanp)?"
+                 sockets); check which process receives (ss -uanp)"
             ),
         ));
     }
@@ -131,8 +129,7 @@ fn look_at(
     }
     if process.uses_io_uring(root) {
         notes.push(format!(
-            "{name} uses io_uring: what it receives through that is stamped when the kernel completes it, not when \
-             the program sees it"
+            "{name} uses io_uring: its stamps are taken at completion in the kernel, not in the program"
         ));
     }
     let ports: Vec<u16> = ports.into_iter().collect();

@@ -62,7 +62,7 @@ pub(super) fn measure_listened(
     if !learned.others.is_empty() {
         sink.only_from(learned.sender)?;
         notes.push(format!(
-            "{} others send to {address} too; only the busiest sender, {}, is measured",
+            "{} other senders to {address} are ignored; {} is the busiest",
             learned.others.len(),
             learned.sender
         ));
@@ -238,7 +238,7 @@ fn prepare(
     sink.follow(learned.payload, learned.stream_id);
     let packets = total.as_secs_f64() * 1e9 / learned.period_ns * ROOM + 65_536.0;
     let received = SegmentWriter::create(&recording.run.packets_segment(), packets as u64)
-        .context("making room for the samples")?;
+        .context("allocating sample memory")?;
     Ok(sink.prepare(received)?)
 }
 

@@ -26,20 +26,19 @@ pub(super) fn for_anyone(
     let look = look(sink, START, interrupt, progress, &waiting, |_| true)?;
     look.learned().ok_or_else(|| {
         let interface = match (interface, address.ip().is_multicast()) {
-            (Some(name), _) => format!(", that it comes in on {name}"),
-            (None, true) => ", that the routes lead to the sender's network (else name the interface with --interface)".to_owned(),
+            (Some(name), _) => format!(", that it arrives on {name}"),
+            (None, true) => ", that routes to the sender's network exist (else name the interface with --interface)".to_owned(),
             (None, false) => String::new(),
         };
         let came = match look.packets() {
-            0 => "nothing came".to_owned(),
-            _ => "one packet alone came".to_owned(),
+            0 => "no packet",
+            _ => "only one packet",
         };
         let (port, seconds) = (address.port(), START.as_secs());
         failure(
             ExitCode::Peer,
             format!(
-                "{came} to {address} within {seconds} s: see that the sender sends there{interface}, and that no \
-                 firewall here keeps UDP port {port} shut"
+                "{came} for {address} within {seconds} s: check the sender{interface} and the firewall for UDP port {port}"
             ),
         )
     })
