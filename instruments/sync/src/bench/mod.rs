@@ -14,13 +14,13 @@ use quaver_clock::realtime_ns;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results;
 use quaver_instrument::terminal;
 use quaver_instrument::threshold::FailIf;
-use quaver_page::RunFacts;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::paper::Suite;
@@ -71,7 +71,7 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     manifest.end(realtime_ns(), cut_short);
     run.write_manifest(&manifest)?;
     run.write_summary(&summary)?;
-    quaver_instrument::digest::store_report(&run, |out| write_html(&run, &manifest, &summary, out))?;
+    quaver_instrument::results::store_report(&run, |out| write_html(&run, &manifest, &summary, out))?;
     let code = print(&run, &summary, args.json, &args.fail_if)?;
     Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
 }
@@ -87,8 +87,8 @@ pub(crate) fn write_html(
 }
 
 fn facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
-    let mut facts = quaver_instrument::digest::facts::run_facts(run, manifest);
-    facts.facts.retain(|(name, _)| !matches!(name.as_str(), "receiver" | "events lost"));
+    let mut facts = quaver_instrument::facts::run_facts(run, manifest);
+    facts.facts.retain(|(name, _)| name != "events lost");
     facts
 }
 

@@ -15,8 +15,8 @@ pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 use anyhow::Context;
 use images::{Image, KernelStream, MergedEvent};
 use quaver_abi::kernel_side::KernelSideRecord;
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::progress::Progress;
-use quaver_page::RunFacts;
 use quaver_store::manifest::Manifest;
 use quaver_store::perfetto::threads::{ThreadSpan, WakeUp, draw_threads};
 use quaver_store::run::RunDir;
@@ -249,8 +249,7 @@ pub fn cut(run: &RunDir, subframe_ns: u64, sink: &mut dyn FnMut(Step)) -> anyhow
     let told = tell(&images, kernel.as_deref(), &mut |event| cutter.event(event, sink))?;
     images.iter().for_each(|image| cutter.lost(image.facts().records_lost));
     let results = cutter.finish(to_ns, sink);
-    let mut words = quaver_instrument::digest::facts::run_facts(run, &manifest);
-    words.facts.retain(|(name, _)| name != "receiver");
+    let mut words = quaver_instrument::facts::run_facts(run, &manifest);
     words.stream = facts.program.join(" ");
     let (complete, from_kernel) = (manifest.complete, told.from_kernel);
     Ok(Cut { facts, run: words, complete, results, unreadable, from_kernel })
@@ -308,8 +307,7 @@ fn digest(
     };
     let warned = warnings::of(&summary, &manifest, &directory(run));
     summary.warnings.extend(warned);
-    let mut facts = quaver_instrument::digest::facts::run_facts(run, &manifest);
-    facts.facts.retain(|(name, _)| name != "receiver");
+    let mut facts = quaver_instrument::facts::run_facts(run, &manifest);
     facts.stream = summary.facts.program.join(" ");
     Ok(SyncDigest { summary, facts, lanes: measured.lanes, names })
 }

@@ -53,7 +53,7 @@ fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<Syn
 /// Writes `summary.json` and `report.html`.
 pub fn store(run: &RunDir, digest: &SyncDigest) -> anyhow::Result<()> {
     run.write_summary(&digest.summary)?;
-    quaver_instrument::digest::store_report(run, |out| write_html(digest, out))
+    quaver_instrument::results::store_report(run, |out| write_html(digest, out))
 }
 
 /// Writes the report.

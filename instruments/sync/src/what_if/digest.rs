@@ -11,7 +11,7 @@ use quaver_dvfs::dvfs::deadline::{FrameWork, wimax_packets};
 use quaver_dvfs::dvfs::what_if::{Compensated, Compensator, limited};
 use quaver_dvfs::dvfs::{ControllerConfig, Kind, Table};
 use quaver_dvfs::power::{PowerModel, Sensitivity, sensitivity};
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::subframes::Step;
 use serde::Serialize;

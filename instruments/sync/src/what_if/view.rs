@@ -4,7 +4,7 @@ use crate::compensate::view as compensation;
 use crate::what_if::digest::{Column, Curve, CurvePoint, Frames, Program, ThreadHistory, ThreadRow, WhatIf};
 use quaver_dvfs::dvfs::deadline::Deadlines;
 use quaver_dvfs::power::Sensitivity;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_view::{
     Axis, Block, Cell, Chart, Colour, Data, Document, Numbers, Quantity, Section, Series, Shown, Table, Text,
     Xy, text,

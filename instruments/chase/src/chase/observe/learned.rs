@@ -29,7 +29,7 @@ pub(super) struct Learned {
     pub(super) payload: Payload,
     /// Mean time between packets, nanoseconds.
     pub(super) period_ns: f64,
-    /// Length of the payload in octets, where it is constant.
+    /// Length of the payload in bytes, where it is constant.
     pub(super) payload_bytes: Option<u32>,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn learn(
     let mut seen: Vec<(u16, Vec<StampRecord>)> = place.ports.iter().map(|port| (*port, Vec::new())).collect();
     loop {
         for (port, stamps) in &mut seen {
-            progress.say(format!("looking at what {name} receives on port {port}"));
+            progress.say(format!("learning the stream of {name} on port {port}"));
             stamps.extend(glimpse(place, *port, Payload::Rtp)?);
             if interrupt.requested() {
                 return Err(failure(ExitCode::Interrupted, "ended before anything was measured"));

@@ -60,7 +60,7 @@ fn by_hand(args: &ChaseArgs, server: SocketAddr) -> String {
     match waiting::address_towards(server.ip(), args.port) {
         Ok(here) => format!(
             "{asking} (or start one there by hand: {}; and receive it here: quaver chase --listen {here})",
-            waiting::command(args, here)
+            waiting::command(&args.stream, args.duration, here)
         ),
         Err(_) => asking,
     }
