@@ -143,7 +143,7 @@ fn the_page_as_plain_text() {
 
 #[test]
 fn colour_changes_no_character() {
-    let coloured = Page { out: String::new(), style: Style { colour: true, ..Style::PLAIN } }.of(&document());
+    let coloured = TextPage { out: String::new(), style: Style { colour: true, ..Style::PLAIN } }.of(&document());
     assert!(coloured.contains("The worst was late by \x1b[1m405 µs\x1b[0m."), "{coloured}");
     assert!(coloured.contains("\x1b[1;31mreceive"), "{coloured}");
     let mut left = String::new();
@@ -234,7 +234,7 @@ fn numbers_stand_closer_where_they_are_too_long() {
     table.row([Cell::Duration(7_410_000); 1].into_iter().chain((0..4).map(|_| Cell::Count(1_349_527))));
     let mut document = Document::new("quaver x", "y");
     document.section(Section::new("s", "S").with(table));
-    let page = |width| Page { out: String::new(), style: Style { width, ..Style::PLAIN } }.of(&document);
+    let page = |width| TextPage { out: String::new(), style: Style { width, ..Style::PLAIN } }.of(&document);
     assert!(page(53).ends_with("  7.41 ms  1,349,527  1,349,527  1,349,527  1,349,527\n"), "{}", page(53));
     assert!(page(52).ends_with("  7.41 ms 1,349,527 1,349,527 1,349,527 1,349,527\n"), "{}", page(52));
 }
@@ -245,6 +245,6 @@ fn a_column_without_any_value_stands_where_its_numbers_would() {
     table.row(["source".into(), Cell::Missing]).row(["sink".into(), Cell::Missing]);
     let mut document = Document::new("quaver x", "y");
     document.section(Section::new("s", "S").with(table));
-    let page = Page { out: String::new(), style: Style::PLAIN }.of(&document);
+    let page = TextPage { out: String::new(), style: Style::PLAIN }.of(&document);
     assert!(page.ends_with("  layer   p99.999\n  source        -\n  sink          -\n"), "{page}");
 }
