@@ -5,7 +5,7 @@
 //! hostile on purpose. Prints the facts that the test checks as JSON.
 
 use quaver_abi::record::{EventKind, EventRecord, Vector};
-use quaver_analysis::attribution::{EdgeCap, LatePacket, PacketAnalysis, Part, Piece, Place};
+use quaver_analysis::attribution::{EdgeCap, LatePacket, PacketAnalysis, PacketPosition, Part, Piece};
 use quaver_analysis::distribution::distribution;
 use quaver_analysis::model::{Layer, LayerColumn, Names, PacketRun, PacketTable};
 use quaver_analysis::series::delta_t;
@@ -186,7 +186,7 @@ fn lengthen(pieces: &mut Vec<Piece>, app_ns: i64, lateness_ns: i64, stalls: &[St
     ] {
         let (start_ns, end_ns) = (start_ns.max(from_ns), end_ns.min(app_ns));
         if start_ns < end_ns {
-            let (place, cpu) = (Place::Receiver, 1);
+            let (place, cpu) = (PacketPosition::Receiver, 1);
             pieces.push(Piece { start_ns, end_ns, cause: stall.cause, part, place, cpu });
             from_ns = end_ns;
         }

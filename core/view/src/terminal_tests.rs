@@ -143,7 +143,8 @@ fn the_page_as_plain_text() {
 
 #[test]
 fn colour_changes_no_character() {
-    let coloured = TextPage { out: String::new(), style: Style { colour: true, ..Style::PLAIN } }.of(&document());
+    let coloured =
+        TextPage { out: String::new(), style: Style { colour: true, ..Style::PLAIN } }.of(&document());
     assert!(coloured.contains("The worst was late by \x1b[1m405 µs\x1b[0m."), "{coloured}");
     assert!(coloured.contains("\x1b[1;31mreceive"), "{coloured}");
     let mut left = String::new();

@@ -28,12 +28,12 @@ use std::time::Duration;
 const DRAIN: Duration = Duration::from_millis(150);
 
 /// Where source and sink live.
-struct Place {
+struct StreamSite {
     lab: Option<Lab>,
     words: &'static str,
 }
 
-impl Place {
+impl StreamSite {
     /// Two namespaces where they can be had, else loopback; with the reason as a note.
     fn choose(asked: Option<LabKind>, notes: &mut Vec<String>) -> anyhow::Result<Self> {
         let loopback = Self { lab: None, words: "over loopback" };
@@ -95,7 +95,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
             "source and sink share a CPU: give them one each with --source-cpu and --sink-cpu".to_owned(),
         );
     }
-    let place = Place::choose(args.lab, &mut notes)?;
+    let place = StreamSite::choose(args.lab, &mut notes)?;
     if args.rps {
         let lab = place.lab.as_ref();
         let lab =
@@ -158,7 +158,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
 fn prepare(
     args: &ChaseArgs,
     stream: &StreamPlan,
-    place: &Place,
+    place: &StreamSite,
     cpus: &plan::Cpus,
     recording: &Recording,
     total: Duration,

@@ -1,6 +1,6 @@
 use super::*;
 use quaver_abi::record::{EventKind, EventRecord};
-use quaver_analysis::attribution::{EdgeCap, LatePacket, Part, Piece, Place};
+use quaver_analysis::attribution::{EdgeCap, LatePacket, PacketPosition, Part, Piece};
 use quaver_analysis::distribution::Distribution;
 use quaver_analysis::model::{LayerColumn, Names, PacketTable};
 use quaver_analysis::summary::{
@@ -201,7 +201,7 @@ impl Case {
             end_ns: 1_090_000,
             cause: Some(0),
             part: Part::CatchUp,
-            place: Place::Receiver,
+            place: PacketPosition::Receiver,
             cpu: 1,
         };
         let event = EventRecord {

@@ -34,7 +34,7 @@ pub(super) struct Learned {
 }
 
 /// Where to look.
-pub(super) struct Place<'a> {
+pub(super) struct ReceiverPorts<'a> {
     /// The process.
     pub(super) process: u32,
     /// The only local address, where there is but one.
@@ -54,7 +54,7 @@ impl TraceSink for Stamps {
 }
 
 /// Packets of one port during a moment, as far as the process received them.
-fn glimpse(place: &Place<'_>, port: u16, payload: Payload) -> Result<Vec<StampRecord>, TraceError> {
+fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> Result<Vec<StampRecord>, TraceError> {
     let spec = TraceSpec {
         flow: Some(Flow { address: place.address, ports: vec![port], payload }),
         threads: Vec::new(),
@@ -73,7 +73,7 @@ fn glimpse(place: &Place<'_>, port: u16, payload: Payload) -> Result<Vec<StampRe
 
 /// Finds the busiest port and what its packets are; waits for packets for ten seconds.
 pub(super) fn learn(
-    place: &Place<'_>,
+    place: &ReceiverPorts<'_>,
     name: &str,
     progress: &Progress,
     interrupt: &Interrupt,

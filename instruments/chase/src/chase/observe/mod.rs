@@ -7,7 +7,7 @@ mod receiver;
 use super::plan;
 use crate::args::ChaseArgs;
 use crate::first_look::stored_payload;
-use learned::{Learned, Place};
+use learned::{Learned, ReceiverPorts};
 use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_analysis::model::Actor;
 use quaver_host::root::HostRoot;
@@ -133,7 +133,7 @@ fn look_at(
         ));
     }
     let ports: Vec<u16> = ports.into_iter().collect();
-    let place = Place { process: pid, address: only_address(&sockets, None), ports: &ports };
+    let place = ReceiverPorts { process: pid, address: only_address(&sockets, None), ports: &ports };
     let learned = learned::learn(&place, &name, progress, interrupt)?;
     if learned.others > 0 {
         notes.push(format!(

@@ -201,7 +201,7 @@ fn measure(
     if said.is_some() {
         recording.keep_house(DRAIN, &Interrupt::default(), || false, |_| {})?;
     }
-    let lost = said.as_ref().and_then(far::Said::lost);
+    let lost = said.as_ref().and_then(far::SourceReport::lost);
     let cut_short = cut_short.or(lost).or(ended);
     end(&mut recording, sink)?;
     let far_source = said.map(|said| said.facts(&recording.run)).transpose()?.flatten();
