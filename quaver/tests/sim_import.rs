@@ -31,7 +31,7 @@ fn standard_input_becomes_a_trace_that_runs() {
     let done = import(&["--from", "lackey", "-o", "a.qtrace", "-"], place.path(), LACKEY);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let page = text(&done.stdout);
-    let first = "a.qtrace: 1 thread, 2 instructions, 1 access, 0 steps of synchronisation\n";
+    let first = "a.qtrace: 1 thread, 2 instructions, 1 access, 0 synchronization operations\n";
     assert!(page.starts_with(first), "{page}");
     assert!(page.contains("It cannot say\n  threads: what several did is in one\n"), "{page}");
     let whole = std::fs::read(place.path().join("a.qtrace")).unwrap();

@@ -3,18 +3,19 @@
 pub mod args;
 pub mod digest;
 pub mod emulator;
-pub mod html;
 pub mod intervals;
-pub mod page;
 pub mod perfetto;
 mod runs;
 pub mod shard;
+pub mod stored;
+pub mod view;
 
 mod config;
 mod cure;
 mod cure_file;
 mod cured;
 mod file;
+mod head;
 mod import;
 mod kernel_activity;
 mod machine_file;

@@ -17,8 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const KNOWN: &[&str] = &[
     "quaver-page: console far_source rtp",
     "quaver-path: digest html page page_below",
-    "quaver-sim-program: digest html page",
-    "quaver-sim-program::sweep: digest html page",
     "quaver-sync: args bench compensate verb view what_if",
 ];
 

@@ -1,7 +1,6 @@
 use super::*;
 use quaver_dvfs::power::MODELS;
-use quaver_sim::paper::{Arm, ArmSummary, Drawn, HowRun, Packets, ProgramSummary, Shown, UnitWork};
-use quaver_sync_analysis::bench::paper::Suite;
+use quaver_sim::paper::{ArmSummary, Drawn, HowRun, Packets, Shown as Row, UnitWork};
 use quaver_sync_analysis::sync::Bin;
 
 fn of(value: f64) -> Spread {
@@ -29,7 +28,7 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
         suite: Suite::Splash2,
         held_out,
         how: HowRun { trace: "x".to_owned(), threads: 16, rounds: 9, ideal_us: 6_000.0, ..HowRun::default() },
-        row: Some(Shown { events_per_ms: 10.0, mean_us: 20.0, slow_down_percent: 6.0 }),
+        row: Some(Row { events_per_ms: 10.0, mean_us: 20.0, slow_down_percent: 6.0 }),
         late_us_per_ms: Some(200.0),
         sync_share: Some(0.99),
         distribution: vec![Bin { from_ns: 10_000.0, to_ns: 12_589.0, count: 5 }],
@@ -45,7 +44,7 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
     }
 }
 
-pub(crate) fn summary() -> PaperSummary {
+fn summary() -> PaperSummary {
     PaperSummary {
         schema: PaperSummary::SCHEMA.to_owned(),
         complete: true,
@@ -59,38 +58,42 @@ pub(crate) fn summary() -> PaperSummary {
     }
 }
 
+fn page(summary: &PaperSummary) -> String {
+    quaver_view::plain(&document(
+        summary,
+        None,
+        &RunFacts { name: "sim-paper-1".into(), ..RunFacts::default() },
+    ))
+}
+
 #[test]
 fn every_exhibit_has_its_section_and_only_what_was_asked_for_is_shown() {
     let whole = summary();
-    let all = sections(&whole, None);
+    let mut all = jitter::exhibits(&whole, None);
+    all.extend(cures::exhibits(&whole));
+    all.extend(rest::exhibits(&whole));
     for exhibit in &quaver_sim::paper::EXHIBITS {
-        assert!(all.iter().any(|section| section.shows.contains(&exhibit.name)), "{}", exhibit.name);
+        assert!(all.iter().any(|(shows, _)| shows.contains(&exhibit.name)), "{}", exhibit.name);
     }
-    for section in &all {
-        assert!(!section.lead.is_empty(), "{}", section.id);
-        for table in &section.tables {
-            for row in &table.rows {
-                assert_eq!(row.len(), table.columns.len(), "{}: {row:?}", section.id);
-            }
-        }
+    for (_, section) in &all {
+        assert!(!section.note.is_empty() && section.link.is_some(), "{}", section.id);
     }
     let only = PaperSummary { only: vec!["figure 18".to_owned()], ..whole };
-    let ids: Vec<&str> = sections(&only, None).iter().map(|section| section.id).collect();
+    let ids: Vec<String> = sections(&only, None).map(|section| section.id).collect();
     assert_eq!(ids, ["reactivity", "programs"]);
 }
 
 #[test]
-fn the_page_prints_both_and_the_distance() {
-    let page = page(&summary(), None, "runs/x/report.html", Style::PLAIN);
+fn the_page_has_both_and_the_difference() {
+    let page = page(&summary());
     for line in [
-        "2 programs, 3 seeds, runs of 6,000 us or more without jitter",
+        "2 programs, 3 seeds, runs of 6.00 ms or more without jitter",
         "fmm (held out)",
-        "simulated       10.0     20.0    200         6.00",
-        "distance       -87 %     +2 %  -87 %         +9 %",
+        "simulated              10.00  20.0 µs           200 µs      6.0 %",
+        "difference, %            -87       +2              -87         +9",
         "16 times 0.975 mm2 are 15.6 mm2",
         "not traced: <no> QEMU",
-        "What the paper says, judged",
-        "report: runs/x/report.html",
+        "Claims of the paper",
     ] {
         assert!(page.contains(line), "{line}\n{page}");
     }
@@ -98,14 +101,30 @@ fn the_page_prints_both_and_the_distance() {
 }
 
 #[test]
-fn numbers_are_told_as_people_read_them() {
-    assert_eq!(
-        [number(Some(123.4)), number(Some(12.34)), number(Some(1.234)), number(None)],
-        ["123", "12.3", "1.23", "-"]
-    );
-    assert_eq!(
-        [distance(Some(5.0), Some(4.0)), distance(Some(1.0), Some(0.0)), distance(None, Some(1.0))],
-        ["+25 %", "-", "-"]
-    );
-    assert_eq!(spread(Some(of(5.0))), "5.00 (4.00 to 6.00)");
+fn the_html_is_whole_and_what_others_wrote_is_escaped() {
+    let run = RunFacts { name: "sim-paper-1".to_owned(), version: "0".to_owned(), ..RunFacts::default() };
+    let mut out = Vec::new();
+    quaver_view::write_html(&mut out, &document(&summary(), None, &run)).unwrap();
+    let page = String::from_utf8(out).unwrap();
+    for id in ["claims", "grid", "power", "frequencies", "reactivity", "alternatives", "slips", "facts"] {
+        assert!(page.contains(&format!("<section id=\"{id}\"")), "{id}");
+    }
+    assert_eq!(page.matches("<figure id=").count(), 2 + 1 + 4 + 2 * 2, "sizes, classes, arms, frequencies");
+    assert!(page.contains("not traced: &lt;no&gt; QEMU") && !page.contains("<no>"));
+    assert!(page.contains("<td>8.00 (7.00 to 9.00)</td>"), "{page}");
+    assert!(page.contains("fmm, unified: 7.0 %, from 6.0 % to 8.0 %; to compare: 13.4 %"), "{page}");
+    let markup = page.split("<script").next().unwrap_or_default();
+    assert!(!markup.contains("NaN"), "{markup}");
+}
+
+#[test]
+fn differences_are_in_percent_of_the_papers() {
+    let written = [
+        difference(Some(5.0), Some(4.0)),
+        difference(Some(1.0), Some(0.0)),
+        difference(None, Some(1.0)),
+        spread(Some(of(5.0))),
+    ];
+    assert_eq!(written.map(|cell| cell.to_string()), ["+25", "-", "-", "5.00 (4.00 to 6.00)"]);
+    assert_eq!([sentence("why not"), sentence("10 us."), sentence("")], ["Why not.", "10 µs.", ""]);
 }
