@@ -2,7 +2,7 @@
 
 mod charts;
 mod cures;
-mod jitter;
+mod lateness;
 mod rest;
 
 use crate::head;
@@ -32,7 +32,7 @@ pub fn document(summary: &PaperSummary, bench: Option<&BenchSummary>, run: &RunF
 
 /// All sections that were asked for, in the paper's order.
 fn sections(summary: &PaperSummary, bench: Option<&BenchSummary>) -> impl Iterator<Item = Section> {
-    let mut all = jitter::exhibits(summary, bench);
+    let mut all = lateness::exhibits(summary, bench);
     all.extend(cures::exhibits(summary));
     all.extend(rest::exhibits(summary));
     all.retain(|(shows, _)| shows.is_empty() || shows.iter().any(|one| summary.wants(one)));

@@ -69,7 +69,7 @@ fn page(summary: &PaperSummary) -> String {
 #[test]
 fn every_exhibit_has_its_section_and_only_what_was_asked_for_is_shown() {
     let whole = summary();
-    let mut all = jitter::exhibits(&whole, None);
+    let mut all = lateness::exhibits(&whole, None);
     all.extend(cures::exhibits(&whole));
     all.extend(rest::exhibits(&whole));
     for exhibit in &quaver_sim::paper::EXHIBITS {

@@ -8,8 +8,9 @@ use quaver_view::{
 
 /// Most values of an axis that are drawn as a map's rows or columns.
 const MOST_CELLS: usize = 40;
-/// Figures of traces whose means differ more than so many times are drawn on a logarithmic scale.
-const FAR_APART: f64 = 10.0;
+/// Figures of traces whose means differ so many times are drawn on a logarithmic scale; further apart, the smaller is
+/// next to nothing.
+const FAR_APART: std::ops::Range<f64> = 10.0..10_000.0;
 
 /// Adds the drawings, where there are one or two axes.
 pub(super) fn add(
@@ -82,8 +83,7 @@ fn lines(summary: &SweepSummary, groups: &[SweepGroup<'_>], figure: &Figure) -> 
         .collect();
     let means = || found.iter().map(|(.., spread)| spread.mean);
     let (low, high) = (means().fold(f64::INFINITY, f64::min), means().fold(0.0, f64::max));
-    // Zero has no place on a logarithmic scale.
-    let far = low > 0.0 && high / low > FAR_APART;
+    let far = low > 0.0 && FAR_APART.contains(&(high / low));
     let label = format!("{}: {}", figure.head, figure.meaning);
     let y = if far { Axis::log(label, figure.quantity) } else { Axis::linear(label, figure.quantity) };
     let mut plot = Xy::new(x, y);
@@ -180,6 +180,6 @@ mod tests {
             };
             plot.y.log
         };
-        assert_eq!([scale(100.0), scale(3.0), scale(0.0)], [true, false, false]);
+        assert_eq!([scale(100.0), scale(3.0), scale(0.0), scale(1e-9)], [true, false, false, false]);
     }
 }
