@@ -2,6 +2,7 @@
 
 mod sim_made;
 mod sim_place;
+mod simulator;
 mod sync_run;
 
 use quaver_sim_program::intervals::{SimState, read_sim_intervals};

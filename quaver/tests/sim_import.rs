@@ -1,10 +1,13 @@
 //! `quaver sim import`: files and standard input become a trace, and what is none is refused with its place and status 5.
 
+mod simulator;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn import(arguments: &[&str], place: &Path, input: &[u8]) -> Output {
+    simulator::build_simulator();
     let mut child = Command::new(env!("CARGO_BIN_EXE_quaver"))
         .args(["sim", "import"])
         .args(arguments)

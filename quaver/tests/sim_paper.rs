@@ -2,6 +2,7 @@
 
 mod kernel_build;
 mod sim_place;
+mod simulator;
 #[allow(dead_code, reason = "only what builds the recorder and the plugin is needed")]
 mod tracing;
 

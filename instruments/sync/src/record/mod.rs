@@ -1,13 +1,8 @@
-//! Synchronisation of a threaded program: what the program is, how it is started under the recorder, what the kernel did to
-//! its threads, and what its addresses are called.
+//! Synchronisation of a threaded program: what the kernel did to its threads, and what its addresses are called.
 //!
 //! The recorder is a library of its own (`quaver-preload`) that the dynamic loader puts before the C library. It writes a
 //! segment into a directory that it is told; nothing here reads that segment.
 
 pub mod kernel;
-pub mod launch;
 pub mod maps;
-pub mod program;
-pub mod recorder;
-pub mod signals;
 pub mod symbols;

@@ -6,10 +6,10 @@ mod record;
 
 use crate::args::{SyncArgs, SyncCommand};
 use crate::digest::SyncDigest;
-use crate::record::recorder;
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::terminal;
+use quaver_launch::recorder;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_view::Style;
@@ -39,10 +39,7 @@ pub const BENCH: &str = "sync-bench";
 /// # Errors
 /// It is not installed (status 3).
 pub fn recorder() -> anyhow::Result<PathBuf> {
-    let executable = std::env::current_exe().context("finding this program's own path")?;
-    let named = std::env::var_os(recorder::DIRECTORY_VARIABLE);
-    recorder::find(named.as_deref(), &executable)
-        .map_err(|error| failure(ExitCode::Unsupported, error.to_string()))
+    recorder::installed().map_err(|error| failure(ExitCode::Unsupported, error.to_string()))
 }
 
 /// A run directory with its manifest.

@@ -29,6 +29,8 @@ use quaver_sync_analysis::bench::BenchSummary;
 use std::path::Path;
 use work::{Plan, Work};
 
+/// What the manifest of a run of `quaver sync bench` calls it.
+const BENCH: &str = "sync-bench";
 /// Seeds, and length of a run without jitter in microseconds: whole, and with `--quick`.
 const WHOLE: (u64, u64) = (10, 12_000);
 const QUICK: (u64, u64) = (2, 1_500);
@@ -98,7 +100,7 @@ fn calibration(args: &SimPaperArgs) -> anyhow::Result<(Calibration, String)> {
 /// The figures of a run of `quaver sync bench`.
 fn bench(path: &Path) -> anyhow::Result<BenchSummary> {
     let run = RunDir::open(path)?;
-    if run.read_manifest()?.verb != quaver_sync::verb::BENCH {
+    if run.read_manifest()?.verb != BENCH {
         let message = format!("{} is no run of `quaver sync bench`; name one with --sync", path.display());
         return Err(failure(ExitCode::BadInput, message));
     }

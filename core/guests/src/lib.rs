@@ -19,6 +19,11 @@ pub mod view;
 
 use std::path::PathBuf;
 
+/// Model of the interfaces: QEMU emulates their interrupt throttling.
+pub const INTERFACE: &str = "e1000e";
+/// One interrupt a packet: legacy interrupts, no throttling, no delays. A value for each of the two interfaces.
+pub const PARAMETERS: &str = "IntMode=0,0 InterruptThrottleRate=0,0 RxIntDelay=0,0 RxAbsIntDelay=0,0";
+
 /// Why a guest could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {

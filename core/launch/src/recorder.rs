@@ -63,6 +63,16 @@ pub fn find(named: Option<&OsStr>, executable: &Path) -> Result<PathBuf, Recorde
     }
 }
 
+/// Finds the recorder of this program, in the directory that the environment names or by the program's own path.
+///
+/// # Errors
+/// As [`find`].
+pub fn installed() -> Result<PathBuf, RecorderError> {
+    let named = std::env::var_os(DIRECTORY_VARIABLE);
+    // A program that was removed while it runs has no path, and nothing beside it.
+    find(named.as_deref(), &std::env::current_exe().unwrap_or_default())
+}
+
 /// `LD_PRELOAD` with the recorder first and then what the user had there.
 pub fn preload(recorder: &Path, existing: Option<&OsStr>) -> OsString {
     let mut value = recorder.as_os_str().to_owned();
