@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what `make build` has built: the program, the recorder and the threaded programs of `quaver sync`, manual pages and
+# Installs what `make build` has built: the program, the simulator, the recorder and the threaded programs of `quaver sync`, manual pages and
 # completions. Says what it writes; needs no more rights than writing there does.
 # usage: [PREFIX=/usr/local] [DESTDIR=] packaging/install.sh [BUILD]
 #   BUILD    where cargo put the program (default: target/release)
@@ -12,6 +12,7 @@ build="${1:-${CARGO_TARGET_DIR:-$source/target}/release}"
 prefix="${PREFIX:-/usr/local}"
 root="${DESTDIR:-}$prefix"
 quaver="$build/quaver"
+simulator="$build/quaver-sim"
 recorder="$build/libquaver_preload.so"
 
 kernels=""
@@ -20,7 +21,7 @@ for directory in "$build/../kernels" "$source/target/kernels"; do
         kernels="$directory"
     fi
 done
-for file in "$quaver" "$recorder"; do
+for file in "$quaver" "$simulator" "$recorder"; do
     if [ ! -f "$file" ]; then
         echo "install: $file is missing: run \`make build\` first" >&2
         exit 1
@@ -52,6 +53,7 @@ put() {
 }
 
 put 755 "$quaver" bin/quaver
+put 755 "$simulator" bin/quaver-sim
 put 644 "$recorder" lib/quaver/libquaver_preload.so
 # `quaver sim trace` needs it, and nothing else does.
 if [ -f "$build/libquaver_qemu_plugin.so" ]; then
@@ -67,12 +69,15 @@ done
 made="$(mktemp -d)"
 trap 'rm -r "$made"' EXIT
 "$quaver" man --output "$made/man"
+"$simulator" man --output "$made/man"
 for page in "$made"/man/*.1; do
     put 644 "$page" "share/man/man1/$(basename "$page")"
 done
-"$quaver" completions bash >"$made/bash"
-"$quaver" completions zsh >"$made/zsh"
-"$quaver" completions fish >"$made/fish"
-put 644 "$made/bash" share/bash-completion/completions/quaver
-put 644 "$made/zsh" share/zsh/site-functions/_quaver
-put 644 "$made/fish" share/fish/vendor_completions.d/quaver.fish
+for program in quaver quaver-sim; do
+    "$build/$program" completions bash >"$made/bash"
+    "$build/$program" completions zsh >"$made/zsh"
+    "$build/$program" completions fish >"$made/fish"
+    put 644 "$made/bash" "share/bash-completion/completions/$program"
+    put 644 "$made/zsh" "share/zsh/site-functions/_$program"
+    put 644 "$made/fish" "share/fish/vendor_completions.d/$program.fish"
+done

@@ -25,6 +25,7 @@ if [ -z "${QUAVER_BIN:-}" ]; then
     cargo build --release --locked --package quaver-probe --package quaver-capture --package quaver-clock --example sink_cost --example pipeline_cost --example clock_bound
     cargo build --release --locked --package quaver-pcapng --example pcapng_speed
     cargo build --release --locked --package quaver-testbed --bin relay
+    cargo build --release --locked --package quaver-sim-program --bin quaver-sim
     cargo build --release --locked --package quaver-preload
     cargo build --release --locked --package quaver-qemu-plugin
     cargo build --release --locked --package quaver-sync-analysis --example sync-scale

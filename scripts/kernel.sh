@@ -7,7 +7,8 @@ out="$(realpath -m "${1:-simulator/sim/kernel}")"
 octets="${2:-280k}"
 target="${CARGO_TARGET_DIR:-target}"
 
-cargo build --release --locked --package quaver --package quaver-preload --package quaver-qemu-plugin
+cargo build --release --locked --package quaver --package quaver-sim-program --package quaver-preload \
+  --package quaver-qemu-plugin
 quaver="$(realpath "$target/release/quaver")"
 "$quaver" lab fetch
 mkdir -p "$out"

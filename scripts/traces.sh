@@ -18,7 +18,8 @@ water-nsquared 64
 water-spatial 64
 "
 
-cargo build --release --locked --package quaver --package quaver-preload --package quaver-qemu-plugin
+cargo build --release --locked --package quaver --package quaver-sim-program --package quaver-preload \
+  --package quaver-qemu-plugin
 make --no-print-directory -C kernels OUT="$(realpath -m "$target")/kernels"
 quaver="$(realpath "$target/release/quaver")"
 mkdir -p "$out"

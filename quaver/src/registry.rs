@@ -1,8 +1,10 @@
 //! The instruments of this program. A new one is a line here.
 
-use quaver_instrument::exit_code::{ExitCode, StatusJudge, failure};
-use quaver_instrument::registry::{FileKind, Instrument, RunKind, Verb};
-use quaver_store::run::RunDir;
+use crate::simulator;
+use quaver_instrument::exit_code::StatusJudge;
+use quaver_instrument::registry::{Instrument, Verb};
+use quaver_instrument::stored::Stored;
+use std::sync::LazyLock;
 
 /// All instruments, in the order of the help.
 static INSTRUMENTS: &[&Instrument] = &[
@@ -15,35 +17,22 @@ static INSTRUMENTS: &[&Instrument] = &[
     &quaver_study::INSTRUMENT,
     &quaver_lab::INSTRUMENT,
     &quaver_sync::INSTRUMENT,
-    &quaver_sim_program::INSTRUMENT,
 ];
 
 /// Their verbs.
 pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
-    INSTRUMENTS.iter().flat_map(|instrument| instrument.verbs)
+    INSTRUMENTS.iter().flat_map(|instrument| instrument.verbs).chain([&simulator::VERB])
 }
 
-/// The kinds of files that they read.
-pub(crate) fn file_kinds() -> impl Iterator<Item = &'static dyn FileKind> {
-    INSTRUMENTS.iter().flat_map(|instrument| instrument.files).copied()
-}
+/// What they store and read.
+pub(crate) static STORED: LazyLock<Stored> = LazyLock::new(|| Stored {
+    kinds: INSTRUMENTS.iter().flat_map(|instrument| instrument.kinds).copied().collect(),
+    files: INSTRUMENTS.iter().flat_map(|instrument| instrument.files).copied().collect(),
+});
 
 /// How they judge errors of their own.
 pub(crate) fn status_judges() -> Vec<StatusJudge> {
     INSTRUMENTS.iter().map(|instrument| instrument.status).collect()
-}
-
-/// The kind of a run, by the verb that made it.
-///
-/// # Errors
-/// No instrument here makes such runs.
-pub(crate) fn kind_of(run: &RunDir) -> anyhow::Result<&'static dyn RunKind> {
-    let verb = run.read_manifest()?.verb;
-    let mut kinds = INSTRUMENTS.iter().flat_map(|instrument| instrument.kinds).copied();
-    kinds.find(|kind| kind.verbs().contains(&verb.as_str())).ok_or_else(|| {
-        let message = format!("read {}: a run of verb {verb:?} is not known here", run.manifest().display());
-        failure(ExitCode::BadInput, message)
-    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,16 @@
 //! Arbitrary arguments: every option of every verb is given strings that nobody thought of. The parser refuses or takes them;
 //! verbs that only read are run with them. Nothing here sends a packet or changes a setting.
 
+mod simulator;
+
 use clap::{Arg, Command};
-use quaver::cli::command;
 use std::path::Path;
 use std::process::Stdio;
+
+/// The command line with that of the simulator, which is a program of its own.
+fn program() -> Command {
+    quaver::cli::command().mut_subcommand("sim", |_| quaver_sim_program::command().name("sim"))
+}
 
 /// Strings that break what takes a text apart: by bytes, at letters, as numbers, as paths.
 const STRINGS: [&str; 44] = [
@@ -102,7 +108,7 @@ fn words_of(verb: &[&str], arg: &Arg, text: &str) -> Vec<String> {
 
 #[test]
 fn no_text_breaks_the_parser() {
-    let mut program = command();
+    let mut program = program();
     program.build();
     let mut all = Vec::new();
     verbs(&program, &[], &mut all);
@@ -114,7 +120,7 @@ fn no_text_breaks_the_parser() {
                 let words = words_of(verb, arg, text);
                 let shown: Vec<String> = words.iter().map(|word| word.chars().take(80).collect()).collect();
                 let parsed =
-                    std::panic::catch_unwind(|| quaver::cli::command().try_get_matches_from(words).map(drop));
+                    std::panic::catch_unwind(|| self::program().try_get_matches_from(words).map(drop));
                 let Ok(parsed) = parsed else { panic!("{shown:?} breaks the parser") };
                 if let Err(error) = parsed {
                     assert!(error.exit_code() == 2 || !error.use_stderr(), "{shown:?}: {error}");
@@ -188,6 +194,7 @@ fn verbs_that_read_end_with_a_sentence_whatever_they_are_given() {
 
 /// Runs the program, which has nothing to read but what it is told.
 fn run(place: &Path, words: &[String]) -> Result<(), String> {
+    simulator::build_simulator();
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_quaver"))
         .args(words)
         .current_dir(place)

@@ -1,5 +1,7 @@
 //! The command line from outside: help, refusals, exit codes, output that cannot be written.
 
+mod simulator;
+
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
@@ -32,6 +34,7 @@ fn refused(args: &[&str], words: &str) {
 
 #[test]
 fn help_of_every_verb() {
+    simulator::build_simulator();
     trycmd::TestCases::new().case("tests/cmd/*.toml");
 }
 

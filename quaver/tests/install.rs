@@ -3,6 +3,7 @@
 mod kernel_build;
 #[path = "kernel_build/recorder.rs"]
 mod recorder;
+mod simulator;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -31,6 +32,7 @@ fn installed(bin: &Path, words: &[&str], runs: &Path) -> Output {
 #[test]
 fn what_is_installed_finds_its_parts() {
     recorder::build_recorder();
+    simulator::build_simulator();
     kernel_build::kernel("ocean");
     let build = Path::new(env!("CARGO_BIN_EXE_quaver")).parent().expect("target/PROFILE/quaver");
     let place = tempfile::tempdir().expect("a directory");
@@ -40,6 +42,9 @@ fn what_is_installed_finds_its_parts() {
     let root = place.path().join("opt/quaver");
     for part in [
         "bin/quaver",
+        "bin/quaver-sim",
+        "share/man/man1/quaver-sim-run.1",
+        "share/bash-completion/completions/quaver-sim",
         "lib/quaver/libquaver_preload.so",
         "lib/quaver/kernels/streamcluster",
         "share/man/man1/quaver.1",

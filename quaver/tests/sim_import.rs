@@ -1,10 +1,13 @@
 //! `quaver sim import`: files and standard input become a trace, and what is none is refused with its place and status 5.
 
+mod simulator;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn import(arguments: &[&str], place: &Path, input: &[u8]) -> Output {
+    simulator::build_simulator();
     let mut child = Command::new(env!("CARGO_BIN_EXE_quaver"))
         .args(["sim", "import"])
         .args(arguments)
@@ -31,7 +34,7 @@ fn standard_input_becomes_a_trace_that_runs() {
     let done = import(&["--from", "lackey", "-o", "a.qtrace", "-"], place.path(), LACKEY);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     let page = text(&done.stdout);
-    let first = "a.qtrace: 1 thread, 2 instructions, 1 access, 0 steps of synchronisation\n";
+    let first = "a.qtrace: 1 thread, 2 instructions, 1 access, 0 synchronization operations\n";
     assert!(page.starts_with(first), "{page}");
     assert!(page.contains("It cannot say\n  threads: what several did is in one\n"), "{page}");
     let whole = std::fs::read(place.path().join("a.qtrace")).unwrap();

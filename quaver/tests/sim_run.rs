@@ -2,6 +2,7 @@
 
 mod sim_made;
 mod sim_place;
+mod simulator;
 
 use quaver_sim::config::Config;
 use quaver_sim::machine::Machine;
@@ -47,13 +48,13 @@ fn the_page_and_the_files_tell_the_same() {
         "./baton --threads 4 · 4 threads · baton.qtrace",
         "2 cores, 2-issue in order, 3 GHz",
         "chip.cores = 2 (default 16)",
-        "million instructions a second",
-        "Where the time went",
-        "Cores  cycles an instruction (CPI)",
+        " MIPS",
+        "CPI stack  time of all cores, first step to last",
+        "CPI per core  cycles per instruction while a thread ran",
         "L1 data, writes",
-        "Sharing: ",
+        "Coherence: ",
         "Critical path",
-        "It goes from thread to thread",
+        " handoffs; ",
         "Report  runs/sim-",
     ] {
         assert!(page.contains(said), "{said}: {page}");
@@ -163,14 +164,15 @@ fn the_report_draws_every_figure_and_fetches_nothing() {
     let html = fs::read_to_string(directory.join("report.html")).unwrap();
     for said in [
         "Content-Security-Policy",
-        "Where the time went",
+        "CPI stack",
         "Threads over time",
-        "Cycles an instruction",
-        "Miss ratios by core",
-        "Lines beyond the own caches",
+        "CPI stack by core",
+        "L1 data: miss rate by core",
+        "Coherence traffic and DRAM",
         "Critical path",
         "Simulated machine",
-        "<title>thread ",
+        "Longest waits",
+        ">thread 3</text>",
         "memory.latency",
         "baton --threads 4",
     ] {
@@ -350,14 +352,38 @@ fn the_machine_is_printed_checked_and_set() {
 #[test]
 fn completions_and_manual_pages_know_the_verb() {
     let place = tempfile::tempdir().unwrap();
+    let script = run(place.path(), &["sim", "completions", "bash"]);
+    assert!(text(&script.stdout).contains("-o default quaver-sim"), "{}", text(&script.stdout));
     let script = run(place.path(), &["completions", "bash"]);
-    assert!(
-        text(&script.stdout).contains("quaver__subcmd__sim") || text(&script.stdout).contains("quaver__sim")
-    );
-    expect(&run(place.path(), &["man", "-o", "pages"]), 0);
+    assert!(text(&script.stdout).contains("quaver__subcmd__sim"), "{}", text(&script.stdout));
+    expect(&run(place.path(), &["sim", "man", "-o", "pages"]), 0);
     for page in ["quaver-sim.1", "quaver-sim-run.1", "quaver-sim-config.1"] {
         assert!(place.path().join("pages").join(page).is_file(), "{page}");
     }
+}
+
+#[test]
+fn without_the_simulator_the_program_says_what_to_do() {
+    let place = tempfile::tempdir().unwrap();
+    let lone = place.path().join("quaver");
+    fs::copy(env!("CARGO_BIN_EXE_quaver"), &lone).unwrap();
+    let sim = |path: &str| {
+        let mut command = std::process::Command::new(&lone);
+        command.args(["sim", "config", "--check", "nowhere.toml"]).env("PATH", path).output().unwrap()
+    };
+    let absent = sim("/nowhere");
+    expect(&absent, 3);
+    let said = text(&absent.stderr);
+    assert!(
+        said.contains("the simulator quaver-sim is neither in ") && said.contains("`make build`"),
+        "{said}"
+    );
+    // In PATH it is found too, and says of the file what is wrong with it.
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_quaver")).parent().unwrap();
+    expect(&run(place.path(), &["sim", "config"]), 0);
+    let found = sim(bin.to_str().unwrap());
+    expect(&found, 5);
+    assert!(text(&found.stderr).contains("nowhere.toml"), "{}", text(&found.stderr));
 }
 
 /// Counts octets that are read.

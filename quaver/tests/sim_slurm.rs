@@ -4,6 +4,7 @@
 //! Slurm runs here for this test alone: its own key, sockets, ports and directories, without systemd and without accounting.
 
 mod sim_made;
+mod simulator;
 
 use quaver_testbed::privileged::{Lack, privileged, skip};
 use rustix::process::{Pid, Signal, kill_process};
@@ -172,6 +173,7 @@ fn text(octets: &[u8]) -> String {
 }
 
 fn quaver(place: &Path, args: &[&str]) -> Output {
+    simulator::build_simulator();
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
     command
         .args(["sim", "sweep"])
@@ -232,6 +234,7 @@ fn stopped_in_the_middle(directory: &Path) -> Option<(Pid, String)> {
 /// Submits the sweep, kills a task in the middle of its second point by requeueing it, and waits for the end of all.
 fn as_an_array(slurm: &Slurm, place: &Path, directory: &Path) {
     let tasks = TASKS.to_string();
+    simulator::build_simulator();
     let program = env!("CARGO_BIN_EXE_quaver");
     let submitted = slurm
         .command(program)

@@ -1,6 +1,7 @@
 //! `quaver sim trace`: real programs traced in QEMU, to the instruction, the access and the step.
 
 mod kernel_build;
+mod simulator;
 mod tracing;
 
 use quaver_trace::block::Class;

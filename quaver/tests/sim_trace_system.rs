@@ -1,5 +1,6 @@
 //! `quaver sim trace --system`: what the kernel of a guest does, traced in QEMU; and what is in such a library.
 
+mod simulator;
 #[allow(dead_code, reason = "of programs to trace only what finds the plugin is needed")]
 mod tracing;
 
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn quaver(args: &[&str]) -> Output {
+    simulator::build_simulator();
     Command::new(env!("CARGO_BIN_EXE_quaver")).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
@@ -26,6 +28,7 @@ fn is_skipped(name: &str) -> bool {
 }
 
 fn traced(path: &Path, more: &[&str]) -> Output {
+    simulator::build_simulator();
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
     command.args(["sim", "trace", "--system", "-o"]).arg(path).args(more);
     command.env("QUAVER_LIBDIR", tracing::libraries()).stdin(Stdio::null()).output().unwrap()

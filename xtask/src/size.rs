@@ -22,6 +22,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-instrument", 2_500),
     ("quaver-lab", 1_500),
     ("quaver-lab-guests", 1_500),
+    ("quaver-launch", 1_000),
     ("quaver-noise", 1_500),
     ("quaver-page", 3_000),
     ("quaver-path", 7_500),

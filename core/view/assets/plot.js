@@ -44,6 +44,8 @@ View.Plot = class extends View.Zoomed {
     for (const series of plot.series) {
       for (const name of ["x", "y", "low", "high", "edges", "counts"]) if (series[name] !== undefined) series[name] = View.numbers(series[name]);
       if (series.shape === "slices") series.levels = View.levels(series);
+      // MOST_SPREADS of xy.rs.
+      if (series.shape === "spread") series.marks = series.x.length <= 32;
     }
     this.data = plot;
     this.view = plot.views?.[0];
@@ -290,7 +292,10 @@ View.Plot = class extends View.Zoomed {
         if (apart < distance) [best, distance] = [[one, at], apart];
       }
     }
-    if (best) return `${best[0].name}\n${View.cell(yAxis.quantity, best[0].y[best[1]])}\nat ${View.words(xAxis, best[0].x[best[1]])}`;
+    if (best) {
+      const [one, at] = best, words = one.shape === "spread" ? View.at.spread(this, u, one, one.x[at]) : View.cell(yAxis.quantity, one.y[at]);
+      return `${one.name}\n${words}\nat ${View.words(xAxis, one.x[at])}`;
+    }
     for (const one of this.shown()) {
       const words = View.at[one.shape]?.(this, u, one, value);
       if (words) lines.push(`${one.name}: ${words}`);

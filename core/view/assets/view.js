@@ -48,6 +48,7 @@ View.cell = (quantity, value) => {
     case "instant": return (value / 1e9).toFixed(6) + " s";
     case "share": return View.percent(value);
     case "count": return Number.isInteger(value) ? value.toLocaleString("en-US") : View.figure(value);
+    case "ratio": return value.toFixed(3);
     default: return View.figure(value);
   }
 };

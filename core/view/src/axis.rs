@@ -10,6 +10,8 @@ pub enum Quantity {
     /// A number without unit.
     #[default]
     Number,
+    /// A number about one, of which thousandths matter: `1.042`.
+    Ratio,
     /// Things.
     Count,
     /// A duration in nanoseconds.
@@ -27,6 +29,7 @@ impl Quantity {
     pub fn cell(self, value: f64) -> Cell {
         match self {
             Self::Number => Cell::Figure(value),
+            Self::Ratio => Cell::Number { value, digits: 3 },
             Self::Count if value >= 0.0 && value.fract() == 0.0 => Cell::Count(value as u64),
             Self::Count => Cell::Figure(value),
             Self::Duration => Cell::FineDuration(value),
@@ -69,6 +72,12 @@ impl Axis {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let range = Some((-0.5, names.len() as f64 - 0.5));
         Self { names, range, ..Self::linear(label, Quantity::Number) }
+    }
+
+    /// A value as words: the name of a named place, else the quantity.
+    pub(crate) fn words(&self, value: f64) -> String {
+        let name = || self.names.get(value as usize).filter(|_| value >= 0.0 && value.fract() == 0.0);
+        name().map_or_else(|| self.quantity.cell(value).to_string(), String::clone)
     }
 
     /// Fixes both ends.

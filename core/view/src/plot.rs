@@ -114,7 +114,7 @@ pub enum Data {
         /// Marks the points too.
         marks: bool,
     },
-    /// A line with a band from `low` to `high` around it; x ascends.
+    /// A line with a band from `low` to `high` around it, with marks where there are few values; x ascends.
     Spread {
         /// Along.
         x: Numbers,

@@ -132,7 +132,7 @@ fn tick(quantity: Quantity, value: f64, step: f64) -> String {
         Quantity::Share => format!("{} %", plain(value * 100.0, 3)),
         Quantity::Count => in_units(value, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")]),
         Quantity::Bytes => in_units(value, &[(1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")]),
-        Quantity::Number => plain(value, 6),
+        Quantity::Number | Quantity::Ratio => plain(value, 6),
     }
 }
 

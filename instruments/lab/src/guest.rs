@@ -1,7 +1,7 @@
 //! `quaver lab guest`: the first process of a guest. Mounts, loads the driver, does what it is asked (joins the two interfaces and
 //! measures, say), says what it found, and powers the machine off.
 
-use super::{activity, osnoise};
+use super::osnoise;
 use anyhow::{Context, bail};
 use quaver_clock::CounterSupport;
 use quaver_host::netns::Lab;
@@ -66,7 +66,6 @@ fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
     match &request.task {
         Task::Study { asked, cells } => study(&root, asked, cells, &request.words, answers),
         Task::Commands { commands } => run_all(commands, answers),
-        Task::Activity => activity::run(&root),
         Task::Osnoise { duration_ns, tickers } => {
             let mut tell = |noise| say(answers, &GuestMessage::Noise(Box::new(noise)));
             osnoise::measure(*duration_ns, tickers, &mut tell)

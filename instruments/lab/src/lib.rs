@@ -2,7 +2,6 @@
 
 pub mod args;
 
-mod activity;
 mod doctor;
 mod fetch;
 pub(crate) mod guest;

@@ -7,7 +7,8 @@ use quaver_lab_guests::GuestError;
 use quaver_lab_guests::image::Image;
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
-use quaver_study::verb::lab::{GUEST_CPUS, GUEST_INTERFACE, GUEST_PARAMETERS};
+use quaver_lab_guests::{INTERFACE, PARAMETERS};
+use quaver_study::verb::lab::GUEST_CPUS;
 use quaver_study::verb::request::{GuestMessage, Request, Task};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -36,11 +37,11 @@ pub(super) fn in_guest(
     let store = LabStore::standard();
     let missing = |error: GuestError| failure(ExitCode::Unsupported, error.to_string());
     let (emulator, kernel) = (store.emulator().map_err(missing)?, store.kernel(kernel).map_err(missing)?);
-    let request = Request { parameters: GUEST_PARAMETERS.to_owned(), words: words.to_vec(), task };
-    let image = Image::build(&kernel, GUEST_INTERFACE, &serde_json::to_vec(&request)?)?;
+    let request = Request { parameters: PARAMETERS.to_owned(), words: words.to_vec(), task };
+    let image = Image::build(&kernel, INTERFACE, &serde_json::to_vec(&request)?)?;
     let machine = Machine {
         cpus: GUEST_CPUS,
-        interface: GUEST_INTERFACE,
+        interface: INTERFACE,
         words: words.to_vec(),
         seed: 1,
         plugin: None,

@@ -54,7 +54,9 @@ fn interface(sources: &[Source]) -> String {
     let mut section = |title: &str, text: String| {
         out.push_str(&format!("\n==== {title} ====\n\n{}\n", text.trim_end()));
     };
-    section("Command line", commands::list(quaver::cli::command()));
+    // The simulator is a program of its own, which takes the words of this verb.
+    let program = quaver::cli::command().mut_subcommand("sim", |_| quaver_sim_program::command().name("sim"));
+    section("Command line", commands::list(program));
     section("Exit statuses", exit_statuses(sources));
     section("Environment variables", lines(variables(sources)));
     section("Names of formats in JSON", lines(schemas(sources)));

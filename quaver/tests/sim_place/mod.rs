@@ -1,10 +1,12 @@
 //! The program as a user runs it in a place of its own, and what it leaves there.
 
+use crate::simulator;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 pub(crate) fn quaver(place: &Path, args: &[&str]) -> Command {
+    simulator::build_simulator();
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
     command.args(args).current_dir(place).env_remove("NO_COLOR").env_remove("QUAVER_RUNS");
     command.stdin(Stdio::null()).env("COLUMNS", "100");

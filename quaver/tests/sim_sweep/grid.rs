@@ -44,8 +44,9 @@ fn a_grid_becomes_one_table_a_page_and_a_report() {
     let SweepValues::U64(instructions) = column(&columns, "instructions") else { panic!("counts") };
     assert_eq!(instructions[0], Some(sim_made::BATON_INSTRUCTIONS));
     let html = fs::read_to_string(kept.join("report.html")).unwrap();
-    assert_eq!(html.matches(">time</h3>").count(), 1);
-    assert!(html.contains("class=\"cell\"") && !html.contains("NaN"));
+    assert_eq!(html.matches("<figure id=\"duration-fs-").count(), 2, "a map a trace");
+    let maps = html.split("<script").next().unwrap_or_default();
+    assert!(maps.contains("<title>machine.l2.kib 128, scheme cured: ") && !maps.contains("NaN"), "{maps}");
     // The same again: nothing is left to do, and the results are the same octets.
     let before = fs::read(kept.join("points.parquet")).unwrap();
     let again = sweep(place.path(), &["run", "runs/sweep-grid", "--json"]);

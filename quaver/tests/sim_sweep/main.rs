@@ -7,6 +7,8 @@ mod parts;
 mod plans;
 #[path = "../sim_made/mod.rs"]
 mod sim_made;
+#[path = "../simulator/mod.rs"]
+mod simulator;
 
 use serde_json::Value;
 use sim_made::{baton, spinning};
@@ -47,6 +49,7 @@ set = { cure.dvfs.reactivity = 2, 'cure.cache.kind' = 'unified' }
 const POINTS: usize = 2 * 2 * (1 + 2 + 2);
 
 fn quaver(place: &Path, args: &[&str]) -> Command {
+    simulator::build_simulator();
     let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
     command.args(args).current_dir(place).env_remove("NO_COLOR").env_remove("QUAVER_RUNS");
     for name in ["SLURM_ARRAY_TASK_ID", "SLURM_CPUS_PER_TASK", "JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"] {

@@ -92,7 +92,7 @@ fn a_plan_is_expanded_before_anything_is_simulated() {
     let place = grid();
     let page = expect(&sweep(place.path(), &["expand", "grid.toml"]), 0);
     assert!(
-        page.contains("grid · 20 points: 2 traces × 2 of machine.l2.kib × 3 of scheme × 2 seeds"),
+        page.contains("grid\n  points    20 points: 2 traces × 2 of machine.l2.kib × 3 of scheme × 2 seeds"),
         "{page}"
     );
     let output = sweep(place.path(), &["expand", "grid.toml", "--json"]);

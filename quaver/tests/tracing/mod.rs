@@ -1,5 +1,6 @@
 //! Programs to trace, the libraries that tracing needs, and traces read whole.
 
+use crate::simulator;
 use quaver_abi::sync::{SyncKind, SyncOutcome, outcome_flags};
 use quaver_sync_store::SegmentReader;
 use quaver_testbed::privileged::{Feature, Lack, skip};
@@ -103,6 +104,7 @@ impl Bench {
 
     /// `quaver sim trace -o TRACE -- WORDS`.
     pub(crate) fn tracing(&self, words: &[&str]) -> Command {
+        simulator::build_simulator();
         let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
         command
             .args(["sim", "trace", "-o"])

@@ -31,6 +31,9 @@ pub enum SimCommand {
     Sweep(Box<SimSweepArgs>),
     /// Print the simulated machine with every number explained, or check another one
     Config(SimConfigArgs),
+    /// What a guest of `quaver sim trace --system` runs
+    #[command(hide = true)]
+    Guest,
 }
 
 /// `quaver sim run`.

@@ -6,7 +6,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::cure::CureConfig;
 use quaver_sim::inject::{self, InjectionConfig};
 use quaver_store::run::RunDir;
-use quaver_sync::digest as sync;
+use quaver_sync_analysis::sync::SyncResults;
 use std::path::{Path, PathBuf};
 
 /// Name of the library of kernel activity that comes along.
@@ -56,13 +56,23 @@ pub(super) fn of_table(mut table: toml::Table, path: &Path) -> anyhow::Result<Cu
     Ok(CureFile { config, library })
 }
 
+/// What a run of `quaver sync` stores, as far as it is needed here.
+#[derive(serde::Deserialize)]
+struct Recorded {
+    results: SyncResults,
+}
+
 /// Classes that the configuration does not give take the distributions of a run of `quaver sync`.
 fn take_recorded(config: &mut CureConfig, run: &Path) -> anyhow::Result<()> {
-    let digest = sync::analyze(&RunDir::open(run)?)?;
+    let recorded: Recorded = RunDir::open(run)?.read_summary().map_err(|error| {
+        let message =
+            format!("{}: no results of quaver sync ({error}); quaver analyze makes them", run.display());
+        failure(ExitCode::BadInput, message)
+    })?;
     let injection =
         config.injection.get_or_insert_with(|| InjectionConfig { seed: 1, ..InjectionConfig::default() });
-    let recorded = InjectionConfig::recorded(&digest.summary.results, injection.seed);
-    for (class, duration) in recorded.classes {
+    let drawn = InjectionConfig::recorded(&recorded.results, injection.seed);
+    for (class, duration) in drawn.classes {
         injection.classes.entry(class).or_insert(duration);
     }
     Ok(())

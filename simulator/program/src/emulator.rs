@@ -2,8 +2,8 @@
 
 use quaver_abi::marks::MARKS_VARIABLE;
 use quaver_lab_guests::plugin::plugin_words;
-use quaver_sync::record::program;
-use quaver_sync::record::program::{Obstacle, Program};
+use quaver_launch::program;
+use quaver_launch::program::{Obstacle, Program};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -8,8 +8,8 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results;
-use quaver_page::units::count;
 use quaver_trace::import::{Format, ImportError, Imported, Input, import};
+use quaver_view::Cell;
 use serde_json::json;
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -223,7 +223,7 @@ fn json_of(imported: &Imported, octets: Option<u64>) -> anyhow::Result<String> {
 
 fn page(args: &SimImportArgs, imported: &Imported, octets: Option<u64>) -> String {
     let many = |number: u64, one: &str, more: &str| {
-        format!("{} {}", count(number), if number == 1 { one } else { more })
+        format!("{} {}", Cell::Count(number), if number == 1 { one } else { more })
     };
     let mut page = format!(
         "{}: {}, {}, {}, {}\n",
@@ -231,15 +231,15 @@ fn page(args: &SimImportArgs, imported: &Imported, octets: Option<u64>) -> Strin
         many(u64::from(imported.threads), "thread", "threads"),
         many(imported.instructions, "instruction", "instructions"),
         many(imported.accesses, "access", "accesses"),
-        many(imported.syncs, "step of synchronisation", "steps of synchronisation"),
+        many(imported.syncs, "synchronization operation", "synchronization operations"),
     );
     if let Some(octets) = octets {
         let kilobytes = octets as f64 / 1e3;
         let each = kilobytes / (imported.instructions.max(1) as f64 / 1e6);
-        page.push_str(&format!("{} octets, {each:.1} kB a million instructions\n", count(octets)));
+        page.push_str(&format!("{} bytes, {each:.1} kB per million instructions\n", Cell::Count(octets)));
     }
     for (what, number) in &imported.left_out {
-        page.push_str(&format!("left out: {} {what}\n", count(*number)));
+        page.push_str(&format!("skipped: {} {what}\n", Cell::Count(*number)));
     }
     page.push_str("It cannot say\n");
     for lack in &imported.lacks {

@@ -3,18 +3,19 @@
 pub mod args;
 pub mod digest;
 pub mod emulator;
-pub mod html;
 pub mod intervals;
-pub mod page;
 pub mod perfetto;
 mod runs;
 pub mod shard;
+pub mod stored;
+pub mod view;
 
 mod config;
 mod cure;
 mod cure_file;
 mod cured;
 mod file;
+mod head;
 mod import;
 mod kernel_activity;
 mod machine_file;
@@ -35,16 +36,54 @@ pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         SimCommand::Import(args) => import::run(args),
         SimCommand::Sweep(args) => sweep::run(args),
         SimCommand::Config(args) => config::run(args),
+        SimCommand::Guest => trace::guest::run(),
     }
 }
 
-use quaver_instrument::registry::Instrument;
-use quaver_instrument::verb;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use quaver_instrument::program::{Program, Shell};
+use quaver_instrument::stored::Stored;
+use quaver_lab_guests::GuestError;
 
-/// The instrument, as the program takes it.
-pub static INSTRUMENT: Instrument = Instrument {
-    verbs: &[verb!("sim", "Simulate a chip that runs traced programs", args::SimArgs, run)],
-    kinds: &[&runs::SimulationRuns, &runs::PaperRuns, &runs::SweepRuns],
-    files: &[],
-    status: |_| None,
-};
+/// Runs the program with the process's arguments and says how it ended.
+pub fn main() -> ExitCode {
+    quaver_instrument::program::main(&Program { command, run: dispatch, status: &[exit_status] })
+}
+
+/// The whole command line, as `quaver sim` has it. Verbs on stored runs are hidden: `quaver` hands these over.
+pub fn command() -> Command {
+    let own = SimArgs::augment_args(Command::new("quaver-sim").bin_name("quaver sim"));
+    own.version(env!("CARGO_PKG_VERSION"))
+        .about("Simulate a chip that runs traced programs")
+        .long_about(None)
+        .max_term_width(100)
+        .propagate_version(true)
+        .subcommands(Stored::commands().map(|verb| verb.hide(true)))
+        .subcommands(Shell::commands().map(|verb| verb.hide(true)))
+}
+
+fn dispatch(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let stored =
+        Stored { kinds: vec![&runs::SimulationRuns, &runs::PaperRuns, &runs::SweepRuns], files: Vec::new() };
+    let asked = matches.subcommand();
+    let done = asked.and_then(|(name, matches)| {
+        stored.run(name, matches).or_else(|| Shell { program: "quaver-sim", command }.run(name, matches))
+    });
+    done.unwrap_or_else(|| run(&SimArgs::from_arg_matches(matches)?))
+}
+
+/// How an error of a guest that could not be had ends the process.
+fn exit_status(error: &(dyn std::error::Error + 'static)) -> Option<ExitCode> {
+    Some(match error.downcast_ref()? {
+        GuestError::Missing { .. } => ExitCode::Unsupported,
+        _ => ExitCode::Output,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::command().debug_assert();
+    }
+}

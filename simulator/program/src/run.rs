@@ -7,9 +7,8 @@ use super::file::{self, Trace};
 use super::kernel_activity::{KernelActivity, TimedActivity};
 use super::machine_file;
 use crate::args::SimRunArgs;
-use crate::digest as sim;
-use crate::digest::{CureRuns, SimDigest, SimFacts, SimSpeed, differences};
-use crate::page::figure;
+use crate::digest::{CureRuns, SimFacts, SimSpeed, differences};
+use crate::stored::{self, SimDigest};
 use anyhow::Context;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -18,12 +17,11 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording;
 use quaver_instrument::results;
-use quaver_page::table::Style;
-use quaver_page::units::{count, duration};
 use quaver_sim::config::Config;
 use quaver_sim::error::SimulationError;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -78,7 +76,7 @@ pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
     manifest.end(quaver_clock::realtime_ns(), reason);
     let whole = matches!(end, End::Whole) && !interrupted;
     let cure = cure.map(|runs| runs.summarize());
-    let digest = sim::conclude(&run, manifest, (facts, cure), &results, speed, whole)?;
+    let digest = stored::conclude(&run, manifest, (facts, cure), &results, speed, whole)?;
     let code = print(args, &digest, &run)?;
     match end {
         End::Stopped(error) => Err(stopped(args, &error)),
@@ -148,7 +146,7 @@ fn write_asked(run: &RunDir, facts: &SimFacts, cure: Option<&Cure>) -> anyhow::R
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
     };
-    write(&sim::machine_file(run), toml::to_string(&facts.machine)?)?;
+    write(&stored::machine_file(run), toml::to_string(&facts.machine)?)?;
     let Some(cure) = cure else { return Ok(()) };
     let mut text = String::new();
     if let Some(library) = &cure.file.library {
@@ -159,7 +157,7 @@ fn write_asked(run: &RunDir, facts: &SimFacts, cure: Option<&Cure>) -> anyhow::R
         text.push_str(&format!("library = {name}\n"));
     }
     text.push_str(&toml::to_string(&cure.file.config)?);
-    write(&sim::cure_file(run), text)
+    write(&stored::cure_file(run), text)
 }
 
 /// All runs that a cure is judged by.
@@ -205,22 +203,20 @@ fn words(share: f64, instructions: u64, elapsed: Duration) -> String {
     let mut words = format!(
         "{:.0} % · {} million instructions · {} MIPS",
         share.min(1.0) * 100.0,
-        count(millions as u64),
-        figure(millions / seconds)
+        Cell::Count(millions as u64),
+        Cell::Figure(millions / seconds)
     );
     // Frames are read whole, so that the share says little before some of them were.
     if share > 0.02 {
         let left_ns = seconds * (1.0 / share.min(1.0) - 1.0) * 1e9;
-        words.push_str(&format!(" · {} left", duration(left_ns as i64)));
+        words.push_str(&format!(" · {} left", Cell::Duration(left_ns as i64)));
     }
     words
 }
 
 fn print(args: &SimRunArgs, digest: &SimDigest, run: &RunDir) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.summary)?;
-    let report = run.report().display().to_string();
-    let page = || digest.page(Some(&report), Style::of_stdout());
-    results::print(&summary, page, args.output.json, &args.output.fail_if)
+    results::print(&summary, || digest.page(run), args.output.json, &args.output.fail_if)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Stored runs of `quaver sim`: simulations, the paper's runs, sweeps.
 
-use crate::digest::{self, SimDigest};
 use crate::paper;
-use crate::sweep::digest as sweeps;
+use crate::paper::digest::PaperDigest;
+use crate::stored::{self, SimDigest};
+use crate::sweep::stored as sweeps;
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
-use quaver_page::table::Style;
-use quaver_sim::paper::PaperSummary;
 use quaver_store::run::RunDir;
 use serde_json::Value;
 use std::io::Write;
@@ -26,7 +25,7 @@ impl RunKind for SimulationRuns {
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
-        Ok(Box::new(Simulation(digest::analyze(run)?)))
+        Ok(Box::new(Simulation(stored::analyze(run)?)))
     }
 }
 
@@ -42,11 +41,10 @@ impl Analyzed for Simulation {
     }
 
     fn page(&self, run: &RunDir) -> String {
-        self.0.page(Some(&run.report().display().to_string()), Style::of_stdout())
+        self.0.page(run)
     }
 
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        let _ = run;
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         self.0.write_html(out)
     }
 
@@ -76,41 +74,26 @@ impl RunKind for PaperRuns {
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
-        Ok(Box::new(Paper(run.read_summary()?)))
+        Ok(Box::new(Paper(PaperDigest::read(run)?)))
     }
 }
 
-struct Paper(PaperSummary);
+struct Paper(PaperDigest);
 
 impl Analyzed for Paper {
     fn summary(&self) -> anyhow::Result<Value> {
-        paper::digest::json(&self.0)
+        paper::digest::json(&self.0.summary)
     }
 
     fn page(&self, run: &RunDir) -> String {
-        match paper::digest::read_bench(run) {
-            Ok(bench) => paper::page::page(
-                &self.0,
-                bench.as_ref(),
-                &run.report().display().to_string(),
-                Style::of_stdout(),
-            ),
-            Err(error) => format!("{error:#}\n"),
-        }
+        self.0.page(run)
     }
 
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        paper::digest::write_html(
-            run,
-            &run.read_manifest()?,
-            &self.0,
-            paper::digest::read_bench(run)?.as_ref(),
-            out,
-        )
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        self.0.write_html(out)
     }
 
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (_, _) = (run, asked);
+    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
         Err(not_exported("the paper's runs are not exported: points.jsonl and summary.json hold all of them"))
     }
 }
@@ -140,16 +123,14 @@ impl Analyzed for Sweep {
     }
 
     fn page(&self, run: &RunDir) -> String {
-        self.0.page(Some(&run.report().display().to_string()), Style::of_stdout())
+        self.0.page(run)
     }
 
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        let _ = run;
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
         self.0.write_html(out)
     }
 
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (_, _) = (run, asked);
+    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
         Err(not_exported("a sweep is not exported: its points.parquet and summary.json hold all of it"))
     }
 }

@@ -19,21 +19,17 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "instruments/study",
-        &["core", "instruments/chase", "instruments/lab", "instruments/path", "instruments/tune"],
+        &["core", "instruments/chase", "instruments/path", "instruments/tune"],
         &["testbed"],
     ),
     ("instruments/sync", &["core", "simulator/dvfs"], &["testbed"]),
     ("instruments/tune", &["core", "instruments/chase", "instruments/noise"], &["testbed"]),
     ("instruments", &["core"], &["testbed"]),
     ("recorders", &["core/abi", "simulator/trace"], &["instruments/sync/store"]),
-    (
-        "simulator/program",
-        &["core", "simulator", "instruments/sync", "instruments/study", "instruments/lab"],
-        &[],
-    ),
+    ("simulator/program", &["core", "simulator", "instruments/sync/analysis"], &[]),
     ("simulator", &["core/abi", "simulator", "instruments/sync/analysis"], &["testbed"]),
     ("testbed", &["core/abi", "core/analysis"], &["core", "instruments/sync/analysis"]),
-    ("quaver", &["core", "instruments", "simulator/program"], &["simulator", "testbed"]),
+    ("quaver", &["core", "instruments"], &["simulator", "testbed"]),
     ("xtask", &[], &[]),
 ];
 

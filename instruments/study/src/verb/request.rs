@@ -32,8 +32,6 @@ pub enum Task {
         /// Arguments of each.
         commands: Vec<Vec<String>>,
     },
-    /// Keeps the kernel busy while what it does is traced, until the guest is ended.
-    Activity,
     /// Runs loops beside the kernel's own tracer of noise.
     Osnoise {
         /// How long each runs.

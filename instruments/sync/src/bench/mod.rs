@@ -46,7 +46,7 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     let cpus = allowed_cpus().context("finding the CPUs that we may use")?.len() as u32;
     let threads = args.threads.unwrap_or(cpus);
     let found = programs::all(args, threads)?;
-    let recorder = crate::record::recorder::installed()?;
+    let recorder = crate::record::recorder()?;
     let interrupt = Interrupt::catch()?;
     let (run, mut manifest) = begin(args, threads)?;
     let mut bench = Bench {

@@ -1,9 +1,9 @@
 //! One run of a program: unrecorded, recorded, or recorded with the kernel's side.
 
-use crate::record::recorder::{OUTPUT_VARIABLE, PRELOAD_VARIABLE, preload};
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
+use quaver_launch::recorder::{OUTPUT_VARIABLE, PRELOAD_VARIABLE, preload};
 use quaver_sync_analysis::bench::RunFigures;
 use quaver_sync_analysis::sync::{Settings, SyncResults};
 use quaver_waiting::end_program;

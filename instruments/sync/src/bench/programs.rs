@@ -1,10 +1,10 @@
 //! The programs of the bench: which there are, and where; and those of the user's own.
 
 use crate::args::bench::SyncBenchArgs;
-use crate::record::program;
-use crate::record::recorder::DIRECTORY_VARIABLE;
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_launch::program;
+use quaver_launch::recorder::DIRECTORY_VARIABLE;
 use quaver_sync_analysis::bench::paper::{PROGRAMS, PaperProgram, Suite};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

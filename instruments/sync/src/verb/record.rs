@@ -7,17 +7,17 @@ use crate::compensate::Prepared;
 use crate::digest as sync;
 use crate::digest::SyncFacts;
 use crate::record::kernel::{Followed, KernelChoice};
-use crate::record::launch::{Launch, LaunchError, Launched, shell_status};
-use crate::record::program;
-use crate::record::program::{Obstacle, Program};
-use crate::record::recorder::{PRELOAD_VARIABLE, preload};
-use crate::record::signals::Signals;
 use anyhow::Context;
 use quaver_abi::record::AnchorRecord;
 use quaver_clock::{AnchorKeeper, CounterSupport};
 use quaver_host::segment::SegmentAppender;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::host_state::allowed_cpus;
+use quaver_launch::launch::{Launch, LaunchError, Launched, shell_status};
+use quaver_launch::program;
+use quaver_launch::program::{Obstacle, Program};
+use quaver_launch::recorder::{PRELOAD_VARIABLE, preload};
+use quaver_launch::signals::Signals;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use std::ffi::{OsStr, OsString};
@@ -166,7 +166,7 @@ fn look_at(args: &SyncArgs) -> anyhow::Result<Program> {
 
 /// The value of `LD_PRELOAD`; none where the recorder must not be offered.
 fn preloaded(program: &Program) -> anyhow::Result<Option<OsString>> {
-    let recorder = crate::record::recorder::installed()?;
+    let recorder = crate::record::recorder()?;
     if program.obstacles.iter().any(Obstacle::forbids_preload) {
         return Ok(None);
     }

@@ -51,7 +51,7 @@ impl SimSpeed {
 }
 
 /// Takes the facts out of a manifest.
-pub(super) fn facts_of(run: &RunDir, manifest: &Manifest) -> anyhow::Result<SimFacts> {
+pub(crate) fn facts_of(run: &RunDir, manifest: &Manifest) -> anyhow::Result<SimFacts> {
     let stored = manifest.asked.get("facts").cloned().unwrap_or_default();
     serde_json::from_value(stored).map_err(|error| {
         let message = format!("{}: the facts of the run cannot be read: {error}", run.manifest().display());
@@ -60,6 +60,6 @@ pub(super) fn facts_of(run: &RunDir, manifest: &Manifest) -> anyhow::Result<SimF
 }
 
 /// How fast it went, where the manifest tells.
-pub(super) fn speed_of(manifest: &Manifest) -> Option<SimSpeed> {
+pub(crate) fn speed_of(manifest: &Manifest) -> Option<SimSpeed> {
     serde_json::from_value(manifest.asked.get("speed")?.clone()).ok()
 }

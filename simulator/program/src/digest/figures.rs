@@ -9,7 +9,7 @@ use quaver_sim::statistics::{CoreCounts, Results, ThreadTimes, TimeStack, WaitKi
 use serde_json::Value;
 
 /// What a run comes to. `complete` says that all threads ended.
-pub(super) fn summarize(facts: SimFacts, results: &Results, complete: bool) -> SimSummary {
+pub(crate) fn summarize(facts: SimFacts, results: &Results, complete: bool) -> SimSummary {
     let duration_fs = if complete { results.duration_fs } else { reached_fs(results) };
     let cores = cores(results, duration_fs);
     let whole = |part: usize| cores.iter().map(|core| core.parts_fs[part]).sum::<u64>();

@@ -1,6 +1,7 @@
 //! The simulated machine in words: where it differs from the default, and what it is in a line.
 
 use quaver_sim::config::{CacheConfig, Config, MemoryLatency};
+use quaver_view::Cell;
 use serde::{Deserialize, Serialize};
 
 /// A number of the machine that is not the default's.
@@ -54,7 +55,7 @@ pub fn words(config: &Config) -> String {
         chip.frequency_ghz,
         cache(&config.l1),
         cache(&config.l2),
-        quaver_page::units::count(config.directory.entries),
+        Cell::Count(config.directory.entries),
     )
 }
 

@@ -82,22 +82,22 @@ impl TimePart {
     }
 }
 
-/// What a core's time is made of: name in tables, and what it means.
+/// What a core's time is made of: the part's name in the summary, and what it means.
 pub const PARTS: [(&str, &str); 14] = [
-    ("issue", "instructions, as fast as their operands let them"),
-    ("results", "results that came after the end of their block"),
-    ("jumps", "jumps that were predicted wrongly"),
-    ("fetch", "instructions that were not in the first level"),
-    ("L2", "data from the own second level"),
-    ("remote", "data from another core's second level"),
+    ("issue", "issuing instructions"),
+    ("results", "waiting for the result of an earlier instruction"),
+    ("jumps", "refill after a mispredicted branch"),
+    ("fetch", "instruction misses in L1"),
+    ("L2", "data from the core's own L2"),
+    ("remote", "data from another core's L2"),
     ("memory", "data from memory"),
-    ("stores", "more stores on their way than there are places"),
-    ("port", "more accesses of an instruction than its schedule has room for"),
-    ("sync", "steps of synchronisation on their way, with the stores before them"),
-    ("frequency", "the core stood still while its frequency changed"),
+    ("stores", "more stores in flight than entries"),
+    ("port", "more accesses than the schedule has slots"),
+    ("sync", "operations in flight, stores before them"),
+    ("frequency", "core halted while its frequency changed"),
     ("kernel", "kernel activity between the steps of threads"),
-    ("waiting", "idle: the threads of the core waited for others"),
-    ("unused", "idle: no thread had begun, or all had ended"),
+    ("waiting", "all its threads wait for other threads"),
+    ("unused", "no thread started yet, or all have ended"),
 ];
 
 /// Parts in which a thread runs.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Writes `intervals.parquet`, and gathers what is drawn. Between two intervals of a thread it was ready: its wake-up was on the
 /// way, or another had its core.
-pub(super) fn keep(path: &Path, intervals: &[Interval]) -> Result<SimLanes, StoreError> {
+pub(crate) fn keep(path: &Path, intervals: &[Interval]) -> Result<SimLanes, StoreError> {
     let mut table = SimIntervalWriter::create(path)?;
     let mut lanes = SimLanes::default();
     let mut reached_fs: BTreeMap<u32, u64> = BTreeMap::new();

@@ -1,12 +1,15 @@
 //! Runs of `quaver sim paper`, stored and read again.
 
+use crate::paper::view;
 use anyhow::Context;
 use quaver_dvfs::power::{AreaConfig, MODELS};
-use quaver_instrument::digest::facts::run_facts;
+use quaver_instrument::digest::run_facts;
+use quaver_instrument::terminal;
 use quaver_sim::paper::{PaperSummary, claims, slips};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::BenchSummary;
+use quaver_view::{Document, write_html};
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
@@ -24,14 +27,14 @@ fn bench_file(run: &RunDir) -> PathBuf {
 }
 
 /// Keeps the figures of a run of `quaver sync bench` beside ours.
-pub fn write_bench(run: &RunDir, bench: &BenchSummary) -> anyhow::Result<()> {
+fn write_bench(run: &RunDir, bench: &BenchSummary) -> anyhow::Result<()> {
     let path = bench_file(run);
     let octets = serde_json::to_vec_pretty(bench)?;
     std::fs::write(&path, octets).with_context(|| format!("writing {}", path.display()))
 }
 
 /// The figures that [`write_bench`] kept.
-pub fn read_bench(run: &RunDir) -> anyhow::Result<Option<BenchSummary>> {
+fn read_bench(run: &RunDir) -> anyhow::Result<Option<BenchSummary>> {
     let path = bench_file(run);
     if !path.is_file() {
         return Ok(None);
@@ -52,25 +55,52 @@ pub fn json(summary: &PaperSummary) -> anyhow::Result<Value> {
     Ok(value)
 }
 
-/// Writes the page of a run.
-pub fn store_report(
-    run: &RunDir,
-    manifest: &Manifest,
-    summary: &PaperSummary,
-    bench: Option<&BenchSummary>,
-) -> anyhow::Result<()> {
-    quaver_instrument::digest::store_report(run, |out| write_html(run, manifest, summary, bench, out))
+/// A run with what it says.
+pub struct PaperDigest {
+    /// Figures.
+    pub summary: PaperSummary,
+    bench: Option<BenchSummary>,
+    document: Document,
 }
 
-/// The same to wherever it is wanted.
-pub fn write_html(
-    run: &RunDir,
-    manifest: &Manifest,
-    summary: &PaperSummary,
-    bench: Option<&BenchSummary>,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let mut facts = run_facts(run, manifest);
-    facts.facts.retain(|(name, _)| !matches!(name.as_str(), "receiver" | "events lost"));
-    Ok(crate::paper::html::write_html(out, summary, bench, &facts)?)
+impl PaperDigest {
+    /// That of a run with its figures.
+    pub fn new(
+        run: &RunDir,
+        manifest: &Manifest,
+        summary: PaperSummary,
+        bench: Option<BenchSummary>,
+    ) -> Self {
+        let document = view::document(&summary, bench.as_ref(), &run_facts(run, manifest));
+        Self { summary, bench, document }
+    }
+
+    /// Reads a stored run.
+    ///
+    /// # Errors
+    /// It has no results, or its files cannot be read.
+    pub fn read(run: &RunDir) -> anyhow::Result<Self> {
+        let summary = run.read_summary()?;
+        Ok(Self::new(run, &run.read_manifest()?, summary, read_bench(run)?))
+    }
+
+    /// Writes `summary.json` and `report.html`, and the figures of a run of `quaver sync bench` beside ours.
+    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        run.write_summary(&self.summary)?;
+        if let Some(bench) = &self.bench {
+            write_bench(run, bench)?;
+        }
+        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
+    }
+
+    /// Writes the report.
+    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        Ok(write_html(out, &self.document)?)
+    }
+
+    /// The console page.
+    pub fn page(&self, run: &RunDir) -> String {
+        let report_path = Some(run.report().display().to_string());
+        terminal::page(&Document { report_path, ..self.document.clone() }, terminal::style())
+    }
 }

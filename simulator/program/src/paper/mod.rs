@@ -2,9 +2,7 @@
 
 pub mod args;
 pub mod digest;
-mod drawings;
-pub mod html;
-pub mod page;
+pub mod view;
 
 mod kernel;
 mod programs;
@@ -12,6 +10,7 @@ mod work;
 
 use crate::paper::args::SimPaperArgs;
 use crate::paper::digest as stored;
+use crate::paper::digest::PaperDigest;
 use anyhow::Context;
 use kernel::Activity;
 use programs::Traces;
@@ -23,15 +22,15 @@ use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::recording;
 use quaver_instrument::results;
-use quaver_instrument::threshold::FailIf;
-use quaver_page::table::Style;
-use quaver_sim::paper::{Calibration, PaperSummary};
+use quaver_sim::paper::Calibration;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::BenchSummary;
 use std::path::Path;
 use work::{Plan, Work};
 
+/// What the manifest of a run of `quaver sync bench` calls it.
+const BENCH: &str = "sync-bench";
 /// Seeds, and length of a run without jitter in microseconds: whole, and with `--quick`.
 const WHOLE: (u64, u64) = (10, 12_000);
 const QUICK: (u64, u64) = (2, 1_500);
@@ -77,27 +76,12 @@ pub(super) fn run(args: &SimPaperArgs) -> anyhow::Result<ExitCode> {
     };
     manifest.end(realtime_ns(), reason);
     run.write_manifest(&manifest)?;
-    run.write_summary(&summary)?;
-    if let Some(bench) = &bench {
-        stored::write_bench(&run, bench)?;
-    }
-    stored::store_report(&run, &manifest, &summary, bench.as_ref())?;
-    let code = print(&run, &summary, bench.as_ref(), args.output.json, &args.output.fail_if)?;
+    let digest = PaperDigest::new(&run, &manifest, summary, bench);
+    digest.store(&run)?;
+    let value = stored::json(&digest.summary)?;
+    let code = results::print(&value, || digest.page(&run), args.output.json, &args.output.fail_if)?;
     finished?;
     Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
-}
-
-fn print(
-    run: &RunDir,
-    summary: &PaperSummary,
-    bench: Option<&BenchSummary>,
-    json: bool,
-    conditions: &[FailIf],
-) -> anyhow::Result<ExitCode> {
-    let value = stored::json(summary)?;
-    let report = run.report().display().to_string();
-    let shown = || page::page(summary, bench, &report, Style::of_stdout());
-    results::print(&value, shown, json, conditions)
 }
 
 fn calibration(args: &SimPaperArgs) -> anyhow::Result<(Calibration, String)> {
@@ -116,7 +100,7 @@ fn calibration(args: &SimPaperArgs) -> anyhow::Result<(Calibration, String)> {
 /// The figures of a run of `quaver sync bench`.
 fn bench(path: &Path) -> anyhow::Result<BenchSummary> {
     let run = RunDir::open(path)?;
-    if run.read_manifest()?.verb != quaver_sync::bench::KIND {
+    if run.read_manifest()?.verb != BENCH {
         let message = format!("{} is no run of `quaver sync bench`; name one with --sync", path.display());
         return Err(failure(ExitCode::BadInput, message));
     }

@@ -6,8 +6,8 @@ use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_launch::recorder::DIRECTORY_VARIABLE;
 use quaver_sim::paper::{BUNDLED, Program};
-use quaver_sync::record::recorder::DIRECTORY_VARIABLE;
 use quaver_sync_analysis::bench::paper::{PROGRAMS, PaperProgram};
 use quaver_trace::file::{ReadAt, TraceReader};
 use quaver_waiting as waiting;
@@ -224,7 +224,7 @@ fn traced(
     let options = TRACED.iter().find(|(own, _)| *own == name).map_or("", |(_, options)| options);
     let ourselves = std::env::current_exe().context("finding this program's own path")?;
     let mut command = Command::new(ourselves);
-    command.args(["sim", "trace", "--quiet", "--output"]).arg(&path).arg("--").arg(kernel);
+    command.args(["trace", "--quiet", "--output"]).arg(&path).arg("--").arg(kernel);
     command.args(options.split_whitespace());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().context("starting quaver sim trace")?;

@@ -8,7 +8,6 @@ use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_page::units::duration;
 use quaver_sim::config::Config;
 use quaver_sim::cure::Library;
 use quaver_sim::paper::{
@@ -17,6 +16,7 @@ use quaver_sim::paper::{
 };
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::paper::PaperProgram;
+use quaver_view::Cell;
 use std::fs::File;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -340,7 +340,7 @@ impl<'a> Work<'a> {
         let mut words = format!("{name}: {done} of {all} runs");
         if share > 0.01 {
             let left_ns = self.began.elapsed().as_secs_f64() * (1.0 / share - 1.0) * 1e9;
-            words.push_str(&format!(" · about {} left", duration(left_ns as i64)));
+            words.push_str(&format!(" · about {} left", Cell::Duration(left_ns as i64)));
         }
         self.progress.reach(share, words);
     }

@@ -1,14 +1,9 @@
 //! What a sweep came to: its points with their figures, and points that differ by their seeds alone taken together.
 
-use crate::sweep::page;
-use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_page::RunFacts;
-use quaver_page::table::Style;
-use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
-use std::io::Write;
 
 /// Schema of the summary.
 pub const SCHEMA: &str = "quaver.sim.sweep/1";
@@ -68,6 +63,14 @@ impl Label {
             Self::Integer(number) => Some(*number as f64),
             Self::Float(number) => Some(*number),
             Self::Text(_) => None,
+        }
+    }
+
+    /// As a cell of a table: words where it is one of them.
+    pub(super) fn cell(&self) -> Cell {
+        match self {
+            Self::Integer(number) if *number >= 0 => Cell::Index(number.unsigned_abs()),
+            other => other.to_string().into(),
         }
     }
 }
@@ -151,68 +154,14 @@ impl SweepSummary {
         groups
     }
 
-    /// The value of an axis.
-    pub fn label(&self, axis: usize, value: usize) -> String {
-        self.axes.get(axis).and_then(|axis| axis.values.get(value)).map_or_else(String::new, Label::to_string)
-    }
-
     /// Whether rows name what there is, so that a damaged file cannot lead drawings astray.
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.points.iter().all(|row| {
             let known = |(value, axis): (&usize, &SweepAxis)| *value < axis.values.len();
             row.trace < self.traces.len()
                 && row.values.len() == self.axes.len()
                 && row.values.iter().zip(&self.axes).all(known)
         })
-    }
-}
-
-/// A sweep with what it says.
-pub struct SweepDigest {
-    /// Figures.
-    pub summary: SweepSummary,
-    /// Words for the head of a page.
-    pub facts: RunFacts,
-}
-
-/// Reads a sweep that was gathered.
-///
-/// # Errors
-/// It was not gathered yet, or its files cannot be read.
-pub fn analyze(run: &RunDir) -> anyhow::Result<SweepDigest> {
-    let manifest = run.read_manifest()?;
-    if !run.summary().is_file() {
-        let path = run.path().display();
-        let message = format!(
-            "{path} holds no results yet: go on with quaver sim sweep run {path}, or gather what is there with \
-             quaver sim sweep merge {path} --partial"
-        );
-        return Err(failure(ExitCode::BadInput, message));
-    }
-    let summary: SweepSummary = run.read_summary()?;
-    if summary.schema != SCHEMA || !summary.is_whole() {
-        let message = format!("{}: this is no summary of a sweep ({SCHEMA})", run.summary().display());
-        return Err(failure(ExitCode::BadInput, message));
-    }
-    let mut facts = quaver_instrument::digest::facts::run_facts(run, &manifest);
-    facts.facts.retain(|(name, _)| name != "receiver" && name != "events lost" && name != "clock source");
-    Ok(SweepDigest { summary, facts })
-}
-
-impl SweepDigest {
-    /// Writes `report.html`; `summary.json` stays as it was gathered.
-    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
-    }
-
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(crate::sweep::html::write_html(out, &self.summary, &self.facts)?)
-    }
-
-    /// The console page.
-    pub fn page(&self, report_path: Option<&str>, style: Style) -> String {
-        page::page(&self.summary, &self.facts, report_path, style)
     }
 }
 
@@ -250,7 +199,7 @@ mod tests {
         assert_eq!(groups.iter().map(SweepGroup::seeds).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(groups[0].spread("cpi"), Some(SeedSpread { min: 1.0, mean: 2.5, max: 4.0 }));
         assert_eq!(groups[0].spread("power"), None);
-        assert_eq!((summary.label(0, 1), summary.label(3, 1)), ("0.5".to_owned(), String::new()));
+        assert_eq!([0, 1].map(|at| summary.axes[0].values[at].cell()), [Cell::Index(1), "0.5".into()]);
         assert!(summary.is_whole());
         let text = serde_json::to_string(&summary).unwrap();
         assert_eq!(serde_json::from_str::<SweepSummary>(&text).unwrap(), summary);

@@ -4,8 +4,8 @@ use super::Sweep;
 use crate::sweep::args::{SweepExpandArgs, SweepPlaceArgs};
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::results;
-use quaver_page::table::{Align, Style, Table};
-use quaver_page::units::count;
+use quaver_instrument::terminal;
+use quaver_view::{Block, Cell, Document, Section, Table, Text, text};
 use serde_json::json;
 
 /// Rows that are printed; JSON has all.
@@ -38,37 +38,36 @@ pub(super) fn run(args: &SweepExpandArgs) -> anyhow::Result<ExitCode> {
         results::to_stdout(format!("{}\n", serde_json::to_string_pretty(&document)?).as_bytes())?;
         return Ok(ExitCode::Done);
     }
-    results::to_stdout(page(&sweep, Style::of_stdout()).as_bytes())?;
+    terminal::print(&document(&sweep))?;
     Ok(ExitCode::Done)
 }
 
-fn page(sweep: &Sweep, style: Style) -> String {
+fn document(sweep: &Sweep) -> Document {
     let (plan, points) = (&sweep.plan, &sweep.points);
     let sizes: Vec<String> = [format!("{} traces", plan.traces.len())]
         .into_iter()
         .chain(plan.axes.iter().map(|axis| format!("{} of {}", axis.points.len(), axis.name)))
         .chain((!plan.seeds.is_empty()).then(|| format!("{} seeds", plan.seeds.len())))
         .collect();
-    let mut out = format!(
-        "{} · {} points: {}\n",
-        style.bold(&plan.name),
-        count(points.all.len() as u64),
-        sizes.join(" × ")
-    );
-    points.warnings.iter().for_each(|warning| out.push_str(&format!("{}\n", style.caution(warning))));
-    let mut columns = vec![("point", Align::Right), ("id", Align::Left), ("trace", Align::Left)];
-    columns.extend(plan.axes.iter().map(|axis| (axis.name.as_str(), Align::Right)));
-    columns.push(("seed", Align::Right));
-    let mut table = Table::new(&columns);
-    for (number, point) in points.all.iter().enumerate().take(ROWS) {
-        let mut cells = vec![number.to_string(), point.id.clone(), plan.traces[point.trace].name.clone()];
-        cells.extend(point.labels(plan).map(|(_, label)| label.to_string()));
-        cells.push(point.seed.map_or_else(|| "-".to_owned(), |seed| seed.to_string()));
+    let mut document = Document::new("quaver sim sweep expand", &plan.name);
+    let all = Cell::Count(points.all.len() as u64);
+    document.fact("points", text!("{all} points: {}", sizes.join(" × ")));
+    document.warnings = points.warnings.iter().map(Text::from).collect();
+    let mut columns = vec!["point", "id", "trace"];
+    columns.extend(plan.axes.iter().map(|axis| axis.name.as_str()));
+    columns.push("seed");
+    let mut table = Table::new(columns).terminal_first(ROWS);
+    for (number, point) in points.all.iter().enumerate() {
+        let trace = plan.traces[point.trace].name.as_str();
+        let mut cells = vec![Cell::Index(number as u64), point.id.as_str().into(), trace.into()];
+        cells.extend(point.labels(plan).map(|(_, label)| label.cell()));
+        cells.push(point.seed.map(Cell::Index).into());
         table.row(cells);
     }
-    out.push_str(&table.render(style));
+    let mut section = Section::new("points", "Points").with(table);
     if points.all.len() > ROWS {
-        out.push_str(&format!("  and {} more (--json has all)\n", points.all.len() - ROWS));
+        section.push(Block::Note("--json has all of them.".into()));
     }
-    out
+    document.section(section);
+    document
 }

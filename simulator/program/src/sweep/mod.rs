@@ -8,9 +8,9 @@
 
 pub mod args;
 pub mod digest;
-pub mod html;
-pub mod page;
 pub mod points;
+pub mod stored;
+pub mod view;
 
 mod axis;
 mod expand;

@@ -6,12 +6,11 @@ use crate::cure_file;
 use crate::kernel_activity::{KernelActivity, TimedActivity};
 use crate::shard::Shard;
 use crate::sweep::args::SweepRunArgs;
-use crate::sweep::digest as sim_sweep;
+use crate::sweep::stored;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results;
 use quaver_instrument::threshold::FailIf;
-use quaver_page::table::Style;
 use quaver_store::run::RunDir;
 use std::collections::BTreeSet;
 
@@ -142,11 +141,10 @@ fn finish(sweep: &Sweep, json: bool) -> anyhow::Result<ExitCode> {
 
 /// Draws and prints a sweep that was gathered.
 pub(super) fn print(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
-    let digest = sim_sweep::analyze(run)?;
+    let digest = stored::analyze(run)?;
     digest.store(run)?;
     let summary = serde_json::to_value(&digest.summary)?;
-    let report = run.report().display().to_string();
-    results::print(&summary, || digest.page(Some(&report), Style::of_stdout()), json, conditions)
+    results::print(&summary, || digest.page(run), json, conditions)
 }
 
 /// What there is to say where not everything is done: how far it is, and what comes next.

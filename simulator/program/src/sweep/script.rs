@@ -44,7 +44,7 @@ impl Script<'_> {
         );
         let _ = writeln!(
             out,
-            "exec {} sim sweep run {} --shard auto/{} --jobs {}",
+            "exec {} sweep run {} --shard auto/{} --jobs {}",
             word(&program),
             word(&directory),
             self.parts,
@@ -119,7 +119,7 @@ mod tests {
         let options: Vec<String> = options.iter().map(|text| (*text).to_owned()).collect();
         let script = Script {
             name: "l2",
-            program: Path::new("/opt/quaver"),
+            program: Path::new("/opt/quaver-sim"),
             directory: Path::new(directory),
             parts: 8,
             tasks: &[1, 2, 3, 5, 8],
@@ -140,7 +140,7 @@ mod tests {
             #SBATCH --partition=short\n\
             #SBATCH -t 10\n\
             # Points that are done are skipped, so a task that is requeued goes on where it was.\n\
-            exec /opt/quaver sim sweep run /s/sweep-l2 --shard auto/8 --jobs 2\n";
+            exec /opt/quaver-sim sweep run /s/sweep-l2 --shard auto/8 --jobs 2\n";
         assert_eq!(script("/s/sweep-l2", &["--partition=short", "-t", "10"]).as_deref(), Ok(wanted));
     }
 

@@ -5,14 +5,11 @@ use super::job::Job;
 use crate::sweep::args::SweepStatusArgs;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::results;
-use quaver_page::table::Style;
-use quaver_page::units::{bar, count, percent};
+use quaver_instrument::terminal;
+use quaver_view::{Cell, Document, Section, Table, Text, text};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-
-/// Cells of the bar.
-const BAR_CELLS: usize = 32;
 
 /// How far a sweep is.
 #[derive(Debug, Serialize)]
@@ -56,11 +53,10 @@ pub(super) fn run(args: &SweepStatusArgs) -> anyhow::Result<ExitCode> {
         return Err(failure(ExitCode::BadInput, message));
     }
     let status = of(&sweep)?;
-    let text = match args.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&status)?),
-        false => page(&status, Style::of_stdout()),
-    };
-    results::to_stdout(text.as_bytes())?;
+    match args.json {
+        true => results::to_stdout(format!("{}\n", serde_json::to_string_pretty(&status)?).as_bytes())?,
+        false => terminal::print(&document(&status))?,
+    }
     Ok(ExitCode::Done)
 }
 
@@ -157,16 +153,15 @@ fn states(job: &str) -> Option<BTreeMap<String, u32>> {
     Some(states)
 }
 
-fn page(status: &Status, style: Style) -> String {
+fn document(status: &Status) -> Document {
+    let mut document = Document::new("quaver sim sweep status", &status.name);
+    document.fact("sweep", &status.directory);
+    let (done, points) = (status.done as u64, status.points as u64);
     let share = status.done as f64 / status.points.max(1) as f64;
-    let mut out = format!("{} · {}\n", style.bold(&status.name), status.directory);
-    out.push_str(&format!(
-        "  {} {} of {} points ({})\n",
-        bar(share, BAR_CELLS),
-        count(status.done as u64),
-        count(status.points as u64),
-        percent(share)
-    ));
+    let mut table = Table::bare(2);
+    let words = text!("{} of {} points ({})", Cell::Count(done), Cell::Count(points), Cell::Share(share));
+    table.row([Cell::Bars(vec![share]), words.into()]);
+    let mut section = Section::new("progress", "Progress").with(table);
     let mut lines = Vec::new();
     if let Some(left_s) = status.left_cpu_s.filter(|left_s| *left_s > 0.0) {
         lines.push(format!("{} of one CPU are left", long(left_s)));
@@ -192,6 +187,9 @@ fn page(status: &Status, style: Style) -> String {
         (true, false) => format!("next: quaver sim sweep merge {}", status.directory),
         (false, _) => format!("next: quaver sim sweep run {}", status.directory),
     });
-    lines.into_iter().for_each(|line| out.push_str(&format!("  {line}\n")));
-    out
+    lines.into_iter().for_each(|line| {
+        section.push(Text::from(line));
+    });
+    document.section(section);
+    document
 }

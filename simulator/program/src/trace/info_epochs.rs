@@ -3,17 +3,14 @@
 use crate::file;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::results;
-use quaver_page::table::{Align, Style, Table};
-use quaver_page::units::count;
+use quaver_instrument::terminal;
 use quaver_trace::epochs::{EpochFacts, EpochSummary, summary_of};
+use quaver_view::{Cell, Document, Section, Table, text};
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::Path;
 
 /// Lines of what is within a class.
 const MOST_WITHIN: usize = 8;
-/// Widest bar, in characters.
-const WIDTH: u64 = 40;
 
 /// What is told, as JSON.
 #[derive(Debug, Serialize)]
@@ -40,60 +37,53 @@ pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
         dictionary: library.dictionary.blocks.len(),
         summary,
     };
-    let text = if json {
-        format!("{}\n", serde_json::to_string_pretty(&info)?)
-    } else {
-        page(&info, Style::of_stdout())
-    };
-    results::to_stdout(text.as_bytes())?;
+    match json {
+        true => results::to_stdout(format!("{}\n", serde_json::to_string_pretty(&info)?).as_bytes())?,
+        false => terminal::print(&document(path, &info))?,
+    }
     Ok(ExitCode::Done)
 }
 
-fn page(info: &Info, style: Style) -> String {
-    let mut page = String::new();
+fn document(path: &Path, info: &Info) -> Document {
     let EpochFacts { tool, architecture, kernel, emulator, processors, workload, changes, .. } = &info.facts;
-    let all = &info.summary;
-    let mut line = |name: &str, value: String| {
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "{name:<14}{value}");
-    };
-    line("kernel", format!("Linux {kernel}, {processors} processors, in {emulator}"));
-    line("busy with", workload.clone());
-    line("written by", format!("{tool}, for {architecture}"));
-    if info.cut_short {
-        line("", "it was cut short: this is what is whole of it".into());
+    let (all, count) = (&info.summary, Cell::Count);
+    let mut document = Document::new("quaver sim trace info", path.display().to_string());
+    document.incomplete = info.cut_short;
+    document.fact("kernel", format!("Linux {kernel}, {processors} processors, in {emulator}"));
+    document.fact("workload", workload).fact("tracer", format!("{tool}, for {architecture}"));
+    for change in changes {
+        document.fact("", change);
     }
-    changes.iter().for_each(|change| line("", change.clone()));
-    line("epochs", format!("{} of {} blocks", count(all.epochs), count(all.blocks)));
-    let entries = count(all.instructions);
-    line(
+    document.fact("epochs", text!("{} of {} blocks", count(all.epochs), count(all.blocks)));
+    document.fact(
         "entries",
-        format!("{entries} (one an instruction) in {} different blocks", count(info.dictionary as u64)),
+        text!(
+            "{} (one per instruction) in {} different blocks",
+            count(all.instructions),
+            count(info.dictionary as u64)
+        ),
     );
-    line("accesses", format!("{} loads, {} stores", count(all.loads), count(all.stores)));
-    line("octets", count(info.octets));
-    page.push('\n');
-    page.push_str(&classes(all, style));
-    let _ = writeln!(page, "\nDuration in instructions, all epochs:");
+    document.fact("accesses", text!("{} loads, {} stores", count(all.loads), count(all.stores)));
+    document.fact("bytes", text!("{}", count(info.octets)));
+    document.section(Section::new("classes", "Classes").with(classes(all)));
     let most = all.duration.by_power_of_two.values().copied().max().unwrap_or(1);
+    let mut table = Table::new(["from", "to", "epochs", ""]);
     for (power, epochs) in &all.duration.by_power_of_two {
-        let bar = "#".repeat((epochs * WIDTH).div_ceil(most) as usize);
         let from = 1_u64 << power;
-        let _ =
-            writeln!(page, "{:>11} - {:<11} {:>9}  {bar}", count(from), count(from * 2 - 1), count(*epochs));
+        let bar = Cell::Bars(vec![*epochs as f64 / most as f64]);
+        table.row([count(from), count(from * 2 - 1), count(*epochs), bar]);
     }
-    page
+    document.section(Section::new("duration", "Duration in instructions").note("all epochs").with(table));
+    document
 }
 
-fn classes(all: &EpochSummary, style: Style) -> String {
-    let columns = ["class", "epochs", "entries", "bottom halves", "median", "99 of 100", "longest"];
-    let align = |at: usize| if at == 0 { Align::Left } else { Align::Right };
-    let columns: Vec<_> = columns.iter().enumerate().map(|(at, name)| (*name, align(at))).collect();
-    let mut table = Table::new(&columns);
+fn classes(all: &EpochSummary) -> Table {
+    let columns = ["class", "epochs", "entries", "bottom halves", "median", "p99", "max"];
+    let (mut table, count) = (Table::new(columns), Cell::Count);
     for class in &all.classes {
         let duration = &class.duration;
         table.row([
-            class.class.to_owned(),
+            Cell::from(class.class),
             count(class.epochs),
             count(class.instructions),
             count(class.bottom_halves),
@@ -104,17 +94,15 @@ fn classes(all: &EpochSummary, style: Style) -> String {
         let mut within: Vec<_> = class.within.iter().collect();
         within.sort_by_key(|(name, (epochs, _))| (std::cmp::Reverse(*epochs), name.as_str()));
         for (name, (epochs, instructions)) in within.iter().take(MOST_WITHIN) {
-            let [a, b, c, d] = [const { String::new() }; 4];
-            table.row([format!("  {name}"), count(*epochs), count(*instructions), a, b, c, d]);
+            table.row([format!("· {name}").into(), count(*epochs), count(*instructions)]);
         }
         if within.len() > MOST_WITHIN {
             let (epochs, instructions) = within[MOST_WITHIN..]
                 .iter()
                 .fold((0, 0), |sum, (_, (epochs, instructions))| (sum.0 + epochs, sum.1 + instructions));
-            let [a, b, c, d] = [const { String::new() }; 4];
-            let name = format!("  {} others", within.len() - MOST_WITHIN);
-            table.row([name, count(epochs), count(instructions), a, b, c, d]);
+            let name = format!("· {} others", within.len() - MOST_WITHIN);
+            table.row([name.into(), count(epochs), count(instructions)]);
         }
     }
-    table.render(style)
+    table
 }

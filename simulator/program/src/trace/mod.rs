@@ -2,8 +2,10 @@
 
 pub(crate) mod args;
 
+mod activity;
 mod armour;
 mod control;
+pub(crate) mod guest;
 mod info;
 mod info_epochs;
 mod record;

@@ -7,11 +7,10 @@ use crate::trace::args::SimTraceArgs;
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::progress::Progress as Line;
-use quaver_sync::record::launch::{Launch, LaunchError, Launched, shell_status};
-use quaver_sync::record::program;
-use quaver_sync::record::recorder::installed as recorder;
-use quaver_sync::record::recorder::{PRELOAD_VARIABLE, preload};
-use quaver_sync::record::signals::Signals;
+use quaver_launch::launch::{Launch, LaunchError, Launched, shell_status};
+use quaver_launch::program;
+use quaver_launch::recorder::{self, PRELOAD_VARIABLE, preload};
+use quaver_launch::signals::Signals;
 use quaver_trace::file::Facts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,7 +30,8 @@ pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<u8> {
     let absent = || failure(ExitCode::Usage, LaunchError::NotFound(name.clone()).to_string());
     let path = program::find(name, search.as_deref()).filter(|path| path.is_file()).ok_or_else(absent)?;
     let sentences = emulator::look_at(&program::inspect(&path, search.as_deref())).map_err(unsupported)?;
-    let recorder = recorder()?;
+    let recorder =
+        recorder::installed().map_err(|error| failure(ExitCode::Unsupported, error.to_string()))?;
     let plugin = emulator::plugin(&recorder).map_err(unsupported)?;
     let named = std::env::var_os(emulator::VARIABLE);
     let emulator = emulator::find(named.as_deref(), search.as_deref()).map_err(unsupported)?;

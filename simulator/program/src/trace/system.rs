@@ -6,13 +6,11 @@ use crate::trace::args::SimTraceArgs;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress as Line;
-use quaver_lab_guests::GuestError;
 use quaver_lab_guests::image::Image;
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
-use quaver_study::verb::lab::{GUEST_INTERFACE, GUEST_PARAMETERS};
-use quaver_study::verb::request::{GuestMessage, Request, Task};
-use quaver_sync::record::recorder::installed as recorder;
+use quaver_lab_guests::{GuestError, INTERFACE};
+use quaver_launch::recorder;
 use quaver_trace::epochs::EpochFacts;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -35,7 +33,8 @@ const WORKLOAD: &str = "futexes, barriers, timers, files in memory, UDP and TCP 
 pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let unsupported = |error: &dyn std::fmt::Display| failure(ExitCode::Unsupported, error.to_string());
-    let plugin = emulator::plugin(&recorder()?).map_err(|error| unsupported(&error))?;
+    let plugin = emulator::plugin(&recorder::installed().map_err(|error| unsupported(&error))?)
+        .map_err(|error| unsupported(&error))?;
     let store = LabStore::standard();
     let emulator = store.emulator().map_err(|error| unsupported(&error))?;
     let kernel = store.kernel("kernel").map_err(|error| unsupported(&error))?;
@@ -51,18 +50,16 @@ pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<ExitCode> {
         changes: Vec::new(),
     };
     let control = Control::begin_system(&unfinished(&output), &facts, args.entries)?;
-    let request =
-        Request { parameters: GUEST_PARAMETERS.to_owned(), words: Vec::new(), task: Task::Activity };
-    let image = Image::build(&kernel, GUEST_INTERFACE, &serde_json::to_vec(&request)?)?;
+    let image = Image::build(&kernel, INTERFACE, b"activity")?;
     let machine = Machine {
         cpus: args.cpus,
-        interface: GUEST_INTERFACE,
+        interface: INTERFACE,
         words: Vec::new(),
         seed: args.seed,
         plugin: Some((plugin, control.path().to_owned())),
         parallel: args.cpus > 1,
     };
-    let guest = Guest::start(&emulator, &kernel, &image, &machine, &["lab", "guest"])?;
+    let guest = Guest::start(&emulator, &kernel, &image, &machine, &["guest"])?;
     let ended = follow(guest, args, &control, &interrupt);
     let told = keep(&control, &output, args.quiet, ended.as_ref().ok().copied());
     let ended = ended?;
@@ -124,11 +121,10 @@ fn follow(
         }
         line.say(if first.is_none() { "the guest boots".into() } else { told(&progress) });
         match guest.answer(TICK)? {
-            Answer::Line(said) => {
-                if let Ok(GuestMessage::Failed(why)) = serde_json::from_str(&said) {
-                    let message = format!("the guest could not do it: {why}");
-                    return Err(failure(ExitCode::Unsupported, message));
-                }
+            // A guest that can do it says nothing.
+            Answer::Line(why) => {
+                let message = format!("the guest could not do it: {why}");
+                return Err(failure(ExitCode::Unsupported, message));
             }
             // Once QEMU is gone the plugin has said all that it will.
             Answer::End if control.progress().state == State::Runs || first.is_none() => {

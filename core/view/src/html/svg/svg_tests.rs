@@ -38,6 +38,22 @@ fn a_line_with_a_gap_a_guide_and_marks() {
 }
 
 #[test]
+fn a_band_of_few_values_has_marks_and_names_of_places() {
+    let plot = |count: u32| {
+        let x: Vec<f64> = (0..count).map(f64::from).collect();
+        let names = (0..count).map(|at| format!("n{at}"));
+        let (y, low, high) = (vec![1.0; x.len()], vec![0.996; x.len()], vec![1.25; x.len()]);
+        let data = Data::Spread { x: x.into(), y: y.into(), low: low.into(), high: high.into() };
+        let axis = Axis::linear("f", Quantity::Ratio);
+        Xy::new(Axis::named("x", names), axis).with(Series::new("lu", Colour::Series(0), data))
+    };
+    let out = drawn(plot(3));
+    assert_eq!(out.matches("<path transform").count(), 3, "{out}");
+    assert!(out.contains("<title>lu: 1.000, from 0.996 to 1.250 at n2</title>"), "{out}");
+    assert_eq!(drawn(plot(33)).matches("<path transform").count(), 0);
+}
+
+#[test]
 fn slices_keep_every_spike() {
     let mut high = vec![2.0; 100_000];
     high[50_000] = 10.0;

@@ -122,7 +122,7 @@ fn draw_series(svg: &mut Svg, series: &Series, plot: &Xy, pane: &Pane) {
                         "{}: {} at {}",
                         series.name,
                         plot.y.quantity.cell(y[at]),
-                        plot.x.quantity.cell(x[at])
+                        plot.x.words(x[at])
                     );
                     one_mark(svg, (px, py), colour, 3.2, &words);
                 }
@@ -133,7 +133,17 @@ fn draw_series(svg: &mut Svg, series: &Series, plot: &Xy, pane: &Pane) {
             let lower: Vec<_> = joined(x, low).into_iter().rev().collect();
             let both: Vec<_> = upper.into_iter().chain(lower).flatten().map(Some).collect();
             svg.filled(&line(&both), colour, 0.16);
-            svg.stroked(&line(&joined(x, y)), colour, dashed, 1.8);
+            let middle = joined(x, y);
+            svg.stroked(&line(&middle), colour, dashed, 1.8);
+            let marked = if x.len() <= MOST_SPREADS { middle.len() } else { 0 };
+            for (at, place) in middle.into_iter().enumerate().take(marked) {
+                let (Some(place), cell) = (place, |of: &[f64]| plot.y.quantity.cell(of[at])) else {
+                    continue;
+                };
+                let (name, at) = (&series.name, plot.x.words(x[at]));
+                let words = format!("{name}: {}, from {} to {} at {at}", cell(y), cell(low), cell(high));
+                one_mark(svg, place, colour, 3.2, &words);
+            }
         }
         Data::Slices { start, step, low, high } => {
             svg.filled(&slices(pane, (*start, *step), low, high), colour, 1.0);
@@ -198,6 +208,8 @@ fn rug(svg: &mut Svg, series: &Series, row: usize, pane: &Pane) {
     svg.stroked(&path, series.colour, false, 1.5);
 }
 
+/// Bands of no more values have a mark at each.
+const MOST_SPREADS: usize = 32;
 /// More marks than these are drawn as a cloud.
 const MOST_MARKS: usize = 500;
 

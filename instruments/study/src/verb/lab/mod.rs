@@ -3,7 +3,7 @@
 mod host;
 mod qemu;
 
-pub use qemu::{CPUS as GUEST_CPUS, INTERFACE as GUEST_INTERFACE, PARAMETERS as GUEST_PARAMETERS};
+pub use qemu::CPUS as GUEST_CPUS;
 
 use super::cell::{Measured, Order};
 use super::settings::Settings;

@@ -12,16 +12,13 @@ use quaver_lab_guests::GuestError;
 use quaver_lab_guests::image::Image;
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::{Emulator, Kernel, LabStore};
+use quaver_lab_guests::{INTERFACE, PARAMETERS};
 use quaver_study_analysis::block_order;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Processors of a guest: the source's, one that is free, the sink's.
 pub const CPUS: u16 = 3;
-/// Model of the interfaces: QEMU emulates their interrupt throttling.
-pub const INTERFACE: &str = "e1000e";
-/// One interrupt a packet: legacy interrupts, no throttling, no delays. A value for each of the two interfaces.
-pub const PARAMETERS: &str = "IntMode=0,0 InterruptThrottleRate=0,0 RxIntDelay=0,0 RxAbsIntDelay=0,0";
 /// Blocks that one boot measures.
 const BLOCKS_PER_BOOT: u32 = 5;
 /// Shorter periods come to nothing: between two packets both processors' code has to be emulated, and a throttled interface

@@ -1,6 +1,6 @@
 use super::*;
-use crate::record::launch::{Launch, Launched};
 use quaver_abi::kernel_side::{FutexOperation, KernelSideKind};
+use quaver_launch::launch::{Launch, Launched};
 use quaver_testbed::privileged::privileged;
 use std::collections::BTreeSet;
 use std::ffi::OsString;

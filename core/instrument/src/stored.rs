@@ -1,0 +1,115 @@
+//! `quaver analyze`, `quaver report` and `quaver export`: stored runs again, of whatever kinds a program knows.
+
+use crate::deliver::{deliver, say_written};
+use crate::exit_code::{ExitCode, failure};
+use crate::registry::{Analyzed, FileKind, RunKind};
+use crate::results;
+use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use quaver_store::run::RunDir;
+use std::time::Duration;
+
+/// What a program can do with what is stored.
+pub struct Stored {
+    /// Kinds of runs that it knows.
+    pub kinds: Vec<&'static dyn RunKind>,
+    /// Kinds of files, besides runs, that it analyses.
+    pub files: Vec<&'static dyn FileKind>,
+}
+
+impl Stored {
+    /// The verbs.
+    pub fn commands() -> impl Iterator<Item = Command> {
+        let all = [
+            (
+                AnalyzeArgs::augment_args(Command::new("analyze")),
+                "Analyse a run again (also one that was cut short), a capture, or a log of Jitlat",
+            ),
+            (ReportArgs::augment_args(Command::new("report")), "Draw the HTML report of a run again"),
+            (ExportArgs::augment_args(Command::new("export")), "Convert a run for another program"),
+        ];
+        all.map(|(verb, about)| verb.about(about).long_about(None)).into_iter()
+    }
+
+    /// Does what is asked, where it is one of these verbs.
+    pub fn run(&self, verb: &str, matches: &ArgMatches) -> Option<anyhow::Result<ExitCode>> {
+        let asked = |error: clap::Error| anyhow::Error::new(error);
+        match verb {
+            "analyze" => Some(
+                AnalyzeArgs::from_arg_matches(matches).map_err(asked).and_then(|args| self.analyze(&args)),
+            ),
+            "report" => {
+                Some(ReportArgs::from_arg_matches(matches).map_err(asked).and_then(|args| self.report(&args)))
+            }
+            "export" => {
+                Some(ExportArgs::from_arg_matches(matches).map_err(asked).and_then(|args| self.export(&args)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The kind of a run, by the verb that made it.
+    ///
+    /// # Errors
+    /// Runs of this verb are not known here.
+    fn kind_of(&self, run: &RunDir) -> anyhow::Result<&'static dyn RunKind> {
+        let verb = run.read_manifest()?.verb;
+        let mut kinds = self.kinds.iter().copied();
+        kinds.find(|kind| kind.verbs().contains(&verb.as_str())).ok_or_else(|| {
+            let message =
+                format!("read {}: a run of verb {verb:?} is not known here", run.manifest().display());
+            failure(ExitCode::BadInput, message)
+        })
+    }
+
+    /// Analyses a run, stores its results and prints them. Raw segments of a run that was cut short are read as they are and left
+    /// as they are, for the run may still be recording. A file is of one of the kinds that instruments read.
+    fn analyze(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+        if args.run.is_file() {
+            return self.analyze_file(args);
+        }
+        if args.layer.is_some() {
+            let message = "--layer is for captures, whose packets are stamped at several layers";
+            return Err(failure(ExitCode::Usage, message));
+        }
+        let run = RunDir::open(&args.run)?;
+        let results = analyzed(self.kind_of(&run)?, &run, args.late)?;
+        results.store(&run)?;
+        results::print(&results.summary()?, || results.page(&run), args.json, &args.fail_if)
+    }
+
+    fn analyze_file(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+        for kind in &self.files {
+            if kind.recognizes(&args.run)? {
+                return kind.analyze(args);
+            }
+        }
+        let names: Vec<&str> = self.files.iter().map(|kind| kind.missing()).collect();
+        let message = format!("read {}: not a run directory, {}", args.run.display(), names.join(", and "));
+        Err(failure(ExitCode::BadInput, message))
+    }
+
+    /// Draws the HTML report again.
+    fn report(&self, args: &ReportArgs) -> anyhow::Result<ExitCode> {
+        let run = RunDir::open(&args.run)?;
+        let target = args.output.clone().unwrap_or_else(|| run.report());
+        let results = self.kind_of(&run)?.analyze(&run, None)?;
+        deliver(&target, |out| results.write_html(&run, out))?;
+        say_written(&target);
+        Ok(ExitCode::Done)
+    }
+
+    /// Converts a run for another program.
+    fn export(&self, args: &ExportArgs) -> anyhow::Result<ExitCode> {
+        let run = RunDir::open(&args.run)?;
+        analyzed(self.kind_of(&run)?, &run, args.late)?.export(&run, args)?;
+        Ok(ExitCode::Done)
+    }
+}
+
+fn analyzed(kind: &dyn RunKind, run: &RunDir, late: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+    match kind.no_late() {
+        Some(message) if late.is_some() => Err(failure(ExitCode::Usage, message)),
+        _ => kind.analyze(run, late),
+    }
+}

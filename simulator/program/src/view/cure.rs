@@ -1,0 +1,371 @@
+//! Injected jitter and its cure in the document of a simulated run.
+
+use super::simulated;
+use crate::digest::{ClassFigures, CureSummary, TimeSlice};
+use quaver_sim::cure::CacheKind;
+use quaver_sim::inject::Spread;
+use quaver_view::{
+    Axis, BarSeries, Bars, Block, Cell, Chart, Colour, Data, Document, Numbers, Quantity, Section, Series,
+    Shown, Table, Text, Xy, text,
+};
+
+/// Colours of what was run without the cure, and with it.
+const WITHOUT: Colour = Colour::Series(1);
+const WITH: Colour = Colour::Series(0);
+
+/// Adds what became of the program's run time, what was injected, and what the controllers did.
+pub(super) fn add(document: &mut Document, cure: &CureSummary) {
+    document.section(outcome(cure));
+    if !cure.classes.is_empty() {
+        document.section(injected(cure));
+    }
+    if cure.points.len() > 1 {
+        document.section(frequencies(cure));
+    }
+}
+
+fn note(words: Text) -> Block {
+    Block::Note(words)
+}
+
+fn optional(share: Option<f64>) -> Cell {
+    share.map(Cell::Share).into()
+}
+
+fn outcome(cure: &CureSummary) -> Section {
+    let runs = match cure.seeds.len() {
+        1 => "one seed".to_owned(),
+        seeds => format!("{seeds} seeds"),
+    };
+    let mut spreads = Table::new(["over the seeds", "min", "mean", "max"]);
+    let mut row = |name: &str, spread: Option<Spread>| {
+        if let Some(one) = spread {
+            let cells = [one.min, one.mean, one.max].map(Cell::Share);
+            spreads.row([Cell::from(name)].into_iter().chain(cells));
+        }
+    };
+    row("slow-down without cure", cure.slow_down_without);
+    row("slow-down with cure", cure.slow_down);
+    row("additional core power", cure.power_overhead);
+    let mut section = Section::new("cure", "Injected jitter and its cure")
+        .note(format!("{}; {runs}", configured(cure)))
+        .with(spreads)
+        .with(Text::default().strong(verdict(cure)));
+    measured(cure).into_iter().for_each(|words| {
+        section.push(note(words));
+    });
+    if let Some(words) = caches(cure) {
+        section.push(note(words));
+    }
+    if cure.seeds.len() > 1 {
+        section.push(Block::from(seeds(cure)).only(Shown::HtmlOnly));
+    }
+    over_time(cure).into_iter().for_each(|chart| {
+        section.push(chart);
+    });
+    section
+}
+
+/// What cures, in a few words: `DVFS (reactive, nominal, k = 1), OS cache with sharing`.
+fn configured(cure: &CureSummary) -> String {
+    let config = &cure.config;
+    let dvfs = config.dvfs.as_ref().map_or_else(
+        || "no DVFS".to_owned(),
+        |dvfs| {
+            let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let policy = word(serde_json::to_value(dvfs.policy).unwrap_or_default());
+            let kind = word(serde_json::to_value(dvfs.kind).unwrap_or_default());
+            format!("DVFS ({kind}, {policy}, k = {})", dvfs.reactivity)
+        },
+    );
+    let cache = match (config.cache.kind, config.cache.os_cache_sharing) {
+        (CacheKind::Unified, _) => "unified L2",
+        (CacheKind::OsCache, true) => "OS cache with sharing",
+        (CacheKind::OsCache, false) => "OS cache without sharing",
+        (CacheKind::Prefetch, _) => "prefetch buffer",
+        (CacheKind::Pinned, _) => "selective pinning",
+    };
+    format!("{dvfs}, {cache}")
+}
+
+fn verdict(cure: &CureSummary) -> String {
+    let (Some(without), Some(with)) = (cure.slow_down_without, cure.slow_down) else {
+        return "The cure's effect is unknown: the reference runs did not finish.".to_owned();
+    };
+    let with_cure = Cell::Share(with.mean);
+    if cure.classes.iter().all(|class| class.injected == 0) && without.max < 1e-3 {
+        return format!("Nothing was injected; the cure alone changes the run time by {with_cure}.");
+    }
+    let without = Cell::Share(without.mean.max(0.0));
+    format!("Slow-down by jitter: {without} without the cure, {with_cure} with it (means).")
+}
+
+/// From when on it was measured, and against what.
+fn measured(cure: &CureSummary) -> Vec<Text> {
+    let mut said = Vec::new();
+    let frames = &cure.config.frames;
+    if let (Some(warm_up), Some(ideal)) = (cure.warm_up_fs, cure.ideal_fs) {
+        let why = if cure.warm_up_shortened {
+            let whole_ns = frames.warm_up_subframes * frames.subframe_ns;
+            format!(
+                "{} of the run, because {} subframes would be {}",
+                Cell::Share(frames.warm_up_permille as f64 / 1e3),
+                frames.warm_up_subframes,
+                Cell::Duration(whole_ns.cast_signed())
+            )
+        } else {
+            format!("{} subframes", frames.warm_up_subframes)
+        };
+        said.push(text!(
+            "Relative to the ideal run (no jitter, unified L2), which took {}. Measured after a warm-up of {} ({why}), \
+             from the same instruction.",
+            simulated(ideal),
+            simulated(warm_up)
+        ));
+    }
+    if let Some(gain) = cure.cache_gain {
+        let change = Cell::Share(-gain);
+        said.push(text!("The caches alone change the ideal run by {change}; that is in the figures above."));
+    }
+    match cure.kernel_epochs {
+        _ if cure.config.injection.is_none() => {}
+        Some(epochs) => said.push(text!(
+            "Injected jitter ran {} epochs of traced kernel code, which also evict cache lines.",
+            Cell::Count(epochs)
+        )),
+        None => said.push(
+            "Injected jitter only took time. With kernel activity (library in the file) it would also evict cache lines."
+                .into(),
+        ),
+    }
+    said
+}
+
+fn seeds(cure: &CureSummary) -> Table {
+    let columns = ["seed", "slow-down without cure", "with cure", "power", "jitter without cure"];
+    let mut table = Table::new(columns).title("By seed");
+    for one in &cure.seeds {
+        table.row([
+            Cell::Index(one.seed),
+            optional(one.slow_down_without),
+            optional(one.slow_down),
+            optional(one.power_overhead),
+            one.lost_ns.map(|ns| simulated(ns * 1_000_000)).into(),
+        ]);
+    }
+    table
+}
+
+fn injected(cure: &CureSummary) -> Section {
+    let columns = ["class", "occasions", "injected", "time", "mean", "detected late", "detected time"];
+    let mut table = Table::new(columns);
+    cure.classes.iter().for_each(|class| {
+        table.row(class_cells(class));
+    });
+    let mut section = Section::new("injected", "Injected and detected jitter")
+        .link("Injected jitter")
+        .note("first seed, with the cure; injected: kernel time by class; detected: jitter measured by the units")
+        .with(table);
+    units(cure).into_iter().for_each(|words| {
+        section.push(note(words));
+    });
+    section
+}
+
+fn class_cells(class: &ClassFigures) -> [Cell; 7] {
+    [
+        Cell::from(&*class.class),
+        Cell::Count(class.drawn),
+        Cell::Count(class.injected),
+        simulated(class.injected_fs),
+        class.injected_fs.checked_div(class.injected).map(simulated).into(),
+        Cell::Count(class.found),
+        simulated(class.found_ns * 1_000_000),
+    ]
+}
+
+/// What the units did.
+fn units(cure: &CureSummary) -> Vec<Text> {
+    let units = &cure.units;
+    if units.transactions == 0 {
+        return Vec::new();
+    }
+    let dropped = match units.overflows {
+        0 => "No jitter-unit buffer overflowed".to_owned(),
+        1 => "One wait or lock was dropped: buffer full".to_owned(),
+        dropped => format!("{} waits and locks were dropped: buffers full", Cell::Count(dropped)),
+    };
+    let mut said = vec![text!(
+        "{dropped} ({} slots). Units sent {} messages ({} of the cycles); at most {} latched at once.",
+        cure.config.entries,
+        Cell::Count(units.messages),
+        optional(units.message_share),
+        units.most_latched
+    )];
+    if cure.config.evictions.is_some() {
+        said.push(text!(
+            "The kernel evicted {} application lines from L2; these also count as jitter.",
+            Cell::Count(cure.evicted_lines)
+        ));
+    }
+    said
+}
+
+fn ghz(value: f64) -> String {
+    format!("{} GHz", Cell::Number { value, digits: 2 })
+}
+
+fn frequencies(cure: &CureSummary) -> Section {
+    let points = || cure.points.iter().filter(|point| point.active_share > 0.0 || point.idle_share > 0.0);
+    let mut table = Table::new(["frequency", "f/f0", "busy", "idle", ""]);
+    for point in points() {
+        table.row([
+            ghz(point.ghz).into(),
+            Cell::Number { value: point.factor, digits: 2 },
+            Cell::Share(point.active_share),
+            Cell::Share(point.idle_share),
+            Cell::Bars(vec![point.active_share]),
+        ]);
+    }
+    let bars = Bars {
+        value: Axis::linear("share of the busy time", Quantity::Share),
+        categories: cure.points.iter().map(|point| ghz(point.ghz)).collect(),
+        series: vec![BarSeries::new(
+            "",
+            WITH,
+            cure.points.iter().map(|point| point.active_share).collect::<Vec<_>>(),
+        )],
+        ..Bars::default()
+    };
+    let mut section = Section::new("frequencies", "Frequencies")
+        .note("core time by frequency, first seed")
+        .with(table)
+        .with(Chart::new("residency", "Busy time at each frequency", bars));
+    changes(cure).into_iter().for_each(|words| {
+        section.push(note(words));
+    });
+    if !cure.power.is_empty() {
+        section.push(Block::from(power(cure)).only(Shown::HtmlOnly));
+    }
+    section
+}
+
+/// Changes, subframes, debt and power.
+fn changes(cure: &CureSummary) -> Vec<Text> {
+    if cure.config.dvfs.is_none() {
+        return Vec::new();
+    }
+    let debt = |fs: i64| Cell::FineDuration(fs as f64 / 1e6);
+    let mut said = vec![text!(
+        "{} frequency changes in {} subframes ({} more ended early). Total debt at thread exit: {}.",
+        Cell::Count(cure.changes),
+        Cell::Count(cure.subframes[0]),
+        Cell::Count(cure.subframes[1]),
+        debt(cure.owed_fs[0])
+    )];
+    if cure.config.frames.dummy_subframes > 0 {
+        let (subframes, left) = (cure.config.frames.dummy_subframes, debt(cure.owed_fs[1]));
+        said.push(text!("After {subframes} dummy subframes: {left}."));
+    }
+    let others: Vec<f64> = cure.power.iter().filter_map(|one| one.overhead).collect();
+    if let (Some(least), Some(most)) =
+        (others.iter().copied().reduce(f64::min), others.iter().copied().reduce(f64::max))
+    {
+        said.push(text!(
+            "Power is modelled (70 % dynamic, idle cores at 0.3 activity). Other assumptions give {}.",
+            Cell::interval(Cell::Share(least), Cell::Share(most))
+        ));
+    }
+    said
+}
+
+fn power(cure: &CureSummary) -> Table {
+    let columns = ["dynamic share", "idle activity factor", "leakage exponent of V", "additional power"];
+    let mut table = Table::new(columns)
+        .title("Power under several assumptions: P = αCV²f + leakage(V), over the run without the cure");
+    for one in &cure.power {
+        table.row([
+            Cell::Share(one.model.dynamic_share),
+            Cell::Number { value: one.model.idle_activity, digits: 1 },
+            Cell::Number { value: one.model.leakage_exponent, digits: 0 },
+            optional(one.overhead),
+        ]);
+    }
+    table
+}
+
+/// What happened in L2s that are not plain.
+fn caches(cure: &CureSummary) -> Option<Text> {
+    let counts = cure.second_level.as_ref()?;
+    let (count, [own, kernels]) = (Cell::Count, counts.hits);
+    match cure.config.cache.kind {
+        CacheKind::Unified => None,
+        CacheKind::OsCache => Some(text!(
+            "OS cache: {} hits, {} misses. {} lines lent by the application cache, {} lent to it; {} hits in the other \
+             cache, {} fruitless lookups, {} refused, {} dirty lines written back. {} flushes.",
+            count(kernels),
+            count(counts.misses[1]),
+            count(counts.lent[0]),
+            count(counts.lent[1]),
+            count(counts.other_hits.iter().sum()),
+            count(counts.other_looks_in_vain),
+            count(counts.refused),
+            count(counts.copied),
+            count(counts.flushes)
+        )),
+        CacheKind::Prefetch => Some(text!(
+            "Prefetch buffer: {} evicted active lines kept, {} prefetched back, {} held back (would evict active lines), \
+             {} dropped.",
+            count(counts.kept),
+            count(counts.prefetched),
+            count(counts.held_back),
+            count(counts.forgotten)
+        )),
+        CacheKind::Pinned => Some(text!(
+            "Selective pinning: {} evictions deviated from LRU, in {} hits of the application and {} of the kernel.",
+            count(counts.pinned),
+            count(own),
+            count(kernels)
+        )),
+    }
+}
+
+/// Jitter of subframes without the cure and with it, and frequencies, over time.
+fn over_time(cure: &CureSummary) -> Vec<Chart> {
+    let axis = || Axis::linear("simulated time", Quantity::Duration);
+    // A slice's value holds from the end of the one before to its own.
+    let ends = |slices: &[TimeSlice]| -> Numbers {
+        std::iter::once(0.0).chain(slices.iter().map(|slice| slice.end_fs as f64 / 1e6)).collect()
+    };
+    let steps = |slices: &[TimeSlice], of: &dyn Fn(&TimeSlice) -> f64| Data::Steps {
+        x: ends(slices),
+        y: slices.iter().chain(slices.last()).map(of).collect(),
+    };
+    let mut charts = Vec::new();
+    let lost = |slice: &TimeSlice| slice.lost_fs as f64 / slice.subframes.max(1) as f64 / 1e6;
+    let (without, with) = (&cure.over_time_without, &cure.over_time);
+    if without.iter().chain(with).any(|slice| slice.lost_fs > 0) {
+        let mut plot = Xy::new(axis(), Axis::linear("jitter of a subframe, mean", Quantity::Duration));
+        for (name, slices, colour) in [("without cure", without, WITHOUT), ("with cure", with, WITH)] {
+            if !slices.is_empty() {
+                plot = plot.with(Series::new(name, colour, steps(slices, &lost)));
+            }
+        }
+        charts.push(Chart::new("jitter-over-time", "Jitter per subframe over time", plot).linked("cure"));
+    }
+    let factors: Vec<f64> = cure.points.iter().map(|point| point.factor).collect();
+    if let (Some(least), Some(most)) = (factors.first(), factors.last())
+        && most > least
+        && !with.is_empty()
+    {
+        let ended = || with.iter().filter(|slice| slice.subframes > 0);
+        let (x, y) = (ended().map(|slice| slice.end_fs as f64 / 1e6), ended().map(|slice| slice.factor));
+        let line = Data::Line { x: x.collect(), y: y.collect(), marks: false };
+        let plot = Xy::new(axis(), Axis::linear("f/f0", Quantity::Number).range(*least, *most))
+            .with(Series::new("frequency", WITH, line))
+            .guide_y(1.0, "f0");
+        let title = "Frequency ratio f/f0, mean per subframe";
+        charts.push(Chart::new("frequency-over-time", title, plot).linked("cure"));
+    }
+    charts
+}

@@ -1,0 +1,83 @@
+use super::*;
+use quaver_view::{plain, write_html};
+
+fn drawn(summary: &SimSummary, speed: Option<SimSpeed>) -> Document {
+    let (run, lanes) = (fixture::facts(), fixture::lanes());
+    document(&SimInput { summary, run: &run, speed, lanes: &lanes })
+}
+
+fn said(summary: &SimSummary) -> String {
+    verdict(summary).map(|words| words.to_string()).unwrap_or_default()
+}
+
+fn html(summary: &SimSummary) -> String {
+    let mut out = Vec::new();
+    write_html(&mut out, &drawn(summary, None)).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_terminal_shows_the_stack_first() {
+    let speed = SimSpeed { elapsed_ns: 2_000_000_000, instructions: 120_000_000 };
+    let report_path = Some("runs/sim-20261121T213000Z-0a1b/report.html".to_owned());
+    let page = plain(&Document { report_path, ..drawn(&fixture::summary(), Some(speed)) });
+    assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+    let wanted = include_str!("page.txt");
+    assert!(page == wanted, "{page}");
+}
+
+#[test]
+fn the_verdict_follows_the_time() {
+    let mut summary = fixture::summary();
+    assert_eq!(said(&summary), "Base CPI is 43.2 % of busy time; the largest stall is DRAM (42.6 %).");
+    let shift = |summary: &mut SimSummary, from: usize, to: usize| {
+        let fs = summary.time[from].time_fs;
+        summary.time[from].time_fs = 0;
+        summary.time[to].time_fs += fs;
+        summary.time[to].share += summary.time[from].share;
+    };
+    shift(&mut summary, 0, 6);
+    assert_eq!(said(&summary), "Base CPI is 0 % of busy time; the largest stall is DRAM (85.8 %).");
+    shift(&mut summary, 13, 12);
+    assert!(
+        said(&summary).starts_with("Cores idled, waiting for other threads, for 59.5 % of the time. Base"),
+        "{}",
+        said(&summary)
+    );
+    summary.time.iter_mut().for_each(|part| part.time_fs = 0);
+    assert_eq!(verdict(&summary), None);
+}
+
+#[test]
+fn simulated_times_have_fractions_of_nanoseconds() {
+    let written = [0, 333_333, 1_500_000_000].map(|fs| simulated(fs).to_string());
+    assert_eq!(written, ["0 ns", "0.33 ns", "1.50 µs"]);
+}
+
+#[test]
+fn the_page_has_every_drawing_and_nobody_elses_markup() {
+    let mut summary = fixture::summary();
+    summary.facts.program = vec!["\x1b[2J</script><script>alert(1)</script>".to_owned()];
+    summary.warnings = vec!["\x1b[2J<i>".to_owned()];
+    summary.complete = false;
+    let page = plain(&drawn(&summary, None));
+    assert!(!page.contains('\x1b') && page.contains("This run was cut short"), "{page}");
+    let html = html(&summary);
+    let markup = html.split("<script").next().unwrap_or_default();
+    assert!(
+        !html.contains("<script>alert") && !markup.contains("<i>") && !markup.contains("NaN"),
+        "{markup}"
+    );
+    for id in ["core-time", "cpi", "l1-data", "l1-instructions", "traffic", "threads-over-time"] {
+        assert!(html.contains(&format!("<figure id=\"{id}\"")), "{id}");
+    }
+    for part in [
+        "core 0, DRAM: 40.0 %",
+        "core 1, DRAM: 0.44",
+        "core 0, cache-to-cache: 2.00",
+        "<td>512</td><td>256</td>",
+        "Longest waits",
+    ] {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+}
