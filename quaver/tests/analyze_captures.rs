@@ -173,7 +173,7 @@ fn the_page() {
     let path = directory.path().join("mixture.pcapng");
     write(&path, mixture());
     let summary = analyze(&path, None).unwrap().summary;
-    insta::assert_snapshot!(quaver_capture::page::page(&summary, quaver_page::table::Style::PLAIN));
+    insta::assert_snapshot!(quaver_view::plain(&quaver_capture::view::document(&summary)));
 }
 
 /// Uncompressed video by ST 2110-20: frames of 540 packets, 30 a second, evenly spread, each packet a line.
@@ -266,10 +266,7 @@ fn options_are_judged_by_what_the_capture_has() {
     let output = quaver(&["--layer", "xdp"], &path);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("no packet has a stamp of layer xdp; choose one of: kernel, application"),
-        "{said}"
-    );
+    assert!(said.contains("no packet has a stamp of layer xdp; choose one of: kernel, application"), "{said}");
     assert_eq!(quaver(&["--late", "5us"], &path).status.code(), Some(2));
     assert_eq!(quaver(&["--layer", "wire"], &path).status.code(), Some(2));
     let output = quaver(&["--json", "--fail-if", "backwards > 0"], &path);

@@ -15,6 +15,7 @@ pub mod quantity;
 pub mod recording;
 pub mod registry;
 pub mod results;
+pub mod rtp;
 pub mod runs;
 pub mod terminal;
 pub mod threshold;

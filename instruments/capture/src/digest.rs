@@ -1,13 +1,13 @@
 //! From a capture, ours or anybody's, to what is said of it.
 
 use crate::frames;
-use crate::page::page;
 use crate::summary::{CaptureSummary, InterfaceSummary};
+use crate::view::document;
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_analysis::rtp::Tai;
 use quaver_capture_analysis::flows::{CaptureFigures, FlowTable, TableSettings};
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_page::table::Style;
+use quaver_instrument::terminal;
 use quaver_pcapng as pcapng;
 use quaver_pcapng::{CaptureReader, CapturedInterface, CapturedPacket, ReadError};
 use quaver_store::error::StoreError;
@@ -29,7 +29,7 @@ pub struct CaptureDigest {
 impl CaptureDigest {
     /// The page for a console.
     pub fn page(&self) -> String {
-        page(&self.summary, Style::of_stdout())
+        terminal::page(&document(&self.summary), terminal::style())
     }
 }
 
@@ -139,7 +139,7 @@ fn no_layer(layer: Layer, figures: &CaptureFigures) -> String {
     let asked = layer.name();
     if figures.layers.is_empty() {
         return format!(
-            "no packet has a stamp of layer {asked}, for the capture carries one time a packet; leave --layer out"
+            "no packet has a stamp of layer {asked}: this capture has one time per packet; remove --layer"
         );
     }
     let there: Vec<&str> = figures.layers.iter().map(|found| found.layer.name()).collect();
@@ -212,24 +212,23 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
     let dropped: u64 = interfaces.iter().map(InterfaceSummary::dropped).sum();
     if dropped > 0 {
         found.push(format!(
-            "{dropped} packets were dropped while capturing: what flows lost may have been lost here and not on the network"
+            "{dropped} packets were dropped while capturing: loss of flows may be local, not on the network"
         ));
     }
     if figures.backwards > 0 {
         found.push(format!(
-            "{} packets have an earlier time than the packet before them: several interfaces or queues were merged, or the \
-             clock was set back",
+            "{} packets precede their predecessor in time: merged interfaces or queues, or a clock set back",
             figures.backwards
         ));
     }
     if figures.unstamped > 0 {
         found.push(format!(
-            "{} packets have no stamp of this layer: they are counted and have no part in any time",
+            "{} packets have no stamp of this layer: they are counted but excluded from times",
             figures.unstamped
         ));
     }
     if figures.beyond.packets > 0 {
-        found.push(format!("{} packets are of flows for which there was no room", figures.beyond.packets));
+        found.push(format!("{} packets belong to untracked flows (table full)", figures.beyond.packets));
     }
     if figures.counted_only > 0 {
         found.push(format!(
@@ -238,20 +237,17 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
         ));
     }
     if figures.flows.iter().any(|flow| flow.rtp_left_out > 0) {
-        found.push("RTP is analysed in whole for the first four million packets only".to_owned());
+        found.push("full RTP analysis covers only the first four million packets".to_owned());
     }
     let coarse = interfaces.iter().map(|interface| interface.resolution_ns).max().unwrap_or(1);
     if coarse > 1 {
         found.push(format!(
-            "times have steps of {coarse} ns, so no figure of time is better than that (tcpdump \
+            "timestamp resolution is {coarse} ns, which limits all times (tcpdump \
              --time-stamp-precision=nano captures nanoseconds)"
         ));
     }
     if let Some(interface) = interfaces.iter().find(|interface| !interface.decoded && interface.in_file > 0) {
-        found.push(format!(
-            "frames of link type {} are not decoded: no flow is found in them",
-            interface.link_type
-        ));
+        found.push(format!("link type {} is not decoded: no flows", interface.link_type));
     }
     found
 }

@@ -45,13 +45,13 @@ impl InterfaceCount {
         let place = |name, words, packets| Place { name, words, packets };
         let handled = fates.handled();
         [
-            place("ring", "no room in the ring", self.tap.ring.dropped),
-            place("filter", "filter that runs here", fates.filtered),
-            place("direction", "went the other way", fates.direction),
+            place("ring", "ring full", self.tap.ring.dropped),
+            place("filter", "userspace filter", fates.filtered),
+            place("direction", "other direction", fates.direction),
             place("after_limit", "after the limit", fates.after_limit),
-            place("unwritten", "could not be written", fates.unwritten),
-            place("undecoded", "not understood in the ring", self.tap.delivered.saturating_sub(handled)),
-            place("unaccounted", "never handed over", self.tap.unaccounted),
+            place("unwritten", "write failed", fates.unwritten),
+            place("undecoded", "undecodable ring entry", self.tap.delivered.saturating_sub(handled)),
+            place("unaccounted", "not delivered by the kernel", self.tap.unaccounted),
         ]
     }
 
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(dropped + fates.captured, count.seen());
         assert_eq!(count.kept_out(), None);
         let text = sentence(&count);
-        assert!(text.starts_with("seen 100 = captured 50 + no room in the ring 10 + "), "{text}");
+        assert!(text.starts_with("seen 100 = captured 50 + ring full 10 + "), "{text}");
         let counters = InterfaceCounters { rx_packets: 120, tx_packets: 5, ..InterfaceCounters::default() };
         assert_eq!(InterfaceCount { counters: Some(counters), ..count }.kept_out(), Some(25));
     }
@@ -280,7 +280,7 @@ mod tests {
         let mut files = vec![stretch(130, 10, 70, 30), stretch(130, 10, 75, 45), stretch(300, 40, 200, 50)];
         assert_eq!(
             files[0].comment.as_deref(),
-            Some("seen 110 = captured 70 + no room in the ring 10 + filter that runs here 30")
+            Some("seen 110 = captured 70 + ring full 10 + userspace filter 30")
         );
         let whole = InterfaceCount {
             name: "e".to_owned(),

@@ -1,12 +1,12 @@
 //! From a recorded comparison of stamps to its results.
 
-use crate::compare::page::{CompareInput, page};
 use crate::compare::samples::read_compare_samples;
+use crate::compare::view::{CompareInput, document};
 use quaver_capture_analysis::compare::{CompareFacts, CompareSummary, Verdict, summarize};
 use quaver_instrument::digest::facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::terminal;
 use quaver_page::RunFacts;
-use quaver_page::table::Style;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use std::io::Write;
@@ -23,8 +23,7 @@ pub struct CompareDigest {
 pub fn analyze(run: &RunDir) -> anyhow::Result<CompareDigest> {
     let manifest = run.read_manifest()?;
     let recorded: CompareFacts = run.read_facts(manifest.compare.as_ref())?.ok_or_else(|| {
-        let message =
-            format!("{} holds no results: the comparison was ended too early", run.path().display());
+        let message = format!("{}: no results, the comparison ended too early", run.path().display());
         failure(ExitCode::BadInput, message)
     })?;
     let mut summary = summarize(&read_compare_samples(&run.samples())?, &recorded);
@@ -38,7 +37,7 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
     let mut warnings = Vec::new();
     if manifest.host.pointer("/hypervisor/present") == Some(&serde_json::Value::Bool(true)) {
         warnings.push(
-            "this is a virtual machine: what a stamp finds in the cache depends on neighbours; repeat the comparison \
+            "this is a virtual machine: cache contents depend on neighbours; repeat the comparison \
              and compare the rounds' intervals"
                 .to_owned(),
         );
@@ -48,8 +47,8 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
         for ratio in pattern.ratios.iter().filter(|ratio| ratio.to.ends_with(" again")) {
             if matches!(ratio.verdict, Verdict::Larger | Verdict::Smaller) {
                 warnings.push(format!(
-                    "pattern {name}: the clock against itself came out as {:.2} instead of 1; differences of that \
-                     size mean nothing in this run (the machine was not quiet)",
+                    "pattern {name}: the clock against itself gives {:.2} instead of 1; smaller differences are not \
+                     significant (machine not quiet)",
                     ratio.mean
                 ));
             }
@@ -62,7 +61,7 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
                 "give it a CPU of its own (--cores)"
             };
             warnings.push(format!(
-                "pattern {name}: the source missed {} of {slots} slots, so the gaps between packets are not all alike; \
+                "pattern {name}: the source missed {} of {slots} slots, so packet gaps vary; \
                  {remedy}",
                 pattern.facts.missed
             ));
@@ -76,7 +75,7 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
         }
     }
     if facts.patterns.is_empty() {
-        warnings.push("no pattern was run".to_owned());
+        warnings.push("no pattern was measured".to_owned());
     }
     warnings
 }
@@ -90,12 +89,12 @@ impl CompareDigest {
 
     /// Writes the report.
     pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(crate::compare::html::write_html(out, &self.input(None))?)
+        Ok(quaver_view::write_html(out, &document(&self.input(None)))?)
     }
 
     /// The console page.
     pub fn page(&self, report_path: Option<&str>) -> String {
-        page(&self.input(report_path), Style::of_stdout())
+        terminal::page(&document(&self.input(report_path)), terminal::style())
     }
 
     fn input<'a>(&'a self, report_path: Option<&'a str>) -> CompareInput<'a> {

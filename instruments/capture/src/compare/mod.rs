@@ -4,11 +4,10 @@
 //! so they go with this process. Ways to stamp alternate in blocks whose order is drawn at random.
 
 pub mod digest;
-pub mod html;
-pub mod page;
 pub mod record;
 pub(crate) mod runs;
 pub mod samples;
+pub mod view;
 
 mod by_libpcap;
 mod cores;
@@ -139,7 +138,7 @@ impl Bench<'_> {
                         }
                     }
                     Err(error) => {
-                        facts.cannot.push(format!("The kernel was not looked into: {error:#}."));
+                        facts.cannot.push(format!("Kernel part not measured: {error:#}."));
                         kernel = false;
                     }
                 }
@@ -186,8 +185,8 @@ impl Bench<'_> {
 
 fn stamped_anyway(pattern: &str) -> String {
     format!(
-        "Pattern {pattern}: the kernel stamped every packet for some other program (a capture, a PTP daemon), so that the \
-         cost of its stamp could not be seen: end that program."
+        "Pattern {pattern}: the kernel stamped every packet for some other program (a capture, a PTP daemon), so the cost of \
+         its stamp is hidden: stop that program."
     )
 }
 

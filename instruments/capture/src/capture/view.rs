@@ -1,0 +1,100 @@
+//! What a person sees of a capture at its end: what came of the packets of each interface, and where they were stamped.
+
+use super::accounts::{Accounts, InterfaceCount};
+use super::write::Written;
+use crate::view::flows;
+use quaver_abi::stamp::Layer;
+use quaver_view::{Block, Cell, Document, Section, Table, Text, Tone, text};
+
+/// Places whose packets the user chose to do without.
+const WANTED: [&str; 3] = ["filter", "direction", "after_limit"];
+
+/// The document.
+pub(super) fn document(accounts: &Accounts, written: &Written) -> Document {
+    let names: Vec<&str> = accounts.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    let mut document = Document::new("quaver capture", names.join(", "));
+    document.version = env!("CARGO_PKG_VERSION").into();
+    for (at, file) in accounts.files.iter().enumerate() {
+        document.fact(if at == 0 { "file" } else { "" }, file.display().to_string());
+    }
+    for (at, interface) in accounts.interfaces.iter().enumerate() {
+        document.section(section(at, interface, accounts));
+        let name = &interface.name;
+        let fates = &interface.fates;
+        if fates.other_layer > 0 {
+            document.warn(text!(
+                "{name}: {} packets lack the requested layer's stamp",
+                Cell::Count(fates.other_layer)
+            ));
+        }
+        if fates.disordered > 0 {
+            document.warn(text!(
+                "{name}: {} packets have stamps in the wrong layer order",
+                Cell::Count(fates.disordered)
+            ));
+        }
+    }
+    if written.stamps_lost + written.stamps_unmatched > 0 {
+        let (unmatched, lost) = (Cell::Count(written.stamps_unmatched), Cell::Count(written.stamps_lost));
+        document.warn(text!("{unmatched} packets lack XDP and TC stamps; {lost} stamps dropped (ring full)"));
+    }
+    if !accounts.notes.is_empty() {
+        let notes = accounts.notes.iter().map(Text::from).collect();
+        document.section(Section::new("notes", "Notes").with(Block::List(notes)));
+    }
+    if let Some(figures) = &written.figures {
+        document.section(flows::live(figures));
+    }
+    document
+}
+
+/// What was seen is what was captured and what was dropped at named places.
+fn section(at: usize, interface: &InterfaceCount, accounts: &Accounts) -> Section {
+    let (fates, seconds) = (&interface.fates, accounts.took.as_secs_f64());
+    let note = text!(
+        "{} packets captured in {}, {}",
+        Cell::Count(fates.captured),
+        Cell::Duration(i64::try_from(accounts.took.as_nanos()).unwrap_or(i64::MAX)),
+        Cell::Rate(fates.captured as f64 / seconds, "packets").only_if(seconds > 0.0)
+    );
+    let mut table = Table::bare(2);
+    table.row(["seen".into(), Cell::Count(interface.seen())]);
+    table.row(["captured".into(), Cell::Count(fates.captured)]);
+    for place in interface.places().iter().filter(|place| place.packets > 0) {
+        let tone = if WANTED.contains(&place.name) { Tone::Plain } else { Tone::Bad };
+        table.toned(tone, [place.words.into(), Cell::Count(place.packets)]);
+    }
+    let mut section = Section::new(format!("interface-{at}"), &interface.name).note(note).with(table);
+    if let Some(counters) = interface.counters.filter(|counters| counters.rx_dropped + counters.rx_errors > 0)
+    {
+        section.push(text!(
+            "before the capture: {} dropped by the interface, {} with errors",
+            Cell::Count(counters.rx_dropped),
+            Cell::Count(counters.rx_errors)
+        ));
+    }
+    if let Some(kept_out) = interface.kept_out().filter(|kept_out| *kept_out > 0) {
+        section.push(text!("about {} more on the interface, outside the capture", Cell::Count(kept_out)));
+    }
+    section.push(text!("stamped by {}", stamped(interface)));
+    section
+}
+
+fn stamped(interface: &InterfaceCount) -> String {
+    let fates = &interface.fates;
+    let of = |layer: &Layer| {
+        let packets = fates.stamped[*layer as usize - 1];
+        (packets > 0).then(|| match packets == fates.captured {
+            true => format!("{} (all)", layer.name()),
+            false => format!("{} ({})", layer.name(), Cell::Count(packets)),
+        })
+    };
+    let there: Vec<String> = Layer::ALL.iter().filter_map(of).collect();
+    if there.is_empty() {
+        return "none: no packets".to_owned();
+    }
+    let below = [Layer::Xdp, Layer::Tc].map(|layer| fates.stamped[layer as usize - 1]);
+    // Sent packets have no stamp of these layers, and none is missing there.
+    let some = below.iter().any(|packets| (1..fates.captured).contains(packets));
+    format!("{}{}", there.join(", "), if some { "; xdp and tc stamp received packets only" } else { "" })
+}
