@@ -266,7 +266,10 @@ fn options_are_judged_by_what_the_capture_has() {
     let output = quaver(&["--layer", "xdp"], &path);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("no packet has a stamp of layer xdp; choose one of: kernel, application"), "{said}");
+    assert!(
+        said.contains("no packet has a stamp of layer xdp; choose one of: kernel, application"),
+        "{said}"
+    );
     assert_eq!(quaver(&["--late", "5us"], &path).status.code(), Some(2));
     assert_eq!(quaver(&["--layer", "wire"], &path).status.code(), Some(2));
     let output = quaver(&["--json", "--fail-if", "backwards > 0"], &path);

@@ -148,7 +148,10 @@ mod tests {
         assert_eq!(softirq(&cores(None, Some(0), &[1]), true), Ok(Vec::new()));
         assert_eq!(softirq(&cores(Some(2), Some(0), &[1]), false), Ok(Vec::new()));
         let shared = softirq(&cores(Some(0), Some(0), &[1]), false).unwrap();
-        assert!(shared.len() == 1 && shared[0].contains("runs softirqs and the capture thread"), "{shared:?}");
+        assert!(
+            shared.len() == 1 && shared[0].contains("runs softirqs and the capture thread"),
+            "{shared:?}"
+        );
         assert!(softirq(&cores(Some(1), Some(0), &[1]), false).unwrap_err().contains("without softirqs"));
         assert!(softirq(&cores(Some(7), None, &[]), false).unwrap_err().contains("[0, 1, 2] are online"));
         assert!(softirq(&cores(Some(0), None, &[]), true).unwrap_err().contains("in place of `any`"));
@@ -178,7 +181,9 @@ mod tests {
         assert_eq!(idle(&[], PipelineKind::Batch), Ok(None));
         // It would have to be another CPU all the same, and one that there is.
         assert!(idle(&[0], PipelineKind::Batch).unwrap_err().contains("a CPU of its own"));
-        assert!(idle(&[3], PipelineKind::InlineClock).unwrap_err().contains("only CPUs [0, 1, 2] are allowed"));
+        assert!(
+            idle(&[3], PipelineKind::InlineClock).unwrap_err().contains("only CPUs [0, 1, 2] are allowed")
+        );
         let many = idle(&[1, 2], PipelineKind::Threaded { converters: 1 }).unwrap_err();
         assert!(many.contains("2 CPUs for converters") && many.contains("has 1"), "{many}");
     }
