@@ -2,12 +2,10 @@
 
 use crate::frames;
 use crate::summary::{CaptureSummary, InterfaceSummary};
-use crate::view::document;
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_analysis::rtp::Tai;
 use quaver_capture_analysis::flows::{CaptureFigures, FlowTable, TableSettings};
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::terminal;
 use quaver_pcapng as pcapng;
 use quaver_pcapng::{CaptureReader, CapturedInterface, CapturedPacket, ReadError};
 use quaver_store::error::StoreError;
@@ -19,19 +17,6 @@ use std::path::Path;
 const SCHEMA: &str = "quaver.capture/1";
 /// Where a packet's time is taken from, where no layer was asked for and the file names none.
 const FILE_TIME: &str = "the capture's own time";
-
-/// A capture with what is said of it.
-pub struct CaptureDigest {
-    /// Results.
-    pub summary: CaptureSummary,
-}
-
-impl CaptureDigest {
-    /// The page for a console.
-    pub fn page(&self) -> String {
-        terminal::page(&document(&self.summary), terminal::style())
-    }
-}
 
 /// What an interface's packets were, beside what the file says of it.
 #[derive(Clone, Copy, Default)]
@@ -50,7 +35,7 @@ pub fn is_capture(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// Reads and analyses a capture. With `layer`, times are the stamps of that layer, else the packets' own.
-pub fn analyze(path: &Path, layer: Option<Layer>) -> anyhow::Result<CaptureDigest> {
+pub fn analyze(path: &Path, layer: Option<Layer>) -> anyhow::Result<CaptureSummary> {
     let file = File::open(path).map_err(|error| StoreError::io("open", path, error))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     digest(file, name, layer).map_err(|error| of_file(path, error))
@@ -78,7 +63,7 @@ impl From<ReadError> for Unread {
     }
 }
 
-fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<CaptureDigest, Unread> {
+fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<CaptureSummary, Unread> {
     let mut reader = CaptureReader::new(source)?;
     let mut table: Option<(FlowTable, &'static str)> = None;
     let mut kept: Vec<Kept> = Vec::new();
@@ -104,7 +89,7 @@ fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<Captu
     if let Some(layer) = layer.filter(|_| figures.packets > 0 && figures.unstamped == figures.packets) {
         return Err(Unread::Layer(no_layer(layer, &figures)));
     }
-    Ok(CaptureDigest { summary: summary(&reader, name, layer_word, figures, &kept) })
+    Ok(summary(&reader, name, layer_word, figures, &kept))
 }
 
 /// What the facts of the run say of TAI. Times are of CLOCK_REALTIME already, so nothing lies between.

@@ -298,7 +298,7 @@ fn each_file_tells_its_own_stretch_and_all_add_up_to_what_was_seen() {
         let seen = captured + dropped;
         let mut expected = format!("seen {seen} = captured {captured}");
         if dropped > 0 {
-            expected += &format!(" + no room in the ring {dropped}");
+            expected += &format!(" + ring full {dropped}");
         }
         assert_eq!(sentence, expected);
     }

@@ -1,15 +1,12 @@
 //! From a recorded comparison of stamps to its results.
 
 use crate::compare::samples::read_compare_samples;
-use crate::compare::view::{CompareInput, document};
 use quaver_capture_analysis::compare::{CompareFacts, CompareSummary, Verdict, summarize};
 use quaver_instrument::digest::facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::terminal;
 use quaver_page::RunFacts;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use std::io::Write;
 
 /// A comparison with its results.
 pub struct CompareDigest {
@@ -78,26 +75,4 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
         warnings.push("no pattern was measured".to_owned());
     }
     warnings
-}
-
-impl CompareDigest {
-    /// Writes `summary.json` and `report.html`.
-    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        run.write_summary(&self.summary)?;
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
-    }
-
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(quaver_view::write_html(out, &document(&self.input(None)))?)
-    }
-
-    /// The console page.
-    pub fn page(&self, report_path: Option<&str>) -> String {
-        terminal::page(&document(&self.input(report_path)), terminal::style())
-    }
-
-    fn input<'a>(&'a self, report_path: Option<&'a str>) -> CompareInput<'a> {
-        CompareInput { summary: &self.summary, run: &self.facts, report_path }
-    }
 }

@@ -36,6 +36,7 @@ use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_instrument::registry::Analyzed;
 use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -92,9 +93,7 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let digest = crate::compare::digest::analyze(&run)?;
     digest.store(&run)?;
     drop(progress);
-    let summary = serde_json::to_value(&digest.summary)?;
-    let report = run.report().display().to_string();
-    let code = results::print(&summary, || digest.page(Some(&report)), args.json, &[])?;
+    let code = results::print(&digest.summary()?, || digest.page(&run), args.json, &[])?;
     Ok(match (interrupt.requested(), went) {
         (true, _) => ExitCode::Interrupted,
         (false, true) => ExitCode::Peer,

@@ -12,29 +12,16 @@ use quaver_capture_analysis::compare::{
 use quaver_page::RunFacts;
 use quaver_view::{Block, Cell, Column, Document, Section, Shown, Table, Text, text};
 
-/// What the document of a comparison is made from.
-#[derive(Clone, Copy, Debug)]
-pub struct CompareInput<'a> {
-    /// Results.
-    pub summary: &'a CompareSummary,
-    /// Facts of the run.
-    pub run: &'a RunFacts,
-    /// Path of the HTML report, where one was written.
-    pub report_path: Option<&'a str>,
-}
-
 /// The ratio that the verdict is about.
 const GENERIC: &str = "inline-clock";
 const OURS: &str = "batch";
 
 /// The document.
-pub fn document(input: &CompareInput<'_>) -> Document {
-    let (summary, run) = (input.summary, input.run);
+pub fn document(summary: &CompareSummary, run: &RunFacts) -> Document {
     let mut document = Document::new("quaver capture --compare", &run.name);
     document.version.clone_from(&run.version);
     document.verdict = Some(verdict(&summary.patterns));
     document.incomplete = !summary.complete;
-    document.report_path = input.report_path.map(str::to_owned);
     document.warnings = summary.warnings.iter().map(Text::from).collect();
     document.fact("host", &run.host).fact("from", summary.from.as_deref().unwrap_or_default());
     document.fact("CPUs", &summary.cores);

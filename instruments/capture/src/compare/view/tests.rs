@@ -3,7 +3,9 @@ use quaver_view::{plain, write_html};
 
 fn shown(summary: &CompareSummary) -> Document {
     let run = RunFacts { name: "capture-compare-x".to_owned(), ..RunFacts::default() };
-    document(&CompareInput { summary, run: &run, report_path: Some("runs/x/report.html") })
+    let mut document = document(summary, &run);
+    document.report_path = Some("runs/x/report.html".to_owned());
+    document
 }
 
 fn html(document: &Document) -> String {
