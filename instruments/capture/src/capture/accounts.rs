@@ -2,8 +2,8 @@
 
 use super::Rings;
 use super::fates::Fates;
-use super::files::now_ns;
 use crate::record::{RingStatistics, Tap, TapCounts, TapInterface};
+use quaver_clock::realtime_ns;
 use quaver_host::counters::{InterfaceCounters, PathCounters};
 use quaver_host::root::HostRoot;
 use quaver_pcapng::InterfaceStatistics;
@@ -91,7 +91,7 @@ impl Accounts {
         Self {
             interfaces: interfaces.iter().map(count).collect(),
             took: Duration::ZERO,
-            began_ns: now_ns(),
+            began_ns: realtime_ns(),
             ended_ns: 0,
             files: Vec::new(),
             notes: Vec::new(),
@@ -102,7 +102,7 @@ impl Accounts {
 
     /// Takes what each thread and the kernel counted.
     pub(super) fn finish(&mut self, rings: &Rings, fates: &[Fates]) {
-        self.ended_ns = now_ns();
+        self.ended_ns = realtime_ns();
         self.counters = PathCounters::read(&HostRoot::system());
         let counted = self.counters.since(&self.before);
         for ((interface, tap), fates) in self.interfaces.iter_mut().zip(rings).zip(fates) {
@@ -182,7 +182,7 @@ impl Told {
     /// Nothing, of so many interfaces.
     pub(super) fn new(interfaces: usize) -> Self {
         let counters = PathCounters::read(&HostRoot::system());
-        Self { began_ns: now_ns(), counters, of: vec![OfInterface::default(); interfaces] }
+        Self { began_ns: realtime_ns(), counters, of: vec![OfInterface::default(); interfaces] }
     }
 
     /// What the file of now has to tell, where another begins.
@@ -202,7 +202,7 @@ impl Told {
         fates: &[Fates],
         counters: &PathCounters,
     ) -> Vec<InterfaceStatistics> {
-        let (began_ns, ended_ns) = (self.began_ns, now_ns());
+        let (began_ns, ended_ns) = (self.began_ns, realtime_ns());
         let counters = counters.since(&self.counters);
         let mut counted = Vec::new();
         for (((of, name), ring), now) in self.of.iter_mut().zip(names).zip(rings).zip(fates) {

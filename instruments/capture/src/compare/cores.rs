@@ -92,7 +92,7 @@ impl Cpus {
                 format!("source {source}, softirq {softirq}")
             }
             (Some(source), _) => format!("source and softirq {source}"),
-            (None, Some(softirq)) => format!("source at another host, softirq {softirq}"),
+            (None, Some(softirq)) => format!("source on another host, softirq {softirq}"),
             (None, None) => "source on another host, softirq on its default CPU".to_owned(),
         };
         format!("{softirq}, capture {}, converters {}", self.capture, convert.join(" "))
