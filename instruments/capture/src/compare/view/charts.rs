@@ -1,6 +1,6 @@
 //! Figures 2 to 6 of the timestamping paper for this machine.
 
-use super::losses::Curve;
+use super::curves::Curve;
 use super::placement_words;
 use quaver_capture_analysis::compare::{
     Density, KernelSummary, LogDensity, Overheads, PatternSummary, Sweep,

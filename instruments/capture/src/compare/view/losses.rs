@@ -1,11 +1,9 @@
 //! What each method and each program lost.
 
+use super::curves::{Curve, curves};
 use super::{charts, placement_words, span};
-use quaver_capture_analysis::compare::{
-    LossDifference, LossPoint, LossSummary, PeerTotal, Placement, Sweep, Verdict,
-};
+use quaver_capture_analysis::compare::{LossDifference, LossSummary, PeerTotal, Sweep, Verdict};
 use quaver_view::{Block, Cell, Section, Shown, Table, Text, text};
-use std::collections::BTreeMap;
 
 /// What the captures' figures are.
 const PEER_WORDS: &str = "Streams of 200,000 packets/s, captured to a file by Quaver and other programs in turn. Counts are \
@@ -67,59 +65,6 @@ fn difference_words(difference: &LossDifference) -> Text {
     )
 }
 
-/// Loss of one method under one placement, over sizes or gaps.
-pub(super) struct Curve {
-    pub(super) sweep: Sweep,
-    pub(super) placement: Placement,
-    pub(super) arm: String,
-    /// Sums over the repetitions, by bytes of packet or gap.
-    pub(super) points: BTreeMap<u64, Sum>,
-}
-
-/// Sums over the repetitions of a point.
-#[derive(Default)]
-pub(super) struct Sum {
-    sent: u64,
-    received: u64,
-    achieved_ns: f64,
-    count: u64,
-}
-
-impl Sum {
-    fn lost(&self) -> u64 {
-        self.sent.saturating_sub(self.received)
-    }
-
-    /// Part of the packets that did not arrive.
-    pub(super) fn share(&self) -> f64 {
-        self.lost() as f64 / self.sent.max(1) as f64
-    }
-}
-
-/// The curves, repetitions of a point joined.
-pub(super) fn curves(points: &[LossPoint]) -> Vec<Curve> {
-    let mut found: BTreeMap<(Sweep, Placement, &str), BTreeMap<u64, Sum>> = BTreeMap::new();
-    for point in points {
-        let bytes = match point.sweep {
-            Sweep::Size => u64::from(point.frame_bytes),
-            Sweep::Gap => point.gap_bytes,
-        };
-        let curve = found.entry((point.sweep, point.placement, &point.arm)).or_default();
-        let sum = curve.entry(bytes).or_default();
-        sum.sent += point.sent;
-        sum.received += point.received;
-        sum.achieved_ns += point.achieved_ns;
-        sum.count += 1;
-    }
-    let curve = |((sweep, placement, arm), points): ((Sweep, Placement, &str), _)| Curve {
-        sweep,
-        placement,
-        arm: arm.to_owned(),
-        points,
-    };
-    found.into_iter().map(curve).collect()
-}
-
 /// Every point of the curves, with the rate that the source reached.
 fn point_table(curves: &[Curve]) -> Table {
     let columns = ["sweep", "softirq, receiver", "method", "bytes", "sent", "lost", "share", "one every"];
@@ -138,7 +83,7 @@ fn point_table(curves: &[Curve]) -> Table {
                 Cell::Count(sum.sent),
                 Cell::Count(sum.lost()),
                 Cell::Share(sum.share()),
-                Cell::FineDuration(sum.achieved_ns / sum.count.max(1) as f64),
+                Cell::FineDuration(sum.spacing_ns()),
             ]);
         }
     }

@@ -2,6 +2,7 @@
 //! in tables.
 
 mod charts;
+mod curves;
 mod kernel;
 mod losses;
 
