@@ -49,8 +49,10 @@ pub(crate) fn live(figures: &CaptureFigures) -> Section {
     ]);
     let mut flows: Vec<&FlowFigures> = figures.flows.iter().collect();
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.packets));
-    for flow in flows.iter().take(LIVE_SHOWN) {
-        table.row(live_row(flow));
+    for (number, flow) in (1..).zip(flows.iter().take(LIVE_SHOWN)) {
+        // Both ends have no room beside the figures.
+        table.note(text!("{} {}", ends(&flow.key), flow.key.kind.name()));
+        table.row(live_row(number, flow));
     }
     if flows.len() > LIVE_SHOWN {
         table.note(text!("{} more flows are not shown", flows.len() - LIVE_SHOWN));
@@ -67,7 +69,7 @@ pub(crate) fn live(figures: &CaptureFigures) -> Section {
     Section::new("flows", "Flows").note("by number of packets").with(table)
 }
 
-fn live_row(flow: &FlowFigures) -> [Cell; 10] {
+fn live_row(number: u64, flow: &FlowFigures) -> [Cell; 10] {
     let sequence = |of: fn(&SequenceCounts) -> u64| {
         Cell::from(flow.sequence.as_ref().map(|counts| Cell::Count(of(counts))))
     };
@@ -77,7 +79,7 @@ fn live_row(flow: &FlowFigures) -> [Cell; 10] {
     let duration = |ns: Option<i64>| Cell::from(ns.map(Cell::Duration));
     let pdv_ns = delay.and_then(|delay| delay.figures.p99_pdv_ns).and_then(|ns| i64::try_from(ns).ok());
     [
-        format!("{} {}", ends(&flow.key), flow.key.kind.name()).trim_end().into(),
+        Cell::Index(number),
         Cell::Count(flow.packets),
         flow.packets_per_s.map(|rate| Cell::Rate(rate, "")).into(),
         sequence(|counts| counts.lost),
