@@ -98,3 +98,70 @@ fn stamped(interface: &InterfaceCount) -> String {
     let some = below.iter().any(|packets| (1..fates.captured).contains(packets));
     format!("{}{}", there.join(", "), if some { "; xdp and tc stamp received packets only" } else { "" })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::accounts::Told;
+    use crate::capture::fates::Fates;
+    use crate::record::{RingStatistics, TapCounts};
+    use quaver_host::counters::InterfaceCounters;
+    use std::time::Duration;
+
+    #[test]
+    fn terminal() {
+        let ring = RingStatistics { seen: 1_100, dropped: 60, freezes: 1 };
+        let stamped = Layer::ALL.map(|layer| match layer {
+            Layer::Kernel => 1_000,
+            Layer::Tc => 900,
+            _ => 0,
+        });
+        let fates = Fates { captured: 1_000, filtered: 40, stamped, disordered: 2, ..Fates::default() };
+        let counters = InterfaceCounters { rx_packets: 1_150, rx_dropped: 7, ..InterfaceCounters::default() };
+        let interface = InterfaceCount {
+            name: "eth0".to_owned(),
+            link_type: 1,
+            tap: TapCounts { ring, delivered: 1_040, unaccounted: 0 },
+            fates,
+            counters: Some(counters),
+        };
+        let mut accounts = Accounts::begin(&[]);
+        accounts.interfaces = vec![interface];
+        accounts.took = Duration::from_secs(2);
+        accounts.files = vec!["a.pcapng".into(), "b.pcapng".into()];
+        accounts.notes = vec!["counters of two CPUs differ by 30 ns; bounds include it".to_owned()];
+        let written = Written {
+            fates: Vec::new(),
+            output: None,
+            told: Told::new(1),
+            failed: None,
+            figures: None,
+            stamps_lost: 3,
+            stamps_unmatched: 100,
+            limited: false,
+            notes: Vec::new(),
+        };
+        insta::assert_snapshot!(quaver_view::plain(&document(&accounts, &written)), @"
+        quaver capture · eth0
+          file      a.pcapng
+                    b.pcapng
+
+        eth0  1,000 packets captured in 2.00 s, 500 packets/s
+          seen              1,100
+          captured          1,000
+          ring full            60
+          userspace filter     40
+
+          before the capture: 7 dropped by the interface, 0 with errors
+          about 50 more on the interface, outside the capture
+          stamped by kernel (all), tc (900); xdp and tc stamp received packets only
+
+        Notes
+          - counters of two CPUs differ by 30 ns; bounds include it
+
+        Warnings
+          ! eth0: 2 packets have stamps in the wrong layer order
+          ! 100 packets lack XDP and TC stamps; 3 stamps dropped (ring full)
+        ");
+    }
+}
