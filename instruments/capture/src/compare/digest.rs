@@ -2,9 +2,8 @@
 
 use crate::compare::samples::read_compare_samples;
 use quaver_capture_analysis::compare::{CompareFacts, CompareSummary, Verdict, summarize};
-use quaver_instrument::digest::facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_page::RunFacts;
+use quaver_instrument::facts::{RunFacts, run_facts};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 
@@ -26,7 +25,7 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<CompareDigest> {
     let mut summary = summarize(&read_compare_samples(&run.samples())?, &recorded);
     summary.complete = manifest.complete;
     summary.warnings = warnings(&summary, &recorded, &manifest);
-    Ok(CompareDigest { summary, facts: facts::run_facts(run, &manifest) })
+    Ok(CompareDigest { summary, facts: run_facts(run, &manifest) })
 }
 
 /// What to know before believing the numbers.

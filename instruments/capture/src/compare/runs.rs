@@ -2,8 +2,8 @@
 
 use super::digest::{self, CompareDigest};
 use super::view::document;
-use quaver_instrument::digest::store_report;
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::results::store_report;
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::terminal;
 use quaver_store::run::RunDir;

@@ -10,7 +10,7 @@ use quaver_capture_analysis::compare::{
     ArmSummary, CompareSummary, Conversion, Cost, Interval, Overheads, PatternSummary, Placement, Ratio,
     Verdict,
 };
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_view::{Block, Cell, Column, Document, Section, Shown, Table, Text, text};
 
 /// The ratio that the verdict is about.
