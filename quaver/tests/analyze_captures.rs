@@ -115,7 +115,7 @@ fn every_figure_of_known_packets() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mixture.pcapng");
     write(&path, mixture());
-    let summary = analyze(&path, None).unwrap().summary;
+    let summary = analyze(&path, None).unwrap();
     let figures = &summary.figures;
     assert_eq!((summary.layer, summary.complete, summary.format), ("kernel", true, "pcapng"));
     assert_eq!((figures.packets, figures.flows.len(), figures.without_network.packets), (300, 2, 0));
@@ -162,7 +162,7 @@ fn every_figure_of_known_packets() {
     assert_eq!((figures.stages.len(), stage.count, stage.min_ns, stage.max_ns), (1, 300, 5_000, 5_009));
 
     // By the stamps of another layer the same packets have other times.
-    let application = analyze(&path, Some(Layer::Application)).unwrap().summary;
+    let application = analyze(&path, Some(Layer::Application)).unwrap();
     assert_eq!(application.layer, "application");
     assert_eq!(application.figures.first_ns, Some(START_NS + 5_000));
 }
@@ -172,8 +172,8 @@ fn the_page() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mixture.pcapng");
     write(&path, mixture());
-    let summary = analyze(&path, None).unwrap().summary;
-    insta::assert_snapshot!(quaver_capture::page::page(&summary, quaver_page::table::Style::PLAIN));
+    let summary = analyze(&path, None).unwrap();
+    insta::assert_snapshot!(quaver_view::plain(&quaver_capture::view::document(&summary)));
 }
 
 /// Uncompressed video by ST 2110-20: frames of 540 packets, 30 a second, evenly spread, each packet a line.
@@ -199,7 +199,7 @@ fn video_is_judged_as_a_live_stream_is() {
     let path = directory.path().join("video.pcapng");
     let stream = video();
     write(&path, stream.iter().map(|(at_ns, _, _, _, octets)| (*at_ns, frame(6_000, octets))));
-    let summary = analyze(&path, None).unwrap().summary;
+    let summary = analyze(&path, None).unwrap();
     let rtp = summary.figures.flows[0].rtp.as_ref().unwrap();
     let found = rtp.video.as_ref().unwrap();
     assert_eq!(
@@ -330,7 +330,7 @@ fn captures_of_tcpdump_from_an_interface_and_from_all() {
     let listener = lab.sink.within(|| UdpSocket::bind((lab.sink.ipv4, 6_000))).unwrap().unwrap();
     for interface in [lab.sink.interface.as_str(), "any"] {
         tcpdump(&lab, interface, &path);
-        let summary = analyze(&path, None).unwrap().summary;
+        let summary = analyze(&path, None).unwrap();
         assert_eq!((summary.format, summary.complete), ("pcap, nanoseconds", true));
         let flow = &summary.figures.flows[0];
         assert_eq!(

@@ -33,6 +33,8 @@ pub enum Cell {
     Frequency(f64),
     /// Bytes: `812 B`, `1.50 kB`, `20.0 MB`.
     Bytes(u64),
+    /// Bits a second: `64.0 bit/s`, `97.6 kbit/s`, `1.25 Gbit/s`.
+    BitRate(f64),
     /// A number with the digits that matter: `0.50`, `12.30`, `1,204`, `< 0.01`.
     Figure(f64),
     /// A number with this many decimals.
@@ -114,6 +116,7 @@ fn written(cell: &Cell) -> String {
         Cell::Rate(value, of) => rate(*value, of),
         Cell::Frequency(value) => frequency(*value),
         Cell::Bytes(bytes) => self::bytes(*bytes),
+        Cell::BitRate(value) => bit_rate(*value),
         Cell::Figure(value) => figure(*value),
         Cell::Number { value, digits } => number(*value, usize::from(*digits)),
         Cell::Index(value) => value.to_string(),
@@ -217,6 +220,15 @@ fn bytes(bytes: u64) -> String {
         return format!("{bytes} B");
     }
     let (size, unit) = scaled(bytes as f64, &[(1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]);
+    format!("{} {unit}", three_digits(size))
+}
+
+fn bit_rate(per_second: f64) -> String {
+    if !per_second.is_finite() {
+        return MISSING.to_owned();
+    }
+    let steps = [(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s"), (1e12, "Tbit/s")];
+    let (size, unit) = scaled(per_second, &steps);
     format!("{} {unit}", three_digits(size))
 }
 

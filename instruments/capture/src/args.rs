@@ -18,29 +18,27 @@ Examples:
   quaver capture -i eth0 -o out.pcapng udp port 5004   a filter in the language of tcpdump
   quaver capture -i eth0 -o ring.pcapng --ring-files 10 --file-size 100MB
   quaver capture -i eth0 -o - | tshark -r -            to a pipe
-  quaver capture -i eth0 --qos --layer xdp             figures of each flow, on the fly
-  quaver capture --compare --quick                     what each way to stamp costs on this machine
+  quaver capture -i eth0 --qos --layer xdp             live figures per flow
+  quaver capture --compare --quick                     cost of each timestamping method on this machine
 
-Each packet that comes carries every stamp that this machine gives, with its clock and its bound:
-  nic          by the interface itself, where it has hardware for it: changes a setting of it
-  xdp          by a program in the driver (xdp-generic: in the stack, after the kernel's)
-  kernel       by the kernel, as the packet enters its stack: always, and the packet's time
-               in the file unless --layer asks for another. A receiver's socket hands over
-               this same stamp (SOF_TIMESTAMPING_RX_SOFTWARE), so that of the socket is no other
-  tc           by a program at the ingress hook (tc-clsact: as kernels before 6.6 have it,
-               where it is chosen by itself)
-  application  by this program: one for each block of packets that it takes, with --immediate
-               one for each packet
-Packets that go have those of kernel and application. `quaver analyze FILE` shows flows, and the
+Each received packet carries every available timestamp, with its clock and error bound:
+  nic          hardware timestamp of the interface; changes an interface setting
+  xdp          BPF program in the driver (xdp-generic: in the stack, after the kernel's stamp)
+  kernel       on entry into the stack; always present, and the packet time in the file unless
+               --layer says otherwise. Receivers get this same stamp from
+               SOF_TIMESTAMPING_RX_SOFTWARE
+  tc           BPF program at the ingress hook (tc-clsact: for kernels before 6.6, chosen
+               automatically)
+  application  Quaver's own stamp, per block of packets, or per packet with --immediate
+Sent packets have the kernel and application stamps. `quaver analyze FILE` shows flows, and the
 time between layers.
 
-`captured` and what was dropped at named places add up to what was seen. While a capture runs, the
-kernel stamps every packet of every namespace.
+seen = captured + dropped at named places. While a capture runs, the kernel stamps every packet of
+every namespace.
 
-Ctrl-C ends with status 0 where no other end was asked for, else with 130; an interface that goes
-away for good with 6. In each case what was captured is kept. Settings (--layers nic, --cores
-softirq) are put back at the end; after kill -9 by `quaver tune revert`, or by the next quaver that
-changes settings.")]
+Ctrl-C exits with 0 if no other end was requested, else with 130; a removed interface exits with 6.
+The capture is kept in every case. Settings (--layers nic, --cores softirq) are restored at the end;
+after kill -9 by `quaver tune revert`, or by the next quaver that changes settings.")]
 pub struct CaptureArgs {
     /// Interface, or `any` for all (repeatable)
     #[arg(short, long, value_name = "NAME")]
@@ -51,40 +49,40 @@ pub struct CaptureArgs {
     /// Keep only packets that pass this filter (man pcap-filter)
     #[arg(long, value_name = "EXPR", conflicts_with = "expression")]
     pub filter: Option<String>,
-    /// The filter, in as many words as it has
+    /// Capture filter (tcpdump syntax)
     #[arg(value_name = "EXPR", trailing_var_arg = true)]
     pub expression: Vec<String>,
-    /// Octets kept of each packet
-    #[arg(short = 's', long, default_value_t = 262_144, value_name = "OCTETS",
+    /// Snap length: bytes kept per packet
+    #[arg(short = 's', long, default_value_t = 262_144, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=262_144))]
     pub snaplen: u32,
-    /// Packets that come, that go, or both (on loopback `both` shows each once)
+    /// Direction: received, sent, or both (on loopback each packet appears once)
     #[arg(long, value_enum, default_value = "both", value_name = "WHICH")]
     pub direction: WantedDirection,
-    /// Do not ask the interface for packets to other machines
+    /// Do not enable promiscuous mode
     #[arg(short = 'p', long)]
     pub no_promiscuous: bool,
-    /// Stamps beside the kernel's and ours: auto (no setting is changed), none, all, or of nic, xdp, xdp-generic, tc, tc-clsact
+    /// Additional timestamps: auto (changes no setting), none, all, or a list of nic, xdp, xdp-generic, tc, tc-clsact
     #[arg(long, default_value = "auto", value_parser = layers, value_name = "LIST")]
     pub layers: LayerChoice,
-    /// Whose stamp is the packet's time in the file, and that of --qos
+    /// Layer whose stamp is the packet time in the file and for --qos
     #[arg(long, visible_alias = "stamp", default_value = "kernel", value_parser = layer, value_name = "LAYER")]
     pub layer: Layer,
-    /// Who turns our own stamps from cycles into time
+    /// How application stamps are converted from cycles to time
     #[arg(long, default_value = "batch", value_name = "inline-clock|inline-cycles|threaded[:N]|batch")]
     pub pipeline: PipelineKind,
-    /// CPUs, for example softirq=0,capture=0,write=1 (with --pipeline threaded also convert=N; softirqs and capture on one are
-    /// the case of overload); where softirqs run is put back at the end
+    /// CPUs, for example softirq=0,capture=0,write=1 (with --pipeline threaded also convert=N; softirq and capture on one CPU:
+    /// the overload case); softirq steering is restored at the end
     #[arg(long, value_parser = cores, value_name = "ROLE=CPU,...")]
     pub cores: Option<CoreChoice>,
-    /// Memory that the kernel may fill for each interface while we are busy
+    /// Kernel ring buffer per interface
     #[arg(long, default_value = "64MiB", value_parser = size, value_name = "SIZE")]
     pub buffer: u64,
-    /// How long a packet may wait in the kernel for more to come [default: 10ms]
+    /// Maximum time a packet waits in the ring [default: 10ms]
     #[arg(long, value_parser = quantity::duration, value_name = "TIME", conflicts_with = "immediate")]
     pub block_timeout: Option<Duration>,
-    /// Take each packet by itself, so that its application stamp is its own, not its block's: costs a wake-up a packet, and
-    /// room for the longest packet (-s) for each
+    /// Deliver packets one by one, so each has its own application stamp: one wake-up per packet, and ring space of -s bytes
+    /// each
     #[arg(long)]
     pub immediate: bool,
     /// End after this time
@@ -96,28 +94,28 @@ pub struct CaptureArgs {
     /// End after this much output
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub size_limit: Option<u64>,
-    /// Keep this many files, the latest
+    /// Keep the latest N files
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "output")]
     pub ring_files: Option<u32>,
-    /// Begin another file after this much
+    /// Start a new file at this size
     #[arg(long, value_parser = size, value_name = "SIZE", requires = "output")]
     pub file_size: Option<u64>,
-    /// Begin another file after this time
+    /// Start a new file after this time
     #[arg(long, value_parser = quantity::duration, value_name = "TIME", requires = "output")]
     pub file_time: Option<Duration>,
     /// Show each flow's delay, delay variation, loss and reordering as it is captured
     #[arg(long)]
     pub qos: bool,
-    /// After opening all, be this user
+    /// Drop privileges to this user after opening
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
     /// Print the summary as JSON instead of a page
     #[arg(long)]
     pub json: bool,
-    /// Say nothing while it runs
+    /// No progress output
     #[arg(short, long)]
     pub quiet: bool,
-    /// Instead of capturing, a comparison
+    /// Comparison of methods
     #[command(flatten)]
     pub compare: CompareArgs,
 }
@@ -125,9 +123,9 @@ pub struct CaptureArgs {
 /// Which packets, by their direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WantedDirection {
-    /// Those that come
+    /// Received
     In,
-    /// Those that go
+    /// Sent
     Out,
     /// Both
     Both,
@@ -172,13 +170,12 @@ fn layers(text: &str) -> Result<LayerChoice, String> {
             "kernel" | "application" => {}
             "socket" => {
                 return Err(
-                    "what a receiver's socket hands over is the kernel's stamp, which every packet has: leave it out"
-                        .to_owned(),
+                    "the socket stamp is the kernel stamp, which every packet has: remove it".to_owned()
                 );
             }
             other => {
                 return Err(format!(
-                    "there is no layer `{other}`: choose auto, none, all, or of nic, xdp, xdp-generic, tc, tc-clsact"
+                    "unknown layer `{other}`: choose auto, none, all, or a list of nic, xdp, xdp-generic, tc, tc-clsact"
                 ));
             }
         }
@@ -193,7 +190,7 @@ fn layer(text: &str) -> Result<Layer, String> {
     there
         .into_iter()
         .find(|layer| layer.name() == text)
-        .ok_or_else(|| format!("there is no layer `{text}`: choose {}", there.map(Layer::name).join(", ")))
+        .ok_or_else(|| format!("unknown layer `{text}`: choose {}", there.map(Layer::name).join(", ")))
 }
 
 /// CPUs of the roles.
@@ -213,7 +210,7 @@ pub struct CoreChoice {
 fn cores(text: &str) -> Result<CoreChoice, String> {
     let mut choice = CoreChoice::default();
     for part in text.split(',') {
-        let example = || format!("`{part}` is no role and CPU: write for example capture=0,write=1");
+        let example = || format!("`{part}`: expected ROLE=CPU, for example capture=0,write=1");
         let (role, cpu) = part.split_once('=').ok_or_else(example)?;
         let cpu: u16 = cpu.trim().parse().map_err(|_| example())?;
         match role.trim() {
@@ -222,9 +219,7 @@ fn cores(text: &str) -> Result<CoreChoice, String> {
             "write" => choice.write = Some(cpu),
             "convert" => choice.convert.push(cpu),
             other => {
-                return Err(format!(
-                    "there is no role `{other}`: choose of capture, write, convert, softirq"
-                ));
+                return Err(format!("unknown role `{other}`: choose from capture, write, convert, softirq"));
             }
         }
     }
@@ -247,8 +242,7 @@ fn size(text: &str) -> Result<u64, String> {
         "" => return Err(format!("`{trimmed}` has no unit: write for example `{trimmed}MB`")),
         other => return Err(format!("unknown unit `{other}`: use B, kB, MB, GB, KiB, MiB or GiB")),
     };
-    let value: f64 =
-        number.parse().map_err(|_| format!("`{trimmed}` is no size: write for example `64MiB`"))?;
+    let value: f64 = number.parse().map_err(|_| format!("`{trimmed}`: not a size, for example `64MiB`"))?;
     let octets = value * per_unit;
     if (1.0..1e18).contains(&octets) {
         Ok(octets as u64)
@@ -272,7 +266,7 @@ mod tests {
         let choice = layers("xdp,kernel").unwrap();
         assert!(choice.xdp && choice.tc && !choice.nic && !choice.auto);
         assert!(layers("all").unwrap().nic && !layers("none").unwrap().tc && layers("auto").unwrap().auto);
-        assert!(layers("udp").is_err() && layers("socket").unwrap_err().contains("the kernel's stamp"));
+        assert!(layers("udp").is_err() && layers("socket").unwrap_err().contains("the kernel stamp"));
         assert_eq!(layer("tc"), Ok(Layer::Tc));
         assert!(layer("socket").is_err());
     }

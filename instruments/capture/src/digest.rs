@@ -1,13 +1,11 @@
 //! From a capture, ours or anybody's, to what is said of it.
 
 use crate::frames;
-use crate::page::page;
 use crate::summary::{CaptureSummary, InterfaceSummary};
 use quaver_abi::stamp::{Layer, StampClock};
 use quaver_analysis::rtp::Tai;
 use quaver_capture_analysis::flows::{CaptureFigures, FlowTable, TableSettings};
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_page::table::Style;
 use quaver_pcapng as pcapng;
 use quaver_pcapng::{CaptureReader, CapturedInterface, CapturedPacket, ReadError};
 use quaver_store::error::StoreError;
@@ -19,19 +17,6 @@ use std::path::Path;
 const SCHEMA: &str = "quaver.capture/1";
 /// Where a packet's time is taken from, where no layer was asked for and the file names none.
 const FILE_TIME: &str = "the capture's own time";
-
-/// A capture with what is said of it.
-pub struct CaptureDigest {
-    /// Results.
-    pub summary: CaptureSummary,
-}
-
-impl CaptureDigest {
-    /// The page for a console.
-    pub fn page(&self) -> String {
-        page(&self.summary, Style::of_stdout())
-    }
-}
 
 /// What an interface's packets were, beside what the file says of it.
 #[derive(Clone, Copy, Default)]
@@ -50,7 +35,7 @@ pub fn is_capture(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// Reads and analyses a capture. With `layer`, times are the stamps of that layer, else the packets' own.
-pub fn analyze(path: &Path, layer: Option<Layer>) -> anyhow::Result<CaptureDigest> {
+pub fn analyze(path: &Path, layer: Option<Layer>) -> anyhow::Result<CaptureSummary> {
     let file = File::open(path).map_err(|error| StoreError::io("open", path, error))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     digest(file, name, layer).map_err(|error| of_file(path, error))
@@ -78,7 +63,7 @@ impl From<ReadError> for Unread {
     }
 }
 
-fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<CaptureDigest, Unread> {
+fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<CaptureSummary, Unread> {
     let mut reader = CaptureReader::new(source)?;
     let mut table: Option<(FlowTable, &'static str)> = None;
     let mut kept: Vec<Kept> = Vec::new();
@@ -104,7 +89,7 @@ fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<Captu
     if let Some(layer) = layer.filter(|_| figures.packets > 0 && figures.unstamped == figures.packets) {
         return Err(Unread::Layer(no_layer(layer, &figures)));
     }
-    Ok(CaptureDigest { summary: summary(&reader, name, layer_word, figures, &kept) })
+    Ok(summary(&reader, name, layer_word, figures, &kept))
 }
 
 /// What the facts of the run say of TAI. Times are of CLOCK_REALTIME already, so nothing lies between.
@@ -139,7 +124,7 @@ fn no_layer(layer: Layer, figures: &CaptureFigures) -> String {
     let asked = layer.name();
     if figures.layers.is_empty() {
         return format!(
-            "no packet has a stamp of layer {asked}, for the capture carries one time a packet; leave --layer out"
+            "no packet has a stamp of layer {asked}: this capture has one time per packet; remove --layer"
         );
     }
     let there: Vec<&str> = figures.layers.iter().map(|found| found.layer.name()).collect();
@@ -212,24 +197,23 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
     let dropped: u64 = interfaces.iter().map(InterfaceSummary::dropped).sum();
     if dropped > 0 {
         found.push(format!(
-            "{dropped} packets were dropped while capturing: what flows lost may have been lost here and not on the network"
+            "{dropped} packets were dropped while capturing: loss of flows may be local, not on the network"
         ));
     }
     if figures.backwards > 0 {
         found.push(format!(
-            "{} packets have an earlier time than the packet before them: several interfaces or queues were merged, or the \
-             clock was set back",
+            "{} packets precede their predecessor in time: merged interfaces or queues, or a clock set back",
             figures.backwards
         ));
     }
     if figures.unstamped > 0 {
         found.push(format!(
-            "{} packets have no stamp of this layer: they are counted and have no part in any time",
+            "{} packets have no stamp of this layer: they are counted but excluded from times",
             figures.unstamped
         ));
     }
     if figures.beyond.packets > 0 {
-        found.push(format!("{} packets are of flows for which there was no room", figures.beyond.packets));
+        found.push(format!("{} packets belong to untracked flows (table full)", figures.beyond.packets));
     }
     if figures.counted_only > 0 {
         found.push(format!(
@@ -238,20 +222,17 @@ fn cautions(figures: &CaptureFigures, interfaces: &[InterfaceSummary]) -> Vec<St
         ));
     }
     if figures.flows.iter().any(|flow| flow.rtp_left_out > 0) {
-        found.push("RTP is analysed in whole for the first four million packets only".to_owned());
+        found.push("full RTP analysis covers only the first four million packets".to_owned());
     }
     let coarse = interfaces.iter().map(|interface| interface.resolution_ns).max().unwrap_or(1);
     if coarse > 1 {
         found.push(format!(
-            "times have steps of {coarse} ns, so no figure of time is better than that (tcpdump \
+            "timestamp resolution is {coarse} ns, which limits all times (tcpdump \
              --time-stamp-precision=nano captures nanoseconds)"
         ));
     }
     if let Some(interface) = interfaces.iter().find(|interface| !interface.decoded && interface.in_file > 0) {
-        found.push(format!(
-            "frames of link type {} are not decoded: no flow is found in them",
-            interface.link_type
-        ));
+        found.push(format!("link type {} is not decoded: no flows", interface.link_type));
     }
     found
 }

@@ -1,10 +1,12 @@
 //! Captures, ours or anybody's, as `quaver analyze` takes them.
 
 use crate::digest;
+use crate::view::document;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::registry::FileKind;
 use quaver_instrument::results;
 use quaver_instrument::runs::AnalyzeArgs;
+use quaver_instrument::terminal;
 use std::path::Path;
 
 /// Files in pcapng or pcap.
@@ -21,11 +23,11 @@ impl FileKind for Captures {
 
     fn analyze(&self, asked: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         if asked.late.is_some() {
-            let message = "--late is for runs of chase and sink; a capture tells no schedule to be late for";
+            let message = "--late is for runs of chase and sink; a capture has no schedule";
             return Err(failure(ExitCode::Usage, message));
         }
-        let digest = digest::analyze(&asked.run, asked.layer)?;
-        let summary = serde_json::to_value(&digest.summary)?;
-        results::print(&summary, || digest.page(), asked.json, &asked.fail_if)
+        let summary = digest::analyze(&asked.run, asked.layer)?;
+        let page = || terminal::page(&document(&summary), terminal::style());
+        results::print(&serde_json::to_value(&summary)?, page, asked.json, &asked.fail_if)
     }
 }

@@ -8,10 +8,10 @@ pub mod compare;
 pub mod digest;
 mod files;
 pub mod frames;
-pub mod page;
 pub mod pipeline;
 pub mod record;
 pub mod summary;
+pub mod view;
 
 use args::CaptureArgs;
 use quaver_instrument::exit_code::ExitCode;

@@ -57,5 +57,5 @@ fn another_user_could_not_remove_it_so_that_is_refused() {
     let words = ["capture", "-i", "lo", "-o", "/dev/null", "--layers", "tc-clsact", "--user", "nobody"];
     let output = Command::new(QUAVER).args(words).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("leave out one of them"), "{said}");
+    assert!(output.status.code() == Some(2) && said.contains("use only one of them"), "{said}");
 }

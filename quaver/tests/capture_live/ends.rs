@@ -81,7 +81,7 @@ fn an_interface_that_vanishes_ends_it_and_the_file_is_whole() {
     drop(source);
     let (status, stdout, rest) = capture.wait();
     assert_eq!(status.code(), Some(6), "{rest}");
-    assert!(rest.contains(&format!("interface {} is gone; the capture ends, and is kept", sink.interface)));
+    assert!(rest.contains(&format!("interface {} was removed; capture ended and kept", sink.interface)));
     let summary: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
     assert_accounts(&summary);
     assert_eq!((number(&summary, "/captured"), summary["ended_by"].as_str()), (sent, Some("interface")));

@@ -65,7 +65,7 @@ fn what_has_no_room_is_counted_and_what_is_too_long_is_cut() {
         ["-o", file, "--json", "--immediate", "--direction", "in", "-s", "100", "--buffer", "16KiB"];
     let capture = Capture::start(&lab.sink, &[&options[..], &["udp dst port 9"]].concat());
     assert!(
-        capture.heard.concat().contains("room for 64 packets of 256 octets, at most 100 octets kept"),
+        capture.heard.concat().contains("ring of 64 packets of 256 bytes, snap length 100 bytes"),
         "{:?}",
         capture.heard
     );

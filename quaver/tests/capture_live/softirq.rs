@@ -74,7 +74,7 @@ fn packets_are_processed_on_one_cpu_until_the_capture_ends_in_whatever_way() {
     assert_eq!((reverted.status.code(), mask()), (Some(0), 0));
     kill();
     let running = capture(&lab, journals.path(), &options);
-    assert!(running.heard.concat().contains("is 0 again: a killed quaver capture had left it"));
+    assert!(running.heard.concat().contains("restored to 0: left by a killed quaver capture"));
     assert_eq!(mask(), 1);
     running.end();
     assert_eq!(mask(), 0);

@@ -79,7 +79,7 @@ fn beside_other_programs(summary: &Value) {
     for name in ["quaver", "libpcap program", "tcpdump", "dumpcap"] {
         let own: Vec<&Value> = totals.iter().filter(|total| total["program"] == name).collect();
         if ["tcpdump", "dumpcap"].contains(&name) && !installed(name) {
-            assert!(own.is_empty() && cannot.contains(&format!("{name} was not run")), "{cannot}");
+            assert!(own.is_empty() && cannot.contains(&format!("{name} was not compared")), "{cannot}");
             continue;
         }
         assert_eq!(own.len(), 2, "{name}, two placements: {cannot}");
@@ -100,7 +100,7 @@ fn analysed_again(run: &Path, runs: &Path) {
     let (summary, report) = (kept("summary.json"), kept("report.html"));
     let output = quaver(runs, &["analyze", &name]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("inline-clock over batch"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("inline-clock / batch"));
     assert!(summary == kept("summary.json") && report == kept("report.html"));
     let output = quaver(runs, &["report", &name, "-o", "-"]).output().unwrap();
     assert!(output.stdout == report, "drawn again the same");

@@ -243,7 +243,7 @@ impl Numbers {
         let interface = interfaces.get(block.if_id as usize).ok_or(NO_INTERFACE)?;
         let kept = block.caplen as usize;
         if kept > block.data.len() {
-            return Err("packets that claim more octets than their block has are left out");
+            return Err("packets that claim more bytes than their block has are skipped");
         }
         let of = |code| value(&block.options, code);
         let flags = of(number::EPB_FLAGS).and_then(|octets| self.u32(octets)).unwrap_or(0);

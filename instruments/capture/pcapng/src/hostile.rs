@@ -148,7 +148,7 @@ fn lengths_that_cannot_be() {
         (11, "impossible length"),
         (13, "impossible length"),
         (8, "impossible length"),
-        (u32::MAX - 3, "more octets than the file has"),
+        (u32::MAX - 3, "more bytes than the file has"),
         (1 << 20, "the file was cut"),
         (40, "two lengths differ"),
     ] {
@@ -278,7 +278,7 @@ fn a_second_section_that_is_cut_or_broken_ends_the_reading() {
         let (times, cautions, whole) = read(&[&first[..], &second[..kept]].concat());
         assert_eq!((times.len(), whole, cautions.len()), (1, false, 1), "{kept} octets: {cautions:?}");
         let at = first.len();
-        assert!(cautions[0].contains(&format!("at octet {at}, has {kept} octets")), "{cautions:?}");
+        assert!(cautions[0].contains(&format!("at byte {at}, has only {kept} bytes")), "{cautions:?}");
     }
     let mut order = second.clone();
     order[8] = 0;

@@ -234,7 +234,7 @@ impl<R: Read> CaptureReader<R> {
 
     fn look_at(&mut self, parts: &Parts) {
         if (parts.packet.original_length as usize) < parts.data.len() {
-            self.caution("packets claim fewer octets on the wire than were kept of them");
+            self.caution("packets with an original length below the captured length");
         }
     }
 
@@ -321,7 +321,7 @@ impl<R: Read> CaptureReader<R> {
                     return Ok(Step::End);
                 }
                 if !self.pass_over(length as u64)? {
-                    return Ok(self.stop("a block claims more octets than the file has; reading ends there"));
+                    return Ok(self.stop("a block claims more bytes than the file has; reading stops"));
                 }
                 self.caution("a block of more than a mebibyte is passed over");
                 continue;
@@ -402,9 +402,7 @@ impl<R: Read> CaptureReader<R> {
         if left > 0 {
             let what = if self.classic.is_some() { "packet" } else { "block" };
             let at = self.passed;
-            self.stop(&format!(
-                "the file was cut: its last {what}, at octet {at}, has {left} octets of more"
-            ));
+            self.stop(&format!("the file was cut: its last {what}, at byte {at}, has only {left} bytes"));
         }
         Step::End
     }

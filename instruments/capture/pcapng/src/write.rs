@@ -40,11 +40,11 @@ pub enum WriteError {
     Time(i64),
     /// A packet longer than a block can be.
     #[error(
-        "write a packet: {0} octets are more than a block holds (a gibibyte); limit what is kept of a packet"
+        "write a packet: {0} bytes are more than a block holds (a gibibyte); limit what is kept of a packet"
     )]
     TooLong(usize),
     /// Facts of the run that an option has no room for.
-    #[error("write the capture's facts: {0} octets are more than an option holds (65,535)")]
+    #[error("write the capture's facts: {0} bytes are more than an option holds (65,535)")]
     FactsTooLong(usize),
 }
 

@@ -8,34 +8,34 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Comparison of stamps")]
 pub struct CompareArgs {
-    /// Instead of capturing, compare what each way to stamp a packet costs, on a stream of our own
+    /// Compare the cost of timestamping methods on a local stream, instead of capturing
     #[arg(long, conflicts_with_all = ["interface", "output", "filter", "expression", "qos"])]
     pub compare: bool,
-    /// Take the stream from `quaver serve` on this host, not from a namespace of our own
+    /// Use a stream from `quaver serve` on this host instead of a local namespace
     #[arg(long, value_name = "HOST[:PORT]", value_parser = far_host, requires = "compare")]
     pub from: Option<FarHost>,
     /// Share the key in this file with the server of --from
     #[arg(long, value_name = "FILE", env = "QUAVER_KEY_FILE")]
     pub key_file: Option<PathBuf>,
-    /// Traffic: the paper's 1 (140 octets each 20 ms) and 2 (1368 octets each 1.368 ms), 140 octets each 10 us, or all
+    /// Traffic: 1 (paper: 140 bytes every 20 ms), 2 (paper: 1368 bytes every 1.368 ms), 100kpps (140 bytes every 10 us), or all
     #[arg(long, value_enum, default_value = "all", value_name = "PATTERN", requires = "compare")]
     pub pattern: WantedPattern,
-    /// Packets of each way to stamp and pattern [default: 400, 2000 and 50000]
+    /// Packets per method and pattern [default: 400, 2000 and 50000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=10_000_000), requires = "compare")]
     pub packets: Option<u32>,
-    /// Rounds, in each of which every way to stamp has a block of packets [default: 10, 20 and 20]
+    /// Rounds; each has one block per method [default: 10, 20 and 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "compare")]
     pub rounds: Option<u32>,
-    /// A quarter of the packets, and of the loss sweeps a tenth
+    /// Quick: a quarter of the packets, a tenth of the loss sweeps
     #[arg(long, requires = "compare")]
     pub quick: bool,
-    /// Leave out the checkpoints in the kernel
+    /// Skip kernel checkpoints
     #[arg(long, requires = "compare")]
     pub no_kernel: bool,
-    /// Leave out loss against packet size and gap
+    /// Skip the loss sweeps
     #[arg(long, requires = "compare")]
     pub no_loss: bool,
-    /// Order of the blocks [default: by the clock]
+    /// Seed of the block order [default: from the clock]
     #[arg(long, value_name = "NUMBER", requires = "compare")]
     pub seed: Option<u64>,
     /// What the comparison calls this program with, as the libpcap program beside our own capture
@@ -70,7 +70,7 @@ pub enum WantedPattern {
     /// The paper's second
     #[value(name = "2")]
     Two,
-    /// 100,000 packets a second
+    /// 100,000 packets per second
     #[value(name = "100kpps")]
     Fast,
     /// All three

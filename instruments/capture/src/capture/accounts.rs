@@ -2,8 +2,8 @@
 
 use super::Rings;
 use super::fates::Fates;
-use super::files::now_ns;
 use crate::record::{RingStatistics, Tap, TapCounts, TapInterface};
+use quaver_clock::realtime_ns;
 use quaver_host::counters::{InterfaceCounters, PathCounters};
 use quaver_host::root::HostRoot;
 use quaver_pcapng::InterfaceStatistics;
@@ -45,13 +45,13 @@ impl InterfaceCount {
         let place = |name, words, packets| Place { name, words, packets };
         let handled = fates.handled();
         [
-            place("ring", "no room in the ring", self.tap.ring.dropped),
-            place("filter", "filter that runs here", fates.filtered),
-            place("direction", "went the other way", fates.direction),
+            place("ring", "ring full", self.tap.ring.dropped),
+            place("filter", "userspace filter", fates.filtered),
+            place("direction", "other direction", fates.direction),
             place("after_limit", "after the limit", fates.after_limit),
-            place("unwritten", "could not be written", fates.unwritten),
-            place("undecoded", "not understood in the ring", self.tap.delivered.saturating_sub(handled)),
-            place("unaccounted", "never handed over", self.tap.unaccounted),
+            place("unwritten", "write failed", fates.unwritten),
+            place("undecoded", "undecodable ring entry", self.tap.delivered.saturating_sub(handled)),
+            place("unaccounted", "not delivered by the kernel", self.tap.unaccounted),
         ]
     }
 
@@ -91,7 +91,7 @@ impl Accounts {
         Self {
             interfaces: interfaces.iter().map(count).collect(),
             took: Duration::ZERO,
-            began_ns: now_ns(),
+            began_ns: realtime_ns(),
             ended_ns: 0,
             files: Vec::new(),
             notes: Vec::new(),
@@ -102,7 +102,7 @@ impl Accounts {
 
     /// Takes what each thread and the kernel counted.
     pub(super) fn finish(&mut self, rings: &Rings, fates: &[Fates]) {
-        self.ended_ns = now_ns();
+        self.ended_ns = realtime_ns();
         self.counters = PathCounters::read(&HostRoot::system());
         let counted = self.counters.since(&self.before);
         for ((interface, tap), fates) in self.interfaces.iter_mut().zip(rings).zip(fates) {
@@ -182,7 +182,7 @@ impl Told {
     /// Nothing, of so many interfaces.
     pub(super) fn new(interfaces: usize) -> Self {
         let counters = PathCounters::read(&HostRoot::system());
-        Self { began_ns: now_ns(), counters, of: vec![OfInterface::default(); interfaces] }
+        Self { began_ns: realtime_ns(), counters, of: vec![OfInterface::default(); interfaces] }
     }
 
     /// What the file of now has to tell, where another begins.
@@ -202,7 +202,7 @@ impl Told {
         fates: &[Fates],
         counters: &PathCounters,
     ) -> Vec<InterfaceStatistics> {
-        let (began_ns, ended_ns) = (self.began_ns, now_ns());
+        let (began_ns, ended_ns) = (self.began_ns, realtime_ns());
         let counters = counters.since(&self.counters);
         let mut counted = Vec::new();
         for (((of, name), ring), now) in self.of.iter_mut().zip(names).zip(rings).zip(fates) {
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(dropped + fates.captured, count.seen());
         assert_eq!(count.kept_out(), None);
         let text = sentence(&count);
-        assert!(text.starts_with("seen 100 = captured 50 + no room in the ring 10 + "), "{text}");
+        assert!(text.starts_with("seen 100 = captured 50 + ring full 10 + "), "{text}");
         let counters = InterfaceCounters { rx_packets: 120, tx_packets: 5, ..InterfaceCounters::default() };
         assert_eq!(InterfaceCount { counters: Some(counters), ..count }.kept_out(), Some(25));
     }
@@ -280,7 +280,7 @@ mod tests {
         let mut files = vec![stretch(130, 10, 70, 30), stretch(130, 10, 75, 45), stretch(300, 40, 200, 50)];
         assert_eq!(
             files[0].comment.as_deref(),
-            Some("seen 110 = captured 70 + no room in the ring 10 + filter that runs here 30")
+            Some("seen 110 = captured 70 + ring full 10 + userspace filter 30")
         );
         let whole = InterfaceCount {
             name: "e".to_owned(),

@@ -29,7 +29,7 @@ pub fn check_allowed(role: &str, cpu: u16, allowed: &[u16]) -> anyhow::Result<()
     }
     Err(failure(
         ExitCode::Usage,
-        format!("--cores {role}={cpu}: this process may use CPUs {allowed:?} only (see taskset, cpuset)"),
+        format!("--cores {role}={cpu}: only CPUs {allowed:?} are allowed (see taskset, cpuset)"),
     ))
 }
 
@@ -73,7 +73,7 @@ pub fn check_threads(
         PipelineKind::Threaded { .. } => Ok(None),
         _ if cores.convert.is_empty() => Ok(None),
         _ => Ok(Some(format!(
-            "--pipeline {pipeline} has no converter threads: nothing of it runs on CPU {} (threaded has one)",
+            "--pipeline {pipeline} has no converter threads, so CPU {} would be unused (threaded has one)",
             words(&cores.convert)
         ))),
     }
@@ -107,8 +107,7 @@ fn check_softirq(cores: &CoreChoice, any: bool, online: &[u16]) -> anyhow::Resul
     Ok(shared
         .map(|(_, role)| {
             format!(
-                "CPU {cpu} processes packets and runs the thread of {role}: under load one holds up the other \
-                 and packets are dropped"
+                "CPU {cpu} runs softirqs and the {role} thread: under load they compete and packets are dropped"
             )
         })
         .collect())
@@ -149,7 +148,10 @@ mod tests {
         assert_eq!(softirq(&cores(None, Some(0), &[1]), true), Ok(Vec::new()));
         assert_eq!(softirq(&cores(Some(2), Some(0), &[1]), false), Ok(Vec::new()));
         let shared = softirq(&cores(Some(0), Some(0), &[1]), false).unwrap();
-        assert!(shared.len() == 1 && shared[0].contains("runs the thread of capture"), "{shared:?}");
+        assert!(
+            shared.len() == 1 && shared[0].contains("runs softirqs and the capture thread"),
+            "{shared:?}"
+        );
         assert!(softirq(&cores(Some(1), Some(0), &[1]), false).unwrap_err().contains("without softirqs"));
         assert!(softirq(&cores(Some(7), None, &[]), false).unwrap_err().contains("[0, 1, 2] are online"));
         assert!(softirq(&cores(Some(0), None, &[]), true).unwrap_err().contains("in place of `any`"));
@@ -164,7 +166,7 @@ mod tests {
         let threaded = PipelineKind::Threaded { converters: 1 };
         assert_eq!(threads(Some(0), Some(1), threaded), Ok(None));
         assert!(threads(Some(0), Some(2), threaded).unwrap_err().contains("a CPU of its own"));
-        assert!(threads(Some(3), None, threaded).unwrap_err().contains("may use CPUs [0, 1, 2] only"));
+        assert!(threads(Some(3), None, threaded).unwrap_err().contains("only CPUs [0, 1, 2] are allowed"));
         assert!(threads(Some(2), None, threaded).unwrap_err().contains("a CPU of its own"));
     }
 
@@ -179,7 +181,9 @@ mod tests {
         assert_eq!(idle(&[], PipelineKind::Batch), Ok(None));
         // It would have to be another CPU all the same, and one that there is.
         assert!(idle(&[0], PipelineKind::Batch).unwrap_err().contains("a CPU of its own"));
-        assert!(idle(&[3], PipelineKind::InlineClock).unwrap_err().contains("may use CPUs [0, 1, 2] only"));
+        assert!(
+            idle(&[3], PipelineKind::InlineClock).unwrap_err().contains("only CPUs [0, 1, 2] are allowed")
+        );
         let many = idle(&[1, 2], PipelineKind::Threaded { converters: 1 }).unwrap_err();
         assert!(many.contains("2 CPUs for converters") && many.contains("has 1"), "{many}");
     }

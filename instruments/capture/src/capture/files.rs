@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// When another file begins, and how many are kept.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,12 +151,6 @@ impl Output {
 /// Somebody may have moved the file away, or deleted it.
 fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
-}
-
-/// CLOCK_REALTIME in nanoseconds.
-pub(super) fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn open(

@@ -10,6 +10,7 @@ mod qos;
 mod settings;
 mod start;
 mod summary;
+mod view;
 mod write;
 
 use crate::args::CaptureArgs;
@@ -20,7 +21,7 @@ use plan::Plan;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_page::units;
+use quaver_view::Cell;
 use settings::Settings;
 use start::Session;
 use std::sync::Arc;
@@ -164,10 +165,10 @@ impl Shown {
         let dropped: u64 = dropped.map(|counted| counted.dropped).sum();
         let rate = (captured - self.captured) as f64 / seconds;
         let words = format!(
-            "{} packets, {} a second, {} dropped for want of room{}",
-            units::count(captured),
-            units::count(rate.round() as u64),
-            units::count(dropped),
+            "{} packets, {}/s, {} dropped (ring full){}",
+            Cell::Count(captured),
+            Cell::Count(rate.round() as u64),
+            Cell::Count(dropped),
             if dropped > self.dropped { " (now)" } else { "" }
         );
         (self.captured, self.dropped) = (captured, dropped);
@@ -187,11 +188,11 @@ fn went(reading: &Reading, quiet: bool) -> bool {
         if reading.went_down(number) {
             let name = &tap.interface().name;
             if crate::record::TapInterface::find(name).is_err() {
-                eprintln!("quaver: interface {name} is gone; the capture ends, and is kept");
+                eprintln!("quaver: interface {name} was removed; capture ended and kept");
                 return true;
             }
             if !quiet {
-                eprintln!("quaver: interface {name} went down; the capture goes on when it comes back");
+                eprintln!("quaver: interface {name} is down; capture resumes when it is up");
             }
         }
     }
@@ -231,7 +232,7 @@ fn conclude(
         return Err(failure(
             ExitCode::Output,
             format!(
-                "{error}; what was written before can be read, and {} packets came after",
+                "{error}; the file is readable up to there, {} later packets were lost",
                 accounts.unwritten()
             ),
         ));

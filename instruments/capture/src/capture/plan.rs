@@ -57,7 +57,7 @@ impl Plan {
         if names.len() > 1 && names.iter().any(|name| name == ANY) {
             return Err(failure(
                 ExitCode::Usage,
-                "`any` holds every interface, so each packet would be there twice: name interfaces, or `any` alone",
+                "`any` includes every interface, so packets would appear twice: name interfaces, or `any` alone",
             ));
         }
         check_output(args)?;
@@ -94,7 +94,7 @@ fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
     if args.ring_files.is_some() && !rotates {
         return Err(failure(
             ExitCode::Usage,
-            "--ring-files needs --file-size or --file-time: when should another file begin?",
+            "--ring-files needs --file-size or --file-time: one of them sets when to start a new file",
         ));
     }
     if rotates && is_pipe(args) {
@@ -106,19 +106,19 @@ fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
     if args.user.is_some() && args.layers.nic {
         return Err(failure(
             ExitCode::Usage,
-            "--user with --layers nic: another user could not put the interface's setting back; leave out one of them",
+            "--user with --layers nic: another user could not restore the interface setting; use only one of them",
         ));
     }
     if args.user.is_some() && args.layers.tc_filter {
         return Err(failure(
             ExitCode::Usage,
-            "--user with --layers tc-clsact: another user could not remove the filter; leave out one of them",
+            "--user with --layers tc-clsact: another user could not remove the filter; use only one of them",
         ));
     }
     if args.user.is_some() && args.cores.as_ref().is_some_and(|cores| cores.softirq.is_some()) {
         return Err(failure(
             ExitCode::Usage,
-            "--user with --cores softirq: another user could not put the setting back; leave out one of them",
+            "--user with --cores softirq: another user could not restore the setting; use only one of them",
         ));
     }
     if args.json && is_pipe(args) {

@@ -73,9 +73,9 @@ impl Settings {
             Ok(undone) => undone
                 .iter()
                 .filter(|one| !one.fate.is_final())
-                .map(|one| format!("{} was not put back; see quaver tune status", one.knob))
+                .map(|one| format!("{} was not restored; see quaver tune status", one.knob))
                 .collect(),
-            Err(error) => vec![format!("settings were not put back: {error}; see quaver tune status")],
+            Err(error) => vec![format!("settings were not restored: {error}; see quaver tune status")],
         }
     }
 }
@@ -84,7 +84,7 @@ fn recovered(undone: &[Undone]) -> impl Iterator<Item = String> {
     undone
         .iter()
         .filter(|one| one.fate == Fate::Restored)
-        .map(|one| format!("{} is {} again: a killed quaver {} had left it", one.knob, one.before, one.verb))
+        .map(|one| format!("{} restored to {}: left by a killed quaver {}", one.knob, one.before, one.verb))
 }
 
 fn steered_notes(steered: &Steered, cpu: u16) -> impl Iterator<Item = String> {

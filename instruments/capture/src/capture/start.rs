@@ -14,8 +14,8 @@ use quaver_clock::{Counter, CounterSupport, TaiState};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_page::units;
 use quaver_pcapng::{InterfaceFacts, SectionFacts};
+use quaver_view::Cell;
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Session {
         {
             return Err(failure(
                 ExitCode::Unsupported,
-                format!("--qos --layer {}: no packet would have this stamp: {why}", args.layer.name()),
+                format!("--qos --layer {}: no packet has this stamp: {why}", args.layer.name()),
             ));
         }
         let mut taps = Vec::new();
@@ -91,9 +91,9 @@ impl Session {
             },
             "pipeline": args.pipeline.to_string(),
             "application_stamp": if args.immediate {
-                "one a packet, when it was taken from the kernel"
+                "per packet, on delivery"
             } else {
-                "one a block of packets, when it was taken from the kernel"
+                "per block, on delivery"
             },
             "layers": self.layers.states().iter().map(super::summary::layer_json).collect::<Vec<_>>(),
         });
@@ -128,12 +128,12 @@ impl Session {
                 format!(", filter `{}`{place}", filter.expression)
             });
             eprintln!(
-                "capturing on {}: room for {} {} of {} octets, at most {} octets kept of each packet{}",
+                "capturing on {}: ring of {} {} of {} bytes, snap length {} bytes{}",
                 tap.interface().name,
-                units::count(tap.blocks() as u64),
+                Cell::Count(tap.blocks() as u64),
                 if options.immediate { "packets" } else { "blocks" },
-                units::count(options.block_bytes as u64),
-                units::count(options.snap_length.into()),
+                Cell::Count(options.block_bytes as u64),
+                Cell::Count(options.snap_length.into()),
                 filter.unwrap_or_default()
             );
         }
@@ -211,14 +211,14 @@ fn few(mut notes: Vec<String>) -> Vec<String> {
 
 /// What happened to the clock meanwhile, as far as it concerns stamps.
 pub(super) fn clock_notes(clock: &LiveClock) -> Vec<String> {
-    let apart = units::duration;
+    let apart = Cell::Duration;
     let words = |kind| match kind {
         MarkKind::RealtimeStepped { step_ns } | MarkKind::LeapSecond { step_ns } => Some(format!(
-            "the wall clock was set, by {}: stamps before and after do not compare",
+            "wall clock stepped by {}: stamps before and after are not comparable",
             apart(step_ns)
         )),
         MarkKind::Parted { residual_ns } => Some(format!(
-            "counter and kernel clock parted by {}: the kernel's clock stood in for the counter",
+            "counter and kernel clock diverged by {}: fell back to the kernel's clock",
             apart(residual_ns)
         )),
         MarkKind::RateChanged { residual_ns } => Some(format!(
@@ -226,10 +226,10 @@ pub(super) fn clock_notes(clock: &LiveClock) -> Vec<String> {
             apart(residual_ns)
         )),
         MarkKind::ClocksourceChanged => {
-            Some("the kernel changed its clocksource; its clock stood in for the counter".to_owned())
+            Some("clocksource changed: fell back to the kernel's clock".to_owned())
         }
         MarkKind::CoresDisagree { offset_ns } => {
-            Some(format!("counters of two CPUs are apart by {}; bounds hold", apart(offset_ns)))
+            Some(format!("counters of two CPUs differ by {}; bounds include it", apart(offset_ns)))
         }
         MarkKind::RateSet { .. }
         | MarkKind::CounterAgain

@@ -1,15 +1,14 @@
-//! What a capture tells at its end: a page for people, or JSON.
+//! What a capture reports at its end: a document for people, or JSON.
 
 use super::accounts::{Accounts, InterfaceCount};
 use super::plan::{Plan, is_pipe};
 use super::write::Written;
-use super::{End, qos};
+use super::{End, view};
 use crate::args::CaptureArgs;
 use crate::record::LayerState;
 use quaver_abi::stamp::Layer;
 use quaver_instrument::results::to_stdout;
-use quaver_page::table::Style;
-use quaver_page::units;
+use quaver_instrument::terminal;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -30,11 +29,11 @@ pub(super) fn print(
     }
     if is_pipe(args) {
         if !args.quiet {
-            eprint!("{}", page(accounts, written, Style::PLAIN));
+            eprint!("{}", terminal::page(&view::document(accounts, written), terminal::style_of_stderr()));
         }
         return Ok(());
     }
-    to_stdout(page(accounts, written, Style::of_stdout()).as_bytes())
+    terminal::print(&view::document(accounts, written))
 }
 
 /// A layer as JSON has it.
@@ -112,105 +111,4 @@ fn summary(args: &CaptureArgs, plan: &Plan, accounts: &Accounts, written: &Writt
         "notes": plan.core_notes.iter().chain(&accounts.notes).collect::<Vec<_>>(),
         "flows": written.figures,
     })
-}
-
-fn page(accounts: &Accounts, written: &Written, style: Style) -> String {
-    let mut text = String::new();
-    let seconds = accounts.took.as_secs_f64();
-    for interface in &accounts.interfaces {
-        let fates = &interface.fates;
-        let rate = if seconds > 0.0 { fates.captured as f64 / seconds } else { 0.0 };
-        let head = format!(
-            "{}: {} packets captured in {}, {} a second",
-            interface.name,
-            units::count(fates.captured),
-            units::duration(i64::try_from(accounts.took.as_nanos()).unwrap_or(i64::MAX)),
-            units::count(rate.round() as u64)
-        );
-        text += &format!("{}\n  {}\n", style.bold(&head), accounting(interface, style));
-        text += &interface_words(interface);
-        text += &format!("  stamped by {}\n", stamped(interface));
-        if fates.other_layer > 0 {
-            let words =
-                format!("{} packets lack the stamp of the layer asked for", units::count(fates.other_layer));
-            text += &format!("  {}\n", style.caution(&words));
-        }
-        if fates.disordered > 0 {
-            let words =
-                format!("{} packets have stamps out of the layers' order", units::count(fates.disordered));
-            text += &format!("  {}\n", style.caution(&words));
-        }
-    }
-    if written.stamps_lost + written.stamps_unmatched > 0 {
-        let words = format!(
-            "stamps of XDP and TC are missing of {} packets; {} found no room",
-            units::count(written.stamps_unmatched),
-            units::count(written.stamps_lost)
-        );
-        text += &format!("  {}\n", style.caution(&words));
-    }
-    for note in &accounts.notes {
-        text += &format!("  note: {note}\n");
-    }
-    for file in &accounts.files {
-        text += &format!("  {}\n", file.display());
-    }
-    if let Some(figures) = &written.figures {
-        text += &format!("\n{}", qos::page(figures, style));
-    }
-    text
-}
-
-/// `seen 10 = captured 7 + no room in the ring 3`, and nothing dropped where nothing was.
-fn accounting(interface: &InterfaceCount, style: Style) -> String {
-    let mut text = format!(
-        "seen {} = captured {}",
-        units::count(interface.seen()),
-        units::count(interface.fates.captured)
-    );
-    let mut dropped = false;
-    for place in interface.places().iter().filter(|place| place.packets > 0) {
-        dropped |= !matches!(place.name, "filter" | "direction" | "after_limit");
-        text += &format!(" + {} {}", place.words, units::count(place.packets));
-    }
-    if dropped { style.alarm(&text) } else { text }
-}
-
-/// What the interface itself says.
-fn interface_words(interface: &InterfaceCount) -> String {
-    let mut text = String::new();
-    if let Some(counters) = interface.counters.filter(|counters| counters.rx_dropped + counters.rx_errors > 0)
-    {
-        text += &format!(
-            "  before the capture: {} dropped by the interface, {} with errors\n",
-            units::count(counters.rx_dropped),
-            units::count(counters.rx_errors)
-        );
-    }
-    if let Some(kept_out) = interface.kept_out().filter(|kept_out| *kept_out > 0) {
-        text += &format!(
-            "  about {} more passed the interface and did not concern the capture\n",
-            units::count(kept_out)
-        );
-    }
-    text
-}
-
-fn stamped(interface: &InterfaceCount) -> String {
-    let fates = &interface.fates;
-    let of = |layer: &Layer| {
-        let packets = fates.stamped[*layer as usize - 1];
-        (packets > 0).then(|| match packets == fates.captured {
-            true => format!("{} (all)", layer.name()),
-            false => format!("{} ({})", layer.name(), units::count(packets)),
-        })
-    };
-    let there: Vec<String> = Layer::ALL.iter().filter_map(of).collect();
-    if there.is_empty() {
-        return "nobody: there were no packets".to_owned();
-    }
-    let below = [Layer::Xdp, Layer::Tc].map(|layer| fates.stamped[layer as usize - 1]);
-    // Those of others that lack these stamps are told as missing.
-    let some = below.iter().any(|packets| (1..fates.captured).contains(packets));
-    format!("{}{}", there.join(", "), if some { "; xdp and tc stamp packets that come" } else { "" })
 }

@@ -71,8 +71,8 @@ impl Cpus {
         let mut said = Vec::new();
         if self.together() {
             said.push(format!(
-                "Softirqs and the receiver shared CPU {} in all that was measured: this is the paper's case of overload, \
-                 in which each holds up the other under load, and nothing tells of them apart.",
+                "Softirqs and receiver shared CPU {} throughout: the paper's overload case. Their effects \
+                 cannot be separated.",
                 self.capture
             ));
         }
@@ -80,10 +80,7 @@ impl Cpus {
         let softirq = self.softirq.filter(|cpu| self.convert.contains(cpu)).map(|cpu| (cpu, "the softirqs"));
         let with: Vec<&str> = source.iter().chain(&softirq).map(|(_, who)| *who).collect();
         if let Some((cpu, _)) = source.or(softirq) {
-            said.push(format!(
-                "The converter threads had no CPU of their own: they shared CPU {cpu} with {}.",
-                with.join(" and ")
-            ));
+            said.push(format!("The converter threads shared CPU {cpu} with {}.", with.join(" and ")));
         }
         said
     }
@@ -95,8 +92,8 @@ impl Cpus {
                 format!("source {source}, softirq {softirq}")
             }
             (Some(source), _) => format!("source and softirq {source}"),
-            (None, Some(softirq)) => format!("source at another host, softirq {softirq}"),
-            (None, None) => "source at another host, softirq wherever this one has it".to_owned(),
+            (None, Some(softirq)) => format!("source on another host, softirq {softirq}"),
+            (None, None) => "source on another host, softirq on its default CPU".to_owned(),
         };
         format!("{softirq}, capture {}, converters {}", self.capture, convert.join(" "))
     }
@@ -140,7 +137,7 @@ mod tests {
         assert_eq!(two, Cpus { source: Some(1), softirq: Some(0), capture: 0, convert: vec![1] });
         assert_eq!((two.moved(), two.placements()), (Some(0), &[Placement::Together][..]));
         let said = two.shared();
-        assert!(said.len() == 2 && said[0].contains("case of overload"), "{said:?}");
+        assert!(said.len() == 2 && said[0].contains("the paper's overload case"), "{said:?}");
         assert!(said[1].contains("shared CPU 1 with the source."), "{said:?}");
         assert_eq!(two.words(), "source 1, softirq 0, capture 0, converters 1");
         // With more of them the source has its own.
@@ -157,7 +154,7 @@ mod tests {
         assert!(why(&asked(Some(0), Some(0), &[0])).contains("a CPU of its own"));
         assert!(why(&asked(None, Some(0), &[1, 1])).contains("a CPU of its own"));
         for absent in [asked(Some(7), None, &[]), asked(None, Some(7), &[]), asked(None, None, &[7])] {
-            assert!(why(&absent).contains("may use CPUs [0, 1] only"));
+            assert!(why(&absent).contains("only CPUs [0, 1] are allowed"));
         }
         assert!(here(&[], &CoreChoice::default()).is_err());
     }

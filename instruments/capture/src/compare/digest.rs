@@ -1,15 +1,11 @@
 //! From a recorded comparison of stamps to its results.
 
-use crate::compare::page::{CompareInput, page};
 use crate::compare::samples::read_compare_samples;
 use quaver_capture_analysis::compare::{CompareFacts, CompareSummary, Verdict, summarize};
-use quaver_instrument::digest::facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_page::RunFacts;
-use quaver_page::table::Style;
+use quaver_instrument::facts::{RunFacts, run_facts};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use std::io::Write;
 
 /// A comparison with its results.
 pub struct CompareDigest {
@@ -23,14 +19,13 @@ pub struct CompareDigest {
 pub fn analyze(run: &RunDir) -> anyhow::Result<CompareDigest> {
     let manifest = run.read_manifest()?;
     let recorded: CompareFacts = run.read_facts(manifest.compare.as_ref())?.ok_or_else(|| {
-        let message =
-            format!("{} holds no results: the comparison was ended too early", run.path().display());
+        let message = format!("{}: no results, the comparison ended too early", run.path().display());
         failure(ExitCode::BadInput, message)
     })?;
     let mut summary = summarize(&read_compare_samples(&run.samples())?, &recorded);
     summary.complete = manifest.complete;
     summary.warnings = warnings(&summary, &recorded, &manifest);
-    Ok(CompareDigest { summary, facts: facts::run_facts(run, &manifest) })
+    Ok(CompareDigest { summary, facts: run_facts(run, &manifest) })
 }
 
 /// What to know before believing the numbers.
@@ -38,7 +33,7 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
     let mut warnings = Vec::new();
     if manifest.host.pointer("/hypervisor/present") == Some(&serde_json::Value::Bool(true)) {
         warnings.push(
-            "this is a virtual machine: what a stamp finds in the cache depends on neighbours; repeat the comparison \
+            "this is a virtual machine: cache contents depend on neighbours; repeat the comparison \
              and compare the rounds' intervals"
                 .to_owned(),
         );
@@ -48,8 +43,8 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
         for ratio in pattern.ratios.iter().filter(|ratio| ratio.to.ends_with(" again")) {
             if matches!(ratio.verdict, Verdict::Larger | Verdict::Smaller) {
                 warnings.push(format!(
-                    "pattern {name}: the clock against itself came out as {:.2} instead of 1; differences of that \
-                     size mean nothing in this run (the machine was not quiet)",
+                    "pattern {name}: the clock against itself gives {:.2} instead of 1; smaller differences are not \
+                     significant (machine not quiet)",
                     ratio.mean
                 ));
             }
@@ -62,7 +57,7 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
                 "give it a CPU of its own (--cores)"
             };
             warnings.push(format!(
-                "pattern {name}: the source missed {} of {slots} slots, so the gaps between packets are not all alike; \
+                "pattern {name}: the source missed {} of {slots} slots, so packet gaps vary; \
                  {remedy}",
                 pattern.facts.missed
             ));
@@ -76,29 +71,7 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
         }
     }
     if facts.patterns.is_empty() {
-        warnings.push("no pattern was run".to_owned());
+        warnings.push("no pattern was measured".to_owned());
     }
     warnings
-}
-
-impl CompareDigest {
-    /// Writes `summary.json` and `report.html`.
-    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        run.write_summary(&self.summary)?;
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
-    }
-
-    /// Writes the report.
-    pub fn write_html(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        Ok(crate::compare::html::write_html(out, &self.input(None))?)
-    }
-
-    /// The console page.
-    pub fn page(&self, report_path: Option<&str>) -> String {
-        page(&self.input(report_path), Style::of_stdout())
-    }
-
-    fn input<'a>(&'a self, report_path: Option<&'a str>) -> CompareInput<'a> {
-        CompareInput { summary: &self.summary, run: &self.facts, report_path }
-    }
 }

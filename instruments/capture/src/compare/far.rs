@@ -43,7 +43,7 @@ impl Far {
                 asked.pop_front();
                 continue;
             }
-            progress.say("waiting: the other host takes 60 connections a minute".to_owned());
+            progress.say("waiting: the other host accepts 60 connections per minute".to_owned());
             std::thread::sleep(Duration::from_millis(50));
         }
         asked.push_back(Instant::now());
@@ -76,7 +76,7 @@ impl Far {
         socket.connect(sender).with_context(|| format!("receiving from {sender} alone"))?;
         remote
             .meet(&socket, interrupt.flag())
-            .with_context(|| format!("showing {server} the receiver at {here}"))?;
+            .with_context(|| format!("announcing the receiver at {here} to {server}"))?;
         Ok((socket, remote))
     }
 }

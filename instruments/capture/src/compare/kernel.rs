@@ -24,7 +24,7 @@ pub(super) fn measure(
     let plan = bench.plan;
     let packet_bytes = pattern.profile.payload_bytes() as u32 + FRAME_OVERHEAD - ETHERNET_BYTES;
     let Some(interface) = bench.place.interface() else {
-        anyhow::bail!("the kernel does not tell which interface packets come in by");
+        anyhow::bail!("the kernel does not report the receiving interface");
     };
     let wanted = KernelPlan { interface: interface.to_owned(), packet_bytes };
     let mut comparison = KernelComparison::start(&wanted)?;
@@ -64,8 +64,7 @@ pub(super) fn measure(
     let outcome = comparison.finish();
     if outcome.samples.is_empty() && !bench.stopped() {
         anyhow::bail!(
-            "packets of {interface} pass no two tracepoints that enclose the kernel's stamp alone (its driver hands them \
-             over by NAPI, not by netif_rx)"
+            "{interface}: no pair of tracepoints encloses the kernel's stamp alone (NAPI driver, not netif_rx)"
         );
     }
     keep(number, &outcome, table);

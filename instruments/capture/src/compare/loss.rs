@@ -65,7 +65,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<LossPoint>, Vec<
                     }
                     let (sweep, frame_bytes, gap_bytes) = (*sweep, *frame_bytes, *gap_bytes);
                     let kind = KINDS[usize::from(at)];
-                    bench.progress.say(format!("loss: {frame_bytes} octets, gap {gap_bytes}, {kind}"));
+                    bench.progress.say(format!("loss: {frame_bytes} bytes, gap {gap_bytes}, {kind}"));
                     let burst = Burst { sweep, placement, kind, round, frame_bytes, gap_bytes };
                     match burst.send(bench, plan, seed as u32 | 1) {
                         Ok(point) => found.push(point),
@@ -90,7 +90,7 @@ fn refused(burst: &Burst, error: anyhow::Error) -> anyhow::Result<String> {
     let why = refusal(&error).ok_or(error)?;
     let (frame_bytes, gap_bytes) = (burst.frame_bytes, burst.gap_bytes);
     Ok(format!(
-        "Loss at {frame_bytes} octets and a gap of {gap_bytes} was not measured; the other host refused: {why}."
+        "Loss at {frame_bytes} bytes with a gap of {gap_bytes} was not measured: the other host refused: {why}."
     ))
 }
 

@@ -4,11 +4,10 @@
 //! so they go with this process. Ways to stamp alternate in blocks whose order is drawn at random.
 
 pub mod digest;
-pub mod html;
-pub mod page;
 pub mod record;
 pub(crate) mod runs;
 pub mod samples;
+pub mod view;
 
 mod by_libpcap;
 mod cores;
@@ -37,6 +36,7 @@ use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_instrument::registry::Analyzed;
 use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -93,9 +93,7 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let digest = crate::compare::digest::analyze(&run)?;
     digest.store(&run)?;
     drop(progress);
-    let summary = serde_json::to_value(&digest.summary)?;
-    let report = run.report().display().to_string();
-    let code = results::print(&summary, || digest.page(Some(&report)), args.json, &[])?;
+    let code = results::print(&digest.summary()?, || digest.page(&run), args.json, &[])?;
     Ok(match (interrupt.requested(), went) {
         (true, _) => ExitCode::Interrupted,
         (false, true) => ExitCode::Peer,
@@ -139,7 +137,7 @@ impl Bench<'_> {
                         }
                     }
                     Err(error) => {
-                        facts.cannot.push(format!("The kernel was not looked into: {error:#}."));
+                        facts.cannot.push(format!("Kernel part not measured: {error:#}."));
                         kernel = false;
                     }
                 }
@@ -186,8 +184,8 @@ impl Bench<'_> {
 
 fn stamped_anyway(pattern: &str) -> String {
     format!(
-        "Pattern {pattern}: the kernel stamped every packet for some other program (a capture, a PTP daemon), so that the \
-         cost of its stamp could not be seen: end that program."
+        "Pattern {pattern}: the kernel stamped every packet for some other program (a capture, a PTP daemon), so the cost of \
+         its stamp is hidden: stop that program."
     )
 }
 

@@ -45,7 +45,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<
     for (name, ready) in PROGRAMS {
         match found(name) {
             Some(program) => programs.push((name, ready, program)),
-            None => cannot.push(format!("{name} was not run beside our own capture: it is not installed.")),
+            None => cannot.push(format!("{name} was not compared: not installed.")),
         }
     }
     for &placement in bench.plan.cpus.placements() {
@@ -63,14 +63,14 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<
                     if bench.stopped() {
                         return Ok((points, cannot));
                     }
-                    bench.progress.say(format!("capture by {name}: {frame_bytes} octets"));
+                    bench.progress.say(format!("capture by {name}: {frame_bytes} bytes"));
                     let stream = Stream { placement, round, frame_bytes, packets: plan.packets * 5 };
                     // Within one thread from start to end, for the program is interrupted when its starter ends.
                     let result = bench.place.within(|| stream.captured_by(bench, name, ready, program))?;
                     match result {
                         Ok(point) => points.extend(point),
                         Err(error) => {
-                            cannot.push(format!("{name} could not be judged: {error:#}."));
+                            cannot.push(format!("{name} could not be measured: {error:#}."));
                             if refusal(&error).is_some() {
                                 // So would it be for every other program.
                                 break;
@@ -138,7 +138,7 @@ impl Stream {
         }
         let sent = report.with_context(|| said(&outcome, "did not start to capture"))?;
         let (captured, dropped) =
-            counts(name, &outcome).with_context(|| said(&outcome, "did not tell its counts"))?;
+            counts(name, &outcome).with_context(|| said(&outcome, "printed no counts"))?;
         Ok(Some(PeerPoint {
             program: name.to_owned(),
             placement: self.placement,
@@ -173,7 +173,7 @@ fn send(bench: &Bench<'_>, source: Waiting) -> anyhow::Result<u64> {
 
 fn said(outcome: &PeerOutcome, what: &str) -> String {
     let last = outcome.errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
-    format!("it {what}; its last words: {last}")
+    format!("it {what}; last output: {last}")
 }
 
 /// 128 octets of each packet, and 64 MiB of buffer.

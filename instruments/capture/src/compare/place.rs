@@ -81,9 +81,7 @@ impl FarPlace {
     fn share_cpu(&self, share: bool, cpus: &Cpus) -> Result<(), String> {
         let mut held = self.steered.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(steered) = held.take() {
-            let why = |error| {
-                format!("Where packets are processed was not put back: {error}; see quaver tune status.")
-            };
+            let why = |error| format!("Packet steering was not restored: {error}; see quaver tune status.");
             steered.put_back().map_err(why)?;
         }
         let (Some(softirq), Some(interface)) = (cpus.softirq, self.interface.as_deref()) else {
@@ -92,7 +90,7 @@ impl FarPlace {
         let index = HostRoot::system().value::<u32>(&format!("/sys/class/net/{interface}/ifindex"));
         if index.is_none() || index != TapInterface::find(interface).ok().map(|found| found.index) {
             return Err(format!(
-                "Where packets of {interface} are processed was not set: /sys does not show this network namespace; enter it \
+                "Packet steering of {interface} was not set: /sys does not show this network namespace; enter it \
                  with ip netns exec."
             ));
         }
@@ -103,8 +101,8 @@ impl FarPlace {
     }
 }
 
-const NOT_TOGETHER: &str = "Softirq and receiver on one CPU were not tried: --cores softirq=N lets this program set where \
-    packets of the interface are processed.";
+const NOT_TOGETHER: &str =
+    "Softirq and receiver on one CPU: not measured; --cores softirq=N enables packet steering.";
 
 /// Name of the interface with that number in this network namespace.
 fn name_of(index: u32) -> Option<String> {

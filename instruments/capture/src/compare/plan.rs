@@ -112,9 +112,7 @@ impl Plan {
             pattern(WantedPattern::Fast, (50_000, 20), fast),
         ];
         let mut cannot = vec![
-            "Interrupts were not kept off around a stamp: a stock kernel has no switch for it, and a program none at \
-             all."
-                .to_owned(),
+            "Interrupts were not disabled around stamps: a stock kernel has no switch for it.".to_owned(),
         ];
         cannot.extend(cpus.shared());
         Ok(Self {
@@ -150,7 +148,7 @@ impl Plan {
     fn stream_words(&self) -> String {
         match &self.from {
             Some(far) => format!("from {far}"),
-            None => "made here, between two network namespaces".to_owned(),
+            None => "local, between two network namespaces".to_owned(),
         }
     }
 

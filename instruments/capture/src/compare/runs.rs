@@ -1,8 +1,11 @@
 //! Stored runs of `quaver capture --compare`.
 
 use super::digest::{self, CompareDigest};
+use super::view::document;
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::results::store_report;
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::terminal;
 use quaver_store::run::RunDir;
 use serde_json::Value;
 use std::io::Write;
@@ -21,32 +24,31 @@ impl RunKind for ComparisonRuns {
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
-        Ok(Box::new(Comparison(digest::analyze(run)?)))
+        Ok(Box::new(digest::analyze(run)?))
     }
 }
 
-struct Comparison(CompareDigest);
-
-impl Analyzed for Comparison {
+impl Analyzed for CompareDigest {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        self.0.store(run)
+        run.write_summary(&self.summary)?;
+        store_report(run, |out| self.write_html(run, out))
     }
 
     fn summary(&self) -> anyhow::Result<Value> {
-        Ok(serde_json::to_value(&self.0.summary)?)
+        Ok(serde_json::to_value(&self.summary)?)
     }
 
     fn page(&self, run: &RunDir) -> String {
-        self.0.page(Some(&run.report().display().to_string()))
+        let mut document = document(&self.summary, &self.facts);
+        document.report_path = Some(run.report().display().to_string());
+        terminal::page(&document, terminal::style())
     }
 
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        let _ = run;
-        self.0.write_html(out)
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        Ok(quaver_view::write_html(out, &document(&self.summary, &self.facts))?)
     }
 
-    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (_, _) = (run, asked);
+    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
         Err(not_exported("a comparison is not exported: its samples.parquet and summary.json hold all of it"))
     }
 }

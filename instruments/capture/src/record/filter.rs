@@ -2,28 +2,9 @@
 
 use super::error::CaptureError;
 use super::frame::LinkKind;
+use super::libpcap::{self, MASK_UNKNOWN, PacketHeader, Program};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-
-/// Names under which distributions have it.
-const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
-/// The mask of the network is not known: `ip broadcast` is then refused.
-const MASK_UNKNOWN: u32 = 0xffff_ffff;
-
-/// struct bpf_program (pcap/bpf.h).
-#[repr(C)]
-struct Program {
-    length: c_uint,
-    instructions: *mut libc::sock_filter,
-}
-
-/// struct pcap_pkthdr (pcap/pcap.h).
-#[repr(C)]
-struct PacketHeader {
-    time: libc::timeval,
-    captured: u32,
-    length: u32,
-}
 
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
 type Compile = unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, u32) -> c_int;
@@ -56,18 +37,11 @@ impl std::fmt::Debug for Here {
 }
 
 fn library() -> Result<Library, CaptureError> {
-    for name in NAMES {
-        // SAFETY: libpcap has no initialiser that could do harm, and the name is looked for in the system's places only.
-        if let Ok(library) = unsafe { Library::new(name) } {
-            return Ok(library);
-        }
-    }
-    Err(CaptureError::NotSupported {
+    libpcap::find().ok_or_else(|| CaptureError::NotSupported {
         operation: "compile the filter: libpcap, which knows the language, is not installed".to_owned(),
-        remedy:
-            "install it (Debian, Ubuntu: apt install libpcap0.8; Fedora: dnf install libpcap), or capture \
-                 without a filter"
-                .to_owned(),
+        remedy: "install it (Debian, Ubuntu: apt install libpcap0.8; Fedora: dnf install libpcap), or capture without a \
+                 filter"
+            .to_owned(),
     })
 }
 
@@ -116,11 +90,9 @@ impl Filter {
 /// `T` is the type of the function.
 unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, CaptureError> {
     // SAFETY: as the caller promises.
-    unsafe { library.get::<T>(name.to_bytes_with_nul()) }.map(|symbol| *symbol).map_err(|e| {
-        CaptureError::NotSupported {
-            operation: format!("compile the filter: libpcap has no {} ({e})", name.to_string_lossy()),
-            remedy: "install libpcap 1.0 or newer".to_owned(),
-        }
+    unsafe { libpcap::symbol(library, name) }.map_err(|e| CaptureError::NotSupported {
+        operation: format!("compile the filter: libpcap has no {} ({e})", name.to_string_lossy()),
+        remedy: "install libpcap 1.0 or newer".to_owned(),
     })
 }
 

@@ -7,6 +7,7 @@ mod frame;
 mod hardware;
 mod join;
 mod layers;
+pub(crate) mod libpcap;
 mod nic_clock;
 mod offset;
 mod reader;

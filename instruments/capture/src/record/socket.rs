@@ -221,7 +221,7 @@ impl Tap {
         attach(&socket, filter.as_ref(), options.snap_length).map_err(failed("attach the filter"))?;
         let memory = ring(&socket, options, interface.link).map_err(|e| CaptureError::Os {
             operation: format!(
-                "make a ring of {} blocks of {} octets for the capture on {}",
+                "make a ring of {} blocks of {} bytes for the capture on {}",
                 options.blocks, options.block_bytes, interface.name
             ),
             source: e,
@@ -305,7 +305,7 @@ fn check(options: &TapOptions) -> Result<(), CaptureError> {
     let refused = |why: String| Err(CaptureError::Options(why));
     if !(1..=MOST_SNAP_BYTES).contains(&options.snap_length) {
         return refused(format!(
-            "{} octets of a packet cannot be kept: choose 1 to {MOST_SNAP_BYTES}",
+            "snap length {} is out of range: choose 1 to {MOST_SNAP_BYTES}",
             options.snap_length
         ));
     }
@@ -317,12 +317,12 @@ fn check(options: &TapOptions) -> Result<(), CaptureError> {
         let bytes = TapOptions::packet_bytes(options.snap_length);
         return match options.block_bytes == bytes && options.blocks >= 2 {
             true => Ok(()),
-            false => refused(format!("a ring of packets needs at least 2 frames of {bytes} octets each")),
+            false => refused(format!("a ring of packets needs at least 2 frames of {bytes} bytes each")),
         };
     }
     if !options.block_bytes.is_power_of_two() || options.block_bytes < page || options.blocks < 2 {
         return refused(format!(
-            "a ring of {} blocks of {} octets cannot be made: choose at least 2 of a power of two from {page} on",
+            "a ring of {} blocks of {} bytes cannot be made: choose at least 2 of a power of two from {page} on",
             options.blocks, options.block_bytes
         ));
     }

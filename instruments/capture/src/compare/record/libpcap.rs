@@ -2,6 +2,7 @@
 //! nothing. libpcap is looked for when it is asked for.
 
 use super::CompareError;
+use crate::record::libpcap::{self, MASK_UNKNOWN, PacketHeader, Program};
 use libloading::Library;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -10,14 +11,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Names under which distributions have it.
-const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 /// PCAP_TSTAMP_PRECISION_NANO (pcap/pcap.h).
 const NANOSECONDS: c_int = 1;
 /// PCAP_ERRBUF_SIZE.
 const ERROR_BYTES: usize = 256;
-/// The mask of the network is not known.
-const MASK_UNKNOWN: u32 = 0xffff_ffff;
 /// How long packets may wait in the kernel for more to come, milliseconds.
 const TIMEOUT_MS: c_int = 100;
 /// Between looks at the end.
@@ -49,21 +46,6 @@ pub struct LibpcapCount {
     pub received: u64,
     /// Of those, dropped for want of room.
     pub dropped: u64,
-}
-
-/// struct bpf_program (pcap/bpf.h).
-#[repr(C)]
-struct Program {
-    length: c_uint,
-    instructions: *mut c_void,
-}
-
-/// struct pcap_pkthdr (pcap/pcap.h); microseconds are nanoseconds where those were asked for.
-#[repr(C)]
-struct PacketHeader {
-    time: libc::timeval,
-    captured: u32,
-    length: u32,
 }
 
 /// struct pcap_stat (pcap/pcap.h).
@@ -108,17 +90,12 @@ fn failed(operation: &str, why: impl Into<Box<dyn std::error::Error + Send + Syn
 /// `T` is the type of the function.
 unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, CompareError> {
     // SAFETY: as the caller promises.
-    let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    found.map(|symbol| *symbol).map_err(|e| failed("use libpcap (1.5 or newer)", e))
+    unsafe { libpcap::symbol(library, name) }.map_err(|e| failed("use libpcap (1.5 or newer)", e))
 }
 
 impl Functions {
     fn load() -> Result<Self, CompareError> {
-        let found = NAMES.iter().find_map(|name| {
-            // SAFETY: libpcap has no initialiser that could do harm, and is looked for in the system's places only.
-            unsafe { Library::new(*name) }.ok()
-        });
-        let library = found.ok_or_else(|| {
+        let library = libpcap::find().ok_or_else(|| {
             failed("load libpcap", "it is not installed (Debian, Ubuntu: apt install libpcap0.8)")
         })?;
         // SAFETY: each type is that of the documented function.

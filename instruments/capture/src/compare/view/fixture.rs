@@ -70,7 +70,7 @@ fn facts() -> CompareFacts {
             dropped: 990,
             cpu_ns: 39_000_000,
         }],
-        cannot: vec!["Interrupts were not kept off around a stamp.".to_owned()],
+        cannot: vec!["Interrupts were not disabled around stamps.".to_owned()],
     }
 }
 
