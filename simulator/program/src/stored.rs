@@ -6,7 +6,7 @@ use crate::digest::{
 use crate::perfetto::draw_simulated;
 use crate::view::{self, SimInput};
 use anyhow::Context;
-use quaver_instrument::digest::run_facts;
+use quaver_instrument::facts::run_facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::terminal;
 use quaver_page::RunFacts;
@@ -124,7 +124,7 @@ impl SimDigest {
     /// Writes `summary.json` and `report.html`.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.summary)?;
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, |out| self.write_html(out))
     }
 
     /// Writes the report.

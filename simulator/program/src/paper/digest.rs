@@ -3,7 +3,7 @@
 use crate::paper::view;
 use anyhow::Context;
 use quaver_dvfs::power::{AreaConfig, MODELS};
-use quaver_instrument::digest::run_facts;
+use quaver_instrument::facts::run_facts;
 use quaver_instrument::terminal;
 use quaver_sim::paper::{PaperSummary, claims, slips};
 use quaver_store::manifest::Manifest;
@@ -90,7 +90,7 @@ impl PaperDigest {
         if let Some(bench) = &self.bench {
             write_bench(run, bench)?;
         }
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, |out| self.write_html(out))
     }
 
     /// Writes the report.

@@ -2,7 +2,7 @@
 
 use crate::sweep::digest::{SCHEMA, SweepSummary};
 use crate::sweep::view;
-use quaver_instrument::digest::run_facts;
+use quaver_instrument::facts::run_facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::terminal;
 use quaver_page::RunFacts;
@@ -44,7 +44,7 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<SweepDigest> {
 impl SweepDigest {
     /// Writes `report.html`; `summary.json` stays as it was gathered.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, |out| self.write_html(out))
     }
 
     /// Writes the report.
