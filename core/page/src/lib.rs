@@ -8,12 +8,9 @@ pub mod console;
 pub mod far_source;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
-pub mod gnuplot;
 pub mod html;
-pub mod path_plots;
 pub mod rtp;
 pub mod table;
-pub mod terminal_plot;
 pub mod units;
 
 use quaver_abi::record::EventRecord;

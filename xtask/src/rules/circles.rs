@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// longer there, or lost a member, must be taken out or shortened.
 const KNOWN: &[&str] = &[
     "quaver-page: console far_source rtp",
-    "quaver-path: digest html page page_below",
     "quaver-sim-program: digest html page",
     "quaver-sim-program::sweep: digest html page",
     "quaver-sync: args bench compensate verb view what_if",

@@ -10,7 +10,6 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress as ProgressLine;
 use quaver_instrument::results::to_stdout;
-use quaver_page::units;
 use quaver_path_record::flow::{FlowSchedule, Transport};
 use quaver_path_record::{
     ClientOptions, Completion, Directions, PathError, Progress, TestOutcome, run_client,
@@ -136,7 +135,7 @@ fn draw(args: &JitlatArgs, phase: &Mutex<Phase>, end: Receiver<()>) {
             Phase::Testing(start) => {
                 let sent = start.elapsed().as_nanos() / u128::from(args.period_ns().max(1));
                 let sent = u64::try_from(sent).unwrap_or(u64::MAX).min(u64::from(args.npkts));
-                line.show(start.elapsed(), format!("about {} packets", units::count(sent)));
+                line.show(start.elapsed(), format!("about {} packets", quaver_view::Cell::Count(sent)));
             }
             Phase::Collecting => line.say("collecting the results"),
         }
