@@ -168,7 +168,7 @@ fn options_that_make_no_sense_end_with_2() {
     refused(&["jitlat", "-f", "x", "janus"], 2, "cannot be used with");
     refused(&["jitlat", "-l", "11", "janus"], 2, "11 is not in 12..=65507");
     refused(&["jitlat", "-n", "0", "janus"], 2, "0 is not in 1..=");
-    refused(&["jitlat", "-r", "0", "janus"], 2, "packets a second, from 0.001 to 1e9");
+    refused(&["jitlat", "-r", "0", "janus"], 2, "packets per second, from 0.001 to 1e9");
     refused(&["jitlat", "-r", "50", "-p", "1000", "janus"], 2, "cannot be used with");
     refused(&["jitlat", "-D", "64", "janus"], 2, "64 is not in 0..64");
     refused(&["jitlat", "::1"], 2, "has no IPv4 address");

@@ -44,7 +44,7 @@ pub static INSTRUMENT: Instrument = Instrument {
             args::ProbeArgs,
             probe::run
         ),
-        verb!("serve", "Wait for `quaver probe` and measure with it", args::ServeArgs, serve::run),
+        verb!("serve", "Serve `quaver probe`", args::ServeArgs, serve::run),
         verb!(
             "jitlat",
             "Be Jitlat: its options, its console page, its log file, its protocol",

@@ -37,12 +37,10 @@ fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
     let usage = |message: String| failure(ExitCode::Usage, message);
     let found: Vec<SocketAddr> = (host, port)
         .to_socket_addrs()
-        .map_err(|error| usage(format!("look up {host}: {error}; give an address or a name that resolves")))?
+        .map_err(|error| usage(format!("resolve {host}: {error}; give an address or a name that resolves")))?
         .collect();
     found.iter().copied().find(SocketAddr::is_ipv4).ok_or_else(|| {
-        usage(format!(
-            "{host} has no IPv4 address, and Jitlat's messages have room for no other; use quaver probe"
-        ))
+        usage(format!("{host} has no IPv4 address, and Jitlat supports only IPv4; use quaver probe"))
     })
 }
 
@@ -117,7 +115,7 @@ fn measure(args: &JitlatArgs, options: &ClientOptions, interrupt: &Interrupt) ->
     match outcome {
         Ok(outcome) => Ok(outcome),
         Err(PathError::Interrupted) => {
-            Err(failure(ExitCode::Interrupted, "interrupted before the test began; nothing is logged"))
+            Err(failure(ExitCode::Interrupted, "interrupted before the test started; nothing is logged"))
         }
         Err(error) => Err(error.into()),
     }
@@ -181,7 +179,7 @@ fn results(args: &JitlatArgs, outcome: &TestOutcome) -> anyhow::Result<ExitCode>
     if !args.no_analysis {
         super::show(args, &header, &flow.singletons, Origin::Live, "")?;
     }
-    ending(outcome, "during the test; what there was by then is logged")
+    ending(outcome, "during the test; results so far are logged")
 }
 
 /// The exit status; of a test that was cut short also a sentence.

@@ -6,8 +6,10 @@ use quaver_view::{
     Axis, BarSeries, Binned, Chart, Colour, Data, Distribution, DistributionView, Document, Group, Quantity,
     Section, Series, Style, Xy,
 };
+use std::io::IsTerminal;
 
-/// Style of plots on standard output: drawn with ASCII characters where the locale is not UTF-8.
+/// Style of plots on standard output: drawn with ASCII characters where the locale is not UTF-8, and as wide as `COLUMNS`
+/// says where it is no terminal.
 pub(crate) fn style() -> Style {
     // As setlocale(3) looks: the first that is set decides.
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -18,7 +20,12 @@ pub(crate) fn style() -> Style {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
     });
-    Style { ascii: !utf8, ..quaver_instrument::terminal::style() }
+    let style = Style { ascii: !utf8, ..quaver_instrument::terminal::style() };
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    match columns {
+        Some(width) if !std::io::stdout().is_terminal() => Style { width, ..style },
+        _ => style,
+    }
 }
 
 /// All plots of a flow; `delays` are the distributions that are wanted.

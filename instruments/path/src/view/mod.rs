@@ -275,7 +275,7 @@ fn variation(flows: &[&FlowResults]) -> Option<Section> {
     spread_group(&mut table, "PDV", &rows.collect::<Vec<_>>());
     let rows = known.iter().map(|(way, found)| (*way, &found.ipdv, "RFC 5481, section 4.1; RFC 3393"));
     spread_group(&mut table, "IPDV", &rows.collect::<Vec<_>>());
-    let jitter = known.iter().map(|(way, found)| {
+    let interarrival = known.iter().map(|(way, found)| {
         let [last, most] = [found.interarrival_jitter_ns, found.largest_interarrival_jitter_ns];
         let [last, most] = [last, most].map(Cell::FineDuration);
         text!("{way}, interarrival jitter (RFC 3550, section 6.4.1): final {last}, max {most}")
@@ -284,7 +284,7 @@ fn variation(flows: &[&FlowResults]) -> Option<Section> {
         "PDV: delay above the minimum. IPDV: delay minus that of the previous packet, signed (RFC 5481). Neither contains \
          the clock offset.",
     );
-    Some(jitter.fold(section.with(table), |section, words| section.with(Block::Note(words))))
+    Some(interarrival.fold(section.with(table), |section, words| section.with(Block::Note(words))))
 }
 
 #[cfg(test)]
