@@ -70,14 +70,7 @@ pub struct KnownFlow<'a> {
     pub flow: &'a FlowFacts,
     /// What came of it; none where only figures were kept.
     pub results: Option<&'a FlowResults>,
-    /// What of its packets the program at the receiver saw.
-    pub seen: SeenPackets,
-}
-
-/// Counts of a flow's packets as the receiving program saw them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SeenPackets {
-    /// First copies.
+    /// First copies that the program at the receiver saw.
     pub unique: u64,
     /// Of them came after one sent later.
     pub reordered: u64,
@@ -224,17 +217,13 @@ impl PathSummary {
         let kept = self.flows().map(|results| {
             let packets = &results.figures.packets;
             let (unique, reordered, duplicate) = (packets.unique, packets.reordered, packets.duplicate);
-            let seen = SeenPackets { unique, reordered, duplicate };
-            KnownFlow { flow: &results.flow, results: Some(results), seen }
+            KnownFlow { flow: &results.flow, results: Some(results), unique, reordered, duplicate }
         });
         let rolling = self.rolling_flows.iter().map(|flow| {
             let figures = self.rolling.iter().find(|figures| figures.direction == flow.direction.name());
-            let seen = figures.map_or_else(SeenPackets::default, |figures| SeenPackets {
-                unique: figures.unique,
-                reordered: figures.reordered,
-                duplicate: figures.duplicate,
-            });
-            KnownFlow { flow, results: None, seen }
+            let (unique, reordered, duplicate) =
+                figures.map_or((0, 0, 0), |seen| (seen.unique, seen.reordered, seen.duplicate));
+            KnownFlow { flow, results: None, unique, reordered, duplicate }
         });
         kept.chain(rolling).collect()
     }

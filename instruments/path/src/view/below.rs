@@ -1,7 +1,7 @@
 //! What was seen of a path's packets below the programs: departures, and the segments of TCP flows.
 
 use super::metrics::{Metric, Metrics, framed, in_frame};
-use crate::digest::{KnownFlow, SeenPackets};
+use crate::digest::KnownFlow;
 use crate::facts::{DepartureFacts, SegmentFacts};
 use quaver_analysis::path::direction::Direction;
 use quaver_view::{Cell, Column, Section, Table, text};
@@ -11,14 +11,15 @@ struct SeenSegments<'a> {
     /// `up, sender`.
     end: String,
     segments: &'a SegmentFacts,
-    /// What the receiving program saw of the flow's packets.
-    program: SeenPackets,
+    /// The flow, with what the receiving program saw of its packets.
+    flow: KnownFlow<'a>,
 }
 
 /// The ends that saw segments, the sender's before the receiver's.
 fn seen_segments<'a>(flows: &[KnownFlow<'a>]) -> Vec<SeenSegments<'a>> {
     let mut all = Vec::new();
-    for KnownFlow { flow, seen, .. } in flows {
+    for known in flows {
+        let flow = known.flow;
         let (here, there) = (flow.segments.as_ref(), flow.segments_at_server.as_ref());
         let (sender, receiver) = match flow.direction {
             Direction::Up => (here, there),
@@ -27,7 +28,7 @@ fn seen_segments<'a>(flows: &[KnownFlow<'a>]) -> Vec<SeenSegments<'a>> {
         for (end, segments) in [("sender", sender), ("receiver", receiver)] {
             let Some(segments) = segments else { continue };
             let end = format!("{}, {end}", flow.direction.name());
-            all.push(SeenSegments { end, segments, program: *seen });
+            all.push(SeenSegments { end, segments, flow: *known });
         }
     }
     all
@@ -50,9 +51,9 @@ pub(super) fn segments(flows: &[KnownFlow<'_>]) -> Option<Section> {
         .row("duplicates", "duplicate data (RFC 2883)", |seen| known(seen.segments.duplicate));
     const AS_SEEN: &str = "as the application saw them";
     metrics
-        .row("packets delivered to the program", AS_SEEN, |seen| Cell::Count(seen.program.unique))
-        .row("of these reordered", AS_SEEN, |seen| Cell::Count(seen.program.reordered))
-        .row("of these duplicates", AS_SEEN, |seen| Cell::Count(seen.program.duplicate));
+        .row("packets delivered to the program", AS_SEEN, |seen| Cell::Count(seen.flow.unique))
+        .row("of these reordered", AS_SEEN, |seen| Cell::Count(seen.flow.reordered))
+        .row("of these duplicates", AS_SEEN, |seen| Cell::Count(seen.flow.duplicate));
     let observed = seen.iter().map(|seen| {
         let captured = seen.segments.seen_by == "captured";
         let by = if captured { "every packet observed" } else { "counters (TCP_INFO)" };
