@@ -10,6 +10,7 @@ target="${1:-build}"
 packages="
 build clang           clang        compiles the BPF programs
 build gcc             cc           links, and compiles libbpf
+build binutils        objcopy      puts line tables into a file of their own
 build libc6-dev       -            headers for libbpf and the BPF programs
 build make            make         builds libbpf
 build pkg-config      pkg-config   finds libelf

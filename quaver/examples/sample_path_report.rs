@@ -7,7 +7,7 @@
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
 use quaver_analysis::path::clocks::correct;
 use quaver_analysis::path::direction::Direction;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_path::digest::{PathDigest, digest};
 use quaver_path::facts::*;
 use std::io::Write;

@@ -5,13 +5,14 @@
 //! hostile on purpose. Prints the facts that the test checks as JSON.
 
 use quaver_abi::record::{EventKind, EventRecord, Vector};
-use quaver_analysis::attribution::{LatePacket, Part, Piece, Place};
+use quaver_analysis::attribution::{EdgeCap, LatePacket, PacketAnalysis, PacketPosition, Part, Piece};
 use quaver_analysis::distribution::distribution;
-use quaver_analysis::model::{Layer, LayerColumn, Names, PacketTable};
+use quaver_analysis::model::{Layer, LayerColumn, Names, PacketRun, PacketTable};
 use quaver_analysis::series::delta_t;
 use quaver_analysis::summary::*;
-use quaver_page::html::write_html;
-use quaver_page::{ReportInput, RunFacts};
+use quaver_chase::view::{ChaseInput, document};
+use quaver_instrument::facts::RunFacts;
+use quaver_view::write_html;
 use std::io::Write;
 
 const PERIOD_NS: i64 = 7_410;
@@ -44,30 +45,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count: usize = arguments.next().map_or(Ok(2_000_000), |text| text.parse())?;
     let stalls = stalls(count);
     let (packets, late, pieces) = receive(count, &stalls);
-    let events = events(&stalls);
-    let summary = summary(&packets, &late, &pieces);
-    let (run, names) = (facts(), names());
+    let analysis = PacketAnalysis {
+        summary: summary(&packets, &late, &pieces),
+        late,
+        pieces,
+        catch_up_cap_ns: 0,
+        edge_cap: EdgeCap::default(),
+    };
+    let measured = PacketRun { packets, events: events(&stalls), names: names(), ..PacketRun::default() };
     let spike_ns =
         stalls.iter().max_by_key(|stall| stall.end_ns - stall.start_ns).map_or(0, |stall| stall.end_ns);
-    let input = ReportInput {
-        summary: &summary,
-        run: &run,
-        packets: &packets,
-        late: &late,
-        pieces: &pieces,
-        events: &events,
-        names: &names,
-    };
     let mut file = std::io::BufWriter::new(std::fs::File::create(&path)?);
     let began = std::time::Instant::now();
-    write_html(&mut file, &input)?;
+    write_html(
+        &mut file,
+        &document(&ChaseInput { analysis: &analysis, run: &facts(), measured: &measured }),
+    )?;
     eprintln!("written in {:.2} s", began.elapsed().as_secs_f64());
+    let packets = &measured.packets;
     let row = packets.app_ns.partition_point(|app_ns| *app_ns < spike_ns);
     writeln!(
         std::io::stdout(),
-        "{{\"packets\": {count}, \"causes\": {}, \"late\": {}, \"spike_offset_ns\": {}, \"spike_delta_ns\": {}, \"layers\": {}}}",
-        summary.causes.len(),
-        late.len(),
+        "{{\"packets\": {count}, \"causes\": {}, \"late\": {}, \"worst_ns\": {}, \"spike_offset_ns\": {}, \"spike_delta_ns\": {}, \"layers\": {}}}",
+        analysis.summary.causes.len(),
+        analysis.late.len(),
+        analysis.late.iter().map(|late| late.lateness_ns).max().unwrap_or(0),
         packets.app_ns[row] - packets.app_ns[0],
         packets.app_ns[row] - packets.app_ns[row - 1],
         packets.layers.len() + 1,
@@ -184,7 +186,7 @@ fn lengthen(pieces: &mut Vec<Piece>, app_ns: i64, lateness_ns: i64, stalls: &[St
     ] {
         let (start_ns, end_ns) = (start_ns.max(from_ns), end_ns.min(app_ns));
         if start_ns < end_ns {
-            let (place, cpu) = (Place::Receiver, 1);
+            let (place, cpu) = (PacketPosition::Receiver, 1);
             pieces.push(Piece { start_ns, end_ns, cause: stall.cause, part, place, cpu });
             from_ns = end_ns;
         }

@@ -292,7 +292,7 @@ fn what_was_measured_of_a_process_that_ends_is_kept() {
     assert_eq!(found["complete"], false);
     assert!(number(&found, "/losses/received") > 100, "{found}");
     let warnings = found["warnings"].to_string();
-    assert!(warnings.contains(&format!("(process {pid}) ended")), "{warnings}");
+    assert!(warnings.contains(&format!("(process {pid}) exited")), "{warnings}");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn what_cannot_be_observed_is_refused_in_a_sentence() {
     let started = Instant::now();
     let (code, message) = refused(&["--listen", &format!("127.0.0.1:{}", free_port())]);
     assert_eq!(code, Some(4));
-    assert!(message.contains("nothing came to 127.0.0.1"), "{message}");
+    assert!(message.contains("no packet for 127.0.0.1"), "{message}");
     assert!(started.elapsed() >= Duration::from_secs(10), "it waited");
     assert_eq!(std::fs::read_dir(runs.path()).unwrap().count(), 0, "no run directory is left");
 }

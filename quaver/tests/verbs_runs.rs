@@ -181,7 +181,7 @@ fn a_killed_run_is_readable_and_says_that_it_was_cut_short() {
     assert!(run.join("packets.seg").is_file(), "the raw segments are left as they are");
 
     let run = RunDir::open(&run).unwrap();
-    quaver_instrument::digest::convert(&run, &mut run.read_manifest().unwrap()).unwrap();
+    quaver_chase::digest::convert(&run, &mut run.read_manifest().unwrap()).unwrap();
     assert!(run.samples().is_file() && !run.packets_segment().is_file());
     expect(&on(run.path(), "analyze", &[]), 0);
     assert!(fs::read(run.summary()).unwrap() == from_raw, "raw segments and Parquet give the same");

@@ -3,7 +3,7 @@
 drawing is there, whole and in its place, nothing is on the console, nothing is asked of the network.
 
 Usage: drawn_report_test.py KIND REPORT.html SUMMARY.json [--pictures FOLDER]
-KIND is sweep, what-if, example (a what-if without a run) or paper.
+KIND is sweep or paper.
 """
 
 import argparse
@@ -93,28 +93,6 @@ def check_sweep(browser, summary):
         check_drawings(browser, figures)
 
 
-def check_what_if(browser, summary):
-    check_structure(browser, ("curve", "thread", "threads", "frames", "facts"))
-    found = rows(browser, "#threads")
-    check("a row for each thread", found == len(summary["threads"]), found)
-    limits = len(summary["curves"][0]["points"])
-    heads = browser.run("return document.querySelectorAll('#curve table')[0].tHead.rows[0].cells.length")
-    check("a column for each limit", heads == 1 + limits, (heads, limits))
-    dots = browser.run("return document.querySelectorAll('#curve circle').length")
-    check("a dot for each limit of each controller", dots == limits * len(summary["curves"]), dots)
-    check("the page tells the subframes", number(tiles(browser)["Subframes"][0]) == summary["program"]["subframes"], tiles(browser))
-    found = rows(browser, "#frames")
-    check("a row for each controller and limit of frames", found == 1 + len(summary["frames"]["with"]), found)
-    check_drawings(browser, 2)
-
-
-def check_example(browser, summary):
-    check_structure(browser, ("warnings", "frames"))
-    found = rows(browser, "#frames")
-    check("a row for each controller and limit of frames", found == 1 + len(summary["frames"]["with"]), found)
-    check("nothing is drawn", not text(browser, "main svg"))
-
-
 def check_paper(browser, summary):
     check_structure(browser, ("claims", "table-6", "sizes", "classes", "grid", "power", "slips", "facts"))
     programs = [one["program"] for one in summary["programs"]]
@@ -130,7 +108,7 @@ def check_paper(browser, summary):
     check_drawings(browser, 4)
 
 
-KINDS = {"sweep": check_sweep, "what-if": check_what_if, "example": check_example, "paper": check_paper}
+KINDS = {"sweep": check_sweep, "paper": check_paper}
 
 
 def main():

@@ -13,9 +13,8 @@ import os
 import pathlib
 import sys
 
-import report_test
-from report_test import NON_BLANK, check, check_quiet
-from view_test import chart
+import checks
+from checks import NON_BLANK, chart, check, check_quiet
 from webdriver import Browser
 
 # Name, and how many series it has.
@@ -182,8 +181,8 @@ def main():
         check_keys(browser)
         check_hostile(browser)
         check_quiet(browser, url)
-    report_test.check_views(url, arguments.pictures, "path", functools.partial(picture_plots, arguments.pictures))
-    failures = report_test.failures
+    checks.check_views(url, arguments.pictures, "path", functools.partial(picture_plots, arguments.pictures))
+    failures = checks.failures
     print(f"{len(failures)} failed" if failures else "all passed")
     return 1 if failures else 0
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Opens a report in a headless browser and checks what no other test can: that it draws, keeps spikes when
+"""Opens the report of a chase in a headless browser and checks what no other test can: that it draws, keeps spikes when
 zoomed, asks the network for nothing, and treats hostile names as words.
 
 Usage: report_test.py REPORT.html [FACTS.json] [--pictures FOLDER]
@@ -12,176 +12,111 @@ import os
 import pathlib
 import sys
 
+from checks import FRAMES, NON_BLANK, chart, check, check_drawn, check_quiet, check_views, failures
 from webdriver import Browser
-
-NON_BLANK = """
-const canvas = document.querySelector('#' + arguments[0] + ' canvas');
-if (!canvas) return null;
-const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', {willReadFrequently: true});
-copy.drawImage(canvas, 0, 0);
-const pixels = copy.getImageData(0, 0, canvas.width, canvas.height).data;
-let seen = 0;
-for (let at = 3; at < pixels.length; at += 4) if (pixels[at] > 0) seen++;
-return [seen, canvas.width * canvas.height];
-"""
-
-failures = []
-
-
-def check(what, holds, found=""):
-    print(f"{'ok  ' if holds else 'FAIL'} {what}{'' if holds else f': {found}'}")
-    if not holds:
-        failures.append(what)
-
-
-def requests(browser):
-    """Addresses that the page asked for."""
-    asked = []
-    for entry in browser.log("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            asked.append(message["params"]["request"]["url"])
-        if message["method"] == "Network.webSocketCreated":
-            asked.append(message["params"]["url"])
-    return asked
-
-
-def check_quiet(browser, url):
-    errors = [entry["message"] for entry in browser.log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-    check("no error or warning on the console", not errors, errors)
-    outside = [asked for asked in requests(browser) if asked.split("#")[0] != url and not asked.startswith("data:")]
-    check("no request but for the file itself", not outside, outside)
-
-
-def check_start(browser):
-    check("the scripts ran to their end", browser.run("return document.documentElement.dataset.ready") == "yes")
-    for plot in ("time-plot", "histogram-plot", "cdf-plot"):
-        found = browser.run(NON_BLANK, plot)
-        check(f"{plot} is drawn", found is not None and found[0] > 2000, found)
 
 
 def check_structure(browser, facts):
-    rows = browser.run("return document.querySelectorAll('tr.cause').length")
-    check("every cause has a row", rows == facts["causes"], rows)
-    check("unexplained has a row", browser.run("return document.querySelectorAll('tr.unexplained').length") == 1)
-    layers = browser.run("return document.getElementById('time-layer').options.length")
-    check("every layer can be chosen", layers == facts["layers"], layers)
-    check("all late packets are marked", browser.run("return Quaver.data.late_drawn") == facts["late"])
-    boxes = browser.run("return document.querySelectorAll('#worst-plot rect.box').length")
-    check("the timeline has boxes", boxes > 5, boxes)
-    browser.run("document.getElementById('worst-after').click()")
-    second = browser.run("return [Quaver.timeline.at, document.querySelectorAll('#worst-plot rect.box').length]")
-    check("the next timeline is drawn", second[0] == 1 and second[1] > 5, second)
+    rows = browser.run("return document.querySelectorAll('table.causes tbody tr').length")
+    check("every cause has a row, and the unexplained", rows == facts["causes"] + 1, rows)
+    layers = browser.run("return [...document.querySelectorAll('#time .one-of option')].map((one) => one.textContent)")
+    check("every layer can be chosen, and the lateness", len(layers) == facts["layers"] + 1 and "Lateness" in layers[-1], layers)
+    check("the application comes first", layers[0] == "ΔT at application", layers[0])
+    marked = chart(browser, "time-application", "return chart.data.series.filter((one) => one.shape === 'points').map((one) => one.x.length)")
+    check("all late packets are marked", sum(marked) == facts["late"], marked)
+    check("each cause has marks of its own, and the unexplained", len(marked) == facts["causes"] + 1, marked)
+    shown = "return [...document.querySelectorAll('#worst figure')].filter((one) => !one.hidden).map((one) => [one.id, one.querySelectorAll('.span').length])"
+    first = browser.run(shown)
+    check("one timeline is shown and has intervals", len(first) == 1 and first[0][1] > 5, first)
+    browser.run("[...document.querySelectorAll('#worst .buttons button')].find((one) => one.textContent === 'Next').click()")
+    second = browser.run(shown)
+    check("the next timeline is drawn", len(second) == 1 and second[0][0] != first[0][0] and second[0][1] > 5, second)
+    zone = chart(browser, first[0][0], "return [chart.data.zone[1] - chart.data.zone[0], chart.figure.querySelector('h3').textContent]")
+    worst = f"{facts['worst_ns'] / 1e6:.2f} ms"
+    check("the first one is of the worst packet", zone[0] == facts["worst_ns"] and worst in zone[1], zone)
 
 
 def check_hostile(browser):
     check("a hostile name did not run", "owned" not in browser.run("return document.title"))
     check("a hostile name made no element", browser.run("return document.querySelectorAll('img').length") == 0)
-    shown = browser.run("return document.querySelector('tr.cause strong').textContent")
+    shown = browser.run("return document.querySelector('table.causes strong').textContent")
     check("a hostile name is shown as it is", "</script>" in shown, shown)
+    legend = browser.run("return [...document.querySelectorAll('#time-application .legend button')].map((one) => one.textContent)")
+    check("and in the legend", any("</script>" in name for name in legend), legend)
 
 
 def shown_peak(browser):
-    """Largest ΔT that the plot draws now, from the level of detail that it uses, and the top of its scale."""
-    return browser.run("""
-        const plot = Quaver.timePlot, [from, to] = plot.range(), level = plot.level;
+    """Largest ΔT that the plot draws now, from the level of detail that it uses, the top of its scale, that level's slice,
+    and how much time is shown."""
+    return chart(browser, "time-application", """
+        const series = chart.data.series.find((one) => one.shape === 'slices'), [from, to] = chart.range(), level = chart.level(chart.plot, series);
         let peak = -Infinity;
-        for (let at = Math.max(0, Math.floor(from / level.slice)); at <= Math.min(level.largest.length - 1, Math.floor(to / level.slice)); at++)
-            peak = Math.max(peak, level.largest[at]);
-        return [peak, plot.plot.scales.y.max, level.slice, to - from];""")
+        for (let at = Math.max(0, Math.floor(from / level.step)); at <= Math.min(level.high.length - 1, Math.floor(to / level.step)); at++)
+            if (level.high[at] > peak) peak = level.high[at];
+        return [peak, chart.plot.scales.y.max, level.step, to - from];""")
 
 
 def check_zoom(browser, facts):
     spike = facts["spike_delta_ns"]
+    whole = chart(browser, "time-application", "return chart.whole")
     peak, top, slice_ns, span = shown_peak(browser)
     check("the whole run shows the spike", peak == spike and top > spike, (peak, top))
-    box = browser.run("""
-        document.getElementById('time-plot').scrollIntoView({block: 'center'});
-        const box = Quaver.timePlot.plot.over.getBoundingClientRect();
+    box = chart(browser, "time-application", """
+        chart.pane.scrollIntoView({block: 'center'});
+        const box = chart.plot.over.getBoundingClientRect();
         return [box.left, box.top, box.width, box.height];""")
-    share = facts["spike_offset_ns"] / browser.run("return Quaver.end_ns")
-    at = box[0] + share * box[2]
+    at = box[0] + (facts["spike_offset_ns"] - whole[0]) / (whole[1] - whole[0]) * box[2]
     browser.drag(max(at - 40, box[0] + 1), min(at + 40, box[0] + box[2] - 1), box[1] + box[3] / 2)
     peak, top, finer, now = shown_peak(browser)
     check("dragging zooms in", now < span / 5, (now, span))
     check("zooming in refines", finer < slice_ns, (finer, slice_ns))
     check("the spike survives zooming by hand", peak == spike and top > spike, (peak, top))
     for width in (1e8, 1e7, 1e6):
-        browser.run("Quaver.timePlot.zoom(arguments[0] - arguments[1] / 2, arguments[0] + arguments[1] / 2)",
-                    facts["spike_offset_ns"], width)
-        browser.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        chart(browser, "time-application", "chart.zoom(arguments[1] - arguments[2] / 2, arguments[1] + arguments[2] / 2)", facts["spike_offset_ns"], width)
+        browser.run(FRAMES)
         peak, top, _, _ = shown_peak(browser)
         check(f"the spike survives zooming to {width / 1e6:g} ms", peak == spike and top > spike, (peak, top))
-    marked = browser.run("const [from, to] = Quaver.timePlot.range(); const [a, b] = Quaver.timePlot.visible(from, to); return b - a")
+    marked = chart(browser, "time-application", """
+        return chart.shown().filter((one) => one.shape === 'points').reduce((sum, one) => { const [a, b] = chart.visible(one.x, ...chart.range()); return sum + b - a; }, 0)""")
     check("its late packets are marked there", marked > 10, marked)
-    found = browser.run(NON_BLANK, "time-plot")
+    found = browser.run(NON_BLANK, "time-application")
     check("the zoomed plot is drawn", found[0] > 1000, found)
-    browser.run("document.getElementById('time-plot').focus()")
+    near = chart(browser, "time-application", "return chart.range()")
+    choose(browser, 1)
+    found = browser.run("const chart = View.charts.find((one) => one.figure.closest('#time') && !one.figure.hidden); return [chart.figure.id, chart.range()]")
+    check("another layer shows the same part", found[0] != "time-application" and found[1] == near, (found, near))
+    choose(browser, 0)
+    chart(browser, "time-application", "chart.pane.focus()")
     key = {"type": "key", "id": "keys", "actions": [{"type": "keyDown", "value": "0"}, {"type": "keyUp", "value": "0"}]}
     browser.call("POST", "/actions", {"actions": [key]})
-    browser.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    check("the key 0 shows the whole run", shown_peak(browser)[3] == browser.run("return Quaver.end_ns"))
+    browser.run(FRAMES)
+    check("the key 0 shows the whole run", chart(browser, "time-application", "return chart.range()") == whole)
 
 
-def check_controls(browser, packets):
-    """Every choice of every control draws without an error (the console is checked at the end). Some are for packets
-    only; a report of noise has no layers."""
-    for control, event in (("time-layer", "change"), ("time-value", "change"), ("cdf-kind", "change")):
-        there = browser.run("return document.getElementById(arguments[0]) !== null", control)
-        check(f"{control} can be chosen from", there or not packets and control != "cdf-kind")
-        if not there:
-            continue
-        count = browser.run("return document.getElementById(arguments[0]).options.length", control)
-        for choice in [*range(count), count - 1 if control == "time-layer" else 0]:
-            browser.run("""
-                const control = document.getElementById(arguments[0]);
-                control.selectedIndex = arguments[1];
-                control.dispatchEvent(new Event(arguments[2]));""", control, choice, event)
-    browser.run("document.getElementById('time-linear').click()")
-    for legend in ("time-legend", "layer-legend"):
-        buttons = browser.run("""
-            const buttons = document.querySelectorAll('#' + arguments[0] + ' button');
-            if (buttons.length > 0) buttons[0].click();
-            // The only one takes all away; a second press brings it back.
-            if (buttons.length === 1) buttons[0].click();
-            return buttons.length;""", legend)
-        check(f"{legend} has buttons", buttons > 0 or not packets, buttons)
-    for plot in ("time-plot", "histogram-plot", "cdf-plot"):
-        found = browser.run(NON_BLANK, plot)
-        check(f"{plot} is drawn after every choice", found is not None and found[0] > 1000, found)
+def choose(browser, at, number=0):
+    """Chooses from the list of this number in the page."""
+    browser.run("""
+        const control = document.querySelectorAll('select')[arguments[1]];
+        control.selectedIndex = arguments[0];
+        control.dispatchEvent(new Event('change'));""", at, number)
 
 
-def check_smooth(browser):
-    """Drawing the whole run takes a small part of a second; the limit is far above what it takes."""
-    taken = browser.run("""
-        const began = performance.now();
-        for (let turn = 0; turn < 10; turn++) Quaver.timePlot.plot.redraw(false);
-        Quaver.timePlot.draw(Quaver.timePlot.plot);
-        return performance.now() - began;""")
-    print(f"     one drawing and ten requests for it: {taken:.1f} ms")
-
-
-def check_views(url, pictures, stem="report", picture_more=None, scripts=True):
-    """Narrow, dark and printed views fit and say nothing on the console. `picture_more` takes further pictures of a
-    view; it is given the browser and the name of the view. Pages whose drawings are made beforehand have no scripts."""
-    for name, width, dark in (("light", 1280, False), ("dark", 1280, True), ("narrow", 390, False)):
-        with Browser(max(width, 520), 900, dark) as browser:
-            if width < 520:
-                browser.devtools("Emulation.setDeviceMetricsOverride",
-                                 {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": True})
-            browser.open(url)
-            if scripts:
-                check(f"{name}: the scripts ran", browser.run("return document.documentElement.dataset.ready") == "yes")
-            over = browser.run("return document.documentElement.scrollWidth - innerWidth")
-            check(f"{name}: the page is no wider than the view", over <= 0, over)
-            if dark:
-                check("dark: the dark colours are used", browser.run("return matchMedia('(prefers-color-scheme: dark)').matches"))
-            if pictures:
-                browser.picture(os.path.join(pictures, f"{stem}-{name}.png"))
-                if picture_more:
-                    picture_more(browser, name)
-            errors = [entry["message"] for entry in browser.log("browser") if entry["level"] == "SEVERE"]
-            check(f"{name}: no error on the console", not errors, errors)
+def check_controls(browser):
+    """Every choice of every control draws, without an error (the console is checked at the end)."""
+    counts = browser.run("return [...document.querySelectorAll('select')].map((one) => one.options.length)")
+    for number, count in enumerate(counts):
+        for choice in [*range(count), 0]:
+            choose(browser, choice, number)
+    browser.run("document.querySelectorAll('.controls input[type=checkbox]').forEach((one) => one.click())")
+    # A legend with one button takes all away; a second press brings it back.
+    legends = browser.run("""
+        return [...document.querySelectorAll('figure:not([hidden]) .legend')].map((legend) => {
+            const buttons = legend.querySelectorAll('button');
+            if (buttons.length > 1) buttons[0].click();
+            return buttons.length;
+        })""")
+    check("a legend has buttons", any(legends), legends)
+    check_drawn(browser, "after every choice")
 
 
 def main():
@@ -199,13 +134,13 @@ def main():
         browser.open("about:blank")
         browser.log("performance")
         browser.open(url)
-        check_start(browser)
+        check("the scripts ran to their end", browser.run("return document.documentElement.dataset.ready") == "yes")
+        check_drawn(browser, "at first")
         if facts:
             check_structure(browser, facts)
             check_hostile(browser)
             check_zoom(browser, facts)
-        check_controls(browser, packets=facts is not None)
-        check_smooth(browser)
+        check_controls(browser)
         check_quiet(browser, url)
     check_views(url, arguments.pictures)
     print(f"{len(failures)} failed" if failures else "all passed")

@@ -30,7 +30,7 @@ python3 tests/browser/view_test.py "$work/gallery.html" "${pictures[@]}"
 python3 tests/browser/path_report_test.py "$work/path.html" "$work/path.json" "${pictures[@]}"
 
 "$built/quaver" noise --for 1s --quiet --output "$work/runs" > "$work/noise.txt"
-python3 tests/browser/report_test.py "$work"/runs/*/report.html
+python3 tests/browser/document_test.py noise "$work"/runs/*/{report.html,summary.json} "${pictures[@]}"
 
 "$built/quaver" sim run simulator/sim/traces/radix.qtrace.txt --quiet --output "$work/simulated" > "$work/simulated.txt"
 python3 tests/browser/sim_report_test.py "$work"/simulated/* "${pictures[@]}"
@@ -56,7 +56,8 @@ python3 tests/browser/drawn_report_test.py paper "$work"/paper/*/{report.html,su
 
 head -c 2000000 "$built/quaver" > "$work/octets"
 "$built/quaver" sync --quiet --output "$work/synced" -- xz -0 -T3 --block-size=64KiB --stdout "$work/octets" > "$work/octets.xz" 2> "$work/sync.txt"
+python3 tests/browser/document_test.py sync "$work"/synced/*/{report.html,summary.json} "${pictures[@]}"
 "$built/quaver" sync what-if "$work"/synced/* --deadline 1ms --html "$work/what-if.html" --json > "$work/what-if.json"
-python3 tests/browser/drawn_report_test.py what-if "$work"/what-if.{html,json} "${pictures[@]}"
+python3 tests/browser/document_test.py what-if "$work"/what-if.{html,json} "${pictures[@]}"
 "$built/quaver" sync what-if --example wimax --html "$work/example.html" --json > "$work/example.json"
-python3 tests/browser/drawn_report_test.py example "$work"/example.{html,json} "${pictures[@]}"
+python3 tests/browser/document_test.py example "$work"/example.{html,json} "${pictures[@]}"

@@ -10,8 +10,7 @@ import os
 import pathlib
 import sys
 
-import report_test
-from report_test import check, check_quiet
+from checks import chart, check, check_quiet, enliven, failures
 from webdriver import Browser
 
 # What cell.rs and ticks.rs write; their tests hold the same vectors.
@@ -46,18 +45,6 @@ def check_numbers(browser):
             const [quantity, log, low, high, most] = arguments, values = View.ticks({ log }, low, high, most);
             return values.map((value) => View.tick(quantity, value, values[1] - values[0]))""", quantity, log, low, high, most)
         check(f"an axis has {wanted[0]} to {wanted[-1]}", found == wanted, found)
-
-
-def enliven(browser):
-    """Makes every drawing that can be zoomed, as scrolling does."""
-    browser.run("document.querySelectorAll('figure[data-chart]').forEach((figure) => { if (!figure.hidden) View.enliven(figure); })")
-
-
-CHART = "const chart = View.charts.find((one) => one.figure.id === arguments[0]); "
-
-
-def chart(browser, name, script, *rest):
-    return browser.run(CHART + script, name, *rest)
 
 
 def check_zoom(browser):
@@ -175,7 +162,6 @@ def main():
             check_quiet(browser, url)
             if options.pictures:
                 browser.picture(os.path.join(options.pictures, f"view-{width}.png"))
-    failures = report_test.failures
     print(f"{len(failures)} failed" if failures else "all passed")
     return 1 if failures else 0
 

@@ -87,7 +87,7 @@ pub struct Order {
 pub fn order(seq: &[u64]) -> Order {
     let (Some(&low), Some(&high)) = (seq.iter().min(), seq.iter().max()) else { return Order::default() };
     let mut result = Order { span: (high - low).saturating_add(1), ..Order::default() };
-    let mut seen = Seen::new(low, result.span, seq.len());
+    let mut seen = NumberSet::new(low, result.span, seq.len());
     let mut next_expected = 0u64;
     for &number in seq {
         if !seen.insert(number) {
@@ -106,12 +106,12 @@ pub fn order(seq: &[u64]) -> Order {
 
 /// A set of numbers: a bit map where the range is dense enough, else a tree (a corrupt number must not make us
 /// allocate the range up to it).
-enum Seen {
+enum NumberSet {
     Map { low: u64, bits: Vec<u64> },
     Tree(std::collections::BTreeSet<u64>),
 }
 
-impl Seen {
+impl NumberSet {
     fn new(low: u64, span: u64, count: usize) -> Self {
         let dense = (count as u64).saturating_mul(64).max(1 << 20);
         if span <= dense {

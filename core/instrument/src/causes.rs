@@ -47,6 +47,16 @@ pub fn ranked(
     }
 }
 
+/// Puts the measured CPUs into the remedies: as words where the catalogue has them between words, else as a list.
+pub fn name_cpus(causes: &mut [CauseSummary], cpus: &str) {
+    let words = format!(" CPU{} {cpus}", if cpus.contains(',') { "s" } else { "" });
+    for remedy in causes.iter_mut().map(|cause| &mut cause.remedy) {
+        for text in [&mut remedy.setting, &mut remedy.boot].into_iter().flatten() {
+            *text = text.replace(" <cpu>", &words).replace("<cpu>", cpus);
+        }
+    }
+}
+
 fn figures((time_ns, led, worst_ns): (i64, u64, i64), example: Cell) -> Vec<Cell> {
     vec![Cell::Duration(time_ns), Cell::Count(led), Cell::Duration(worst_ns), example]
 }

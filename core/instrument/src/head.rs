@@ -1,6 +1,6 @@
 //! The head of a document: what was run, where, and what observed the causes.
 
-use quaver_page::RunFacts;
+use crate::facts::RunFacts;
 use quaver_view::{Document, Text, text};
 
 /// What observed the causes.

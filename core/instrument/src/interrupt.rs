@@ -56,11 +56,11 @@ impl Interrupt {
 
     /// While the answer lives, a second request does not end the process: for whoever has to put something right first,
     /// such as a terminal. It has to look for a second request itself.
-    pub fn hold(&self) -> Held {
+    pub fn hold(&self) -> InterruptHold {
         for id in self.arming().drain(..) {
             signal_hook::low_level::unregister(id);
         }
-        Held { interrupt: self.clone(), again: Arc::default(), registered: Vec::new() }
+        InterruptHold { interrupt: self.clone(), again: Arc::default(), registered: Vec::new() }
     }
 
     fn arming(&self) -> std::sync::MutexGuard<'_, Vec<SigId>> {
@@ -91,13 +91,13 @@ fn ignores(status: &str, signal: i32) -> bool {
 
 /// Keeps a second request from ending the process ([`Interrupt::hold`]).
 #[derive(Debug)]
-pub struct Held {
+pub struct InterruptHold {
     interrupt: Interrupt,
     again: Arc<AtomicBool>,
     registered: Vec<SigId>,
 }
 
-impl Held {
+impl InterruptHold {
     /// Whether a second signal came. Second is one that comes after this was first asked after the first.
     pub fn requested_again(&mut self) -> bool {
         if self.interrupt.requested() && self.registered.is_empty() {
@@ -108,7 +108,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for InterruptHold {
     fn drop(&mut self) {
         for id in self.registered.drain(..) {
             signal_hook::low_level::unregister(id);

@@ -1,21 +1,33 @@
 //! What every instrument is made of: command-line parts, recording, exit statuses, results.
 
 pub mod args;
+pub mod bins;
 pub mod causes;
 pub mod cpu_watch;
 pub mod deliver;
-pub mod digest;
 pub mod exit_code;
+pub mod facts;
 pub mod head;
 pub mod host_state;
 pub mod interrupt;
+pub mod marks;
+pub mod names;
+pub mod percentiles;
 pub mod pieces;
 pub mod progress;
 pub mod quantity;
 pub mod recording;
 pub mod registry;
 pub mod results;
+pub mod rtp;
 pub mod runs;
 pub mod terminal;
 pub mod threshold;
 pub mod tier;
+
+/// Names from before [`facts`] and [`results`], for instruments whose pages are not documents yet.
+pub mod digest {
+    pub use crate::facts;
+    pub use crate::facts::run_facts;
+    pub use crate::results::store_report;
+}

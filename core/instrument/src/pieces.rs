@@ -1,6 +1,6 @@
 //! Late time, piece by piece, as comma-separated values (RFC 4180).
 
-use quaver_analysis::attribution::{Part, Piece, Place};
+use quaver_analysis::attribution::{PacketPosition, Part, Piece};
 use quaver_analysis::summary::CauseSummary;
 use std::io::{self, Write};
 
@@ -50,11 +50,11 @@ fn part_name(part: Part) -> &'static str {
     }
 }
 
-fn place_name(place: Place) -> &'static str {
+fn place_name(place: PacketPosition) -> &'static str {
     match place {
-        Place::Source => "source",
-        Place::Stack => "stack",
-        Place::Receiver => "receiver",
+        PacketPosition::Source => "source",
+        PacketPosition::Stack => "stack",
+        PacketPosition::Receiver => "receiver",
     }
 }
 

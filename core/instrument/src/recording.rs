@@ -79,7 +79,10 @@ impl Recording {
 
 impl<C: ClockSource> Recording<C> {
     /// As [`Recording::begin`], with any clocks.
-    fn begin_with(
+    ///
+    /// # Errors
+    /// The run directory or a file in it cannot be made.
+    pub fn begin_with(
         parent: &Path,
         verb: &str,
         asked: serde_json::Value,
@@ -253,4 +256,19 @@ fn shell_word(word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_manifest_tells_what_was_known_of_the_clocks() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut recording = Recording::begin(parent.path(), "sink", json!({}), json!({})).unwrap();
+        recording.end_tracing().unwrap();
+        let clock = recording.manifest.clock.as_ref().unwrap();
+        let state = clock.state.as_ref().unwrap();
+        assert_eq!(state.counter, recording.counter.name());
+        assert!(clock.error_bound_ns > state.cross_core_ns.unwrap_or(0));
+        assert!(state.tai_offset_s != Some(0), "an offset of 0 is one that nobody told");
+    }
+}

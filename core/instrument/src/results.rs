@@ -4,13 +4,29 @@ use crate::exit_code::{ExitCode, failure};
 use crate::threshold::FailIf;
 use anyhow::Context;
 use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
 use serde_json::Value;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 /// Writes to standard output, all of it.
 pub fn to_stdout(octets: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(octets).and_then(|()| out.flush()).context("writing to standard output")
+}
+
+/// Writes `report.html`.
+///
+/// # Errors
+/// The file cannot be created or written, or `draw` fails.
+pub fn store_report(
+    run: &RunDir,
+    draw: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let path = run.report();
+    let file = std::fs::File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+    let mut out = BufWriter::new(file);
+    draw(&mut out)?;
+    out.flush().with_context(|| format!("writing {}", path.display()))
 }
 
 /// Prints the page or the summary as JSON, and judges the conditions of `--fail-if`.

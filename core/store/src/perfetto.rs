@@ -149,7 +149,7 @@ impl Drawing<'_> {
 
 /// What was drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drawn {
+pub struct TraceCounts {
     /// Intervals on CPU tracks.
     pub intervals: u64,
     /// Of these, intervals that outlast the one around them (records of a lossy trace) and are drawn in parts.
@@ -166,7 +166,7 @@ pub struct Drawn {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_perfetto(path: &Path, drawing: &Drawing<'_>) -> Result<Drawn, StoreError> {
+pub fn write_perfetto(path: &Path, drawing: &Drawing<'_>) -> Result<TraceCounts, StoreError> {
     let part = beside(path);
     let file = File::create(&part).map_err(|e| StoreError::io("create", path, e))?;
     let mut writer = BufWriter::with_capacity(1 << 20, file);
@@ -184,8 +184,8 @@ pub fn write_perfetto(path: &Path, drawing: &Drawing<'_>) -> Result<Drawn, Store
 ///
 /// # Errors
 /// Those of `out`.
-pub fn draw(drawing: &Drawing<'_>, out: &mut dyn Write) -> io::Result<Drawn> {
-    let mut trace = Trace { out, buffer: Vec::new(), drawn: Drawn::default() };
+pub fn draw(drawing: &Drawing<'_>, out: &mut dyn Write) -> io::Result<TraceCounts> {
+    let mut trace = Trace { out, buffer: Vec::new(), drawn: TraceCounts::default() };
     trace.begin()?;
     trace.cpus(drawing)?;
     trace.packets(drawing)?;
@@ -198,7 +198,7 @@ pub fn draw(drawing: &Drawing<'_>, out: &mut dyn Write) -> io::Result<Drawn> {
 pub struct Trace<'a> {
     pub out: &'a mut dyn Write,
     pub buffer: Vec<u8>,
-    pub drawn: Drawn,
+    pub drawn: TraceCounts,
 }
 
 impl Trace<'_> {

@@ -176,7 +176,7 @@ View.Plot = class extends View.Zoomed {
   }
 
   build() {
-    const kept = this.plot && this.range();
+    const kept = this.plot ? this.range() : this.linkedRange();
     this.plot?.destroy();
     this.xy = this.view ? View.distribution(this.data, this.view) : this.data;
     const { x, y } = this.xy, yAxis = { ...y, log: y.log && !this.linear };
@@ -206,6 +206,12 @@ View.Plot = class extends View.Zoomed {
     over.addEventListener("mousemove", (event) => View.tip(this.hint(event), event));
     over.addEventListener("mouseleave", () => View.tip(""));
     this.show(...(kept || this.whole));
+  }
+
+  // What charts of the same name show already.
+  linkedRange() {
+    const other = this.linked && View.charts.find((one) => one.linked === this.linked && one.plot?.setScale);
+    return other?.range();
   }
 
   // Charts of the same name show the same part.

@@ -302,14 +302,19 @@ impl Table {
         self
     }
 
-    /// Whether a column holds numbers, so that it is aligned at its right edge.
+    /// Whether a column holds numbers, so that it is aligned at its right edge. One without any value would hold some.
     pub(crate) fn numeric(&self, column: usize) -> bool {
-        let cells = self.rows.iter().filter_map(|row| match row {
-            Row::Cells(_, cells) => cells.get(column)?.numeric(),
-            Row::Note(_) => None,
-        });
-        let mut any = false;
-        cells.inspect(|_| any = true).all(|numeric| numeric) && any
+        let cells = || {
+            self.rows.iter().filter_map(|row| match row {
+                Row::Cells(_, cells) => cells.get(column),
+                Row::Note(_) => None,
+            })
+        };
+        let mut known = cells().filter_map(Cell::numeric).peekable();
+        match known.peek() {
+            Some(_) => known.all(|numeric| numeric),
+            None => cells().any(|cell| matches!(cell, Cell::Missing)),
+        }
     }
 }
 

@@ -3,6 +3,7 @@ use crate::{
     Axis, Block, Cell, Chart, Colour, Data, Document, Quantity, Section, Series, Shown, Text, Tone, Xy,
     write_html,
 };
+use sha2::{Digest, Sha256};
 
 fn page(document: &Document) -> String {
     let mut out = Vec::new();
@@ -193,4 +194,19 @@ fn findings_with_states_and_remedies() {
     let wanted = "<dl class=\"findings\">\n<dt class=\"caution\"><b>missing</b> a &lt;clock&gt;</dt>\n<dd>found: none</dd>\n\
 <dd class=\"remedy\">sudo a &amp; b</dd>\n<dt> b</dt>\n</dl>";
     assert!(main(&document).contains(wanted), "{}", main(&document));
+}
+
+#[test]
+fn committed_plot_library_has_the_recorded_digests() {
+    let sums = include_str!("../assets/uplot/SHA256SUMS");
+    let files: [(&str, &[u8]); 3] = [
+        ("LICENSE", include_bytes!("../assets/uplot/LICENSE")),
+        ("uPlot.iife.min.js", include_bytes!("../assets/uplot/uPlot.iife.min.js")),
+        ("uPlot.min.css", include_bytes!("../assets/uplot/uPlot.min.css")),
+    ];
+    let lines = files.map(|(name, text)| {
+        let digest: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{digest}  {name}\n")
+    });
+    assert_eq!(lines.concat(), sums);
 }

@@ -143,7 +143,8 @@ fn the_page_as_plain_text() {
 
 #[test]
 fn colour_changes_no_character() {
-    let coloured = Page { out: String::new(), style: Style { colour: true, ..Style::PLAIN } }.of(&document());
+    let coloured =
+        TextPage { out: String::new(), style: Style { colour: true, ..Style::PLAIN } }.of(&document());
     assert!(coloured.contains("The worst was late by \x1b[1m405 µs\x1b[0m."), "{coloured}");
     assert!(coloured.contains("\x1b[1;31mreceive"), "{coloured}");
     let mut left = String::new();
@@ -226,4 +227,25 @@ Title
 ";
     let out = String::from_utf8(out).unwrap();
     assert_eq!(out, wanted, "{out}");
+}
+
+#[test]
+fn numbers_stand_closer_where_they_are_too_long() {
+    let mut table = Table::new(["a", "b", "c", "d", "e"]);
+    table.row([Cell::Duration(7_410_000); 1].into_iter().chain((0..4).map(|_| Cell::Count(1_349_527))));
+    let mut document = Document::new("quaver x", "y");
+    document.section(Section::new("s", "S").with(table));
+    let page = |width| TextPage { out: String::new(), style: Style { width, ..Style::PLAIN } }.of(&document);
+    assert!(page(53).ends_with("  7.41 ms  1,349,527  1,349,527  1,349,527  1,349,527\n"), "{}", page(53));
+    assert!(page(52).ends_with("  7.41 ms 1,349,527 1,349,527 1,349,527 1,349,527\n"), "{}", page(52));
+}
+
+#[test]
+fn a_column_without_any_value_stands_where_its_numbers_would() {
+    let mut table = Table::new(["layer", "p99.999"]);
+    table.row(["source".into(), Cell::Missing]).row(["sink".into(), Cell::Missing]);
+    let mut document = Document::new("quaver x", "y");
+    document.section(Section::new("s", "S").with(table));
+    let page = TextPage { out: String::new(), style: Style::PLAIN }.of(&document);
+    assert!(page.ends_with("  layer   p99.999\n  source        -\n  sink          -\n"), "{page}");
 }

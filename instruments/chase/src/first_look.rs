@@ -216,16 +216,13 @@ pub fn look(
         let tick = elapsed.as_millis() / 100;
         if shown != Some(tick) {
             shown = Some(tick);
-            let words = if look.packets() == 0 { waiting } else { "learning what the stream is" };
+            let words = if look.packets() == 0 { waiting } else { "learning the stream" };
             progress.show(elapsed, words.to_owned());
         }
         !enough(&look) && elapsed < limit && !interrupt.requested()
     })?;
     if interrupt.requested() {
-        return Err(failure(
-            ExitCode::Interrupted,
-            "ended while waiting for the stream; nothing was measured",
-        ));
+        return Err(failure(ExitCode::Interrupted, "stopped while waiting for the stream"));
     }
     Ok(look)
 }
@@ -244,7 +241,7 @@ pub fn payload_words(payload: Payload) -> &'static str {
     match payload {
         Payload::Ours { .. } => "a quaver source's packets",
         Payload::Rtp => "RTP",
-        Payload::Opaque => "UDP without numbers that we know",
+        Payload::Opaque => "UDP without known sequence numbers",
     }
 }
 

@@ -2,12 +2,14 @@
 
 pub mod args;
 pub mod chase;
+pub mod digest;
 pub mod far_source;
 pub mod first_look;
 mod runs;
 pub mod sink;
 pub mod source;
 pub mod stream_plan;
+pub mod view;
 
 use quaver_instrument::registry::Instrument;
 use quaver_instrument::verb;

@@ -1,7 +1,7 @@
 //! Stored runs of `quaver chase` and `quaver sink`.
 
+use crate::digest::{self, ChaseDigest};
 use quaver_instrument::deliver::{deliver, say_written};
-use quaver_instrument::digest::{self, Digest};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
@@ -32,7 +32,7 @@ impl RunKind for PacketRuns {
     }
 }
 
-struct Packets(Digest);
+struct Packets(ChaseDigest);
 
 impl Analyzed for Packets {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
@@ -52,7 +52,7 @@ impl Analyzed for Packets {
     }
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
-        let (name, write): (_, Exporter<Digest>) = match asked {
+        let (name, write): (_, Exporter<ChaseDigest>) = match asked {
             _ if asked.perfetto => ("timeline.perfetto-trace", perfetto),
             _ if asked.late_csv => ("late.csv", late_csv),
             _ => return Err(not_exported("a run of packets is exported by --perfetto or --late-csv")),
@@ -65,7 +65,7 @@ impl Analyzed for Packets {
 }
 
 /// The timeline, whole or (of a huge run) around the worst packet.
-fn perfetto(digest: &Digest, out: &mut dyn Write) -> anyhow::Result<()> {
+fn perfetto(digest: &ChaseDigest, out: &mut dyn Write) -> anyhow::Result<()> {
     let analysis = &digest.analysis;
     let windows: Vec<NamedWindow<'_>> = analysis
         .late
@@ -79,7 +79,7 @@ fn perfetto(digest: &Digest, out: &mut dyn Write) -> anyhow::Result<()> {
         .collect();
     let between_ns = stretch(digest);
     if let Some((from, to)) = between_ns {
-        eprintln!("the run is large: drawn are {} ms around its worst packet", (to - from) / 1_000_000);
+        eprintln!("large run: shows {} ms around the worst packet", (to - from) / 1_000_000);
     }
     let drawing = Drawing {
         events: &digest.run.events,
@@ -94,7 +94,7 @@ fn perfetto(digest: &Digest, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// What is drawn of a run that is too large to be drawn whole: as much time around the worst packet as holds
 /// [`MOST_DRAWN`] records at the run's mean density.
-fn stretch(digest: &Digest) -> Option<(i64, i64)> {
+fn stretch(digest: &ChaseDigest) -> Option<(i64, i64)> {
     let packets = &digest.run.packets;
     let records = packets.len() + digest.run.events.len();
     if records <= MOST_DRAWN {
@@ -108,7 +108,7 @@ fn stretch(digest: &Digest) -> Option<(i64, i64)> {
 }
 
 /// One line for each piece of each late packet.
-fn late_csv(digest: &Digest, out: &mut dyn Write) -> anyhow::Result<()> {
+fn late_csv(digest: &ChaseDigest, out: &mut dyn Write) -> anyhow::Result<()> {
     let analysis = &digest.analysis;
     writeln!(out, "{COLUMNS}")?;
     for late in &analysis.late {

@@ -20,12 +20,12 @@ use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::recording::command_line;
 use quaver_instrument::tier::Choice;
-use quaver_page::units;
 use quaver_path_record::{ClockEstimate, ClockPair};
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use serde_json::{Value, json};
 use std::net::UdpSocket;
 use std::path::Path;
@@ -34,7 +34,7 @@ use std::time::Duration;
 /// Stream before the measured part, in which what had queued up is read and caches settle. None where the
 /// packets are counted, for then each counts.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// Most packets recorded: 64 octets each, so a gibibyte.
+/// Most packets recorded: 64 bytes each, so a gibibyte.
 const MOST_RECORDED: f64 = (1u64 << 24) as f64;
 
 /// Receives, analyses, prints.
@@ -76,7 +76,7 @@ fn learn(args: &SinkArgs, options: &SinkOptions, interrupt: &Interrupt) -> anyho
 /// The stream in words.
 fn words(args: &SinkArgs, learned: &Learned) -> String {
     let kind = payload_words(learned.payload);
-    let size = learned.payload_bytes.map(|octets| format!(", {octets} octets a packet")).unwrap_or_default();
+    let size = learned.payload_bytes.map(|bytes| format!(", {bytes} bytes per packet")).unwrap_or_default();
     format!("{kind}{size}, from {} to {}", learned.sender, args.listen)
 }
 
@@ -110,9 +110,9 @@ fn measure(
         Recording::begin(parent, "sink", asked(args, &words, &[]), serde_json::to_value(&host)?)?;
     let warm_up = if args.count.is_some() { Duration::ZERO } else { WARM_UP };
     let room = args.count.unwrap_or_else(|| room(args, learned, args.duration + warm_up));
-    let segment = SegmentWriter::create(&recording.run.packets_segment(), room)
-        .context("making room for the samples")?;
-    keep_off(&args.cpu.into_iter().collect()).context("leaving the sink's CPU to the sink")?;
+    let segment =
+        SegmentWriter::create(&recording.run.packets_segment(), room).context("allocating sample memory")?;
+    keep_off(&args.cpu.into_iter().collect()).context("moving other threads off the sink's CPU")?;
     let sink = Sink::open(options)?.prepare(segment)?;
     let notes: Vec<String> = sink.thread().refused.iter().map(|refused| format!("sink: {refused}")).collect();
     recording.manifest.asked = asked(args, &words, &notes);
@@ -201,6 +201,6 @@ fn watch(
     let progress = Progress::timed(args.duration, args.output.quiet);
     let received = || running.live().received();
     let ended = || running.is_finished() || args.count.is_some_and(|count| received() >= count);
-    let show = |elapsed| progress.show(elapsed, format!("{} packets", units::count(received())));
+    let show = |elapsed| progress.show(elapsed, format!("{} packets", Cell::Count(received())));
     recording.keep_house(args.duration, interrupt, ended, show)
 }

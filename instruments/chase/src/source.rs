@@ -18,18 +18,18 @@ use quaver_instrument::host_state::{allowed_cpus, keep_off};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results::to_stdout;
-use quaver_page::table::Style;
-use quaver_page::units;
+use quaver_instrument::terminal;
 use quaver_probe::source::{RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::segments::SegmentReader;
+use quaver_view::Cell;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Most packets whose send instants are kept (32 octets each), for the percentiles.
+/// Most packets whose send instants are kept (32 bytes each), for the percentiles.
 const MOST_KEPT: u64 = 1 << 22;
 /// The same where no end is given.
 const KEPT_WITHOUT_END: u64 = 1 << 20;
@@ -62,7 +62,7 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let lateness = timebase.ok().map(|timebase| lateness(&records, &timebase)).transpose()?;
     let achieved = Achieved::of(args, &stream, &outcome.report, lateness, refused, interrupt.requested());
     let json = || Ok::<_, serde_json::Error>(format!("{}\n", serde_json::to_string_pretty(&achieved)?));
-    let text = if args.json { json()? } else { achieved.page(Style::of_stdout()) };
+    let text = if args.json { json()? } else { terminal::page(&achieved.document(), terminal::style()) };
     to_stdout(text.as_bytes())?;
     Ok(match (interrupt.requested(), achieved.packets > 0 && achieved.sent == 0) {
         (true, _) => ExitCode::Interrupted,
@@ -154,9 +154,9 @@ fn watch(args: &SourceArgs, running: &RunningSource, anchors: &mut AnchorKeeper,
         let live = running.live();
         let words = format!(
             "{} packets to {}, {} slots missed",
-            units::count(live.sent()),
+            Cell::Count(live.sent()),
             args.destination,
-            units::count(live.misses())
+            Cell::Count(live.misses())
         );
         match args.duration {
             Some(_) => progress.show(start.elapsed(), words),

@@ -7,6 +7,7 @@ use quaver_path_record::StreamShape;
 use quaver_probe::profile::Profile;
 use quaver_probe::sink::Receive;
 use quaver_probe::source::Pace;
+use quaver_view::Cell;
 
 /// Payload where nothing else is asked: an ST 2022-6 packet less its Ethernet, IP and UDP headers.
 const DEFAULT_PAYLOAD_BYTES: usize = 1_428;
@@ -35,9 +36,9 @@ impl StreamPlan {
         let profile = shape.profile().map_err(|error| failure(ExitCode::Usage, error.to_string()))?;
         let name = args.profile.map(|name| format!("{}, ", name.name())).unwrap_or_default();
         let words = format!(
-            "{name}{} octets each {}",
+            "{name}{} bytes every {}",
             profile.payload_bytes(),
-            quaver_page::units::duration_f64(period_ns(&profile))
+            Cell::FineDuration(period_ns(&profile))
         );
         Ok(Self { profile, shape, pace: pace(args.pace), words })
     }

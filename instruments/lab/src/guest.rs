@@ -11,9 +11,9 @@ use quaver_instrument::host_state::{allowed_cpus, keep_off};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_lab_guests::guest;
 use quaver_lab_guests::guest::{SINK_ADDRESS, SOURCE_ADDRESS};
-use quaver_study::verb::asked::Asked;
+use quaver_study::verb::asked::StudyRequest;
 use quaver_study::verb::cell::{self, Order};
-use quaver_study::verb::request::{Output, Request, Said, Task};
+use quaver_study::verb::request::{GuestMessage, Output, Request, Task};
 use quaver_study_analysis::StampTable;
 use std::fs::File;
 use std::io::Write;
@@ -44,12 +44,12 @@ fn serve() -> anyhow::Result<()> {
     let mut answers = guest::answers()?;
     let outcome = act(&request, &mut answers);
     if let Err(error) = &outcome {
-        say(&mut answers, &Said::Failed(sentence(error)))?;
+        say(&mut answers, &GuestMessage::Failed(sentence(error)))?;
     }
     outcome
 }
 
-fn say(answers: &mut File, said: &Said) -> anyhow::Result<()> {
+fn say(answers: &mut File, said: &GuestMessage) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(said)?;
     line.push(b'\n');
     answers.write_all(&line).context("answering the host")
@@ -68,7 +68,7 @@ fn act(request: &Request, answers: &mut File) -> anyhow::Result<()> {
         Task::Commands { commands } => run_all(commands, answers),
         Task::Activity => activity::run(&root),
         Task::Osnoise { duration_ns, tickers } => {
-            let mut tell = |noise| say(answers, &Said::Noise(Box::new(noise)));
+            let mut tell = |noise| say(answers, &GuestMessage::Noise(Box::new(noise)));
             osnoise::measure(*duration_ns, tickers, &mut tell)
         }
     }
@@ -84,7 +84,7 @@ fn run_all(commands: &[Vec<String>], answers: &mut File) -> anyhow::Result<()> {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         let output =
             Output { status: ended.status.code(), output: text(&ended.stdout), error: text(&ended.stderr) };
-        say(answers, &Said::Output(output))?;
+        say(answers, &GuestMessage::Output(output))?;
         if !ended.status.success() {
             break;
         }
@@ -94,7 +94,7 @@ fn run_all(commands: &[Vec<String>], answers: &mut File) -> anyhow::Result<()> {
 
 fn study(
     root: &HostRoot,
-    asked: &Asked,
+    asked: &StudyRequest,
     cells: &[(u32, usize)],
     words: &[String],
     answers: &mut File,
@@ -123,7 +123,7 @@ fn study(
         if !plan.keep_stamps {
             measured.stamps = StampTable::default();
         }
-        say(answers, &Said::Cell(Box::new(measured)))?;
+        say(answers, &GuestMessage::Cell(Box::new(measured)))?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use quaver_lab_guests::osnoise::{Noise, NoiseClass, Osnoise};
 use quaver_noise::args::NoiseArgs;
 use quaver_noise::record as noise;
 use quaver_study::verb::neighbours::Neighbours;
-use quaver_study::verb::request::{BothNoises, Noises, Said, Task};
+use quaver_study::verb::request::{BothNoises, GuestMessage, Noises, Task};
 use quaver_study::verb::settings::{Keys, Settings};
 use quaver_view::{Cell, Document, Section, Table, text};
 use serde::Serialize;
@@ -32,7 +32,7 @@ const TICKER_NS: (u64, u64) = (1_000_000, 50_000);
 
 /// One loop with its circumstances.
 #[derive(Debug, Serialize)]
-struct Held {
+struct LoopComparison {
     what: &'static str,
     boot: Vec<String>,
     #[serde(flatten)]
@@ -56,8 +56,8 @@ pub(super) fn run(args: &LabOsnoiseArgs) -> anyhow::Result<ExitCode> {
         progress.say("measuring in a guest");
         let mut loops_left = loops.iter();
         let done = in_guest(REAL_TIME, &boot, task, loops.len(), &interrupt, |said| {
-            if let (Said::Noise(found), Some((what, _))) = (said, loops_left.next()) {
-                held.push(Held { what, boot: boot.clone(), found: *found });
+            if let (GuestMessage::Noise(found), Some((what, _))) = (said, loops_left.next()) {
+                held.push(LoopComparison { what, boot: boot.clone(), found: *found });
             }
             Ok(Heard::GoOn)
         })?;
@@ -73,13 +73,13 @@ pub(super) fn run(args: &LabOsnoiseArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-fn json(held: &[Held]) -> anyhow::Result<String> {
+fn json(held: &[LoopComparison]) -> anyhow::Result<String> {
     let document =
         serde_json::json!({ "schema": SCHEMA, "version": env!("CARGO_PKG_VERSION"), "loops": held });
     Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
 }
 
-fn document(held: &[Held]) -> Document {
+fn document(held: &[LoopComparison]) -> Document {
     let mut document = Document::new("quaver lab osnoise", "Quaver and the kernel's tracer on the same loop");
     document.version = env!("CARGO_PKG_VERSION").into();
     for (at, one) in held.iter().enumerate() {
@@ -226,7 +226,7 @@ mod tests {
             ours: found.clone(),
             kernels: found,
         };
-        let held = [Held { what: "booted for quiet", boot: Vec::new(), found: one }];
+        let held = [LoopComparison { what: "booted for quiet", boot: Vec::new(), found: one }];
         let wanted = "\
 quaver lab osnoise · Quaver and the kernel's tracer on the same loop
 

@@ -8,7 +8,7 @@ use quaver_lab_guests::image::Image;
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
 use quaver_study::verb::lab::{GUEST_CPUS, GUEST_INTERFACE, GUEST_PARAMETERS};
-use quaver_study::verb::request::{Request, Said, Task};
+use quaver_study::verb::request::{GuestMessage, Request, Task};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub(super) fn in_guest(
     task: Task,
     answers: usize,
     interrupt: &Interrupt,
-    mut hear: impl FnMut(Said) -> anyhow::Result<Heard>,
+    mut hear: impl FnMut(GuestMessage) -> anyhow::Result<Heard>,
 ) -> anyhow::Result<bool> {
     let store = LabStore::standard();
     let missing = |error: GuestError| failure(ExitCode::Unsupported, error.to_string());
@@ -53,9 +53,9 @@ pub(super) fn in_guest(
             Answer::Line(line) => {
                 heard = Instant::now();
                 left -= 1;
-                let said: Result<Said, _> = serde_json::from_str(&line);
+                let said: Result<GuestMessage, _> = serde_json::from_str(&line);
                 match said.map_err(|_| GuestError::Ended { why: format!("it said {line:.200}") })? {
-                    Said::Failed(why) => {
+                    GuestMessage::Failed(why) => {
                         let message = format!("the guest could not do it: {why}");
                         return Err(failure(ExitCode::Unsupported, message));
                     }
@@ -98,7 +98,7 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<ExitCode> {
     let (count, mut status) = (commands.len(), Some(0));
     let kernel = if args.rt { REAL_TIME } else { STOCK };
     let done = in_guest(kernel, &args.boot, Task::Commands { commands }, count, &interrupt, |said| {
-        let Said::Output(output) = said else { return Ok(Heard::GoOn) };
+        let GuestMessage::Output(output) = said else { return Ok(Heard::GoOn) };
         std::io::stderr().write_all(output.error.as_bytes())?;
         quaver_instrument::results::to_stdout(output.output.as_bytes())?;
         status = output.status;

@@ -5,9 +5,8 @@ use quaver_analysis::attribution::{NoiseAnalysis, NoiseOptions, analyze_noise, b
 use quaver_analysis::model::{GapTable, NoiseRun, PacketTable};
 use quaver_analysis::paced;
 use quaver_analysis::summary::NoiseSummary;
-use quaver_instrument::digest::facts;
+use quaver_instrument::facts::{self, RunFacts, actor_words};
 use quaver_instrument::terminal;
-use quaver_page::RunFacts;
 use quaver_store::convert::convert_raw_noise;
 use quaver_store::load::load_noise_run;
 use quaver_store::manifest::Manifest;
@@ -41,7 +40,7 @@ pub fn convert(run: &RunDir, manifest: &mut Manifest) -> anyhow::Result<()> {
         return Ok(());
     }
     convert_raw_noise(run)?;
-    quaver_instrument::digest::name_what_is_left(run)?;
+    quaver_instrument::names::name_what_is_left(run)?;
     run.write_manifest(manifest)?;
     run.remove_raw()?;
     Ok(())
@@ -72,9 +71,11 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<NoiseDigest> {
     let host = facts::tickless_host(&manifest);
     bear_out(&mut summary.causes, &measured.events, &measured.names, &cpus, &host);
     let cpus: Vec<String> = cpus.iter().map(u16::to_string).collect();
-    quaver_instrument::digest::name_cpus(&mut summary.causes, &cpus.join(","));
+    quaver_instrument::causes::name_cpus(&mut summary.causes, &cpus.join(","));
     speak_of_loops(summary);
-    let facts = facts::run_facts(run, &manifest);
+    let mut facts = facts::run_facts(run, &manifest);
+    let loops = manifest.noise.iter().flat_map(|noise| &noise.loops);
+    facts.facts.extend(loops.map(|one| ("loop".to_owned(), actor_words(&one.actor))));
     Ok(NoiseDigest { manifest, run: measured, stamps, analysis, facts })
 }
 
@@ -125,7 +126,7 @@ impl NoiseDigest {
     /// Writes `summary.json` and `report.html`.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.analysis.summary)?;
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, |out| self.write_html(out))
     }
 
     /// Writes the report.

@@ -12,7 +12,7 @@ use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
 use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_store::run::RunDir;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -137,7 +137,7 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<PathDigest> {
     } else {
         vec![Vec::new(); facts.flows.len()]
     };
-    let mut digest = digest(&facts, &packets, quaver_instrument::digest::run_facts(run, &manifest));
+    let mut digest = digest(&facts, &packets, quaver_instrument::facts::run_facts(run, &manifest));
     digest.summary.complete &= manifest.complete;
     digest.summary.warnings.splice(0..0, warnings::of_run(&manifest));
     Ok(digest)

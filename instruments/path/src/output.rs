@@ -18,7 +18,7 @@ impl PathDigest {
     /// A file cannot be written.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.summary)?;
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, |out| self.write_html(out))
     }
 
     /// Writes the report.

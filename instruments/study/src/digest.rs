@@ -4,10 +4,10 @@ use crate::stamps::read_study_stamps;
 use crate::view::{StudyInput, document};
 use anyhow::Context;
 use quaver_analysis::summary::ProbeCost;
-use quaver_instrument::digest::facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts;
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::terminal;
-use quaver_page::RunFacts;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_study_analysis::{
@@ -45,7 +45,7 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<StudyDigest> {
     summary.paper = paper(run, &manifest, &summary, &cells)?.map(Box::new);
     summary.warnings = warnings(&summary, &cells, &manifest);
     let mut facts = facts::run_facts(run, &manifest);
-    facts.facts.retain(|(name, _)| name != "receiver" && name != "events lost");
+    facts.facts.retain(|(name, _)| name != "events lost");
     if let Some(priority) = manifest.asked.get("priority").and_then(|text| text.as_str()) {
         facts.facts.push(("priority".to_owned(), priority.to_owned()));
     }
@@ -207,7 +207,7 @@ impl StudyDigest {
     /// Writes `summary.json` and `report.html`.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         run.write_summary(&self.summary)?;
-        quaver_instrument::digest::store_report(run, |out| self.write_html(out))
+        quaver_instrument::results::store_report(run, |out| self.write_html(out))
     }
 
     /// Writes the report.

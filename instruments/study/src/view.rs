@@ -7,7 +7,7 @@ pub(crate) use paper::generator_words;
 
 use quaver_analysis::rounds::Interval;
 use quaver_analysis::summary::ProbeCost;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_study_analysis::{
     ArmSummary, Contrast, Effect, Interaction, Metric, StudyLayer, StudySummary, StudyVerdict,
 };

@@ -1,7 +1,11 @@
 //! The command line of `quaver sync`: types only.
 
-use crate::compensate::args::{CompensateArgs, WhatIfArgs};
+pub mod bench;
+pub mod compensation;
+
+use bench::SyncBenchArgs;
 use clap::{Args, Subcommand};
+use compensation::{CompensateArgs, WhatIfArgs};
 use quaver_instrument::args::TierName;
 use quaver_instrument::quantity;
 use std::ffi::OsString;
@@ -97,7 +101,7 @@ pub struct SyncArgs {
 #[derive(Debug, Subcommand)]
 pub enum SyncCommand {
     /// Run the threaded programs that come with Quaver with and without the recorder, and print the paper's tables 4 to 8
-    Bench(Box<crate::bench::args::SyncBenchArgs>),
+    Bench(Box<SyncBenchArgs>),
     /// What a controller of the CPUs' frequency would have made of a recorded program: the compensation curve
     WhatIf(Box<WhatIfArgs>),
 }

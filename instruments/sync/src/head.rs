@@ -1,6 +1,6 @@
 //! What every document of this instrument starts with.
 
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_view::{Document, Text};
 
 /// A document of a run with its circumstances. `program` stands at the head of the terminal's page too.

@@ -12,6 +12,8 @@ pub mod verb;
 pub mod view;
 pub mod what_if;
 
+use args::{SyncArgs, SyncCommand};
+use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::registry::Instrument;
 use quaver_instrument::verb;
 
@@ -20,10 +22,18 @@ pub static INSTRUMENT: Instrument = Instrument {
     verbs: &[verb!(
         "sync",
         "Run a threaded program and tell what waking its threads up costs",
-        args::SyncArgs,
-        verb::run
+        SyncArgs,
+        run
     )],
     kinds: &[&runs::SyncRuns, &runs::BenchRuns],
     files: &[],
     status: |_| None,
 };
+
+fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Some(SyncCommand::Bench(bench)) => bench::run(bench),
+        Some(SyncCommand::WhatIf(what_if)) => what_if::run(what_if),
+        None => verb::run(args),
+    }
+}

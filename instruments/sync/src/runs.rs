@@ -2,7 +2,7 @@
 
 use crate::bench;
 use crate::digest::{self, SyncDigest};
-use crate::verb::{self, BENCH};
+use crate::verb;
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
@@ -67,7 +67,7 @@ pub(crate) struct BenchRuns;
 
 impl RunKind for BenchRuns {
     fn verbs(&self) -> &'static [&'static str] {
-        &[BENCH]
+        &[bench::KIND]
     }
 
     fn no_late(&self) -> Option<&'static str> {

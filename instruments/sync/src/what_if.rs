@@ -3,14 +3,14 @@
 pub mod digest;
 pub mod view;
 
-use crate::compensate::args::{Example, WhatIfArgs};
+use crate::args::compensation::{Example, WhatIfArgs};
 use crate::what_if::digest::{FramesAsked, Question, of_example, of_run};
 use anyhow::Context;
 use quaver_dvfs::dvfs::Table;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::results;
 use quaver_instrument::terminal;
-use quaver_page::RunFacts;
 use quaver_store::run::RunDir;
 use std::io::BufWriter;
 use std::path::Path;

@@ -4,7 +4,7 @@ use crate::accesses::Accessing;
 use crate::api::{self, Api, MemoryInfo, PluginId, QemuInfo, TranslationBlock};
 use crate::marks::{self, Marks};
 use crate::pace::{FUTEX, Futex};
-use crate::translate::{self, Ran};
+use crate::translate::{self, TranslatedBlock};
 use crate::{output, system, threads};
 use libc::{c_char, c_int, c_uint, c_void};
 use quaver_abi::marks::{MARK_CALL, Moment, of_word};
@@ -182,10 +182,10 @@ extern "C" fn translated(_: PluginId, block: *mut TranslationBlock) {
     }
 }
 
-/// A block begins to run. `data` is its [`Ran`].
+/// A block begins to run. `data` is its [`TranslatedBlock`].
 extern "C" fn ran(number: c_uint, data: *mut c_void) {
     // SAFETY: what was registered for the block, which is never freed.
-    let ran = unsafe { &*data.cast::<Ran>() };
+    let ran = unsafe { &*data.cast::<TranslatedBlock>() };
     threads::ran(number, ran);
 }
 

@@ -5,7 +5,7 @@
 //! waited for each other while they were traced.
 
 use crate::sync::Matching;
-use crate::thread::{Held, Open, Traced};
+use crate::thread::{HeldLock, Open, Traced};
 use crate::translate;
 use quaver_abi::marks::{Call, Moment};
 use quaver_trace::block::{Class, Instruction, Registers};
@@ -90,7 +90,7 @@ impl Marks {
         match call {
             Call::Lock | Call::ReadLock if matches!(result, 0 | libc::EOWNERDEAD) => {
                 let for_reading = call == Call::ReadLock;
-                traced.held.push(Held { object, for_reading });
+                traced.held.push(HeldLock { object, for_reading });
                 let sync = if for_reading { Sync::ReadLock { object } } else { Sync::Lock { object } };
                 self.put(traced, open, sync);
             }
@@ -117,7 +117,7 @@ impl Marks {
         let object = open.object;
         // What it does not hold is not its to give back: a replay would refuse it.
         let Some(place) = traced.held.iter().rposition(|held| held.object == object) else { return };
-        let Held { for_reading, .. } = traced.held.remove(place);
+        let HeldLock { for_reading, .. } = traced.held.remove(place);
         self.put(
             traced,
             open,

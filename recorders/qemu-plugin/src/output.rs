@@ -53,7 +53,7 @@ enum Writer {
 
 /// State of a trace, as the tool reads it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TraceState {
     Runs = 1,
     Whole = 2,
     Failed = 3,
@@ -183,7 +183,7 @@ pub(crate) fn give_up(reason: &str) {
 fn fail(output: &Output, error: &dyn std::fmt::Display) {
     let _ = std::fs::write(output.control.join("failure"), error.to_string());
     (output.tracer.stop)();
-    tell(output, State::Failed);
+    tell(output, TraceState::Failed);
 }
 
 /// Ends the trace. All threads have been written.
@@ -198,12 +198,12 @@ pub(crate) fn finish() {
     match finished
         .and_then(|mut out| out.flush().map_err(|source| FileError::Io { operation: "write", source }))
     {
-        Ok(()) => tell(output, State::Whole),
+        Ok(()) => tell(output, TraceState::Whole),
         Err(error) => fail(output, &error),
     }
 }
 
-fn tell(output: &Output, state: State) {
+fn tell(output: &Output, state: TraceState) {
     let Some(file) = &output.progress else { return };
     let Progress { instructions, count, traced_ns } = (output.tracer.progress)();
     let octets = output.octets.load(Ordering::Relaxed);
@@ -233,6 +233,6 @@ pub(crate) fn watch() {
             }
             return finish();
         }
-        tell(output, State::Runs);
+        tell(output, TraceState::Runs);
     }
 }

@@ -19,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// A signal or broadcast.
 #[derive(Clone, Copy, Debug)]
-struct Given {
+struct WakeupCall {
     wakeup: Wakeup,
     by: Thread,
     /// When its call was over; none while it runs.
@@ -34,7 +34,7 @@ struct Given {
 struct Condition {
     /// Who waits, and since when.
     waiting: Vec<(Thread, u64)>,
-    given: VecDeque<Given>,
+    given: VecDeque<WakeupCall>,
 }
 
 impl Condition {
@@ -106,7 +106,7 @@ impl Matching {
         let condition = self.conditions.get_mut(&condition)?;
         let place = condition.waiting.iter().position(|(waiting, _)| *waiting == thread)?;
         let (_, since) = condition.waiting.swap_remove(place);
-        let may = |given: &&mut Given| !given.used && given.over.is_none_or(|over| over > since);
+        let may = |given: &&mut WakeupCall| !given.used && given.over.is_none_or(|over| over > since);
         let found = if woken { condition.given.iter_mut().find(may) } else { None };
         let by = found.map(|given| {
             given.used = !given.all;
@@ -120,7 +120,7 @@ impl Matching {
     pub(crate) fn signals(&mut self, condition: u64, by: Thread, all: bool) -> Wakeup {
         let wakeup = self.new_wakeup();
         self.tick();
-        let given = Given { wakeup, by, over: None, all, used: false };
+        let given = WakeupCall { wakeup, by, over: None, all, used: false };
         self.conditions.entry(condition).or_default().given.push_back(given);
         wakeup
     }

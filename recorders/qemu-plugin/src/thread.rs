@@ -15,7 +15,7 @@ pub(crate) struct Traced {
     /// Calls of the thread library that it is inside of.
     pub(crate) open: Vec<Open>,
     /// Locks that it holds: what was not given back when the trace ends is given back there, so that nobody waits for it.
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: Vec<HeldLock>,
     frame: FrameWriter,
     /// The block that runs.
     pub(crate) block: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Open {
 
 /// A lock that a thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldLock {
     pub(crate) object: u64,
     pub(crate) for_reading: bool,
 }
@@ -82,7 +82,7 @@ impl Traced {
 
     /// The thread ends, or its trace does. It is in no block and no call any more.
     pub(crate) fn end(&mut self) {
-        for Held { object, for_reading } in std::mem::take(&mut self.held).into_iter().rev() {
+        for HeldLock { object, for_reading } in std::mem::take(&mut self.held).into_iter().rev() {
             self.sync(if for_reading { Sync::ReadUnlock { object } } else { Sync::Unlock { object } });
         }
         self.frame.end();

@@ -15,7 +15,7 @@ use crate::marks::Marks;
 use crate::output::{Progress, Tracer};
 use crate::pace::{self, Asleep, Futex};
 use crate::thread::Traced;
-use crate::translate::{NO_NUMBER, Ran};
+use crate::translate::{NO_NUMBER, TranslatedBlock};
 use quaver_trace::step::Thread;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -139,7 +139,7 @@ pub(crate) fn end(number: u32) {
 
 /// A block runs.
 #[inline]
-pub(crate) fn ran(number: u32, ran: &Ran) {
+pub(crate) fn ran(number: u32, ran: &TranslatedBlock) {
     let Some(slot) = slot(number) else { return };
     let Some(thread) = slot.running() else { return };
     thread.leave_block();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A block, as its callback finds it: never freed, since translations that name it come and go.
-pub(crate) struct Ran {
+pub(crate) struct TranslatedBlock {
     /// Its number in the trace; [`NO_NUMBER`] until it first runs there, since much is translated that is not traced.
     number: AtomicU32,
     pub(crate) instructions: u32,
@@ -25,7 +25,7 @@ const RETURN: u8 = 0xcf;
 /// Stands for no number.
 pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
-impl Ran {
+impl TranslatedBlock {
     /// Its number in the trace, from now on at the latest; [`NO_NUMBER`] once nothing is written any more.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
@@ -57,7 +57,7 @@ impl Ran {
 #[derive(Default)]
 struct Known {
     /// By address and octets of the code.
-    blocks: HashMap<(u64, Box<[u8]>), &'static Ran>,
+    blocks: HashMap<(u64, Box<[u8]>), &'static TranslatedBlock>,
     recorder: Range<u64>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn decode(api: &Api, block: *mut TranslationBlock) -> Translated {
 
 impl Translated {
     /// What its callbacks find; the same for the same code at the same place.
-    pub(crate) fn ran(&self) -> Option<&'static Ran> {
+    pub(crate) fn ran(&self) -> Option<&'static TranslatedBlock> {
         ran(self.pc, &self.octets.concat(), &self.decoded)
     }
 
@@ -148,7 +148,7 @@ impl Translated {
     }
 }
 
-fn ran(pc: u64, octets: &[u8], decoded: &[Decoded]) -> Option<&'static Ran> {
+fn ran(pc: u64, octets: &[u8], decoded: &[Decoded]) -> Option<&'static TranslatedBlock> {
     if decoded.is_empty() {
         return None;
     }
@@ -158,7 +158,7 @@ fn ran(pc: u64, octets: &[u8], decoded: &[Decoded]) -> Option<&'static Ran> {
         return Some(ran);
     }
     let instructions = decoded.iter().map(|decoded| decoded.instruction).collect();
-    let ran: &'static Ran = Box::leak(Box::new(Ran {
+    let ran: &'static TranslatedBlock = Box::leak(Box::new(TranslatedBlock {
         number: AtomicU32::new(NO_NUMBER),
         instructions: decoded.len() as u32,
         block: Block { pc, instructions },

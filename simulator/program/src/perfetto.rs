@@ -2,7 +2,7 @@
 //! arrows from who ended a wait to who waited. Times are simulated, from the start of the program.
 
 use crate::intervals::{SimInterval, SimState};
-use quaver_store::perfetto::{Drawn, INSTANT, SLICE_BEGIN, SLICE_END, Trace, TrackEvent};
+use quaver_store::perfetto::{INSTANT, SLICE_BEGIN, SLICE_END, Trace, TraceCounts, TrackEvent};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -16,8 +16,8 @@ const FS_PER_NS: u64 = 1_000_000;
 ///
 /// # Errors
 /// Those of `out`.
-pub fn draw_simulated(intervals: &[SimInterval], out: &mut dyn Write) -> io::Result<Drawn> {
-    let mut trace = Trace { out, buffer: Vec::new(), drawn: Drawn::default() };
+pub fn draw_simulated(intervals: &[SimInterval], out: &mut dyn Write) -> io::Result<TraceCounts> {
+    let mut trace = Trace { out, buffer: Vec::new(), drawn: TraceCounts::default() };
     trace.begin()?;
     let cores: BTreeSet<u32> = intervals.iter().filter_map(|interval| interval.core).collect();
     let mut threads: BTreeSet<u32> = intervals.iter().filter_map(|interval| interval.thread).collect();

@@ -3,7 +3,7 @@
 //! A core's own hits need nobody else. All else is a transaction at the directory, whole at one instant of simulated time;
 //! the caller asks for transactions in the order of time.
 
-use crate::cache::State;
+use crate::cache::LineState;
 use crate::config::Config;
 use crate::directory::{Directory, Holders};
 use crate::memory::Memory;
@@ -136,7 +136,7 @@ impl<O: Observer> Chip<O> {
         let here = self.cores[core].state(line);
         let write = purpose == Purpose::Store;
         let found = match here {
-            Some(State::Shared) if write => {
+            Some(LineState::Shared) if write => {
                 self.invalidate_others(line, core);
                 Found::Upgrade
             }
@@ -197,12 +197,12 @@ impl<O: Observer> Chip<O> {
     }
 
     /// Puts the line into the asking core's second level, or gives it the right to write there. Its state is given back.
-    fn settle(&mut self, core: usize, line: u64, write: bool, absent: bool, at_fs: u64) -> State {
+    fn settle(&mut self, core: usize, line: u64, write: bool, absent: bool, at_fs: u64) -> LineState {
         let owned = self.directory.peek(line).is_some_and(|holders| holders.owning() == Some(core));
         let state = match (write, owned) {
-            (true, _) => State::Modified,
-            (false, true) => State::Exclusive,
-            (false, false) => State::Shared,
+            (true, _) => LineState::Modified,
+            (false, true) => LineState::Exclusive,
+            (false, false) => LineState::Shared,
         };
         if !absent {
             return self.cores[core].raise_second(line, state);
@@ -230,8 +230,8 @@ impl<O: Observer> Chip<O> {
         }
     }
 
-    fn evicted(&mut self, core: usize, line: u64, state: State, at_fs: u64) {
-        if state == State::Modified {
+    fn evicted(&mut self, core: usize, line: u64, state: LineState, at_fs: u64) {
+        if state == LineState::Modified {
             self.write_back(line, core, at_fs);
         }
         self.observer.dropped(line, core);

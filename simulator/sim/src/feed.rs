@@ -35,7 +35,7 @@ pub(crate) enum Next {
 
 /// Where a core was in its steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place(usize);
+pub(crate) struct FeedPosition(usize);
 
 /// The steps, and where they come from.
 #[derive(Clone, Debug)]
@@ -163,13 +163,13 @@ impl Ahead {
 
     /// A core may come back to here: where it is, or to the step that it is in.
     #[inline]
-    pub(crate) fn keep(&mut self) -> Place {
+    pub(crate) fn keep(&mut self) -> FeedPosition {
         self.kept = self.at;
-        Place(self.at)
+        FeedPosition(self.at)
     }
 
     /// The core is there again.
-    pub(crate) fn go_back(&mut self, place: Place) {
+    pub(crate) fn go_back(&mut self, place: FeedPosition) {
         self.at = place.0;
     }
 

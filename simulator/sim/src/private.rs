@@ -14,7 +14,7 @@ mod second;
 
 pub use second::{SecondLevel, SecondLevelCounts};
 
-use crate::cache::State;
+use crate::cache::LineState;
 use crate::config::{CacheConfig, Config};
 use second::Marked;
 
@@ -99,15 +99,15 @@ pub struct PrivateCaches {
 }
 
 #[inline]
-fn word(line: u64, state: State) -> u64 {
+fn word(line: u64, state: LineState) -> u64 {
     line << 2 | state as u64
 }
 
-fn state(word: u64) -> State {
+fn state(word: u64) -> LineState {
     match word & 3 {
-        3 => State::Modified,
-        2 => State::Exclusive,
-        _ => State::Shared,
+        3 => LineState::Modified,
+        2 => LineState::Exclusive,
+        _ => LineState::Shared,
     }
 }
 
@@ -215,7 +215,7 @@ impl PrivateCaches {
     }
 
     /// Takes in a line that is not here, as the one used last. The word that had to go is given back, 0 if none had.
-    fn insert(&mut self, part: Part, line: u64, state: State) -> u64 {
+    fn insert(&mut self, part: Part, line: u64, state: LineState) -> u64 {
         let set = part.set(line);
         debug_assert!(self.find(part, line).is_none(), "it is here");
         let gone = self.words[set + part.ways - 1];
@@ -314,7 +314,7 @@ impl PrivateCaches {
     #[inline]
     fn let_in(&mut self, first_line: u64, purpose: Purpose, place: usize, now_fs: u64) -> Local {
         let part = match purpose {
-            Purpose::Store if self.words[place] & 3 == State::Shared as u64 => return Local::Ask,
+            Purpose::Store if self.words[place] & 3 == LineState::Shared as u64 => return Local::Ask,
             Purpose::Store => {
                 self.put(place, self.words[place] | 3);
                 self.data
@@ -325,7 +325,7 @@ impl PrivateCaches {
                 self.instructions
             }
         };
-        let state = if purpose == Purpose::Fetch { State::Shared } else { state(self.words[place]) };
+        let state = if purpose == Purpose::Fetch { LineState::Shared } else { state(self.words[place]) };
         let gone = self.insert(part, first_line, state);
         if self.keeps {
             self.fills.push(Fill { at_fs: now_fs, set: part.set(first_line), gone: gone >> 2 });
@@ -340,9 +340,9 @@ impl PrivateCaches {
     }
 
     /// The directory let this core have a line; the second level has it already.
-    pub(crate) fn fill_first(&mut self, first_line: u64, purpose: Purpose, state: State) {
+    pub(crate) fn fill_first(&mut self, first_line: u64, purpose: Purpose, state: LineState) {
         let fetch = purpose == Purpose::Fetch;
-        let (part, state) = if fetch { (self.instructions, State::Shared) } else { (self.data, state) };
+        let (part, state) = if fetch { (self.instructions, LineState::Shared) } else { (self.data, state) };
         match self.touch(part, first_line) {
             Some(place) => self.put(place, word(first_line, state)),
             None => {
@@ -366,7 +366,7 @@ impl PrivateCaches {
             None => self.remove(self.second, second_line),
         };
         self.forget_first(second_line);
-        gone & 3 == State::Modified as u64
+        gone & 3 == LineState::Modified as u64
     }
 
     fn forget_first(&mut self, second_line: u64) {
@@ -382,22 +382,22 @@ impl PrivateCaches {
     pub(crate) fn downgrade(&mut self, second_line: u64) -> bool {
         for first in self.first_lines(second_line) {
             if let Some(place) = self.find(self.data, first) {
-                self.put(place, word(first, State::Shared));
+                self.put(place, word(first, LineState::Shared));
             }
         }
         let Some(place) = self.find_second(second_line) else { return false };
-        let dirty = self.words[place] & 3 == State::Modified as u64;
-        self.put(place, word(second_line, State::Shared));
+        let dirty = self.words[place] & 3 == LineState::Modified as u64;
+        self.put(place, word(second_line, LineState::Shared));
         dirty
     }
 
     /// The state of a second-level line; none if it is not here.
-    pub fn state(&self, second_line: u64) -> Option<State> {
+    pub fn state(&self, second_line: u64) -> Option<LineState> {
         self.find_second(second_line).map(|place| state(self.words[place]))
     }
 
     /// The second level has this line now, used last; the line that had to go with its state, and the first levels forgot.
-    pub(crate) fn fill_second(&mut self, second_line: u64, new: State) -> Option<(u64, State)> {
+    pub(crate) fn fill_second(&mut self, second_line: u64, new: LineState) -> Option<(u64, LineState)> {
         if self.marked.is_some() {
             return self.fill_marked(second_line, new);
         }
@@ -410,7 +410,7 @@ impl PrivateCaches {
     }
 
     /// The second level's line is used, and has at least this state, which is given back.
-    pub(crate) fn raise_second(&mut self, second_line: u64, least: State) -> State {
+    pub(crate) fn raise_second(&mut self, second_line: u64, least: LineState) -> LineState {
         if self.marked.is_some() {
             return self.raise_marked(second_line, least);
         }
@@ -445,17 +445,17 @@ impl PrivateCaches {
     }
 
     /// Second-level lines and their states, those of an OS cache too.
-    pub fn lines(&self) -> impl Iterator<Item = (u64, State)> {
+    pub fn lines(&self) -> impl Iterator<Item = (u64, LineState)> {
         let os = self.marked.as_ref().and_then(|marked| marked.layout.os);
         self.all(self.second).chain(os.into_iter().flat_map(move |os| self.all(os)))
     }
 
     /// First-level data lines and their states.
-    pub fn data_lines(&self) -> impl Iterator<Item = (u64, State)> {
+    pub fn data_lines(&self) -> impl Iterator<Item = (u64, LineState)> {
         self.all(self.data)
     }
 
-    fn all(&self, part: Part) -> impl Iterator<Item = (u64, State)> {
+    fn all(&self, part: Part) -> impl Iterator<Item = (u64, LineState)> {
         let words = self.words[part.start..part.end()].iter().filter(|word| **word != 0);
         words.map(|word| (word >> 2, state(*word)))
     }

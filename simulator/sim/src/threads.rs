@@ -26,7 +26,7 @@ pub struct Consequences {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum ThreadState {
     NotStarted,
     Runs,
     Waits { since_fs: u64, reason: Reason },
@@ -79,9 +79,9 @@ pub struct EndedWait {
 
 /// Numbers of wake-ups that were given: a bit each in pages, since they are numbered one after the other.
 #[derive(Clone, Debug, Default)]
-struct Given(HashMap<u64, [u64; 8]>);
+struct WakeupSet(HashMap<u64, [u64; 8]>);
 
-impl Given {
+impl WakeupSet {
     fn insert(&mut self, wakeup: Wakeup) {
         let page = self.0.entry(wakeup.0 >> 9).or_default();
         page[(wakeup.0 >> 6 & 7) as usize] |= 1 << (wakeup.0 & 63);
@@ -111,7 +111,7 @@ struct Barrier {
 /// All threads and what is between them.
 #[derive(Clone, Debug)]
 pub struct Threads {
-    states: Vec<State>,
+    states: Vec<ThreadState>,
     /// Begin, end and waiting of each.
     pub times: Vec<ThreadTimes>,
     /// Waits that have ended and were not taken from here.
@@ -126,7 +126,7 @@ pub struct Threads {
     wants: Vec<VecDeque<u64>>,
     /// Locks that were [lent](Self::lend) so far.
     pub lent: u64,
-    given: Given,
+    given: WakeupSet,
     sleeping: HashMap<Wakeup, Vec<Thread>>,
     joining: HashMap<Thread, Vec<Thread>>,
 }
@@ -134,9 +134,9 @@ pub struct Threads {
 impl Threads {
     /// `count` threads of which the first runs.
     pub fn new(count: usize) -> Self {
-        let mut states = vec![State::NotStarted; count];
+        let mut states = vec![ThreadState::NotStarted; count];
         if let Some(first) = states.first_mut() {
-            *first = State::Runs;
+            *first = ThreadState::Runs;
         }
         Self {
             states,
@@ -148,7 +148,7 @@ impl Threads {
             barriers: HashMap::new(),
             wants: vec![VecDeque::new(); count],
             lent: 0,
-            given: Given::default(),
+            given: WakeupSet::default(),
             sleeping: HashMap::new(),
             joining: HashMap::new(),
         }
@@ -175,22 +175,24 @@ impl Threads {
 
     /// Whether all threads that were ever started have ended.
     pub fn all_ended(&self) -> bool {
-        self.states.iter().all(|state| matches!(state, State::Ended | State::NotStarted))
+        self.states.iter().all(|state| matches!(state, ThreadState::Ended | ThreadState::NotStarted))
     }
 
     /// Threads that have begun and not ended, each with the time that it came to: `now_fs`, or the start of its wait.
     pub(crate) fn under_way(&self, now_fs: u64) -> impl Iterator<Item = (usize, u64)> {
         self.states.iter().enumerate().filter_map(move |(thread, state)| match state {
-            State::Runs => Some((thread, now_fs)),
-            State::Waits { since_fs, .. } => Some((thread, *since_fs)),
-            State::NotStarted | State::Ended => None,
+            ThreadState::Runs => Some((thread, now_fs)),
+            ThreadState::Waits { since_fs, .. } => Some((thread, *since_fs)),
+            ThreadState::NotStarted | ThreadState::Ended => None,
         })
     }
 
     /// Who waits for what, in words.
     pub fn stuck(&self, at_fs: u64) -> SimulationError {
         let each = self.states.iter().enumerate().filter_map(|(thread, state)| match state {
-            State::Waits { reason, .. } => Some(Waiting { thread: thread as u32, what: self.words(reason) }),
+            ThreadState::Waits { reason, .. } => {
+                Some(Waiting { thread: thread as u32, what: self.words(reason) })
+            }
             _ => None,
         });
         SimulationError::Stuck { at_us: at_fs / 1_000_000_000, waiting: each.collect() }
@@ -222,20 +224,20 @@ impl Threads {
     }
 
     fn wait(&mut self, thread: Thread, since_fs: u64, reason: Reason) {
-        self.states[thread.0 as usize] = State::Waits { since_fs, reason };
+        self.states[thread.0 as usize] = ThreadState::Waits { since_fs, reason };
     }
 
     fn wake(&mut self, thread: Thread, at_fs: u64, woken: &mut Vec<Thread>) {
         self.wait_ends(thread, at_fs);
-        self.states[thread.0 as usize] = State::Runs;
+        self.states[thread.0 as usize] = ThreadState::Runs;
         woken.push(thread);
     }
 
     fn wait_ends(&mut self, thread: Thread, at_fs: u64) {
         let (since_fs, (kind, object)) = match &self.states[thread.0 as usize] {
-            State::Waits { since_fs, reason } => (*since_fs, reason.kind_and_object()),
-            State::NotStarted => (at_fs, (WaitKind::Create, u64::from(thread.0))),
-            State::Runs | State::Ended => return,
+            ThreadState::Waits { since_fs, reason } => (*since_fs, reason.kind_and_object()),
+            ThreadState::NotStarted => (at_fs, (WaitKind::Create, u64::from(thread.0))),
+            ThreadState::Runs | ThreadState::Ended => return,
         };
         let times = &mut self.times[thread.0 as usize];
         times.waited_fs += at_fs - since_fs;
@@ -282,7 +284,7 @@ impl Threads {
 
     /// `thread` has ended at `at_fs`.
     pub fn end(&mut self, thread: Thread, at_fs: u64) -> Vec<Thread> {
-        self.states[thread.0 as usize] = State::Ended;
+        self.states[thread.0 as usize] = ThreadState::Ended;
         self.times[thread.0 as usize].end_fs = at_fs;
         let mut woken = Vec::new();
         for waiting in self.joining.remove(&thread).unwrap_or_default() {
@@ -299,7 +301,7 @@ impl Threads {
         woken: &mut Vec<Thread>,
     ) -> Result<bool, SimulationError> {
         match self.states.get(child.0 as usize) {
-            Some(State::NotStarted) => {}
+            Some(ThreadState::NotStarted) => {}
             Some(_) => {
                 return Err(
                     self.order(thread, format!("starts thread {}, which was started before", child.0))
@@ -318,8 +320,8 @@ impl Threads {
 
     fn join(&mut self, thread: Thread, other: Thread, at_fs: u64) -> Result<bool, SimulationError> {
         match self.states.get(other.0 as usize) {
-            Some(State::Ended) => Ok(true),
-            Some(State::NotStarted) | None => Err(self
+            Some(ThreadState::Ended) => Ok(true),
+            Some(ThreadState::NotStarted) | None => Err(self
                 .order(thread, format!("waits for the end of thread {}, which was never started", other.0))),
             Some(_) => {
                 self.joining.entry(other).or_default().push(thread);
@@ -422,7 +424,7 @@ impl Threads {
         woken: &mut Vec<Thread>,
         late: &mut impl FnMut(Woken) -> bool,
     ) {
-        let State::Waits { reason: Reason::Wakeup { mutex, .. }, .. } = self.states[sleeper.0 as usize]
+        let ThreadState::Waits { reason: Reason::Wakeup { mutex, .. }, .. } = self.states[sleeper.0 as usize]
         else {
             return;
         };
@@ -440,7 +442,7 @@ impl Threads {
         }
         self.wait_ends(sleeper, at_fs);
         if self.lock(sleeper, mutex, true, at_fs) {
-            self.states[sleeper.0 as usize] = State::Runs;
+            self.states[sleeper.0 as usize] = ThreadState::Runs;
             woken.push(sleeper);
         }
     }

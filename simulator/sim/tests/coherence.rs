@@ -3,7 +3,7 @@
 mod coherence_checks;
 
 use coherence_checks::{Oracle, operations};
-use quaver_sim::cache::State;
+use quaver_sim::cache::LineState;
 use quaver_sim::coherence::Purpose;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -38,8 +38,8 @@ fn ten_million_random_operations_read_what_was_written_last() {
 
 #[test]
 fn every_transition_of_the_protocol_is_the_one_of_mesi() {
+    use LineState::{Exclusive, Modified, Shared};
     use Purpose::{Load, Store};
-    use State::{Exclusive, Modified, Shared};
     let after = |accesses: &[(usize, Purpose)]| {
         let mut oracle = Oracle::new("chip.cores = 3");
         accesses.iter().for_each(|&(core, purpose)| oracle.access(core, 9, purpose));

@@ -61,7 +61,7 @@ impl Ord for Timed {
 
 /// A datagram on hold.
 #[derive(Debug)]
-struct Held {
+struct HeldDatagram {
     /// Later packets that have yet to leave.
     later: u32,
     waiting: Waiting,
@@ -80,7 +80,7 @@ pub struct Lane {
     ready: VecDeque<Waiting>,
     timed: BinaryHeap<Reverse<Timed>>,
     /// In the order of arrival.
-    held: VecDeque<Held>,
+    held: VecDeque<HeldDatagram>,
     story: Story,
     queued: u64,
     left: u64,
@@ -197,7 +197,7 @@ impl Lane {
 
     fn hold_or_queue(&mut self, waiting: Waiting, later: u32) {
         if later > 0 {
-            self.held.push_back(Held { later, waiting });
+            self.held.push_back(HeldDatagram { later, waiting });
         } else {
             self.at_its_time(waiting);
         }

@@ -246,7 +246,7 @@ impl Twin<'_> {
 }
 
 /// What became of one call, for the walk along the critical path.
-struct Done {
+struct CallOutcome {
     thread: u32,
     entry: usize,
     over: usize,
@@ -280,7 +280,7 @@ pub fn answer(events: &[Event]) -> Answer {
     answer
 }
 
-fn finish(twin: &mut Twin<'_>, call: &Call, at: usize, answer: &mut Answer, done: &mut Vec<Done>) {
+fn finish(twin: &mut Twin<'_>, call: &Call, at: usize, answer: &mut Answer, done: &mut Vec<CallOutcome>) {
     let events = twin.events;
     let (entry, kind) = (call.entry, events[call.entry].kind);
     if is_signal(kind) {
@@ -302,25 +302,25 @@ fn finish(twin: &mut Twin<'_>, call: &Call, at: usize, answer: &mut Answer, done
                 && other.over.is_none_or(|over| over > at)
         });
         if !inside {
-            done.push(Done { thread, entry, over: at, class, release: Some(entry) });
+            done.push(CallOutcome { thread, entry, over: at, class, release: Some(entry) });
         }
         return;
     }
     if events[at].outcome != SyncOutcome::Ok {
-        done.push(Done { thread, entry, over: at, class: 0, release: None });
+        done.push(CallOutcome { thread, entry, over: at, class: 0, release: None });
         return;
     }
     let found = twin.release_of(entry, at);
     let Some((release, class)) = found else {
         answer.wake_ups += 1;
-        done.push(Done { thread, entry, over: at, class: 0, release: None });
+        done.push(CallOutcome { thread, entry, over: at, class: 0, release: None });
         return;
     };
     if release == entry {
         // It let the others through.
         answer.timed[3].0 += 1;
         answer.timed[3].1 += took_ns;
-        done.push(Done { thread, entry, over: at, class: 3, release: Some(entry) });
+        done.push(CallOutcome { thread, entry, over: at, class: 3, release: Some(entry) });
         return;
     }
     let released_ns = events[release].at_ns.max(events[entry].at_ns);
@@ -335,7 +335,7 @@ fn finish(twin: &mut Twin<'_>, call: &Call, at: usize, answer: &mut Answer, done
         released_ns,
         moved: events[entry].cpu != events[at].cpu,
     });
-    done.push(Done { thread, entry, over: at, class, release: Some(release) });
+    done.push(CallOutcome { thread, entry, over: at, class, release: Some(release) });
 }
 
 fn signals_for_nobody(twin: &Twin<'_>) -> u64 {
@@ -351,7 +351,7 @@ fn signals_for_nobody(twin: &Twin<'_>) -> u64 {
 }
 
 /// Backwards from the last event: each matched wait leads to who ended it.
-fn walk(events: &[Event], done: &[Done]) -> ([u64; 6], u64, u64) {
+fn walk(events: &[Event], done: &[CallOutcome]) -> ([u64; 6], u64, u64) {
     let (mut classes, mut blocked, mut hops) = ([0; 6], 0, 0);
     let Some(last) = events.last() else { return (classes, blocked, hops) };
     let (mut thread, mut until) = (last.thread, events.len());

@@ -23,7 +23,7 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
         &["testbed"],
     ),
     ("instruments/sync", &["core", "simulator/dvfs"], &["testbed"]),
-    ("instruments/tune", &["core", "instruments/noise"], &["testbed"]),
+    ("instruments/tune", &["core", "instruments/chase", "instruments/noise"], &["testbed"]),
     ("instruments", &["core"], &["testbed"]),
     ("recorders", &["core/abi", "simulator/trace"], &["instruments/sync/store"]),
     (

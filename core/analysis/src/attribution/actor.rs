@@ -5,7 +5,7 @@ use quaver_abi::record::{EventKind, EventRecord, OffCpu};
 
 /// State of a followed thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ActorState {
     /// On a CPU.
     Running,
     /// Runnable and off the CPU since it was preempted, throttled or yielded.
@@ -25,7 +25,7 @@ pub(crate) struct Span {
     pub(crate) end_ns: i64,
     /// CPU that it ran on or waits for; none where nothing is recorded.
     pub(crate) cpu: Option<u16>,
-    pub(crate) state: State,
+    pub(crate) state: ActorState,
     /// It changed CPU between leaving the one and running on the other.
     pub(crate) moved: bool,
     /// It waits for another CPU than the one that it left.
@@ -43,7 +43,7 @@ pub(crate) struct Span {
 impl Span {
     /// A stretch of which nothing is recorded.
     pub(crate) fn unknown(start_ns: i64, end_ns: i64) -> Self {
-        let state = State::Unknown;
+        let state = ActorState::Unknown;
         Self {
             start_ns,
             end_ns,
@@ -152,7 +152,7 @@ impl Life<'_> {
                     start_ns: cursor,
                     end_ns,
                     cpu: Some(run.cpu),
-                    state: State::Running,
+                    state: ActorState::Running,
                     moved: false,
                     away: false,
                     left: None,
@@ -193,11 +193,11 @@ impl Life<'_> {
         let mut cpu = if moves.is_empty() { after.map_or(before.cpu, |run| run.cpu) } else { before.cpu };
         let reason = OffCpu::from_raw(before.detail);
         let state_at = |instant: i64| match reason {
-            OffCpu::Preempted => (State::Preempted, left),
+            OffCpu::Preempted => (ActorState::Preempted, left),
             _ => match wake {
-                Some(wake) if instant >= wake => (State::Woken, wake),
-                _ if reason == OffCpu::Blocked => (State::Asleep, left),
-                _ => (State::Unknown, left),
+                Some(wake) if instant >= wake => (ActorState::Woken, wake),
+                _ if reason == OffCpu::Blocked => (ActorState::Asleep, left),
+                _ => (ActorState::Unknown, left),
             },
         };
         let mut moves = moves.iter().map(|&index| self.event(index)).peekable();
@@ -264,7 +264,7 @@ mod tests {
         EventRecord { start_ns: at, end_ns: at, id: 7, aux, kind: kind as u8, ..EventRecord::default() }
     }
 
-    fn states(events: &[EventRecord], from: i64, to: i64) -> Vec<(i64, i64, Option<u16>, State, bool)> {
+    fn states(events: &[EventRecord], from: i64, to: i64) -> Vec<(i64, i64, Option<u16>, ActorState, bool)> {
         let mut out = Vec::new();
         lives(events, &[7])[0].spans(from, to, |s| out.push((s.start_ns, s.end_ns, s.cpu, s.state, s.moved)));
         out
@@ -280,12 +280,12 @@ mod tests {
         assert_eq!(
             states(&events, 0, 100),
             [
-                (0, 10, Some(1), State::Unknown, false),
-                (10, 20, Some(1), State::Running, false),
-                (20, 50, Some(1), State::Asleep, false),
-                (50, 55, Some(1), State::Woken, false),
-                (55, 60, Some(1), State::Running, false),
-                (60, 100, Some(1), State::Preempted, false),
+                (0, 10, Some(1), ActorState::Unknown, false),
+                (10, 20, Some(1), ActorState::Running, false),
+                (20, 50, Some(1), ActorState::Asleep, false),
+                (50, 55, Some(1), ActorState::Woken, false),
+                (55, 60, Some(1), ActorState::Running, false),
+                (60, 100, Some(1), ActorState::Preempted, false),
             ]
         );
     }
@@ -300,18 +300,18 @@ mod tests {
         assert_eq!(
             states(&events, 15, 50),
             [
-                (15, 20, Some(1), State::Running, false),
-                (20, 26, Some(1), State::Preempted, true),
-                (26, 40, Some(0), State::Preempted, true),
-                (40, 50, Some(0), State::Running, false),
+                (15, 20, Some(1), ActorState::Running, false),
+                (20, 26, Some(1), ActorState::Preempted, true),
+                (26, 40, Some(0), ActorState::Preempted, true),
+                (40, 50, Some(0), ActorState::Running, false),
             ]
         );
-        assert_eq!(states(&events, 30, 35), [(30, 35, Some(0), State::Preempted, true)]);
+        assert_eq!(states(&events, 30, 35), [(30, 35, Some(0), ActorState::Preempted, true)]);
     }
 
     #[test]
     fn nothing_recorded_is_unknown() {
-        assert_eq!(states(&[], 5, 9), [(5, 9, None, State::Unknown, false)]);
+        assert_eq!(states(&[], 5, 9), [(5, 9, None, ActorState::Unknown, false)]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! out: the kernel stops the tick of a CPU only while one thread is runnable there, and only where `nohz_full` covers it
 //! (Documentation/timers/no_hz.rst).
 
-use super::actor::{State, lives};
+use super::actor::{ActorState, lives};
 use super::timeline::{end_of, start_of};
 use crate::model::Names;
 use crate::summary::CauseSummary;
@@ -51,7 +51,8 @@ pub fn crowd(events: &[EventRecord], cpu: u16) -> Crowd {
     let mut edges: Vec<(i64, bool, u32)> = Vec::new();
     for life in lives(events, &threads) {
         life.spans(from, to, |span| {
-            let runnable = matches!(span.state, State::Running | State::Preempted | State::Woken);
+            let runnable =
+                matches!(span.state, ActorState::Running | ActorState::Preempted | ActorState::Woken);
             if runnable && span.cpu == Some(cpu) && span.end_ns > span.start_ns {
                 edges.push((span.start_ns, true, life.thread));
                 edges.push((span.end_ns, false, life.thread));

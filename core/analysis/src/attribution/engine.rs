@@ -1,12 +1,12 @@
 //! Cuts a late window into pieces: the innermost recorded interval has the time, and what is left is
 //! unexplained. Pieces cover their window exactly, by construction.
 
-use super::actor::{Life, Span, State};
+use super::actor::{ActorState, Life, Span};
 use super::causes::{CauseKey, CauseTable, SOURCE_LATE};
 use super::naming::Namer;
 use super::timeline::{Level, Segment};
 use super::waiting::{self, Facts};
-use super::{EdgeCap, Part, Place};
+use super::{EdgeCap, PacketPosition, Part};
 use crate::model::{Actor, Circumstances};
 
 /// A piece while its window is being worked on.
@@ -16,7 +16,7 @@ pub(crate) struct Draft {
     pub(crate) end_ns: i64,
     pub(crate) cause: Option<u32>,
     pub(crate) part: Part,
-    pub(crate) place: Place,
+    pub(crate) place: PacketPosition,
     pub(crate) cpu: u16,
     /// Event that had the time, `u32::MAX` for none.
     pub(crate) event: u32,
@@ -61,7 +61,7 @@ enum Threads<'b> {
 struct Cut<'b> {
     cpu: u16,
     shift_ns: i64,
-    place: Place,
+    place: PacketPosition,
     threads: Threads<'b>,
     span: Option<Span>,
     /// What has the time that no event has.
@@ -80,19 +80,19 @@ impl<'a> Engine<'a> {
         let thread = life.map(|life| life.thread);
         let facts = Facts { actor, thread, circumstances: self.circumstances, is_receiver: true };
         each_span(self.namer, ask, life, |mut span| {
-            if span.state == State::Asleep && waiting && actor.blocking {
-                (span.state, span.since_ns) = (State::Woken, span.start_ns);
+            if span.state == ActorState::Asleep && waiting && actor.blocking {
+                (span.state, span.since_ns) = (ActorState::Woken, span.start_ns);
             }
             let threads = match (span.state, life) {
-                (State::Running, Some(life)) => Threads::Runs(life),
-                (State::Asleep, _) => Threads::Ignored,
-                _ => Threads::Waits(facts, span, life.filter(|_| span.state == State::Unknown)),
+                (ActorState::Running, Some(life)) => Threads::Runs(life),
+                (ActorState::Asleep, _) => Threads::Ignored,
+                _ => Threads::Waits(facts, span, life.filter(|_| span.state == ActorState::Unknown)),
             };
             let cpu = span_cpu(&span, ask.cpu);
             let cut = Cut {
                 cpu,
                 shift_ns: ask.shift_ns,
-                place: Place::Receiver,
+                place: PacketPosition::Receiver,
                 threads,
                 span: Some(span),
                 rest: None,
@@ -111,8 +111,14 @@ impl<'a> Engine<'a> {
                 Some(facts) if waits(&span) && span.cpu == Some(ask.cpu) => Threads::Waits(facts, span, None),
                 _ => Threads::Ignored,
             };
-            let cut =
-                Cut { cpu: ask.cpu, shift_ns: ask.shift_ns, place: Place::Stack, threads, span: None, rest };
+            let cut = Cut {
+                cpu: ask.cpu,
+                shift_ns: ask.shift_ns,
+                place: PacketPosition::Stack,
+                threads,
+                span: None,
+                rest,
+            };
             self.levels(0, span.start_ns, span.end_ns, cut);
         });
     }
@@ -129,7 +135,7 @@ impl<'a> Engine<'a> {
             let cut = Cut {
                 cpu: span_cpu(&span, ask.cpu),
                 shift_ns: ask.shift_ns,
-                place: Place::Source,
+                place: PacketPosition::Source,
                 threads,
                 span: None,
                 rest: Some(CauseKey { behind_source: true, ..CauseKey::plain("source-late", SOURCE_LATE) }),
@@ -242,7 +248,7 @@ impl<'a> Engine<'a> {
         if start_ns >= end_ns {
             return;
         }
-        let behind_source = cut.place == Place::Source;
+        let behind_source = cut.place == PacketPosition::Source;
         let cause = key.map(|key| self.causes.intern(CauseKey { behind_source, ..key }, self.namer.names));
         let part = if cause.is_some() { Part::Body } else { Part::Unexplained };
         if let Some(last) = self.drafts.last_mut()
@@ -268,11 +274,11 @@ impl<'a> Engine<'a> {
 }
 
 fn waits(span: &Span) -> bool {
-    matches!(span.state, State::Preempted | State::Woken)
+    matches!(span.state, ActorState::Preempted | ActorState::Woken)
 }
 
 fn span_cpu(span: &Span, fallback: u16) -> u16 {
-    if span.state == State::Unknown { fallback } else { span.cpu.unwrap_or(fallback) }
+    if span.state == ActorState::Unknown { fallback } else { span.cpu.unwrap_or(fallback) }
 }
 
 /// Spans of a thread over the events' time of a question; one unknown span where there is no thread.
@@ -345,7 +351,8 @@ pub(crate) fn settle_catch_up(drafts: &mut Vec<Draft>, cause: u32, budget_ns: i6
 /// time, behind itself.
 pub(crate) fn settle_displaced(drafts: &mut Vec<Draft>, cap_ns: i64) {
     let [.., before, last] = drafts.as_mut_slice() else { return };
-    let (Some(cause), Part::Unexplained, Place::Receiver) = (before.cause, last.part, last.place) else {
+    let (Some(cause), Part::Unexplained, PacketPosition::Receiver) = (before.cause, last.part, last.place)
+    else {
         return;
     };
     let rest = Draft { start_ns: last.end_ns.min(last.start_ns.saturating_add(cap_ns)), ..*last };

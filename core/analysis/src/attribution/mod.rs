@@ -93,7 +93,7 @@ pub enum Part {
 
 /// Where the packet was meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum PacketPosition {
     /// Not yet sent.
     Source,
     /// Between send call and socket.
@@ -115,7 +115,7 @@ pub struct Piece {
     /// What it is.
     pub part: Part,
     /// Where the packet was.
-    pub place: Place,
+    pub place: PacketPosition,
     /// CPU that was looked at.
     pub cpu: u16,
 }

@@ -1,6 +1,6 @@
 //! Why a thread that could run does not: the rules from its state and from who held its CPU instead.
 
-use super::actor::{Span, State};
+use super::actor::{ActorState, Span};
 use super::causes::{CauseKey, Class};
 use super::naming::Namer;
 use super::timeline::{Level, end_of};
@@ -58,38 +58,38 @@ impl Facts<'_> {
         let long = span.end_ns.saturating_sub(span.since_ns) >= LONG_WAIT_NS;
         if holder.id == 0 {
             return match span.state {
-                State::Preempted if span.moved && long => self.stopped().or(Some(MOVED)),
-                State::Preempted if span.moved => Some(MOVED),
-                State::Preempted => self.stopped(),
-                State::Woken if long => self.stopped().or(Some(WAKE_UP)),
-                State::Woken => Some(WAKE_UP),
-                State::Running | State::Asleep | State::Unknown => None,
+                ActorState::Preempted if span.moved && long => self.stopped().or(Some(MOVED)),
+                ActorState::Preempted if span.moved => Some(MOVED),
+                ActorState::Preempted => self.stopped(),
+                ActorState::Woken if long => self.stopped().or(Some(WAKE_UP)),
+                ActorState::Woken => Some(WAKE_UP),
+                ActorState::Running | ActorState::Asleep | ActorState::Unknown => None,
             };
         }
         if self.thread == Some(holder.id) {
             return None;
         }
-        if span.state == State::Unknown && self.actor.threads.contains(&holder.id) {
+        if span.state == ActorState::Unknown && self.actor.threads.contains(&holder.id) {
             return None;
         }
         let stopper = |thread| is_stopper(namer, thread);
-        if span.state == State::Preempted
+        if span.state == ActorState::Preempted
             && span.moved
             && (span.away || stopper(holder.id) || stopper(span.taken_by))
         {
             return Some(MOVED);
         }
-        if span.state == State::Preempted
+        if span.state == ActorState::Preempted
             && let Some(limit) = self.stopped()
             && idled(namer, span)
         {
             return Some(limit);
         }
         let normal = Class::of(holder.aux) == Class::Normal;
-        let waits = matches!(span.state, State::Preempted | State::Woken);
+        let waits = matches!(span.state, ActorState::Preempted | ActorState::Woken);
         if waits && self.actor.realtime && normal {
             let ran_before = holder.start_ns <= span.since_ns.max(0) as u64;
-            if span.state == State::Woken && ran_before && !long {
+            if span.state == ActorState::Woken && ran_before && !long {
                 return Some(WAKE_UP);
             }
             if self.circumstances.fair_server {
@@ -108,7 +108,7 @@ impl Facts<'_> {
 /// preemptor cost that time, moved or not; who holds the new CPU meanwhile does not matter. From the end of that run
 /// on the thread would have had its own CPU back, and the wait is the move's. A stopper's run *is* the move.
 pub(crate) fn behind_its_preemptor(namer: &Namer<'_>, span: Span, take: &mut impl FnMut(Span)) {
-    let taken = span.state == State::Preempted && span.away && span.taken_by != 0;
+    let taken = span.state == ActorState::Preempted && span.away && span.taken_by != 0;
     let until_ns = span
         .left
         .filter(|_| taken && !is_stopper(namer, span.taken_by))
@@ -140,9 +140,9 @@ fn is_stopper(namer: &Namer<'_>, thread: u32) -> bool {
 pub(crate) fn part_of_wait(span: &Span, event: &EventRecord) -> Option<CauseKey> {
     let reschedule = event.kind == EventKind::Vector as u8 && event.id == Vector::Reschedule as u32;
     match span.state {
-        State::Woken if reschedule => Some(WAKE_UP),
-        State::Preempted if reschedule && span.moved => Some(MOVED),
-        State::Preempted if span.away && event.kind == EventKind::Softirq as u8 => Some(MOVED),
+        ActorState::Woken if reschedule => Some(WAKE_UP),
+        ActorState::Preempted if reschedule && span.moved => Some(MOVED),
+        ActorState::Preempted if span.away && event.kind == EventKind::Softirq as u8 => Some(MOVED),
         _ => None,
     }
 }

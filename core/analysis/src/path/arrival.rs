@@ -109,7 +109,7 @@ pub struct Classifier {
     /// Numbers from here on were not sent.
     end: u64,
     next_expected: u64,
-    seen: Seen,
+    seen: SequenceSet,
     received: u64,
     duplicate: u64,
     invalid: u64,
@@ -124,7 +124,7 @@ impl Classifier {
             numbering,
             end: sent.unwrap_or(u64::MAX),
             next_expected: 0,
-            seen: Seen::default(),
+            seen: SequenceSet::default(),
             received: 0,
             duplicate: 0,
             invalid: 0,
@@ -220,11 +220,11 @@ pub fn classify(singletons: &[Singleton], numbering: Numbering, sent: Option<u64
 
 /// Which numbers were seen: pages of bits, so that a hostile number far ahead costs one page and no more.
 #[derive(Debug, Clone, Default)]
-struct Seen {
+struct SequenceSet {
     pages: HashMap<u64, [u64; Self::WORDS]>,
 }
 
-impl Seen {
+impl SequenceSet {
     const WORDS: usize = 8;
 
     /// True if it is new.

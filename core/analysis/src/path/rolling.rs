@@ -192,7 +192,7 @@ fn clamped(value: i128) -> i64 {
 
 /// A first copy that is remembered.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct FirstCopy {
     sequence: u64,
     delay_ns: i64,
 }
@@ -200,7 +200,7 @@ struct Seen {
 /// Takes packets one by one. Numbers begin with 0.
 #[derive(Debug)]
 pub struct Rolling {
-    seen: Vec<Option<Seen>>,
+    seen: Vec<Option<FirstCopy>>,
     /// One more than the largest number that came.
     next: u64,
     /// Numbers below this have been counted as received or lost.
@@ -260,7 +260,7 @@ impl Rolling {
         });
         let delay_ns = arrival.delay_ns();
         let slot = self.slot(number);
-        self.seen[slot] = Some(Seen { sequence: number, delay_ns });
+        self.seen[slot] = Some(FirstCopy { sequence: number, delay_ns });
         self.record_ipdv(number, delay_ns);
         self.smooth(delay_ns);
         self.record_delay(delay_ns);
@@ -297,7 +297,7 @@ impl Rolling {
     pub fn memory_bytes(&self) -> usize {
         let figures = |figures: &Option<Figures>| figures.as_ref().map_or(0, Figures::memory_bytes);
         size_of::<Rolling>()
-            + self.seen.capacity() * size_of::<Option<Seen>>()
+            + self.seen.capacity() * size_of::<Option<FirstCopy>>()
             + self.calibration.capacity() * size_of::<i64>()
             + self.ipdv_before_reference.capacity() * size_of::<i128>()
             + figures(&self.total)
@@ -308,7 +308,7 @@ impl Rolling {
         (number % self.seen.len() as u64) as usize
     }
 
-    fn remembered(&self, number: u64) -> Option<Seen> {
+    fn remembered(&self, number: u64) -> Option<FirstCopy> {
         self.seen[self.slot(number)].filter(|seen| seen.sequence == number)
     }
 

@@ -172,10 +172,10 @@ pub struct LiveState {
 struct Shared {
     table: Table,
     /// What happened, and how the newest anchor left the clock.
-    told: Mutex<Told>,
+    told: Mutex<LiveSnapshot>,
 }
 
-struct Told {
+struct LiveSnapshot {
     marks: Vec<Mark>,
     /// Marks that were let go.
     forgotten: u64,
@@ -186,7 +186,7 @@ struct Told {
 /// Marks that are kept: a daemon that corrects the rate each second makes so many in four hours.
 const MOST_MARKS: usize = 16_384;
 
-impl Told {
+impl LiveSnapshot {
     /// Keeps marks; where there are too many, the older half goes.
     fn keep(&mut self, marks: Vec<Mark>) {
         self.marks.extend(marks);
@@ -199,7 +199,7 @@ impl Told {
 }
 
 impl Shared {
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, LiveSnapshot> {
         // Whoever holds it assigns plain values, so what a panic leaves behind is whole.
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -336,8 +336,12 @@ impl<C: ClockSource + Clone> LiveTicker<C> {
     /// Takes the first anchor. Until the second one the rate is a rough one, and the bounds are wide.
     pub fn new(mut clocks: C, options: LiveOptions) -> (Self, LiveReader<C>) {
         let (steering, first) = Steering::begin(&mut clocks, &options);
-        let told =
-            Told { marks: steering.first_marks(&options), forgotten: 0, anchors: 1, state: steering.state() };
+        let told = LiveSnapshot {
+            marks: steering.first_marks(&options),
+            forgotten: 0,
+            anchors: 1,
+            state: steering.state(),
+        };
         let shared = Arc::new(Shared { table: Table::new(&first), told: Mutex::new(told) });
         let reader = LiveReader { shared: Arc::clone(&shared), clocks: clocks.clone() };
         (Self { clocks, steering, shared }, reader)

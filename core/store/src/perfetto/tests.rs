@@ -10,7 +10,7 @@ struct WholeTrace {
 
 /// Draws, decodes, and checks what every trace must keep: slices nest on each track, time never runs back on it.
 /// Returns the events by track.
-fn drawn(drawing: &Drawing<'_>) -> (Drawn, BTreeMap<u64, Vec<(u64, TrackEvent)>>) {
+fn drawn(drawing: &Drawing<'_>) -> (TraceCounts, BTreeMap<u64, Vec<(u64, TrackEvent)>>) {
     let mut octets = Vec::new();
     let drawn = draw(drawing, &mut octets).unwrap();
     let trace = WholeTrace::decode(octets.as_slice()).unwrap();
@@ -73,7 +73,7 @@ fn nested_slices_and_points() {
         event(EventKind::Thread, 1, 200, 300, 0),
     ];
     let (count, tracks) = drawn(&Drawing { events: &events, ..nothing(&names, &packets) });
-    assert_eq!(count, Drawn { intervals: 3, points: 1, ..Drawn::default() });
+    assert_eq!(count, TraceCounts { intervals: 3, points: 1, ..TraceCounts::default() });
     let told: Vec<_> = tracks[&(CPU_TRACKS + 1)]
         .iter()
         .map(|(ns, e)| (*ns, e.r#type.unwrap(), e.name.as_deref().unwrap_or("")))

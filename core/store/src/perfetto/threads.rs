@@ -1,7 +1,7 @@
 //! Threads of a program in a Perfetto trace: a track a thread with what it waited for, and arrows from who ended a wait to who
 //! waited.
 
-use super::{Drawn, INSTANT, SLICE_BEGIN, SLICE_END, Trace, TrackEvent};
+use super::{INSTANT, SLICE_BEGIN, SLICE_END, Trace, TraceCounts, TrackEvent};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -40,8 +40,12 @@ pub struct WakeUp {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn draw_threads(spans: &[ThreadSpan], wake_ups: &[WakeUp], out: &mut dyn Write) -> io::Result<Drawn> {
-    let mut trace = Trace { out, buffer: Vec::new(), drawn: Drawn::default() };
+pub fn draw_threads(
+    spans: &[ThreadSpan],
+    wake_ups: &[WakeUp],
+    out: &mut dyn Write,
+) -> io::Result<TraceCounts> {
+    let mut trace = Trace { out, buffer: Vec::new(), drawn: TraceCounts::default() };
     trace.begin()?;
     let mut threads: BTreeSet<u32> = spans.iter().map(|span| span.thread).collect();
     threads.extend(wake_ups.iter().flat_map(|wake_up| [wake_up.waker, wake_up.thread]));

@@ -19,6 +19,13 @@ pub(super) struct Grid {
     pub(super) rows: Vec<Line>,
 }
 
+/// Where the columns stand.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    widths: &'a [usize],
+    gap: usize,
+}
+
 /// A row.
 pub(super) enum Line {
     Cells(Tone, Vec<String>),
@@ -65,17 +72,18 @@ pub(super) fn written(cell: &Cell, style: Style) -> String {
 impl Grid {
     /// The lines, each indented. The headings are left out where no column has one.
     pub(super) fn render(&self, style: Style) -> String {
-        let widths = self.widths(style.columns());
+        let (widths, gap) = self.widths(style.columns());
+        let place = Place { widths: &widths, gap };
         let mut out = String::new();
         if self.columns.iter().any(|(heading, _)| !heading.is_empty()) {
             let headings: Vec<&str> = self.columns.iter().map(|(heading, _)| heading.as_str()).collect();
-            self.row(&mut out, &headings, &widths, true, |line| style.dim(line));
+            self.row(&mut out, &headings, place, true, |line| style.dim(line));
         }
         for row in &self.rows {
             match row {
                 Line::Cells(tone, cells) => {
                     let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-                    self.row(&mut out, &cells, &widths, false, |line| style.toned(*tone, line));
+                    self.row(&mut out, &cells, place, false, |line| style.toned(*tone, line));
                 }
                 Line::Whole(text) => out.extend([text.as_str(), "\n"]),
             }
@@ -83,8 +91,9 @@ impl Grid {
         out
     }
 
-    /// Widths of the columns: those of the longest cells, and less for words where the line would be too long.
-    fn widths(&self, limit: usize) -> Vec<usize> {
+    /// Widths of the columns and blanks between them: those of the longest cells, and less for words where the line would
+    /// be too long. Where numbers alone are too long, they stand closer.
+    fn widths(&self, limit: usize) -> (Vec<usize>, usize) {
         let mut widths: Vec<usize> = self.columns.iter().map(|(heading, _)| width(heading)).collect();
         for row in &self.rows {
             if let Line::Cells(_, cells) = row {
@@ -101,14 +110,14 @@ impl Grid {
             widths[widest] -= 1;
             over -= 1;
         }
-        widths
+        (widths, if over > 0 { 1 } else { GAP })
     }
 
     fn row(
         &self,
         out: &mut String,
         cells: &[&str],
-        widths: &[usize],
+        Place { widths, gap }: Place<'_>,
         at_foot: bool,
         paint: impl Fn(&str) -> String,
     ) {
@@ -130,7 +139,7 @@ impl Grid {
                 let part =
                     line.checked_sub(skipped).and_then(|line| parts.get(line)).map_or("", String::as_str);
                 let pad = " ".repeat(widths[at].saturating_sub(width(part)));
-                text.push_str(&" ".repeat(GAP));
+                text.push_str(&" ".repeat(if at == 0 { GAP } else { gap }));
                 let right = self.columns[at].1;
                 text.extend(if right { [pad.as_str(), part] } else { [part, pad.as_str()] });
             }

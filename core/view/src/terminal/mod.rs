@@ -61,12 +61,12 @@ impl Style {
 
 /// The document as plain text of 100 columns.
 pub fn plain(document: &Document) -> String {
-    Page { out: String::new(), style: Style::PLAIN }.of(document)
+    TextPage { out: String::new(), style: Style::PLAIN }.of(document)
 }
 
 /// Writes the document for a terminal.
 pub fn write_terminal(out: &mut dyn Write, document: &Document, style: Style) -> io::Result<()> {
-    out.write_all(Page { out: String::new(), style }.of(document).as_bytes())
+    out.write_all(TextPage { out: String::new(), style }.of(document).as_bytes())
 }
 
 /// What a tabulator stands for where lines are kept.
@@ -75,12 +75,12 @@ const TAB: &str = "        ";
 const LABEL: usize = 7;
 
 /// The text as it grows.
-struct Page {
+struct TextPage {
     out: String,
     style: Style,
 }
 
-impl Page {
+impl TextPage {
     fn of(mut self, document: &Document) -> String {
         let style = self.style;
         self.line(&format!("{} · {}", style.bold(&safe(&document.verb)), safe(&document.title)));

@@ -14,12 +14,12 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
-use quaver_page::units;
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
 use quaver_probe::source::{PreparedSource, RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, StreamPayload, Window};
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -28,12 +28,12 @@ use std::time::Duration;
 const DRAIN: Duration = Duration::from_millis(150);
 
 /// Where source and sink live.
-struct Place {
+struct StreamSite {
     lab: Option<Lab>,
     words: &'static str,
 }
 
-impl Place {
+impl StreamSite {
     /// Two namespaces where they can be had, else loopback; with the reason as a note.
     fn choose(asked: Option<LabKind>, notes: &mut Vec<String>) -> anyhow::Result<Self> {
         let loopback = Self { lab: None, words: "over loopback" };
@@ -41,13 +41,13 @@ impl Place {
         match asked {
             Some(LabKind::Loopback) => Ok(loopback),
             Some(LabKind::Qemu) => {
-                Err(failure(ExitCode::Usage, "a chase has no lab in QEMU; see quaver study"))
+                Err(failure(ExitCode::Usage, "chase cannot use the QEMU lab; see quaver study"))
             }
             Some(LabKind::Netns) => Ok(netns(Lab::create().map_err(lab_failure)?)),
             None => match Lab::create() {
                 Ok(lab) => Ok(netns(lab)),
                 Err(error) => {
-                    notes.push(format!("the stream goes over loopback: {error}"));
+                    notes.push(format!("using loopback: {error}"));
                     Ok(loopback)
                 }
             },
@@ -95,14 +95,14 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
             "source and sink share a CPU: give them one each with --source-cpu and --sink-cpu".to_owned(),
         );
     }
-    let place = Place::choose(args.lab, &mut notes)?;
+    let place = StreamSite::choose(args.lab, &mut notes)?;
     if args.rps {
         let lab = place.lab.as_ref();
         let lab =
             lab.ok_or_else(|| failure(ExitCode::Unsupported, "--rps needs the namespaces: run as root"))?;
         lab.sink.steer_receive(&[cpus.sink]).map_err(lab_failure)?;
     }
-    let words = format!("{}, made here {}", stream.words, place.words);
+    let words = format!("{}, local {}", stream.words, place.words);
     let (mut recording, host) = plan::begin(args, &words, &notes)?;
     let with_cost = !args.no_cost;
     let blocks_length = if with_cost { cost::length() } else { Duration::ZERO };
@@ -128,7 +128,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     progress.say("warming up");
     recording.keep_house(plan::WARM_UP, interrupt, || false, |_| {})?;
     let blocks = if with_cost && recording.tracer().is_some() {
-        progress.say("measuring our own cost");
+        progress.say("measuring probe cost");
         cost::run_blocks(&mut recording, interrupt)?
     } else {
         Vec::new()
@@ -158,7 +158,7 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
 fn prepare(
     args: &ChaseArgs,
     stream: &StreamPlan,
-    place: &Place,
+    place: &StreamSite,
     cpus: &plan::Cpus,
     recording: &Recording,
     total: Duration,
@@ -171,7 +171,7 @@ fn prepare(
     sink_options.payload = Payload::Ours { offset: header };
     sink_options.stream_id = Some(stream_id);
     sink_options.payload_capacity = stream.profile.payload_bytes();
-    sink_options.thread = plan::sink_thread(args, cpus.sink);
+    sink_options.thread = ThreadSettings::measuring(Some(cpus.sink), args.fifo);
     let sink = place.within_sink(|| Sink::open(sink_options))??;
     let address = sink.local_address();
     let receive_buffer_bytes = sink.receive_buffer_bytes();
@@ -188,9 +188,9 @@ fn prepare(
     let source = place.within_source(|| Source::open(source_options))??;
 
     let received = SegmentWriter::create(&recording.run.packets_segment(), packets)
-        .context("making room for the samples")?;
+        .context("allocating sample memory")?;
     let sends = SegmentWriter::create(&recording.run.sends_segment(), packets)
-        .context("making room for the sends")?;
+        .context("allocating memory for the sends")?;
     let sink = sink.prepare(received)?;
     let source = source.prepare(sends)?;
     Ok(Ends { sink, source, address, receive_buffer_bytes })
@@ -271,10 +271,10 @@ impl Running {
         let misses = self.source.live().misses();
         let behind = sent.saturating_sub(received);
         format!(
-            "{} packets, {} behind the source, {} slots missed by the source",
-            units::count(received),
-            units::count(behind),
-            units::count(misses)
+            "{} packets, {} in flight, {} slots missed by the source",
+            Cell::Count(received),
+            Cell::Count(behind),
+            Cell::Count(misses)
         )
     }
 }

@@ -8,8 +8,7 @@ mod plan;
 mod received;
 
 use crate::args::ChaseArgs;
-use quaver_instrument::digest;
-use quaver_instrument::digest::Digest;
+use crate::digest::{self, ChaseDigest};
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
@@ -34,20 +33,20 @@ pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Converts, analyses and stores a run that was just recorded.
-pub fn conclude(run: &RunDir, mut manifest: Manifest, quiet: bool) -> anyhow::Result<Digest> {
+pub fn conclude(run: &RunDir, mut manifest: Manifest, quiet: bool) -> anyhow::Result<ChaseDigest> {
     let progress = Progress::timed(std::time::Duration::from_secs(1), quiet);
     progress.say("joining packets and events");
     digest::convert(run, &mut manifest)?;
-    progress.say("naming causes");
+    progress.say("attributing lateness");
     let digest = digest::analyze(run, None)?;
-    progress.say("drawing the report");
+    progress.say("writing the report");
     digest.store(run)?;
     Ok(digest)
 }
 
 /// Prints the page or JSON and judges the conditions of `--fail-if`.
 pub fn print_results(
-    digest: &Digest,
+    digest: &ChaseDigest,
     run: &RunDir,
     json: bool,
     conditions: &[quaver_instrument::threshold::FailIf],

@@ -8,15 +8,14 @@ use quaver_host::trace::{Flow, TraceSpec};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::{allowed_cpus, keep_off};
 use quaver_instrument::recording::{Recording, command_line};
-use quaver_probe::thread::ThreadSettings;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Stream before the measured part: caches, branch predictors and the clock's slope settle.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
-/// Most packets whose kernel stamps are held at once: 96 octets each.
+/// Most packets whose kernel stamps are held at once: 96 bytes each.
 const MOST_STAMPS: usize = 1 << 22;
-/// Most events held at once for one CPU: 32 octets each.
+/// Most events held at once for one CPU: 32 bytes each.
 const MOST_EVENTS: usize = 1 << 22;
 /// Events a second on a CPU that no stream causes, generously.
 const OTHER_EVENTS_PER_SECOND: f64 = 60_000.0;
@@ -42,7 +41,7 @@ impl Cpus {
         };
         let sink = check(args.sink_cpu, "sink-cpu")?.or(allowed.last().copied()).unwrap_or(0);
         let source = check(args.source_cpu, "source-cpu")?.or(allowed.first().copied()).unwrap_or(0);
-        keep_off(&[sink].into()).context("leaving the sink's CPU to the sink")?;
+        keep_off(&[sink].into()).context("moving other threads off the sink's CPU")?;
         Ok(Self { allowed, sink, source })
     }
 
@@ -77,11 +76,6 @@ pub(super) fn trace_spec(
 /// Whether the tracer's memory, as planned, holds the whole run, so that nobody need empty it meanwhile.
 pub(super) fn holds_all(spec: &TraceSpec) -> bool {
     spec.stamp_capacity < MOST_STAMPS && spec.event_capacity < MOST_EVENTS
-}
-
-/// Settings of the sink's thread.
-pub(super) fn sink_thread(args: &ChaseArgs, cpu: u16) -> ThreadSettings {
-    ThreadSettings::measuring(Some(cpu), args.fifo)
 }
 
 /// Options as they are kept in the manifest.

@@ -3,9 +3,9 @@
 use crate::args::SourceArgs;
 use crate::stream_plan::StreamPlan;
 use quaver_analysis::distribution::Distribution;
-use quaver_page::table::{Align, Style, Table, printable};
-use quaver_page::units::{count, duration, duration_f64, percent, supports};
+use quaver_instrument::percentiles::{PERCENTILES, percentiles};
 use quaver_probe::source::SourceReport;
+use quaver_view::{Block, Cell, Document, Section, Table, Text, text};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -90,89 +90,65 @@ impl Achieved {
         }
     }
 
-    /// The page.
-    pub(super) fn page(&self, style: Style) -> String {
-        let mut out = format!("{} to {}\n", style.bold("quaver source"), self.destination);
-        out.push_str(&format!("  stream  {} · for {}\n", self.stream, duration(self.duration_ns)));
-        if self.interrupted {
-            out.push_str(&format!("  {}\n", style.caution("ended by the user")));
-        }
-        out.push_str(&format!("\n{}\n{}", style.bold("Packets"), self.packet_table(style)));
-        self.schedule(&mut out, style);
-        self.thread(&mut out, style);
-        out
+    /// What a person sees of it.
+    pub(super) fn document(&self) -> Document {
+        let mut document = Document::new("quaver source", format!("to {}", self.destination));
+        document.version = env!("CARGO_PKG_VERSION").into();
+        document.fact("stream", text!("{} · for {}", self.stream, Cell::Duration(self.duration_ns)));
+        document.fact("ended", if self.interrupted { "by the user" } else { "" });
+        document.section(Section::new("packets", "Packets").with(self.packets()));
+        document.section(self.schedule());
+        document.section(Section::new("thread", "Its thread").with(text!(
+            "{} voluntary, {} involuntary context switches",
+            Cell::Count(self.voluntary_switches),
+            Cell::Count(self.involuntary_switches)
+        )));
+        document.warnings = self.settings_refused.iter().map(Text::from).collect();
+        document
     }
 
-    fn packet_table(&self, style: Style) -> String {
-        let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Left)]);
+    fn packets(&self) -> Table {
+        let mut table = Table::bare(3);
         let rate = self.packets_per_second.zip(self.payload_bits_per_second);
-        let rate = rate.map_or_else(String::new, |(packets, bits)| {
-            format!("{} packets/s · {:.3} Mbit/s of payload", count(packets.round() as u64), bits / 1e6)
+        let rate = rate.map_or(Cell::Empty, |(packets, bits)| {
+            text!("{} · {:.3} Mbit/s of payload", Cell::Rate(packets, "packets"), bits / 1e6).into()
         });
-        table.row(["sent", &count(self.sent), &rate]);
+        table.row(["sent".into(), Cell::Count(self.sent), rate]);
         for (name, times) in &self.failed {
-            table.row(["failed", &count(*times), name]);
+            table.row(["failed".into(), Cell::Count(*times), name.as_str().into()]);
         }
         if self.refused > 0 {
-            table.row(["refused", &count(self.refused), "by the destination: nobody listens there"]);
+            let note = "by the destination: port closed".into();
+            table.row(["refused".into(), Cell::Count(self.refused), note]);
         }
-        let slots = self.packets + self.slots_missed;
-        let share = if slots > 0 { percent(self.slots_missed as f64 / slots as f64) } else { String::new() };
-        let note = if self.slots_missed > 0 {
-            format!("{share} of the slots, skipped and not made up for")
-        } else {
-            share
+        let share = Cell::part(self.slots_missed, self.packets + self.slots_missed);
+        let note = match (share, self.slots_missed) {
+            (Cell::Missing, _) => Cell::Empty,
+            (share, 0) => text!("{share}").into(),
+            (share, _) => text!("{share} of the slots, skipped").into(),
         };
-        table.row(["slots missed", &count(self.slots_missed), &note]);
-        table.render(style)
+        table.row(["slots missed".into(), Cell::Count(self.slots_missed), note]);
+        table
     }
 
-    fn schedule(&self, out: &mut String, style: Style) {
-        out.push_str(&format!(
-            "\n{}{}\n",
-            style.bold("Schedule"),
-            style.dim("  lateness: the instant right before the send call less the deadline")
-        ));
-        match self.drift_ppm {
-            Some(ppm) => out.push_str(&format!("  drift  {ppm:+.4} ppm (least squares over all packets)\n")),
-            None => out.push_str("  drift  not known: fewer than two packets\n"),
-        }
+    fn schedule(&self) -> Section {
+        let drift = self.drift_ppm.map_or("drift not known: fewer than two packets".into(), |ppm| {
+            text!("drift {ppm:+.4} ppm (least squares over all packets)")
+        });
+        let section = Section::new("schedule", "Schedule").note("lateness: send call − deadline").with(drift);
         let Some(lateness) = &self.lateness else {
-            out.push_str(&format!("  worst  {}\n", duration(self.worst_lateness_ns)));
-            return;
+            return section.with(text!("max {}", Cell::Duration(self.worst_lateness_ns)));
         };
-        let from = |one_in, ns| if supports(lateness.count, one_in) { duration(ns) } else { "-".to_owned() };
-        let columns =
-            ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"].map(|name| (name, Align::Right));
-        let mut table = Table::new(&columns);
-        table.row([
-            duration_f64(lateness.mean_ns),
-            duration(lateness.p50_ns),
-            from(10, lateness.p90_ns),
-            from(100, lateness.p99_ns),
-            from(1_000, lateness.p99_9_ns),
-            from(10_000, lateness.p99_99_ns),
-            duration(self.worst_lateness_ns.max(lateness.max_ns)),
-        ]);
-        out.push_str(&table.render(style));
-        if lateness.count < self.packets {
-            out.push_str(&format!(
-                "  percentiles of the first {} packets, maximum of all\n",
-                count(lateness.count)
-            ));
+        let [p50, p90, p99, p99_9, p99_99, p99_999, _, sd] = percentiles(lateness);
+        let mut table = Table::new(["mean"].into_iter().chain(PERCENTILES));
+        let max = Cell::Duration(self.worst_lateness_ns.max(lateness.max_ns));
+        table.row([Cell::FineDuration(lateness.mean_ns), p50, p90, p99, p99_9, p99_99, p99_999, max, sd]);
+        let section = section.with(table);
+        if lateness.count >= self.packets {
+            return section;
         }
-    }
-
-    fn thread(&self, out: &mut String, style: Style) {
-        out.push_str(&format!("\n{}\n", style.bold("Its thread")));
-        out.push_str(&format!(
-            "  gave up its CPU {} times, lost it {} times\n",
-            count(self.voluntary_switches),
-            count(self.involuntary_switches)
-        ));
-        for refusal in &self.settings_refused {
-            out.push_str(&format!("  {}\n", style.caution(&printable(refusal))));
-        }
+        let first = Cell::Count(lateness.count);
+        section.with(Block::Note(text!("percentiles of the first {first} packets, maximum of all")))
     }
 }
 

@@ -6,8 +6,9 @@ use quaver_analysis::attribution::NoiseAnalysis;
 use quaver_analysis::model::{GapTable, NoiseRun};
 pub use quaver_analysis::summary::{ClassCount, Distribution, DummyProgram, NoiseCpu, NoiseSummary};
 use quaver_instrument::causes::ranked;
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::{Tracing, head};
-use quaver_page::RunFacts;
+use quaver_instrument::percentiles::{PERCENTILES, percentiles};
 use quaver_view::{Block, Cell, Column, Document, Section, Shown, Table, Text, text};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -122,9 +123,10 @@ fn papers_rate(dummy: &DummyProgram) -> Cell {
 }
 
 fn dummy_program(document: &mut Document, dummy: &DummyProgram, threshold_ns: i64) {
-    let mut stamps = Table::new(["", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "sd"]);
-    stamps.row(distribution("ΔT", &dummy.delta_t));
-    stamps.row(distribution("lateness", &dummy.lateness));
+    let mut stamps = Table::new([""].into_iter().chain(PERCENTILES));
+    for (name, of) in [("ΔT", &dummy.delta_t), ("lateness", &dummy.lateness)] {
+        stamps.row([name.into()].into_iter().chain(percentiles(of)));
+    }
     let late = text!(
         "{} of {} stamps ({}) were at least {} late.",
         Cell::Count(dummy.late),
@@ -161,22 +163,6 @@ fn dummy_program(document: &mut Document, dummy: &DummyProgram, threshold_ns: i6
             .note("A spike is a ΔT of at least two periods: it contains a missed deadline.")
             .with(spikes),
     );
-}
-
-/// Percentiles, maximum and standard deviation.
-fn distribution(name: &str, of: &Distribution) -> [Cell; 9] {
-    let percentile = |ns, one_in| Cell::percentile(ns, of.count, one_in);
-    [
-        name.into(),
-        percentile(of.p50_ns, 1),
-        percentile(of.p90_ns, 10),
-        percentile(of.p99_ns, 100),
-        percentile(of.p99_9_ns, 1_000),
-        percentile(of.p99_99_ns, 10_000),
-        percentile(of.p99_999_ns, 100_000),
-        Cell::Duration(of.max_ns).only_if(of.count > 0),
-        Cell::FineDuration(of.sd_ns).only_if(of.count > 0),
-    ]
 }
 
 fn noise(input: &NoiseInput<'_>) -> Section {

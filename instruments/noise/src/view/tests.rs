@@ -3,7 +3,6 @@ use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::attribution::{NoiseOptions, analyze_noise};
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop};
 use quaver_analysis::paced;
-use quaver_page::fixture;
 use quaver_view::{Style, plain, write_terminal};
 
 const HOSTILE: &str = "</script>\u{1b}[2J<b>x";
@@ -46,6 +45,16 @@ fn measured() -> NoiseRun {
     run
 }
 
+fn facts() -> RunFacts {
+    RunFacts {
+        name: "noise-20261120T165800Z-7f3a".into(),
+        verb: "noise".into(),
+        host: "Linux 6.18.5, 2 CPUs, virtual machine (KVM)".into(),
+        stream: "tight loop".into(),
+        ..RunFacts::default()
+    }
+}
+
 struct Case {
     measured: NoiseRun,
     analysis: NoiseAnalysis,
@@ -58,7 +67,7 @@ impl Case {
         let mut analysis = analyze_noise(&measured, &NoiseOptions::default());
         analysis.summary.tier = "bpf".into();
         analysis.summary.warnings.push(HOSTILE.into());
-        Self { measured, analysis, facts: fixture::facts(), stamps: None }
+        Self { measured, analysis, facts: facts(), stamps: None }
     }
 
     fn input(&self) -> NoiseInput<'_> {
@@ -175,9 +184,9 @@ fn drawings_hold_each_gap_under_its_cause_and_its_cpu() {
 }
 
 const GOLDEN: &str = "\
-quaver chase · chase-20261120T165800Z-7f3a
-  host      studio-7 · Linux 6.18.5 x86_64 · 2 CPUs · virtual machine (KVM)
-  loop      made here, two network namespaces · CPUs 1, 3 · for 1.00 s
+quaver noise · noise-20261120T165800Z-7f3a
+  host      Linux 6.18.5, 2 CPUs, virtual machine (KVM)
+  loop      tight loop · CPUs 1, 3 · for 1.00 s
   tracing   bpf
 
   The loops did not run for < 0.01 % of the time. Largest cause: irq 41 </script>�[2J<b>x, 74.1 % of

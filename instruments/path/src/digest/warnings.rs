@@ -84,6 +84,6 @@ pub(super) fn of_run(manifest: &Manifest) -> Vec<String> {
         .map(|reason| format!("the run is incomplete: {reason}"))
         .into_iter()
         .collect();
-    warnings.extend(quaver_instrument::digest::facts::notes(manifest));
+    warnings.extend(quaver_instrument::facts::notes(manifest));
     warnings
 }

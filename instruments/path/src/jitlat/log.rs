@@ -4,10 +4,10 @@ use crate::digest::digest;
 use crate::jitlat::digest::{made, path_facts};
 use crate::jitlat_log::{is_jitlat_log, read_log};
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::registry::FileKind;
 use quaver_instrument::results;
 use quaver_instrument::runs::AnalyzeArgs;
-use quaver_page::RunFacts;
 use std::path::Path;
 
 /// Logs of Jitlat.

@@ -5,7 +5,7 @@ use super::draw::{Choice, Look, draw};
 use super::state::View;
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::interrupt::{Held, Interrupt};
+use quaver_instrument::interrupt::{Interrupt, InterruptHold};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -172,7 +172,7 @@ struct Painter {
     shared: Arc<Shared>,
     look: Look,
     interrupt: Interrupt,
-    held: Held,
+    held: InterruptHold,
     choice: Choice,
     /// What is shown while the picture stands still.
     still: Option<(View, Duration)>,

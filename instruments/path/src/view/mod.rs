@@ -15,7 +15,7 @@ use crate::facts::FlowFacts;
 use metrics::{Fates, duration, spread_group, spreads};
 use quaver_analysis::path::arrival::Classified;
 use quaver_analysis::path::playout::Advice;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_view::{Block, Cell, Document, Section, Text, text};
 
 /// What the document of a path is made from.

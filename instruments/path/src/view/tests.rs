@@ -3,7 +3,7 @@ use crate::facts::{DepartureFacts, FlowFacts, PathFacts, RollingFigures, RoundTr
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
 use quaver_analysis::distribution::Distribution;
 use quaver_analysis::path::direction::Direction;
-use quaver_page::{RunFacts, fixture};
+use quaver_instrument::facts::RunFacts;
 use quaver_view::{Binned, Block, Cell, Data, Plot, Row, Series, Style, Xy, plain};
 
 const HOSTILE: &str = "</script><script>alert(1)</script>";
@@ -68,7 +68,13 @@ fn both(sent: i32) -> PathDigest {
 }
 
 fn run() -> RunFacts {
-    RunFacts { host: HOSTILE.into(), verb: "probe".into(), ..fixture::facts() }
+    RunFacts {
+        name: "probe-20261120T165800Z-7f3a".into(),
+        verb: "probe".into(),
+        started: "2026-11-20T16:58:00Z".into(),
+        host: HOSTILE.into(),
+        ..RunFacts::default()
+    }
 }
 
 fn html(digest: &PathDigest) -> String {

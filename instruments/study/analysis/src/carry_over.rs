@@ -30,13 +30,13 @@ pub(super) struct Placed {
 
 /// Cells of one block in the order in which they ran.
 struct Block {
-    cells: Vec<Ran>,
+    cells: Vec<CellResidual>,
     /// Whether the cell at a place was measured right after the one before it in this list.
     follows: Vec<bool>,
 }
 
 #[derive(Clone, Copy)]
-struct Ran {
+struct CellResidual {
     arm: usize,
     boot: usize,
     left: f64,
@@ -74,12 +74,12 @@ pub(super) fn check_with(cells: &[Placed], draws: usize) -> Option<CarryOver> {
 }
 
 fn blocks(cells: &[Placed]) -> Vec<Block> {
-    let mut placed: BTreeMap<u32, BTreeMap<u32, Ran>> = BTreeMap::new();
+    let mut placed: BTreeMap<u32, BTreeMap<u32, CellResidual>> = BTreeMap::new();
     for (cell, left) in cells.iter().zip(leftovers(cells)) {
-        let ran = Ran { arm: cell.arm, boot: cell.boot, left };
+        let ran = CellResidual { arm: cell.arm, boot: cell.boot, left };
         placed.entry(cell.block).or_default().insert(cell.position, ran);
     }
-    let block = |places: BTreeMap<u32, Ran>| {
+    let block = |places: BTreeMap<u32, CellResidual>| {
         let follows =
             places.keys().map(|at| at.checked_sub(1).is_some_and(|before| places.contains_key(&before)));
         Block { follows: follows.collect(), cells: places.into_values().collect() }
@@ -88,7 +88,7 @@ fn blocks(cells: &[Placed]) -> Vec<Block> {
 }
 
 /// Pairs of a cell and the one that ran right before it, in the same boot.
-fn followers(block: &Block) -> impl Iterator<Item = (Ran, Ran)> {
+fn followers(block: &Block) -> impl Iterator<Item = (CellResidual, CellResidual)> {
     let pairs = block.cells.windows(2).zip(&block.follows[1..]);
     pairs
         .filter(|(pair, follows)| **follows && pair[0].boot == pair[1].boot)

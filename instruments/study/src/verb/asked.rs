@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct StudyRequest {
     /// The plan, in TOML.
     pub(crate) plan: String,
     /// Name of the lab.
@@ -41,7 +41,7 @@ pub struct Asked {
     pub(crate) wake_up_samples: u64,
 }
 
-impl Asked {
+impl StudyRequest {
     /// Of a command line.
     pub(super) fn of(args: &StudyRunArgs) -> anyhow::Result<Self> {
         let plan = match &args.plan {

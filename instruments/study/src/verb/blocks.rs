@@ -1,6 +1,6 @@
 //! Goes through the blocks of a study, cell by cell, and measures what is missing.
 
-use super::asked::Asked;
+use super::asked::StudyRequest;
 use super::cell::Order;
 use super::keep;
 use super::lab::{Boots, Lab};
@@ -34,7 +34,7 @@ pub(super) enum Ended {
 pub(super) struct Measuring<'a> {
     run: &'a RunDir,
     plan: &'a StudyPlan,
-    asked: &'a Asked,
+    asked: &'a StudyRequest,
     lab: &'a mut dyn Lab,
     directory: &'a Path,
     interrupt: &'a Interrupt,
@@ -76,7 +76,7 @@ impl<'a> Measuring<'a> {
     pub(super) fn new(
         (run, directory): (&'a RunDir, &'a Path),
         plan: &'a StudyPlan,
-        asked: &'a Asked,
+        asked: &'a StudyRequest,
         lab: &'a mut dyn Lab,
         root: &HostRoot,
         interrupt: &'a Interrupt,

@@ -16,7 +16,7 @@ mod stages;
 
 use crate::args::{StudyAction, StudyArgs, StudyPaperArgs, StudyRunArgs};
 use anyhow::Context;
-use asked::Asked;
+use asked::StudyRequest;
 use blocks::Ended;
 use clap::ValueEnum;
 use lab::Lab;
@@ -58,7 +58,7 @@ fn study_run(args: &StudyRunArgs) -> anyhow::Result<ExitCode> {
     let earlier = args.resume.as_deref().map(earlier).transpose()?;
     let asked = match &earlier {
         Some((_, _, asked)) => serde_json::from_value(asked.clone())?,
-        None => Asked::of(args)?,
+        None => StudyRequest::of(args)?,
     };
     let lab = open(&asked)?;
     study(
@@ -76,18 +76,18 @@ fn study_run(args: &StudyRunArgs) -> anyhow::Result<ExitCode> {
 fn study_paper(args: &StudyPaperArgs) -> anyhow::Result<ExitCode> {
     let root = HostRoot::system();
     let lab = lab::open(args.lab)?;
-    let asked = Asked::of_paper(args, lab.cpus()?, &root);
+    let asked = StudyRequest::of_paper(args, lab.cpus()?, &root);
     let reboot = Reboot { place: JournalPlace::system(), root, install: false };
     study(Study { asked, earlier: None, lab, reboot, journal: None }, &args.output)
 }
 
-fn open(asked: &Asked) -> anyhow::Result<Box<dyn Lab>> {
+fn open(asked: &StudyRequest) -> anyhow::Result<Box<dyn Lab>> {
     lab::open(LabKind::from_str(&asked.lab, false).map_err(|error| failure(ExitCode::BadInput, error))?)
 }
 
 /// What is to be done.
 struct Study {
-    asked: Asked,
+    asked: StudyRequest,
     earlier: Option<(RunDir, Manifest)>,
     lab: Box<dyn Lab>,
     reboot: Reboot,
@@ -175,7 +175,7 @@ fn check(plan: &StudyPlan, lab: &dyn Lab) -> anyhow::Result<()> {
 
 fn begin(
     output: &OutputArgs,
-    asked: &Asked,
+    asked: &StudyRequest,
     plan: &StudyPlan,
     lab: &dyn Lab,
     priority: &str,

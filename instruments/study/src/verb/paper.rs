@@ -37,7 +37,7 @@ impl Here {
 }
 
 /// What of an experiment goes into the plan.
-enum Done {
+enum PlanEntry {
     /// An arm with these keys; as in the paper, or emulated by what is said.
     Arm { class: &'static str, keys: String, emulated: Option<&'static str> },
     /// The baseline, or no arm at all.
@@ -83,13 +83,13 @@ pub(super) fn plan(here: &Here, samples: u64) -> PaperPlan {
             continue;
         }
         let (arm, possible) = match done(here, experiment.id) {
-            Done::Beside => {
+            PlanEntry::Beside => {
                 let arm = (experiment.id != "dummy").then(|| "baseline".to_owned());
                 (arm, Possible::Measured)
             }
-            Done::BesideEmulated(by) => (None, Possible::Emulated(by.to_owned())),
-            Done::Not(reason) => (None, Possible::NotHere(reason)),
-            Done::Arm { class, keys, emulated } => {
+            PlanEntry::BesideEmulated(by) => (None, Possible::Emulated(by.to_owned())),
+            PlanEntry::Not(reason) => (None, Possible::NotHere(reason)),
+            PlanEntry::Arm { class, keys, emulated } => {
                 let id = experiment.id;
                 text.push_str(&format!("[[factor]]\nid = '{id}'\nclass = '{class}'\n{keys}\n"));
                 let how = emulated.map_or(Possible::Measured, |by| Possible::Emulated(by.to_owned()));
@@ -126,25 +126,28 @@ pub(super) fn wake_up_plan(samples: u64, like: Option<&Settings>) -> String {
 /// Turns of figure 8.
 const WAKE_UP_BLOCKS: u32 = 5;
 
-fn done(here: &Here, id: &str) -> Done {
+fn done(here: &Here, id: &str) -> PlanEntry {
     let (qemu, loopback) = (here.lab == "qemu", here.lab == "loopback");
-    let arm = |class, keys: &str, emulated| Done::Arm { class, keys: keys.to_owned(), emulated };
-    let no_device =
-        || Done::Not("the interface is a veth pair or loopback: it has no interrupts to throttle".to_owned());
+    let arm = |class, keys: &str, emulated| PlanEntry::Arm { class, keys: keys.to_owned(), emulated };
+    let no_device = || {
+        PlanEntry::Not(
+            "the interface is a veth pair or loopback: it has no interrupts to throttle".to_owned(),
+        )
+    };
     match id {
-        "generator" | "baseline" => Done::Beside,
-        "dummy" if qemu => {
-            Done::Not("in virtual time a loop that asks for the time sees nothing of the machine".to_owned())
-        }
-        "dummy" => Done::Beside,
+        "generator" | "baseline" => PlanEntry::Beside,
+        "dummy" if qemu => PlanEntry::Not(
+            "in virtual time a loop that asks for the time sees nothing of the machine".to_owned(),
+        ),
+        "dummy" => PlanEntry::Beside,
         "no-idle-poll" if qemu => {
-            Done::Not("under emulation the sender must sleep, so no idle=poll".to_owned())
+            PlanEntry::Not("under emulation the sender must sleep, so no idle=poll".to_owned())
         }
-        "no-idle-poll" => Done::BesideEmulated(WAKING),
+        "no-idle-poll" => PlanEntry::BesideEmulated(WAKING),
         "rerouted-idle" | "rerouted-busy" => rerouted(here, id == "rerouted-busy"),
-        "blocking" if qemu => {
-            Done::Not("under emulation the sender must sleep, so no idle=poll; see without it".to_owned())
-        }
+        "blocking" if qemu => PlanEntry::Not(
+            "under emulation the sender must sleep, so no idle=poll; see without it".to_owned(),
+        ),
         "blocking" if here.idle_states => arm("network-stack", "receive = 'block'", None),
         "blocking" => arm("network-stack", "receive = 'block'\nkeep-busy = true", Some(SPINNER)),
         "blocking-no-idle-poll" if here.idle_states && !qemu => {
@@ -162,27 +165,27 @@ fn done(here: &Here, id: &str) -> Done {
             arm("hardware", "throttle = '100us'\nreceive = 'block'\nkeep-busy = true", Some(DEFERRED))
         }
         "itr-no-idle-poll" if qemu => {
-            Done::Not("the same as with blocking: there is no idle=poll here".to_owned())
+            PlanEntry::Not("the same as with blocking: there is no idle=poll here".to_owned())
         }
         "itr-no-idle-poll" => {
             let awake = if here.idle_states { "\ntune = []" } else { "" };
             arm("hardware", &format!("throttle = '100us'\nreceive = 'block'{awake}"), Some(DEFERRED))
         }
-        "adaptive-itr" if qemu => {
-            Done::Not("the emulated NIC's driver adapts by itself where rx-usecs is 1 or 3 only".to_owned())
-        }
-        "intrl" if qemu => Done::Not("only i40e has this limit, and no emulated NIC is one".to_owned()),
+        "adaptive-itr" if qemu => PlanEntry::Not(
+            "the emulated NIC's driver adapts by itself where rx-usecs is 1 or 3 only".to_owned(),
+        ),
+        "intrl" if qemu => PlanEntry::Not("only i40e has this limit, and no emulated NIC is one".to_owned()),
         "adaptive-itr" | "intrl" => no_device(),
-        other => Done::Not(format!("{other} is not known to this version")),
+        other => PlanEntry::Not(format!("{other} is not known to this version")),
     }
 }
 
 /// Interrupts on a core that is neither sender's nor sink's.
-fn rerouted(here: &Here, busy: bool) -> Done {
+fn rerouted(here: &Here, busy: bool) -> PlanEntry {
     let (source, sink) = (here.cpus.first().copied(), here.cpus.last().copied());
     let third = here.cpus.iter().copied().find(|cpu| Some(*cpu) != source && Some(*cpu) != sink);
     let Some(cpu) = third else {
-        return Done::Not(format!(
+        return PlanEntry::Not(format!(
             "it takes a CPU that is neither sender's nor sink's, and this process may use {} only",
             here.cpus.len()
         ));
@@ -197,9 +200,9 @@ fn rerouted(here: &Here, busy: bool) -> Done {
         _ => Some("receive packet steering sends the stack there"),
     };
     if here.lab == "loopback" {
-        return Done::Not("loopback has no receive queue to steer".to_owned());
+        return PlanEntry::Not("loopback has no receive queue to steer".to_owned());
     }
-    Done::Arm { class: "hardware", keys: format!("{to}{neighbour}"), emulated }
+    PlanEntry::Arm { class: "hardware", keys: format!("{to}{neighbour}"), emulated }
 }
 
 /// Samples of a cell where nobody says how many: as many as in the paper, but in the QEMU lab, where a million are 200 s of the

@@ -1,6 +1,6 @@
 //! What host and guest say to each other: a request that the guest finds in its file system, and a line of JSON for each answer.
 
-use super::asked::Asked;
+use super::asked::StudyRequest;
 use super::cell::Measured;
 use quaver_analysis::summary::ClassCount;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub enum Task {
     /// Measures cells of a study, in this order.
     Study {
         /// The study.
-        asked: Asked,
+        asked: StudyRequest,
         /// Block and arm, by its place in the plan, of each.
         cells: Vec<(u32, usize)>,
     },
@@ -46,7 +46,7 @@ pub enum Task {
 /// What a guest says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Said {
+pub enum GuestMessage {
     /// A cell was measured; its position is not known to the guest.
     Cell(Box<Measured>),
     /// A command ended.

@@ -1,6 +1,6 @@
 //! The stages of a study: what is measured besides, the planned blocks, and the pairs that these make worth a look.
 
-use super::asked::Asked;
+use super::asked::StudyRequest;
 use super::blocks::{Ended, Measuring};
 use super::cell::Order;
 use super::keep;
@@ -23,7 +23,7 @@ pub(super) struct Stages<'a> {
     pub(super) run: &'a RunDir,
     pub(super) directory: &'a Path,
     pub(super) manifest: Manifest,
-    pub(super) asked: Asked,
+    pub(super) asked: StudyRequest,
     pub(super) plan: StudyPlan,
     pub(super) interrupt: &'a Interrupt,
 }
@@ -134,11 +134,11 @@ impl Stages<'_> {
 
     /// Packets far apart (figure 8), in turn to a core that idles between them and to one that does not.
     fn wake_up(&self, lab: &mut dyn Lab, progress: &Progress) -> anyhow::Result<()> {
-        let asked = Asked {
+        let asked = StudyRequest {
             plan: paper::wake_up_plan(self.asked.wake_up_samples, self.plan.settings.first()),
             lab: self.asked.lab.clone(),
             seed: self.asked.seed,
-            ..Asked::default()
+            ..StudyRequest::default()
         };
         let plan = StudyPlan { journal: self.plan.journal.clone(), ..asked.plan(&lab.cpus()?)? };
         let mut tables = [StampTable::default(), StampTable::default()];
@@ -163,7 +163,7 @@ impl Stages<'_> {
     fn choose(&mut self, lab: &dyn Lab) -> anyhow::Result<()> {
         let cells = crate::digest::read_cells(self.run)?;
         let cpus = lab.cpus()?;
-        let with = |pairs: Vec<[String; 2]>| Asked { chosen: pairs, ..self.asked.clone() };
+        let with = |pairs: Vec<[String; 2]>| StudyRequest { chosen: pairs, ..self.asked.clone() };
         // Two factors that set the same key cannot be had together.
         let fits = |pair: &[String; 2]| {
             let plan = with(vec![pair.clone()]).plan(&cpus);

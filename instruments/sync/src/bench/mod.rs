@@ -1,27 +1,26 @@
 //! `quaver sync bench`: the threaded programs that come with Quaver, recorded and unrecorded in turns, and the paper's tables of
 //! this machine.
 
-pub mod args;
 pub mod view;
 
 mod once;
 mod programs;
 
-use crate::bench::args::{BarrierKind, SyncBenchArgs};
+use crate::args::bench::{BarrierKind, SyncBenchArgs};
 use anyhow::Context;
-use once::{Ran, Runner};
-use programs::Found;
+use once::{RunOutput, Runner};
+use programs::BenchProgram;
 use quaver_clock::realtime_ns;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results;
 use quaver_instrument::terminal;
 use quaver_instrument::threshold::FailIf;
-use quaver_page::RunFacts;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::paper::Suite;
@@ -29,6 +28,9 @@ use quaver_sync_analysis::bench::{BenchSummary, ProgramFigures, RunFigures, corr
 use quaver_sync_analysis::sync::Settings;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// What the manifest calls a run of it.
+pub const KIND: &str = "sync-bench";
 
 /// Where recordings go that are not kept: memory, so that no disk writes beside the program.
 const IN_MEMORY: &str = "/dev/shm";
@@ -44,7 +46,7 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     let cpus = allowed_cpus().context("finding the CPUs that we may use")?.len() as u32;
     let threads = args.threads.unwrap_or(cpus);
     let found = programs::all(args, threads)?;
-    let recorder = crate::verb::recorder()?;
+    let recorder = crate::record::recorder::installed()?;
     let interrupt = Interrupt::catch()?;
     let (run, mut manifest) = begin(args, threads)?;
     let mut bench = Bench {
@@ -69,7 +71,7 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     manifest.end(realtime_ns(), cut_short);
     run.write_manifest(&manifest)?;
     run.write_summary(&summary)?;
-    quaver_instrument::digest::store_report(&run, |out| write_html(&run, &manifest, &summary, out))?;
+    quaver_instrument::results::store_report(&run, |out| write_html(&run, &manifest, &summary, out))?;
     let code = print(&run, &summary, args.json, &args.fail_if)?;
     Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
 }
@@ -85,8 +87,8 @@ pub(crate) fn write_html(
 }
 
 fn facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
-    let mut facts = quaver_instrument::digest::facts::run_facts(run, manifest);
-    facts.facts.retain(|(name, _)| !matches!(name.as_str(), "receiver" | "events lost"));
+    let mut facts = quaver_instrument::facts::run_facts(run, manifest);
+    facts.facts.retain(|(name, _)| name != "events lost");
     facts
 }
 
@@ -109,7 +111,7 @@ fn print(
 
 fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest)> {
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
-    let run = RunDir::create(&args.output, crate::verb::BENCH)?;
+    let run = RunDir::create(&args.output, KIND)?;
     let asked = serde_json::json!({
         "command": quaver_instrument::recording::command_line(),
         "threads": threads,
@@ -118,7 +120,7 @@ fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest
         "size": args.size,
         "commands": args.commands,
     });
-    let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), crate::verb::BENCH, asked, host, realtime_ns());
+    let manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), KIND, asked, host, realtime_ns());
     run.write_manifest(&manifest)?;
     Ok((run, manifest))
 }
@@ -153,7 +155,7 @@ impl Recordings {
 
 /// What was measured of a program so far.
 struct Measured {
-    found: Found,
+    found: BenchProgram,
     /// What it printed when it was first run, unrecorded.
     line: String,
     /// How long that took.
@@ -164,7 +166,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn new(found: Found) -> Self {
+    fn new(found: BenchProgram) -> Self {
         Self {
             found,
             line: String::new(),
@@ -176,7 +178,7 @@ impl Measured {
     }
 
     /// A program prints the same however it is run; if not, recording disturbs more than its time.
-    fn check(&self, ran: &Ran) -> anyhow::Result<()> {
+    fn check(&self, ran: &RunOutput) -> anyhow::Result<()> {
         if ran.line == self.line {
             return Ok(());
         }

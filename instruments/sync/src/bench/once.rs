@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(500);
 
 /// What a run took and printed.
-pub(super) struct Ran {
+pub(super) struct RunOutput {
     pub(super) took_ns: u64,
     pub(super) line: String,
 }
@@ -38,12 +38,12 @@ pub(super) struct Runner<'a> {
 
 impl Runner<'_> {
     /// As it is. None where we were asked to end meanwhile.
-    pub(super) fn unrecorded(&self) -> anyhow::Result<Option<Ran>> {
+    pub(super) fn unrecorded(&self) -> anyhow::Result<Option<RunOutput>> {
         self.time(Command::new(self.program).args(self.arguments))
     }
 
     /// Under the recorder, which writes into a directory that is made for it.
-    pub(super) fn recorded(&self, directory: &Path) -> anyhow::Result<Option<(Ran, RunFigures)>> {
+    pub(super) fn recorded(&self, directory: &Path) -> anyhow::Result<Option<(RunOutput, RunFigures)>> {
         make(directory)?;
         let preloaded = preload(self.recorder, std::env::var_os(PRELOAD_VARIABLE).as_deref());
         let mut command = Command::new(self.program);
@@ -91,7 +91,7 @@ impl Runner<'_> {
     }
 
     /// Runs a command to its end and takes its time, from before it is started until it is gone.
-    fn time(&self, command: &mut Command) -> anyhow::Result<Option<Ran>> {
+    fn time(&self, command: &mut Command) -> anyhow::Result<Option<RunOutput>> {
         let stream = || if self.silent { Stdio::null() } else { Stdio::piped() };
         command.stdin(Stdio::null()).stdout(stream()).stderr(stream());
         let started = Instant::now();
@@ -104,7 +104,7 @@ impl Runner<'_> {
             }
             return Err(failure(ExitCode::Output, format!("{} failed: {}", self.name, told.trim())));
         };
-        Ok(Some(Ran { took_ns: took.as_nanos() as u64, line }))
+        Ok(Some(RunOutput { took_ns: took.as_nanos() as u64, line }))
     }
 
     /// Waits for its end; it is ended when we are asked to end.

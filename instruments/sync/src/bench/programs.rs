@@ -1,6 +1,6 @@
 //! The programs of the bench: which there are, and where; and those of the user's own.
 
-use crate::bench::args::SyncBenchArgs;
+use crate::args::bench::SyncBenchArgs;
 use crate::record::program;
 use crate::record::recorder::DIRECTORY_VARIABLE;
 use anyhow::Context;
@@ -14,7 +14,7 @@ const DIRECTORY: &str = "kernels";
 
 /// A program that is there.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct BenchProgram {
     /// What it is called in tables; of the user's own, its command.
     pub(super) name: String,
     pub(super) suite: Suite,
@@ -27,7 +27,7 @@ pub(super) struct Found {
 }
 
 /// All that are asked for: the paper's, then the user's own.
-pub(super) fn all(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<Found>> {
+pub(super) fn all(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<BenchProgram>> {
     let bundled = args.commands.is_empty() || !args.only.is_empty();
     let mut found = if bundled { find(args, threads)? } else { Vec::new() };
     found.extend(args.commands.iter().enumerate().map(|(number, command)| own(command, number)));
@@ -35,7 +35,7 @@ pub(super) fn all(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<Foun
 }
 
 /// A command of the user's, for a shell.
-fn own(command: &str, number: usize) -> Found {
+fn own(command: &str, number: usize) -> BenchProgram {
     let search = std::env::var_os("PATH");
     // Of a command that is more than a program and its words, the first word is as good a guess as any.
     let seen =
@@ -45,7 +45,7 @@ fn own(command: &str, number: usize) -> Found {
         let path = seen.interpreter.as_deref().unwrap_or(&seen.path);
         seen.obstacles.iter().map(|obstacle| obstacle.sentence(path))
     });
-    Found {
+    BenchProgram {
         name: command.to_owned(),
         suite: Suite::Own,
         file: format!("own-{}", number + 1),
@@ -56,7 +56,7 @@ fn own(command: &str, number: usize) -> Found {
 }
 
 /// The programs that come with Quaver and are asked for, in the paper's order.
-fn find(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<Found>> {
+fn find(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<BenchProgram>> {
     let wanted = wanted(&args.only)?;
     let executable = std::env::current_exe().context("finding this program's own path")?;
     let named = std::env::var_os(DIRECTORY_VARIABLE);
@@ -78,7 +78,7 @@ fn find(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<Vec<Found>> {
         ));
     };
     let arguments = arguments(args, threads);
-    let found = |program: &PaperProgram| Found {
+    let found = |program: &PaperProgram| BenchProgram {
         name: program.program.to_owned(),
         suite: program.suite,
         file: program.program.to_owned(),
@@ -117,8 +117,8 @@ fn directories(named: Option<&OsStr>, executable: &Path) -> Vec<PathBuf> {
 /// The arguments that a program of ours is run with.
 fn arguments(args: &SyncBenchArgs, threads: u32) -> Vec<OsString> {
     let barrier = match args.barrier {
-        crate::bench::args::BarrierKind::Cond => "-bcond",
-        crate::bench::args::BarrierKind::Posix => "-bposix",
+        crate::args::bench::BarrierKind::Cond => "-bcond",
+        crate::args::bench::BarrierKind::Posix => "-bposix",
     };
     let mut words = vec![format!("-p{threads}"), format!("-r{}", args.seed), barrier.to_owned()];
     words.extend(args.size.map(|size| format!("-n{size}")));

@@ -2,7 +2,7 @@
 //! programs that ran, and what recording costs.
 
 use crate::drawing::{class_colour, distribution, sizes};
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_sync_analysis::bench::paper::{CORRELATIONS, PROGRAMS, PaperProgram, Suite};
 use quaver_sync_analysis::bench::{BenchSummary, Cost, CostVerdict, ProgramFigures, TableRow};
 use quaver_sync_analysis::sync::SyncClass;

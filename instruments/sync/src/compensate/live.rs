@@ -2,7 +2,7 @@
 
 use super::clock::{Clock, now_ns};
 use super::pilot::Pilot;
-use super::place::Place;
+use super::place::Placement;
 use crate::digest::CompensationFacts;
 use quaver_abi::sync::{SyncKind, SyncRecord};
 use quaver_dvfs::power::PowerModel;
@@ -91,7 +91,7 @@ impl Live {
     pub(super) fn run(mut self, stop: &AtomicBool, facts: CompensationFacts) -> CompensationFacts {
         let (usage, began_ns) = (ThreadUsage::now(), now_ns());
         let slack = ThreadSettings { exact_timers: true, ..ThreadSettings::default() }.prepare();
-        let mut place = Place::take();
+        let mut place = Placement::take();
         let tick = Duration::from_nanos(self.subframe_ns / 2);
         while !stop.load(Ordering::Acquire) {
             self.look();

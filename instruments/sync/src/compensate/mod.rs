@@ -6,7 +6,6 @@
 //!                                   /sys/.../cpufreq  <── session of the tune journal <── Cores: highest of a CPU's threads
 //! ```
 
-pub mod args;
 pub mod view;
 
 mod clock;
@@ -16,7 +15,7 @@ mod pilot;
 mod place;
 
 use crate::args::SyncArgs;
-use crate::compensate::args::{Compensate, CompensateArgs, ControllerName};
+use crate::args::compensation::{Compensate, CompensateArgs, ControllerName};
 use crate::digest::CompensationFacts;
 use anyhow::Context;
 use cores::Cores;

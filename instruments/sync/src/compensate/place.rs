@@ -12,7 +12,7 @@ const PROCESSOR: usize = 36;
 
 /// Keeps the calling thread off the program's CPUs.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Placement {
     root: HostRoot,
     /// CPUs that the program may use; empty where they are not known.
     programs: Vec<u16>,
@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub(super) looks_beside: u64,
 }
 
-impl Place {
+impl Placement {
     /// Goes to CPUs that the program may not use, where there are any that we may.
     pub(super) fn take() -> Self {
         let root = HostRoot::system();

@@ -24,10 +24,10 @@ const BATCH: usize = 4096;
 pub(super) struct Image {
     /// Its files, without their extensions.
     pub(super) stem: PathBuf,
-    kept: Kept,
+    kept: ImageSource,
 }
 
-enum Kept {
+enum ImageSource {
     /// As the recorder left it.
     Raw(Box<Segment>),
     /// Packed.
@@ -38,16 +38,16 @@ impl Image {
     /// What is known of the process image.
     pub(super) fn facts(&self) -> &ImageFacts {
         match &self.kept {
-            Kept::Raw(segment) => segment.facts(),
-            Kept::Packed(table) => table.facts(),
+            ImageSource::Raw(segment) => segment.facts(),
+            ImageSource::Packed(table) => table.facts(),
         }
     }
 
     /// Its threads.
     pub(super) fn threads(&self) -> &[SyncThread] {
         match &self.kept {
-            Kept::Raw(segment) => segment.threads(),
-            Kept::Packed(table) => table.threads(),
+            ImageSource::Raw(segment) => segment.threads(),
+            ImageSource::Packed(table) => table.threads(),
         }
     }
 }
@@ -59,8 +59,8 @@ pub(super) fn open_all(directory: &Path) -> anyhow::Result<(Vec<Image>, Vec<Stri
     for path in recordings(directory)? {
         let packed = path.extension().is_some_and(|extension| extension == "parquet");
         let kept = match packed {
-            true => PackedReader::open(&path).map(|table| Kept::Packed(Box::new(table))),
-            false => open_raw(&path).map(|segment| Kept::Raw(Box::new(segment))),
+            true => PackedReader::open(&path).map(|table| ImageSource::Packed(Box::new(table))),
+            false => open_raw(&path).map(|segment| ImageSource::Raw(Box::new(segment))),
         };
         match kept {
             Ok(kept) => images.push(Image { stem: path.with_extension(""), kept }),
@@ -106,12 +106,12 @@ pub(super) struct KernelStream<'a> {
     /// The segment.
     pub(super) path: &'a Path,
     /// Sees each record, before its turn; of a call it makes an event.
-    pub(super) each: &'a mut dyn FnMut(&KernelSideRecord) -> Option<Told>,
+    pub(super) each: &'a mut dyn FnMut(&KernelSideRecord) -> Option<MergedEvent>,
 }
 
 /// What is told in its turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Told {
+pub(super) enum MergedEvent {
     /// By the recorder, or by the kernel.
     Event(AnyEvent),
     /// A futex call, as an event.
@@ -119,14 +119,14 @@ pub(super) enum Told {
 }
 
 /// What happened at one instant: of a futex call, that and the kernel's event.
-type Instant = (u64, [Option<Told>; 2]);
+type Instant = (u64, [Option<MergedEvent>; 2]);
 type Source<'a> = Box<dyn Iterator<Item = anyhow::Result<Instant>> + 'a>;
 
 /// Gives all events to `sink`, in time order.
 pub(super) fn feed(
     images: &[Image],
     kernel: Option<KernelStream<'_>>,
-    mut sink: impl FnMut(&Told),
+    mut sink: impl FnMut(&MergedEvent),
 ) -> anyhow::Result<()> {
     std::thread::scope(|scope| {
         let mut sources: Vec<Source<'_>> = Vec::new();
@@ -139,7 +139,7 @@ pub(super) fn feed(
                 };
                 let thread = ThreadId(moment.tid);
                 let event = SyncEvent::from_record(&moment.record, moment.at_ns, thread, process)?;
-                Some(Ok((moment.at_ns, [Some(Told::Event(AnyEvent::Sync(event))), None])))
+                Some(Ok((moment.at_ns, [Some(MergedEvent::Event(AnyEvent::Sync(event))), None])))
             })));
         }
         if let Some(kernel) = kernel {
@@ -149,8 +149,8 @@ pub(super) fn feed(
     })
 }
 
-fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn FnMut(&Told)) -> anyhow::Result<()> {
-    let mut heads: Vec<[Option<Told>; 2]> = vec![[None; 2]; sources.len()];
+fn merge(mut sources: Vec<Source<'_>>, sink: &mut dyn FnMut(&MergedEvent)) -> anyhow::Result<()> {
+    let mut heads: Vec<[Option<MergedEvent>; 2]> = vec![[None; 2]; sources.len()];
     let mut queue = BinaryHeap::new();
     for (at, source) in sources.iter_mut().enumerate() {
         if let Some((at_ns, events)) = source.next().transpose()? {
@@ -174,8 +174,8 @@ fn moments<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
 ) -> Box<dyn Iterator<Item = anyhow::Result<SyncMoment>> + 'env> {
     let table = match &image.kept {
-        Kept::Raw(segment) => return Box::new(segment.merge().map(|moment| Ok(moment?))),
-        Kept::Packed(table) => table,
+        ImageSource::Raw(segment) => return Box::new(segment.merge().map(|moment| Ok(moment?))),
+        ImageSource::Packed(table) => table,
     };
     let (sender, receiver) = sync_channel::<anyhow::Result<Vec<SyncMoment>>>(4);
     scope.spawn(move || {
@@ -227,7 +227,8 @@ fn kernel_events<'a>(
     Ok(ordered.map(move |record| {
         let record = record?;
         let call = each(&record);
-        let event = KernelEvent::from_record(&record).map(|event| Told::Event(AnyEvent::Kernel(event)));
+        let event =
+            KernelEvent::from_record(&record).map(|event| MergedEvent::Event(AnyEvent::Kernel(event)));
         Ok((record.at_ns, [call, event]))
     }))
 }
@@ -312,7 +313,7 @@ mod tests {
         let mut found = Vec::new();
         let stream = KernelStream { path: &path, each: &mut each };
         feed(&[], Some(stream), |told| match told {
-            Told::Event(AnyEvent::Kernel(event)) => found.push(event.at_ns),
+            MergedEvent::Event(AnyEvent::Kernel(event)) => found.push(event.at_ns),
             other => panic!("there is no recording: {other:?}"),
         })
         .unwrap();

@@ -13,10 +13,10 @@ pub use names::SyncNames;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 
 use anyhow::Context;
-use images::{Image, KernelStream, Told};
+use images::{Image, KernelStream, MergedEvent};
 use quaver_abi::kernel_side::KernelSideRecord;
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::progress::Progress;
-use quaver_page::RunFacts;
 use quaver_store::manifest::Manifest;
 use quaver_store::perfetto::threads::{ThreadSpan, WakeUp, draw_threads};
 use quaver_store::run::RunDir;
@@ -119,7 +119,7 @@ pub fn results_of(directory: &Path, settings: &Settings) -> anyhow::Result<SyncR
     let (images, _) = images::open_all(directory)?;
     let mut protocol = Protocol::new(*settings);
     images::feed(&images, None, |told| {
-        if let Told::Event(event) = told {
+        if let MergedEvent::Event(event) = told {
             protocol.any(event);
         }
     })?;
@@ -198,17 +198,17 @@ fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)
     let mut functions = FunctionCalls::default();
     let mut each = |record: &KernelSideRecord| {
         if let Some(event) = functions.take(record) {
-            return Some(Told::Event(AnyEvent::Sync(event)));
+            return Some(MergedEvent::Event(AnyEvent::Sync(event)));
         }
-        futex.take(record).filter(|event| !functions.is_inside(event.thread)).map(Told::Futex)
+        futex.take(record).filter(|event| !functions.is_inside(event.thread)).map(MergedEvent::Futex)
     };
     let stream = kernel.map(|path| KernelStream { path, each: &mut each });
     let mut both = Reconciler::default();
     images::feed(images, stream, |told| {
         let event = match told {
-            Told::Event(event) => *event,
-            Told::Futex(event) if heard => return both.futex(event),
-            Told::Futex(event) => AnyEvent::Sync(*event),
+            MergedEvent::Event(event) => *event,
+            MergedEvent::Futex(event) if heard => return both.futex(event),
+            MergedEvent::Futex(event) => AnyEvent::Sync(*event),
         };
         if let AnyEvent::Sync(event) = &event {
             both.call(event);
@@ -249,8 +249,7 @@ pub fn cut(run: &RunDir, subframe_ns: u64, sink: &mut dyn FnMut(Step)) -> anyhow
     let told = tell(&images, kernel.as_deref(), &mut |event| cutter.event(event, sink))?;
     images.iter().for_each(|image| cutter.lost(image.facts().records_lost));
     let results = cutter.finish(to_ns, sink);
-    let mut words = quaver_instrument::digest::facts::run_facts(run, &manifest);
-    words.facts.retain(|(name, _)| name != "receiver");
+    let mut words = quaver_instrument::facts::run_facts(run, &manifest);
     words.stream = facts.program.join(" ");
     let (complete, from_kernel) = (manifest.complete, told.from_kernel);
     Ok(Cut { facts, run: words, complete, results, unreadable, from_kernel })
@@ -308,8 +307,7 @@ fn digest(
     };
     let warned = warnings::of(&summary, &manifest, &directory(run));
     summary.warnings.extend(warned);
-    let mut facts = quaver_instrument::digest::facts::run_facts(run, &manifest);
-    facts.facts.retain(|(name, _)| name != "receiver");
+    let mut facts = quaver_instrument::facts::run_facts(run, &manifest);
     facts.stream = summary.facts.program.join(" ");
     Ok(SyncDigest { summary, facts, lanes: measured.lanes, names })
 }

@@ -1,5 +1,7 @@
 //! Where the recorder is.
 
+use anyhow::Context;
+use quaver_instrument::exit_code::{ExitCode, failure};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -35,6 +37,16 @@ pub enum RecorderError {
         /// Where it is.
         path: PathBuf,
     },
+}
+
+/// Where the recorder is for this program.
+///
+/// # Errors
+/// It is not installed (status 3).
+pub fn installed() -> anyhow::Result<PathBuf> {
+    let executable = std::env::current_exe().context("finding this program's own path")?;
+    let named = std::env::var_os(DIRECTORY_VARIABLE);
+    find(named.as_deref(), &executable).map_err(|error| failure(ExitCode::Unsupported, error.to_string()))
 }
 
 /// Finds the recorder: in the directory that `QUAVER_LIBDIR` names (and then nowhere else), beside the executable, in

@@ -4,45 +4,24 @@ mod attach;
 mod kernel;
 mod record;
 
-use crate::args::{SyncArgs, SyncCommand};
+use crate::args::SyncArgs;
 use crate::digest::SyncDigest;
-use crate::record::recorder;
 use anyhow::Context;
-use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::terminal;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_view::Style;
 use std::io::Write;
-use std::path::PathBuf;
 
 /// Runs the program, or looks at one that runs. Of a program that was run, the process ends here with its status.
 pub fn run(args: &SyncArgs) -> anyhow::Result<ExitCode> {
-    match &args.command {
-        Some(SyncCommand::Bench(bench)) => return crate::bench::run(bench),
-        Some(SyncCommand::WhatIf(what_if)) => return crate::what_if::run(what_if),
-        None => {}
-    }
     if let Some(pid) = args.pid {
         return attach::run(args, pid);
     }
     let status = record::run(args)?;
     // The program's own status is none of ours, so it does not pass through them.
     std::process::exit(i32::from(status))
-}
-
-/// What the manifest calls a run of `quaver sync bench`.
-pub const BENCH: &str = "sync-bench";
-
-/// Where the recorder is.
-///
-/// # Errors
-/// It is not installed (status 3).
-pub fn recorder() -> anyhow::Result<PathBuf> {
-    let executable = std::env::current_exe().context("finding this program's own path")?;
-    let named = std::env::var_os(recorder::DIRECTORY_VARIABLE);
-    recorder::find(named.as_deref(), &executable)
-        .map_err(|error| failure(ExitCode::Unsupported, error.to_string()))
 }
 
 /// A run directory with its manifest.
@@ -74,7 +53,7 @@ fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result<Syn
 /// Writes `summary.json` and `report.html`.
 pub fn store(run: &RunDir, digest: &SyncDigest) -> anyhow::Result<()> {
     run.write_summary(&digest.summary)?;
-    quaver_instrument::digest::store_report(run, |out| write_html(digest, out))
+    quaver_instrument::results::store_report(run, |out| write_html(digest, out))
 }
 
 /// Writes the report.

@@ -166,7 +166,7 @@ fn look_at(args: &SyncArgs) -> anyhow::Result<Program> {
 
 /// The value of `LD_PRELOAD`; none where the recorder must not be offered.
 fn preloaded(program: &Program) -> anyhow::Result<Option<OsString>> {
-    let recorder = super::recorder()?;
+    let recorder = crate::record::recorder::installed()?;
     if program.obstacles.iter().any(Obstacle::forbids_preload) {
         return Ok(None);
     }

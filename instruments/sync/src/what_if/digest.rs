@@ -11,7 +11,7 @@ use quaver_dvfs::dvfs::deadline::{FrameWork, wimax_packets};
 use quaver_dvfs::dvfs::what_if::{Compensated, Compensator, limited};
 use quaver_dvfs::dvfs::{ControllerConfig, Kind, Table};
 use quaver_dvfs::power::{PowerModel, Sensitivity, sensitivity};
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::subframes::Step;
 use serde::Serialize;
@@ -60,7 +60,7 @@ pub struct WhatIf {
     /// Threads under the first controller with the whole table, those that lost most first.
     pub threads: Vec<ThreadRow>,
     /// The thread that lost most, over time.
-    pub drawn: Option<Drawn>,
+    pub drawn: Option<ThreadHistory>,
     /// Power under other assumptions, of the first controller with the whole table.
     pub power: Vec<Sensitivity>,
     /// Real-time frames.
@@ -149,7 +149,7 @@ pub struct ThreadRow {
 
 /// A thread over time.
 #[derive(Clone, Debug, Serialize)]
-pub struct Drawn {
+pub struct ThreadHistory {
     /// Which.
     pub thread: u32,
     /// Columns in the order of time.
@@ -369,7 +369,7 @@ fn row(one: &quaver_dvfs::dvfs::what_if::ThreadCompensation) -> ThreadRow {
 }
 
 /// The subframes of one thread under the first controller with the whole table.
-fn drawn(run: &RunDir, question: &Question, thread: u32) -> anyhow::Result<Drawn> {
+fn drawn(run: &RunDir, question: &Question, thread: u32) -> anyhow::Result<ThreadHistory> {
     let config = question.config(Kind::Reactive, 1, question.own_highest());
     let table = config.table.clone();
     let mut compensator = Compensator::new(config, question.unpaced_share);
@@ -389,7 +389,7 @@ fn drawn(run: &RunDir, question: &Question, thread: u32) -> anyhow::Result<Drawn
         }
         Step::Waits { .. } | Step::GoesOn { .. } => {}
     })?;
-    Ok(Drawn { thread, columns: columns.all })
+    Ok(ThreadHistory { thread, columns: columns.all })
 }
 
 /// Columns of equally many subframes each but the last, which may have fewer; fewer than twice as many as are drawn.

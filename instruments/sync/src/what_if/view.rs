@@ -1,10 +1,10 @@
 //! The document of `quaver sync what-if`: the compensation curve, the thread that lost most, threads and frames.
 
 use crate::compensate::view as compensation;
-use crate::what_if::digest::{Column, Curve, CurvePoint, Drawn, Frames, Program, ThreadRow, WhatIf};
+use crate::what_if::digest::{Column, Curve, CurvePoint, Frames, Program, ThreadHistory, ThreadRow, WhatIf};
 use quaver_dvfs::dvfs::deadline::Deadlines;
 use quaver_dvfs::power::Sensitivity;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_view::{
     Axis, Block, Cell, Chart, Colour, Data, Document, Numbers, Quantity, Section, Series, Shown, Table, Text,
     Xy, text,
@@ -214,7 +214,7 @@ fn residency(answer: &WhatIf) -> Section {
 }
 
 /// What a thread lost and owed, and its frequency.
-fn over_time(drawn: &Drawn) -> Section {
+fn over_time(drawn: &ThreadHistory) -> Section {
     // A column's values hold from the end of the one before to its own.
     let ends = drawn.columns.iter().map(|column| column.at_ns as f64);
     let x: Numbers = std::iter::once(0.0).chain(ends).collect();

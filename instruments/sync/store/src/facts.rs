@@ -121,7 +121,7 @@ pub(super) struct ChunkAt {
 
 /// Chunks and ring headers by thread.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ScannedThreads {
     threads: Vec<FoundThread>,
     by_number: HashMap<u32, usize>,
 }
@@ -133,7 +133,7 @@ struct FoundThread {
     anchors: Vec<(u64, i64)>,
 }
 
-impl Found {
+impl ScannedThreads {
     pub(super) fn add(&mut self, at: ChunkAt, chunk: &SyncChunkHeader, ring: Option<SyncRingHeader>) {
         let threads = &mut self.threads;
         let index = *self.by_number.entry(chunk.thread).or_insert_with(|| {
@@ -167,7 +167,7 @@ fn instant(timeline: &mut Timeline, cycles: u64) -> u64 {
     timeline.monotonic_ns(cycles).max(0).unsigned_abs()
 }
 
-pub(super) fn threads(found: &Found, mut timeline: Timeline) -> Vec<SyncThread> {
+pub(super) fn threads(found: &ScannedThreads, mut timeline: Timeline) -> Vec<SyncThread> {
     let mut thread = |found: &FoundThread| {
         let ring = &found.ring;
         let ended = ring.flags & ring_flags::ENDED != 0;

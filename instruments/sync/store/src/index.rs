@@ -1,7 +1,7 @@
 //! Finding the chunks of a segment, and the anchors of its clock.
 
 use super::SyncSegmentError;
-use super::facts::{ChunkAt, Found};
+use super::facts::{ChunkAt, ScannedThreads};
 use super::source::Source;
 use quaver_abi::record::AnchorRecord;
 use quaver_abi::sync::{CHUNK_MAGIC, PAGE_BYTES, SyncChunkHeader, SyncRingHeader, SyncSegmentHeader};
@@ -22,10 +22,13 @@ pub(super) fn header(source: &Source) -> Result<SyncSegmentHeader, SyncSegmentEr
         .map_err(|error| SyncSegmentError::Header { path: source.path().to_owned(), source: error })
 }
 
-pub(super) fn chunks(source: &Source, header: &SyncSegmentHeader) -> Result<Found, SyncSegmentError> {
+pub(super) fn chunks(
+    source: &Source,
+    header: &SyncSegmentHeader,
+) -> Result<ScannedThreads, SyncSegmentError> {
     let pages = source.octets().div_ceil(PAGE_BYTES as u64);
     let end = header.pages_used.min(header.pages_room).min(pages);
-    let mut found = Found::default();
+    let mut found = ScannedThreads::default();
     let mut octets = [0; size_of::<SyncChunkHeader>() + size_of::<SyncRingHeader>()];
     let (mut page, mut empty) = (1, 0);
     while page < end && empty < MOST_EMPTY {
@@ -56,7 +59,7 @@ pub(super) fn chunk(octets: &[u8]) -> Option<(SyncChunkHeader, Option<SyncRingHe
 }
 
 /// The anchors of header and chunks in order, not nearer to each other than is good for them.
-pub(super) fn anchors(header: &SyncSegmentHeader, found: &Found) -> Vec<AnchorRecord> {
+pub(super) fn anchors(header: &SyncSegmentHeader, found: &ScannedThreads) -> Vec<AnchorRecord> {
     let anchor =
         |(cycles, monotonic_ns): (u64, i64)| AnchorRecord { cycles, monotonic_ns, ..AnchorRecord::default() };
     let ends =

@@ -23,7 +23,7 @@ pub use merge::{Merged, SyncMoment};
 pub use pack::{Packed, PackedReader, Packing, facts_path, pack};
 pub use tail::Tail;
 
-use facts::Found;
+use facts::ScannedThreads;
 use quaver_abi::record::AnchorRecord;
 use quaver_abi::sync::{PAGE_BYTES, SyncHeaderError, SyncKind, SyncRecord};
 use source::Source;
@@ -92,7 +92,7 @@ pub struct Segment {
     source: Source,
     facts: SyncFacts,
     threads: Vec<SyncThread>,
-    found: Found,
+    found: ScannedThreads,
     anchors: Vec<AnchorRecord>,
 }
 

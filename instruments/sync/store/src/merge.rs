@@ -2,7 +2,7 @@
 
 use super::SyncSegmentError;
 use super::cursor::Cursor;
-use super::facts::{Found, SyncThread};
+use super::facts::{ScannedThreads, SyncThread};
 use super::source::Source;
 use quaver_abi::record::AnchorRecord;
 use quaver_abi::sync::{SyncKind, SyncRecord};
@@ -29,7 +29,7 @@ pub struct SyncMoment {
 #[derive(Debug)]
 pub struct Merged<'a> {
     source: &'a Source,
-    found: &'a Found,
+    found: &'a ScannedThreads,
     threads: &'a [SyncThread],
     children: HashMap<u32, (u32, u64)>,
     timeline: Option<Timeline>,
@@ -49,7 +49,7 @@ struct Running<'a> {
 impl<'a> Merged<'a> {
     pub(super) fn new(
         source: &'a Source,
-        found: &'a Found,
+        found: &'a ScannedThreads,
         threads: &'a [SyncThread],
         anchors: &[AnchorRecord],
     ) -> Self {

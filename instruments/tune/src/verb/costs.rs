@@ -2,7 +2,6 @@
 
 use crate::audit::Cost;
 use quaver_analysis::summary::CauseSummary;
-use quaver_instrument::digest;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_store::run::RunDir;
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ pub(super) type Costs = BTreeMap<String, Cost>;
 pub(super) fn of_run(path: &Path) -> anyhow::Result<Costs> {
     let run = RunDir::open(path)?;
     let causes = match run.read_manifest()?.verb.as_str() {
-        "chase" | "sink" => digest::analyze(&run, None)?.analysis.summary.causes,
+        "chase" | "sink" => quaver_chase::digest::analyze(&run, None)?.analysis.summary.causes,
         "noise" => quaver_noise::digest::analyze(&run)?.analysis.summary.causes,
         _ => {
             let message =

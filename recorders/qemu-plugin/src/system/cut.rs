@@ -35,7 +35,7 @@ pub(crate) enum At {
 
 /// What a processor is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ProcessorMode {
     /// Nobody knows yet.
     Unknown,
     /// It runs a program.
@@ -50,7 +50,7 @@ enum Place {
 #[derive(Debug)]
 pub(crate) struct Cutter {
     processor: u32,
-    place: Place,
+    place: ProcessorMode,
     task: Box<str>,
     epoch: Option<KernelEpoch>,
     /// Addresses at which the idle task, or an interrupt that came while it was at work, goes on.
@@ -66,7 +66,7 @@ impl Cutter {
     pub(crate) fn new(processor: u32) -> Self {
         Self {
             processor,
-            place: Place::Unknown,
+            place: ProcessorMode::Unknown,
             task: Box::default(),
             epoch: None,
             interrupted: Vec::new(),
@@ -79,10 +79,10 @@ impl Cutter {
     /// A block of a program runs. The epoch that this ends, if any.
     #[inline]
     pub(crate) fn program(&mut self) -> Option<KernelEpoch> {
-        if self.place == Place::Program {
+        if self.place == ProcessorMode::Program {
             return None;
         }
-        self.place = Place::Program;
+        self.place = ProcessorMode::Program;
         self.returned = false;
         self.close(false)
     }
@@ -112,7 +112,7 @@ impl Cutter {
                     epoch.about.bottom_half = true;
                 }
             }
-            None if self.place == Place::Program => self.enter(Activity::Other, 0),
+            None if self.place == ProcessorMode::Program => self.enter(Activity::Other, 0),
             None => {}
         }
         self.take(number, instructions);
@@ -140,7 +140,7 @@ impl Cutter {
         let idle = task.starts_with(IDLE_PREFIX);
         let of_program = task.starts_with(TASK_PREFIX) || &*task == FIRST_TASK;
         self.task = task;
-        self.place = if idle { Place::Idle } else { Place::Kernel };
+        self.place = if idle { ProcessorMode::Idle } else { ProcessorMode::Kernel };
         if !idle {
             self.open(if of_program { Activity::Resumed } else { Activity::KernelThread }, false);
         }
@@ -148,18 +148,18 @@ impl Cutter {
 
     fn enter(&mut self, activity: Activity, interrupted: u64) {
         match self.place {
-            Place::Program => {
-                self.place = Place::Kernel;
+            ProcessorMode::Program => {
+                self.place = ProcessorMode::Kernel;
                 self.open(activity, false);
             }
-            Place::Idle => {
+            ProcessorMode::Idle => {
                 if self.epoch.is_none() {
                     self.interrupted.clear();
                     self.open(activity, true);
                 }
                 self.interrupted.push(interrupted);
             }
-            Place::Kernel | Place::Unknown => {}
+            ProcessorMode::Kernel | ProcessorMode::Unknown => {}
         }
     }
 

@@ -13,7 +13,7 @@ mod symbols;
 use crate::accesses::Accessing;
 use crate::api::{self, Api, ExecuteCallback, MemoryInfo, PluginId, SystemApi, TranslationBlock};
 use crate::output::{self, Progress, Tracer};
-use crate::translate::{self, NO_NUMBER, Ran, Translated};
+use crate::translate::{self, NO_NUMBER, Translated, TranslatedBlock};
 use cut::{At, Cutter};
 use libc::{c_int, c_uint, c_void};
 use machine::{Register, Registers, read_memory};
@@ -65,12 +65,12 @@ static TRACED_NS: OnceLock<u64> = OnceLock::new();
 pub(crate) const TRACER: Tracer = Tracer { stop, is_written: || true, progress };
 
 /// The cutter of a processor.
-struct Place(UnsafeCell<Option<Cutter>>);
+struct CutterCell(UnsafeCell<Option<Cutter>>);
 
 // SAFETY: QEMU runs a processor in one thread at a time, and only callbacks of that processor touch its place.
-unsafe impl Sync for Place {}
+unsafe impl Sync for CutterCell {}
 
-static PLACES: [Place; MOST] = [const { Place(UnsafeCell::new(None)) }; MOST];
+static PLACES: [CutterCell; MOST] = [const { CutterCell(UnsafeCell::new(None)) }; MOST];
 
 #[allow(clippy::mut_from_ref, reason = "a processor's callbacks come one after the other")]
 #[inline]
@@ -228,15 +228,15 @@ extern "C" fn translated(_: PluginId, block: *mut TranslationBlock) {
 /// A block at which the kernel is entered.
 #[derive(Clone, Copy)]
 struct Entry {
-    ran: &'static Ran,
+    ran: &'static TranslatedBlock,
     activity: Activity,
 }
 
 /// What a callback of a block was given.
-fn given(data: *mut c_void) -> (&'static Ran, bool) {
+fn given(data: *mut c_void) -> (&'static TranslatedBlock, bool) {
     let returns = data.addr() & RETURNS != 0;
     // SAFETY: what was registered for the block, which is never freed, but for its lowest bit.
-    (unsafe { &*data.map_addr(|address| address & !RETURNS).cast::<Ran>() }, returns)
+    (unsafe { &*data.map_addr(|address| address & !RETURNS).cast::<TranslatedBlock>() }, returns)
 }
 
 extern "C" fn program_ran(processor: c_uint, _: *mut c_void) {
@@ -314,7 +314,7 @@ fn went(processor: c_uint, data: *mut c_void, at: Option<At>) {
     block_went(processor, ran, returns, at);
 }
 
-fn block_went(processor: c_uint, ran: &Ran, returns: bool, at: Option<At>) {
+fn block_went(processor: c_uint, ran: &TranslatedBlock, returns: bool, at: Option<At>) {
     let Some(cutter) = cutter(processor) else { return };
     // Blocks that nobody keeps get no number.
     let number = if KEEPING.load(Ordering::Relaxed) { ran.number() } else { NO_NUMBER };

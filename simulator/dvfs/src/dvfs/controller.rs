@@ -44,7 +44,7 @@ impl Default for ControllerConfig {
 
 /// What a subframe turned out to be, in femtoseconds. Waits for other threads are no part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ran {
+pub struct SubframeTimes {
     /// From its begin to its end.
     pub length_fs: u64,
     /// The thread's own work that the clock of its core paces.
@@ -98,7 +98,7 @@ impl Controller {
     }
 
     /// A subframe has ended. The point of the next is given back.
-    pub fn end_subframe(&mut self, config: &ControllerConfig, ran: &Ran) -> usize {
+    pub fn end_subframe(&mut self, config: &ControllerConfig, ran: &SubframeTimes) -> usize {
         self.settle(config, ran);
         self.decide(config)
     }
@@ -107,13 +107,13 @@ impl Controller {
     ///
     /// What was won is judged by what the subframe turned out to contain: with r = f / f0 the same work would have taken
     /// `paced · r + unpaced` at rest. At rest, without jitter, nothing is won or lost, whatever the program does.
-    pub fn settle(&mut self, config: &ControllerConfig, ran: &Ran) {
+    pub fn settle(&mut self, config: &ControllerConfig, ran: &SubframeTimes) {
         self.settle_at(config, ran, config.table.factor(self.point));
     }
 
     /// The same of a core that was not at the controller's point all the while, as on a real host where others have a say in it:
     /// `ratio` is its mean frequency in the subframe over that at rest.
-    pub fn settle_at(&mut self, config: &ControllerConfig, ran: &Ran, ratio: f64) {
+    pub fn settle_at(&mut self, config: &ControllerConfig, ran: &SubframeTimes, ratio: f64) {
         let (paced, unpaced) = (ran.paced_fs as f64, ran.unpaced_fs as f64);
         let won = paced * (ratio - 1.0) - ran.stalled_fs as f64;
         self.owed_fs += ran.lost_fs as i64 - won.round() as i64;
@@ -149,11 +149,11 @@ impl Controller {
         for _ in 0..dummies {
             let Some((paced, unpaced)) = controller.next else { break };
             let ratio = config.table.factor(controller.point);
-            let ran = Ran {
+            let ran = SubframeTimes {
                 length_fs: (paced / ratio + unpaced).round() as u64,
                 paced_fs: (paced / ratio).round() as u64,
                 unpaced_fs: unpaced.round() as u64,
-                ..Ran::default()
+                ..SubframeTimes::default()
             };
             controller.end_subframe(config, &ran);
         }

@@ -2,7 +2,7 @@
 //!
 //! The paper's example is a WiMax packet, which must be processed in less than 5 ms (its introduction).
 
-use super::controller::{Controller, ControllerConfig, Ran};
+use super::controller::{Controller, ControllerConfig, SubframeTimes};
 use crate::normal::quantile;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -79,7 +79,7 @@ pub fn frame_ns(config: &ControllerConfig, work: &FrameWork, compensate: bool) -
         let length_ns = done_ns * shrink + lost_ns + stall_ns;
         now_ns += length_ns;
         let fs = |ns: f64| (ns * FS_PER_NS).round() as u64;
-        let ran = Ran {
+        let ran = SubframeTimes {
             length_fs: fs(length_ns),
             paced_fs: fs(done_ns * (1.0 - share) / ratio),
             unpaced_fs: fs(done_ns * share),

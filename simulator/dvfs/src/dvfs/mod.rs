@@ -10,5 +10,5 @@ pub mod deadline;
 pub mod table;
 pub mod what_if;
 
-pub use controller::{Controller, ControllerConfig, Kind, Ran};
+pub use controller::{Controller, ControllerConfig, Kind, SubframeTimes};
 pub use table::{CoreResidency, OperatingPoint, Policy, Table};

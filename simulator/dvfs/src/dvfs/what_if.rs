@@ -5,7 +5,7 @@
 //! ([`Compensator::ended`]) the work is taken to be done at the controller's point; of one that runs
 //! ([`Compensator::ended_at`]) it was done at whatever frequency the core really had.
 
-use super::controller::{Controller, ControllerConfig, Ran};
+use super::controller::{Controller, ControllerConfig, SubframeTimes};
 use super::table::{CoreResidency, OperatingPoint, Table};
 use quaver_sync_analysis::subframes::Subframe;
 use serde::Serialize;
@@ -18,7 +18,7 @@ const FS_PER_NS: f64 = 1e6;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Decision {
     /// What the controller was told.
-    pub ran: Ran,
+    pub ran: SubframeTimes,
     /// Mean frequency of the subframe over that at rest, as it was told.
     pub ratio: f64,
     /// Point of the next subframe.
@@ -179,7 +179,7 @@ impl Compensator {
         let paced = work_fs * (1.0 - self.unpaced_share) / ratio;
         let unpaced = work_fs * self.unpaced_share;
         let (lost_fs, blocked_fs) = (subframe.lost_ns * 1_000_000, subframe.blocked_ns * 1_000_000);
-        let ran = Ran {
+        let ran = SubframeTimes {
             length_fs: (paced + unpaced).round() as u64 + lost_fs + blocked_fs + state.stall_fs,
             paced_fs: paced.round() as u64,
             unpaced_fs: unpaced.round() as u64,
@@ -199,7 +199,7 @@ impl Compensator {
         // Of the time that was measured, memory's part is larger the faster the core was.
         let paced_part = (1.0 - self.unpaced_share) / ratio;
         let paced = work_fs * paced_part / (paced_part + self.unpaced_share);
-        let ran = Ran {
+        let ran = SubframeTimes {
             length_fs: subframe.length_ns() * 1_000_000,
             paced_fs: paced.round() as u64,
             unpaced_fs: (work_fs - paced).round() as u64,
@@ -230,10 +230,10 @@ impl Compensator {
     }
 
     fn nothing(&self) -> Decision {
-        Decision { ran: Ran::default(), ratio: 1.0, point: self.config.table.rest, owed_fs: 0 }
+        Decision { ran: SubframeTimes::default(), ratio: 1.0, point: self.config.table.rest, owed_fs: 0 }
     }
 
-    fn settle(&mut self, subframe: &Subframe, ran: &Ran, ratio: f64) -> Decision {
+    fn settle(&mut self, subframe: &Subframe, ran: &SubframeTimes, ratio: f64) -> Decision {
         let joined = subframe.joined.and_then(|joined| self.threads.remove(&joined.0));
         let Some(state) = self.threads.get_mut(&subframe.thread.0) else { return self.nothing() };
         let (at, owed_fs) = (state.controller.point(), state.controller.owed_fs());
@@ -263,7 +263,7 @@ impl Compensator {
     }
 
     /// Books how long which point was held.
-    fn account(&mut self, subframe: &Subframe, ran: &Ran, at: usize, point: usize) {
+    fn account(&mut self, subframe: &Subframe, ran: &SubframeTimes, at: usize, point: usize) {
         let rest = self.config.table.rest;
         self.residency.active_fs[at] += ran.paced_fs + ran.unpaced_fs + ran.lost_fs + ran.stalled_fs;
         self.residency.idle_fs[rest] += subframe.blocked_ns * 1_000_000;

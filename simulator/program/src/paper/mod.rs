@@ -116,7 +116,7 @@ fn calibration(args: &SimPaperArgs) -> anyhow::Result<(Calibration, String)> {
 /// The figures of a run of `quaver sync bench`.
 fn bench(path: &Path) -> anyhow::Result<BenchSummary> {
     let run = RunDir::open(path)?;
-    if run.read_manifest()?.verb != quaver_sync::verb::BENCH {
+    if run.read_manifest()?.verb != quaver_sync::bench::KIND {
         let message = format!("{} is no run of `quaver sync bench`; name one with --sync", path.display());
         return Err(failure(ExitCode::BadInput, message));
     }

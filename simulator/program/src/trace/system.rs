@@ -11,8 +11,8 @@ use quaver_lab_guests::image::Image;
 use quaver_lab_guests::process::{Answer, Guest, Machine};
 use quaver_lab_guests::store::LabStore;
 use quaver_study::verb::lab::{GUEST_INTERFACE, GUEST_PARAMETERS};
-use quaver_study::verb::request::{Request, Said, Task};
-use quaver_sync::verb::recorder;
+use quaver_study::verb::request::{GuestMessage, Request, Task};
+use quaver_sync::record::recorder::installed as recorder;
 use quaver_trace::epochs::EpochFacts;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ fn follow(
         line.say(if first.is_none() { "the guest boots".into() } else { told(&progress) });
         match guest.answer(TICK)? {
             Answer::Line(said) => {
-                if let Ok(Said::Failed(why)) = serde_json::from_str(&said) {
+                if let Ok(GuestMessage::Failed(why)) = serde_json::from_str(&said) {
                     let message = format!("the guest could not do it: {why}");
                     return Err(failure(ExitCode::Unsupported, message));
                 }

@@ -17,7 +17,7 @@ pub(crate) use run::Limits;
 use crate::branch::Predictor;
 use crate::coherence::{Disturbance, PrivateCaches, Purpose};
 use crate::config::Config;
-use crate::feed::{Ahead, Place};
+use crate::feed::{Ahead, FeedPosition};
 use crate::statistics::CoreCounts;
 use crate::store_buffer::StoreBuffer;
 use crate::timing::Blocks;
@@ -84,7 +84,7 @@ const NO_BLOCK: u32 = u32::MAX;
 
 /// What a core takes with it when it goes back, besides the times of its registers and its stores: these are much, and seldom needed.
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct CoreState {
     now_fs: u64,
     /// A slot at its frequency, and at the one that it gets at its next step, for which it then stands still.
     slot_fs: u64,
@@ -106,7 +106,7 @@ struct State {
     counts: CoreCounts,
 }
 
-impl State {
+impl CoreState {
     /// The access that is next within a block, and whether only its second half is; none between two steps.
     fn access_at(&self) -> Option<(u32, bool)> {
         match self.stage {
@@ -140,12 +140,12 @@ struct Disturbed {
 
 /// Where a core goes back to.
 #[derive(Clone, Debug)]
-struct Kept {
-    state: State,
+struct Checkpoint {
+    state: CoreState,
     /// As they were, if any was still to come; else none of them matters any more.
     ready_fs: [u64; Registers::COUNT],
     stores: StoreBuffer,
-    place: Place,
+    place: FeedPosition,
     questions: usize,
     performed: usize,
     disturbed: Vec<Disturbed>,
@@ -155,14 +155,14 @@ struct Kept {
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
     index: usize,
-    state: State,
+    state: CoreState,
     /// When the value of each register is there.
     ready_fs: [u64; Registers::COUNT],
     stores: StoreBuffer,
     numbers: CoreNumbers,
     pub(crate) questions: Questions,
     predictor: Predictor,
-    kept: Kept,
+    kept: Checkpoint,
     /// Whether each access is told.
     watches: bool,
     pub(crate) performed: Vec<Performed>,
@@ -171,7 +171,7 @@ pub(crate) struct Core {
 impl Core {
     /// An idle core at time 0.
     pub(crate) fn new(config: &Config, index: usize, slot_fs: u64, watches: bool) -> Self {
-        let state = State {
+        let state = CoreState {
             now_fs: 0,
             slot_fs,
             next_slot_fs: slot_fs,
@@ -188,11 +188,11 @@ impl Core {
         };
         let ready_fs = [0; Registers::COUNT];
         let stores = StoreBuffer::new(config.core.store_buffer_entries);
-        let kept = Kept {
+        let kept = Checkpoint {
             state,
             ready_fs,
             stores,
-            place: Place::default(),
+            place: FeedPosition::default(),
             questions: 0,
             performed: 0,
             disturbed: Vec::new(),

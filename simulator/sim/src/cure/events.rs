@@ -3,7 +3,7 @@
 use super::hooks::{Cure, Later, SLEEP_PC};
 use super::threads::ThreadState;
 use super::threads::unit_id;
-use super::translate::{Told, handle};
+use super::translate::{SyncCall, handle};
 use crate::frames::Ended;
 use crate::hooks::{Moment, Woken, WokenFrom};
 use crate::inject::Draw;
@@ -40,7 +40,7 @@ impl Cure {
             }
             let detail = creator.map_or(0, |by| unit_id(by).0);
             let object = handle(Thread(thread));
-            let told = Told { kind: SyncKind::ThreadStart, object, detail, target: None };
+            let told = SyncCall { kind: SyncKind::ThreadStart, object, detail, target: None };
             self.tell(moment.core, thread, told, moment.at_fs);
         }
         // The units must know the thread before they hear that it runs.
@@ -148,7 +148,7 @@ impl Cure {
     pub(super) fn ended(&mut self, thread: u32, moment: &Moment<'_>) {
         self.end_subframe(thread, Ended::AtExit, None, moment);
         let object = handle(Thread(thread));
-        let told = Told { kind: SyncKind::ThreadExit, object, detail: 0, target: None };
+        let told = SyncCall { kind: SyncKind::ThreadExit, object, detail: 0, target: None };
         self.tell(moment.core, thread, told, moment.at_fs);
         self.units.registers().clean(unit_id(thread).0);
         if let Some(state) = self.threads.get_mut(thread as usize) {

@@ -4,7 +4,7 @@ use super::config::CureConfig;
 use super::library::Library;
 use super::results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};
 use super::threads::{ThreadState, unit_id};
-use super::translate::{Told, Translator, WokenWaiter};
+use super::translate::{SyncCall, Translator, WokenWaiter};
 use crate::config::Config;
 use crate::error::SimulationError;
 use crate::frames::Progress;
@@ -32,7 +32,7 @@ pub(super) enum Later {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InKernel {
     pub(super) thread: Option<u32>,
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<SyncCall>,
     pub(super) timer: bool,
 }
 
@@ -199,7 +199,7 @@ impl Cure {
         }
     }
 
-    pub(super) fn tell(&mut self, core: usize, thread: u32, told: Told, at_fs: u64) {
+    pub(super) fn tell(&mut self, core: usize, thread: u32, told: SyncCall, at_fs: u64) {
         let event = SyncEvent {
             at_ns: at_fs / 1_000_000,
             object: told.object,
@@ -219,7 +219,13 @@ impl Cure {
         self.units.kernel(&KernelEvent { at_ns: at_fs / 1_000_000, cpu: core as u16, kind });
     }
 
-    pub(super) fn left_kernel(&mut self, core: usize, thread: Option<u32>, told: Option<Told>, at_fs: u64) {
+    pub(super) fn left_kernel(
+        &mut self,
+        core: usize,
+        thread: Option<u32>,
+        told: Option<SyncCall>,
+        at_fs: u64,
+    ) {
         let Some(thread) = thread else { return };
         self.kernel(core, KernelKind::Exit { thread: unit_id(thread) }, at_fs);
         if let Some(told) = told {
@@ -231,7 +237,7 @@ impl Cure {
     pub(super) fn inject(
         &mut self,
         thread: Option<u32>,
-        told: Option<Told>,
+        told: Option<SyncCall>,
         timer: bool,
         draw: &Draw,
         moment: &Moment<'_>,

@@ -5,7 +5,7 @@ use super::results::SubframeRecord;
 use super::threads::unit_id;
 use crate::frames::Ended;
 use crate::hooks::Moment;
-use quaver_dvfs::dvfs::{Controller, Ran};
+use quaver_dvfs::dvfs::{Controller, SubframeTimes};
 
 impl Cure {
     /// Adds up what the thread has done on this core.
@@ -27,7 +27,7 @@ impl Cure {
         let length_fs = state.subframes.end(moment.at_fs, why);
         let lost_fs = (lost_ns - state.lost_ns) * 1_000_000 + evicted;
         state.lost_ns = lost_ns;
-        let ran = Ran {
+        let ran = SubframeTimes {
             length_fs,
             paced_fs: std::mem::take(&mut state.paced_fs),
             unpaced_fs: std::mem::take(&mut state.unpaced_fs),

@@ -14,7 +14,7 @@ const HANDLES: u64 = 0x7f00_0000_0000_0000;
 
 /// What the library tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct SyncCall {
     pub(super) kind: SyncKind,
     pub(super) object: u64,
     pub(super) detail: u32,
@@ -22,7 +22,7 @@ pub(super) struct Told {
     pub(super) target: Option<u32>,
 }
 
-impl Told {
+impl SyncCall {
     fn new(kind: SyncKind, object: u64) -> Self {
         Self { kind, object, detail: 0, target: None }
     }
@@ -96,28 +96,38 @@ impl Translator {
     }
 
     /// The thread enters a call. What is told, and who is woken by it that has a mutex to take.
-    pub(super) fn enters(&mut self, thread: u32, sync: Sync, woken: &mut Vec<WokenWaiter>) -> Option<Told> {
+    pub(super) fn enters(
+        &mut self,
+        thread: u32,
+        sync: Sync,
+        woken: &mut Vec<WokenWaiter>,
+    ) -> Option<SyncCall> {
         self.caller(thread).entered = Some(sync);
         let (class, told, exit) = match sync {
-            Sync::Create { .. } => return Some(Told::new(SyncKind::Create, 0)),
-            Sync::Join { thread } => return Some(Told::new(SyncKind::JoinEntry, handle(thread))),
+            Sync::Create { .. } => return Some(SyncCall::new(SyncKind::Create, 0)),
+            Sync::Join { thread } => return Some(SyncCall::new(SyncKind::JoinEntry, handle(thread))),
             Sync::Unlock { object } | Sync::ReadUnlock { object } => {
                 if self.waiting.get(&object).is_none_or(|waiting| *waiting == 0) {
                     return None;
                 }
-                (SyncClass::Unlock, Told::new(SyncKind::UnlockEntry, object), SyncKind::UnlockExit)
+                (SyncClass::Unlock, SyncCall::new(SyncKind::UnlockEntry, object), SyncKind::UnlockExit)
             }
             Sync::Signal { object, wakeup } => {
                 let sleepers = self.give(wakeup, SyncClass::SignalWait, woken);
                 let target = *sleepers.first()?;
-                let told = Told { target: Some(target + 1), ..Told::new(SyncKind::SignalEntry, object) };
+                let told =
+                    SyncCall { target: Some(target + 1), ..SyncCall::new(SyncKind::SignalEntry, object) };
                 (SyncClass::Signal, told, SyncKind::SignalExit)
             }
             Sync::Broadcast { object, wakeup } => {
                 if self.give(wakeup, SyncClass::BroadcastWait, woken).is_empty() {
                     return None;
                 }
-                (SyncClass::Broadcast, Told::new(SyncKind::BroadcastEntry, object), SyncKind::BroadcastExit)
+                (
+                    SyncClass::Broadcast,
+                    SyncCall::new(SyncKind::BroadcastEntry, object),
+                    SyncKind::BroadcastExit,
+                )
             }
             Sync::Barrier { object, parties } => {
                 let there = self.there.entry(object).or_default();
@@ -129,7 +139,11 @@ impl Translator {
                 if parties < 2 {
                     return None;
                 }
-                (SyncClass::Broadcast, Told::new(SyncKind::BroadcastEntry, object), SyncKind::BroadcastExit)
+                (
+                    SyncClass::Broadcast,
+                    SyncCall::new(SyncKind::BroadcastEntry, object),
+                    SyncKind::BroadcastExit,
+                )
             }
             Sync::Lock { .. } | Sync::ReadLock { .. } | Sync::Wait { .. } => return None,
         };
@@ -139,10 +153,10 @@ impl Translator {
 
     /// Who waits on this condition, but for another broadcast than was given now: in the recording it waited later. Woken as well,
     /// it finds nothing to do and waits again, which is what is told of it.
-    pub(super) fn woken_in_vain(&self, object: u64) -> Vec<(u32, [Told; 2])> {
+    pub(super) fn woken_in_vain(&self, object: u64) -> Vec<(u32, [SyncCall; 2])> {
         let again = |mutex: u64| {
-            let entry = Told { detail: mutex as u32, ..Told::new(SyncKind::WaitEntry, object) };
-            [Told::new(SyncKind::WaitExit, object), entry]
+            let entry = SyncCall { detail: mutex as u32, ..SyncCall::new(SyncKind::WaitEntry, object) };
+            [SyncCall::new(SyncKind::WaitExit, object), entry]
         };
         let each = self.callers.iter().zip(0..).filter_map(|(caller, thread)| match caller.open {
             Open::Wait { object: own, mutex, class: None } if own == object => Some((thread, again(mutex))),
@@ -168,7 +182,7 @@ impl Translator {
     }
 
     /// The thread runs no more: whether it waits, which it does in the call that it has entered; and what that tells.
-    pub(super) fn stops(&mut self, thread: u32) -> (bool, [Option<Told>; 2]) {
+    pub(super) fn stops(&mut self, thread: u32) -> (bool, [Option<SyncCall>; 2]) {
         if std::mem::take(&mut self.caller(thread).late) {
             return (true, self.asks_in_vain(thread));
         }
@@ -184,17 +198,17 @@ impl Translator {
     }
 
     /// It was, and asks for its lock, which another one has: a wait for that lock goes on; one for a signal is over.
-    fn asks_in_vain(&mut self, thread: u32) -> [Option<Told>; 2] {
+    fn asks_in_vain(&mut self, thread: u32) -> [Option<SyncCall>; 2] {
         match self.caller(thread).open {
             Open::Wait { object, mutex, .. } => {
-                let left = Told::new(SyncKind::WaitExit, object);
+                let left = SyncCall::new(SyncKind::WaitExit, object);
                 [Some(left), Some(self.asks(thread, mutex, SyncKind::LockEntry))]
             }
             _ => [None, None],
         }
     }
 
-    fn waits(&mut self, thread: u32, sync: Sync) -> Option<Told> {
+    fn waits(&mut self, thread: u32, sync: Sync) -> Option<SyncCall> {
         match sync {
             Sync::Lock { object } => Some(self.asks(thread, object, SyncKind::LockEntry)),
             Sync::ReadLock { object } => Some(self.asks(thread, object, SyncKind::ReadLockEntry)),
@@ -207,36 +221,36 @@ impl Translator {
                 let caller = self.caller(thread);
                 caller.waits += 1;
                 caller.open = Open::Wait { object, mutex, class: None };
-                Some(Told { detail: mutex as u32, ..Told::new(SyncKind::WaitEntry, object) })
+                Some(SyncCall { detail: mutex as u32, ..SyncCall::new(SyncKind::WaitEntry, object) })
             }
             Sync::Barrier { object, .. } => {
                 self.caller(thread).open = Open::Barrier { object };
-                Some(Told::new(SyncKind::WaitEntry, object))
+                Some(SyncCall::new(SyncKind::WaitEntry, object))
             }
             _ => None,
         }
     }
 
-    fn asks(&mut self, thread: u32, object: u64, entry: SyncKind) -> Told {
+    fn asks(&mut self, thread: u32, object: u64, entry: SyncKind) -> SyncCall {
         *self.waiting.entry(object).or_default() += 1;
         let exit = if entry == SyncKind::ReadLockEntry { SyncKind::ReadLockExit } else { SyncKind::LockExit };
         self.caller(thread).open = Open::Lock { object, exit };
-        Told::new(entry, object)
+        SyncCall::new(entry, object)
     }
 
     /// A woken waiter should run by now. If it does not, its mutex is held: it has left its wait, and asks for the mutex.
-    pub(super) fn look_again(&mut self, woken: WokenWaiter) -> Option<[Told; 2]> {
+    pub(super) fn look_again(&mut self, woken: WokenWaiter) -> Option<[SyncCall; 2]> {
         let caller = self.caller(woken.thread);
         let Open::Wait { object, mutex, class: Some(_) } = caller.open else { return None };
         if caller.waits != woken.wait || caller.late {
             return None;
         }
-        let left = Told::new(SyncKind::WaitExit, object);
+        let left = SyncCall::new(SyncKind::WaitExit, object);
         Some([left, self.asks(woken.thread, mutex, SyncKind::LockEntry)])
     }
 
     /// The thread leaves the call: its class, where it went into the kernel, and what is told when it comes out of there.
-    pub(super) fn leaves(&mut self, thread: u32, sync: Sync) -> (Option<SyncClass>, Option<Told>) {
+    pub(super) fn leaves(&mut self, thread: u32, sync: Sync) -> (Option<SyncClass>, Option<SyncCall>) {
         let caller = self.caller(thread);
         (caller.entered, caller.late) = (None, false);
         match std::mem::take(&mut caller.open) {
@@ -244,16 +258,16 @@ impl Translator {
                 if let Some(waiting) = self.waiting.get_mut(&object) {
                     *waiting = waiting.saturating_sub(1);
                 }
-                (Some(SyncClass::LockUnlock), Some(Told::new(exit, object)))
+                (Some(SyncClass::LockUnlock), Some(SyncCall::new(exit, object)))
             }
-            Open::Wait { object, class, .. } => (class, Some(Told::new(SyncKind::WaitExit, object))),
+            Open::Wait { object, class, .. } => (class, Some(SyncCall::new(SyncKind::WaitExit, object))),
             Open::Barrier { object } => {
-                (Some(SyncClass::BroadcastWait), Some(Told::new(SyncKind::WaitExit, object)))
+                (Some(SyncClass::BroadcastWait), Some(SyncCall::new(SyncKind::WaitExit, object)))
             }
-            Open::Wake { class, object, exit } => (Some(class), Some(Told::new(exit, object))),
+            Open::Wake { class, object, exit } => (Some(class), Some(SyncCall::new(exit, object))),
             Open::Nothing => match sync {
-                Sync::Create { thread } => (None, Some(Told::new(SyncKind::CreateExit, handle(thread)))),
-                Sync::Join { thread } => (None, Some(Told::new(SyncKind::JoinExit, handle(thread)))),
+                Sync::Create { thread } => (None, Some(SyncCall::new(SyncKind::CreateExit, handle(thread)))),
+                Sync::Join { thread } => (None, Some(SyncCall::new(SyncKind::JoinExit, handle(thread)))),
                 _ => (None, None),
             },
         }
@@ -267,7 +281,7 @@ mod tests {
     const LOCK: Sync = Sync::Lock { object: 8 };
     const UNLOCK: Sync = Sync::Unlock { object: 8 };
 
-    fn kind(told: Option<Told>) -> Option<SyncKind> {
+    fn kind(told: Option<SyncCall>) -> Option<SyncKind> {
         told.map(|told| told.kind)
     }
 

@@ -24,7 +24,7 @@ use crate::record::Record;
 use crate::statistics::{CriticalPath, Results, TimeStack, levels};
 use crate::threads::Threads;
 use crate::timing::Blocks;
-use places::Place;
+use places::CoreContext;
 use quaver_trace::block::Dictionary;
 use quaver_trace::step::Steps;
 
@@ -41,7 +41,7 @@ pub struct Machine<S: Steps, H: Hooks = NoHooks> {
     blocks: Blocks,
     chip: Chip,
     cores: Vec<Core>,
-    places: Vec<Place<H::Kernel>>,
+    places: Vec<CoreContext<H::Kernel>>,
     feeds: Vec<Feed<S>>,
     threads: Threads,
     record: Record,
@@ -82,7 +82,7 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
             blocks: Blocks::new(dictionary, config),
             chip: Chip::new(config, cycle_fs, ()).with_second_level(&hooks.second_level(), config),
             cores: (0..count).map(|index| Core::new(config, index, rest_fs, H::WATCHES)).collect(),
-            places: (0..count).map(|core| Place::new(hooks.first_alarm_fs(core))).collect(),
+            places: (0..count).map(|core| CoreContext::new(hooks.first_alarm_fs(core))).collect(),
             threads: Threads::new(steps.len()),
             record: Record::new(steps.len()),
             feeds: steps.into_iter().map(Feed::new).collect(),

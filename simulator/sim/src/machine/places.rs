@@ -25,7 +25,7 @@ pub(super) struct Kernel<K> {
 
 /// What happens on a core besides its own steps.
 #[derive(Clone, Debug)]
-pub(super) struct Place<K> {
+pub(super) struct CoreContext<K> {
     pub(super) thread: Option<usize>,
     pub(super) kernel: Option<Kernel<K>>,
     /// When the hooks want to be called.
@@ -51,7 +51,7 @@ pub(super) struct Place<K> {
     ordered: VecDeque<K>,
 }
 
-impl<K> Place<K> {
+impl<K> CoreContext<K> {
     pub(super) fn new(alarm_fs: u64) -> Self {
         Self {
             thread: None,

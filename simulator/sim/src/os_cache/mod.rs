@@ -10,7 +10,7 @@
 //! A line is in one of them at most, so that the directory sees one cache. What is kept of a line is its state; who holds
 //! what beyond this core is the directory's business.
 
-use crate::cache::State;
+use crate::cache::LineState;
 use serde::{Deserialize, Serialize};
 
 /// One of the two caches.
@@ -88,7 +88,7 @@ impl Default for OsCacheConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
     line: u64,
-    state: State,
+    state: LineState,
     /// It belongs to the other cache.
     alien: bool,
     /// When it was used last, in requests.
@@ -264,13 +264,13 @@ impl OsCache {
     }
 
     /// The state of a line; none if it is not here.
-    pub fn state(&self, line: u64) -> Option<State> {
+    pub fn state(&self, line: u64) -> Option<LineState> {
         let cache = self.cache(self.side_of(line)?);
         cache.slots[cache.find(line)?].map(|slot| slot.state)
     }
 
     /// The line has this state from now on; nothing happens if it is not here.
-    pub fn set_state(&mut self, line: u64, state: State) {
+    pub fn set_state(&mut self, line: u64, state: LineState) {
         let Some(side) = self.side_of(line) else { return };
         let cache = self.cache_mut(side);
         if let Some(place) = cache.find(line)
@@ -290,7 +290,7 @@ impl OsCache {
 
     /// Takes in a line that is in neither cache, where it belongs. What has to go for it goes to the other cache, where
     /// there is room for an alien; what has to go there leaves.
-    pub fn fill(&mut self, line: u64, stamp: Stamp, state: State) -> Consequences {
+    pub fn fill(&mut self, line: u64, stamp: Stamp, state: LineState) -> Consequences {
         debug_assert!(self.side_of(line).is_none(), "a line is in one cache at most");
         let mut consequences = Consequences::default();
         let home = stamp.home();
@@ -307,8 +307,8 @@ impl OsCache {
             return consequences;
         }
         // Memory has a copy of what was dirty, so that the other cache may let go of it without writing it back.
-        let clean = if victim.state == State::Modified { State::Exclusive } else { victim.state };
-        if victim.state == State::Modified {
+        let clean = if victim.state == LineState::Modified { LineState::Exclusive } else { victim.state };
+        if victim.state == LineState::Modified {
             self.counts.copied += 1;
             consequences.copied = Some(victim.line);
         }
@@ -337,7 +337,7 @@ impl OsCache {
     }
 
     /// Lines of a cache, and whether they are aliens there.
-    pub fn lines(&self, side: Side) -> impl Iterator<Item = (u64, State, bool)> {
+    pub fn lines(&self, side: Side) -> impl Iterator<Item = (u64, LineState, bool)> {
         self.cache(side).slots.iter().flatten().map(|slot| (slot.line, slot.state, slot.alien))
     }
 
@@ -348,7 +348,7 @@ impl OsCache {
 }
 
 fn gone(slot: &Slot) -> Gone {
-    Gone { line: slot.line, dirty: slot.state == State::Modified }
+    Gone { line: slot.line, dirty: slot.state == LineState::Modified }
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ fn equals_its_twin_on_random_requests() {
                     assert_eq!(cache.remove(line), known.map(|known| Gone { line, dirty: known.dirty }));
                 }
                 2 => {
-                    cache.set_state(line, State::Shared);
+                    cache.set_state(line, LineState::Shared);
                     if let Some(known) = twin.lines.get_mut(&line) {
                         known.dirty = false;
                     }
@@ -164,11 +164,11 @@ fn equals_its_twin_on_random_requests() {
                     let found = cache.look(line, stamp);
                     assert_eq!(found.map(|hit| hit.side), twin.look(line, home), "step {step}");
                     if found.is_none() {
-                        let state = if write { State::Modified } else { State::Exclusive };
+                        let state = if write { LineState::Modified } else { LineState::Exclusive };
                         let ours = cache.fill(line, stamp, state);
                         assert_eq!((ours.gone, ours.copied), twin.fill(line, home, write), "step {step}");
                     } else if write {
-                        cache.set_state(line, State::Modified);
+                        cache.set_state(line, LineState::Modified);
                         twin.lines.entry(line).and_modify(|known| known.dirty = true);
                     }
                 }
@@ -196,7 +196,7 @@ fn without_the_kernel_and_without_sharing_it_is_the_second_level_as_it_was() {
             Some(place) => drop(set.remove(place)),
             None => {
                 let gone = if set.len() == 4 { vec![set.remove(0)] } else { vec![] };
-                let ours = cache.fill(line, USER, State::Exclusive);
+                let ours = cache.fill(line, USER, LineState::Exclusive);
                 assert_eq!(ours.gone.iter().map(|gone| gone.line).collect::<Vec<_>>(), gone);
             }
         }
@@ -208,13 +208,13 @@ fn without_the_kernel_and_without_sharing_it_is_the_second_level_as_it_was() {
 #[test]
 fn hits_cost_where_the_line_is_and_where_it_was_looked_for() {
     let mut cache = OsCache::new(&small(true));
-    cache.fill(1, KERNEL, State::Exclusive);
+    cache.fill(1, KERNEL, LineState::Exclusive);
     assert_eq!(cache.look(1, KERNEL), Some(Hit { side: Side::Os, cycles: 3 }));
     // Five lines of the kernel in one set of four: the oldest goes to the application cache.
     for line in [3, 5, 7] {
-        cache.fill(line, KERNEL, State::Exclusive);
+        cache.fill(line, KERNEL, LineState::Exclusive);
     }
-    let ours = cache.fill(9, KERNEL, State::Modified);
+    let ours = cache.fill(9, KERNEL, LineState::Modified);
     assert_eq!(ours, Consequences::default());
     assert_eq!(cache.look(1, KERNEL), Some(Hit { side: Side::Application, cycles: 15 }));
     assert_eq!((cache.counts.lent, cache.overflowed_sets(Side::Os)), ([0, 1], 1));
@@ -226,10 +226,10 @@ fn hits_cost_where_the_line_is_and_where_it_was_looked_for() {
 fn a_dirty_line_that_is_lent_is_copied_to_memory_and_is_clean_then() {
     let mut cache = OsCache::new(&small(true));
     for line in [1, 3, 5, 7] {
-        cache.fill(line, KERNEL, State::Modified);
+        cache.fill(line, KERNEL, LineState::Modified);
     }
-    let ours = cache.fill(9, KERNEL, State::Exclusive);
-    assert_eq!((ours.copied, cache.state(1), cache.counts.copied), (Some(1), Some(State::Exclusive), 1));
+    let ours = cache.fill(9, KERNEL, LineState::Exclusive);
+    assert_eq!((ours.copied, cache.state(1), cache.counts.copied), (Some(1), Some(LineState::Exclusive), 1));
     assert_eq!(cache.remove(1), Some(Gone { line: 1, dirty: false }));
     assert_eq!(cache.remove(1), None);
 }

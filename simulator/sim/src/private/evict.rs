@@ -2,7 +2,7 @@
 
 use super::second::{ALIEN, KERNEL, Layout, SENSITIVE, USED_SHIFT, used};
 use super::{Part, PrivateCaches, state, word};
-use crate::cache::State;
+use crate::cache::LineState;
 use crate::cure_cache::CacheKind;
 use crate::os_cache::Side;
 
@@ -21,7 +21,7 @@ impl Slot {
 
 impl PrivateCaches {
     /// As [`fill_second`](Self::fill_second), where lines have marks.
-    pub(super) fn fill_marked(&mut self, line: u64, new: State) -> Option<(u64, State)> {
+    pub(super) fn fill_marked(&mut self, line: u64, new: LineState) -> Option<(u64, LineState)> {
         self.count_asked(line, false);
         let marked = self.marked.as_ref()?;
         let (kind, layout, request) = (marked.kind(), marked.layout, marked.request);
@@ -94,17 +94,17 @@ impl PrivateCaches {
 
     /// Memory gets a copy of what is dirty, so that the line is as memory has it from now on, in the first level too.
     fn cleaned(&mut self, slot: Slot) -> Slot {
-        if slot.word & 3 != State::Modified as u64 {
+        if slot.word & 3 != LineState::Modified as u64 {
             return slot;
         }
         for first in self.first_lines(slot.line()) {
             if let Some(place) = self.find(self.data, first)
-                && self.words[place] & 3 == State::Modified as u64
+                && self.words[place] & 3 == LineState::Modified as u64
             {
-                self.put(place, word(first, State::Exclusive));
+                self.put(place, word(first, LineState::Exclusive));
             }
         }
-        Slot { word: word(slot.line(), State::Exclusive), ..slot }
+        Slot { word: word(slot.line(), LineState::Exclusive), ..slot }
     }
 
     /// An active line of the other side that has to go is kept in the prefetch buffer.
@@ -148,7 +148,7 @@ impl PrivateCaches {
 
     /// The application changes: the OS cache is emptied, and with it all that the application cache had lent, so that its
     /// overflow bits are cleared at once. What left is given back with its state.
-    pub(crate) fn flush(&mut self) -> Vec<(u64, State)> {
+    pub(crate) fn flush(&mut self) -> Vec<(u64, LineState)> {
         let Some(marked) = &mut self.marked else { return Vec::new() };
         let layout = marked.layout;
         let Some(os) = layout.os else { return Vec::new() };

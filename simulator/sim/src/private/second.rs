@@ -10,7 +10,7 @@
 //! The models in [`crate::os_cache`], [`crate::prefetch`] and [`crate::pinning`] are the oracles of what is done here.
 
 use super::{Local, Part, PrivateCaches, Purpose};
-use crate::cache::State;
+use crate::cache::LineState;
 use crate::config::{CacheConfig, Config};
 use crate::cure_cache::{CacheKind, CureCache};
 use crate::os_cache::{Side, Stamp};
@@ -303,7 +303,7 @@ impl PrivateCaches {
             found = self.find(layout.part(other), line).map(|place| (other, place, OTHER_HITS));
         }
         let Some((side, place, which)) = found else { return Local::Ask };
-        if purpose == Purpose::Store && self.words[place] & 3 == State::Shared as u64 {
+        if purpose == Purpose::Store && self.words[place] & 3 == LineState::Shared as u64 {
             return Local::Ask;
         }
         self.count(&layout, USES);
@@ -331,7 +331,7 @@ impl PrivateCaches {
     }
 
     /// As [`raise_second`](Self::raise_second).
-    pub(super) fn raise_marked(&mut self, line: u64, least: State) -> State {
+    pub(super) fn raise_marked(&mut self, line: u64, least: LineState) -> LineState {
         let Some(marked) = &self.marked else { return least };
         let (layout, request) = (marked.layout, marked.request);
         let Some(place) = self.find_second(line) else { return least };
@@ -442,7 +442,7 @@ impl PrivateCaches {
     }
 
     /// Lines of the OS cache and whether they are aliens there; those of the second level for [`Side::Application`].
-    pub fn marked_lines(&self, side: Side) -> Vec<(u64, State, bool)> {
+    pub fn marked_lines(&self, side: Side) -> Vec<(u64, LineState, bool)> {
         let Some(marked) = &self.marked else { return Vec::new() };
         let part = match (side, marked.layout.os) {
             (Side::Application, _) => self.second,

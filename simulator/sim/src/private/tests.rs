@@ -32,7 +32,7 @@ fn line(number: u64, kernels: bool) -> u64 {
 struct Accessed {
     hit: bool,
     cycles: u64,
-    gone: Option<(u64, State)>,
+    gone: Option<(u64, LineState)>,
     copied: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ fn access(caches: &mut PrivateCaches, line: u64, write: bool, supervisor: bool, 
     if !hit {
         assert_eq!(caches.state(line), None, "all lines are exclusive here, so nothing else asks");
         caches.request(supervisor, now_fs);
-        let new = if write { State::Modified } else { State::Exclusive };
+        let new = if write { LineState::Modified } else { LineState::Exclusive };
         gone = caches.fill_second(line, new);
         caches.fill_first(line, purpose, new);
     }
@@ -87,13 +87,13 @@ fn the_os_cache_equals_its_model_on_random_streams() {
                     if let Some(hit) = hit {
                         assert_eq!(found.cycles, hit.cycles, "step {step}");
                         if write {
-                            model.set_state(any, State::Modified);
+                            model.set_state(any, LineState::Modified);
                         }
                     } else {
-                        let new = if write { State::Modified } else { State::Exclusive };
+                        let new = if write { LineState::Modified } else { LineState::Exclusive };
                         let led = model.fill(any, stamp, new);
                         let gone: Vec<_> = led.gone.iter().map(|gone| (gone.line, gone.dirty)).collect();
-                        let own_gone = found.gone.map(|(line, state)| (line, state == State::Modified));
+                        let own_gone = found.gone.map(|(line, state)| (line, state == LineState::Modified));
                         assert_eq!(own_gone.into_iter().collect::<Vec<_>>(), gone, "step {step}");
                         assert_eq!(found.copied, led.copied);
                         for (line, _) in gone {
@@ -191,7 +191,7 @@ fn the_prefetch_buffer_equals_its_model_on_random_streams() {
                 due = u64::MAX;
                 for back in own.take_buffer() {
                     if own.may_come_back(back, now) {
-                        own.fill_second(back, State::Exclusive);
+                        own.fill_second(back, LineState::Exclusive);
                     }
                 }
             }
@@ -242,9 +242,9 @@ fn a_line_that_is_lent_clean_and_written_again_is_dirty_when_it_leaves() {
     for number in 0..5 {
         access(&mut own, set(number), number == 0, false, number);
     }
-    assert_eq!(own.state(set(0)), Some(State::Exclusive), "memory has a copy");
-    assert_eq!(own.marked_lines(Side::Os), [(set(0), State::Exclusive, true)]);
+    assert_eq!(own.state(set(0)), Some(LineState::Exclusive), "memory has a copy");
+    assert_eq!(own.marked_lines(Side::Os), [(set(0), LineState::Exclusive, true)]);
     assert!(own.look(set(0), Purpose::Store, 9) != Local::Ask);
-    assert_eq!(own.state(set(0)), Some(State::Modified));
+    assert_eq!(own.state(set(0)), Some(LineState::Modified));
     assert!(own.invalidate(set(0)), "dirty again");
 }

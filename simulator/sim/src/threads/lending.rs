@@ -5,7 +5,7 @@
 //! for them, and they for the lock. So it counts as not having got it yet: the lock goes to who waits for it, and who lent it
 //! has it back, in the line of all who ask, before it goes on from its wait.
 
-use super::{Reason, State, Threads};
+use super::{Reason, ThreadState, Threads};
 use quaver_trace::step::Thread;
 
 impl Threads {
@@ -13,15 +13,16 @@ impl Threads {
     /// lowest thread waits for. Who lent it, and who may go on since; nobody where there is no such lock.
     pub fn lend(&mut self, at_fs: u64) -> Option<(Thread, Vec<Thread>)> {
         let (object, holder) = self.states.iter().find_map(|state| match state {
-            State::Waits { reason: Reason::Lock(object) | Reason::ReadLock(object), .. } => {
+            ThreadState::Waits { reason: Reason::Lock(object) | Reason::ReadLock(object), .. } => {
                 let holder = self.locks.get(object)?.writer?;
                 let state = &self.states[holder.0 as usize];
-                let sleeps = matches!(state, State::Waits { reason: Reason::Wakeup { .. }, .. });
+                let sleeps = matches!(state, ThreadState::Waits { reason: Reason::Wakeup { .. }, .. });
                 sleeps.then_some((*object, holder))
             }
             _ => None,
         })?;
-        let State::Waits { reason: Reason::Wakeup { mutex, .. }, .. } = self.states[holder.0 as usize] else {
+        let ThreadState::Waits { reason: Reason::Wakeup { mutex, .. }, .. } = self.states[holder.0 as usize]
+        else {
             return None;
         };
         let wants = &mut self.wants[holder.0 as usize];
@@ -41,7 +42,7 @@ impl Threads {
     pub(super) fn wants_back(&mut self, thread: Thread, at_fs: u64, woken: &mut Vec<Thread>) {
         self.wait_ends(thread, at_fs);
         if self.takes_back(thread, at_fs) {
-            self.states[thread.0 as usize] = State::Runs;
+            self.states[thread.0 as usize] = ThreadState::Runs;
             woken.push(thread);
         }
     }

@@ -133,7 +133,7 @@ fn who_waits_for_what_is_said() {
 
 #[test]
 fn numbers_of_wake_ups_are_kept_apart_across_words_and_pages() {
-    let mut given = Given::default();
+    let mut given = WakeupSet::default();
     let those = [0, 1, 63, 64, 511, 512, 70_000, u64::MAX];
     those.into_iter().for_each(|number| given.insert(Wakeup(number)));
     for number in [2, 62, 65, 128, 510, 513, 575, 1_024, 69_999, 70_001, 70_064, u64::MAX - 1] {

@@ -3,7 +3,7 @@
 #![allow(unreachable_pub, reason = "fuzz/ uses it from another crate")]
 #![allow(dead_code, reason = "each user takes its part")]
 
-use quaver_sim::cache::State;
+use quaver_sim::cache::LineState;
 use quaver_sim::coherence::{Chip, Local, Observer, Purpose, SecondLevel, bits};
 use quaver_sim::config::Config;
 use std::collections::HashMap;
@@ -84,13 +84,13 @@ impl Oracle {
 
     /// One that may write and nobody else, or any number that may read; the directory knows exactly who.
     fn check(&self, line: u64) {
-        let states: Vec<(usize, State)> = (self.chip.cores.iter().enumerate())
+        let states: Vec<(usize, LineState)> = (self.chip.cores.iter().enumerate())
             .filter_map(|(core, caches)| caches.state(line).map(|state| (core, state)))
             .collect();
         let holders = self.chip.directory().peek(line);
         let known: Vec<usize> = holders.map_or(Vec::new(), |holders| bits(holders.cores()).collect());
         assert_eq!(known, states.iter().map(|(core, _)| *core).collect::<Vec<_>>(), "line {line}");
-        let writers = states.iter().filter(|(_, state)| *state != State::Shared).count();
+        let writers = states.iter().filter(|(_, state)| *state != LineState::Shared).count();
         assert!(writers == 0 || (writers == 1 && states.len() == 1), "line {line}: {states:?}");
         assert_eq!(holders.and_then(|holders| holders.owning()).is_some(), writers == 1, "line {line}");
     }

@@ -13,8 +13,8 @@
 //! next one, where that is 1 to 15 octets, and keeps the length that was seen first; else it is 4 octets long. An access is one octet, which
 //! touches the line that was recorded and no other.
 
-use super::stitch::{Ran, Refused, Stitch};
-use super::{ImportError, Imported, Place, Source, facts};
+use super::stitch::{Execution, Refused, Stitch};
+use super::{ImportError, Imported, InputPosition, Source, facts};
 use crate::block::{Class, Registers};
 use std::collections::HashMap;
 use std::io::Write;
@@ -64,7 +64,7 @@ pub(super) fn import<W: Write>(mut sources: Vec<Source<'_>>, out: W) -> Result<(
 
 fn told(source: &Source<'_>, at: u64, refused: Refused) -> ImportError {
     match refused {
-        Refused::Untrue(reason) => source.damaged(Place::Octet(at), reason),
+        Refused::Untrue(reason) => source.damaged(InputPosition::Octet(at), reason),
         Refused::Write(error) => error.into(),
     }
 }
@@ -82,7 +82,7 @@ impl Program {
     ) -> Result<(), ImportError> {
         let mut at = 0;
         let Some(mut record) = next(source, at)? else {
-            return Err(source.damaged(Place::Octet(0), "it is empty"));
+            return Err(source.damaged(InputPosition::Octet(0), "it is empty"));
         };
         loop {
             let following = next(source, at + size_of::<Record>() as u64)?;
@@ -117,7 +117,7 @@ impl Program {
         let place = u64::from(self.thread) << PROGRAM_SHIFT;
         let class = if record.is_branch == 1 { Class::Branch } else { Class::Integer };
         let (reads, writes) = (registers(&record.read_registers), registers(&record.written_registers));
-        stitch.ran(self.thread, Ran { pc: ip | place, octets, class, reads, writes })?;
+        stitch.ran(self.thread, Execution { pc: ip | place, octets, class, reads, writes })?;
         for (addresses, write) in [(&record.read[..], false), (&record.written[..], true)] {
             for address in addresses.iter().map(|address| address.get()).filter(|address| *address != 0) {
                 stitch.accessed(self.thread, address ^ place, 1, write)?;

@@ -11,8 +11,8 @@
 //! Files are read side by side in the order of their time stamps, so that threads start about when they did: in the first
 //! thread, where it was when a stamp of theirs came. Who started them, and all other synchronisation, is not in the trace.
 
-use super::stitch::{Ran, Refused, Stitch};
-use super::{ImportError, Imported, Place, Source, facts};
+use super::stitch::{Execution, Refused, Stitch};
+use super::{ImportError, Imported, InputPosition, Source, facts};
 use crate::block::{Class, Instruction};
 use crate::decode::Decode;
 use std::collections::HashMap;
@@ -247,7 +247,7 @@ impl<'a> File<'a> {
     }
 
     fn damaged(&self, reason: impl Into<String>) -> ImportError {
-        self.source.damaged(Place::Octet(self.at), reason)
+        self.source.damaged(InputPosition::Octet(self.at), reason)
     }
 
     fn told(&self, refused: Refused) -> ImportError {
@@ -357,7 +357,7 @@ impl<W: Write> Importer<W> {
         let (reads, writes) = known.map_or_else(Default::default, |known| (known.reads, known.writes));
         // Of jumps and system calls the trace tells itself.
         let class = known.filter(|_| class == Class::Integer).map_or(class, |known| known.class);
-        self.stitch.ran(thread, Ran { pc, octets, class, reads, writes })
+        self.stitch.ran(thread, Execution { pc, octets, class, reads, writes })
     }
 
     /// Up to eight instructions behind the last one, of which the lengths are told, an octet each.

@@ -8,7 +8,7 @@
 //! Which instructions jump is told by where the next one is. Threads are not told apart, so that only a program of one thread
 //! gives a true trace.
 
-use super::stitch::{Ran, Refused, Stitch};
+use super::stitch::{Execution, Refused, Stitch};
 use super::text::{Lines, hexadecimal};
 use super::{ImportError, Imported, Source, facts};
 use crate::block::{Class, Registers};
@@ -63,7 +63,7 @@ fn take_in<W: Write>(line: &str, thread: u32, stitch: &mut Stitch<W>) -> Result<
         "I  " => {
             let octets = u8::try_from(octets).unwrap_or(u8::MAX);
             let (reads, writes) = (Registers::default(), Registers::default());
-            stitch.ran(thread, Ran { pc: address, octets, class: Class::Integer, reads, writes })
+            stitch.ran(thread, Execution { pc: address, octets, class: Class::Integer, reads, writes })
         }
         " L " => stitch.accessed(thread, address, u64::from(octets), false),
         " S " => stitch.accessed(thread, address, u64::from(octets), true),

@@ -56,14 +56,14 @@ impl<'a> Input<'a> {
 
 /// Where something is in an input once it is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum InputPosition {
     /// So many octets from its start.
     Octet(u64),
     /// In this line, the first of which is 1.
     Line(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for InputPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Octet(octet) => write!(f, "octet {octet}"),
@@ -81,7 +81,7 @@ pub enum ImportError {
         /// Which input.
         input: String,
         /// Where in it.
-        place: Place,
+        place: InputPosition,
         /// What is wrong there.
         reason: String,
     },
@@ -159,11 +159,11 @@ impl<'a> Source<'a> {
         let Input { name, octets } = input;
         match unpack::unpacked(octets) {
             Ok(octets) => Ok(Self { name, octets }),
-            Err(error) => Err(failed(&name, Place::Octet(0), error)),
+            Err(error) => Err(failed(&name, InputPosition::Octet(0), error)),
         }
     }
 
-    fn damaged(&self, place: Place, reason: impl Into<String>) -> ImportError {
+    fn damaged(&self, place: InputPosition, reason: impl Into<String>) -> ImportError {
         ImportError::Damaged { input: self.name.clone(), place, reason: reason.into() }
     }
 
@@ -173,10 +173,12 @@ impl<'a> Source<'a> {
         while filled < buffer.len() {
             match self.octets.read(&mut buffer[filled..]) {
                 Ok(0) if filled == 0 => return Ok(false),
-                Ok(0) => return Err(self.damaged(Place::Octet(at), "it ends in the middle of a record")),
+                Ok(0) => {
+                    return Err(self.damaged(InputPosition::Octet(at), "it ends in the middle of a record"));
+                }
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(&self.name, Place::Octet(at), error)),
+                Err(error) => return Err(failed(&self.name, InputPosition::Octet(at), error)),
             }
         }
         Ok(true)
@@ -184,7 +186,7 @@ impl<'a> Source<'a> {
 }
 
 /// What reading ended with: the system's word, or that of an unpacker, which means that the input is damaged.
-fn failed(input: &str, place: Place, error: io::Error) -> ImportError {
+fn failed(input: &str, place: InputPosition, error: io::Error) -> ImportError {
     let input = input.to_owned();
     let unpacker = error.raw_os_error().is_none()
         && matches!(

@@ -18,7 +18,7 @@ const MOST_OCTETS: u64 = 64;
 
 /// An instruction that ran, as far as a trace tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ran {
+pub(super) struct Execution {
     /// Its address.
     pub(super) pc: u64,
     /// Its length, 1 to 15.
@@ -102,7 +102,7 @@ impl<W: Write> Stitch<W> {
     }
 
     /// A thread ran an instruction; its accesses follow.
-    pub(super) fn ran(&mut self, thread: u32, ran: Ran) -> Result<(), Refused> {
+    pub(super) fn ran(&mut self, thread: u32, ran: Execution) -> Result<(), Refused> {
         if !(1..=15).contains(&ran.octets) {
             return Err(Refused::Untrue("an instruction has no octets, or more than 15"));
         }
@@ -123,7 +123,7 @@ impl<W: Write> Stitch<W> {
         if running.instructions.is_empty() {
             running.pc = ran.pc;
         }
-        let Ran { octets, class, reads, writes, .. } = ran;
+        let Execution { octets, class, reads, writes, .. } = ran;
         running.instructions.push(Instruction { octets, class, loads: false, stores: false, reads, writes });
         running.next_pc = next_pc;
         self.imported.instructions += 1;

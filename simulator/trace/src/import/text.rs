@@ -1,6 +1,6 @@
 //! Inputs that are text, line by line.
 
-use super::{ImportError, Place, Source, failed};
+use super::{ImportError, InputPosition, Source, failed};
 use std::io::{BufRead, Read};
 
 /// Longest line that is read, in octets.
@@ -28,7 +28,8 @@ impl<'a> Lines<'a> {
         self.line.clear();
         self.number += 1;
         let read = self.source.octets.by_ref().take(LONGEST).read_until(b'\n', &mut self.line);
-        let read = read.map_err(|error| failed(&self.source.name, Place::Line(self.number), error))?;
+        let read =
+            read.map_err(|error| failed(&self.source.name, InputPosition::Line(self.number), error))?;
         if read as u64 == LONGEST {
             return Err(self.damaged("it is longer than any line of such a trace"));
         }
@@ -41,7 +42,7 @@ impl<'a> Lines<'a> {
 
     /// Something is wrong with the line that was read last.
     pub(super) fn damaged(&self, reason: impl Into<String>) -> ImportError {
-        self.source.damaged(Place::Line(self.number), reason)
+        self.source.damaged(InputPosition::Line(self.number), reason)
     }
 }
 

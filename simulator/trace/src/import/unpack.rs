@@ -49,10 +49,10 @@ pub(super) fn unpacked<'a>(mut octets: Box<dyn Read + 'a>) -> io::Result<Box<dyn
 /// then, where bit 3 of flags is set:  "PK\7\8"  crc32  packed  octets     the last two of 4 octets, or of 8
 /// ```
 struct Zip<R: BufRead> {
-    state: State<R>,
+    state: ArchivePosition<R>,
 }
 
-enum State<R: BufRead> {
+enum ArchivePosition<R: BufRead> {
     /// Before a file's header, whose signature may have been read.
     Between {
         archive: R,
@@ -79,10 +79,10 @@ fn take<const N: usize>(archive: &mut impl Read) -> io::Result<[u8; N]> {
 
 impl<R: BufRead> Zip<R> {
     fn new(archive: R) -> Self {
-        Self { state: State::Between { archive, signature: None } }
+        Self { state: ArchivePosition::Between { archive, signature: None } }
     }
 
-    fn next_file(mut archive: R, signature: Option<[u8; 4]>) -> io::Result<State<R>> {
+    fn next_file(mut archive: R, signature: Option<[u8; 4]>) -> io::Result<ArchivePosition<R>> {
         let signature = match signature {
             Some(signature) => signature,
             None => take(&mut archive)?,
@@ -91,7 +91,7 @@ impl<R: BufRead> Zip<R> {
             // The directory, of which nothing is needed, or rubbish.
             let directory = matches!(&signature, b"PK\x01\x02" | b"PK\x05\x06" | b"PK\x06\x06");
             return if directory {
-                Ok(State::End)
+                Ok(ArchivePosition::End)
             } else {
                 Err(invalid("a file's header is not where it should be"))
             };
@@ -108,18 +108,22 @@ impl<R: BufRead> Zip<R> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let expected = (flags & 8 == 0).then_some(crc);
-        Ok(State::Within { file: Box::new(DeflateDecoder::new(archive)), crc: Crc::new(), expected })
+        Ok(ArchivePosition::Within {
+            file: Box::new(DeflateDecoder::new(archive)),
+            crc: Crc::new(),
+            expected,
+        })
     }
 
     /// After a file: what it should have been is told here, unless its header did.
-    fn ended(file: DeflateDecoder<R>, crc: &Crc, expected: Option<u32>) -> io::Result<State<R>> {
+    fn ended(file: DeflateDecoder<R>, crc: &Crc, expected: Option<u32>) -> io::Result<ArchivePosition<R>> {
         let mut archive = file.into_inner();
         let check = |told: u32| {
             (told == crc.sum()).then_some(()).ok_or_else(|| invalid("a file in it has another check sum"))
         };
         if let Some(told) = expected {
             check(told)?;
-            return Ok(State::Between { archive, signature: None });
+            return Ok(ArchivePosition::Between { archive, signature: None });
         }
         if &take::<4>(&mut archive)? != b"PK\x07\x08" {
             return Err(invalid("a file in it does not end with its check sum"));
@@ -132,7 +136,7 @@ impl<R: BufRead> Zip<R> {
             let _rest_of_second: [u8; 4] = take(&mut archive)?;
             next = take(&mut archive)?;
         }
-        Ok(State::Between { archive, signature: Some(next) })
+        Ok(ArchivePosition::Between { archive, signature: Some(next) })
     }
 }
 
@@ -140,14 +144,14 @@ impl<R: BufRead> Read for Zip<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             // An error leaves the archive at its end.
-            self.state = match std::mem::replace(&mut self.state, State::End) {
-                State::End => return Ok(0),
-                State::Between { archive, signature } => Self::next_file(archive, signature)?,
-                State::Within { mut file, mut crc, expected } => match file.read(buffer)? {
+            self.state = match std::mem::replace(&mut self.state, ArchivePosition::End) {
+                ArchivePosition::End => return Ok(0),
+                ArchivePosition::Between { archive, signature } => Self::next_file(archive, signature)?,
+                ArchivePosition::Within { mut file, mut crc, expected } => match file.read(buffer)? {
                     0 if !buffer.is_empty() => Self::ended(*file, &crc, expected)?,
                     count => {
                         crc.update(&buffer[..count]);
-                        self.state = State::Within { file, crc, expected };
+                        self.state = ArchivePosition::Within { file, crc, expected };
                         return Ok(count);
                     }
                 },

@@ -1,7 +1,7 @@
 //! Why a thread that could run does not, row by row: its state, who held its CPU, what was in force.
 
 use super::scene::thread;
-use crate::attribution::actor::{Span, State};
+use crate::attribution::actor::{ActorState, Span};
 use crate::attribution::naming::Namer;
 use crate::attribution::timeline::Timeline;
 use crate::attribution::waiting::Facts;
@@ -16,7 +16,7 @@ const STOPPER: u32 = 9;
 const SIBLING: u32 = 10;
 
 /// A wait of thread 7 for CPU 1 from 10 µs on.
-fn waits(state: State, length_ns: i64) -> Span {
+fn waits(state: ActorState, length_ns: i64) -> Span {
     let end_ns = SINCE + length_ns;
     Span {
         state,
@@ -87,7 +87,7 @@ const LONG: i64 = 1_000_000;
 
 #[test]
 fn beside_an_idle_cpu() {
-    use State::*;
+    use ActorState::*;
     for state in [Running, Asleep, Unknown] {
         assert_eq!(cause(&QUOTA, waits(state, LONG), IDLE), None);
     }
@@ -119,15 +119,15 @@ fn beside_an_idle_cpu() {
 
 #[test]
 fn behind_itself_and_its_siblings() {
-    assert_eq!(cause(&PLAIN, waits(State::Preempted, SHORT), WAITER), None);
-    assert_eq!(cause(&PLAIN, waits(State::Unknown, SHORT), SIBLING), None);
-    assert_eq!(cause(&PLAIN, waits(State::Preempted, SHORT), SIBLING), Some("cfs-preempt"));
-    assert_eq!(cause(&PLAIN, waits(State::Unknown, SHORT), HOG), Some("cfs-preempt"));
+    assert_eq!(cause(&PLAIN, waits(ActorState::Preempted, SHORT), WAITER), None);
+    assert_eq!(cause(&PLAIN, waits(ActorState::Unknown, SHORT), SIBLING), None);
+    assert_eq!(cause(&PLAIN, waits(ActorState::Preempted, SHORT), SIBLING), Some("cfs-preempt"));
+    assert_eq!(cause(&PLAIN, waits(ActorState::Unknown, SHORT), HOG), Some("cfs-preempt"));
 }
 
 #[test]
 fn behind_another_thread_after_a_move() {
-    let preempted = waits(State::Preempted, SHORT);
+    let preempted = waits(ActorState::Preempted, SHORT);
     let moved = Span { moved: true, ..preempted };
     assert_eq!(cause(&PLAIN, moved, HOG), Some("cfs-preempt"), "it came back to its own CPU");
     assert_eq!(cause(&PLAIN, Span { away: true, ..moved }, HOG), Some("migration"));
@@ -137,17 +137,20 @@ fn behind_another_thread_after_a_move() {
     // Not moved, or woken and not preempted: whoever ran is the cause.
     assert_eq!(cause(&PLAIN, Span { away: true, ..preempted }, HOG), Some("cfs-preempt"));
     assert_eq!(cause(&PLAIN, preempted, STOPPER), Some("stopper"));
-    assert_eq!(cause(&PLAIN, Span { state: State::Woken, away: true, ..moved }, HOG), Some("cfs-preempt"));
+    assert_eq!(
+        cause(&PLAIN, Span { state: ActorState::Woken, away: true, ..moved }, HOG),
+        Some("cfs-preempt")
+    );
 }
 
 #[test]
 fn behind_a_thread_that_filled_a_stop() {
     let idled = |case: Case| Case { idled: true, ..case };
-    let preempted = waits(State::Preempted, SHORT);
+    let preempted = waits(ActorState::Preempted, SHORT);
     assert_eq!(cause(&idled(QUOTA), preempted, HOG), Some("quota"));
     assert_eq!(cause(&QUOTA, preempted, HOG), Some("cfs-preempt"), "the CPU was busy all the time");
     assert_eq!(cause(&idled(PLAIN), preempted, HOG), Some("cfs-preempt"), "no limit is in force");
-    assert_eq!(cause(&idled(QUOTA), waits(State::Woken, SHORT), HOG), Some("cfs-preempt"));
+    assert_eq!(cause(&idled(QUOTA), waits(ActorState::Woken, SHORT), HOG), Some("cfs-preempt"));
     assert_eq!(cause(&idled(QUOTA), Span { cpu: None, ..preempted }, HOG), Some("cfs-preempt"));
     // It idled in the time before the wait only.
     assert_eq!(cause(&idled(QUOTA), Span { since_ns: SINCE + 5, ..preempted }, HOG), Some("cfs-preempt"));
@@ -159,7 +162,7 @@ fn a_normal_thread_before_a_real_time_one() {
     let from = |case: &Case, state, length, priority, from| {
         cause_from(case, waits(state, length), HOG, priority, from)
     };
-    for state in [State::Preempted, State::Woken] {
+    for state in [ActorState::Preempted, ActorState::Woken] {
         assert_eq!(from(&SERVED, state, SHORT, normal, SINCE + 1), Some("fair-server"));
         assert_eq!(from(&THROTTLED, state, LONG, normal, SINCE + 1), Some("rt-throttle"));
         assert_eq!(
@@ -173,10 +176,10 @@ fn a_normal_thread_before_a_real_time_one() {
             Some("cfs-preempt")
         );
     }
-    assert_eq!(from(&SERVED, State::Unknown, SHORT, normal, SINCE + 1), Some("cfs-preempt"));
+    assert_eq!(from(&SERVED, ActorState::Unknown, SHORT, normal, SINCE + 1), Some("cfs-preempt"));
     // One that ran already at the wake-up and gives way soon is part of the wake-up.
-    assert_eq!(from(&SERVED, State::Woken, SHORT, normal, SINCE), Some("block-recv"));
-    assert_eq!(from(&SERVED, State::Woken, LONG, normal, SINCE), Some("fair-server"));
-    assert_eq!(from(&SERVED, State::Preempted, SHORT, normal, SINCE), Some("fair-server"));
-    assert_eq!(from(&PLAIN, State::Woken, SHORT, normal, SINCE), Some("cfs-preempt"));
+    assert_eq!(from(&SERVED, ActorState::Woken, SHORT, normal, SINCE), Some("block-recv"));
+    assert_eq!(from(&SERVED, ActorState::Woken, LONG, normal, SINCE), Some("fair-server"));
+    assert_eq!(from(&SERVED, ActorState::Preempted, SHORT, normal, SINCE), Some("fair-server"));
+    assert_eq!(from(&PLAIN, ActorState::Woken, SHORT, normal, SINCE), Some("cfs-preempt"));
 }

@@ -2,14 +2,14 @@
 //! asks each nanosecond by itself.
 
 use crate::attribution::engine::{Draft, settle_catch_up, settle_displaced, settle_edges};
-use crate::attribution::{EdgeCap, Part, Place};
+use crate::attribution::{EdgeCap, PacketPosition, Part};
 use proptest::prelude::*;
 
 /// What one nanosecond of a window is: its part, its cause, the event behind it, CPU and place.
-type Nanosecond = (Part, Option<u32>, u32, u16, Place);
+type Nanosecond = (Part, Option<u32>, u32, u16, PacketPosition);
 
 /// A piece of `length_ns`; cause none is unexplained. Only pieces with a cause have edges.
-fn piece(length_ns: i64, cause: Option<u32>, edges: bool, cpu: u16, place: Place) -> Draft {
+fn piece(length_ns: i64, cause: Option<u32>, edges: bool, cpu: u16, place: PacketPosition) -> Draft {
     let (part, event) = cause.map_or((Part::Unexplained, u32::MAX), |cause| (Part::Body, cause + 100));
     Draft { start_ns: 0, end_ns: length_ns, cause, part, place, cpu, event, edges: edges && cause.is_some() }
 }
@@ -73,7 +73,7 @@ fn catch_up_twin(drafts: &[Draft], cause: u32, budget_ns: i64) -> Vec<Nanosecond
 fn displaced_twin(drafts: &[Draft], cap_ns: i64) -> Vec<Nanosecond> {
     let mut out = spread(drafts);
     let [.., before, last] = drafts else { return out };
-    if before.cause.is_some() && last.part == Part::Unexplained && last.place == Place::Receiver {
+    if before.cause.is_some() && last.part == Part::Unexplained && last.place == PacketPosition::Receiver {
         let first = (last.start_ns - 1_000) as usize;
         for nanosecond in out[first..].iter_mut().take(cap_ns as usize) {
             (nanosecond.0, nanosecond.1, nanosecond.2) = (Part::CatchUp, before.cause, before.event);
@@ -83,7 +83,7 @@ fn displaced_twin(drafts: &[Draft], cap_ns: i64) -> Vec<Nanosecond> {
 }
 
 fn any_window() -> impl Strategy<Value = Vec<Draft>> {
-    let place = prop_oneof![1 => Just(Place::Source), 1 => Just(Place::Stack), 4 => Just(Place::Receiver)];
+    let place = prop_oneof![1 => Just(PacketPosition::Source), 1 => Just(PacketPosition::Stack), 4 => Just(PacketPosition::Receiver)];
     let cause = prop_oneof![3 => Just(None), 2 => (0u32..3).prop_map(Some)];
     let one = (1i64..40, cause, prop::bool::weighted(0.8), prop::bool::weighted(0.2), place);
     prop::collection::vec(one, 0..8).prop_map(|pieces| {
@@ -126,8 +126,8 @@ fn lengths(drafts: &[Draft]) -> Vec<(Part, Option<u32>, i64)> {
 
 #[test]
 fn exit_comes_first_and_each_side_has_its_own_cap() {
-    let irq = |cause, cpu| piece(50, Some(cause), true, cpu, Place::Receiver);
-    let hole = |length| piece(length, None, false, 1, Place::Receiver);
+    let irq = |cause, cpu| piece(50, Some(cause), true, cpu, PacketPosition::Receiver);
+    let hole = |length| piece(length, None, false, 1, PacketPosition::Receiver);
     let settled = |pieces: [Draft; 3]| {
         let mut drafts = window(pieces);
         settle_edges(&mut drafts, EdgeCap { entry_ns: 3, exit_ns: 20 }, &mut Vec::new());
@@ -146,8 +146,8 @@ fn exit_comes_first_and_each_side_has_its_own_cap() {
 
 #[test]
 fn the_catch_up_budget_is_used_up_once() {
-    let hole = || piece(100, None, false, 1, Place::Receiver);
-    let irq = || piece(50, Some(0), true, 1, Place::Receiver);
+    let hole = || piece(100, None, false, 1, PacketPosition::Receiver);
+    let irq = || piece(50, Some(0), true, 1, PacketPosition::Receiver);
     let mut drafts = window([hole(), irq(), hole(), irq(), hole()]);
     settle_catch_up(&mut drafts, 7, 130, &mut Vec::new());
     let (body, caught, open) =

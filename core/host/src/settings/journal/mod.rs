@@ -27,7 +27,7 @@ mod undo;
 
 pub use super::hold::Holder;
 pub use log::JOURNAL;
-pub use record::{Ending, FORMAT, Record, Said};
+pub use record::{Ending, FORMAT, Record, SettingValue};
 pub use session::{Applied, Driven, Outcome, Session};
 pub use steps::{Step, Steps, Unwatched};
 pub use undo::{Fate, Others, Undone};
@@ -39,7 +39,7 @@ use crate::root::HostRoot;
 use lock::Lock;
 use log::Log;
 use serde::Serialize;
-use state::{Entry, Judgement, Phase, State, judge};
+use state::{Entry, JournalSummary, Judgement, Phase, judge};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,12 +90,12 @@ impl JournalPlace {
     }
 
     /// Takes the lock and reads the journal.
-    fn enter(&self, verb: &str) -> Result<(Lock, Log, State), TuneError> {
+    fn enter(&self, verb: &str) -> Result<(Lock, Log, JournalSummary), TuneError> {
         lock::prepare(&self.directory)?;
         let lock = Lock::take(&self.directory, verb)?;
         let content = log::read(&self.directory)?;
         let log = Log::open(&self.directory, &content, self.steps.as_ref())?;
-        Ok((lock, log, State::of(&content.records)))
+        Ok((lock, log, JournalSummary::of(&content.records)))
     }
 }
 
@@ -154,7 +154,7 @@ impl Journal {
         let mut session = Session::begin(&self.place, "tune revert --at-boot")?;
         let mut undone = session.recovered().to_vec();
         let boot = super::contact::boot_id(self.place.contact().root());
-        let earlier = |state: &State, entry: &Entry| {
+        let earlier = |state: &JournalSummary, entry: &Entry| {
             let of_then = state.sessions.get(&entry.session).is_none_or(|facts| facts.boot != boot);
             of_then && entry.knob.durability() == Durability::Volatile
         };
@@ -168,13 +168,13 @@ impl Journal {
     /// [`TuneError::BadJournal`], or what the system says to reading it.
     pub fn status(&self) -> Result<Status, TuneError> {
         let content = log::read(&self.place.directory)?;
-        let state = State::of(&content.records);
+        let state = JournalSummary::of(&content.records);
         let busy = Lock::holder(&self.place.directory);
         let changes = state.open().map(|entry| self.standing(&state, entry)).collect();
         Ok(Status { busy, changes })
     }
 
-    fn standing(&self, state: &State, entry: &Entry) -> Standing {
+    fn standing(&self, state: &JournalSummary, entry: &Entry) -> Standing {
         let facts = state.sessions.get(&entry.session);
         let (is, now) = match judge(self.place.contact(), state, entry) {
             Judgement::Rebooted => (Is::Rebooted, None),

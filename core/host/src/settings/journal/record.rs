@@ -17,7 +17,7 @@ pub const FORMAT: u32 = 1;
 /// What a knob said, byte for byte: as text where it is text, else as hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
-pub struct Said(pub Vec<u8>);
+pub struct SettingValue(pub Vec<u8>);
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -26,8 +26,8 @@ enum Written {
     Bytes { hex: String },
 }
 
-impl From<Said> for Written {
-    fn from(said: Said) -> Self {
+impl From<SettingValue> for Written {
+    fn from(said: SettingValue) -> Self {
         match String::from_utf8(said.0) {
             Ok(text) => Self::Text(text),
             Err(error) => {
@@ -37,7 +37,7 @@ impl From<Said> for Written {
     }
 }
 
-impl From<Written> for Said {
+impl From<Written> for SettingValue {
     fn from(written: Written) -> Self {
         match written {
             Written::Text(text) => Self(text.into_bytes()),
@@ -55,7 +55,7 @@ impl From<Written> for Said {
     }
 }
 
-impl Said {
+impl SettingValue {
     /// As a person reads it.
     pub fn shown(&self) -> String {
         super::super::knob::chosen(&String::from_utf8_lossy(&self.0)).replace('\t', " ")
@@ -112,9 +112,9 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         namespace: Option<String>,
         /// What it says now.
-        before: Said,
+        before: SettingValue,
         /// What will be written.
-        want: Said,
+        want: SettingValue,
         /// Row of the catalogue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         row: Option<String>,
@@ -124,7 +124,7 @@ pub enum Record {
         /// The change.
         change: u64,
         /// As read back.
-        after: Said,
+        after: SettingValue,
         /// Process that holds the device open.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<Holder>,
@@ -169,7 +169,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_come_back(before in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let record = Record::Done { change: 1, after: Said(before), holder: None };
+            let record = Record::Done { change: 1, after: SettingValue(before), holder: None };
             let line = line(&record);
             prop_assert_eq!(parse(&line[..line.len() - 1]), Some(record));
         }
@@ -188,8 +188,11 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_kept_too() {
-        let json = serde_json::to_string(&Said(vec![0xff, 0x00, 0x0a])).unwrap();
+        let json = serde_json::to_string(&SettingValue(vec![0xff, 0x00, 0x0a])).unwrap();
         assert_eq!(json, r#"{"hex":"ff000a"}"#);
-        assert_eq!(serde_json::from_str::<Said>(&json).unwrap(), Said(vec![0xff, 0x00, 0x0a]));
+        assert_eq!(
+            serde_json::from_str::<SettingValue>(&json).unwrap(),
+            SettingValue(vec![0xff, 0x00, 0x0a])
+        );
     }
 }

@@ -7,8 +7,8 @@ use super::super::knob::{Change, Knob};
 use super::JournalPlace;
 use super::lock::Lock;
 use super::log::Log;
-use super::record::{Ending, FORMAT, Record, Said};
-use super::state::{Entry, Judgement, State, judge};
+use super::record::{Ending, FORMAT, Record, SettingValue};
+use super::state::{Entry, JournalSummary, Judgement, judge};
 use super::steps::Step;
 use super::undo::{Others, Undoing, Undone, shown};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct Session {
     place: JournalPlace,
     _lock: Lock,
     log: Log,
-    state: State,
+    state: JournalSummary,
     verb: String,
     /// Its number in the journal, once it has changed something.
     number: Option<u64>,
@@ -84,8 +84,9 @@ impl Session {
             holdings: Vec::new(),
             kept: false,
         };
-        let left_behind =
-            |state: &State, entry: &Entry| state.sessions.get(&entry.session).is_none_or(|facts| !facts.kept);
+        let left_behind = |state: &JournalSummary, entry: &Entry| {
+            state.sessions.get(&entry.session).is_none_or(|facts| !facts.kept)
+        };
         session.recovered = session.undo(Others::Leave, &left_behind)?;
         Ok(session)
     }
@@ -139,7 +140,7 @@ impl Session {
             return Err(error);
         }
         let after = contact::read(self.contact(), knob)?;
-        self.record(Record::Done { change: entry, after: Said(after.clone()), holder: None })?;
+        self.record(Record::Done { change: entry, after: SettingValue(after.clone()), holder: None })?;
         if after == before {
             self.record(Record::Undone { change: entry, how: Ending::Unchanged })?;
             return Ok(applied(&after, Outcome::NotTaken, None));
@@ -218,7 +219,7 @@ impl Session {
         self.step(Step::Hold, device)?;
         let mut holding = Holding::start(self.place.contact.root(), device, value).map_err(failed)?;
         let holder = Some(holding.holder());
-        self.record(Record::Done { change: entry, after: Said(change.bytes()), holder })?;
+        self.record(Record::Done { change: entry, after: SettingValue(change.bytes()), holder })?;
         self.step(Step::Hold, device)?;
         if let Err(error) = holding.go() {
             drop(holding);
@@ -235,7 +236,7 @@ impl Session {
     pub(super) fn undo(
         &mut self,
         others: Others,
-        which: &dyn Fn(&State, &Entry) -> bool,
+        which: &dyn Fn(&JournalSummary, &Entry) -> bool,
     ) -> Result<Vec<Undone>, TuneError> {
         let contact = self.place.contact.as_ref();
         let steps = self.place.steps.as_ref();
@@ -289,8 +290,8 @@ impl Session {
             knob: change.knob.clone(),
             identity: contact::identity(self.contact(), &change.knob),
             namespace,
-            before: Said(before),
-            want: Said(want),
+            before: SettingValue(before),
+            want: SettingValue(want),
             row: change.row.clone(),
         })?;
         Ok(number)
@@ -317,7 +318,7 @@ impl Session {
         let kept = self.log.renew(&records, self.place.steps.as_ref());
         self.broken |= kept.is_err();
         kept?;
-        self.state = State::of(&records);
+        self.state = JournalSummary::of(&records);
         self.number = Some(session);
         Ok(session)
     }

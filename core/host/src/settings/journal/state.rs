@@ -4,7 +4,7 @@ use super::super::contact::{self, Contact, Dwelling};
 use super::super::error::TuneError;
 use super::super::hold::Holder;
 use super::super::knob::{Durability, Knob};
-use super::record::{Ending, FORMAT, Record, Said};
+use super::record::{Ending, FORMAT, Record, SettingValue};
 use crate::root::HostRoot;
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) enum Phase {
     /// It was about to be written, and may have been.
     Intended,
     /// It was written and read back.
-    Set { after: Said, holder: Option<Holder> },
+    Set { after: SettingValue, holder: Option<Holder> },
     /// It is no more.
     Ended(Ending),
 }
@@ -38,8 +38,8 @@ pub(super) struct Entry {
     pub(super) knob: Knob,
     pub(super) identity: Option<String>,
     pub(super) namespace: Option<String>,
-    pub(super) before: Said,
-    pub(super) want: Said,
+    pub(super) before: SettingValue,
+    pub(super) want: SettingValue,
     pub(super) row: Option<String>,
     pub(super) phase: Phase,
 }
@@ -50,7 +50,7 @@ impl Entry {
     }
 
     /// What we left there: as read back, or as it was to be written.
-    pub(super) fn ours(&self) -> &Said {
+    pub(super) fn ours(&self) -> &SettingValue {
         match &self.phase {
             Phase::Set { after, .. } => after,
             _ => &self.want,
@@ -66,12 +66,12 @@ impl Entry {
 
 /// Sum of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct JournalSummary {
     pub(super) sessions: BTreeMap<u64, SessionFacts>,
     pub(super) entries: Vec<Entry>,
 }
 
-impl State {
+impl JournalSummary {
     pub(super) fn of(records: &[Record]) -> Self {
         let mut state = Self::default();
         for record in records {
@@ -174,7 +174,7 @@ pub(super) enum Judgement {
 }
 
 /// Looks at a knob that the journal has as changed. Reads only.
-pub(super) fn judge(contact: &dyn Contact, state: &State, entry: &Entry) -> Judgement {
+pub(super) fn judge(contact: &dyn Contact, state: &JournalSummary, entry: &Entry) -> Judgement {
     let root = contact.root();
     let boot = state.sessions.get(&entry.session).map_or("", |session| session.boot.as_str());
     if entry.knob.durability() == Durability::Volatile && boot != contact::boot_id(root) {

@@ -6,7 +6,7 @@ use super::super::hold;
 use super::super::knob::Knob;
 use super::log::Log;
 use super::record::{Ending, Record};
-use super::state::{Entry, Judgement, Phase, State, judge};
+use super::state::{Entry, JournalSummary, Judgement, Phase, judge};
 use super::steps::{Step, Steps};
 use serde::Serialize;
 
@@ -83,7 +83,7 @@ pub(super) struct Undoing<'a> {
     pub(super) contact: &'a dyn Contact,
     pub(super) steps: &'a dyn Steps,
     pub(super) log: &'a mut Log,
-    pub(super) state: &'a mut State,
+    pub(super) state: &'a mut JournalSummary,
     pub(super) others: Others,
 }
 
@@ -92,7 +92,10 @@ impl Undoing<'_> {
     ///
     /// # Errors
     /// When the journal cannot be kept. What concerns one setting only is in its [`Undone`].
-    pub(super) fn run(&mut self, which: &dyn Fn(&State, &Entry) -> bool) -> Result<Vec<Undone>, TuneError> {
+    pub(super) fn run(
+        &mut self,
+        which: &dyn Fn(&JournalSummary, &Entry) -> bool,
+    ) -> Result<Vec<Undone>, TuneError> {
         let chosen: Vec<Entry> =
             self.state.open().rev().filter(|entry| which(self.state, entry)).cloned().collect();
         chosen.iter().map(|entry| self.one(entry)).collect()

@@ -29,12 +29,12 @@ pub(super) struct Learned {
     pub(super) payload: Payload,
     /// Mean time between packets, nanoseconds.
     pub(super) period_ns: f64,
-    /// Length of the payload in octets, where it is constant.
+    /// Length of the payload in bytes, where it is constant.
     pub(super) payload_bytes: Option<u32>,
 }
 
 /// Where to look.
-pub(super) struct Place<'a> {
+pub(super) struct ReceiverPorts<'a> {
     /// The process.
     pub(super) process: u32,
     /// The only local address, where there is but one.
@@ -54,7 +54,7 @@ impl TraceSink for Stamps {
 }
 
 /// Packets of one port during a moment, as far as the process received them.
-fn glimpse(place: &Place<'_>, port: u16, payload: Payload) -> Result<Vec<StampRecord>, TraceError> {
+fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> Result<Vec<StampRecord>, TraceError> {
     let spec = TraceSpec {
         flow: Some(Flow { address: place.address, ports: vec![port], payload }),
         threads: Vec::new(),
@@ -73,7 +73,7 @@ fn glimpse(place: &Place<'_>, port: u16, payload: Payload) -> Result<Vec<StampRe
 
 /// Finds the busiest port and what its packets are; waits for packets for ten seconds.
 pub(super) fn learn(
-    place: &Place<'_>,
+    place: &ReceiverPorts<'_>,
     name: &str,
     progress: &Progress,
     interrupt: &Interrupt,
@@ -83,7 +83,7 @@ pub(super) fn learn(
     let mut seen: Vec<(u16, Vec<StampRecord>)> = place.ports.iter().map(|port| (*port, Vec::new())).collect();
     loop {
         for (port, stamps) in &mut seen {
-            progress.say(format!("looking at what {name} receives on port {port}"));
+            progress.say(format!("learning the stream of {name} on port {port}"));
             stamps.extend(glimpse(place, *port, Payload::Rtp)?);
             if interrupt.requested() {
                 return Err(failure(ExitCode::Interrupted, "ended before anything was measured"));

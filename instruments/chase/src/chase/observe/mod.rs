@@ -7,7 +7,7 @@ mod receiver;
 use super::plan;
 use crate::args::ChaseArgs;
 use crate::first_look::stored_payload;
-use learned::{Learned, Place};
+use learned::{Learned, ReceiverPorts};
 use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_analysis::model::Actor;
 use quaver_host::root::HostRoot;
@@ -20,10 +20,10 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
-use quaver_page::units;
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
 use quaver_store::segments::read_all;
+use quaver_view::Cell;
 use receiver::receivers;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ const MOST_THREADS: usize = 64;
 const ROOM: f64 = 1.5;
 /// CPUs up to which all are traced.
 const FEW_CPUS: usize = 8;
-/// Events held at once on all CPUs together, 32 octets each, where many CPUs are traced.
+/// Events held at once on all CPUs together, 32 bytes each, where many CPUs are traced.
 const MOST_EVENTS: usize = 1 << 24;
 
 /// The process and what it receives.
@@ -58,10 +58,8 @@ pub(super) fn measure(
     if let Some(tier @ (TierName::Tracefs | TierName::User)) = args.tier {
         return Err(failure(
             ExitCode::Usage,
-            format!(
-                "--pid needs the BPF tier, which alone sees receive calls return: leave out --tier {tier:?}"
-            )
-            .to_lowercase(),
+            format!("--pid needs the BPF tier (returns of receive calls): remove --tier {tier:?}")
+                .to_lowercase(),
         ));
     }
     let root = HostRoot::system();
@@ -85,7 +83,7 @@ pub(super) fn measure(
     let after = HostState::read(Some(pid));
     let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned()).or_else(|| {
         let seconds = (end_ns - start_ns) as f64 / 1e9;
-        ended().then(|| format!("{} ended {seconds:.1} s after measuring began", observed.name))
+        ended().then(|| format!("{} exited {seconds:.1} s into the measurement", observed.name))
     });
     let counts = recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();
@@ -116,7 +114,7 @@ fn look_at(
             ExitCode::Unsupported,
             format!(
                 "{name} has no UDP socket: only receivers of UDP can be followed (not AF_XDP, DPDK, packet or TCP \
-                 sockets); is it another process that receives (see: ss -uanp)?"
+                 sockets); check which process receives (ss -uanp)"
             ),
         ));
     }
@@ -131,22 +129,21 @@ fn look_at(
     }
     if process.uses_io_uring(root) {
         notes.push(format!(
-            "{name} uses io_uring: what it receives through that is stamped when the kernel completes it, not when \
-             the program sees it"
+            "{name} uses io_uring: its stamps are taken at completion in the kernel, not in the program"
         ));
     }
     let ports: Vec<u16> = ports.into_iter().collect();
-    let place = Place { process: pid, address: only_address(&sockets, None), ports: &ports };
+    let place = ReceiverPorts { process: pid, address: only_address(&sockets, None), ports: &ports };
     let learned = learned::learn(&place, &name, progress, interrupt)?;
     if learned.others > 0 {
         notes.push(format!(
-            "{} other ports of the process receive too; only the busiest, {}, is measured",
+            "{} other receiving ports of the process are ignored; {} is the busiest",
             learned.others, learned.port
         ));
     }
     let mut threads = process.threads(root);
     if threads.len() > MOST_THREADS {
-        notes.push(format!("of its {} threads, only {MOST_THREADS} are followed", threads.len()));
+        notes.push(format!("following {MOST_THREADS} of its {} threads", threads.len()));
         threads.sort_by_key(|thread| (!thread.realtime, thread.id));
         threads.truncate(MOST_THREADS);
     }
@@ -177,13 +174,13 @@ fn describe_stream(observed: &Observed) -> String {
     let kind = match payload {
         Payload::Ours { .. } => "a quaver source's packets",
         Payload::Rtp => "RTP",
-        Payload::Opaque => "UDP without numbers that we know",
+        Payload::Opaque => "UDP without known sequence numbers",
     };
     let size =
-        payload_bytes.map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} octets"));
+        payload_bytes.map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} bytes"));
     format!(
-        "{kind}: {size} each about {}, received on port {port} by {}",
-        units::duration_f64(period_ns),
+        "{kind}: {size} about every {}, received on port {port} by {}",
+        Cell::FineDuration(period_ns),
         observed.name
     )
 }

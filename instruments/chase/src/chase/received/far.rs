@@ -60,7 +60,7 @@ fn by_hand(args: &ChaseArgs, server: SocketAddr) -> String {
     match waiting::address_towards(server.ip(), args.port) {
         Ok(here) => format!(
             "{asking} (or start one there by hand: {}; and receive it here: quaver chase --listen {here})",
-            waiting::command(args, here)
+            waiting::command(&args.stream, args.duration, here)
         ),
         Err(_) => asking,
     }
@@ -103,19 +103,19 @@ impl Far {
     }
 
     /// Ends the stream.
-    pub(super) fn end(self) -> Said {
+    pub(super) fn end(self) -> SourceReport {
         let server = self.remote.server();
-        Said { server, said: self.remote.finish() }
+        SourceReport { server, said: self.remote.finish() }
     }
 }
 
 /// The last words of a source, or why there are none.
-pub(super) struct Said {
+pub(super) struct SourceReport {
     server: SocketAddr,
     said: Result<SourceSummary, String>,
 }
 
-impl Said {
+impl SourceReport {
     /// Why the source went without a word, if it did.
     pub(super) fn lost(&self) -> Option<String> {
         self.said.as_ref().err().cloned()

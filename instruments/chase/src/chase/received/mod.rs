@@ -22,10 +22,11 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
-use quaver_page::units;
 use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
+use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
+use quaver_view::Cell;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -55,12 +56,13 @@ pub(super) fn measure_listened(
     }
     let cpus = plan::Cpus::choose(args)?;
     let sink = open_sink(args, address, 0, &cpus)?;
-    let learned = waiting::for_anyone(args, &sink, address, interrupt)?;
+    let progress = Progress::timed(waiting::START, args.output.quiet);
+    let learned = waiting::for_anyone(&sink, address, args.interface.as_deref(), &progress, interrupt)?;
     let mut notes = Vec::new();
     if !learned.others.is_empty() {
         sink.only_from(learned.sender)?;
         notes.push(format!(
-            "{} others send to {address} too; only the busiest sender, {}, is measured",
+            "{} other senders to {address} are ignored; {} is the busiest",
             learned.others.len(),
             learned.sender
         ));
@@ -100,10 +102,10 @@ pub(super) fn measure_from(
 fn describe_stream(learned: &Learned) -> String {
     let size = learned
         .payload_bytes
-        .map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} octets"));
-    let about = if matches!(learned.payload, Payload::Ours { .. }) { "" } else { "about " };
-    let period = units::duration_f64(learned.period_ns);
-    format!("{}: {size} each {about}{period}", payload_words(learned.payload))
+        .map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} bytes"));
+    let every = if matches!(learned.payload, Payload::Ours { .. }) { "every" } else { "about every" };
+    let period = Cell::FineDuration(learned.period_ns);
+    format!("{}: {size} {every} {period}", payload_words(learned.payload))
 }
 
 /// `longest_bytes`: of the payloads that are known to come.
@@ -121,7 +123,7 @@ fn open_sink(
     options.kernel_stamps = true;
     options.payload = Payload::Opaque;
     options.payload_capacity = options.payload_capacity.max(longest_bytes);
-    options.thread = plan::sink_thread(args, cpus.sink);
+    options.thread = ThreadSettings::measuring(Some(cpus.sink), args.fifo);
     Ok(Sink::open(options)?)
 }
 
@@ -199,7 +201,7 @@ fn measure(
     if said.is_some() {
         recording.keep_house(DRAIN, &Interrupt::default(), || false, |_| {})?;
     }
-    let lost = said.as_ref().and_then(far::Said::lost);
+    let lost = said.as_ref().and_then(far::SourceReport::lost);
     let cut_short = cut_short.or(lost).or(ended);
     end(&mut recording, sink)?;
     let far_source = said.map(|said| said.facts(&recording.run)).transpose()?.flatten();
@@ -236,7 +238,7 @@ fn prepare(
     sink.follow(learned.payload, learned.stream_id);
     let packets = total.as_secs_f64() * 1e9 / learned.period_ns * ROOM + 65_536.0;
     let received = SegmentWriter::create(&recording.run.packets_segment(), packets as u64)
-        .context("making room for the samples")?;
+        .context("allocating sample memory")?;
     Ok(sink.prepare(received)?)
 }
 
@@ -327,7 +329,7 @@ impl<'a> Watch<'a> {
             (self.received, self.changed) = (received, Instant::now());
         }
         let silent = self.changed.elapsed();
-        let packets = units::count(received - self.at_start);
+        let packets = Cell::Count(received - self.at_start);
         if silent < Duration::from_secs(2) {
             format!("{packets} packets")
         } else {
@@ -344,11 +346,11 @@ impl<'a> Watch<'a> {
             return None;
         }
         if self.received == self.at_start {
-            return Some("the stream stopped before the measured part began: start the sender again, then measure again".into());
+            return Some("the stream stopped during warm-up: restart the sender and measure again".into());
         }
         let lasted = (self.changed - self.start).as_secs_f64();
         Some(format!(
-            "the stream stopped: nothing came in the last {:.1} s, only the first {lasted:.1} s are measured",
+            "the stream stopped: no packet in the last {:.1} s, measured are the first {lasted:.1} s",
             silent.as_secs_f64()
         ))
     }

@@ -1,6 +1,6 @@
 //! Waiting for a stream to start.
 
-use crate::args::{ChaseArgs, PaceMode};
+use crate::args::{PaceMode, StreamArgs};
 use crate::first_look::{Learned, look};
 use anyhow::Context;
 use clap::ValueEnum;
@@ -12,33 +12,33 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// How long somebody's stream may take to start.
-const START: Duration = Duration::from_secs(10);
+pub(super) const START: Duration = Duration::from_secs(10);
 
-/// Somebody's stream to `address`.
+/// Somebody's stream to `address`; `interface` is the one that was named for a multicast group.
 pub(super) fn for_anyone(
-    args: &ChaseArgs,
     sink: &Sink,
     address: SocketAddr,
+    interface: Option<&str>,
+    progress: &Progress,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Learned> {
     let waiting = format!("waiting for packets to {address} ({} s at most)", START.as_secs());
-    let look = look(sink, START, interrupt, &Progress::timed(START, args.output.quiet), &waiting, |_| true)?;
+    let look = look(sink, START, interrupt, progress, &waiting, |_| true)?;
     look.learned().ok_or_else(|| {
-        let interface = match (&args.interface, address.ip().is_multicast()) {
-            (Some(name), _) => format!(", that it comes in on {name}"),
-            (None, true) => ", that the routes lead to the sender's network (else name the interface with --interface)".to_owned(),
+        let interface = match (interface, address.ip().is_multicast()) {
+            (Some(name), _) => format!(", that it arrives on {name}"),
+            (None, true) => ", that routes to the sender's network exist (else name the interface with --interface)".to_owned(),
             (None, false) => String::new(),
         };
         let came = match look.packets() {
-            0 => "nothing came".to_owned(),
-            _ => "one packet alone came".to_owned(),
+            0 => "no packet",
+            _ => "only one packet",
         };
         let (port, seconds) = (address.port(), START.as_secs());
         failure(
             ExitCode::Peer,
             format!(
-                "{came} to {address} within {seconds} s: see that the sender sends there{interface}, and that no \
-                 firewall here keeps UDP port {port} shut"
+                "{came} for {address} within {seconds} s: check the sender{interface} and the firewall for UDP port {port}"
             ),
         )
     })
@@ -56,9 +56,8 @@ pub(super) fn address_towards(host: IpAddr, port: u16) -> anyhow::Result<SocketA
         .map_err(|_| failure(ExitCode::Peer, unreachable()))
 }
 
-/// What to run on the other host for the stream that `args` describe.
-pub(super) fn command(args: &ChaseArgs, here: SocketAddr) -> String {
-    let stream = &args.stream;
+/// What to run on the other host for this stream, which is measured for `duration`.
+pub(super) fn command(stream: &StreamArgs, duration: Duration, here: SocketAddr) -> String {
     let mut words = vec!["quaver source".to_owned(), here.to_string()];
     if let Some(profile) = stream.profile {
         words.push(format!("--profile {}", profile.name()));
@@ -88,7 +87,7 @@ pub(super) fn command(args: &ChaseArgs, here: SocketAddr) -> String {
         words.push("--catch-up".to_owned());
     }
     // It may run longer than needed: it is ended by hand, or by its own time.
-    let long = args.duration + Duration::from_secs(10);
+    let long = duration + Duration::from_secs(10);
     words.push(format!("--for {}s", long.as_secs_f64().ceil()));
     words.join(" ")
 }
@@ -96,7 +95,7 @@ pub(super) fn command(args: &ChaseArgs, here: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::SourceArgs;
+    use crate::args::{ChaseArgs, SourceArgs};
     use quaver_instrument::args::parse;
 
     fn args(line: &str) -> ChaseArgs {
@@ -122,7 +121,8 @@ mod tests {
             ),
         ];
         for (asked, expected) in cases {
-            let command = command(&args(asked), here);
+            let args = args(asked);
+            let command = command(&args.stream, args.duration, here);
             assert_eq!(command, expected);
             parse::<SourceArgs>(command.split_whitespace().skip(1)).unwrap();
         }

@@ -59,13 +59,13 @@ const SINK_ATTRIBUTES: [&str; 3] = ["napi_defer_hard_irqs", "gro_flush_timeout",
 
 /// One thing that an arm may set.
 #[derive(Clone, Copy)]
-enum Place {
+enum ArmKnob {
     SourceField(&'static str),
     SinkField(&'static str),
     SinkAttribute(&'static str),
 }
 
-impl Place {
+impl ArmKnob {
     fn all() -> impl Iterator<Item = Self> {
         let source = TSO.into_iter().map(Self::SourceField);
         let sink = SINK_FIELDS.into_iter().map(Self::SinkField);
@@ -96,13 +96,13 @@ impl Place {
 }
 
 /// All that an arm may set of the ends, as it was found: for ends that stay from cell to cell.
-pub struct AsFound(Vec<(Place, String)>);
+pub struct AsFound(Vec<(ArmKnob, String)>);
 
 impl AsFound {
     /// Reads it. What is not there cannot be set either.
     pub fn read(lab: &Lab) -> anyhow::Result<Self> {
         let mut found = Vec::new();
-        for place in Place::all() {
+        for place in ArmKnob::all() {
             found.extend(place.read(lab).map_err(lab_failure)?.map(|value| (place, value)));
         }
         Ok(Self(found))
@@ -159,7 +159,7 @@ mod tests {
         // A veth pair moderates no interrupts; a guest of QEMU has all of them.
         let names: Vec<&str> = found.0.iter().map(|(place, _)| place.name()).collect();
         let there = |name: &&str| !name.starts_with("coalesce.");
-        assert_eq!(names, Place::all().map(Place::name).filter(there).collect::<Vec<_>>());
+        assert_eq!(names, ArmKnob::all().map(ArmKnob::name).filter(there).collect::<Vec<_>>());
         for keys in ["throttle = '100us'\nrps-cpus = 'source'", "gro = true\ntso = false"] {
             let keys: Keys = toml::from_str(keys).unwrap();
             set(&lab, &Settings::of(&keys, &[0, 1]).unwrap()).unwrap();

@@ -11,7 +11,7 @@ pub(crate) use beside::{cost, dummy};
 pub use ends::{AsFound, lab_failure};
 pub(super) use tuned::Tuned;
 
-use super::asked::Asked;
+use super::asked::StudyRequest;
 use super::plan::StudyPlan;
 use super::settings::Settings;
 use quaver_clock::Counter;
@@ -34,7 +34,7 @@ pub struct Order<'a> {
     /// The plan as it was read.
     pub plan: &'a StudyPlan,
     /// Its text and what was said over it, from which another machine reads the same plan.
-    pub asked: &'a Asked,
+    pub asked: &'a StudyRequest,
     /// Block, from 0.
     pub block: u32,
     /// Place in the block, from 0.

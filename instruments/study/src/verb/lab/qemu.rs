@@ -2,7 +2,7 @@
 
 use super::super::cell::{Measured, Order};
 use super::super::plan::StudyPlan;
-use super::super::request::{Request, Said, Task};
+use super::super::request::{GuestMessage, Request, Task};
 use super::super::settings::Settings;
 use super::{Boots, Lab};
 use quaver_chase::args::PaceMode;
@@ -136,13 +136,13 @@ impl Session {
 
     fn hear(&mut self, line: &str) -> anyhow::Result<()> {
         match serde_json::from_str(line) {
-            Ok(Said::Cell(measured)) if !self.awaited.is_empty() => {
+            Ok(GuestMessage::Cell(measured)) if !self.awaited.is_empty() => {
                 // It says them in the order in which it was asked.
                 let cell = self.awaited.remove(0);
                 self.said.insert(cell, *measured);
                 Ok(())
             }
-            Ok(Said::Failed(why)) => {
+            Ok(GuestMessage::Failed(why)) => {
                 Err(failure(ExitCode::Unsupported, format!("the guest could not measure: {why}")))
             }
             _ => Err(GuestError::Ended { why: format!("it said something strange: {line:.200}") }.into()),
@@ -210,7 +210,7 @@ impl Lab for QemuLab {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verb::asked::Asked;
+    use crate::verb::asked::StudyRequest;
 
     const PLAN: &str = "
 [study]
@@ -227,7 +227,7 @@ boot = ['nohz_full=2']
 ";
 
     fn plan() -> StudyPlan {
-        let asked = Asked { plan: PLAN.to_owned(), lab: "qemu".to_owned(), ..Asked::default() };
+        let asked = StudyRequest { plan: PLAN.to_owned(), lab: "qemu".to_owned(), ..StudyRequest::default() };
         asked.plan(&[0, 1, 2]).unwrap()
     }
 

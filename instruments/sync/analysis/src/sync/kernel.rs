@@ -5,7 +5,7 @@ use super::observer::{Buffer, Observer, Operation};
 use super::protocol::Protocol;
 use super::results::{Cause, OtherClass};
 use super::threads::Slot;
-use super::timeline::{InKernel, State, Whereabouts};
+use super::timeline::{InKernel, WaitState, Whereabouts};
 use quaver_abi::record::OffCpu;
 
 const IDLE: ThreadId = ThreadId(0);
@@ -56,17 +56,17 @@ impl<O: Observer> Protocol<O> {
     }
 
     /// How a thread is now, as a wait sees it.
-    pub(super) fn state_of(&mut self, slot: Slot) -> State {
+    pub(super) fn state_of(&mut self, slot: Slot) -> WaitState {
         let timeline = &self.threads.get(slot).timeline;
         let in_kernel = timeline.kernel.is_some();
         let (cpu, queued) = match timeline.whereabouts {
-            Whereabouts::Unknown => return State::Unknown,
-            Whereabouts::Asleep => return State::Asleep,
+            Whereabouts::Unknown => return WaitState::Unknown,
+            Whereabouts::Asleep => return WaitState::Asleep,
             Whereabouts::Running { cpu } => (cpu, None),
             Whereabouts::Queued { cpu, switches } => (cpu, Some(switches)),
         };
         let moved = timeline.moved;
-        let Some(core) = self.cores.get_mut(cpu) else { return State::Unknown };
+        let Some(core) = self.cores.get_mut(cpu) else { return WaitState::Unknown };
         let cause = match queued {
             _ if core.irqs > 0 || core.softirqs > 0 => Cause::Interrupt,
             None if in_kernel => Cause::KernelNotSwitched,
@@ -81,7 +81,7 @@ impl<O: Observer> Protocol<O> {
                 (Some(_), false) => Cause::RunQueue,
             },
         };
-        State::Known(cause)
+        WaitState::Known(cause)
     }
 
     /// Writes down how the thread is now, where it waits.
@@ -206,7 +206,7 @@ impl<O: Observer> Protocol<O> {
         if let Some(kernel_ns) = kernel_ns {
             thread.timeline.woken_from(kernel_ns);
         }
-        thread.timeline.change(now_ns, State::Waking);
+        thread.timeline.change(now_ns, WaitState::Waking);
     }
 
     fn woken(&mut self, cpu: u16, thread: ThreadId, target_cpu: u16) {

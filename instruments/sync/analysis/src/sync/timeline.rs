@@ -23,7 +23,7 @@ pub(super) enum Whereabouts {
 
 /// State of a waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum WaitState {
     /// Not told.
     Unknown,
     /// Waits in the kernel.
@@ -59,7 +59,7 @@ pub(super) struct ThreadTimeline {
     pub(super) off_ns: Option<u64>,
     /// Others that its CPU switched to while it was runnable, since it was woken last.
     pub(super) others_first: u32,
-    log: Vec<(u64, State)>,
+    log: Vec<(u64, WaitState)>,
 }
 
 /// A stay in the kernel.
@@ -81,13 +81,13 @@ impl ThreadTimeline {
     }
 
     /// A wait begins.
-    pub(super) fn begin(&mut self, at_ns: u64, state: State) {
+    pub(super) fn begin(&mut self, at_ns: u64, state: WaitState) {
         self.log.clear();
         self.log.push((at_ns, state));
     }
 
     /// The state is another one from now on.
-    pub(super) fn change(&mut self, at_ns: u64, state: State) {
+    pub(super) fn change(&mut self, at_ns: u64, state: WaitState) {
         if self.log.last().is_some_and(|(_, last)| *last == state) {
             return;
         }
@@ -99,8 +99,8 @@ impl ThreadTimeline {
 
     /// The waker went into the kernel at `at_ns` to wake it: what is left of its sleep was the kernel's.
     pub(super) fn woken_from(&mut self, at_ns: u64) {
-        if let Some((since_ns, State::Asleep)) = self.log.last().copied() {
-            self.change(at_ns.max(since_ns), State::Waking);
+        if let Some((since_ns, WaitState::Asleep)) = self.log.last().copied() {
+            self.change(at_ns.max(since_ns), WaitState::Waking);
         }
     }
 
@@ -111,22 +111,22 @@ impl ThreadTimeline {
         let mut at_ns = from_ns;
         let mut woken = false;
         let first = self.log.first().map_or(to_ns, |(since_ns, _)| *since_ns);
-        let mut put = |at_ns: &mut u64, end_ns: u64, state: State, woken: bool| {
+        let mut put = |at_ns: &mut u64, end_ns: u64, state: WaitState, woken: bool| {
             let end_ns = end_ns.min(to_ns);
             if end_ns <= *at_ns {
                 return;
             }
             let (held, rest) = match state {
-                State::Known(cause) => (cause, cause),
-                State::Waking => (Cause::KernelNotSwitched, Cause::KernelNotSwitched),
-                State::Unknown => (Cause::MutexHeld, Cause::Unexplained),
+                WaitState::Known(cause) => (cause, cause),
+                WaitState::Waking => (Cause::KernelNotSwitched, Cause::KernelNotSwitched),
+                WaitState::Unknown => (Cause::MutexHeld, Cause::Unexplained),
                 // Asleep again after it ran: it waits for the mutex.
-                State::Asleep if woken => (Cause::MutexHeld, Cause::WakerLate),
-                State::Asleep => (Cause::WakerLate, Cause::WakerLate),
+                WaitState::Asleep if woken => (Cause::MutexHeld, Cause::WakerLate),
+                WaitState::Asleep => (Cause::WakerLate, Cause::WakerLate),
             };
             let held_until_ns = match (mutex, state) {
                 (Mutex::FreeAt(free_ns), _) => free_ns,
-                (Mutex::NotTold, State::Asleep) => end_ns,
+                (Mutex::NotTold, WaitState::Asleep) => end_ns,
                 _ => 0,
             };
             let split_ns = held_until_ns.clamp(*at_ns, end_ns);
@@ -134,11 +134,11 @@ impl ThreadTimeline {
             push(into, split_ns, end_ns, rest);
             *at_ns = end_ns;
         };
-        put(&mut at_ns, first, State::Unknown, false);
+        put(&mut at_ns, first, WaitState::Unknown, false);
         for (index, (_, state)) in self.log.iter().enumerate() {
             let end_ns = self.log.get(index + 1).map_or(to_ns, |(next_ns, _)| *next_ns);
             put(&mut at_ns, end_ns, *state, woken);
-            woken |= end_ns > from_ns && matches!(state, State::Known(_));
+            woken |= end_ns > from_ns && matches!(state, WaitState::Known(_));
         }
     }
 }

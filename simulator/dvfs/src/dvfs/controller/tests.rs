@@ -7,10 +7,15 @@ fn config() -> ControllerConfig {
 }
 
 /// A subframe of 330 us at this point that only computes.
-fn computing(config: &ControllerConfig, controller: &Controller, lost_us: u64, stalled_us: u64) -> Ran {
+fn computing(
+    config: &ControllerConfig,
+    controller: &Controller,
+    lost_us: u64,
+    stalled_us: u64,
+) -> SubframeTimes {
     let paced_us = 330.0 / config.table.factor(controller.point());
     let paced_fs = (paced_us * US as f64).round() as u64;
-    Ran {
+    SubframeTimes {
         length_fs: paced_fs + (lost_us + stalled_us) * US,
         paced_fs,
         unpaced_fs: 0,
@@ -38,11 +43,11 @@ fn without_losses_it_rests_whatever_the_program_does() {
     let config = config();
     let mut controller = Controller::new(&config);
     for subframe in 0..1000u64 {
-        let ran = Ran {
+        let ran = SubframeTimes {
             length_fs: 330 * US,
             paced_fs: subframe * 7_919 % 331 * US,
             unpaced_fs: subframe * 104_729 % 90 * US,
-            ..Ran::default()
+            ..SubframeTimes::default()
         };
         assert_eq!(controller.end_subframe(&config, &ran), config.table.rest);
         assert_eq!(controller.owed_fs(), 0);
@@ -69,20 +74,25 @@ fn the_wanted_factor_is_equation_1() {
     for (reactivity, point) in [(1, 5), (2, 4), (4, 4)] {
         let config = ControllerConfig { reactivity, ..config() };
         let mut controller = Controller::new(&config);
-        let ran = Ran { length_fs: 330 * US, paced_fs: 330 * US, lost_fs: 10 * US, ..Ran::default() };
+        let ran = SubframeTimes {
+            length_fs: 330 * US,
+            paced_fs: 330 * US,
+            lost_fs: 10 * US,
+            ..SubframeTimes::default()
+        };
         assert_eq!(controller.end_subframe(&config, &ran), point, "k = {reactivity}");
     }
     // Half of the time waits for memory: only the other half becomes shorter. 165 / 155 = 1.065, nearest 1.05.
     let config = config();
-    let half = Ran {
+    let half = SubframeTimes {
         length_fs: 330 * US,
         paced_fs: 165 * US,
         unpaced_fs: 165 * US,
         lost_fs: 10 * US,
-        ..Ran::default()
+        ..SubframeTimes::default()
     };
     assert_eq!(Controller::new(&config).end_subframe(&config, &half), 5);
-    let ran = Ran { lost_fs: 20 * US, ..half };
+    let ran = SubframeTimes { lost_fs: 20 * US, ..half };
     assert_eq!(Controller::new(&config).end_subframe(&config, &ran), 7, "165 / 145 = 1.138, nearest 1.15");
 }
 
@@ -136,13 +146,23 @@ fn a_child_starts_with_its_parents_debt_and_a_join_takes_the_larger() {
     let mut parent = Controller::new(&config);
     parent.end_subframe(
         &config,
-        &Ran { length_fs: 330 * US, paced_fs: 330 * US, lost_fs: 40 * US, ..Ran::default() },
+        &SubframeTimes {
+            length_fs: 330 * US,
+            paced_fs: 330 * US,
+            lost_fs: 40 * US,
+            ..SubframeTimes::default()
+        },
     );
     let mut child = Controller::child_of(&config, &parent);
     assert_eq!((child.owed_fs(), child.point()), (parent.owed_fs(), config.table.rest));
     child.end_subframe(
         &config,
-        &Ran { length_fs: 330 * US, paced_fs: 330 * US, lost_fs: 5 * US, ..Ran::default() },
+        &SubframeTimes {
+            length_fs: 330 * US,
+            paced_fs: 330 * US,
+            lost_fs: 5 * US,
+            ..SubframeTimes::default()
+        },
     );
     let lesser = Controller::new(&config);
     parent.join(&child);
@@ -154,7 +174,12 @@ fn a_child_starts_with_its_parents_debt_and_a_join_takes_the_larger() {
 fn dummies_at_the_end_give_the_rest_back() {
     let config = config();
     let mut controller = Controller::new(&config);
-    let ran = Ran { length_fs: 330 * US, paced_fs: 330 * US, lost_fs: 100 * US, ..Ran::default() };
+    let ran = SubframeTimes {
+        length_fs: 330 * US,
+        paced_fs: 330 * US,
+        lost_fs: 100 * US,
+        ..SubframeTimes::default()
+    };
     controller.end_subframe(&config, &ran);
     assert_eq!(controller.after_dummies(&config, 0), 100 * US as i64);
     let one = controller.after_dummies(&config, 1);
@@ -166,14 +191,29 @@ fn dummies_at_the_end_give_the_rest_back() {
 fn the_next_subframe_is_rescaled_to_the_frequency_at_rest_and_to_a_whole_subframe() {
     let config = config();
     let mut controller = Controller::new(&config);
-    let ran = Ran { length_fs: 330 * US, paced_fs: 330 * US, lost_fs: 53 * US, ..Ran::default() };
+    let ran = SubframeTimes {
+        length_fs: 330 * US,
+        paced_fs: 330 * US,
+        lost_fs: 53 * US,
+        ..SubframeTimes::default()
+    };
     assert_eq!(controller.end_subframe(&config, &ran), 8, "330 / 277 = 1.19");
     // 165 us at 1.2 are 198 at rest, so that 33 of the 53 are won: 198 / 178 = 1.11. By 165 / 145 it would be 1.15.
-    let half = Ran { length_fs: 330 * US, paced_fs: 165 * US, unpaced_fs: 165 * US, ..Ran::default() };
+    let half = SubframeTimes {
+        length_fs: 330 * US,
+        paced_fs: 165 * US,
+        unpaced_fs: 165 * US,
+        ..SubframeTimes::default()
+    };
     assert_eq!(controller.end_subframe(&config, &half), 6);
     assert_eq!(controller.owed_fs(), 20 * US as i64);
     // Twice as long as a subframe: half of its work comes next, 165 / 145 = 1.138. By 330 / 310 it would be 1.05.
-    let long = Ran { length_fs: 660 * US, paced_fs: 330 * US, lost_fs: 20 * US, ..Ran::default() };
+    let long = SubframeTimes {
+        length_fs: 660 * US,
+        paced_fs: 330 * US,
+        lost_fs: 20 * US,
+        ..SubframeTimes::default()
+    };
     assert_eq!(Controller::new(&config).end_subframe(&config, &long), 7);
 }
 
@@ -181,11 +221,11 @@ fn the_next_subframe_is_rescaled_to_the_frequency_at_rest_and_to_a_whole_subfram
 fn the_expected_loss_is_an_eighth_of_the_newest_and_the_rest_of_what_was_expected() {
     let config = ControllerConfig { kind: Kind::Predictive, ..config() };
     let mut controller = Controller::new(&config);
-    let ran = |lost_us: u64| Ran {
+    let ran = |lost_us: u64| SubframeTimes {
         length_fs: 330 * US,
         paced_fs: 330 * US,
         lost_fs: lost_us * US,
-        ..Ran::default()
+        ..SubframeTimes::default()
     };
     // 40 us are owed and 5 expected: 330 / 285 = 1.158. Reactive: 330 / 290 = 1.138, the same point; one of 16 tells them apart.
     assert_eq!(controller.end_subframe(&config, &ran(40)), 7);
@@ -193,7 +233,7 @@ fn the_expected_loss_is_an_eighth_of_the_newest_and_the_rest_of_what_was_expecte
     controller.settle_at(&config, &ran(0), 1.0);
     assert_eq!(controller.expected_fs, 4.375 * US as f64);
     // Without the clock's gain 40 us are still owed: a stall of 6 us is owed besides.
-    let stalled = Ran { stalled_fs: 6 * US, ..ran(0) };
+    let stalled = SubframeTimes { stalled_fs: 6 * US, ..ran(0) };
     controller.settle_at(&config, &stalled, 1.0);
     assert_eq!(controller.owed_fs(), 46 * US as i64);
 }

@@ -2,7 +2,7 @@
 
 use super::super::super::error::TuneError;
 use super::super::super::knob::{Change, Knob};
-use super::super::record::{Record, Said, line};
+use super::super::record::{Record, SettingValue, line};
 use super::super::{Fate, Is, JOURNAL, Journal, Others, Outcome};
 use super::machine;
 use std::os::unix::fs::PermissionsExt;
@@ -176,8 +176,8 @@ fn a_damaged_or_newer_journal_is_refused_with_what_to_do() {
         knob: Knob::file(path),
         identity: None,
         namespace: None,
-        before: Said(b"x\n".to_vec()),
-        want: Said(b"7\n".to_vec()),
+        before: SettingValue(b"x\n".to_vec()),
+        want: SettingValue(b"7\n".to_vec()),
         row: None,
     };
     let refusal = |text: &[u8]| {

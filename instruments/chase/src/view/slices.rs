@@ -1,15 +1,13 @@
-//! ΔT of a layer thinned for drawing: least and largest of each slice of time, and a histogram.
+//! ΔT of a layer thinned for drawing: least and largest of each slice of time, and its distribution.
 
 use quaver_analysis::model::{Layer, MISSING, PacketTable};
+use quaver_instrument::bins::Bins;
 
-/// Octets that the slices of all layers may take together.
-const SLICE_OCTETS: usize = 5_400_000;
+/// Bytes that the slices of all layers may take together.
+const SLICE_BYTES: usize = 5_400_000;
 
 /// Most slices of a layer.
 const MOST_SLICES: usize = 1 << 18;
-
-/// Bins of the histogram in each doubling of ΔT: 1.1 % wide.
-pub const BINS_PER_OCTAVE: f64 = 64.0;
 
 /// Time cut into slices of equal length, common to all layers.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +28,7 @@ impl Grid {
         let layers = packets.layers.len() + 1;
         let mut slices = MOST_SLICES;
         while slices > 1_024
-            && (slices * 8 * layers > SLICE_OCTETS || slices >= packets.len().saturating_mul(8))
+            && (slices * 8 * layers > SLICE_BYTES || slices >= packets.len().saturating_mul(8))
         {
             slices /= 2;
         }
@@ -38,13 +36,8 @@ impl Grid {
         Self { start_ns: low, slices, slice_ns: span_ns / slices as f64 }
     }
 
-    /// Length of all slices together.
-    pub(super) fn whole_ns(&self) -> f64 {
-        self.slice_ns * self.slices as f64
-    }
-
     /// The slice that holds an instant; instants outside are in the first or last.
-    pub(super) fn index(&self, instant_ns: i64) -> usize {
+    fn index(&self, instant_ns: i64) -> usize {
         let slice = instant_ns.saturating_sub(self.start_ns) as f64 / self.slice_ns;
         (slice.max(0.0) as usize).min(self.slices - 1)
     }
@@ -53,14 +46,13 @@ impl Grid {
 /// ΔT of one layer, thinned.
 #[derive(Clone, Debug)]
 pub(super) struct Thinned {
-    /// Least ΔT of each slice, [`MISSING`] where it has none.
-    pub least_ns: Vec<i32>,
-    /// Largest ΔT of each slice, [`MISSING`] where it has none.
-    pub largest_ns: Vec<i32>,
-    /// ΔT counted: by value in bins of equal ratio, bin `i` starts at 2^(i / [`BINS_PER_OCTAVE`]) ns.
-    pub bins: Vec<u64>,
-    /// ΔT of 0 or less (packets stamped at one instant, or in another order than at the application).
-    pub not_positive: u64,
+    /// Least ΔT of each slice, nanoseconds; not-a-number where it has none.
+    pub least_ns: Vec<f64>,
+    /// Largest ΔT of each slice, likewise.
+    pub largest_ns: Vec<f64>,
+    /// Every ΔT, counted. One of 0 or less is of packets stamped at one instant, or in another order than at the
+    /// application.
+    pub bins: Bins,
 }
 
 /// ΔT between rows `row - 1` and `row`, where the two are successive packets and both have a stamp.
@@ -88,37 +80,26 @@ pub(super) fn column_of(packets: &PacketTable, layer: Layer) -> Option<&[i32]> {
     packets.column(layer).map(|column| column.before_app_ns.as_slice())
 }
 
-/// Keeps a ΔT within what a slice can hold and apart from [`MISSING`].
-pub fn clamp_ns(ns: i64) -> i32 {
-    ns.clamp(i64::from(i32::MIN) + 1, i64::from(i32::MAX)) as i32
+/// A duration as a drawing holds it: within 32 bits, so that its column takes 4 bytes each.
+pub(super) fn drawn_ns(ns: i64) -> f64 {
+    let most = i64::from(i32::MAX) - 1;
+    ns.clamp(-most, most) as f64
 }
 
-/// Thins the ΔT of a layer over a grid: one pass, 8 octets a slice.
+/// Thins the ΔT of a layer over a grid, in one pass.
 pub(super) fn thin(packets: &PacketTable, layer: Layer, grid: &Grid) -> Thinned {
     let column = column_of(packets, layer);
-    let mut thinned = Thinned {
-        least_ns: vec![MISSING; grid.slices],
-        largest_ns: vec![MISSING; grid.slices],
-        bins: vec![0; (32.0 * BINS_PER_OCTAVE) as usize],
-        not_positive: 0,
-    };
-    let top = thinned.bins.len() - 1;
+    let empty = vec![f64::NAN; grid.slices];
+    let mut thinned = Thinned { least_ns: empty.clone(), largest_ns: empty, bins: Bins::default() };
     for row in 1..packets.len() {
         let Some(delta_ns) = delta_t_ns(packets, column, row) else { continue };
         let instant_ns = stamp_ns(packets, column, row).unwrap_or(grid.start_ns);
         let slice = grid.index(instant_ns);
-        let kept = clamp_ns(delta_ns);
-        let (least, largest) = (&mut thinned.least_ns[slice], &mut thinned.largest_ns[slice]);
-        if *least == MISSING || kept < *least {
-            *least = kept;
-        }
-        // MISSING is below every value that is kept.
-        *largest = (*largest).max(kept);
-        if delta_ns > 0 {
-            thinned.bins[(((delta_ns as f64).log2() * BINS_PER_OCTAVE) as usize).min(top)] += 1;
-        } else {
-            thinned.not_positive += 1;
-        }
+        let kept = drawn_ns(delta_ns);
+        // Of a number and not-a-number, these give the number.
+        thinned.least_ns[slice] = thinned.least_ns[slice].min(kept);
+        thinned.largest_ns[slice] = thinned.largest_ns[slice].max(kept);
+        thinned.bins.count(delta_ns);
     }
     thinned
 }
@@ -141,16 +122,23 @@ mod tests {
         }
     }
 
+    /// How many ΔT a layer has.
+    fn count(packets: &PacketTable, layer: Layer) -> f64 {
+        let bins = thin(packets, layer, &Grid::over(packets)).bins;
+        let series = quaver_instrument::bins::binned(&[(String::new(), bins)], 1);
+        series[0].counts.iter().sum()
+    }
+
     #[test]
     fn a_spike_of_one_packet_survives_thinning() {
         let packets = stream(1_000_000, 777_777);
         let grid = Grid::over(&packets);
         let thinned = thin(&packets, Layer::Application, &grid);
         let slice = grid.index(packets.app_ns[777_777]);
-        assert_eq!(thinned.largest_ns[slice], 106_410);
-        assert_eq!(thinned.least_ns[slice], 7_410);
-        assert_eq!(thinned.largest_ns.iter().filter(|ns| **ns > 7_410).count(), 1);
-        assert_eq!(thinned.bins.iter().sum::<u64>(), 999_999);
+        assert_eq!(thinned.largest_ns[slice], 106_410.0);
+        assert_eq!(thinned.least_ns[slice], 7_410.0);
+        assert_eq!(thinned.largest_ns.iter().filter(|ns| **ns > 7_410.0).count(), 1);
+        assert_eq!(count(&packets, Layer::Application), 999_999.0);
     }
 
     #[test]
@@ -158,10 +146,8 @@ mod tests {
         let mut packets = stream(10, 100);
         packets.seq[5..].iter_mut().for_each(|seq| *seq += 1);
         packets.layers[0].before_app_ns[8] = MISSING;
-        let grid = Grid::over(&packets);
-        let count = |layer| thin(&packets, layer, &grid).bins.iter().sum::<u64>();
-        assert_eq!(count(Layer::Application), 8);
-        assert_eq!(count(Layer::Receive), 6);
+        assert_eq!(count(&packets, Layer::Application), 8.0);
+        assert_eq!(count(&packets, Layer::Receive), 6.0);
     }
 
     #[test]
@@ -169,7 +155,12 @@ mod tests {
         let mut packets = stream(4, 100);
         packets.app_ns[2] = packets.app_ns[1];
         let thinned = thin(&packets, Layer::Application, &Grid::over(&packets));
-        assert_eq!(thinned.not_positive, 1);
+        assert_eq!(thinned.bins.not_positive, 1);
+    }
+
+    #[test]
+    fn a_drawn_duration_fits_32_bits() {
+        assert_eq!([i64::MIN, -5, i64::MAX].map(drawn_ns), [-2_147_483_646.0, -5.0, 2_147_483_646.0]);
     }
 
     #[test]
@@ -179,7 +170,7 @@ mod tests {
             let column = LayerColumn { layer: Layer::Receive, before_app_ns: Vec::new() };
             packets.layers = vec![column; layers];
             let grid = Grid::over(&packets);
-            assert!(grid.slices * 8 * (layers + 1) <= SLICE_OCTETS);
+            assert!(grid.slices * 8 * (layers + 1) <= SLICE_BYTES);
             assert!(grid.index(i64::MAX) < grid.slices && grid.index(i64::MIN) == 0);
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn event_name(event: &EventRecord, kind: EventKind, names: &Names) ->
         EventKind::Wakeup => format!("wake-up of {}", thread(event.id)),
         EventKind::Migrate => {
             format!(
-                "{} moves from CPU {} to CPU {}",
+                "{} migrates from CPU {} to CPU {}",
                 thread(event.id),
                 event.aux >> 32,
                 event.aux & 0xffff_ffff
@@ -92,6 +92,6 @@ mod tests {
         assert_eq!(name(EventKind::Softirq, 3, 0), "softirq NET_RX");
         assert_eq!(name(EventKind::Hrtimer, 0, 0xff00), "hrtimer tick_nohz_handler");
         assert_eq!(name(EventKind::Timer, 0, 0xabc), "timer 0xabc");
-        assert_eq!(name(EventKind::Migrate, 77, (1 << 32) | 2), "stress (77) moves from CPU 1 to CPU 2");
+        assert_eq!(name(EventKind::Migrate, 77, (1 << 32) | 2), "stress (77) migrates from CPU 1 to CPU 2");
     }
 }

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Moves the debug information of a program or shared object into FILE.debug beside it, and links the two.
+# usage: scripts/split-debug.sh FILE
+set -euo pipefail
+
+file="$1"
+if ! readelf --section-headers --wide "$file" | grep -q ' \.debug_line '; then
+    exit 0
+fi
+cd "$(dirname "$file")"
+name="$(basename "$file")"
+objcopy --only-keep-debug "$name" "$name.debug"
+# Replaced as a whole: cargo holds the first file under another name, too.
+objcopy --strip-debug --add-gnu-debuglink="$name.debug" "$name" "$name.stripped"
+mv "$name.stripped" "$name"
