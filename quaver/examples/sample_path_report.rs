@@ -5,8 +5,9 @@
 //! of hosts are hostile on purpose. Prints the facts that the test checks as JSON.
 
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
+use quaver_analysis::path::clocks::correct;
 use quaver_analysis::path::direction::Direction;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_path::digest::{PathDigest, digest};
 use quaver_path::facts::*;
 use std::io::Write;
@@ -43,9 +44,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         facts.rolling = vec![rolling("up"), rolling("down")];
         packets = vec![Vec::new(), Vec::new()];
     }
-    let digest = digest(&facts, &packets, "probe-20261121T130000Z-51c2".into());
+    let digest = digest(&facts, &packets, run());
     let mut file = std::io::BufWriter::new(std::fs::File::create(&path)?);
-    digest.write_html(&run(), &mut file)?;
+    digest.write_html(&mut file)?;
     writeln!(std::io::stdout(), "{}", known(&digest))?;
     Ok(())
 }
@@ -60,6 +61,7 @@ fn known(digest: &PathDigest) -> serde_json::Value {
             serde_json::json!({
                 "way": results.flow.direction.name(), "packets": results.figures.packets.unique,
                 "lost": results.figures.loss.packets, "spike_ns": spike_ns,
+                "shift_ns": digest.summary.clock.map(|clock| correct(0, clock.offset_ns, results.flow.direction)),
             })
         })
         .collect();

@@ -24,7 +24,6 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-lab-guests", 1_500),
     ("quaver-launch", 1_000),
     ("quaver-noise", 1_500),
-    ("quaver-page", 3_000),
     ("quaver-path", 7_500),
     ("quaver-path-record", 12_500),
     ("quaver-pcapng", 2_000),

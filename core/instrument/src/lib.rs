@@ -26,10 +26,3 @@ pub mod stored;
 pub mod terminal;
 pub mod threshold;
 pub mod tier;
-
-/// Names from before [`facts`] and [`results`], for instruments whose pages are not documents yet.
-pub mod digest {
-    pub use crate::facts;
-    pub use crate::facts::run_facts;
-    pub use crate::results::store_report;
-}

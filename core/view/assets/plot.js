@@ -348,7 +348,10 @@ View.shapes = {
     u.ctx.setLineDash([]);
     if (series.marks) View.marks(chart, u, series, 3.4);
   },
-  steps(chart, u, series) { u.ctx.stroke(View.path(chart, u, series, series.y, true)); },
+  steps(chart, u, series) {
+    u.ctx.setLineDash(series.dashed ? [6 * uPlot.pxRatio, 4 * uPlot.pxRatio] : []);
+    u.ctx.stroke(View.path(chart, u, series, series.y, true));
+  },
   points(chart, u, series) { View.marks(chart, u, series, 3.2); },
   spread(chart, u, series) {
     const { ctx } = u;

@@ -32,6 +32,7 @@ impl Quantity {
             Self::Ratio => Cell::Number { value, digits: 3 },
             Self::Count if value >= 0.0 && value.fract() == 0.0 => Cell::Count(value as u64),
             Self::Count => Cell::Figure(value),
+            Self::Duration if value.fract() == 0.0 => Cell::Duration(value as i64),
             Self::Duration => Cell::FineDuration(value),
             Self::Instant => Cell::Instant(value as i64),
             Self::Share => Cell::Share(value),

@@ -262,7 +262,7 @@ fn difference(of: &Cell) -> String {
 }
 
 /// A bar of `width` characters that shows a share (0 to 1) in eighths of a character. What is not zero is seen.
-pub(crate) fn bar(share: f64, width: usize, ascii: bool) -> String {
+pub fn bar(share: f64, width: usize, ascii: bool) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let share = share.clamp(0.0, 1.0);
     if ascii {

@@ -18,7 +18,7 @@ mod text;
 mod ticks;
 
 pub use axis::{Axis, Colour, Quantity};
-pub use cell::Cell;
+pub use cell::{Cell, bar};
 pub use chart::{Arrangement, Chart, Group, Rendering};
 pub use document::{
     Block, Cause, Causes, Column, Document, Fact, Finding, Remedy, Row, Section, Shown, Table, Tile, Tone,
@@ -30,4 +30,4 @@ pub use plot::{
     Plot, Range, Ranges, Series, Span, Timeline, Xy,
 };
 pub use terminal::{Style, plain, write_terminal};
-pub use text::{Emphasis, Text};
+pub use text::{Emphasis, Text, safe};

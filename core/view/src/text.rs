@@ -88,7 +88,7 @@ macro_rules! text {
 
 /// Text made safe: control characters, which could drive a terminal, and marks that turn the direction of the text
 /// around them are shown as `�`.
-pub(crate) fn safe(text: &str) -> String {
+pub fn safe(text: &str) -> String {
     text.chars().map(|c| if is_hostile(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 

@@ -4,8 +4,6 @@ pub mod ends;
 mod warnings;
 
 use crate::facts::{ClockStepFacts, EndClock, FlowFacts, PathFacts, RollingFigures, StatedClock};
-use crate::html::{PathReport, write_html};
-use crate::page::{PathInput, page};
 use crate::samples::read_path_samples;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
@@ -14,11 +12,9 @@ use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
 use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
-use quaver_page::RunFacts;
-use quaver_page::table::Style;
+use quaver_instrument::facts::RunFacts;
 use quaver_store::run::RunDir;
 use serde::Serialize;
-use std::io::Write;
 use std::net::SocketAddr;
 
 /// `summary.json` of a path measurement.
@@ -74,14 +70,7 @@ pub struct KnownFlow<'a> {
     pub flow: &'a FlowFacts,
     /// What came of it; none where only figures were kept.
     pub results: Option<&'a FlowResults>,
-    /// What of its packets the program at the receiver saw.
-    pub seen: SeenPackets,
-}
-
-/// Counts of a flow's packets as the receiving program saw them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SeenPackets {
-    /// First copies.
+    /// First copies that the program at the receiver saw.
     pub unique: u64,
     /// Of them came after one sent later.
     pub reordered: u64,
@@ -133,10 +122,8 @@ pub struct PathDigest {
     pub summary: PathSummary,
     /// The packets of each flow, sorted into arrivals and others, in the order of the facts.
     pub flows: Vec<(FlowFacts, Classified)>,
-    /// Name of the run or of the log.
-    pub name: String,
-    /// Start, RFC 3339 in UTC; empty where it is not known.
-    pub started: String,
+    /// Facts of the run or of the log.
+    pub run: RunFacts,
 }
 
 /// Analyses a stored run.
@@ -150,15 +137,14 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<PathDigest> {
     } else {
         vec![Vec::new(); facts.flows.len()]
     };
-    let mut digest = digest(&facts, &packets, run.name());
+    let mut digest = digest(&facts, &packets, quaver_instrument::facts::run_facts(run, &manifest));
     digest.summary.complete &= manifest.complete;
-    digest.started.clone_from(&manifest.started);
     digest.summary.warnings.splice(0..0, warnings::of_run(&manifest));
     Ok(digest)
 }
 
 /// Analyses packets, flow by flow, with what is known of them.
-pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> PathDigest {
+pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> PathDigest {
     let probes: Vec<RttProbe> = facts
         .round_trips
         .iter()
@@ -205,7 +191,7 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], name: String) -> Pa
         flows.push((flow.clone(), classified));
     }
     summary.warnings = warnings::of(&summary);
-    PathDigest { summary, flows, name, started: String::new() }
+    PathDigest { summary, flows, run }
 }
 
 /// What a log states of the clocks. Its estimate is the median of several, whose round trips it does not tell; the
@@ -231,17 +217,13 @@ impl PathSummary {
         let kept = self.flows().map(|results| {
             let packets = &results.figures.packets;
             let (unique, reordered, duplicate) = (packets.unique, packets.reordered, packets.duplicate);
-            let seen = SeenPackets { unique, reordered, duplicate };
-            KnownFlow { flow: &results.flow, results: Some(results), seen }
+            KnownFlow { flow: &results.flow, results: Some(results), unique, reordered, duplicate }
         });
         let rolling = self.rolling_flows.iter().map(|flow| {
             let figures = self.rolling.iter().find(|figures| figures.direction == flow.direction.name());
-            let seen = figures.map_or_else(SeenPackets::default, |figures| SeenPackets {
-                unique: figures.unique,
-                reordered: figures.reordered,
-                duplicate: figures.duplicate,
-            });
-            KnownFlow { flow, results: None, seen }
+            let (unique, reordered, duplicate) =
+                figures.map_or((0, 0, 0), |seen| (seen.unique, seen.reordered, seen.duplicate));
+            KnownFlow { flow, results: None, unique, reordered, duplicate }
         });
         kept.chain(rolling).collect()
     }
@@ -250,27 +232,5 @@ impl PathSummary {
     fn peer_is_remote(&self) -> bool {
         let host = |text: &str| text.parse::<SocketAddr>().ok().map(|address| address.ip());
         self.known_flows().iter().any(|known| host(&known.flow.source) != host(&known.flow.destination))
-    }
-}
-
-impl PathDigest {
-    /// Writes `summary.json` and `report.html`.
-    pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        run.write_summary(&self.summary)?;
-        let facts = quaver_instrument::digest::run_facts(run, &run.read_manifest()?);
-        quaver_instrument::digest::store_report(run, |out| self.write_html(&facts, out))
-    }
-
-    /// Writes the report.
-    pub fn write_html(&self, run: &RunFacts, out: &mut dyn Write) -> anyhow::Result<()> {
-        let report = PathReport { summary: &self.summary, flows: &self.flows, run };
-        Ok(write_html(out, &report)?)
-    }
-
-    /// The console page.
-    pub fn page(&self, report_path: Option<&str>) -> String {
-        let input =
-            PathInput { summary: &self.summary, name: &self.name, started: &self.started, report_path };
-        page(&input, Style::of_stdout())
     }
 }

@@ -17,16 +17,14 @@ use std::path::{Path, PathBuf};
 /// Converts.
 pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<()> {
     if args.perfetto || args.late_csv || args.late.is_some() {
-        let message = "a path measurement has neither a timeline of causes nor late packets: use --packets-csv, \
-                       --jitlat-log or --gnuplot";
+        let message = "path measurements have no causes: use --packets-csv, --jitlat-log or --gnuplot";
         return Err(failure(ExitCode::Usage, message));
     }
     let facts: Option<PathFacts> = run.read_facts(run.read_manifest()?.path.as_ref())?;
     let mut facts =
         facts.with_context(|| format!("read {}: it has no facts of a path", run.manifest().display()))?;
     if !facts.rolling.is_empty() {
-        let message = "this test kept figures and no packets (--rolling), so there is nothing to convert; its figures are \
-                       in summary.json";
+        let message = "rolling test: no packets were kept; see summary.json";
         return Err(failure(ExitCode::Usage, message));
     }
     let target = |name: &str| args.output.clone().unwrap_or_else(|| run.path().join(name));

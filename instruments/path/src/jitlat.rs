@@ -11,6 +11,7 @@ use crate::jitlat::args::JitlatArgs;
 use crate::jitlat::digest::{classified, page_figures};
 use crate::jitlat::page::{JitlatPage, Origin, body, log_head};
 use crate::jitlat_log::{LogHeader, read_log};
+use crate::plots::{self, DelayPlot, PathPlots, gnuplot};
 use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::arrival::Classified;
@@ -22,12 +23,8 @@ use quaver_analysis::path::loss_pattern::{loss_pattern, loss_runs};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results::to_stdout;
-use quaver_page::gnuplot;
-use quaver_page::path_plots::{DelayPlot, PathPlots};
-use quaver_page::terminal_plot;
-use quaver_page::terminal_plot::PlotStyle;
-use quaver_page::units;
 use quaver_path_record::{ServerOptions, serve};
+use quaver_view::Cell;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -104,21 +101,19 @@ fn show(
 /// What the page cannot say without being another page, on standard error.
 fn warn(args: &JitlatArgs, figures: &JitlatFigures) {
     if (args.corrected || args.latency_plot) && figures.clock_error_ns.is_none() {
-        eprintln!(
-            "quaver: no estimate of the clock error is known (a log of version one), so nothing is corrected"
-        );
+        eprintln!("quaver: no clock error estimate (version one log): not corrected");
     }
     let Some(delays) = &figures.delays else { return };
     let warning = if args.corrected { delays.corrected_warning } else { delays.warning };
     match warning {
         Some(ClockWarning::NegativeLatency { min_latency_ns }) => eprintln!(
-            "quaver: the least latency is {}, below nothing: the clocks of the two hosts are apart; see -C",
-            units::duration(min_latency_ns)
+            "quaver: minimum latency {} is negative: the clocks differ; see -C",
+            Cell::Duration(min_latency_ns)
         ),
         Some(ClockWarning::AboveRoundTrip { min_latency_ns, min_rtt_ns }) => eprintln!(
-            "quaver: the least latency, {}, is above the round trip, {}: the clocks of the two hosts are apart; see -C",
-            units::duration(min_latency_ns),
-            units::duration(min_rtt_ns)
+            "quaver: minimum latency {} exceeds the round trip {}: the clocks differ; see -C",
+            Cell::Duration(min_latency_ns),
+            Cell::Duration(min_rtt_ns)
         ),
         None => {}
     }
@@ -166,7 +161,8 @@ fn plot(
         (false, true) => &[DelayPlot::Latency, DelayPlot::Pdv],
         (false, false) => return Ok(()),
     };
-    to_stdout(terminal_plot::plots(&plots, wanted, PlotStyle::of_stdout()).as_bytes())
+    let document = plots::document("jitlat", &plots, wanted);
+    to_stdout(quaver_instrument::terminal::page(&document, plots::style()).as_bytes())
 }
 
 /// Writes data and script into a directory, which is made where it is not there.

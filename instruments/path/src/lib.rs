@@ -4,16 +4,16 @@ pub mod args;
 pub mod digest;
 pub mod exports;
 pub mod facts;
-pub mod html;
 pub mod jitlat;
 pub mod jitlat_log;
-pub mod page;
-pub mod page_below;
+mod output;
+pub mod plots;
 pub mod probe;
 mod runs;
 pub mod samples;
 pub mod serve;
 pub mod tui;
+pub mod view;
 
 use quaver_instrument::exit_code::ExitCode;
 use quaver_path_record::PathError;
@@ -44,7 +44,7 @@ pub static INSTRUMENT: Instrument = Instrument {
             args::ProbeArgs,
             probe::run
         ),
-        verb!("serve", "Wait for `quaver probe` and measure with it", args::ServeArgs, serve::run),
+        verb!("serve", "Serve `quaver probe`", args::ServeArgs, serve::run),
         verb!(
             "jitlat",
             "Be Jitlat: its options, its console page, its log file, its protocol",

@@ -2,7 +2,6 @@
 
 use crate::digest::{self, PathDigest};
 use crate::exports;
-use quaver_instrument::digest::run_facts;
 use quaver_instrument::registry::{Analyzed, RunKind};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
@@ -42,8 +41,8 @@ impl Analyzed for Path {
         self.0.page(Some(&run.report().display().to_string()))
     }
 
-    fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
-        self.0.write_html(&run_facts(run, &run.read_manifest()?), out)
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        self.0.write_html(out)
     }
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {

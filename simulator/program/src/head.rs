@@ -1,6 +1,6 @@
 //! What every document of the simulator starts with.
 
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_view::Document;
 
 /// A document of a run with its circumstances, which only the page has room for: results do not depend on the host.

@@ -6,10 +6,10 @@ use crate::digest::{
 use crate::perfetto::draw_simulated;
 use crate::view::{self, SimInput};
 use anyhow::Context;
-use quaver_instrument::facts::run_facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts::RunFacts;
+use quaver_instrument::facts::run_facts;
 use quaver_instrument::terminal;
-use quaver_page::RunFacts;
 use quaver_sim::statistics::Results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;

@@ -23,7 +23,7 @@ pub struct Key(Box<[u8]>);
 /// A key that is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the key has {0} octets: give at least {LEAST_KEY_BYTES}, random ones, such as those of \
+    "the key has {0} bytes: give at least {LEAST_KEY_BYTES}, random ones, such as those of \
      `head -c 32 /dev/urandom | base64`"
 )]
 pub struct KeyTooShort(usize);

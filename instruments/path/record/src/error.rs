@@ -77,7 +77,7 @@ pub enum PathError {
         server: SocketAddr,
     },
     /// The keys differ, or somebody changed a message on its way.
-    #[error("{server}: messages do not bear the code of the key given here: use the same key on both ends")]
+    #[error("{server}: wrong HMAC: keys differ; use the same key on both ends")]
     KeyWrong {
         /// Who.
         server: SocketAddr,
@@ -109,7 +109,7 @@ pub enum PathError {
         phase: &'static str,
     },
     /// Stopped by the user before anything was measured.
-    #[error("interrupted before the test began")]
+    #[error("interrupted before the test started")]
     Interrupted,
     /// What was asked for cannot be.
     #[error("{0}")]
@@ -139,9 +139,7 @@ impl PathError {
     pub(super) fn connect(server: SocketAddr, source: Error) -> Self {
         let remedy = match source.kind() {
             ErrorKind::ConnectionRefused => "; start `quaver serve` there, or give its port",
-            ErrorKind::TimedOut | ErrorKind::WouldBlock => {
-                "; see that a firewall lets TCP to this port through"
-            }
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => "; check that firewalls pass TCP to this port",
             ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "; see the routes (ip route)",
             _ => "",
         };

@@ -120,7 +120,10 @@ impl Limits {
         let Asked { packet_bytes, packets, schedule, rolling, received_here } = *asked;
         if packet_bytes > self.packet_bytes {
             let most = self.packet_bytes;
-            return Err((Refusal::Size, format!("packets of {packet_bytes} octets; at most {most} here")));
+            return Err((
+                Refusal::Size,
+                format!("packets of {packet_bytes} bytes exceed the limit of {most} here"),
+            ));
         }
         let rate = per_second(schedule);
         self.admit_rate(rate, packet_bytes)?;
@@ -140,8 +143,9 @@ impl Limits {
         }
         if received_here && !rolling && packets.is_none_or(|packets| packets > self.kept_packets) {
             let most = self.kept_packets;
-            let sentence =
-                format!("more packets than samples are kept of, {most} here; send fewer, or a rolling test");
+            let sentence = format!(
+                "more packets than the sample limit of {most} here; send fewer, or run a rolling test"
+            );
             return Err((Refusal::Count, sentence));
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair, ClockStep};
-use super::flow::{FlowSchedule, Lateness, ReceiveReport, SendReport, Transport};
+use super::flow::{FlowSchedule, Lateness, SendReport, Transport};
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::direction::Direction;
 use std::net::SocketAddr;
@@ -124,8 +124,6 @@ pub struct FlowOutcome {
     pub receiver: Option<ReceiverSummary>,
     /// Everything the sender counted, where that was this host.
     pub send_report: Option<SendReport>,
-    /// Everything the receiver counted, where that was this host.
-    pub receive_report: Option<ReceiveReport>,
     /// Where the server sent: time from sending to departure of each packet by its number, nanoseconds, as far as
     /// stamped; all by one layer. Empty where the server told none.
     pub departed: Vec<Option<u32>>,

@@ -2,8 +2,8 @@
 
 use super::{KnownFlow, PathSummary};
 use quaver_analysis::path::clocks::ClockWarning;
-use quaver_page::units::{count, duration, duration_f64};
 use quaver_store::manifest::Manifest;
+use quaver_view::Cell;
 
 /// A receiver whose kernel dropped packets measured itself.
 const REMEDY_OWN_DROPS: &str =
@@ -17,20 +17,20 @@ pub(super) fn of(summary: &PathSummary) -> Vec<String> {
     }
     for step in &summary.clock_steps {
         warnings.push(format!(
-            "the {}'s wall clock jumped by {} about {} after the start: delays before and after it cannot be compared; \
-             let the clock settle (chronyc tracking) and measure again",
+            "the {}'s wall clock stepped by {} about {} after the start: delays before and after it are not comparable; \
+             wait until the clock is stable (chronyc tracking) and measure again",
             step.end,
-            duration(step.step_ns),
-            duration(step.after_ns)
+            Cell::Duration(step.step_ns),
+            Cell::Duration(step.after_ns)
         ));
     }
     let unsynchronised: Vec<&str> =
         summary.clocks.iter().filter(|clock| !clock.synchronised).map(|clock| clock.end.as_str()).collect();
     if !unsynchronised.is_empty() && summary.peer_is_remote() {
         warnings.push(format!(
-            "nothing disciplines the wall clock of the {}: one-way delays are corrected by the round trips only, \
-             within their bound; run chrony or PTP on both hosts for better",
-            unsynchronised.join(" and the ")
+            "the {} wall clock is not synchronized: one-way delays are corrected by round trips only, within their \
+             bound; run chrony or PTP on both hosts",
+            unsynchronised.join("'s and the ") + "'s"
         ));
     }
     warnings
@@ -44,38 +44,34 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
     }
     match figures.and_then(|figures| figures.delay.as_ref()?.warning) {
         Some(ClockWarning::NegativeLatency { min_latency_ns }) => warnings.push(format!(
-            "{way}: the least delay as measured is {}, below nothing: the clocks of the two ends are apart; \
-             believe the corrected values",
-            duration(min_latency_ns)
+            "{way}: minimum measured delay {} is negative: the clocks differ; use the corrected values",
+            Cell::Duration(min_latency_ns)
         )),
         Some(ClockWarning::AboveRoundTrip { min_latency_ns, min_rtt_ns }) => warnings.push(format!(
-            "{way}: the least delay as measured, {}, is above the least round trip, {}: the clocks of the two ends \
-             are apart; believe the corrected values",
-            duration(min_latency_ns),
-            duration(min_rtt_ns)
+            "{way}: minimum measured delay {} exceeds the minimum RTT {}: the clocks differ; use the corrected values",
+            Cell::Duration(min_latency_ns),
+            Cell::Duration(min_rtt_ns)
         )),
         None => {}
     }
     if let Some(dropped) = flow.own_drops.filter(|dropped| *dropped > 0) {
         warnings.push(format!(
-            "{way}: {} packets were dropped by the receiver's own socket, so they are no loss of the path; \
-             {REMEDY_OWN_DROPS}",
-            count(dropped)
+            "{way}: {} packets were dropped by the receiver's own socket and not lost on the path; {REMEDY_OWN_DROPS}",
+            Cell::Count(dropped)
         ));
     }
     if let Some(achieved) = &flow.achieved {
         if achieved.missed > 0 {
             warnings.push(format!(
-                "{way}: the sender was late for {} of its slots and left them out, so that no burst was sent; \
-                 a longer period or a quieter CPU helps",
-                count(achieved.missed)
+                "{way}: the sender skipped {} slots it was late for; use a longer period or a quieter CPU",
+                Cell::Count(achieved.missed)
             ));
         }
         if let Some(slope) = achieved.slope_ppm.filter(|slope| slope.abs() > 100.0) {
             let period_ns = figures.and_then(|figures| figures.periods.sent_ns);
             warnings.push(format!(
-                "{way}: the sender drifted from its schedule by {slope:.0} parts in a million; its period was {}",
-                duration_f64(period_ns.unwrap_or(flow.period_ns as f64))
+                "{way}: the sender drifted by {slope:.0} ppm; its period was {}",
+                Cell::FineDuration(period_ns.unwrap_or(flow.period_ns as f64))
             ));
         }
     }
@@ -88,6 +84,6 @@ pub(super) fn of_run(manifest: &Manifest) -> Vec<String> {
         .map(|reason| format!("the run is incomplete: {reason}"))
         .into_iter()
         .collect();
-    warnings.extend(quaver_instrument::digest::facts::notes(manifest));
+    warnings.extend(quaver_instrument::facts::notes(manifest));
     warnings
 }

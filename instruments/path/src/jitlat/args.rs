@@ -12,28 +12,28 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  quaver jitlat                        the server: waits for clients until it is ended
+  quaver jitlat                        server: runs until interrupted
   quaver jitlat -n 10000 janus         10000 packets to the host janus, which runs the server
-  quaver jitlat -R -r 100 janus        100 packets a second from janus to this host
-  quaver jitlat -f jitlat.Kda4Ib -C    a log again, corrected by the estimated clock error
+  quaver jitlat -R -r 100 janus        100 packets per second from janus to this host
+  quaver jitlat -f jitlat.Kda4Ib -C    re-analyse a log, corrected by the estimated clock error
 
 Jitlat (DRDC Ottawa TM 2011-047) is client or server \"depending on how the executable is
-started\"; here no HOST and no -f make a server. It speaks Jitlat word for word. Peers cannot
-prove their address that way, so the server sends only to the host that holds the control
-connection, and within caps; `quaver serve` and `quaver probe` do more.
+started\"; here no HOST and no -f make a server. It speaks the unmodified Jitlat protocol, in which
+peers cannot prove their address. The server therefore sends only to the host of the control
+connection, within caps; `quaver serve` and `quaver probe` do more.
 
-Units are Jitlat's: -p takes nanoseconds, -r packets a second. Latencies are shown as measured,
+Units are Jitlat's: -p takes nanoseconds, -r packets per second. Latencies are shown as measured,
 and with -C corrected. The page is that of figures 16 and 17 of the document, with --v1 that of
-figures 7, 10 and 13. How many bins its histogram has is not told there: 70 in figures 7, 16 and
-17, 186 in figure 10, 500 in figure 13 (--bins).")]
+figures 7, 10 and 13. The document does not give the number of histogram bins: 70 in figures 7, 16
+and 17, 186 in figure 10, 500 in figure 13 (--bins).")]
 pub struct JitlatArgs {
-    /// Host that runs the server [default: be the server]
+    /// Host that runs the server [default: act as server]
     #[arg(value_name = "HOST", conflicts_with = "file")]
     pub host: Option<String>,
     /// Packets to send
     #[arg(short = 'n', default_value_t = jitlat::DEFAULT_NPKTS, value_name = "NPKTS", value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
     pub npkts: u32,
-    /// Payload of a packet in octets
+    /// Payload per packet in bytes
     #[arg(short = 'l', default_value_t = jitlat::DEFAULT_PKTLEN, value_name = "PKTLEN", value_parser = clap::value_parser!(u32).range(12..=65_507))]
     pub pktlen: u32,
     /// Send test packets by TCP
@@ -42,13 +42,13 @@ pub struct JitlatArgs {
     /// Nanoseconds between packets
     #[arg(short = 'p', default_value_t = jitlat::DEFAULT_PERIOD_NS, value_name = "PERIOD", value_parser = clap::value_parser!(u64).range(1..=3_600_000_000_000))]
     pub period_ns: u64,
-    /// Packets a second, instead of -p
+    /// Packets per second, instead of -p
     #[arg(short = 'r', value_name = "RATE", value_parser = rate, conflicts_with = "period_ns")]
     pub rate: Option<f64>,
-    /// The server sends, this host receives
+    /// Reverse: the server sends
     #[arg(short = 'R')]
     pub reverse: bool,
-    /// Port that test packets come from [default: the sender's system chooses]
+    /// Port that test packets come from [default: ephemeral]
     #[arg(short = 's', default_value_t = 0, hide_default_value = true, value_name = "SRC_PORT")]
     pub src_port: u16,
     /// Port that test packets go to
@@ -57,7 +57,7 @@ pub struct JitlatArgs {
     /// DSCP of the test packets
     #[arg(short = 'D', default_value_t = 0, value_name = "DSCP", value_parser = clap::value_parser!(u8).range(0..64))]
     pub dscp: u8,
-    /// Analyse this log again
+    /// Re-analyse this log
     #[arg(short = 'f', value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Show latencies corrected by the estimated relative clock error
@@ -69,7 +69,7 @@ pub struct JitlatArgs {
     /// The page of version one of Jitlat, and its log
     #[arg(long)]
     pub v1: bool,
-    /// Bins of the histogram, which decide the mode
+    /// Histogram bins (they define the mode)
     #[arg(long, default_value = "70", value_name = "COUNT", value_parser = bins)]
     pub bins: NonZeroU32,
     /// Draw the plots below the page too
@@ -93,10 +93,10 @@ pub struct JitlatArgs {
     /// Round trips of the control connection measured before the test
     #[arg(long, default_value_t = 5, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rtt_probes: u32,
-    /// Time between two of them
+    /// Interval between round trips
     #[arg(long, value_parser = quantity::duration, default_value = "1s", value_name = "TIME")]
     pub rtt_interval: Duration,
-    /// How long to wait for an answer of the server
+    /// Server response timeout
     #[arg(long, value_parser = quantity::duration, default_value = "30s", value_name = "TIME")]
     pub timeout: Duration,
     /// No progress line
@@ -114,7 +114,7 @@ impl JitlatArgs {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && (1e-3..=1e9).contains(&rate) => Ok(rate),
-        _ => Err("packets a second, from 0.001 to 1e9".into()),
+        _ => Err("packets per second, from 0.001 to 1e9".into()),
     }
 }
 

@@ -10,7 +10,6 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress as ProgressLine;
 use quaver_instrument::results::to_stdout;
-use quaver_page::units;
 use quaver_path_record::flow::{FlowSchedule, Transport};
 use quaver_path_record::{
     ClientOptions, Completion, Directions, PathError, Progress, TestOutcome, run_client,
@@ -38,12 +37,10 @@ fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
     let usage = |message: String| failure(ExitCode::Usage, message);
     let found: Vec<SocketAddr> = (host, port)
         .to_socket_addrs()
-        .map_err(|error| usage(format!("look up {host}: {error}; give an address or a name that resolves")))?
+        .map_err(|error| usage(format!("resolve {host}: {error}; give an address or a name that resolves")))?
         .collect();
     found.iter().copied().find(SocketAddr::is_ipv4).ok_or_else(|| {
-        usage(format!(
-            "{host} has no IPv4 address, and Jitlat's messages have room for no other; use quaver probe"
-        ))
+        usage(format!("{host} has no IPv4 address, and Jitlat supports only IPv4; use quaver probe"))
     })
 }
 
@@ -118,7 +115,7 @@ fn measure(args: &JitlatArgs, options: &ClientOptions, interrupt: &Interrupt) ->
     match outcome {
         Ok(outcome) => Ok(outcome),
         Err(PathError::Interrupted) => {
-            Err(failure(ExitCode::Interrupted, "interrupted before the test began; nothing is logged"))
+            Err(failure(ExitCode::Interrupted, "interrupted before the test started; nothing is logged"))
         }
         Err(error) => Err(error.into()),
     }
@@ -136,7 +133,7 @@ fn draw(args: &JitlatArgs, phase: &Mutex<Phase>, end: Receiver<()>) {
             Phase::Testing(start) => {
                 let sent = start.elapsed().as_nanos() / u128::from(args.period_ns().max(1));
                 let sent = u64::try_from(sent).unwrap_or(u64::MAX).min(u64::from(args.npkts));
-                line.show(start.elapsed(), format!("about {} packets", units::count(sent)));
+                line.show(start.elapsed(), format!("about {} packets", quaver_view::Cell::Count(sent)));
             }
             Phase::Collecting => line.say("collecting the results"),
         }
@@ -182,7 +179,7 @@ fn results(args: &JitlatArgs, outcome: &TestOutcome) -> anyhow::Result<ExitCode>
     if !args.no_analysis {
         super::show(args, &header, &flow.singletons, Origin::Live, "")?;
     }
-    ending(outcome, "during the test; what there was by then is logged")
+    ending(outcome, "during the test; results so far are logged")
 }
 
 /// The exit status; of a test that was cut short also a sentence.

@@ -4,6 +4,7 @@ use crate::digest::digest;
 use crate::jitlat::digest::{made, path_facts};
 use crate::jitlat_log::{is_jitlat_log, read_log};
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts::RunFacts;
 use quaver_instrument::registry::FileKind;
 use quaver_instrument::results;
 use quaver_instrument::runs::AnalyzeArgs;
@@ -14,7 +15,7 @@ pub(crate) struct Logs;
 
 impl FileKind for Logs {
     fn missing(&self) -> &'static str {
-        "no log of Jitlat, which begins with `# ` and the date"
+        "no Jitlat log, which begins with `# ` and the date"
     }
 
     fn recognizes(&self, path: &Path) -> anyhow::Result<bool> {
@@ -33,9 +34,14 @@ impl FileKind for Logs {
         }
         let path = &asked.run;
         let (header, packets) = read_log(path)?;
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let mut digest = digest(&path_facts(&header), &[packets], name);
-        digest.started = made(&header);
+        let log = RunFacts {
+            name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            verb: "analyze".to_owned(),
+            started: made(&header),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..RunFacts::default()
+        };
+        let digest = digest(&path_facts(&header), &[packets], log);
         let summary = serde_json::to_value(&digest.summary)?;
         results::print(&summary, || digest.page(None), asked.json, &asked.fail_if)
     }

@@ -74,21 +74,14 @@ pub fn logged_line(path: &str) -> String {
 
 /// The head of a page about a log: what it holds and its first line.
 pub fn log_head(header: &LogHeader, version: PageVersion) -> String {
-    format!(
-        "{}# {}\n",
-        flow_line(header, version, Origin::Log),
-        quaver_page::table::printable(&header.created)
-    )
+    format!("{}# {}\n", flow_line(header, version, Origin::Log), quaver_view::safe(&header.created))
 }
 
 /// All that stands under the head, beginning with the empty line between them.
 pub fn body(page: &JitlatPage<'_>) -> String {
     let interrupted = match &page.header.facts.ending {
         Some(Ending::Interrupted(why)) => {
-            format!(
-                "Interrupted: {}. These are the packets until then.\n",
-                quaver_page::table::printable(why)
-            )
+            format!("Interrupted: {}. These are the packets until then.\n", quaver_view::safe(why))
         }
         _ => String::new(),
     };

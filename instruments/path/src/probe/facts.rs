@@ -145,9 +145,9 @@ fn cut_short(flow: &FlowOutcome, why: Option<&str>) -> Option<String> {
     Some(why.map_or_else(
         || match &flow.receiver {
             Some(receiver) if !receiver.end_seen => {
-                "the receiver did not see the end of the flow; packets that it lacks may be late, not lost".to_owned()
+                "the receiver missed the end of the flow; missing packets may be late, not lost".to_owned()
             }
-            _ => "the other end's account of the flow is missing".to_owned(),
+            _ => "no report from the other end".to_owned(),
         },
         str::to_owned,
     ))

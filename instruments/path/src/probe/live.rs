@@ -8,10 +8,10 @@ use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::rolling::{Figures, Rolling, RollingCounts, WINDOW};
 use quaver_instrument::progress::Progress as Line;
 use quaver_instrument::results::to_stdout;
-use quaver_page::units::{count, duration};
 use quaver_path_record::flow::{FlowSchedule, Received, Transport};
 use quaver_path_record::stamp::SenderOptions;
 use quaver_path_record::{ClientOptions, Directions, Progress};
+use quaver_view::Cell;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -73,16 +73,16 @@ pub(super) fn view(options: &ClientOptions, length: Option<Duration>) -> View {
     let protocol = if options.legacy { "Jitlat's protocol" } else { "Quaver's protocol" };
     let transport = if options.transport == Transport::Udp { "UDP" } else { "TCP" };
     let schedule = if matches!(options.schedule, FlowSchedule::Periodic { .. }) { "" } else { "about " };
-    let period = duration(period_ns.cast_signed());
-    let what = format!("{protocol}, {transport}, {} octets each {schedule}{period}", options.packet_bytes);
+    let period = Cell::Duration(period_ns.cast_signed());
+    let what = format!("{protocol}, {transport}, {} bytes every {schedule}{period}", options.packet_bytes);
     View::new(options.server.to_string(), what, directions.iter().map(way).collect())
 }
 
 /// What the live view shows of a session with a STAMP reflector before it begins.
 pub(super) fn stamp_view(options: &SenderOptions, length: Option<Duration>) -> View {
     let way = |direction| ViewWay::new(direction, true, options.period_ns, length);
-    let size = options.packet_bytes.map(|octets| format!(", {octets} octets")).unwrap_or_default();
-    let what = format!("STAMP{size} each {}", duration(options.period_ns.cast_signed()));
+    let size = options.packet_bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
+    let what = format!("STAMP{size} every {}", Cell::Duration(options.period_ns.cast_signed()));
     View::new(options.target.to_string(), what, vec![way(Direction::Up), way(Direction::Down)])
 }
 
@@ -133,9 +133,9 @@ impl Live {
         }
         match progress {
             Progress::Connected { server, .. } => self.words = format!("connected to {server}"),
-            Progress::Probe(probe) => self.words = format!("round trip {}", duration(probe.rtt_ns())),
+            Progress::Probe(probe) => self.words = format!("round trip {}", Cell::Duration(probe.rtt_ns())),
             Progress::Queued { place } => {
-                self.words = format!("the server measures for others; place {place} in its queue");
+                self.words = format!("the server is busy; queue position {place}");
             }
             Progress::Started { direction, .. } => {
                 self.words = format!("{}: begun", direction.name());
@@ -184,13 +184,13 @@ impl Live {
         let total = way.rolling.total().map(|figures| (figures.counts(), figures.pdv_quantile_ns(0.99)));
         if let Some((counts, pdv)) = total {
             self.words = format!(
-                "{}: {} packets, {} not arrived, {} out of order, PDV p99 {}",
+                "{}: {} packets, {} not arrived, {} reordered, PDV p99 {}",
                 direction.name(),
-                count(counts.unique),
+                Cell::Count(counts.unique),
                 // Lost ones are certain only when their numbers leave the window, long after.
-                count(way.highest.saturating_add(1).saturating_sub(counts.unique)),
-                count(counts.reordered),
-                pdv.map_or_else(|| "-".to_owned(), |ns| duration(ns.cast_signed()))
+                Cell::Count(way.highest.saturating_add(1).saturating_sub(counts.unique)),
+                Cell::Count(counts.reordered),
+                Cell::from(pdv.map(|ns| Cell::Duration(ns.cast_signed())))
             );
         }
     }

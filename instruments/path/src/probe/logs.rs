@@ -16,8 +16,7 @@ pub(crate) fn write(
     packets: &[impl AsRef<[Singleton]>],
 ) -> anyhow::Result<Vec<PathBuf>> {
     if facts.flows.len() > 1 && path == Path::new("-") {
-        let message =
-            "two directions are two logs, and standard output is one: name a file, or choose a --direction";
+        let message = "two directions need two logs: name a file, or choose a --direction";
         return Err(failure(ExitCode::Usage, message));
     }
     let mut written = Vec::new();

@@ -67,7 +67,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         Completion::Complete => code,
         Completion::Interrupted => ExitCode::Interrupted,
         Completion::ServerLost(sentence) => {
-            eprintln!("quaver: {sentence}; what was measured is kept");
+            eprintln!("quaver: {sentence}; results so far are kept");
             ExitCode::Peer
         }
     })

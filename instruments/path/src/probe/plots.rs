@@ -2,16 +2,13 @@
 
 use crate::args::ProbeArgs;
 use crate::digest::{FlowResults, PathDigest};
+use crate::plots::{self, DelayPlot, PathPlots, gnuplot};
 use quaver_analysis::path::arrival::{Classified, delays_ns};
 use quaver_analysis::path::clocks::correct;
 use quaver_analysis::path::histogram::{DEFAULT_BINS, Histogram};
 use quaver_analysis::path::variation::pdv_ns;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::results::to_stdout;
-use quaver_page::gnuplot;
-use quaver_page::path_plots::{DelayPlot, PathPlots};
-use quaver_page::terminal_plot;
-use quaver_page::terminal_plot::PlotStyle;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -50,7 +47,7 @@ fn flow_plots(
 ) -> anyhow::Result<()> {
     let figures = &results.figures;
     let (flow, name) = (&results.flow, results.flow.direction.name());
-    let title = format!("{name}: {} to {}, {}", flow.source, flow.destination, digest.name);
+    let title = format!("{name}: {} to {}, {}", flow.source, flow.destination, digest.run.name);
     let delays = delays_ns(&classified.arrivals);
     let up_to = |values: &[i64], limit_ns| Histogram::new(values, DEFAULT_BINS, limit_ns);
     let latency = figures.delay.as_ref().and_then(|delay| up_to(&delays, delay.as_measured.p99_ns));
@@ -76,10 +73,9 @@ fn flow_plots(
 
 /// Draws below the page.
 fn draw(plots: &PathPlots<'_>, _way: &str) -> anyhow::Result<()> {
-    let style = PlotStyle::of_stdout();
-    let heading = style.style.bold(plots.title);
-    let text = terminal_plot::plots(plots, &[DelayPlot::Latency, DelayPlot::Pdv], style);
-    to_stdout(format!("\n{heading}\n{text}").as_bytes())
+    let document = plots::document("probe", plots, &[DelayPlot::Latency, DelayPlot::Pdv]);
+    let text = quaver_instrument::terminal::page(&document, plots::style());
+    to_stdout(format!("\n{text}").as_bytes())
 }
 
 /// Writes data and script into a directory, which is made where it is not there.

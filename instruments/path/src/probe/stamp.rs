@@ -59,8 +59,7 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
         (true, _) => ExitCode::Interrupted,
         (false, 0) => {
             eprintln!(
-                "quaver: {} answered none of {} packets: see that a STAMP reflector runs there, and that a firewall lets \
-                 UDP to it through",
+                "quaver: {}: no reply to {} packets: check that a STAMP reflector runs there and that firewalls pass UDP",
                 options.target, outcome.sent
             );
             ExitCode::Peer

@@ -4,7 +4,7 @@ mod charts;
 
 use super::state::{Phase, Stage, Totals, View, Way};
 use quaver_analysis::path::direction::Direction;
-use quaver_page::units::{bar, count, duration, duration_f64, percent};
+use quaver_view::{Cell, bar};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -75,7 +75,7 @@ pub fn draw(view: &View, choice: Choice, now: Duration, look: Look, area: Rect, 
     }
     if let Some(row) = footer {
         let words = if view.ending {
-            "ending; what was measured is kept"
+            "ending; results so far are kept"
         } else if choice.paused {
             "the picture stands still; p goes on"
         } else {
@@ -93,10 +93,16 @@ pub fn draw(view: &View, choice: Choice, now: Duration, look: Look, area: Rect, 
     } else {
         figures_and_plots(view, choice, look, body, buffer);
     }
+    if look.ascii {
+        let micro = buffer.content.iter_mut().filter(|cell| cell.symbol() == "µ");
+        micro.for_each(|cell| {
+            cell.set_symbol("u");
+        });
+    }
 }
 
 const HELP: [&str; 11] = [
-    "q, Ctrl-C  end the test; what was measured is kept",
+    "q, Ctrl-C  end the test; results so far are kept",
     "Ctrl-C     again: end at once, and keep nothing",
     "p          hold the picture; the test goes on",
     "Tab        look at the other direction",
@@ -148,11 +154,7 @@ fn progress(way: &Way, view: &View, now: Duration, look: Look, row: Rect, buffer
     let rest = row.width.saturating_sub(5);
     let cells = if rest >= BAR * 3 { BAR } else { 0 };
     let track = Rect { x: row.x + 5.min(row.width), width: cells, ..row };
-    let filled = if look.ascii {
-        "#".repeat((share.clamp(0.0, 1.0) * f64::from(cells)).round() as usize)
-    } else {
-        bar(share, usize::from(cells))
-    };
+    let filled = bar(share, usize::from(cells), look.ascii);
     text(buffer, track, &filled, look.coloured(Color::Cyan));
     let left = filled.chars().count() as u16;
     let empty = if look.ascii { "." } else { "·" }.repeat(usize::from(cells.saturating_sub(left)));
@@ -187,10 +189,10 @@ fn waiting(way: &Way, view: &View) -> String {
         _ if !first => "its turn comes later".to_owned(),
         Stage::Connecting => "connecting".to_owned(),
         Stage::RoundTrips { count, least_ns } => {
-            let least = least_ns.map(|least_ns| format!(", at least {}", duration(least_ns)));
+            let least = least_ns.map(|least_ns| format!(", at least {}", Cell::Duration(least_ns)));
             format!("round trips: {count}{}", least.unwrap_or_default())
         }
-        Stage::Queued(place) => format!("the server measures for others; place {place} in its queue"),
+        Stage::Queued(place) => format!("the server is busy; queue position {place}"),
         Stage::Testing => "begins".to_owned(),
     }
 }
@@ -214,36 +216,37 @@ fn figures_and_plots(view: &View, choice: Choice, look: Look, area: Rect, buffer
 /// A figure: its name, its value, and whether it is bad news.
 struct Row {
     name: &'static str,
-    value: fn(&Totals) -> String,
+    value: fn(&Totals) -> Cell,
     bad: fn(&Totals) -> bool,
 }
 
-const fn row(name: &'static str, value: fn(&Totals) -> String) -> Row {
+const fn row(name: &'static str, value: fn(&Totals) -> Cell) -> Row {
     Row { name, value, bad: |_| false }
 }
 
 const ROWS: [Row; 11] = [
-    row("received", |totals| count(totals.received)),
+    row("received", |totals| Cell::Count(totals.received)),
     Row { name: "not arrived", value: not_arrived, bad: |totals| totals.not_arrived > 0 },
-    row("duplicate", |totals| count(totals.duplicate)),
-    row("out of order", |totals| count(totals.reordered)),
-    row("delay min", |totals| duration(totals.delay_ns[0])),
-    row("      p50", |totals| duration(totals.delay_ns[1])),
-    row("      p99", |totals| duration(totals.delay_ns[2])),
-    row("      max", |totals| duration(totals.delay_ns[3])),
-    row("PDV   p50", |totals| duration(totals.pdv_ns[0].cast_signed())),
-    row("      p99", |totals| duration(totals.pdv_ns[1].cast_signed())),
-    row("interarrival jitter", |totals| duration_f64(totals.interarrival_jitter_ns)),
+    row("duplicates", |totals| Cell::Count(totals.duplicate)),
+    row("reordered", |totals| Cell::Count(totals.reordered)),
+    row("delay min", |totals| Cell::Duration(totals.delay_ns[0])),
+    row("      p50", |totals| Cell::Duration(totals.delay_ns[1])),
+    row("      p99", |totals| Cell::Duration(totals.delay_ns[2])),
+    row("      max", |totals| Cell::Duration(totals.delay_ns[3])),
+    row("PDV   p50", |totals| Cell::Duration(totals.pdv_ns[0].cast_signed())),
+    row("      p99", |totals| Cell::Duration(totals.pdv_ns[1].cast_signed())),
+    row("interarrival jitter", |totals| Cell::FineDuration(totals.interarrival_jitter_ns)),
 ];
 
 /// Two of them on one line, where lines are few: those at 2 and 3.
-const TOGETHER: Row =
-    row("dup., out of order", |totals| format!("{}, {}", count(totals.duplicate), count(totals.reordered)));
+const TOGETHER: Row = row("dup., reordered", |totals| {
+    format!("{}, {}", Cell::Count(totals.duplicate), Cell::Count(totals.reordered)).into()
+});
 
-fn not_arrived(totals: &Totals) -> String {
+fn not_arrived(totals: &Totals) -> Cell {
     match totals.not_arrived {
-        0 => "0".to_owned(),
-        packets => format!("{} {}", count(packets), percent(totals.not_arrived_share())),
+        0 => Cell::Count(0),
+        packets => format!("{} {}", Cell::Count(packets), Cell::Share(totals.not_arrived_share())).into(),
     }
 }
 
@@ -265,7 +268,7 @@ fn table(ways: &[&Way], shown: Direction, look: Look, area: Rect, buffer: &mut B
             match &way.totals {
                 Some(totals) => {
                     let style = if (row.bad)(totals) { look.alarm() } else { Style::new() };
-                    right(buffer, cell, &(row.value)(totals), style);
+                    right(buffer, cell, &(row.value)(totals).to_string(), style);
                 }
                 None if line == 0 => right(buffer, cell, nothing_yet(way), look.faint()),
                 None => right(buffer, cell, "-", look.faint()),

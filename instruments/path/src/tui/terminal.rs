@@ -6,7 +6,6 @@ use super::state::View;
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::{Interrupt, InterruptHold};
-use quaver_page::terminal_plot::PlotStyle;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -48,8 +47,8 @@ impl LiveView {
                            --json-lines for a pipe or a file";
             return Err(failure(ExitCode::Usage, message));
         }
-        let style = PlotStyle::of_stdout();
-        let look = Look { colour: style.style.colour, ascii: style.ascii };
+        let style = crate::plots::style();
+        let look = Look { colour: style.colour, ascii: style.ascii };
         let shared = Arc::new(Shared {
             view: Mutex::new(view),
             begun: Instant::now(),

@@ -2,10 +2,10 @@
 
 use crate::sweep::digest::{SCHEMA, SweepSummary};
 use crate::sweep::view;
-use quaver_instrument::facts::run_facts;
 use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts::RunFacts;
+use quaver_instrument::facts::run_facts;
 use quaver_instrument::terminal;
-use quaver_page::RunFacts;
 use quaver_store::run::RunDir;
 use quaver_view::write_html;
 use std::io::Write;

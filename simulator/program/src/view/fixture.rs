@@ -5,7 +5,7 @@ use crate::digest::{
     SimLanes, SimSummary, ThreadFigures, TimePart, TrafficFigures,
 };
 use crate::intervals::{SimInterval, SimState};
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_sim::config::Config;
 
 /// A nanosecond in femtoseconds.

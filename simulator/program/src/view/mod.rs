@@ -8,7 +8,7 @@ use crate::digest::{
     machine_words,
 };
 use crate::head;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_view::{Block, Cell, Column, Document, Section, Shown, Table, Text, text};
 
 /// Rows of the table of threads: on the terminal and first in the page, and in all.

@@ -248,7 +248,7 @@ fn down(test: &mut Test<'_>) -> Result<Completion, PathError> {
         lost = Some("sent nothing more, not even the end".into());
     }
     flow.complete = report.end == ReceiveEnd::Sentinel && lost.is_none();
-    flow.received(report);
+    flow.received(&report);
     test.end(flow);
     Ok(completion(test, lost))
 }

@@ -179,7 +179,6 @@ impl<'a> Test<'a> {
             sender: flow.sender,
             receiver: flow.receiver,
             send_report: flow.send_report,
-            receive_report: flow.receive_report,
             departed: flow.departed,
             complete: flow.complete,
         });
@@ -223,7 +222,6 @@ struct Flow {
     sender: Option<SenderSummary>,
     receiver: Option<ReceiverSummary>,
     send_report: Option<SendReport>,
-    receive_report: Option<ReceiveReport>,
     departed: Vec<Option<u32>>,
     complete: bool,
 }
@@ -240,7 +238,6 @@ impl Default for Flow {
             sender: None,
             receiver: None,
             send_report: None,
-            receive_report: None,
             departed: Vec::new(),
             complete: false,
         }
@@ -262,9 +259,8 @@ impl Flow {
         self.send_report = Some(report);
     }
 
-    fn received(&mut self, report: ReceiveReport) {
-        self.receiver = Some(ReceiverSummary::from(&report));
-        self.receive_report = Some(report);
+    fn received(&mut self, report: &ReceiveReport) {
+        self.receiver = Some(ReceiverSummary::from(report));
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{Error, ErrorKind};
 pub enum FlowError {
     /// The test packet is too short for what it has to carry.
     #[error(
-        "test packets of {packet_bytes} octets: give at least {least} (12, with a session tag 20, with a key 36)"
+        "test packets of {packet_bytes} bytes: give at least {least} (12, with a session tag 20, with a key 36)"
     )]
     TooShort {
         /// Octets asked for.
@@ -17,7 +17,7 @@ pub enum FlowError {
         least: u32,
     },
     /// The test packet is longer than the transport carries.
-    #[error("test packets of {packet_bytes} octets: give at most {most}")]
+    #[error("test packets of {packet_bytes} bytes: give at most {most}")]
     TooLong {
         /// Octets asked for.
         packet_bytes: u32,

@@ -38,7 +38,7 @@ pub fn prepare_receive(socket: &TestSocket, spec: &FlowSpec) -> Result<Vec<Strin
     // The kernel doubles what is asked for, for its own overhead.
     if got / 2 < spec.receive_buffer_bytes {
         remarks.push(format!(
-            "the receive buffer is {} octets instead of {}: run as root, or raise net.core.rmem_max",
+            "the receive buffer is {} bytes instead of {}: run as root, or raise net.core.rmem_max",
             got / 2,
             spec.receive_buffer_bytes
         ));

@@ -193,7 +193,7 @@ impl Test {
         let least = if keyed { LEAST_PACKET_BYTES + 24 } else { LEAST_PACKET_BYTES };
         let Self { packet_bytes, packets, rolling, .. } = *self;
         if packet_bytes < least {
-            return Err((Refusal::Size, format!("packets of {packet_bytes} octets; at least {least} here")));
+            return Err((Refusal::Size, format!("packets of {packet_bytes} bytes; at least {least} here")));
         }
         for direction in &self.directions {
             let received_here = *direction == Direction::Up;
@@ -256,7 +256,7 @@ impl Test {
         let packets = self.packets.map_or_else(|| "packets until stopped".into(), |n| format!("{n} packets"));
         let by = if self.transport == Transport::Udp { "UDP" } else { "TCP" };
         format!(
-            "{packets} of {} octets, {} ns apart, by {by}",
+            "{packets} of {} bytes, {} ns apart, by {by}",
             self.packet_bytes,
             self.schedule.mean_period_ns()
         )

@@ -36,7 +36,7 @@ pub(super) fn serve(session: &mut Session<'_>, workorder: Workorder) -> Result<(
     let flow = judge(session, &workorder)?;
     let turn = session.turn(true)?;
     let what = format!(
-        "{} packets of {} octets, {} ns apart, by {}",
+        "{} packets of {} bytes, {} ns apart, by {}",
         workorder.npkts,
         workorder.pktlen,
         workorder.period_ns,
@@ -71,7 +71,7 @@ fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
         return no(Refusal::Malformed, "no packets, no period, or a DSCP above 63");
     }
     if (pktlen as usize) < TEST_PACKET_BYTES {
-        return no(Refusal::Size, "packets of fewer than 12 octets");
+        return no(Refusal::Size, "packets of fewer than 12 bytes");
     }
     let least_port = options.limits.legacy.least_port;
     if dst_port < least_port {

@@ -217,8 +217,7 @@ impl<'a> Session<'a> {
 
     pub(super) fn wait_for_arrival(&mut self, end: Instant, longest: Duration) -> Result<(), Break> {
         if Instant::now() >= end {
-            let sentence =
-                "nothing of this test came to the test port in time: see that a firewall lets it through";
+            let sentence = "nothing of this test came to the test port in time: check that firewalls pass it";
             return Err(Break::No((Refusal::Cookie, sentence.into())));
         }
         self.idle(Some(longest))

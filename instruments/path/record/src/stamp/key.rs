@@ -14,7 +14,7 @@ pub struct StampKey(Hmac<Sha256>);
 
 /// A key that is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the key has {0} octets: give at least {LEAST_KEY_BYTES}, random ones")]
+#[error("the key has {0} bytes: give at least {LEAST_KEY_BYTES}, random ones")]
 pub struct StampKeyTooShort(usize);
 
 impl StampKey {

@@ -124,7 +124,7 @@ fn append(octets: &mut Vec<u8>, kind: u8, value: &[u8]) -> Result<(), StampError
     octets.resize(at + tlv::HEADER_BYTES + value.len(), 0);
     match tlv::write(&mut octets[at..], kind, value) {
         Some(_) => Ok(()),
-        None => Err(StampError::Options(format!("a TLV holds at most 65535 octets, not {}", value.len()))),
+        None => Err(StampError::Options(format!("a TLV holds at most 65535 bytes, not {}", value.len()))),
     }
 }
 

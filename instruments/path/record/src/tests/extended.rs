@@ -186,11 +186,11 @@ fn caps_are_refused_with_their_reason() {
     let fast = ClientOptions { schedule: FlowSchedule::every(10_000), ..client.clone() };
     assert!(sentence(measure(&fast)).contains("100000 packets/s; at most 1000 here"));
     let large = ClientOptions { packet_bytes: 201, ..client.clone() };
-    assert!(sentence(measure(&large)).contains("201 octets; at most 200 here"));
+    assert!(sentence(measure(&large)).contains("201 bytes exceed the limit of 200 here"));
     let long = ClientOptions { packets: Some(6_000), directions: Directions::Down, ..client.clone() };
     assert!(sentence(measure(&long)).contains("a flow of 12 s; at most 10 s here"));
     let many = ClientOptions { packets: Some(2_001), ..client.clone() };
-    assert!(sentence(measure(&many)).contains("more packets than samples are kept of, 2000 here"));
+    assert!(sentence(measure(&many)).contains("more packets than the sample limit of 2000 here"));
     let rolling = ClientOptions { rolling: true, ..client };
     assert!(sentence(measure(&rolling)).contains("500 packets/s whose samples go back at once"));
     let refused = server.until(|event| matches!(event, ServerEvent::Refused { .. }));

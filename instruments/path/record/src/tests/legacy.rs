@@ -324,7 +324,7 @@ fn legacy_has_its_own_caps() {
     for (options, word) in [
         (ClientOptions { schedule: FlowSchedule::every(100_000), ..client.clone() }, "packets/s"),
         (ClientOptions { packets: Some(2_501), ..client.clone() }, "at most 5 s"),
-        (ClientOptions { packet_bytes: 201, ..client.clone() }, "at most 200"),
+        (ClientOptions { packet_bytes: 201, ..client.clone() }, "exceed the limit of 200"),
         (ClientOptions { destination_port: 1_023, ..client.clone() }, "below 1024"),
     ] {
         assert!(sentence(measure(&options)).contains("NAK"));

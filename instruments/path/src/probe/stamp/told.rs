@@ -4,9 +4,9 @@ use crate::facts::{EndClock, FlowFacts, PathFacts, RoundTrip};
 use crate::probe::facts::{clock_of, clock_steps};
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::direction::Direction;
-use quaver_page::units::count;
 use quaver_path_record::ClockEstimate;
 use quaver_path_record::stamp::{SenderOptions, StampOutcome, StampPacket, StampReply};
+use quaver_view::Cell;
 
 /// Round trips that are kept for the estimate of the clocks' offset: those of the fastest packets.
 const ROUND_TRIPS: usize = 16;
@@ -39,18 +39,17 @@ impl Fastest {
 
 /// What the reader should know of the session.
 pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
-    let of = |packets: u64, words: &str| (packets > 0).then(|| format!("{} {words}", count(packets)));
+    let of = |packets: u64, words: &str| (packets > 0).then(|| format!("{} {words}", Cell::Count(packets)));
     let notes = [
         ways_of_loss(outcome),
         of(
             outcome.skipped,
-            "places of the schedule were left out, since the packet before was late for them, so that no burst was \
-             sent; a longer period or a quieter CPU helps",
+            "slots were skipped because the previous packet was late; use a longer period or a quieter CPU",
         ),
-        of(outcome.not_sent, "packets were not taken by this host's system; they count as not sent"),
-        of(outcome.late, "replies came after the loss time-out; their packets count as lost"),
-        of(outcome.wrong_hmac, "replies do not bear the code of the key and were left out"),
-        of(outcome.flagged, "replies have TLVs that the reflector did not understand or found altered"),
+        of(outcome.not_sent, "packets were refused by the local kernel and count as not sent"),
+        of(outcome.late, "replies came after the loss timeout; their packets count as lost"),
+        of(outcome.wrong_hmac, "replies with a wrong HMAC were discarded"),
+        of(outcome.flagged, "replies carry TLVs that the reflector flagged as unknown or altered"),
     ];
     notes.into_iter().flatten().collect()
 }
@@ -62,24 +61,24 @@ fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
         return None;
     }
     if outcome.answered == 0 {
-        let words = "not one packet was answered, so nobody can say on which way they were lost, or whether a reflector \
-                     is there at all: the figures of both ways count all of them";
+        let words = "no replies, so the direction of the loss is unknown, and whether a reflector is there at all: both \
+                     directions count all packets";
         return Some(words.to_owned());
     }
     let directions = &outcome.directions;
     Some(match (directions.forward_lost, directions.backward_lost) {
         (Some(there), Some(back)) => format!(
-            "of {} packets without an answer, {} were lost on the way there and {} on the way back, as the reflector's \
-             own numbers tell, and {} on one of the two; the figures of \"up\" count all of them",
-            count(lost),
-            count(there),
-            count(back),
-            count(directions.undecided)
+            "of {} packets without a reply, {} were lost on the way there and {} on the way back by the reflector's own \
+             numbers, and {} on one of the two; \"up\" counts all of them",
+            Cell::Count(lost),
+            Cell::Count(there),
+            Cell::Count(back),
+            Cell::Count(directions.undecided)
         ),
         _ => format!(
-            "the reflector repeats our numbers, so nobody can say on which way the {} packets without an answer were \
-             lost: the figures of both ways count all of them; a stateful reflector would tell",
-            count(lost)
+            "stateless reflector: the direction of {} losses is unknown, and both directions count all of them; use a \
+             stateful reflector",
+            Cell::Count(lost)
         ),
     })
 }

@@ -3,7 +3,7 @@
 use super::{Look, lines, right, text};
 use crate::tui::series::Point;
 use crate::tui::state::{PdvHistogram, Phase, Way};
-use quaver_page::units::{count, duration, percent};
+use quaver_view::Cell;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
@@ -57,11 +57,11 @@ fn headed(forms: &[String], look: Look, area: Rect, buffer: &mut Buffer) -> Rect
 
 fn pdv_over_time(way: &Way, points: &[Point], look: Look, area: Rect, buffer: &mut Buffer) {
     let highest = points.iter().filter_map(|point| point.max_pdv_ns).max().unwrap_or(0);
-    let top = duration(highest.cast_signed());
-    let each = duration(way.series.stretch_ns().cast_signed());
+    let top = Cell::Duration(highest.cast_signed());
+    let each = Cell::Duration(way.series.stretch_ns().cast_signed());
     let packets = match way.series.packets() {
         1 => "packet".to_owned(),
-        packets => format!("{} packets", count(packets)),
+        packets => format!("{} packets", Cell::Count(packets)),
     };
     let forms = [
         format!("largest PDV of each {packets} ({each}), to {top}"),
@@ -77,7 +77,7 @@ fn pdv_over_time(way: &Way, points: &[Point], look: Look, area: Rect, buffer: &m
 fn loss_over_time(points: &[Point], look: Look, area: Rect, buffer: &mut Buffer) {
     let highest = points.iter().map(|point| point.not_arrived).fold(0.0, f64::max);
     let forms = [if highest > 0.0 {
-        format!("not arrived, to {}", percent(highest))
+        format!("not arrived, to {}", Cell::Share(highest))
     } else {
         "not arrived: none".to_owned()
     }];
@@ -94,8 +94,8 @@ fn histogram(histogram: &PdvHistogram, look: Look, area: Rect, buffer: &mut Buff
         histogram.bars.chunks(if wide == 0 { 2 } else { 1 }).map(|bars| bars.iter().sum()).collect();
     let most = bars.iter().copied().max().unwrap_or(0);
     let forms = [
-        format!("PDV so far: packets, to {} a bar", count(most)),
-        format!("packets by PDV, to {}", count(most)),
+        format!("PDV so far: packets, to {} a bar", Cell::Count(most)),
+        format!("packets by PDV, to {}", Cell::Count(most)),
         "packets by PDV".to_owned(),
     ];
     let area = headed(&forms, look, area, buffer);
@@ -105,8 +105,8 @@ fn histogram(histogram: &PdvHistogram, look: Look, area: Rect, buffer: &mut Buff
     columns(&heights, look, look.coloured(Color::Green), place, buffer);
     let axis = Rect { width: axis.width.min(heights.len() as u16), ..axis };
     text(buffer, axis, "0", look.faint());
-    let limit = duration(histogram.limit_ns.cast_signed());
-    let beyond = format!("{limit}, {} beyond", count(histogram.above));
+    let limit = Cell::Duration(histogram.limit_ns.cast_signed()).to_string();
+    let beyond = format!("{limit}, {} beyond", Cell::Count(histogram.above));
     let fits = histogram.above > 0 && beyond.chars().count() + 2 <= usize::from(axis.width);
     right(buffer, axis, if fits { &beyond } else { &limit }, look.faint());
 }

@@ -22,7 +22,7 @@ fn view() -> View {
         let slow_ns = if (300..330).contains(&number) { 1_500_000 } else { 0 };
         down.series.take(number, 200_000 + (number as i64 * 37 % 100) * 4_000 + slow_ns);
     }
-    let what = "Quaver's protocol, UDP, 80 octets each 20.0 ms".to_owned();
+    let what = "Quaver's protocol, UDP, 80 bytes every 20.0 ms".to_owned();
     let mut view = View::new("192.0.2.7:2666".to_owned(), what, vec![up, down]);
     view.stage = Stage::Testing;
     view
@@ -79,7 +79,7 @@ fn before_the_first_packet_nothing_looks_like_a_zero() {
     assert!(figures.clone().count() == 2 && figures.into_iter().all(|line| !line.contains('0')), "{text}");
     view.stage = Stage::Queued(3);
     view.ways[0].phase = Phase::Waiting;
-    assert!(picture(&view, Choice::default(), PLAIN, 80, 24).contains("place 3 in its queue"));
+    assert!(picture(&view, Choice::default(), PLAIN, 80, 24).contains("queue position 3"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn the_other_way_help_pause_and_the_end() {
     assert!(shown(Choice { help: true, ..Choice::default() }).contains("(RFC 5481)"));
     assert!(shown(Choice { paused: true, ..Choice::default() }).contains("stands still"));
     let ending = View { ending: true, ..view() };
-    assert!(picture(&ending, Choice::default(), PLAIN, 60, 15).contains("what was measured is kept"));
+    assert!(picture(&ending, Choice::default(), PLAIN, 60, 15).contains("results so far are kept"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod lateness;
 mod rest;
 
 use crate::head;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_sim::inject::Spread;
 use quaver_sim::paper::{Arm, Claim, Kind, PaperSummary, ProgramSummary, UNIFIED_PERCENT, claims};
 use quaver_sync_analysis::bench::BenchSummary;

@@ -6,7 +6,7 @@ mod charts;
 use crate::head;
 use crate::sweep::digest::{SeedSpread, SweepGroup, SweepSummary};
 use crate::view::simulated;
-use quaver_page::RunFacts;
+use quaver_instrument::facts::RunFacts;
 use quaver_view::{Block, Cell, Column, Document, Quantity, Section, Shown, Table, Text, text};
 use std::collections::BTreeSet;
 

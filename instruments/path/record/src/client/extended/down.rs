@@ -67,7 +67,7 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
     };
     let report = drive::receive(&mut test.control, &socket, &spec, &mut on)?;
     let end_seen = report.end == ReceiveEnd::Sentinel;
-    flow.received(report);
+    flow.received(&report);
     let lost = match lost {
         Some(what) => Some(what),
         None => results(test, &mut flow).err(),

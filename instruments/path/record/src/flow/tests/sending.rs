@@ -194,7 +194,7 @@ fn flows_that_cannot_be_are_refused() {
     let refused =
         |socket: &TestSocket, spec: &FlowSpec| send_flow(socket, spec, &no, &no).unwrap_err().to_string();
     let short = refused(&sending, &FlowSpec { packet_bytes: 11, ..spec(1, 1_000) });
-    assert!(short.contains("11 octets") && short.contains("at least 12"), "{short}");
+    assert!(short.contains("11 bytes") && short.contains("at least 12"), "{short}");
     let tagged = FlowSpec { packet_bytes: 19, session_tag: Some([0; 8]), ..spec(1, 1_000) };
     assert!(refused(&sending, &tagged).contains("at least 20"));
     assert!(refused(&sending, &FlowSpec { packet_bytes: 65_508, ..spec(1, 1_000) }).contains("65507"));

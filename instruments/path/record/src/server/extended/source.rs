@@ -73,7 +73,7 @@ fn admit(limits: &Limits, asked: &SourceRequest, profile: &Profile) -> Result<()
     let packet_bytes = profile.payload_bytes() as u32;
     if packet_bytes > limits.packet_bytes {
         let most = limits.packet_bytes;
-        return Err((Refusal::Size, format!("packets of {packet_bytes} octets; at most {most} here")));
+        return Err((Refusal::Size, format!("packets of {packet_bytes} bytes; at most {most} here")));
     }
     // Of a stream with gaps, the rate between them.
     limits.admit_rate(1_000_000_000u64.div_ceil(profile.schedule().spacing_ns().max(1)), packet_bytes)?;
@@ -89,7 +89,7 @@ fn words(asked: &SourceRequest) -> String {
     let what = match asked.shape {
         StreamShape::Named(name) => name.name().to_owned(),
         StreamShape::Plain { payload_bytes, period } => {
-            format!("{payload_bytes} octets each {:.1} ns", period.0 as f64 / period.1 as f64)
+            format!("{payload_bytes} bytes every {:.1} ns", period.0 as f64 / period.1 as f64)
         }
     };
     format!("a source of {what}, for {} s at most, pace {}", asked.duration.as_secs(), asked.pace.name())

@@ -3,7 +3,7 @@
 //! Times are seconds. Where gnuplot 5 or later runs, `gnuplot plots.gp` in the directory makes a PNG of each plot; in the
 //! script, `set terminal qt persist` instead of the two first lines shows them in windows.
 
-use super::path_plots::{Bars, DelayPlot, PathPlots};
+use super::{Bars, DelayPlot, PathPlots};
 use quaver_analysis::path::histogram::Histogram;
 use std::io::{self, Write};
 
@@ -167,13 +167,13 @@ fn time_format(min_ns: i64, max_ns: i64) -> String {
 
 /// A string of gnuplot: in single quotes nothing but the quote itself means anything.
 fn quoted(text: &str) -> String {
-    format!("'{}'", super::table::printable(text).replace('\'', "''"))
+    format!("'{}'", quaver_view::safe(text).replace('\'', "''"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path_plots::example::Example;
+    use crate::plots::example::Example;
     use std::cell::RefCell;
     use std::collections::BTreeMap;
     use std::rc::Rc;
@@ -183,8 +183,8 @@ mod tests {
     struct Memory(Rc<RefCell<Vec<u8>>>);
 
     impl Write for Memory {
-        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-            self.0.borrow_mut().write(octets)
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {

@@ -1,5 +1,10 @@
 //! What the plots of a path show: those of Jitlat (DRDC Ottawa TM 2011-047, section 1), each drawn in a terminal
-//! ([`super::terminal_plot`]) and written for gnuplot ([`super::gnuplot`]).
+//! ([`document`]) and written for gnuplot ([`gnuplot`]).
+
+pub mod gnuplot;
+mod terminal;
+
+pub(crate) use terminal::{binned, document, style};
 
 use quaver_analysis::path::Arrival;
 use quaver_analysis::path::burstiness::LeastSquares;
@@ -85,24 +90,24 @@ impl<'a> PathPlots<'a> {
         });
         let bars = [
             Bars {
-                title: "loss length",
+                title: "loss period length",
                 file: "loss-length",
-                of: "packets lost in a row",
-                unit: "losses",
+                of: "consecutive losses",
+                unit: "loss periods",
                 bars: lengths(self.loss_lengths),
             },
             Bars {
-                title: "duplication length",
+                title: "duplicates",
                 file: "duplication-length",
-                of: "copies beyond the first",
+                of: "extra copies",
                 unit: "packets",
                 bars: lengths(self.duplication_lengths),
             },
             Bars {
                 title: "reorder density (RFC 5236)",
                 file: "reorder-density",
-                of: "displacement, packets; below 0 early, above 0 late",
-                unit: "part of the packets",
+                of: "displacement in packets (negative: early)",
+                unit: "share of packets",
                 bars: density,
             },
         ];

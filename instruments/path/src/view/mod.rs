@@ -1,0 +1,291 @@
+//! What a person sees of a path: packets by fate, delay and its variation, loss, order, advice, and how far all of it can
+//! be believed.
+
+mod below;
+mod charts;
+mod clocks;
+mod grid;
+mod loss;
+mod metrics;
+mod quality;
+mod rolling;
+
+use crate::digest::{FlowResults, PathSummary};
+use crate::facts::FlowFacts;
+use metrics::{Fates, duration, spread_group, spreads};
+use quaver_analysis::path::arrival::Classified;
+use quaver_analysis::path::playout::Advice;
+use quaver_instrument::facts::RunFacts;
+use quaver_view::{Block, Cell, Document, Section, Text, text};
+
+/// What the document of a path is made from.
+#[derive(Clone, Copy)]
+pub struct PathInput<'a> {
+    /// Results.
+    pub summary: &'a PathSummary,
+    /// The packets of each flow, sorted into arrivals and others.
+    pub flows: &'a [(FlowFacts, Classified)],
+    /// Facts of the run or of the log.
+    pub run: &'a RunFacts,
+}
+
+/// The document of a path measurement.
+pub fn document(input: &PathInput<'_>) -> Document {
+    let (summary, run) = (input.summary, input.run);
+    let (flows, known): (Vec<&FlowResults>, _) = (summary.flows().collect(), summary.known_flows());
+    let mut document = Document::new(format!("quaver {}", run.verb), &run.name);
+    document.version.clone_from(&run.version);
+    document.incomplete = !summary.complete;
+    document.warnings = summary.warnings.iter().map(Text::from).collect();
+    head(&mut document, input);
+    let mut sections = vec![below::segments(&known), clocks::section(summary)];
+    // A test that kept no packets has its own figures.
+    if summary.rolling.is_empty() {
+        document.verdict = Some(verdict(&flows));
+        tiles(&mut document, summary, &flows);
+        document.sections.extend(charts::section(input));
+        document.section(packets(&flows));
+        document.sections.extend(sections.remove(0));
+        document.section(delay(summary, &flows));
+        document.sections.extend(variation(&flows));
+        document.section(loss::pattern(&flows)).section(loss::copies(&flows));
+        document.section(loss::order(&flows));
+        document.sections.extend(quality::buffers(&flows));
+        document.sections.extend(quality::voice(&flows));
+        document.sections.extend(sections.remove(0));
+        document.sections.extend(quality::skew(&flows));
+    } else {
+        document.verdict = Some(rolling::verdict(&summary.rolling));
+        rolling::tiles(&mut document, &summary.rolling);
+        document.sections.extend(rolling::sections(&summary.rolling));
+        document.sections.extend(sections.into_iter().flatten());
+    }
+    document.section(quality::schedule(&known)).section(below::stamps(&known));
+    document
+}
+
+/// Name of a flow's direction.
+fn way(results: &FlowResults) -> &'static str {
+    results.flow.direction.name()
+}
+
+fn head(document: &mut Document, input: &PathInput<'_>) {
+    let (summary, run) = (input.summary, input.run);
+    document.fact("host", &run.host);
+    document.fact("peer", text!("{}, by {}", summary.peer, summary.protocol));
+    document.fact("started", &run.started);
+    for known in summary.known_flows() {
+        let flow = known.flow;
+        let dscp = if flow.dscp == 0 { String::new() } else { format!(", DSCP {}", flow.dscp) };
+        let words = text!(
+            "{} {} of {} bytes from {} to {}, one every {} ({}){dscp}",
+            Cell::Count(flow.planned),
+            flow.transport,
+            flow.payload_bytes,
+            flow.source,
+            flow.destination,
+            duration(flow.period_ns),
+            flow.schedule
+        );
+        document.fact(flow.direction.name(), words);
+    }
+    document.html_fact("run", &run.directory);
+    document.html_fact("command", Text::default().code(&run.command));
+    for (name, value) in &run.facts {
+        document.html_fact(name, value);
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What became of a direction's packets: `Up: loss 0.10 %; PDV p99 2.00 ms.` `pdv` is its 99th percentile.
+fn outcome(way: &str, arrived: u64, lost_share: f64, pdv: Cell) -> String {
+    let way = capital(way);
+    match (arrived, lost_share) {
+        (0, _) => format!("{way}: no packet arrived."),
+        (_, 0.0) => format!("{way}: no loss; PDV p99 {pdv}."),
+        _ => format!("{way}: loss {}; PDV p99 {pdv}.", Cell::Share(lost_share)),
+    }
+}
+
+fn verdict(flows: &[&FlowResults]) -> Text {
+    if flows.iter().all(|results| results.figures.packets.unique == 0) {
+        return "No packet arrived.".into();
+    }
+    let said: Vec<String> = flows
+        .iter()
+        .map(|results| {
+            let figures = &results.figures;
+            let pdv = figures.variation.as_ref().map(|variation| &variation.pdv);
+            let pdv = pdv.map(|pdv| Cell::percentile(pdv.p99_ns, pdv.count, 100)).into();
+            outcome(way(results), figures.packets.unique, figures.loss.share.unwrap_or(0.0), pdv)
+        })
+        .collect();
+    said.join(" ").into()
+}
+
+/// Adds a key figure: the worst direction's large, each in the note. `rank` is higher for worse values.
+fn tile<T>(
+    document: &mut Document,
+    name: &str,
+    values: &[(&str, Option<T>)],
+    rank: impl Fn(&T) -> f64,
+    cell: impl Fn(&T) -> Cell,
+    about: &str,
+) {
+    let known = values.iter().filter_map(|(_, value)| value.as_ref());
+    let worst = known.max_by(|one, other| rank(one).total_cmp(&rank(other))).map(&cell);
+    let each = values.iter().map(|(way, value)| format!("{way} {}", Cell::from(value.as_ref().map(&cell))));
+    let mut notes = if values.len() > 1 { vec![each.collect::<Vec<_>>().join(", ")] } else { Vec::new() };
+    notes.extend((!about.is_empty()).then(|| about.to_owned()));
+    document.tile(name, worst, notes.join("; "));
+}
+
+fn tiles(document: &mut Document, summary: &PathSummary, flows: &[&FlowResults]) {
+    fn of<T>(
+        flows: &[&FlowResults],
+        value: impl Fn(&FlowResults) -> Option<T>,
+    ) -> Vec<(&'static str, Option<T>)> {
+        flows.iter().map(|results| (way(results), value(results))).collect()
+    }
+    let ns = |value: &i64| *value as f64;
+    let time = |value: &i64| Cell::Duration(*value);
+    let share = |value: &f64| Cell::Share(*value);
+    let bound = summary.clock.map(|clock| format!("± {}", Cell::Duration(clock.bound_ns)));
+    let about_delay = bound.unwrap_or_else(|| "as measured".to_owned());
+    tile(document, "Loss", &of(flows, |results| results.figures.loss.share), |share| *share, share, "");
+    let pdv = of(flows, |results| Some(results.figures.variation.as_ref()?.pdv.p99_ns));
+    tile(document, "PDV p99", &pdv, ns, time, "above the minimum delay");
+    tile(document, "One-way delay p50", &of(flows, delay_p50_ns), ns, time, &about_delay);
+    let reordered = of(flows, |results| results.figures.reordering.ratio);
+    tile(document, "Reordered", &reordered, |share| *share, share, "");
+    tile(document, "De-jitter buffer", &of(flows, buffer_ns), ns, time, "for 1 % late or lost");
+    let mos = of(flows, |results| Some(results.figures.advice.voice.first()?.mos));
+    tile(
+        document,
+        "Call, MOS",
+        &mos,
+        |mos| -mos,
+        |mos| Cell::Number { value: *mos, digits: 2 },
+        "G.711, of 4.5",
+    );
+}
+
+/// Median delay, corrected where it can be.
+fn delay_p50_ns(results: &FlowResults) -> Option<i64> {
+    let delay = results.figures.delay.as_ref()?;
+    Some(delay.corrected.as_ref().unwrap_or(&delay.as_measured).p50_ns)
+}
+
+/// The buffer for the laxest target.
+fn buffer_ns(results: &FlowResults) -> Option<i64> {
+    match results.figures.advice.buffers.last()?.advice {
+        Advice::Buffer { buffer_ns, .. } => i64::try_from(buffer_ns).ok(),
+        Advice::Impossible { .. } => None,
+    }
+}
+
+fn packets(flows: &[&FlowResults]) -> Section {
+    let mut fates = Fates::new(flows.iter().map(|results| (way(results), results.figures.packets.sent)));
+    let each = |count: fn(&FlowResults) -> u64| flows.iter().map(move |results| count(results));
+    fates.aside("sent", "sender's count, or planned", each(|r| r.figures.packets.sent).map(Some));
+    fates.row("arrived", "first copies (RFC 5560, section 2)", each(|r| r.figures.packets.unique));
+    fates.row("lost", "RFC 7680, section 2", each(|r| r.figures.loss.packets));
+    let own_drops = flows.iter().map(|results| results.figures.loss.own_drops);
+    fates.aside("of these at the receiver's socket", "kernel's drop counter", own_drops);
+    fates.row("duplicates", "extra copies (RFC 5560, section 5)", each(|r| r.figures.packets.duplicate));
+    fates.row("reordered", "RFC 4737, section 3.3", each(|r| r.figures.packets.reordered));
+    let invalid = each(|r| r.figures.packets.invalid).map(Some);
+    fates.aside("invalid", "unknown number, or flagged", invalid);
+    let foreign = each(|r| r.flow.foreign).map(Some);
+    fates.aside("foreign packets on the port", "without this test's tag or key", foreign);
+    let waited = flows.iter().find_map(|results| results.figures.loss.timeout_ns);
+    let waited = match waited {
+        Some(timeout_ns) => text!("after {}", Cell::Duration(timeout_ns)),
+        None => "at the end of reception".into(),
+    };
+    Section::new("packets", "Packets")
+        .note(text!(
+            "Sent = arrived + lost. Duplicates and invalid packets are counted separately. A packet counts as lost {waited} \
+             (RFC 7680, section 2.8)."
+        ))
+        .with(fates.table)
+}
+
+fn delay(summary: &PathSummary, flows: &[&FlowResults]) -> Section {
+    let section = Section::new("delay", "One-way delay").note(
+        "From sending to arrival (RFC 7679), as measured and corrected by the estimated clock offset. Percentiles: RFC 2330, \
+         section 11.3. A dash: too few packets.",
+    );
+    let arrived: Vec<_> =
+        flows.iter().filter_map(|results| Some((*results, results.figures.delay.as_ref()?))).collect();
+    if arrived.is_empty() {
+        return section.with("Nothing arrived, so there is no delay.");
+    }
+    let half = "half the minimum RTT";
+    let corrected = summary
+        .clock
+        .map_or_else(String::new, |clock| format!("corrected: ± {}, {half}", Cell::Duration(clock.bound_ns)));
+    let mut table = spreads();
+    let rows =
+        arrived.iter().map(|(results, delay)| (way(results), &delay.as_measured, "RFC 7679, section 3"));
+    spread_group(&mut table, "as measured", &rows.collect::<Vec<_>>());
+    let rows = arrived.iter().filter_map(|(results, delay)| {
+        Some((way(results), delay.corrected.as_ref()?, "RFC 7679; less the clocks' offset"))
+    });
+    spread_group(&mut table, &corrected, &rows.collect::<Vec<_>>());
+    for by in ["kernel", "hardware"] {
+        let departed = || {
+            let all = flows
+                .iter()
+                .filter_map(|results| Some((way(results), results.delay_from_departure.as_ref()?)));
+            all.filter(|(_, delay)| delay.stamped_by == by)
+        };
+        let definition = if by == "hardware" { "from the NIC's stamp" } else { "from the kernel's stamp" };
+        let rows = departed().map(|(way, delay)| (way, &delay.as_measured, definition));
+        spread_group(&mut table, &format!("from {by} departure, as measured"), &rows.collect::<Vec<_>>());
+        let rows = departed().filter_map(|(way, delay)| Some((way, delay.corrected.as_ref()?, definition)));
+        spread_group(&mut table, &format!("from {by} departure, {corrected}"), &rows.collect::<Vec<_>>());
+    }
+    let lost = arrived.iter().filter(|(results, _)| results.figures.loss.packets > 0).map(|(results, delay)| {
+        let all = &delay.with_loss;
+        let [p50, p90, p99, p99_9] = [all.p50_ns, all.p90_ns, all.p99_ns, all.p99_9_ns]
+            .map(|ns| ns.map_or_else(|| "lost".into(), Cell::Duration));
+        let way = way(results);
+        text!(
+            "{way}, counting losses as infinite delay (RFC 7679, section 5.1): p50 {p50}, p90 {p90}, p99 {p99}, p99.9 {p99_9}"
+        )
+    });
+    lost.fold(section.with(table), |section, words| section.with(Block::Note(words)))
+}
+
+fn variation(flows: &[&FlowResults]) -> Option<Section> {
+    let known: Vec<_> = flows
+        .iter()
+        .filter_map(|results| Some((way(results), results.figures.variation.as_ref()?)))
+        .collect();
+    if known.is_empty() {
+        return None;
+    }
+    let mut table = spreads();
+    let rows = known.iter().map(|(way, found)| (*way, &found.pdv, "RFC 5481, section 4.2"));
+    spread_group(&mut table, "PDV", &rows.collect::<Vec<_>>());
+    let rows = known.iter().map(|(way, found)| (*way, &found.ipdv, "RFC 5481, section 4.1; RFC 3393"));
+    spread_group(&mut table, "IPDV", &rows.collect::<Vec<_>>());
+    let interarrival = known.iter().map(|(way, found)| {
+        let [last, most] = [found.interarrival_jitter_ns, found.largest_interarrival_jitter_ns];
+        let [last, most] = [last, most].map(Cell::FineDuration);
+        text!("{way}, interarrival jitter (RFC 3550, section 6.4.1): final {last}, max {most}")
+    });
+    let section = Section::new("variation", "Delay variation").note(
+        "PDV: delay above the minimum. IPDV: delay minus that of the previous packet, signed (RFC 5481). Neither contains \
+         the clock offset.",
+    );
+    Some(interarrival.fold(section.with(table), |section, words| section.with(Block::Note(words))))
+}
+
+#[cfg(test)]
+mod tests;

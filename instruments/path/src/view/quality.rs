@@ -1,0 +1,145 @@
+//! What follows from the figures for a call, how delay drifts, and how the sender kept to its schedule.
+
+use super::metrics::{Metric, Metrics, duration, framed, in_frame};
+use super::way;
+use crate::digest::{FlowResults, KnownFlow};
+use crate::facts::AchievedSchedule;
+use quaver_analysis::path::playout::Advice;
+use quaver_analysis::path::steps::ShiftCause;
+use quaver_view::{Block, Cell, Column, Section, Table, text};
+
+/// Most shifts of the minimum delay that are listed for a flow.
+const MOST_SHIFTS: usize = 10;
+
+/// De-jitter buffers; none where nothing arrived.
+pub(super) fn buffers(flows: &[&FlowResults]) -> Option<Section> {
+    let columns = ["buffer", "late", "lost", "max queued"].map(Column::new);
+    let (mut table, mut none) = (Table::new(framed(columns)), Vec::new());
+    for results in flows {
+        for advised in &results.figures.advice.buffers {
+            let target = Cell::Share(f64::from(advised.target_per_million) / 1e6);
+            let name = format!("{}, {target} late or lost", way(results));
+            match advised.advice {
+                Advice::Buffer { buffer_ns, playout, .. } => {
+                    let counts = [playout.late, playout.lost, playout.most_waiting].map(Cell::Count);
+                    let cells = std::iter::once(duration(buffer_ns)).chain(counts);
+                    table.row(in_frame(&name, cells, "fixed playout delay, simulated"));
+                }
+                Advice::Impossible { lost, allowed } => {
+                    let (lost, allowed) = (Cell::Count(lost), Cell::Count(allowed));
+                    none.push(text!("{name}: none, since {lost} were lost and the target is {allowed}"));
+                }
+            }
+        }
+    }
+    let mut section = Section::new("advice", "De-jitter buffer").note(
+        "Smallest de-jitter buffer that meets the target of late or lost packets, verified on these packets. Its length is \
+         the wait of the fastest packet.",
+    );
+    if !table.rows.is_empty() {
+        section.push(table);
+    }
+    if !none.is_empty() {
+        section.push(Block::List(none));
+    }
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+/// How calls would sound; none where nothing arrived.
+pub(super) fn voice(flows: &[&FlowResults]) -> Option<Section> {
+    let columns = ["MOS", "R", "mouth to ear", "late or lost", "burst ratio"].map(Column::new);
+    let mut table = Table::new(framed(columns));
+    for results in flows {
+        for rated in &results.figures.advice.voice {
+            let cells = [
+                Cell::Number { value: rated.mos, digits: 2 },
+                Cell::Number { value: rated.r, digits: 1 },
+                Cell::FineDuration(rated.delay_ms * 1e6),
+                Cell::Share(rated.loss_percent / 100.0),
+                Cell::Figure(rated.burst_ratio),
+            ];
+            let name = format!("{}, {}", way(results), rated.codec.name);
+            table.row(in_frame(&name, cells, "ITU-T G.107, G.113 appendix I"));
+        }
+    }
+    let section = Section::new("voice", "Voice").note(
+        "Voice quality behind the buffer for 1 % late or lost: MOS (1 to 4.5) and rating factor R (ITU-T G.107). Codecs \
+         without ITU values for this loss are omitted.",
+    );
+    (!table.rows.is_empty()).then(|| section.with(table))
+}
+
+/// A number with its sign.
+fn signed(value: f64, digits: u8) -> Cell {
+    Cell::difference(Cell::Number { value, digits })
+}
+
+/// How delay grows with time; none where too few packets arrived.
+pub(super) fn skew(flows: &[&FlowResults]) -> Option<Section> {
+    if flows.iter().all(|results| results.figures.burstiness.is_none()) {
+        return None;
+    }
+    let mut metrics = Metrics::new(flows, |results| way(results));
+    metrics
+        .row("skew, lower line, ppm", "Moon et al. 1999 (lower convex hull)", |r| {
+            r.figures.skew.map(|line| signed(line.ppm(), 3))
+        })
+        .row("slope, least squares, ppm", "Jitlat, section 1 (burstiness plot)", |r| {
+            r.figures.burstiness.map(|line| signed(line.slope * 1e6, 3))
+        })
+        .row("correlation", "Jitlat, section 1 (Pearson's r)", |r| {
+            r.figures.burstiness.and_then(|line| line.correlation).map(|value| signed(value, 3))
+        })
+        .row("level shifts of the minimum delay", "windows of 100 packets, 1 ms or more", |r| {
+            Cell::Count(r.figures.level_shifts.len() as u64)
+        });
+    for results in flows {
+        for shift in results.figures.level_shifts.iter().take(MOST_SHIFTS) {
+            let cause = match shift.cause {
+                ShiftCause::SenderClock => "the sender's clock stepped",
+                ShiftCause::ReceiverClockOrPath => "the receiver's clock stepped, or the path changed",
+                ShiftCause::Unknown => "a clock stepped, or the path changed",
+            };
+            let (size, first) = (Cell::Duration(shift.size_ns), Cell::Sequence(shift.sequence));
+            metrics.table.note(text!("{}: {size} from packet {first} on: {cause}", way(results)));
+        }
+    }
+    let section = Section::new("skew", "Skew and drift").note(
+        "Growth of delay over time. The lower line touches packets without queueing, so its slope is the receiver's skew \
+         against the sender. The least-squares line follows the queues too.",
+    );
+    Some(section.with(metrics.table))
+}
+
+/// How the sender kept to its deadlines.
+pub(super) fn schedule(flows: &[KnownFlow<'_>]) -> Section {
+    let mut metrics = Metrics::new(flows, |known| known.flow.direction.name());
+    metrics.row("target period", "as requested", |known| duration(known.flow.period_ns));
+    // Of a test that kept no packets nobody knows these.
+    if flows.iter().any(|known| known.results.is_some()) {
+        let periods = |known: &KnownFlow<'_>| known.results.map(|results| results.figures.periods.clone());
+        metrics
+            .row("mean period sent", "stamps of packets that arrived", |known| {
+                periods(known)?.sent_ns.map(Cell::FineDuration)
+            })
+            .row("mean period received", "stamps of arrival", |known| {
+                periods(known)?.received_ns.map(Cell::FineDuration)
+            });
+    }
+    let rows: [Metric<AchievedSchedule>; 6] = [
+        ("lateness p50", |achieved| Some(Cell::Duration(achieved.error_p50_ns))),
+        ("lateness p99", |achieved| Some(Cell::Duration(achieved.error_p99_ns))),
+        ("lateness max", |achieved| Some(Cell::Duration(achieved.error_max_ns))),
+        ("slots skipped", |achieved| Some(Cell::Count(achieved.missed))),
+        ("slope − 1, ppm", |achieved| achieved.slope_ppm.map(|ppm| signed(ppm, 2))),
+        ("sender's CPU per million packets", |achieved| achieved.cpu_per_million_ns.map(duration)),
+    ];
+    for (name, cell) in rows {
+        metrics.row(name, "sender: sending time less deadline", |known| {
+            known.flow.achieved.as_ref().and_then(cell).unwrap_or(Cell::Unknown)
+        });
+    }
+    Section::new("schedule", "Schedule")
+        .note("mean periods, and the sender's lateness (RFC 3432; Poisson: RFC 2330, section 11.1)")
+        .with(metrics.table)
+}
