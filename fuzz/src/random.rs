@@ -1,5 +1,5 @@
-//! Runs the checks on made-up octets, without a fuzzer: `random [MILLIONS [SEED]]`. Each input is random octets, or
-//! small ones, or the one before with some octets changed, so that much of it nearly is a message.
+//! Runs the checks on made-up bytes, without a fuzzer: `random [MILLIONS [SEED]]`. Each input is random bytes, or
+//! small ones, or the one before with some bytes changed, so that much of it nearly is a message.
 
 use quaver_fuzz::checks;
 use quaver_fuzz::splitmix::{Random, numbers};

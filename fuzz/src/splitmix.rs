@@ -27,7 +27,7 @@ impl Random {
         }
     }
 
-    /// Changes a few octets, or cuts some off.
+    /// Changes a few bytes, or cuts some off.
     pub fn damage(&mut self, octets: &mut Vec<u8>) {
         for _ in 0..self.below(3) {
             if !octets.is_empty() {

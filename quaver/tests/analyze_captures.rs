@@ -147,7 +147,7 @@ fn every_figure_of_known_packets() {
     let rtp = audio.rtp.as_ref().unwrap();
     assert_eq!((rtp.clock.hz, rtp.arrival.as_str(), rtp.sequence.lost), (8_000, "kernel", 1));
     assert_eq!((rtp.sequence.duplicate, rtp.sequence.reordered), (1, 1));
-    // Octets on the wire, not those kept.
+    // Bytes on the wire, not those kept.
     assert_eq!(audio.octets, 100 * (14 + 20 + 8 + 12 + 160));
 
     let layers: Vec<_> = figures

@@ -66,7 +66,7 @@ fn a_server_sends_for_as_long_as_it_is_measured_and_both_ends_agree() {
     let runs = tempfile::tempdir().unwrap();
     let found = summary(&chase(&server.far, runs.path(), &["--for", "2s"]).output().unwrap(), 0);
     let started = server.line_with(" test down ");
-    assert!(started.contains("a source of 200 octets"), "{started}");
+    assert!(started.contains("a source of 200 bytes"), "{started}");
     assert_accounts(&found, server.packets_of_the_stream());
     server.line_with(": done");
     assert_eq!(number(&found, "/far_source/lost"), 0, "loopback loses nothing: {found}");
@@ -93,7 +93,7 @@ fn a_server_sends_for_as_long_as_it_is_measured_and_both_ends_agree() {
 fn a_profile_and_a_key_go_with_the_request() {
     let keys = tempfile::tempdir().unwrap();
     let (right, wrong) = (keys.path().join("right"), keys.path().join("wrong"));
-    std::fs::write(&right, "sixteen octets or more\n").unwrap();
+    std::fs::write(&right, "sixteen bytes or more\n").unwrap();
     std::fs::write(&wrong, "others, and as many of them\n").unwrap();
     let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
     let mut server = serving(&["--key-file", right]);

@@ -184,7 +184,7 @@ fn a_receiver_program() {
         let mut messages: Vec<libc::mmsghdr> = parts
             .iter_mut()
             .map(|part| {
-                // SAFETY: all-zero octets are a valid header: no name, no parts, no control data.
+                // SAFETY: all-zero bytes are a valid header: no name, no parts, no control data.
                 let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 message.msg_hdr.msg_iov = part;
                 message.msg_hdr.msg_iovlen = 1;

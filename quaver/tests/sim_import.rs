@@ -72,12 +72,12 @@ fn what_is_no_trace_is_refused_with_its_place_and_leaves_nothing() {
         (
             vec!["--from", "drmemtrace", "-o", "a", "x"],
             5,
-            "import from drmemtrace: x, octet 0: it does not begin",
+            "import from drmemtrace: x, byte 0: it does not begin",
         ),
         (
             vec!["--from", "champsim", "-o", "a", "x"],
             5,
-            "import from champsim: x, octet 0: it ends in the middle",
+            "import from champsim: x, byte 0: it ends in the middle",
         ),
         (
             vec!["--from", "synchrotrace", "-o", "a", "x"],

@@ -285,7 +285,7 @@ fn what_is_no_trace_or_a_damaged_one_is_refused_with_its_place() {
     damaged[steps..steps + 8].iter_mut().for_each(|octet| *octet ^= 0x55);
     write("damaged", &damaged);
     let said = refused(place.path(), "damaged");
-    assert!(said.contains("damaged: ") && said.contains("the trace is damaged at octet "), "{said}");
+    assert!(said.contains("damaged: ") && said.contains("the trace is damaged at byte "), "{said}");
     assert!(refused(place.path(), "nowhere").contains("open the trace nowhere: No such file"));
     assert!(refused(place.path(), ".").contains("it is no file"));
 }
@@ -386,7 +386,7 @@ fn without_the_simulator_the_program_says_what_to_do() {
     assert!(text(&found.stderr).contains("nowhere.toml"), "{}", text(&found.stderr));
 }
 
-/// Counts octets that are read.
+/// Counts bytes that are read.
 struct Counting {
     octets: Vec<u8>,
     read: Arc<AtomicU64>,
@@ -431,7 +431,7 @@ fn a_trace_is_read_as_it_is_simulated_a_frame_a_thread_ahead() {
     let taken = Arc::new(AtomicU64::new(0));
     let steps = (0..THREADS).map(|thread| Taken { steps: trace.steps(thread), taken: Arc::clone(&taken) });
     let mut machine = Machine::new(&Config::default(), &trace.dictionary, steps.collect());
-    // Every step takes about as many octets as any other, and a frame is at most about a megabyte of them.
+    // Every step takes about as many bytes as any other, and a frame is at most about a megabyte of them.
     let step = (length - before) as f64 / f64::from(THREADS) / STEPS as f64;
     let frame = f64::from(1 << 20) + 2.0 * step;
     let mut looks = 0;
@@ -439,7 +439,7 @@ fn a_trace_is_read_as_it_is_simulated_a_frame_a_thread_ahead() {
         looks += 1;
         let ahead =
             (read.load(Ordering::Relaxed) - before) as f64 - taken.load(Ordering::Relaxed) as f64 * step;
-        assert!(ahead <= f64::from(THREADS) * frame, "{ahead} octets ahead, a frame is {frame}");
+        assert!(ahead <= f64::from(THREADS) * frame, "{ahead} bytes ahead, a frame is {frame}");
     }
     assert!(looks > 20, "{looks}");
     assert!(length as f64 > 2.0 * f64::from(THREADS) * frame, "the trace is much longer than what is held");

@@ -346,6 +346,6 @@ fn traces_are_small() {
     let per_million = octets as f64 / 1e3 / (instructions as f64 / 1e6);
     assert!(
         per_million <= 25.0,
-        "{octets} octets for {instructions} instructions: {per_million:.1} kB a million"
+        "{octets} bytes for {instructions} instructions: {per_million:.1} kB a million"
     );
 }

@@ -133,7 +133,7 @@ fn a_study_over_loopback_measures_every_cell_once_and_reads_the_same_again() {
     assert!(text(&again.stdout).contains("Ranking"));
     let after =
         [std::fs::read(run.join("summary.json")).unwrap(), std::fs::read(run.join("report.html")).unwrap()];
-    assert!(before == after, "the same cells give the same octets");
+    assert!(before == after, "the same cells give the same bytes");
     assert_eq!(cells(&run), kept);
 }
 

@@ -189,7 +189,7 @@ fn an_interrupted_bench_keeps_what_was_measured() {
     assert!(second.is_dir());
 }
 
-/// A compressor with threads of its own, which knows nothing of us: what it writes is the same octet for octet, and of its waits
+/// A compressor with threads of its own, which knows nothing of us: what it writes is the same byte for byte, and of its waits
 /// none is unaccounted for.
 #[test]
 fn xz_compresses_alike_when_recorded() {
@@ -215,7 +215,7 @@ fn xz_compresses_alike_when_recorded() {
     command.args(xz);
     let recorded = output(command);
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
-    assert!(recorded.stdout == plain.stdout, "{} and {} octets", recorded.stdout.len(), plain.stdout.len());
+    assert!(recorded.stdout == plain.stdout, "{} and {} bytes", recorded.stdout.len(), plain.stdout.len());
 
     let summary = read(&only_run(&runs).join("summary.json"));
     let count = |pointer| number(&summary, pointer);

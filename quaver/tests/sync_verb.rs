@@ -226,7 +226,7 @@ fn the_programs_status_stands_whatever_becomes_of_the_report() {
         assert_eq!(told.lines().filter(|line| line.starts_with("quaver: ")).count(), 1, "{told}");
         assert_eq!(ended.stdout, b"");
     }
-    // Nobody can be told: the device takes not one octet.
+    // Nobody can be told: the device takes not one byte.
     for options in
         [&["--no-kernel"][..], &["--no-kernel", "--json"], &["--no-kernel", "-o", "/dev/null/runs"]]
     {

@@ -114,7 +114,7 @@ fn fault() {
 /// start it and knows none.
 fn is_thread(wanted: &str) -> bool {
     let mut name = [0_u8; 16];
-    // SAFETY: PR_GET_NAME writes at most 16 octets.
+    // SAFETY: PR_GET_NAME writes at most 16 bytes.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     name.iter().position(|octet| *octet == 0).is_some_and(|end| &name[..end] == wanted.as_bytes())
 }
@@ -131,7 +131,7 @@ fn map(bytes: usize) -> *mut libc::c_void {
             0,
         )
     };
-    assert_ne!(at, libc::MAP_FAILED, "mapping {bytes} octets");
+    assert_ne!(at, libc::MAP_FAILED, "mapping {bytes} bytes");
     // A huge page would turn many faults and flushes into one.
     // SAFETY: the range is the mapping made above.
     unsafe { libc::madvise(at, bytes, libc::MADV_NOHUGEPAGE) };

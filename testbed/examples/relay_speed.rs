@@ -1,4 +1,4 @@
-//! How many packets a second the relay carries: `relay_speed [SECONDS [PACKETS_PER_SECOND]]`. Sends 80 octets over
+//! How many packets a second the relay carries: `relay_speed [SECONDS [PACKETS_PER_SECOND]]`. Sends 80 bytes over
 //! loopback at that rate (none: as fast as it goes) and prints a line of JSON.
 
 use quaver_testbed::relay::script::{Rule, Script};

@@ -53,7 +53,7 @@ pub fn open(name: &str, here: Ipv4Addr, there: Ipv4Addr) -> io::Result<OwnedFd> 
 }
 
 fn request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: all-zero octets are a valid ifreq: it is numbers and octets.
+    // SAFETY: all-zero bytes are a valid ifreq: it is numbers and bytes.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));

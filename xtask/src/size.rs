@@ -19,7 +19,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-doctor", 500),
     ("quaver-dvfs", 1_500),
     ("quaver-host", 12_500),
-    ("quaver-instrument", 2_500),
+    ("quaver-instrument", 3_000),
     ("quaver-lab", 1_500),
     ("quaver-lab-guests", 1_500),
     ("quaver-launch", 1_000),

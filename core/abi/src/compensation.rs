@@ -37,7 +37,7 @@ pub struct CompensationRecord {
     pub stalled_fs: u64,
     /// Length that the controller was told.
     pub length_fs: u64,
-    /// Mean frequency over that at rest, as IEEE 754 bits: a record compares octet by octet.
+    /// Mean frequency over that at rest, as IEEE 754 bits: a record compares byte by byte.
     pub ratio_bits: u64,
     /// What the thread owes after it, femtoseconds.
     pub owed_fs: i64,

@@ -36,7 +36,7 @@ pub struct PacketRecord {
     pub sent_ns: i64,
     /// When the schedule wanted it sent, CLOCK_MONOTONIC nanoseconds of the source's host; 0 is missing.
     pub deadline_ns: i64,
-    /// UDP payload length in octets.
+    /// UDP payload length in bytes.
     pub payload_bytes: u32,
     /// [`packet_flags`], and the payload type of RTP.
     pub flags: u16,
@@ -46,7 +46,7 @@ pub struct PacketRecord {
     pub receive_drops: u32,
     /// RTP timestamp, where the payload is RTP.
     pub media_timestamp: u32,
-    /// The first octets after an RTP header, as they lie in the packet, where [`packet_flags::MEDIA_HEAD`] is set:
+    /// The first bytes after an RTP header, as they lie in the packet, where [`packet_flags::MEDIA_HEAD`] is set:
     /// room for the headers of ST 2022-6 and RFC 4175. Else zero.
     pub media_head: [u8; 8],
 }
@@ -100,7 +100,7 @@ pub mod packet_flags {
     pub const MARKER: u16 = 1 << 4;
     /// Marker, payload type and (not ours) synchronisation source are recorded.
     pub const RTP_HEADER: u16 = 1 << 5;
-    /// What follows the RTP header is recorded, and that header is the fixed one of 12 octets.
+    /// What follows the RTP header is recorded, and that header is the fixed one of 12 bytes.
     pub const MEDIA_HEAD: u16 = 1 << 6;
     /// Where the payload type begins.
     pub const PAYLOAD_TYPE_SHIFT: u32 = 9;
@@ -139,7 +139,7 @@ pub struct StampRecord {
     pub user_ns: u64,
     /// RTP timestamp, where the payload is RTP.
     pub media_timestamp: u32,
-    /// UDP payload length in octets.
+    /// UDP payload length in bytes.
     pub payload_bytes: u32,
     /// CPU that ran the network stack for this packet.
     pub cpu: u16,
@@ -236,7 +236,7 @@ pub enum EventKind {
     TlbFlush = 24,
     /// Point: a softirq was raised here. id: vector number.
     SoftirqRaise = 25,
-    /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 octets.
+    /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 bytes.
     TaskName = 40,
 }
 

@@ -6,7 +6,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// First eight octets of a segment.
+/// First eight bytes of a segment.
 pub const MAGIC: [u8; 8] = *b"QUAVSEG\0";
 /// Version of the segment format that this code writes.
 pub const VERSION: u32 = 1;
@@ -56,7 +56,7 @@ impl RecordKind {
 pub trait Record: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {
     /// Kind in the header.
     const KIND: RecordKind;
-    /// Offset in octets of the written mark. A writer stores the eight octets around it last, so that a record
+    /// Offset in bytes of the written mark. A writer stores the eight bytes around it last, so that a record
     /// cut off half-way is not taken for a written one.
     const MARK_OFFSET: usize = 0;
     /// Whether a writer filled this slot.
@@ -99,7 +99,7 @@ record!(SendRecord, deadline_ns);
 ///  0       8         12           16            20           24         32           40        64
 ///  +-------+---------+------------+-------------+------------+----------+------------+---------+
 ///  | magic | version | byte order | record kind | record size| capacity | created    | zero    |
-///  |       |         |            |             | octets     | records  | realtime ns|         |
+///  |       |         |            |             | bytes     | records  | realtime ns|         |
 ///  +-------+---------+------------+-------------+------------+----------+------------+---------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -113,7 +113,7 @@ pub struct SegmentHeader {
     pub byte_order: u32,
     /// [`RecordKind`].
     pub record_kind: u32,
-    /// Size of one record in octets.
+    /// Size of one record in bytes.
     pub record_bytes: u32,
     /// Records that the file has room for.
     pub capacity: u64,
@@ -124,7 +124,7 @@ pub struct SegmentHeader {
 }
 const _: () = assert!(size_of::<SegmentHeader>() == 64);
 
-/// Why octets are not a segment of the wanted kind.
+/// Why bytes are not a segment of the wanted kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentError {
     /// Shorter than a header.
@@ -139,7 +139,7 @@ pub enum SegmentError {
     OtherRecords {
         /// Kind found.
         kind: u32,
-        /// Size found, octets.
+        /// Size found, bytes.
         bytes: u32,
     },
 }
@@ -147,12 +147,12 @@ pub enum SegmentError {
 impl core::fmt::Display for SegmentError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::TooShort => write!(f, "shorter than a segment header (64 octets)"),
+            Self::TooShort => write!(f, "shorter than a segment header (64 bytes)"),
             Self::NotASegment => write!(f, "not a Quaver segment"),
             Self::Version(v) => write!(f, "segment version {v}; this program reads version {VERSION}"),
             Self::ByteOrder => write!(f, "written on a machine of the other byte order"),
             Self::OtherRecords { kind, bytes } => {
-                write!(f, "holds records of kind {kind}, {bytes} octets each")
+                write!(f, "holds records of kind {kind}, {bytes} bytes each")
             }
         }
     }

@@ -20,13 +20,13 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// First eight octets of a segment of the recorder.
+/// First eight bytes of a segment of the recorder.
 pub const SYNC_MAGIC: [u8; 8] = *b"QUAVSYNC";
 /// Version of the format that this code writes.
 pub const SYNC_VERSION: u32 = 1;
-/// Octets of a page of the segment, whatever the machine's pages are.
+/// Bytes of a page of the segment, whatever the machine's pages are.
 pub const PAGE_BYTES: usize = 4096;
-/// First four octets of a chunk.
+/// First four bytes of a chunk.
 pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"QCHK");
 
 /// One event of one thread: entry into or return from a call of the thread library.
@@ -325,7 +325,7 @@ impl SyncEnd {
     }
 }
 
-/// Octets of program path and arguments that fit into the header.
+/// Bytes of program path and arguments that fit into the header.
 pub const TEXT_BYTES: usize = PAGE_BYTES - 144;
 
 /// Page 0 of a segment.
@@ -334,7 +334,7 @@ pub const TEXT_BYTES: usize = PAGE_BYTES - 144;
 ///  0       8         12           16         20       24      28    32       36       40      44      48
 ///  +-------+---------+------------+----------+--------+-------+-----+--------+--------+-------+-------+
 ///  | magic | version | byte order | record   | page   | ended | pid | parent | exec   | exe   | argv  |
-///  |       |         |            | octets   | octets |       |     |        | number | octets| octets|
+///  |       |         |            | bytes   | bytes |       |     |        | number | bytes| bytes|
 ///  +-------+---------+------------+----------+--------+-------+-----+--------+--------+-------+-------+
 ///  48          56           64            72           80           88          96         104        112
 ///  +-----------+------------+-------------+------------+------------+-----------+----------+----------+
@@ -344,7 +344,7 @@ pub const TEXT_BYTES: usize = PAGE_BYTES - 144;
 ///  112         120          128           136          144                                         4096
 ///  +-----------+------------+-------------+------------+---------------------------------------------+
 ///  | threads   | threads    | created     | zero       | path of the program, then its arguments,     |
-///  |           | lost       | threads     |            | each ended by a zero octet                   |
+///  |           | lost       | threads     |            | each ended by a zero byte                   |
 ///  +-----------+------------+-------------+------------+---------------------------------------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -356,7 +356,7 @@ pub struct SyncSegmentHeader {
     pub version: u32,
     /// [`crate::segment::BYTE_ORDER`].
     pub byte_order: u32,
-    /// Octets of a [`SyncRecord`].
+    /// Bytes of a [`SyncRecord`].
     pub record_bytes: u32,
     /// [`PAGE_BYTES`].
     pub page_bytes: u32,
@@ -368,9 +368,9 @@ pub struct SyncSegmentHeader {
     pub parent: u32,
     /// How many images this process recorded before this one.
     pub exec_number: u32,
-    /// Octets of the program's path in `text`, its zero not counted.
+    /// Bytes of the program's path in `text`, its zero not counted.
     pub exe_bytes: u32,
-    /// Octets of all arguments in `text`, each with its zero, cut to what fits.
+    /// Bytes of all arguments in `text`, each with its zero, cut to what fits.
     pub argv_bytes: u32,
     /// When the process started, clock ticks since boot (field 22 of `/proc/PID/stat`); with `pid` it names the
     /// process for good. 0 where `/proc` is missing.
@@ -495,7 +495,7 @@ pub mod ring_flags {
     pub const FOUND: u32 = 1 << 2;
 }
 
-/// Why octets are not a segment of the recorder.
+/// Why bytes are not a segment of the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncHeaderError {
     /// Shorter than a header.
@@ -508,9 +508,9 @@ pub enum SyncHeaderError {
     ByteOrder,
     /// Holds records or pages of another size.
     OtherSizes {
-        /// Octets of a record.
+        /// Bytes of a record.
         record: u32,
-        /// Octets of a page.
+        /// Bytes of a page.
         page: u32,
     },
 }
@@ -519,7 +519,7 @@ impl core::fmt::Display for SyncHeaderError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::TooShort => {
-                write!(f, "shorter than the header of a recording of synchronisation ({PAGE_BYTES} octets)")
+                write!(f, "shorter than the header of a recording of synchronisation ({PAGE_BYTES} bytes)")
             }
             Self::NotASegment => write!(f, "not a recording of synchronisation"),
             Self::Version(v) => {
@@ -527,7 +527,7 @@ impl core::fmt::Display for SyncHeaderError {
             }
             Self::ByteOrder => write!(f, "recorded on a machine of the other byte order"),
             Self::OtherSizes { record, page } => {
-                write!(f, "holds records of {record} octets in pages of {page}; expected 32 in {PAGE_BYTES}")
+                write!(f, "holds records of {record} bytes in pages of {page}; expected 32 in {PAGE_BYTES}")
             }
         }
     }
@@ -539,7 +539,7 @@ impl SyncSegmentHeader {
     /// Reads and checks the header.
     ///
     /// # Errors
-    /// Says what the octets are instead.
+    /// Says what the bytes are instead.
     pub fn check(octets: &[u8]) -> Result<Self, SyncHeaderError> {
         if octets.len() >= 8 && octets[..8] != SYNC_MAGIC {
             return Err(SyncHeaderError::NotASegment);

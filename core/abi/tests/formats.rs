@@ -172,7 +172,7 @@ fn layers_and_clocks_keep_their_words() {
     assert_eq!(StampClock::ALL.map(|clock| clock as u8), [1, 2, 3, 4, 5]);
 }
 
-/// The kind's number, the record's octets, and the only octets of it that mark a written one.
+/// The kind's number, the record's bytes, and the only bytes of it that mark a written one.
 fn record<R: Record>(kind: u32, size: usize, mark: std::ops::Range<usize>) {
     assert_eq!((R::KIND as u32, size_of::<R>(), R::MARK_OFFSET), (kind, size, mark.start));
     assert_eq!(RecordKind::from_raw(kind), Some(R::KIND));
@@ -180,7 +180,7 @@ fn record<R: Record>(kind: u32, size: usize, mark: std::ops::Range<usize>) {
         let mut octets = vec![0; size];
         octets[at] = 1;
         let record = R::read_from_bytes(&octets).expect("its size");
-        assert_eq!(record.is_written(), mark.contains(&at), "octet {at} of a record of kind {kind}");
+        assert_eq!(record.is_written(), mark.contains(&at), "byte {at} of a record of kind {kind}");
     }
 }
 
@@ -217,11 +217,11 @@ fn a_segments_header_is_refused_for_the_first_thing_that_is_wrong() {
     assert_eq!(check(SegmentHeader { record_bytes: 40, ..header }), other(3, 40));
     // The program's own way to say it.
     for (error, words) in [
-        (SegmentError::TooShort, "shorter than a segment header (64 octets)"),
+        (SegmentError::TooShort, "shorter than a segment header (64 bytes)"),
         (SegmentError::NotASegment, "not a Quaver segment"),
         (SegmentError::Version(2), "segment version 2; this program reads version 1"),
         (SegmentError::ByteOrder, "written on a machine of the other byte order"),
-        (SegmentError::OtherRecords { kind: 4, bytes: 32 }, "holds records of kind 4, 32 octets each"),
+        (SegmentError::OtherRecords { kind: 4, bytes: 32 }, "holds records of kind 4, 32 bytes each"),
     ] {
         assert_eq!(error.to_string(), words);
     }
@@ -252,16 +252,13 @@ fn a_recorders_header_is_refused_for_the_first_thing_that_is_wrong() {
         assert_eq!(check(other), Err(SyncHeaderError::OtherSizes { record, page }));
     }
     for (error, words) in [
-        (
-            SyncHeaderError::TooShort,
-            "shorter than the header of a recording of synchronisation (4096 octets)",
-        ),
+        (SyncHeaderError::TooShort, "shorter than the header of a recording of synchronisation (4096 bytes)"),
         (SyncHeaderError::NotASegment, "not a recording of synchronisation"),
         (SyncHeaderError::Version(2), "recording of version 2; this program reads version 1"),
         (SyncHeaderError::ByteOrder, "recorded on a machine of the other byte order"),
         (
             SyncHeaderError::OtherSizes { record: 40, page: 4096 },
-            "holds records of 40 octets in pages of 4096; expected 32 in 4096",
+            "holds records of 40 bytes in pages of 4096; expected 32 in 4096",
         ),
     ] {
         assert_eq!(error.to_string(), words);

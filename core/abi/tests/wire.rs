@@ -1,4 +1,4 @@
-//! The parsers of what comes over a network, under arbitrary octets and under octets that are nearly right.
+//! The parsers of what comes over a network, under arbitrary bytes and under bytes that are nearly right.
 
 mod wire_checks;
 
@@ -9,7 +9,7 @@ use quaver_abi::wire::stamp::time::ErrorEstimate;
 use quaver_abi::wire::stamp::{Mode, ReflectorPacket, SenderPacket};
 use std::net::Ipv4Addr;
 
-/// Octets, many of them small, so that lengths, types and commands often mean something.
+/// Bytes, many of them small, so that lengths, types and commands often mean something.
 fn octets() -> impl Strategy<Value = Vec<u8>> {
     let octet = prop_oneof![3 => 0..10u8, 1 => any::<u8>()];
     prop_oneof![vec(any::<u8>(), 0..260), vec(octet, 0..260)]

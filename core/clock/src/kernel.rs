@@ -159,7 +159,7 @@ impl KernelState {
 
 /// What adjtimex returns and fills in; none where it is refused.
 fn ask_adjtimex(modes: u32) -> Option<(i32, libc::timex)> {
-    // SAFETY: all-zero octets are a valid timex: it is plain numbers.
+    // SAFETY: all-zero bytes are a valid timex: it is plain numbers.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
     timex.modes = modes;
     // SAFETY: `timex` is valid for reading and writing. The modes used here (0, ADJ_OFFSET_SS_READ) change nothing.
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn timex(change: impl FnOnce(&mut libc::timex)) -> libc::timex {
-        // SAFETY: all-zero octets are a valid timex.
+        // SAFETY: all-zero bytes are a valid timex.
         let mut timex: libc::timex = unsafe { std::mem::zeroed() };
         timex.tick = 10_000;
         change(&mut timex);

@@ -150,7 +150,7 @@ fn no_unmarked_step_back_in_ten_million_conversions_with_600_anchors() {
 
 /// Sets CLOCK_REALTIME forward or back by a nanosecond.
 fn set_by_a_nanosecond(forward: bool) {
-    // SAFETY: all-zero octets are a valid timex: it is plain numbers.
+    // SAFETY: all-zero bytes are a valid timex: it is plain numbers.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
     timex.modes = libc::ADJ_SETOFFSET | libc::ADJ_NANO;
     (timex.time.tv_sec, timex.time.tv_usec) = if forward { (0, 1) } else { (-1, 999_999_999) };

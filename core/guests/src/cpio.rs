@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Component, Path};
 
-/// Octets of a header: the magic and thirteen numbers of eight hexadecimal digits.
+/// Bytes of a header: the magic and thirteen numbers of eight hexadecimal digits.
 const HEADER: usize = 6 + 13 * 8;
-/// Names and contents end on a multiple of so many octets.
+/// Names and contents end on a multiple of so many bytes.
 const ALIGN: usize = 4;
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 /// `ENODEV` without the interface, and what the kernel or the driver answers.
 ///
 /// # Safety
-/// The request reads and writes no more than a `T` behind the pointer of its ifreq, any octets of which are a `T`.
+/// The request reads and writes no more than a `T` behind the pointer of its ifreq, any bytes of which are a `T`.
 pub unsafe fn with_data<T>(interface: &str, request: libc::Ioctl, value: &mut T) -> Result<()> {
     let data = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut *value).cast() };
     // SAFETY: as the caller promises; `value` lives through the call.

@@ -24,7 +24,7 @@ pub struct InterfaceFacts {
     pub driver: Option<String>,
     /// `up`, `down` or `unknown` (loopback never says up).
     pub state: Option<String>,
-    /// Largest packet, in octets.
+    /// Largest packet, in bytes.
     pub mtu_bytes: Option<u32>,
     /// Speed of the link in Mbit/s; none where there is no physical link.
     pub speed_mbps: Option<u32>,

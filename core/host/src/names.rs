@@ -21,7 +21,7 @@ pub enum SymbolError {
     Unreadable(#[from] io::Error),
 }
 
-/// Octets behind a function's start that are still taken for the function.
+/// Bytes behind a function's start that are still taken for the function.
 const FARTHEST: u64 = 1 << 16;
 
 /// Device interrupts by number, as `/proc/interrupts` names their handlers (several are joined as there).

@@ -194,7 +194,7 @@ impl RouteSocket {
             while !rest.is_empty() {
                 let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
                     .map_err(|e| Error::other(format!("answer of rtnetlink: {e}")))?;
-                // Each message of a datagram starts at a multiple of 4 octets.
+                // Each message of a datagram starts at a multiple of 4 bytes.
                 let length = (answer.header.length as usize).next_multiple_of(4);
                 rest = rest.get(length.max(4)..).unwrap_or(&[]);
                 if answer.header.sequence_number != self.sequence {

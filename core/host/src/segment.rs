@@ -112,7 +112,7 @@ struct Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: base and octets are those of a successful mmap, and the owner of the pointers into it ends
+        // SAFETY: base and bytes are those of a successful mmap, and the owner of the pointers into it ends
         // with it. An error could only mean that they are not, which the constructor rules out.
         let _ = unsafe { munmap(self.base, self.octets) };
     }
@@ -180,7 +180,7 @@ impl<R: Record> SegmentWriter<R> {
         let mark = R::MARK_OFFSET / 8;
         let words = size_of::<R>() / 8;
         // SAFETY: `next` lies before `end`, so a whole record fits; records are whole words without padding
-        // (IntoBytes), aligned to words as the header is 64 octets long and the mapping is page-aligned.
+        // (IntoBytes), aligned to words as the header is 64 bytes long and the mapping is page-aligned.
         unsafe {
             let from = (&raw const record).cast::<u64>();
             let to = self.next.cast::<u64>();
@@ -265,7 +265,7 @@ impl<R: Record> SegmentAppender<R> {
     /// Appends one record, whose written mark must be set.
     ///
     /// # Errors
-    /// When the kernel refuses the octets.
+    /// When the kernel refuses the bytes.
     pub fn append(&mut self, record: &R) -> Result<(), SegmentWriteError> {
         self.out
             .write_all(record.as_bytes())
@@ -278,7 +278,7 @@ impl<R: Record> SegmentAppender<R> {
     /// Hands everything appended to the kernel; from then on a kill of this process loses none of it.
     ///
     /// # Errors
-    /// When the kernel refuses the octets.
+    /// When the kernel refuses the bytes.
     pub fn flush(&mut self) -> Result<(), SegmentWriteError> {
         self.out.flush().map_err(|e| SegmentWriteError::new("write to", &self.path, e))
     }

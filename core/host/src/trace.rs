@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 pub enum Payload {
     /// Our source's header ([`quaver_abi::wire::stream`]) at this offset of the UDP payload.
     Ours {
-        /// Octets before our header (RTP and HBRMT headers of a profile).
+        /// Bytes before our header (RTP and HBRMT headers of a profile).
         offset: u16,
     },
     /// RTP: the key is the 16-bit sequence number.

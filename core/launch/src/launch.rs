@@ -128,7 +128,7 @@ impl Launched {
 /// The status that a shell would show: the program's own, or 128 and the signal that ended it.
 pub fn shell_status(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    // Both are octets by the system's definition.
+    // Both are bytes by the system's definition.
     code as u8
 }
 

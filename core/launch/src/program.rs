@@ -170,7 +170,7 @@ fn of_elf(file: &File) -> Option<Vec<Obstacle>> {
     Some(obstacles)
 }
 
-/// The path of the dynamic loader, without its last zero octet; none where the file asks for none.
+/// The path of the dynamic loader, without its last zero byte; none where the file asks for none.
 fn loader_of<'data, R: ReadRef<'data>>(
     header: &elf::FileHeader64<Endianness>,
     endian: Endianness,

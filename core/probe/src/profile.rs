@@ -12,12 +12,12 @@ use zerocopy::byteorder::network_endian::{I64, U16, U32, U64};
 
 /// A frame at 29.97 Hz lasts 1001/30000 s.
 const FRAME_29_97_NS: (u64, u64) = (1_001_000_000_000, 30_000);
-/// Packets of a 1080i29.97 frame: 2200 x 1125 samples of 20 bits make 6,187,500 octets, 1376 to a packet.
+/// Packets of a 1080i29.97 frame: 2200 x 1125 samples of 20 bits make 6,187,500 bytes, 1376 to a packet.
 const HD_SDI_PACKETS: u64 = 4_497;
 /// Packets of a 1080p29.97 frame of active pixels: four of 480 pixels to each of 1080 lines.
 const ACTIVE_PACKETS: u64 = 4_320;
 const PACKETS_PER_LINE: u64 = 4;
-/// 480 pixels 4:2:2 of 10 bits: 5 octets for each 2 pixels (RFC 4175, section 4.3).
+/// 480 pixels 4:2:2 of 10 bits: 5 bytes for each 2 pixels (RFC 4175, section 4.3).
 const LINE_PART_BYTES: u16 = 1_200;
 const LINE_PART_PIXELS: u16 = 480;
 /// Ethernet, IPv4 and UDP headers in front of a UDP payload.
@@ -26,10 +26,10 @@ const UDP_FRAME_BYTES: usize = 14 + 20 + 8;
 /// Streams with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProfileName {
-    /// SMPTE ST 2022-6, 1080i29.97: RTP, HBRMT header and 1376 octets of media; 4497 packets a frame, so one
+    /// SMPTE ST 2022-6, 1080i29.97: RTP, HBRMT header and 1376 bytes of media; 4497 packets a frame, so one
     /// each 1001/30000 s / 4497 = 7.4198 us.
     St2022_6,
-    /// SMPTE ST 2110-20, 1080p29.97, 4:2:2 of 10 bits, 1200 octets of pixels a packet, 4320 packets a frame.
+    /// SMPTE ST 2110-20, 1080p29.97, 4:2:2 of 10 bits, 1200 bytes of pixels a packet, 4320 packets a frame.
     /// Linear as ST 2110-21 type NL: one each 1001/30000 s / 4320 = 7.7238 us. (The first packet is the stream's
     /// first deadline; TR_OFFSET, 43/1125 of the frame, lies before it.)
     St2110_20Linear,
@@ -37,14 +37,14 @@ pub enum ProfileName {
     /// vertical blanking, 4 % of the frame, stays silent.
     St2110_20Gapped,
     /// Pattern 1 of the timestamping paper: 140-octet packets each 20 ms, as one direction of a G.729 call. With
-    /// the paper's gap of 2,499,860 octets at 1 Gbit/s, packet and gap make 20 ms exactly, so the 140 octets are
-    /// the Ethernet frame without preamble; we take it as header (14), IPv4 (20), UDP (8) and 98 octets of UDP
-    /// payload, without check sequence. The payload is RTP of type 18 (20 ms of G.729 itself would be 20 octets).
+    /// the paper's gap of 2,499,860 bytes at 1 Gbit/s, packet and gap make 20 ms exactly, so the 140 bytes are
+    /// the Ethernet frame without preamble; we take it as header (14), IPv4 (20), UDP (8) and 98 bytes of UDP
+    /// payload, without check sequence. The payload is RTP of type 18 (20 ms of G.729 itself would be 20 bytes).
     G729,
-    /// G.711: RTP of type 0 and 160 octets each 20 ms (RFC 3551, section 4.5.14).
+    /// G.711: RTP of type 0 and 160 bytes each 20 ms (RFC 3551, section 4.5.14).
     G711,
-    /// Pattern 2 of the timestamping paper: 1368-octet packets with a gap of 169,631 octets at 1 Gbit/s, so one
-    /// each (1368 + 169,631) x 8 ns = 1,367,992 ns, 8 Mbit/s. Counted as for G.729: 1326 octets of UDP payload.
+    /// Pattern 2 of the timestamping paper: 1368-octet packets with a gap of 169,631 bytes at 1 Gbit/s, so one
+    /// each (1368 + 169,631) x 8 ns = 1,367,992 ns, 8 Mbit/s. Counted as for G.729: 1326 bytes of UDP payload.
     Hd1368,
 }
 
@@ -125,7 +125,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Packets of `payload_bytes` octets of UDP payload with our stream header only.
+    /// Packets of `payload_bytes` bytes of UDP payload with our stream header only.
     ///
     /// # Errors
     /// When our header does not fit, or UDP cannot carry it.
@@ -180,12 +180,12 @@ impl Profile {
         self.schedule
     }
 
-    /// UDP payload of each packet in octets.
+    /// UDP payload of each packet in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// Octets of the payload before our stream header.
+    /// Bytes of the payload before our stream header.
     pub fn header_offset(&self) -> usize {
         self.leading.bytes()
     }

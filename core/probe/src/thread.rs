@@ -13,7 +13,7 @@ pub struct ThreadSettings {
     pub fifo: Option<u8>,
     /// Lock the memory of the whole process, present and future.
     pub lock_memory: bool,
-    /// Octets of stack to make present before the measured part. 0 for none; at most 1 MiB is taken.
+    /// Bytes of stack to make present before the measured part. 0 for none; at most 1 MiB is taken.
     pub prefault_stack_bytes: usize,
     /// Let timers expire on time (1 ns of slack) rather than up to 50 µs late. Real-time threads have no slack.
     pub exact_timers: bool,
@@ -308,7 +308,7 @@ pub struct ThreadUsage {
 impl ThreadUsage {
     /// Counts of the calling thread from its birth.
     pub fn now() -> Self {
-        // SAFETY: all-zero octets are a valid rusage, which is plain numbers.
+        // SAFETY: all-zero bytes are a valid rusage, which is plain numbers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `usage` is a valid out-pointer; RUSAGE_THREAD exists on every Linux, so it cannot fail.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };

@@ -109,7 +109,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(list);
     for file in [&samples, &event_file] {
         let octets = std::fs::metadata(file)?.len();
-        println!("{}: {:.1} octets a row", file.display(), octets as f64 / rows as f64);
+        println!("{}: {:.1} bytes a row", file.display(), octets as f64 / rows as f64);
     }
     convert(rows);
     // Reading alone, in a process of its own, so that its peak is its own.

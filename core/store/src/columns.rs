@@ -489,7 +489,7 @@ impl TableReader {
 mod tests {
     use super::*;
 
-    /// A table of one column `n` with these values, of which `change` may change the octets.
+    /// A table of one column `n` with these values, of which `change` may change the bytes.
     fn table(values: &[Option<i64>], change: impl Fn(&mut Vec<u8>)) -> (tempfile::TempDir, PathBuf) {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("t.parquet");

@@ -444,7 +444,7 @@ pub fn read_raw_events(run: &RunDir, names: &mut Names) -> Result<Vec<EventRecor
     Ok(events)
 }
 
-/// The 16 octets of a thread's name, up to the first zero.
+/// The 16 bytes of a thread's name, up to the first zero.
 fn task_name(event: &EventRecord) -> String {
     let octets = [event.start_ns.to_ne_bytes(), event.end_ns.to_ne_bytes()].concat();
     let end = octets.iter().position(|octet| *octet == 0).unwrap_or(octets.len());

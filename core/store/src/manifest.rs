@@ -48,9 +48,9 @@ pub struct Tool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum StreamPayload {
-    /// Our source's header lies `offset` octets into the UDP payload: joined by its 64-bit sequence number.
+    /// Our source's header lies `offset` bytes into the UDP payload: joined by its 64-bit sequence number.
     Ours {
-        /// Octets before our header.
+        /// Bytes before our header.
         offset: u16,
     },
     /// RTP: joined by its 16-bit sequence number, extended over wraps.
@@ -72,7 +72,7 @@ pub struct Stream {
     pub profile: Option<String>,
     /// Payload.
     pub payload: StreamPayload,
-    /// UDP payload length in octets, where it is constant and known.
+    /// UDP payload length in bytes, where it is constant and known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_bytes: Option<u32>,
 }

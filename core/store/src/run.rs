@@ -231,7 +231,7 @@ impl RunDir {
         write_atomically(&self.report(), html.as_bytes())
     }
 
-    /// Removes the raw segments, once they are converted. Returns how many octets that frees.
+    /// Removes the raw segments, once they are converted. Returns how many bytes that frees.
     ///
     /// # Errors
     /// One of them cannot be removed.

@@ -1,4 +1,4 @@
-//! Reading raw segments, also those that a killed run left behind: the tail is zero octets that were reserved,
+//! Reading raw segments, also those that a killed run left behind: the tail is zero bytes that were reserved,
 //! the last record may be cut in half.
 
 use crate::error::StoreError;
@@ -120,7 +120,7 @@ pub fn open_if_any<R: Record>(path: &Path) -> Result<Option<SegmentReader<R>>, S
     }
 }
 
-/// Reads until `octets` is full or the file ends; how many octets were read.
+/// Reads until `octets` is full or the file ends; how many bytes were read.
 fn fill(file: &mut File, octets: &mut [u8]) -> std::io::Result<usize> {
     let mut got = 0;
     while got < octets.len() {

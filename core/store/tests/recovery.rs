@@ -125,7 +125,7 @@ fn errors_tell_what_a_file_is() {
     write_segment(&path, &[packet(1)], 0);
     let error = read_all::<EventRecord>(&path).unwrap_err();
     assert!(
-        error.to_string().ends_with("holds records of kind 1, 64 octets each; no record of it can be used")
+        error.to_string().ends_with("holds records of kind 1, 64 bytes each; no record of it can be used")
     );
     assert!(read_packets(&path).is_err() && error.is_bad_input());
     let other = parent.path().join("gaps.parquet");
@@ -145,7 +145,7 @@ fn segment_of<R: Record>(body: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// A table of thirty packets; one octet of it is another.
+/// A table of thirty packets; one byte of it is another.
 fn read_damaged(at: usize, octet: u8) -> Result<PacketTable, StoreError> {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("samples.parquet");
@@ -159,7 +159,7 @@ fn read_damaged(at: usize, octet: u8) -> Result<PacketTable, StoreError> {
     };
     write_packets(&path, &table).unwrap();
     let mut octets = fs::read(&path).unwrap();
-    assert_eq!(octets.len(), 1_010, "another writer: look for octets that make the library panic anew");
+    assert_eq!(octets.len(), 1_010, "another writer: look for bytes that make the library panic anew");
     octets[at] = octet;
     fs::write(&path, &octets).unwrap();
     read_packets(&path)

@@ -20,7 +20,7 @@ const FILE_TIME: &str = "the capture's own time";
 
 /// What an interface's packets were, beside what the file says of it.
 #[derive(Clone, Copy, Default)]
-struct Kept {
+struct PacketCounts {
     packets: u64,
     cut: u64,
     drops: Option<u64>,
@@ -66,10 +66,10 @@ impl From<ReadError> for Unread {
 fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<CaptureSummary, Unread> {
     let mut reader = CaptureReader::new(source)?;
     let mut table: Option<(FlowTable, &'static str)> = None;
-    let mut kept: Vec<Kept> = Vec::new();
+    let mut kept: Vec<PacketCounts> = Vec::new();
     while let Some(packet) = reader.next_packet()? {
         let place = packet.interface;
-        kept.resize(kept.len().max(place + 1), Kept::default());
+        kept.resize(kept.len().max(place + 1), PacketCounts::default());
         kept[place].take(&packet);
         let (table, _) = table.get_or_insert_with(|| new_table(&packet, layer));
         let stamps = packet.stamps.map(|option| option.stamps).unwrap_or_default();
@@ -100,7 +100,7 @@ fn tai<R: Read>(reader: &CaptureReader<R>) -> Option<Tai> {
     Some(Tai { offset_s: i32::try_from(offset_s).ok()?, realtime_minus_monotonic_ns: Some(0) })
 }
 
-impl Kept {
+impl PacketCounts {
     fn take(&mut self, packet: &CapturedPacket<'_>) {
         self.packets += 1;
         self.cut += u64::from(packet.data.len() < packet.original_length as usize);
@@ -136,7 +136,7 @@ fn summary<R: Read>(
     file: String,
     layer: &'static str,
     figures: CaptureFigures,
-    kept: &[Kept],
+    kept: &[PacketCounts],
 ) -> CaptureSummary {
     let section = reader.section().cloned().unwrap_or_default();
     let interfaces: Vec<InterfaceSummary> = reader
@@ -168,7 +168,7 @@ fn summary<R: Read>(
     }
 }
 
-fn of_interface(interface: &CapturedInterface, kept: Kept) -> InterfaceSummary {
+fn of_interface(interface: &CapturedInterface, kept: PacketCounts) -> InterfaceSummary {
     let counted = interface.statistics.clone().unwrap_or_default();
     InterfaceSummary {
         name: interface.name.clone(),

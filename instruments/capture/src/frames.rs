@@ -5,16 +5,16 @@ use quaver_capture_analysis::flows::{DatagramPart, FrameFacts, NetworkFacts, Pay
 use quaver_pcapng::{LINK_ETHERNET, LINK_LINUX_COOKED, LINK_LINUX_COOKED_2, LINK_RAW_IP};
 use std::net::IpAddr;
 
-/// BSD loopback: 4 octets of address family in the byte order of the capturing host (LINKTYPE_NULL).
+/// BSD loopback: 4 bytes of address family in the byte order of the capturing host (LINKTYPE_NULL).
 const LINK_NULL: u16 = 0;
 /// OpenBSD loopback: the same in network order (LINKTYPE_LOOP).
 const LINK_LOOP: u16 = 108;
 /// Raw IP by the numbers of BSDs, and by version (LINKTYPE_IPV4, LINKTYPE_IPV6).
 const LINKS_RAW: [u16; 4] = [12, 14, 228, 229];
-/// Octets of the headers of cooked captures; in the first the protocol stands at the end, in the second at the start.
+/// Bytes of the headers of cooked captures; in the first the protocol stands at the end, in the second at the start.
 const COOKED_BYTES: usize = 16;
 const COOKED_2_BYTES: usize = 20;
-/// Octets of a UDP header.
+/// Bytes of a UDP header.
 const UDP_BYTES: usize = 8;
 
 /// Whether frames of this link type can be decoded.
@@ -23,7 +23,7 @@ pub fn is_known(link_type: u16) -> bool {
     framed.contains(&link_type) || LINKS_RAW.contains(&link_type)
 }
 
-/// What a frame says. `data` are the octets kept of `wire_octets`; `near_ns` is when it was captured, CLOCK_REALTIME.
+/// What a frame says. `data` are the bytes kept of `wire_octets`; `near_ns` is when it was captured, CLOCK_REALTIME.
 pub fn decode(link_type: u16, data: &[u8], wire_octets: u32, near_ns: Option<i64>) -> FrameFacts {
     let network = slice(link_type, data).and_then(|packet| network(&packet, near_ns));
     FrameFacts { octets: wire_octets, network }
@@ -104,7 +104,7 @@ fn fragment_of(first: Option<IpNumber>, headers: &[u8]) -> Option<DatagramPart> 
                 let id = u32::from_be_bytes(*rest.get(4..)?.first_chunk()?);
                 return Some(DatagramPart { id, first: u16::from_be_bytes([head[2], head[3]]) >> 3 == 0 });
             }
-            // Its length is in units of 4 octets, and less by two (RFC 4302, section 2.2).
+            // Its length is in units of 4 bytes, and less by two (RFC 4302, section 2.2).
             IpNumber::AUTHENTICATION_HEADER => (usize::from(head[1]) + 2) * 4,
             _ => (usize::from(head[1]) + 1) * 8,
         };
@@ -118,7 +118,7 @@ fn datagram(facts: &mut NetworkFacts, octets: &[u8], near_ns: Option<i64>) {
     let at = |place: usize| u16::from_be_bytes([header[place], header[place + 1]]);
     let (ports, length) = ((at(0), at(2)), usize::from(at(4)));
     let kept = &octets[UDP_BYTES..];
-    // A length of 0 is a datagram longer than 65,535 octets (RFC 2675), or nonsense as all below 8.
+    // A length of 0 is a datagram longer than 65,535 bytes (RFC 2675), or nonsense as all below 8.
     let carried = if length < UDP_BYTES { kept.len() } else { length - UDP_BYTES };
     facts.source_port = Some(ports.0);
     facts.destination_port = Some(ports.1);

@@ -44,7 +44,7 @@ pub struct InterfaceSummary {
     pub link_type: u16,
     /// Frames of that type can be decoded.
     pub decoded: bool,
-    /// Most octets kept of a packet; 0 is no limit.
+    /// Most bytes kept of a packet; 0 is no limit.
     pub snap_length: u32,
     /// Filter that packets had to pass.
     pub filter: Option<String>,

@@ -46,7 +46,7 @@ pub struct StreamArgs {
     /// Packets or payload bits a second, for example 135kpps or 1.5Gbit/s
     #[arg(long, value_parser = quantity::rate, value_name = "RATE", conflicts_with = "profile")]
     pub rate: Option<Rate>,
-    /// UDP payload in octets [default: 1428]
+    /// UDP payload in bytes [default: 1428]
     #[arg(long, value_name = "OCTETS", conflicts_with = "profile")]
     pub size: Option<usize>,
     /// A stream of a standard: fixes period, size and headers

@@ -76,7 +76,7 @@ pub struct FlowFacts {
     pub destination: String,
     /// DSCP asked for.
     pub dscp: u8,
-    /// Payload of each packet, octets.
+    /// Payload of each packet, bytes.
     pub payload_bytes: u32,
     /// Target period, nanoseconds; the mean of a random schedule.
     pub period_ns: u64,

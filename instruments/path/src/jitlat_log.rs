@@ -49,7 +49,7 @@ pub struct LogHeader {
     pub command: Command,
     /// Packets to be sent.
     pub npkts: u64,
-    /// Payload in octets.
+    /// Payload in bytes.
     pub pktlen: u32,
     /// IP protocol number: 17 or 6.
     pub proto: u32,

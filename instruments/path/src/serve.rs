@@ -86,13 +86,13 @@ fn say(json: bool, event: &str) {
     }
 }
 
-/// The octets of a key file, without white space at the end.
+/// The bytes of a key file, without white space at the end.
 pub fn read_key(path: &Path) -> anyhow::Result<Vec<u8>> {
     let octets = std::fs::read(path).with_context(|| format!("read the key file {}", path.display()))?;
     Ok(octets.trim_ascii_end().to_vec())
 }
 
-/// The key of a key file's octets.
+/// The key of a key file's bytes.
 pub fn path_key(octets: &[u8]) -> anyhow::Result<Key> {
     Key::new(octets).map_err(|error| failure(ExitCode::Usage, error.to_string()))
 }

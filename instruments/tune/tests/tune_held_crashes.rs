@@ -15,7 +15,7 @@ const FILES: [(&str, &str); 4] = [
     ("proc/sys/kernel/random/boot_id", "this one\n"),
     ("proc/sys/kernel/watchdog", "1\n"),
     ("sys/kernel/rcu_normal", "0\n"),
-    // Four octets, as the device has them. Here it is a file, which keeps what was written to it; a device forgets it with
+    // Four bytes, as the device has them. Here it is a file, which keeps what was written to it; a device forgets it with
     // the process that holds it, so that what counts is whether that lives.
     ("dev/cpu_dma_latency", "zzzz"),
 ];
@@ -164,7 +164,7 @@ fn from_every_step_and_every_torn_line_no_device_stays_held() {
             if let Ok(file) = std::fs::OpenOptions::new().write(true).open(machine.journal()) {
                 file.set_len(length as u64).unwrap();
             }
-            machine.revert_and_compare(&format!("killed before step {step}, {length} octets kept"));
+            machine.revert_and_compare(&format!("killed before step {step}, {length} bytes kept"));
         }
     }
     assert!(stayed > 10, "in {stayed} of {steps} ends somebody was to stay");

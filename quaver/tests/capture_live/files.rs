@@ -70,7 +70,7 @@ fn one_filter_for_all_interfaces_and_each_tells_its_own() {
     let summary = capture.end();
     assert_accounts(&summary);
     assert_eq!((number(&summary, "/captured"), number(&summary, "/interfaces/0/link_type")), (sent, 276));
-    // LINUX_SLL2: 20 octets in place of the 14 of Ethernet.
+    // LINUX_SLL2: 20 bytes in place of the 14 of Ethernet.
     assert_eq!(read(&path).0.iter().filter(|packet| packet.data.len() == 106).count() as u64, sent);
     let twice = any(&["-i", "lo"]).output().unwrap();
     let said = String::from_utf8_lossy(&twice.stderr);

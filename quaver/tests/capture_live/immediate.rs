@@ -101,6 +101,6 @@ fn packets_of_any_interface_have_their_cooked_header() {
     let summary = capture.end();
     assert_accounts(&summary);
     assert_eq!(number(&summary, "/captured"), sent);
-    // LINUX_SLL2: 20 octets in place of the 14 of Ethernet.
+    // LINUX_SLL2: 20 bytes in place of the 14 of Ethernet.
     assert!(read(&path).0.iter().all(|packet| packet.data.len() == 106 && packet.data[..2] == [8, 0]));
 }

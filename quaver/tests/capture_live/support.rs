@@ -16,7 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 /// Port that test packets go to.
 pub(crate) const PORT: u16 = 9;
-/// Octets of Ethernet, IPv4 and UDP headers.
+/// Bytes of Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADERS: usize = 42;
 
 /// Captures that run. While one does, the kernel stamps for everybody, so a test of that waits for its turn.
@@ -163,7 +163,7 @@ pub(crate) fn lost_on_the_link(lab: &Lab) -> u64 {
         .lines()
         .find_map(|line| line.trim().strip_prefix(&start))
         .expect("an interface has counters");
-    // Eight numbers of receiving, then octets, packets, errors and drops of sending.
+    // Eight numbers of receiving, then bytes, packets, errors and drops of sending.
     line.split_whitespace().nth(11).unwrap().parse().unwrap()
 }
 

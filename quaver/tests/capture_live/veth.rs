@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use std::path::Path;
 use std::process::Command;
 
-/// Lengths from 64 to 1514 octets, with the Ethernet header: IP packets up to 1500.
+/// Lengths from 64 to 1514 bytes, with the Ethernet header: IP packets up to 1500.
 fn lengths() -> impl Iterator<Item = usize> {
     (0..5_000).map(|number| 64 + number * 37 % 1_451)
 }

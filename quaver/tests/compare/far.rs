@@ -103,7 +103,7 @@ fn a_key_is_asked_for_and_a_refusal_leaves_nothing() {
     let lab = Lab::create().unwrap();
     let (keys, runs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let key = keys.path().join("key");
-    std::fs::write(&key, "sixteen octets or more\n").unwrap();
+    std::fs::write(&key, "sixteen bytes or more\n").unwrap();
     let key = key.to_str().unwrap();
     let mut server = serving(&lab, &["--key-file", key]);
     let short = ["--pattern", "2", "--packets", "10", "--rounds", "1", "--no-loss", "--no-kernel"];

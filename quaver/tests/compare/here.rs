@@ -1,5 +1,5 @@
 //! `quaver capture --compare` from outside: every way to stamp has its packets, a run is analysed again to the same
-//! octets, and nothing is left behind, in whatever way it ends.
+//! bytes, and nothing is left behind, in whatever way it ends.
 
 use super::{json, left_by, privileged, quaver, the_run_in, wait_for_run};
 use serde_json::Value;
@@ -93,7 +93,7 @@ fn beside_other_programs(summary: &Value) {
     }
 }
 
-/// The results are the same, to the octet.
+/// The results are the same, to the byte.
 fn analysed_again(run: &Path, runs: &Path) {
     let name = run.display().to_string();
     let kept = |file: &str| std::fs::read(run.join(file)).expect("it is kept");

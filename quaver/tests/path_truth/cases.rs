@@ -225,7 +225,7 @@ pub(crate) fn all(listen: IpAddr) -> Vec<Case> {
 
 /// Cases with a key, which tells every wrong bit.
 pub(crate) fn keyed() -> Vec<Case> {
-    let key = Key::new(b"sixteen octets or more").expect("a key that is long enough");
+    let key = Key::new(b"sixteen bytes or more").expect("a key that is long enough");
     let mut cases = Cases { listen: Ipv4Addr::LOCALHOST.into(), key: Some(key), cases: Vec::new() };
     let any = || vec![Rule::chance(0.2).corrupted(Field::Any, 1)];
     cases.add("key, one bit wrong", any(), any(), |up, down| up.invalid > 10 && down.invalid > 10);

@@ -47,7 +47,7 @@ fn a_grid_becomes_one_table_a_page_and_a_report() {
     assert_eq!(html.matches("<figure id=\"duration-fs-").count(), 2, "a map a trace");
     let maps = html.split("<script").next().unwrap_or_default();
     assert!(maps.contains("<title>machine.l2.kib 128, scheme cured: ") && !maps.contains("NaN"), "{maps}");
-    // The same again: nothing is left to do, and the results are the same octets.
+    // The same again: nothing is left to do, and the results are the same bytes.
     let before = fs::read(kept.join("points.parquet")).unwrap();
     let again = sweep(place.path(), &["run", "runs/sweep-grid", "--json"]);
     expect(&again, 0);

@@ -50,7 +50,7 @@ fn what_is_wrong_with_a_plan_is_said_in_a_sentence() {
     refused("[sweep]\ntraces = ['baton.qtrace', 'baton.qtrace']", "traces: two are called baton");
     refused(
         "[sweep]\ntraces = ['baton.qtrace', {name='b', path='baton.qtrace'}]",
-        "b and baton are the same, octet by octet",
+        "b and baton are the same, byte by byte",
     );
     refused("[sweep]\ntraces = ['baton.qtrace']\nseed = 3", "unknown field `seed`");
     refused("[sweep]\ntraces = ['baton.qtrace']\nseeds = 0", "seeds: give a number of them");

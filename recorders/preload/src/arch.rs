@@ -10,7 +10,7 @@ static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 /// Offset of `cpu_id` in `struct rseq`.
 const RSEQ_CPU_ID: isize = 4;
 
-/// Octets of a thread's block: room for `ring::Thread`, asserted there.
+/// Bytes of a thread's block: room for `ring::Thread`, asserted there.
 pub(crate) const THREAD_BYTES: usize = 128;
 
 // `thread_local!` in a shared object would call __tls_get_addr, which may allocate. A block of our own, reached by

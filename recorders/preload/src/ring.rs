@@ -153,7 +153,7 @@ impl Thread {
         self.started_by_us.store(u32::from(origin.is_some()), Ordering::Relaxed);
         if let Some(chunk) = segment::take_chunk(1) {
             self.number.store(segment::number_thread(), Ordering::Relaxed);
-            // SAFETY: a new page of our own, of which the ring's header takes octets 64 to 192.
+            // SAFETY: a new page of our own, of which the ring's header takes bytes 64 to 192.
             let ring = unsafe { chunk.add(size_of::<SyncChunkHeader>()) };
             self.describe(ring.cast::<SyncRingHeader>(), origin);
             self.ring.store(ring.cast::<Ring>(), Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl Thread {
     fn describe(&self, ring: *mut SyncRingHeader, origin: Option<Origin>) {
         let tid = system::thread_id();
         let mut name = [0u8; 16];
-        // SAFETY: PR_GET_NAME fills 16 octets; the ring's header is our own zeroed memory.
+        // SAFETY: PR_GET_NAME fills 16 bytes; the ring's header is our own zeroed memory.
         unsafe {
             libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
             let initial = tid == libc::getpid() as u32;

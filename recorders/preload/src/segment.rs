@@ -13,7 +13,7 @@ use quaver_abi::sync::{
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Most octets of a path.
+/// Most bytes of a path.
 pub(crate) const PATH_BYTES: usize = 4096;
 /// A path, as a C string.
 pub(crate) type Path = Text<PATH_BYTES>;
@@ -72,7 +72,7 @@ pub(crate) fn number_creation() -> u32 {
     (add(offset_of!(SyncSegmentHeader, creations)) as u32).wrapping_add(1)
 }
 
-/// Octets of room: what was asked for, what half of the free space and the limit on files allow.
+/// Bytes of room: what was asked for, what half of the free space and the limit on files allow.
 fn room_octets(file: i32, wanted: u64) -> u64 {
     let mut room = wanted;
     // SAFETY: plain data, valid as zeros; the calls fill it.

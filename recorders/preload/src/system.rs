@@ -13,7 +13,7 @@ impl<const N: usize> Text<N> {
         Self { octets: [0; N], used: 0 }
     }
 
-    /// Appends octets. The last octet stays zero, so that it is a C string at any time.
+    /// Appends bytes. The last byte stays zero, so that it is a C string at any time.
     pub(crate) fn push(&mut self, octets: &[u8]) -> &mut Self {
         for octet in octets {
             if self.used.saturating_add(1) < N
@@ -162,7 +162,7 @@ impl HeldSignals {
     pub(crate) fn hold() -> Self {
         let all = u64::MAX;
         let mut before = 0u64;
-        // SAFETY: the kernel's signal set is eight octets, in and out.
+        // SAFETY: the kernel's signal set is eight bytes, in and out.
         unsafe {
             raw_system_call(
                 libc::SYS_rt_sigprocmask as usize,
@@ -190,7 +190,7 @@ impl HeldSignals {
     }
 }
 
-/// Reads the first octets of a file; how many.
+/// Reads the first bytes of a file; how many.
 pub(crate) fn read_file(path: &std::ffi::CStr, into: &mut [u8]) -> usize {
     // SAFETY: a C string; the descriptor is closed below.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -211,7 +211,7 @@ pub(crate) fn read_file(path: &std::ffi::CStr, into: &mut [u8]) -> usize {
     used
 }
 
-/// Writes all octets to a descriptor, as far as it takes them.
+/// Writes all bytes to a descriptor, as far as it takes them.
 pub(crate) fn write_all(file: c_int, mut octets: &[u8]) {
     while !octets.is_empty() {
         // SAFETY: valid for its length.

@@ -4,7 +4,7 @@ use libc::c_void;
 use quaver_trace::frame::MOST_ACCESSES;
 use quaver_trace::step::Access;
 
-/// Most octets of one access in a trace.
+/// Most bytes of one access in a trace.
 const MOST_OCTETS: u8 = 64;
 
 /// What the callback of an access knows of its instruction.

@@ -31,7 +31,7 @@ pub(crate) struct Array {
     pub(crate) length: c_uint,
 }
 
-/// Octets of QEMU's library.
+/// Bytes of QEMU's library.
 #[repr(C)]
 pub(crate) struct Octets {
     pub(crate) data: *mut u8,
@@ -60,7 +60,7 @@ pub(crate) struct QemuInfo {
     pub(crate) system_emulation: bool,
 }
 
-/// From this version on an instruction's octets are copied into a place of the plugin's.
+/// From this version on an instruction's bytes are copied into a place of the plugin's.
 const COPIES_OCTETS: c_int = 3;
 /// Longest instruction.
 pub(crate) const MOST_OCTETS: usize = 15;
@@ -158,7 +158,7 @@ pub(crate) fn has(symbol: &'static CStr) -> bool {
 }
 
 impl Api {
-    /// The octets of an instruction, in the way of this version of the interface.
+    /// The bytes of an instruction, in the way of this version of the interface.
     ///
     /// # Safety
     /// `instruction` is one of a block that is being translated.

@@ -13,7 +13,7 @@ use quaver_trace::step::{Sync, Thread, Wakeup};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Octets between the addresses of two calls' blocks.
+/// Bytes between the addresses of two calls' blocks.
 const CALL_OCTETS: u64 = 16;
 /// The register of a function's first argument.
 const FIRST_ARGUMENT: u8 = 7;

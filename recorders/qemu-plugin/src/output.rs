@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! control directory  plan.json   what is asked, by the tool, before QEMU starts
-//!                    progress    instructions, threads or epochs, octets, state, and nanoseconds of a system's trace: numbers
+//!                    progress    instructions, threads or epochs, bytes, state, and nanoseconds of a system's trace: numbers
 //!                                of 64 bits, little-endian, written over each other now and then
 //!                    stop        made by the tool: end the trace now
 //!                    failure     why the trace is not whole, in a sentence

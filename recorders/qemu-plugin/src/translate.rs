@@ -56,7 +56,7 @@ impl TranslatedBlock {
 
 #[derive(Default)]
 struct Known {
-    /// By address and octets of the code.
+    /// By address and bytes of the code.
     blocks: HashMap<(u64, Box<[u8]>), &'static TranslatedBlock>,
     recorder: Range<u64>,
 }
@@ -78,7 +78,7 @@ pub(crate) fn recorder_is(range: Range<u64>) {
 }
 
 /// The block of a call of the thread library: one instruction that changes the first word of what the call is about. Its
-/// address lies in the recorder, `place` octets from its first.
+/// address lies in the recorder, `place` bytes from its first.
 pub(crate) fn define_call(start: u64, place: u64, instruction: Instruction) -> Option<u32> {
     output::define(Block { pc: start + place, instructions: vec![instruction] })
 }
@@ -87,7 +87,7 @@ pub(crate) fn define_call(start: u64, place: u64, instruction: Instruction) -> O
 pub(crate) struct Translated {
     pub(crate) pc: u64,
     handles: Vec<*mut TranslatedInstruction>,
-    /// Octets of each instruction.
+    /// Bytes of each instruction.
     pub(crate) octets: Vec<Vec<u8>>,
     decoded: Vec<Decoded>,
 }
@@ -125,7 +125,7 @@ impl Translated {
         self.octets.last().is_some_and(|octets| octets.ends_with(&[RETURN]) && octets.len() <= 2)
     }
 
-    /// The instructions that are these octets, for callbacks of their own.
+    /// The instructions that are these bytes, for callbacks of their own.
     pub(crate) fn handles_of(&self, octets: &[u8]) -> impl Iterator<Item = *mut TranslatedInstruction> {
         let both = self.handles.iter().zip(&self.octets);
         both.filter(move |(_, its)| its.as_slice() == octets).map(|(handle, _)| *handle)

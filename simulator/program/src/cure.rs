@@ -44,7 +44,7 @@ impl<'a> Setup<'a> {
 pub(super) struct Reached {
     /// Instructions of the program that were read so far.
     pub(super) instructions: u64,
-    /// Which part of the trace's octets was read, 0 to 1. Frames are read whole, so it goes by leaps.
+    /// Which part of the trace's bytes was read, 0 to 1. Frames are read whole, so it goes by leaps.
     pub(super) share: f64,
     /// Since when it runs.
     pub(super) elapsed: Duration,
@@ -127,7 +127,7 @@ struct Watch<'a> {
     goes_on: &'a mut dyn FnMut(Reached) -> bool,
     instructions: Rc<Cell<u64>>,
     began: Instant,
-    /// Octets that were read before the first step.
+    /// Bytes that were read before the first step.
     before: u64,
 }
 

@@ -15,7 +15,7 @@ pub const NAME: &str = "qemu-x86_64";
 pub const VARIABLE: &str = "QUAVER_QEMU_USER";
 /// File name of the plugin that it loads, which lies beside the recorder.
 pub const PLUGIN: &str = "libquaver_qemu_plugin.so";
-/// All that it can emulate but the fast string instructions: it would run those an octet at a time.
+/// All that it can emulate but the fast string instructions: it would run those a byte at a time.
 const PROCESSOR: &str = "max,-erms,-fsrm";
 /// From this version on it tells plugins of a new thread elsewhere than where it is made, so that nobody knows who made it.
 const FIRST_FOREIGN: u32 = 9;

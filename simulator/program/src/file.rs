@@ -40,7 +40,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Octets of the file that were read so far.
+    /// Bytes of the file that were read so far.
     pub(super) fn octets_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }

@@ -136,12 +136,12 @@ fn open<'a>(path: &Path, going: &'a Going<'_>) -> anyhow::Result<Input<'a>> {
 struct Going<'a> {
     interrupt: &'a Interrupt,
     began: Instant,
-    /// Octets of all inputs; none where one of them is no file.
+    /// Bytes of all inputs; none where one of them is no file.
     all: Option<u64>,
-    seen: RefCell<Seen>,
+    seen: RefCell<ShownProgress>,
 }
 
-struct Seen {
+struct ShownProgress {
     line: Progress,
     octets: u64,
     shown: Instant,
@@ -152,7 +152,7 @@ impl<'a> Going<'a> {
         let length =
             |path: &PathBuf| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| file.len());
         let now = Instant::now();
-        let seen = Seen { line: Progress::shares(quiet), octets: 0, shown: now };
+        let seen = ShownProgress { line: Progress::shares(quiet), octets: 0, shown: now };
         Self { interrupt, began: now, all: paths.iter().map(length).sum(), seen: RefCell::new(seen) }
     }
 
@@ -178,7 +178,7 @@ impl<'a> Going<'a> {
     }
 }
 
-/// Octets that are counted as they are read, and end when the user wants it.
+/// Bytes that are counted as they are read, and end when the user wants it.
 struct Watched<'a, R> {
     octets: R,
     going: &'a Going<'a>,

@@ -20,7 +20,7 @@ const BARRIER: u64 = 0x7000_0000;
 struct Kernel {
     name: &'static str,
     turns: u64,
-    /// Octets of each thread's own data, and of what all share.
+    /// Bytes of each thread's own data, and of what all share.
     own: u64,
     shared: u64,
     /// Of 1000 accesses, those to shared data; those to a random place of theirs.

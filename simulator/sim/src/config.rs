@@ -104,7 +104,7 @@ pub struct CacheConfig {
     pub kib: u64,
     /// Ways of a set, 1 to 32.
     pub ways: usize,
-    /// Octets of a line, a power of two.
+    /// Bytes of a line, a power of two.
     pub line_octets: u64,
     /// Cycles from the access to the data where it hits.
     pub hit_cycles: u64,

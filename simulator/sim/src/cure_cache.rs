@@ -79,7 +79,7 @@ impl CureCache {
         Self { kind, ..Self::default() }
     }
 
-    /// Sets of the OS cache with lines of so many octets; none where they are no power of two.
+    /// Sets of the OS cache with lines of so many bytes; none where they are no power of two.
     pub(crate) fn os_sets(&self, line_octets: u64) -> Option<usize> {
         let way_octets = line_octets * self.os_cache_ways as u64;
         let sets = (self.os_cache_kib * 1024).checked_div(way_octets)?;

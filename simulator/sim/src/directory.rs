@@ -45,7 +45,7 @@ const FREE: u64 = u64::MAX;
 /// lines, so that a line may have to leave the caches because its entry is needed. In each set it is the entry that was used
 /// least recently that goes.
 ///
-/// Lines, times and holders lie apart, so that a look goes over few octets of the host's memory.
+/// Lines, times and holders lie apart, so that a look goes over few bytes of the host's memory.
 #[derive(Clone, Debug)]
 pub struct Directory {
     lines: Box<[u64]>,

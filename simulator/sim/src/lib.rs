@@ -1,7 +1,7 @@
 //! A chip of in-order cores with private caches, simulated from traces of programs.
 //!
 //! Pure and deterministic: no I/O, no clock, no unsafe. One run is one thread; the same configuration, trace and seed give
-//! the same numbers, octet by octet. Choices where the paper is silent are in `docs/methodology/simulator.md`.
+//! the same numbers, byte by byte. Choices where the paper is silent are in `docs/methodology/simulator.md`.
 #![forbid(unsafe_code)]
 
 pub mod branch;

@@ -38,7 +38,7 @@ fn plateaus_and_knees_lie_where_table_2_puts_them() {
         (512, 64, 312.0),
         (1024, 64, 312.0),
     ] {
-        assert_eq!(cycles_a_load(kib * 1024, stride), cycles, "{kib} KiB, a line each {stride} octets");
+        assert_eq!(cycles_a_load(kib * 1024, stride), cycles, "{kib} KiB, a line each {stride} bytes");
     }
 }
 

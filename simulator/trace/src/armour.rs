@@ -37,7 +37,7 @@ pub fn encode(octets: &[u8]) -> String {
     out
 }
 
-/// The octets of a trace file from its text. Blanks and ends of lines count nothing.
+/// The bytes of a trace file from its text. Blanks and ends of lines count nothing.
 ///
 /// # Errors
 /// What is wrong, with its line.

@@ -76,7 +76,7 @@ impl Class {
 /// One instruction of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instruction {
-    /// Its length in memory, in octets (1 to 15 on x86-64).
+    /// Its length in memory, in bytes (1 to 15 on x86-64).
     pub octets: u8,
     /// What it keeps busy.
     pub class: Class,
@@ -105,7 +105,7 @@ impl Block {
         self.pc >> 63 == 1
     }
 
-    /// Its length in memory, in octets.
+    /// Its length in memory, in bytes.
     pub fn octets(&self) -> u64 {
         self.instructions.iter().map(|instruction| u64::from(instruction.octets)).sum()
     }

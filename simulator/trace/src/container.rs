@@ -6,7 +6,7 @@ use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const END_MAGIC: [u8; 8] = *b"QTRCEND\n";
-/// Octets in a frame before it is packed, about.
+/// Bytes in a frame before it is packed, about.
 pub const FRAME_OCTETS: usize = 1 << 20;
 /// No frame unpacks to more.
 const MOST_RAW: u32 = 1 << 26;
@@ -69,7 +69,7 @@ pub enum FileError {
     #[error("this is no trace that can be read here: {0}")]
     Foreign(String),
     /// A frame is wrong.
-    #[error("the trace is damaged at octet {offset}: {reason}")]
+    #[error("the trace is damaged at byte {offset}: {reason}")]
     Damaged {
         /// Where its frame begins.
         offset: u64,
@@ -82,7 +82,7 @@ pub(crate) fn io_error(operation: &'static str) -> impl Fn(io::Error) -> FileErr
     move |source| FileError::Io { operation, source }
 }
 
-/// A frame's kind, thread, steps, and octets after unpacking.
+/// A frame's kind, thread, steps, and bytes after unpacking.
 pub(crate) type Told = (u32, u32, u64, u32);
 
 /// Writes frames, then the index and the end.
@@ -127,7 +127,7 @@ impl<W: Write> Frames<W> {
         Ok(())
     }
 
-    /// Octets so far.
+    /// Bytes so far.
     pub(crate) fn octets(&self) -> u64 {
         self.offset
     }
@@ -155,10 +155,10 @@ pub(crate) fn pack(raw: &[u8]) -> Result<Vec<u8>, FileError> {
     packed().map_err(io_error("pack a frame of"))
 }
 
-/// Something of which any part can be read. Octets in memory are; a file becomes so where the tool opens it, for there is no
+/// Something of which any part can be read. Bytes in memory are; a file becomes so where the tool opens it, for there is no
 /// contact with the system here.
 pub trait ReadAt {
-    /// Its length in octets.
+    /// Its length in bytes.
     fn length(&self) -> io::Result<u64>;
     /// Fills `buffer` from this offset on.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;

@@ -42,7 +42,7 @@ impl Default for Decode {
 }
 
 impl Decode {
-    /// The instruction of these octets at `pc`. What is no instruction is taken as one that lets nothing pass.
+    /// The instruction of these bytes at `pc`. What is no instruction is taken as one that lets nothing pass.
     pub fn instruction(&mut self, octets: &[u8], pc: u64) -> Decoded {
         let machine = Decoder::with_ip(64, octets, pc, DecoderOptions::NONE).decode();
         let length = octets.len().clamp(1, 15) as u8;
@@ -186,7 +186,7 @@ mod tests {
         numbers.iter().fold(Registers::default(), |set, &number| set.and(Registers::of(number)))
     }
 
-    /// Octets, class, loads, stores, reads, writes.
+    /// Bytes, class, loads, stores, reads, writes.
     type Case<'a> = (&'a [u8], Class, bool, bool, &'a [u8], &'a [u8]);
 
     #[test]

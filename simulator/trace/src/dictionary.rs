@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! block        pc (zigzag, from the end of the block before) │ instructions, varint │ instruction …
-//! instruction  octets, 1 octet │ class + 0x10 for a load + 0x20 for a store, 1 octet │ reads, varint │ writes, varint
+//! instruction  bytes, 1 byte │ class + 0x10 for a load + 0x20 for a store, 1 byte │ reads, varint │ writes, varint
 //! ```
 
 use crate::block::{Block, Class, Dictionary, Instruction, Registers};
@@ -54,7 +54,7 @@ pub(crate) fn decode(frame: &[u8], into: &mut Dictionary) -> Result<(), &'static
 fn instruction(cursor: &mut Cursor<'_>) -> Result<Instruction, &'static str> {
     let octets = cursor.octet()?;
     if octets == 0 {
-        return Err("an instruction has no octets");
+        return Err("an instruction has no bytes");
     }
     let kind = cursor.octet()?;
     let class = Class::of(kind & 0x0f).ok_or("an instruction is of an unknown class")?;

@@ -3,7 +3,7 @@
 //! ```text
 //! offset 0      4      8      12     16     20     24
 //! file   "QTRACE\r\n"  version  0                            then frames, of which the last is the index, then the end
-//! frame  kind   thread steps         raw    stored │ `stored` octets, zstd with a checksum; `raw` after unpacking
+//! frame  kind   thread steps         raw    stored │ `stored` bytes, zstd with a checksum; `raw` after unpacking
 //! end    offset of index "QTRCEND\n"
 //! ```
 //! All numbers are little-endian. Frames of one thread come in the order of its steps; those of different threads are mixed.
@@ -173,7 +173,7 @@ pub struct TraceReader<R> {
     frames: BTreeMap<u32, Arc<[IndexEntry]>>,
     /// Whether its end is missing, so that steps may be missing too.
     pub cut_short: bool,
-    /// Its length in octets.
+    /// Its length in bytes.
     pub octets: u64,
 }
 

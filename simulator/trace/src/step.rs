@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// One access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// Virtual address of its first octet.
+    /// Virtual address of its first byte.
     pub address: u64,
     /// Number of the instruction in its block.
     pub instruction: u16,
-    /// How many octets; 1 to 64, longer ones are several accesses.
+    /// How many bytes; 1 to 64, longer ones are several accesses.
     pub octets: u8,
     /// Whether it writes.
     pub write: bool,

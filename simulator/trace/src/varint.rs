@@ -1,4 +1,4 @@
-//! Numbers of as many octets as they need: seven bits each, least first, the eighth says that more follow (LEB128).
+//! Numbers of as many bytes as they need: seven bits each, least first, the eighth says that more follow (LEB128).
 
 /// Appends a number.
 pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -19,7 +19,7 @@ pub(crate) fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-/// Octets that are read from their front.
+/// Bytes that are read from their front.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     octets: &'a [u8],

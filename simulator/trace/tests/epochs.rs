@@ -160,7 +160,7 @@ fn what_cannot_be_is_refused_with_place_and_reason() {
     ] {
         let (told, at) = with(epochs, &[heads, steps].concat());
         assert!(told.contains(said), "{said}: {told}");
-        assert!(told.contains(&format!("at octet {at}")), "{told}");
+        assert!(told.contains(&format!("at byte {at}")), "{told}");
     }
     let mut good_file = b"QEPOCH\r\n\x01\0\0\0\0\0\0\0".to_vec();
     library_frame(&mut good_file, 3, 0, &[]);
@@ -212,5 +212,5 @@ fn a_smaller_library_has_all_kinds_and_durations() {
     let durations: BTreeSet<u32> = found.iter().map(|(.., duration)| *duration).collect();
     let kinds: BTreeSet<_> = found.iter().map(|(activity, task, _)| (*activity, task.clone())).collect();
     assert_eq!((durations.len(), kinds.len()), (7, 5), "{found:?}");
-    assert!(thinned(&large, 100).unwrap_err().to_string().contains("100 octets do not hold"));
+    assert!(thinned(&large, 100).unwrap_err().to_string().contains("100 bytes do not hold"));
 }

@@ -117,7 +117,7 @@ fn encodings_of_drmemtrace_tell_registers_and_classes() {
         (0, 8, 0x7000),
         told(&[0x48, 0xf7, 0xe1]), // mul rcx
         (10, 3, 0x1003),
-        // movabs rdx, 0x0102030405060708 has more octets than an entry
+        // movabs rdx, 0x0102030405060708 has more bytes than an entry
         told(&[0x48, 0xba, 8, 7, 6, 5, 4, 3]),
         told(&[2, 1]),
         (10, 10, 0x1006),
@@ -163,7 +163,7 @@ fn encodings_of_drmemtrace_tell_registers_and_classes() {
     long[2].2 = 0x40 | 0x200;
     long.extend([told(&[0; 8]), told(&[0; 8]), (26, 0, 0)]);
     let said = refused(Format::Drmemtrace, &[("x", &entries(&long))]);
-    assert!(said.contains("octet 84: an instruction has more than 15 octets"), "{said}");
+    assert!(said.contains("byte 84: an instruction has more than 15 bytes"), "{said}");
 }
 
 #[test]
@@ -231,19 +231,19 @@ fn what_is_no_drmemtrace_is_refused_with_its_place() {
     };
     let said = |octets: &[u8]| refused(Format::Drmemtrace, &[("x.trace", octets)]);
     for (octets, place_and_reason) in [
-        (Vec::new(), "octet 0: it ends without a footer"),
-        (b"hello, world".to_vec(), "octet 0: it does not begin as a trace of drmemtrace"),
-        (entries(&[(25, 0, 9)]), "octet 0: it is of version 9"),
-        (entries(&[(25, 0, 5), (28, 9, 0x20)]), "octet 12: it is of a program of 32 bits"),
+        (Vec::new(), "byte 0: it ends without a footer"),
+        (b"hello, world".to_vec(), "byte 0: it does not begin as a trace of drmemtrace"),
+        (entries(&[(25, 0, 9)]), "byte 0: it is of version 9"),
+        (entries(&[(25, 0, 5), (28, 9, 0x20)]), "byte 12: it is of a program of 32 bits"),
         (good[..good.len() - 12].to_vec(), "it ends without a footer: it was cut short"),
         (good[..good.len() - 5].to_vec(), "it ends in the middle of a record"),
-        (with(&[(0, 8, 0x10), (26, 0, 0)]), "octet 72: memory is accessed before the first instruction"),
-        (with(&[(10, 0, 0x10), (26, 0, 0)]), "octet 72: an instruction has no octets"),
-        (with(&[(10, 16, 0x10), (26, 0, 0)]), "octet 72: an instruction has no octets, or more than 15"),
-        (with(&[(17, 1, 3), (26, 0, 0)]), "octet 72: a bundle of instructions follows none"),
-        (with(&[(10, 1, 3), (17, 9, 3), (26, 0, 0)]), "octet 84: a bundle of instructions follows none"),
-        (with(&[(99, 1, 3), (26, 0, 0)]), "octet 72: an entry is of a kind that is not known"),
-        (with(&[(10, 1, 3), (25, 0, 5)]), "octet 84: a header is in its middle"),
+        (with(&[(0, 8, 0x10), (26, 0, 0)]), "byte 72: memory is accessed before the first instruction"),
+        (with(&[(10, 0, 0x10), (26, 0, 0)]), "byte 72: an instruction has no bytes"),
+        (with(&[(10, 16, 0x10), (26, 0, 0)]), "byte 72: an instruction has no bytes, or more than 15"),
+        (with(&[(17, 1, 3), (26, 0, 0)]), "byte 72: a bundle of instructions follows none"),
+        (with(&[(10, 1, 3), (17, 9, 3), (26, 0, 0)]), "byte 84: a bundle of instructions follows none"),
+        (with(&[(99, 1, 3), (26, 0, 0)]), "byte 72: an entry is of a kind that is not known"),
+        (with(&[(10, 1, 3), (25, 0, 5)]), "byte 84: a header is in its middle"),
         (with(&[(26, 0, 0)]), "there is no instruction in the trace"),
     ] {
         let said = said(&octets);
@@ -259,7 +259,7 @@ fn champsim_is_taken_in_with_its_registers() {
     let (trace, imported) = took_in(Format::Champsim, &[("a", &champsim())]);
     let load = Instruction { reads: set(&[4]), writes: set(&[8]), ..plain(5, Class::Integer, "l") };
     let add = Instruction { reads: set(&[8]), writes: set(&[32]), ..plain(3, Class::Integer, "ls") };
-    // Taken, it is of unknown length; it goes on two octets behind.
+    // Taken, it is of unknown length; it goes on two bytes behind.
     let jump = Instruction { reads: set(&[32]), ..plain(4, Class::Branch, "") };
     let last = Instruction { reads: set(&[16 + 77 % 16]), ..plain(4, Class::Integer, "") };
     let blocks = [
@@ -290,13 +290,13 @@ fn programs_of_champsim_run_side_by_side_with_memory_of_their_own() {
 #[test]
 fn what_is_no_champsim_is_refused_with_its_place() {
     let said = |octets: &[u8]| refused(Format::Champsim, &[("x", octets)]);
-    assert_eq!(said(b""), "x, octet 0: it is empty");
+    assert_eq!(said(b""), "x, byte 0: it is empty");
     let mut wrong = champsim();
     wrong[64 + 8] = 7;
-    assert_eq!(said(&wrong), "x, octet 64: it is told by neither 0 nor 1 whether an instruction jumps");
-    assert_eq!(said(&champsim()[..100]), "x, octet 64: it ends in the middle of a record");
+    assert_eq!(said(&wrong), "x, byte 64: it is told by neither 0 nor 1 whether an instruction jumps");
+    assert_eq!(said(&champsim()[..100]), "x, byte 64: it ends in the middle of a record");
     let high = Record { ip: 1 << 60, ..Record::default() };
-    assert_eq!(said(&high.octets()), "x, octet 0: an instruction is at no address of a program");
+    assert_eq!(said(&high.octets()), "x, byte 0: an instruction is at no address of a program");
 }
 
 fn synchrotrace(events: [&str; 2]) -> (TraceReader<Vec<u8>>, Imported) {
@@ -358,13 +358,13 @@ fn an_event_has_as_many_accesses_as_it_says_and_all_octets_of_its_ranges() {
         let its = accesses.iter().filter(|access| access.write == write);
         its.map(|access| (access.address, access.octets)).collect()
     };
-    // 17 octets by five reads: of four octets each, the last alone.
+    // 17 bytes by five reads: of four bytes each, the last alone.
     assert_eq!(of(false), [(0x1000, 4), (0x1004, 4), (0x1008, 4), (0x100c, 4), (0x2004, 1)]);
     assert_eq!(of(true), [(0x100, 64), (0x140, 64)]);
     assert_eq!((imported.instructions, imported.accesses), (7, 7));
     let again = "@ 0,0,3,0 * 0x1000 0x1000";
     let (trace, _) = took_in(Format::Synchrotrace, &[("sigil.events.out-1", again.as_bytes())]);
-    assert_eq!(trace.step_count(), 4, "one octet was read three times");
+    assert_eq!(trace.step_count(), 4, "one byte was read three times");
 }
 
 #[test]
@@ -438,7 +438,7 @@ fn what_is_no_lackey_is_refused_with_its_line() {
         ("", "line 1: there is no instruction in it"),
         ("hello", "line 1: it is no line of lackey's"),
         (" L 10,8", "line 1: memory is accessed before the first instruction"),
-        ("I  10,3\nI  10,0", "line 2: an instruction has no octets"),
+        ("I  10,3\nI  10,0", "line 2: an instruction has no bytes"),
         ("I  10,3\n S +1,8", "line 2: it is no line of lackey's"),
         ("I  10,3\n X 10,8", "line 2: it is no line of lackey's"),
         ("I  é,3", "line 1: it is no line of lackey's"),
@@ -456,7 +456,7 @@ fn gzip(octets: &[u8]) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-/// A zip archive of these files, whose lengths are told before (`before`) or behind them, in 4 octets or in 8.
+/// A zip archive of these files, whose lengths are told before (`before`) or behind them, in 4 bytes or in 8.
 fn zip(files: &[&[u8]], before: bool, long: bool) -> Vec<u8> {
     let mut archive = Vec::new();
     for file in files {

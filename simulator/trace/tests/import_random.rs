@@ -86,7 +86,7 @@ fn framed(blocks: &[u8], steps: &[u8]) -> Vec<u8> {
 
 #[test]
 fn frames_that_were_made_are_a_trace() {
-    // A block at 0x20 with one instruction of 4 octets that loads; a thread runs it once.
+    // A block at 0x20 with one instruction of 4 bytes that loads; a thread runs it once.
     let steps = [6, 0x81, 1, 0, 8, 0x80, 0, 2];
     let good = framed(&[0x40, 1, 4, 0x10, 0, 0], &steps);
     assert!(trace_checks::frames(&good));
@@ -97,7 +97,7 @@ fn frames_that_were_made_are_a_trace() {
 fn blocks_that_cannot_be_are_refused() {
     let none = [0x40, 0];
     let empty = [0x40, 1, 0, 0x10, 0, 0];
-    // At one octet below the end of memory (-1), of four octets.
+    // At one byte below the end of memory (-1), of four bytes.
     let beyond = [1, 1, 4, 0x10, 0, 0];
     for blocks in [&none[..], &empty, &beyond] {
         assert!(!trace_checks::frames(&framed(blocks, &[])));

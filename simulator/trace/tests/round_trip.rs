@@ -146,7 +146,7 @@ fn what_is_expected_takes_next_to_nothing() {
     let mut steps: Written = (0..500_000).map(|i| (Step::Block { number: 3 }, vec![access(i)])).collect();
     steps.push((Step::End, Vec::new()));
     let octets = write(std::slice::from_ref(&steps), &blocks());
-    assert!(octets.len() < 3_000, "{} octets for 10 million instructions", octets.len());
+    assert!(octets.len() < 3_000, "{} bytes for 10 million instructions", octets.len());
     assert_eq!(read(&TraceReader::open(octets).unwrap(), 0).unwrap(), steps);
 }
 

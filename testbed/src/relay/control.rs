@@ -6,13 +6,13 @@
 
 /// The command of all messages of the extension.
 const EXTEND: u32 = 8;
-/// Octets before a message's body.
+/// Bytes before a message's body.
 const HEADER: usize = 40;
 /// The kind of message that has the port.
 const ACCEPT: u32 = 9;
-/// The field that has it, in its last four octets.
+/// The field that has it, in its last four bytes.
 const COOKIE: u16 = 0x8008;
-/// Octets of a body at most; more is none of the extension.
+/// Bytes of a body at most; more is none of the extension.
 const MOST_BODY: usize = 65_536;
 
 /// Changes the port in what the server says.
@@ -36,7 +36,7 @@ impl Rewriter {
         Self { server, relay, pending: Vec::new(), foreign: server == relay }
     }
 
-    /// What to pass on after these octets came.
+    /// What to pass on after these bytes came.
     pub(super) fn pass(&mut self, octets: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(octets);
         let mut whole = 0;

@@ -17,7 +17,7 @@ pub struct Fate {
     pub keep_order: bool,
     /// Further copies, in the order in which they were asked for.
     pub copies: Vec<Again>,
-    /// Bits that are flipped, counted from the most significant bit of the datagram's first octet; each once.
+    /// Bits that are flipped, counted from the most significant bit of the datagram's first byte; each once.
     pub flips: Vec<usize>,
     /// What its time of sending is written over by.
     pub clock: Option<WrongClock>,
@@ -149,7 +149,7 @@ impl Decider {
         }
     }
 
-    /// The arrival number and the fate of the next packet, which is so many octets long.
+    /// The arrival number and the fate of the next packet, which is so many bytes long.
     pub fn next(&mut self, length: usize) -> (u64, Fate) {
         let number = self.next;
         self.next += 1;

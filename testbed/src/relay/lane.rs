@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// A datagram to send now.
 #[derive(Debug)]
 pub struct Leaving {
-    /// Its octets.
+    /// Its bytes.
     pub octets: Rc<[u8]>,
     /// Place of its record, for [`Lane::failed`].
     pub place: usize,

@@ -60,13 +60,13 @@ pub struct Record {
     pub number: Option<u64>,
     /// Sequence number as it arrived.
     pub sequence: Option<i64>,
-    /// Length in octets.
+    /// Length in bytes.
     pub octets: usize,
     /// When, in nanoseconds since the relay's start.
     pub arrived_ns: u64,
     /// Place of the rule that dropped it.
     pub dropped_by: Option<usize>,
-    /// Bits flipped, counted from the most significant bit of its first octet.
+    /// Bits flipped, counted from the most significant bit of its first byte.
     pub flipped: Vec<usize>,
     /// Its time of sending was written over.
     pub restamped: bool,

@@ -2,7 +2,7 @@
 //!
 //! Which packet suffers what follows from the seed and the packet's arrival number in its direction, so two runs with
 //! the same script have the same fates. Decisions ([`fate`]) and waiting ([`lane`]) are free of I/O and clocks;
-//! `udp` and `tcp` move octets. [`truth`] counts from the log what a right receiver must count.
+//! `udp` and `tcp` move bytes. [`truth`] counts from the log what a right receiver must count.
 
 mod control;
 pub mod fate;

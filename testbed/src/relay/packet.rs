@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// The sequence number that ends a Jitlat test.
 const SENTINEL: i32 = -1;
-/// Octets of a Jitlat test packet before its padding: time of sending and sequence number.
+/// Bytes of a Jitlat test packet before its padding: time of sending and sequence number.
 const HEADER: usize = 12;
-/// A datagram whose first eight octets are further than this from now is no Jitlat test packet.
+/// A datagram whose first eight bytes are further than this from now is no Jitlat test packet.
 const PLAUSIBLE_NS: u64 = 86_400_000_000_000;
 
 /// How datagrams are read.
@@ -16,7 +16,7 @@ pub enum Protocol {
     /// Jitlat test packets; all else passes untouched and uncounted.
     #[default]
     Jitlat,
-    /// STAMP test packets (RFC 8762), whose first four octets are the sequence number: every datagram counts.
+    /// STAMP test packets (RFC 8762), whose first four bytes are the sequence number: every datagram counts.
     Stamp,
     /// Every datagram counts, and none is known to have a sequence number.
     Any,
@@ -70,13 +70,13 @@ pub fn sequence(protocol: Protocol, octets: &[u8]) -> Option<i64> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Field {
-    /// Octets 0 to 7: time of sending.
+    /// Bytes 0 to 7: time of sending.
     Time,
-    /// Octets 8 to 11: sequence number.
+    /// Bytes 8 to 11: sequence number.
     Sequence,
-    /// Octets 12 to 19: the session tag of Quaver's extension, or padding.
+    /// Bytes 12 to 19: the session tag of Quaver's extension, or padding.
     Tag,
-    /// All from octet 12.
+    /// All from byte 12.
     Payload,
     /// All.
     #[default]
@@ -84,7 +84,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The field's octets in a datagram of that length; empty where it has none.
+    /// The field's bytes in a datagram of that length; empty where it has none.
     pub fn range(self, length: usize) -> std::ops::Range<usize> {
         let (from, to) = match self {
             Self::Time => (0, 8),
@@ -97,7 +97,7 @@ impl Field {
     }
 }
 
-/// Flips the bit at `position`, counted from the most significant bit of the first octet. Beyond the end: nothing.
+/// Flips the bit at `position`, counted from the most significant bit of the first byte. Beyond the end: nothing.
 pub fn flip(octets: &mut [u8], position: usize) {
     if let Some(octet) = octets.get_mut(position / 8) {
         *octet ^= 0x80 >> (position % 8);

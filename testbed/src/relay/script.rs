@@ -193,7 +193,7 @@ pub struct Queue {
 pub struct Corrupt {
     /// Where.
     pub field: Field,
-    /// Bits counted from the most significant bit of the field's first octet.
+    /// Bits counted from the most significant bit of the field's first byte.
     pub bits: Vec<u32>,
     /// Beside them so many bits of the field, drawn from the seed; one drawn twice is flipped once.
     pub random: u32,

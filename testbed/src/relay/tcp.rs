@@ -72,7 +72,7 @@ fn accept(door: &Door, from: Option<IpAddr>, connections: &Connections) -> io::R
     Ok(())
 }
 
-/// Connects to the server and carries octets both ways until both have ended.
+/// Connects to the server and carries bytes both ways until both have ended.
 fn join(
     client: TcpStream,
     server: SocketAddr,
@@ -101,7 +101,7 @@ fn join(
     Ok(())
 }
 
-/// Carries octets one way. An end is passed on as an end; a failure ends both ways.
+/// Carries bytes one way. An end is passed on as an end; a failure ends both ways.
 fn carry(mut from: &TcpStream, mut to: &TcpStream, ports: Option<(u16, u16)>) {
     let mut rewriter = ports.map(|(server, relay)| Rewriter::new(server, relay));
     let mut room = vec![0; 1 << 16];

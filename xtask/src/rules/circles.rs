@@ -12,10 +12,6 @@ use crate::tree::Tree;
 use modules::Modules;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Circles that are still there, as `cargo xtask circles` prints them. The list only shrinks: a circle that is no
-/// longer there, or lost a member, must be taken out or shortened.
-const KNOWN: &[&str] = &[];
-
 /// Modules that use each other.
 struct Circle {
     /// Crate, and parent of the members.
@@ -103,25 +99,14 @@ pub(crate) fn list(tree: &Tree) -> String {
 }
 
 pub(super) fn circles(tree: &Tree) -> Vec<Problem> {
-    against(&found(tree), KNOWN)
-}
-
-fn against(found: &[Circle], known: &[&str]) -> Vec<Problem> {
-    let new = found.iter().filter(|circle| !known.contains(&circle.name().as_str())).map(|circle| {
+    let problem = |circle: &Circle| {
         let message = format!(
             "use each other in a circle ({}); `cargo xtask circles` shows where",
             circle.uses.join("; ")
         );
         Problem::new(circle.name(), message)
-    });
-    let gone = known.iter().filter(|known| !found.iter().any(|circle| circle.name() == **known));
-    let gone = gone.map(|known| {
-        Problem::new(
-            *known,
-            "is a circle no more; take it out of KNOWN (xtask/src/rules/circles.rs) or shorten it there",
-        )
-    });
-    new.chain(gone).collect()
+    };
+    found(tree).iter().map(problem).collect()
 }
 
 #[cfg(test)]
@@ -190,19 +175,5 @@ mod tests {
             ),
         ];
         assert_eq!(names(&files), Vec::<String>::new());
-    }
-
-    #[test]
-    fn the_list_of_known_circles_only_shrinks() {
-        let circle = |members: &[&str]| Circle {
-            place: "a".to_owned(),
-            members: members.iter().map(|one| (*one).to_owned()).collect(),
-            uses: vec![],
-        };
-        let count = |found: &[Circle], known: &[&str]| against(found, known).len();
-        assert_eq!(count(&[circle(&["x", "y"])], &["a: x y"]), 0);
-        assert_eq!(count(&[circle(&["x", "y"])], &[]), 1);
-        assert_eq!(count(&[], &["a: x y"]), 1);
-        assert_eq!(count(&[circle(&["x", "y"])], &["a: x y z"]), 2);
     }
 }

@@ -5,12 +5,12 @@
 //! flooded by way of chronyd.
 //!
 //! ```text
-//! request, 104 octets
+//! request, 104 bytes
 //!   version 6 u8 | type 1 u8 | 0 u8 | 0 u8 | command 33 u16 | attempt u16 | sequence u32 | 0 u32 | 0 u32 | 0 ...
-//! answer, 104 octets
+//! answer, 104 bytes
 //!   version 6 u8 | type 2 u8 | 0 u8 | 0 u8 | command 33 u16 | reply 5 u16 | status u16 | 0 u16 | 0 u16 | 0 u16
-//!   sequence u32 | 0 u32 | 0 u32                                                              28 octets so far
-//!   reference u32 | its address: 16 octets, family u16, 0 u16 | stratum u16 | leap u16        56
+//!   sequence u32 | 0 u32 | 0 u32                                                              28 bytes so far
+//!   reference u32 | its address: 16 bytes, family u16, 0 u16 | stratum u16 | leap u16        56
 //!   last update: seconds, high u32, low u32 | nanoseconds u32                                 68
 //!   correction f | last offset f | RMS offset f | frequency f | residual frequency f | skew f
 //!   root delay f | root dispersion f | update interval f                                      104
@@ -20,7 +20,7 @@
 /// Port of chronyd on the loopback addresses, which answers this request to everybody on the host.
 pub const PORT: u16 = 323;
 
-/// Octets of request and answer.
+/// Bytes of request and answer.
 pub const TRACKING_BYTES: usize = 104;
 
 const VERSION: u8 = 6;
@@ -52,10 +52,10 @@ pub struct Tracking {
     pub root_dispersion_ns: i64,
 }
 
-/// Octets of [`Tracking::to_octets`].
+/// Bytes of [`Tracking::to_octets`].
 pub const STATED_BYTES: usize = 48;
 
-/// Octets that ask for it. The answer bears the same number.
+/// Bytes that ask for it. The answer bears the same number.
 pub fn tracking_request(sequence: u32) -> [u8; TRACKING_BYTES] {
     let mut octets = [0; TRACKING_BYTES];
     [octets[0], octets[1]] = [VERSION, REQUEST];
@@ -91,7 +91,7 @@ impl Tracking {
     ///
     /// ```text
     /// stratum u32 | follows something u32: 0, 1 | correction ns i64 | last offset ns i64 | RMS offset ns i64
-    /// root delay ns i64 | root dispersion ns i64                                                48 octets
+    /// root delay ns i64 | root dispersion ns i64                                                48 bytes
     /// ```
     pub fn to_octets(&self) -> [u8; STATED_BYTES] {
         let mut octets = [0; STATED_BYTES];
@@ -110,7 +110,7 @@ impl Tracking {
         octets
     }
 
-    /// What exactly these octets tell; none of another length, or with numbers that cannot be.
+    /// What exactly these bytes tell; none of another length, or with numbers that cannot be.
     pub fn from_octets(octets: &[u8]) -> Option<Self> {
         let octets: &[u8; STATED_BYTES] = octets.try_into().ok()?;
         let (words, _) = octets[8..].as_chunks::<8>();
@@ -190,7 +190,7 @@ mod tests {
         for at in [0, 1, 5, 7, 9] {
             let mut octets = answered();
             octets[at] ^= 1;
-            assert_eq!(Tracking::read(&octets, NUMBER), None, "octet {at}");
+            assert_eq!(Tracking::read(&octets, NUMBER), None, "byte {at}");
         }
         let mut octets = answered();
         octets[55] = 3;

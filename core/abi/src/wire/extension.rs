@@ -3,7 +3,7 @@
 //!
 //! A message is a header in the shape of a workorder and a body. The first, [`Kind::Hello`], has no body, so that
 //! a peer that knows only the document reads one whole workorder with a command that it does not know, and its
-//! NAK is not lost to octets that it never reads. All numbers are big-endian.
+//! NAK is not lost to bytes that it never reads. All numbers are big-endian.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -13,7 +13,7 @@
 //! +---------------------------------------------------------------+
 //! |              version                                          |  4
 //! +---------------------------------------------------------------+
-//! |              octets of body that follow                       |  8
+//! |              bytes of body that follow                       |  8
 //! +---------------------------------------------------------------+
 //! |              kind                                             | 12
 //! +---------------------------------------------------------------+
@@ -24,7 +24,7 @@
 //! |              flags (bit 0: a 32-octet code ends the body)     | 24
 //! +---------------------------------------------------------------+
 //! |                                                               | 28
-//! +              nonce of 12 octets in HELLO, else zero           +
+//! +              nonce of 12 bytes in HELLO, else zero           +
 //! |                                                               | 32
 //! +                                                               +
 //! |                                                               | 36
@@ -35,7 +35,7 @@
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
-//! | type (bit 15: must be known)  | octets of value               |
+//! | type (bit 15: must be known)  | bytes of value               |
 //! +-------------------------------+-------------------------------+
 //! | value ...                                                     |
 //! +---------------------------------------------------------------+
@@ -55,23 +55,23 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Version that this code speaks.
 pub const VERSION: u32 = 2;
-/// Octets of a header: those of a workorder.
+/// Bytes of a header: those of a workorder.
 pub const HEADER_BYTES: usize = WORKORDER_BYTES;
-/// Most octets of a body, with its code.
+/// Most bytes of a body, with its code.
 pub const MOST_BODY_BYTES: usize = 65_536;
-/// Octets of the code that ends an authenticated body (HMAC-SHA256, RFC 2104).
+/// Bytes of the code that ends an authenticated body (HMAC-SHA256, RFC 2104).
 pub const CODE_BYTES: usize = 32;
-/// Octets of the client's nonce in HELLO.
+/// Bytes of the client's nonce in HELLO.
 pub const NONCE_BYTES: usize = 12;
-/// Octets of a row of [`field::SAMPLES`].
+/// Bytes of a row of [`field::SAMPLES`].
 pub const SAMPLE_BYTES: usize = super::jitlat::SINGLETON_BYTES;
 /// Most rows of a message.
 pub const MOST_SAMPLES: usize = 2_000;
-/// Most octets of a sentence.
+/// Most bytes of a sentence.
 pub const MOST_SENTENCE_BYTES: usize = 400;
-/// First octets of the datagram, or of the test connection, that echoes a cookie.
+/// First bytes of the datagram, or of the test connection, that echoes a cookie.
 pub const COOKIE_MAGIC: [u8; 8] = *b"QuavrCk\x01";
-/// Octets of that datagram: magic, session tag, cookie.
+/// Bytes of that datagram: magic, session tag, cookie.
 pub const COOKIE_BYTES: usize = 32;
 
 /// Flag of a header: a code ends the body.
@@ -81,7 +81,7 @@ pub const FLAG_CODE: u32 = 1;
 pub mod field {
     /// Least and most version, two `u32`.
     pub const VERSIONS: u16 = 0x8001;
-    /// Server's nonce, 16 octets or more.
+    /// Server's nonce, 16 bytes or more.
     pub const NONCE: u16 = 0x8002;
     /// One octet: 1 if messages must bear a code.
     pub const KEY_WANTED: u16 = 0x8003;
@@ -97,7 +97,7 @@ pub mod field {
     pub const COOKIE: u16 = 0x8008;
     /// Place in the queue, `u32`.
     pub const PLACE: u16 = 0x8009;
-    /// Address and port as the server sees them: 16 octets (IPv4 mapped into IPv6) and `u16`.
+    /// Address and port as the server sees them: 16 bytes (IPv4 mapped into IPv6) and `u16`.
     pub const ADDRESS: u16 = 0x800a;
     /// [`super::ClockElement`].
     pub const CLOCK: u16 = 0x000b;
@@ -286,10 +286,10 @@ impl Refusal {
     }
 }
 
-/// Why octets are no message of the extension.
+/// Why bytes are no message of the extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtensionError {
-    /// Another command, or fewer octets than a header has.
+    /// Another command, or fewer bytes than a header has.
     NotExtended,
     /// Another version.
     Version(u32),
@@ -315,7 +315,7 @@ impl fmt::Display for ExtensionError {
             Self::NotExtended => f.write_str("no message of the extension"),
             Self::Version(version) => write!(f, "version {version} of the extension, here is {VERSION}"),
             Self::Kind(kind) => write!(f, "unknown kind of message {kind}"),
-            Self::TooLong(octets) => write!(f, "a body of {octets} octets, at most {MOST_BODY_BYTES}"),
+            Self::TooLong(octets) => write!(f, "a body of {octets} bytes, at most {MOST_BODY_BYTES}"),
             Self::Truncated => f.write_str("a field that reaches beyond its message"),
             Self::UnknownField(field) => write!(f, "unknown necessary field {field:#06x}"),
             Self::BadField(field) => write!(f, "impossible value of field {field:#06x}"),
@@ -335,7 +335,7 @@ pub struct HeaderLayout {
     pub command: U32,
     /// [`VERSION`].
     pub version: U32,
-    /// Octets that follow.
+    /// Bytes that follow.
     pub body_bytes: U32,
     /// [`Kind`].
     pub kind: U32,
@@ -353,7 +353,7 @@ const _: () = assert!(size_of::<HeaderLayout>() == HEADER_BYTES);
 pub struct Header {
     /// What the message says.
     pub kind: Kind,
-    /// Octets that follow, with the code; at most [`MOST_BODY_BYTES`].
+    /// Bytes that follow, with the code; at most [`MOST_BODY_BYTES`].
     pub body_bytes: u32,
     /// Number of the message in its direction, from 0.
     pub number: u64,
@@ -377,7 +377,7 @@ impl Header {
         })
     }
 
-    /// The header that exactly these octets are.
+    /// The header that exactly these bytes are.
     ///
     /// # Errors
     /// Whatever is not of this version, strictly.

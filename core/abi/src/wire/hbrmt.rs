@@ -9,7 +9,7 @@
 //! +-------+-+-----+-------+-------+---+---+-----+-------+---------+
 //! |  MAP  |     FRAME     |     FRATE     | SAMPLE|   reserved    |
 //! +-------+---------------+---------------+-------+---------------+
-//! |       video timestamp, only where CF is not 0 (4 octets)      |
+//! |       video timestamp, only where CF is not 0 (4 bytes)      |
 //! +---------------------------------------------------------------+
 //! |       header extension, only where Ext is not 0 (4 x Ext)     |
 //! +---------------------------------------------------------------+
@@ -22,11 +22,11 @@
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Octets of the fixed part.
+/// Bytes of the fixed part.
 pub const HEADER_BYTES: usize = 8;
-/// Octets of the video timestamp, where there is one.
+/// Bytes of the video timestamp, where there is one.
 pub const VIDEO_TIMESTAMP_BYTES: usize = 4;
-/// Octets of media in every packet.
+/// Bytes of media in every packet.
 pub const MEDIA_BYTES: usize = 1376;
 /// RTP payload type.
 pub const RTP_PAYLOAD_TYPE: u8 = 98;

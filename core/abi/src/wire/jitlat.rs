@@ -38,7 +38,7 @@
 //! +---------------------------------------------------------------+
 //! |                   transmit sequence number                    |  8
 //! +---------------------------------------------------------------+
-//! |                 padding, up to pktlen octets                  | 12
+//! |                 padding, up to pktlen bytes                  | 12
 //! ```
 //!
 //! A singleton, as it follows a SAMPLES workorder:
@@ -70,7 +70,7 @@ pub const CONTROL_PORT: u16 = 2666;
 pub const TEST_PORT: u16 = 2667;
 /// Test packets of a test (section 4.3.2).
 pub const DEFAULT_NPKTS: u32 = 1000;
-/// Octets of payload of a test packet (section 4.3.2).
+/// Bytes of payload of a test packet (section 4.3.2).
 pub const DEFAULT_PKTLEN: u32 = 80;
 /// Nanoseconds from one test packet to the next (section 4.3.2).
 pub const DEFAULT_PERIOD_NS: u64 = 20_000_000;
@@ -79,11 +79,11 @@ pub const PROTO_TCP: u32 = 6;
 /// `proto` of a flow of UDP datagrams, the default.
 pub const PROTO_UDP: u32 = 17;
 
-/// Octets of a workorder.
+/// Bytes of a workorder.
 pub const WORKORDER_BYTES: usize = 40;
-/// Octets of a test packet before its padding, hence the smallest `pktlen`.
+/// Bytes of a test packet before its padding, hence the smallest `pktlen`.
 pub const TEST_PACKET_BYTES: usize = 12;
-/// Octets of a singleton on the control connection.
+/// Bytes of a singleton on the control connection.
 pub const SINGLETON_BYTES: usize = 24;
 /// Sequence number of the packets that tell the end of a test.
 pub const SENTINEL: i32 = -1;
@@ -93,16 +93,16 @@ pub const FLAG_DUPLICATE: i32 = 1;
 /// Flag of a singleton: its packet cannot belong to the test. The bit is our choice.
 pub const FLAG_INVALID: i32 = 2;
 
-/// Why octets are no message.
+/// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// Another number of octets than the message has, or fewer than its header has.
+    /// Another number of bytes than the message has, or fewer than its header has.
     Length {
         /// What was read: `workorder`, `test packet`, `singleton`.
         what: &'static str,
-        /// Octets that it has.
+        /// Bytes that it has.
         expected: usize,
-        /// Octets that there are.
+        /// Bytes that there are.
         got: usize,
     },
     /// A command that no version of the protocol has.
@@ -113,7 +113,7 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Length { what, expected, got } => {
-                write!(f, "a {what} has {expected} octets, but there are {got}")
+                write!(f, "a {what} has {expected} bytes, but there are {got}")
             }
             Self::UnknownCommand(command) => write!(f, "{command} is no command of Jitlat (1 to 8)"),
         }
@@ -186,7 +186,7 @@ impl TryFrom<u32> for Command {
     }
 }
 
-/// A workorder as it lies on the wire. Any octets are one; [`Workorder`] knows which mean something.
+/// A workorder as it lies on the wire. Any bytes are one; [`Workorder`] knows which mean something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct WorkorderLayout {
@@ -194,7 +194,7 @@ pub struct WorkorderLayout {
     pub command: U32,
     /// Packets to send.
     pub npkts: U32,
-    /// Octets of payload of a packet.
+    /// Bytes of payload of a packet.
     pub pktlen: U32,
     /// IP protocol number of the test connection.
     pub proto: U32,
@@ -220,7 +220,7 @@ pub struct Workorder {
     pub command: Command,
     /// Test packets to send.
     pub npkts: u32,
-    /// Octets of payload of a test packet, not less than [`TEST_PACKET_BYTES`].
+    /// Bytes of payload of a test packet, not less than [`TEST_PACKET_BYTES`].
     pub pktlen: u32,
     /// [`PROTO_UDP`] or [`PROTO_TCP`].
     pub proto: u32,
@@ -239,7 +239,7 @@ pub struct Workorder {
 }
 
 impl Workorder {
-    /// A workorder with the document's defaults: 1000 packets of 80 octets in UDP, one each 20 ms, to port 2667.
+    /// A workorder with the document's defaults: 1000 packets of 80 bytes in UDP, one each 20 ms, to port 2667.
     pub fn new(command: Command) -> Self {
         Self {
             command,
@@ -300,7 +300,7 @@ impl Workorder {
         })
     }
 
-    /// The workorder that exactly these octets are. Values are not judged: what a server agrees to is its own
+    /// The workorder that exactly these bytes are. Values are not judged: what a server agrees to is its own
     /// decision, and probes use fields for times.
     ///
     /// # Errors
@@ -359,7 +359,7 @@ impl TestPacket {
     /// What the payload of a test packet begins with; whatever follows is padding.
     ///
     /// # Errors
-    /// Fewer octets than [`TEST_PACKET_BYTES`].
+    /// Fewer bytes than [`TEST_PACKET_BYTES`].
     pub fn from_octets(payload: &[u8]) -> Result<Self, DecodeError> {
         let (layout, _) = TestPacketLayout::read_from_prefix(payload)
             .map_err(|_| length("test packet", TEST_PACKET_BYTES, payload))?;
@@ -406,7 +406,7 @@ impl Singleton {
         })
     }
 
-    /// The singleton that exactly these octets are.
+    /// The singleton that exactly these bytes are.
     ///
     /// # Errors
     /// Another length than [`SINGLETON_BYTES`].
@@ -414,7 +414,7 @@ impl Singleton {
         exact::<SingletonLayout>("singleton", octets).map(|layout| Self::of(&layout))
     }
 
-    /// All whole singletons at the start of `octets`, and the octets of one that is not yet whole.
+    /// All whole singletons at the start of `octets`, and the bytes of one that is not yet whole.
     pub fn all_in(octets: &[u8]) -> (impl ExactSizeIterator<Item = Self> + '_, &[u8]) {
         let (whole, rest) = octets.as_chunks::<SINGLETON_BYTES>();
         let singletons = whole.iter().map(|octets| Self::of(&zerocopy::transmute!(*octets)));

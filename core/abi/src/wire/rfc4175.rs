@@ -9,7 +9,7 @@
 //! +-+-----------------------------+-+-----------------------------+
 //! |F|           line              |C|           offset            |
 //! +-+-----------------------------+-+-----------------------------+
-//! | length, F, line, C, offset again while C is set (6 octets each)|
+//! | length, F, line, C, offset again while C is set (6 bytes each)|
 //! +---------------------------------------------------------------+
 //! ```
 //!
@@ -18,9 +18,9 @@
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Octets of a header with one line.
+/// Bytes of a header with one line.
 pub const HEADER_BYTES: usize = 8;
-/// Octets of each line header.
+/// Bytes of each line header.
 pub const LINE_HEADER_BYTES: usize = 6;
 /// Rate of the RTP timestamp, Hz.
 pub const RTP_CLOCK_HZ: u32 = 90_000;
@@ -29,7 +29,7 @@ pub const RTP_CLOCK_HZ: u32 = 90_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct LineHeader {
-    /// Octets of pixel data.
+    /// Bytes of pixel data.
     pub length: U16,
     /// F (1 bit, the second field of an interlaced frame) and line (15 bits, from 0 in ST 2110-20).
     pub field_and_line: U16,

@@ -15,7 +15,7 @@
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Octets of the fixed header.
+/// Bytes of the fixed header.
 pub const HEADER_BYTES: usize = 12;
 
 /// The fixed header, without contributing sources and extension.
@@ -48,7 +48,7 @@ impl RtpHeader {
     }
 
     /// The header at the start of `payload`, with the offset of what follows it (contributing sources and
-    /// extension skipped), or none where the octets cannot be RTP: another version, or too short for what the
+    /// extension skipped), or none where the bytes cannot be RTP: another version, or too short for what the
     /// header claims. RTCP packet types (RFC 5761, section 4: 64 to 95 with the marker) are refused.
     pub fn read(payload: &[u8]) -> Option<(Self, usize)> {
         let (header, _) = Self::read_from_prefix(payload).ok()?;
@@ -85,7 +85,7 @@ mod tests {
     fn sources_and_extension_are_skipped() {
         let mut packet = [0u8; 32];
         packet[0] = 0x80 | 0x10 | 2;
-        packet[23] = 1; // one word of extension after 12 + 8 octets
+        packet[23] = 1; // one word of extension after 12 + 8 bytes
         assert_eq!(RtpHeader::read(&packet).map(|(_, at)| at), Some(28));
         assert_eq!(RtpHeader::read(&packet[..27]), None, "claims more than it has");
         assert_eq!(RtpHeader::read(&packet[..28]).map(|(_, at)| at), Some(28), "nothing follows");
@@ -99,7 +99,7 @@ mod tests {
     fn not_rtp() {
         assert_eq!(RtpHeader::read(&[0; 12]), None, "version 0");
         assert_eq!(RtpHeader::read(&[0x80; 11]), None, "too short");
-        // The octets 192 to 223, where RTCP has its packet type (RFC 5761, section 4), and no others.
+        // The bytes 192 to 223, where RTCP has its packet type (RFC 5761, section 4), and no others.
         for octet in 0..=u8::MAX {
             let mut packet = [0u8; 12];
             [packet[0], packet[1]] = [0x80, octet];

@@ -1,7 +1,7 @@
 //! Test packets of STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762), with the session identifier of
 //! RFC 8972. Network byte order. What may follow the base packet is in [`tlv`], time stamps are in [`time`].
 //!
-//! Unauthenticated; the sender's packet (44 octets):
+//! Unauthenticated; the sender's packet (44 bytes):
 //!
 //! ```text
 //! +---------------------------------------------------------------+
@@ -12,11 +12,11 @@
 //! +-------------------------------+-------------------------------+
 //! |         Error Estimate        |             SSID              | 12
 //! +-------------------------------+-------------------------------+
-//! |                         MBZ (28 octets)                       | 16
+//! |                         MBZ (28 bytes)                       | 16
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! and the reflector's (44 octets):
+//! and the reflector's (44 bytes):
 //!
 //! ```text
 //! +---------------------------------------------------------------+
@@ -41,7 +41,7 @@
 //! +---------------+-----------------------------------------------+
 //! ```
 //!
-//! Authenticated packets have the same fields, spread over 112 octets, of which the last 16 are the HMAC over the
+//! Authenticated packets have the same fields, spread over 112 bytes, of which the last 16 are the HMAC over the
 //! 96 before them:
 //!
 //! ```text
@@ -69,26 +69,26 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 /// UDP port of reflectors (RFC 8762, section 4.1).
 pub const PORT: u16 = 862;
-/// Octets of an HMAC: SHA-256, cut to its first half (RFC 8762, section 4.4).
+/// Bytes of an HMAC: SHA-256, cut to its first half (RFC 8762, section 4.4).
 pub const HMAC_BYTES: usize = 16;
-/// Octets of an authenticated base packet that the HMAC covers.
+/// Bytes of an authenticated base packet that the HMAC covers.
 pub const HMAC_TEXT: Range<usize> = 0..96;
 /// Where the HMAC lies in an authenticated base packet.
 pub const HMAC_FIELD: Range<usize> = 96..112;
-/// Octets of an unauthenticated reply up to and with the TTL: what TWAMP Light has too (RFC 5357, section 4.2.1).
+/// Bytes of an unauthenticated reply up to and with the TTL: what TWAMP Light has too (RFC 5357, section 4.2.1).
 pub const LIGHT_BYTES: usize = 41;
 
 /// Whether packets carry an HMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// 44 octets, nothing proven.
+    /// 44 bytes, nothing proven.
     Unauthenticated,
-    /// 112 octets, with an HMAC at the end.
+    /// 112 bytes, with an HMAC at the end.
     Authenticated,
 }
 
 impl Mode {
-    /// Octets of a base packet, the smallest that there is.
+    /// Bytes of a base packet, the smallest that there is.
     pub const fn base_bytes(self) -> usize {
         match self {
             Self::Unauthenticated => 44,
@@ -97,18 +97,18 @@ impl Mode {
     }
 }
 
-/// Octets that are no packet: fewer than a base packet has.
+/// Bytes that are no packet: fewer than a base packet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooShort {
-    /// Octets of the base packet.
+    /// Bytes of the base packet.
     pub expected: usize,
-    /// Octets that there are.
+    /// Bytes that there are.
     pub got: usize,
 }
 
 impl fmt::Display for TooShort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a STAMP packet has {} octets or more, but there are {}", self.expected, self.got)
+        write!(f, "a STAMP packet has {} bytes or more, but there are {}", self.expected, self.got)
     }
 }
 
@@ -231,7 +231,7 @@ impl SenderPacket {
     /// The base packet at the start of `octets`. Fields that must be zero are not looked at, nor is the HMAC.
     ///
     /// # Errors
-    /// Fewer octets than a base packet has.
+    /// Fewer bytes than a base packet has.
     pub fn read(mode: Mode, octets: &[u8]) -> Result<Self, TooShort> {
         let (sequence, timestamp, error_estimate, ssid) = match mode {
             Mode::Unauthenticated => {
@@ -308,7 +308,7 @@ impl ReflectorPacket {
     /// The base packet at the start of `octets`. Fields that must be zero are not looked at, nor is the HMAC.
     ///
     /// # Errors
-    /// Fewer octets than a base packet has.
+    /// Fewer bytes than a base packet has.
     pub fn read(mode: Mode, octets: &[u8]) -> Result<Self, TooShort> {
         match mode {
             Mode::Unauthenticated => {

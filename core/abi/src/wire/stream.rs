@@ -12,9 +12,9 @@
 use zerocopy::byteorder::network_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// First four octets.
+/// First four bytes.
 pub const MAGIC: [u8; 4] = *b"QVST";
-/// Octets of the header: the smallest payload that can be followed by sequence number.
+/// Bytes of the header: the smallest payload that can be followed by sequence number.
 pub const HEADER_BYTES: usize = 32;
 
 /// The header; times are CLOCK_MONOTONIC nanoseconds of the source's host.

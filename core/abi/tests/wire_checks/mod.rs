@@ -1,5 +1,5 @@
-//! What holds for any octets that come over a network: each function takes them and panics where it does not hold.
-//! Called with made-up octets by `tests/wire.rs` and by the fuzzers in `fuzz/`.
+//! What holds for any bytes that come over a network: each function takes them and panics where it does not hold.
+//! Called with made-up bytes by `tests/wire.rs` and by the fuzzers in `fuzz/`.
 // They are public for the fuzzers' crate, which has this file as a module of its own.
 #![allow(unreachable_pub)]
 
@@ -15,7 +15,7 @@ use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
 use quaver_abi::wire::stamp::tlv::{self, Span};
 use quaver_abi::wire::stamp::{Mode, ReflectorPacket, SenderPacket};
 
-/// A function that judges octets, with its name.
+/// A function that judges bytes, with its name.
 pub type Check = (&'static str, fn(&[u8]));
 
 /// All of them.
@@ -27,7 +27,7 @@ pub const ALL: [Check; 5] = [
     ("extension", extension),
 ];
 
-/// Exactly 40 octets with a command are a workorder, which gives the same octets again.
+/// Exactly 40 bytes with a command are a workorder, which gives the same bytes again.
 pub fn workorder(octets: &[u8]) {
     for octets in [octets, octets.get(..WORKORDER_BYTES).unwrap_or_default()] {
         match Workorder::from_octets(octets) {
@@ -50,7 +50,7 @@ pub fn workorder(octets: &[u8]) {
     }
 }
 
-/// Twelve octets and more are a test packet, whose head gives the same octets again.
+/// Twelve bytes and more are a test packet, whose head gives the same bytes again.
 pub fn test_packet(octets: &[u8]) {
     match TestPacket::from_octets(octets) {
         Ok(packet) => assert_eq!(packet.to_octets(), octets[..TEST_PACKET_BYTES]),
@@ -58,7 +58,7 @@ pub fn test_packet(octets: &[u8]) {
     }
 }
 
-/// A stream of singletons loses no octet, wherever it is cut.
+/// A stream of singletons loses no byte, wherever it is cut.
 pub fn singletons(octets: &[u8]) {
     let (all, rest) = Singleton::all_in(octets);
     assert_eq!(all.len(), octets.len() / SINGLETON_BYTES);
@@ -146,7 +146,7 @@ fn times(stamp: u64) {
     }
 }
 
-/// Headers of the extension give the same octets again; fields cover the body; elements are what they were read from.
+/// Headers of the extension give the same bytes again; fields cover the body; elements are what they were read from.
 pub fn extension(octets: &[u8]) {
     if let Some((head, body)) = octets.split_first_chunk::<HEADER_BYTES>() {
         if let Ok(header) = Header::from_octets(head) {

@@ -152,7 +152,7 @@ pub struct JitlatFigures {
     pub version: PageVersion,
     /// Packets by kind.
     pub counts: Counts,
-    /// Octets of payload per packet.
+    /// Bytes of payload per packet.
     pub payload_bytes: u32,
     /// The period asked for.
     pub target: PeriodFigures,

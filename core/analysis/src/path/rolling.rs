@@ -180,7 +180,7 @@ impl Figures {
         self.delays.clipped() + self.ipdv.clipped()
     }
 
-    /// Octets that the histograms hold.
+    /// Bytes that the histograms hold.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Figures>() + self.delays.memory_bytes() + self.ipdv.memory_bytes()
     }
@@ -293,7 +293,7 @@ impl Rolling {
         self.interarrival_jitter_ns
     }
 
-    /// Octets held; the same for the first packet and for the last of a week.
+    /// Bytes held; the same for the first packet and for the last of a week.
     pub fn memory_bytes(&self) -> usize {
         let figures = |figures: &Option<Figures>| figures.as_ref().map_or(0, Figures::memory_bytes);
         size_of::<Rolling>()

@@ -18,7 +18,7 @@ pub struct HbrmtFigures {
     pub without_header: u64,
     /// Packets whose payload type is not 98.
     pub other_payload_type: u64,
-    /// Packets whose media is not 1376 octets long.
+    /// Packets whose media is not 1376 bytes long.
     pub wrong_length: u64,
     /// Packets that describe another format, protection or clock than most.
     pub other_format: u64,

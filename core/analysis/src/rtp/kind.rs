@@ -1,4 +1,4 @@
-//! What an RTP stream carries, by the first octets of its payloads and their lengths.
+//! What an RTP stream carries, by the first bytes of its payloads and their lengths.
 
 use super::RtpPacket;
 use quaver_abi::wire::hbrmt::{self, HbrmtHeader};
@@ -54,7 +54,7 @@ pub(super) fn of(packets: &[RtpPacket]) -> RtpKind {
     RtpKind::Other
 }
 
-/// Media of 1376 octets behind a header with nothing in its reserved bits.
+/// Media of 1376 bytes behind a header with nothing in its reserved bits.
 fn looks_like_hbrmt(packet: &RtpPacket) -> bool {
     let Some(head) = packet.head() else { return false };
     let Some(header) = HbrmtHeader::fixed_part(&head) else { return false };
@@ -62,7 +62,7 @@ fn looks_like_hbrmt(packet: &RtpPacket) -> bool {
     reserved == 0 && media_bytes(packet, &header) == Some(hbrmt::MEDIA_BYTES)
 }
 
-/// Octets of media in a packet; none where it is too short for what its header claims.
+/// Bytes of media in a packet; none where it is too short for what its header claims.
 pub(super) fn media_bytes(packet: &RtpPacket, header: &HbrmtHeader) -> Option<usize> {
     let fields = header.fields();
     let timestamp = match fields.clock_frequency {

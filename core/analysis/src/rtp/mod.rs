@@ -24,12 +24,12 @@ pub use video::{Tai, VideoFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the RTP header of a received packet says, and the octets behind it.
+/// What the RTP header of a received packet says, and the bytes behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtpFields {
     /// RTP timestamp.
     pub timestamp: u32,
-    /// Length of the UDP payload in octets.
+    /// Length of the UDP payload in bytes.
     pub payload_bytes: u32,
     /// The rest; none in runs that recorded no more.
     pub header: Option<RtpHeaderFields>,
@@ -44,7 +44,7 @@ pub struct RtpHeaderFields {
     pub payload_type: u8,
     /// Synchronisation source, where it was recorded.
     pub ssrc: Option<u32>,
-    /// The first octets after the header, where there are so many and the header is the fixed one of 12 octets.
+    /// The first bytes after the header, where there are so many and the header is the fixed one of 12 bytes.
     pub head: Option<[u8; 8]>,
 }
 
@@ -228,7 +228,7 @@ fn definitions(kind: RtpKind) -> BTreeMap<String, String> {
         ));
     }
     if kind == RtpKind::St2022_6 {
-        all.push(("hbrmt", "SMPTE ST 2022-6: HBRMT payload header, 1376 octets of media a packet"));
+        all.push(("hbrmt", "SMPTE ST 2022-6: HBRMT payload header, 1376 bytes of media a packet"));
     }
     if kind == RtpKind::St2110_20 {
         all.push(("video.c_inst", "SMPTE ST 2110-21:2022, section 6.6.1: network compatibility model"));

@@ -77,7 +77,7 @@ pub(super) fn read(octets: &[u8], functions: &[&str]) -> Option<KernelTypes> {
     Some(found)
 }
 
-/// Octets after the common 12 of a type with `count` members.
+/// Bytes after the common 12 of a type with `count` members.
 fn trailing_bytes(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         1 | 14 | 17 => 4,
@@ -135,7 +135,7 @@ mod tests {
     fn refuses_what_is_cut_short() {
         let octets = example();
         for length in 0..octets.len() {
-            assert_eq!(read(&octets[..length], &[]), None, "{length} octets");
+            assert_eq!(read(&octets[..length], &[]), None, "{length} bytes");
         }
         assert_eq!(read(b"not a type description", &[]), None);
     }

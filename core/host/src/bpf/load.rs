@@ -199,7 +199,7 @@ fn config(spec: &TraceSpec, types: &KernelTypes, sizes: Sizes) -> Result<Config,
     Ok(config)
 }
 
-/// Size in octets of one value of the shared maps, as user space believes; checked against the object.
+/// Size in bytes of one value of the shared maps, as user space believes; checked against the object.
 pub(crate) fn check_sizes(object: &Object) -> Result<(), TraceError> {
     let expected =
         [("cpus", size_of::<CpuState>()), ("control", size_of::<Control>()), ("stamps", 96), ("events", 32)];
@@ -208,7 +208,7 @@ pub(crate) fn check_sizes(object: &Object) -> Result<(), TraceError> {
         if found != Some(bytes) {
             return Err(invalid(
                 "mapping the BPF memory",
-                &format!("map {name} has values of {found:?} octets"),
+                &format!("map {name} has values of {found:?} bytes"),
             ));
         }
     }

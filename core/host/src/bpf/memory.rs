@@ -54,7 +54,7 @@ impl<T: zerocopy::FromBytes> Mapping<T> {
 
     /// A copy of one value as it is now; fields may belong to different instants.
     pub fn copy(&self, index: usize) -> T {
-        // SAFETY: inside the mapping, aligned (values are multiples of 8 octets in a page-aligned mapping), and
+        // SAFETY: inside the mapping, aligned (values are multiples of 8 bytes in a page-aligned mapping), and
         // every bit pattern is a value of `T`.
         unsafe { self.at(index).read_volatile() }
     }
@@ -70,7 +70,7 @@ impl<T> Drop for Mapping<T> {
 /// The 64-bit word at `word`, which programs write at the same time.
 ///
 /// # Safety
-/// `word` lies inside a live [`Mapping`] and is aligned to 8 octets.
+/// `word` lies inside a live [`Mapping`] and is aligned to 8 bytes.
 pub unsafe fn shared_word<'a>(word: *mut u64) -> &'a AtomicU64 {
     // SAFETY: as promised by the caller; every access to the word from here is atomic.
     unsafe { AtomicU64::from_ptr(word) }
@@ -90,7 +90,7 @@ impl Mapping<StampRecord> {
     /// The slot of an arrival, if it still holds that arrival after it was copied.
     pub(crate) fn slot(&self, arrival: u64) -> Slot {
         let index = (arrival - 1) as usize % self.count;
-        // SAFETY: `arrival` is the first field of the record, inside the mapping and aligned to 8 octets.
+        // SAFETY: `arrival` is the first field of the record, inside the mapping and aligned to 8 bytes.
         let mark = unsafe { shared_word(self.at(index).cast()) };
         match mark.load(Ordering::Acquire) {
             found if found == arrival => {}
@@ -106,7 +106,7 @@ impl Mapping<StampRecord> {
 impl Mapping<EventRecord> {
     /// Takes the event at `index` and frees its slot, or none if it is not complete.
     pub(crate) fn take(&self, index: usize) -> Option<EventRecord> {
-        // SAFETY: id, cpu, kind and detail are the last 8 octets of the record's 32, aligned, in the mapping.
+        // SAFETY: id, cpu, kind and detail are the last 8 bytes of the record's 32, aligned, in the mapping.
         let tail = unsafe { shared_word(self.at(index).cast::<u64>().add(3)) };
         if tail.load(Ordering::Acquire) == 0 {
             return None;

@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// MTU of both ends in octets.
+/// MTU of both ends in bytes.
 pub const DEFAULT_MTU: u32 = 1500;
 
 /// Why the lab could not be made or used.
@@ -172,7 +172,7 @@ impl Lab {
         Self::with_mtu(DEFAULT_MTU)
     }
 
-    /// As [`Self::create`], with this MTU in octets (68 to 65535; IPv6 wants 1280 or more).
+    /// As [`Self::create`], with this MTU in bytes (68 to 65535; IPv6 wants 1280 or more).
     ///
     /// # Errors
     /// As [`Self::create`].

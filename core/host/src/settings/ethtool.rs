@@ -21,7 +21,7 @@ const NESTED: u16 = 0x8000;
 enum Shape {
     /// Attribute with a number of 32 bits.
     Number(u16),
-    /// Attribute with one octet, 0 or 1.
+    /// Attribute with one byte, 0 or 1.
     Switch(u16),
     /// One bit of a set of named ones.
     Feature,

@@ -271,7 +271,7 @@ fn interval(cpu: u16, kind: EventKind, start_ns: u64, end_ns: u64, id: u32, aux:
 fn task_name(cpu: u16, side: &Side) -> EventRecord {
     let mut record =
         EventRecord { id: side.thread, cpu, kind: EventKind::TaskName as u8, ..EventRecord::default() };
-    // The two times lie side by side and hold the sixteen octets as they are in memory.
+    // The two times lie side by side and hold the sixteen bytes as they are in memory.
     record.start_ns.as_mut_bytes().copy_from_slice(&side.comm[..8]);
     record.end_ns.as_mut_bytes().copy_from_slice(&side.comm[8..]);
     record

@@ -8,9 +8,9 @@
 pub struct Field {
     /// Name without array brackets.
     pub name: String,
-    /// Octets from the start of the record.
+    /// Bytes from the start of the record.
     pub offset: usize,
-    /// Octets that it takes.
+    /// Bytes that it takes.
     pub size: usize,
     /// Whether its top bit is a sign.
     pub signed: bool,
@@ -18,7 +18,7 @@ pub struct Field {
     pub location: Location,
 }
 
-/// How the octets of a field are found.
+/// How the bytes of a field are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// In place.
@@ -46,7 +46,7 @@ impl Field {
         Some(value)
     }
 
-    /// The octets that the field holds or points to; none if they lie outside the record.
+    /// The bytes that the field holds or points to; none if they lie outside the record.
     pub fn octets<'r>(&self, record: &'r [u8]) -> Option<&'r [u8]> {
         let end = self.offset.checked_add(self.size)?;
         let inline = record.get(self.offset..end)?;
@@ -108,11 +108,11 @@ impl EventFormat {
 pub struct PageLayout {
     /// Offset of the commit word.
     pub commit_offset: usize,
-    /// Octets of the commit word: 8 on 64-bit kernels, 4 on 32-bit ones.
+    /// Bytes of the commit word: 8 on 64-bit kernels, 4 on 32-bit ones.
     pub commit_size: usize,
     /// Offset of the first record.
     pub data_offset: usize,
-    /// Octets of the whole page.
+    /// Bytes of the whole page.
     pub size: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Pages of the ring buffer, decoded: a pure function from octets to records.
+//! Pages of the ring buffer, decoded: a pure function from bytes to records.
 //!
 //! A page is a header ([`PageLayout`]) and records, each behind a 32-bit word: `type_len` in its low 5 bits,
 //! the time since the record before in the upper 27 (`events/header_event`;
@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  type_len  meaning       words after the header word
-//!  0         data          length in octets (itself included), then the record
+//!  0         data          length in bytes (itself included), then the record
 //!  1..=28    data          type_len words of record
 //!  29        padding       delta 0: the page ends here; else length of a discarded record
 //!  30        time extend   upper bits of the delta (27 and up)
@@ -40,16 +40,16 @@ pub enum Lost {
 /// Why a page cannot be decoded (further).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// Fewer octets than the page's header, or a commit count past the page's end.
-    #[error("trace page: {found} octets where {needed} are needed; the records before were kept")]
+    /// Fewer bytes than the page's header, or a commit count past the page's end.
+    #[error("trace page: {found} bytes where {needed} are needed; the records before were kept")]
     Short {
-        /// Octets needed.
+        /// Bytes needed.
         needed: usize,
-        /// Octets present.
+        /// Bytes present.
         found: usize,
     },
     /// A record runs past the committed part.
-    #[error("trace page: the record at octet {offset} runs past the page; the records before were kept")]
+    #[error("trace page: the record at byte {offset} runs past the page; the records before were kept")]
     Overrun {
         /// Where the record begins.
         offset: usize,
@@ -60,7 +60,7 @@ pub enum PageError {
 const MISSED_EVENTS: u64 = 1 << 31;
 /// Their number follows the last record.
 const MISSED_STORED: u64 = 1 << 30;
-/// Octets of records; what is above are flags.
+/// Bytes of records; what is above are flags.
 const COMMIT_MASK: u64 = (1 << 27) - 1;
 /// A TIME_STAMP record carries this many bits; the rest come from the time before.
 const STAMP_BITS: u32 = 59;

@@ -15,7 +15,7 @@ use quaver_abi::record::EventRecord;
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
-/// Octets that an event takes in a ring on average, by a busy machine's mix (a context switch takes 68).
+/// Bytes that an event takes in a ring on average, by a busy machine's mix (a context switch takes 68).
 const OCTETS_PER_EVENT: usize = 40;
 /// Pages read between two pairings of the clocks: a mebibyte.
 const PAGES_PER_BATCH: usize = 256;
@@ -255,7 +255,7 @@ fn set_clock(instance: &Instance) -> Result<TraceClock, TraceError> {
     Ok(clock)
 }
 
-/// Sizes each traced CPU's ring and gives back how many octets that is.
+/// Sizes each traced CPU's ring and gives back how many bytes that is.
 fn set_buffers(instance: &Instance, spec: &TraceSpec) -> Result<usize, TraceError> {
     const SMALLEST_KB: usize = 64;
     const LARGEST_KB: usize = 512 * 1024;

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Octets of a payload that are kept: enough for every header that we know.
+/// Bytes of a payload that are kept: enough for every header that we know.
 pub const KEPT_BYTES: usize = 128;
 /// Time between two looks at whether to go on.
 const TICK: Duration = Duration::from_millis(50);
@@ -25,9 +25,9 @@ pub struct SeenPacket {
     pub sender: SocketAddr,
     /// Index of the interface that it came in on, where the kernel tells.
     pub interface: Option<u32>,
-    /// Length of its payload in octets.
+    /// Length of its payload in bytes.
     pub payload_bytes: usize,
-    /// The first octets of its payload, [`KEPT_BYTES`] at most.
+    /// The first bytes of its payload, [`KEPT_BYTES`] at most.
     pub octets: Vec<u8>,
 }
 
@@ -108,7 +108,7 @@ fn receive(socket: BorrowedFd<'_>) -> std::io::Result<Option<SeenPacket>> {
     let mut octets = vec![0u8; KEPT_BYTES];
     let mut control = ControlSpace([0; 256]);
     let mut part = libc::iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
-    // SAFETY: all-zero octets are a valid msghdr: no name, no parts, no control data.
+    // SAFETY: all-zero bytes are a valid msghdr: no name, no parts, no control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;

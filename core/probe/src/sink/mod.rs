@@ -44,14 +44,14 @@ pub struct SinkOptions {
     /// Ask the kernel for its receive stamp (`SO_TIMESTAMPNS`) and the socket's drop count (`SO_RXQ_OVFL`) with
     /// each packet. Off is cheaper; the total of drops is reported either way.
     pub kernel_stamps: bool,
-    /// Size of the receive buffer to ask for, octets.
+    /// Size of the receive buffer to ask for, bytes.
     pub receive_buffer_bytes: usize,
     /// What the payload is.
     pub payload: Payload,
     /// Identity of the stream to follow; packets of our sources with another are not taken for ours. None
     /// follows all.
     pub stream_id: Option<u32>,
-    /// Longest payload received whole, octets; the rest of a longer one is cut off and the record says so.
+    /// Longest payload received whole, bytes; the rest of a longer one is cut off and the record says so.
     pub payload_capacity: usize,
     /// The thread.
     pub thread: ThreadSettings,
@@ -63,7 +63,7 @@ pub struct SinkOptions {
 
 impl SinkOptions {
     /// Options with nothing special: polling, no kernel stamps, 8 MiB of buffer, our payload without headers
-    /// before it, up to 9216 octets, unprivileged thread settings.
+    /// before it, up to 9216 bytes, unprivileged thread settings.
     pub fn new(bind: SocketAddr, counter: Counter) -> Self {
         Self {
             bind,

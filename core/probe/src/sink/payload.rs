@@ -38,7 +38,7 @@ pub(super) fn describe(record: &mut PacketRecord, octets: &[u8], payload: Payloa
     }
 }
 
-/// The first octets after an RTP header of 12 octets that ends at `after`. Behind a longer one none: the analysis counts
+/// The first bytes after an RTP header of 12 bytes that ends at `after`. Behind a longer one none: the analysis counts
 /// lengths from the end of the fixed header.
 #[inline(always)]
 fn head(octets: &[u8], after: usize) -> Option<[u8; 8]> {
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!((record.key, record.media_timestamp), (65_535, 90_000));
         assert_eq!(record.flags, read | 96 << packet_flags::PAYLOAD_TYPE_SHIFT);
         assert_eq!((record.payload_type(), record.ssrc(), record.media_head), (Some(96), Some(1), [0; 8]));
-        octets[0] |= 0x10; // an extension of no words, so the header is 16 octets long
+        octets[0] |= 0x10; // an extension of no words, so the header is 16 bytes long
         let record = described(&octets, Payload::Rtp, None);
         assert_eq!((record.flags & packet_flags::MEDIA_HEAD, record.media_head), (0, [0; 8]));
     }

@@ -59,7 +59,7 @@ pub(super) fn configure(socket: BorrowedFd<'_>, options: &SinkOptions) -> Result
 /// What the kernel said with a packet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Arrival {
-    /// Length of the payload in octets, which may exceed the buffer.
+    /// Length of the payload in bytes, which may exceed the buffer.
     pub(super) octets: usize,
     /// Receive stamp, CLOCK_REALTIME nanoseconds; 0 if there is none.
     pub(super) realtime_ns: i64,
@@ -89,7 +89,7 @@ impl Take for Plain {
     }
 }
 
-/// Room for control messages: a stamp (32 octets with its header) and a drop count (24), and to spare.
+/// Room for control messages: a stamp (32 bytes with its header) and a drop count (24), and to spare.
 #[repr(C, align(8))]
 struct ControlSpace([u8; 128]);
 
@@ -115,7 +115,7 @@ impl Take for WithStamps {
         flags: RecvFlags,
     ) -> Result<Arrival, Errno> {
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        // SAFETY: all-zero octets are a valid msghdr: no name, no parts, no control data.
+        // SAFETY: all-zero bytes are a valid msghdr: no name, no parts, no control data.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;

@@ -48,7 +48,7 @@ pub struct SinkReport {
     pub unread: u64,
     /// Receive calls that failed otherwise.
     pub errors: u64,
-    /// Receive buffer as the kernel counts it, octets.
+    /// Receive buffer as the kernel counts it, bytes.
     pub receive_buffer_bytes: usize,
     /// Identity of the device queue that packets came from (`SO_INCOMING_NAPI_ID`); 0 where the device has none,
     /// as loopback and veth: busy polling then has nothing to poll.

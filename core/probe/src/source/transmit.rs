@@ -58,7 +58,7 @@ impl Transmit for AtTime<'_> {
     fn send(&mut self, packet: &[u8], deadline_ns: i64) -> Result<bool, i32> {
         self.control.time_ns = deadline_ns.unsigned_abs();
         let mut parts = [IoSlice::new(packet)];
-        // SAFETY: all-zero octets are a valid msghdr: no name, no parts, no control data.
+        // SAFETY: all-zero bytes are a valid msghdr: no name, no parts, no control data.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = parts.as_mut_ptr().cast();
         message.msg_iovlen = 1;

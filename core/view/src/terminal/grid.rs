@@ -21,7 +21,7 @@ pub(super) struct Grid {
 
 /// Where the columns stand.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct ColumnLayout<'a> {
     widths: &'a [usize],
     gap: usize,
 }
@@ -73,7 +73,7 @@ impl Grid {
     /// The lines, each indented. The headings are left out where no column has one.
     pub(super) fn render(&self, style: Style) -> String {
         let (widths, gap) = self.widths(style.columns());
-        let place = Place { widths: &widths, gap };
+        let place = ColumnLayout { widths: &widths, gap };
         let mut out = String::new();
         if self.columns.iter().any(|(heading, _)| !heading.is_empty()) {
             let headings: Vec<&str> = self.columns.iter().map(|(heading, _)| heading.as_str()).collect();
@@ -117,7 +117,7 @@ impl Grid {
         &self,
         out: &mut String,
         cells: &[&str],
-        Place { widths, gap }: Place<'_>,
+        ColumnLayout { widths, gap }: ColumnLayout<'_>,
         at_foot: bool,
         paint: impl Fn(&str) -> String,
     ) {

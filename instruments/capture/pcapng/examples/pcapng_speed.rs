@@ -46,7 +46,7 @@ fn read(file: &[u8]) -> f64 {
         packets += 1;
         octets += black_box(packet.data).len();
     }
-    assert_eq!(packets, PACKETS, "{octets} octets");
+    assert_eq!(packets, PACKETS, "{octets} bytes");
     start.elapsed().as_secs_f64()
 }
 

@@ -222,7 +222,7 @@ impl Numbers {
             description: text(options, number::IF_DESCRIPTION),
             link_type: block.linktype.0 as u16,
             snap_length: block.snaplen,
-            // Behind the first octet, which is 0 for a text.
+            // Behind the first byte, which is 0 for a text.
             filter: of(number::IF_FILTER).and_then(|octets| octets.strip_prefix(&[0])).map(shown),
             mac: of(number::IF_MAC).and_then(|octets| octets.first_chunk().copied()),
             speed_bits_per_s: of(number::IF_SPEED).and_then(|octets| self.u64(octets)),

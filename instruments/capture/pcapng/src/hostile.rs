@@ -241,7 +241,7 @@ fn counts_have_their_times_in_two_words() {
         let counts = [(2, words(start)), (3, words(end)), (4, made.u64(11).into()), (6, made.u64(12).into())];
         let counts: Vec<u8> = counts.iter().flat_map(|(code, value)| made.option(*code, value)).collect();
         let body = [&made.u32(0)[..], &words(taken), &counts].concat();
-        // The smallest block has 12 octets. The library does not take it apart, but reading goes on behind it.
+        // The smallest block has 12 bytes. The library does not take it apart, but reading goes on behind it.
         made.block(0x0bad, &[]);
         made.block(number::INTERFACE_STATISTICS, &body);
         let mut reader = CaptureReader::new(&made.file[..]).unwrap();
@@ -321,7 +321,7 @@ fn texts_of_many_interfaces_fill_no_memory() {
     let with = |said: fn(&CapturedInterface) -> bool| reader.interfaces().filter(|of| said(of)).count();
     let run_facts = |of: &CapturedInterface| of.statistics.as_ref().is_some_and(|of| of.run_facts.is_some());
     assert_eq!((reader.interfaces().len(), with(|of| of.statistics.is_some())), (4_096, 20));
-    // 15,001 values of 32 octets, and one around them.
+    // 15,001 values of 32 bytes, and one around them.
     let each = 15_002 * size_of::<serde_json::Value>();
     let kept_facts = (4 << 20) / each;
     let with_name = with(|of| of.name.is_some());

@@ -64,7 +64,7 @@ pub(crate) mod number {
     pub(crate) const ISB_DELIVERED: u16 = 8;
 }
 
-/// What made the capture. Texts longer than an option can hold (65,535 octets) are cut.
+/// What made the capture. Texts longer than an option can hold (65,535 bytes) are cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SectionFacts {
     /// Machine.
@@ -86,7 +86,7 @@ pub struct InterfaceFacts {
     pub description: Option<String>,
     /// Link type of its packets (LINKTYPE_…): [`LINK_ETHERNET`].
     pub link_type: u16,
-    /// Most octets kept of a packet; 0 is no limit.
+    /// Most bytes kept of a packet; 0 is no limit.
     pub snap_length: u32,
     /// Filter in the language of tcpdump that packets had to pass.
     pub filter: Option<String>,
@@ -113,9 +113,9 @@ pub struct CapturedPacket<'a> {
     pub link_type: u16,
     /// The packet's time, nanoseconds since 1970; none where the file has none, or one that 64 bits do not hold.
     pub time_ns: Option<i64>,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub original_length: u32,
-    /// Octets kept.
+    /// Bytes kept.
     pub data: &'a [u8],
     /// All stamps, where our option is there.
     pub stamps: Option<StampOption>,
@@ -164,9 +164,9 @@ pub struct PacketRecord<'a> {
     pub stamp_layer: Layer,
     /// Every stamp; that of `stamp_layer` must be there.
     pub stamps: &'a PacketStamps,
-    /// Octets on the wire, at least those of `data`.
+    /// Bytes on the wire, at least those of `data`.
     pub original_length: u32,
-    /// Octets kept.
+    /// Bytes kept.
     pub data: &'a [u8],
     /// Packets that this interface dropped between the packet before and this one; none where it is not known.
     pub drops_before: Option<u64>,
@@ -218,7 +218,7 @@ pub struct InterfaceStatistics {
     pub delivered: Option<u64>,
     /// Anything else, for people: where packets were dropped.
     pub comment: Option<String>,
-    /// Facts of the run for programs: an object of JSON, at most 65,527 octets. An option and no block of its own, for
+    /// Facts of the run for programs: an object of JSON, at most 65,527 bytes. An option and no block of its own, for
     /// other programs would count that as a packet.
     pub run_facts: Option<serde_json::Value>,
 }
@@ -247,7 +247,7 @@ pub struct CapturedInterface {
     pub description: Option<String>,
     /// Link type of its packets (LINKTYPE_…).
     pub link_type: u16,
-    /// Most octets kept of a packet; 0 is no limit.
+    /// Most bytes kept of a packet; 0 is no limit.
     pub snap_length: u32,
     /// Filter that packets had to pass.
     pub filter: Option<String>,

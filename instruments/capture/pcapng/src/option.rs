@@ -27,15 +27,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Private enterprise number (RFC 5612: for examples in documentation).
 pub const ENTERPRISE: u32 = 32_473;
-/// First octets behind the enterprise number.
+/// First bytes behind the enterprise number.
 pub const MAGIC: [u8; 4] = *b"QVTS";
 /// Version that is written, and the latest that is read.
 pub const VERSION: u8 = 1;
-/// Octets of the option's value without stamps.
+/// Bytes of the option's value without stamps.
 pub const HEAD_BYTES: usize = 4 + size_of::<Head>();
-/// Octets of a stamp.
+/// Bytes of a stamp.
 pub const ENTRY_BYTES: usize = size_of::<Entry>();
-/// Most octets of the option's value.
+/// Most bytes of the option's value.
 pub const MOST_BYTES: usize = HEAD_BYTES + Layer::ALL.len() * ENTRY_BYTES;
 
 /// What stands behind the enterprise number.

@@ -1,6 +1,6 @@
 //! Reading captures: pcapng and classic pcap, block by block, in bounded memory.
 //!
-//! Blocks are framed here, so that no length that a file claims is believed before so many octets are there, and none
+//! Blocks are framed here, so that no length that a file claims is believed before so many bytes are there, and none
 //! above [`MOST_BLOCK_BYTES`] at all; what is in a block is taken apart by pcap-parser. Numbers in options are read here
 //! too: the library reads those of big-endian files as if they were little-endian.
 
@@ -16,14 +16,14 @@ pub const MOST_BLOCK_BYTES: usize = 1 << 20;
 const MOST_INTERFACES: usize = 4_096;
 /// Different sentences of caution that are kept.
 const MOST_CAUTIONS: usize = 16;
-/// Octets of the smallest block: type and both lengths.
+/// Bytes of the smallest block: type and both lengths.
 const LEAST_BLOCK_BYTES: usize = 12;
-/// Octets of a classic file's header, and of a packet's there.
+/// Bytes of a classic file's header, and of a packet's there.
 const PCAP_HEADER_BYTES: usize = 24;
 const PCAP_PACKET_BYTES: usize = 16;
 /// The same of the form that some kernels of old wrote.
 const PCAP_MODIFIED_PACKET_BYTES: usize = 24;
-/// First octets of classic files, read as little-endian: microseconds, nanoseconds, and the form of old.
+/// First bytes of classic files, read as little-endian: microseconds, nanoseconds, and the form of old.
 const CLASSIC: [u32; 5] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1, 0xa1b2_cd34];
 
 /// Why a file cannot be read at all.
@@ -41,7 +41,7 @@ pub enum ReadError {
     Header(&'static str),
 }
 
-/// Whether a file that begins with these octets says that it is a capture.
+/// Whether a file that begins with these bytes says that it is a capture.
 pub fn is_magic(first: [u8; 4]) -> bool {
     let magic = u32::from_le_bytes(first);
     magic == number::SECTION_HEADER || CLASSIC.contains(&magic)
@@ -87,7 +87,7 @@ pub struct CaptureReader<R: Read> {
     /// What of the buffer is not read yet.
     from: usize,
     to: usize,
-    /// Octets of the file before `from`.
+    /// Bytes of the file before `from`.
     passed: u64,
     ended: bool,
     section: Option<CapturedSection>,
@@ -102,7 +102,7 @@ pub struct CaptureReader<R: Read> {
 
 /// What a step of reading came to.
 enum Step {
-    /// So many octets are a block, or what precedes a packet and the packet.
+    /// So many bytes are a block, or what precedes a packet and the packet.
     Whole(usize),
     /// The file ends here.
     End,
@@ -355,7 +355,7 @@ impl<R: Read> CaptureReader<R> {
         Ok(if self.have(head + kept)? { Step::Whole(head + kept) } else { self.end() })
     }
 
-    /// Whether so many octets stand in the buffer from `from` on, once it was filled as far as the file goes.
+    /// Whether so many bytes stand in the buffer from `from` on, once it was filled as far as the file goes.
     fn have(&mut self, octets: usize) -> Result<bool, ReadError> {
         while self.to - self.from < octets {
             if self.ended {
@@ -381,7 +381,7 @@ impl<R: Read> CaptureReader<R> {
         Ok(true)
     }
 
-    /// Reads past so many octets; false where the file ends before.
+    /// Reads past so many bytes; false where the file ends before.
     fn pass_over(&mut self, octets: u64) -> Result<bool, ReadError> {
         let mut left = octets;
         while left > 0 {
@@ -423,7 +423,7 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    /// Octets that the reader holds.
+    /// Bytes that the reader holds.
     #[cfg(test)]
     pub(super) fn buffer_bytes(&self) -> usize {
         self.buffer.capacity()

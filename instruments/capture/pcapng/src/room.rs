@@ -3,7 +3,7 @@
 use super::{CapturedInterface, CapturedStatistics};
 use serde_json::Value;
 
-/// Octets of texts and run facts that are kept of all interfaces of a file; an interface of ours has some thousands.
+/// Bytes of texts and run facts that are kept of all interfaces of a file; an interface of ours has some thousands.
 pub(super) const MOST_KEPT_BYTES: usize = 4 << 20;
 /// What is said where they are more.
 pub(super) const FULL: &str =

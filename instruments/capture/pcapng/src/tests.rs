@@ -1,4 +1,4 @@
-//! What is written, octet by octet.
+//! What is written, byte by byte.
 
 use super::write::*;
 use super::*;
@@ -18,7 +18,7 @@ fn stamps() -> PacketStamps {
 }
 
 fn le(octets: &[u8]) -> u32 {
-    u32::from_le_bytes(octets.try_into().expect("four octets"))
+    u32::from_le_bytes(octets.try_into().expect("four bytes"))
 }
 
 /// The blocks of a file, each with its type; lengths before and behind must agree.

@@ -8,7 +8,7 @@ use super::{
 use quaver_abi::stamp::Layer;
 use std::io::{self, Write};
 
-/// Octets that are put together before they are written.
+/// Bytes that are put together before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest text of an option.
 const MOST_TEXT_BYTES: usize = u16::MAX as usize;
@@ -17,7 +17,7 @@ const MOST_PACKET_BYTES: usize = 1 << 30;
 /// Exponent of ten of the time stamps: nanoseconds.
 const TIME_RESOLUTION: u8 = 9;
 const NANOSECONDS: i128 = 1_000_000_000;
-/// First octets of the run facts in their custom option, behind the enterprise number.
+/// First bytes of the run facts in their custom option, behind the enterprise number.
 pub(super) const FACTS_MAGIC: &[u8; 4] = b"QVRF";
 
 /// Why a capture could not be written.
@@ -103,7 +103,7 @@ impl<W: Write> PcapngWriter<W> {
         options.number(number::IF_SPEED, facts.speed_bits_per_s);
         options.octets(number::IF_TIME_RESOLUTION, &[TIME_RESOLUTION]);
         if let Some(filter) = &facts.filter {
-            // The first octet says that a text follows, not a compiled program.
+            // The first byte says that a text follows, not a compiled program.
             let mut text = vec![0];
             text.extend_from_slice(cut(filter, MOST_TEXT_BYTES - 1).as_bytes());
             options.octets(number::IF_FILTER, &text);
@@ -178,7 +178,7 @@ impl<W: Write> PcapngWriter<W> {
         self.drain()
     }
 
-    /// Octets of the file so far, those in the buffer included.
+    /// Bytes of the file so far, those in the buffer included.
     pub fn octets(&self) -> u64 {
         self.flushed + self.buffer.len() as u64
     }
@@ -195,7 +195,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(self.out)
     }
 
-    /// Octets that the buffer has room for.
+    /// Bytes that the buffer has room for.
     #[cfg(test)]
     pub(super) fn buffer_bytes(&self) -> usize {
         self.buffer.capacity()

@@ -52,7 +52,7 @@ fn times() -> Vec<i64> {
     (0..PACKETS).map(|_| next()).collect()
 }
 
-/// An Ethernet frame with a datagram of so many octets to port 6000.
+/// An Ethernet frame with a datagram of so many bytes to port 6000.
 fn frame(octets: usize) -> Vec<u8> {
     let ip_octets = 28 + octets as u16;
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
@@ -64,7 +64,7 @@ fn frame(octets: usize) -> Vec<u8> {
     frame
 }
 
-/// A capture of packets at [`times`], of 0 to 299 octets, of which 60 of the frame were kept, on two interfaces in turn.
+/// A capture of packets at [`times`], of 0 to 299 bytes, of which 60 of the frame were kept, on two interfaces in turn.
 fn write(path: &Path) {
     let section = SectionFacts {
         hardware: Some("a machine".to_owned()),

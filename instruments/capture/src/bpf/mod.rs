@@ -36,15 +36,15 @@ const XDP: &str = "capture_xdp";
 const TC: &str = "capture_tc";
 const RECORDS: &str = "layer_records";
 
-/// Octets of a record with its header in the memory that the programs write.
+/// Bytes of a record with its header in the memory that the programs write.
 const RECORD_BYTES: u64 = 56;
-/// Octets that the smallest packet takes in a ring of packets: its header, its place, and 60 octets of Ethernet, as
+/// Bytes that the smallest packet takes in a ring of packets: its header, its place, and 60 bytes of Ethernet, as
 /// multiples of 16 (net/packet/af_packet.c).
 const LEAST_PACKET_BYTES: u64 = 144;
 /// A page of any size, and what nobody needs more of.
 const RECORDS_BYTES: (u64, u64) = (1 << 16, 1 << 28);
 
-/// Octets of memory for records of all packets that rings of so many octets have room for: a power of two, as the kernel
+/// Bytes of memory for records of all packets that rings of so many bytes have room for: a power of two, as the kernel
 /// wants it.
 fn records_bytes(rings_bytes: u64) -> u32 {
     let wanted = rings_bytes.div_ceil(LEAST_PACKET_BYTES).saturating_mul(RECORD_BYTES);
@@ -80,7 +80,7 @@ pub(crate) enum Attached {
 }
 
 impl CapturePrograms {
-    /// Loads the programs, with room for the records of all packets in rings of so many octets; without `xdp`, only that
+    /// Loads the programs, with room for the records of all packets in rings of so many bytes; without `xdp`, only that
     /// of TC. With `cycles` they stamp by the cycle counter where the kernel shows that it lets programs read it.
     pub(crate) fn load(xdp: bool, rings_bytes: u64, cycles: bool) -> Result<Self, TraceError> {
         let by_cycles = cycles && counter_is_shown();

@@ -28,7 +28,7 @@ pub(crate) struct LayerRecord {
     pub(crate) xdp: u64,
     /// The TC program's, CLOCK_MONOTONIC nanoseconds or cycles (`TC_IN_CYCLES`).
     pub(crate) tc: u64,
-    /// Octets of the packet.
+    /// Bytes of the packet.
     pub(crate) length: u32,
     /// Index of its interface.
     pub(crate) interface: u32,
@@ -82,7 +82,7 @@ impl Area {
 
     /// The first word.
     fn position(&self) -> &AtomicU64 {
-        // SAFETY: the first 8 octets of a mapped page; they are accessed atomically only.
+        // SAFETY: the first 8 bytes of a mapped page; they are accessed atomically only.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().cast()) }
     }
 }
@@ -95,7 +95,7 @@ impl Drop for Area {
 }
 
 impl Records {
-    /// Maps the ring buffer (with its size in octets) and the count of what had no room in it.
+    /// Maps the ring buffer (with its size in bytes) and the count of what had no room in it.
     pub(super) fn map(ring: (BorrowedFd<'_>, u32), lost: (BorrowedFd<'_>, u32)) -> io::Result<Self> {
         // SAFETY: takes no pointers.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -149,7 +149,7 @@ impl Records {
         if word & DISCARDED != 0 || length != size_of::<LayerRecord>() {
             return Some((length, None));
         }
-        // SAFETY: the record lies behind its header, the second copy of the data included; it is aligned to 8 octets,
+        // SAFETY: the record lies behind its header, the second copy of the data included; it is aligned to 8 bytes,
         // complete, and not written again before it is consumed. Every bit pattern is a value.
         let record =
             unsafe { self.producer.base.as_ptr().add(offset + HEADER_BYTES).cast::<LayerRecord>().read() };
@@ -158,7 +158,7 @@ impl Records {
 
     /// Records for which there was no room so far.
     pub(crate) fn lost(&self) -> u64 {
-        // SAFETY: the only value of the mapping, aligned to 8 octets.
+        // SAFETY: the only value of the mapping, aligned to 8 bytes.
         unsafe { shared_word(self.lost.at(0)) }.load(Ordering::Relaxed)
     }
 }

@@ -71,7 +71,7 @@ fn seen_beside(answer: i32, attach: impl Fn(&CapturePrograms, u32) -> io::Result
     seen
 }
 
-/// Sends the packets from the lab's source, each of 333 octets of payload.
+/// Sends the packets from the lab's source, each of 333 bytes of payload.
 pub(super) fn send(lab: &Lab) {
     lab.source
         .within(|| {
@@ -124,7 +124,7 @@ fn programs_that_could_read_the_counter_stamp_by_what_the_kernel_has() {
 
 #[test]
 fn records_have_room_for_every_packet_of_the_rings() {
-    // 64 MiB hold 466,033 packets of 144 octets, whose records take 56 octets each.
+    // 64 MiB hold 466,033 packets of 144 bytes, whose records take 56 bytes each.
     assert_eq!(records_bytes(64 << 20), 32 << 20);
     assert_eq!((records_bytes(0), records_bytes(u64::MAX)), (1 << 16, 1 << 28));
     for bytes in [1u64, 4096, 1 << 20, 12_345_678, 64 << 20, 512 << 20] {

@@ -25,7 +25,7 @@ pub(super) struct InterfaceCount {
 
 /// A place where packets were dropped, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DropSite {
     /// Its name in JSON.
     pub(super) name: &'static str,
     /// What it is, for people.
@@ -40,9 +40,9 @@ impl InterfaceCount {
     }
 
     /// Where packets were dropped that were seen. With `captured` they add up to `seen`.
-    pub(super) fn places(&self) -> [Place; 7] {
+    pub(super) fn places(&self) -> [DropSite; 7] {
         let fates = &self.fates;
-        let place = |name, words, packets| Place { name, words, packets };
+        let place = |name, words, packets| DropSite { name, words, packets };
         let handled = fates.handled();
         [
             place("ring", "ring full", self.tap.ring.dropped),
@@ -123,7 +123,7 @@ impl Accounts {
     }
 
     /// As the last file keeps it: all that the files before it have not told.
-    pub(super) fn statistics(&self, told: &Told) -> Vec<InterfaceStatistics> {
+    pub(super) fn statistics(&self, told: &FileAccount) -> Vec<InterfaceStatistics> {
         let counters = self.counters.since(&told.counters);
         let rest = self.interfaces.iter().zip(&told.of).map(|(whole, told)| InterfaceCount {
             tap: since(&whole.tap, &told.tap),
@@ -163,7 +163,7 @@ fn statistics(count: &InterfaceCount, began_ns: i64, ended_ns: i64) -> Interface
 /// What files in turn have told. Each tells the packets that came to the writing thread while it was written, and those
 /// that were dropped meanwhile; so what all of them tell adds up to what the capture tells at its end.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct FileAccount {
     /// When the file of now began.
     began_ns: i64,
     /// What interfaces had counted then.
@@ -178,7 +178,7 @@ struct OfInterface {
     fates: Fates,
 }
 
-impl Told {
+impl FileAccount {
     /// Nothing, of so many interfaces.
     pub(super) fn new(interfaces: usize) -> Self {
         let counters = PathCounters::read(&HostRoot::system());
@@ -270,7 +270,7 @@ mod tests {
         let ring = |seen, dropped| RingStatistics { seen, dropped, freezes: dropped / 10 };
         let fates = |captured, filtered| Fates { captured, filtered, ..Fates::default() };
         let mut told =
-            Told { began_ns: 1, counters: PathCounters::default(), of: vec![OfInterface::default()] };
+            FileAccount { began_ns: 1, counters: PathCounters::default(), of: vec![OfInterface::default()] };
         let none = PathCounters::default();
         let mut stretch = |seen, dropped, captured, filtered| {
             let names = ["e"].into_iter();

@@ -7,7 +7,7 @@ use quaver_abi::stamp::Layer;
 pub(super) struct Fates {
     /// Written, or taken into the figures where nothing is written.
     pub(super) captured: u64,
-    /// Octets of these on the wire.
+    /// Bytes of these on the wire.
     pub(super) octets: u64,
     /// The filter that runs here kept them out.
     pub(super) filtered: u64,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// When another file begins, and how many are kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rotation {
-    /// After so many octets.
+    /// After so many bytes.
     pub(super) size: Option<u64>,
     /// After so long.
     pub(super) time: Option<Duration>,
@@ -41,7 +41,7 @@ pub(super) struct Output {
     begun: Instant,
     number: u32,
     kept: VecDeque<PathBuf>,
-    /// Octets of the files before.
+    /// Bytes of the files before.
     before: u64,
 }
 
@@ -119,7 +119,7 @@ impl Output {
         self.writer.flush()
     }
 
-    /// Octets of all files so far.
+    /// Bytes of all files so far.
     pub(super) fn octets(&self) -> u64 {
         self.before + self.writer.octets()
     }

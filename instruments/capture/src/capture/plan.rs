@@ -10,11 +10,11 @@ use quaver_probe::thread::{Setting, ThreadSettings};
 use std::path::Path;
 use std::time::Duration;
 
-/// Octets of a block of the ring, where the ring has room for a few of them.
+/// Bytes of a block of the ring, where the ring has room for a few of them.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// Least octets of a block: a page.
+/// Least bytes of a block: a page.
 const LEAST_BLOCK_BYTES: u64 = 4096;
-/// Most octets kept of a packet that is handed over by itself: what the kernel merges packets to, with a link header and a
+/// Most bytes kept of a packet that is handed over by itself: what the kernel merges packets to, with a link header and a
 /// tag. Each has room for so much.
 const ALONE_BYTES: u32 = 65_536 + 18;
 /// Blocks that a small ring is cut into.

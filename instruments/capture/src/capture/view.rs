@@ -102,7 +102,7 @@ fn stamped(interface: &InterfaceCount) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::accounts::Told;
+    use crate::capture::accounts::FileAccount;
     use crate::capture::fates::Fates;
     use crate::record::{RingStatistics, TapCounts};
     use quaver_host::counters::InterfaceCounters;
@@ -133,7 +133,7 @@ mod tests {
         let written = Written {
             fates: Vec::new(),
             output: None,
-            told: Told::new(1),
+            told: FileAccount::new(1),
             failed: None,
             figures: None,
             stamps_lost: 3,

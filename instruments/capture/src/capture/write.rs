@@ -1,11 +1,11 @@
 //! The writing thread: block by block, packet by packet, into the file and the figures.
 
-use super::accounts::Told;
+use super::accounts::FileAccount;
 use super::fates::Fates;
 use super::files::Output;
 use super::qos::Flows;
 use crate::pipeline::Resolver;
-use crate::record::{Blocks, Frame, Layers, LinkKind, PacketKind, Taken, Tap, ring_layer};
+use crate::record::{Blocks, Frame, Layers, LinkKind, PacketKind, StampedBlock, Tap, ring_layer};
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_capture_analysis::flows::CaptureFigures;
 use quaver_clock::live::LiveReader;
@@ -49,7 +49,7 @@ impl Live {
 pub(super) struct Limits {
     /// After so many packets.
     pub(super) packets: Option<u64>,
-    /// After so many octets of output.
+    /// After so many bytes of output.
     pub(super) octets: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Written {
     pub(super) fates: Vec<Fates>,
     pub(super) output: Option<Output>,
     /// What files before the last have told.
-    pub(super) told: Told,
+    pub(super) told: FileAccount,
     pub(super) failed: Option<WriteError>,
     pub(super) figures: Option<CaptureFigures>,
     /// Packets for which the programs below had no room.
@@ -98,7 +98,7 @@ impl Writer {
         let mut to = Desk {
             fates: vec![Fates::default(); self.links.len()],
             output: self.output.take(),
-            told: Told::new(self.links.len()),
+            told: FileAccount::new(self.links.len()),
             flows: self.flows.take(),
             failed: None,
             limited: false,
@@ -140,8 +140,8 @@ impl Writer {
         }
     }
 
-    fn block(&mut self, taken: Taken, to: &mut Desk) {
-        let Taken { tap, stamp, early, mut block } = taken;
+    fn block(&mut self, taken: StampedBlock, to: &mut Desk) {
+        let StampedBlock { tap, stamp, early, mut block } = taken;
         let application = self.resolver.resolve(stamp);
         self.layers.refresh(false);
         let (layers, link) = (&mut self.layers, self.links[tap]);
@@ -187,7 +187,7 @@ impl Writer {
 struct Desk {
     fates: Vec<Fates>,
     output: Option<Output>,
-    told: Told,
+    told: FileAccount,
     flows: Option<Flows>,
     failed: Option<WriteError>,
     limited: bool,

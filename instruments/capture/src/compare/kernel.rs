@@ -9,7 +9,7 @@ use quaver_capture_analysis::compare::CompareTable;
 use quaver_probe::thread::ThreadSettings;
 use std::time::{Duration, Instant};
 
-/// Octets of an Ethernet header, which the kernel has taken off before the checkpoints.
+/// Bytes of an Ethernet header, which the kernel has taken off before the checkpoints.
 const ETHERNET_BYTES: u32 = 14;
 /// Longest wait for the packets of a block beyond their schedule.
 const GRACE: Duration = Duration::from_secs(2);

@@ -26,7 +26,7 @@ use crate::compare::record::stamped_for_others;
 use crate::compare::samples::write_compare_samples;
 use anyhow::Context;
 use far::Far;
-use place::Place;
+use place::ReceiverSite;
 use plan::Plan;
 use quaver_capture_analysis::compare::{CompareFacts, CompareTable};
 use quaver_clock::live::{LiveClock, LiveOptions};
@@ -48,7 +48,7 @@ use std::time::Duration;
 /// What all parts of a comparison share.
 struct Bench<'a> {
     plan: &'a Plan,
-    place: Place,
+    place: ReceiverSite,
     clock: LiveClock,
     run: RunDir,
     interrupt: Interrupt,
@@ -65,8 +65,8 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::of(args)?;
     let interrupt = Interrupt::catch()?;
     let place = match &args.compare.from {
-        None => Place::lab()?,
-        Some(host) => Place::far(Far::find(host, args.compare.key_file.as_deref())?),
+        None => ReceiverSite::lab()?,
+        Some(host) => ReceiverSite::far(Far::find(host, args.compare.key_file.as_deref())?),
     };
     let clock = LiveClock::start(LiveOptions::checked(plan.counter))?;
     let run = RunDir::create(&args.compare.runs, "capture-compare")?;

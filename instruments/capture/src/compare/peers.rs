@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// 200,000 packets a second.
 const PERIOD_NS: u64 = 5_000;
-/// Octets of the packets.
+/// Bytes of the packets.
 const SIZES: [u32; 2] = [76, 512];
 /// A stream takes no longer.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -176,7 +176,7 @@ fn said(outcome: &PeerOutcome, what: &str) -> String {
     format!("it {what}; last output: {last}")
 }
 
-/// 128 octets of each packet, and 64 MiB of buffer.
+/// 128 bytes of each packet, and 64 MiB of buffer.
 fn arguments(name: &str, interface: &str, file: &Path, port: u16) -> Vec<OsString> {
     if name == LIBPCAP {
         return by_libpcap::arguments(interface, port);

@@ -11,7 +11,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use std::sync::Mutex;
 
 /// The receiver's end.
-pub(super) enum Place {
+pub(super) enum ReceiverSite {
     /// Of two namespaces that were made for this.
     Lab(Box<Lab>),
     /// Here; the source is at another host.
@@ -27,7 +27,7 @@ pub(super) struct FarPlace {
     steered: Mutex<Option<Steered>>,
 }
 
-impl Place {
+impl ReceiverSite {
     /// Two namespaces.
     pub(super) fn lab() -> anyhow::Result<Self> {
         let lab = Lab::create().map_err(|error| match error {

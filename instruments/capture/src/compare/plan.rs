@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// Packets at the start of each block that are left out of the results.
 pub(super) const SETTLE: u32 = 4;
-/// Octets of an Ethernet frame that are not UDP payload, without preamble and check sequence.
+/// Bytes of an Ethernet frame that are not UDP payload, without preamble and check sequence.
 pub(super) const FRAME_OVERHEAD: u32 = 42;
-/// The rate that the paper's gaps are counted at: 8 ns an octet.
+/// The rate that the paper's gaps are counted at: 8 ns a byte.
 pub(super) const OCTET_NS: u64 = 8;
 
 /// A traffic pattern.
@@ -164,7 +164,7 @@ impl Plan {
     }
 }
 
-/// The paper's first pattern: 140 octets each 20 ms. Its gap of 2,499,860 octets and the packet make 20 ms at 1 Gbit/s.
+/// The paper's first pattern: 140 bytes each 20 ms. Its gap of 2,499,860 bytes and the packet make 20 ms at 1 Gbit/s.
 fn first(rounds: u32, per_block: u32) -> Pattern {
     Pattern {
         name: "1",
@@ -178,7 +178,7 @@ fn first(rounds: u32, per_block: u32) -> Pattern {
     }
 }
 
-/// The paper's second: 1368 octets and a gap of 169,631, so a packet each 1.367992 ms.
+/// The paper's second: 1368 bytes and a gap of 169,631, so a packet each 1.367992 ms.
 fn second(rounds: u32, per_block: u32) -> Pattern {
     Pattern {
         name: "2",
@@ -198,7 +198,7 @@ fn fast(rounds: u32, per_block: u32) -> Pattern {
     Pattern {
         name: "100kpps",
         shape,
-        profile: shape.profile().expect("10 us is a period, and our header fits into 98 octets"),
+        profile: shape.profile().expect("10 us is a period, and our header fits into 98 bytes"),
         ifg_bytes: None,
         pace: Pace::Spin,
         rounds,

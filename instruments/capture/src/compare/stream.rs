@@ -1,7 +1,7 @@
 //! The stream that is stamped: from one namespace to the other, or from another host.
 
 use super::Bench;
-use super::place::Place;
+use super::place::ReceiverSite;
 use super::traffic::Wanted;
 use anyhow::Context;
 use quaver_host::segment::SegmentWriter;
@@ -38,13 +38,13 @@ impl Bench<'_> {
     /// A socket that a stream will come to, and its source.
     pub(super) fn meet(&self, wanted: Wanted) -> anyhow::Result<(UdpSocket, Waiting)> {
         match &self.place {
-            Place::Lab(lab) => {
+            ReceiverSite::Lab(lab) => {
                 let address = SocketAddr::new(lab.sink.ipv4.into(), 0);
                 let socket = lab.sink.within(|| UdpSocket::bind(address))??;
                 let to = socket.local_addr()?;
                 Ok((socket, Waiting::Here { to, wanted }))
             }
-            Place::Far(place) => {
+            ReceiverSite::Far(place) => {
                 let (socket, remote) = place.far.meet(&wanted, &self.interrupt, &self.progress)?;
                 Ok((socket, Waiting::Far(Box::new(remote))))
             }
@@ -66,7 +66,7 @@ impl Bench<'_> {
     }
 
     fn start_here(&self, to: SocketAddr, wanted: &Wanted) -> anyhow::Result<Stream> {
-        let Place::Lab(lab) = &self.place else { unreachable!("only a lab's streams start here") };
+        let ReceiverSite::Lab(lab) = &self.place else { unreachable!("only a lab's streams start here") };
         let length = StreamLength::Packets(wanted.packets);
         let mut options = SourceOptions::new(to, wanted.shape.profile()?, length, self.plan.counter);
         options.pace = wanted.pace;

@@ -17,7 +17,7 @@ use std::time::Duration;
 const SPARE: u64 = 2_000;
 /// A stream may take so much longer than its schedule.
 const SLACK: Duration = Duration::from_secs(20);
-/// Octets of the receiver's buffer.
+/// Bytes of the receiver's buffer.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// Runs a pattern through all arms.

@@ -7,7 +7,7 @@ use quaver_clock::{Counter, CycleCounter, HardwareCounter, MonotonicCounter};
 /// A fence before it would double its cost. Without one, the processor may read the counter before loads that
 /// come earlier in the program have arrived, so the reading can lie before the event that it stamps by what the
 /// processor runs ahead: one miss of the cache at the most, some 100 ns, and nothing where the packet's own
-/// octets were in the cache. A difference between two readings around something must use [`quaver_clock::cycles`].
+/// bytes were in the cache. A difference between two readings around something must use [`quaver_clock::cycles`].
 #[inline(always)]
 pub fn cycles_unordered() -> u64 {
     #[cfg(target_arch = "x86_64")]

@@ -2,7 +2,7 @@
 
 use super::Convert;
 use super::converter::{Delivery, LaneBack};
-use super::stamper::{RawStamp, State};
+use super::stamper::{RawStamp, StampState};
 use quaver_abi::stamp::{LayerStamp, StampClock};
 use std::time::Duration;
 
@@ -36,13 +36,13 @@ impl<C: Convert> Resolver<C> {
     #[inline]
     pub fn resolve(&mut self, raw: RawStamp) -> LayerStamp {
         let clock = match raw.state {
-            State::HandedOver => return self.receive(raw),
-            State::Cycles => {
+            StampState::HandedOver => return self.receive(raw),
+            StampState::Cycles => {
                 self.counts.here += 1;
                 return self.convert.layer_stamp(raw.value);
             }
-            State::Converted => StampClock::Cycles,
-            State::Clock | State::Fallback => StampClock::Realtime,
+            StampState::Converted => StampClock::Cycles,
+            StampState::Clock | StampState::Fallback => StampClock::Realtime,
         };
         self.counts.inline += 1;
         LayerStamp { clock, time_ns: raw.value as i64, bound_ns: raw.detail }

@@ -19,7 +19,7 @@ pub struct RawStamp {
     pub(super) value: u64,
     /// Bound in nanoseconds of a converted stamp; sequence number of one that was handed over.
     pub(super) detail: u32,
-    pub(super) state: State,
+    pub(super) state: StampState,
     /// Converter that has it.
     pub(super) lane: u16,
 }
@@ -28,7 +28,7 @@ const _: () = assert!(size_of::<RawStamp>() == 16);
 /// What became of a stamp in the hot path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(super) enum State {
+pub(super) enum StampState {
     /// Cycles that the resolver converts.
     Cycles,
     /// Cycles that a converter thread has.
@@ -44,13 +44,13 @@ pub(super) enum State {
 impl RawStamp {
     /// The cycles that it read, where it did and keeps them (not for the inline kinds).
     pub fn cycles(&self) -> Option<u64> {
-        matches!(self.state, State::Cycles | State::HandedOver).then_some(self.value)
+        matches!(self.state, StampState::Cycles | StampState::HandedOver).then_some(self.value)
     }
 
     /// A raw stamp of `cycles` that were read elsewhere, for the resolver to convert.
     #[inline(always)]
     pub const fn of_cycles(cycles: u64) -> Self {
-        Self { value: cycles, detail: 0, state: State::Cycles, lane: 0 }
+        Self { value: cycles, detail: 0, state: StampState::Cycles, lane: 0 }
     }
 }
 
@@ -76,7 +76,7 @@ struct ByClock;
 impl Stamp for ByClock {
     #[inline(always)]
     fn stamp(&mut self) -> RawStamp {
-        RawStamp { value: realtime_ns() as u64, detail: 1, state: State::Clock, lane: 0 }
+        RawStamp { value: realtime_ns() as u64, detail: 1, state: StampState::Clock, lane: 0 }
     }
 }
 
@@ -102,7 +102,8 @@ impl<C: Convert> ConvertNow<C> {
     #[inline(always)]
     fn stamp_of(&self, cycles: u64) -> RawStamp {
         let stamp = self.convert.layer_stamp(cycles);
-        let state = if stamp.clock == StampClock::Cycles { State::Converted } else { State::Fallback };
+        let state =
+            if stamp.clock == StampClock::Cycles { StampState::Converted } else { StampState::Fallback };
         RawStamp { value: stamp.time_ns as u64, detail: stamp.bound_ns, state, lane: 0 }
     }
 }
@@ -136,7 +137,7 @@ impl HandOver {
         }
         lane.sequence = sequence.wrapping_add(1);
         self.next_lane = if at + 1 == self.lanes.len() { 0 } else { at + 1 };
-        RawStamp { value: cycles, detail: sequence, state: State::HandedOver, lane: at as u16 }
+        RawStamp { value: cycles, detail: sequence, state: StampState::HandedOver, lane: at as u16 }
     }
 }
 

@@ -46,7 +46,7 @@ fn library() -> Result<Library, CaptureError> {
 }
 
 impl Filter {
-    /// Compiles `expression` for packets that begin as `link` says, of which `snap_length` octets are kept.
+    /// Compiles `expression` for packets that begin as `link` says, of which `snap_length` bytes are kept.
     ///
     /// # Errors
     /// [`CaptureError::Filter`] with libpcap's own sentence; [`CaptureError::NotSupported`] where there is no libpcap.
@@ -103,7 +103,7 @@ fn compile_with(
     snap_length: u32,
 ) -> Result<Vec<libc::sock_filter>, CaptureError> {
     let refused = |why: &str| CaptureError::Filter { expression: expression.to_owned(), why: why.to_owned() };
-    let text = CString::new(expression).map_err(|_| refused("it holds a zero octet"))?;
+    let text = CString::new(expression).map_err(|_| refused("it holds a zero byte"))?;
     // SAFETY: the types are those of the documented functions (pcap/pcap.h).
     let (open, compile, error, free, close) = unsafe {
         (

@@ -27,13 +27,13 @@
 
 use std::ops::Range;
 
-/// Octets of the address behind the header.
+/// Bytes of the address behind the header.
 const ADDRESS_BYTES: usize = 20;
-/// Octets of a VLAN tag.
+/// Bytes of a VLAN tag.
 const TAG_BYTES: usize = 4;
-/// Octets before the tag's place in an Ethernet header: both addresses.
+/// Bytes before the tag's place in an Ethernet header: both addresses.
 const ADDRESSES_BYTES: usize = 12;
-/// Octets of the header of LINKTYPE_LINUX_SLL2.
+/// Bytes of the header of LINKTYPE_LINUX_SLL2.
 const COOKED_BYTES: usize = 20;
 /// Protocol of a customer's VLAN tag, where the kernel does not tell it.
 const TAG_8021Q: u16 = 0x8100;
@@ -124,11 +124,11 @@ pub struct Frame<'a> {
     pub time_ns: i64,
     /// Who took it.
     pub stamped_by: RingStamp,
-    /// Octets of the whole packet.
+    /// Bytes of the whole packet.
     pub original_length: u32,
-    /// Octets that the kernel counted, before a tag or a header was put in: what programs in the kernel saw.
+    /// Bytes that the kernel counted, before a tag or a header was put in: what programs in the kernel saw.
     pub kernel_length: u32,
-    /// Octets kept.
+    /// Bytes kept.
     pub data: &'a [u8],
     /// How it came or went.
     pub kind: PacketKind,
@@ -276,10 +276,10 @@ fn cook(block: &mut [u8], head: &Head, place: Range<usize>) -> Option<(Range<usi
 mod tests {
     use super::*;
 
-    /// Octets of the header and of the address behind it.
+    /// Bytes of the header and of the address behind it.
     const HEAD_BYTES: usize = 68;
 
-    /// A block with one packet of `data`, which begins `gap` octets behind its head.
+    /// A block with one packet of `data`, which begins `gap` bytes behind its head.
     fn block(status: u32, data: &[u8], gap: usize, tag: (u16, u16)) -> Vec<u8> {
         let mut octets = vec![0u8; 48 + HEAD_BYTES + gap];
         let mut put = |at: usize, value: &[u8]| octets[48 + at..48 + at + value.len()].copy_from_slice(value);

@@ -20,7 +20,7 @@ pub(super) struct Below {
     pub(super) tc: u64,
     /// Which of the two.
     pub(super) tc_in_cycles: bool,
-    /// Octets of the packet as the TC program saw it, with its link header.
+    /// Bytes of the packet as the TC program saw it, with its link header.
     pub(super) length: u32,
     /// Index of the interface.
     pub(super) interface: u32,

@@ -72,7 +72,7 @@ pub struct LayerWish {
     pub xdp: XdpWish,
     /// The TC program at the ingress hook.
     pub tc: TcWish,
-    /// Octets of the rings of packets, whose packets' records the programs shall have room for.
+    /// Bytes of the rings of packets, whose packets' records the programs shall have room for.
     pub rings_bytes: u64,
     /// Whether programs may stamp by the processor's counter, where the kernel lets them: whoever asks for it converts its
     /// readings ([`Layers::convert_cycles`]).

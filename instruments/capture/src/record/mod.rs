@@ -22,7 +22,7 @@ pub use hardware::SetSetting;
 pub use layers::{
     Early, HardwareWish, Joiner, LayerState, LayerWish, Layers, PutBack, TcWish, XdpWish, ring_layer,
 };
-pub use reader::{Blocks, Reading, Taken, TapCounts, start};
+pub use reader::{Blocks, Reading, StampedBlock, TapCounts, start};
 pub use ring::Block;
 pub use socket::{ANY, MOST_SNAP_BYTES, RingStatistics, Tap, TapInterface, TapOptions, Wanted};
 pub use user::become_user;

@@ -33,7 +33,7 @@ const MOST_END_WAIT: Duration = Duration::from_secs(2);
 
 /// A block with the capture thread's stamp.
 #[derive(Debug)]
-pub struct Taken {
+pub struct StampedBlock {
     /// Number of the tap, in the order in which they were given.
     pub tap: usize,
     /// When the capture thread took it: all its packets share this.
@@ -79,7 +79,7 @@ pub struct Reading {
 #[derive(Debug)]
 pub struct Blocks {
     shared: Arc<Shared>,
-    queue: Consumer<Taken>,
+    queue: Consumer<StampedBlock>,
 }
 
 /// Starts the capture thread. Where taps hand over each packet at once, a `joiner` finds its record before it is stamped,
@@ -135,7 +135,7 @@ fn watch(taps: &[Tap]) -> rustix::io::Result<OwnedFd> {
 struct Reader {
     shared: Arc<Shared>,
     watch: OwnedFd,
-    to_writer: Producer<Taken>,
+    to_writer: Producer<StampedBlock>,
     joiner: Option<Joiner>,
 }
 
@@ -168,7 +168,7 @@ impl Reader {
         let stamp = stamp.stamp();
         let packets = block.packets();
         // The queue has room for all blocks, so a full one cannot be; the block would go back unread, and not be counted.
-        if self.to_writer.push(Taken { tap, stamp, early, block }).is_ok() {
+        if self.to_writer.push(StampedBlock { tap, stamp, early, block }).is_ok() {
             self.shared.delivered[tap].fetch_add(packets.into(), Ordering::Release);
         }
         self.shared.wake_writer();
@@ -291,7 +291,7 @@ impl Blocks {
     }
 
     /// The next block, if one comes within `timeout`.
-    pub fn next(&mut self, timeout: Duration) -> Option<Taken> {
+    pub fn next(&mut self, timeout: Duration) -> Option<StampedBlock> {
         self.shared.writer.get_or_init(std::thread::current);
         let give_up = Instant::now() + timeout;
         loop {

@@ -6,7 +6,7 @@
 //! ```text
 //!   0         4              8         12        16            20        24
 //!  +---------+--------------+---------+---------+-------------+---------+
-//!  | version | private data | status  | packets | first       | octets  |
+//!  | version | private data | status  | packets | first       | bytes  |
 //!  +---------+--------------+---------+---------+-------------+---------+
 //!  24                 32                              48
 //!  +------------------+-------------------------------+
@@ -87,14 +87,14 @@ impl RingMemory {
         self.held.len()
     }
 
-    /// Where the block begins, in octets.
+    /// Where the block begins, in bytes.
     fn place(&self, block: usize) -> usize {
         (block % self.held.len()) * self.block_bytes
     }
 
     fn status(&self, block: usize) -> &AtomicU32 {
         let at = self.place(block) + if self.hand_over == HandOver::Blocks { STATUS_AT } else { 0 };
-        // SAFETY: the block lies inside the mapping, its status is aligned to 4 octets (blocks are whole pages, frames a
+        // SAFETY: the block lies inside the mapping, its status is aligned to 4 bytes (blocks are whole pages, frames a
         // power of two), and it is accessed atomically only.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
@@ -117,7 +117,7 @@ impl RingMemory {
             return 1;
         }
         let at = self.place(block) + PACKETS_AT;
-        // SAFETY: inside the mapping and aligned to 4 octets; the kernel wrote it before it handed the block over.
+        // SAFETY: inside the mapping and aligned to 4 bytes; the kernel wrote it before it handed the block over.
         unsafe { self.base.as_ptr().add(at).cast::<u32>().read_volatile() }
     }
 }

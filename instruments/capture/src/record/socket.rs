@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// The name that stands for all interfaces.
 pub const ANY: &str = "any";
-/// Most octets kept of a packet unless asked otherwise, as tcpdump has it.
+/// Most bytes kept of a packet unless asked otherwise, as tcpdump has it.
 pub const MOST_SNAP_BYTES: u32 = 262_144;
-/// Octets of the smallest pages that there are; the kernel wants whole ones.
+/// Bytes of the smallest pages that there are; the kernel wants whole ones.
 const SMALLEST_PAGE_BYTES: usize = 4096;
 /// ARP type of a tunnel without link headers.
 const ARP_NONE: u16 = 0xfffe;
@@ -43,7 +43,7 @@ pub enum Wanted {
 pub struct TapOptions {
     /// Name of the interface, or [`ANY`].
     pub interface: String,
-    /// Most octets kept of a packet, 1 to [`MOST_SNAP_BYTES`].
+    /// Most bytes kept of a packet, 1 to [`MOST_SNAP_BYTES`].
     pub snap_length: u32,
     /// See packets to other machines too.
     pub promiscuous: bool,
@@ -51,7 +51,7 @@ pub struct TapOptions {
     pub wanted: Wanted,
     /// Filter in the language of tcpdump.
     pub filter: Option<String>,
-    /// Octets of a block of the ring: a power of two of at least a page.
+    /// Bytes of a block of the ring: a power of two of at least a page.
     pub block_bytes: usize,
     /// Blocks of the ring, at least 2.
     pub blocks: usize,
@@ -84,7 +84,7 @@ impl TapOptions {
         }
     }
 
-    /// Octets of a block that holds one packet of this many octets, with what the kernel puts before it: a power of two
+    /// Bytes of a block that holds one packet of this many bytes, with what the kernel puts before it: a power of two
     /// within a page, else whole pages.
     pub fn packet_bytes(snap_length: u32) -> usize {
         /// Header, address, link header and room for a tag (net/packet/af_packet.c).
@@ -109,7 +109,7 @@ pub struct TapInterface {
     pub link: LinkKind,
     /// Whether it is the loopback.
     pub loopback: bool,
-    /// Hardware address, where it has one of 6 octets.
+    /// Hardware address, where it has one of 6 bytes.
     pub mac: Option<[u8; 6]>,
     /// Whether a device on a bus is behind it, whose link may go down for a moment when programs or stamps are set.
     pub device: bool,
@@ -349,7 +349,7 @@ fn packet_option<T: Copy>(socket: &OwnedFd, option: i32, value: &T) -> io::Resul
 const RETURN: u16 = 0x06;
 const RETURN_NOTHING: libc::sock_filter = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
 
-/// The kernel keeps as many octets as the filter returns, so there is always one.
+/// The kernel keeps as many bytes as the filter returns, so there is always one.
 fn attach(socket: &OwnedFd, filter: Option<&Filter>, snap_length: u32) -> io::Result<()> {
     match filter {
         Some(filter) if !filter.runs_here() => attach_program(socket, &filter.program),

@@ -36,7 +36,7 @@ fn begin(taps: Vec<Tap>) -> (Reading, Blocks) {
     start(taps, stamper, ThreadSettings::default(), None).unwrap()
 }
 
-/// Sends `sizes` from the lab's source, each a datagram of that many octets of payload to a port of the sink.
+/// Sends `sizes` from the lab's source, each a datagram of that many bytes of payload to a port of the sink.
 fn send(lab: &Lab, sizes: impl Iterator<Item = usize> + Send) -> u64 {
     let to = (lab.sink.ipv4, 9);
     lab.source

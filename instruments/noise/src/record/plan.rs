@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 /// Gaps a second and CPU for which there is room, generously: a timer tick and its softirq are 1000 to 2000.
 const GAPS_PER_SECOND: f64 = 60_000.0;
-/// Most gaps of one CPU that are recorded: 32 octets each.
+/// Most gaps of one CPU that are recorded: 32 bytes each.
 const MOST_GAPS: u64 = 1 << 22;
-/// Most timestamps of the dummy program: 32 octets each.
+/// Most timestamps of the dummy program: 32 bytes each.
 const MOST_TIMESTAMPS: u64 = 1 << 26;
 /// Events a second and CPU, generously.
 const EVENTS_PER_SECOND: f64 = 60_000.0;
-/// Most events held at once for one CPU: 32 octets each.
+/// Most events held at once for one CPU: 32 bytes each.
 const MOST_EVENTS: usize = 1 << 22;
 
 /// CPUs of a noise measurement.

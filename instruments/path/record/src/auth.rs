@@ -1,6 +1,6 @@
 //! The pre-shared key: codes over control messages and test packets.
 //!
-//! HELLO and CHALLENGE bear no code, but all their octets (so both nonces, the versions and the wish for a key) go
+//! HELLO and CHALLENGE bear no code, but all their bytes (so both nonces, the versions and the wish for a key) go
 //! into the session's key: change one, and no later message has the right code. A server shows no code to anybody
 //! who has not shown one, so it cannot be asked for material to guess from. Each direction has its own key and
 //! counts its messages, so none can be played back, there or in another session.
@@ -13,7 +13,7 @@ use std::fmt;
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// Least octets of a key.
+/// Least bytes of a key.
 pub const LEAST_KEY_BYTES: usize = 16;
 
 /// A key that both ends were given. `Debug` does not show it.
@@ -29,7 +29,7 @@ pub struct Key(Box<[u8]>);
 pub struct KeyTooShort(usize);
 
 impl Key {
-    /// The key of these octets, as they come from a file or the environment, without white space at the end.
+    /// The key of these bytes, as they come from a file or the environment, without white space at the end.
     ///
     /// # Errors
     /// When they are fewer than [`LEAST_KEY_BYTES`].
@@ -133,7 +133,7 @@ fn derived(key: &HmacSha256, words: &[&[u8]]) -> HmacSha256 {
     keyed(&code.finalize().into_bytes())
 }
 
-/// Random octets of the kernel, fit for secrets.
+/// Random bytes of the kernel, fit for secrets.
 pub(super) fn random<const N: usize>() -> [u8; N] {
     let mut octets = [0u8; N];
     let mut filled = 0;

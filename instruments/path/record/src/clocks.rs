@@ -48,7 +48,7 @@ impl ClockEstimate {
 
     /// Asks the kernel alone; none where it refuses.
     pub fn kernel() -> Option<Self> {
-        // SAFETY: all-zero octets are a valid timex: it is plain numbers, and modes 0 asks to change nothing.
+        // SAFETY: all-zero bytes are a valid timex: it is plain numbers, and modes 0 asks to change nothing.
         let mut timex: libc::timex = unsafe { std::mem::zeroed() };
         // SAFETY: `timex` is valid for reading and writing.
         let state = unsafe { libc::adjtimex(&raw mut timex) };

@@ -18,15 +18,15 @@ use std::time::{Duration, Instant};
 
 /// Longest wait without a look at the stop flag.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// Most octets that wait to be understood; more stay with the kernel, so that the peer has to wait.
+/// Most bytes that wait to be understood; more stay with the kernel, so that the peer has to wait.
 const MOST_INPUT: usize = 1 << 18;
-/// Whoever takes fewer octets a second than this is not waited for.
+/// Whoever takes fewer bytes a second than this is not waited for.
 const LEAST_OCTETS_PER_SECOND: u64 = 8_000;
-/// A peer that vanished without a word is noticed after so long, and as long after octets that it did not confirm.
+/// A peer that vanished without a word is noticed after so long, and as long after bytes that it did not confirm.
 const VANISHED: Duration = Duration::from_secs(90);
 /// Closing waits so long for the peer to have read everything.
 const PARTING: Duration = Duration::from_secs(1);
-/// And takes so many octets from it meanwhile.
+/// And takes so many bytes from it meanwhile.
 const MOST_PARTING_BYTES: usize = 1 << 16;
 
 /// Why there is no message.
@@ -90,7 +90,7 @@ pub(super) struct Control {
     peer: SocketAddr,
     local: SocketAddr,
     input: Vec<u8>,
-    /// Octets of `input` that have been understood.
+    /// Bytes of `input` that have been understood.
     understood: usize,
     closed: bool,
     raw: bool,
@@ -106,7 +106,7 @@ pub(super) struct Control {
     heard: u64,
 }
 
-/// How long so many octets may take: `silence`, and their time at the least rate.
+/// How long so many bytes may take: `silence`, and their time at the least rate.
 pub(super) fn patience(octets: u64, silence: Duration) -> Duration {
     silence + Duration::from_millis(octets.saturating_mul(1_000) / LEAST_OCTETS_PER_SECOND)
 }
@@ -183,7 +183,7 @@ impl Control {
         self.keys.as_ref()
     }
 
-    /// Whether messages may still come: not when octets of samples follow, and not when nobody listens.
+    /// Whether messages may still come: not when bytes of samples follow, and not when nobody listens.
     pub(super) fn is_listening(&self) -> bool {
         !self.raw && !self.deaf
     }
@@ -249,7 +249,7 @@ impl Control {
         let _ = poll(&mut waited, Some(&longest));
     }
 
-    /// Octets that follow a SAMPLES workorder, as they come; none when the peer has closed.
+    /// Bytes that follow a SAMPLES workorder, as they come; none when the peer has closed.
     ///
     /// # Errors
     /// When nothing comes for `silence`, or `stop` is set.
@@ -379,7 +379,7 @@ impl Control {
         if self.side == Side::Client { &keys.server } else { &keys.client }
     }
 
-    /// Says HELLO; its octets, for the keys.
+    /// Says HELLO; its bytes, for the keys.
     ///
     /// # Errors
     /// As [`Control::write`].
@@ -395,7 +395,7 @@ impl Control {
         Ok(octets)
     }
 
-    /// Says a message; its octets.
+    /// Says a message; its bytes.
     ///
     /// # Errors
     /// As [`Control::write`].
@@ -447,7 +447,7 @@ impl Control {
         self.write(&workorder.to_octets(), silence)
     }
 
-    /// Writes all octets within `silence` and their time at the least rate.
+    /// Writes all bytes within `silence` and their time at the least rate.
     ///
     /// # Errors
     /// When the peer does not take them in that time, or is gone, or the flag that is heeded is set meanwhile.
@@ -455,7 +455,7 @@ impl Control {
         self.write_by(octets, Instant::now() + patience(octets.len() as u64, silence))
     }
 
-    /// Writes all octets before `end`.
+    /// Writes all bytes before `end`.
     ///
     /// # Errors
     /// As [`Control::write`].
@@ -496,7 +496,7 @@ impl Control {
         Ok(())
     }
 
-    /// Closes this end, and waits a little for the other, so that what was said last is not lost to octets that
+    /// Closes this end, and waits a little for the other, so that what was said last is not lost to bytes that
     /// nobody read.
     pub(super) fn part(mut self) {
         if self.closed || self.socket.shutdown(Shutdown::Write).is_err() {
@@ -527,7 +527,7 @@ impl AsFd for Control {
     }
 }
 
-/// The peer is asked for a sign of life after a minute, three times; so also one that vanished with octets of ours
+/// The peer is asked for a sign of life after a minute, three times; so also one that vanished with bytes of ours
 /// under way is noticed in time. The price is one empty segment a minute while a long test runs.
 fn keep_alive(socket: &TcpStream) {
     let times = socket2::TcpKeepalive::new()

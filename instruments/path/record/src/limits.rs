@@ -13,9 +13,9 @@ pub struct Limits {
     pub bits_per_second: u64,
     /// Length of one flow.
     pub duration: Duration,
-    /// Octets of a test packet's payload.
+    /// Bytes of a test packet's payload.
     pub packet_bytes: u32,
-    /// Packets of a flow whose samples the server keeps until its end (24 octets each).
+    /// Packets of a flow whose samples the server keeps until its end (24 bytes each).
     pub kept_packets: u64,
     /// Packets a second of a rolling test upwards, whose samples go back while it runs.
     pub rolling_packets_per_second: u64,
@@ -78,7 +78,7 @@ pub struct LegacyLimits {
     pub bits_per_second: u64,
     /// Length of one flow.
     pub duration: Duration,
-    /// Octets of a test packet's payload.
+    /// Bytes of a test packet's payload.
     pub packet_bytes: u32,
     /// Least port that test packets come from and go to, at either end: services live below.
     pub least_port: u16,
@@ -98,8 +98,8 @@ impl Default for LegacyLimits {
 
 /// A flow as a peer asks for it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked<'a> {
-    /// Octets of payload.
+pub(super) struct FlowRequest<'a> {
+    /// Bytes of payload.
     pub(super) packet_bytes: u32,
     /// None: until stopped.
     pub(super) packets: Option<u64>,
@@ -116,8 +116,8 @@ pub(super) type No = (Refusal, String);
 
 impl Limits {
     /// Whether a flow keeps within the caps.
-    pub(super) fn admit(&self, asked: &Asked<'_>) -> Result<(), No> {
-        let Asked { packet_bytes, packets, schedule, rolling, received_here } = *asked;
+    pub(super) fn admit(&self, asked: &FlowRequest<'_>) -> Result<(), No> {
+        let FlowRequest { packet_bytes, packets, schedule, rolling, received_here } = *asked;
         if packet_bytes > self.packet_bytes {
             let most = self.packet_bytes;
             return Err((
@@ -205,7 +205,7 @@ fn per_second(schedule: &FlowSchedule) -> u64 {
 mod tests {
     use super::*;
 
-    fn refusal(limits: &Limits, asked: &Asked<'_>) -> Option<Refusal> {
+    fn refusal(limits: &Limits, asked: &FlowRequest<'_>) -> Option<Refusal> {
         limits.admit(asked).err().map(|(refusal, sentence)| {
             assert!(sentence.contains("here"), "{sentence}");
             refusal
@@ -224,7 +224,7 @@ mod tests {
             ..Limits::default()
         };
         let every = FlowSchedule::every(1_000_000);
-        let ok = Asked {
+        let ok = FlowRequest {
             packet_bytes: 80,
             packets: Some(9_000),
             schedule: &every,
@@ -232,20 +232,35 @@ mod tests {
             received_here: true,
         };
         assert_eq!(refusal(&limits, &ok), None);
-        assert_eq!(refusal(&limits, &Asked { packet_bytes: 1_001, ..ok.clone() }), Some(Refusal::Size));
-        assert_eq!(refusal(&limits, &Asked { packet_bytes: 81, ..ok.clone() }), Some(Refusal::Rate), "bits");
+        assert_eq!(refusal(&limits, &FlowRequest { packet_bytes: 1_001, ..ok.clone() }), Some(Refusal::Size));
+        assert_eq!(
+            refusal(&limits, &FlowRequest { packet_bytes: 81, ..ok.clone() }),
+            Some(Refusal::Rate),
+            "bits"
+        );
         let fast = FlowSchedule::every(999_000);
-        assert_eq!(refusal(&limits, &Asked { schedule: &fast, ..ok.clone() }), Some(Refusal::Rate));
+        assert_eq!(refusal(&limits, &FlowRequest { schedule: &fast, ..ok.clone() }), Some(Refusal::Rate));
         let more = Some(10_001);
-        let down = Asked { received_here: false, ..ok.clone() };
-        assert_eq!(refusal(&limits, &Asked { packets: more, ..down.clone() }), Some(Refusal::Duration));
-        assert_eq!(refusal(&limits, &Asked { packets: Some(10_000), ..down.clone() }), None);
-        assert_eq!(refusal(&limits, &Asked { packets: None, ..down }), None, "the server ends it in time");
-        assert_eq!(refusal(&limits, &Asked { packets: Some(9_001), ..ok.clone() }), Some(Refusal::Count));
-        assert_eq!(refusal(&limits, &Asked { packets: None, ..ok.clone() }), Some(Refusal::Count));
-        assert_eq!(refusal(&limits, &Asked { rolling: true, ..ok.clone() }), Some(Refusal::Rate), "rolling");
+        let down = FlowRequest { received_here: false, ..ok.clone() };
+        assert_eq!(refusal(&limits, &FlowRequest { packets: more, ..down.clone() }), Some(Refusal::Duration));
+        assert_eq!(refusal(&limits, &FlowRequest { packets: Some(10_000), ..down.clone() }), None);
+        assert_eq!(
+            refusal(&limits, &FlowRequest { packets: None, ..down }),
+            None,
+            "the server ends it in time"
+        );
+        assert_eq!(
+            refusal(&limits, &FlowRequest { packets: Some(9_001), ..ok.clone() }),
+            Some(Refusal::Count)
+        );
+        assert_eq!(refusal(&limits, &FlowRequest { packets: None, ..ok.clone() }), Some(Refusal::Count));
+        assert_eq!(
+            refusal(&limits, &FlowRequest { rolling: true, ..ok.clone() }),
+            Some(Refusal::Rate),
+            "rolling"
+        );
         let slow = FlowSchedule::every(2_000_000);
-        let rolling = Asked { rolling: true, packets: None, schedule: &slow, ..ok };
+        let rolling = FlowRequest { rolling: true, packets: None, schedule: &slow, ..ok };
         assert_eq!(refusal(&limits, &rolling), None);
     }
 

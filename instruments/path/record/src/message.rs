@@ -190,7 +190,7 @@ fn is_plain(c: char) -> bool {
         )
 }
 
-/// Place of the octet of a row's flags that tells what stamped it.
+/// Place of the byte of a row's flags that tells what stamped it.
 const STAMP_SHIFT: u32 = 24;
 
 fn received(mut singleton: Singleton) -> Received {
@@ -224,7 +224,7 @@ impl Body {
         Self::default()
     }
 
-    /// With a field of at most 65535 octets; what is more is cut.
+    /// With a field of at most 65535 bytes; what is more is cut.
     pub(super) fn field(mut self, kind: u16, value: &[u8]) -> Self {
         let value = &value[..value.len().min(usize::from(u16::MAX))];
         self.0.extend_from_slice(&kind.to_be_bytes());

@@ -64,7 +64,7 @@ pub struct ClientOptions {
     pub directions: Directions,
     /// What carries the test packets.
     pub transport: Transport,
-    /// Octets of a test packet's payload, from 12 (20 for a session tag to fit, 36 with a key).
+    /// Bytes of a test packet's payload, from 12 (20 for a session tag to fit, 36 with a key).
     pub packet_bytes: u32,
     /// Packets each way; none: until `stop`. Legacy Jitlat needs a number.
     pub packets: Option<u64>,
@@ -98,7 +98,7 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// The document's defaults: 1000 packets of 80 octets, one each 20 ms, upwards over UDP, five probes a second
+    /// The document's defaults: 1000 packets of 80 bytes, one each 20 ms, upwards over UDP, five probes a second
     /// apart.
     pub fn new(server: SocketAddr) -> Self {
         Self {

@@ -106,7 +106,7 @@ pub struct FlowOutcome {
     pub source: SocketAddr,
     /// Where they went.
     pub destination: SocketAddr,
-    /// Octets of a packet's payload.
+    /// Bytes of a packet's payload.
     pub packet_bytes: u32,
     /// Packets asked for; none: until stopped.
     pub packets: Option<u64>,

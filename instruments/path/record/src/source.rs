@@ -16,7 +16,7 @@ const PACES: [Pace; 4] = [Pace::Spin, Pace::Sleep, Pace::Hybrid, Pace::Txtime];
 pub enum StreamShape {
     /// One size, a period apart.
     Plain {
-        /// Octets of a packet's payload.
+        /// Bytes of a packet's payload.
         payload_bytes: u32,
         /// Period in nanoseconds, (numerator, denominator).
         period: (u64, u64),
@@ -230,7 +230,7 @@ mod tests {
         let of = |payload_bytes, period| {
             StreamShape::Plain { payload_bytes, period }.profile().map_err(|error| error.to_string())
         };
-        assert!(of(31, (1_000, 1)).unwrap_err().contains("31 octets"));
+        assert!(of(31, (1_000, 1)).unwrap_err().contains("31 bytes"));
         assert!(of(80, (1, 2)).unwrap_err().contains("at least 1 ns"));
         assert!(of(80, (1, 0)).is_err());
     }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// No line of a log is longer. Octets.
+/// No line of a log is longer. Bytes.
 const LONGEST_LINE: usize = 4096;
 /// More lines of a header than this are none.
 const LONGEST_HEADER: u64 = 10_000;
@@ -142,7 +142,7 @@ impl<R: BufRead> Lines<R> {
         }
         self.number += 1;
         if self.line.len() > LONGEST_LINE {
-            let reason = format!("longer than {LONGEST_LINE} octets; this is no log of Jitlat");
+            let reason = format!("longer than {LONGEST_LINE} bytes; this is no log of Jitlat");
             return Err(self.refused(reason));
         }
         Ok(true)
@@ -314,5 +314,5 @@ fn field<'a, T: FromStr>(fields: &mut impl Iterator<Item = &'a [u8]>, name: &str
 }
 
 fn text_of(octets: &[u8]) -> Result<&str, String> {
-    std::str::from_utf8(octets).map_err(|_| "the header has octets that are no text".into())
+    std::str::from_utf8(octets).map_err(|_| "the header has bytes that are no text".into())
 }

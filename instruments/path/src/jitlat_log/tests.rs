@@ -188,9 +188,9 @@ fn what_is_no_log_is_refused_with_its_line() {
         refused(&FIGURE_6.replace("dscp 0", &line), "line 12: a line of departures is `LAYER stamped N");
     }
     let long = format!("# {}\n", "x".repeat(5_000));
-    refused(&FIGURE_6.replace("# dscp 0\n", &long), "line 11: longer than 4096 octets");
+    refused(&FIGURE_6.replace("# dscp 0\n", &long), "line 11: longer than 4096 bytes");
     let error = read(b"# Fri\n# \xff\n").unwrap_err();
-    assert!(error.to_string().contains("line 2: the header has octets that are no text"), "{error}");
+    assert!(error.to_string().contains("line 2: the header has bytes that are no text"), "{error}");
 }
 
 #[test]

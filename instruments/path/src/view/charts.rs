@@ -19,13 +19,13 @@ use quaver_view::{
 const POINTS_PER_DECADE: f64 = 40.0;
 
 /// A flow of which packets arrived.
-struct Drawn<'a> {
+struct DrawnFlow<'a> {
     results: &'a FlowResults,
     classified: &'a Classified,
     colour: Colour,
 }
 
-impl Drawn<'_> {
+impl DrawnFlow<'_> {
     fn way(&self) -> &'static str {
         way(self.results)
     }
@@ -42,7 +42,7 @@ impl Drawn<'_> {
 
 /// All drawings, one at a time; none where nothing arrived.
 pub(super) fn section(input: &PathInput<'_>) -> Option<Section> {
-    let drawn: Vec<Drawn<'_>> = input.flows.iter().filter_map(|flow| drawn(input, flow)).collect();
+    let drawn: Vec<DrawnFlow<'_>> = input.flows.iter().filter_map(|flow| drawn(input, flow)).collect();
     if drawn.is_empty() {
         return None;
     }
@@ -73,12 +73,12 @@ pub(super) fn section(input: &PathInput<'_>) -> Option<Section> {
 fn drawn<'a>(
     input: &PathInput<'a>,
     (facts, classified): &'a (crate::facts::FlowFacts, Classified),
-) -> Option<Drawn<'a>> {
+) -> Option<DrawnFlow<'a>> {
     let (results, colour) = match facts.direction {
         Direction::Up => (input.summary.up.as_ref()?, Colour::Series(0)),
         Direction::Down => (input.summary.down.as_ref()?, Colour::Series(1)),
     };
-    (!classified.arrivals.is_empty()).then_some(Drawn { results, classified, colour })
+    (!classified.arrivals.is_empty()).then_some(DrawnFlow { results, classified, colour })
 }
 
 /// A distribution of durations over an axis of equal steps.
@@ -94,13 +94,13 @@ fn distribution(id: &str, title: &str, label: &str, series: Vec<Binned>, note: S
 }
 
 /// One sentence for each flow, after its name.
-fn of_each(flows: &[Drawn<'_>], words: impl Fn(&Drawn<'_>) -> Option<String>) -> String {
+fn of_each(flows: &[DrawnFlow<'_>], words: impl Fn(&DrawnFlow<'_>) -> Option<String>) -> String {
     let said = flows.iter().filter_map(|flow| Some(format!("{}: {}.", flow.way(), words(flow)?)));
     said.collect::<Vec<_>>().join(" ")
 }
 
 /// What a distribution up to the 99th percentile does not show.
-fn not_drawn(flow: &Drawn<'_>, series: &[Binned]) -> Option<String> {
+fn not_drawn(flow: &DrawnFlow<'_>, series: &[Binned]) -> Option<String> {
     let above = series.iter().find(|one| one.name == flow.way()).map_or(0.0, |one| one.above);
     let above = format!("{} packets above the 99th percentile are not drawn", Cell::Count(above as u64));
     Some(match flow.lost() {
@@ -109,7 +109,7 @@ fn not_drawn(flow: &Drawn<'_>, series: &[Binned]) -> Option<String> {
     })
 }
 
-fn delay(id: &str, title: &str, flows: &[Drawn<'_>], clock: Option<&ClockEstimate>) -> Chart {
+fn delay(id: &str, title: &str, flows: &[DrawnFlow<'_>], clock: Option<&ClockEstimate>) -> Chart {
     let series: Vec<Binned> = flows
         .iter()
         .filter_map(|flow| {
@@ -126,7 +126,7 @@ fn delay(id: &str, title: &str, flows: &[Drawn<'_>], clock: Option<&ClockEstimat
     distribution(id, title, "one-way delay", series, note)
 }
 
-fn pdv(flows: &[Drawn<'_>]) -> Chart {
+fn pdv(flows: &[DrawnFlow<'_>]) -> Chart {
     let series: Vec<Binned> = flows
         .iter()
         .filter_map(|flow| {
@@ -140,7 +140,7 @@ fn pdv(flows: &[Drawn<'_>]) -> Chart {
     distribution("pdv", "PDV", "PDV: delay above the minimum", series, note)
 }
 
-fn ipdvs(flows: &[Drawn<'_>]) -> Option<Chart> {
+fn ipdvs(flows: &[DrawnFlow<'_>]) -> Option<Chart> {
     let series: Vec<Binned> = flows.iter().filter_map(middle).collect();
     let note = of_each(flows, |flow| {
         let one = series.iter().find(|one| one.name == flow.way())?;
@@ -152,7 +152,7 @@ fn ipdvs(flows: &[Drawn<'_>]) -> Option<Chart> {
 }
 
 /// The middle 99 % of a flow's IPDV.
-fn middle(flow: &Drawn<'_>) -> Option<Binned> {
+fn middle(flow: &DrawnFlow<'_>) -> Option<Binned> {
     let mut values: Vec<i64> = ipdv(&flow.classified.arrivals).into_iter().map(|one| one.ipdv_ns).collect();
     values.sort_unstable();
     let rank = |share: f64| ((values.len() as f64 * share).ceil() as usize).clamp(1, values.len().max(1)) - 1;
@@ -163,7 +163,7 @@ fn middle(flow: &Drawn<'_>) -> Option<Binned> {
 }
 
 /// Share of packets above each PDV; none where no delay differs from the least one.
-fn tails(flows: &[Drawn<'_>]) -> Option<Chart> {
+fn tails(flows: &[DrawnFlow<'_>]) -> Option<Chart> {
     let mut plot = Xy::new(
         Axis::log("PDV: delay above the minimum", Quantity::Duration),
         Axis::log("packets above", Quantity::Share),
@@ -218,7 +218,7 @@ fn tail(values: &mut [i64]) -> Vec<(i64, u64)> {
 }
 
 /// Delay over time of arrival: least and largest of each slice, losses at the foot, two lines.
-fn over_time(flows: &[Drawn<'_>], grid: &Grid, clock: Option<&ClockEstimate>) -> Chart {
+fn over_time(flows: &[DrawnFlow<'_>], grid: &Grid, clock: Option<&ClockEstimate>) -> Chart {
     let kind = if clock.is_some() { "corrected" } else { "as measured" };
     let mut plot = Xy::new(
         Axis::linear("time since the first arrival", Quantity::Instant),
@@ -246,8 +246,8 @@ fn over_time(flows: &[Drawn<'_>], grid: &Grid, clock: Option<&ClockEstimate>) ->
     Chart::new("delay-time", "Delay over time (burstiness)", plot).note(time_note(flows, clock))
 }
 
-fn time_note(flows: &[Drawn<'_>], clock: Option<&ClockEstimate>) -> Text {
-    let measured = |flow: &Drawn<'_>| {
+fn time_note(flows: &[DrawnFlow<'_>], clock: Option<&ClockEstimate>) -> Text {
+    let measured = |flow: &DrawnFlow<'_>| {
         let shift_ns = flow.shift_ns(clock).checked_neg()?;
         (shift_ns != 0).then(|| format!("as measured {}", Cell::difference(Cell::Duration(shift_ns))))
     };
@@ -258,7 +258,7 @@ fn time_note(flows: &[Drawn<'_>], clock: Option<&ClockEstimate>) -> Text {
 }
 
 /// The ends of a flow's two lines over delay as measured.
-fn lines(flow: &Drawn<'_>, grid: &Grid) -> Vec<(&'static str, bool, Ends)> {
+fn lines(flow: &DrawnFlow<'_>, grid: &Grid) -> Vec<(&'static str, bool, Ends)> {
     let figures = &flow.results.figures;
     let ends = |at: &dyn Fn(f64) -> f64| [0.0, grid.length_ns()].map(|time_ns| (time_ns, at(time_ns)));
     let least_squares = figures
@@ -280,12 +280,12 @@ fn lines(flow: &Drawn<'_>, grid: &Grid) -> Vec<(&'static str, bool, Ends)> {
 type Ends = [(f64, f64); 2];
 
 /// Lengths of losses, copies of packets, and displacements, as far as there are any.
-fn lengths(flows: &[Drawn<'_>]) -> Vec<Chart> {
+fn lengths(flows: &[DrawnFlow<'_>]) -> Vec<Chart> {
     let mut all = Vec::new();
     let counts = |counts: &std::collections::BTreeMap<u64, u64>| -> Vec<(f64, f64)> {
         counts.iter().map(|(value, many)| (*value as f64, *many as f64)).collect()
     };
-    let losses = |flow: &Drawn<'_>| counts(&flow.results.figures.loss.pattern.period_lengths);
+    let losses = |flow: &DrawnFlow<'_>| counts(&flow.results.figures.loss.pattern.period_lengths);
     let note = of_each(flows, |flow| {
         let (lost, periods) = (flow.lost(), flow.results.figures.loss.pattern.periods);
         (lost > 0).then(|| {
@@ -294,7 +294,7 @@ fn lengths(flows: &[Drawn<'_>]) -> Vec<Chart> {
     });
     let axes = ("consecutive losses", "loss periods", Quantity::Count);
     all.extend(columns("loss-lengths", "Lengths of losses", axes, flows, losses, note));
-    let copies = |flow: &Drawn<'_>| counts(&flow.results.figures.duplication.lengths);
+    let copies = |flow: &DrawnFlow<'_>| counts(&flow.results.figures.duplication.lengths);
     let note = of_each(flows, |flow| {
         let duplication = &flow.results.figures.duplication;
         let (copies, packets) = (Cell::Count(duplication.duplicate), Cell::Count(duplication.replicated));
@@ -302,7 +302,7 @@ fn lengths(flows: &[Drawn<'_>]) -> Vec<Chart> {
     });
     let axes = ("extra copies", "packets", Quantity::Count);
     all.extend(columns("copy-lengths", "Lengths of duplications", axes, flows, copies, note));
-    let displaced = |flow: &Drawn<'_>| {
+    let displaced = |flow: &DrawnFlow<'_>| {
         let density = flow.results.figures.density.as_ref();
         let places = density.into_iter().flat_map(|density| density.counts.iter());
         let all = density.map_or(0, |density| density.counts.values().sum::<u64>());
@@ -323,8 +323,8 @@ fn columns(
     id: &str,
     title: &str,
     (x, y, quantity): (&str, &str, Quantity),
-    flows: &[Drawn<'_>],
-    pairs: impl Fn(&Drawn<'_>) -> Vec<(f64, f64)>,
+    flows: &[DrawnFlow<'_>],
+    pairs: impl Fn(&DrawnFlow<'_>) -> Vec<(f64, f64)>,
     note: String,
 ) -> Option<Chart> {
     let mut plot = Xy::new(Axis::linear(x, Quantity::Number), Axis::log(y, quantity));

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Priority of the ticker: above a sink of the usual 50.
 const TICKER_FIFO: u8 = 80;
-/// Octets of a packet of the other stream.
+/// Bytes of a packet of the other stream.
 const OTHER_BYTES: usize = 1_428;
 
 /// Sockets that each packet of a neighbour with packets goes to.

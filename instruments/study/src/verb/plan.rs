@@ -43,7 +43,7 @@ pub struct StudyPlan {
     pub settings: Vec<Settings>,
     /// Period of the stream.
     pub(crate) period: Period,
-    /// Octets of UDP payload.
+    /// Bytes of UDP payload.
     pub(crate) payload_bytes: usize,
     /// Time of a cell that is dropped.
     pub(crate) warm_up: Duration,
@@ -62,7 +62,7 @@ pub struct StudyPlan {
 }
 
 impl StudyPlan {
-    /// Octets of payload before our header: a plain stream begins with it (`StreamShape::Plain`).
+    /// Bytes of payload before our header: a plain stream begins with it (`StreamShape::Plain`).
     pub(crate) fn header_offset(&self) -> usize {
         0
     }

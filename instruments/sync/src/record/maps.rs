@@ -48,7 +48,7 @@ impl MemoryMap {
         self.0.get(at).filter(|mapped| address < mapped.end)
     }
 
-    /// The first stretch of a file: where its first octet would be.
+    /// The first stretch of a file: where its first byte would be.
     pub fn base_of(&self, file: &Path) -> Option<&Mapped> {
         self.0.iter().find(|mapped| mapped.name.as_deref().is_some_and(|name| Path::new(name) == file))
     }

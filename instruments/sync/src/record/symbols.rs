@@ -22,7 +22,7 @@ struct Symbol {
 #[derive(Debug, Default)]
 struct Image {
     symbols: Vec<Symbol>,
-    /// Offset in the file, octets in the file, address.
+    /// Offset in the file, bytes in the file, address.
     loaded: Vec<(u64, u64, u64)>,
 }
 
@@ -57,14 +57,14 @@ impl Symbolizer {
         Some(named.unwrap_or_else(|| format!("{short}+{offset:#x}")))
     }
 
-    /// The function that a call returns into: the name of the octet before the return address, since a call may be the
+    /// The function that a call returns into: the name of the byte before the return address, since a call may be the
     /// last thing that a function does.
     pub fn caller(&mut self, return_address: u64) -> Option<String> {
         let mapped = self.map.find(return_address.checked_sub(1)?)?;
         let file =
             mapped.file().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
         let name = self.name(return_address - 1)?;
-        // Offsets are those of the octet before; the return address is one further.
+        // Offsets are those of the byte before; the return address is one further.
         let name = match name.rsplit_once("+0x") {
             Some((stem, offset)) => match u64::from_str_radix(offset, 16) {
                 Ok(offset) => format!("{stem}+{:#x}", offset + 1),
@@ -95,7 +95,7 @@ impl Symbolizer {
 impl Image {
     /// The name of what lies at an offset of the file, as it was mapped.
     fn name(&self, offset: u64) -> Option<String> {
-        // Zeroed data is mapped behind the last octets of its segment, so that segment begins last before it.
+        // Zeroed data is mapped behind the last bytes of its segment, so that segment begins last before it.
         let holds = self.loaded.iter().rev().find(|(from, ..)| *from <= offset);
         let (from, _, address) = holds?;
         let address = address + (offset - from);

@@ -31,7 +31,7 @@ pub struct SyncFacts {
     pub exec_number: u32,
     /// Path of the program.
     pub exe: String,
-    /// Its arguments, the first its own name; cut after about 4000 octets.
+    /// Its arguments, the first its own name; cut after about 4000 bytes.
     pub argv: Vec<String>,
     /// When recording began, CLOCK_REALTIME nanoseconds.
     pub created_realtime_ns: i64,

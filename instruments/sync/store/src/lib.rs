@@ -2,7 +2,7 @@
 //!
 //! - [`SegmentReader::open`] reads a segment's facts and finds its chunks; records stay on disk.
 //! - [`Segment::merge`] gives the events of all threads in time order, a few chunks at a time.
-//! - [`pack`] writes them as a table of a few octets an event; [`PackedReader::open`] gives the same events again.
+//! - [`pack`] writes them as a table of a few bytes an event; [`PackedReader::open`] gives the same events again.
 //! - [`Tail`] follows a segment while its process writes it.
 //! - [`trim`] cuts a segment to what is used.
 //!
@@ -77,7 +77,7 @@ impl SegmentReader {
         Segment::read(Source::open(path)?)
     }
 
-    /// The same for octets in memory; `path` is for messages.
+    /// The same for bytes in memory; `path` is for messages.
     ///
     /// # Errors
     /// As [`Self::open`].

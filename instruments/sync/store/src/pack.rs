@@ -1,4 +1,4 @@
-//! `sync-*.parquet`: the events of one process image, a few octets each; with `sync-*.json` for its facts.
+//! `sync-*.parquet`: the events of one process image, a few bytes each; with `sync-*.json` for its facts.
 //!
 //! | column | type | meaning |
 //! |---|---|---|
@@ -28,7 +28,7 @@ const ROWS: usize = 1 << 18;
 pub struct Packing {
     /// Events written.
     pub events: u64,
-    /// Octets of the table.
+    /// Bytes of the table.
     pub octets: u64,
 }
 

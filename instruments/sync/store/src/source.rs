@@ -1,4 +1,4 @@
-//! Where a segment's octets come from.
+//! Where a segment's bytes come from.
 
 use super::SyncSegmentError;
 use std::fs::File;
@@ -11,7 +11,7 @@ enum Octets {
     Memory(Vec<u8>),
 }
 
-/// A segment's octets, read at any place.
+/// A segment's bytes, read at any place.
 #[derive(Debug)]
 pub(super) struct Source {
     octets: Octets,
@@ -42,7 +42,7 @@ impl Source {
         }
     }
 
-    /// Fills `into` from `at` on, as far as there are octets; how many there were.
+    /// Fills `into` from `at` on, as far as there are bytes; how many there were.
     pub(super) fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, SyncSegmentError> {
         match &self.octets {
             Octets::Memory(octets) => {

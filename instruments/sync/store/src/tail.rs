@@ -38,7 +38,7 @@ pub struct Tail {
 #[derive(Debug, Default)]
 struct Ring {
     tid: u32,
-    /// Next slot and end of the chunk that is read, octets.
+    /// Next slot and end of the chunk that is read, bytes.
     at: u64,
     end: u64,
     /// Chunks after it: first slot, end.

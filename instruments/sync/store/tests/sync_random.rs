@@ -119,7 +119,7 @@ fn foreign_and_cut_files_are_refused_with_a_sentence() {
     assert!(refused(&|octets| octets.truncate(4095)).contains("shorter than the header"));
     assert!(refused(&|octets| octets[0] = b'X').contains("not a recording of synchronisation"));
     assert!(refused(&|octets| octets[12..16].reverse()).contains("other byte order"));
-    assert!(refused(&|octets| octets[16] = 31).contains("records of 31 octets"));
+    assert!(refused(&|octets| octets[16] = 31).contains("records of 31 bytes"));
     assert!(refused(&|octets| octets[64..96].fill(0)).contains("fewer than two clock anchors"));
     let gone = SegmentReader::open(Path::new("/nonexistent/x.seg")).unwrap_err();
     assert!(matches!(&gone, SyncSegmentError::Io { operation: "open", .. }), "{gone}");
@@ -157,7 +157,7 @@ fn packed_recordings_hold_the_same_in_a_few_octets() {
     let table = directory.path().join("sync-1-2-0.parquet");
     let packing = pack(&segment, &table).unwrap();
     assert_eq!(packing.events, 320_000);
-    assert!(packing.octets <= 8 * packing.events, "{} octets an event", packing.octets / packing.events);
+    assert!(packing.octets <= 8 * packing.events, "{} bytes an event", packing.octets / packing.events);
     let packed = PackedReader::open(&table).unwrap();
     assert_eq!(
         (packed.events(), packed.facts(), packed.threads()),

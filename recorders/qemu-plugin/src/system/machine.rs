@@ -92,7 +92,7 @@ pub(crate) fn read_memory(api: &SystemApi, address: u64, length: usize) -> Optio
 /// # Safety
 /// It is a buffer of QEMU's kind that nobody changes while the answer is used.
 unsafe fn octets<'a>(of: *mut Octets) -> &'a [u8] {
-    // SAFETY: by the caller; QEMU says how many octets there are.
+    // SAFETY: by the caller; QEMU says how many bytes there are.
     unsafe {
         if of.is_null() || (*of).data.is_null() {
             return &[];

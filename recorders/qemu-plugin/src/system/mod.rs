@@ -29,11 +29,11 @@ use symbols::{Point, Symbols};
 const MOST: usize = 256;
 /// The `cpuid` instruction.
 const CPUID: [u8; 2] = [0x0f, 0xa2];
-/// Octets of a task's description in which its name is looked for: those of Linux have ten thousand.
+/// Bytes of a task's description in which its name is looked for: those of Linux have ten thousand.
 const TASK_OCTETS: usize = 16 << 10;
-/// Octets that are read at once: pages may not lie side by side.
+/// Bytes that are read at once: pages may not lie side by side.
 const PAGE: usize = 4096;
-/// Octets of a task's name, with a zero at its end.
+/// Bytes of a task's name, with a zero at its end.
 const NAME_OCTETS: usize = 16;
 /// The lowest address of the kernel's.
 const KERNEL: u64 = 1 << 63;

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 /// Stubs of interrupts: each pushes its vector (Linux, arch/x86/include/asm/idtentry.h).
 const STUBS: u64 = 256 - 32;
-/// Octets of a stub, at most.
+/// Bytes of a stub, at most.
 const STUB_OCTETS: u64 = 16;
 /// Marks where jumps may go to; stubs of kernels that check that begin so.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-/// Pushes an octet.
+/// Pushes a byte.
 const PUSH: u8 = 0x6a;
 
 /// What a place is.

@@ -24,7 +24,7 @@ pub struct SimFacts {
     pub threads: u64,
     /// Steps of all of them.
     pub steps: u64,
-    /// Its length, octets.
+    /// Its length, bytes.
     pub octets: u64,
     /// Its end is missing.
     pub cut_short: bool,

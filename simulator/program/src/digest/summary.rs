@@ -178,7 +178,7 @@ pub struct TrafficFigures {
     pub memory_reads: u64,
     /// Lines written to memory.
     pub memory_writes: u64,
-    /// Octets between memory and chip in a nanosecond (GB/s).
+    /// Bytes between memory and chip in a nanosecond (GB/s).
     pub memory_gb_per_s: f64,
 }
 

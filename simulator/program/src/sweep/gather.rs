@@ -1,9 +1,9 @@
-//! Points brought together: one table, the same octets whoever simulated them.
+//! Points brought together: one table, the same bytes whoever simulated them.
 
-use super::place::Place;
+use super::place::SweepDirectory;
 use super::plan::Plan;
 use super::point::{Point, Points};
-use super::row::{self, Done, Kind};
+use super::row::{self, Kind, PointResult};
 use crate::sweep::digest::{Label, SCHEMA, SweepAxis, SweepRow, SweepSummary};
 use crate::sweep::points::{SweepColumn, SweepValues, write_sweep};
 use quaver_dvfs::dvfs::Table;
@@ -20,7 +20,7 @@ pub(super) struct Gathered<'a> {
     plan: &'a Plan,
     points: &'a Points,
     /// In the order of the plan.
-    rows: Vec<(usize, Done)>,
+    rows: Vec<(usize, PointResult)>,
 }
 
 fn refused(message: String) -> anyhow::Error {
@@ -34,10 +34,10 @@ fn refused(message: String) -> anyhow::Error {
 pub(super) fn gather<'a>(
     plan: &'a Plan,
     points: &'a Points,
-    sources: &[Place],
+    sources: &[SweepDirectory],
     partial: bool,
 ) -> anyhow::Result<Gathered<'a>> {
-    let mut found: BTreeMap<String, &Place> = BTreeMap::new();
+    let mut found: BTreeMap<String, &SweepDirectory> = BTreeMap::new();
     let known: BTreeSet<&str> = points.all.iter().map(|point| point.id.as_str()).collect();
     for source in sources {
         for id in source.done()? {
@@ -80,7 +80,7 @@ fn words_of(plan: &Plan, points: &Points, id: &str) -> String {
     point.map_or_else(|| id.to_owned(), |point| format!("{id} ({})", point.words(plan)))
 }
 
-fn missing_words(plan: &Plan, points: &Points, missing: &[&Point], sources: &[Place]) -> String {
+fn missing_words(plan: &Plan, points: &Points, missing: &[&Point], sources: &[SweepDirectory]) -> String {
     let named: Vec<String> = missing.iter().take(NAMED).map(|point| point.words(plan)).collect();
     let more =
         if missing.len() > NAMED { format!("; and {} more", missing.len() - NAMED) } else { String::new() };
@@ -192,7 +192,7 @@ impl Gathered<'_> {
 
     /// The same for people and programs that read JSON.
     pub(super) fn summary(&self) -> SweepSummary {
-        let row = |(number, done): &(usize, Done)| {
+        let row = |(number, done): &(usize, PointResult)| {
             let point = &self.points.all[*number];
             SweepRow {
                 point: *number,
@@ -208,7 +208,7 @@ impl Gathered<'_> {
             values: axis.points.iter().map(|point| point.label.clone()).collect(),
         };
         let mut warnings = self.points.warnings.clone();
-        let dropped = |(_, done): &&(usize, Done)| {
+        let dropped = |(_, done): &&(usize, PointResult)| {
             done.figures.get("overflows").and_then(Value::as_u64).is_some_and(|overflows| overflows > 0)
         };
         match self.rows.iter().filter(dropped).count() {
@@ -252,7 +252,7 @@ fn axis_values(all: &[&Label], rows: &[&Label]) -> SweepValues {
 }
 
 /// Writes table, summary and report of what was gathered.
-pub(super) fn store(gathered: &Gathered<'_>, place: &Place, plan: &Plan) -> anyhow::Result<()> {
+pub(super) fn store(gathered: &Gathered<'_>, place: &SweepDirectory, plan: &Plan) -> anyhow::Result<()> {
     let summary = gathered.summary();
     gathered.write_table(&place.table())?;
     place.write_manifest(plan, summary.complete)?;

@@ -1,6 +1,6 @@
 //! Runs without jitter that points are compared with: each is simulated once, for all points that want it.
 
-use super::place::Place;
+use super::place::SweepDirectory;
 use super::plan::Plan;
 use super::point::{Point, identity};
 use super::row::IdealRun;
@@ -34,7 +34,7 @@ impl Ideals {
     /// The one for a point. Others who want the same one wait until it is there.
     pub(super) fn of(
         &self,
-        (plan, place): (&Plan, &Place),
+        (plan, place): (&Plan, &SweepDirectory),
         point: &Point,
         trace: &Trace,
         goes_on: &mut dyn FnMut(Reached) -> bool,

@@ -1,6 +1,6 @@
 //! The job of Slurm that a sweep was submitted as.
 
-use super::place::Place;
+use super::place::SweepDirectory;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -16,12 +16,12 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn file(place: &Place) -> PathBuf {
+    pub(super) fn file(place: &SweepDirectory) -> PathBuf {
         place.path().join("slurm").join("job.json")
     }
 
     /// The last one of a sweep.
-    pub(super) fn read(place: &Place) -> Option<Self> {
+    pub(super) fn read(place: &SweepDirectory) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(Self::file(place)).ok()?).ok()
     }
 }

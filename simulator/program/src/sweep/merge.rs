@@ -1,6 +1,6 @@
 //! `quaver sim sweep merge`: points of several processes or machines in one table.
 
-use super::place::Place;
+use super::place::SweepDirectory;
 use super::{Sweep, gather};
 use crate::sweep::args::SweepMergeArgs;
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -15,7 +15,7 @@ pub(super) fn run(args: &SweepMergeArgs) -> anyhow::Result<ExitCode> {
         if !seen.insert(really) {
             return Err(failure(ExitCode::Usage, format!("{} is named twice", directory.display())));
         }
-        sweeps.push(Sweep::open(Place::at(directory))?);
+        sweeps.push(Sweep::open(SweepDirectory::at(directory))?);
     }
     let Some(first) = sweeps.first() else {
         return Err(failure(ExitCode::Usage, "name the directories of a sweep"));
@@ -35,16 +35,16 @@ pub(super) fn run(args: &SweepMergeArgs) -> anyhow::Result<ExitCode> {
         return Err(failure(ExitCode::BadInput, message));
     }
     let target = match (&args.output, sweeps.len()) {
-        (Some(parent), _) => Place::named(parent, &first.plan.name),
+        (Some(parent), _) => SweepDirectory::named(parent, &first.plan.name),
         (None, 1) => first.place.clone(),
         (None, _) => {
             let message = "several directories become one: say by --output where it is made";
             return Err(failure(ExitCode::Usage, message));
         }
     };
-    let sources: Vec<Place> = sweeps.iter().map(|sweep| sweep.place.clone()).collect();
+    let sources: Vec<SweepDirectory> = sweeps.iter().map(|sweep| sweep.place.clone()).collect();
     let gathered = gather::gather(&first.plan, &first.points, &sources, args.partial)?;
-    let here = |place: &Place| place.path().canonicalize().ok();
+    let here = |place: &SweepDirectory| place.path().canonicalize().ok();
     if !sources.iter().any(|source| here(source).is_some() && here(source) == here(&target)) {
         if target.is_sweep() && !target.done()?.is_empty() {
             let message = format!(

@@ -31,7 +31,7 @@ mod work;
 pub use place::VERB;
 
 use crate::sweep::args::{SimSweepArgs, SimSweepCommand, SweepPlaceArgs};
-use place::Place;
+use place::SweepDirectory;
 use plan::Plan;
 use point::Points;
 use quaver_instrument::exit_code::ExitCode;
@@ -52,23 +52,23 @@ pub(super) fn run(args: &SimSweepArgs) -> anyhow::Result<ExitCode> {
 struct Sweep {
     plan: Plan,
     points: Points,
-    place: Place,
+    place: SweepDirectory,
 }
 
 impl Sweep {
     /// That of a plan, or of a directory that has one. Nothing is written.
     fn find(args: &SweepPlaceArgs) -> anyhow::Result<Self> {
         if args.plan.is_dir() {
-            return Self::open(Place::at(&args.plan));
+            return Self::open(SweepDirectory::at(&args.plan));
         }
         let plan = plan::read(&args.plan)?;
         let points = point::expand(&plan)?;
-        let place = Place::named(&args.output, &plan.name);
+        let place = SweepDirectory::named(&args.output, &plan.name);
         Ok(Self { plan, points, place })
     }
 
     /// That of a directory.
-    fn open(place: Place) -> anyhow::Result<Self> {
+    fn open(place: SweepDirectory) -> anyhow::Result<Self> {
         let plan = place.plan()?;
         let points = point::expand(&plan)?;
         Ok(Self { plan, points, place })

@@ -11,7 +11,7 @@
 //! ```
 
 use super::plan::{self, Plan};
-use super::row::{self, Done, IdealRun};
+use super::row::{self, IdealRun, PointResult};
 use crate::shard::Shard;
 use anyhow::Context;
 use quaver_host::facts::HostFacts;
@@ -34,7 +34,7 @@ pub const VERB: &str = "sim-sweep";
 
 /// A sweep's directory.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct SweepDirectory {
     path: PathBuf,
 }
 
@@ -61,11 +61,11 @@ pub(super) struct Log {
 }
 
 /// Held while a process works on a part of a sweep.
-pub(super) struct Held {
+pub(super) struct PartLock {
     _file: File,
 }
 
-impl Place {
+impl SweepDirectory {
     /// The directory of a sweep of this name in `parent`.
     pub(super) fn named(parent: &Path, name: &str) -> Self {
         Self { path: parent.join(format!("sweep-{name}")) }
@@ -179,7 +179,7 @@ impl Place {
     }
 
     /// What a point came to.
-    pub(super) fn read_point(&self, id: &str) -> anyhow::Result<Done> {
+    pub(super) fn read_point(&self, id: &str) -> anyhow::Result<PointResult> {
         let path = self.point_file(id);
         let said = |what: String| {
             let message =
@@ -187,7 +187,7 @@ impl Place {
             failure(ExitCode::BadInput, message)
         };
         let text = fs::read(&path).map_err(|error| said(error.to_string()))?;
-        let done: Done = serde_json::from_slice(&text)
+        let done: PointResult = serde_json::from_slice(&text)
             .map_err(|error| said(format!("this is no point of a sweep: {error}")))?;
         match () {
             () if done.schema != row::SCHEMA => {
@@ -199,7 +199,7 @@ impl Place {
     }
 
     /// Keeps a point.
-    pub(super) fn keep_point(&self, done: &Done) -> anyhow::Result<()> {
+    pub(super) fn keep_point(&self, done: &PointResult) -> anyhow::Result<()> {
         write_json(&self.point_file(&done.id), done)
     }
 
@@ -219,7 +219,7 @@ impl Place {
     }
 
     /// Keeps others from working on the same part in the same directory.
-    pub(super) fn hold(&self, shard: Shard) -> anyhow::Result<Held> {
+    pub(super) fn hold(&self, shard: Shard) -> anyhow::Result<PartLock> {
         let path = self.path.join("log").join(format!("part-{}-of-{}.lock", shard.index, shard.of));
         let file = File::create(&path).with_context(|| format!("making {}", path.display()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -233,7 +233,7 @@ impl Place {
                 Err(failure(ExitCode::Output, message))
             }
             // A file system without locks: points are whole all the same, at worst some are done twice.
-            _ => Ok(Held { _file: file }),
+            _ => Ok(PartLock { _file: file }),
         }
     }
 
@@ -328,7 +328,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     write_whole(path, &text)
 }
 
-/// The same of octets.
+/// The same of bytes.
 pub(super) fn write_whole(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
     let writing = || format!("writing {}", path.display());
     let directory = path.parent().unwrap_or(Path::new("."));

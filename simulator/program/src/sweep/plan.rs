@@ -41,7 +41,7 @@ pub(super) struct Plan {
     pub(super) ideal: Ideal,
 }
 
-/// A file whose octets matter.
+/// A file whose bytes matter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Input {
     /// Where it is.
@@ -314,10 +314,7 @@ fn traces(texts: Vec<TraceText>, around: &Path) -> Result<Vec<PlannedTrace>, Fau
         let steps = trace.reader.step_count();
         let input = input(&path).map_err(Fault::Trace)?;
         if let Some(other) = traces.iter().find(|other| other.input.sha256 == input.sha256) {
-            return Err(Fault::Plan(format!(
-                "traces: {name} and {} are the same, octet by octet",
-                other.name
-            )));
+            return Err(Fault::Plan(format!("traces: {name} and {} are the same, byte by byte", other.name)));
         }
         traces.push(PlannedTrace { name, input, steps });
     }
@@ -360,7 +357,7 @@ fn digest(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// Octets as text.
+/// Bytes as text.
 pub(super) fn hexadecimal(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Most points of a sweep.
 const MOST_POINTS: u128 = 100_000;
-/// Octets of a point's name.
+/// Bytes of a point's name.
 const ID_OCTETS: usize = 8;
 
 /// A machine and a cure.

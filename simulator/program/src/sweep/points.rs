@@ -1,5 +1,5 @@
 //! `points.parquet` of a sweep: a row a point, in the order of the plan. Which columns there are depends on the plan's axes, so
-//! each names its kind itself; the same columns and rows are the same octets.
+//! each names its kind itself; the same columns and rows are the same bytes.
 
 use parquet::data_type::ByteArray;
 use quaver_store::columns::{Column, Layout, TableReader, TableWriter};

@@ -110,7 +110,7 @@ pub(super) struct IdealRun {
 /// A point that is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Done {
+pub(super) struct PointResult {
     /// [`SCHEMA`].
     pub(super) schema: String,
     /// Version of the program that simulated it.
@@ -121,7 +121,7 @@ pub(super) struct Done {
     pub(super) figures: Map<String, Value>,
 }
 
-impl Done {
+impl PointResult {
     pub(super) fn of(id: &str, outcome: &SimOutcome, ideal: Option<(&FrameConfig, &IdealRun)>) -> Self {
         let mut figures = Figures(Map::new());
         figures.chip(&outcome.results);

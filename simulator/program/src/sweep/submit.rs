@@ -1,7 +1,7 @@
 //! `quaver sim sweep submit`: an array job of Slurm.
 
 use super::job::Job;
-use super::place::{Place, write_whole};
+use super::place::{SweepDirectory, write_whole};
 use super::script::Script;
 use super::{Sweep, status};
 use crate::shard::Shard;
@@ -114,7 +114,7 @@ fn measure(sweep: &mut Sweep, dry_run: bool, interrupt: &Interrupt) -> anyhow::R
         return status::seconds_a_step(sweep);
     }
     let nowhere = tempfile::tempdir().context("making a directory to try a point in")?;
-    let place = std::mem::replace(&mut sweep.place, Place::named(nowhere.path(), &sweep.plan.name));
+    let place = std::mem::replace(&mut sweep.place, SweepDirectory::named(nowhere.path(), &sweep.plan.name));
     let ids: BTreeSet<&str> = sweep.ids();
     sweep.place.begin(&sweep.plan, &ids)?;
     super::run::do_missing(sweep, Shard::WHOLE, &[least], 1, interrupt, false)?;
@@ -131,7 +131,7 @@ fn tasks(sweep: &Sweep, parts: u32) -> anyhow::Result<Vec<u32>> {
     Ok((1..=parts).filter(has_some).collect())
 }
 
-fn submit(place: &Place, text: &str, parts: u32, tasks: u32) -> anyhow::Result<Job> {
+fn submit(place: &SweepDirectory, text: &str, parts: u32, tasks: u32) -> anyhow::Result<Job> {
     let directory = place.path().join("slurm");
     std::fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
     let script = directory.join("job.sh");

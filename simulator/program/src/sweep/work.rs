@@ -1,10 +1,10 @@
 //! Points simulated on several CPUs at once, each kept as soon as it is done.
 
 use super::ideal::{Compared, Ideals};
-use super::place::{Log, Place};
+use super::place::{Log, SweepDirectory};
 use super::plan::Plan;
 use super::point::{Point, Points};
-use super::row::Done;
+use super::row::PointResult;
 use super::status::long;
 use crate::cure;
 use crate::cure::{End, Reached, Setup};
@@ -31,7 +31,7 @@ const WHOLE: f64 = 1e6;
 pub(super) struct Work<'a> {
     pub(super) plan: &'a Plan,
     pub(super) points: &'a Points,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a SweepDirectory,
     pub(super) kernel: Option<&'a TimedActivity<'a>>,
     pub(super) jobs: usize,
     pub(super) interrupt: &'a Interrupt,
@@ -47,7 +47,7 @@ pub(super) struct Worked {
     pub(super) failed: Vec<(usize, String)>,
 }
 
-enum Told {
+enum WorkerMessage {
     Begins(usize),
     Ends(usize, Duration),
     Fails(usize, String),
@@ -58,7 +58,7 @@ enum Told {
 /// What became of a point.
 enum Became {
     /// And how long its own simulation took.
-    Done(Box<Done>, Duration),
+    PointResult(Box<PointResult>, Duration),
     Interrupted,
     Stopped(String),
 }
@@ -100,7 +100,12 @@ impl Work<'_> {
         })
     }
 
-    fn watch(&self, shared: &Shared<'_>, heard: &Receiver<Told>, log: &mut Log) -> anyhow::Result<Worked> {
+    fn watch(
+        &self,
+        shared: &Shared<'_>,
+        heard: &Receiver<WorkerMessage>,
+        log: &mut Log,
+    ) -> anyhow::Result<Worked> {
         let line = Progress::shares(self.quiet);
         let began = Instant::now();
         let cost = |point: usize| self.plan.traces[self.points.all[point].trace].steps.max(1);
@@ -109,17 +114,17 @@ impl Work<'_> {
         let (mut worked, mut ended, mut running, mut broken) = (Worked::default(), 0, Vec::new(), None);
         loop {
             match heard.recv_timeout(SHOWN_EACH) {
-                Ok(Told::Begins(point)) => {
+                Ok(WorkerMessage::Begins(point)) => {
                     running.push(point);
                     log.tell("begins", id(point), None);
                 }
-                Ok(Told::Ends(point, took)) => {
+                Ok(WorkerMessage::Ends(point, took)) => {
                     ended += cost(point);
                     running.retain(|one| *one != point);
                     worked.done += 1;
                     log.tell("ends", id(point), Some(took.as_secs_f64()));
                 }
-                Ok(Told::Fails(point, why)) => {
+                Ok(WorkerMessage::Fails(point, why)) => {
                     ended += cost(point);
                     running.retain(|one| *one != point);
                     log.tell("fails", id(point), None);
@@ -127,7 +132,7 @@ impl Work<'_> {
                     line.tell(&format!("quaver: {words}: {why}"));
                     worked.failed.push((point, why));
                 }
-                Ok(Told::Broken(error)) => {
+                Ok(WorkerMessage::Broken(error)) => {
                     shared.stop.store(true, Ordering::Relaxed);
                     broken = broken.or(Some(error));
                 }
@@ -156,22 +161,22 @@ fn words(done: usize, all: usize, running: usize, share: f64, elapsed: Duration)
 
 impl Shared<'_> {
     /// Takes points until there are none, or we were asked to end.
-    fn serve(&self, worker: usize, told: &Sender<Told>) {
+    fn serve(&self, worker: usize, told: &Sender<WorkerMessage>) {
         let mut open: Option<(usize, Trace)> = None;
         while !self.is_over() {
             let Some(&number) = self.todo.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
             // Whoever listens is there until all workers have ended.
-            let _ = told.send(Told::Begins(number));
+            let _ = told.send(WorkerMessage::Begins(number));
             let became = self.one(number, worker, &mut open);
             self.reached[worker].store(0, Ordering::Relaxed);
             let news = match became {
                 Ok(Became::Interrupted) => return,
-                Ok(Became::Stopped(why)) => Told::Fails(number, why),
-                Ok(Became::Done(done, took)) => match self.work.place.keep_point(&done) {
-                    Ok(()) => Told::Ends(number, took),
-                    Err(error) => Told::Broken(error),
+                Ok(Became::Stopped(why)) => WorkerMessage::Fails(number, why),
+                Ok(Became::PointResult(done, took)) => match self.work.place.keep_point(&done) {
+                    Ok(()) => WorkerMessage::Ends(number, took),
+                    Err(error) => WorkerMessage::Broken(error),
                 },
-                Err(error) => Told::Fails(number, sentence(&error)),
+                Err(error) => WorkerMessage::Fails(number, sentence(&error)),
             };
             let _ = told.send(news);
         }
@@ -225,7 +230,7 @@ impl Shared<'_> {
         }
         let frames = point.setting.cure.as_ref().map(|cure| &cure.frames);
         let against = frames.zip(ideal.as_deref());
-        Ok(Became::Done(Box::new(Done::of(&point.id, &outcome, against)), outcome.elapsed))
+        Ok(Became::PointResult(Box::new(PointResult::of(&point.id, &outcome, against)), outcome.elapsed))
     }
 }
 

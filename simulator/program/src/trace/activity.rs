@@ -31,11 +31,11 @@ use std::time::{Duration, Instant};
 
 /// Pauses between two rounds of a task, in turn; of prime number, so that tasks do not go on in step.
 const PAUSES_US: [u64; 11] = [50, 130, 700, 90, 310, 1_700, 60, 220, 2_900, 170, 450];
-/// Octets that files get and messages have, in turn.
+/// Bytes that files get and messages have, in turn.
 const SIZES: [usize; 7] = [64, 1_500, 4_096, 300, 24_000, 700, 61_000];
 /// How many meet at the barrier.
 const PARTIES: usize = 3;
-/// Octets of memory that are mapped and given back.
+/// Bytes of memory that are mapped and given back.
 const MAPPED: usize = 1 << 20;
 /// Memory that stays free beside that which nobody may have: less than the kernel wants to be free once its marks are raised, so
 /// that it has to look for more.

@@ -70,7 +70,7 @@ pub struct SimTraceArgs {
     /// Choose epochs of a library of kernel activity, of all kinds and durations, for a smaller one
     #[arg(long, value_name = "LIBRARY", requires = "output", conflicts_with_all = ["info", "armour"])]
     pub thin: Option<PathBuf>,
-    /// Of --thin: octets that it may have (300k, 5M)
+    /// Of --thin: bytes that it may have (300k, 5M)
     #[arg(long, value_parser = instructions, default_value = "300k", value_name = "NUMBER", requires = "thin")]
     pub octets: u64,
     /// Tell what is in a trace, or in a library of kernel activity

@@ -13,17 +13,17 @@ pub(super) struct Progress {
     pub(super) instructions: u64,
     /// Threads so far, or epochs of a kernel.
     pub(super) threads: u64,
-    /// Octets of the file.
+    /// Bytes of the file.
     pub(super) octets: u64,
     /// What became of it.
-    pub(super) state: State,
+    pub(super) state: TraceState,
     /// For how long it has gone on; of systems only.
     pub(super) traced: Duration,
 }
 
 /// What became of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TraceState {
     /// It did not begin, or did not say so.
     #[default]
     Silent,
@@ -92,10 +92,10 @@ fn progress(octets: &[u8]) -> Progress {
         octets.map_or(0, u64::from_le_bytes)
     };
     let state = match number(3) {
-        1 => State::Runs,
-        2 => State::Whole,
-        3 => State::Failed,
-        _ => State::Silent,
+        1 => TraceState::Runs,
+        2 => TraceState::Whole,
+        3 => TraceState::Failed,
+        _ => TraceState::Silent,
     };
     let traced = Duration::from_nanos(number(4));
     Progress { instructions: number(0), threads: number(1), octets: number(2), state, traced }
@@ -122,13 +122,13 @@ mod tests {
                 instructions: 7,
                 threads: 16,
                 octets: 300,
-                state: State::Whole,
+                state: TraceState::Whole,
                 traced: Duration::ZERO
             }
         );
         assert_eq!(
             progress(&octets[..20]),
-            Progress { octets: 0, state: State::Silent, ..progress(&octets) }
+            Progress { octets: 0, state: TraceState::Silent, ..progress(&octets) }
         );
     }
 

@@ -1,6 +1,6 @@
 //! A program traced in QEMU.
 
-use super::control::{Control, Progress, State, unfinished};
+use super::control::{Control, Progress, TraceState, unfinished};
 use crate::emulator;
 use crate::emulator::{Emulated, EmulatorError};
 use crate::trace::args::SimTraceArgs;
@@ -129,7 +129,7 @@ fn follow(
 
 /// Ends a program whose trace is whole, or does not become so.
 fn end(launched: &Launched, progress: &Progress, elapsed: Duration) {
-    if progress.state != State::Runs || elapsed > PATIENCE {
+    if progress.state != TraceState::Runs || elapsed > PATIENCE {
         launched.signal(if elapsed > LAST_WORDS { libc::SIGKILL } else { libc::SIGTERM });
     }
 }
@@ -143,7 +143,7 @@ fn told(progress: &Progress) -> String {
 fn keep(control: &Control, output: &Path, quiet: bool) -> anyhow::Result<()> {
     let progress = control.progress();
     let part = unfinished(output);
-    if progress.state == State::Silent {
+    if progress.state == TraceState::Silent {
         let _ = std::fs::remove_file(&part);
         let message = "QEMU ended before the trace began; what it said stands above";
         return Err(failure(ExitCode::Unsupported, message));
@@ -154,7 +154,7 @@ fn keep(control: &Control, output: &Path, quiet: bool) -> anyhow::Result<()> {
         let message = format!("the trace {} is not whole: {reason}", output.display());
         return Err(failure(ExitCode::Output, message));
     }
-    if progress.state != State::Whole {
+    if progress.state != TraceState::Whole {
         eprintln!(
             "quaver: the program was killed: of what its threads did last, the trace {} has nothing",
             output.display()

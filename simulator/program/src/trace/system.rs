@@ -1,6 +1,6 @@
 //! `quaver sim trace --system`: what the kernel of a guest does.
 
-use super::control::{Control, Progress, State, unfinished};
+use super::control::{Control, Progress, TraceState, unfinished};
 use crate::emulator;
 use crate::trace::args::SimTraceArgs;
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -108,7 +108,7 @@ fn follow(
             first.get_or_insert_with(Instant::now);
         }
         let traced = progress.traced;
-        if matches!(progress.state, State::Whole | State::Failed)
+        if matches!(progress.state, TraceState::Whole | TraceState::Failed)
             || asked.is_some_and(|since| since.elapsed() > PATIENCE)
         {
             let boot = first.map_or(begun.elapsed(), |first| first - begun);
@@ -127,7 +127,7 @@ fn follow(
                 return Err(failure(ExitCode::Unsupported, message));
             }
             // Once QEMU is gone the plugin has said all that it will.
-            Answer::End if control.progress().state == State::Runs || first.is_none() => {
+            Answer::End if control.progress().state == TraceState::Runs || first.is_none() => {
                 return Err(guest.ended_early().into());
             }
             Answer::End | Answer::Nothing => {}

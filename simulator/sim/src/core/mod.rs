@@ -124,7 +124,7 @@ pub struct Performed {
     pub at_fs: u64,
     /// The core.
     pub core: usize,
-    /// First octet, or the line's of the second part of an access over the end of a line.
+    /// First byte, or the line's of the second part of an access over the end of a line.
     pub address: u64,
     /// Whether it wrote.
     pub write: bool,

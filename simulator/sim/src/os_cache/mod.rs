@@ -70,7 +70,7 @@ pub struct OsCacheConfig {
 }
 
 impl Default for OsCacheConfig {
-    /// Table 2: 256 KiB with 12 cycles and 64 KiB with 3, both of 4 ways and lines of 64 octets.
+    /// Table 2: 256 KiB with 12 cycles and 64 KiB with 3, both of 4 ways and lines of 64 bytes.
     fn default() -> Self {
         Self {
             application_sets: 1024,

@@ -26,8 +26,8 @@ pub use claims::{Claim, Kind, SHAPE_PERCENT, claims};
 pub use exhibits::{EXHIBITS, Exhibit, arms_of, exhibit_named};
 pub use kernel_activity::MadeActivity;
 pub use point::{
-    Bench, DEADLINE_NS, Drawn, Ideal, PACKET_WORK_NS, Packets, Point, PointError, PointFigures, UnitWork,
-    run_point,
+    Bench, DEADLINE_NS, Ideal, PACKET_WORK_NS, Packets, Point, PointError, PointFigures, SubframePoint,
+    UnitWork, run_point,
 };
 pub use program::{OnlyOnce, Program, Rounds};
 pub use slips::{Slip, slips};

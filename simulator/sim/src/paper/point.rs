@@ -78,7 +78,7 @@ impl Ideal {
 
 /// A subframe of figures 11 and 12.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Drawn {
+pub struct SubframePoint {
     /// When it ended, microseconds.
     pub at_us: f64,
     /// Its frequency over rest.
@@ -153,7 +153,7 @@ pub struct PointFigures {
     /// What the units did.
     pub units: UnitWork,
     /// The first subframes of the thread that lost most.
-    pub drawn: Vec<Drawn>,
+    pub drawn: Vec<SubframePoint>,
     /// Packets at rest, with the controller, and with the one that learns.
     pub packets: [Packets; 3],
 }
@@ -286,20 +286,24 @@ fn unit_work(cure: &CureResults, duration_ns: f64) -> UnitWork {
 }
 
 /// By thread: its subframes that were kept.
-fn by_thread(cure: &CureResults) -> BTreeMap<u32, Vec<Drawn>> {
-    let mut threads: BTreeMap<u32, Vec<Drawn>> = BTreeMap::new();
+fn by_thread(cure: &CureResults) -> BTreeMap<u32, Vec<SubframePoint>> {
+    let mut threads: BTreeMap<u32, Vec<SubframePoint>> = BTreeMap::new();
     for one in cure.kept.iter().filter(|one| one.why == Ended::InTime) {
-        let drawn =
-            Drawn { at_us: one.at_fs as f64 / 1e9, factor: one.factor, lost_us: one.lost_fs as f64 / 1e9 };
+        let drawn = SubframePoint {
+            at_us: one.at_fs as f64 / 1e9,
+            factor: one.factor,
+            lost_us: one.lost_fs as f64 / 1e9,
+        };
         threads.entry(one.thread).or_default().push(drawn);
     }
     threads
 }
 
 /// The first subframes of the thread that lost most, the first of several.
-fn most_lost(cure: &CureResults) -> Vec<Drawn> {
-    let lost =
-        |subframes: &[Drawn]| subframes.iter().take(SUBFRAMES_DRAWN).map(|one| one.lost_us).sum::<f64>();
+fn most_lost(cure: &CureResults) -> Vec<SubframePoint> {
+    let lost = |subframes: &[SubframePoint]| {
+        subframes.iter().take(SUBFRAMES_DRAWN).map(|one| one.lost_us).sum::<f64>()
+    };
     let most = by_thread(cure)
         .into_values()
         .reduce(|best, next| if lost(&next) > lost(&best) { next } else { best });
@@ -408,7 +412,7 @@ mod tests {
         let drawn = most_lost(&cure);
         assert_eq!(
             drawn,
-            [Drawn { at_us: 2.0, factor: 1.1, lost_us: 6.0 }],
+            [SubframePoint { at_us: 2.0, factor: 1.1, lost_us: 6.0 }],
             "the first of two that lost the same"
         );
         assert_eq!(most_lost(&self::cure(vec![], vec![])), []);

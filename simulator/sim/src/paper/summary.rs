@@ -2,7 +2,7 @@
 
 use super::arms::Arm;
 use super::calibration::{HELD_OUT, Knobs, Occasions, Shown};
-use super::point::{Drawn, Packets, Point, PointFigures, UnitWork};
+use super::point::{Packets, Point, PointFigures, SubframePoint, UnitWork};
 use crate::inject::Spread;
 use quaver_dvfs::power::MODELS;
 use quaver_sync_analysis::bench::paper::{PaperProgram, Suite, program};
@@ -73,7 +73,7 @@ pub struct ProgramSummary {
     /// By arm that ran.
     pub arms: Vec<ArmSummary>,
     /// Figures 11 and 12: first subframes of the thread that lost most, first seed, unified cache with DVFS.
-    pub drawn: Vec<Drawn>,
+    pub drawn: Vec<SubframePoint>,
     /// Figures 4 and 15: what the units did, unified cache without DVFS, first seed.
     pub units: Option<UnitWork>,
     /// Figure 5: subframes that ended in time and that were forced to, the same run.

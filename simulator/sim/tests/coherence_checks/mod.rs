@@ -125,7 +125,7 @@ const MACHINES: [&str; 6] = [
     "chip.cores = 8\nl1.kib = 2\nl2.kib = 2\ndirectory.entries = 1\ndirectory.ways = 1",
 ];
 
-/// Carries out operations that the octets say: the first names the machine, then three an operation. After each, one may
+/// Carries out operations that the bytes say: the first names the machine, then three an operation. After each, one may
 /// write and nobody else has the line, or any number may read it, and what is read is what was written last; after each
 /// sixteen, all lines of all caches and of the directory are looked at. How many operations there were.
 pub fn operations(octets: &[u8]) -> usize {

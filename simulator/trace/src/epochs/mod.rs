@@ -4,7 +4,7 @@
 //! file    "QEPOCH\r\n", then as files of traces (see `file`): frames, of which the last is the index, then the end
 //! frame   kind 1: where the library came from, JSON │ kind 2: blocks │ kind 3: `steps` epochs; `thread` is 0
 //! epochs  length of heads, varint │ head … │ blocks as the steps of one thread, each epoch ended by the end of a thread
-//! head    class, 1 octet │ its number, varint │ flags, 1 octet │ processor, varint │ instructions, varint │ length of the name │ name
+//! head    class, 1 byte │ its number, varint │ flags, 1 byte │ processor, varint │ instructions, varint │ length of the name │ name
 //! ```
 
 mod read;
@@ -140,7 +140,7 @@ impl Activity {
 pub struct About {
     /// Why the kernel was active.
     pub activity: Activity,
-    /// Name of the task that had the processor; at most [`LONGEST_NAME`] octets.
+    /// Name of the task that had the processor; at most [`LONGEST_NAME`] bytes.
     pub task: Box<str>,
     /// The processor.
     pub processor: u32,

@@ -23,7 +23,7 @@ pub struct EpochReader<R> {
     frames: Arc<[IndexEntry]>,
     /// Whether its end is missing, so that epochs may be missing too.
     pub cut_short: bool,
-    /// Its length in octets.
+    /// Its length in bytes.
     pub octets: u64,
 }
 

@@ -4,9 +4,9 @@ use super::{Activity, EpochReader, EpochWriter, KernelEpoch};
 use crate::container::{FileError, ReadAt};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// No epoch of a library of so many octets has more instructions than so many times them: it would leave little room for others.
+/// No epoch of a library of so many bytes has more instructions than so many times them: it would leave little room for others.
 const MOST_SHARE: u64 = 1;
-/// Instructions that may be worth looking at, for each octet of the library.
+/// Instructions that may be worth looking at, for each byte of the library.
 const LOOKED_AT: u64 = 60;
 
 /// What epochs are alike in: class, vector or task where the kernel works for itself, and duration to half a power of two. System
@@ -24,12 +24,12 @@ fn kind(epoch: &KernelEpoch) -> Kind {
     (epoch.about.activity.numbers().0, within, power * 2 + upper)
 }
 
-/// A library of at most so many octets, of epochs of `library`, in the order in which they were: of each duration, to half a power of
+/// A library of at most so many bytes, of epochs of `library`, in the order in which they were: of each duration, to half a power of
 /// two, the fewer the longer it is (by the root), and of these first one of each kind; before all others the shortest of each class.
 /// Epochs that would take too much of it are left out.
 ///
 /// # Errors
-/// When the library is damaged, or so few octets do not hold one epoch.
+/// When the library is damaged, or so few bytes do not hold one epoch.
 pub fn thinned<R: ReadAt>(library: &EpochReader<R>, most_octets: u64) -> Result<Vec<u8>, FileError> {
     let mut seen: BTreeMap<Kind, u32> = BTreeMap::new();
     let mut by_duration: BTreeMap<u32, Vec<(u32, usize, u64)>> = BTreeMap::new();
@@ -76,7 +76,7 @@ pub fn thinned<R: ReadAt>(library: &EpochReader<R>, most_octets: u64) -> Result<
             kept.iter().filter(|(place, _)| chosen.contains(place)).map(|(_, epoch)| epoch).collect();
         write(library, &epochs)
     };
-    // The largest number that fits; octets hardly ever become fewer by one epoch more.
+    // The largest number that fits; bytes hardly ever become fewer by one epoch more.
     let (mut fits, mut too_many) = (0, candidates.len() + 1);
     let mut best = None;
     while fits + 1 < too_many {
@@ -88,7 +88,7 @@ pub fn thinned<R: ReadAt>(library: &EpochReader<R>, most_octets: u64) -> Result<
             too_many = middle;
         }
     }
-    best.ok_or_else(|| FileError::Foreign(format!("{most_octets} octets do not hold one of its epochs")))
+    best.ok_or_else(|| FileError::Foreign(format!("{most_octets} bytes do not hold one of its epochs")))
 }
 
 fn write<R: ReadAt>(library: &EpochReader<R>, epochs: &[&KernelEpoch]) -> Result<Vec<u8>, FileError> {

@@ -82,7 +82,7 @@ impl<W: Write> EpochWriter<W> {
         if self.heads.len() + self.steps.octets() >= FRAME_OCTETS { self.flush() } else { Ok(()) }
     }
 
-    /// Octets that were written so far.
+    /// Bytes that were written so far.
     pub fn octets(&self) -> u64 {
         self.frames.octets()
     }

@@ -1,10 +1,10 @@
-//! Steps of a thread in few octets. Writer and reader keep the same state, so that only what was not expected is written.
+//! Steps of a thread in few bytes. Writer and reader keep the same state, so that only what was not expected is written.
 //!
 //! ```text
 //! frame      length of control, varint │ control │ differences of addresses
 //! control    0nnnnnnn                  n + 1 blocks, each the one that followed last time after the two before it
 //!            0x80 number               a block that was not expected
-//!            0x81 count shape…         the next block's accesses are these from now on: instruction, octets + 0x80 for a write
+//!            0x81 count shape…         the next block's accesses are these from now on: instruction, bytes + 0x80 for a write
 //!            0x90 + kind fields…       a step of synchronisation
 //!            0xff                      the thread's end
 //! differences  zigzag varints, one an access: from the address that is expected there
@@ -34,7 +34,7 @@ const UNEXPECTED: u8 = 0x80;
 const SHAPE: u8 = 0x81;
 const SYNC: u8 = 0x90;
 const END: u8 = 0xff;
-/// Most blocks in one octet of control.
+/// Most blocks in one byte of control.
 const LONGEST_RUN: u8 = 0x80;
 /// In an access's octets: that it writes.
 const WRITES: u8 = 0x80;

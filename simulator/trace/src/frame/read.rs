@@ -9,7 +9,7 @@ use crate::varint::{Cursor, unzigzag};
 pub struct FrameReader {
     frame: Vec<u8>,
     expect: Expectations,
-    /// Place in the frame of the next octet of control, where control ends, and of the next difference.
+    /// Place in the frame of the next byte of control, where control ends, and of the next difference.
     control: usize,
     control_end: usize,
     differences: usize,
@@ -109,7 +109,7 @@ impl FrameReader {
                     self.control = cursor.at();
                     return Ok(Some(Step::End));
                 }
-                _ => return Err("it has an octet of control that means nothing"),
+                _ => return Err("it has a byte of control that means nothing"),
             }
         }
     }
@@ -152,7 +152,7 @@ fn read_shape(cursor: &mut Cursor<'_>) -> Result<Vec<Shape>, &'static str> {
         let octet = cursor.octet()?;
         let octets = octet & !WRITES;
         if !(1..=64).contains(&octets) {
-            return Err("it has an access of no octets, or of more than 64");
+            return Err("it has an access of no bytes, or of more than 64");
         }
         Ok(Shape { instruction: instruction as u16, octets, write: octet & WRITES != 0 })
     });

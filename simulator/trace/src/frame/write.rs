@@ -87,7 +87,7 @@ impl FrameWriter {
         self.control.push(END);
     }
 
-    /// Octets so far.
+    /// Bytes so far.
     pub fn octets(&self) -> usize {
         self.control.len() + self.differences.len()
     }

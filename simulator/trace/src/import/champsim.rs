@@ -10,7 +10,7 @@
 //! else for vector ones, so that distinct registers stay distinct as far as there are places.
 //!
 //! Lengths of instructions and sizes of accesses are not told. An instruction that does not jump is as long as it is far to the
-//! next one, where that is 1 to 15 octets, and keeps the length that was seen first; else it is 4 octets long. An access is one octet, which
+//! next one, where that is 1 to 15 bytes, and keeps the length that was seen first; else it is 4 bytes long. An access is one byte, which
 //! touches the line that was recorded and no other.
 
 use super::stitch::{Execution, Refused, Stitch};
@@ -44,8 +44,8 @@ const PROGRAM_SHIFT: u32 = 48;
 
 const LACKS: [&str; 4] = [
     "how threads wait for each other: each input is a program by itself",
-    "sizes of accesses: each is one octet",
-    "lengths of instructions that were never seen to go on behind themselves: 4 octets",
+    "sizes of accesses: each is one byte",
+    "lengths of instructions that were never seen to go on behind themselves: 4 bytes",
     "what instructions compute: all but jumps are integer ones",
 ];
 

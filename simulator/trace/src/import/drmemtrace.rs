@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 0      2      4                12
-//! kind   size   address, thread, marker's value, octets of an instruction …
+//! kind   size   address, thread, marker's value, bytes of an instruction …
 //! ```
 //! All numbers are little-endian. A file begins with a header entry and ends with a footer entry. It has one thread, or
 //! several, of which an entry tells whose turn it is. The data accesses of an instruction follow it.
@@ -75,7 +75,7 @@ mod file_type {
     pub(super) const ARM: u64 = 0x10;
     pub(super) const X86: u64 = 0x20;
     pub(super) const X86_64: u64 = 0x40;
-    /// The octets of each instruction are told before it runs first, and where they have changed.
+    /// The bytes of each instruction are told before it runs first, and where they have changed.
     pub(super) const ENCODINGS: u64 = 0x200;
     /// By a cache while it was traced: all, instructions, data.
     pub(super) const FILTERED: u64 = 0x01 | 0x80 | 0x100;
@@ -113,7 +113,7 @@ fn architecture(file_type: u64) -> &'static str {
     }
 }
 
-/// Whether the octets of instructions are in the trace, and are understood.
+/// Whether the bytes of instructions are in the trace, and are understood.
 fn can_decode(file_type: u64) -> bool {
     let both = file_type::ENCODINGS | file_type::X86_64;
     file_type & both == both
@@ -137,7 +137,7 @@ fn lacks(file_type: u64) -> Vec<String> {
 /// A file of the trace, read entry by entry.
 struct File<'a> {
     source: Source<'a>,
-    /// Octets before the entry that was read last, and before the next.
+    /// Bytes before the entry that was read last, and before the next.
     at: u64,
     next: u64,
     /// An entry that was read and is still to be taken in.
@@ -149,9 +149,9 @@ struct File<'a> {
     /// The latest time stamp; 0 before the first.
     stamp: u64,
     ended: bool,
-    /// Octets of the instruction that comes next, if they are told.
+    /// Bytes of the instruction that comes next, if they are told.
     encoding: Vec<u8>,
-    /// Instructions whose octets were told last, by their address.
+    /// Instructions whose bytes were told last, by their address.
     decoded: HashMap<u64, Instruction>,
 }
 
@@ -231,7 +231,7 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// Some octets of the instruction that comes next.
+    /// Some bytes of the instruction that comes next.
     fn encoding(&mut self, entry: &Entry) -> Result<(), ImportError> {
         let (count, octets) = (usize::from(entry.size.get()), entry.value.get().to_le_bytes());
         match octets.get(..count) {
@@ -241,7 +241,7 @@ impl<'a> File<'a> {
             }
             _ => {
                 Err(self
-                    .damaged("an instruction has more than 15 octets, or an entry has more than 8 of them"))
+                    .damaged("an instruction has more than 15 bytes, or an entry has more than 8 of them"))
             }
         }
     }
@@ -360,7 +360,7 @@ impl<W: Write> Importer<W> {
         self.stitch.ran(thread, Execution { pc, octets, class, reads, writes })
     }
 
-    /// Up to eight instructions behind the last one, of which the lengths are told, an octet each.
+    /// Up to eight instructions behind the last one, of which the lengths are told, a byte each.
     fn bundle(&mut self, file: &mut File<'_>, count: u16, lengths: u64) -> Result<(), Refused> {
         let thread = self.thread(file.thread)?;
         if count > 8 || self.stitch.last_pc(thread).is_none() {

@@ -29,9 +29,9 @@ const MOST_THREADS: usize = 4096;
 /// Whose trace it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// DynamoRIO's drmemtrace, post-processed: entries of 12 octets, a file for each thread or one for all.
+    /// DynamoRIO's drmemtrace, post-processed: entries of 12 bytes, a file for each thread or one for all.
     Drmemtrace,
-    /// ChampSim: records of 64 octets, a file for each core.
+    /// ChampSim: records of 64 bytes, a file for each core.
     Champsim,
     /// SynchroTrace's events as text: `sigil.events.out-N` for thread N, and `sigil.pthread.out`.
     Synchrotrace,
@@ -48,7 +48,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Octets of this name.
+    /// Bytes of this name.
     pub fn new(name: impl Into<String>, octets: impl Read + 'a) -> Self {
         Self { name: name.into(), octets: Box::new(octets) }
     }
@@ -57,7 +57,7 @@ impl<'a> Input<'a> {
 /// Where something is in an input once it is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputPosition {
-    /// So many octets from its start.
+    /// So many bytes from its start.
     Octet(u64),
     /// In this line, the first of which is 1.
     Line(u64),
@@ -66,7 +66,7 @@ pub enum InputPosition {
 impl fmt::Display for InputPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Octet(octet) => write!(f, "octet {octet}"),
+            Self::Octet(octet) => write!(f, "byte {octet}"),
             Self::Line(line) => write!(f, "line {line}"),
         }
     }

@@ -13,7 +13,7 @@ use std::io::Write;
 const MOST_INSTRUCTIONS: usize = 128;
 /// Most steps of synchronisation of a thread without a block between them; they are kept in memory.
 const MOST_SYNCS: u32 = 1 << 20;
-/// Octets of an access at most; longer ones are several.
+/// Bytes of an access at most; longer ones are several.
 const MOST_OCTETS: u64 = 64;
 
 /// An instruction that ran, as far as a trace tells.
@@ -104,7 +104,7 @@ impl<W: Write> Stitch<W> {
     /// A thread ran an instruction; its accesses follow.
     pub(super) fn ran(&mut self, thread: u32, ran: Execution) -> Result<(), Refused> {
         if !(1..=15).contains(&ran.octets) {
-            return Err(Refused::Untrue("an instruction has no octets, or more than 15"));
+            return Err(Refused::Untrue("an instruction has no bytes, or more than 15"));
         }
         let Some(next_pc) = ran.pc.checked_add(u64::from(ran.octets)) else {
             return Err(Refused::Untrue("an instruction goes beyond the end of memory"));
@@ -141,7 +141,7 @@ impl<W: Write> Stitch<W> {
         self.threads[thread as usize].next_pc
     }
 
-    /// The instruction that a thread ran last read or wrote so many octets.
+    /// The instruction that a thread ran last read or wrote so many bytes.
     pub(super) fn accessed(
         &mut self,
         thread: u32,

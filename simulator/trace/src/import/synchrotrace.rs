@@ -4,7 +4,7 @@
 //! ```text
 //! sigil2                                Prism
 //! 7,2,5,1,2,1 $ a b * a b               @ 5,1,2,1 $ a b * a b   5 integer and 1 floating-point operations, 2 reads, 1 write;
-//!                                                               written ($) and read (*) octets, from a to b with both
+//!                                                               written ($) and read (*) bytes, from a to b with both
 //! 8,2 # 1 40 a b                        # 1 40 a b              read what thread 1 wrote in its event 40
 //! 9,2,pth_ty:6^c&m                      ^ 6^c&m                 a call of the thread library (6: waits for c with mutex m)
 //! ! 100                                 ! 100                   so many instructions; left out
@@ -16,7 +16,7 @@
 //! write and SynchroTrace does not replay.
 //!
 //! Operations become instructions without registers, evenly spread around the event's accesses; each access is a load or a
-//! store by itself, of at most 64 octets of the event's ranges, and there are as many as the event says, or as the ranges need.
+//! store by itself, of at most 64 bytes of the event's ranges, and there are as many as the event says, or as the ranges need.
 //! What another thread wrote is read like anything else: the order comes from locks, barriers, creations and joins. Which
 //! signal ended a wait is not told, so that a wait gives its mutex back and takes it again, and costs no more.
 
@@ -32,7 +32,7 @@ use std::io::Write;
 const MOST_OPERATIONS: u64 = 1 << 30;
 /// Most reads and writes of an event; sigil2 ends one after a hundred.
 const MOST_ACCESSES: u64 = 1 << 20;
-/// Most octets in the ranges of an event.
+/// Most bytes in the ranges of an event.
 const MOST_OCTETS: u64 = 1 << 24;
 /// Most steps of synchronisation of a thread without anything between them; they are kept in memory.
 const MOST_SYNCS: u32 = 1 << 20;
@@ -46,7 +46,7 @@ const LACKS: [&str; 4] = [
     "program counters: all code is a few KiB that was made up",
     "registers of instructions: none waits for another",
     "which signal ended a wait for a condition: such waits take no time",
-    "the order of accesses within an event, and which of its octets each has",
+    "the order of accesses within an event, and which of its bytes each has",
 ];
 
 pub(super) fn import<W: Write>(sources: Vec<Source<'_>>, out: W) -> Result<(W, Imported), ImportError> {
@@ -163,7 +163,7 @@ impl Calls {
     }
 }
 
-/// Octets that an event accesses.
+/// Bytes that an event accesses.
 #[derive(Default)]
 struct Ranges {
     ranges: Vec<(u64, u64)>,
@@ -181,7 +181,7 @@ impl Ranges {
         Ok(())
     }
 
-    /// Accesses of all octets, at least so many.
+    /// Accesses of all bytes, at least so many.
     fn accesses(&self, least: u64, write: bool) -> Vec<Access> {
         if self.octets == 0 {
             return Vec::new();

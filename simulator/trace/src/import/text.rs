@@ -3,7 +3,7 @@
 use super::{ImportError, InputPosition, Source, failed};
 use std::io::{BufRead, Read};
 
-/// Longest line that is read, in octets.
+/// Longest line that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// Lines of an input, with their numbers.

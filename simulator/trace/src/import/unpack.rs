@@ -45,8 +45,8 @@ pub(super) fn unpacked<'a>(mut octets: Box<dyn Read + 'a>) -> io::Result<Box<dyn
 ///
 /// ```text
 /// 0        4         6       8        10     14      18       22       26          28
-/// "PK\3\4" version   flags   method   time   crc32   packed   octets   name        extra     │ name │ extra │ data
-/// then, where bit 3 of flags is set:  "PK\7\8"  crc32  packed  octets     the last two of 4 octets, or of 8
+/// "PK\3\4" version   flags   method   time   crc32   packed   bytes   name        extra     │ name │ extra │ data
+/// then, where bit 3 of flags is set:  "PK\7\8"  crc32  packed  bytes     the last two of 4 bytes, or of 8
 /// ```
 struct Zip<R: BufRead> {
     state: ArchivePosition<R>,
@@ -132,7 +132,7 @@ impl<R: BufRead> Zip<R> {
         let _two_lengths: [u8; 8] = take(&mut archive)?;
         let mut next: [u8; 4] = take(&mut archive)?;
         if next != ZIP && &next != b"PK\x01\x02" {
-            // Its lengths are of 8 octets each.
+            // Its lengths are of 8 bytes each.
             let _rest_of_second: [u8; 4] = take(&mut archive)?;
             next = take(&mut archive)?;
         }

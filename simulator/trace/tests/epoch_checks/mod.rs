@@ -4,10 +4,10 @@
 
 use quaver_trace::epochs::{EpochReader, EpochWriter, KernelEpoch, MOST_BLOCKS, summary_of};
 
-/// Most epochs that are looked at: few octets may stand for many.
+/// Most epochs that are looked at: few bytes may stand for many.
 const MOST_EPOCHS: usize = 2_000;
 
-/// Reads whatever the octets are. What is read keeps the promises of its types, and comes back when it is written again.
+/// Reads whatever the bytes are. What is read keeps the promises of its types, and comes back when it is written again.
 /// Whether it was a library, whole.
 pub fn library(octets: &[u8]) -> bool {
     let Ok(library) = EpochReader::open(octets.to_vec()) else { return false };
@@ -47,7 +47,7 @@ pub fn library(octets: &[u8]) -> bool {
     true
 }
 
-/// Frames of a library, as octets from which a fuzzer makes them: kind, number of epochs, length in two octets, so many octets.
+/// Frames of a library, as bytes from which a fuzzer makes them: kind, number of epochs, length in two bytes, so many bytes.
 /// They are packed as a library has them, so that what is in them is reached. Whether they were a library.
 #[allow(dead_code, reason = "for drivers")]
 pub fn library_frames(mut octets: &[u8]) -> bool {

@@ -6,7 +6,7 @@ use quaver_trace::file::TraceReader;
 use quaver_trace::import::{Format, ImportError, Imported, Input, import};
 use quaver_trace::step::{Step, Steps};
 
-/// What is between two inputs in one string of octets.
+/// What is between two inputs in one string of bytes.
 const BETWEEN: &[u8] = b"\n----\n";
 
 /// All importers with their names.
@@ -17,7 +17,7 @@ pub const FORMATS: [(&str, Format); 4] = [
     ("lackey", Format::Lackey),
 ];
 
-/// The inputs that these octets are, cut where [`BETWEEN`] is.
+/// The inputs that these bytes are, cut where [`BETWEEN`] is.
 fn inputs(format: Format, octets: &[u8]) -> Vec<Input<'_>> {
     let mut parts = Vec::new();
     let mut rest = octets;
@@ -34,7 +34,7 @@ fn inputs(format: Format, octets: &[u8]) -> Vec<Input<'_>> {
     parts.into_iter().enumerate().map(|(number, part)| Input::new(named((number, part)), part)).collect()
 }
 
-/// Imports whatever the octets are. What is imported is a trace that is read to its end and holds what was told of it.
+/// Imports whatever the bytes are. What is imported is a trace that is read to its end and holds what was told of it.
 /// Whether it was one.
 pub fn imported(format: Format, octets: &[u8]) -> bool {
     let (trace, told) = match import(format, inputs(format, octets), Vec::new()) {

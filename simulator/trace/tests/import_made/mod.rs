@@ -1,4 +1,4 @@
-//! Traces of other tools, made octet by octet.
+//! Traces of other tools, made byte by byte.
 #![allow(dead_code, reason = "each test file and driver uses its part")]
 #![allow(unreachable_pub, reason = "fuzz/ uses it from another crate")]
 
@@ -62,7 +62,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Its 64 octets.
+    /// Its 64 bytes.
     pub fn octets(&self) -> Vec<u8> {
         let mut octets = self.ip.to_le_bytes().to_vec();
         octets.extend([u8::from(self.branch.is_some()), u8::from(self.branch == Some(true))]);

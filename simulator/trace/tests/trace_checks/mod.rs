@@ -5,7 +5,7 @@
 use quaver_trace::file::{TraceReader, TraceWriter};
 use quaver_trace::step::{Access, Step, Steps, TraceError};
 
-/// Most steps of a thread that are looked at: few octets may stand for many.
+/// Most steps of a thread that are looked at: few bytes may stand for many.
 const MOST_STEPS: usize = 200_000;
 
 /// The steps of a thread with their accesses, up to its end or [`MOST_STEPS`].
@@ -22,7 +22,7 @@ pub fn steps(trace: &TraceReader<Vec<u8>>, thread: u32) -> Result<Vec<(Step, Vec
     Ok(all)
 }
 
-/// Reads whatever the octets are. What is read keeps the promises of its types, and comes back when it is written again.
+/// Reads whatever the bytes are. What is read keeps the promises of its types, and comes back when it is written again.
 /// Whether it was a trace.
 pub fn trace(octets: &[u8]) -> bool {
     let Ok(trace) = TraceReader::open(octets.to_vec()) else { return false };
@@ -75,7 +75,7 @@ fn written(trace: &TraceReader<Vec<u8>>, read: &[Read]) -> Vec<u8> {
     writer.finish().expect("memory does not fail")
 }
 
-/// Frames of a trace, as octets from which a fuzzer makes them: kind, thread, length in two octets, so many octets.
+/// Frames of a trace, as bytes from which a fuzzer makes them: kind, thread, length in two bytes, so many bytes.
 /// They are packed as a trace has them, so that what is in them is reached. Whether they were a trace.
 #[allow(dead_code, reason = "for drivers")]
 pub fn frames(mut octets: &[u8]) -> bool {

@@ -147,7 +147,7 @@ fn a_sentinel_waits_for_delayed_packets_unless_it_is_not_to() {
 #[test]
 fn cookies_pass_uncounted() {
     let mut run = Run::new(&script([Rule::packets([0]).dropped()]));
-    run.lane.arrive(b"a cookie of some octets", 0, UTC);
+    run.lane.arrive(b"a cookie of some bytes", 0, UTC);
     assert!(run.lane.leave(0).is_some());
     run.send(7..9);
     let (left, records) = run.end();

@@ -9,7 +9,7 @@ macro_rules! element {
         const _: () = assert!(size_of::<$name>() == $octets);
 
         impl $name {
-            /// The element that exactly these octets are. Values are not judged.
+            /// The element that exactly these bytes are. Values are not judged.
             ///
             /// # Errors
             /// Another length.
@@ -23,7 +23,7 @@ macro_rules! element {
 /// Clock readings of one round trip; the server's are zero on the way there. Nanoseconds.
 ///
 /// ```text
-/// client realtime i64 | client monotonic i64 | server realtime i64 | server monotonic i64      32 octets
+/// client realtime i64 | client monotonic i64 | server realtime i64 | server monotonic i64      32 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -45,7 +45,7 @@ element!(TimeElement, 32, TIME);
 ///
 /// ```text
 /// directions u8 (bit 0 up, bit 1 down) | transport u8 (17 or 6) | schedule u8 | flags u8
-/// packet octets u32 | packets u64 | period ns u64 | seed u64 | dscp u32 | reserved u32         40 octets
+/// packet bytes u32 | packets u64 | period ns u64 | seed u64 | dscp u32 | reserved u32         40 bytes
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -58,7 +58,7 @@ pub struct FlowElement {
     pub schedule: u8,
     /// [`FlowElement::ROLLING`], [`FlowElement::WAIT`], [`FlowElement::RANDOM_START`], [`FlowElement::DEPARTURES`].
     pub flags: u8,
-    /// Octets of a packet's payload.
+    /// Bytes of a packet's payload.
     pub packet_bytes: U32,
     /// Packets each way; [`FlowElement::UNBOUNDED`]: until stopped.
     pub packets: U64,
@@ -99,7 +99,7 @@ impl FlowElement {
 /// What the client echoes on the test port before a flow, and what marks the flow's packets.
 ///
 /// ```text
-/// session tag 8 | cookie 16 | test port u32                                                    28 octets
+/// session tag 8 | cookie 16 | test port u32                                                    28 bytes
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -130,7 +130,7 @@ impl CookieElement {
 ///
 /// ```text
 /// realtime i64 | offset i64 | largest error i64 | estimated error i64 | frequency ppb i64
-/// state i32 (-1: unknown) | status u32 | TAI offset i32 | reserved u32                          56 octets
+/// state i32 (-1: unknown) | status u32 | TAI offset i32 | reserved u32                          56 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -161,7 +161,7 @@ element!(ClockElement, 56, CLOCK);
 /// Both clocks at one moment; nanoseconds.
 ///
 /// ```text
-/// realtime i64 | monotonic i64                                                                 16 octets
+/// realtime i64 | monotonic i64                                                                 16 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -179,7 +179,7 @@ element!(ClockPairElement, 16, CLOCK_PAIRS);
 ///
 /// ```text
 /// packets u64 | sent u64 | misses u64 | sentinels u64 | start, UTC ns i64 | CPU ns u64
-/// lateness: mean ns u64 | smallest ns u64 | 5 quantiles ns u64 | largest ns u64               112 octets
+/// lateness: mean ns u64 | smallest ns u64 | 5 quantiles ns u64 | largest ns u64               112 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -213,7 +213,7 @@ element!(SenderElement, 112, SENDER);
 ///
 /// ```text
 /// received u64 | duplicates u64 | invalid u64 | sentinels u64 | foreign u64 | unreadable u64
-/// own drops u64 (all bits: unknown) | 3 counts of stamps u64 | CPU ns u64 | end seen u64        96 octets
+/// own drops u64 (all bits: unknown) | 3 counts of stamps u64 | CPU ns u64 | end seen u64        96 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -247,7 +247,7 @@ element!(ReceiverElement, 96, RECEIVER);
 ///
 /// ```text
 /// period numerator ns u64 | denominator u64 | packets u64 | duration ns u64
-/// payload octets u32 | stream u32 | profile u8 | pace u8 | flags u8 | dscp u8 | reserved u32    48 octets
+/// payload bytes u32 | stream u32 | profile u8 | pace u8 | flags u8 | dscp u8 | reserved u32    48 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -262,7 +262,7 @@ pub struct SourceElement {
     pub packets: U64,
     /// Nanoseconds, at most.
     pub duration_ns: U64,
-    /// Octets of a packet's payload; 0 with a profile.
+    /// Bytes of a packet's payload; 0 with a profile.
     pub packet_bytes: U32,
     /// Number of the stream, in each packet.
     pub stream_id: U32,
@@ -294,7 +294,7 @@ impl SourceElement {
 /// What a source says of the schedule that it achieved, beside [`SenderElement`].
 ///
 /// ```text
-/// failed u64 | refused u64 | late u64 | first to last deadline ns u64 | drift, 10^-9 i64       40 octets
+/// failed u64 | refused u64 | late u64 | first to last deadline ns u64 | drift, 10^-9 i64       40 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -323,7 +323,7 @@ impl SourceReportElement {
 ///
 /// ```text
 /// seen by u8 (1 captured, 2 counters) | end u8 (1 sender, 2 receiver) | reserved 6
-/// segments u64 | retransmitted u64 | reordered u64 | duplicate u64 (all bits: not known)       40 octets
+/// segments u64 | retransmitted u64 | reordered u64 | duplicate u64 (all bits: not known)       40 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -364,7 +364,7 @@ impl SegmentsElement {
 ///
 /// ```text
 /// stamped by u8 (0 hardware, 1 kernel) | reserved 7 | stamped u64 | missing u64
-/// application to departure: median ns i64 | 0.99 ns i64 | largest ns i64                       48 octets
+/// application to departure: median ns i64 | 0.99 ns i64 | largest ns i64                       48 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -392,7 +392,7 @@ element!(DeparturesElement, 48, DEPARTURES);
 ///
 /// ```text
 /// packets/s u64 | bits/s u64 | duration ns u64 | kept packets u64 | rolling packets/s u64
-/// packet octets u32 | reserved u32                                                             48 octets
+/// packet bytes u32 | reserved u32                                                             48 bytes
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -409,7 +409,7 @@ pub struct LimitsElement {
     pub kept_packets: U64,
     /// Packets a second of rolling tests.
     pub rolling_packets_per_second: U64,
-    /// Octets of a packet.
+    /// Bytes of a packet.
     pub packet_bytes: U32,
     /// 0.
     pub reserved: U32,

@@ -4,7 +4,7 @@ use super::*;
 const FIGURE_6: [u8; WORKORDER_BYTES] = [
     0, 0, 0, 2, // SENDING
     0, 0, 0x03, 0xe8, // 1000
-    0, 0, 0, 80, // octets
+    0, 0, 0, 80, // bytes
     0, 0, 0, 17, // UDP
     0, 0, 0, 0, 0x01, 0x31, 0x2d, 0x00, // 20000000 ns
     142, 92, 34, 101, // src_ip

@@ -37,7 +37,7 @@ fn reflected() -> ReflectorPacket {
     }
 }
 
-/// Octets with the given parts at the given places, zero elsewhere.
+/// Bytes with the given parts at the given places, zero elsewhere.
 fn octets<const N: usize>(parts: &[(usize, &[u8])]) -> [u8; N] {
     let mut octets = [0; N];
     for (at, part) in parts {
@@ -246,7 +246,7 @@ fn a_tlv_that_is_cut_off_is_malformed() {
     assert_eq!(Span::at(&whole, 8), None);
     for length in 1..8 {
         let cut = &whole[..length];
-        let span = Span::at(cut, 0).expect("there are octets");
+        let span = Span::at(cut, 0).expect("there are bytes");
         assert!(!span.whole && span.is_malformed(cut), "{length}");
         assert_eq!(span.end(), length, "the last one takes the rest");
         assert_eq!(Span::all(cut).count(), 1);
@@ -262,11 +262,11 @@ fn a_length_that_is_not_that_of_the_type_is_malformed() {
             let mut octets = [0; 64];
             octets[1] = *kind;
             octets[3] = *length;
-            let span = Span::at(&octets, 0).expect("there are octets");
+            let span = Span::at(&octets, 0).expect("there are bytes");
             assert_eq!(span.is_malformed(&octets), malformed, "type {kind}, length {length}");
         }
     }
     // Location with a sub-TLV that reaches over its end.
     let location = [0x80, 2, 0, 8, 0, 0, 0, 0, 0x80, 7, 0, 16];
-    assert!(Span::at(&location, 0).expect("there are octets").is_malformed(&location));
+    assert!(Span::at(&location, 0).expect("there are bytes").is_malformed(&location));
 }

@@ -24,7 +24,7 @@
 use core::net::IpAddr;
 use core::ops::Range;
 
-/// Octets before the value.
+/// Bytes before the value.
 pub const HEADER_BYTES: usize = 4;
 
 /// The receiver did not understand the TLV; a sender sets it, so that silence about it is seen.
@@ -36,7 +36,7 @@ pub const FLAG_INTEGRITY: u8 = 0x20;
 
 /// Types of TLVs (RFC 8972, section 5.1).
 pub mod kind {
-    /// Octets that mean nothing.
+    /// Bytes that mean nothing.
     pub const EXTRA_PADDING: u8 = 1;
     /// Where the reflector saw the packet come from.
     pub const LOCATION: u8 = 2;
@@ -57,26 +57,26 @@ pub mod kind {
 /// Types of sub-TLVs of Location (RFC 8972, section 4.2.1). A sender asks with 1, 4, 7; the answer says which kind
 /// of address it is.
 pub mod location {
-    /// Asks for the source's MAC address; 8 octets.
+    /// Asks for the source's MAC address; 8 bytes.
     pub const SOURCE_MAC: u8 = 1;
-    /// Answers with 6 octets of address.
+    /// Answers with 6 bytes of address.
     pub const SOURCE_EUI_48: u8 = 2;
-    /// Answers with 8 octets of address; zero where there is none.
+    /// Answers with 8 bytes of address; zero where there is none.
     pub const SOURCE_EUI_64: u8 = 3;
-    /// Asks for the address that the packet was sent to; 16 octets.
+    /// Asks for the address that the packet was sent to; 16 bytes.
     pub const DESTINATION_IP: u8 = 4;
-    /// Answers with 4 octets of address.
+    /// Answers with 4 bytes of address.
     pub const DESTINATION_IPV4: u8 = 5;
-    /// Answers with 16 octets of address.
+    /// Answers with 16 bytes of address.
     pub const DESTINATION_IPV6: u8 = 6;
-    /// Asks for the address that the packet came from; 16 octets.
+    /// Asks for the address that the packet came from; 16 bytes.
     pub const SOURCE_IP: u8 = 7;
-    /// Answers with 4 octets of address.
+    /// Answers with 4 bytes of address.
     pub const SOURCE_IPV4: u8 = 8;
-    /// Answers with 16 octets of address.
+    /// Answers with 16 bytes of address.
     pub const SOURCE_IPV6: u8 = 9;
 
-    /// Octets of a sub-TLV's value; none for a type that there is not.
+    /// Bytes of a sub-TLV's value; none for a type that there is not.
     pub const fn value_bytes(kind: u8) -> Option<usize> {
         match kind {
             SOURCE_MAC..=SOURCE_EUI_64 => Some(8),
@@ -106,23 +106,23 @@ pub mod stamp_method {
     pub const CONTROL_PLANE: u8 = 3;
 }
 
-/// Where one TLV lies among octets. What it points to may be less than its header claims.
+/// Where one TLV lies among bytes. What it points to may be less than its header claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Octet of its flags.
+    /// Byte of its flags.
     pub at: usize,
     /// Flags as they are.
     pub flags: u8,
-    /// [`kind`]; 0 where the octets end before it.
+    /// [`kind`]; 0 where the bytes end before it.
     pub kind: u8,
-    /// Where its value lies, as far as there are octets.
+    /// Where its value lies, as far as there are bytes.
     pub value: (usize, usize),
     /// Whether all that the header claims is there.
     pub whole: bool,
 }
 
 impl Span {
-    /// The TLV that begins at `at`; none where the octets end.
+    /// The TLV that begins at `at`; none where the bytes end.
     pub fn at(octets: &[u8], at: usize) -> Option<Self> {
         let rest = octets.get(at..).filter(|rest| !rest.is_empty())?;
         let [flags, kind, high, low, value @ ..] = rest else {
@@ -186,7 +186,7 @@ fn sub_tlvs_are_whole(location: &[u8]) -> bool {
     Span::all(&location[Location::BYTES..]).all(|sub| sub.whole)
 }
 
-/// Writes a TLV with a sender's flags to the start of `buffer` and gives its octets; none where there is no room, or
+/// Writes a TLV with a sender's flags to the start of `buffer` and gives its bytes; none where there is no room, or
 /// the value is longer than a length can say.
 pub fn write(buffer: &mut [u8], kind: u8, value: &[u8]) -> Option<usize> {
     let length = u16::try_from(value.len()).ok()?.to_be_bytes();
@@ -263,11 +263,11 @@ pub struct FollowUp {
     pub method: u8,
 }
 
-/// A value of fixed length: to octets and from exactly as many.
+/// A value of fixed length: to bytes and from exactly as many.
 macro_rules! value_of {
     ($name:ident, $bytes:literal, |$to:ident| $octets:expr, |$from:ident| $value:expr) => {
         impl $name {
-            /// Octets of the value.
+            /// Bytes of the value.
             pub const BYTES: usize = $bytes;
 
             /// As it goes over the wire; what must be zero is zero.
@@ -356,7 +356,7 @@ value_of!(
     }
 );
 
-/// An address as a Location sub-TLV holds it: IPv4 in the first four of 16 octets.
+/// An address as a Location sub-TLV holds it: IPv4 in the first four of 16 bytes.
 pub fn address_octets(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => {

@@ -16,7 +16,7 @@ pub const JOURNAL: &str = "tune.journal";
 pub(super) struct Content {
     /// Its whole records.
     pub(super) records: Vec<Record>,
-    /// Octets up to the end of the last whole record.
+    /// Bytes up to the end of the last whole record.
     whole: u64,
     /// Whether an unfinished line follows them: a crash while it was appended, before anything was changed for it.
     torn: bool,

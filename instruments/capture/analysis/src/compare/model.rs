@@ -91,11 +91,11 @@ pub struct CompareFacts {
 pub struct PatternFacts {
     /// `1`, `2` (the paper's), `100kpps`.
     pub name: String,
-    /// Octets of each packet as the paper counts: the Ethernet frame without preamble and check sequence.
+    /// Bytes of each packet as the paper counts: the Ethernet frame without preamble and check sequence.
     pub frame_bytes: u32,
     /// Time between packets, nanoseconds.
     pub period_ns: f64,
-    /// The paper's gap between two packets in octets at 1 Gbit/s, where it gives one.
+    /// The paper's gap between two packets in bytes at 1 Gbit/s, where it gives one.
     pub ifg_bytes: Option<u64>,
     /// Packets that the source sent, and slots that it missed.
     pub sent: u64,
@@ -156,9 +156,9 @@ pub struct LossPoint {
     pub arm: String,
     /// Repetition.
     pub round: u32,
-    /// Octets of each packet, as in [`PatternFacts::frame_bytes`].
+    /// Bytes of each packet, as in [`PatternFacts::frame_bytes`].
     pub frame_bytes: u32,
-    /// Gap asked for, octets at 1 Gbit/s; the source may not reach it.
+    /// Gap asked for, bytes at 1 Gbit/s; the source may not reach it.
     pub gap_bytes: u64,
     /// Time between packets that the source reached, nanoseconds.
     pub achieved_ns: f64,
@@ -181,7 +181,7 @@ pub struct PeerPoint {
     pub placement: Placement,
     /// Repetition.
     pub round: u32,
-    /// Octets of each packet, as in [`PatternFacts::frame_bytes`].
+    /// Bytes of each packet, as in [`PatternFacts::frame_bytes`].
     pub frame_bytes: u32,
     /// Packets that the kernel took from the source.
     pub sent: u64,

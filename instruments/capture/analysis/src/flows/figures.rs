@@ -121,9 +121,9 @@ pub struct FlowFigures {
     pub key: FlowKey,
     /// Packets, copies included.
     pub packets: u64,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub octets: u64,
-    /// Octets that the transport carried.
+    /// Bytes that the transport carried.
     pub payload_octets: u64,
     /// Parts of datagrams among the packets. Of a datagram, loss, order, ΔT and delay know the first part only.
     pub fragments: u64,
@@ -166,7 +166,7 @@ pub struct FlowFigures {
 pub struct Beyond {
     /// Packets.
     pub packets: u64,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub octets: u64,
 }
 
@@ -177,7 +177,7 @@ pub struct Departed {
     pub flows: u64,
     /// Their packets.
     pub packets: u64,
-    /// Octets of these on the wire.
+    /// Bytes of these on the wire.
     pub octets: u64,
 }
 
@@ -187,7 +187,7 @@ pub struct CaptureFigures {
     /// Packets: those of all flows, `without_network`, `beyond` and `departed`; while a capture goes on also those of
     /// which it is not decided yet what they are.
     pub packets: u64,
-    /// Octets on the wire.
+    /// Bytes on the wire.
     pub octets: u64,
     /// Earliest time, nanoseconds; none where no packet is stamped.
     pub first_ns: Option<i64>,

@@ -11,7 +11,7 @@ use quaver_analysis::rtp::{RollingRtp, RtpContext, RtpKind, RtpPacket, VideoTold
 
 /// A packet as flows take it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct FlowPacket {
     /// Its number in the capture, from 1.
     pub(super) number: u64,
     pub(super) time_ns: Option<i64>,
@@ -109,7 +109,7 @@ fn number(payload: &Payload) -> Option<(u64, u32, Option<i64>)> {
 
 impl Flow {
     /// A flow that begins with these packets, which are not taken yet.
-    pub(super) fn new(key: FlowKey, first: &[Taken], settings: &TableSettings, detailed: bool) -> Self {
+    pub(super) fn new(key: FlowKey, first: &[FlowPacket], settings: &TableSettings, detailed: bool) -> Self {
         let numbers: Vec<(u64, u32, Option<i64>)> = first
             .iter()
             .filter(|taken| !taken.later_part)
@@ -143,7 +143,7 @@ impl Flow {
     }
 
     /// Takes the next packet. `room` is how many packets of RTP may be kept yet, of all flows.
-    pub(super) fn take(&mut self, taken: &Taken, room: &mut usize) {
+    pub(super) fn take(&mut self, taken: &FlowPacket, room: &mut usize) {
         self.span.take(taken.time_ns, taken.octets);
         self.payload_octets += u64::from(taken.network.payload_octets.unwrap_or(0));
         self.fragments += u64::from(taken.network.fragment);

@@ -7,11 +7,11 @@ use quaver_abi::stamp::{Layer, PacketStamps, StampClock};
 /// Which layers stamped packets, by which clocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layers {
-    found: Vec<Found>,
+    found: Vec<LayerCount>,
 }
 
 #[derive(Clone, Debug)]
-struct Found {
+struct LayerCount {
     layer: Layer,
     clock: StampClock,
     packets: u64,
@@ -26,7 +26,7 @@ impl Layers {
                 self.found.iter().position(|found| (found.layer, found.clock) == (layer, stamp.clock));
             let at = found.unwrap_or_else(|| {
                 let bounds = Spread::new();
-                self.found.push(Found { layer, clock: stamp.clock, packets: 0, unknown: 0, bounds });
+                self.found.push(LayerCount { layer, clock: stamp.clock, packets: 0, unknown: 0, bounds });
                 self.found.len() - 1
             });
             let found = &mut self.found[at];

@@ -28,7 +28,7 @@ use std::net::IpAddr;
 /// What a decoder found in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameFacts {
-    /// Octets on the wire, as the capture counts them.
+    /// Bytes on the wire, as the capture counts them.
     pub octets: u32,
     /// What is above the link; none of frames that carry no IP or cannot be decoded.
     pub network: Option<NetworkFacts>,
@@ -51,7 +51,7 @@ pub struct NetworkFacts {
     pub fragment: bool,
     /// Which part of which datagram, where that is known.
     pub part: Option<DatagramPart>,
-    /// Octets that the transport carries; none where it is not known.
+    /// Bytes that the transport carries; none where it is not known.
     pub payload_octets: Option<u32>,
     /// What they are.
     pub payload: Payload,

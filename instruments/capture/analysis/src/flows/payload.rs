@@ -1,4 +1,4 @@
-//! What a datagram carries, by its octets alone.
+//! What a datagram carries, by its bytes alone.
 
 use quaver_abi::wire::hbrmt::HbrmtHeader;
 use quaver_abi::wire::jitlat::{TEST_PACKET_BYTES, TEST_PORT, TestPacket};
@@ -12,7 +12,7 @@ use quaver_analysis::rtp::{RtpFields, RtpHeaderFields};
 /// A sender's time is believed to be one where it lies this near to that of the capture: by chance one packet of a
 /// million looks so. Clocks farther apart are known by their ports alone.
 const NEAR_NS: u64 = 3_600_000_000_000;
-/// Octets of a packet of a STAMP that is authenticated.
+/// Bytes of a packet of a STAMP that is authenticated.
 const AUTHENTICATED_BYTES: usize = 112;
 
 /// What our own source says in a packet.
@@ -40,7 +40,7 @@ pub struct ProbeFacts {
 /// What a datagram carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Payload {
-    /// Octets that could be RTP; that they are is known by several only.
+    /// Bytes that could be RTP; that they are is known by several only.
     Rtp {
         /// Sequence number.
         sequence: u16,
@@ -65,7 +65,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// What the octets of a datagram are. `near_ns` is when it was captured, CLOCK_REALTIME; without it test packets are
+    /// What the bytes of a datagram are. `near_ns` is when it was captured, CLOCK_REALTIME; without it test packets are
     /// known by their ports alone. `datagram_octets` is how long it was on the wire, of which `octets` may hold less.
     pub fn of(octets: &[u8], datagram_octets: u32, ports: (u16, u16), near_ns: Option<i64>) -> Self {
         let stream = stream(octets);

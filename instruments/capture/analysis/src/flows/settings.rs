@@ -12,7 +12,7 @@ pub struct TableSettings {
     pub make_way: bool,
     /// Flows with distributions, loss and delay: up to 3 MB each. Of more there are counts.
     pub detailed: usize,
-    /// Packets of RTP that are kept for its whole analysis, 56 octets each; 0 for none.
+    /// Packets of RTP that are kept for its whole analysis, 56 bytes each; 0 for none.
     pub rtp_packets: usize,
     /// Numbers that a flow remembers to tell copies, loss and late packets.
     pub window: usize,

@@ -3,7 +3,7 @@
 mod room;
 
 use super::figures::{Beyond, CaptureFigures, Departed, FlowFigures};
-use super::flow::{Flow, Span, Taken};
+use super::flow::{Flow, FlowPacket, Span};
 use super::layers::{Layers, Stages};
 use super::parts::Parts;
 use super::settings::TableSettings;
@@ -33,7 +33,7 @@ struct Ends {
 #[derive(Debug, Default)]
 struct Conversation {
     /// The first packets, until it is decided what they are.
-    first: Vec<Taken>,
+    first: Vec<FlowPacket>,
     decided: bool,
     /// Number of its last packet in the capture.
     seen: u64,
@@ -98,8 +98,15 @@ impl FlowTable {
         self.now_ns = time_ns.unwrap_or(self.now_ns);
         let later_part = self.parts.resolve(&mut network, self.now_ns);
         let (number, now_ns) = (self.span.packets, self.now_ns);
-        let taken =
-            Taken { number, time_ns, now_ns, stamps: *stamps, octets: frame.octets, network, later_part };
+        let taken = FlowPacket {
+            number,
+            time_ns,
+            now_ns,
+            stamps: *stamps,
+            octets: frame.octets,
+            network,
+            later_part,
+        };
         let ends = Ends {
             source: network.source,
             destination: network.destination,
@@ -140,14 +147,14 @@ impl FlowTable {
         for key in distinct {
             let Some(conversation) = self.conversations.get_mut(&ends) else { return };
             let to = within_sources(conversation, &self.places, key);
-            let of_flow: Vec<Taken> =
+            let of_flow: Vec<FlowPacket> =
                 first.iter().zip(&keys).filter(|(_, of)| **of == key).map(|(taken, _)| *taken).collect();
             self.give(to, &of_flow);
         }
     }
 
     /// Gives packets to their flow, which is made where there is none.
-    fn give(&mut self, key: FlowKey, packets: &[Taken]) {
+    fn give(&mut self, key: FlowKey, packets: &[FlowPacket]) {
         let place = match self.places.get(&key) {
             Some(place) => *place,
             None if self.flows.len() >= self.settings.flows && !self.makes_way() => {
@@ -229,8 +236,8 @@ fn count(beyond: &mut Beyond, octets: u32) {
 }
 
 /// Whether most of the first packets are RTP of sources that count on.
-fn is_rtp(first: &[Taken]) -> bool {
-    let looks = |taken: &Taken| match &taken.network.payload {
+fn is_rtp(first: &[FlowPacket]) -> bool {
+    let looks = |taken: &FlowPacket| match &taken.network.payload {
         Payload::Rtp { sequence, fields, .. } => Some((fields.header?.ssrc?, *sequence)),
         _ => None,
     };
@@ -248,7 +255,7 @@ fn is_rtp(first: &[Taken]) -> bool {
 }
 
 /// The flow of a packet.
-fn key(conversation: &mut Conversation, taken: &Taken) -> FlowKey {
+fn key(conversation: &mut Conversation, taken: &FlowPacket) -> FlowKey {
     let network = &taken.network;
     let (kind, id) = match &network.payload {
         Payload::Rtp { ours: Some(_), fields, .. } => (FlowKind::Rtp, ssrc(fields)),
@@ -276,7 +283,7 @@ fn key(conversation: &mut Conversation, taken: &Taken) -> FlowKey {
     }
 }
 
-/// A source that has no place yet is one of few: octets that are no RTP would else be a source each.
+/// A source that has no place yet is one of few: bytes that are no RTP would else be a source each.
 fn within_sources(
     conversation: &mut Conversation,
     places: &HashMap<FlowKey, usize>,

@@ -1,11 +1,11 @@
-//! What must hold for any octets that are said to be a capture. Fuzzers run these checks too (`fuzz/`).
+//! What must hold for any bytes that are said to be a capture. Fuzzers run these checks too (`fuzz/`).
 // They are public for the fuzzers' crate, which has this file as a module of its own.
 #![allow(unreachable_pub)]
 
 use quaver_pcapng::{CaptureReader, option};
 use std::io::Read;
 
-/// Gives octets in pieces of other sizes each time, as a pipe would.
+/// Gives bytes in pieces of other sizes each time, as a pipe would.
 struct Pieces<'a> {
     left: &'a [u8],
     size: usize,
@@ -26,7 +26,7 @@ impl Read for Pieces<'_> {
 pub struct Said {
     /// Why it cannot be read.
     pub error: Option<String>,
-    /// Interface, time, octets, and drops of each packet.
+    /// Interface, time, bytes, and drops of each packet.
     pub packets: Vec<(usize, Option<i64>, usize, Option<u64>)>,
     /// Sentences of caution.
     pub cautions: Vec<(String, u64)>,
@@ -62,7 +62,7 @@ pub fn read(source: impl Read) -> Said {
 pub fn capture(octets: &[u8]) {
     let said = read(octets);
     let kept: usize = said.packets.iter().map(|packet| packet.2).sum();
-    assert!(kept <= octets.len(), "{kept} octets of packets in {} of file", octets.len());
+    assert!(kept <= octets.len(), "{kept} bytes of packets in {} of file", octets.len());
     assert!(16 * said.packets.len() <= octets.len());
     assert!(said.whole || said.error.is_some() || !said.cautions.is_empty(), "what is wrong is said");
     assert_eq!(said, read(Pieces { left: octets, size: octets.len() }));

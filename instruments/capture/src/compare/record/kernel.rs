@@ -70,7 +70,7 @@ impl KernelArm {
 pub struct KernelPlan {
     /// Interface that the packets arrive at.
     pub interface: String,
-    /// Octets of each packet from its IP header on; others are left out.
+    /// Bytes of each packet from its IP header on; others are left out.
     pub packet_bytes: u32,
 }
 
@@ -242,7 +242,7 @@ pub fn stamped_for_others() -> Option<bool> {
     Some(arrival_ns(&receiver)? < asked_ns)
 }
 
-/// Room for one control message with a time (32 octets with its header), and to spare.
+/// Room for one control message with a time (32 bytes with its header), and to spare.
 #[repr(C, align(8))]
 struct ControlSpace([u8; 64]);
 
@@ -251,7 +251,7 @@ fn arrival_ns(receiver: &UdpSocket) -> Option<i64> {
     let mut octets = [0u8; 8];
     let mut control = ControlSpace([0; 64]);
     let mut part = libc::iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
-    // SAFETY: all-zero octets are a valid msghdr: no name, no parts, no control data.
+    // SAFETY: all-zero bytes are a valid msghdr: no name, no parts, no control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;

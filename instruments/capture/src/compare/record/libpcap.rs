@@ -27,7 +27,7 @@ pub struct LibpcapPlan {
     pub interface: String,
     /// Filter in libpcap's language.
     pub filter: String,
-    /// Octets kept of each packet.
+    /// Bytes kept of each packet.
     pub snap_bytes: u32,
     /// Buffer that the kernel may fill.
     pub buffer_bytes: u32,
@@ -38,7 +38,7 @@ pub struct LibpcapPlan {
 pub struct LibpcapCount {
     /// Packets that libpcap handed over.
     pub captured: u64,
-    /// Octets of them.
+    /// Bytes of them.
     pub octets: u64,
     /// Packets with an earlier stamp than the one before.
     pub backwards: u64,
@@ -185,13 +185,13 @@ impl Capture {
     }
 
     /// Takes what is there; how many packets that were.
-    fn dispatch(&self, seen: &mut Seen) -> Result<c_int, CompareError> {
+    fn dispatch(&self, seen: &mut CallbackState) -> Result<c_int, CompareError> {
         // SAFETY: the callback gets `seen`, which lives through the call and which nobody else uses meanwhile.
         let taken = unsafe { (self.functions.dispatch)(self.handle, -1, take, (&raw mut *seen).cast()) };
         self.check("read packets by libpcap", taken)
     }
 
-    fn count(&self, seen: &Seen) -> Result<LibpcapCount, CompareError> {
+    fn count(&self, seen: &CallbackState) -> Result<LibpcapCount, CompareError> {
         let mut statistics = Statistics::default();
         // SAFETY: the handle is valid, and the numbers are written to `statistics`.
         let told = unsafe { (self.functions.statistics)(self.handle, &raw mut statistics) };
@@ -203,7 +203,7 @@ impl Capture {
 
 /// What the callback knows.
 #[derive(Default)]
-struct Seen {
+struct CallbackState {
     count: LibpcapCount,
     last: (i64, i64),
 }
@@ -211,7 +211,7 @@ struct Seen {
 /// Called by libpcap for each packet.
 unsafe extern "C" fn take(seen: *mut u8, header: *const PacketHeader, _: *const u8) {
     // SAFETY: `Capture::dispatch` passes a `Seen` that nothing else borrows, and libpcap a header, both for this call.
-    let (seen, header) = unsafe { (&mut *seen.cast::<Seen>(), &*header) };
+    let (seen, header) = unsafe { (&mut *seen.cast::<CallbackState>(), &*header) };
     let time = (header.time.tv_sec, header.time.tv_usec);
     seen.count.captured += 1;
     seen.count.octets += u64::from(header.captured);
@@ -236,7 +236,7 @@ pub fn count_by_libpcap(
     }
     // SAFETY: libpcap keeps the descriptor open for as long as the handle, which outlives this borrow.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
-    let mut seen = Seen::default();
+    let mut seen = CallbackState::default();
     ready();
     let mut end = None;
     while end.is_none_or(|end| Instant::now() < end) {

@@ -157,7 +157,7 @@ fn lines_of(from: Option<impl Read>, marker: &str, tell: &SyncSender<()>) -> Str
 
 /// CPU time of all children that were waited for, nanoseconds (getrusage, RUSAGE_CHILDREN).
 fn children_ns() -> u64 {
-    // SAFETY: all-zero octets are a valid rusage, which is plain numbers.
+    // SAFETY: all-zero bytes are a valid rusage, which is plain numbers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a valid out-pointer; RUSAGE_CHILDREN exists on every Linux, so it cannot fail.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };

@@ -32,7 +32,7 @@ pub struct ReceiverPlan {
     pub packets_per_block: u32,
     /// Stream to follow; other packets are not counted.
     pub stream_id: u32,
-    /// Octets of the payload before our stream header.
+    /// Bytes of the payload before our stream header.
     pub header_offset: usize,
     /// Receives over and over instead of sleeping in the call.
     pub poll: bool,
@@ -223,7 +223,7 @@ struct Hot<'a, C> {
     buffer: Vec<u8>,
 }
 
-/// Octets of a packet that are received: our stream header and what may lie before it.
+/// Bytes of a packet that are received: our stream header and what may lie before it.
 const RECEIVED_BYTES: usize = 256;
 
 impl<'a, C: Convert> Hot<'a, C> {

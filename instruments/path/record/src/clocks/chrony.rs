@@ -18,7 +18,7 @@ pub(super) fn ask(address: SocketAddr) -> Option<Tracking> {
     let sequence = quaver_clock::monotonic_ns() as u32;
     socket.send(&tracking_request(sequence)).ok()?;
     let end = Instant::now() + PATIENCE;
-    // One octet more than an answer has, so that a longer datagram is not taken for one.
+    // One byte more than an answer has, so that a longer datagram is not taken for one.
     let mut octets = [0; TRACKING_BYTES + 1];
     loop {
         let left = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;

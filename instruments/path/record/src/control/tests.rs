@@ -20,7 +20,7 @@ fn a_peer_that_vanishes_is_noticed_within_a_minute_and_a_half() {
     let most = socket.tcp_keepalive_time().unwrap()
         + socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
     assert!(most <= VANISHED && socket.keepalive().unwrap(), "{most:?} of silence");
-    assert_eq!(socket.tcp_user_timeout().unwrap(), Some(VANISHED), "and with octets under way");
+    assert_eq!(socket.tcp_user_timeout().unwrap(), Some(VANISHED), "and with bytes under way");
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_slow_reader_has_a_total_time_not_one_for_each_octet() {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Some octets at a time: progress each time, but all of it would take many seconds.
+            // Some bytes at a time: progress each time, but all of it would take many seconds.
             while !over.load(Ordering::Relaxed) && peer.read(&mut [0u8; 1024]).is_ok() {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
@@ -84,7 +84,7 @@ fn a_flood_of_messages_is_understood_in_order_and_waits_with_the_kernel() {
 fn who_has_shown_no_code_is_shown_none() {
     let (mut control, _peer) = connected();
     assert!(control.may_show_codes(), "without a key there are none");
-    control.authenticate(&Key::new(b"a key of more than 16 octets").unwrap(), b"hello", b"challenge");
+    control.authenticate(&Key::new(b"a key of more than 16 bytes").unwrap(), b"hello", b"challenge");
     assert!(!control.may_show_codes());
 }
 

@@ -27,7 +27,7 @@ const OFTEN_ENOUGH: usize = 256;
 /// How long the last stamps are waited for, nanoseconds.
 const LAST_WAIT_NS: i64 = 20_000_000;
 
-/// Room for control messages: stamps (64 octets with their header) and the extended error (at most 64).
+/// Room for control messages: stamps (64 bytes with their header) and the extended error (at most 64).
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; 256]);
@@ -67,7 +67,7 @@ impl<'a> Departures<'a> {
         let headers = controls
             .iter_mut()
             .map(|control| {
-                // SAFETY: all-zero octets are a valid mmsghdr: no name, no parts, no control data.
+                // SAFETY: all-zero bytes are a valid mmsghdr: no name, no parts, no control data.
                 let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
                 header
@@ -207,7 +207,7 @@ fn number_in(control: &[u8]) -> Option<u32> {
         // struct sock_extended_err: errno, then origin, type, code and nothing, info, data.
         let is_stamp = error.get(4) == Some(&ORIGIN_TIMESTAMPING);
         let data = error.get(12..16)?;
-        (is_stamp && (of_ip || of_ipv6)).then(|| u32::from_ne_bytes(data.try_into().expect("4 octets")))
+        (is_stamp && (of_ip || of_ipv6)).then(|| u32::from_ne_bytes(data.try_into().expect("4 bytes")))
     })
 }
 
@@ -217,7 +217,7 @@ mod tests {
     use crate::flow::{FlowSchedule, StampSource, TestSocket};
     use std::net::Ipv4Addr;
 
-    /// A control message as the kernel lays it out on 64-bit hosts: length, level, type, data, to the next 8 octets.
+    /// A control message as the kernel lays it out on 64-bit hosts: length, level, type, data, to the next 8 bytes.
     fn control_message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
         let length = 16 + data.len();
         let mut octets = length.to_ne_bytes().to_vec();

@@ -11,17 +11,17 @@ pub enum FlowError {
         "test packets of {packet_bytes} bytes: give at least {least} (12, with a session tag 20, with a key 36)"
     )]
     TooShort {
-        /// Octets asked for.
+        /// Bytes asked for.
         packet_bytes: u32,
-        /// Least octets for this flow.
+        /// Least bytes for this flow.
         least: u32,
     },
     /// The test packet is longer than the transport carries.
     #[error("test packets of {packet_bytes} bytes: give at most {most}")]
     TooLong {
-        /// Octets asked for.
+        /// Bytes asked for.
         packet_bytes: u32,
-        /// Most octets for the transport.
+        /// Most bytes for the transport.
         most: u32,
     },
     /// The schedule has no packets or a period of zero.

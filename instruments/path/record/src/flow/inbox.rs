@@ -14,12 +14,12 @@ use std::time::Duration;
 
 /// Most datagrams taken in one call.
 pub(super) const MOST_TAKEN: usize = 128;
-/// Memory for datagrams at most, octets.
+/// Memory for datagrams at most, bytes.
 const MOST_BYTES: usize = 8 << 20;
-/// Octets of a datagram that are kept at least: all that is ever read.
+/// Bytes of a datagram that are kept at least: all that is ever read.
 const LEAST_KEPT: usize = 64;
 
-/// Room for control messages: the stamps (64 octets with their header), and to spare.
+/// Room for control messages: the stamps (64 bytes with their header), and to spare.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; 128]);
@@ -63,7 +63,7 @@ impl<'a> Inbox<'a> {
         let slots = (MOST_BYTES / kept).clamp(1, MOST_TAKEN);
         let mut octets = vec![0u8; slots * kept];
         let mut controls = vec![Control([0; 128]); slots];
-        // SAFETY: all-zero octets are a valid sockaddr_storage, of no family.
+        // SAFETY: all-zero bytes are a valid sockaddr_storage, of no family.
         let no_name: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let mut names = vec![no_name; if addresses { slots } else { 0 }];
         let mut parts: Vec<libc::iovec> = octets
@@ -72,7 +72,7 @@ impl<'a> Inbox<'a> {
             .collect();
         let mut headers = Vec::with_capacity(slots);
         for (slot, (part, control)) in parts.iter_mut().zip(&mut controls).enumerate() {
-            // SAFETY: all-zero octets are a valid mmsghdr: no name, no parts, no control data.
+            // SAFETY: all-zero bytes are a valid mmsghdr: no name, no parts, no control data.
             let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
             header.msg_hdr.msg_iov = &raw mut *part;
             header.msg_hdr.msg_iovlen = 1;
@@ -238,9 +238,8 @@ const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
 pub(super) fn control_messages(mut control: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
     std::iter::from_fn(move || {
         let header = control.get(..HEADER_BYTES)?;
-        let number = |at: usize| i32::from_ne_bytes(header[at..at + 4].try_into().expect("4 octets"));
-        let length =
-            usize::from_ne_bytes(header[..size_of::<usize>()].try_into().expect("a length's octets"));
+        let number = |at: usize| i32::from_ne_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+        let length = usize::from_ne_bytes(header[..size_of::<usize>()].try_into().expect("a length's bytes"));
         let data = control.get(HEADER_BYTES..length)?;
         let message = (number(size_of::<usize>()), number(size_of::<usize>() + 4), data);
         control = control.get(length.next_multiple_of(size_of::<usize>())..).unwrap_or(&[]);
@@ -257,7 +256,7 @@ pub(super) fn stamp_in(control: &[u8], hardware: Option<&HardwareClock>) -> Opti
     // struct scm_timestamping: software, unused, hardware; each seconds and nanoseconds of 64 bits.
     let time_ns = |place: usize| {
         let word =
-            |at: usize| stamps.get(at..at + 8).map(|w| i64::from_ne_bytes(w.try_into().expect("8 octets")));
+            |at: usize| stamps.get(at..at + 8).map(|w| i64::from_ne_bytes(w.try_into().expect("8 bytes")));
         let (seconds, nanoseconds) = (word(place * 16)?, word(place * 16 + 8)?);
         (seconds != 0 || nanoseconds != 0)
             .then(|| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds))

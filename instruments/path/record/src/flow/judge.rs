@@ -43,7 +43,7 @@ pub(super) struct Judge {
     first: u64,
     /// First sequence beyond the flow.
     end: u64,
-    seen: Seen,
+    seen: RecentPackets,
     pub(super) tally: Tally,
 }
 
@@ -55,7 +55,7 @@ impl Judge {
             accept_from: spec.accept_from,
             first,
             end: spec.packets.map_or(u64::MAX, |packets| first.saturating_add(packets)),
-            seen: Seen::new(first, spec.packets.unwrap_or(MOST_REMEMBERED)),
+            seen: RecentPackets::new(first, spec.packets.unwrap_or(MOST_REMEMBERED)),
             tally: Tally::default(),
         }
     }
@@ -65,7 +65,7 @@ impl Judge {
         self.accept_from != AcceptFrom::Anyone
     }
 
-    /// Judges a packet of `length` octets, of which the first are there.
+    /// Judges a packet of `length` bytes, of which the first are there.
     #[inline]
     pub(super) fn judge(
         &mut self,
@@ -165,12 +165,12 @@ struct Word {
 }
 
 /// Which of the latest packets have been seen: a bit each, in a ring.
-struct Seen {
+struct RecentPackets {
     words: Vec<Word>,
     highest: u64,
 }
 
-impl Seen {
+impl RecentPackets {
     /// For a flow that begins with `first` and has so many packets.
     fn new(first: u64, packets: u64) -> Self {
         // One more, as the latest packet and the oldest one remembered may lie in the middle of theirs.

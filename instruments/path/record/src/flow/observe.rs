@@ -35,9 +35,9 @@ pub struct SegmentReport {
 /// Counters of a connection (`TCP_INFO`), as they grew over the flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCounters {
-    /// Segments sent with octets, each time counted.
+    /// Segments sent with bytes, each time counted.
     pub segments_sent: u32,
-    /// Segments received with octets, each time counted.
+    /// Segments received with bytes, each time counted.
     pub segments_received: u32,
     /// Segments sent again.
     pub retransmitted: u32,
@@ -165,9 +165,9 @@ impl TapReader {
             let mut octets = [0u8; filter::KEPT_BYTES];
             let mut control = [0u64; 16];
             let mut part = libc::iovec { iov_base: octets.as_mut_ptr().cast(), iov_len: octets.len() };
-            // SAFETY: all-zero octets are a valid sockaddr_ll, which is plain numbers.
+            // SAFETY: all-zero bytes are a valid sockaddr_ll, which is plain numbers.
             let mut name: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-            // SAFETY: all-zero octets are a valid msghdr: no name, no parts, no control data.
+            // SAFETY: all-zero bytes are a valid msghdr: no name, no parts, no control data.
             let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
             message.msg_iov = &raw mut part;
             message.msg_iovlen = 1;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Most packets in one call.
 pub(super) const MOST_BATCHED: usize = 64;
-/// Memory for packets at most, octets; long packets go in smaller batches.
+/// Memory for packets at most, bytes; long packets go in smaller batches.
 const MOST_BYTES: usize = 4 << 20;
 /// How long a stopped or acknowledged sender tries to finish a record that the connection has taken in part.
 const RECORD_GRACE: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ impl<'a> Outbox<'a> {
         let headers = parts
             .iter_mut()
             .map(|part| {
-                // SAFETY: all-zero octets are a valid mmsghdr: no name, no parts, no control data.
+                // SAFETY: all-zero bytes are a valid mmsghdr: no name, no parts, no control data.
                 let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 header.msg_hdr.msg_iov = &raw mut *part;
                 header.msg_hdr.msg_iovlen = 1;

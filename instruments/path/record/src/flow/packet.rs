@@ -58,7 +58,7 @@ pub(super) struct PacketForm {
     key: Option<Arc<dyn PacketAuthenticator>>,
 }
 
-/// What octets are.
+/// What bytes are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Too short for time and number.
@@ -103,7 +103,7 @@ impl PacketForm {
         }
     }
 
-    /// Reads a packet of `length` octets, of which the first are there: all, if it is no longer than the flow's
+    /// Reads a packet of `length` bytes, of which the first are there: all, if it is no longer than the flow's
     /// packets. Its number stands for the sequence nearest to `near`.
     #[inline]
     pub(super) fn read(&self, octets: &[u8], length: usize, near: u64) -> Content {
@@ -125,7 +125,7 @@ impl PacketForm {
     }
 }
 
-/// The code of a packet that is at least [`CODE_END`] octets long.
+/// The code of a packet that is at least [`CODE_END`] bytes long.
 #[inline]
 fn code_of(
     key: &dyn PacketAuthenticator,
@@ -135,8 +135,8 @@ fn code_of(
     key.code(&[&epoch_of(sequence).to_be_bytes(), &octets[..CODE_AT], &octets[CODE_END..]])
 }
 
-/// Takes as long for codes that differ early as for those that differ late, so that nobody can guess a code octet
-/// by octet.
+/// Takes as long for codes that differ early as for those that differ late, so that nobody can guess a code byte
+/// by byte.
 fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
     a.len() == b.len() && std::hint::black_box(difference) == 0

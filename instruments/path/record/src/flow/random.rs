@@ -29,7 +29,7 @@ impl Random {
         -(1.0 - uniform).ln()
     }
 
-    /// Fills with random octets.
+    /// Fills with random bytes.
     #[inline]
     pub(super) fn fill(&mut self, octets: &mut [u8]) {
         self.0.fill_bytes(octets);

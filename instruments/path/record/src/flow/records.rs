@@ -5,10 +5,10 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::os::fd::AsFd;
 
-/// Room for what is read at once, octets.
+/// Room for what is read at once, bytes.
 const ROOM_BYTES: usize = 256 << 10;
 
-/// Octets of a stream, and the records in them.
+/// Bytes of a stream, and the records in them.
 pub(super) struct Records {
     room: Vec<u8>,
     record_bytes: usize,
@@ -18,7 +18,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// For records of so many octets, at least 1.
+    /// For records of so many bytes, at least 1.
     pub(super) fn new(record_bytes: usize) -> Self {
         let record_bytes = record_bytes.max(1);
         Self { room: vec![0; ROOM_BYTES.max(2 * record_bytes)], record_bytes, start: 0, end: 0 }

@@ -185,7 +185,7 @@ pub struct ReceiveReport {
     /// Packets that the kernel dropped because this socket's buffer was full, since the last flow or since
     /// it was made; ours, not the network's. None where the kernel cannot tell.
     pub own_drops: Option<u64>,
-    /// Receive buffer as the kernel counts it, octets.
+    /// Receive buffer as the kernel counts it, bytes.
     pub receive_buffer_bytes: usize,
     /// Packets by what stamped them: hardware, kernel, application.
     pub stamped_by: [u64; 3],

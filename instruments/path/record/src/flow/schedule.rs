@@ -91,12 +91,16 @@ impl FlowSchedule {
         let state = match self {
             Self::Periodic { period_ns, random_start } => {
                 let start_ns = random_start.map_or(0, |seed| Random::new(seed).below(*period_ns));
-                State::Periodic { next_ns: Some(start_ns), period_ns: *period_ns }
+                SchedulePosition::Periodic { next_ns: Some(start_ns), period_ns: *period_ns }
             }
-            Self::Poisson { mean_ns, seed } => {
-                State::Poisson { exact_ns: 0.0, mean_ns: *mean_ns as f64, random: Random::new(*seed) }
+            Self::Poisson { mean_ns, seed } => SchedulePosition::Poisson {
+                exact_ns: 0.0,
+                mean_ns: *mean_ns as f64,
+                random: Random::new(*seed),
+            },
+            Self::Recorded { offsets_ns } => {
+                SchedulePosition::Recorded { offsets_ns: Arc::clone(offsets_ns), next: 0 }
             }
-            Self::Recorded { offsets_ns } => State::Recorded { offsets_ns: Arc::clone(offsets_ns), next: 0 },
         };
         Offsets(state)
     }
@@ -104,10 +108,10 @@ impl FlowSchedule {
 
 /// Due times of a schedule, nanoseconds after the start; see [`FlowSchedule::offsets`].
 #[derive(Clone, Debug)]
-pub struct Offsets(State);
+pub struct Offsets(SchedulePosition);
 
 #[derive(Clone, Debug)]
-enum State {
+enum SchedulePosition {
     Periodic { next_ns: Option<u64>, period_ns: u64 },
     Poisson { exact_ns: f64, mean_ns: f64, random: Random },
     Recorded { offsets_ns: Arc<[u64]>, next: usize },
@@ -117,14 +121,14 @@ impl Offsets {
     /// Nanoseconds between offsets, where they are all the same.
     pub(super) fn period_ns(&self) -> u64 {
         match self.0 {
-            State::Periodic { period_ns, .. } => period_ns,
-            State::Poisson { .. } | State::Recorded { .. } => 0,
+            SchedulePosition::Periodic { period_ns, .. } => period_ns,
+            SchedulePosition::Poisson { .. } | SchedulePosition::Recorded { .. } => 0,
         }
     }
 
     /// Steps over the offsets below `limit_ns` where that takes no longer for many than for one; how many.
     pub(super) fn skip_below(&mut self, limit_ns: u64) -> u64 {
-        let State::Periodic { next_ns: Some(next_ns), period_ns } = &mut self.0 else { return 0 };
+        let SchedulePosition::Periodic { next_ns: Some(next_ns), period_ns } = &mut self.0 else { return 0 };
         let skipped = limit_ns.saturating_sub(*next_ns).div_ceil(*period_ns);
         let Some(beyond_ns) =
             skipped.checked_mul(*period_ns).and_then(|step_ns| next_ns.checked_add(step_ns))
@@ -142,16 +146,16 @@ impl Iterator for Offsets {
     #[inline]
     fn next(&mut self) -> Option<u64> {
         match &mut self.0 {
-            State::Periodic { next_ns, period_ns } => {
+            SchedulePosition::Periodic { next_ns, period_ns } => {
                 let due_ns = (*next_ns)?;
                 *next_ns = due_ns.checked_add(*period_ns);
                 Some(due_ns)
             }
-            State::Poisson { exact_ns, mean_ns, random } => {
+            SchedulePosition::Poisson { exact_ns, mean_ns, random } => {
                 *exact_ns += random.exponential() * *mean_ns;
                 Some(*exact_ns as u64)
             }
-            State::Recorded { offsets_ns, next } => {
+            SchedulePosition::Recorded { offsets_ns, next } => {
                 let due_ns = offsets_ns.get(*next).copied();
                 *next += 1;
                 due_ns

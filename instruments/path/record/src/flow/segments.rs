@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 /// A segment as it was seen, of the direction that carries the flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// Sequence number of its first octet (of the SYN or FIN, if it has no octets).
+    /// Sequence number of its first byte (of the SYN or FIN, if it has no bytes).
     pub sequence: u32,
-    /// Octets of the stream in it.
+    /// Bytes of the stream in it.
     pub octets: u32,
-    /// It opens the stream: its octets start one further.
+    /// It opens the stream: its bytes start one further.
     pub syn: bool,
     /// The sender's clock in it (RFC 7323), if it carries that.
     pub sender_clock: Option<u32>,
@@ -30,14 +30,14 @@ pub enum Side {
 }
 
 /// Counts of segments. `segments` is the sum of `in_order`, `retransmitted`, `duplicate` and `reordered`; those
-/// without octets are in none.
+/// without bytes are in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentCounts {
-    /// Segments with octets of the stream.
+    /// Segments with bytes of the stream.
     pub segments: u64,
-    /// Octets in them, each time counted.
+    /// Bytes in them, each time counted.
     pub octets: u64,
-    /// Different octets among these.
+    /// Different bytes among these.
     pub unique_octets: u64,
     /// Segments that begin where the stream had got to, or beyond.
     pub in_order: u64,
@@ -51,7 +51,7 @@ pub struct SegmentCounts {
     /// Times that the stream went on beyond a hole: segments lost or late before this place (at the sender: sent by
     /// another way, or not seen).
     pub holes: u64,
-    /// Octets that never came, of the stream up to its furthest octet.
+    /// Bytes that never came, of the stream up to its furthest byte.
     pub missing_octets: u64,
     /// First and last time that a segment was seen, UTC nanoseconds.
     pub seen_ns: Option<(i64, i64)>,
@@ -65,7 +65,7 @@ const HALF: u32 = 1 << 31;
 pub struct SegmentStream {
     side: Side,
     counts: SegmentCounts,
-    /// Position beyond the furthest octet, once something was seen.
+    /// Position beyond the furthest byte, once something was seen.
     furthest: Option<u64>,
     /// Sequence number of `furthest`.
     furthest_number: u32,
@@ -143,7 +143,7 @@ impl SegmentStream {
         }
     }
 
-    /// A segment that begins before the furthest octet.
+    /// A segment that begins before the furthest byte.
     fn judge_late(&mut self, segment: &Segment, new_octets: u64) {
         let count = match self.side {
             Side::Sender => &mut self.counts.retransmitted,
@@ -156,7 +156,7 @@ impl SegmentStream {
         *count += 1;
     }
 
-    /// Closes gaps between two positions; how many octets of them there were.
+    /// Closes gaps between two positions; how many bytes of them there were.
     fn fill(&mut self, first: u64, end: u64) -> u64 {
         let mut filled = 0;
         while let Some((&gap_start, &gap_end)) = self.gaps.range(..end).next_back() {

@@ -6,15 +6,15 @@ use quaver_probe::source::Pace;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Octets of time and sequence number: the least payload of a test packet (Jitlat, 4.3.4).
+/// Bytes of time and sequence number: the least payload of a test packet (Jitlat, 4.3.4).
 pub const LEAST_PACKET_BYTES: u32 = 12;
-/// Octets of a session tag, which follow these.
+/// Bytes of a session tag, which follow these.
 pub const SESSION_TAG_BYTES: u32 = 8;
-/// Octets of a truncated HMAC, which follow the tag.
+/// Bytes of a truncated HMAC, which follow the tag.
 pub const AUTHENTICATION_BYTES: u32 = 16;
-/// Most octets of a datagram's payload over IPv4; over IPv6 it is 20 more, which nobody needs.
+/// Most bytes of a datagram's payload over IPv4; over IPv6 it is 20 more, which nobody needs.
 pub const MOST_DATAGRAM_BYTES: u32 = 65_507;
-/// Most octets of a record in a TCP flow.
+/// Most bytes of a record in a TCP flow.
 pub const MOST_RECORD_BYTES: u32 = 1 << 20;
 
 /// Periods below this are of high rate: packets may go in batches, and stamps of transmission are not asked for.
@@ -84,7 +84,7 @@ pub trait PacketAuthenticator: Send + Sync {
 pub struct FlowSpec {
     /// What carries the packets.
     pub transport: Transport,
-    /// Octets of each packet's payload.
+    /// Bytes of each packet's payload.
     pub packet_bytes: u32,
     /// How many; none: until stopped.
     pub packets: Option<u64>,
@@ -121,7 +121,7 @@ pub struct FlowSpec {
     pub end_timeout_ns: u64,
     /// Receiver: how long after the first sentinel packets still count (0 in Jitlat).
     pub linger_ns: u64,
-    /// Receiver: receive buffer to ask for, octets.
+    /// Receiver: receive buffer to ask for, bytes.
     pub receive_buffer_bytes: usize,
     /// TCP: also look at the segments below the transport, by a packet socket where that is permitted.
     pub segments: bool,

@@ -30,12 +30,12 @@ struct Allowance {
 
 /// A place inside; dropping it leaves.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Admission {
     peer: IpAddr,
     inside: Arc<Mutex<HashMap<Party, usize>>>,
 }
 
-impl Drop for Place {
+impl Drop for Admission {
     fn drop(&mut self) {
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         for (party, _) in parties(self.peer) {
@@ -55,7 +55,7 @@ impl Door {
     }
 
     /// Lets a peer in, or says why not.
-    pub(super) fn enter(&mut self, peer: IpAddr, limits: &Limits, now: Instant) -> Result<Place, String> {
+    pub(super) fn enter(&mut self, peer: IpAddr, limits: &Limits, now: Instant) -> Result<Admission, String> {
         let most = limits.hellos_per_minute;
         for (party, times) in parties(peer) {
             if !self.allowed(party, most.saturating_mul(times), now) {
@@ -78,7 +78,7 @@ impl Door {
         for (party, _) in parties(peer) {
             *inside.entry(party).or_default() += 1;
         }
-        Ok(Place { peer, inside: Arc::clone(&self.inside) })
+        Ok(Admission { peer, inside: Arc::clone(&self.inside) })
     }
 
     fn allowed(&mut self, peer: Party, per_minute: u32, now: Instant) -> bool {

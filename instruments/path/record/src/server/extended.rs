@@ -11,7 +11,7 @@ use crate::drive;
 use crate::flow::{
     FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestListener, TestSocket, Transport,
 };
-use crate::limits::{Asked, No};
+use crate::limits::{FlowRequest, No};
 use crate::message::{Body, Message};
 use crate::outcome::Protocol;
 use quaver_abi::wire::extension::{
@@ -198,7 +198,13 @@ impl Test {
         for direction in &self.directions {
             let received_here = *direction == Direction::Up;
             let schedule = &self.schedule;
-            session.limits().admit(&Asked { packet_bytes, packets, schedule, rolling, received_here })?;
+            session.limits().admit(&FlowRequest {
+                packet_bytes,
+                packets,
+                schedule,
+                rolling,
+                received_here,
+            })?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::drive::Happening;
 use crate::flow::{
     AcceptFrom, FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
 };
-use crate::limits::{Asked, No};
+use crate::limits::{FlowRequest, No};
 use crate::outcome::Protocol;
 use quaver_abi::wire::extension::Refusal;
 use quaver_abi::wire::jitlat::{
@@ -84,7 +84,7 @@ fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
     let schedule = FlowSchedule::every(period_ns);
     let packets = Some(u64::from(npkts));
     let asked =
-        Asked { packet_bytes: pktlen, packets, schedule: &schedule, rolling: false, received_here: up };
+        FlowRequest { packet_bytes: pktlen, packets, schedule: &schedule, rolling: false, received_here: up };
     options.limits.for_legacy().admit(&asked)?;
     let silence_ns = u64::try_from(options.limits.silence.as_nanos()).unwrap_or(u64::MAX);
     Ok(FlowSpec {

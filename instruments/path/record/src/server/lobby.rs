@@ -92,7 +92,7 @@ impl Lobby {
         if !expectations.any() {
             return;
         }
-        // One octet more, so that a longer datagram is not taken for an echo.
+        // One byte more, so that a longer datagram is not taken for an echo.
         let mut octets = [0u8; COOKIE_BYTES + 1];
         for _ in 0..MOST_AT_ONCE {
             match self.socket.recv_from(&mut octets) {

@@ -17,7 +17,7 @@ use super::error::PathError;
 use super::event::ServerEvent;
 use super::hosts::Side;
 use super::options::ServerOptions;
-use door::{Door, Place};
+use door::{Admission, Door};
 use lobby::{Expectations, Lobby, bound};
 use log::Log;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -237,7 +237,7 @@ impl<'a> Porter<'a> {
         control.heed(Arc::clone(&self.shared.stop));
         let (shared, events) = (self.shared, self.events.clone());
         let work = move || {
-            let _place: Place = place;
+            let _place: Admission = place;
             service::run(shared, control, test_port, &events);
             shared.wake();
         };

@@ -3,7 +3,7 @@
 use super::break_off::Break;
 use crate::message::Message;
 
-/// Most offsets of a recording that a server takes (8 octets each).
+/// Most offsets of a recording that a server takes (8 bytes each).
 pub(super) const MOST_OFFSETS: u64 = 1 << 20;
 
 /// A recording that comes in parts. Only a test that has its turn or a place in the queue may have one, so there are

@@ -198,7 +198,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether the first octets of a test connection are the echo. No more of it is taken: the flow follows.
+    /// Whether the first bytes of a test connection are the echo. No more of it is taken: the flow follows.
     fn says(&mut self, socket: &TestSocket, echo: &[u8; COOKIE_BYTES]) -> Result<bool, Break> {
         let end = Instant::now() + self.silence().min(ECHO_PATIENCE);
         let (mut said, mut octets) = (Vec::with_capacity(COOKIE_BYTES), [0u8; COOKIE_BYTES]);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]
-struct State {
+struct TurnQueue {
     /// Whose tests run.
     running: Vec<IpAddr>,
     /// Whose tests wait, with their numbers.
@@ -16,7 +16,7 @@ struct State {
 /// Who measures and who waits.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<TurnQueue>>,
     tests: usize,
     queue: usize,
     per_party: usize,
@@ -51,7 +51,7 @@ impl Turns {
         Self { state: Arc::default(), tests: tests.max(1), queue, per_party: per_party.max(1) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TurnQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

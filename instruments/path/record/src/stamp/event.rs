@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// Why a packet is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// Fewer octets than a reply has: answering would amplify.
+    /// Fewer bytes than a reply has: answering would amplify.
     Short,
     /// Its HMAC is wrong.
     WrongHmac,

@@ -5,7 +5,7 @@ use quaver_abi::wire::stamp::{HMAC_BYTES, HMAC_FIELD, HMAC_TEXT};
 use sha2::Sha256;
 use std::fmt;
 
-/// Least octets of a key.
+/// Least bytes of a key.
 pub const LEAST_KEY_BYTES: usize = 16;
 
 /// A key that both ends were given. `Debug` does not show it.
@@ -18,7 +18,7 @@ pub struct StampKey(Hmac<Sha256>);
 pub struct StampKeyTooShort(usize);
 
 impl StampKey {
-    /// The key of exactly these octets.
+    /// The key of exactly these bytes.
     ///
     /// # Errors
     /// When they are fewer than [`LEAST_KEY_BYTES`].

@@ -93,7 +93,7 @@ mod tests {
     /// The other reflector is played by hand, at a port that is not the first one's.
     #[test]
     fn two_reflectors_do_not_answer_each_other() {
-        let key = StampKey::new(b"a key of some octets").unwrap();
+        let key = StampKey::new(b"a key of some bytes").unwrap();
         for protection in [Protection::None, Protection::All(key)] {
             let (mode, format) = (protection.mode(), TimestampFormat::Ntp);
             let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

@@ -103,8 +103,8 @@ pub struct SenderOptions {
     pub count: Option<u64>,
     /// Nanoseconds from one packet to the next, at least 1000.
     pub period_ns: u64,
-    /// Octets of UDP payload; none sends the least that holds what is asked. More is filled with an Extra Padding
-    /// TLV, which takes four octets or more.
+    /// Bytes of UDP payload; none sends the least that holds what is asked. More is filled with an Extra Padding
+    /// TLV, which takes four bytes or more.
     pub packet_bytes: Option<usize>,
     /// Session identifier; 0 sends none.
     pub ssid: u16,

@@ -78,7 +78,7 @@ pub enum StampProgress<'a> {
         local: SocketAddr,
         /// The reflector.
         target: SocketAddr,
-        /// Octets of payload of a packet.
+        /// Bytes of payload of a packet.
         packet_bytes: usize,
     },
     /// A reply came in time.
@@ -110,7 +110,7 @@ pub struct StampOutcome {
     pub local: SocketAddr,
     /// The reflector.
     pub target: SocketAddr,
-    /// Octets of payload of a packet.
+    /// Bytes of payload of a packet.
     pub packet_bytes: usize,
     /// Packets that were sent.
     pub sent: u64,

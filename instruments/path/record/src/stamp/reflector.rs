@@ -4,7 +4,7 @@ use super::StampError;
 use super::event::{ReflectorEvent, ReflectorTotals, Refusal};
 use super::loops::answers_us;
 use super::options::ReflectorOptions;
-use super::reply::{Local, Seen, check, compose};
+use super::reply::{Local, RequestFacts, check, compose};
 use super::sessions::{SessionKey, Sessions};
 use super::socket::{Arrival, LONGEST_WAIT, MOST_BYTES, StampSocket};
 use crate::clocks::ClockEstimate;
@@ -122,7 +122,7 @@ impl Reflector<'_> {
             self.estimate = error_estimate(self.options.format);
             self.estimated_ns = now_ns;
         }
-        let seen = Seen {
+        let seen = RequestFacts {
             from: peer,
             to: arrival.to,
             to_port: self.port,

@@ -1,4 +1,4 @@
-//! From a request to its reply. Pure: octets and facts in, octets out.
+//! From a request to its reply. Pure: bytes and facts in, bytes out.
 
 use super::event::Refusal;
 use super::key::{Protection, StampKey};
@@ -11,9 +11,9 @@ use quaver_abi::wire::stamp::tlv::{
 use quaver_abi::wire::stamp::{LIGHT_BYTES, Mode, ReflectorPacket, SenderPacket};
 use std::net::{IpAddr, SocketAddr};
 
-/// What is known of a request beside its octets.
+/// What is known of a request beside its bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct RequestFacts {
     pub(super) from: SocketAddr,
     pub(super) to: Option<IpAddr>,
     pub(super) to_port: u16,
@@ -48,7 +48,7 @@ impl Local<'_> {
     }
 }
 
-/// Whether `request` may be answered, and what it says. Senders of TWAMP Light may send fewer octets than STAMP's
+/// Whether `request` may be answered, and what it says. Senders of TWAMP Light may send fewer bytes than STAMP's
 /// base packet; those that its reply needs at least must be there, the rest is zero.
 pub(super) fn check(request: &[u8], protection: &Protection) -> Result<SenderPacket, Refusal> {
     let mode = protection.mode();
@@ -72,7 +72,7 @@ pub(super) fn check(request: &[u8], protection: &Protection) -> Result<SenderPac
 pub(super) fn compose(
     request: &[u8],
     packet: &SenderPacket,
-    seen: &Seen,
+    seen: &RequestFacts,
     local: &Local<'_>,
     session: Option<&Session>,
     reply: &mut Vec<u8>,
@@ -116,7 +116,7 @@ pub(super) fn compose(
 
 /// How the TLVs of one request are answered.
 struct Answer<'a> {
-    seen: &'a Seen,
+    seen: &'a RequestFacts,
     local: &'a Local<'a>,
     session: Option<&'a Session>,
     /// Of the reply and of the request, as they stand in the base packets.
@@ -139,7 +139,7 @@ impl Answer<'_> {
     /// Answers the TLVs in place and gives the traffic class of the reply.
     fn answer(&self, extension: &mut [u8]) -> u8 {
         let plain = if self.local.allow_dscp { self.seen.class & !3 } else { 0 };
-        // A TLV of STAMP has a type, and its sender sets a flag: octets that begin with zeros are TWAMP Light's
+        // A TLV of STAMP has a type, and its sender sets a flag: bytes that begin with zeros are TWAMP Light's
         // padding.
         if extension.iter().take(tlv::HEADER_BYTES).all(|octet| *octet == 0) {
             return plain;

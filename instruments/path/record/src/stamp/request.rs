@@ -11,7 +11,7 @@ use quaver_abi::wire::stamp::tlv::{
 };
 use sha2::{Digest, Sha256};
 
-/// Most octets of UDP payload over IPv4 (65,535 less both headers).
+/// Most bytes of UDP payload over IPv4 (65,535 less both headers).
 const MOST_PACKET_BYTES: usize = 65_507;
 
 /// A packet that is the same but for number, time, counter and codes.
@@ -128,7 +128,7 @@ fn append(octets: &mut Vec<u8>, kind: u8, value: &[u8]) -> Result<(), StampError
     }
 }
 
-/// Octets that no link can compress, the same for one seed.
+/// Bytes that no link can compress, the same for one seed.
 fn pseudorandom(length: usize, seed: u64) -> Vec<u8> {
     let block = |number: u64| {
         Sha256::new().chain_update(seed.to_be_bytes()).chain_update(number.to_be_bytes()).finalize()

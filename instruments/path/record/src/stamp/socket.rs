@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Longest wait without a look at the stop flag.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// Octets of the largest UDP payload, and one more.
+/// Bytes of the largest UDP payload, and one more.
 pub(super) const MOST_BYTES: usize = 65_536;
 
 /// What the system said with a packet.
@@ -35,7 +35,7 @@ pub(super) struct Arrival {
     pub(super) stamped_by: StampSource,
 }
 
-/// Room for control messages of a received packet: stamps (64 octets with the header), TTL and class (24 each), the
+/// Room for control messages of a received packet: stamps (64 bytes with the header), TTL and class (24 each), the
 /// destination (40), and to spare.
 #[repr(C, align(8))]
 struct ControlSpace([u8; 256]);
@@ -98,12 +98,12 @@ impl StampSocket {
         let _ = poll(&mut waited, Some(&longest));
     }
 
-    /// Takes one packet, whose octets beyond `buffer` are lost.
+    /// Takes one packet, whose bytes beyond `buffer` are lost.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> Result<Arrival, Errno> {
         let mut storage = SockAddrStorage::zeroed();
         let mut control = ControlSpace([0; 256]);
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        // SAFETY: all-zero octets are a valid msghdr: no name, no parts, no control data.
+        // SAFETY: all-zero bytes are a valid msghdr: no name, no parts, no control data.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = (&raw mut storage).cast();
         message.msg_namelen = storage.size_of();
@@ -116,7 +116,7 @@ impl StampSocket {
         let Ok(octets) = usize::try_from(octets) else {
             return Err(Errno::from_io_error(&Error::last_os_error()).unwrap_or(Errno::IO));
         };
-        // SAFETY: the kernel wrote an address of `msg_namelen` octets into `storage`.
+        // SAFETY: the kernel wrote an address of `msg_namelen` bytes into `storage`.
         let from = unsafe { SockAddr::new(storage, message.msg_namelen) };
         let from = from.as_socket().ok_or(Errno::AFNOSUPPORT)?;
         let mut arrival = Arrival {
@@ -149,7 +149,7 @@ impl StampSocket {
         let address = SockAddr::from(to);
         let mut control = ControlSpace([0; 256]);
         let mut part = libc::iovec { iov_base: octets.as_ptr().cast_mut().cast(), iov_len: octets.len() };
-        // SAFETY: all-zero octets are a valid msghdr: no name, no parts, no control data.
+        // SAFETY: all-zero bytes are a valid msghdr: no name, no parts, no control data.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = address.as_ptr().cast_mut().cast();
         message.msg_namelen = address.len();
@@ -184,7 +184,7 @@ impl StampSocket {
     }
 }
 
-/// Writes one control message at `at` and gives the octets that it takes.
+/// Writes one control message at `at` and gives the bytes that it takes.
 fn put<T: Copy>(control: &mut ControlSpace, at: usize, level: i32, option: i32, value: &T) -> usize {
     // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
     let (space, length) = unsafe {
@@ -192,7 +192,7 @@ fn put<T: Copy>(control: &mut ControlSpace, at: usize, level: i32, option: i32, 
     };
     let place = &mut control.0[at..at + space];
     let header: *mut libc::cmsghdr = place.as_mut_ptr().cast();
-    // SAFETY: `place` is `space` octets long, which hold header and value; it is aligned to 8 octets, because the
+    // SAFETY: `place` is `space` bytes long, which hold header and value; it is aligned to 8 bytes, because the
     // whole is and `space` is a multiple of 8.
     unsafe {
         (*header).cmsg_len = length as _;

@@ -1,4 +1,4 @@
-//! Replies octet by octet, and sessions over loopback.
+//! Replies byte by byte, and sessions over loopback.
 
 mod reply;
 mod session;

@@ -202,8 +202,8 @@ fn caps_are_refused_with_their_reason() {
 fn what_cannot_be_is_said_before_anybody_is_called() {
     let nobody = ClientOptions::new((V4, 1).into());
     for (options, word) in [
-        (ClientOptions { packet_bytes: 11, ..nobody.clone() }, "12 octets"),
-        (ClientOptions { packet_bytes: 35, key: key("0123456789abcdef"), ..nobody.clone() }, "36 octets"),
+        (ClientOptions { packet_bytes: 11, ..nobody.clone() }, "12 bytes"),
+        (ClientOptions { packet_bytes: 35, key: key("0123456789abcdef"), ..nobody.clone() }, "36 bytes"),
         (ClientOptions { dscp: 64, ..nobody.clone() }, "63"),
         (ClientOptions { packets: Some(0), ..nobody.clone() }, "at least one"),
         (ClientOptions { packets: None, ..nobody.clone() }, "rolling"),

@@ -1,4 +1,4 @@
-//! Peers that take more than they should: octet by octet from `docs/protocol.md`, with nothing of our own client.
+//! Peers that take more than they should: byte by byte from `docs/protocol.md`, with nothing of our own client.
 
 use super::*;
 use socket2::{Domain, Socket, Type};
@@ -404,7 +404,7 @@ fn rows_beyond_what_was_asked_for_end_the_session() {
 
 #[test]
 fn a_server_with_a_key_shows_no_code_to_who_has_shown_none() {
-    let mut options = ServerOptions { key: key("a key of more than 16 octets"), ..strict(LONG) };
+    let mut options = ServerOptions { key: key("a key of more than 16 bytes"), ..strict(LONG) };
     options.limits.silence = Duration::from_millis(200);
     let server = Served::with(options);
     let mut garbage = header(REQUEST, 1, 0);
@@ -427,11 +427,8 @@ fn a_server_with_a_key_shows_no_code_to_who_has_shown_none() {
 
 #[test]
 fn a_server_with_a_key_tells_nobody_the_time_without_it() {
-    let server = Served::with(ServerOptions {
-        legacy: true,
-        key: key("a key of more than 16 octets"),
-        ..strict(LONG)
-    });
+    let server =
+        Served::with(ServerOptions { legacy: true, key: key("a key of more than 16 bytes"), ..strict(LONG) });
     let mut control = TcpStream::connect(server.control).unwrap();
     let mut probe = [0u8; 40];
     probe[3] = 7;

@@ -21,7 +21,7 @@ fn hello() -> Header {
     Header { kind: Kind::Hello, body_bytes: 0, number: 0, coded: false, nonce: [1; 12] }
 }
 
-/// What a server answers to these octets before it closes.
+/// What a server answers to these bytes before it closes.
 fn answer(server: &Served, octets: &[u8]) -> Vec<u8> {
     let mut control = TcpStream::connect(server.control).unwrap();
     control.set_read_timeout(Some(LONG)).unwrap();

@@ -5,7 +5,7 @@ use quaver_abi::wire::extension::Kind;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
-const RIGHT: &str = "a key of more than 16 octets";
+const RIGHT: &str = "a key of more than 16 bytes";
 
 fn server() -> Served {
     Served::with(ServerOptions { key: key(RIGHT), ..options(V4) })
@@ -37,7 +37,7 @@ fn a_server_without_the_key_is_not_believed() {
     assert!(matches!(measure(&options), Err(PathError::KeyNotHad { .. })));
 }
 
-/// Both ends of a control connection, with the octets of the first between a spy's hands.
+/// Both ends of a control connection, with the bytes of the first between a spy's hands.
 fn connected() -> (Control, TcpStream, TcpListener) {
     let listener = TcpListener::bind((V4, 0)).unwrap();
     let spy = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -45,7 +45,7 @@ fn connected() -> (Control, TcpStream, TcpListener) {
     (Control::new(socket, Side::Server).unwrap(), spy, listener)
 }
 
-/// Octets of messages as a client with the key would write them.
+/// Bytes of messages as a client with the key would write them.
 fn written(messages: usize, hello: &[u8]) -> Vec<Vec<u8>> {
     let listener = TcpListener::bind((V4, 0)).unwrap();
     let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -87,7 +87,7 @@ fn messages_pass_once_in_their_order_in_their_session_and_unchanged() {
     for place in 40..first.len() {
         let mut changed = first.to_vec();
         changed[place] ^= 1;
-        assert!(matches!(heard(&[&changed], b"hello")[..], [Err(ControlError::Code)]), "octet {place}");
+        assert!(matches!(heard(&[&changed], b"hello")[..], [Err(ControlError::Code)]), "byte {place}");
     }
     let mut uncoded = first[..first.len() - 32].to_vec();
     uncoded[11] -= 32;

@@ -148,7 +148,7 @@ fn a_server_that_ends_says_so_and_the_client_keeps_what_came() {
 
 #[test]
 fn with_a_key_only_its_holder_gets_a_stream() {
-    let key = Key::new(b"sixteen octets!!").unwrap();
+    let key = Key::new(b"sixteen bytes!!").unwrap();
     let server = Served::with(ServerOptions { key: Some(key.clone()), ..options(V4) });
     let open = client(&server);
     let refused = |key: Option<Key>| match ask(&SourceClient { key, ..open.clone() }, &request()) {
@@ -209,12 +209,12 @@ fn nobody_gets_a_packet_without_the_cookie_from_the_sinks_own_socket() {
     server
         .until(|event| matches!(event, ServerEvent::Refused { reason, .. } if reason.contains("test port")));
     drop(source);
-    // Other octets are no cookie.
+    // Other bytes are no cookie.
     let mut source = ask(&client(&server), &request()).unwrap();
     source.spoil_cookie();
     let error = source.meet(&sink, &never).unwrap_err();
     assert!(matches!(error, PathError::Refused { refusal: Refusal::Cookie, .. }), "{error}");
-    assert!(sink.recv(&mut [0; 64]).is_err(), "not an octet came");
+    assert!(sink.recv(&mut [0; 64]).is_err(), "not a byte came");
     assert_serves(&server);
     server.stop();
 }

@@ -1,4 +1,4 @@
-//! The five pages of the document, octet by octet, each from a log that has its figures.
+//! The five pages of the document, byte by byte, each from a log that has its figures.
 //!
 //! `golden/figure_N.txt` is what stands under the command line in figure N. `golden/series.rs` makes packets with the
 //! figure's numbers, which pass through a log file and the analysis before they come to the page.

@@ -10,9 +10,9 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Most packets whose stamps are held at once: 96 octets each.
+/// Most packets whose stamps are held at once: 96 bytes each.
 const MOST_STAMPS: usize = 1 << 22;
-/// Most events held at once for one CPU: 32 octets each.
+/// Most events held at once for one CPU: 32 bytes each.
 const MOST_EVENTS: usize = 1 << 22;
 /// Events a second on a CPU that no stream causes, generously.
 const OTHER_EVENTS_PER_SECOND: f64 = 60_000.0;

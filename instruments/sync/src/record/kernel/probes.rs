@@ -99,7 +99,7 @@ fn library_of(pid: u32) -> Option<PathBuf> {
         .or_else(|| named("libc-2."))
 }
 
-/// Where in an ELF file a function begins that others may call, and the octets from there on. Of several versions of it, the
+/// Where in an ELF file a function begins that others may call, and the bytes from there on. Of several versions of it, the
 /// one that a program is linked with today.
 fn place_of<'data>(octets: &'data [u8], function: &str) -> Option<(u64, &'data [u8])> {
     let header = elf::FileHeader64::<Endianness>::parse(octets).ok()?;
@@ -123,7 +123,7 @@ fn place_of<'data>(octets: &'data [u8], function: &str) -> Option<(u64, &'data [
 }
 
 /// Whether the kernel does an instruction itself when a probe stands on it (`arch/x86/kernel/uprobes.c`): pushes of registers, and
-/// the nop of one octet. It does others, too, but none with which functions begin.
+/// the nop of one byte. It does others, too, but none with which functions begin.
 pub(super) fn is_emulated(first: &[u8]) -> bool {
     if !cfg!(target_arch = "x86_64") {
         return false;

@@ -11,7 +11,7 @@ use quaver_sync_store::{SegmentReader, SyncMoment};
 use std::path::Path;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Reads whatever the octets are: it ends, in time order, with no more events than there are octets for, and the
+/// Reads whatever the bytes are: it ends, in time order, with no more events than there are bytes for, and the
 /// threads by themselves give the same events. Whether they were a recording.
 pub fn recording(octets: &[u8]) -> bool {
     let Ok(segment) = SegmentReader::from_octets(octets.to_vec(), Path::new("memory")) else { return false };
@@ -34,10 +34,10 @@ pub fn recording(octets: &[u8]) -> bool {
     true
 }
 
-/// What is between two pages in one string of octets.
+/// What is between two pages in one string of bytes.
 const BETWEEN: &[u8] = b"\n----\n";
 
-/// The same for the pages behind a header that is right: each is filled up with zeros. A fuzzer makes no header of 4096 octets.
+/// The same for the pages behind a header that is right: each is filled up with zeros. A fuzzer makes no header of 4096 bytes.
 pub fn pages(octets: &[u8]) -> bool {
     let mut whole = made(&[]);
     let mut rest = octets;

@@ -1,6 +1,6 @@
 use super::*;
 use quaver_dvfs::power::MODELS;
-use quaver_sim::paper::{ArmSummary, Drawn, HowRun, Packets, Shown as Row, UnitWork};
+use quaver_sim::paper::{ArmSummary, HowRun, Packets, Shown as Row, SubframePoint, UnitWork};
 use quaver_sync_analysis::sync::Bin;
 
 fn of(value: f64) -> Spread {
@@ -35,8 +35,8 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
         class_shares: Some([0.0, 0.0, 0.5, 0.1, 0.3, 0.1]),
         arms: Arm::ALL.into_iter().enumerate().map(arm).collect(),
         drawn: vec![
-            Drawn { at_us: 330.0, factor: 1.0, lost_us: 12.0 },
-            Drawn { at_us: 660.0, factor: 1.2, lost_us: 0.0 },
+            SubframePoint { at_us: 330.0, factor: 1.0, lost_us: 12.0 },
+            SubframePoint { at_us: 660.0, factor: 1.2, lost_us: 0.0 },
         ],
         units: Some(UnitWork { transactions: 77, ..UnitWork::default() }),
         subframes: (100, 32),

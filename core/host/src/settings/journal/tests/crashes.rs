@@ -152,11 +152,7 @@ fn every_torn_line_is_recovered_from() {
             let before = machine.listing();
             day(&machine.place().with_steps(Doom::after(step)), &every_one()).expect_err("it was ended");
             cut(&machine, length);
-            revert_and_compare(
-                &machine,
-                &before,
-                &format!("killed before step {step}, {length} octets kept"),
-            );
+            revert_and_compare(&machine, &before, &format!("killed before step {step}, {length} bytes kept"));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Numbers of a round: all of 32 bits but the sentinel's.
 const ROUND: u64 = u32::MAX as u64;
 
-/// A key of tests: every octet counts, and its place.
+/// A key of tests: every byte counts, and its place.
 struct Sum;
 
 impl PacketAuthenticator for Sum {
@@ -96,7 +96,7 @@ fn every_octet_of_a_keyed_packet_is_covered() {
             assert_eq!(
                 flags(&mut judge, &changed),
                 expected,
-                "octet {at} of {bytes}; of another tag: foreign"
+                "byte {at} of {bytes}; of another tag: foreign"
             );
         }
         assert_eq!(flags(&mut Judge::new(&spec), &octets), Some(0));
@@ -111,7 +111,7 @@ fn every_octet_of_a_keyed_packet_is_covered() {
 fn the_ring_remembers_what_a_set_does() {
     for first in [0, 63, 1 << 40] {
         let mut random = super::super::random::Random::new(20_260_301);
-        let mut seen = Seen::new(first, 1_000);
+        let mut seen = RecentPackets::new(first, 1_000);
         let remembered = seen.remembered();
         let (mut all, mut next) = (BTreeSet::new(), first);
         for _ in 0..200_000 {
@@ -131,7 +131,7 @@ fn the_ring_remembers_what_a_set_does() {
 #[test]
 fn a_flow_with_an_end_remembers_all_of_it() {
     for (first, packets) in [(0, 1), (0, 64), (5, 64), (63, 65), (1 << 32, 10_000)] {
-        let mut seen = Seen::new(first, packets);
+        let mut seen = RecentPackets::new(first, packets);
         for sequence in (first..first + packets).rev() {
             assert_eq!(seen.note(sequence), Note::New, "{sequence}: the last comes first");
         }
@@ -144,11 +144,11 @@ fn a_flow_with_an_end_remembers_all_of_it() {
 /// A number that jumps makes no work: a word is emptied when its next packet comes.
 #[test]
 fn a_jump_touches_one_word() {
-    let mut seen = Seen::new(0, MOST_REMEMBERED);
+    let mut seen = RecentPackets::new(0, MOST_REMEMBERED);
     for sequence in 0..MOST_REMEMBERED {
         seen.note(sequence);
     }
-    let full = |seen: &Seen| seen.words.iter().filter(|word| word.bits == u64::MAX).count() as u64;
+    let full = |seen: &RecentPackets| seen.words.iter().filter(|word| word.bits == u64::MAX).count() as u64;
     assert_eq!(full(&seen), MOST_REMEMBERED / 64);
     assert_eq!(seen.note(LARGEST_JUMP), Note::New);
     assert_eq!(full(&seen), MOST_REMEMBERED / 64 - 1);

@@ -9,7 +9,7 @@ use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// Octets kept of each packet: the longest IP header and the longest TCP header.
+/// Bytes kept of each packet: the longest IP header and the longest TCP header.
 pub(super) const KEPT_BYTES: usize = 128;
 
 // Instructions of classic BPF, of which there are no others here (linux/bpf_common.h).
@@ -119,7 +119,7 @@ pub(super) fn open_tap(from: SocketAddr, to: SocketAddr, side: Side) -> Result<O
     // The kernel copies the program, which lives until the end of this function.
     set_option(tap.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter).map_err(failed)?;
     let protocol = if to.ip().to_canonical().is_ipv4() { libc::ETH_P_IP } else { libc::ETH_P_IPV6 };
-    // SAFETY: all-zero octets are a valid sockaddr_ll, which is plain numbers.
+    // SAFETY: all-zero bytes are a valid sockaddr_ll, which is plain numbers.
     let mut everywhere: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     everywhere.sll_family = libc::AF_PACKET as u16;
     // Outgoing packets are shown to taps of all protocols only.
@@ -205,7 +205,7 @@ mod tests {
             let mut other = packet.clone();
             other[at] ^= 1;
             let matters = matches!(at, 0 | 7 | 9 | 12..20 | 24..28) || at == 6;
-            assert_eq!(!accepts(&receiver, &other, 0), matters, "octet {at}");
+            assert_eq!(!accepts(&receiver, &other, 0), matters, "byte {at}");
         }
         assert!(!accepts(&receiver, &packet[..27], 0), "cut off");
     }
@@ -225,7 +225,7 @@ mod tests {
         for at in 0..packet.len() {
             let mut other = packet.clone();
             other[at] ^= 1;
-            assert_eq!(!accepts(&receiver, &other, 0), matches!(at, 6 | 8..44), "octet {at}");
+            assert_eq!(!accepts(&receiver, &other, 0), matches!(at, 6 | 8..44), "byte {at}");
         }
     }
 }

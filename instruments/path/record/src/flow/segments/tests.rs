@@ -70,7 +70,7 @@ fn holes_that_stay_are_missing() {
     assert_eq!((counts.holes, counts.missing_octets, counts.reordered), (2, 30 + 40, 1));
 }
 
-/// Against a map of every octet.
+/// Against a map of every byte.
 #[test]
 fn random_streams_are_counted_as_octet_by_octet() {
     let mut random = Random::new(42);
@@ -106,11 +106,11 @@ fn random_streams_are_counted_as_octet_by_octet() {
 #[test]
 fn segments_are_read_from_packets() {
     let mut packet = vec![0u8; 60 + 5];
-    packet[0] = 0x46; // Four octets of options.
+    packet[0] = 0x46; // Four bytes of options.
     packet[2..4].copy_from_slice(&65u16.to_be_bytes());
     packet[9] = 6;
     packet[28..32].copy_from_slice(&0x0102_0304u32.to_be_bytes());
-    packet[36] = 9 << 4; // 36 octets of header.
+    packet[36] = 9 << 4; // 36 bytes of header.
     packet[37] = 2;
     packet[44..56].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0, 77, 0, 0, 0, 0]);
     let expected =

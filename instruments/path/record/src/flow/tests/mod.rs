@@ -35,7 +35,7 @@ fn tcp_pair() -> (TestSocket, TestSocket) {
     (sending, receiving)
 }
 
-/// A short flow of 80 octets, with no more patience than tests need.
+/// A short flow of 80 bytes, with no more patience than tests need.
 fn spec(packets: u64, period_ns: u64) -> FlowSpec {
     FlowSpec {
         end_timeout_ns: 5_000_000_000,
@@ -90,7 +90,7 @@ fn receive_sent(socket: &TestSocket, spec: &FlowSpec) -> (ReceiveReport, Vec<Rec
     (report, packets)
 }
 
-/// The test packet of 80 octets with a number.
+/// The test packet of 80 bytes with a number.
 fn octets(number: i32) -> [u8; 80] {
     let mut octets = [0x5a; 80];
     octets[..12].copy_from_slice(&TestPacket { tx_real_time_ns: 1_000, tx_seq: number }.to_octets());

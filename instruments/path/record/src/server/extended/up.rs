@@ -43,7 +43,7 @@ impl Samples {
         self.rolling && (self.last.elapsed() >= SAMPLES_EVERY || self.rows.len() >= MOST_ROLLING)
     }
 
-    /// Octets of what is to be given back.
+    /// Bytes of what is to be given back.
     fn octets(&self) -> u64 {
         self.rows.len() as u64 * SAMPLE_BYTES as u64
     }

@@ -2,7 +2,7 @@
 
 use crate::stamp::event::Refusal;
 use crate::stamp::key::{Protection, StampKey};
-use crate::stamp::reply::{Local, Seen, check, compose};
+use crate::stamp::reply::{Local, RequestFacts, check, compose};
 use crate::stamp::sessions::Session;
 use proptest::prelude::*;
 use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
@@ -14,11 +14,11 @@ const RECEIVED_NS: i64 = 1_700_000_000_000_000_000;
 const SENT_NS: i64 = RECEIVED_NS + 1500;
 
 fn key() -> StampKey {
-    StampKey::new(b"sixteen octets, or some more").expect("long enough")
+    StampKey::new(b"sixteen bytes, or some more").expect("long enough")
 }
 
-fn seen() -> Seen {
-    Seen {
+fn seen() -> RequestFacts {
+    RequestFacts {
         from: SocketAddr::from(([192, 0, 2, 1], 50_000)),
         to: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2))),
         to_port: 862,
@@ -119,7 +119,7 @@ fn an_authenticated_reply_bears_its_code() {
     for at in 0..112 {
         let mut altered = sealed(&[]);
         altered[at] ^= 1;
-        assert_eq!(check(&altered, &protection), Err(Refusal::WrongHmac), "octet {at}");
+        assert_eq!(check(&altered, &protection), Err(Refusal::WrongHmac), "byte {at}");
     }
     assert_eq!(check(&open(&[0; 60]), &protection), Err(Refusal::Short), "an open packet");
     assert!(StampKey::new(&[0; 15]).is_err());
@@ -259,7 +259,7 @@ fn tlvs_that_fail_are_all_marked_and_not_used() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// Whatever comes is answered with as many octets, which say what was seen, or not at all.
+    /// Whatever comes is answered with as many bytes, which say what was seen, or not at all.
     #[test]
     fn anything_gets_a_reply_of_its_size(
         mut request in prop::collection::vec(any::<u8>(), 0..300),
@@ -268,7 +268,7 @@ proptest! {
         stateful in any::<bool>(),
     ) {
         if light && request.len() > 46 {
-            // Random octets are seldom TLVs that we know.
+            // Random bytes are seldom TLVs that we know.
             request[45] %= 10;
             request[46] = 0;
         }

@@ -90,7 +90,7 @@ fn a_session_measures_both_ways() {
 
 #[test]
 fn all_tlvs_are_answered_in_all_modes() {
-    let key = || StampKey::new(b"a key of some octets").expect("long enough");
+    let key = || StampKey::new(b"a key of some bytes").expect("long enough");
     for protection in [Protection::None, Protection::Tlvs(key()), Protection::All(key())] {
         for address in [V4, V6] {
             for format in [TimestampFormat::Ntp, TimestampFormat::Ptp] {
