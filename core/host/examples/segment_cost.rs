@@ -46,7 +46,7 @@ fn back_to_back(directory: &Path) {
     let path = directory.join("segment-cost-burst.seg");
     let begin = Instant::now();
     let mut writer = SegmentWriter::create(&path, COUNT).expect("a segment can be made there");
-    println!("create for {COUNT} records of 64 octets: {:?}", begin.elapsed());
+    println!("create for {COUNT} records of 64 bytes: {:?}", begin.elapsed());
     let usage = ThreadUsage::now();
     // By batches, whose median a preemption does not move.
     let mut batches_ns: Vec<f64> = (0..COUNT / BATCH)

@@ -87,7 +87,7 @@ impl FromStr for ProfileName {
 
 /// A packet too small to be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("UDP payload of {0} octets: give {min} to 65507, as our stream header takes {min}", min = stream::HEADER_BYTES)]
+#[error("UDP payload of {0} bytes: give {min} to 65507, as our stream header takes {min}", min = stream::HEADER_BYTES)]
 pub struct PayloadSize(pub usize);
 
 /// What comes before our stream header, and changes from packet to packet.

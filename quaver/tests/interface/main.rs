@@ -40,7 +40,7 @@ const DOCUMENTS: [(&str, &str); 11] = [
     ("sync what-if --json", "WhatIf"),
     ("counts of a simulation (summary.json of sim, key counts)", "Results"),
     ("sweep.json", "Plan.axes"),
-    ("points/ID.json of a sweep", "Done.figures"),
+    ("points/ID.json of a sweep", "PointResult.figures"),
     ("sim sweep status --json", "Status.left_cpu_s"),
 ];
 

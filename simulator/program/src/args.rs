@@ -52,7 +52,7 @@ Examples:
 The chip has in-order cores with two levels of caches each, kept coherent by a directory (MESI); all
 of it can be set (`quaver sim config`). Threads wait for each other as they did when the trace was
 recorded: a wait ends with the signal that ended it then, and a lock goes to whoever asks first in
-simulated time. The same trace on the same machine gives the same numbers, octet by octet.
+simulated time. The same trace on the same machine gives the same numbers, byte by byte.
 
 --cure injects jitter, lets a jitter unit in each core find it, and gives it back: by frequency
 (DVFS), and by caches that keep the kernel's lines from the program's. The program is simulated as

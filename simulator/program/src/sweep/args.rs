@@ -88,7 +88,7 @@ One simulation is one thread. --shard auto takes the part from SLURM_ARRAY_TASK_
 and _STEP of Slurm, or from JOB_COMPLETION_INDEX of Kubernetes, which does not tell how many there
 are: say auto/N, or set JOB_COMPLETIONS.
 
-The table (points.parquet) and summary.json are the same octets however the sweep was run.
+The table (points.parquet) and summary.json are the same bytes however the sweep was run.
 
 Exit status: 0 all asked points are done, 5 a trace or the plan is wrong or a point cannot be
 simulated (the others are done), 6 the sweep is being run by another process, 130 interrupted.")]

@@ -48,10 +48,10 @@ pub fn run_client(
 fn check(options: &ClientOptions) -> Result<(), PathError> {
     let wrong = |what: &str| Err(PathError::Options(what.to_owned()));
     if options.packet_bytes < LEAST_PACKET_BYTES {
-        return wrong("test packets have at least 12 octets: give a greater length");
+        return wrong("test packets have at least 12 bytes: give a greater length");
     }
     if options.key.is_some() && options.packet_bytes < LEAST_PACKET_BYTES + 24 {
-        return wrong("with a key, test packets have at least 36 octets: give a greater length");
+        return wrong("with a key, test packets have at least 36 bytes: give a greater length");
     }
     if options.dscp > 63 {
         return wrong("a DSCP is at most 63: give a smaller one");

@@ -78,7 +78,7 @@ impl Request {
             }
             _ => {
                 return Err(StampError::Options(format!(
-                    "a STAMP packet of {wanted} octets cannot be: what is asked for takes {least}; give {least}, or {} \
+                    "a STAMP packet of {wanted} bytes cannot be: what is asked for takes {least}; give {least}, or {} \
                      to {MOST_PACKET_BYTES}",
                     least + tlv::HEADER_BYTES
                 )));

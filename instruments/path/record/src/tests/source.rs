@@ -148,7 +148,7 @@ fn a_server_that_ends_says_so_and_the_client_keeps_what_came() {
 
 #[test]
 fn with_a_key_only_its_holder_gets_a_stream() {
-    let key = Key::new(b"sixteen bytes!!").unwrap();
+    let key = Key::new(b"sixteen bytes!!!").unwrap();
     let server = Served::with(ServerOptions { key: Some(key.clone()), ..options(V4) });
     let open = client(&server);
     let refused = |key: Option<Key>| match ask(&SourceClient { key, ..open.clone() }, &request()) {
