@@ -153,18 +153,20 @@ pub(crate) fn send(lab: &Lab, lengths: impl Iterator<Item = usize> + Send) -> u6
     send_to(lab, PORT, lengths)
 }
 
-/// Packets that the source's interface dropped since the lab was made: the other end had no room, since this host took away
-/// the CPU that should have received them. No capture can see these.
-pub(crate) fn lost_on_the_link(lab: &Lab) -> u64 {
-    let counters =
-        lab.source.within(|| std::fs::read_to_string("/proc/thread-self/net/dev")).unwrap().unwrap();
-    let start = format!("{}:", lab.source.interface);
-    let line = counters
-        .lines()
-        .find_map(|line| line.trim().strip_prefix(&start))
-        .expect("an interface has counters");
-    // Eight numbers of receiving, then bytes, packets, errors and drops of sending.
-    line.split_whitespace().nth(11).unwrap().parse().unwrap()
+/// Datagrams that the sink's namespace has received since it was made, to whatever port.
+///
+/// The link's own counters would not do: they count neighbour discovery among the lost.
+pub(crate) fn datagrams_that_came(lab: &Lab) -> u64 {
+    let text = lab.sink.within(|| std::fs::read_to_string("/proc/thread-self/net/snmp"));
+    let text = text.unwrap().unwrap();
+    let mut rows = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (rows.next().unwrap(), rows.next().unwrap());
+    let counters = names.split(' ').zip(values.split(' '));
+    // With nobody at the port, each datagram counts as `NoPorts`.
+    counters
+        .filter(|(name, _)| ["InDatagrams", "NoPorts", "InErrors"].contains(name))
+        .map(|(_, value)| value.parse::<u64>().unwrap())
+        .sum()
 }
 
 /// A packet as our own reader sees it.
