@@ -4,7 +4,10 @@
 //! are supported; `segment::SegmentHeader` carries the byte order). A time of 0 means *missing*, never
 //! "at zero": no clock used here reads 0 on a running machine.
 
+mod threads;
+
 use crate::wire::rtp::RtpHeader;
+pub use threads::{OffCpu, Sleep, SleepObject, WakeContext, Wakeup, served};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Sequence key of a packet whose payload carries none that we know.
@@ -211,7 +214,8 @@ pub enum EventKind {
     /// Interval: softirq. id: vector number as in `/proc/softirqs` order.
     Softirq = 4,
     /// Interval: a thread (or idle, id 0) held the CPU. id: thread. aux: low 32 bits priority as the kernel
-    /// prints it (0 to 99 real-time, 100 to 139 normal), high 32 bits the next thread. detail: [`OffCpu`].
+    /// prints it (0 to 99 real-time, 100 to 139 normal), high 32 bits the next thread. detail: [`OffCpu`], and
+    /// [`served`] in its highest bits.
     Thread = 5,
     /// Interval: hrtimer callback. aux: function address.
     Hrtimer = 6,
@@ -223,7 +227,7 @@ pub enum EventKind {
     CrossCall = 9,
     /// Interval: idle state. id: state number.
     IdleState = 10,
-    /// Point: a thread was made runnable. id: thread. aux: waker << 32 | target CPU. detail: 1 if only "waking".
+    /// Point: a thread was made runnable. id: thread. aux: [`Wakeup`]. detail: 1 if only "waking".
     Wakeup = 20,
     /// Point: a thread moved. id: thread. aux: from CPU << 32 | to CPU.
     Migrate = 21,
@@ -236,6 +240,13 @@ pub enum EventKind {
     TlbFlush = 24,
     /// Point: a softirq was raised here. id: vector number.
     SoftirqRaise = 25,
+    /// Point: a followed thread left its CPU to wait for something. id: thread. aux: [`Sleep`]. detail:
+    /// [`SleepObject`], with [`Sleep::FOR_DISK`] where the kernel counts it as waiting for a disk. At the end of the
+    /// thread's interval, to the nanosecond.
+    Sleep = 26,
+    /// Point: one frame of the kernel stack of the thread that left its CPU at this instant. id: thread. aux: address.
+    /// detail: depth, 0 innermost.
+    Frame = 30,
     /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 bytes.
     TaskName = 40,
 }
@@ -260,6 +271,8 @@ impl EventKind {
             23 => Self::IpiSend,
             24 => Self::TlbFlush,
             25 => Self::SoftirqRaise,
+            26 => Self::Sleep,
+            30 => Self::Frame,
             40 => Self::TaskName,
             _ => return None,
         })
@@ -316,32 +329,6 @@ impl Vector {
             11 => Self::Platform,
             _ => return None,
         })
-    }
-}
-
-/// Why a thread left the CPU at the end of its [`EventKind::Thread`] interval (`detail`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum OffCpu {
-    /// The interval was still open when recording ended, or the reason was not seen.
-    Unknown = 0,
-    /// Still runnable: preempted, throttled or yielded.
-    Preempted = 1,
-    /// Blocked or sleeping.
-    Blocked = 2,
-    /// Gone.
-    Exited = 3,
-}
-
-impl OffCpu {
-    /// The reason numbered `raw`; unknown numbers are `Unknown`.
-    pub const fn from_raw(raw: u8) -> Self {
-        match raw {
-            1 => Self::Preempted,
-            2 => Self::Blocked,
-            3 => Self::Exited,
-            _ => Self::Unknown,
-        }
     }
 }
 

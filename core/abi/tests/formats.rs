@@ -25,7 +25,7 @@ fn events_and_their_operands_keep_their_numbers() {
     let points = [Wakeup, Migrate, PageFault, IpiSend, TlbFlush, SoftirqRaise];
     let mut listed: Vec<(u8, EventKind)> = (1..).zip(intervals).collect();
     listed.extend((20..).zip(points));
-    listed.push((40, TaskName));
+    listed.extend([(26, Sleep), (30, Frame), (40, TaskName)]);
     for (number, kind) in &listed {
         assert_eq!((*kind as u8, kind.is_interval()), (*number, *number <= 10));
     }
@@ -47,11 +47,39 @@ fn events_and_their_operands_keep_their_numbers() {
         ]
     };
     only(|raw| quaver_abi::record::Vector::from_raw(raw.into()), (1..).zip(vectors).collect());
-    let reasons = [(0, OffCpu::Unknown), (1, OffCpu::Preempted), (2, OffCpu::Blocked), (3, OffCpu::Exited)];
-    only(
-        |raw| Some(OffCpu::from_raw(raw)).filter(|reason| raw == 0 || *reason != OffCpu::Unknown),
-        reasons.into(),
-    );
+    let reasons = {
+        use OffCpu::*;
+        [Unknown, Preempted, Blocked, Exited, Uninterruptible, Stopped, Traced, Frozen, Parked, Receiving, Polling]
+    };
+    for detail in 0..=u8::MAX {
+        // The two highest bits tell of the fair server.
+        let expected = reasons.get(usize::from(detail & 0x3f)).copied().unwrap_or(OffCpu::Unknown);
+        assert_eq!(OffCpu::from_raw(detail), expected, "detail {detail}");
+    }
+    assert_eq!((served::KNOWN, served::BY_FAIR_SERVER), (64, 128));
+}
+
+#[test]
+fn sleeps_and_wake_ups_keep_their_places() {
+    use WakeContext::*;
+    for (context, raw) in [Unknown, Task, Interrupt, Softirq, Vector, Timer, Stream].into_iter().zip(0u64..) {
+        let wakeup = Wakeup { current: 0x0102_0304, cpu: 0x0506, context, number: 0x789 };
+        assert_eq!(wakeup.to_aux(), 0x0102_0304_7890_0506 | raw << 16);
+        assert_eq!(Wakeup::from_aux(wakeup.to_aux()), wakeup);
+    }
+    let sleep = Sleep { call: Some(202), object: 0x7fff_1234_5678 };
+    assert_eq!(sleep.to_aux(), 0x7fff_1234_5678_00ca);
+    for sleep in [sleep, Sleep { call: None, object: 0 }] {
+        assert_eq!(Sleep::from_aux(sleep.to_aux()), sleep);
+    }
+    use SleepObject as At;
+    let objects = [
+        At::Unknown, At::Futex, At::Socket, At::Pipe, At::File, At::Device, At::TimerFd, At::Anonymous, At::Clock,
+        At::Child,
+    ];
+    for (object, raw) in objects.into_iter().zip(0u8..) {
+        assert_eq!((object as u8, At::from_raw(raw | Sleep::FOR_DISK)), (raw, object));
+    }
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn function_address(event: &EventRecord) -> Option<u64> {
             | EventKind::Work
             | EventKind::CrossCall
             | EventKind::IpiSend
+            | EventKind::Frame
     );
     (tells && event.aux != 0).then_some(event.aux)
 }

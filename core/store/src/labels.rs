@@ -26,6 +26,8 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::IpiSend => "ipi-send",
         EventKind::TlbFlush => "tlb-flush",
         EventKind::SoftirqRaise => "softirq-raise",
+        EventKind::Sleep => "sleep",
+        EventKind::Frame => "frame",
         EventKind::TaskName => "task-name",
     }
 }
@@ -49,11 +51,17 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
         | EventKind::Wakeup
         | EventKind::Migrate
         | EventKind::PageFault
+        | EventKind::Sleep
         | EventKind::TaskName => match names.task.get(&event.id) {
             Some(name) => format!("{plain} {name} ({})", event.id),
             None => format!("{plain} {}", event.id),
         },
-        EventKind::Nmi | EventKind::Hrtimer | EventKind::Timer | EventKind::Work | EventKind::CrossCall => {
+        EventKind::Nmi
+        | EventKind::Hrtimer
+        | EventKind::Timer
+        | EventKind::Work
+        | EventKind::CrossCall
+        | EventKind::Frame => {
             match names.symbol.get(&event.aux) {
                 Some(symbol) => format!("{plain} {symbol}"),
                 None if event.aux == 0 => plain.to_owned(),
@@ -84,6 +92,7 @@ pub(crate) fn name_key(event: &EventRecord) -> (u8, u32, u64) {
                 | EventKind::Work
                 | EventKind::CrossCall
                 | EventKind::IpiSend
+                | EventKind::Frame
         )
     );
     if by_address { (event.kind, 0, event.aux) } else { (event.kind, event.id, 0) }

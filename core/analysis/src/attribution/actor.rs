@@ -38,6 +38,18 @@ pub(crate) struct Span {
     pub(crate) until_ns: i64,
     /// Thread that took its CPU when it left (0: idle, or not known).
     pub(crate) taken_by: u32,
+    /// Why it is off the CPU.
+    pub(crate) absence: Absence,
+}
+
+/// Why a thread left its CPU, what it slept at and what woke it, as far as that is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Absence {
+    pub(crate) reason: OffCpu,
+    /// Number of its [`EventKind::Sleep`].
+    pub(crate) sleep: Option<u32>,
+    /// Number of the first [`EventKind::Wakeup`] since.
+    pub(crate) wake: Option<u32>,
 }
 
 impl Span {
@@ -55,6 +67,7 @@ impl Span {
             since_ns: start_ns,
             until_ns: end_ns,
             taken_by: 0,
+            absence: Absence::default(),
         }
     }
 }
@@ -65,6 +78,7 @@ pub(crate) struct Life<'a> {
     pub(crate) thread: u32,
     runs: Vec<u32>,
     wakes: Vec<u32>,
+    sleeps: Vec<u32>,
     moves: Vec<u32>,
     faults: Vec<u32>,
 }
@@ -78,6 +92,7 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
             thread,
             runs: Vec::new(),
             wakes: Vec::new(),
+            sleeps: Vec::new(),
             moves: Vec::new(),
             faults: Vec::new(),
         })
@@ -90,7 +105,9 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
     for (index, event) in events.iter().enumerate().take(u32::MAX as usize) {
         let kind = match EventKind::from_raw(event.kind) {
             Some(EventKind::Thread) if event.end_ns > event.start_ns => EventKind::Thread,
-            Some(kind @ (EventKind::Wakeup | EventKind::Migrate | EventKind::PageFault)) => kind,
+            Some(
+                kind @ (EventKind::Wakeup | EventKind::Sleep | EventKind::Migrate | EventKind::PageFault),
+            ) => kind,
             _ => continue,
         };
         let Ok(at) = by_thread.binary_search_by_key(&event.id, |&(thread, _)| thread) else { continue };
@@ -98,13 +115,16 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
         let list = match kind {
             EventKind::Thread => &mut life.runs,
             EventKind::Wakeup => &mut life.wakes,
+            EventKind::Sleep => &mut life.sleeps,
             EventKind::Migrate => &mut life.moves,
             _ => &mut life.faults,
         };
         list.push(index as u32);
     }
     for life in &mut lives {
-        for list in [&mut life.runs, &mut life.wakes, &mut life.moves, &mut life.faults] {
+        for list in
+            [&mut life.runs, &mut life.wakes, &mut life.sleeps, &mut life.moves, &mut life.faults]
+        {
             sort_by_start(events, list);
         }
     }
@@ -129,6 +149,24 @@ impl Life<'_> {
             let run = self.event(self.runs[after - 1]);
             run.cpu == cpu && instant_ns <= end_of(run)
         }
+    }
+
+    /// The record of the sleep that began at an instant.
+    fn sleep_at(&self, instant_ns: i64) -> Option<u32> {
+        let at = self.sleeps.partition_point(|&index| start_of(self.event(index)) < instant_ns);
+        self.sleeps.get(at).copied().filter(|&index| start_of(self.event(index)) == instant_ns)
+    }
+
+    /// Times from each wake-up for a packet of the stream until it ran.
+    pub(crate) fn wake_up_times(&self) -> impl Iterator<Item = i64> + '_ {
+        self.runs.windows(2).filter_map(|pair| {
+            let (before, after) = (self.event(pair[0]), self.event(pair[1]));
+            let left = end_of(before);
+            let first = self.wakes.partition_point(|&index| start_of(self.event(index)) < left);
+            let woken_ns = start_of(self.event(*self.wakes.get(first)?));
+            let stream = matches!(OffCpu::from_raw(before.detail), OffCpu::Receiving | OffCpu::Polling);
+            (stream && woken_ns <= start_of(after)).then(|| start_of(after) - woken_ns)
+        })
     }
 
     /// Cuts `from..to` by state, without gaps, and hands each stretch to `take`.
@@ -159,6 +197,7 @@ impl Life<'_> {
                     since_ns: start_of(&run),
                     until_ns: end_ns,
                     taken_by: 0,
+                    absence: Absence::default(),
                 };
                 take(span);
                 cursor = end_ns;
@@ -188,7 +227,8 @@ impl Life<'_> {
         };
         let wakes = in_between(&self.wakes);
         let moves = &self.moves[in_between(&self.moves)];
-        let wake = self.wakes[wakes].first().map(|&index| start_of(self.event(index)));
+        let woken_by = self.wakes[wakes].first().copied();
+        let wake = woken_by.map(|index| start_of(self.event(index)));
         let moved = after.is_some_and(|run| run.cpu != before.cpu) || !moves.is_empty();
         let mut cpu = if moves.is_empty() { after.map_or(before.cpu, |run| run.cpu) } else { before.cpu };
         let reason = OffCpu::from_raw(before.detail);
@@ -196,10 +236,11 @@ impl Life<'_> {
             OffCpu::Preempted => (ActorState::Preempted, left),
             _ => match wake {
                 Some(wake) if instant >= wake => (ActorState::Woken, wake),
-                _ if reason == OffCpu::Blocked => (ActorState::Asleep, left),
+                _ if reason.waits() => (ActorState::Asleep, left),
                 _ => (ActorState::Unknown, left),
             },
         };
+        let absence = Absence { reason, sleep: self.sleep_at(left), wake: woken_by };
         let mut moves = moves.iter().map(|&index| self.event(index)).peekable();
         let mut cursor = from;
         while cursor < to {
@@ -224,6 +265,7 @@ impl Life<'_> {
                 since_ns,
                 until_ns,
                 taken_by,
+                absence,
             });
             cursor = end_ns;
         }

@@ -30,6 +30,23 @@ pub(crate) enum Detail {
     Thread(u32, Class),
     /// A kworker with the work that it did.
     Work(u32, u64),
+    /// A thread (0: not known) that held a lock or had to signal a condition, and what it did meanwhile.
+    Lock(u32, HolderState),
+    /// A thread (0: not known) that was waited for at this.
+    Awaited(&'static str, u32),
+    /// A thread in the kernel, at this function (0: not known), where it could not be preempted.
+    Kernel(u32, u64),
+}
+
+/// What the holder of a lock did while others waited for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum HolderState {
+    Unknown,
+    Ran,
+    Slept,
+    /// It was runnable, and its CPU idled.
+    Waited,
+    WaitedForDisk,
 }
 
 /// Scheduling class and priority, from the priority that the kernel prints.
@@ -85,6 +102,24 @@ impl CauseKey {
                 Some(symbol) => format!("thread {} ({symbol})", kworker(&task(thread, names))),
                 None => format!("thread {}", kworker(&task(thread, names))),
             },
+            Detail::Lock(0, _) => "lock or condition".to_string(),
+            Detail::Lock(thread, state) => {
+                let did = match state {
+                    HolderState::Unknown => "",
+                    HolderState::Ran => ", which ran",
+                    HolderState::Slept => ", which slept",
+                    HolderState::Waited => ", which waited for its CPU",
+                    HolderState::WaitedForDisk => ", which waited for a disk",
+                };
+                format!("lock or condition of thread {}{did}", task(thread, names))
+            }
+            Detail::Awaited(what, 0) => format!("receiver waited for {what}"),
+            Detail::Awaited(what, thread) => {
+                format!("receiver waited for {what} (thread {})", task(thread, names))
+            }
+            Detail::Kernel(thread, address) => {
+                format!("{} of thread {}", function("kernel work", address, names), task(thread, names))
+            }
         };
         match self.detail {
             _ if !self.behind_source => name,

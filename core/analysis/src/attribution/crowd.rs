@@ -6,7 +6,7 @@ use super::actor::{ActorState, lives};
 use super::timeline::{end_of, start_of};
 use crate::model::Names;
 use crate::summary::CauseSummary;
-use quaver_abi::record::{EventKind, EventRecord};
+use quaver_abi::record::{EventKind, EventRecord, Wakeup};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The catalogue's advice that only a crowded CPU bears out.
@@ -43,7 +43,7 @@ pub fn crowd(events: &[EventRecord], cpu: u16) -> Crowd {
     let (from, to) = (here().map(start_of).min(), here().map(end_of).max());
     let Some((from, to)) = from.zip(to) else { return Crowd::default() };
     let woken = events.iter().filter(|event| event.kind == EventKind::Wakeup as u8);
-    let woken = woken.filter(|event| event.aux as u32 == u32::from(cpu)).map(|event| event.id);
+    let woken = woken.filter(|event| Wakeup::from_aux(event.aux).cpu == cpu).map(|event| event.id);
     let threads: BTreeSet<u32> = here().map(|event| event.id).chain(woken).collect();
     let threads: Vec<u32> = threads.into_iter().collect();
 

@@ -1,12 +1,14 @@
 //! Cuts a late window into pieces: the innermost recorded interval has the time, and what is left is
 //! unexplained. Pieces cover their window exactly, by construction.
 
-use super::actor::{ActorState, Life, Span};
+use super::actor::{ActorState, Life, Span, fault_cost_ns};
+use super::asleep::{Question, Sleepers};
 use super::causes::{CauseKey, CauseTable, SOURCE_LATE};
 use super::naming::Namer;
 use super::timeline::{Level, Segment};
 use super::waiting::{self, Facts};
 use super::{EdgeCap, PacketPosition, Part};
+use crate::distribution::median;
 use crate::model::{Actor, Circumstances};
 
 /// A piece while its window is being worked on.
@@ -41,10 +43,17 @@ pub(crate) struct Engine<'a> {
     pub(crate) namer: &'a Namer<'a>,
     pub(crate) circumstances: &'a Circumstances,
     pub(crate) causes: CauseTable,
-    pub(crate) fault_cost_ns: i64,
+    fault_cost_ns: i64,
+    usual_wake_ns: i64,
+    sleepers: Sleepers<'a>,
     /// Pieces of the window at hand.
     pub(crate) drafts: Vec<Draft>,
 }
+
+/// A wake-up that takes so many times the usual one is none.
+const SLOW_WAKE_UP: i64 = 2;
+/// Usual time of a wake-up where none was seen.
+const WAKE_UP_NS: i64 = 25_000;
 
 /// Who may hold the CPU against whom, at the level of threads.
 #[derive(Clone, Copy)]
@@ -64,6 +73,8 @@ struct Cut<'b> {
     place: PacketPosition,
     threads: Threads<'b>,
     span: Option<Span>,
+    /// What the span's wake-up belongs to.
+    wake_up: CauseKey,
     /// What has the time that no event has.
     rest: Option<CauseKey>,
 }
@@ -74,12 +85,31 @@ const SOON: i64 = 4;
 const LEVELS: [Level; 3] = [Level::Nmi, Level::Interrupt, Level::Softirq];
 
 impl<'a> Engine<'a> {
+    /// An engine that has learned from the lives of the receiver's threads.
+    pub(crate) fn new(namer: &'a Namer<'a>, circumstances: &'a Circumstances, receiver: &[Life<'_>]) -> Self {
+        let mut wake_ups: Vec<i64> = receiver.iter().flat_map(Life::wake_up_times).collect();
+        Self {
+            namer,
+            circumstances,
+            causes: CauseTable::default(),
+            fault_cost_ns: fault_cost_ns(receiver),
+            usual_wake_ns: SLOW_WAKE_UP * median(&mut wake_ups).unwrap_or(WAKE_UP_NS),
+            sleepers: Sleepers::new(namer.timeline.events),
+            drafts: Vec::new(),
+        }
+    }
+
     /// The receiver's part. `waiting` says that a packet lies in its socket, so that its sleep is a wake-up that
     /// has not happened yet.
     pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, waiting: bool) {
         let thread = life.map(|life| life.thread);
-        let facts = Facts { actor, thread, circumstances: self.circumstances, is_receiver: true };
         each_span(self.namer, ask, life, |mut span| {
+            let reason = Question { namer: self.namer, sleepers: &self.sleepers }.reason(&span.absence);
+            if let (ActorState::Asleep, Some(reason)) = (span.state, reason) {
+                return self.asleep(&span, reason, ask.cpu);
+            }
+            let wake_up = reason.unwrap_or(waiting::WAKE_UP);
+            let facts = Facts { is_receiver: true, wake_up, ..self.facts(actor, thread) };
             if span.state == ActorState::Asleep && waiting && actor.blocking {
                 (span.state, span.since_ns) = (ActorState::Woken, span.start_ns);
             }
@@ -95,10 +125,30 @@ impl<'a> Engine<'a> {
                 place: PacketPosition::Receiver,
                 threads,
                 span: Some(span),
+                wake_up,
                 rest: None,
             };
             self.levels(0, span.start_ns, span.end_ns, cut);
         });
+    }
+
+    /// A sleep of the receiver that was not for the stream's packets. What interrupts its CPU meanwhile delays nobody.
+    fn asleep(&mut self, span: &Span, reason: CauseKey, cpu: u16) {
+        let mut pieces = Vec::new();
+        Question { namer: self.namer, sleepers: &self.sleepers }
+            .cut(span, reason, &mut |from, to, key| pieces.push((from, to, key)));
+        let cut = Cut {
+            cpu: span_cpu(span, cpu),
+            shift_ns: 0,
+            place: PacketPosition::Receiver,
+            threads: Threads::Ignored,
+            span: None,
+            wake_up: reason,
+            rest: None,
+        };
+        for (start_ns, end_ns, key) in pieces {
+            self.push(Segment { start_ns, end_ns, event: u32::MAX }, Some(key), true, cut);
+        }
     }
 
     /// The network stack's part. Threads matter only where the stack runs in the source's send call and the
@@ -117,6 +167,7 @@ impl<'a> Engine<'a> {
                 place: PacketPosition::Stack,
                 threads,
                 span: None,
+                wake_up: waiting::WAKE_UP,
                 rest,
             };
             self.levels(0, span.start_ns, span.end_ns, cut);
@@ -138,6 +189,7 @@ impl<'a> Engine<'a> {
                 place: PacketPosition::Source,
                 threads,
                 span: None,
+                wake_up: waiting::WAKE_UP,
                 rest: Some(CauseKey { behind_source: true, ..CauseKey::plain("source-late", SOURCE_LATE) }),
             };
             self.levels(0, span.start_ns, span.end_ns, cut);
@@ -148,8 +200,21 @@ impl<'a> Engine<'a> {
     where
         'a: 'b,
     {
-        let thread = life.map(|life| life.thread);
-        Facts { actor, thread, circumstances: self.circumstances, is_receiver: false }
+        self.facts(actor, life.map(|life| life.thread))
+    }
+
+    fn facts<'b>(&self, actor: &'b Actor, thread: Option<u32>) -> Facts<'b>
+    where
+        'a: 'b,
+    {
+        Facts {
+            actor,
+            thread,
+            circumstances: self.circumstances,
+            is_receiver: false,
+            wake_up: waiting::WAKE_UP,
+            usual_wake_ns: self.usual_wake_ns,
+        }
     }
 
     fn levels(&mut self, depth: usize, from: i64, to: i64, cut: Cut<'_>) {
@@ -162,7 +227,7 @@ impl<'a> Engine<'a> {
         for segment in namer.timeline.segments(cut.cpu, level, from, to) {
             self.levels(depth + 1, cursor, segment.start_ns, cut);
             let event = &namer.timeline.events[segment.event as usize];
-            let wait = cut.span.and_then(|span| waiting::part_of_wait(&span, event));
+            let wait = cut.span.and_then(|span| waiting::part_of_wait(&span, event, cut.wake_up));
             let key = wait.unwrap_or_else(|| namer.interruption(event));
             self.push(segment, Some(key), true, cut);
             cursor = segment.end_ns;

@@ -16,6 +16,7 @@
 //! and never move time between mechanisms that were recorded.
 
 mod actor;
+mod asleep;
 mod causes;
 mod crowd;
 mod edges;

@@ -7,6 +7,7 @@ use super::causes::{CauseKey, Class, Detail};
 use super::timeline::{Timeline, end_of, start_of};
 use crate::model::{Layer, MISSING, Names, PacketTable};
 use quaver_abi::record::{EventKind, EventRecord, Vector};
+use std::collections::BTreeMap;
 
 /// How long before its arrival an interprocessor interrupt may have been sent.
 const IPI_REACH_NS: i64 = 50_000;
@@ -22,6 +23,8 @@ const OWN_PACKET_CAP_NS: i64 = 10_000;
 pub(crate) struct Namer<'a> {
     pub(crate) timeline: &'a Timeline<'a>,
     pub(crate) names: &'a Names,
+    /// Kernel stacks by instant and thread, innermost first.
+    stacks: BTreeMap<(u64, u32), Vec<u64>>,
     own: Option<OwnPackets<'a>>,
 }
 
@@ -42,10 +45,28 @@ impl<'a> Namer<'a> {
                 .find_map(|layer| packets.column(layer))?;
             Some(OwnPackets { packets, before_app_ns: &column.before_app_ns })
         });
-        Self { timeline, names, own }
+        Self { timeline, names, stacks: stacks(timeline.events), own }
     }
 
-    fn symbol(&self, address: u64) -> &str {
+    /// The kernel stack of a thread that left its CPU at an instant, innermost first.
+    pub(crate) fn frames(&self, instant_ns: u64, thread: u32) -> &[u64] {
+        self.stacks.get(&(instant_ns, thread)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The innermost function of a stack that is none of the scheduler's or of the recording's; 0 where there is none.
+    pub(crate) fn leaf(&self, frames: &[u64]) -> u64 {
+        const SCHEDULER: [&str; 12] = [
+            "bpf_", "__bpf", "__traceiter", "schedule", "__schedule", "__cond_resched", "preempt_schedule", "io_schedule",
+            "_cond_resched", "__might_resched", "raw_irqentry", "rcu_",
+        ];
+        let own = |&&frame: &&u64| {
+            let symbol = self.symbol(frame);
+            !symbol.is_empty() && !SCHEDULER.iter().any(|prefix| symbol.starts_with(prefix))
+        };
+        frames.iter().find(own).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn symbol(&self, address: u64) -> &str {
         let name = self.names.symbol.get(&address).map_or("", String::as_str);
         // Compilers and kallsyms add suffixes (`.isra.0`, `+0x0/0x40`).
         name.split(['.', '+']).next().unwrap_or(name)
@@ -247,6 +268,19 @@ impl<'a> Namer<'a> {
     }
 }
 
+fn stacks(events: &[EventRecord]) -> BTreeMap<(u64, u32), Vec<u64>> {
+    let mut stacks: BTreeMap<(u64, u32), Vec<u64>> = BTreeMap::new();
+    for frame in events.iter().filter(|event| event.kind == EventKind::Frame as u8) {
+        let stack = stacks.entry((frame.start_ns, frame.id)).or_default();
+        let depth = usize::from(frame.detail);
+        if stack.len() <= depth {
+            stack.resize(depth + 1, 0);
+        }
+        stack[depth] = frame.aux;
+    }
+    stacks
+}
+
 /// Row of the catalogue for a thread of this name.
 fn thread_source(comm: &str, class: Class) -> &'static str {
     const PREFIXES: [(&str, &str); 24] = [
@@ -335,6 +369,15 @@ pub(crate) const EMITTED: &[&str] = &[
     "block-recv",
     "cstate",
     "faults",
+    "stopped",
+    "frozen",
+    "traced",
+    "own-sleep",
+    "lock",
+    "peer-wait",
+    "disk",
+    "kernel-wait",
+    "kernel-work",
 ];
 
 #[cfg(test)]
@@ -347,7 +390,12 @@ mod tests {
             assert!(crate::catalogue::source(id).is_some(), "{id}");
         }
         // The list itself is checked against the text of the folder: no identifier may be forgotten.
-        let sources = [include_str!("naming.rs"), include_str!("waiting.rs"), include_str!("engine.rs")];
+        let sources = [
+            include_str!("naming.rs"),
+            include_str!("waiting.rs"),
+            include_str!("engine.rs"),
+            include_str!("asleep.rs"),
+        ];
         for source in crate::catalogue::sources() {
             let quoted = format!("\"{}\"", source.id);
             let count: usize = sources.iter().map(|text| text.matches(&quoted).count()).sum();

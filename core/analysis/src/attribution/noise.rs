@@ -1,7 +1,7 @@
 //! Attribution of a noise run: the same engine, with the loop's thread for the receiver.
 
-use super::actor::{Life, fault_cost_ns, lives};
-use super::causes::{CauseTable, share};
+use super::actor::{Life, lives};
+use super::causes::share;
 use super::edges::learn_edge_cost;
 use super::engine::{Ask, Engine, settle_edges};
 use super::naming::Namer;
@@ -47,13 +47,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let asked =
         super::AttributionOptions { entry_exit_cap_ns: options.entry_exit_cap_ns, ..Default::default() };
     let cap = asked.edge_cap(&circumstances);
-    let mut engine = Engine {
-        namer: &namer,
-        circumstances: &run.circumstances,
-        causes: CauseTable::default(),
-        fault_cost_ns: fault_cost_ns(&lives),
-        drafts: Vec::new(),
-    };
+    let mut engine = Engine::new(&namer, &run.circumstances, &lives);
     let mut books = Books::default();
     let (mut causes, mut first_piece, mut scratch) = (Vec::new(), vec![0], Vec::new());
     let mut cpus = counters(run, &threads);

@@ -1,7 +1,7 @@
 //! Attribution of a packet run.
 
-use super::actor::{Life, fault_cost_ns, lives};
-use super::causes::{CauseKey, CauseTable, share};
+use super::actor::{Life, lives};
+use super::causes::{CauseKey, share};
 use super::engine::{Ask, Engine, settle_catch_up, settle_displaced, settle_edges};
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
 use super::late::LatePacket;
@@ -112,13 +112,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         edge_cap: options.edge_cap(&run.circumstances),
         schedule,
     };
-    let mut engine = Engine {
-        namer: &namer,
-        circumstances: &run.circumstances,
-        causes: CauseTable::default(),
-        fault_cost_ns: fault_cost_ns(&receiver),
-        drafts: Vec::new(),
-    };
+    let mut engine = Engine::new(&namer, &run.circumstances, &receiver);
     let mut books = Books::default();
     let mut late = chase.walk(&mut engine, &mut books);
     let causes = engine.causes;

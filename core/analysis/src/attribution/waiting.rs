@@ -1,11 +1,11 @@
 //! Why a thread that could run does not: the rules from its state and from who held its CPU instead.
 
 use super::actor::{ActorState, Span};
-use super::causes::{CauseKey, Class};
+use super::causes::{CauseKey, Class, Detail};
 use super::naming::Namer;
 use super::timeline::{Level, end_of};
 use crate::model::{Actor, Circumstances};
-use quaver_abi::record::{EventKind, EventRecord, Vector};
+use quaver_abi::record::{EventKind, EventRecord, Vector, served};
 
 /// From here on an idle CPU beside a woken thread is no slow wake-up any more but a stop.
 const LONG_WAIT_NS: i64 = 1_000_000;
@@ -30,6 +30,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) circumstances: &'a Circumstances,
     /// It is the receiver, whose quota is the one that is known.
     pub(crate) is_receiver: bool,
+    /// What its way from a wake-up to its CPU belongs to: [`WAKE_UP`], or what it slept for.
+    pub(crate) wake_up: CauseKey,
+    /// A wake-up that takes longer than this is no usual one.
+    pub(crate) usual_wake_ns: i64,
 }
 
 impl Facts<'_> {
@@ -46,8 +50,10 @@ impl Facts<'_> {
     ///   thread, quota of a normal one, each only where the host has such a limit in force). If it moved after
     ///   1 ms or more of such a limit, the limit is the cause.
     /// - Idle beside a woken thread: the wake-up takes its time; after 1 ms it counts as not allowed to run.
-    /// - A normal thread before a real-time one: fair server or throttling. One that already ran at the
-    ///   wake-up and gives way within 1 ms is part of the wake-up.
+    /// - A normal thread before a real-time one: the fair server where the kernel says that it ran that thread. One that
+    ///   already ran at the wake-up and gives way as fast as usual is part of the wake-up; one that does not was in
+    ///   the kernel, where it could not be preempted. Else throttling. Where the kernel says nothing of the fair
+    ///   server: part of the wake-up within 1 ms, and then fair server or throttling.
     /// - The stopper thread, where the thread moves; and whoever a runnable thread waits for on a CPU that it was
     ///   moved to, or after the stopper took it off its own: without the move it would have run there. It would not
     ///   while the one that preempted it holds that CPU still, see [`behind_its_preemptor`].
@@ -61,8 +67,8 @@ impl Facts<'_> {
                 ActorState::Preempted if span.moved && long => self.stopped().or(Some(MOVED)),
                 ActorState::Preempted if span.moved => Some(MOVED),
                 ActorState::Preempted => self.stopped(),
-                ActorState::Woken if long => self.stopped().or(Some(WAKE_UP)),
-                ActorState::Woken => Some(WAKE_UP),
+                ActorState::Woken if long => self.stopped().or(Some(self.wake_up)),
+                ActorState::Woken => Some(self.wake_up),
                 ActorState::Running | ActorState::Asleep | ActorState::Unknown => None,
             };
         }
@@ -87,19 +93,44 @@ impl Facts<'_> {
         }
         let normal = Class::of(holder.aux) == Class::Normal;
         let waits = matches!(span.state, ActorState::Preempted | ActorState::Woken);
-        if waits && self.actor.realtime && normal {
-            let ran_before = holder.start_ns <= span.since_ns.max(0) as u64;
-            if span.state == ActorState::Woken && ran_before && !long {
-                return Some(WAKE_UP);
-            }
-            if self.circumstances.fair_server {
-                return Some(SERVED);
-            }
-            if self.circumstances.rt_throttling {
-                return Some(THROTTLED);
-            }
+        if waits
+            && self.actor.realtime
+            && normal
+            && let Some(key) = self.behind_normal(namer, span, holder, long)
+        {
+            return Some(key);
         }
         Some(namer.thread(holder, &self.circumstances.own_threads))
+    }
+
+    /// Cause of a real-time thread's wait while a normal one held its CPU; none where it is that thread.
+    fn behind_normal(
+        &self,
+        namer: &Namer<'_>,
+        span: &Span,
+        holder: &EventRecord,
+        long: bool,
+    ) -> Option<CauseKey> {
+        let known = holder.detail & served::KNOWN != 0;
+        if holder.detail & served::BY_FAIR_SERVER != 0 {
+            return Some(SERVED);
+        }
+        let ran_before = holder.start_ns <= span.since_ns.max(0) as u64;
+        let gives_way = span.state == ActorState::Woken && ran_before;
+        if gives_way && known {
+            if span.until_ns - span.since_ns <= self.usual_wake_ns {
+                return Some(self.wake_up);
+            }
+            let place = namer.leaf(namer.frames(holder.end_ns, holder.id));
+            return Some(CauseKey::new("kernel-work", Detail::Kernel(holder.id, place)));
+        }
+        if gives_way && !long {
+            return Some(self.wake_up);
+        }
+        if self.circumstances.fair_server && !known {
+            return Some(SERVED);
+        }
+        self.circumstances.rt_throttling.then_some(THROTTLED)
     }
 }
 
@@ -137,10 +168,10 @@ fn is_stopper(namer: &Namer<'_>, thread: u32) -> bool {
 /// A reschedule interrupt is how a wake-up or a move reaches the CPU: it is part of that wait, no cause apart. So is a
 /// softirq on a CPU where a runnable thread waits because it was moved: it delays who runs there, not who waits behind
 /// that one.
-pub(crate) fn part_of_wait(span: &Span, event: &EventRecord) -> Option<CauseKey> {
+pub(crate) fn part_of_wait(span: &Span, event: &EventRecord, wake_up: CauseKey) -> Option<CauseKey> {
     let reschedule = event.kind == EventKind::Vector as u8 && event.id == Vector::Reschedule as u32;
     match span.state {
-        ActorState::Woken if reschedule => Some(WAKE_UP),
+        ActorState::Woken if reschedule => Some(wake_up),
         ActorState::Preempted if reschedule && span.moved => Some(MOVED),
         ActorState::Preempted if span.away && event.kind == EventKind::Softirq as u8 => Some(MOVED),
         _ => None,

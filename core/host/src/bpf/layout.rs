@@ -53,7 +53,10 @@ pub(crate) struct CpuState {
     pub(crate) pending_tail: u64,
     pub(crate) pending: [u64; 64],
     pub(crate) scratch: [u64; 4],
-    pub(crate) padding: [u64; 6],
+    pub(crate) woken_ns: u64,
+    pub(crate) stream_enters: u32,
+    pub(crate) woken_thread: u32,
+    pub(crate) padding: [u64; 4],
     pub(crate) consumed: u64,
     pub(crate) reserved: [u64; 7],
 }

@@ -21,6 +21,8 @@ pub(crate) fn forget(cpus: &Mapping<CpuState>, cpu: usize) {
         (*state).raised_irq_ns = 0;
         (*state).last_enqueued = 0;
         (*state).pending_head = (*state).pending_tail;
+        (*state).stream_enters = 0;
+        (*state).woken_thread = 0;
     }
 }
 

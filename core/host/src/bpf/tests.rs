@@ -1,5 +1,7 @@
 //! Real packets over the loopback device, recorded by real programs.
 
+mod sleeps;
+
 use super::start;
 use crate::trace::{Flow, Payload, TraceCounts, TraceSink, TraceSpec, Tracer};
 use quaver_abi::record::{EventKind, EventRecord, KEY_UNKNOWN, StampRecord, stamp_flags};

@@ -49,6 +49,8 @@ pub(super) fn event_name(event: &EventRecord, kind: EventKind, names: &Names) ->
         EventKind::IpiSend => format!("interrupt sent to CPU {}", event.id),
         EventKind::TlbFlush => "TLB flush".to_owned(),
         EventKind::SoftirqRaise => "softirq raised".to_owned(),
+        EventKind::Sleep => format!("sleep of {}", thread(event.id)),
+        EventKind::Frame => format!("frame {}", function()),
         EventKind::TaskName => thread(event.id),
     }
 }

@@ -4,7 +4,7 @@ use super::scene::thread;
 use crate::attribution::actor::{ActorState, Span};
 use crate::attribution::naming::Namer;
 use crate::attribution::timeline::Timeline;
-use crate::attribution::waiting::Facts;
+use crate::attribution::waiting::{Facts, WAKE_UP};
 use crate::model::{Actor, Circumstances, Names};
 use quaver_abi::record::{EventRecord, OffCpu};
 
@@ -73,6 +73,8 @@ fn cause_from(case: &Case, span: Span, holder: u32, priority: u64, from: i64) ->
         thread: Some(WAITER),
         circumstances: &circumstances,
         is_receiver: case.is_receiver,
+        wake_up: WAKE_UP,
+        usual_wake_ns: 20_000,
     };
     facts.cause(&namer, &span, &held).map(|key| key.id)
 }

@@ -2,7 +2,6 @@
 
 use super::scene::{event, thread};
 use crate::attribution::actor::lives;
-use crate::attribution::causes::CauseTable;
 use crate::attribution::engine::{Ask, Engine};
 use crate::attribution::naming::Namer;
 use crate::attribution::timeline::Timeline;
@@ -110,13 +109,7 @@ fn engine_owners(events: &[EventRecord], waits: bool, blocking: bool, quota: boo
     let timeline = Timeline::new(events);
     let namer = Namer::new(&timeline, &names, None);
     let circumstances = Circumstances { quota_stops: u64::from(quota), ..Circumstances::default() };
-    let mut engine = Engine {
-        namer: &namer,
-        circumstances: &circumstances,
-        causes: CauseTable::default(),
-        fault_cost_ns: 1_000,
-        drafts: Vec::new(),
-    };
+    let mut engine = Engine::new(&namer, &circumstances, &[]);
     let actor = Actor { threads: vec![RECEIVER], blocking, ..Actor::default() };
     let lives = lives(events, &[RECEIVER]);
     let ask = Ask { from_ns: 0, to_ns: LENGTH, shift_ns: 0, cpu: 1 };

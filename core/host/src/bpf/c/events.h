@@ -89,6 +89,7 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 		emit(state, cpu, state->softirq_ns, bpf_ktime_get_ns(), 0, vector, EVENT_SOFTIRQ, 0);
 	state->softirq_ns = 0;
 	state->in_net_rx = 0;
+	state->stream_enters = 0;
 	return 0;
 }
 
@@ -111,11 +112,11 @@ static __always_inline void first_thread(struct cpu_state *state)
 	SEC("tp_btf/" #NAME "_entry")                                                                        \
 	int BPF_PROG(on_##NAME##_entry)                                                                      \
 	{                                                                                                    \
-		struct cpu_state *state = recorded(bpf_get_smp_processor_id());                              \
+		struct cpu_state *state = state_of(bpf_get_smp_processor_id());                              \
                                                                                                              \
 		if (state) {                                                                                 \
 			state->vector_ns[NUMBER] = bpf_ktime_get_ns();                                       \
-			if (NUMBER == VECTOR_LOCAL_TIMER && !state->thread_ns)                               \
+			if (NUMBER == VECTOR_LOCAL_TIMER && state->recorded && !state->thread_ns)                               \
 				first_thread(state);                                                         \
 		}                                                                                            \
 		return 0;                                                                                    \
@@ -124,11 +125,12 @@ static __always_inline void first_thread(struct cpu_state *state)
 	int BPF_PROG(on_##NAME##_exit)                                                                       \
 	{                                                                                                    \
 		__u32 cpu = bpf_get_smp_processor_id();                                                      \
-		struct cpu_state *state = recorded(cpu);                                                     \
+		struct cpu_state *state = state_of(cpu);                                                     \
                                                                                                              \
 		if (state && state->vector_ns[NUMBER]) {                                                     \
-			emit(state, cpu, state->vector_ns[NUMBER], bpf_ktime_get_ns(), 0, NUMBER,            \
-			     EVENT_VECTOR, 0);                                                               \
+			if (state->recorded)                                                                 \
+				emit(state, cpu, state->vector_ns[NUMBER], bpf_ktime_get_ns(), 0, NUMBER,    \
+				     EVENT_VECTOR, 0);                                                       \
 			state->vector_ns[NUMBER] = 0;                                                        \
 		}                                                                                            \
 		return 0;                                                                                    \

@@ -64,13 +64,68 @@ struct thread_info {
 	__u32 cpu;
 };
 
+struct inode {
+	__u16 i_mode;
+	unsigned long i_ino;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct qstr d_name;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	void *private_data;
+	struct inode *f_inode;
+	struct path f_path;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	int prio;
 	int pid;
 	int tgid;
 	char comm[16];
+	unsigned long jobctl;
+	unsigned int in_iowait : 1;
+	struct files_struct *files;
+	void *dl_server;
 };
+
+#ifdef __TARGET_ARCH_x86
+struct pt_regs {
+	unsigned long orig_ax;
+	unsigned long di;
+};
+#else
+struct user_pt_regs {
+	unsigned long regs[31];
+};
+struct pt_regs {
+	struct user_pt_regs user_regs;
+	int syscallno;
+};
+#endif
 
 struct hrtimer {
 	void *function;

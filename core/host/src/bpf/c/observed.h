@@ -200,12 +200,13 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 	struct cpu_state *state;
 	__u64 now;
 
-	if (!followed_socket(sk))
-		return 0;
-	now = bpf_ktime_get_ns();
 	state = state_of(cpu);
 	if (!state)
 		return 0;
+	state->stream_enters = followed_socket(sk);
+	if (!state->stream_enters)
+		return 0;
+	now = bpf_ktime_get_ns();
 	if (config.observed_process)
 		deliver(state, cpu, sk, now);
 	else

@@ -45,6 +45,8 @@ enum event_kind {
 	EVENT_PAGE_FAULT = 22,
 	EVENT_IPI_SEND = 23,
 	EVENT_TLB_FLUSH = 24,
+	EVENT_SLEEP = 26,
+	EVENT_FRAME = 30,
 	EVENT_TASK_NAME = 40,
 };
 
@@ -120,6 +122,9 @@ struct cpu_state {
 	__u64 pending_tail;
 	__u64 pending[PENDING];
 	__u64 scratch[4];
+	__u64 woken_ns;      /* when a followed thread was last made runnable here */
+	__u32 stream_enters; /* a packet of the followed flow is entering its socket */
+	__u32 woken_thread;
 
 	__u64 consumed __attribute__((aligned(64)));
 	__u64 reserved[7];

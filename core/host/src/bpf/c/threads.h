@@ -5,7 +5,7 @@
 #ifndef QUAVER_THREADS_H
 #define QUAVER_THREADS_H
 
-#include "events.h"
+#include "sleeps.h"
 
 /* Which name a thread was last reported under. Direct-mapped: a collision only repeats a name. */
 struct name {
@@ -36,9 +36,18 @@ static __always_inline void report_name(struct cpu_state *state, __u32 cpu, stru
 	}
 }
 
-enum { OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3 };
-/* TASK_DEAD, EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h. */
-#define GONE (0x80 | 0x10 | 0x20)
+static __always_inline bool wanted(struct task_struct *task)
+{
+	__u32 thread = task->pid;
+
+	/* Also threads that the observed process has made since. */
+	if (config.observed_process && task->tgid == (int)config.observed_process)
+		return 1;
+	return bpf_map_lookup_elem(&threads, &thread) != 0;
+}
+
+/* A followed thread waits longer for its CPU than a switch takes: from here on the stack of who holds it is of use. */
+#define LONG_SWITCH_NS 50000
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
@@ -52,7 +61,11 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 
 	if (!state)
 		return 0;
-	off = preempt || !prev_state ? OFF_PREEMPTED : prev_state & GONE ? OFF_EXITED : OFF_BLOCKED;
+	off = off_cpu(prev, preempt, prev_state);
+	if ((off == OFF_BLOCKED || off == OFF_UNINTERRUPTIBLE) && wanted(prev))
+		off = emit_sleep(ctx, state, cpu, now, prev, off);
+	if (bpf_core_field_exists(prev->dl_server))
+		off |= OFF_SERVER_KNOWN | (prev->dl_server ? OFF_SERVED : 0);
 	start = state->thread_ns;
 	if (!start) {
 		/* It ran when recording began. */
@@ -64,24 +77,51 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	emit(state, cpu, start, now, priority | (__u64)(__u32)next->pid << 32, thread, EVENT_THREAD, off);
 	if (thread)
 		report_name(state, cpu, prev, thread);
+	if (state->woken_thread && state->woken_thread == (__u32)next->pid) {
+		if (thread && now - state->woken_ns > LONG_SWITCH_NS && (off & 0x3f) == OFF_PREEMPTED)
+			emit_frames(ctx, state, cpu, now, thread);
+		state->woken_thread = 0;
+	}
 	state->thread_id = next->pid;
 	state->thread_priority = next->prio;
 	state->thread_ns = now;
 	return 0;
 }
 
-static __always_inline bool wanted(struct task_struct *task)
-{
-	__u32 thread = task->pid;
+/* quaver_abi::record::WakeContext. */
+enum wake_context {
+	WOKEN_BY_TASK = 1,
+	WOKEN_BY_INTERRUPT = 2,
+	WOKEN_BY_SOFTIRQ = 3,
+	WOKEN_BY_VECTOR = 4,
+	WOKEN_BY_TIMER = 5,
+	WOKEN_BY_STREAM = 6,
+};
 
-	return bpf_map_lookup_elem(&threads, &thread) != 0;
+/* From which context this CPU makes a wake-up, in the places of `quaver_abi::record::Wakeup`. What interrupts is
+ * not the thread that is interrupted. */
+static __always_inline __u32 wake_context(struct cpu_state *state)
+{
+	if (state->irq_ns)
+		return WOKEN_BY_INTERRUPT << 16 | (state->irq_number & 0xfff) << 20;
+	if (state->vector_ns[VECTOR_LOCAL_TIMER])
+		return WOKEN_BY_TIMER << 16;
+#pragma unroll
+	for (__u32 vector = 2; vector < VECTORS; vector++)
+		if (state->vector_ns[vector])
+			return WOKEN_BY_VECTOR << 16 | vector << 20;
+	if (state->softirq_ns && state->stream_enters)
+		return WOKEN_BY_STREAM << 16;
+	if (state->softirq_ns)
+		return WOKEN_BY_SOFTIRQ << 16 | (state->softirq_vector & 0xfff) << 20;
+	return WOKEN_BY_TASK << 16;
 }
 
 static __always_inline void wakeup(struct task_struct *task, __u64 only_waking)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), thread = task->pid, waker;
-	struct cpu_state *state;
-	__u64 now;
+	__u32 cpu = bpf_get_smp_processor_id(), thread = task->pid, target = task->thread_info.cpu;
+	struct cpu_state *state, *there;
+	__u64 now, current;
 
 	if (!wanted(task))
 		return;
@@ -89,10 +129,18 @@ static __always_inline void wakeup(struct task_struct *task, __u64 only_waking)
 	if (!state)
 		return;
 	now = bpf_ktime_get_ns();
-	waker = bpf_get_current_pid_tgid();
+	current = (__u32)bpf_get_current_pid_tgid();
 	if (config.ready_by_waking && only_waking)
 		ready(state, now);
-	emit(state, cpu, now, now, (__u64)waker << 32 | task->thread_info.cpu, thread, EVENT_WAKEUP, only_waking);
+	emit(state, cpu, now, now, current << 32 | wake_context(state) | (target & 0xffff), thread, EVENT_WAKEUP,
+	     only_waking);
+	if (only_waking)
+		return;
+	there = state_of(target);
+	if (there) {
+		there->woken_ns = now;
+		there->woken_thread = thread;
+	}
 }
 
 SEC("tp_btf/sched_waking")
@@ -132,7 +180,7 @@ static __always_inline void page_fault(unsigned long address, __u64 in_kernel)
 	struct cpu_state *state;
 	__u64 now;
 
-	if (!bpf_map_lookup_elem(&threads, &thread))
+	if (!wanted(bpf_get_current_task_btf()))
 		return;
 	state = state_of(cpu);
 	now = bpf_ktime_get_ns();

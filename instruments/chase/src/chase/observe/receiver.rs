@@ -33,13 +33,19 @@ pub(super) fn receivers(
     events: &[EventRecord],
     threads: &[ThreadFacts],
 ) -> Receivers {
+    // Old kernels do not tell which call a thread sleeps in.
+    let told = events.iter().any(|event| event.kind == EventKind::Sleep as u8);
+    let sleeps_for_packets = |off: OffCpu| match off {
+        OffCpu::Receiving | OffCpu::Polling => true,
+        other => other == OffCpu::Blocked && !told,
+    };
     let known = |thread: u32| threads.iter().any(|facts| facts.id == thread);
     let mut runs: BTreeMap<u16, Vec<Run>> = BTreeMap::new();
     let mut sleeps: BTreeMap<u32, usize> = BTreeMap::new();
     for event in events.iter().filter(|event| event.kind == EventKind::Thread as u8 && known(event.id)) {
         let run = Run { start_ns: event.start_ns, end_ns: event.end_ns, thread: event.id };
         runs.entry(event.cpu).or_default().push(run);
-        if event.detail == OffCpu::Blocked as u8 {
+        if sleeps_for_packets(OffCpu::from_raw(event.detail)) {
             *sleeps.entry(event.id).or_default() += 1;
         }
     }

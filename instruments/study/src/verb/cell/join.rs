@@ -92,7 +92,7 @@ fn others(events: &[EventRecord], sink: u32) -> BTreeMap<u16, Others> {
             Some(EventKind::Vector | EventKind::Irq | EventKind::Nmi) => path_flags::SINK_INTERRUPT,
             Some(EventKind::Softirq) if event.id != NET_RX => path_flags::SINK_SOFTIRQ,
             Some(EventKind::Thread) if event.id == sink => {
-                if event.detail == OffCpu::Blocked as u8 {
+                if OffCpu::from_raw(event.detail).waits() {
                     found.entry(event.cpu).or_default().began.push((end, path_flags::SINK_SLEPT));
                 }
                 continue;

@@ -1,0 +1,192 @@
+//! What a sleeping receiver waited for: a sleep counts as a wake-up of the network only from its recorded wake-up on.
+//! Before that, the time belongs to what it waited for.
+//!
+//! Locks are followed to their holders: backward from the wake-up, never before the wait began, nested waits followed to
+//! a bounded depth, and what is not recorded stays unknown (the bounded critical path of Trace Compass). A wake-up from
+//! an interrupt, or a sleep that no signal ends, ends the chain at the sleeper, as in Perfetto's critical path.
+
+use super::actor::{Absence, ActorState, Life, Span, lives};
+use super::causes::{CauseKey, Detail, HolderState};
+use super::naming::Namer;
+use super::timeline::Level;
+use quaver_abi::record::{
+    EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Holders that wait for holders, at most.
+const DEEPEST: usize = 8;
+/// Softirqs that run timers: TIMER and HRTIMER.
+const TIMER_SOFTIRQS: [u16; 2] = [1, 8];
+const NET_RX: u16 = 3;
+
+/// A stretch of a sleep with its cause.
+pub(crate) type TakePiece<'t> = dyn FnMut(i64, i64, CauseKey) + 't;
+
+/// The threads whose wake-ups were recorded: whoever a receiver may wait for, and be waited for by.
+pub(crate) struct Sleepers<'a>(BTreeMap<u32, Life<'a>>);
+
+impl<'a> Sleepers<'a> {
+    pub(crate) fn new(events: &'a [EventRecord]) -> Self {
+        let followed = events.iter().filter(|event| event.kind == EventKind::Wakeup as u8);
+        let threads: BTreeSet<u32> = followed.map(|event| event.id).collect();
+        let threads: Vec<u32> = threads.into_iter().collect();
+        Self(lives(events, &threads).into_iter().map(|life| (life.thread, life)).collect())
+    }
+}
+
+/// What is asked about a sleep.
+pub(crate) struct Question<'q, 'a> {
+    pub(crate) namer: &'q Namer<'a>,
+    pub(crate) sleepers: &'q Sleepers<'a>,
+}
+
+impl Question<'_, '_> {
+    /// What the sleep of a span was for; none where it was for the stream's packets, or where that is not recorded.
+    pub(crate) fn reason(&self, absence: &Absence) -> Option<CauseKey> {
+        let wake = self.wake(absence);
+        match absence.reason {
+            OffCpu::Stopped => Some(CauseKey::plain("stopped", "receiver stopped by a signal")),
+            OffCpu::Frozen => Some(CauseKey::plain("frozen", "receiver frozen by its cgroup")),
+            OffCpu::Traced => {
+                let tracer = wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
+                Some(CauseKey::new("traced", Detail::Sent("receiver held by ptrace", 0, tracer)))
+            }
+            OffCpu::Parked => Some(CauseKey::plain("kernel-wait", "receiver parked")),
+            OffCpu::Uninterruptible => Some(self.uninterruptible(absence)),
+            OffCpu::Blocked => self.interruptible(absence, wake),
+            OffCpu::Polling => poll(wake),
+            OffCpu::Receiving | OffCpu::Unknown | OffCpu::Preempted | OffCpu::Exited => None,
+        }
+    }
+
+    fn wake(&self, absence: &Absence) -> Option<Wakeup> {
+        Some(Wakeup::from_aux(self.event(absence.wake?).aux))
+    }
+
+    fn event(&self, index: u32) -> &EventRecord {
+        &self.namer.timeline.events[index as usize]
+    }
+
+    fn interruptible(&self, absence: &Absence, wake: Option<Wakeup>) -> Option<CauseKey> {
+        let sleep = self.event(absence.sleep?);
+        if sleep.detail & Sleep::FOR_DISK != 0 {
+            return Some(DISK);
+        }
+        let waker = wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
+        let peer = |what| Some(CauseKey::new("peer-wait", Detail::Awaited(what, waker)));
+        match SleepObject::from_raw(sleep.detail) {
+            SleepObject::Futex => Some(CauseKey::new("lock", Detail::Lock(waker, HolderState::Unknown))),
+            SleepObject::Clock => Some(CauseKey::plain("own-sleep", "sleep of the receiver itself")),
+            SleepObject::TimerFd => Some(CauseKey::plain("own-sleep", "receiver waited for its own timer")),
+            SleepObject::Socket => peer("another socket"),
+            SleepObject::Pipe => peer("a pipe"),
+            SleepObject::Device => peer("a device"),
+            SleepObject::Anonymous => peer("an event descriptor"),
+            SleepObject::Child => peer("another process"),
+            SleepObject::File => Some(DISK),
+            SleepObject::Unknown => {
+                Some(CauseKey::plain("own-sleep", "sleep of the receiver in another system call"))
+            }
+        }
+    }
+
+    fn uninterruptible(&self, absence: &Absence) -> CauseKey {
+        let Some(sleep) = absence.sleep.map(|index| self.event(index)) else { return KERNEL_WAIT };
+        let frames = self.namer.frames(sleep.start_ns, sleep.id);
+        let any = |parts: &[&str]| {
+            frames.iter().any(|&frame| parts.iter().any(|part| self.namer.symbol(frame).contains(part)))
+        };
+        let place = self.namer.leaf(frames);
+        if any(&["reclaim", "shrink_", "swap", "compact_zone", "mem_cgroup_handle_over_high"]) {
+            return CauseKey::new("reclaim/swap", Detail::Function("memory reclaim or swap in", place));
+        }
+        if sleep.detail & Sleep::FOR_DISK != 0
+            || SleepObject::from_raw(sleep.detail) == SleepObject::File
+            || any(&["blk_", "submit_bio", "folio_wait", "wait_on_buffer", "jbd2", "writeback", "balance_dirty"])
+        {
+            return CauseKey::new("disk", Detail::Function("wait for a disk or file system in", place));
+        }
+        if any(&["rwsem_down", "mutex_lock", "percpu_down", "rtlock", "rt_mutex"]) {
+            return CauseKey::new("kernel-wait", Detail::Function("lock of the kernel in", place));
+        }
+        CauseKey::new("kernel-wait", Detail::Function("wait in the kernel in", place))
+    }
+
+    /// Cuts a stretch of a sleep by cause. A lock's stretch is cut by what its holder did meanwhile.
+    pub(crate) fn cut(&self, span: &Span, key: CauseKey, take: &mut TakePiece<'_>) {
+        match key.detail {
+            Detail::Lock(holder, _) if holder != 0 => {
+                self.behind(holder, (span.start_ns, span.end_ns), DEEPEST, take);
+            }
+            _ => take(span.start_ns, span.end_ns, key),
+        }
+    }
+
+    /// What the holder of a lock did while others waited for it.
+    fn behind(&self, holder: u32, (from, to): (i64, i64), depth: usize, take: &mut TakePiece<'_>) {
+        let lock = |state| CauseKey::new("lock", Detail::Lock(holder, state));
+        let Some(life) = self.sleepers.0.get(&holder).filter(|_| depth > 0) else {
+            return take(from, to, lock(HolderState::Unknown));
+        };
+        let mut spans = Vec::new();
+        life.spans(from, to, |span| spans.push(span));
+        for span in spans {
+            match span.state {
+                ActorState::Running => take(span.start_ns, span.end_ns, lock(HolderState::Ran)),
+                ActorState::Unknown => take(span.start_ns, span.end_ns, lock(HolderState::Unknown)),
+                ActorState::Preempted | ActorState::Woken => self.off_cpu(&span, lock(HolderState::Waited), take),
+                ActorState::Asleep => match self.reason(&span.absence) {
+                    Some(CauseKey { detail: Detail::Lock(next, _), .. }) if next != 0 && next != holder => {
+                        self.behind(next, (span.start_ns, span.end_ns), depth - 1, take);
+                    }
+                    Some(key) if key.id == "disk" || key.id == "reclaim/swap" => {
+                        take(span.start_ns, span.end_ns, lock(HolderState::WaitedForDisk));
+                    }
+                    _ => take(span.start_ns, span.end_ns, lock(HolderState::Slept)),
+                },
+            }
+        }
+    }
+
+    /// Whoever ran instead of a runnable holder has the time.
+    fn off_cpu(&self, span: &Span, rest: CauseKey, take: &mut TakePiece<'_>) {
+        let Some(cpu) = span.cpu else { return take(span.start_ns, span.end_ns, rest) };
+        let timeline = self.namer.timeline;
+        let mut cursor = span.start_ns;
+        for segment in timeline.segments(cpu, Level::Thread, span.start_ns, span.end_ns) {
+            if cursor < segment.start_ns {
+                take(cursor, segment.start_ns, rest);
+            }
+            let runner = &timeline.events[segment.event as usize];
+            let key = if runner.id == 0 { rest } else { self.namer.thread(runner, &[]) };
+            take(segment.start_ns, segment.end_ns, key);
+            cursor = segment.end_ns;
+        }
+        if cursor < span.end_ns {
+            take(cursor, span.end_ns, rest);
+        }
+    }
+}
+
+const DISK: CauseKey = CauseKey::plain("disk", "wait for a disk or file system");
+const KERNEL_WAIT: CauseKey = CauseKey::plain("kernel-wait", "wait in the kernel");
+
+/// What a poll that did not end by the stream waited for: were the stream's socket watched, its packet would have ended it.
+fn poll(wake: Option<Wakeup>) -> Option<CauseKey> {
+    let wake = wake?;
+    match wake.context {
+        WakeContext::Timer => Some(TIMED_OUT),
+        WakeContext::Softirq if TIMER_SOFTIRQS.contains(&wake.number) => Some(TIMED_OUT),
+        WakeContext::Softirq if wake.number == NET_RX => {
+            Some(CauseKey::new("peer-wait", Detail::Awaited("another socket", 0)))
+        }
+        WakeContext::Interrupt => Some(CauseKey::new("peer-wait", Detail::Awaited("a device", 0))),
+        WakeContext::Task => {
+            Some(CauseKey::new("peer-wait", Detail::Awaited("another descriptor", wake.current)))
+        }
+        WakeContext::Stream | WakeContext::Unknown | WakeContext::Softirq | WakeContext::Vector => None,
+    }
+}
+
+const TIMED_OUT: CauseKey = CauseKey::plain("own-sleep", "poll of the receiver timed out");

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Why a followed thread left its CPU: which state, in which system call, at which object. The registers that a thread
+ * entered the kernel with tell the call, so that no program runs at each system call of the machine.
+ */
+#ifndef QUAVER_SLEEPS_H
+#define QUAVER_SLEEPS_H
+
+#include "events.h"
+
+/* quaver_abi::record::OffCpu, and `served` in its highest bits. */
+enum off_cpu {
+	OFF_PREEMPTED = 1,
+	OFF_BLOCKED = 2,
+	OFF_EXITED = 3,
+	OFF_UNINTERRUPTIBLE = 4,
+	OFF_STOPPED = 5,
+	OFF_TRACED = 6,
+	OFF_FROZEN = 7,
+	OFF_PARKED = 8,
+	OFF_RECEIVING = 9,
+	OFF_POLLING = 10,
+	OFF_SERVER_KNOWN = 1 << 6,
+	OFF_SERVED = 1 << 7,
+};
+
+/* include/linux/sched.h. A thread of the kernel that idles (TASK_IDLE) does not count as uninterruptible. */
+#define STATE_UNINTERRUPTIBLE 0x2
+#define STATE_STOPPED 0x4
+#define STATE_TRACED 0x8
+#define STATE_GONE (0x80 | 0x10 | 0x20)
+#define STATE_PARKED 0x40
+#define STATE_NO_LOAD 0x400
+#define STATE_LOCK 0x1000
+#define STATE_FROZEN 0x8000
+/* include/linux/sched/jobctl.h: the cgroup's freezer holds it, in an interruptible sleep. */
+#define JOBCTL_TRAP_FREEZE (1UL << 23)
+
+/* quaver_abi::record::SleepObject. */
+enum sleep_object {
+	AT_UNKNOWN = 0,
+	AT_FUTEX = 1,
+	AT_SOCKET = 2,
+	AT_PIPE = 3,
+	AT_FILE = 4,
+	AT_DEVICE = 5,
+	AT_TIMER = 6,
+	AT_ANONYMOUS = 7,
+	AT_CLOCK = 8,
+	AT_CHILD = 9,
+	AT_STREAM = 64, /* never recorded: the thread's state tells */
+	AT_POLL = 65,
+	FOR_DISK = 1 << 7,
+};
+
+/* Linux 5.15; the kernel's own number is found when the programs load. */
+enum bpf_func_id {
+	BPF_FUNC_task_pt_regs = 175,
+};
+
+#define NO_CALL 0xffff
+#define FRAMES 10
+
+static __always_inline __u32 off_cpu(struct task_struct *task, bool preempt, unsigned int state)
+{
+	if (preempt || !state)
+		return OFF_PREEMPTED;
+	if (state & STATE_GONE)
+		return OFF_EXITED;
+	if (state & STATE_STOPPED)
+		return OFF_STOPPED;
+	if (state & STATE_TRACED)
+		return OFF_TRACED;
+	if (state & STATE_FROZEN)
+		return OFF_FROZEN;
+	if (state & STATE_PARKED)
+		return OFF_PARKED;
+	if ((state & STATE_LOCK) || ((state & STATE_UNINTERRUPTIBLE) && !(state & STATE_NO_LOAD)))
+		return OFF_UNINTERRUPTIBLE;
+	return task->jobctl & JOBCTL_TRAP_FREEZE ? OFF_FROZEN : OFF_BLOCKED;
+}
+
+/* What a system call waits for whatever its first argument is; AT_UNKNOWN where the argument's descriptor tells. */
+static __always_inline __u32 waits_for(__u32 call)
+{
+	switch (call) {
+#ifdef __TARGET_ARCH_x86
+	case 202: /* futex */
+	case 449: /* futex_waitv */
+	case 455: /* futex_wait */
+		return AT_FUTEX;
+	case 34:  /* pause */
+	case 35:  /* nanosleep */
+	case 128: /* rt_sigtimedwait */
+	case 130: /* rt_sigsuspend */
+	case 230: /* clock_nanosleep */
+		return AT_CLOCK;
+	case 61:  /* wait4 */
+	case 247: /* waitid */
+		return AT_CHILD;
+	case 7:   /* poll */
+	case 23:  /* select */
+	case 232: /* epoll_wait */
+	case 270: /* pselect6 */
+	case 271: /* ppoll */
+	case 281: /* epoll_pwait */
+#else
+	case 98:  /* futex */
+	case 449: /* futex_waitv */
+	case 455: /* futex_wait */
+		return AT_FUTEX;
+	case 101: /* nanosleep */
+	case 115: /* clock_nanosleep */
+	case 133: /* rt_sigsuspend */
+	case 137: /* rt_sigtimedwait */
+		return AT_CLOCK;
+	case 95:  /* waitid */
+	case 260: /* wait4 */
+		return AT_CHILD;
+	case 22:  /* epoll_pwait */
+	case 72:  /* pselect6 */
+	case 73:  /* ppoll */
+#endif
+	case 426: /* io_uring_enter */
+	case 441: /* epoll_pwait2 */
+		return AT_POLL;
+	default:
+		return AT_UNKNOWN;
+	}
+}
+
+/* The file behind a descriptor of the current process. */
+static __always_inline struct file *file_of(struct task_struct *task, __u64 descriptor)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files, *file = 0;
+
+	if (!table || descriptor >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	files = BPF_CORE_READ(table, fd);
+	bpf_probe_read_kernel(&file, sizeof(file), files + descriptor);
+	return file;
+}
+
+static __always_inline __u32 object_of(struct file *file, __u64 *object)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	__u16 mode = BPF_CORE_READ(inode, i_mode) & 0xf000;
+	struct socket *socket;
+	struct sock *sk;
+	char name[8] = {};
+
+	*object = BPF_CORE_READ(inode, i_ino);
+	switch (mode) {
+	case 0xc000:
+		socket = BPF_CORE_READ(file, private_data);
+		sk = BPF_CORE_READ(socket, sk);
+		if (BPF_CORE_READ(sk, sk_protocol) == PROTOCOL_UDP &&
+		    followed_port(BPF_CORE_READ(sk, __sk_common.skc_num)))
+			return AT_STREAM;
+		return AT_SOCKET;
+	case 0x1000:
+		return AT_PIPE;
+	case 0x8000:
+	case 0x4000:
+	case 0x6000:
+		return AT_FILE;
+	case 0x2000:
+		return AT_DEVICE;
+	}
+	bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	return *(__u64 *)name == *(__u64 *)"[timerf" ? AT_TIMER : AT_ANONYMOUS;
+}
+
+/* The kernel stack of the current thread, innermost first. The analysis knows which frames are the scheduler's. */
+static __always_inline void emit_frames(void *ctx, struct cpu_state *state, __u32 cpu, __u64 now, __u32 thread)
+{
+	__u64 frames[FRAMES];
+	long bytes = bpf_get_stack(ctx, frames, sizeof(frames), 0);
+
+#pragma unroll
+	for (int i = 0; i < FRAMES; i++)
+		if (bytes >= (long)((i + 1) * sizeof(__u64)))
+			emit(state, cpu, now, now, frames[i], thread, EVENT_FRAME, i);
+}
+
+/* What a followed thread that leaves its CPU waits for. Hands back its state, which may tell all there is. */
+static __always_inline __u32 emit_sleep(void *ctx, struct cpu_state *state, __u32 cpu, __u64 now,
+					struct task_struct *task, __u32 off)
+{
+	__u32 call = NO_CALL, at = AT_UNKNOWN, thread = task->pid;
+	__u64 object = 0, argument = 0;
+	struct pt_regs *regs;
+	struct file *file;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)) {
+		regs = (struct pt_regs *)bpf_task_pt_regs(task);
+#ifdef __TARGET_ARCH_x86
+		call = regs->orig_ax > NO_CALL ? NO_CALL : regs->orig_ax;
+		argument = regs->di;
+#else
+		call = regs->syscallno < 0 ? NO_CALL : regs->syscallno;
+		argument = regs->user_regs.regs[0];
+#endif
+	}
+	if (call != NO_CALL) {
+		at = waits_for(call);
+		file = at == AT_UNKNOWN ? file_of(task, argument) : 0;
+		if (file)
+			at = object_of(file, &object);
+		if (at == AT_FUTEX)
+			object = argument;
+	}
+	if (off == OFF_BLOCKED && at == AT_STREAM)
+		return OFF_RECEIVING;
+	if (off == OFF_BLOCKED && at == AT_POLL)
+		return OFF_POLLING;
+	if (at >= AT_STREAM)
+		at = AT_UNKNOWN;
+	if (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))
+		at |= FOR_DISK;
+	emit(state, cpu, now, now, object << 16 | call, thread, EVENT_SLEEP, at);
+	if (off == OFF_UNINTERRUPTIBLE)
+		emit_frames(ctx, state, cpu, now, thread);
+	return off;
+}
+
+#endif

@@ -1,0 +1,122 @@
+//! What a followed thread waits for, and what wakes it, as real programs see it.
+
+use super::{ALONE, Collected, finish, receiver, spec};
+use crate::bpf::start;
+use crate::trace::{Payload, TraceSpec};
+use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup};
+use quaver_testbed::privileged::privileged;
+use std::io::{Read as _, Write as _};
+use std::net::UdpSocket;
+use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::time::Duration;
+
+/// Longer than any sleep that is not meant.
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// A followed thread's waits in the order of their begin.
+struct Waits {
+    events: Vec<EventRecord>,
+    thread: u32,
+}
+
+impl Waits {
+    fn of(&self, kind: EventKind) -> impl Iterator<Item = &EventRecord> {
+        self.events.iter().filter(move |event| event.kind == kind as u8 && event.id == self.thread)
+    }
+
+    /// Its sleeps of at least half a pause: why it left its CPU, at what, and what woke it.
+    fn long(&self) -> Vec<(OffCpu, SleepObject, WakeContext)> {
+        let runs: Vec<&EventRecord> = self.of(EventKind::Thread).collect();
+        runs.windows(2)
+            .filter(|pair| u128::from(pair[1].start_ns - pair[0].end_ns) >= PAUSE.as_nanos() / 2)
+            .map(|pair| {
+                let left = pair[0].end_ns;
+                let sleep = self.of(EventKind::Sleep).find(|sleep| sleep.start_ns == left);
+                let wake = self.of(EventKind::Wakeup).find(|wake| wake.start_ns >= left && wake.detail == 1);
+                (
+                    OffCpu::from_raw(pair[0].detail),
+                    sleep.map_or(SleepObject::Unknown, |sleep| SleepObject::from_raw(sleep.detail)),
+                    wake.map_or(WakeContext::Unknown, |wake| Wakeup::from_aux(wake.aux).context),
+                )
+            })
+            .collect()
+    }
+}
+
+/// Records a thread that runs `body` while this one runs `meanwhile`.
+fn record(
+    socket: &UdpSocket,
+    body: impl FnOnce(&UdpSocket) + Send + 'static,
+    meanwhile: impl FnOnce(u16),
+) -> Waits {
+    let port = socket.local_addr().unwrap().port();
+    let (ready, go) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let their_socket = socket.try_clone().unwrap();
+    let (their_ready, their_go) = (ready.clone(), go.clone());
+    let thread = std::thread::spawn(move || {
+        sender.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+        their_ready.wait();
+        their_go.wait();
+        body(&their_socket);
+    });
+    let id = receiver.recv().unwrap();
+    ready.wait();
+    let tracer = start(&TraceSpec { threads: vec![id], ..spec(port, Payload::Opaque) }).unwrap();
+    std::thread::sleep(PAUSE);
+    go.wait();
+    meanwhile(port);
+    thread.join().unwrap();
+    let (Collected { mut events, .. }, _) = finish(tracer);
+    events.sort_by_key(|event| event.start_ns);
+    Waits { events, thread: id }
+}
+
+#[test]
+fn what_a_thread_waits_for_and_what_wakes_it_is_recorded() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("what_a_thread_waits_for_and_what_wakes_it_is_recorded") {
+        return;
+    }
+    let (socket, _) = receiver();
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    let theirs = pair.clone();
+    let body = move |socket: &UdpSocket| {
+        let mut buffer = [0; 64];
+        std::thread::sleep(PAUSE);
+        socket.recv(&mut buffer).unwrap();
+        let mut watched = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut watched, None).unwrap();
+        reader.read_exact(&mut buffer[..1]).unwrap();
+        let (open, opened) = &*theirs;
+        let _open = opened.wait_while(open.lock().unwrap(), |open| !*open).unwrap();
+    };
+    let waits = record(&socket, body, |port| {
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        std::thread::sleep(PAUSE * 2);
+        sender.send_to(b"one", ("127.0.0.1", port)).unwrap();
+        std::thread::sleep(PAUSE);
+        sender.send_to(b"two", ("127.0.0.1", port)).unwrap();
+        std::thread::sleep(PAUSE);
+        writer.write_all(b"3").unwrap();
+        std::thread::sleep(PAUSE);
+        *pair.0.lock().unwrap() = true;
+        pair.1.notify_one();
+    });
+    let long = waits.long();
+    let nothing = SleepObject::Unknown;
+    let expected = [
+        (OffCpu::Blocked, SleepObject::Futex, WakeContext::Task),
+        (OffCpu::Blocked, SleepObject::Clock, WakeContext::Timer),
+        (OffCpu::Receiving, nothing, WakeContext::Stream),
+        (OffCpu::Polling, nothing, WakeContext::Stream),
+        (OffCpu::Blocked, SleepObject::Pipe, WakeContext::Task),
+        (OffCpu::Blocked, SleepObject::Futex, WakeContext::Task),
+    ];
+    // The first is the barrier that it waited at as recording began, where that was seen.
+    assert_eq!(long[long.len().saturating_sub(5)..], expected[1..], "{long:?}");
+    let calls: Vec<Option<u16>> = waits.of(EventKind::Sleep).map(|sleep| Sleep::from_aux(sleep.aux).call).collect();
+    let known = |call: libc::c_long| calls.contains(&Some(call as u16));
+    assert!(known(libc::SYS_clock_nanosleep) && known(libc::SYS_read) && known(libc::SYS_futex), "{calls:?}");
+}
