@@ -49,7 +49,19 @@ fn events_and_their_operands_keep_their_numbers() {
     only(|raw| quaver_abi::record::Vector::from_raw(raw.into()), (1..).zip(vectors).collect());
     let reasons = {
         use OffCpu::*;
-        [Unknown, Preempted, Blocked, Exited, Uninterruptible, Stopped, Traced, Frozen, Parked, Receiving, Polling]
+        [
+            Unknown,
+            Preempted,
+            Blocked,
+            Exited,
+            Uninterruptible,
+            Stopped,
+            Traced,
+            Frozen,
+            Parked,
+            Receiving,
+            Polling,
+        ]
     };
     for detail in 0..=u8::MAX {
         // The two highest bits tell of the fair server.
@@ -74,7 +86,15 @@ fn sleeps_and_wake_ups_keep_their_places() {
     }
     use SleepObject as At;
     let objects = [
-        At::Unknown, At::Futex, At::Socket, At::Pipe, At::File, At::Device, At::TimerFd, At::Anonymous, At::Clock,
+        At::Unknown,
+        At::Futex,
+        At::Socket,
+        At::Pipe,
+        At::File,
+        At::Device,
+        At::TimerFd,
+        At::Anonymous,
+        At::Clock,
         At::Child,
     ];
     for (object, raw) in objects.into_iter().zip(0u8..) {

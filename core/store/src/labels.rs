@@ -61,13 +61,11 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
         | EventKind::Timer
         | EventKind::Work
         | EventKind::CrossCall
-        | EventKind::Frame => {
-            match names.symbol.get(&event.aux) {
-                Some(symbol) => format!("{plain} {symbol}"),
-                None if event.aux == 0 => plain.to_owned(),
-                None => format!("{plain} {:#x}", event.aux),
-            }
-        }
+        | EventKind::Frame => match names.symbol.get(&event.aux) {
+            Some(symbol) => format!("{plain} {symbol}"),
+            None if event.aux == 0 => plain.to_owned(),
+            None => format!("{plain} {:#x}", event.aux),
+        },
         EventKind::IpiSend => match names.symbol.get(&event.aux) {
             Some(symbol) => format!("{plain} {symbol}"),
             None if event.aux == 0 => format!("{plain} reschedule"),

@@ -115,12 +115,7 @@ impl Wakeup {
             6 => WakeContext::Stream,
             _ => WakeContext::Unknown,
         };
-        Self {
-            current: (aux >> 32) as u32,
-            cpu: aux as u16,
-            context,
-            number: (aux >> 20 & 0xfff) as u16,
-        }
+        Self { current: (aux >> 32) as u32, cpu: aux as u16, context, number: (aux >> 20 & 0xfff) as u16 }
     }
 
     /// As `aux` holds it.
@@ -213,4 +208,3 @@ impl SleepObject {
         }
     }
 }
-

@@ -122,9 +122,7 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
         list.push(index as u32);
     }
     for life in &mut lives {
-        for list in
-            [&mut life.runs, &mut life.wakes, &mut life.sleeps, &mut life.moves, &mut life.faults]
-        {
+        for list in [&mut life.runs, &mut life.wakes, &mut life.sleeps, &mut life.moves, &mut life.faults] {
             sort_by_start(events, list);
         }
     }
@@ -155,18 +153,6 @@ impl Life<'_> {
     fn sleep_at(&self, instant_ns: i64) -> Option<u32> {
         let at = self.sleeps.partition_point(|&index| start_of(self.event(index)) < instant_ns);
         self.sleeps.get(at).copied().filter(|&index| start_of(self.event(index)) == instant_ns)
-    }
-
-    /// Times from each wake-up for a packet of the stream until it ran.
-    pub(crate) fn wake_up_times(&self) -> impl Iterator<Item = i64> + '_ {
-        self.runs.windows(2).filter_map(|pair| {
-            let (before, after) = (self.event(pair[0]), self.event(pair[1]));
-            let left = end_of(before);
-            let first = self.wakes.partition_point(|&index| start_of(self.event(index)) < left);
-            let woken_ns = start_of(self.event(*self.wakes.get(first)?));
-            let stream = matches!(OffCpu::from_raw(before.detail), OffCpu::Receiving | OffCpu::Polling);
-            (stream && woken_ns <= start_of(after)).then(|| start_of(after) - woken_ns)
-        })
     }
 
     /// Cuts `from..to` by state, without gaps, and hands each stretch to `take`.

@@ -9,9 +9,7 @@ use super::actor::{Absence, ActorState, Life, Span, lives};
 use super::causes::{CauseKey, Detail, HolderState};
 use super::naming::Namer;
 use super::timeline::Level;
-use quaver_abi::record::{
-    EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup,
-};
+use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Holders that wait for holders, at most.
@@ -49,7 +47,8 @@ impl Question<'_, '_> {
             OffCpu::Stopped => Some(CauseKey::plain("stopped", "receiver stopped by a signal")),
             OffCpu::Frozen => Some(CauseKey::plain("frozen", "receiver frozen by its cgroup")),
             OffCpu::Traced => {
-                let tracer = wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
+                let tracer =
+                    wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
                 Some(CauseKey::new("traced", Detail::Sent("receiver held by ptrace", 0, tracer)))
             }
             OffCpu::Parked => Some(CauseKey::plain("kernel-wait", "receiver parked")),
@@ -103,7 +102,15 @@ impl Question<'_, '_> {
         }
         if sleep.detail & Sleep::FOR_DISK != 0
             || SleepObject::from_raw(sleep.detail) == SleepObject::File
-            || any(&["blk_", "submit_bio", "folio_wait", "wait_on_buffer", "jbd2", "writeback", "balance_dirty"])
+            || any(&[
+                "blk_",
+                "submit_bio",
+                "folio_wait",
+                "wait_on_buffer",
+                "jbd2",
+                "writeback",
+                "balance_dirty",
+            ])
         {
             return CauseKey::new("disk", Detail::Function("wait for a disk or file system in", place));
         }
@@ -135,7 +142,9 @@ impl Question<'_, '_> {
             match span.state {
                 ActorState::Running => take(span.start_ns, span.end_ns, lock(HolderState::Ran)),
                 ActorState::Unknown => take(span.start_ns, span.end_ns, lock(HolderState::Unknown)),
-                ActorState::Preempted | ActorState::Woken => self.off_cpu(&span, lock(HolderState::Waited), take),
+                ActorState::Preempted | ActorState::Woken => {
+                    self.off_cpu(&span, lock(HolderState::Waited), take)
+                }
                 ActorState::Asleep => match self.reason(&span.absence) {
                     Some(CauseKey { detail: Detail::Lock(next, _), .. }) if next != 0 && next != holder => {
                         self.behind(next, (span.start_ns, span.end_ns), depth - 1, take);

@@ -5,11 +5,11 @@ use super::actor::{ActorState, Life, Span, fault_cost_ns};
 use super::asleep::{Question, Sleepers};
 use super::causes::{CauseKey, CauseTable, SOURCE_LATE};
 use super::naming::Namer;
-use super::timeline::{Level, Segment};
+use super::timeline::{Level, Segment, start_of};
 use super::waiting::{self, Facts};
 use super::{EdgeCap, PacketPosition, Part};
-use crate::distribution::median;
 use crate::model::{Actor, Circumstances};
+use quaver_abi::record::OffCpu;
 
 /// A piece while its window is being worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +44,10 @@ pub(crate) struct Engine<'a> {
     pub(crate) circumstances: &'a Circumstances,
     pub(crate) causes: CauseTable,
     fault_cost_ns: i64,
-    usual_wake_ns: i64,
     sleepers: Sleepers<'a>,
     /// Pieces of the window at hand.
     pub(crate) drafts: Vec<Draft>,
 }
-
-/// A wake-up that takes so many times the usual one is none.
-const SLOW_WAKE_UP: i64 = 2;
-/// Usual time of a wake-up where none was seen.
-const WAKE_UP_NS: i64 = 25_000;
 
 /// Who may hold the CPU against whom, at the level of threads.
 #[derive(Clone, Copy)]
@@ -82,18 +76,19 @@ struct Cut<'b> {
 /// Faults nearer than this many times the usual cost of one follow each other: touching fresh pages in a row.
 const SOON: i64 = 4;
 
+/// A packet that enters a socket wakes who sleeps for it within this time.
+const PROMPT_NS: i64 = 50_000;
+
 const LEVELS: [Level; 3] = [Level::Nmi, Level::Interrupt, Level::Softirq];
 
 impl<'a> Engine<'a> {
     /// An engine that has learned from the lives of the receiver's threads.
     pub(crate) fn new(namer: &'a Namer<'a>, circumstances: &'a Circumstances, receiver: &[Life<'_>]) -> Self {
-        let mut wake_ups: Vec<i64> = receiver.iter().flat_map(Life::wake_up_times).collect();
         Self {
             namer,
             circumstances,
             causes: CauseTable::default(),
             fault_cost_ns: fault_cost_ns(receiver),
-            usual_wake_ns: SLOW_WAKE_UP * median(&mut wake_ups).unwrap_or(WAKE_UP_NS),
             sleepers: Sleepers::new(namer.timeline.events),
             drafts: Vec::new(),
         }
@@ -110,7 +105,7 @@ impl<'a> Engine<'a> {
             }
             let wake_up = reason.unwrap_or(waiting::WAKE_UP);
             let facts = Facts { is_receiver: true, wake_up, ..self.facts(actor, thread) };
-            if span.state == ActorState::Asleep && waiting && actor.blocking {
+            if span.state == ActorState::Asleep && waiting && actor.blocking && self.for_packets(&span) {
                 (span.state, span.since_ns) = (ActorState::Woken, span.start_ns);
             }
             let threads = match (span.state, life) {
@@ -130,6 +125,13 @@ impl<'a> Engine<'a> {
             };
             self.levels(0, span.start_ns, span.end_ns, cut);
         });
+    }
+
+    /// Whether a sleep, of which no reason is recorded, was for packets: then a packet in the socket ends it at once.
+    fn for_packets(&self, span: &Span) -> bool {
+        let known = matches!(span.absence.reason, OffCpu::Receiving | OffCpu::Polling);
+        let wake = span.absence.wake.map(|index| start_of(&self.namer.timeline.events[index as usize]));
+        known || wake.is_none_or(|wake_ns| wake_ns - span.start_ns <= PROMPT_NS)
     }
 
     /// A sleep of the receiver that was not for the stream's packets. What interrupts its CPU meanwhile delays nobody.
@@ -213,7 +215,6 @@ impl<'a> Engine<'a> {
             circumstances: self.circumstances,
             is_receiver: false,
             wake_up: waiting::WAKE_UP,
-            usual_wake_ns: self.usual_wake_ns,
         }
     }
 

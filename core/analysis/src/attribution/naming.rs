@@ -56,8 +56,18 @@ impl<'a> Namer<'a> {
     /// The innermost function of a stack that is none of the scheduler's or of the recording's; 0 where there is none.
     pub(crate) fn leaf(&self, frames: &[u64]) -> u64 {
         const SCHEDULER: [&str; 12] = [
-            "bpf_", "__bpf", "__traceiter", "schedule", "__schedule", "__cond_resched", "preempt_schedule", "io_schedule",
-            "_cond_resched", "__might_resched", "raw_irqentry", "rcu_",
+            "bpf_",
+            "__bpf",
+            "__traceiter",
+            "schedule",
+            "__schedule",
+            "__cond_resched",
+            "preempt_schedule",
+            "io_schedule",
+            "_cond_resched",
+            "__might_resched",
+            "raw_irqentry",
+            "rcu_",
         ];
         let own = |&&frame: &&u64| {
             let symbol = self.symbol(frame);

@@ -32,8 +32,6 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_receiver: bool,
     /// What its way from a wake-up to its CPU belongs to: [`WAKE_UP`], or what it slept for.
     pub(crate) wake_up: CauseKey,
-    /// A wake-up that takes longer than this is no usual one.
-    pub(crate) usual_wake_ns: i64,
 }
 
 impl Facts<'_> {
@@ -51,9 +49,9 @@ impl Facts<'_> {
     ///   1 ms or more of such a limit, the limit is the cause.
     /// - Idle beside a woken thread: the wake-up takes its time; after 1 ms it counts as not allowed to run.
     /// - A normal thread before a real-time one: the fair server where the kernel says that it ran that thread. One that
-    ///   already ran at the wake-up and gives way as fast as usual is part of the wake-up; one that does not was in
-    ///   the kernel, where it could not be preempted. Else throttling. Where the kernel says nothing of the fair
-    ///   server: part of the wake-up within 1 ms, and then fair server or throttling.
+    ///   already ran at the wake-up is part of the wake-up, but where its stack, taken after a long wait, shows that
+    ///   it gave way in the kernel: there it could not be preempted. Else throttling. Where the kernel says nothing of
+    ///   the fair server: part of the wake-up within 1 ms, and then fair server or throttling.
     /// - The stopper thread, where the thread moves; and whoever a runnable thread waits for on a CPU that it was
     ///   moved to, or after the stopper took it off its own: without the move it would have run there. It would not
     ///   while the one that preempted it holds that CPU still, see [`behind_its_preemptor`].
@@ -118,11 +116,15 @@ impl Facts<'_> {
         let ran_before = holder.start_ns <= span.since_ns.max(0) as u64;
         let gives_way = span.state == ActorState::Woken && ran_before;
         if gives_way && known {
-            if span.until_ns - span.since_ns <= self.usual_wake_ns {
+            let place = namer.leaf(namer.frames(holder.end_ns, holder.id));
+            let kernel = place != 0 && !namer.symbol(place).starts_with("irqentry_exit_to_user_mode");
+            if !kernel {
                 return Some(self.wake_up);
             }
-            let place = namer.leaf(namer.frames(holder.end_ns, holder.id));
-            return Some(CauseKey::new("kernel-work", Detail::Kernel(holder.id, place)));
+            // A thread of the kernel's own has a source of its own.
+            let thread = namer.thread(holder, &self.circumstances.own_threads);
+            let work = CauseKey::new("kernel-work", Detail::Kernel(holder.id, place));
+            return Some(if thread.id == "cfs-preempt" { work } else { thread });
         }
         if gives_way && !long {
             return Some(self.wake_up);

@@ -1,5 +1,6 @@
 //! Scenarios with exact nanoseconds, conservation, and the brute-force twin.
 
+mod asleep;
 mod conservation;
 mod crowd;
 mod episodes;

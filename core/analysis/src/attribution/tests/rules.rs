@@ -74,7 +74,6 @@ fn cause_from(case: &Case, span: Span, holder: u32, priority: u64, from: i64) ->
         circumstances: &circumstances,
         is_receiver: case.is_receiver,
         wake_up: WAKE_UP,
-        usual_wake_ns: 20_000,
     };
     facts.cause(&namer, &span, &held).map(|key| key.id)
 }

@@ -116,7 +116,8 @@ fn what_a_thread_waits_for_and_what_wakes_it_is_recorded() {
     ];
     // The first is the barrier that it waited at as recording began, where that was seen.
     assert_eq!(long[long.len().saturating_sub(5)..], expected[1..], "{long:?}");
-    let calls: Vec<Option<u16>> = waits.of(EventKind::Sleep).map(|sleep| Sleep::from_aux(sleep.aux).call).collect();
+    let calls: Vec<Option<u16>> =
+        waits.of(EventKind::Sleep).map(|sleep| Sleep::from_aux(sleep.aux).call).collect();
     let known = |call: libc::c_long| calls.contains(&Some(call as u16));
     assert!(known(libc::SYS_clock_nanosleep) && known(libc::SYS_read) && known(libc::SYS_futex), "{calls:?}");
 }

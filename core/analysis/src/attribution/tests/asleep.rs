@@ -1,0 +1,171 @@
+//! A receiver that sleeps while packets wait: what it slept for has the time, whoever ran meanwhile.
+
+use super::scene::*;
+use crate::attribution::PacketAnalysis;
+use crate::model::PacketRun;
+use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup, served};
+
+const LEFT: i64 = START_NS + 50 * PERIOD_NS + 1_000;
+const WOKEN: i64 = LEFT + 200_000;
+const BACK: i64 = WOKEN + 5_000;
+const WORKER: u32 = 8;
+const HOG: u32 = 9;
+
+fn wakeup(thread: u32, at: i64, context: WakeContext, current: u32) -> EventRecord {
+    let aux = Wakeup { current, cpu: 1, context, number: 0 }.to_aux();
+    EventRecord { detail: 1, ..event(EventKind::Wakeup, 0, at, at, thread, aux) }
+}
+
+fn sleep(thread: u32, at: i64, object: SleepObject) -> EventRecord {
+    let aux = Sleep { call: Some(1), object: 0 }.to_aux();
+    EventRecord { detail: object as u8, ..event(EventKind::Sleep, 1, at, at, thread, aux) }
+}
+
+/// The receiver is off its CPU from `LEFT` to `BACK` while a hog runs there.
+fn run_with(reason: OffCpu, events: &[EventRecord]) -> PacketRun {
+    let mut run = run(&[(LEFT, BACK)]);
+    run.receiver.blocking = true;
+    run.events = receiver_runs(120, &[(LEFT, BACK, reason)]);
+    run.events.push(thread(HOG, 120, 1, LEFT, BACK, OffCpu::Preempted));
+    run.events.extend_from_slice(events);
+    run.names.task = [(WORKER, "worker".to_string()), (HOG, "hog".to_string())].into();
+    run
+}
+
+fn analyzed(reason: OffCpu, events: &[EventRecord]) -> PacketAnalysis {
+    analyze(&run_with(reason, events))
+}
+
+/// Source, name and own time of each cause.
+fn causes(analysis: &PacketAnalysis) -> Vec<(&str, &str, i64)> {
+    rows(analysis)
+        .into_iter()
+        .map(|(source, name, time, edges, late, _)| (source, name, time - edges - late))
+        .collect()
+}
+
+/// The sleep has its time, and the hog what it ran after the wake-up.
+fn slept_for(source: &str, name: &str, reason: OffCpu, events: &[EventRecord]) {
+    let analysis = analyzed(reason, events);
+    let expected =
+        [(source, name, WOKEN - reading(50)), ("cfs-preempt", "thread hog (normal)", BACK - WOKEN)];
+    assert_eq!(causes(&analysis), expected);
+}
+
+#[test]
+fn who_runs_beside_a_sleeper_is_not_blamed() {
+    let timer = wakeup(RECEIVER, WOKEN, WakeContext::Timer, HOG);
+    let task = wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER);
+    let at = |object| sleep(RECEIVER, LEFT, object);
+    slept_for("own-sleep", "sleep of the receiver itself", OffCpu::Blocked, &[at(SleepObject::Clock), timer]);
+    slept_for("own-sleep", "poll of the receiver timed out", OffCpu::Polling, &[timer]);
+    slept_for("stopped", "receiver stopped by a signal", OffCpu::Stopped, &[task]);
+    slept_for("frozen", "receiver frozen by its cgroup", OffCpu::Frozen, &[task]);
+    slept_for("traced", "receiver held by ptrace from worker", OffCpu::Traced, &[task]);
+    let pipe = [at(SleepObject::Pipe), task];
+    slept_for("peer-wait", "receiver waited for a pipe (thread worker)", OffCpu::Blocked, &pipe);
+    let disk = [at(SleepObject::File), timer];
+    slept_for("disk", "wait for a disk or file system", OffCpu::Blocked, &disk);
+}
+
+#[test]
+fn an_interrupted_thread_is_no_waker() {
+    // The timer's interrupt came while the hog ran.
+    let pipe =
+        [sleep(RECEIVER, LEFT, SleepObject::Pipe), wakeup(RECEIVER, WOKEN, WakeContext::Interrupt, HOG)];
+    slept_for("peer-wait", "receiver waited for a pipe", OffCpu::Blocked, &pipe);
+}
+
+#[test]
+fn a_sleep_for_the_stream_is_a_wake_up() {
+    let stream = wakeup(RECEIVER, WOKEN, WakeContext::Stream, 0);
+    for reason in [OffCpu::Receiving, OffCpu::Polling] {
+        let analysis = analyzed(reason, &[stream]);
+        assert_eq!(causes(&analysis), [("cfs-preempt", "thread hog (normal)", BACK - reading(50))]);
+    }
+}
+
+#[test]
+fn a_sleep_without_a_record_is_for_packets_only_if_one_ends_it_at_once() {
+    let woken = |at| analyzed(OffCpu::Blocked, &[wakeup(RECEIVER, at, WakeContext::Unknown, 0)]);
+    let late = woken(WOKEN);
+    assert_eq!(causes(&late), [("cfs-preempt", "thread hog (normal)", BACK - WOKEN)]);
+    assert!(late.summary.unexplained.time_ns > WOKEN - reading(50) - 5_000, "not the hog's");
+    let prompt = woken(reading(50) + 40_000);
+    assert_eq!(causes(&prompt), [("cfs-preempt", "thread hog (normal)", BACK - reading(50))]);
+}
+
+#[test]
+fn a_lock_is_followed_to_what_its_holder_did() {
+    // The worker holds the lock: it runs, is preempted by the hog, sleeps, and lets go.
+    let cut = [reading(50) + 50_000, reading(50) + 90_000, reading(50) + 150_000];
+    let mut events = vec![
+        sleep(RECEIVER, LEFT, SleepObject::Futex),
+        wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER),
+        thread(WORKER, 120, 2, LEFT - 1_000, cut[0], OffCpu::Preempted),
+        thread(HOG, 120, 2, cut[0], cut[1], OffCpu::Blocked),
+        thread(WORKER, 120, 2, cut[1], cut[2], OffCpu::Blocked),
+        sleep(WORKER, cut[2], SleepObject::Clock),
+        wakeup(WORKER, WOKEN - 10_000, WakeContext::Timer, 0),
+        thread(WORKER, 120, 2, WOKEN - 10_000, end(), OffCpu::Unknown),
+    ];
+    let analysis = analyzed(OffCpu::Blocked, &events);
+    let ran = (cut[0] - reading(50)) + (cut[2] - cut[1]) + 10_000;
+    assert_eq!(
+        causes(&analysis),
+        [
+            ("lock", "lock or condition of thread worker, which ran", ran),
+            ("cfs-preempt", "thread hog (normal)", cut[1] - cut[0] + BACK - WOKEN),
+            ("lock", "lock or condition of thread worker, which slept", WOKEN - 10_000 - cut[2]),
+        ]
+    );
+    // Nothing is recorded of the holder.
+    events.truncate(2);
+    let unknown = analyzed(OffCpu::Blocked, &events);
+    assert_eq!(causes(&unknown)[0], ("lock", "lock or condition of thread worker", WOKEN - reading(50)));
+}
+
+#[test]
+fn locks_that_wait_for_each_other_end() {
+    let events = [
+        sleep(RECEIVER, LEFT, SleepObject::Futex),
+        wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER),
+        thread(WORKER, 120, 2, LEFT - 2_000, LEFT - 1_000, OffCpu::Blocked),
+        sleep(WORKER, LEFT - 1_000, SleepObject::Futex),
+        wakeup(WORKER, WOKEN, WakeContext::Task, RECEIVER),
+        thread(WORKER, 120, 2, WOKEN, end(), OffCpu::Unknown),
+    ];
+    let analysis = analyzed(OffCpu::Blocked, &events);
+    let time: i64 = causes(&analysis).iter().filter(|row| row.0 == "lock").map(|row| row.2).sum();
+    assert_eq!(time, WOKEN - reading(50));
+}
+
+#[test]
+fn kernel_code_that_cannot_be_preempted_is_named_by_its_stack() {
+    let woken = wakeup(RECEIVER, LEFT + 1_000, WakeContext::Stream, 0);
+    let frame = |address: u64, depth| EventRecord {
+        detail: depth,
+        ..event(EventKind::Frame, 1, BACK, BACK, HOG, address)
+    };
+    let analyzed = |leaf: &str, detail: u8| {
+        let mut run = run_with(OffCpu::Receiving, &[woken, frame(0x10, 0), frame(0x20, 1)]);
+        run.receiver.realtime = true;
+        run.circumstances.fair_server = true;
+        let hog =
+            run.events.iter_mut().find(|event| event.id == HOG && event.kind == EventKind::Thread as u8);
+        let hog = hog.unwrap();
+        hog.start_ns = (LEFT - 500) as u64;
+        hog.detail = OffCpu::Preempted as u8 | detail;
+        run.names.symbol = [(0x10, "__schedule".to_string()), (0x20, leaf.to_string())].into();
+        let analysis = analyze(&run);
+        let first = causes(&analysis)[0];
+        (first.0.to_string(), first.1.to_string())
+    };
+    let row = |source: &str, name: &str| (source.to_string(), name.to_string());
+    let work = row("kernel-work", "kernel work zap_pte_range of thread hog");
+    assert_eq!(analyzed("zap_pte_range", served::KNOWN), work);
+    let wake_up = row("block-recv", "blocking wake-up");
+    assert_eq!(analyzed("irqentry_exit_to_user_mode", served::KNOWN), wake_up, "it ran code of its own");
+    let server = row("fair-server", "fair server ran normal threads");
+    assert_eq!(analyzed("zap_pte_range", served::BITS), server, "the kernel says so");
+}
