@@ -262,6 +262,7 @@ fn cause(
         worst_ns: 0,
         example_seq: 0,
         remedy: Remedy { setting: setting.map(Into::into), boot: boot.map(Into::into), known: None },
+        threads: Vec::new(),
     }
 }
 

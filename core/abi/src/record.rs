@@ -247,7 +247,8 @@ pub enum EventKind {
     /// Point: one frame of the kernel stack of the thread that left its CPU at this instant. id: thread. aux: address.
     /// detail: depth, 0 innermost.
     Frame = 30,
-    /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 bytes.
+    /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 bytes. aux: process, 0 where not
+    /// known.
     TaskName = 40,
 }
 

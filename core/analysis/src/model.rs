@@ -123,6 +123,9 @@ pub struct Names {
     pub irq: BTreeMap<u32, String>,
     /// Name of a thread.
     pub task: BTreeMap<u32, String>,
+    /// Process of a thread.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub process: BTreeMap<u32, u32>,
     /// Kernel function at an address.
     pub symbol: BTreeMap<u64, String>,
     /// Name of an idle state.

@@ -122,6 +122,24 @@ pub struct CauseSummary {
     pub example_seq: u64,
     /// What removes it.
     pub remedy: Remedy,
+    /// The threads of the process that it is, by their time in late windows, where they are more than one; largest
+    /// first, at most [`MOST_THREADS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadTime>,
+}
+
+/// Most threads that a cause lists.
+pub const MOST_THREADS: usize = 64;
+
+/// Time of the threads of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadTime {
+    /// Their name.
+    pub name: String,
+    /// How many threads have it.
+    pub threads: u64,
+    /// Time that they held the CPU.
+    pub time_ns: i64,
 }
 
 /// The late time that no event explains.

@@ -434,6 +434,9 @@ pub fn read_raw_events(run: &RunDir, names: &mut Names) -> Result<Vec<EventRecor
             let mut event = record?;
             if event.kind == EventKind::TaskName as u8 {
                 names.task.insert(event.id, task_name(&event));
+                if let Some(process) = u32::try_from(event.aux).ok().filter(|process| *process != 0) {
+                    names.process.insert(event.id, process);
+                }
                 continue;
             }
             event.end_ns = event.end_ns.max(event.start_ns);

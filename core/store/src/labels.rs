@@ -137,7 +137,7 @@ mod tests {
     }
 
     /// Names of an event with and without known names, by kind.
-    const NAMES: [(u8, &str, &str); 17] = [
+    const NAMES: [(u8, &str, &str); 19] = [
         (1, "nmi 0x9", "nmi f"),
         (2, "irq 7", "irq 7 card"),
         (3, "vector threshold", "vector threshold"),
@@ -154,6 +154,8 @@ mod tests {
         (23, "ipi-send 0x9", "ipi-send f"),
         (24, "tlb-flush", "tlb-flush"),
         (25, "softirq-raise SCHED", "softirq-raise SCHED"),
+        (26, "sleep 7", "sleep hog (7)"),
+        (30, "frame 0x9", "frame f"),
         (40, "task-name 7", "task-name hog (7)"),
     ];
 
@@ -164,6 +166,7 @@ mod tests {
             task: [(7, "hog".to_owned())].into(),
             symbol: [(9, "f".to_owned())].into(),
             idle_state: [(7, "C6".to_owned())].into(),
+            ..Names::default()
         };
         for (kind, unknown, name) in NAMES {
             let event = EventRecord { kind, id: 7, aux: 9, ..EventRecord::default() };

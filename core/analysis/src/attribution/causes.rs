@@ -2,7 +2,7 @@
 
 use crate::catalogue;
 use crate::model::Names;
-use crate::summary::{CauseSummary, Remedy, SourceClass};
+use crate::summary::{CauseSummary, MOST_THREADS, Remedy, SourceClass, ThreadTime};
 use std::collections::BTreeMap;
 
 /// What a cause is, short enough to be made for each interval. Texts are made once a cause, not once an interval.
@@ -69,6 +69,16 @@ impl Class {
     }
 }
 
+impl Class {
+    fn name(self) -> String {
+        match self {
+            Self::Deadline => "deadline".to_string(),
+            Self::RealTime(priority) => format!("fifo {priority}"),
+            Self::Normal => "normal".to_string(),
+        }
+    }
+}
+
 impl CauseKey {
     pub(crate) const fn plain(id: &'static str, name: &'static str) -> Self {
         Self { id, detail: Detail::Plain(name), behind_source: false }
@@ -91,12 +101,7 @@ impl CauseKey {
                 format!("{} from {}", function(what, address, names), task(thread, names))
             }
             Detail::Thread(thread, class) => {
-                let comm = task(thread, names);
-                match class {
-                    Class::Deadline => format!("thread {comm} (deadline)"),
-                    Class::RealTime(priority) => format!("thread {comm} (fifo {priority})"),
-                    Class::Normal => format!("thread {comm} (normal)"),
-                }
+                format!("thread {} ({})", task(thread, names), class.name())
             }
             Detail::Work(thread, address) => match names.symbol.get(&address) {
                 Some(symbol) => format!("thread {} ({symbol})", kworker(&task(thread, names))),
@@ -162,6 +167,45 @@ struct Sums {
     worst_ns: i64,
     example_seq: u64,
     last_event: u32,
+    /// Name and time of each thread.
+    threads: BTreeMap<u32, (String, i64)>,
+}
+
+impl Sums {
+    /// Its threads by name, the largest time first.
+    fn by_name(&self) -> Vec<ThreadTime> {
+        let mut names: BTreeMap<&str, ThreadTime> = BTreeMap::new();
+        for (name, time_ns) in self.threads.values() {
+            let of_name = names.entry(name).or_default();
+            of_name.threads += 1;
+            of_name.time_ns += time_ns;
+        }
+        let named = |(name, time): (&str, ThreadTime)| ThreadTime { name: name.to_string(), ..time };
+        let mut threads: Vec<ThreadTime> = names.into_iter().map(named).collect();
+        threads.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then_with(|| a.name.cmp(&b.name)));
+        threads
+    }
+
+    /// What the cause is called: by its only kind of thread, or by the process and the count of its threads.
+    fn name(&self, threads: &[ThreadTime]) -> String {
+        match threads {
+            [] => self.name.clone(),
+            [only] => only.name.clone(),
+            _ => match self.name.rsplit_once(" (") {
+                Some((process, class)) => format!("{process}, {} threads ({class}", self.threads.len()),
+                None => self.name.clone(),
+            },
+        }
+    }
+}
+
+/// Name of the process, with the class, of a thread whose process is known: all its threads are one cause.
+fn group(key: &CauseKey, names: &Names) -> Option<String> {
+    let Detail::Thread(thread, class) = key.detail else { return None };
+    if key.behind_source {
+        return None;
+    }
+    Some(format!("{} ({})", task(*names.process.get(&thread)?, names), class.name()))
 }
 
 /// All causes met so far.
@@ -181,13 +225,15 @@ pub(crate) enum Account {
 }
 
 impl CauseTable {
-    /// Number of the cause, new or known. Causes of one identifier and name are one cause.
+    /// Number of the cause, new or known. Causes of one identifier and name are one cause, and so are the threads of a
+    /// process of one class.
     pub(crate) fn intern(&mut self, key: CauseKey, names: &Names) -> u32 {
         if let Some(&cause) = self.by_key.get(&key) {
             return cause;
         }
         let id = if key.behind_source { "source-late" } else { key.id };
-        let name = key.name(names);
+        let group = group(&key, names);
+        let name = group.clone().unwrap_or_else(|| key.name(names));
         let sums = &mut self.sums;
         let cause = *self.by_name.entry((id, name.clone())).or_insert_with(|| {
             sums.push(Sums {
@@ -201,11 +247,20 @@ impl CauseTable {
                 worst_ns: 0,
                 example_seq: 0,
                 last_event: u32::MAX,
+                threads: BTreeMap::new(),
             });
             (sums.len() - 1) as u32
         });
         self.by_key.insert(key, cause);
         cause
+    }
+
+    /// Counts time of one thread of a cause.
+    pub(crate) fn count_thread(&mut self, cause: u32, key: &CauseKey, names: &Names, time_ns: i64) {
+        if let Detail::Thread(thread, _) = key.detail {
+            let name = || (key.name(names), 0);
+            self.sums[cause as usize].threads.entry(thread).or_insert_with(name).1 += time_ns;
+        }
     }
 
     pub(crate) fn book(&mut self, cause: u32, account: Account, time_ns: i64, event: u32) {
@@ -246,9 +301,16 @@ impl CauseTable {
             places[index] = place as u32;
             let sums = &self.sums[index];
             let source = catalogue::source(sums.id);
+            let mut threads = sums.by_name();
+            let name = sums.name(&threads);
+            if threads.len() == 1 {
+                threads.clear();
+            }
+            threads.truncate(MOST_THREADS);
             ranked.push(CauseSummary {
                 source: sums.id.to_string(),
-                name: sums.name.clone(),
+                name,
+                threads,
                 class: source.map_or(SourceClass::NetworkIndependent, |source| source.class),
                 time_ns: time(sums),
                 entry_exit_ns: sums.entry_exit_ns,

@@ -186,7 +186,7 @@ fn block(page: &mut Markup, block: &Block, id: &str) {
             page.raw("</ul>")
         }
         Block::Table(table) => table::table(page, table, id),
-        Block::Causes(causes) => table::causes(page, causes),
+        Block::Causes(causes) => table::causes(page, causes, id),
         Block::Findings(all) => findings(page, all),
         Block::Chart(chart) => chart::chart(page, chart),
         Block::Charts(group) => chart::group(page, group, id),

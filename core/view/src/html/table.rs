@@ -19,14 +19,7 @@ pub(super) fn table<'a>(page: &'a mut Markup, table: &Table, id: &str) -> &'a mu
     let headed = shown.iter().any(|at| !table.columns[*at].heading.is_empty());
     let first = table.first_rows.filter(|first| *first < table.rows.len());
     if first.is_some() {
-        // A box to tick folds the rest, so that no script is needed.
-        page.raw("<div class=\"long\"><input type=\"checkbox\" id=\"")
-            .text(id)
-            .raw("-all\"><label for=\"")
-            .text(id);
-        page.raw("-all\">all ")
-            .text(&Cell::Count(table.rows.len() as u64).to_string())
-            .raw(" rows</label>\n");
+        fold(page, id, table.rows.len(), "rows");
     }
     page.raw(if headed {
         "<div class=\"scroll\"><table>"
@@ -69,6 +62,15 @@ fn class(tone: Tone, more: bool) -> &'static str {
         (Tone::Quiet, false) => " class=\"quiet\"",
         (Tone::Quiet, true) => " class=\"quiet more\"",
     }
+}
+
+/// Begins a table of which a box to tick folds a part, so that no script is needed.
+fn fold(page: &mut Markup, id: &str, count: usize, what: &'static str) {
+    page.raw("<div class=\"long\"><input type=\"checkbox\" id=\"")
+        .text(id)
+        .raw("-all\"><label for=\"")
+        .text(id);
+    page.raw("-all\">all ").text(&Cell::Count(count as u64).to_string()).raw(" ").raw(what).raw("</label>\n");
 }
 
 fn headings(page: &mut Markup, table: &Table, shown: &[usize]) {
@@ -115,10 +117,20 @@ fn bar(page: &mut Markup, share: f64, colour: Colour) -> &mut Markup {
     page.raw("%;background:var(").raw(colour.variable()).raw(")\"></i></span>")
 }
 
-/// Causes in rank order.
-pub(super) fn causes<'a>(page: &'a mut Markup, causes: &Causes) -> &'a mut Markup {
+/// Causes below this share are folded, where there are more than [`LEAST_SHOWN`].
+const SHARE_SHOWN: f64 = 0.01;
+/// Causes that are shown whatever their share.
+const LEAST_SHOWN: usize = 3;
+
+/// Causes in rank order; those of a hundredth or less are folded. `id` is that of the block.
+pub(super) fn causes<'a>(page: &'a mut Markup, causes: &Causes, id: &str) -> &'a mut Markup {
     let shown: Vec<usize> =
         (0..causes.columns.len()).filter(|at| in_html(causes.columns[*at].shown)).collect();
+    let large = causes.causes.iter().take_while(|cause| cause.share > SHARE_SHOWN).count().max(LEAST_SHOWN);
+    let folds = causes.causes.len() > large + 1;
+    if folds {
+        fold(page, id, causes.causes.len(), "causes");
+    }
     page.raw("<div class=\"scroll\"><table class=\"causes\">\n<thead><tr><th scope=\"col\"><span class=\"hidden\">Mark</span></th>");
     page.raw("<th scope=\"col\">Source</th><th scope=\"col\">Share</th>");
     for at in &shown {
@@ -128,7 +140,12 @@ pub(super) fn causes<'a>(page: &'a mut Markup, causes: &Causes) -> &'a mut Marku
     let ranked = causes.causes.iter().enumerate().map(|(rank, cause)| (Some(rank), cause));
     for (rank, cause) in ranked.chain(causes.unexplained.iter().map(|rest| (None, rest))) {
         let colour = Colour::of_cause(rank);
-        page.raw("<tr><td class=\"mark\">").append(&svg::mark_picture(colour)).raw("</td>");
+        let more = folds && rank.is_some_and(|rank| rank >= large);
+        page.raw("<tr")
+            .raw(class(Tone::Plain, more))
+            .raw("><td class=\"mark\">")
+            .append(&svg::mark_picture(colour))
+            .raw("</td>");
         source(page, cause);
         page.raw("<td class=\"wide\">").element("span", "share", &Cell::Share(cause.share).to_string());
         bar(page, cause.share, colour).raw("</td>");
@@ -138,7 +155,7 @@ pub(super) fn causes<'a>(page: &'a mut Markup, causes: &Causes) -> &'a mut Marku
         }
         page.raw("</tr>\n");
     }
-    page.raw("</tbody></table></div>")
+    page.raw("</tbody></table></div>").raw(if folds { "</div>" } else { "" })
 }
 
 fn source(page: &mut Markup, cause: &Cause) {

@@ -75,6 +75,7 @@ fn cause(source: &str, name: &str, share: f64, packets: u64, worst_ns: i64, reme
         worst_ns,
         example_seq: 481_203,
         remedy,
+        threads: Vec::new(),
     }
 }
 

@@ -55,6 +55,7 @@ mod tests {
             worst_ns,
             example_seq: 0,
             remedy: Remedy::default(),
+            threads: Vec::new(),
         }
     }
 
@@ -69,7 +70,22 @@ mod tests {
     #[test]
     fn every_cause_that_settings_change_belongs_to_a_row() {
         // What a packet's own way costs, and what the sender or the network did, no setting of this host changes.
-        let elsewhere = ["net-rx", "own-packets", "softirq-other", "source-late", "arrival-late"];
+        // Nor what the receiver itself does and waits for.
+        let elsewhere = [
+            "net-rx",
+            "own-packets",
+            "softirq-other",
+            "source-late",
+            "arrival-late",
+            "stopped",
+            "traced",
+            "frozen",
+            "own-sleep",
+            "lock",
+            "peer-wait",
+            "disk",
+            "kernel-wait",
+        ];
         let rows = crate::catalogue::rows();
         for source in quaver_analysis::catalogue::sources() {
             let has = rows.iter().any(|row| row.id == source.id || row.causes.contains(&source.id));

@@ -81,6 +81,7 @@ fn cause(source: &str) -> CauseSummary {
         worst_ns: 1,
         example_seq: 0,
         remedy,
+        threads: Vec::new(),
     }
 }
 

@@ -110,6 +110,7 @@ struct task_struct {
 	unsigned int in_iowait : 1;
 	struct files_struct *files;
 	void *dl_server;
+	struct task_struct *group_leader;
 };
 
 #ifdef __TARGET_ARCH_x86

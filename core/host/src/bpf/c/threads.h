@@ -19,7 +19,9 @@ struct {
 	__type(value, struct name);
 } names SEC(".maps");
 
-static __always_inline void report_name(struct cpu_state *state, __u32 cpu, struct task_struct *task, __u32 thread)
+/* The name of a thread, with its process; the process's own name is that of its leader. */
+static __always_inline void report_name(struct cpu_state *state, __u32 cpu, struct task_struct *task, __u32 thread,
+					__u32 process)
 {
 	__u32 index = thread % NAMES;
 	struct name *name = bpf_map_lookup_elem(&names, &index);
@@ -29,7 +31,7 @@ static __always_inline void report_name(struct cpu_state *state, __u32 cpu, stru
 		return;
 	if (name->thread == thread && name->comm[0] == comm[0] && name->comm[1] == comm[1])
 		return;
-	if (emit(state, cpu, comm[0], comm[1], 0, thread, EVENT_TASK_NAME, 0)) {
+	if (emit(state, cpu, comm[0], comm[1], process, thread, EVENT_TASK_NAME, 0)) {
 		name->thread = thread;
 		name->comm[0] = comm[0];
 		name->comm[1] = comm[1];
@@ -76,7 +78,9 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	}
 	emit(state, cpu, start, now, priority | (__u64)(__u32)next->pid << 32, thread, EVENT_THREAD, off);
 	if (thread)
-		report_name(state, cpu, prev, thread);
+		report_name(state, cpu, prev, thread, prev->tgid);
+	if (thread != (__u32)prev->tgid)
+		report_name(state, cpu, prev->group_leader, prev->tgid, prev->tgid);
 	if (state->woken_thread && state->woken_thread == (__u32)next->pid) {
 		if (thread && now - state->woken_ns > LONG_SWITCH_NS && (off & 0x3f) == OFF_PREEMPTED)
 			emit_frames(ctx, state, cpu, now, thread);
