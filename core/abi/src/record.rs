@@ -198,6 +198,9 @@ pub struct EventRecord {
 }
 const _: () = assert!(size_of::<EventRecord>() == 32);
 
+/// Mark of a missing stack in [`EventKind::Sample`].
+pub const NO_STACK: u32 = u32::MAX;
+
 /// What an [`EventRecord`] tells. Numbers are part of the segment format: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -223,6 +226,8 @@ pub enum EventKind {
     CrossCall = 9,
     /// Interval: idle state. id: state number.
     IdleState = 10,
+    /// Interval: a system call of a followed thread, its sleep included. id: thread. aux: number of the call.
+    SystemCall = 12,
     /// Point: a thread was made runnable. id: thread. aux: waker << 32 | target CPU. detail: 1 if only "waking".
     Wakeup = 20,
     /// Point: a thread moved. id: thread. aux: from CPU << 32 | to CPU.
@@ -236,6 +241,9 @@ pub enum EventKind {
     TlbFlush = 24,
     /// Point: a softirq was raised here. id: vector number.
     SoftirqRaise = 25,
+    /// Point: what a followed thread ran, looked at by a timer. id: thread. aux: kernel stack in the low 32 bits, user
+    /// stack in the high ones ([`NO_STACK`]: none). detail: 1 kernel mode.
+    Sample = 28,
     /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 bytes.
     TaskName = 40,
 }
@@ -254,12 +262,14 @@ impl EventKind {
             8 => Self::Work,
             9 => Self::CrossCall,
             10 => Self::IdleState,
+            12 => Self::SystemCall,
             20 => Self::Wakeup,
             21 => Self::Migrate,
             22 => Self::PageFault,
             23 => Self::IpiSend,
             24 => Self::TlbFlush,
             25 => Self::SoftirqRaise,
+            28 => Self::Sample,
             40 => Self::TaskName,
             _ => return None,
         })

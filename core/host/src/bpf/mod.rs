@@ -16,6 +16,8 @@ pub mod load;
 pub mod memory;
 #[cfg(feature = "bpf")]
 mod open_intervals;
+#[cfg(feature = "bpf")]
+mod sampling;
 pub mod programs;
 mod support;
 #[cfg(all(test, feature = "bpf"))]

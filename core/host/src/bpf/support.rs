@@ -2,7 +2,7 @@
 //! never attached.
 
 use super::btf::KernelTypes;
-use super::programs::{CAST, COUNTER, PROGRAMS};
+use super::programs::{CAST, COUNTER, ENQUEUE, PROGRAMS};
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
@@ -74,8 +74,10 @@ pub fn probe() -> BpfSupport {
 fn sees(types: &KernelTypes) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for program in PROGRAMS {
-        let lacking = if program.tracepoint.is_empty() {
+        let lacking = if program.name == ENQUEUE {
             (!types.functions.contains(CAST)).then(|| format!("the kernel has no {CAST}"))
+        } else if program.tracepoint.is_empty() {
+            None
         } else {
             let known = types.tracepoints.contains(program.tracepoint);
             (!known).then(|| format!("the kernel has no tracepoint {}", program.tracepoint))
