@@ -262,6 +262,8 @@ fn cause(
         worst_ns: 0,
         example_seq: 0,
         remedy: Remedy { setting: setting.map(Into::into), boot: boot.map(Into::into), known: None },
+        functions: Vec::new(),
+        inferred_ns: 0,
     }
 }
 

@@ -198,6 +198,8 @@ pub struct EventRecord {
 }
 const _: () = assert!(size_of::<EventRecord>() == 32);
 
+/// Time between two samples of a CPU. Not a whole millisecond: what keeps step with the tick sees the tick.
+pub const SAMPLE_PERIOD_NS: u64 = 1_003_000;
 /// Mark of a missing stack in [`EventKind::Sample`].
 pub const NO_STACK: u32 = u32::MAX;
 

@@ -143,6 +143,8 @@ mod tests {
             worst_ns: 900,
             example_seq: 7,
             remedy: Remedy { setting: Some("SCHED_FIFO".into()), ..Remedy::default() },
+            functions: Vec::new(),
+            inferred_ns: 0,
         }
     }
 

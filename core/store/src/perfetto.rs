@@ -248,7 +248,8 @@ impl Trace<'_> {
         let mut by_cpu: BTreeMap<u16, Vec<EventRecord>> = BTreeMap::new();
         for event in drawing.events {
             let (start, end) = (event.start_ns.cast_signed(), event.end_ns.cast_signed());
-            if event.kind != EventKind::TaskName as u8 && drawing.touches(start, end) {
+            let of_cpu = ![EventKind::TaskName as u8, EventKind::SystemCall as u8].contains(&event.kind);
+            if of_cpu && drawing.touches(start, end) {
                 by_cpu.entry(event.cpu).or_default().push(*event);
             }
         }

@@ -30,6 +30,8 @@ pub(crate) enum Detail {
     Thread(u32, Class),
     /// A kworker with the work that it did.
     Work(u32, u64),
+    /// A system call of the receiver, by number.
+    Call(u64),
 }
 
 /// Scheduling class and priority, from the priority that the kernel prints.
@@ -84,6 +86,10 @@ impl CauseKey {
             Detail::Work(thread, address) => match names.symbol.get(&address) {
                 Some(symbol) => format!("thread {} ({symbol})", kworker(&task(thread, names))),
                 None => format!("thread {}", kworker(&task(thread, names))),
+            },
+            Detail::Call(number) => match names.call.get(&number) {
+                Some(call) => format!("system call {call} of the receiver"),
+                None => format!("system call {number} of the receiver"),
             },
         };
         match self.detail {
@@ -173,6 +179,11 @@ impl CauseTable {
         cause
     }
 
+    /// Identifier of a cause in the catalogue.
+    pub(crate) fn id(&self, cause: u32) -> &'static str {
+        self.sums[cause as usize].id
+    }
+
     pub(crate) fn book(&mut self, cause: u32, account: Account, time_ns: i64, event: u32) {
         let sums = &mut self.sums[cause as usize];
         match account {
@@ -224,6 +235,8 @@ impl CauseTable {
                 worst_ns: sums.worst_ns,
                 example_seq: sums.example_seq,
                 remedy: source.map_or_else(Remedy::default, |source| source.remedy.clone()),
+                functions: Vec::new(),
+                inferred_ns: 0,
             });
         }
         (ranked, places)

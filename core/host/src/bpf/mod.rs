@@ -16,9 +16,9 @@ pub mod load;
 pub mod memory;
 #[cfg(feature = "bpf")]
 mod open_intervals;
+pub mod programs;
 #[cfg(feature = "bpf")]
 mod sampling;
-pub mod programs;
 mod support;
 #[cfg(all(test, feature = "bpf"))]
 mod tests;

@@ -6,11 +6,9 @@ use super::load::{failed, invalid};
 use super::memory::Mapping;
 use crate::trace::{TraceError, TraceSink};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ProgramMut};
+use quaver_abi::record::SAMPLE_PERIOD_NS;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
-
-/// Time between two looks at one CPU. Not a whole millisecond: looks that keep step with the tick see the tick.
-const PERIOD_NS: u64 = 1_003_000;
 
 /// Head of `struct perf_event_attr` as `PERF_ATTR_SIZE_VER0` has it (Linux `include/uapi/linux/perf_event.h`).
 #[derive(Default)]
@@ -41,7 +39,7 @@ fn open(cpu: libc::c_int) -> io::Result<OwnedFd> {
         event_type: SOFTWARE,
         bytes: size_of::<EventAttributes>() as u32,
         config: CPU_CLOCK,
-        sample_period: PERIOD_NS,
+        sample_period: SAMPLE_PERIOD_NS,
         flags: DISABLED,
         ..EventAttributes::default()
     };

@@ -301,7 +301,8 @@ fn what_an_observed_thread_does_itself_is_recorded() {
     let (collected, _) = finish(tracer);
     let of = |kind: EventKind| collected.events.iter().filter(move |event| event.kind == kind as u8);
 
-    let calls: Vec<&EventRecord> = of(EventKind::SystemCall).filter(|call| call.start_ns >= from_ns).collect();
+    let calls: Vec<&EventRecord> =
+        of(EventKind::SystemCall).filter(|call| call.start_ns >= from_ns).collect();
     let sleep = calls.iter().find(|call| call.aux == libc::SYS_clock_nanosleep as u64).expect("it slept");
     assert_eq!(sleep.id, thread);
     assert!(sleep.end_ns <= between_ns && sleep.end_ns - sleep.start_ns >= 5_000_000, "{sleep:?}");
@@ -312,7 +313,11 @@ fn what_an_observed_thread_does_itself_is_recorded() {
     let mut in_user_code = 0;
     for sample in of(EventKind::Sample).filter(|sample| (between_ns..until_ns).contains(&sample.start_ns)) {
         assert_eq!((sample.id, sample.start_ns), (thread, sample.end_ns));
-        assert_eq!(sample.detail == 0, sample.aux as u32 == NO_STACK, "no kernel stack in user mode: {sample:?}");
+        assert_eq!(
+            sample.detail == 0,
+            sample.aux as u32 == NO_STACK,
+            "no kernel stack in user mode: {sample:?}"
+        );
         let stack = collected.stacks.get(&((sample.aux >> 32) as u32));
         in_user_code += usize::from(stack.is_some_and(|stack| stack.iter().any(|one| is_here(&one))));
     }

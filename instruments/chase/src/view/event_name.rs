@@ -49,6 +49,11 @@ pub(super) fn event_name(event: &EventRecord, kind: EventKind, names: &Names) ->
         EventKind::IpiSend => format!("interrupt sent to CPU {}", event.id),
         EventKind::TlbFlush => "TLB flush".to_owned(),
         EventKind::SoftirqRaise => "softirq raised".to_owned(),
+        EventKind::SystemCall => match names.call.get(&event.aux) {
+            Some(name) => format!("system call {name}"),
+            None => format!("system call {}", event.aux),
+        },
+        EventKind::Sample => format!("sample of {}", thread(event.id)),
         EventKind::TaskName => thread(event.id),
     }
 }

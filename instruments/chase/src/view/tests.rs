@@ -75,6 +75,8 @@ fn cause(source: &str, name: &str, share: f64, packets: u64, worst_ns: i64, reme
         worst_ns,
         example_seq: 481_203,
         remedy,
+        functions: Vec::new(),
+        inferred_ns: 0,
     }
 }
 

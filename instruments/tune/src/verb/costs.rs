@@ -55,6 +55,8 @@ mod tests {
             worst_ns,
             example_seq: 0,
             remedy: Remedy::default(),
+            functions: Vec::new(),
+            inferred_ns: 0,
         }
     }
 
@@ -68,8 +70,10 @@ mod tests {
 
     #[test]
     fn every_cause_that_settings_change_belongs_to_a_row() {
-        // What a packet's own way costs, and what the sender or the network did, no setting of this host changes.
-        let elsewhere = ["net-rx", "own-packets", "softirq-other", "source-late", "arrival-late"];
+        // What a packet's own way costs, and what the sender, the network or the receiver did, no setting of this host
+        // changes.
+        let elsewhere =
+            ["net-rx", "own-packets", "softirq-other", "source-late", "arrival-late", "own-code", "own-call"];
         let rows = crate::catalogue::rows();
         for source in quaver_analysis::catalogue::sources() {
             let has = rows.iter().any(|row| row.id == source.id || row.causes.contains(&source.id));

@@ -81,6 +81,8 @@ fn cause(source: &str) -> CauseSummary {
         worst_ns: 1,
         example_seq: 0,
         remedy,
+        functions: Vec::new(),
+        inferred_ns: 0,
     }
 }
 
