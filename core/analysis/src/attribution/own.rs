@@ -26,7 +26,7 @@ const ORDERS_NS: [i64; 2] = [100_000, 1_000_000];
 /// Bins of the period in which samples are counted to learn when they are due.
 const BINS: usize = 64;
 /// A sample this far from when it is due is still punctual.
-const PUNCTUAL_NS: i64 = PERIOD_NS / 16;
+const PUNCTUAL_NS: i64 = 25_000;
 /// Functions of a cause that are told.
 const MOST_FUNCTIONS: usize = 8;
 /// Fewer samples name no cause.
