@@ -29,6 +29,8 @@ const BINS: usize = 64;
 const PUNCTUAL_NS: i64 = 25_000;
 /// Functions of a cause that are told.
 const MOST_FUNCTIONS: usize = 8;
+/// A function that leads ran itself in at least one of so many samples.
+const LEAST_ITSELF: u64 = 20;
 /// Fewer samples name no cause.
 const FEWEST_SAMPLES: u64 = 3;
 
@@ -321,8 +323,11 @@ fn due(events: &[EventRecord], samples: impl Iterator<Item = u32>) -> BTreeMap<u
     phases.iter_mut().filter_map(|(cpu, phases)| Some((*cpu, due(phases)?))).collect()
 }
 
-/// The functions of a cause: first the one that leads, which is the innermost on at least half of the stacks (none: the one
-/// that ran itself most often), then those that ran themselves, most often first.
+/// The functions of a cause: first the one that leads, then those that ran themselves, most often first.
+///
+/// The innermost function on at least half of the stacks leads. It must have run itself now and then: code without frame
+/// pointers hides callers, and the outermost functions are on every stack. Where there is no such function, the one that ran
+/// itself most often leads.
 fn functions(tally: &Tally, names: &Names) -> Vec<FunctionShare> {
     #[derive(Clone, Copy, Default)]
     struct Met {
@@ -351,7 +356,10 @@ fn functions(tally: &Tally, names: &Names) -> Vec<FunctionShare> {
     let mut functions: Vec<(&str, Met)> = met.into_iter().collect();
     functions.sort_by_key(|(_, met)| std::cmp::Reverse(met.itself));
     let depth = |met: &Met| met.depth as f64 / met.on_stack as f64;
-    let half = functions.iter().enumerate().filter(|(_, (_, met))| met.on_stack * 2 >= all);
+    let half = functions
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, met))| met.on_stack * 2 >= all && met.itself * LEAST_ITSELF >= all);
     let leading = half.min_by(|(_, (_, a)), (_, (_, b))| depth(a).total_cmp(&depth(b)));
     if let Some(at) = leading.map(|(at, _)| at) {
         functions[..=at].rotate_right(1);

@@ -207,6 +207,26 @@ fn the_leading_function_is_the_innermost_on_half_of_the_stacks() {
 }
 
 #[test]
+fn a_function_that_never_runs_itself_does_not_lead() {
+    let length = 8 * PERIOD;
+    let mut run = busy(length);
+    let stack = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    run.names.stack =
+        [(1, stack(&["scale", "main"])), (2, stack(&["filter", "main"])), (3, stack(&["mix", "main"]))]
+            .into();
+    for (number, at) in (0..).zip(dues(from(), from() + length)) {
+        run.events.extend(sample(at, NO_STACK, [1, 2, 3, 3][number % 4]));
+    }
+    let summary = analyze(&run).summary;
+    let own = found(&summary.causes, "own-code").unwrap();
+    let names: Vec<&str> = own.functions.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(
+        (own.name.as_str(), names),
+        ("code of the receiver: mix 50 %", vec!["mix", "filter", "scale"])
+    );
+}
+
+#[test]
 fn a_stop_of_the_whole_cpu_is_not_its_code() {
     // The timer fires late, when the CPU comes back: no code is silent for so long.
     let length = 5 * PERIOD;
