@@ -48,7 +48,14 @@ pub fn probe() -> BpfSupport {
         remedy: lacking.is_some().then(|| remedy.to_owned()),
         lacking,
     };
-    let found = types.as_ref().ok();
+    #[cfg_attr(not(feature = "bpf"), expect(unused_mut))]
+    let mut seen = types.as_ref().map(sees).unwrap_or_default();
+    #[cfg(feature = "bpf")]
+    if let Err(why) = super::sampling::trial()
+        && let Some(stacks) = seen.iter_mut().find(|finding| finding.subject == super::programs::SAMPLED)
+    {
+        (stacks.lacking, stacks.remedy) = (Some(why.to_string()), Some(super::PRIVILEGE_REMEDY.to_owned()));
+    }
     BpfSupport {
         built: finding(
             "BPF programs in this build",
@@ -65,8 +72,8 @@ pub fn probe() -> BpfSupport {
             trial_load().err().map(|error| error.to_string()),
             super::PRIVILEGE_REMEDY,
         ),
-        sees: found.map(sees).unwrap_or_default(),
-        reads_cycle_counter: found.map(|types| types.functions.contains(COUNTER)),
+        sees: seen,
+        reads_cycle_counter: types.ok().map(|types| types.functions.contains(COUNTER)),
     }
 }
 
