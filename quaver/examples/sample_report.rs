@@ -263,6 +263,8 @@ fn cause(
         example_seq: 0,
         remedy: Remedy { setting: setting.map(Into::into), boot: boot.map(Into::into), known: None },
         threads: Vec::new(),
+        functions: Vec::new(),
+        inferred_ns: 0,
     }
 }
 

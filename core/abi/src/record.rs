@@ -201,6 +201,11 @@ pub struct EventRecord {
 }
 const _: () = assert!(size_of::<EventRecord>() == 32);
 
+/// Time between two samples of a CPU. Not a whole millisecond: what keeps step with the tick sees the tick.
+pub const SAMPLE_PERIOD_NS: u64 = 1_003_000;
+/// Mark of a missing stack in [`EventKind::Sample`].
+pub const NO_STACK: u32 = u32::MAX;
+
 /// What an [`EventRecord`] tells. Numbers are part of the segment format: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -227,6 +232,8 @@ pub enum EventKind {
     CrossCall = 9,
     /// Interval: idle state. id: state number.
     IdleState = 10,
+    /// Interval: a system call of a followed thread, its sleep included. id: thread. aux: number of the call.
+    SystemCall = 12,
     /// Point: a thread was made runnable. id: thread. aux: [`Wakeup`]. detail: 1 if only "waking".
     Wakeup = 20,
     /// Point: a thread moved. id: thread. aux: from CPU << 32 | to CPU.
@@ -244,6 +251,9 @@ pub enum EventKind {
     /// [`SleepObject`], with [`Sleep::FOR_DISK`] where the kernel counts it as waiting for a disk. At the end of the
     /// thread's interval, to the nanosecond.
     Sleep = 26,
+    /// Point: what a followed thread ran, looked at by a timer. id: thread. aux: kernel stack in the low 32 bits, user
+    /// stack in the high ones ([`NO_STACK`]: none). detail: 1 kernel mode.
+    Sample = 28,
     /// Point: one frame of the kernel stack of the thread that left its CPU at this instant. id: thread. aux: address.
     /// detail: depth, 0 innermost.
     Frame = 30,
@@ -266,6 +276,7 @@ impl EventKind {
             8 => Self::Work,
             9 => Self::CrossCall,
             10 => Self::IdleState,
+            12 => Self::SystemCall,
             20 => Self::Wakeup,
             21 => Self::Migrate,
             22 => Self::PageFault,
@@ -274,6 +285,7 @@ impl EventKind {
             25 => Self::SoftirqRaise,
             26 => Self::Sleep,
             30 => Self::Frame,
+            28 => Self::Sample,
             40 => Self::TaskName,
             _ => return None,
         })

@@ -130,6 +130,12 @@ pub struct Names {
     pub symbol: BTreeMap<u64, String>,
     /// Name of an idle state.
     pub idle_state: BTreeMap<u32, String>,
+    /// Name of a system call by its number on the recorded machine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub call: BTreeMap<u64, String>,
+    /// Functions of a stack that a sample refers to, innermost first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stack: BTreeMap<u32, Vec<String>>,
 }
 
 /// A thread whose lateness is asked about, or that made the packets.
@@ -143,6 +149,9 @@ pub struct Actor {
     pub realtime: bool,
     /// Sleeps in its receive call (else it polls).
     pub blocking: bool,
+    /// A program of others, which may do more than receive: its own work can make it late.
+    #[serde(default)]
+    pub foreign: bool,
 }
 
 /// Time that an interruption takes beside its first and last trace point, on one CPU.

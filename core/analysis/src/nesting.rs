@@ -67,7 +67,8 @@ pub fn net_durations(events: &[EventRecord]) -> NetDurations {
         if let Some(&(top, _)) = open.last() {
             nested_in[index as usize] = top;
         }
-        if !kind.is_interval() || event.end_ns <= event.start_ns {
+        // A system call belongs to its thread, not to a CPU: others run while it sleeps.
+        if !kind.is_interval() || kind == EventKind::SystemCall || event.end_ns <= event.start_ns {
             continue;
         }
         if interrupts(kind) {

@@ -94,6 +94,19 @@ pub struct Remedy {
     pub known: Option<String>,
 }
 
+/// A function in what the samples of a cause told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FunctionShare {
+    /// Its name; its file's where it has none.
+    pub name: String,
+    /// Part of the samples that met it on the stack.
+    pub share: f64,
+    /// Part of the samples in which it ran itself.
+    pub itself: f64,
+    /// Samples that met it on the stack.
+    pub samples: u64,
+}
+
 /// One named source of lateness. Times are disjoint over all causes: their sum with the unexplained time is the
 /// late time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -126,6 +139,17 @@ pub struct CauseSummary {
     /// first, at most [`MOST_THREADS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadTime>,
+    /// What ran, by samples inside late windows: the leading function first, then those that ran themselves. Empty where
+    /// nothing was sampled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionShare>,
+    /// Of the time, what is inferred: it lies in late windows without a sample of the cause.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inferred_ns: i64,
+}
+
+fn is_zero(time_ns: &i64) -> bool {
+    *time_ns == 0
 }
 
 /// Most threads that a cause lists.

@@ -1,6 +1,8 @@
 //! Added time per packet of the BPF tier: blocks of packets with recording on and off in turn, one thread that
 //! sends to itself over the loopback device, so that the whole path runs on one CPU. Needs root.
 //!
+//! `--observed` follows this process as `quaver chase --pid` does; `--no-threads` leaves out what is recorded of its threads.
+//!
 //! `cargo run --release -p quaver-host --features bpf --example bpf_cost`
 
 use quaver_abi::record::{EventRecord, StampRecord};
@@ -34,20 +36,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     sender.connect(socket.local_addr()?)?;
-    let anywhere = std::env::args().any(|argument| argument == "--any-address");
+    let asked = |option: &str| std::env::args().any(|argument| argument == option);
+    let (anywhere, observed) = (asked("--any-address"), asked("--observed"));
     let mut tracer = quaver_host::bpf::start(&TraceSpec {
         flow: Some(Flow {
             address: (!anywhere).then_some(Ipv4Addr::LOCALHOST.into()),
             ports: vec![socket.local_addr()?.port()],
             payload: Payload::Ours { offset: 0 },
         }),
-        threads: vec![std::process::id()],
-        observed_process: None,
+        threads: if asked("--no-threads") { Vec::new() } else { vec![std::process::id()] },
+        observed_process: observed.then(std::process::id),
         cpus: Vec::new(),
         stamp_capacity: 1 << 16,
         event_capacity: 1 << 18,
     })?;
-    tracer.attach_receiver(socket.as_fd())?;
+    if !observed {
+        tracer.attach_receiver(socket.as_fd())?;
+    }
     tracer.set_recording(false)?;
     let mut counted = Counted::default();
     let mut payload = [0u8; 1400];

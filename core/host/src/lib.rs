@@ -19,6 +19,7 @@ pub mod route;
 pub mod segment;
 pub mod settings;
 pub mod sockets;
+pub mod symbols;
 pub mod timens;
 pub mod trace;
 pub mod tracefs;

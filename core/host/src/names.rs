@@ -70,6 +70,11 @@ pub fn task_names(root: &HostRoot, threads: &BTreeSet<u32>) -> BTreeMap<u32, Str
     threads.iter().filter_map(name).collect()
 }
 
+/// The system call of this number on this machine; none for a number that is newer than this program.
+pub fn system_call_name(number: u64) -> Option<&'static str> {
+    Some(syscalls::Sysno::new(usize::try_from(number).ok()?)?.name())
+}
+
 /// The functions that `addresses` lie in, each as `name` or `name [module]`; addresses in none are left out.
 ///
 /// Memory is that of the answer, not of the table, which has 100,000 lines and more.
@@ -205,6 +210,14 @@ mod tests {
         let found: Vec<&str> = names.values().map(String::as_str).collect();
         assert_eq!(found, ["first", "second", "second", "third", "driver_tick [driver]"]);
         assert!(!names.contains_key(&0xffff_ffff_9000_0000), "too far from any function");
+    }
+
+    #[test]
+    fn system_calls_of_this_machine() {
+        assert_eq!(system_call_name(libc::SYS_recvmmsg as u64), Some("recvmmsg"));
+        assert_eq!(system_call_name(libc::SYS_clock_nanosleep as u64), Some("clock_nanosleep"));
+        assert_eq!(system_call_name(9_999), None);
+        assert_eq!(system_call_name(u64::MAX), None);
     }
 
     #[test]

@@ -55,6 +55,10 @@ pub trait TraceSink {
     fn stamp(&mut self, record: StampRecord);
     /// An event. Order is by CPU and end, not over all.
     fn event(&mut self, record: EventRecord);
+    /// Addresses of a stack that samples refer to by number, innermost first. Comes at the end, after all events.
+    fn stack(&mut self, number: u32, addresses: &[u64]) {
+        let _ = (number, addresses);
+    }
 }
 
 /// What a tracer counted when it ended.

@@ -14,6 +14,9 @@ const LEAST_SHOWN: usize = 3;
 /// Most causes that the terminal shows one by one.
 const MOST_SHOWN: usize = 12;
 
+/// Functions of a cause that are shown.
+const FUNCTIONS_SHOWN: usize = 4;
+
 /// Causes in rank order, each with its remedies, and the time that no event explains. `counted` names what a cause leads
 /// (`late packets`); `example` shows one of these, given the rank from zero of its cause (none: unexplained) and its
 /// number.
@@ -72,7 +75,10 @@ fn row(cause: &CauseSummary, example: Cell) -> Cause {
         name: cause.name.clone(),
         share: cause.share,
         figures: figures((cause.time_ns, cause.packets, cause.worst_ns), example),
-        details: iter::once(text!("[{}] {}", cause.source, parts(cause))).chain(threads(cause)).collect(),
+        details: iter::once(text!("[{}] {}", cause.source, parts(cause)))
+            .chain(threads(cause))
+            .chain(functions(cause))
+            .collect(),
         html_details: vec![
             mechanism.map_or_else(|| class.into(), |mechanism| text!("{mechanism} · {class}")),
         ],
@@ -142,6 +148,19 @@ fn class_name(class: SourceClass) -> &'static str {
     }
 }
 
+/// `in samples: gc_collect_main 68 %, visit_decref 31 %; 1.20 ms inferred, without a sample`.
+fn functions(cause: &CauseSummary) -> Option<Text> {
+    let shown = cause.functions.iter().take(FUNCTIONS_SHOWN);
+    let named: Vec<String> = shown.map(|one| format!("{} {}", one.name, Cell::Share(one.share))).collect();
+    let inferred = format!("{} inferred, without a sample", Cell::Duration(cause.inferred_ns));
+    match (named.as_slice(), cause.inferred_ns) {
+        ([], 0) => None,
+        ([], _) => Some(inferred.into()),
+        (named, 0) => Some(text!("in samples: {}", named.join(", "))),
+        (named, _) => Some(text!("in samples: {}; {inferred}", named.join(", "))),
+    }
+}
+
 /// `12 times: 3.10 ms inside, 200 µs entry and exit, 1.10 ms catching up`.
 fn parts(cause: &CauseSummary) -> String {
     let inside_ns = cause.time_ns - cause.entry_exit_ns - cause.catch_up_ns;
@@ -166,6 +185,7 @@ fn remedies(remedy: &Remedy) -> Vec<view::Remedy> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaver_analysis::summary::FunctionShare;
     use quaver_view::{Document, Section, plain};
 
     fn cause(name: &str, share: f64) -> CauseSummary {
@@ -183,6 +203,8 @@ mod tests {
             example_seq: 7,
             remedy: Remedy { setting: Some("SCHED_FIFO".into()), ..Remedy::default() },
             threads: Vec::new(),
+            functions: Vec::new(),
+            inferred_ns: 0,
         }
     }
 
@@ -217,6 +239,20 @@ Causes
        hypervisor
 ";
         assert_eq!(plain(&document), expected);
+    }
+
+    #[test]
+    fn functions_are_shown_with_what_is_inferred() {
+        let share = |name: &str, share| FunctionShare { name: name.into(), share, itself: 0.1, samples: 40 };
+        let functions = vec![share("gc_collect_main", 0.68), share("visit_decref", 0.31)];
+        let own = CauseSummary { functions, inferred_ns: 1_200_000, ..cause("code of the receiver", 0.6) };
+        let details = |cause: CauseSummary| row(&cause, Cell::Empty).details[1..].to_vec();
+        let words = "in samples: gc_collect_main 68.0 %, visit_decref 31.0 %";
+        let inferred = "1.20 ms inferred, without a sample";
+        assert_eq!(details(CauseSummary { inferred_ns: 0, ..own.clone() }), [Text::from(words)]);
+        assert_eq!(details(own.clone()), [text!("{words}; {inferred}")]);
+        assert_eq!(details(CauseSummary { functions: Vec::new(), ..own }), [Text::from(inferred)]);
+        assert_eq!(details(cause("thread cc", 0.1)), Vec::<Text>::new());
     }
 
     #[test]

@@ -26,6 +26,13 @@ pub fn name_events(events: &[EventRecord], stored: &mut Names) {
     let unknown = addresses.into_iter().filter(|address| !stored.symbol.contains_key(address)).collect();
     // Hidden addresses leave causes with coarser names; doctor says how to show them.
     stored.symbol.extend(names::function_names(&root, &unknown).unwrap_or_default());
+    let calls =
+        events.iter().filter(|event| event.kind == EventKind::SystemCall as u8).map(|event| event.aux);
+    for number in calls.collect::<BTreeSet<u64>>() {
+        if let Some(name) = names::system_call_name(number) {
+            stored.call.entry(number).or_insert_with(|| name.to_owned());
+        }
+    }
     for (number, name) in names::irq_names(&root) {
         stored.irq.entry(number).or_insert(name);
     }

@@ -14,6 +14,7 @@ use quaver_host::segment::SegmentAppender;
 use quaver_host::trace::{TraceCounts, TraceSink, Tracer};
 use quaver_store::manifest::{ClockCalibration, ClockState, Manifest, RealtimeStep};
 use quaver_store::run::RunDir;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,7 @@ pub struct Recording<C: ClockSource = SystemClocks> {
 struct TraceRecords {
     stamps: SegmentAppender<StampRecord>,
     events: SegmentAppender<EventRecord>,
+    stacks: BTreeMap<u32, Vec<u64>>,
     failed: Option<anyhow::Error>,
 }
 
@@ -56,6 +58,10 @@ impl TraceSink for TraceRecords {
         if self.failed.is_none() {
             self.failed = self.events.append(&record).err().map(Into::into);
         }
+    }
+
+    fn stack(&mut self, number: u32, addresses: &[u64]) {
+        self.stacks.insert(number, addresses.to_vec());
     }
 }
 
@@ -102,6 +108,7 @@ impl<C: ClockSource> Recording<C> {
         let records = TraceRecords {
             stamps: SegmentAppender::create(&run.stamps_segment())?,
             events: SegmentAppender::create(&run.events_segment())?,
+            stacks: BTreeMap::new(),
             failed: None,
         };
         Ok(Self {
@@ -203,6 +210,11 @@ impl<C: ClockSource> Recording<C> {
             });
         }
         Ok(counts)
+    }
+
+    /// Stacks that samples refer to by number, addresses innermost first; there are none before the tracer's end.
+    pub fn stacks(&self) -> &BTreeMap<u32, Vec<u64>> {
+        &self.records.stacks
     }
 
     /// Marks the end in the manifest. `interrupted` says why the run did not go its full length; a CPU that went is

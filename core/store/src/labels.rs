@@ -20,6 +20,7 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Work => "work",
         EventKind::CrossCall => "cross-call",
         EventKind::IdleState => "idle-state",
+        EventKind::SystemCall => "system-call",
         EventKind::Wakeup => "wakeup",
         EventKind::Migrate => "migrate",
         EventKind::PageFault => "page-fault",
@@ -28,6 +29,7 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::SoftirqRaise => "softirq-raise",
         EventKind::Sleep => "sleep",
         EventKind::Frame => "frame",
+        EventKind::Sample => "sample",
         EventKind::TaskName => "task-name",
     }
 }
@@ -52,6 +54,7 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
         | EventKind::Migrate
         | EventKind::PageFault
         | EventKind::Sleep
+        | EventKind::Sample
         | EventKind::TaskName => match names.task.get(&event.id) {
             Some(name) => format!("{plain} {name} ({})", event.id),
             None => format!("{plain} {}", event.id),
@@ -75,6 +78,10 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
             Some(state) => format!("{plain} {state}"),
             None => format!("{plain} {}", event.id),
         },
+        EventKind::SystemCall => match names.call.get(&event.aux) {
+            Some(call) => format!("{plain} {call}"),
+            None => format!("{plain} {}", event.aux),
+        },
         EventKind::TlbFlush => plain.to_owned(),
     }
 }
@@ -91,6 +98,7 @@ pub(crate) fn name_key(event: &EventRecord) -> (u8, u32, u64) {
                 | EventKind::CrossCall
                 | EventKind::IpiSend
                 | EventKind::Frame
+                | EventKind::SystemCall
         )
     );
     if by_address { (event.kind, 0, event.aux) } else { (event.kind, event.id, 0) }
@@ -137,7 +145,7 @@ mod tests {
     }
 
     /// Names of an event with and without known names, by kind.
-    const NAMES: [(u8, &str, &str); 19] = [
+    const NAMES: [(u8, &str, &str); 21] = [
         (1, "nmi 0x9", "nmi f"),
         (2, "irq 7", "irq 7 card"),
         (3, "vector threshold", "vector threshold"),
@@ -148,6 +156,7 @@ mod tests {
         (8, "work 0x9", "work f"),
         (9, "cross-call 0x9", "cross-call f"),
         (10, "idle-state 7", "idle-state C6"),
+        (12, "system-call 9", "system-call mmap"),
         (20, "wakeup 7", "wakeup hog (7)"),
         (21, "migrate 7", "migrate hog (7)"),
         (22, "page-fault 7", "page-fault hog (7)"),
@@ -156,6 +165,7 @@ mod tests {
         (25, "softirq-raise SCHED", "softirq-raise SCHED"),
         (26, "sleep 7", "sleep hog (7)"),
         (30, "frame 0x9", "frame f"),
+        (28, "sample 7", "sample hog (7)"),
         (40, "task-name 7", "task-name hog (7)"),
     ];
 
@@ -166,6 +176,7 @@ mod tests {
             task: [(7, "hog".to_owned())].into(),
             symbol: [(9, "f".to_owned())].into(),
             idle_state: [(7, "C6".to_owned())].into(),
+            call: [(9, "mmap".to_owned())].into(),
             ..Names::default()
         };
         for (kind, unknown, name) in NAMES {
@@ -174,7 +185,7 @@ mod tests {
             assert_eq!(event_name(&event, &known), name);
             // The operand that the name is made of is in the key, and the other is not.
             let other = |id, aux| name_key(&EventRecord { id, aux, ..event }) == name_key(&event);
-            let by_address = unknown.ends_with("0x9");
+            let by_address = unknown.ends_with('9');
             assert_eq!((other(8, 9), other(7, 8)), (by_address, !by_address), "{name}");
             assert_eq!(name_key(&event).0, kind);
         }

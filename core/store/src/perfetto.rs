@@ -248,8 +248,9 @@ impl Trace<'_> {
         let mut by_cpu: BTreeMap<u16, Vec<EventRecord>> = BTreeMap::new();
         for event in drawing.events {
             let (start, end) = (event.start_ns.cast_signed(), event.end_ns.cast_signed());
-            let drawn = ![EventKind::TaskName as u8, EventKind::Frame as u8].contains(&event.kind);
-            if drawn && drawing.touches(start, end) {
+            let elsewhere = [EventKind::TaskName, EventKind::SystemCall, EventKind::Frame];
+            let of_cpu = !elsewhere.iter().any(|kind| *kind as u8 == event.kind);
+            if of_cpu && drawing.touches(start, end) {
                 by_cpu.entry(event.cpu).or_default().push(*event);
             }
         }

@@ -181,6 +181,7 @@ fn describe(recording: &mut Recording, args: &SinkArgs, learned: &Learned, sink:
         cpu: args.cpu,
         realtime: args.fifo.is_some(),
         blocking: args.receive != ReceiveMode::Poll,
+        foreign: false,
     };
     facts.streams = vec![Stream {
         destination: args.listen.to_string(),

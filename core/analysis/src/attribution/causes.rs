@@ -47,6 +47,8 @@ pub(crate) enum HolderState {
     /// It was runnable, and its CPU idled.
     Waited,
     WaitedForDisk,
+    /// A system call of the receiver, by number.
+    Call(u64),
 }
 
 /// Scheduling class and priority, from the priority that the kernel prints.
@@ -125,6 +127,10 @@ impl CauseKey {
             Detail::Kernel(thread, address) => {
                 format!("{} of thread {}", function("kernel work", address, names), task(thread, names))
             }
+            Detail::Call(number) => match names.call.get(&number) {
+                Some(call) => format!("system call {call} of the receiver"),
+                None => format!("system call {number} of the receiver"),
+            },
         };
         match self.detail {
             _ if !self.behind_source => name,
@@ -263,6 +269,11 @@ impl CauseTable {
         }
     }
 
+    /// Identifier of a cause in the catalogue.
+    pub(crate) fn id(&self, cause: u32) -> &'static str {
+        self.sums[cause as usize].id
+    }
+
     pub(crate) fn book(&mut self, cause: u32, account: Account, time_ns: i64, event: u32) {
         let sums = &mut self.sums[cause as usize];
         match account {
@@ -321,6 +332,8 @@ impl CauseTable {
                 worst_ns: sums.worst_ns,
                 example_seq: sums.example_seq,
                 remedy: source.map_or_else(Remedy::default, |source| source.remedy.clone()),
+                functions: Vec::new(),
+                inferred_ns: 0,
             });
         }
         (ranked, places)

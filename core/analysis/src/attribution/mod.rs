@@ -25,6 +25,7 @@ mod expected;
 mod late;
 mod naming;
 mod noise;
+mod own;
 mod packets;
 mod stages;
 mod timeline;

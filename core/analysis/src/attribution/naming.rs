@@ -149,6 +149,10 @@ impl<'a> Namer<'a> {
             "dl_task_timer" | "dl_server_timer" => {
                 CauseKey::new("fair-server", Detail::Function("timer", function))
             }
+            // Samples of this run; a profiler of others would be there in runs without.
+            "perf_swevent_hrtimer" if !self.names.stack.is_empty() => {
+                CauseKey::new("tool", Detail::Function("timer", function))
+            }
             "clocksource_watchdog" => CauseKey::new("cs-watchdog", Detail::Function("timer", function)),
             _ => CauseKey::new("timers", Detail::Function("timer", function)),
         }
@@ -388,6 +392,8 @@ pub(crate) const EMITTED: &[&str] = &[
     "disk",
     "kernel-wait",
     "kernel-work",
+    "own-code",
+    "own-call",
 ];
 
 #[cfg(test)]
@@ -405,6 +411,7 @@ mod tests {
             include_str!("waiting.rs"),
             include_str!("engine.rs"),
             include_str!("asleep.rs"),
+            include_str!("own.rs"),
         ];
         for source in crate::catalogue::sources() {
             let quoted = format!("\"{}\"", source.id);

@@ -6,6 +6,7 @@ use super::engine::{Ask, Engine, settle_catch_up, settle_displaced, settle_edges
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
 use super::late::LatePacket;
 use super::naming::Namer;
+use super::own::OwnWork;
 use super::stages::{layers, stages};
 use super::timeline::Timeline;
 use super::{AttributionOptions, Books, EdgeCap, Piece, unexplained_note};
@@ -112,14 +113,21 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         edge_cap: options.edge_cap(&run.circumstances),
         schedule,
     };
-    let mut engine = Engine::new(&namer, &run.circumstances, &receiver);
-    let mut books = Books::default();
-    let mut late = chase.walk(&mut engine, &mut books);
+    let engine = || Engine::new(&namer, &run.circumstances, &receiver);
+    let mut own = OwnWork::new(run, &timeline);
+    if own.must_learn() {
+        chase.walk(&mut engine(), &mut Books::default(), &mut own);
+        own.judge();
+    }
+    let (mut engine, mut books) = (engine(), Books::default());
+    let mut late = chase.walk(&mut engine, &mut books, &mut own);
     let causes = engine.causes;
-    // The columns that follow need the memory.
-    drop(timeline);
     let late_ns = books.late_ns;
-    let (ranked, places) = causes.rank(late_ns);
+    let (mut ranked, places) = causes.rank(late_ns);
+    own.tell(&mut ranked, &places);
+    // The columns that follow need the memory.
+    drop(own);
+    drop(timeline);
     let place = |cause: &mut Option<u32>| *cause = cause.map(|cause| places[cause as usize]);
     late.iter_mut().for_each(|packet| place(&mut packet.cause));
     books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));
@@ -139,7 +147,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
 }
 
 impl Chase<'_> {
-    fn walk(&self, engine: &mut Engine<'_>, books: &mut Books) -> Vec<LatePacket> {
+    fn walk(&self, engine: &mut Engine<'_>, books: &mut Books, own: &mut OwnWork<'_>) -> Vec<LatePacket> {
         let packets = &self.run.packets;
         let mut late = Vec::new();
         let mut scratch = Vec::new();
@@ -165,10 +173,12 @@ impl Chase<'_> {
             if let Some(Episode { lead: Some(cause), .. }) = behind {
                 settle_catch_up(&mut engine.drafts, cause, self.catch_up_cap_ns, &mut scratch);
             }
+            let reader = self.reader(packets.app_cpu.get(row).copied().unwrap_or(NO_CPU), app_ns);
+            own.settle(&mut engine.drafts, &mut engine.causes, reader, &mut scratch);
             let first_piece = books.pieces.len() as u32;
             let seq = packets.seq[row];
-            let own = books.book(&engine.drafts, &mut engine.causes, seq);
-            let now = next_episode(behind, own);
+            let lead = books.book(&engine.drafts, &mut engine.causes, seq);
+            let now = next_episode(behind, lead);
             books.lead(now.lead, &mut engine.causes);
             late.push(LatePacket {
                 row: row as u32,

@@ -8,6 +8,9 @@ pub(crate) const VECTORS: usize = 12;
 pub(crate) const PORTS: usize = 8;
 /// Receive queues of another process that are followed, and the packets in one.
 pub(crate) const QUEUES: (u32, u32) = (16, 65_536);
+/// Different stacks that are kept, and the addresses in one.
+pub(crate) const STACKS: u32 = 16_384;
+pub(crate) const STACK_DEPTH: usize = 48;
 /// Drop reasons counted for each subsystem of `skb_drop_reason`.
 pub(crate) const DROP_REASONS: usize = 256;
 

@@ -1,7 +1,7 @@
 //! Opening, sizing, loading and attaching the programs.
 
 use super::btf::KernelTypes;
-use super::layout::{Config, Control, CpuState, PORTS, QUEUES};
+use super::layout::{Config, Control, CpuState, PORTS, QUEUES, STACK_DEPTH, STACKS};
 use super::programs::{CAST, ENQUEUE, PROGRAMS, READY};
 use crate::trace::{Payload, TraceError, TraceSpec};
 use libbpf_rs::{ErrorKind, MapCore as _, Object, ObjectBuilder, OpenObject, PrintLevel};
@@ -147,6 +147,9 @@ fn configure(
             "stamps" => map.set_max_entries(sizes.stamps),
             "events" => map.set_max_entries(sizes.events),
             "queued" if spec.observed_process.is_some() => map.set_max_entries(QUEUES.0 * QUEUES.1),
+            "stacks" if spec.observed_process.is_some() && !spec.threads.is_empty() => {
+                map.set_max_entries(STACKS)
+            }
             ".rodata.config" => {
                 let value = map.initial_value_mut().filter(|value| value.len() >= size_of::<Config>());
                 match value {
@@ -201,8 +204,13 @@ fn config(spec: &TraceSpec, types: &KernelTypes, sizes: Sizes) -> Result<Config,
 
 /// Size in bytes of one value of the shared maps, as user space believes; checked against the object.
 pub(crate) fn check_sizes(object: &Object) -> Result<(), TraceError> {
-    let expected =
-        [("cpus", size_of::<CpuState>()), ("control", size_of::<Control>()), ("stamps", 96), ("events", 32)];
+    let expected = [
+        ("cpus", size_of::<CpuState>()),
+        ("control", size_of::<Control>()),
+        ("stamps", 96),
+        ("events", 32),
+        ("stacks", STACK_DEPTH * 8),
+    ];
     for (name, bytes) in expected {
         let found = object.maps().find(|map| map.name() == name).map(|map| map.value_size() as usize);
         if found != Some(bytes) {

@@ -17,6 +17,8 @@ pub mod memory;
 #[cfg(feature = "bpf")]
 mod open_intervals;
 pub mod programs;
+#[cfg(feature = "bpf")]
+mod sampling;
 mod support;
 #[cfg(all(test, feature = "bpf"))]
 mod tests;

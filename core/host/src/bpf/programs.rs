@@ -20,6 +20,8 @@ enum Use {
     OwnReceiver,
     /// A running process is observed.
     Observed,
+    /// Threads of a running process are observed.
+    ObservedThreads,
 }
 
 /// One program of `c/quaver.bpf.c`.
@@ -27,7 +29,7 @@ enum Use {
 pub(crate) struct Program {
     /// Name in the object.
     pub(crate) name: &'static str,
-    /// Tracepoint as the kernel's BTF names it; empty for the socket filter.
+    /// Tracepoint as the kernel's BTF names it; empty for the socket filter and the timer's program.
     pub(crate) tracepoint: &'static str,
     /// What one is blind to without it.
     pub(crate) sees: &'static str,
@@ -42,6 +44,10 @@ const fn program(name: &'static str, tracepoint: &'static str, sees: &'static st
 pub(crate) const READY: &str = "sk_data_ready";
 /// Name of the socket filter.
 pub(crate) const ENQUEUE: &str = "on_enqueue";
+/// Name of the program that a timer runs.
+pub(crate) const SAMPLE: &str = "on_sample";
+/// What one is blind to without it.
+pub(crate) const SAMPLED: &str = "stacks of the receiver";
 /// Kernel function that the socket filter needs (Linux 6.2).
 pub(crate) const CAST: &str = "bpf_cast_to_kern_ctx";
 /// Kernel function that reads the cycle counter: the programs of a capture stamp by it where it is there
@@ -62,6 +68,8 @@ pub(crate) const PROGRAMS: &[Program] = &[
         Use::Observed,
     ),
     program("on_sys_exit", "sys_exit", "the end of another process's receive calls", Use::Observed),
+    program("on_sys_enter", "sys_enter", "system calls of another process", Use::ObservedThreads),
+    program(SAMPLE, "", SAMPLED, Use::ObservedThreads),
     program("on_irq_entry", "irq_handler_entry", "device interrupts", Use::Events),
     program("on_irq_exit", "irq_handler_exit", "device interrupts", Use::Events),
     program("on_softirq_entry", "softirq_entry", "softirqs", Use::Events),
@@ -150,6 +158,7 @@ impl Program {
             Use::DevicePackets => spec.flow.as_ref().is_some_and(|flow| !is_loopback(flow)),
             Use::OwnReceiver => spec.flow.is_some() && spec.observed_process.is_none(),
             Use::Observed => spec.flow.is_some() && spec.observed_process.is_some(),
+            Use::ObservedThreads => spec.observed_process.is_some() && !spec.threads.is_empty(),
         }
     }
 }

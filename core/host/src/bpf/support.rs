@@ -2,7 +2,7 @@
 //! never attached.
 
 use super::btf::KernelTypes;
-use super::programs::{CAST, COUNTER, PROGRAMS};
+use super::programs::{CAST, COUNTER, ENQUEUE, PROGRAMS};
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
@@ -48,7 +48,14 @@ pub fn probe() -> BpfSupport {
         remedy: lacking.is_some().then(|| remedy.to_owned()),
         lacking,
     };
-    let found = types.as_ref().ok();
+    #[cfg_attr(not(feature = "bpf"), expect(unused_mut))]
+    let mut seen = types.as_ref().map(sees).unwrap_or_default();
+    #[cfg(feature = "bpf")]
+    if let Err(why) = super::sampling::trial()
+        && let Some(stacks) = seen.iter_mut().find(|finding| finding.subject == super::programs::SAMPLED)
+    {
+        (stacks.lacking, stacks.remedy) = (Some(why.to_string()), Some(super::PRIVILEGE_REMEDY.to_owned()));
+    }
     BpfSupport {
         built: finding(
             "BPF programs in this build",
@@ -65,8 +72,8 @@ pub fn probe() -> BpfSupport {
             trial_load().err().map(|error| error.to_string()),
             super::PRIVILEGE_REMEDY,
         ),
-        sees: found.map(sees).unwrap_or_default(),
-        reads_cycle_counter: found.map(|types| types.functions.contains(COUNTER)),
+        sees: seen,
+        reads_cycle_counter: types.ok().map(|types| types.functions.contains(COUNTER)),
     }
 }
 
@@ -74,8 +81,10 @@ pub fn probe() -> BpfSupport {
 fn sees(types: &KernelTypes) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for program in PROGRAMS {
-        let lacking = if program.tracepoint.is_empty() {
+        let lacking = if program.name == ENQUEUE {
             (!types.functions.contains(CAST)).then(|| format!("the kernel has no {CAST}"))
+        } else if program.tracepoint.is_empty() {
+            None
         } else {
             let known = types.tracepoints.contains(program.tracepoint);
             (!known).then(|| format!("the kernel has no tracepoint {}", program.tracepoint))

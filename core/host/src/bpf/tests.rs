@@ -3,14 +3,16 @@
 mod sleeps;
 
 use super::start;
+use super::tracer::monotonic_ns;
 use crate::trace::{Flow, Payload, TraceCounts, TraceSink, TraceSpec, Tracer};
-use quaver_abi::record::{EventKind, EventRecord, KEY_UNKNOWN, StampRecord, stamp_flags};
+use quaver_abi::record::{EventKind, EventRecord, KEY_UNKNOWN, NO_STACK, StampRecord, stamp_flags};
 use quaver_abi::wire::stream::{MAGIC, StreamHeader};
 use quaver_testbed::privileged::privileged;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use zerocopy::IntoBytes as _;
 use zerocopy::byteorder::network_endian::{I64, U32, U64};
 
@@ -21,6 +23,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Collected {
     stamps: Vec<StampRecord>,
     events: Vec<EventRecord>,
+    stacks: BTreeMap<u32, Vec<u64>>,
 }
 
 impl TraceSink for Collected {
@@ -29,6 +32,9 @@ impl TraceSink for Collected {
     }
     fn event(&mut self, record: EventRecord) {
         self.events.push(record);
+    }
+    fn stack(&mut self, number: u32, addresses: &[u64]) {
+        self.stacks.insert(number, addresses.to_vec());
     }
 }
 
@@ -266,4 +272,62 @@ fn receive_calls_of_an_observed_process_end_its_packets() {
         assert!(record.user_ns == 0 || record.user_ns >= record.ready_ns);
         assert_eq!(record.flags & stamp_flags::PEEKED != 0, key == 0);
     }
+}
+
+/// Computes for `time`, so that whoever looks sees this function.
+#[inline(never)]
+fn computes(time: Duration) -> u64 {
+    let (start, mut turns) = (Instant::now(), 0u64);
+    while start.elapsed() < time {
+        turns = std::hint::black_box(turns + 1);
+    }
+    turns
+}
+
+#[test]
+fn what_an_observed_thread_does_itself_is_recorded() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("what_an_observed_thread_does_itself_is_recorded") {
+        return;
+    }
+    let (_socket, port) = receiver();
+    let observing = TraceSpec { observed_process: Some(std::process::id()), ..spec(port, Payload::Opaque) };
+    let thread = observing.threads[0];
+    let tracer = start(&observing).unwrap();
+    assert_eq!(tracer.blind().iter().filter(|what| what.contains("stacks")).count(), 0);
+    let from_ns = monotonic_ns();
+    std::thread::sleep(Duration::from_millis(5));
+    let between_ns = monotonic_ns();
+    computes(Duration::from_millis(100));
+    let until_ns = monotonic_ns();
+    let (collected, _) = finish(tracer);
+    let of = |kind: EventKind| collected.events.iter().filter(move |event| event.kind == kind as u8);
+
+    let calls: Vec<&EventRecord> =
+        of(EventKind::SystemCall).filter(|call| call.start_ns >= from_ns).collect();
+    let sleep = calls.iter().find(|call| call.aux == libc::SYS_clock_nanosleep as u64).expect("it slept");
+    assert_eq!(sleep.id, thread);
+    assert!(sleep.end_ns <= between_ns && sleep.end_ns - sleep.start_ns >= 5_000_000, "{sleep:?}");
+    assert!(calls.iter().all(|call| call.end_ns - call.start_ns >= 20_000), "{calls:?}");
+
+    let here = computes as *const () as u64;
+    let is_here = |address: &&u64| (here..here + 4096).contains(*address);
+    let mut in_user_code = 0;
+    for sample in of(EventKind::Sample).filter(|sample| (between_ns..until_ns).contains(&sample.start_ns)) {
+        assert_eq!((sample.id, sample.start_ns), (thread, sample.end_ns));
+        assert_eq!(
+            sample.detail == 0,
+            sample.aux as u32 == NO_STACK,
+            "no kernel stack in user mode: {sample:?}"
+        );
+        let stack = collected.stacks.get(&((sample.aux >> 32) as u32));
+        in_user_code += usize::from(stack.is_some_and(|stack| stack.iter().any(|one| is_here(&one))));
+    }
+    let ran: u64 = of(EventKind::Thread)
+        .filter(|run| run.id == thread)
+        .map(|run| run.end_ns.min(until_ns).saturating_sub(run.start_ns.max(between_ns)))
+        .sum();
+    // The kernel looks once in 1.003 ms; what held up its timer may cost looks.
+    assert!(in_user_code as u64 >= ran / 1_003_000 / 2, "{in_user_code} looks in {ran} ns");
+    assert!(in_user_code as u64 <= ran / 1_003_000 + 2, "{in_user_code} looks in {ran} ns");
 }

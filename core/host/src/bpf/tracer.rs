@@ -5,7 +5,8 @@ use super::layout::{Control, CpuState, DROP_REASONS};
 use super::load::{self, Loaded, Sizes, failed, invalid};
 use super::memory::{Mapping, Slot, shared_word};
 use super::open_intervals;
-use super::programs::{ENQUEUE, PROGRAMS};
+use super::programs::{ENQUEUE, PROGRAMS, SAMPLE, SAMPLED};
+use super::sampling;
 use crate::trace::{Tier, TraceCounts, TraceError, TraceSink, TraceSpec, Tracer};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
 use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
@@ -37,6 +38,7 @@ pub(crate) struct BpfTracer {
     drop_names: BTreeMap<u32, String>,
     blind: Vec<String>,
     observed: bool,
+    samples: bool,
     recording: bool,
     next_arrival: u64,
     stamps_lost: u64,
@@ -66,12 +68,18 @@ impl BpfTracer {
             object,
             drop_names: types.drop_reasons,
             blind: blind(&missing),
+            samples: spec.observed_process.is_some() && !spec.threads.is_empty(),
             observed: spec.observed_process.is_some(),
             recording: false,
             next_arrival: 1,
             stamps_lost: 0,
             closed: Vec::new(),
         };
+        if tracer.samples
+            && let Err(why) = sampling::trial()
+        {
+            tracer.blind.push(format!("{SAMPLED} ({why})"));
+        }
         rings.lay_out(&tracer.cpus);
         tracer.name_threads(&spec.threads)?;
         tracer.set_recording(true)?;
@@ -92,6 +100,10 @@ impl BpfTracer {
         for program in self.object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             if name == ENQUEUE || !program.autoload() {
+                continue;
+            }
+            if name == SAMPLE {
+                self.links.extend(sampling::attach(&program, &self.cpus));
                 continue;
             }
             let link =
@@ -274,6 +286,9 @@ impl Tracer for BpfTracer {
         self.drain_stamps(sink, true);
         self.drain_events(sink);
         self.closed.drain(..).for_each(|event| sink.event(event));
+        if self.samples {
+            sampling::stacks(&self.object, sink)?;
+        }
         Ok(self.counts())
     }
 }
@@ -365,7 +380,7 @@ fn set_socket_option(socket: BorrowedFd<'_>, option: libc::c_int, value: libc::c
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

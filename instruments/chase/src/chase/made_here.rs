@@ -238,12 +238,14 @@ fn describe(
         cpu: Some(cpus.sink),
         realtime: args.fifo.is_some(),
         blocking: args.receive != ReceiveMode::Poll,
+        foreign: false,
     };
     facts.source = Some(Actor {
         threads: vec![ends.source.tid()],
         cpu: Some(cpus.source),
         realtime: false,
         blocking: false,
+        foreign: false,
     });
     facts.streams = vec![Stream {
         destination: ends.address.to_string(),

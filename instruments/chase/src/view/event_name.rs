@@ -51,6 +51,11 @@ pub(super) fn event_name(event: &EventRecord, kind: EventKind, names: &Names) ->
         EventKind::SoftirqRaise => "softirq raised".to_owned(),
         EventKind::Sleep => format!("sleep of {}", thread(event.id)),
         EventKind::Frame => format!("frame {}", function()),
+        EventKind::SystemCall => match names.call.get(&event.aux) {
+            Some(name) => format!("system call {name}"),
+            None => format!("system call {}", event.aux),
+        },
+        EventKind::Sample => format!("sample of {}", thread(event.id)),
         EventKind::TaskName => thread(event.id),
     }
 }

@@ -76,6 +76,8 @@ fn cause(source: &str, name: &str, share: f64, packets: u64, worst_ns: i64, reme
         example_seq: 481_203,
         remedy,
         threads: Vec::new(),
+        functions: Vec::new(),
+        inferred_ns: 0,
     }
 }
 

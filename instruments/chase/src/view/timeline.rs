@@ -197,10 +197,10 @@ fn event_span(input: &ChaseInput<'_>, window: &Window<'_>, event: &EventRecord) 
         | EventKind::Sleep
         | EventKind::IpiSend
         | EventKind::TlbFlush => 0,
-        EventKind::IdleState | EventKind::Work | EventKind::Softirq => 1,
+        EventKind::IdleState | EventKind::Work | EventKind::Softirq | EventKind::SystemCall => 1,
         EventKind::Timer | EventKind::Irq | EventKind::Vector => 2,
         EventKind::Hrtimer | EventKind::CrossCall | EventKind::Nmi => 3,
-        EventKind::SoftirqRaise | EventKind::Frame | EventKind::TaskName => return None,
+        EventKind::SoftirqRaise | EventKind::Sample | EventKind::Frame | EventKind::TaskName => return None,
     };
     let idle = kind == EventKind::IdleState || (kind == EventKind::Thread && event.id == 0);
     let label = event_name(event, kind, &input.measured.names);

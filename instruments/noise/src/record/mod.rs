@@ -158,6 +158,7 @@ fn describe(recording: &mut Recording, args: &NoiseArgs, loops: &NoiseRun) {
             cpu: thread.cpu,
             realtime: args.fifo.is_some(),
             blocking: false,
+            foreign: false,
         },
         start_ns: now_ns,
         ..NoiseLoop::default()

@@ -56,6 +56,8 @@ mod tests {
             example_seq: 0,
             remedy: Remedy::default(),
             threads: Vec::new(),
+            functions: Vec::new(),
+            inferred_ns: 0,
         }
     }
 
@@ -77,6 +79,8 @@ mod tests {
             "softirq-other",
             "source-late",
             "arrival-late",
+            "own-code",
+            "own-call",
             "stopped",
             "traced",
             "frozen",

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quaver_abi::record::{EventKind, EventRecord, OffCpu};
 
 fn any_event() -> impl Strategy<Value = EventRecord> {
-    (0usize..12, 0i64..2_200_000, 0i64..90_000, 0u16..3, 0u32..10, 0u8..4).prop_map(
+    (0usize..14, 0i64..2_200_000, 0i64..90_000, 0u16..3, 0u32..10, 0u8..4).prop_map(
         |(kind, start, length, cpu, id, detail)| {
             let kind = [
                 EventKind::Nmi,
@@ -22,6 +22,8 @@ fn any_event() -> impl Strategy<Value = EventRecord> {
                 EventKind::Migrate,
                 EventKind::PageFault,
                 EventKind::IpiSend,
+                EventKind::SystemCall,
+                EventKind::Sample,
             ][kind];
             let start = START_NS - 100_000 + start;
             let until = if kind.is_interval() { start + length } else { start };
@@ -34,7 +36,7 @@ fn any_event() -> impl Strategy<Value = EventRecord> {
 fn any_run() -> impl Strategy<Value = PacketRun> {
     let stops = prop::collection::vec((0i64..2_000_000, 1_000i64..300_000), 0..4);
     let events = prop::collection::vec(any_event(), 0..60);
-    (stops, events, any::<[bool; 6]>()).prop_map(|(mut stops, events, flags)| {
+    (stops, events, any::<[bool; 7]>()).prop_map(|(mut stops, events, flags)| {
         stops.sort_unstable();
         let stops: Vec<_> =
             stops.iter().map(|&(from, length)| (START_NS + from, START_NS + from + length)).collect();
@@ -45,6 +47,7 @@ fn any_run() -> impl Strategy<Value = PacketRun> {
         run.circumstances.rt_throttling = flags[2];
         run.circumstances.quota_stops = u64::from(flags[3]);
         run.circumstances.virtual_machine = flags[4];
+        run.receiver.foreign = flags[6];
         if flags[5] {
             run.source = None;
             run.packets.layers.remove(0);

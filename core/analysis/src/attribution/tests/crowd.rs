@@ -82,6 +82,8 @@ fn cause(source: &str) -> CauseSummary {
         example_seq: 0,
         remedy,
         threads: Vec::new(),
+        functions: Vec::new(),
+        inferred_ns: 0,
     }
 }
 

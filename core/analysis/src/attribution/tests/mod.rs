@@ -7,6 +7,7 @@ mod episodes;
 mod interruptions;
 mod names;
 mod noise;
+mod own;
 mod rules;
 mod scene;
 mod settling;

@@ -291,20 +291,15 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 	return 0;
 }
 
-/* The receive call returns: this is the instant at which the process has its packets. */
-SEC("raw_tp/sys_exit")
-int on_sys_exit(void *context)
+/* A system call of the process returns: for a receive call, the instant at which the process has its packets. */
+static __always_inline void returned(__u32 cpu, __u32 thread, __u64 now)
 {
-	__u64 who = bpf_get_current_pid_tgid(), now, count;
-	__u32 cpu = bpf_get_smp_processor_id(), thread = who, index = thread % READERS;
-	struct reader *reader;
+	__u32 index = thread % READERS;
+	struct reader *reader = bpf_map_lookup_elem(&readers, &index);
+	__u64 count;
 
-	if (who >> 32 != config.observed_process)
-		return 0;
-	reader = bpf_map_lookup_elem(&readers, &index);
 	if (!reader || reader->thread != thread || !reader->count)
-		return 0;
-	now = bpf_ktime_get_ns();
+		return;
 	count = reader->count;
 	for (__u32 i = 0; i < BATCH && i < count; i++) {
 		struct stamp *stamp = stamp_of(reader->arrivals[i]);
@@ -317,7 +312,6 @@ int on_sys_exit(void *context)
 			stamp->flags |= STAMP_BATCHED;
 	}
 	reader->count = 0;
-	return 0;
 }
 
 #endif

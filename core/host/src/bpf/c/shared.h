@@ -16,6 +16,8 @@
 #define QUEUE 65536
 #define READERS 64
 #define BATCH 1024
+#define STACK_DEPTH 48
+#define NO_STACK 0xffffffffU
 #define DROP_REASONS 256
 #define DROP_SUBSYSTEMS 8
 
@@ -40,6 +42,7 @@ enum event_kind {
 	EVENT_WORK = 8,
 	EVENT_CROSS_CALL = 9,
 	EVENT_IDLE_STATE = 10,
+	EVENT_SYSTEM_CALL = 12,
 	EVENT_WAKEUP = 20,
 	EVENT_MIGRATE = 21,
 	EVENT_PAGE_FAULT = 22,
@@ -47,6 +50,7 @@ enum event_kind {
 	EVENT_TLB_FLUSH = 24,
 	EVENT_SLEEP = 26,
 	EVENT_FRAME = 30,
+	EVENT_SAMPLE = 28,
 	EVENT_TASK_NAME = 40,
 };
 

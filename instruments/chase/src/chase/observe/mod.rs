@@ -9,9 +9,10 @@ use crate::args::ChaseArgs;
 use crate::first_look::stored_payload;
 use learned::{Learned, ReceiverPorts};
 use quaver_abi::record::{EventRecord, StampRecord};
-use quaver_analysis::model::Actor;
+use quaver_analysis::model::{Actor, Names};
 use quaver_host::root::HostRoot;
 use quaver_host::sockets::{ProcessError, ProcessIdentity, ThreadFacts, UdpSocket};
+use quaver_host::symbols::{self, MemoryMap};
 use quaver_host::trace::{Flow, Payload};
 use quaver_instrument::args::TierName;
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -73,6 +74,7 @@ pub(super) fn measure(
     describe(&mut recording, &observed);
     recording.save_manifest()?;
     progress.say("warming up");
+    let maps = MemoryMap::of(&root, pid);
     let ended = || !observed.process.lives(&root);
     recording.keep_house(plan::WARM_UP, interrupt, ended, |_| {})?;
     let before = HostState::read(Some(pid));
@@ -86,6 +88,7 @@ pub(super) fn measure(
         ended().then(|| format!("{} exited {seconds:.1} s into the measurement", observed.name))
     });
     let counts = recording.end_tracing()?;
+    name_functions(&mut recording, &observed, maps)?;
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.window = Some(Window { start_ns, end_ns });
     facts.circumstances = before.circumstances(&after, &host, traced);
@@ -213,6 +216,16 @@ fn start_tracer(
     Ok(())
 }
 
+/// Names what the receiver ran, while it still lives: its memory map is gone with it.
+fn name_functions(recording: &mut Recording, observed: &Observed, before: MemoryMap) -> anyhow::Result<()> {
+    let root = HostRoot::system();
+    let lives = observed.process.lives(&root).then_some(observed.process.pid);
+    let named = symbols::name_stacks(&root, lives, before, recording.stacks());
+    let facts = recording.manifest.analysis.get_or_insert_default();
+    facts.blind.extend(named.unnamed);
+    Ok(recording.run.write_names(&Names { stack: named.stacks, ..Names::default() })?)
+}
+
 fn describe(recording: &mut Recording, observed: &Observed) {
     let Learned { port, payload, payload_bytes, .. } = observed.learned;
     let any = observed.address.map_or_else(|| "any address".to_owned(), |address| address.to_string());
@@ -251,6 +264,7 @@ fn actor<'a>(threads: impl Iterator<Item = &'a ThreadFacts> + Clone, blocking: b
         cpu: cpus.first().copied().flatten().filter(|_| cpus.len() == 1),
         realtime: threads.clone().any(|thread| thread.realtime),
         blocking,
+        foreign: true,
     }
 }
 
@@ -281,6 +295,6 @@ mod tests {
         let both = actor(threads[..2].iter(), true);
         assert_eq!((both.cpu, both.realtime, both.threads.as_slice()), (Some(3), true, &[1, 2][..]));
         assert_eq!(actor(threads.iter(), true).cpu, None);
-        assert_eq!(actor([].iter(), false), Actor::default());
+        assert_eq!(actor([].iter(), false), Actor { foreign: true, ..Actor::default() });
     }
 }

@@ -278,6 +278,7 @@ fn describe(recording: &mut Recording, args: &ChaseArgs, incoming: &Incoming, th
         cpu: Some(incoming.cpus.sink),
         realtime: args.fifo.is_some(),
         blocking: args.receive != ReceiveMode::Poll,
+        foreign: false,
     };
     facts.source = None;
     facts.streams = vec![Stream {

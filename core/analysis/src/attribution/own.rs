@@ -1,0 +1,376 @@
+//! What the receiver did itself: the time of its late windows in which its thread held the CPU, nothing interrupted it
+//! and nothing else has the time, divided into its code and its long system calls, and named by function from samples.
+//!
+//! Asked only of a program of others. Our own sink does nothing but receive, so what it loses on its CPU is not its own.
+//!
+//! Holding the CPU is no proof under a hypervisor, which may have stopped the CPU meanwhile. The timer of the samples
+//! tells the two apart. Code of a program is interrupted by it each period, so a longer silence was no code. And it fires
+//! on time while the program runs, but late after a stop: if the punctual samples in windows of one order of length make
+//! up less than half of their time, those windows are not the program's.
+
+use super::actor::{ActorState, Life};
+use super::causes::{CauseKey, CauseTable, Detail};
+use super::engine::Draft;
+use super::timeline::{Level, Timeline, end_of, sort_by_start, start_of};
+use super::{PacketPosition, Part};
+use crate::model::{Names, PacketRun};
+use crate::summary::{CauseSummary, FunctionShare};
+use quaver_abi::record::{EventKind, EventRecord, NO_STACK, SAMPLE_PERIOD_NS};
+use std::collections::{BTreeMap, BTreeSet};
+
+const PERIOD_NS: i64 = SAMPLE_PERIOD_NS as i64;
+/// Longer than this no code runs without a sample or another interruption.
+const LONGEST_SILENCE_NS: i64 = PERIOD_NS + PERIOD_NS / 10;
+/// Own time of a window from which the next order of length begins.
+const ORDERS_NS: [i64; 2] = [100_000, 1_000_000];
+/// Bins of the period in which samples are counted to learn when they are due.
+const BINS: usize = 64;
+/// A sample this far from when it is due is still punctual.
+const PUNCTUAL_NS: i64 = 25_000;
+/// Functions of a cause that are told.
+const MOST_FUNCTIONS: usize = 8;
+/// A function that leads ran itself in at least one of so many samples.
+const LEAST_ITSELF: u64 = 20;
+/// Fewer samples name no cause.
+const FEWEST_SAMPLES: u64 = 3;
+
+const CALL: &str = "own-call";
+const CODE: CauseKey = CauseKey::plain("own-code", "code of the receiver");
+
+/// The receiver's own work, with what its late windows have of it so far.
+pub(crate) struct OwnWork<'a> {
+    timeline: &'a Timeline<'a>,
+    names: &'a Names,
+    /// The receiver is a program of others.
+    asked: bool,
+    virtual_machine: bool,
+    calls: BTreeMap<u32, Vec<u32>>,
+    samples: BTreeMap<u32, Vec<u32>>,
+    /// Part of the period at which samples of a CPU are due.
+    due_ns: BTreeMap<u16, i64>,
+    /// Windows of this order of length count.
+    believed: [bool; 3],
+    evidence: [Evidence; 3],
+    tallies: BTreeMap<u32, Tally>,
+}
+
+/// What speaks for the receiver's code in windows of one order of length.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    time_ns: i64,
+    punctual: i64,
+}
+
+/// What one cause was met with.
+#[derive(Default)]
+struct Tally {
+    /// Samples by their pair of stacks.
+    stacks: BTreeMap<u64, u64>,
+    /// Time in windows without a sample of the cause.
+    inferred_ns: i64,
+}
+
+impl<'a> OwnWork<'a> {
+    pub(crate) fn new(run: &'a PacketRun, timeline: &'a Timeline<'a>) -> Self {
+        let mut own = Self {
+            timeline,
+            names: &run.names,
+            asked: run.receiver.foreign,
+            virtual_machine: run.circumstances.virtual_machine,
+            calls: BTreeMap::new(),
+            samples: BTreeMap::new(),
+            due_ns: BTreeMap::new(),
+            believed: [true; 3],
+            evidence: Default::default(),
+            tallies: BTreeMap::new(),
+        };
+        if !own.asked {
+            return own;
+        }
+        let events = timeline.events;
+        let of_receiver = |event: &&EventRecord| run.receiver.threads.contains(&event.id);
+        for (index, event) in (0..u32::MAX).zip(events).filter(|(_, event)| of_receiver(event)) {
+            let list = match EventKind::from_raw(event.kind) {
+                Some(EventKind::SystemCall) if event.end_ns > event.start_ns => &mut own.calls,
+                Some(EventKind::Sample) => &mut own.samples,
+                _ => continue,
+            };
+            list.entry(event.id).or_default().push(index);
+        }
+        own.calls.values_mut().chain(own.samples.values_mut()).for_each(|list| sort_by_start(events, list));
+        own.due_ns = due(events, own.samples.values().flatten().copied());
+        own
+    }
+
+    /// Whether windows must be gone through once before any is booked, to learn what to believe.
+    pub(crate) fn must_learn(&self) -> bool {
+        self.asked && (self.virtual_machine || !self.samples.is_empty())
+    }
+
+    /// Ends learning: from now on only what is believed is booked.
+    pub(crate) fn judge(&mut self) {
+        for (believed, Evidence { time_ns, punctual }) in self.believed.iter_mut().zip(self.evidence) {
+            let enough = !self.samples.is_empty() && time_ns >= 4 * PERIOD_NS;
+            // A machine of its own has hardly anybody else to stop it.
+            *believed = if enough {
+                punctual * PERIOD_NS * 2 >= time_ns
+            } else {
+                punctual > 0 || !self.virtual_machine
+            };
+        }
+        self.tallies.clear();
+    }
+
+    /// Gives the unexplained time of a window in which `life` held the CPU to what it did. `scratch` is working memory.
+    pub(crate) fn settle(
+        &mut self,
+        drafts: &mut Vec<Draft>,
+        causes: &mut CauseTable,
+        life: Option<&Life<'_>>,
+        scratch: &mut Vec<Draft>,
+    ) {
+        let Some(life) = life.filter(|_| self.asked) else { return };
+        scratch.clear();
+        let order = order(self.code_ns(drafts, life));
+        for draft in drafts.iter() {
+            if draft.part != Part::Unexplained || draft.place != PacketPosition::Receiver {
+                scratch.push(*draft);
+                continue;
+            }
+            self.cut(draft, life, |start_ns, end_ns, work| {
+                let key = match work {
+                    Work::Call(_, number) => Some(CauseKey::new(CALL, Detail::Call(number))),
+                    Work::Code => Some(CODE).filter(|_| self.believed[order]),
+                    Work::Nothing => None,
+                };
+                let cause = key.map(|key| causes.intern(key, self.names));
+                let part = if cause.is_some() { Part::Body } else { Part::Unexplained };
+                let event = if let Work::Call(event, _) = work { event } else { draft.event };
+                scratch.push(Draft { start_ns, end_ns, cause, part, event, ..*draft });
+            });
+        }
+        std::mem::swap(drafts, scratch);
+        self.count(drafts, causes, life.thread, order);
+    }
+
+    /// Time of a window that would be the receiver's code.
+    fn code_ns(&self, drafts: &[Draft], life: &Life<'_>) -> i64 {
+        let mut code_ns = 0;
+        for draft in drafts {
+            if draft.part == Part::Unexplained && draft.place == PacketPosition::Receiver {
+                self.cut(draft, life, |start_ns, end_ns, work| {
+                    code_ns += if work == Work::Code { end_ns - start_ns } else { 0 };
+                });
+            }
+        }
+        code_ns
+    }
+
+    /// Cuts an unexplained piece without gaps by what the thread did.
+    fn cut(&self, draft: &Draft, life: &Life<'_>, mut take: impl FnMut(i64, i64, Work)) {
+        life.spans(draft.start_ns, draft.end_ns, |span| {
+            if span.state != ActorState::Running {
+                return take(span.start_ns, span.end_ns, Work::Nothing);
+            }
+            let mut cursor = span.start_ns;
+            for (index, call) in self.calls_in(life.thread, span.start_ns, span.end_ns) {
+                let start_ns = start_of(call).max(cursor);
+                let end_ns = end_of(call).min(span.end_ns);
+                if start_ns < end_ns {
+                    self.code(life.thread, cursor, start_ns, &mut take);
+                    take(start_ns, end_ns, Work::Call(index, call.aux));
+                    cursor = end_ns;
+                }
+            }
+            self.code(life.thread, cursor, span.end_ns, &mut take);
+        });
+    }
+
+    /// Code between two system calls: what is silent for longer than code can be was none.
+    fn code(&self, thread: u32, from: i64, to: i64, take: &mut impl FnMut(i64, i64, Work)) {
+        let mut cursor = from;
+        let signs = self.samples_in(thread, from, to).map(|(_, sample)| start_of(sample)).chain([to]);
+        for sign in signs.filter(|sign| *sign > from) {
+            if cursor < sign {
+                let silent = !self.samples.is_empty() && sign - cursor > LONGEST_SILENCE_NS;
+                take(cursor, sign, if silent { Work::Nothing } else { Work::Code });
+            }
+            cursor = cursor.max(sign);
+        }
+    }
+
+    fn calls_in(&self, thread: u32, from: i64, to: i64) -> impl Iterator<Item = (u32, &'a EventRecord)> {
+        let events = self.timeline.events;
+        let list = self.calls.get(&thread).map_or(&[][..], Vec::as_slice);
+        // The calls of one thread follow one another.
+        let first = list.partition_point(|&index| end_of(&events[index as usize]) <= from);
+        list[first..]
+            .iter()
+            .map(move |&index| (index, &events[index as usize]))
+            .take_while(move |(_, call)| start_of(call) < to)
+    }
+
+    fn samples_in(&self, thread: u32, from: i64, to: i64) -> impl Iterator<Item = (u32, &'a EventRecord)> {
+        let events = self.timeline.events;
+        let list = self.samples.get(&thread).map_or(&[][..], Vec::as_slice);
+        let first = list.partition_point(|&index| start_of(&events[index as usize]) < from);
+        list[first..]
+            .iter()
+            .map(move |&index| (index, &events[index as usize]))
+            .take_while(move |(_, sample)| start_of(sample) < to)
+    }
+
+    /// Counts the samples of a window for the causes that they interrupted.
+    fn count(&mut self, drafts: &[Draft], causes: &CauseTable, thread: u32, order: usize) {
+        let (Some(first), Some(last)) = (drafts.first(), drafts.last()) else { return };
+        let is_code = |cause| causes.id(cause) == CODE.id;
+        let mut sampled: BTreeSet<u32> = BTreeSet::new();
+        let samples: Vec<&EventRecord> =
+            self.samples_in(thread, first.start_ns, last.end_ns).map(|(_, sample)| sample).collect();
+        for sample in samples {
+            let Some(cause) = self.interrupted(drafts, sample).filter(|cause| own(causes, *cause)) else {
+                continue;
+            };
+            *self.tallies.entry(cause).or_default().stacks.entry(sample.aux).or_default() += 1;
+            sampled.insert(cause);
+            self.evidence[order].punctual += i64::from(is_code(cause) && self.punctual(sample));
+        }
+        for draft in drafts {
+            let Some(cause) = draft.cause.filter(|cause| draft.part == Part::Body && own(causes, *cause))
+            else {
+                continue;
+            };
+            let time_ns = draft.end_ns - draft.start_ns;
+            if is_code(cause) {
+                self.evidence[order].time_ns += time_ns;
+            }
+            if !sampled.contains(&cause) {
+                self.tallies.entry(cause).or_default().inferred_ns += time_ns;
+            }
+        }
+    }
+
+    /// Cause of the piece that a sample interrupted. The sample itself lies in the interrupt of its timer.
+    fn interrupted(&self, drafts: &[Draft], sample: &EventRecord) -> Option<u32> {
+        let at = start_of(sample);
+        let mut interrupts = self.timeline.segments(sample.cpu, Level::Interrupt, at, at.saturating_add(1));
+        let begin =
+            interrupts.next().map_or(at, |segment| start_of(&self.timeline.events[segment.event as usize]));
+        let before = drafts.partition_point(|draft| draft.start_ns < begin);
+        drafts[..before].iter().rev().find(|draft| draft.part != Part::EntryExit)?.cause
+    }
+
+    fn punctual(&self, sample: &EventRecord) -> bool {
+        let Some(due_ns) = self.due_ns.get(&sample.cpu) else { return false };
+        let late_ns = (start_of(sample) - due_ns).rem_euclid(PERIOD_NS);
+        late_ns.min(PERIOD_NS - late_ns) <= PUNCTUAL_NS
+    }
+
+    /// Adds to the ranked causes what the samples told; `places` holds the rank of each cause by its number.
+    pub(crate) fn tell(&self, ranked: &mut [CauseSummary], places: &[u32]) {
+        for (cause, tally) in &self.tallies {
+            let cause = &mut ranked[places[*cause as usize] as usize];
+            cause.inferred_ns = tally.inferred_ns;
+            cause.functions = functions(tally, self.names);
+            let leading = cause.functions.first().filter(|leading| leading.samples >= FEWEST_SAMPLES);
+            if let Some(FunctionShare { name, share, .. }) = leading {
+                cause.name = format!("{}: {name} {:.0} %", cause.name, share * 100.0);
+            }
+        }
+    }
+}
+
+/// What a thread that held its CPU did.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Code,
+    /// Event and number.
+    Call(u32, u64),
+    /// None of its own.
+    Nothing,
+}
+
+fn own(causes: &CauseTable, cause: u32) -> bool {
+    [CODE.id, CALL].contains(&causes.id(cause))
+}
+
+/// Order of length of a window's own time.
+fn order(code_ns: i64) -> usize {
+    ORDERS_NS.partition_point(|from| *from <= code_ns)
+}
+
+/// When samples of each CPU are due: the fullest part of the period.
+fn due(events: &[EventRecord], samples: impl Iterator<Item = u32>) -> BTreeMap<u16, i64> {
+    let mut phases: BTreeMap<u16, Vec<i64>> = BTreeMap::new();
+    for index in samples {
+        let sample = &events[index as usize];
+        phases.entry(sample.cpu).or_default().push(start_of(sample).rem_euclid(PERIOD_NS));
+    }
+    let due = |phases: &mut Vec<i64>| {
+        let bin = |phase: i64| (phase * BINS as i64 / PERIOD_NS) as usize;
+        let mut counts = [0u32; BINS];
+        phases.iter().for_each(|phase| counts[bin(*phase)] += 1);
+        let with_next = |at: &usize| counts[*at] + counts[(at + 1) % BINS];
+        let fullest = (0..BINS).max_by_key(|at| (with_next(at), std::cmp::Reverse(*at)))?;
+        let start_ns = fullest as i64 * PERIOD_NS / BINS as i64;
+        let mut inside: Vec<i64> = phases
+            .iter()
+            .map(|phase| (phase - start_ns).rem_euclid(PERIOD_NS))
+            .filter(|p| *p <= 2 * PERIOD_NS / BINS as i64)
+            .collect();
+        crate::distribution::median(&mut inside).map(|middle| start_ns + middle)
+    };
+    phases.iter_mut().filter_map(|(cpu, phases)| Some((*cpu, due(phases)?))).collect()
+}
+
+/// The functions of a cause: first the one that leads, then those that ran themselves, most often first.
+///
+/// The innermost function on at least half of the stacks leads. It must have run itself now and then: code without frame
+/// pointers hides callers, and the outermost functions are on every stack. Where there is no such function, the one that ran
+/// itself most often leads.
+fn functions(tally: &Tally, names: &Names) -> Vec<FunctionShare> {
+    #[derive(Clone, Copy, Default)]
+    struct Met {
+        on_stack: u64,
+        itself: u64,
+        depth: u64,
+    }
+    let mut met: BTreeMap<&str, Met> = BTreeMap::new();
+    let mut all = 0;
+    for (&stacks, &count) in &tally.stacks {
+        let half =
+            |number: u32| names.stack.get(&number).filter(|_| number != NO_STACK).into_iter().flatten();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        let functions = half(stacks as u32).chain(half((stacks >> 32) as u32));
+        for (depth, name) in (0..).zip(functions) {
+            let one = met.entry(name).or_default();
+            one.itself += if depth == 0 { count } else { 0 };
+            if seen.insert(name) {
+                one.on_stack += count;
+                one.depth += depth * count;
+            }
+        }
+        all += count;
+    }
+    let share = |count: u64| count as f64 / all as f64;
+    let mut functions: Vec<(&str, Met)> = met.into_iter().collect();
+    functions.sort_by_key(|(_, met)| std::cmp::Reverse(met.itself));
+    let depth = |met: &Met| met.depth as f64 / met.on_stack as f64;
+    let half = functions
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, met))| met.on_stack * 2 >= all && met.itself * LEAST_ITSELF >= all);
+    let leading = half.min_by(|(_, (_, a)), (_, (_, b))| depth(a).total_cmp(&depth(b)));
+    if let Some(at) = leading.map(|(at, _)| at) {
+        functions[..=at].rotate_right(1);
+    }
+    let told = |(at, (name, met)): (usize, (&str, Met))| {
+        (at == 0 || met.itself > 0).then(|| FunctionShare {
+            name: name.to_owned(),
+            share: share(met.on_stack),
+            itself: share(met.itself),
+            samples: met.on_stack,
+        })
+    };
+    functions.into_iter().enumerate().filter_map(told).take(MOST_FUNCTIONS).collect()
+}
