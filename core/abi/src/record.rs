@@ -223,6 +223,8 @@ pub enum EventKind {
     CrossCall = 9,
     /// Interval: idle state. id: state number.
     IdleState = 10,
+    /// Interval: the hypervisor took the CPU for `aux` nanoseconds, somewhere between two looks at its count.
+    Steal = 11,
     /// Point: a thread was made runnable. id: thread. aux: waker << 32 | target CPU. detail: 1 if only "waking".
     Wakeup = 20,
     /// Point: a thread moved. id: thread. aux: from CPU << 32 | to CPU.
@@ -236,6 +238,9 @@ pub enum EventKind {
     TlbFlush = 24,
     /// Point: a softirq was raised here. id: vector number.
     SoftirqRaise = 25,
+    /// Point: a turn of a polling loop of ours began that took much longer than its others. id: thread. aux: the turn's
+    /// length, nanoseconds. detail: [`GapPlace`].
+    LoopGap = 29,
     /// Not an event: the name of a thread. id: thread. start_ns and end_ns hold its 16 bytes.
     TaskName = 40,
 }
@@ -254,12 +259,14 @@ impl EventKind {
             8 => Self::Work,
             9 => Self::CrossCall,
             10 => Self::IdleState,
+            11 => Self::Steal,
             20 => Self::Wakeup,
             21 => Self::Migrate,
             22 => Self::PageFault,
             23 => Self::IpiSend,
             24 => Self::TlbFlush,
             25 => Self::SoftirqRaise,
+            29 => Self::LoopGap,
             40 => Self::TaskName,
             _ => return None,
         })
@@ -268,6 +275,30 @@ impl EventKind {
     /// Whether records of this kind span time.
     pub const fn is_interval(self) -> bool {
         (self as u8) < 20
+    }
+}
+
+/// Where a polling loop was in the turn of an [`EventKind::LoopGap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum GapPlace {
+    /// In its own code, between two receive calls.
+    UserCode = 1,
+    /// Inside a receive call that brought a packet.
+    Call = 2,
+    /// Inside a receive call that found nothing.
+    EmptyPoll = 3,
+}
+
+impl GapPlace {
+    /// The place numbered `raw`, or none for a number that this version does not know.
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            1 => Self::UserCode,
+            2 => Self::Call,
+            3 => Self::EmptyPoll,
+            _ => return None,
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an event is called in files and timelines.
 
-use quaver_abi::record::{EventKind, EventRecord, Vector};
+use quaver_abi::record::{EventKind, EventRecord, GapPlace, Vector};
 use quaver_analysis::model::Names;
 
 /// Softirqs in the order of `/proc/softirqs`.
@@ -20,12 +20,14 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Work => "work",
         EventKind::CrossCall => "cross-call",
         EventKind::IdleState => "idle-state",
+        EventKind::Steal => "steal",
         EventKind::Wakeup => "wakeup",
         EventKind::Migrate => "migrate",
         EventKind::PageFault => "page-fault",
         EventKind::IpiSend => "ipi-send",
         EventKind::TlbFlush => "tlb-flush",
         EventKind::SoftirqRaise => "softirq-raise",
+        EventKind::LoopGap => "loop-gap",
         EventKind::TaskName => "task-name",
     }
 }
@@ -69,6 +71,13 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
             Some(state) => format!("{plain} {state}"),
             None => format!("{plain} {}", event.id),
         },
+        EventKind::Steal => format!("{plain} {} ns", event.aux),
+        EventKind::LoopGap => match GapPlace::from_raw(event.detail) {
+            Some(GapPlace::UserCode) => format!("{plain} in its own code"),
+            Some(GapPlace::Call) => format!("{plain} in a receive call"),
+            Some(GapPlace::EmptyPoll) => format!("{plain} in an empty poll"),
+            None => plain.to_owned(),
+        },
         EventKind::TlbFlush => plain.to_owned(),
     }
 }
@@ -84,9 +93,11 @@ pub(crate) fn name_key(event: &EventRecord) -> (u8, u32, u64) {
                 | EventKind::Work
                 | EventKind::CrossCall
                 | EventKind::IpiSend
+                | EventKind::Steal
         )
     );
-    if by_address { (event.kind, 0, event.aux) } else { (event.kind, event.id, 0) }
+    let part = if event.kind == EventKind::LoopGap as u8 { u64::from(event.detail) } else { 0 };
+    if by_address { (event.kind, 0, event.aux) } else { (event.kind, event.id, part) }
 }
 
 fn vector_name(id: u32) -> &'static str {
@@ -130,7 +141,7 @@ mod tests {
     }
 
     /// Names of an event with and without known names, by kind.
-    const NAMES: [(u8, &str, &str); 17] = [
+    const NAMES: [(u8, &str, &str); 19] = [
         (1, "nmi 0x9", "nmi f"),
         (2, "irq 7", "irq 7 card"),
         (3, "vector threshold", "vector threshold"),
@@ -141,12 +152,14 @@ mod tests {
         (8, "work 0x9", "work f"),
         (9, "cross-call 0x9", "cross-call f"),
         (10, "idle-state 7", "idle-state C6"),
+        (11, "steal 9 ns", "steal 9 ns"),
         (20, "wakeup 7", "wakeup hog (7)"),
         (21, "migrate 7", "migrate hog (7)"),
         (22, "page-fault 7", "page-fault hog (7)"),
         (23, "ipi-send 0x9", "ipi-send f"),
         (24, "tlb-flush", "tlb-flush"),
         (25, "softirq-raise SCHED", "softirq-raise SCHED"),
+        (29, "loop-gap", "loop-gap"),
         (40, "task-name 7", "task-name hog (7)"),
     ];
 

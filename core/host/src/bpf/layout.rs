@@ -53,7 +53,10 @@ pub(crate) struct CpuState {
     pub(crate) pending_tail: u64,
     pub(crate) pending: [u64; 64],
     pub(crate) scratch: [u64; 4],
-    pub(crate) padding: [u64; 6],
+    pub(crate) steal_page: u64,
+    pub(crate) seen_ns: u64,
+    pub(crate) steal_ns: u64,
+    pub(crate) padding: [u64; 3],
     pub(crate) consumed: u64,
     pub(crate) reserved: [u64; 7],
 }
@@ -85,5 +88,7 @@ pub(crate) struct Config {
     pub(crate) ports: [u16; PORTS],
     pub(crate) port_count: u32,
     pub(crate) ready_by_waking: u32,
+    pub(crate) steal_counted: u64,
+    pub(crate) steal_offset: i64,
 }
-const _: () = assert!(size_of::<Config>() == 64);
+const _: () = assert!(size_of::<Config>() == 80);

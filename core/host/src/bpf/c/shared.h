@@ -40,6 +40,7 @@ enum event_kind {
 	EVENT_WORK = 8,
 	EVENT_CROSS_CALL = 9,
 	EVENT_IDLE_STATE = 10,
+	EVENT_STEAL = 11,
 	EVENT_WAKEUP = 20,
 	EVENT_MIGRATE = 21,
 	EVENT_PAGE_FAULT = 22,
@@ -121,6 +122,11 @@ struct cpu_state {
 	__u64 pending[PENDING];
 	__u64 scratch[4];
 
+	/* Stolen time: where the host counts it (0: not found yet), when the count was last seen, and the count. */
+	__u64 steal_page;
+	__u64 seen_ns;
+	__u64 steal_ns;
+
 	__u64 consumed __attribute__((aligned(64)));
 	__u64 reserved[7];
 };
@@ -148,7 +154,9 @@ struct config {
 	__u16 ports[PORTS];
 	__u32 port_count;
 	__u32 ready_by_waking;
+	__u64 steal_counted; /* the host counts stolen time, at this distance from a CPU's run queue */
+	__s64 steal_offset;
 };
-_Static_assert(sizeof(struct config) == 64, "Config");
+_Static_assert(sizeof(struct config) == 80, "Config");
 
 #endif

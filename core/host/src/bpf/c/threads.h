@@ -46,12 +46,14 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 {
 	__u32 cpu = bpf_get_smp_processor_id(), thread = prev->pid, priority = prev->prio;
 	struct cpu_state *state = recorded(cpu);
-	__u64 now = bpf_ktime_get_ns(), start;
 	struct control *all;
+	__u64 now, start;
 	__u32 off;
 
 	if (!state)
 		return 0;
+	now = seen(state);
+	find_steal(state, cpu);
 	off = preempt || !prev_state ? OFF_PREEMPTED : prev_state & GONE ? OFF_EXITED : OFF_BLOCKED;
 	start = state->thread_ns;
 	if (!start) {
@@ -88,7 +90,7 @@ static __always_inline void wakeup(struct task_struct *task, __u64 only_waking)
 	state = state_of(cpu);
 	if (!state)
 		return;
-	now = bpf_ktime_get_ns();
+	now = seen(state);
 	waker = bpf_get_current_pid_tgid();
 	if (config.ready_by_waking && only_waking)
 		ready(state, now);
@@ -119,10 +121,11 @@ int BPF_PROG(on_migrate, struct task_struct *task, int target)
 	if (!wanted(task))
 		return 0;
 	state = state_of(cpu);
-	now = bpf_ktime_get_ns();
-	if (state)
-		emit(state, cpu, now, now, (__u64)task->thread_info.cpu << 32 | (__u32)target, task->pid,
-		     EVENT_MIGRATE, 0);
+	if (!state)
+		return 0;
+	now = seen(state);
+	emit(state, cpu, now, now, (__u64)task->thread_info.cpu << 32 | (__u32)target, task->pid, EVENT_MIGRATE,
+	     0);
 	return 0;
 }
 
@@ -135,9 +138,10 @@ static __always_inline void page_fault(unsigned long address, __u64 in_kernel)
 	if (!bpf_map_lookup_elem(&threads, &thread))
 		return;
 	state = state_of(cpu);
-	now = bpf_ktime_get_ns();
-	if (state)
-		emit(state, cpu, now, now, address, thread, EVENT_PAGE_FAULT, in_kernel);
+	if (!state)
+		return;
+	now = seen(state);
+	emit(state, cpu, now, now, address, thread, EVENT_PAGE_FAULT, in_kernel);
 }
 
 SEC("tp_btf/page_fault_user")
