@@ -335,6 +335,8 @@ pub(crate) const EMITTED: &[&str] = &[
     "block-recv",
     "cstate",
     "faults",
+    "steal",
+    "outside",
 ];
 
 #[cfg(test)]
@@ -347,7 +349,13 @@ mod tests {
             assert!(crate::catalogue::source(id).is_some(), "{id}");
         }
         // The list itself is checked against the text of the folder: no identifier may be forgotten.
-        let sources = [include_str!("naming.rs"), include_str!("waiting.rs"), include_str!("engine.rs")];
+        let sources = [
+            include_str!("naming.rs"),
+            include_str!("waiting.rs"),
+            include_str!("engine.rs"),
+            include_str!("steal.rs"),
+            include_str!("outside.rs"),
+        ];
         for source in crate::catalogue::sources() {
             let quoted = format!("\"{}\"", source.id);
             let count: usize = sources.iter().map(|text| text.matches(&quoted).count()).sum();

@@ -6,7 +6,9 @@ use super::engine::{Ask, Engine, settle_catch_up, settle_displaced, settle_edges
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
 use super::late::LatePacket;
 use super::naming::Namer;
+use super::outside::LoopGaps;
 use super::stages::{layers, stages};
+use super::steal::Steal;
 use super::timeline::Timeline;
 use super::{AttributionOptions, Books, EdgeCap, Piece, unexplained_note};
 use crate::distribution::distribution;
@@ -73,6 +75,20 @@ struct Chase<'a> {
     edge_cap: EdgeCap,
 }
 
+/// What was taken from the CPUs from outside this kernel.
+struct Outside {
+    steal: Steal,
+    gaps: LoopGaps,
+}
+
+impl Outside {
+    fn carve(&mut self, engine: &mut Engine<'_>) {
+        let (causes, names) = (&mut engine.causes, engine.namer.names);
+        self.steal.carve(&mut engine.drafts, |key| causes.intern(key, names));
+        self.gaps.carve(&mut engine.drafts, |key| causes.intern(key, names));
+    }
+}
+
 /// What the packets before have left: the cause that they queued behind.
 struct Episode {
     lead: Option<u32>,
@@ -120,7 +136,9 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         drafts: Vec::new(),
     };
     let mut books = Books::default();
-    let mut late = chase.walk(&mut engine, &mut books);
+    let gaps = LoopGaps::new(&run.events, &run.circumstances);
+    let mut taken = Outside { steal: Steal::new(&run.events, gaps.stretches()), gaps };
+    let mut late = chase.walk(&mut engine, &mut taken, &mut books);
     let causes = engine.causes;
     // The columns that follow need the memory.
     drop(timeline);
@@ -131,7 +149,8 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));
     let mut unexplained = books.unexplained;
     unexplained.share = share(unexplained.time_ns, late_ns);
-    unexplained.note = unexplained_note(&run.circumstances);
+    unexplained.period_ns = taken.gaps.period_ns(&run.events);
+    unexplained.note = unexplained_note(&run.circumstances, &unexplained);
     let mut summary = chase.summary(&late, late_ns);
     summary.causes = ranked;
     summary.unexplained = unexplained;
@@ -145,7 +164,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
 }
 
 impl Chase<'_> {
-    fn walk(&self, engine: &mut Engine<'_>, books: &mut Books) -> Vec<LatePacket> {
+    fn walk(&self, engine: &mut Engine<'_>, taken: &mut Outside, books: &mut Books) -> Vec<LatePacket> {
         let packets = &self.run.packets;
         let mut late = Vec::new();
         let mut scratch = Vec::new();
@@ -166,11 +185,14 @@ impl Chase<'_> {
             engine.drafts.clear();
             self.cut(engine, row, start_ns, end_ns);
             settle_edges(&mut engine.drafts, self.edge_cap, &mut scratch);
+            taken.carve(engine);
             settle_displaced(&mut engine.drafts, self.catch_up_cap_ns);
             let behind = episode.take().filter(|_| queued);
             if let Some(Episode { lead: Some(cause), .. }) = behind {
                 settle_catch_up(&mut engine.drafts, cause, self.catch_up_cap_ns, &mut scratch);
             }
+            books.unexplained.in_call_ns += taken.gaps.in_calls_ns(&engine.drafts);
+            books.unexplained.steal_ns += taken.steal.unplaced_ns(&engine.drafts);
             let first_piece = books.pieces.len() as u32;
             let seq = packets.seq[row];
             let own = books.book(&engine.drafts, &mut engine.causes, seq);

@@ -9,6 +9,7 @@ mod noise;
 mod rules;
 mod scene;
 mod settling;
+mod steal;
 mod stream;
 mod threads;
 mod twin;
