@@ -395,12 +395,22 @@ pub struct GapRecord {
     pub after_cycles: u64,
     /// CPU.
     pub cpu: u16,
-    /// Bit 0: the thread changed CPU inside the gap.
+    /// Bit 0: the thread changed CPU inside the gap. From bit 1 on: [`GapPlace`], where the loop has several.
     pub flags: u16,
     /// Zero.
     pub reserved: u32,
 }
 const _: () = assert!(size_of::<GapRecord>() == 32);
+
+impl GapRecord {
+    /// Lowest bit of the place in [`Self::flags`].
+    pub const PLACE_SHIFT: u16 = 1;
+
+    /// Where the loop was; none for a loop that has but one place.
+    pub const fn place(&self) -> Option<GapPlace> {
+        GapPlace::from_raw((self.flags >> Self::PLACE_SHIFT) as u8)
+    }
+}
 
 /// A pairing of the cycle counter with the kernel's clocks, with the error that the pairing may have.
 ///
