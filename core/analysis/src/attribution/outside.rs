@@ -11,6 +11,7 @@ use super::{PacketPosition, Part};
 use crate::model::Circumstances;
 use quaver_abi::record::{EventKind, EventRecord, GapPlace};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// In a guest whose host says what it ran instead: that is known and not in here.
 const BESIDE: CauseKey = CauseKey::plain("outside", "host worked for or beside this CPU");
@@ -135,8 +136,9 @@ impl LoopGaps {
     }
 
     /// The period, nanoseconds, on which long turns in the loop's own code begin; none where chance could have put them so.
-    /// Turns with a recorded interval in them are left out: this kernel's tick has a period too.
-    pub(crate) fn period_ns(&self, events: &[EventRecord]) -> Option<i64> {
+    /// Turns with a recorded interval in them are left out: this kernel's tick has a period too. So are those outside of
+    /// `within`, where recording may have been off.
+    pub(crate) fn period_ns(&self, events: &[EventRecord], within: RangeInclusive<i64>) -> Option<i64> {
         let mut starts: BTreeMap<u16, Vec<i64>> = BTreeMap::new();
         for event in events.iter().filter(|event| interrupts(event)) {
             starts.entry(event.cpu).or_default().push(start_of(event));
@@ -148,7 +150,9 @@ impl LoopGaps {
             starts.get(next).is_none_or(|&start| start >= gap.at.end_ns)
         };
         let own_code = self.gaps.iter().filter(|gap| gap.place == GapPlace::UserCode && !gap.own);
-        let begins: Vec<i64> = own_code.filter(alone).map(|gap| gap.at.start_ns).collect();
+        let measured =
+            own_code.filter(|gap| within.contains(&gap.at.start_ns) && within.contains(&gap.at.end_ns));
+        let begins: Vec<i64> = measured.filter(alone).map(|gap| gap.at.start_ns).collect();
         PERIODS_NS.into_iter().find(|&period_ns| chance(&begins, period_ns) < CHANCE)
     }
 }

@@ -149,7 +149,9 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));
     let mut unexplained = books.unexplained;
     unexplained.share = share(unexplained.time_ns, late_ns);
-    unexplained.period_ns = taken.gaps.period_ns(&run.events);
+    let read = &run.packets.app_ns;
+    let measured = read.iter().min().copied().unwrap_or(0)..=read.iter().max().copied().unwrap_or(0);
+    unexplained.period_ns = taken.gaps.period_ns(&run.events, measured);
     unexplained.note = unexplained_note(&run.circumstances, &unexplained);
     let mut summary = chase.summary(&late, late_ns);
     summary.causes = ranked;

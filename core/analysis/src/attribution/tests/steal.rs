@@ -2,9 +2,10 @@
 
 use super::scene::*;
 use crate::attribution::engine::Draft;
+use crate::attribution::outside::LoopGaps;
 use crate::attribution::steal::{Steal, Stretch};
 use crate::attribution::{AttributionOptions, PacketAnalysis, PacketPosition, Part, analyze_packets};
-use crate::model::{PacketRun, PacketTable};
+use crate::model::{Circumstances, PacketRun, PacketTable};
 use proptest::prelude::*;
 use quaver_abi::record::{EventKind, EventRecord, GapPlace, OffCpu, Vector};
 
@@ -134,23 +135,27 @@ fn a_gap_in_the_receivers_own_code_is_taken_from_outside() {
 
 #[test]
 fn a_grid_of_gaps_is_named_and_chance_is_not() {
-    let turns = |begin: fn(i64) -> i64| {
-        let gap = |number| long_turn(begin(number), begin(number) + 3_000, GapPlace::UserCode);
-        stopped(100_000, &(1..100).map(gap).collect::<Vec<_>>())
+    let turns = |begin: fn(i64) -> i64| -> Vec<EventRecord> {
+        (1..100).map(|number| long_turn(begin(number), begin(number) + 3_000, GapPlace::UserCode)).collect()
     };
-    let period = |run| analyze(&run).summary.unexplained.period_ns;
-    assert_eq!(period(turns(|number| number * 10_000_000 + number % 7 * 1_000)), Some(10_000_000));
-    assert_eq!(period(turns(|number| number * 7_000_000 + number % 7 * 1_000)), Some(1_000_000));
-    assert_eq!(period(turns(|number| number * 1_618_034)), None);
+    let within = |events: &[EventRecord], until_ns: i64| {
+        LoopGaps::new(events, &Circumstances::default()).period_ns(events, 0..=until_ns)
+    };
+    let period = |events: &[EventRecord]| within(events, i64::MAX);
+    let grid = turns(|number| number * 10_000_000 + number % 7 * 1_000);
+    assert_eq!(period(&grid), Some(10_000_000));
+    assert_eq!(within(&grid, 40_000_000), None, "four of them are chance");
+    assert_eq!(period(&turns(|number| number * 7_000_000 + number % 7 * 1_000)), Some(1_000_000));
+    assert_eq!(period(&turns(|number| number * 1_618_034)), None);
     // The kernel's own tick has a period as well.
     let mut ticks = turns(|number| number * 4_000_000);
-    ticks
-        .events
-        .extend((1..100).map(|n| vector(Vector::LocalTimer, 1, n * 4_000_000 + 100, n * 4_000_000 + 900)));
-    assert_eq!(period(ticks), None);
+    let tick =
+        |number: i64| vector(Vector::LocalTimer, 1, number * 4_000_000 + 100, number * 4_000_000 + 900);
+    ticks.extend((1..100).map(tick));
+    assert_eq!(period(&ticks), None);
 }
 
-/// A day in the life of a busy guest: `stops` of the receiver of which each has its record, both looks up to 15 us away.
+/// A busy guest: `stops` of the receiver of which each has its record, both looks up to 15 us away.
 fn busy_guest(stops: &[(i64, i64)]) -> PacketRun {
     let mut run = PacketRun::clone(&stopped(0, &[]));
     let cold = super::scene::run(stops);
