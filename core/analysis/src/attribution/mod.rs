@@ -216,9 +216,9 @@ fn unexplained_note(circumstances: &Circumstances, unexplained: &crate::summary:
             note.push_str(&format!("; {:.1} ms of it {what}", part_ns as f64 / 1e6));
         }
     };
-    part(&mut note, unexplained.steal_ns, "may be steal, whose place between two looks is not known");
+    part(&mut note, unexplained.unplaced_steal_ns, "may be steal, whose place between two looks is not known");
     part(&mut note, unexplained.in_call_ns, "lies in long receive calls");
-    if let Some(period_ns) = unexplained.period_ns {
+    if let Some(period_ns) = unexplained.gap_period_ns {
         note.push_str(&format!(
             "; turns of the receiver's loop that nothing recorded explains begin on a grid of {} ms",
             period_ns / 1_000_000

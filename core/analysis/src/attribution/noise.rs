@@ -71,7 +71,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         settle_edges(&mut engine.drafts, cap, &mut scratch);
         let known = &mut engine.causes;
         steal.carve(&mut engine.drafts, |key| known.intern(key, namer.names));
-        books.unexplained.steal_ns += steal.unplaced_ns(&engine.drafts);
+        books.unexplained.unplaced_steal_ns += steal.unplaced_ns(&engine.drafts);
         let length = u64::try_from(to_ns - from_ns).unwrap_or(0);
         if length > 0
             && engine.drafts.iter().all(|draft| draft.cause.is_none())

@@ -151,7 +151,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     unexplained.share = share(unexplained.time_ns, late_ns);
     let read = &run.packets.app_ns;
     let measured = read.iter().min().copied().unwrap_or(0)..=read.iter().max().copied().unwrap_or(0);
-    unexplained.period_ns = taken.gaps.period_ns(&run.events, measured);
+    unexplained.gap_period_ns = taken.gaps.period_ns(&run.events, measured);
     unexplained.note = unexplained_note(&run.circumstances, &unexplained);
     let mut summary = chase.summary(&late, late_ns);
     summary.causes = ranked;
@@ -194,7 +194,7 @@ impl Chase<'_> {
                 settle_catch_up(&mut engine.drafts, cause, self.catch_up_cap_ns, &mut scratch);
             }
             books.unexplained.in_call_ns += taken.gaps.in_calls_ns(&engine.drafts);
-            books.unexplained.steal_ns += taken.steal.unplaced_ns(&engine.drafts);
+            books.unexplained.unplaced_steal_ns += taken.steal.unplaced_ns(&engine.drafts);
             let first_piece = books.pieces.len() as u32;
             let seq = packets.seq[row];
             let own = books.book(&engine.drafts, &mut engine.causes, seq);

@@ -62,9 +62,12 @@ impl Turns {
         // Wrapping, so that a counter that steps back shows as an enormous turn and not as a panic.
         if cycles.wrapping_sub(self.ended) > self.limit {
             self.long(cycles, cpu, place);
+            // Writing the record is no part of the next turn.
+            self.ended = self.counter.read();
+        } else {
+            self.ended = cycles;
         }
         self.number += 1;
-        self.ended = cycles;
     }
 
     /// Out of the way of the loop's common case.
