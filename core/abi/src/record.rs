@@ -232,6 +232,8 @@ pub enum EventKind {
     CrossCall = 9,
     /// Interval: idle state. id: state number.
     IdleState = 10,
+    /// Interval: the hypervisor took the CPU for `aux` nanoseconds, somewhere between two looks at its count.
+    Steal = 11,
     /// Interval: a system call of a followed thread, its sleep included. id: thread. aux: number of the call.
     SystemCall = 12,
     /// Point: a thread was made runnable. id: thread. aux: [`Wakeup`]. detail: 1 if only "waking".
@@ -254,6 +256,9 @@ pub enum EventKind {
     /// Point: what a followed thread ran, looked at by a timer. id: thread. aux: kernel stack in the low 32 bits, user
     /// stack in the high ones ([`NO_STACK`]: none). detail: 1 kernel mode.
     Sample = 28,
+    /// Point: a turn of a polling loop of ours began that took much longer than its others. id: thread. aux: the turn's
+    /// length, nanoseconds. detail: [`GapPlace`].
+    LoopGap = 29,
     /// Point: one frame of the kernel stack of the thread that left its CPU at this instant. id: thread. aux: address.
     /// detail: depth, 0 innermost.
     Frame = 30,
@@ -276,6 +281,7 @@ impl EventKind {
             8 => Self::Work,
             9 => Self::CrossCall,
             10 => Self::IdleState,
+            11 => Self::Steal,
             12 => Self::SystemCall,
             20 => Self::Wakeup,
             21 => Self::Migrate,
@@ -284,8 +290,9 @@ impl EventKind {
             24 => Self::TlbFlush,
             25 => Self::SoftirqRaise,
             26 => Self::Sleep,
-            30 => Self::Frame,
             28 => Self::Sample,
+            29 => Self::LoopGap,
+            30 => Self::Frame,
             40 => Self::TaskName,
             _ => return None,
         })
@@ -294,6 +301,30 @@ impl EventKind {
     /// Whether records of this kind span time.
     pub const fn is_interval(self) -> bool {
         (self as u8) < 20
+    }
+}
+
+/// Where a polling loop was in the turn of an [`EventKind::LoopGap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum GapPlace {
+    /// In its own code, between two receive calls.
+    UserCode = 1,
+    /// Inside a receive call that brought a packet.
+    Call = 2,
+    /// Inside a receive call that found nothing.
+    EmptyPoll = 3,
+}
+
+impl GapPlace {
+    /// The place numbered `raw`, or none for a number that this version does not know.
+    pub const fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            1 => Self::UserCode,
+            2 => Self::Call,
+            3 => Self::EmptyPoll,
+            _ => return None,
+        })
     }
 }
 
@@ -364,12 +395,22 @@ pub struct GapRecord {
     pub after_cycles: u64,
     /// CPU.
     pub cpu: u16,
-    /// Bit 0: the thread changed CPU inside the gap.
+    /// Bit 0: the thread changed CPU inside the gap. From bit 1 on: [`GapPlace`], where the loop has several.
     pub flags: u16,
     /// Zero.
     pub reserved: u32,
 }
 const _: () = assert!(size_of::<GapRecord>() == 32);
+
+impl GapRecord {
+    /// Lowest bit of the place in [`Self::flags`].
+    pub const PLACE_SHIFT: u16 = 1;
+
+    /// Where the loop was; none for a loop that has but one place.
+    pub const fn place(&self) -> Option<GapPlace> {
+        GapPlace::from_raw((self.flags >> Self::PLACE_SHIFT) as u8)
+    }
+}
 
 /// A pairing of the cycle counter with the kernel's clocks, with the error that the pairing may have.
 ///

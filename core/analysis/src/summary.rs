@@ -179,6 +179,15 @@ pub struct Unexplained {
     pub worst_ns: i64,
     /// Sequence number of the packet with that.
     pub example_seq: Option<u64>,
+    /// Of the time, what the hypervisor may have taken: steal whose place between two looks is not known.
+    #[serde(default)]
+    pub unplaced_steal_ns: i64,
+    /// Of the time, what lies in receive calls of a polling receiver that took much longer than others.
+    #[serde(default)]
+    pub in_call_ns: i64,
+    /// Period on which turns of a polling receiver begin that nothing recorded explains; none where they have none.
+    #[serde(default)]
+    pub gap_period_ns: Option<i64>,
     /// What it can be on this host, given what was recorded.
     pub note: String,
 }

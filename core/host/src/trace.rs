@@ -72,6 +72,8 @@ pub struct TraceCounts {
     pub events_lost: u64,
     /// Packets of the flow that the stack dropped, by `skb_drop_reason` name.
     pub drops: BTreeMap<String, u64>,
+    /// A sentence for each CPU on which the hypervisor's count of steal and `/proc/stat` differ by more than 20 ms.
+    pub steal_disagreements: Vec<String>,
 }
 
 /// Which tier.

@@ -195,6 +195,9 @@ impl<C: ClockSource> Recording<C> {
             return Err(error.context("keeping kernel records"));
         }
         self.manifest.lost.events = counts.events_lost;
+        if let Some(notes) = self.manifest.asked.get_mut("notes").and_then(serde_json::Value::as_array_mut) {
+            notes.extend(counts.steal_disagreements.iter().map(|sentence| sentence.as_str().into()));
+        }
         if let Ok(timebase) = Timebase::from_anchors(self.keeper.anchors()) {
             let worst = self.keeper.anchors().iter().map(|anchor| anchor.half_bracket_ns).max();
             let cross_core_ns = self.clock_state.as_ref().and_then(|state| state.cross_core_ns).unwrap_or(0);

@@ -13,8 +13,8 @@ use crate::run::RunDir;
 use crate::segments::{SegmentReader, open_if_any, read_if_any};
 use crate::timeline::Timeline;
 use quaver_abi::record::{
-    AnchorRecord, EventKind, EventRecord, KEY_UNKNOWN, PacketRecord, SendRecord, StampRecord, packet_flags,
-    stamp_flags,
+    AnchorRecord, EventKind, EventRecord, GapRecord, KEY_UNKNOWN, PacketRecord, SendRecord, StampRecord,
+    packet_flags, stamp_flags,
 };
 use quaver_analysis::model::{Layer, Names, PacketTable};
 use quaver_analysis::series::fit_line;
@@ -443,8 +443,31 @@ pub fn read_raw_events(run: &RunDir, names: &mut Names) -> Result<Vec<EventRecor
             events.push(event);
         }
     }
+    events.extend(long_turns(run)?);
     sort_events(&mut events);
     Ok(events)
+}
+
+/// Long turns of our polling receiver, as events.
+fn long_turns(run: &RunDir) -> Result<Vec<EventRecord>, StoreError> {
+    let turns = read_if_any::<GapRecord>(&run.turns_segment())?;
+    if turns.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Without anchors nobody knows when they were; the packets have no time then either.
+    let Some(mut timeline) = Timeline::new(&read_if_any::<AnchorRecord>(&run.anchors_segment())?) else {
+        return Ok(Vec::new());
+    };
+    let mut event = |turn: &GapRecord| {
+        let place = turn.place()?;
+        let [before_ns, after_ns] =
+            [turn.before_cycles, turn.after_cycles].map(|at| timeline.monotonic_ns(at));
+        let start_ns = u64::try_from(before_ns).ok()?;
+        let aux = u64::try_from(after_ns.checked_sub(before_ns)?).ok()?;
+        let (kind, detail) = (EventKind::LoopGap as u8, place as u8);
+        Some(EventRecord { start_ns, end_ns: start_ns, aux, id: 0, cpu: turn.cpu, kind, detail })
+    };
+    Ok(turns.iter().filter_map(&mut event).collect())
 }
 
 /// The 16 bytes of a thread's name, up to the first zero.

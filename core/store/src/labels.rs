@@ -1,6 +1,6 @@
 //! What an event is called in files and timelines.
 
-use quaver_abi::record::{EventKind, EventRecord, Vector};
+use quaver_abi::record::{EventKind, EventRecord, GapPlace, Vector};
 use quaver_analysis::model::Names;
 
 /// Softirqs in the order of `/proc/softirqs`.
@@ -21,6 +21,7 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::CrossCall => "cross-call",
         EventKind::IdleState => "idle-state",
         EventKind::SystemCall => "system-call",
+        EventKind::Steal => "steal",
         EventKind::Wakeup => "wakeup",
         EventKind::Migrate => "migrate",
         EventKind::PageFault => "page-fault",
@@ -30,6 +31,7 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Sleep => "sleep",
         EventKind::Frame => "frame",
         EventKind::Sample => "sample",
+        EventKind::LoopGap => "loop-gap",
         EventKind::TaskName => "task-name",
     }
 }
@@ -82,6 +84,13 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
             Some(call) => format!("{plain} {call}"),
             None => format!("{plain} {}", event.aux),
         },
+        EventKind::Steal => format!("{plain} {} ns", event.aux),
+        EventKind::LoopGap => match GapPlace::from_raw(event.detail) {
+            Some(GapPlace::UserCode) => format!("{plain} in its own code"),
+            Some(GapPlace::Call) => format!("{plain} in a receive call"),
+            Some(GapPlace::EmptyPoll) => format!("{plain} in an empty poll"),
+            None => plain.to_owned(),
+        },
         EventKind::TlbFlush => plain.to_owned(),
     }
 }
@@ -99,9 +108,11 @@ pub(crate) fn name_key(event: &EventRecord) -> (u8, u32, u64) {
                 | EventKind::IpiSend
                 | EventKind::Frame
                 | EventKind::SystemCall
+                | EventKind::Steal
         )
     );
-    if by_address { (event.kind, 0, event.aux) } else { (event.kind, event.id, 0) }
+    let part = if event.kind == EventKind::LoopGap as u8 { u64::from(event.detail) } else { 0 };
+    if by_address { (event.kind, 0, event.aux) } else { (event.kind, event.id, part) }
 }
 
 fn vector_name(id: u32) -> &'static str {
@@ -145,7 +156,7 @@ mod tests {
     }
 
     /// Names of an event with and without known names, by kind.
-    const NAMES: [(u8, &str, &str); 21] = [
+    const NAMES: [(u8, &str, &str); 23] = [
         (1, "nmi 0x9", "nmi f"),
         (2, "irq 7", "irq 7 card"),
         (3, "vector threshold", "vector threshold"),
@@ -156,6 +167,7 @@ mod tests {
         (8, "work 0x9", "work f"),
         (9, "cross-call 0x9", "cross-call f"),
         (10, "idle-state 7", "idle-state C6"),
+        (11, "steal 9 ns", "steal 9 ns"),
         (12, "system-call 9", "system-call mmap"),
         (20, "wakeup 7", "wakeup hog (7)"),
         (21, "migrate 7", "migrate hog (7)"),
@@ -164,8 +176,9 @@ mod tests {
         (24, "tlb-flush", "tlb-flush"),
         (25, "softirq-raise SCHED", "softirq-raise SCHED"),
         (26, "sleep 7", "sleep hog (7)"),
-        (30, "frame 0x9", "frame f"),
         (28, "sample 7", "sample hog (7)"),
+        (29, "loop-gap", "loop-gap"),
+        (30, "frame 0x9", "frame f"),
         (40, "task-name 7", "task-name hog (7)"),
     ];
 
@@ -185,7 +198,7 @@ mod tests {
             assert_eq!(event_name(&event, &known), name);
             // The operand that the name is made of is in the key, and the other is not.
             let other = |id, aux| name_key(&EventRecord { id, aux, ..event }) == name_key(&event);
-            let by_address = unknown.ends_with('9');
+            let by_address = unknown.ends_with('9') || unknown.ends_with("9 ns");
             assert_eq!((other(8, 9), other(7, 8)), (by_address, !by_address), "{name}");
             assert_eq!(name_key(&event).0, kind);
         }

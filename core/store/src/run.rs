@@ -110,6 +110,11 @@ impl RunDir {
         self.path.join("sends.seg")
     }
 
+    /// `turns.seg`: long turns of our polling receiver.
+    pub fn turns_segment(&self) -> PathBuf {
+        self.path.join("turns.seg")
+    }
+
     /// `gaps-cpuN.seg`: gaps of the noise loop on one CPU.
     pub fn gaps_segment(&self, cpu: u16) -> PathBuf {
         self.path.join(format!("gaps-cpu{cpu}.seg"))
@@ -345,6 +350,7 @@ mod tests {
             (run.events_segment(), "events.seg"),
             (run.anchors_segment(), "anchors.seg"),
             (run.sends_segment(), "sends.seg"),
+            (run.turns_segment(), "turns.seg"),
             (run.gaps_segment(12), "gaps-cpu12.seg"),
             (run.samples(), "samples.parquet"),
             (run.events(), "events.parquet"),

@@ -36,6 +36,8 @@ pub(crate) enum Detail {
     Awaited(&'static str, u32),
     /// A thread in the kernel, at this function (0: not known), where it could not be preempted.
     Kernel(u32, u64),
+    /// A system call of the receiver, by number.
+    Call(u64),
 }
 
 /// What the holder of a lock did while others waited for it.
@@ -47,8 +49,6 @@ pub(crate) enum HolderState {
     /// It was runnable, and its CPU idled.
     Waited,
     WaitedForDisk,
-    /// A system call of the receiver, by number.
-    Call(u64),
 }
 
 /// Scheduling class and priority, from the priority that the kernel prints.

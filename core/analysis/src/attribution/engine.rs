@@ -24,6 +24,10 @@ pub(crate) struct Draft {
     pub(crate) event: u32,
     /// Trace points bound it, so untraced entry and exit code may lie beside it.
     pub(crate) edges: bool,
+    /// Window time minus the time of its events.
+    pub(crate) shift_ns: i64,
+    /// The hypervisor had this time, see [`super::steal`].
+    pub(crate) taken: bool,
 }
 
 /// What a part of a window asks.
@@ -338,6 +342,8 @@ impl<'a> Engine<'a> {
             cpu: cut.cpu,
             event: segment.event,
             edges,
+            shift_ns: cut.shift_ns,
+            taken: false,
         });
     }
 }

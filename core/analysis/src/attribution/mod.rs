@@ -25,9 +25,11 @@ mod expected;
 mod late;
 mod naming;
 mod noise;
+mod outside;
 mod own;
 mod packets;
 mod stages;
+mod steal;
 mod timeline;
 mod waiting;
 
@@ -201,8 +203,8 @@ impl Books {
     }
 }
 
-/// What unexplained time can be on this host.
-fn unexplained_note(circumstances: &Circumstances) -> String {
+/// What unexplained time can be on this host, given how much of it is what.
+fn unexplained_note(circumstances: &Circumstances, unexplained: &crate::summary::Unexplained) -> String {
     let mut note = String::from(if circumstances.virtual_machine {
         "hypervisor or hardware, or work of the receiver itself"
     } else {
@@ -210,6 +212,23 @@ fn unexplained_note(circumstances: &Circumstances) -> String {
     });
     if circumstances.virtual_machine && circumstances.steal_ns > 0 {
         note.push_str(&format!("; the host counted {} ms of steal", circumstances.steal_ns / 1_000_000));
+    }
+    let part = |note: &mut String, part_ns: i64, what: &str| {
+        if part_ns > 0 {
+            note.push_str(&format!("; {:.1} ms of it {what}", part_ns as f64 / 1e6));
+        }
+    };
+    part(
+        &mut note,
+        unexplained.unplaced_steal_ns,
+        "may be steal, whose place between two looks is not known",
+    );
+    part(&mut note, unexplained.in_call_ns, "lies in long receive calls");
+    if let Some(period_ns) = unexplained.gap_period_ns {
+        note.push_str(&format!(
+            "; turns of the receiver's loop that nothing recorded explains begin on a grid of {} ms",
+            period_ns / 1_000_000
+        ));
     }
     if !circumstances.blind.is_empty() {
         note.push_str("; or one of the causes that this run was blind to");

@@ -394,6 +394,8 @@ pub(crate) const EMITTED: &[&str] = &[
     "kernel-work",
     "own-code",
     "own-call",
+    "steal",
+    "outside",
 ];
 
 #[cfg(test)]
@@ -412,6 +414,8 @@ mod tests {
             include_str!("engine.rs"),
             include_str!("asleep.rs"),
             include_str!("own.rs"),
+            include_str!("steal.rs"),
+            include_str!("outside.rs"),
         ];
         for source in crate::catalogue::sources() {
             let quoted = format!("\"{}\"", source.id);

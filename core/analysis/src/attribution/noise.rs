@@ -5,6 +5,7 @@ use super::causes::share;
 use super::edges::learn_edge_cost;
 use super::engine::{Ask, Engine, settle_edges};
 use super::naming::Namer;
+use super::steal::{Steal, Stretch};
 use super::timeline::Timeline;
 use super::{Books, Piece, unexplained_note};
 use crate::distribution::distribution;
@@ -53,6 +54,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     let mut cpus = counters(run, &threads);
     let nobody = Actor::default();
     let windows = windows(run);
+    let mut steal = Steal::new(&run.events, observed(run));
     for (gap, &(from_ns, to_ns)) in windows.iter().enumerate() {
         let cpu = run.gaps.cpu[gap];
         let one = run.loops.iter().find(|one| one.cpu == cpu);
@@ -61,6 +63,9 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         let actor = one.map_or(&nobody, |one| &one.actor);
         engine.receiver(ask, actor, one.and_then(|one| life_of(&lives, one)), false);
         settle_edges(&mut engine.drafts, cap, &mut scratch);
+        let known = &mut engine.causes;
+        steal.carve(&mut engine.drafts, |key| known.intern(key, namer.names));
+        books.unexplained.unplaced_steal_ns += steal.unplaced_ns(&engine.drafts);
         let length = u64::try_from(to_ns - from_ns).unwrap_or(0);
         if length > 0
             && engine.drafts.iter().all(|draft| draft.cause.is_none())
@@ -82,7 +87,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));
     let mut unexplained = books.unexplained;
     unexplained.share = share(unexplained.time_ns, noise_ns);
-    unexplained.note = unexplained_note(&run.circumstances);
+    unexplained.note = unexplained_note(&run.circumstances, &unexplained);
     measure_gaps(run, &windows, &mut cpus);
     let summary = NoiseSummary {
         schema: NOISE_SCHEMA.to_string(),
@@ -115,6 +120,16 @@ fn own_edge_cost(run: &NoiseRun) -> Option<EdgeCost> {
         learn_edge_cost(&gaps, one.cpu, &run.events)
     });
     costs.max_by_key(|cost| (cost.entry_ns + cost.exit_ns, cost.samples))
+}
+
+/// The stretches in which a loop did not run. A gap of the dummy program begins at a deadline and says less.
+fn observed(run: &NoiseRun) -> impl Iterator<Item = Stretch> + '_ {
+    let gaps = if run.period_ns.is_none() { run.gaps.len() } else { 0 };
+    (0..gaps).map(|gap| Stretch {
+        cpu: run.gaps.cpu[gap],
+        start_ns: run.gaps.before_ns[gap],
+        end_ns: run.gaps.after_ns[gap],
+    })
 }
 
 /// The gaps without what an earlier gap of their CPU covers already, so that each instant is blamed once.

@@ -6,8 +6,10 @@ use super::engine::{Ask, Engine, settle_catch_up, settle_displaced, settle_edges
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
 use super::late::LatePacket;
 use super::naming::Namer;
+use super::outside::LoopGaps;
 use super::own::OwnWork;
 use super::stages::{layers, stages};
+use super::steal::Steal;
 use super::timeline::Timeline;
 use super::{AttributionOptions, Books, EdgeCap, Piece, unexplained_note};
 use crate::distribution::distribution;
@@ -74,6 +76,21 @@ struct Chase<'a> {
     edge_cap: EdgeCap,
 }
 
+/// What is settled after the events: what the hypervisor took, and what the receiver did itself.
+struct Settlement<'a> {
+    steal: Steal,
+    gaps: LoopGaps,
+    own: OwnWork<'a>,
+}
+
+impl Settlement<'_> {
+    fn carve(&mut self, engine: &mut Engine<'_>) {
+        let (causes, names) = (&mut engine.causes, engine.namer.names);
+        self.steal.carve(&mut engine.drafts, |key| causes.intern(key, names));
+        self.gaps.carve(&mut engine.drafts, |key| causes.intern(key, names));
+    }
+}
+
 /// What the packets before have left: the cause that they queued behind.
 struct Episode {
     lead: Option<u32>,
@@ -114,16 +131,27 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         schedule,
     };
     let engine = || Engine::new(&namer, &run.circumstances, &receiver);
-    let mut own = OwnWork::new(run, &timeline);
-    if own.must_learn() {
-        chase.walk(&mut engine(), &mut Books::default(), &mut own);
+    let fresh = || {
+        let gaps = LoopGaps::new(&run.events, &run.circumstances);
+        Settlement {
+            steal: Steal::new(&run.events, gaps.stretches()),
+            gaps,
+            own: OwnWork::new(run, &timeline),
+        }
+    };
+    let mut settlement = fresh();
+    if settlement.own.must_learn() {
+        chase.walk(&mut engine(), &mut settlement, &mut Books::default());
+        let mut own = settlement.own;
         own.judge();
+        settlement = Settlement { own, ..fresh() };
     }
     let (mut engine, mut books) = (engine(), Books::default());
-    let mut late = chase.walk(&mut engine, &mut books, &mut own);
+    let mut late = chase.walk(&mut engine, &mut settlement, &mut books);
     let causes = engine.causes;
     let late_ns = books.late_ns;
     let (mut ranked, places) = causes.rank(late_ns);
+    let Settlement { gaps, own, .. } = settlement;
     own.tell(&mut ranked, &places);
     // The columns that follow need the memory.
     drop(own);
@@ -133,7 +161,10 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));
     let mut unexplained = books.unexplained;
     unexplained.share = share(unexplained.time_ns, late_ns);
-    unexplained.note = unexplained_note(&run.circumstances);
+    let read = &run.packets.app_ns;
+    let measured = read.iter().min().copied().unwrap_or(0)..=read.iter().max().copied().unwrap_or(0);
+    unexplained.gap_period_ns = gaps.period_ns(&run.events, measured);
+    unexplained.note = unexplained_note(&run.circumstances, &unexplained);
     let mut summary = chase.summary(&late, late_ns);
     summary.causes = ranked;
     summary.unexplained = unexplained;
@@ -147,7 +178,12 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
 }
 
 impl Chase<'_> {
-    fn walk(&self, engine: &mut Engine<'_>, books: &mut Books, own: &mut OwnWork<'_>) -> Vec<LatePacket> {
+    fn walk(
+        &self,
+        engine: &mut Engine<'_>,
+        settlement: &mut Settlement<'_>,
+        books: &mut Books,
+    ) -> Vec<LatePacket> {
         let packets = &self.run.packets;
         let mut late = Vec::new();
         let mut scratch = Vec::new();
@@ -168,13 +204,16 @@ impl Chase<'_> {
             engine.drafts.clear();
             self.cut(engine, row, start_ns, end_ns);
             settle_edges(&mut engine.drafts, self.edge_cap, &mut scratch);
+            settlement.carve(engine);
             settle_displaced(&mut engine.drafts, self.catch_up_cap_ns);
             let behind = episode.take().filter(|_| queued);
             if let Some(Episode { lead: Some(cause), .. }) = behind {
                 settle_catch_up(&mut engine.drafts, cause, self.catch_up_cap_ns, &mut scratch);
             }
             let reader = self.reader(packets.app_cpu.get(row).copied().unwrap_or(NO_CPU), app_ns);
-            own.settle(&mut engine.drafts, &mut engine.causes, reader, &mut scratch);
+            settlement.own.settle(&mut engine.drafts, &mut engine.causes, reader, &mut scratch);
+            books.unexplained.in_call_ns += settlement.gaps.in_calls_ns(&engine.drafts);
+            books.unexplained.unplaced_steal_ns += settlement.steal.unplaced_ns(&engine.drafts);
             let first_piece = books.pieces.len() as u32;
             let seq = packets.seq[row];
             let lead = books.book(&engine.drafts, &mut engine.causes, seq);

@@ -59,7 +59,10 @@ pub(crate) struct CpuState {
     pub(crate) woken_ns: u64,
     pub(crate) stream_enters: u32,
     pub(crate) woken_thread: u32,
-    pub(crate) padding: [u64; 4],
+    pub(crate) steal_page: u64,
+    pub(crate) seen_ns: u64,
+    pub(crate) steal_ns: u64,
+    pub(crate) padding: [u64; 1],
     pub(crate) consumed: u64,
     pub(crate) reserved: [u64; 7],
 }
@@ -91,5 +94,7 @@ pub(crate) struct Config {
     pub(crate) ports: [u16; PORTS],
     pub(crate) port_count: u32,
     pub(crate) ready_by_waking: u32,
+    pub(crate) steal_counted: u64,
+    pub(crate) steal_offset: i64,
 }
-const _: () = assert!(size_of::<Config>() == 64);
+const _: () = assert!(size_of::<Config>() == 80);

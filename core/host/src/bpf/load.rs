@@ -3,6 +3,7 @@
 use super::btf::KernelTypes;
 use super::layout::{Config, Control, CpuState, PORTS, QUEUES, STACK_DEPTH, STACKS};
 use super::programs::{CAST, ENQUEUE, PROGRAMS, READY};
+use super::steal::StealCount;
 use crate::trace::{Payload, TraceError, TraceSpec};
 use libbpf_rs::{ErrorKind, MapCore as _, Object, ObjectBuilder, OpenObject, PrintLevel};
 use std::collections::BTreeMap;
@@ -40,6 +41,19 @@ pub(crate) struct Sizes {
     pub(crate) events: u32,
 }
 
+/// What a load goes by.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// What is asked for.
+    pub(crate) spec: &'a TraceSpec,
+    /// What the kernel says of itself.
+    pub(crate) types: &'a KernelTypes,
+    /// Memory.
+    pub(crate) sizes: Sizes,
+    /// Where the host counts what it takes.
+    pub(crate) steal: &'a StealCount,
+}
+
 /// Programs in the kernel, not attached.
 pub(crate) struct Loaded {
     /// libbpf's object.
@@ -48,10 +62,10 @@ pub(crate) struct Loaded {
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
-/// Loads the programs that `spec` asks for and the kernel takes. A program that the kernel refuses is left out
+/// Loads the programs that are asked for and the kernel takes. A program that the kernel refuses is left out
 /// and the rest is tried again, because one refusal fails the whole object.
-pub(crate) fn load(spec: &TraceSpec, types: &KernelTypes, sizes: Sizes) -> Result<Loaded, TraceError> {
-    one_at_a_time(|| load_what_is_taken(spec, types, sizes))
+pub(crate) fn load(request: Request<'_>) -> Result<Loaded, TraceError> {
+    one_at_a_time(|| load_what_is_taken(request))
 }
 
 /// Runs `body`, of which libbpf's log is kept for [`failed`], while no other object of ours loads.
@@ -66,7 +80,8 @@ pub fn one_at_a_time<T>(body: impl FnOnce() -> T) -> T {
     outcome
 }
 
-fn load_what_is_taken(spec: &TraceSpec, types: &KernelTypes, sizes: Sizes) -> Result<Loaded, TraceError> {
+fn load_what_is_taken(request: Request<'_>) -> Result<Loaded, TraceError> {
+    let Request { spec, types, .. } = request;
     let mut missing = BTreeMap::new();
     for program in PROGRAMS.iter().filter(|program| program.wanted(spec)) {
         if program.name == ENQUEUE && !types.functions.contains(CAST) {
@@ -82,7 +97,7 @@ fn load_what_is_taken(spec: &TraceSpec, types: &KernelTypes, sizes: Sizes) -> Re
         let mut open = ObjectBuilder::default()
             .open_memory(&OBJECT.0)
             .map_err(|error| failed("opening the BPF programs", &error))?;
-        configure(&mut open, spec, types, sizes)?;
+        configure(&mut open, request)?;
         for mut program in open.progs_mut() {
             let wanted = PROGRAMS.iter().any(|known| {
                 program.name() == known.name && known.wanted(spec) && !missing.contains_key(known.name)
@@ -133,13 +148,9 @@ fn reason(log: &[String]) -> String {
         )
 }
 
-fn configure(
-    open: &mut OpenObject,
-    spec: &TraceSpec,
-    types: &KernelTypes,
-    sizes: Sizes,
-) -> Result<(), TraceError> {
-    let config = config(spec, types, sizes)?;
+fn configure(open: &mut OpenObject, request: Request<'_>) -> Result<(), TraceError> {
+    let Request { spec, sizes, .. } = request;
+    let config = config(request)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let sized = match name.as_str() {
@@ -170,13 +181,17 @@ fn configure(
     Ok(())
 }
 
-fn config(spec: &TraceSpec, types: &KernelTypes, sizes: Sizes) -> Result<Config, TraceError> {
+fn config(request: Request<'_>) -> Result<Config, TraceError> {
+    let Request { spec, types, sizes, steal } = request;
     let mut config = Config {
         stamp_mask: u64::from(sizes.stamps - 1),
         observed_process: spec.observed_process.unwrap_or(0),
         ready_by_waking: u32::from(!types.tracepoints.contains(READY)),
         ..Config::default()
     };
+    if let StealCount::At(offset) = steal {
+        (config.steal_counted, config.steal_offset) = (1, *offset);
+    }
     let Some(flow) = &spec.flow else { return Ok(config) };
     if flow.ports.is_empty() || flow.ports.len() > PORTS {
         return Err(invalid("following a flow", "name 1 to 8 UDP ports"));

@@ -19,6 +19,8 @@ mod open_intervals;
 pub mod programs;
 #[cfg(feature = "bpf")]
 mod sampling;
+#[cfg(feature = "bpf")]
+mod steal;
 mod support;
 #[cfg(all(test, feature = "bpf"))]
 mod tests;
@@ -72,6 +74,6 @@ pub fn kernel_types() -> Result<KernelTypes, TraceError> {
         remedy: TYPES_REMEDY.to_owned(),
     };
     let octets = std::fs::read(KERNEL_BTF).map_err(|error| unsupported(error.to_string()))?;
-    btf::read(&octets, &[programs::CAST, programs::COUNTER])
+    btf::read(&octets, &[programs::CAST, programs::READ_ONLY, programs::COUNTER])
         .ok_or_else(|| unsupported("not understood".to_owned()))
 }

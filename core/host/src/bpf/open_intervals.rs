@@ -20,6 +20,8 @@ pub(crate) fn forget(cpus: &Mapping<CpuState>, cpu: usize) {
         (*state).cross_call = Default::default();
         (*state).raised_irq_ns = 0;
         (*state).last_enqueued = 0;
+        // What was taken meanwhile belongs to no recording.
+        (*state).seen_ns = 0;
         (*state).pending_head = (*state).pending_tail;
         (*state).stream_enters = 0;
         (*state).woken_thread = 0;

@@ -50,6 +50,8 @@ pub(crate) const SAMPLE: &str = "on_sample";
 pub(crate) const SAMPLED: &str = "stacks of the receiver";
 /// Kernel function that the socket filter needs (Linux 6.2).
 pub(crate) const CAST: &str = "bpf_cast_to_kern_ctx";
+/// Kernel function through which the programs read the host's count of stolen time (Linux 6.2).
+pub(crate) const READ_ONLY: &str = "bpf_rdonly_cast";
 /// Kernel function that reads the cycle counter: the programs of a capture stamp by it where it is there
 /// (`capture_cycles.bpf.c`, `capture_device.bpf.c`). The programs below take the kernel's clock.
 pub const COUNTER: &str = "bpf_get_cpu_time_counter";

@@ -331,3 +331,26 @@ fn what_an_observed_thread_does_itself_is_recorded() {
     assert!(in_user_code as u64 >= ran / 1_003_000 / 2, "{in_user_code} looks in {ran} ns");
     assert!(in_user_code as u64 <= ran / 1_003_000 + 2, "{in_user_code} looks in {ran} ns");
 }
+
+/// Each CPU's steal records are disjoint, none says more than the time between its looks, and the host's count is the one
+/// that the kernel reports.
+#[test]
+fn steal_fits_between_its_looks_and_agrees_with_the_kernel() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("steal_fits_between_its_looks_and_agrees_with_the_kernel") {
+        return;
+    }
+    let tracer = start(&TraceSpec { flow: None, ..spec(0, Payload::Opaque) }).unwrap();
+    assert_eq!(tracer.blind().iter().find(|phrase| phrase.contains("steal")), None, "{:?}", tracer.blind());
+    let until = std::time::Instant::now() + std::time::Duration::from_millis(300);
+    while std::time::Instant::now() < until {}
+    let (collected, counts) = finish(tracer);
+    assert_eq!(counts.steal_disagreements, Vec::<String>::new());
+    let mut reached: BTreeMap<u16, u64> = BTreeMap::new();
+    for event in collected.events.iter().filter(|event| event.kind == EventKind::Steal as u8) {
+        assert!(event.aux > 0 && event.aux <= event.end_ns - event.start_ns, "{event:?}");
+        let end = reached.entry(event.cpu).or_insert(0);
+        assert!(event.start_ns >= *end, "{event:?} starts before {end}");
+        *end = event.end_ns;
+    }
+}

@@ -2,11 +2,13 @@
 
 use super::btf::KernelTypes;
 use super::layout::{Control, CpuState, DROP_REASONS};
-use super::load::{self, Loaded, Sizes, failed, invalid};
+use super::load::{self, Loaded, Request, Sizes, failed, invalid};
 use super::memory::{Mapping, Slot, shared_word};
 use super::open_intervals;
 use super::programs::{ENQUEUE, PROGRAMS, SAMPLE, SAMPLED};
 use super::sampling;
+use super::steal::{self, StealCount};
+use crate::root::HostRoot;
 use crate::trace::{Tier, TraceCounts, TraceError, TraceSink, TraceSpec, Tracer};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
 use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
@@ -55,7 +57,8 @@ impl BpfTracer {
             stamps: record_count(spec.stamp_capacity.next_power_of_two())?,
             events: record_count(rings.total())?,
         };
-        let Loaded { object, missing } = load::load(spec, &types, sizes)?;
+        let steal = steal::find(&types, &HostRoot::system());
+        let Loaded { object, missing } = load::load(Request { spec, types: &types, sizes, steal: &steal })?;
         load::check_sizes(&object)?;
         let mut tracer = Self {
             links: Vec::new(),
@@ -67,7 +70,7 @@ impl BpfTracer {
             drops: map(&object, "drops")?,
             object,
             drop_names: types.drop_reasons,
-            blind: blind(&missing),
+            blind: blind(&missing, &steal),
             samples: spec.observed_process.is_some() && !spec.threads.is_empty(),
             observed: spec.observed_process.is_some(),
             recording: false,
@@ -220,7 +223,16 @@ impl BpfTracer {
             stamps_lost: self.stamps_lost,
             events_lost: (0..self.cpus.len()).map(|cpu| self.cpus.copy(cpu).lost).sum(),
             drops,
+            steal_disagreements: self.steal_disagreements(),
         }
+    }
+
+    /// What the host's count and `/proc/stat` disagree on, where the programs found the count.
+    fn steal_disagreements(&self) -> Vec<String> {
+        let states = (0..self.cpus.len()).map(|cpu| (cpu as u16, self.cpus.copy(cpu)));
+        let counted =
+            states.filter(|(_, state)| state.steal_ns != 0).map(|(cpu, state)| (cpu, state.steal_ns));
+        steal::disagreements(&counted.collect(), &HostRoot::system().text("proc/stat").unwrap_or_default())
     }
 }
 
@@ -354,7 +366,7 @@ fn map<T: zerocopy::FromBytes>(object: &Object, name: &str) -> Result<Mapping<T>
 }
 
 /// One phrase for each thing not seen, with the reason.
-fn blind(missing: &BTreeMap<&'static str, String>) -> Vec<String> {
+fn blind(missing: &BTreeMap<&'static str, String>, steal: &StealCount) -> Vec<String> {
     let mut phrases: Vec<String> = Vec::new();
     let mut named = Vec::new();
     for program in PROGRAMS {
@@ -362,6 +374,9 @@ fn blind(missing: &BTreeMap<&'static str, String>) -> Vec<String> {
             named.push(program.sees);
             phrases.push(format!("{} ({why})", program.sees));
         }
+    }
+    if let StealCount::Unreadable(why) = steal {
+        phrases.push(format!("steal by the hypervisor ({why})"));
     }
     phrases
 }

@@ -8,7 +8,7 @@ pub(super) const CHECKS: &[Check] = &[
     setting(
         "virtual-machine",
         "hypervisor",
-        "the hypervisor takes the CPU away without a trace in this kernel; such time stays unexplained (\"hypervisor or hardware\")",
+        "the hypervisor takes the CPU away; this kernel sees how much where steal is counted, and the rest stays unexplained (\"hypervisor or hardware\")",
         virtual_machine,
     ),
     setting(

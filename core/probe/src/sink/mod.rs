@@ -8,6 +8,7 @@ mod payload;
 mod receive;
 mod report;
 mod run;
+mod turns;
 
 pub use look::{KEPT_BYTES, SeenPacket};
 pub use payload::classify;
@@ -18,7 +19,7 @@ use super::error::ProbeError;
 use super::socket;
 use super::thread::{PreparedThread, ThreadSettings};
 use super::worker::{Prepared, Running};
-use quaver_abi::record::PacketRecord;
+use quaver_abi::record::{GapRecord, PacketRecord};
 use quaver_clock::Counter;
 use quaver_host::segment::SegmentWriter;
 use quaver_host::trace::Payload;
@@ -88,6 +89,7 @@ pub struct Sink {
     address: SocketAddr,
     receive_buffer_bytes: usize,
     options: SinkOptions,
+    turns: Option<SegmentWriter<GapRecord>>,
 }
 
 impl Sink {
@@ -106,7 +108,7 @@ impl Sink {
             .ok()
             .and_then(|address| address.as_socket())
             .ok_or_else(|| ProbeError::os("read the sink's address", std::io::Error::last_os_error()))?;
-        Ok(Self { socket: Arc::new(socket), address, receive_buffer_bytes, options })
+        Ok(Self { socket: Arc::new(socket), address, receive_buffer_bytes, options, turns: None })
     }
 
     /// Local address, with the port that the kernel chose.
@@ -119,6 +121,12 @@ impl Sink {
         self.receive_buffer_bytes
     }
 
+    /// Records the turns of a polling sink ([`Receive::Poll`]) that take longer than 2 us and four times the usual turn.
+    /// Another sink has no turns, and writes nothing.
+    pub fn record_turns(&mut self, segment: SegmentWriter<GapRecord>) {
+        self.turns = Some(segment);
+    }
+
     /// Starts the thread, which waits for [`PreparedSink::go`]. Each packet becomes a record of `segment`.
     ///
     /// # Errors
@@ -128,10 +136,11 @@ impl Sink {
         let (shared, socket) = (Arc::clone(&live), Arc::clone(&self.socket));
         let settings = self.options.thread.clone();
         let (options, receive_buffer_bytes) = (self.options, self.receive_buffer_bytes);
+        let turns = self.turns;
         let worker = Prepared::spawn("quaver-sink", settings, move |stop| {
-            let (mut report, segment) = run::run(&socket, &options, segment, &shared, stop);
-            report.receive_buffer_bytes = receive_buffer_bytes;
-            SinkOutcome { report, segment }
+            let mut outcome = run::run(&socket, &options, (segment, turns), &shared, stop);
+            outcome.report.receive_buffer_bytes = receive_buffer_bytes;
+            outcome
         })?;
         Ok(PreparedSink { worker, live, socket: self.socket, address: self.address })
     }
@@ -230,6 +239,8 @@ pub struct SinkOutcome {
     pub report: SinkReport,
     /// The records, to be finished.
     pub segment: SegmentWriter<PacketRecord>,
+    /// Long turns, where they were to be recorded; to be finished.
+    pub turns: Option<SegmentWriter<GapRecord>>,
 }
 
 #[cfg(test)]

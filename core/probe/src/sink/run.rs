@@ -2,10 +2,11 @@
 
 use super::receive::{InCall, InEpoll, Plain, Receive, Spin, Take, WaitForPacket, WithStamps};
 use super::report::{SinkLive, SinkReport};
-use super::{Disturb, SinkOptions, payload};
+use super::turns::{Turns, Unwatched, Watch};
+use super::{Disturb, SinkOptions, SinkOutcome, payload};
 use crate::socket;
 use crate::thread::ThreadUsage;
-use quaver_abi::record::{PacketRecord, packet_flags};
+use quaver_abi::record::{GapRecord, PacketRecord, packet_flags};
 use quaver_clock::CycleCounter;
 use quaver_host::segment::SegmentWriter;
 use rustix::io::Errno;
@@ -14,34 +15,44 @@ use socket2::Socket;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Memory for packets, and for long turns where they are recorded.
+type Segments = (SegmentWriter<PacketRecord>, Option<SegmentWriter<GapRecord>>);
+
 /// Receives until `stop` is set, on the calling thread.
 pub(super) fn run(
     socket: &Socket,
     options: &SinkOptions,
-    segment: SegmentWriter<PacketRecord>,
+    (segment, turns): Segments,
     live: &SinkLive,
     stop: &AtomicBool,
-) -> (SinkReport, SegmentWriter<PacketRecord>) {
+) -> SinkOutcome {
     let buffer = vec![0u8; options.payload_capacity];
     let report = SinkReport::default();
-    let mut hot = Hot { socket: socket.as_fd(), options, buffer, segment, live, stop, report };
+    let mut hot = Hot { socket: socket.as_fd(), options, buffer, segment, turns, live, stop, report };
     let before = ThreadUsage::now();
     match options.receive {
-        Receive::Poll => hot.with_take(Spin),
-        Receive::Block | Receive::BusyPoll => hot.with_take(InCall),
+        Receive::Poll => match hot.turns.take() {
+            Some(writer) => {
+                let mut turns = Turns::new(writer, options.counter);
+                hot.with_take(Spin, &mut turns);
+                hot.turns = Some(turns.into_segment());
+            }
+            None => hot.with_take(Spin, &mut Unwatched),
+        },
+        Receive::Block | Receive::BusyPoll => hot.with_take(InCall, &mut Unwatched),
         Receive::Epoll => match InEpoll::new(socket.as_fd()) {
-            Ok(wait) => hot.with_take(wait),
+            Ok(wait) => hot.with_take(wait, &mut Unwatched),
             Err(_) => hot.report.errors += 1,
         },
     }
-    let Hot { mut report, segment, mut buffer, .. } = hot;
+    let Hot { mut report, segment, turns, mut buffer, .. } = hot;
     report.usage = ThreadUsage::now().since(&before);
     report.unrecorded = segment.lost();
     report.receive_drops = socket::drops(socket.as_fd());
     report.unread = drain(socket.as_fd(), &mut buffer);
     report.napi_id = socket::numbers::<1>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID)
         .map_or(0, |numbers| numbers[0]);
-    (report, segment)
+    SinkOutcome { report, segment, turns }
 }
 
 /// Empties the socket's buffer and counts what was in it. It ends: the socket is shut down by then or at most
@@ -78,37 +89,46 @@ struct Hot<'a> {
     options: &'a SinkOptions,
     buffer: Vec<u8>,
     segment: SegmentWriter<PacketRecord>,
+    turns: Option<SegmentWriter<GapRecord>>,
     live: &'a SinkLive,
     stop: &'a AtomicBool,
     report: SinkReport,
 }
 
 impl Hot<'_> {
-    fn with_take(&mut self, wait: impl WaitForPacket) {
+    fn with_take(&mut self, wait: impl WaitForPacket, watch: &mut impl Watch) {
         if self.options.kernel_stamps {
-            self.with_before(wait, WithStamps::new());
+            self.with_before(wait, WithStamps::new(), watch);
         } else {
-            self.with_before(wait, Plain);
+            self.with_before(wait, Plain, watch);
         }
     }
 
-    fn with_before(&mut self, wait: impl WaitForPacket, take: impl Take) {
+    fn with_before(&mut self, wait: impl WaitForPacket, take: impl Take, watch: &mut impl Watch) {
         match self.options.disturb {
-            Some(disturb) => self.receive(wait, take, &disturb),
-            None => self.receive(wait, take, &Nothing),
+            Some(disturb) => self.receive(wait, take, &disturb, watch),
+            None => self.receive(wait, take, &Nothing, watch),
         }
     }
 
-    fn receive<W: WaitForPacket>(&mut self, mut wait: W, mut take: impl Take, before: &impl Before) {
+    fn receive<W: WaitForPacket>(
+        &mut self,
+        mut wait: W,
+        mut take: impl Take,
+        before: &impl Before,
+        watch: &mut impl Watch,
+    ) {
         let SinkOptions { payload, stream_id, counter, .. } = *self.options;
         let capacity = self.buffer.len();
         // Kept in registers; the report is written at the end.
         let (mut received, mut ours, mut truncated) = (0u64, 0u64, 0u64);
         loop {
             before.receive(received);
+            watch.begin();
             let arrival = match take.take(self.socket, &mut self.buffer, W::FLAGS) {
                 Ok(arrival) => arrival,
                 Err(error) => {
+                    watch.found_nothing();
                     if self.stop.load(Ordering::Relaxed) {
                         break;
                     }
@@ -121,6 +141,7 @@ impl Hot<'_> {
                 }
             };
             let (app_cycles, cpu) = counter.read_with_cpu();
+            watch.brought(app_cycles, cpu);
             let stopping = self.stop.load(Ordering::Relaxed);
             if stopping && arrival.octets == 0 {
                 break; // The socket was shut down.

@@ -3,10 +3,10 @@ use crate::SendOptions;
 use crate::profile::{Profile, ProfileName};
 use crate::schedule::Schedule;
 use crate::source::{Source, SourceOptions, SourceOutcome, SourceReport, StreamLength};
-use quaver_abi::record::{KEY_UNKNOWN, SendRecord, packet_flags};
+use quaver_abi::record::{GapPlace, KEY_UNKNOWN, SendRecord, packet_flags};
 use quaver_abi::segment::{Record, SegmentHeader};
 use quaver_abi::wire::rtp::RtpHeader;
-use quaver_clock::Counter;
+use quaver_clock::{Counter, nominal_scale};
 use quaver_host::netns::Lab;
 use quaver_testbed::privileged::privileged;
 use quaver_testbed::privileged::{Lack, skip};
@@ -52,7 +52,7 @@ fn run(sink: Sink, source: Source, packets: u64) -> Stream {
     while sink.live().received() < source.sent && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let SinkOutcome { report: sink, segment } = sink.join().unwrap();
+    let SinkOutcome { report: sink, segment, .. } = sink.join().unwrap();
     Stream { sent: records(sends), received: records(segment), source, sink }
 }
 
@@ -238,6 +238,40 @@ fn foreign_packets_are_received_and_not_taken_for_ours() {
     assert_eq!((report.received, report.ours), (3, 0));
 }
 
+/// Stands still for 3 ms of its own accord, once a packet has come.
+fn stand_still(received: u64) {
+    thread_local!(static STOOD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    if received == 1 && !STOOD.replace(true) {
+        let until = Instant::now() + Duration::from_millis(3);
+        while Instant::now() < until {}
+    }
+}
+
+#[test]
+fn a_polling_sink_records_its_long_turns_and_where_it_was() {
+    let directory = TempDir::new().unwrap();
+    let options = SinkOptions { disturb: Some(stand_still), ..sink_options(LOOPBACK) };
+    let counter = options.counter;
+    let mut sink = Sink::open(options).unwrap();
+    let to = sink.local_address();
+    sink.record_turns(SegmentWriter::create(&directory.path().join("turns"), 4_096).unwrap());
+    let packets = SegmentWriter::create(&directory.path().join("packets"), 16).unwrap();
+    let sink = sink.prepare(packets).unwrap().go();
+    // The usual turn is learned from the first thousand.
+    std::thread::sleep(Duration::from_millis(50));
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().send_to(b"one", to).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let outcome = sink.join().unwrap();
+    let turns = records(outcome.turns.unwrap());
+    let scale = nominal_scale(counter);
+    let stood = turns.iter().filter(|turn| scale.ns(turn.after_cycles - turn.before_cycles) >= 3_000_000);
+    let stood: Vec<_> = stood.filter(|turn| turn.place() == Some(GapPlace::UserCode)).collect();
+    assert!(!stood.is_empty(), "{turns:?}");
+    // Turns of one loop follow each other.
+    assert!(turns.windows(2).all(|pair| pair[0].after_cycles <= pair[1].before_cycles));
+    assert!(turns.iter().all(|turn| turn.place().is_some() && turn.after_cycles > turn.before_cycles));
+}
+
 #[test]
 fn long_packets_are_cut_and_marked() {
     let options = SinkOptions { payload_capacity: 64, ..sink_options(LOOPBACK) };
@@ -283,7 +317,7 @@ fn our_own_losses_are_told_from_the_networks() {
     let sink =
         sink.prepare(SegmentWriter::create(&directory.path().join("packets"), 2_000).unwrap()).unwrap().go();
     std::thread::sleep(Duration::from_millis(100));
-    let SinkOutcome { report, segment } = sink.join().unwrap();
+    let SinkOutcome { report, segment, .. } = sink.join().unwrap();
     let drops = u64::from(report.receive_drops.unwrap());
     assert!(drops > 0 && report.received > 0);
     assert_eq!(report.received + drops + report.unread, sent);

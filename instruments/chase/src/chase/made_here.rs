@@ -172,7 +172,7 @@ fn prepare(
     sink_options.stream_id = Some(stream_id);
     sink_options.payload_capacity = stream.profile.payload_bytes();
     sink_options.thread = ThreadSettings::measuring(Some(cpus.sink), args.fifo);
-    let sink = place.within_sink(|| Sink::open(sink_options))??;
+    let mut sink = place.within_sink(|| Sink::open(sink_options))??;
     let address = sink.local_address();
     let receive_buffer_bytes = sink.receive_buffer_bytes();
 
@@ -191,6 +191,7 @@ fn prepare(
         .context("allocating sample memory")?;
     let sends = SegmentWriter::create(&recording.run.sends_segment(), packets)
         .context("allocating memory for the sends")?;
+    plan::record_turns(args, recording, &mut sink)?;
     let sink = sink.prepare(received)?;
     let source = source.prepare(sends)?;
     Ok(Ends { sink, source, address, receive_buffer_bytes })
@@ -289,6 +290,7 @@ fn end(recording: &mut Recording, running: Running, interrupt: &Interrupt) -> an
     recording.keep_house(DRAIN, interrupt, || false, |_| {})?;
     let sink = running.sink.join()?;
     sink.segment.finish()?;
+    sink.turns.map(SegmentWriter::finish).transpose()?;
     let counts = recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.counts.record_lost = sink.report.unrecorded;

@@ -1,13 +1,15 @@
 //! What every origin of a stream has in common: CPUs, memory for the tracer, the head of the manifest.
 
-use crate::args::ChaseArgs;
+use crate::args::{ChaseArgs, ReceiveMode};
 use anyhow::Context;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
+use quaver_host::segment::SegmentWriter;
 use quaver_host::trace::{Flow, TraceSpec};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::{allowed_cpus, keep_off};
 use quaver_instrument::recording::{Recording, command_line};
+use quaver_probe::sink::Sink;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -19,6 +21,18 @@ const MOST_STAMPS: usize = 1 << 22;
 const MOST_EVENTS: usize = 1 << 22;
 /// Events a second on a CPU that no stream causes, generously.
 const OTHER_EVENTS_PER_SECOND: f64 = 60_000.0;
+
+/// Most long turns of the sink that are kept: 32 bytes each.
+const MOST_LONG_TURNS: u64 = 1 << 17;
+
+/// Makes a polling sink record its long turns beside its packets.
+pub(super) fn record_turns(args: &ChaseArgs, recording: &Recording, sink: &mut Sink) -> anyhow::Result<()> {
+    if args.receive == ReceiveMode::Poll {
+        let turns = SegmentWriter::create(&recording.run.turns_segment(), MOST_LONG_TURNS);
+        sink.record_turns(turns.context("allocating memory for long turns")?);
+    }
+    Ok(())
+}
 
 /// CPUs of a chase.
 pub(super) struct Cpus {

@@ -1,7 +1,8 @@
 //! An event in a few words.
 
-use quaver_abi::record::{EventKind, EventRecord, Vector};
+use quaver_abi::record::{EventKind, EventRecord, GapPlace, Vector};
 use quaver_analysis::model::Names;
+use quaver_view::Cell;
 
 /// Names of softirq vectors, in the order of `/proc/softirqs`.
 const SOFTIRQS: [&str; 10] =
@@ -48,6 +49,13 @@ pub(super) fn event_name(event: &EventRecord, kind: EventKind, names: &Names) ->
         EventKind::IpiSend if event.detail == 1 => format!("interrupt sent to {} CPUs", event.id),
         EventKind::IpiSend => format!("interrupt sent to CPU {}", event.id),
         EventKind::TlbFlush => "TLB flush".to_owned(),
+        EventKind::Steal => format!("{} taken by the hypervisor", Cell::Duration(event.aux as i64)),
+        EventKind::LoopGap => match GapPlace::from_raw(event.detail) {
+            Some(GapPlace::UserCode) => "long turn of the receiver: in its own code".to_owned(),
+            Some(GapPlace::Call) => "long turn of the receiver: in a receive call".to_owned(),
+            Some(GapPlace::EmptyPoll) => "long turn of the receiver: in an empty poll".to_owned(),
+            None => "long turn of the receiver".to_owned(),
+        },
         EventKind::SoftirqRaise => "softirq raised".to_owned(),
         EventKind::Sleep => format!("sleep of {}", thread(event.id)),
         EventKind::Frame => format!("frame {}", function()),

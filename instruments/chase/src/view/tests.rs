@@ -165,6 +165,7 @@ fn summary() -> ChaseSummary {
             worst_ns: 9_800,
             example_seq: Some(99_120),
             note: "Hypervisor or hardware, or a class of event that was not recorded (see \"not observed\").".into(),
+            ..Unexplained::default()
         },
         probe_cost: Some(ProbeCost { per_packet_ns: 412.0, interval_ns: (371.5, 455.2), blocks: 20 }),
         far_source: None,

@@ -200,6 +200,7 @@ fn event_span(input: &ChaseInput<'_>, window: &Window<'_>, event: &EventRecord) 
         EventKind::IdleState | EventKind::Work | EventKind::Softirq | EventKind::SystemCall => 1,
         EventKind::Timer | EventKind::Irq | EventKind::Vector => 2,
         EventKind::Hrtimer | EventKind::CrossCall | EventKind::Nmi => 3,
+        EventKind::Steal | EventKind::LoopGap => 4,
         EventKind::SoftirqRaise | EventKind::Sample | EventKind::Frame | EventKind::TaskName => return None,
     };
     let idle = kind == EventKind::IdleState || (kind == EventKind::Thread && event.id == 0);

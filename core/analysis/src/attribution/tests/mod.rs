@@ -11,6 +11,7 @@ mod own;
 mod rules;
 mod scene;
 mod settling;
+mod steal;
 mod stream;
 mod threads;
 mod twin;

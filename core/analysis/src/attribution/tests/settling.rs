@@ -11,7 +11,18 @@ type Nanosecond = (Part, Option<u32>, u32, u16, PacketPosition);
 /// A piece of `length_ns`; cause none is unexplained. Only pieces with a cause have edges.
 fn piece(length_ns: i64, cause: Option<u32>, edges: bool, cpu: u16, place: PacketPosition) -> Draft {
     let (part, event) = cause.map_or((Part::Unexplained, u32::MAX), |cause| (Part::Body, cause + 100));
-    Draft { start_ns: 0, end_ns: length_ns, cause, part, place, cpu, event, edges: edges && cause.is_some() }
+    Draft {
+        start_ns: 0,
+        end_ns: length_ns,
+        cause,
+        part,
+        place,
+        cpu,
+        event,
+        edges: edges && cause.is_some(),
+        shift_ns: 0,
+        taken: false,
+    }
 }
 
 /// The pieces one after the other from 1,000 ns on.

@@ -22,7 +22,7 @@ int BPF_PROG(on_irq_entry, int irq)
 
 	if (state) {
 		state->irq_number = irq;
-		state->irq_ns = bpf_ktime_get_ns();
+		state->irq_ns = seen(state);
 	}
 	return 0;
 }
@@ -36,7 +36,7 @@ int BPF_PROG(on_irq_exit, int irq)
 	if (!state)
 		return 0;
 	if (state->recorded && state->irq_ns && state->irq_number == (__u32)irq)
-		emit(state, cpu, state->irq_ns, bpf_ktime_get_ns(), 0, irq, EVENT_IRQ, 0);
+		emit(state, cpu, state->irq_ns, seen(state), 0, irq, EVENT_IRQ, 0);
 	state->irq_ns = 0;
 	return 0;
 }
@@ -63,7 +63,7 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 
 	if (!state)
 		return 0;
-	now = bpf_ktime_get_ns();
+	now = seen(state);
 	state->softirq_vector = vector;
 	state->softirq_ns = now;
 	if (vector == SOFTIRQ_NET_RX) {
@@ -86,7 +86,7 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	if (!state)
 		return 0;
 	if (state->recorded && state->softirq_ns && state->softirq_vector == vector)
-		emit(state, cpu, state->softirq_ns, bpf_ktime_get_ns(), 0, vector, EVENT_SOFTIRQ, 0);
+		emit(state, cpu, state->softirq_ns, seen(state), 0, vector, EVENT_SOFTIRQ, 0);
 	state->softirq_ns = 0;
 	state->in_net_rx = 0;
 	state->stream_enters = 0;
@@ -112,11 +112,14 @@ static __always_inline void first_thread(struct cpu_state *state)
 	SEC("tp_btf/" #NAME "_entry")                                                                        \
 	int BPF_PROG(on_##NAME##_entry)                                                                      \
 	{                                                                                                    \
-		struct cpu_state *state = state_of(bpf_get_smp_processor_id());                              \
+		__u32 cpu = bpf_get_smp_processor_id();                                                      \
+		struct cpu_state *state = state_of(cpu);                                                     \
                                                                                                              \
 		if (state) {                                                                                 \
-			state->vector_ns[NUMBER] = bpf_ktime_get_ns();                                       \
-			if (NUMBER == VECTOR_LOCAL_TIMER && state->recorded && !state->thread_ns)                               \
+			state->vector_ns[NUMBER] = seen(state);                                              \
+			if (NUMBER == VECTOR_LOCAL_TIMER && state->recorded)                                 \
+				find_steal(state, cpu);                                                      \
+			if (NUMBER == VECTOR_LOCAL_TIMER && state->recorded && !state->thread_ns)            \
 				first_thread(state);                                                         \
 		}                                                                                            \
 		return 0;                                                                                    \
@@ -129,7 +132,7 @@ static __always_inline void first_thread(struct cpu_state *state)
                                                                                                              \
 		if (state && state->vector_ns[NUMBER]) {                                                     \
 			if (state->recorded)                                                                 \
-				emit(state, cpu, state->vector_ns[NUMBER], bpf_ktime_get_ns(), 0, NUMBER,    \
+				emit(state, cpu, state->vector_ns[NUMBER], seen(state), 0, NUMBER,           \
 				     EVENT_VECTOR, 0);                                                       \
 			state->vector_ns[NUMBER] = 0;                                                        \
 		}                                                                                            \
@@ -149,13 +152,13 @@ SYSTEM_VECTOR(error_apic, 10)
 SYSTEM_VECTOR(x86_platform_ipi, 11)
 
 /* Begins an interval that one of the same kind may interrupt; `key` tells the two apart. */
-static __always_inline void open(struct open_interval *two, __u64 key, __u64 aux)
+static __always_inline void open(struct cpu_state *state, struct open_interval *two, __u64 key, __u64 aux)
 {
 	struct open_interval *one = two[0].key ? &two[1] : &two[0];
 
 	one->key = key;
 	one->aux = aux;
-	one->start_ns = bpf_ktime_get_ns();
+	one->start_ns = seen(state);
 }
 
 static __always_inline void close(struct cpu_state *state, __u32 cpu, struct open_interval *two, __u64 key,
@@ -164,7 +167,7 @@ static __always_inline void close(struct cpu_state *state, __u32 cpu, struct ope
 #pragma unroll
 	for (int i = 0; i < 2; i++)
 		if (two[i].key == key) {
-			emit(state, cpu, two[i].start_ns, bpf_ktime_get_ns(), two[i].aux, 0, kind, 0);
+			emit(state, cpu, two[i].start_ns, seen(state), two[i].aux, 0, kind, 0);
 			two[i].key = 0;
 			return;
 		}
@@ -178,7 +181,7 @@ int BPF_PROG(on_hrtimer_entry, struct hrtimer *timer)
 	struct cpu_state *state = recorded(bpf_get_smp_processor_id());
 
 	if (state)
-		open(state->hrtimer, (__u64)timer, (__u64)timer->function);
+		open(state, state->hrtimer, (__u64)timer, (__u64)timer->function);
 	return 0;
 }
 
@@ -201,7 +204,7 @@ int BPF_PROG(on_timer_entry, struct timer_list *timer)
 	if (state) {
 		state->timer.key = (__u64)timer;
 		state->timer.aux = (__u64)timer->function;
-		state->timer.start_ns = bpf_ktime_get_ns();
+		state->timer.start_ns = seen(state);
 	}
 	return 0;
 }
@@ -213,7 +216,7 @@ int BPF_PROG(on_timer_exit, struct timer_list *timer)
 	struct cpu_state *state = recorded(cpu);
 
 	if (state && state->timer.key == (__u64)timer)
-		emit(state, cpu, state->timer.start_ns, bpf_ktime_get_ns(), state->timer.aux, 0, EVENT_TIMER, 0);
+		emit(state, cpu, state->timer.start_ns, seen(state), state->timer.aux, 0, EVENT_TIMER, 0);
 	if (state)
 		state->timer.key = 0;
 	return 0;
@@ -226,7 +229,7 @@ int BPF_PROG(on_csd_entry, void *function, void *csd)
 	struct cpu_state *state = recorded(bpf_get_smp_processor_id());
 
 	if (state)
-		open(state->cross_call, (__u64)csd | 1, (__u64)function);
+		open(state, state->cross_call, (__u64)csd | 1, (__u64)function);
 	return 0;
 }
 
@@ -278,7 +281,7 @@ int BPF_PROG(on_work_end, struct work_struct *work)
 	if (!start || start->work != (__u64)work)
 		return 0;
 	if (state)
-		emit(state, cpu, start->start_ns, bpf_ktime_get_ns(), start->function, thread, EVENT_WORK, 0);
+		emit(state, cpu, start->start_ns, seen(state), start->function, thread, EVENT_WORK, 0);
 	start->work = 0;
 	return 0;
 }
@@ -292,9 +295,9 @@ int BPF_PROG(on_cpu_idle, unsigned int idle_state, unsigned int cpu)
 		return 0;
 	if (idle_state != (__u32)-1) {
 		state->idle_state = idle_state;
-		state->idle_ns = bpf_ktime_get_ns();
+		state->idle_ns = seen(state);
 	} else if (state->idle_ns) {
-		emit(state, cpu, state->idle_ns, bpf_ktime_get_ns(), 0, state->idle_state, EVENT_IDLE_STATE, 0);
+		emit(state, cpu, state->idle_ns, seen(state), 0, state->idle_state, EVENT_IDLE_STATE, 0);
 		state->idle_ns = 0;
 	}
 	return 0;
@@ -305,10 +308,12 @@ int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_state *state = recorded(cpu);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now;
 
-	if (state)
-		emit(state, cpu, now - delta_ns, now, (__u64)handler, 0, EVENT_NMI, 0);
+	if (!state)
+		return 0;
+	now = seen(state);
+	emit(state, cpu, now - delta_ns, now, (__u64)handler, 0, EVENT_NMI, 0);
 	return 0;
 }
 
@@ -317,10 +322,12 @@ int BPF_PROG(on_tlb_flush, int reason, unsigned long pages)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_state *state = recorded(cpu);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now;
 
-	if (state)
-		emit(state, cpu, now, now, pages, reason, EVENT_TLB_FLUSH, 0);
+	if (!state)
+		return 0;
+	now = seen(state);
+	emit(state, cpu, now, now, pages, reason, EVENT_TLB_FLUSH, 0);
 	return 0;
 }
 
@@ -330,10 +337,12 @@ int BPF_PROG(on_ipi_send_cpu, unsigned int target, unsigned long callsite, void 
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_state *state = state_of(cpu);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now;
 
-	if (state)
-		emit(state, cpu, now, now, (__u64)callback, target, EVENT_IPI_SEND, 0);
+	if (!state)
+		return 0;
+	now = seen(state);
+	emit(state, cpu, now, now, (__u64)callback, target, EVENT_IPI_SEND, 0);
 	return 0;
 }
 
@@ -350,11 +359,12 @@ int BPF_PROG(on_ipi_send_mask, struct cpumask *mask, unsigned long callsite, voi
 {
 	__u32 cpu = bpf_get_smp_processor_id(), targets = 0;
 	struct cpu_state *state = state_of(cpu);
-	__u64 now = bpf_ktime_get_ns(), words[16] = {};
+	__u64 now, words[16] = {};
 	__u32 bytes = bpf_core_type_size(struct cpumask);
 
 	if (!state)
 		return 0;
+	now = seen(state);
 	if (bytes > sizeof(words))
 		bytes = sizeof(words);
 	if (bpf_probe_read_kernel(words, bytes, mask))

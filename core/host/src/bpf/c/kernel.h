@@ -102,8 +102,27 @@ struct socket {
 	struct sock *sk;
 };
 
+struct rq {
+	int cpu;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+/* Written by a KVM host while the CPU is off (arch/x86/include/uapi/asm/kvm_para.h). */
+struct kvm_steal_time {
+	__u64 steal;
+	__u32 version;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
+	struct sched_entity se;
 	int prio;
 	int pid;
 	int tgid;
@@ -154,6 +173,7 @@ struct __sk_buff {
 };
 
 extern void *bpf_cast_to_kern_ctx(void *) __weak __ksym;
+extern void *bpf_rdonly_cast(const void *, __u32) __weak __ksym;
 
 char LICENSE[] SEC("license") = "GPL";
 

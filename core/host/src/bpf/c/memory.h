@@ -83,6 +83,67 @@ static __always_inline bool emit(struct cpu_state *state, __u32 cpu, __u64 start
 	return 1;
 }
 
+/*
+ * The host's count of the time that it took from this CPU, and when it was read. The host writes while the CPU is off, so
+ * an even version that is the same before and after means that all three belong together.
+ */
+#define STEAL_LOOKS 3
+
+/* The count grew: what was taken lies between the look before and this one. A nested program may have said so already. */
+static __noinline int steal_grew(struct cpu_state *state, __u64 before_ns, __u64 now, __u64 count)
+{
+	__u64 known;
+
+	if (!state)
+		return 0;
+	known = *(volatile __u64 *)&state->steal_ns;
+	if (count > known && __sync_val_compare_and_swap(&state->steal_ns, known, count) == known && before_ns)
+		emit(state, bpf_get_smp_processor_id(), before_ns, now, count - known, 0, EVENT_STEAL, 0);
+	return 0;
+}
+
+/* The time now. Where the host counts what it takes, looks at that count too. */
+static __always_inline __u64 seen(struct cpu_state *state)
+{
+	const struct kvm_steal_time *page;
+	__u64 before_ns, now = 0, count;
+	__u32 version;
+
+	if (!config.steal_counted || !state->steal_page)
+		return bpf_ktime_get_ns();
+	page = bpf_rdonly_cast((void *)state->steal_page, bpf_core_type_id_kernel(struct kvm_steal_time));
+	before_ns = *(volatile __u64 *)&state->seen_ns;
+#pragma unroll
+	for (int look = 0; look < STEAL_LOOKS; look++) {
+		version = *(volatile __u32 *)&page->version;
+		now = bpf_ktime_get_ns();
+		count = *(volatile __u64 *)&page->steal;
+		if (version == *(volatile __u32 *)&page->version && !(version & 1)) {
+			if (count != *(volatile __u64 *)&state->steal_ns)
+				steal_grew(state, before_ns, now, count);
+			*(volatile __u64 *)&state->seen_ns = now;
+			return now;
+		}
+	}
+	return now;
+}
+
+/* Finds the count beside the CPU's run queue, which the running thread leads to. */
+static __always_inline void find_steal(struct cpu_state *state, __u32 cpu)
+{
+	struct task_struct *task;
+	struct rq *rq;
+
+	if (!config.steal_counted || state->steal_page)
+		return;
+	task = bpf_get_current_task_btf();
+	rq = task->se.cfs_rq->rq;
+	if ((__u32)rq->cpu == cpu) {
+		*(volatile __u64 *)&state->steal_page = (__u64)rq;
+		*(volatile __u64 *)&state->steal_page += config.steal_offset;
+	}
+}
+
 static __always_inline struct stamp *stamp_of(__u64 arrival)
 {
 	__u32 index = (arrival - 1) & config.stamp_mask;

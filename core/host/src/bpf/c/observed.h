@@ -206,7 +206,7 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 	state->stream_enters = followed_socket(sk);
 	if (!state->stream_enters)
 		return 0;
-	now = bpf_ktime_get_ns();
+	now = seen(state);
 	if (config.observed_process)
 		deliver(state, cpu, sk, now);
 	else
@@ -249,7 +249,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 	state = state_of(cpu);
 	if (!state || !followed_socket(sk))
 		return 0;
-	now = bpf_ktime_get_ns();
+	now = seen(state);
 	address = number_of(state, SCRATCH_RETURN, sk);
 	known = bpf_map_lookup_elem(&sockets, &address);
 	if (!known)

@@ -133,15 +133,18 @@ static __always_inline __u32 followed(const unsigned char *network, __u16 protoc
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 {
-	__u64 now = bpf_ktime_get_ns(), arrival, address;
+	__u64 now, arrival, address;
 	__u16 protocol = __builtin_bswap16(skb->protocol), bytes = 0;
 	const unsigned char *network = skb->data;
 	__u32 cpu = bpf_get_smp_processor_id(), udp, linear;
-	struct cpu_state *state;
+	struct cpu_state *state = state_of(cpu);
 	struct flight *flight;
 	struct stamp *stamp;
 	__u8 key[KEY_BYTES];
 
+	if (!state)
+		return 0;
+	now = seen(state);
 	if (protocol == ETH_P_8021Q) {
 		__u8 tag[4];
 
@@ -152,9 +155,6 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	}
 	udp = followed(network, protocol, &bytes);
 	if (!udp)
-		return 0;
-	state = state_of(cpu);
-	if (!state)
 		return 0;
 	address = number_of(state, SCRATCH_RECEIVE, skb);
 	flight = flight_of(address);
@@ -187,7 +187,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 SEC("socket")
 int on_enqueue(struct __sk_buff *context)
 {
-	__u64 now = bpf_ktime_get_ns(), arrival, skb;
+	__u64 now, arrival, skb;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_state *state = state_of(cpu);
 	struct flight *flight;
@@ -197,6 +197,7 @@ int on_enqueue(struct __sk_buff *context)
 
 	if (!state)
 		return 0x7fffffff;
+	now = seen(state);
 	skb = number_of(state, SCRATCH_ENQUEUE, bpf_cast_to_kern_ctx(context));
 	flight = flight_of(skb);
 	stamp = stamp_in_flight(state, flight, skb);

@@ -43,6 +43,7 @@ enum event_kind {
 	EVENT_CROSS_CALL = 9,
 	EVENT_IDLE_STATE = 10,
 	EVENT_SYSTEM_CALL = 12,
+	EVENT_STEAL = 11,
 	EVENT_WAKEUP = 20,
 	EVENT_MIGRATE = 21,
 	EVENT_PAGE_FAULT = 22,
@@ -130,6 +131,11 @@ struct cpu_state {
 	__u32 stream_enters; /* a packet of the followed flow is entering its socket */
 	__u32 woken_thread;
 
+	/* Stolen time: where the host counts it (0: not found yet), when the count was last seen, and the count. */
+	__u64 steal_page;
+	__u64 seen_ns;
+	__u64 steal_ns;
+
 	__u64 consumed __attribute__((aligned(64)));
 	__u64 reserved[7];
 };
@@ -157,7 +163,9 @@ struct config {
 	__u16 ports[PORTS];
 	__u32 port_count;
 	__u32 ready_by_waking;
+	__u64 steal_counted; /* the host counts stolen time, at this distance from a CPU's run queue */
+	__s64 steal_offset;
 };
-_Static_assert(sizeof(struct config) == 64, "Config");
+_Static_assert(sizeof(struct config) == 80, "Config");
 
 #endif

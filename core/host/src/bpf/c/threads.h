@@ -57,12 +57,14 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 {
 	__u32 cpu = bpf_get_smp_processor_id(), thread = prev->pid, priority = prev->prio;
 	struct cpu_state *state = recorded(cpu);
-	__u64 now = bpf_ktime_get_ns(), start;
 	struct control *all;
+	__u64 now, start;
 	__u32 off;
 
 	if (!state)
 		return 0;
+	now = seen(state);
+	find_steal(state, cpu);
 	off = off_cpu(prev, preempt, prev_state);
 	if ((off == OFF_BLOCKED || off == OFF_UNINTERRUPTIBLE) && wanted(prev))
 		off = emit_sleep(ctx, state, cpu, now, prev, off);
@@ -132,7 +134,7 @@ static __always_inline void wakeup(struct task_struct *task, __u64 only_waking)
 	state = state_of(cpu);
 	if (!state)
 		return;
-	now = bpf_ktime_get_ns();
+	now = seen(state);
 	current = (__u32)bpf_get_current_pid_tgid();
 	if (config.ready_by_waking && only_waking)
 		ready(state, now);
@@ -171,10 +173,11 @@ int BPF_PROG(on_migrate, struct task_struct *task, int target)
 	if (!wanted(task))
 		return 0;
 	state = state_of(cpu);
-	now = bpf_ktime_get_ns();
-	if (state)
-		emit(state, cpu, now, now, (__u64)task->thread_info.cpu << 32 | (__u32)target, task->pid,
-		     EVENT_MIGRATE, 0);
+	if (!state)
+		return 0;
+	now = seen(state);
+	emit(state, cpu, now, now, (__u64)task->thread_info.cpu << 32 | (__u32)target, task->pid, EVENT_MIGRATE,
+	     0);
 	return 0;
 }
 
@@ -187,9 +190,10 @@ static __always_inline void page_fault(unsigned long address, __u64 in_kernel)
 	if (!wanted(bpf_get_current_task_btf()))
 		return;
 	state = state_of(cpu);
-	now = bpf_ktime_get_ns();
-	if (state)
-		emit(state, cpu, now, now, address, thread, EVENT_PAGE_FAULT, in_kernel);
+	if (!state)
+		return;
+	now = seen(state);
+	emit(state, cpu, now, now, address, thread, EVENT_PAGE_FAULT, in_kernel);
 }
 
 SEC("tp_btf/page_fault_user")

@@ -165,7 +165,7 @@ fn measure(
     let total = plan::WARM_UP + args.duration + Duration::from_secs(1);
     let mut notes = std::mem::take(&mut incoming.notes);
     notes.extend(plan::small_buffer(sink.receive_buffer_bytes()));
-    let sink = prepare(sink, &incoming.learned, &recording, total)?;
+    let sink = prepare(args, sink, &incoming.learned, &recording, total)?;
     notes.extend(plan::refusals("sink", sink.thread()));
     start_tracer(args, &mut recording, &sink, &incoming, &traced, total)?;
     describe(&mut recording, args, &incoming, sink.tid());
@@ -230,6 +230,7 @@ fn discard(recording: Recording, sink: RunningSink, error: anyhow::Error) -> any
 
 /// Tells the sink what a first look told, and gets it ready.
 fn prepare(
+    args: &ChaseArgs,
     mut sink: Sink,
     learned: &Learned,
     recording: &Recording,
@@ -239,6 +240,7 @@ fn prepare(
     let packets = total.as_secs_f64() * 1e9 / learned.period_ns * ROOM + 65_536.0;
     let received = SegmentWriter::create(&recording.run.packets_segment(), packets as u64)
         .context("allocating sample memory")?;
+    plan::record_turns(args, recording, &mut sink)?;
     Ok(sink.prepare(received)?)
 }
 
@@ -301,6 +303,7 @@ fn interface_name(index: u32) -> Option<String> {
 fn end(recording: &mut Recording, sink: RunningSink) -> anyhow::Result<()> {
     let sink = sink.join()?;
     sink.segment.finish()?;
+    sink.turns.map(SegmentWriter::finish).transpose()?;
     let counts = recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.counts.record_lost = sink.report.unrecorded;
