@@ -352,6 +352,7 @@ fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> Chas
         schema: CHASE_SCHEMA.into(),
         period_ns: PERIOD_NS as f64,
         period_learned: false,
+        pace: None,
         duration_ns: packets.app_ns.last().zip(packets.app_ns.first()).map_or(0, |(end, start)| end - start),
         losses: Losses {
             sent: packets.seq.last().map(|seq| seq + 1),

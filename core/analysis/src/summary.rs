@@ -199,15 +199,33 @@ pub struct FarSource {
     pub lost: u64,
 }
 
+/// How the period was learned from a stream whose schedule is not known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PaceSummary {
+    /// Whether the packets keep to a period. If not, only what this host adds to a packet's way is lateness.
+    pub steady: bool,
+    /// Half of the 95 % interval of the period.
+    pub uncertainty_ns: f64,
+    /// Slots without a packet: skipped by the sender, or lost where packets have no numbers. 0 where there is no period.
+    pub skipped_slots: u64,
+    /// Part of the packets that arrived when due.
+    pub on_schedule_share: f64,
+    /// A packet that arrives within this much of its due instant is on time; 0 where there is no period.
+    pub instant_uncertainty_ns: i64,
+}
+
 /// All that `quaver chase` says of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChaseSummary {
     /// [`CHASE_SCHEMA`].
     pub schema: String,
-    /// Period of the stream.
+    /// Period of the stream; mean time between packets where it keeps to none ([`PaceSummary::steady`]).
     pub period_ns: f64,
     /// Whether the period was learned from the stream.
     pub period_learned: bool,
+    /// How it was learned; none where the schedule is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceSummary>,
     /// First to last application stamp.
     pub duration_ns: i64,
     /// Fates.

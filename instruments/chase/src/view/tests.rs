@@ -120,6 +120,7 @@ fn summary() -> ChaseSummary {
         schema: CHASE_SCHEMA.into(),
         period_ns: 7_410.0,
         period_learned: false,
+        pace: None,
         duration_ns: 10_000_000_000,
         losses: Losses {
             sent: Some(1_349_527),

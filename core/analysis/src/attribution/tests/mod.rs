@@ -6,6 +6,7 @@ mod episodes;
 mod interruptions;
 mod names;
 mod noise;
+mod pace;
 mod rules;
 mod scene;
 mod settling;
