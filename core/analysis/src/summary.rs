@@ -199,6 +199,32 @@ pub struct FarSource {
     pub lost: u64,
 }
 
+/// A receiver that does not keep up: packets wait in its queue all the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Backlog {
+    /// Packets a second that came to its sockets, dropped ones included.
+    pub came_per_s: f64,
+    /// Packets a second that it took.
+    pub taken_per_s: f64,
+    /// Packets in its queues when the measured phase began.
+    pub packets_at_start: u64,
+    /// Packets in them when it ended.
+    pub packets_at_end: u64,
+    /// Memory that they took at the start, bytes, by the kernel's count.
+    pub bytes_at_start: u64,
+    /// Memory that they took at the end.
+    pub bytes_at_end: u64,
+    /// Packets dropped at a full queue meanwhile.
+    pub dropped: u64,
+}
+
+impl Backlog {
+    /// How long a packet that comes now waits until it is taken, nanoseconds; none where none is taken.
+    pub fn wait_ns(&self) -> Option<f64> {
+        (self.taken_per_s > 0.0).then(|| self.packets_at_end as f64 / self.taken_per_s * 1e9)
+    }
+}
+
 /// How the period was learned from a stream whose schedule is not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PaceSummary {
@@ -242,6 +268,9 @@ pub struct ChaseSummary {
     pub unexplained: Unexplained,
     /// Own cost, where it was measured.
     pub probe_cost: Option<ProbeCost>,
+    /// A backlog that persisted through the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Backlog>,
     /// The source at another host that was started for this run, as far as it could still be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_source: Option<Box<FarSource>>,

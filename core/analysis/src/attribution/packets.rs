@@ -279,6 +279,7 @@ impl Chase<'_> {
             causes: Vec::new(),
             unexplained: Default::default(),
             probe_cost: None,
+            backlog: None,
             far_source: None,
             tier: String::new(),
             tier_reason: None,

@@ -1,5 +1,6 @@
 //! What a person sees of a packet run: how late packets were, what made them late, and what became of each.
 
+mod backlog;
 mod charts;
 mod event_name;
 pub(crate) mod far_source;
@@ -73,6 +74,9 @@ pub fn document(input: &ChaseInput<'_>) -> Document {
         );
     }
     document.section(packets(&summary.losses));
+    if let Some(backlog) = &summary.backlog {
+        document.section(backlog::section(backlog));
+    }
     if let Some(far) = &summary.far_source {
         document.section(far_source::section(far));
     }
@@ -124,6 +128,9 @@ const NO_PERIOD: &str = "The stream keeps to no steady period, so nothing tells 
 /// What came of it; none where no packet was received.
 fn verdict(summary: &ChaseSummary) -> Option<Text> {
     let late = &summary.lateness;
+    if let Some(backlog) = &summary.backlog {
+        return Some(backlog::verdict(backlog));
+    }
     if summary.losses.received == 0 {
         return None;
     }
