@@ -355,6 +355,7 @@ fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> Chas
         schema: CHASE_SCHEMA.into(),
         period_ns: PERIOD_NS as f64,
         period_learned: false,
+        pace: None,
         duration_ns: packets.app_ns.last().zip(packets.app_ns.first()).map_or(0, |(end, start)| end - start),
         losses: Losses {
             sent: packets.seq.last().map(|seq| seq + 1),
@@ -375,7 +376,8 @@ fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> Chas
         causes,
         unexplained,
         probe_cost: Some(ProbeCost { per_packet_ns: 412.0, interval_ns: (371.5, 455.2), blocks: 20 }),
-        far_source: None,
+        backlog: None,
+            far_source: None,
         tier: "bpf".into(),
         tier_reason: None,
         blind: vec!["NMI (no hardware counters in this virtual machine)".into()],

@@ -17,6 +17,7 @@ pub mod intervals;
 pub mod losses;
 pub mod model;
 pub mod nesting;
+mod pace;
 pub mod paced;
 pub mod path;
 pub mod probe_cost;

@@ -250,15 +250,59 @@ pub struct FarSource {
     pub lost: u64,
 }
 
+/// A receiver that does not keep up: packets wait in its queue all the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Backlog {
+    /// Packets a second that came to its sockets, dropped ones included.
+    pub came_per_s: f64,
+    /// Packets a second that it took.
+    pub taken_per_s: f64,
+    /// Packets in its queues when the measured phase began.
+    pub packets_at_start: u64,
+    /// Packets in them when it ended.
+    pub packets_at_end: u64,
+    /// Memory that they took at the start, bytes, by the kernel's count.
+    pub bytes_at_start: u64,
+    /// Memory that they took at the end.
+    pub bytes_at_end: u64,
+    /// Packets dropped at a full queue meanwhile.
+    pub dropped: u64,
+}
+
+impl Backlog {
+    /// How long a packet that comes now waits until it is taken, nanoseconds; none where none is taken.
+    pub fn wait_ns(&self) -> Option<f64> {
+        (self.taken_per_s > 0.0).then(|| self.packets_at_end as f64 / self.taken_per_s * 1e9)
+    }
+}
+
+/// How the period was learned from a stream whose schedule is not known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PaceSummary {
+    /// Whether the packets keep to a period. If not, only what this host adds to a packet's way is lateness.
+    pub steady: bool,
+    /// Half of the 95 % interval of the period.
+    pub uncertainty_ns: f64,
+    /// Slots without a packet: skipped by the sender, or lost where packets have no numbers. 0 where there is no period.
+    pub skipped_slots: u64,
+    /// Part of the packets that arrived when due.
+    pub on_schedule_share: f64,
+    /// A packet that arrives within this much of its due instant is on time; 0 where there is no period.
+    pub instant_uncertainty_ns: i64,
+}
+
 /// All that `quaver chase` says of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChaseSummary {
     /// [`CHASE_SCHEMA`].
     pub schema: String,
-    /// Period of the stream.
+    /// Period of the stream; mean time between packets where it keeps to none ([`PaceSummary::steady`]).
     pub period_ns: f64,
     /// Whether the period was learned from the stream.
     pub period_learned: bool,
+    /// How it was learned; none where the schedule is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceSummary>,
     /// First to last application stamp.
     pub duration_ns: i64,
     /// Fates.
@@ -275,6 +319,9 @@ pub struct ChaseSummary {
     pub unexplained: Unexplained,
     /// Own cost, where it was measured.
     pub probe_cost: Option<ProbeCost>,
+    /// A backlog that persisted through the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Backlog>,
     /// The source at another host that was started for this run, as far as it could still be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_source: Option<Box<FarSource>>,

@@ -40,6 +40,8 @@ pub struct UdpSocket {
     pub local: SocketAddr,
     /// Only sender that it takes packets from, where it is connected.
     pub remote: Option<SocketAddr>,
+    /// Memory that the packets in its receive queue take, by the kernel's count.
+    pub queued_bytes: u64,
     /// Packets that it dropped since it was opened: its buffer was full, or a checksum failed.
     pub drops: u64,
 }
@@ -181,15 +183,16 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// A line of `/proc/net/udp` or `udp6`: the second field is the local address, the third the other end's, the
-/// tenth the inode, the last the count of drops.
+/// A line of `/proc/net/udp` or `udp6`: the second field is the local address, the third the other end's, the fifth
+/// the lengths of both queues, the tenth the inode, the last the count of drops.
 fn parse_socket(line: &str) -> Option<(u64, UdpSocket)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let local = parse_address(fields.get(1)?)?;
     let remote = parse_address(fields.get(2)?)?;
+    let queued_bytes = u64::from_str_radix(fields.get(4)?.split_once(':')?.1, 16).ok()?;
     let inode = fields.get(9)?.parse().ok()?;
     let drops = fields.last()?.parse().ok()?;
-    Some((inode, UdpSocket { local, remote: (remote.port() != 0).then_some(remote), drops }))
+    Some((inode, UdpSocket { local, remote: (remote.port() != 0).then_some(remote), queued_bytes, drops }))
 }
 
 /// `0100007F:1389`: 32-bit words of the address, each as this machine holds it in memory, and the port.
@@ -238,7 +241,7 @@ mod tests {
         host.file("proc/77/task/78/stat", &stat("worker", 'R', 1));
         host.file("proc/77/task/78/status", "Cpus_allowed_list:\t3\n");
         host.file("proc/77/net/udp", &format!(
-            "{HEADER}\n  521: 0100007F:1389 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 5001 2 0000000000000000 17\n  \
+            "{HEADER}\n  521: 0100007F:1389 00000000:0000 07 00000000:00034000 00:00000000 00000000     0        0 5001 2 0000000000000000 17\n  \
              522: 00000000:14E9 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9999 2 0000000000000000 0\nno socket\n"
         ));
         host.file("proc/77/net/udp6", &format!(
@@ -269,7 +272,12 @@ mod tests {
         assert_eq!(sockets.len(), 2, "the shared one is listed once: {sockets:?}");
         assert_eq!(
             sockets[0],
-            UdpSocket { local: "127.0.0.1:5001".parse().unwrap(), remote: None, drops: 17 }
+            UdpSocket {
+                local: "127.0.0.1:5001".parse().unwrap(),
+                remote: None,
+                queued_bytes: 0x34000,
+                drops: 17
+            }
         );
         assert_eq!(sockets[1].local, "[2001:db8::1]:5002".parse().unwrap());
         assert_eq!(sockets[1].remote, Some("[2001:db8::2]:7".parse().unwrap()));

@@ -76,6 +76,17 @@ pub struct TraceCounts {
     pub steal_disagreements: Vec<String>,
 }
 
+/// The receive queues of an observed process's sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Packets that entered them since recording began.
+    pub came: u64,
+    /// Packets that receive calls took from them since.
+    pub taken: u64,
+    /// Packets in them when the latest entered.
+    pub waiting: u64,
+}
+
 /// Which tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
@@ -139,6 +150,10 @@ pub trait Tracer: Send {
     fn set_recording(&mut self, on: bool) -> Result<(), TraceError>;
     /// Hands over what is complete so far; packets still in flight stay.
     fn drain(&mut self, sink: &mut dyn TraceSink) -> Result<(), TraceError>;
+    /// The receive queues of the observed process; none where receive calls are not followed.
+    fn queues(&self) -> Option<QueueCounts> {
+        None
+    }
     /// Stops recording, hands over everything, open intervals included, and the counts.
     fn finish(self: Box<Self>, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError>;
 }

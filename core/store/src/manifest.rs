@@ -4,7 +4,7 @@
 use crate::error::StoreError;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
 use quaver_analysis::rtp::{Tai, VideoTold};
-use quaver_analysis::summary::{FarSource, ProbeCost};
+use quaver_analysis::summary::{Backlog, FarSource, ProbeCost};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use std::path::Path;
@@ -115,6 +115,9 @@ pub struct AnalysisFacts {
     /// The source at another host that was started for this run; none if there was none, or it went without a word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub far_source: Option<FarSource>,
+    /// The queue of a receiver that did not keep up; none where it did, or where that was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Backlog>,
     /// The measured phase; none: all that was recorded.
     pub window: Option<Window>,
     /// How TAI was known when the run ended; none where it was not asked.

@@ -2,22 +2,53 @@
 
 use crate::distribution::median;
 use crate::model::{Layer, MISSING, PacketRun, PacketTable};
+use crate::pace::{self, Arrivals, Pace};
 use crate::series::{StreamLine, fit_line};
+use crate::summary::PaceSummary;
 
 /// The expected instants of a run.
 pub(super) enum Expected<'a> {
     /// The source's schedule plus the typical path ([`typical_before_app`]).
     Schedule { before_app_ns: &'a [i32], typical_ns: i64, drift: Option<StreamLine> },
-    /// A line fitted to the arrivals, which contains the typical path.
-    Line(StreamLine),
-    /// Fewer than two packets: nothing can be late.
+    /// A schedule learned from the arrivals, plus the typical path.
+    Learned(LearnedSchedule<'a>),
+    /// The stream keeps to no period: only what the way from its arrival at this host adds is lateness.
+    Path(UsualWay<'a>),
+    /// Fewer than two packets, or neither schedule nor arrival is known: nothing can be late.
     Nothing,
+}
+
+/// Due instants that the arrivals tell ([`pace`]).
+pub(super) struct LearnedSchedule<'a> {
+    /// Distance of the due instant back from the application.
+    due_before_app_ns: Vec<i32>,
+    typical_ns: i64,
+    /// Where the packets were stamped on arrival; none where only the application stamped them.
+    arrival: Option<UsualWay<'a>>,
+    /// A packet that arrives within this much of its due instant is on time: the schedule is not known better.
+    uncertainty_ns: i64,
+}
+
+/// A layer's distances back from the application, and the typical one.
+pub(super) struct UsualWay<'a> {
+    before_app_ns: &'a [i32],
+    typical_ns: i64,
+}
+
+impl UsualWay<'_> {
+    /// What the way took beyond the typical; none where the layer was not stamped.
+    fn excess_ns(&self, row: usize) -> Option<i64> {
+        let before = self.before_app_ns.get(row).copied().filter(|before| *before != MISSING)?;
+        Some(i64::from(before) - self.typical_ns)
+    }
 }
 
 /// Expected instants and period of a run.
 pub(super) struct Schedule<'a> {
     pub(super) expected: Expected<'a>,
     pub(super) period_ns: f64,
+    /// What was learned of the period; none where the schedule is known.
+    pub(super) pace: Option<PaceSummary>,
 }
 
 /// Part of the packets that travel as fast as the unhindered one or faster.
@@ -27,9 +58,11 @@ const UNHINDERED_SHARE: usize = 10;
 /// those no longer than the 10th percentile of all and `slack_ns` more. Not the plain median: on a busy host most
 /// packets are held up, and what holds them up must not pass for typical.
 pub(super) fn typical_before_app(packets: &PacketTable, layer: Layer, slack_ns: i64) -> Option<i64> {
-    let column = packets.column(layer)?;
-    let mut distances: Vec<i32> =
-        column.before_app_ns.iter().copied().filter(|&before| before != MISSING).collect();
+    typical(&packets.column(layer)?.before_app_ns, slack_ns)
+}
+
+fn typical(before_app_ns: &[i32], slack_ns: i64) -> Option<i64> {
+    let mut distances: Vec<i32> = before_app_ns.iter().copied().filter(|&before| before != MISSING).collect();
     if distances.is_empty() {
         return None;
     }
@@ -49,25 +82,112 @@ fn usable_schedule(packets: &PacketTable, slack_ns: i64) -> Option<(&[i32], i64)
     (known * 2 >= packets.len() && column.len() == packets.len() && !clamped).then_some((column, typical_ns))
 }
 
-/// Takes the schedule's column where there is one, else fits a line. A schedule by another host's clock drifts
-/// against ours: then the drift is fitted, and taken out.
-pub(super) fn schedule(run: &PacketRun, slack_ns: i64) -> Schedule<'_> {
+/// Takes the schedule's column where there is one, else learns it from the arrivals. A schedule by another host's clock
+/// drifts against ours: then the drift is fitted, and taken out. `threshold_ns` is that of a period.
+pub(super) fn schedule(run: &PacketRun, slack_ns: i64, threshold_ns: impl Fn(f64) -> i64) -> Schedule<'_> {
     let packets = &run.packets;
-    let column = usable_schedule(packets, slack_ns);
-    let line = match (column, run.period_ns) {
-        (Some(_), Some(_)) => None,
-        _ => fit_line(&packets.seq, &packets.app_ns, run.period_ns),
+    if let Some((before_app_ns, typical_ns)) = usable_schedule(packets, slack_ns) {
+        let line = || fit_line(&packets.seq, &packets.app_ns, None).map(|line| line.period_ns);
+        let drift = if run.source.is_some() { None } else { drift(packets, before_app_ns) };
+        return Schedule {
+            expected: Expected::Schedule { before_app_ns, typical_ns, drift },
+            period_ns: run.period_ns.or_else(line).unwrap_or(0.0),
+            pace: None,
+        };
+    }
+    let arrival = arrival(packets, slack_ns);
+    let at = |row: usize| match &arrival {
+        Some(way) => Some(way.before_app_ns[row])
+            .filter(|b| *b != MISSING)
+            .map(|b| packets.app_ns[row].saturating_sub(i64::from(b))),
+        None => Some(packets.app_ns[row]),
     };
-    let period_ns = run.period_ns.or(line.map(|line| line.period_ns)).unwrap_or(0.0);
-    let expected = match (column, line) {
-        (Some((before_app_ns, typical_ns)), _) => {
-            let drift = if run.source.is_some() { None } else { drift(packets, before_app_ns) };
-            Expected::Schedule { before_app_ns, typical_ns, drift }
-        }
-        (None, Some(line)) => Expected::Line(line),
-        (None, None) => Expected::Nothing,
+    let arrivals = Arrivals { seq: &packets.seq, at: &at };
+    let Some(pace) = pace::learn(&arrivals, run.period_ns, |period_ns| {
+        threshold_ns(period_ns).max((period_ns / 4.0) as i64)
+    }) else {
+        return Schedule {
+            expected: arrival.map_or(Expected::Nothing, Expected::Path),
+            period_ns: run.period_ns.unwrap_or(0.0),
+            pace: None,
+        };
     };
-    Schedule { expected, period_ns }
+    let mut told = PaceSummary {
+        steady: pace.steady(),
+        uncertainty_ns: pace.uncertainty_ns,
+        skipped_slots: if pace.steady() { pace.skipped_slots } else { 0 },
+        on_schedule_share: pace.on_schedule_share,
+        instant_uncertainty_ns: 0,
+    };
+    let expected = if told.steady {
+        let learned = learned(packets, &arrivals, &pace, slack_ns.min(threshold_ns(pace.period_ns)));
+        told.instant_uncertainty_ns = learned.uncertainty_ns;
+        Expected::Learned(LearnedSchedule { arrival, ..learned })
+    } else {
+        arrival.map_or(Expected::Nothing, Expected::Path)
+    };
+    let period_ns = if told.steady { pace.period_ns } else { mean_distance_ns(packets) };
+    Schedule { expected, period_ns, pace: Some(told) }
+}
+
+/// Mean time between packets; 0 for fewer than two.
+fn mean_distance_ns(packets: &PacketTable) -> f64 {
+    let (Some(first), Some(last)) = (packets.app_ns.iter().min(), packets.app_ns.iter().max()) else {
+        return 0.0;
+    };
+    last.saturating_sub(*first) as f64 / (packets.len().max(2) - 1) as f64
+}
+
+/// Where the packets were first stamped, of the layers that nearly all packets have.
+fn arrival(packets: &PacketTable, slack_ns: i64) -> Option<UsualWay<'_>> {
+    [Layer::Receive, Layer::KernelStamp, Layer::Softirq, Layer::Interrupt, Layer::Enqueued, Layer::Ready]
+        .into_iter()
+        .find_map(|layer| {
+            let before_app_ns = packets.column(layer)?.before_app_ns.as_slice();
+            let missing = before_app_ns.iter().filter(|before| **before == MISSING).count();
+            let complete = before_app_ns.len() == packets.len() && missing * 10 <= packets.len();
+            let typical_ns = complete.then(|| typical_before_app(packets, layer, slack_ns)).flatten()?;
+            Some(UsualWay { before_app_ns, typical_ns })
+        })
+}
+
+/// The due instants by a steady pace.
+fn learned<'a>(
+    packets: &PacketTable,
+    arrivals: &Arrivals<'_>,
+    pace: &Pace,
+    slack_ns: i64,
+) -> LearnedSchedule<'a> {
+    let mut due_before_app_ns = vec![MISSING; packets.len()];
+    let mut late: Vec<i64> = Vec::with_capacity(packets.len());
+    let horizon_ns = pace::horizon_ns(pace.period_ns);
+    pace::each_due(arrivals, pace.period_ns, horizon_ns, |row, due| {
+        let before = packets.app_ns[row].saturating_sub(due.due_ns);
+        due_before_app_ns[row] = before.clamp(i64::from(MISSING) + 1, i64::from(i32::MAX)) as i32;
+        late.extend(due.late_ns());
+    });
+    let typical_ns = typical(&due_before_app_ns, slack_ns).unwrap_or(0);
+    // The scatter of those that nothing held up, and how far the period's error leads within the horizon.
+    let usual = pace::typical(&mut late, slack_ns);
+    late.iter_mut().for_each(|late| *late = late.saturating_sub(usual).saturating_abs());
+    late.retain(|off| *off <= slack_ns);
+    let scatter = 3.0 * 1.4826 * median(&mut late).unwrap_or(0) as f64;
+    let led_astray = pace.uncertainty_ns * horizon_ns as f64 / pace.period_ns.max(1.0);
+    let uncertainty_ns = (scatter + led_astray).ceil() as i64;
+    LearnedSchedule { due_before_app_ns, typical_ns, arrival: None, uncertainty_ns }
+}
+
+impl LearnedSchedule<'_> {
+    /// Lateness of a packet. What it brought along counts only beyond the uncertainty of the schedule.
+    fn lateness_ns(&self, row: usize) -> Option<i64> {
+        let before = self.due_before_app_ns[row];
+        let lateness = (before != MISSING).then(|| i64::from(before) - self.typical_ns)?;
+        let Some(on_this_host) = self.arrival.as_ref().and_then(|arrival| arrival.excess_ns(row)) else {
+            return Some(lateness);
+        };
+        let brought = lateness - on_this_host;
+        Some(if brought.abs() <= self.uncertainty_ns { on_this_host } else { lateness })
+    }
 }
 
 /// How the path, by two clocks, changes with the sequence number.
@@ -91,7 +211,8 @@ impl Expected<'_> {
                 let usual = drift.map_or(*typical_ns, |line| line.at(packets.seq[row]));
                 (before != MISSING).then(|| i64::from(before).saturating_sub(usual))
             }
-            Self::Line(line) => Some(packets.app_ns[row].saturating_sub(line.at(packets.seq[row]))),
+            Self::Learned(learned) => learned.lateness_ns(row),
+            Self::Path(way) => way.excess_ns(row),
             Self::Nothing => None,
         }
     }
@@ -100,7 +221,7 @@ impl Expected<'_> {
     pub(super) fn typical_path_ns(&self) -> i64 {
         match self {
             Self::Schedule { typical_ns, .. } => *typical_ns,
-            Self::Line(_) | Self::Nothing => 0,
+            Self::Learned(_) | Self::Path(_) | Self::Nothing => 0,
         }
     }
 }

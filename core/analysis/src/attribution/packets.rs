@@ -107,7 +107,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     let sender = lives(&run.events, run.source.as_ref().map_or(&[], |source| &source.threads));
     // A period that must be learned first leaves the widest default.
     let slack_ns = options.threshold(run.period_ns.unwrap_or(f64::MAX));
-    let schedule = schedule(run, slack_ns);
+    let schedule = schedule(run, slack_ns, |period_ns| options.threshold(period_ns));
     let socket = [Layer::Enqueued, Layer::Ready, Layer::KernelStamp, Layer::Receive]
         .into_iter()
         .find_map(|layer| way(run, layer, slack_ns));
@@ -313,6 +313,7 @@ impl Chase<'_> {
             schema: CHASE_SCHEMA.to_string(),
             period_ns: self.schedule.period_ns,
             period_learned: self.run.period_ns.is_none(),
+            pace: self.schedule.pace.clone(),
             duration_ns: last - first,
             losses: losses(&self.run.counts, &order(&packets.seq), received),
             layers: layers(packets, &mut buffer),
@@ -321,6 +322,7 @@ impl Chase<'_> {
             causes: Vec::new(),
             unexplained: Default::default(),
             probe_cost: None,
+            backlog: None,
             far_source: None,
             tier: String::new(),
             tier_reason: None,

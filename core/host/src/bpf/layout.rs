@@ -81,6 +81,18 @@ pub(crate) struct Control {
 }
 const _: () = assert!(size_of::<Control>() == 128);
 
+/// The receive queue of one socket of an observed process.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Queue {
+    pub(crate) recording: u64,
+    pub(crate) places: [u64; 4],
+    pub(crate) came: u64,
+    pub(crate) taken: u64,
+    pub(crate) length: u64,
+}
+const _: () = assert!(size_of::<Queue>() == 64);
+
 /// Fixed before loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

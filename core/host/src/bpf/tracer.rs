@@ -1,7 +1,7 @@
 //! The running tracer: recording on and off, and handing over what was recorded.
 
 use super::btf::KernelTypes;
-use super::layout::{Control, CpuState, DROP_REASONS};
+use super::layout::{Control, CpuState, DROP_REASONS, Queue};
 use super::load::{self, Loaded, Request, Sizes, failed, invalid};
 use super::memory::{Mapping, Slot, shared_word};
 use super::open_intervals;
@@ -9,7 +9,7 @@ use super::programs::{ENQUEUE, PROGRAMS, SAMPLE, SAMPLED};
 use super::sampling;
 use super::steal::{self, StealCount};
 use crate::root::HostRoot;
-use crate::trace::{Tier, TraceCounts, TraceError, TraceSink, TraceSpec, Tracer};
+use crate::trace::{QueueCounts, Tier, TraceCounts, TraceError, TraceSink, TraceSpec, Tracer};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
 use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
 use std::collections::BTreeMap;
@@ -17,13 +17,15 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::ptr::addr_of_mut;
 use std::sync::atomic::Ordering;
+use zerocopy::FromBytes as _;
 
 /// Programs that may nest inside one another on a CPU while a place in the ring is claimed.
 const NESTING: u64 = 16;
 /// A packet that has no more stamps after this long will get none.
 const SETTLED_NS: u64 = 20_000_000;
-/// The same for another process's packets, which may wait in its socket's queue.
-const SETTLED_OBSERVED_NS: u64 = 2_000_000_000;
+/// The same for another process's packets, which may wait in its socket's queue: a large one that stays full holds some
+/// seconds of a stream.
+const SETTLED_OBSERVED_NS: u64 = 10_000_000_000;
 /// The shortest event ring.
 const SMALLEST_RING: usize = 256;
 
@@ -291,6 +293,27 @@ impl Tracer for BpfTracer {
         self.drain_events(sink);
         self.closed.drain(..).for_each(|event| sink.event(event));
         Ok(())
+    }
+
+    fn queues(&self) -> Option<QueueCounts> {
+        let map = self.object.maps().find(|map| map.name() == "queues").filter(|_| self.observed)?;
+        // SAFETY: `recordings` and `sockets` lie inside the mapped value and are aligned; every access is atomic.
+        let [recording, sockets] = unsafe {
+            let control = self.control.at(0);
+            [addr_of_mut!((*control).recordings), addr_of_mut!((*control).sockets)]
+                .map(|word| shared_word(word).load(Ordering::Acquire))
+        };
+        let mut all = QueueCounts::default();
+        for number in 0..u32::try_from(sockets).ok()?.min(map.max_entries()) {
+            let bytes = map.lookup(&number.to_ne_bytes(), MapFlags::ANY).ok()??;
+            let queue = Queue::read_from_bytes(&bytes).ok()?;
+            if queue.recording == recording {
+                all.came += queue.came;
+                all.taken += queue.taken;
+                all.waiting += queue.length;
+            }
+        }
+        Some(all)
     }
 
     fn finish(mut self: Box<Self>, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError> {

@@ -114,6 +114,7 @@ fn complete_summary(summary: &mut ChaseSummary, manifest: &Manifest) {
     summary.tier_reason = facts.tier_reason;
     summary.blind = facts.blind;
     summary.probe_cost = facts.probe_cost;
+    summary.backlog = facts.backlog;
     summary.far_source = facts.far_source.map(Box::new);
     summary.complete = manifest.complete;
     summary.warnings.extend(warnings::of(summary, manifest));

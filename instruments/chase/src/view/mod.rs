@@ -1,5 +1,6 @@
 //! What a person sees of a packet run: how late packets were, what made them late, and what became of each.
 
+mod backlog;
 mod charts;
 mod event_name;
 pub(crate) mod far_source;
@@ -73,6 +74,9 @@ pub fn document(input: &ChaseInput<'_>) -> Document {
         );
     }
     document.section(packets(&summary.losses));
+    if let Some(backlog) = &summary.backlog {
+        document.section(backlog::section(backlog));
+    }
     if let Some(far) = &summary.far_source {
         document.section(far_source::section(far));
     }
@@ -89,18 +93,44 @@ fn stream_line(input: &ChaseInput<'_>) -> Text {
     if !input.run.stream.is_empty() {
         parts.push(input.run.stream.clone());
     }
-    let learned = if summary.period_learned { " (learned from the stream)" } else { "" };
-    parts.push(format!("one packet every {}{learned}", Cell::FineDuration(summary.period_ns)));
+    parts.push(period(summary));
     if summary.period_ns > 0.0 {
         parts.push(Cell::Rate(1e9 / summary.period_ns, "packets").to_string());
+    }
+    if let Some(skipped) = summary.pace.as_ref().map(|pace| pace.skipped_slots).filter(|slots| *slots > 0) {
+        parts.push(format!("{} slots without a packet", Cell::Count(skipped)));
     }
     parts.push(format!("for {}", Cell::Duration(summary.duration_ns)));
     parts.join(" · ").into()
 }
 
+/// The stream's period, and how well it is known.
+fn period(summary: &ChaseSummary) -> String {
+    let period = Cell::FineDuration(summary.period_ns);
+    match &summary.pace {
+        Some(pace) if !pace.steady => format!(
+            "no steady period (the best one fits {} of the packets), one packet every {period} on average",
+            Cell::Share(pace.on_schedule_share)
+        ),
+        Some(pace) => format!(
+            "one packet every {period} ± {} (learned from the stream)",
+            Cell::FineDuration(pace.uncertainty_ns)
+        ),
+        None if summary.period_learned => format!("one packet every {period} (learned from the stream)"),
+        None => format!("one packet every {period}"),
+    }
+}
+
+/// What lateness is in a stream without a period.
+const NO_PERIOD: &str = "The stream keeps to no steady period, so nothing tells when a packet is due. Lateness is what \
+                         this host adds to the typical way from a packet's arrival to the application.";
+
 /// What came of it; none where no packet was received.
 fn verdict(summary: &ChaseSummary) -> Option<Text> {
     let late = &summary.lateness;
+    if let Some(backlog) = &summary.backlog {
+        return Some(backlog::verdict(backlog));
+    }
     if summary.losses.received == 0 {
         return None;
     }
@@ -172,6 +202,10 @@ fn causes(summary: &ChaseSummary) -> Section {
     let section = Section::new("causes", "Causes of lateness").link("Causes");
     let late = &summary.lateness;
     let threshold = Cell::Duration(late.threshold_ns);
+    let section = match &summary.pace {
+        Some(pace) if !pace.steady => section.with(Block::Note(NO_PERIOD.into())),
+        _ => section,
+    };
     if late.packets == 0 {
         return section.with(text!("None: no packet was more than {threshold} late."));
     }

@@ -123,6 +123,7 @@ fn summary() -> ChaseSummary {
         schema: CHASE_SCHEMA.into(),
         period_ns: 7_410.0,
         period_learned: false,
+        pace: None,
         duration_ns: 10_000_000_000,
         losses: Losses {
             sent: Some(1_349_527),
@@ -168,7 +169,8 @@ fn summary() -> ChaseSummary {
             ..Unexplained::default()
         },
         probe_cost: Some(ProbeCost { per_packet_ns: 412.0, interval_ns: (371.5, 455.2), blocks: 20 }),
-        far_source: None,
+        backlog: None,
+            far_source: None,
         tier: "tracefs".into(),
         tier_reason: Some("BPF needs CAP_BPF and CAP_PERFMON; run: sudo setcap cap_bpf,cap_perfmon+ep quaver".into()),
         blind: vec!["NMI (no hardware counters in this virtual machine)".into()],

@@ -8,6 +8,7 @@ mod interruptions;
 mod names;
 mod noise;
 mod own;
+mod pace;
 mod rules;
 mod scene;
 mod settling;

@@ -23,6 +23,9 @@ struct queue {
 	__u32 reader_cpu;
 	__u32 looks; /* at what is told of, not taken, and not there; and the least of it */
 	__s32 least;
+	__u64 came; /* packets that entered the queue in this recording, packets taken, and how many were in it last */
+	__u64 taken;
+	__u64 length;
 };
 #define TAKEN (1ULL << 63)
 /* Calls that took packets of which no program was told, at most, that one packet's place is looked for behind. */
@@ -104,6 +107,8 @@ static __always_inline struct queue *queue_of(__u64 sk, struct control *all, __u
 		queue->consumed = queue->produced;
 		queue->unknown = length ? length - 1 : 0;
 		queue->looks = 0;
+		queue->came = 0;
+		queue->taken = 0;
 	}
 	return queue;
 }
@@ -188,6 +193,8 @@ static __always_inline void deliver(struct cpu_state *state, __u32 cpu, struct s
 	queue = queue_of(number_of(state, SCRATCH_READY, sk), all, length, &number);
 	if (!queue)
 		return;
+	__sync_fetch_and_add(&queue->came, 1);
+	queue->length = length;
 	tell(queue, number, stamp, arrival, stamp->receive_ns ? stamp->receive_ns : state->batch_ns);
 	if (!queue->unknown)
 		skip_unread(queue, length);
@@ -258,6 +265,8 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 	queue = bpf_map_lookup_elem(&queues, &number);
 	if (!queue)
 		return 0;
+	if (!(flags & MESSAGE_PEEK))
+		__sync_fetch_and_add(&queue->taken, 1);
 	if (queue->unknown) {
 		if (!(flags & MESSAGE_PEEK))
 			__sync_fetch_and_add(&queue->unknown, -1);

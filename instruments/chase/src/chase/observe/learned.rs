@@ -2,7 +2,7 @@
 
 use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
 use quaver_host::bpf;
-use quaver_host::trace::{Flow, Payload, TraceError, TraceSink, TraceSpec};
+use quaver_host::trace::{Flow, Payload, QueueCounts, TraceError, TraceSink, TraceSpec};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
@@ -53,7 +53,8 @@ impl TraceSink for Stamps {
     fn event(&mut self, _: EventRecord) {}
 }
 
-/// Packets of one port during a moment, as far as the process received them.
+/// Packets of one port during a moment: those that the process received. Where it received none of them, since so many
+/// had queued up before, those that entered its queue.
 fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> Result<Vec<StampRecord>, TraceError> {
     let spec = TraceSpec {
         flow: Some(Flow { address: place.address, ports: vec![port], payload }),
@@ -65,10 +66,19 @@ fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> Result<Vec
     };
     let tracer = bpf::start(&spec)?;
     std::thread::sleep(LOOK);
+    let queues = tracer.queues().unwrap_or_default();
     let mut stamps = Stamps::default();
     tracer.finish(&mut stamps)?;
-    stamps.0.retain(|stamp| stamp.user_ns != 0);
-    Ok(stamps.0)
+    Ok(of_process(stamps.0, queues))
+}
+
+fn of_process(mut stamps: Vec<StampRecord>, queues: QueueCounts) -> Vec<StampRecord> {
+    if stamps.iter().any(|stamp| stamp.user_ns != 0) || queues.waiting < ENOUGH as u64 {
+        stamps.retain(|stamp| stamp.user_ns != 0);
+    } else {
+        stamps.retain(|stamp| stamp.ready_ns != 0 && stamp.flags & stamp_flags::DROPPED == 0);
+    }
+    stamps
 }
 
 /// Finds the busiest port and what its packets are; waits for packets for ten seconds.
@@ -172,6 +182,21 @@ mod tests {
         let wild = (0u16..100).map(|number| number.wrapping_mul(40_503));
         assert!(!is_rtp(&stamps(wild, stamp_flags::RTP)));
         assert!(!is_rtp(&stamps([5], stamp_flags::RTP)), "one packet proves nothing");
+    }
+
+    #[test]
+    fn packets_behind_a_backlog_tell_what_they_are_although_none_of_them_was_received() {
+        let waiting = |waiting| QueueCounts { came: 20, taken: 9, waiting };
+        let mut seen = stamps(0..20, 0);
+        for stamp in &mut seen {
+            (stamp.ready_ns, stamp.user_ns) = (stamp.receive_ns, 0);
+        }
+        seen[3].ready_ns = 0;
+        seen[4].flags = stamp_flags::DROPPED;
+        assert_eq!(of_process(seen.clone(), waiting(9_000)).len(), 18);
+        assert!(of_process(seen.clone(), waiting(1)).is_empty(), "another process's");
+        seen[7].user_ns = 1;
+        assert_eq!(of_process(seen.clone(), waiting(9_000)), [seen[7]]);
     }
 
     #[test]

@@ -1,19 +1,21 @@
 //! A receiver that already runs, observed from outside: BPF programs stamp its sockets' packets and the return of
 //! its receive calls. The process itself is not touched: no ptrace, no signal, no setting.
 
+mod backlog;
 mod learned;
 mod receiver;
 
 use super::plan;
 use crate::args::ChaseArgs;
 use crate::first_look::stored_payload;
+use backlog::{QueueState, QueueWatch};
 use learned::{Learned, ReceiverPorts};
 use quaver_abi::record::{EventRecord, StampRecord};
 use quaver_analysis::model::{Actor, Names};
 use quaver_host::root::HostRoot;
 use quaver_host::sockets::{ProcessError, ProcessIdentity, ThreadFacts, UdpSocket};
 use quaver_host::symbols::{self, MemoryMap};
-use quaver_host::trace::{Flow, Payload};
+use quaver_host::trace::{Flow, Payload, QueueCounts};
 use quaver_instrument::args::TierName;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::{HostState, keep_off};
@@ -78,10 +80,16 @@ pub(super) fn measure(
     let ended = || !observed.process.lives(&root);
     recording.keep_house(plan::WARM_UP, interrupt, ended, |_| {})?;
     let before = HostState::read(Some(pid));
+    let queue = |counts| QueueState::read(&observed.process, observed.learned.port, &root, counts);
+    let queue_before = queue(queue_counts(&mut recording));
+    let mut watch = QueueWatch::default();
     let start_ns = quaver_clock::monotonic_ns();
-    let show = |elapsed| progress.show(elapsed, format!("observing {}", observed.name));
-    recording.keep_house(args.duration, interrupt, ended, show)?;
+    recording.keep_house(args.duration, interrupt, ended, |elapsed| {
+        progress.show(elapsed, format!("observing {}", observed.name));
+        watch.tick(|| queue(QueueCounts::default()).bytes);
+    })?;
     let end_ns = quaver_clock::monotonic_ns();
+    let queue_after = queue(queue_counts(&mut recording));
     let after = HostState::read(Some(pid));
     let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned()).or_else(|| {
         let seconds = (end_ns - start_ns) as f64 / 1e9;
@@ -93,10 +101,15 @@ pub(super) fn measure(
     facts.window = Some(Window { start_ns, end_ns });
     facts.circumstances = before.circumstances(&after, &host, traced);
     facts.circumstances.blind = facts.blind.clone();
+    facts.backlog = watch.backlog(&queue_before, &queue_after, (end_ns - start_ns) as f64 / 1e9);
     facts.counts.stamps_lost = counts.stamps_lost;
     facts.counts.events_lost = counts.events_lost;
     facts.receiver = who_received(&recording.run, &observed.threads)?;
     recording.finish(cut_short)
+}
+
+fn queue_counts(recording: &mut Recording) -> QueueCounts {
+    recording.tracer().and_then(|tracer| tracer.queues()).unwrap_or_default()
 }
 
 /// The process, its sockets and what comes to them.
@@ -273,7 +286,7 @@ mod tests {
     use super::*;
 
     fn socket(local: &str) -> UdpSocket {
-        UdpSocket { local: local.parse().unwrap(), remote: None, drops: 0 }
+        UdpSocket { local: local.parse().unwrap(), remote: None, queued_bytes: 0, drops: 0 }
     }
 
     #[test]
