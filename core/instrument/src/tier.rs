@@ -30,9 +30,7 @@ pub fn start(asked: Option<TierName>, spec: &TraceSpec) -> Result<Choice, TraceE
     };
     let by_name = |tier, tracer| Choice { tier, tracer, reason: Some("asked for with --tier".to_owned()) };
     match asked {
-        Some(TierName::Bpf) => {
-            Ok(Choice { tier: Tier::Bpf, tracer: Some(begin(Tier::Bpf)?), reason: None })
-        }
+        Some(TierName::Bpf) => Ok(Choice { tier: Tier::Bpf, tracer: Some(begin(Tier::Bpf)?), reason: None }),
         Some(TierName::Tracefs) => Ok(by_name(Tier::Tracefs, Some(begin(Tier::Tracefs)?))),
         Some(TierName::User) => Ok(by_name(Tier::User, None)),
         None => {
@@ -85,7 +83,7 @@ pub struct Trial {
     pub reason: Option<String>,
 }
 
-/// Readies each tier as [`start`] does for a stream over loopback, and lets it go. Nothing is attached or recorded.
+/// Readies each tier, the second whether or not the first can run, as [`start`] does for a stream over loopback, and lets it go. Nothing is attached or recorded.
 pub fn trial() -> Trial {
     let spec = TraceSpec {
         flow: Some(Flow {

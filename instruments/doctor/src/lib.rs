@@ -82,7 +82,9 @@ fn document(view: &HostView, checks: &[Checked]) -> Document {
     document.version = env!("CARGO_PKG_VERSION").into();
     let tier = match view.best_tier() {
         Tier::Bpf => "BPF: every layer, every cause",
-        Tier::Tracefs => "tracefs: causes are named; of packets, only the stamps of user space and of the socket",
+        Tier::Tracefs => {
+            "tracefs: causes are named; of packets, only the stamps of user space and of the socket"
+        }
         Tier::User => "user space only: lateness is measured without causes",
     };
     document.fact("host", host_line(view)).fact("tracing tier", tier);

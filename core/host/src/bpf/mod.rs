@@ -16,7 +16,10 @@ pub mod load;
 pub mod memory;
 #[cfg(feature = "bpf")]
 mod open_intervals;
-#[cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "without the feature only the names of functions are of use"))]
+#[cfg_attr(
+    not(feature = "bpf"),
+    allow(dead_code, reason = "without the feature only the names of functions are of use")
+)]
 pub mod programs;
 #[cfg(all(test, feature = "bpf"))]
 mod tests;
