@@ -59,6 +59,12 @@ const TRACEFS_ONLY: Rights = Rights {
     tier: "tracefs",
     reason: &["loading the BPF programs", "not permitted"],
 };
+const WITHOUT_TYPES: Rights = Rights {
+    name: "a kernel without a type description",
+    with: &["unshare", "--mount", "sh", "-c", "mount -t tmpfs nodev /sys/kernel/btf && exec \"$@\"", "sh"],
+    tier: "tracefs",
+    reason: &["/sys/kernel/btf/vmlinux", "not supported here"],
+};
 const SETS: [Rights; 7] = [
     ALL_RIGHTS,
     Rights {
@@ -86,19 +92,7 @@ const SETS: [Rights; 7] = [
         tier: "user",
         reason: &["loading the BPF programs", "tracefs", "not permitted"],
     },
-    Rights {
-        name: "a kernel without a type description",
-        with: &[
-            "unshare",
-            "--mount",
-            "sh",
-            "-c",
-            "mount -t tmpfs nodev /sys/kernel/btf && exec \"$@\"",
-            "sh",
-        ],
-        tier: "tracefs",
-        reason: &["/sys/kernel/btf/vmlinux", "not supported here"],
-    },
+    WITHOUT_TYPES,
 ];
 
 /// The program where everybody can run it, and a folder where everybody can write.
@@ -247,7 +241,7 @@ fn a_process_is_followed_by_bpf_alone() {
     let place = Place::make();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let this = std::process::id().to_string();
-    for (rights, words, code) in [(&ALL_RIGHTS, &["--tier", "tracefs"][..], 2), (&TRACEFS_ONLY, &[], 3)] {
+    for (rights, words, code) in [(&ALL_RIGHTS, &["--tier", "tracefs"][..], 2), (&WITHOUT_TYPES, &[], 3)] {
         let output = place.run(rights, &[&["chase", "--quiet", "--pid", &this], words].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{said}");
