@@ -226,7 +226,8 @@ fn a_thread_born_while_kthreadd_is_narrowed_gets_its_cpus_back() {
     let huge = Knob::file("/sys/kernel/mm/transparent_hugepage/enabled");
     let kthreadd = Knob::Thread { tid: KTHREADD };
     let Some(before) = kernel_thread("khugepaged") else {
-        let lack = Lack::Quiet("needs khugepaged: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+        let lack =
+            Lack::Quiet("needs khugepaged: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
         return skip("a_thread_born_while_kthreadd_is_narrowed_gets_its_cpus_back", lack);
     };
     let _alone = alone();
