@@ -65,6 +65,7 @@ const GROUPS: [(&str, Group); 42] = [
     ("quaver/blame", Group::Quiet),
     ("quaver/chase_far", Group::Quiet),
     ("quaver/chase_origins", Group::Quiet),
+    ("quaver/tiers", Group::Quiet),
     ("quaver/noise", Group::Quiet),
     ("quaver/observed_join", Group::Quiet),
     ("quaver/osnoise", Group::Quiet),

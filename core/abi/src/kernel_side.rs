@@ -55,9 +55,12 @@ pub enum KernelSideKind {
     /// A CPU goes from one thread to another. thread: who leaves (0: idle). other: who comes. detail: [`crate::record::OffCpu`].
     /// operand: priority of who leaves << 16 | of who comes.
     Switch = 3,
-    /// Somebody begins to wake a thread. thread: who is woken. other: who wakes. operand: CPU where it ran last.
+    /// Somebody begins to wake a thread. thread: who is woken. operand: CPU where it ran last. detail: [`WakingContext`].
+    /// other: the waker, 0 unless the context is that of a task. value: of an interrupt its number (0x10000 + vector for the
+    /// local timer, 0x20000 where it came from another CPU), of a softirq its number, where these are known.
     Waking = 4,
-    /// A thread was made runnable. thread: who. other: who does it. operand: CPU whose run queue it is in.
+    /// A thread was made runnable. thread: who. operand: CPU whose run queue it is in. Who woke it is in [`Self::Waking`]:
+    /// another CPU may finish the work.
     Wakeup = 5,
     /// A thread moved. thread: who. other: from CPU. operand: to CPU.
     Migrate = 6,
@@ -88,6 +91,33 @@ pub enum KernelSideKind {
     FunctionEnter = 17,
     /// It returned. value: its result. operand: as above.
     FunctionExit = 18,
+}
+
+/// What a CPU was doing when it began to wake a thread. An NMI wakes nobody: it leaves that to an interrupt of its own
+/// (`irq_work`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum WakingContext {
+    /// Nobody told.
+    Unknown = 0,
+    /// It ran the current thread, in user space or for it in the kernel.
+    Task = 1,
+    /// It handled an interrupt. The current thread has nothing to do with it.
+    Interrupt = 2,
+    /// It handled a softirq, within whatever thread was current.
+    Softirq = 3,
+}
+
+impl WakingContext {
+    /// The context numbered `raw`; unknown for a number that this version does not know.
+    pub const fn from_raw(raw: u8) -> Self {
+        match raw {
+            1 => Self::Task,
+            2 => Self::Interrupt,
+            3 => Self::Softirq,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// Why a CPU ran slower.

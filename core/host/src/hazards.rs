@@ -42,6 +42,9 @@ pub struct HostView {
     pub bpf_tier: TierState,
     /// Whether a tracefs instance can be made here, and why not.
     pub tracefs_tier: TierState,
+    /// Why a run would not take a better tier, in the words that its page will have; none where it takes the best.
+    #[serde(default)]
+    pub tier_reason: Option<String>,
 }
 
 /// Whether a tier of tracing can run, as its own probe found.
@@ -108,6 +111,7 @@ impl HostView {
             counter_for_bpf: None,
             bpf_tier: not_probed.clone(),
             tracefs_tier: not_probed,
+            tier_reason: None,
             facts,
         }
     }

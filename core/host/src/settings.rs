@@ -10,6 +10,7 @@ pub mod ethtool;
 pub mod fake;
 mod hold;
 pub mod journal;
+pub mod kernel_threads;
 pub mod knob;
 pub mod stamping;
 pub mod steer;

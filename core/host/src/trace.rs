@@ -138,13 +138,14 @@ pub enum TraceError {
     },
 }
 
-/// A running tracer. Dropping it ends recording and leaves nothing behind in the system.
+/// A tracer, recording or about to. Dropping it ends recording and leaves nothing behind in the system.
 pub trait Tracer: Send {
     /// Which tier this is.
     fn tier(&self) -> Tier;
     /// Classes of events that this tracer cannot record here, each as a short noun phrase with the reason.
     fn blind(&self) -> Vec<String>;
-    /// Adds the "enqueued" layer to a receive socket of our own.
+    /// Adds the "enqueued" layer to a receive socket of our own. A tier without that layer does nothing and says so in
+    /// [`Tracer::blind`].
     fn attach_receiver(&mut self, socket: BorrowedFd<'_>) -> Result<(), TraceError>;
     /// Attaches or detaches every probe, so that "off" costs nothing. Takes milliseconds.
     fn set_recording(&mut self, on: bool) -> Result<(), TraceError>;

@@ -120,9 +120,10 @@ pub fn status_of(error: &anyhow::Error, judges: &[StatusJudge]) -> ExitCode {
 fn status_of_tune(error: &quaver_host::settings::TuneError) -> ExitCode {
     use quaver_host::settings::TuneError;
     match error {
-        TuneError::NotPermitted { .. } | TuneError::Refused { .. } | TuneError::Vanished { .. } => {
-            ExitCode::Unsupported
-        }
+        TuneError::NotPermitted { .. }
+        | TuneError::ReadOnly { .. }
+        | TuneError::Refused { .. }
+        | TuneError::Vanished { .. } => ExitCode::Unsupported,
         TuneError::BadJournal { .. } => ExitCode::BadInput,
         TuneError::Busy { .. } | TuneError::Foreign { .. } | TuneError::Os { .. } => ExitCode::Output,
     }

@@ -2,8 +2,10 @@
 
 use crate::args::TierName;
 use quaver_host::bpf;
-use quaver_host::trace::{Tier, TraceError, TraceSpec, Tracer};
+use quaver_host::trace::{Flow, Payload, Tier, TraceError, TraceSpec, Tracer};
 use quaver_host::tracefs::{TracefsTracer, open_tracefs, remove_stale_instances};
+use std::fmt::Display;
+use std::net::Ipv4Addr;
 
 /// The tracer that started, if any.
 pub struct Choice {
@@ -21,15 +23,20 @@ pub struct Choice {
 /// Only when a tier was asked for by name and cannot run.
 pub fn start(asked: Option<TierName>, spec: &TraceSpec) -> Result<Choice, TraceError> {
     remove_leftovers();
+    let begin = |tier| -> Result<Box<dyn Tracer>, TraceError> {
+        let mut tracer = prepare(tier, spec)?;
+        tracer.set_recording(true)?;
+        Ok(tracer)
+    };
+    let by_name = |tier, tracer| Choice { tier, tracer, reason: Some("asked for with --tier".to_owned()) };
     match asked {
-        Some(TierName::Bpf) => Ok(chosen(bpf::start(spec)?, None)),
-        Some(TierName::Tracefs) => {
-            Ok(chosen(Box::new(TracefsTracer::start(spec)?), Some("asked for with --tier".into())))
+        Some(TierName::Bpf) => Ok(Choice { tier: Tier::Bpf, tracer: Some(begin(Tier::Bpf)?), reason: None }),
+        Some(TierName::Tracefs) => Ok(by_name(Tier::Tracefs, Some(begin(Tier::Tracefs)?))),
+        Some(TierName::User) => Ok(by_name(Tier::User, None)),
+        None => {
+            let (tier, tracer, reason) = best(begin(Tier::Bpf), || begin(Tier::Tracefs));
+            Ok(Choice { tier, tracer, reason })
         }
-        Some(TierName::User) => {
-            Ok(Choice { tracer: None, tier: Tier::User, reason: Some("asked for with --tier".into()) })
-        }
-        None => Ok(best(spec)),
     }
 }
 
@@ -41,19 +48,72 @@ fn remove_leftovers() {
     }
 }
 
-fn chosen(tracer: Box<dyn Tracer>, reason: Option<String>) -> Choice {
-    Choice { tier: tracer.tier(), tracer: Some(tracer), reason }
+/// A tracer of this tier that records nothing yet.
+fn prepare(tier: Tier, spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
+    match tier {
+        Tier::Bpf => bpf::prepare(spec),
+        _ => Ok(Box::new(TracefsTracer::prepare(spec)?)),
+    }
 }
 
-fn best(spec: &TraceSpec) -> Choice {
-    let no_bpf = match bpf::start(spec) {
-        Ok(tracer) => return chosen(tracer, None),
+/// The best tier of those that run, and why not a better one.
+fn best<T, E: Display>(
+    bpf: Result<T, E>,
+    tracefs: impl FnOnce() -> Result<T, E>,
+) -> (Tier, Option<T>, Option<String>) {
+    let no_bpf = match bpf {
+        Ok(found) => return (Tier::Bpf, Some(found), None),
         Err(error) => error,
     };
-    match TracefsTracer::start(spec) {
-        Ok(tracer) => chosen(Box::new(tracer), Some(no_bpf.to_string())),
-        Err(no_tracefs) => {
-            Choice { tracer: None, tier: Tier::User, reason: Some(format!("{no_bpf}; {no_tracefs}")) }
-        }
+    match tracefs() {
+        Ok(found) => (Tier::Tracefs, Some(found), Some(no_bpf.to_string())),
+        Err(no_tracefs) => (Tier::User, None, Some(format!("{no_bpf}; {no_tracefs}"))),
+    }
+}
+
+/// What became of a trial of both tiers.
+pub struct Trial {
+    /// Classes of events that BPF would not see, or why it cannot run.
+    pub bpf: Result<Vec<String>, TraceError>,
+    /// The same of a tracefs instance.
+    pub tracefs: Result<Vec<String>, TraceError>,
+    /// Tier that [`start`] would choose.
+    pub tier: Tier,
+    /// Why not a better one, in the words of [`Choice::reason`].
+    pub reason: Option<String>,
+}
+
+/// Readies each tier, the second whether or not the first can run, as [`start`] does for a stream over loopback, and lets it go. Nothing is attached or recorded.
+pub fn trial() -> Trial {
+    let spec = TraceSpec {
+        flow: Some(Flow {
+            address: Some(Ipv4Addr::LOCALHOST.into()),
+            ports: vec![9],
+            payload: Payload::Ours { offset: 0 },
+        }),
+        threads: vec![std::process::id()],
+        observed_process: None,
+        cpus: Vec::new(),
+        stamp_capacity: 256,
+        event_capacity: 256,
+    };
+    let blind = |tier| prepare(tier, &spec).map(|tracer| tracer.blind());
+    let (bpf, tracefs) = (blind(Tier::Bpf), blind(Tier::Tracefs));
+    let (tier, _, reason) = best(bpf.as_ref(), || tracefs.as_ref());
+    Trial { tier, reason, bpf, tracefs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_tier_that_runs_is_taken_and_the_reasons_of_better_ones_are_kept() {
+        let (tier, found, reason) = best::<_, &str>(Ok(1), || panic!("nobody asks for a worse one"));
+        assert_eq!((tier, found, reason), (Tier::Bpf, Some(1), None));
+        let (tier, found, reason) = best(Err("no BPF"), || Ok(2));
+        assert_eq!((tier, found, reason.as_deref()), (Tier::Tracefs, Some(2), Some("no BPF")));
+        let (tier, found, reason) = best::<(), _>(Err("no BPF"), || Err("no tracefs"));
+        assert_eq!((tier, found, reason.as_deref()), (Tier::User, None, Some("no BPF; no tracefs")));
     }
 }

@@ -8,12 +8,13 @@ use quaver_clock::ClockLook;
 use quaver_host::bpf;
 use quaver_host::hazards::{Area, Checked, HostView, TierState, Verdict, examine};
 use quaver_host::root::HostRoot;
-use quaver_host::trace::Tier;
+use quaver_host::trace::{Tier, TraceError};
 use quaver_host::tracefs;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::results::to_stdout;
 use quaver_instrument::terminal;
-use quaver_view::{Block, Document, Finding, Section, Table, Text, Tone};
+use quaver_instrument::tier;
+use quaver_view::{Block, Document, Finding, Section, Table, Text, Tone, text};
 use std::path::Path;
 
 /// Name and version of the JSON form. The number grows when a field changes its meaning or goes.
@@ -36,43 +37,26 @@ fn look() -> HostView {
     view.clock = Some(ClockLook::take(Path::new("/")));
     // By a datagram of ours to ourselves, which has the kernel stamp for a moment, too.
     view.stamped_for_others = stamped_for_others();
-    let support = bpf::probe();
-    view.counter_for_bpf = support.reads_cycle_counter;
-    view.bpf_tier = bpf_state(&support);
-    view.tracefs_tier = tracefs_state();
+    view.counter_for_bpf = bpf::reads_cycle_counter();
+    let trial = tier::trial();
+    view.bpf_tier = state(&trial.bpf, || "its programs load".to_owned());
+    view.tracefs_tier = state(&trial.tracefs, tracepoints);
+    view.tier_reason = trial.reason;
     view
 }
 
-fn bpf_state(support: &bpf::BpfSupport) -> TierState {
-    let needs = [&support.built, &support.kernel_types, &support.may_load];
-    let lacking = needs.into_iter().find_map(|need| Some((need, need.lacking.as_ref()?)));
-    if let Some((need, reason)) = lacking {
-        return TierState {
-            evidence: format!("{}: {reason}", need.subject),
-            remedy: need.remedy.clone(),
-            ..TierState::default()
-        };
+fn state(trial: &Result<Vec<String>, TraceError>, evidence: impl FnOnce() -> String) -> TierState {
+    match trial {
+        Ok(blind) => TierState::usable(evidence(), blind.clone()),
+        Err(error) => TierState::refused(error),
     }
-    let blind = support
-        .sees
-        .iter()
-        .filter_map(|sight| Some(format!("{} ({})", sight.subject, sight.lacking.as_ref()?)));
-    TierState::usable("a test program loaded", blind.collect())
 }
 
-fn tracefs_state() -> TierState {
-    let survey = match tracefs::probe() {
-        Ok(survey) => survey,
-        Err(error) => return TierState::refused(&error),
-    };
-    let Some(clock) = survey.clock.filter(|_| survey.pages) else {
-        return TierState {
-            evidence: "tracefs offers neither clock x86-tsc nor mono, or lacks page formats".to_owned(),
-            ..TierState::default()
-        };
-    };
-    let evidence = format!("{} of our tracepoints, clock {}", survey.present.len(), clock.name());
-    TierState::usable(evidence, survey.blind)
+/// What an instance would record, and by which clock.
+fn tracepoints() -> String {
+    let Ok(survey) = tracefs::probe() else { return "a trace instance can be made".to_owned() };
+    let clock = survey.clock.map_or("unknown", |clock| clock.name());
+    format!("{} of our tracepoints, clock {clock}", survey.present.len())
 }
 
 /// Done, unless nothing at all could be measured.
@@ -86,6 +70,7 @@ fn json(view: &HostView, checks: &[Checked]) -> anyhow::Result<String> {
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
         "best_tier": view.best_tier().name(),
+        "tier_reason": view.tier_reason,
         "checks": checks,
         "host": view,
     });
@@ -97,10 +82,15 @@ fn document(view: &HostView, checks: &[Checked]) -> Document {
     document.version = env!("CARGO_PKG_VERSION").into();
     let tier = match view.best_tier() {
         Tier::Bpf => "BPF: every layer, every cause",
-        Tier::Tracefs => "tracefs: causes are named, packets are not stamped below the socket",
+        Tier::Tracefs => {
+            "tracefs: causes are named; of packets, only the stamps of user space and of the socket"
+        }
         Tier::User => "user space only: lateness is measured without causes",
     };
     document.fact("host", host_line(view)).fact("tracing tier", tier);
+    if let Some(reason) = &view.tier_reason {
+        document.fact("", text!("no better tier: {reason}"));
+    }
     let of = |area: Area| checks.iter().filter(move |checked| checked.area == area);
     let missing = of(Area::Ability).filter(|checked| checked.verdict == Verdict::Missing).count();
     let title = format!("What can be measured here ({missing} missing)");

@@ -237,6 +237,9 @@ fn undone(one: &Undone) -> Finding {
         Fate::Unchanged => format!("already {}", one.before),
         Fate::Vanished { reason } => format!("is gone: {reason}"),
         Fate::Rebooted => "reset by the reboot".to_owned(),
+        Fate::Mended { name } => {
+            format!("{name} was born with the narrowed CPUs of kthreadd, and has {} now", one.before)
+        }
         Fate::Forgotten { found } => format!("keeps {found}, set by another program"),
         Fate::Foreign { ours, found } => {
             format!("Quaver set {ours}, now {found}: --force restores {}, --forget keeps it", one.before)
@@ -275,6 +278,16 @@ pub fn status(status: &Status) -> Document {
     });
     let changes: Vec<Finding> = changes.collect();
     counted(&mut document, "changed", "Changed and not restored", number, changes);
+    let inherited: Vec<Finding> = status
+        .inherited
+        .iter()
+        .map(|thread| {
+            let words = format!("{} (thread {}) may use CPUs {}", thread.name, thread.tid, thread.cpus);
+            Finding::new(Tone::Plain, "", words)
+        })
+        .collect();
+    let title = "Born since kthreadd was narrowed, with its CPUs";
+    counted(&mut document, "inherited", title, status.inherited.len(), inherited);
     if number > 0 {
         next(&mut document, "To restore", "sudo quaver tune revert", "");
     }

@@ -4,10 +4,11 @@
 #[allow(unreachable_pub, reason = "it is a module of the testbed, which imports this crate")]
 mod privileged;
 
-use privileged::privileged;
+use privileged::{Lack, privileged, skip};
 use quaver_host::root::HostRoot;
 use quaver_host::settings::contact;
-use quaver_host::settings::journal::{Fate, Others, Outcome};
+use quaver_host::settings::journal::{Fate, Others, Outcome, Undone};
+use quaver_host::settings::kernel_threads::{KTHREADD, KernelThread, kernel_threads};
 use quaver_host::settings::knob::{PRESENT, cpu_list, cpu_mask};
 use quaver_host::settings::{Change, Journal, JournalPlace, Knob, Session};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
@@ -200,4 +201,60 @@ fn settings_of_an_interface_in_a_namespace() {
     })
     .join()
     .unwrap();
+}
+
+/// The thread of this name, with its CPUs.
+fn kernel_thread(name: &str) -> Option<KernelThread> {
+    kernel_threads(&HostRoot::system()).into_iter().find(|thread| thread.name == name)
+}
+
+/// Puts everything back, whatever becomes of a test.
+struct Reverted<'a>(&'a Journal);
+
+impl Drop for Reverted<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.revert(Others::Overwrite, &|_, _| true);
+    }
+}
+
+/// khugepaged ends when huge pages are switched off, and is born again when they are switched on.
+#[test]
+fn a_thread_born_while_kthreadd_is_narrowed_gets_its_cpus_back() {
+    if !privileged("a_thread_born_while_kthreadd_is_narrowed_gets_its_cpus_back") {
+        return;
+    }
+    let huge = Knob::file("/sys/kernel/mm/transparent_hugepage/enabled");
+    let kthreadd = Knob::Thread { tid: KTHREADD };
+    let Some(before) = kernel_thread("khugepaged") else {
+        let lack =
+            Lack::Quiet("needs khugepaged: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+        return skip("a_thread_born_while_kthreadd_is_narrowed_gets_its_cpus_back", lack);
+    };
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let place = place(directory.path());
+    let all = before.cpus;
+    let said = |knob: &Knob| contact::read(place.contact(), knob).unwrap();
+    let old = [said(&huge), said(&kthreadd)];
+    let journal = Journal::open(&place);
+    let _reverted = Reverted(&journal);
+    let mut session = journal.session("tune apply").unwrap();
+    session.apply(&Change::new(kthreadd.clone(), cpu_list(&all[..1]))).unwrap();
+    session.apply(&Change::new(huge.clone(), "never")).unwrap();
+    assert_eq!(kernel_thread("khugepaged"), None);
+    session.keep().unwrap();
+
+    // Somebody else switches them on again: the thread is born with kthreadd's one CPU.
+    contact::write(place.contact(), &huge, &huge.to_write(&old[0])).unwrap();
+    let born = kernel_thread("khugepaged").expect("it is born");
+    assert_eq!(born.cpus, all[..1]);
+    let inherited = journal.status().unwrap().inherited;
+    assert!(inherited.iter().any(|one| one.tid == born.tid), "{inherited:?}");
+    let undone = journal.revert(Others::Leave, &|_, _| true).unwrap();
+    assert!(undone.iter().all(|one| one.fate.is_final()), "{undone:?}");
+    let mended = |one: &&Undone| one.knob == Knob::Thread { tid: born.tid };
+    let fate = undone.iter().find(mended).map(|one| &one.fate);
+    assert_eq!(fate, Some(&Fate::Mended { name: "khugepaged".to_owned() }));
+    assert_eq!(kernel_thread("khugepaged").map(|thread| thread.cpus), Some(all));
+    assert_eq!([said(&huge), said(&kthreadd)], old);
 }

@@ -16,19 +16,21 @@ pub mod load;
 pub mod memory;
 #[cfg(feature = "bpf")]
 mod open_intervals;
+#[cfg_attr(
+    not(feature = "bpf"),
+    allow(dead_code, reason = "without the feature only the names of functions are of use")
+)]
 pub mod programs;
 #[cfg(feature = "bpf")]
 mod sampling;
 #[cfg(feature = "bpf")]
 mod steal;
-mod support;
 #[cfg(all(test, feature = "bpf"))]
 mod tests;
 #[cfg(feature = "bpf")]
 mod tracer;
 
 pub use btf::{KERNEL_BTF, KernelTypes};
-pub use support::{BpfSupport, Finding, probe};
 
 use crate::trace::{TraceError, TraceSpec, Tracer};
 
@@ -37,18 +39,29 @@ use crate::trace::{TraceError, TraceSpec, Tracer};
 /// # Errors
 /// [`TraceError::NotSupported`] without the feature `bpf` or without kernel BTF, [`TraceError::NotPermitted`]
 /// without the capabilities, [`TraceError::Os`] for anything else, a flow without 1 to 8 ports included.
-#[cfg(feature = "bpf")]
 pub fn start(spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
-    let types = kernel_types()?;
-    Ok(Box::new(tracer::BpfTracer::start(spec, types)?))
+    let mut tracer = prepare(spec)?;
+    tracer.set_recording(true)?;
+    Ok(tracer)
 }
 
-/// Starts recording what `spec` asks for.
+/// Loads the programs for what `spec` asks for. They are attached, and so cost anything, only when recording begins
+/// ([`Tracer::set_recording`]).
+///
+/// # Errors
+/// Those of [`start`].
+#[cfg(feature = "bpf")]
+pub fn prepare(spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
+    let types = kernel_types()?;
+    Ok(Box::new(tracer::BpfTracer::prepare(spec, types)?))
+}
+
+/// Loads the programs for what `spec` asks for.
 ///
 /// # Errors
 /// Always [`TraceError::NotSupported`]: this build has no BPF.
 #[cfg(not(feature = "bpf"))]
-pub fn start(_spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
+pub fn prepare(_spec: &TraceSpec) -> Result<Box<dyn Tracer>, TraceError> {
     Err(TraceError::NotSupported { operation: "tracing by BPF".to_owned(), remedy: BUILD_REMEDY.to_owned() })
 }
 
@@ -65,6 +78,12 @@ pub const PRIVILEGE_REMEDY: &str =
 /// Names of this kernel's `skb_drop_reason` numbers, without the common prefix; empty without kernel BTF.
 pub fn drop_reason_names() -> std::collections::BTreeMap<u32, String> {
     kernel_types().map(|types| types.drop_reasons).unwrap_or_default()
+}
+
+/// Whether the kernel lets programs read the cycle counter (`bpf_get_cpu_time_counter`): those of a capture then stamp by
+/// it. None where the kernel does not describe its functions.
+pub fn reads_cycle_counter() -> Option<bool> {
+    kernel_types().ok().map(|types| types.functions.contains(programs::COUNTER))
 }
 
 /// What the kernel says of itself.

@@ -50,8 +50,8 @@ pub(crate) struct BpfTracer {
 }
 
 impl BpfTracer {
-    /// Loads the programs and starts recording.
-    pub(crate) fn start(spec: &TraceSpec, types: KernelTypes) -> Result<Self, TraceError> {
+    /// Loads the programs. Nothing is attached and nothing recorded before [`Tracer::set_recording`].
+    pub(crate) fn prepare(spec: &TraceSpec, types: KernelTypes) -> Result<Self, TraceError> {
         let possible = libbpf_rs::num_possible_cpus().map_err(|error| failed("counting CPUs", &error))?;
         let rings = Rings::plan(spec, possible);
         let sizes = Sizes {
@@ -87,7 +87,6 @@ impl BpfTracer {
         }
         rings.lay_out(&tracer.cpus);
         tracer.name_threads(&spec.threads)?;
-        tracer.set_recording(true)?;
         Ok(tracer)
     }
 

@@ -165,7 +165,7 @@ pub fn read(contact: &dyn Contact, knob: &Knob) -> Result<Vec<u8>, TuneError> {
             Ok(i32::from_ne_bytes(octets).to_string().into_bytes())
         }),
     };
-    text.map_err(|error| sort(knob, "reading", None, error))
+    text.map_err(|error| sort(root, knob, "reading", None, error))
 }
 
 fn thread_cpus(root: &HostRoot, tid: u32) -> io::Result<String> {
@@ -192,10 +192,14 @@ pub fn write(contact: &dyn Contact, knob: &Knob, bytes: &[u8]) -> Result<(), Tun
         // Held open by a process, not written: `Session::apply`.
         Knob::Held { .. } => Err(io::ErrorKind::Unsupported.into()),
     };
-    done.map_err(|error| sort(knob, "writing", Some(&value), error))
+    done.map_err(|error| sort(contact.root(), knob, "writing", Some(&value), error))
 }
 
-fn sort(knob: &Knob, what: &str, value: Option<&str>, error: io::Error) -> TuneError {
+fn sort(root: &HostRoot, knob: &Knob, what: &str, value: Option<&str>, error: io::Error) -> TuneError {
+    if let (io::ErrorKind::ReadOnlyFilesystem, Some(path)) = (error.kind(), knob.path()) {
+        let mounts = root.text("/proc/self/mounts").unwrap_or_default();
+        return TuneError::read_only(format!("{what} {path}"), &path, &mounts);
+    }
     let os = error.raw_os_error();
     let gone = [libc::ENXIO, libc::ENODEV, libc::ESRCH].map(Some).contains(&os);
     if gone || error.kind() == io::ErrorKind::NotFound {

@@ -1,7 +1,7 @@
 //! What can go wrong while settings are changed.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a setting could not be changed or put back, or the journal not be kept.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +11,18 @@ pub enum TuneError {
     NotPermitted {
         /// What was tried, on what.
         operation: String,
+    },
+    /// The file system is mounted for reading only, as root's rights do not mend.
+    #[error(
+        "{operation}: {mount} is mounted read-only; run on the host if this is a container, or: {remedy}"
+    )]
+    ReadOnly {
+        /// What was tried, on what.
+        operation: String,
+        /// Where that file system is mounted.
+        mount: String,
+        /// The command that mounts it for writing.
+        remedy: String,
     },
     /// Another process of Quaver changes settings now.
     #[error("{holder} is changing settings of this machine; wait until it has ended, or end it")]
@@ -68,13 +80,31 @@ pub enum TuneError {
 }
 
 impl TuneError {
+    /// The refusal of a file system that is mounted read-only. `path` is a file on it, `mounts` the text of
+    /// `/proc/self/mounts`.
+    pub(crate) fn read_only(operation: impl Into<String>, path: &str, mounts: &str) -> Self {
+        let of = |mount: &&str| path.strip_prefix(*mount).is_some_and(|rest| rest.starts_with('/'));
+        let places = mounts.lines().filter_map(|line| line.split_whitespace().nth(1));
+        let mount = places.filter(of).max_by_key(|mount| mount.len()).unwrap_or("/").to_owned();
+        let remedy = format!("sudo mount -o remount,rw {mount}");
+        Self::ReadOnly { operation: operation.into(), mount, remedy }
+    }
+
+    /// Sorts what the system said about doing something to a file of the journal.
+    pub(crate) fn at(what: &str, path: &Path, source: io::Error) -> Self {
+        let operation = format!("{what} {}", path.display());
+        if source.kind() != io::ErrorKind::ReadOnlyFilesystem {
+            return Self::new(operation, source);
+        }
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        Self::read_only(operation, &path.to_string_lossy(), &mounts)
+    }
+
     /// Sorts what the system said about an operation.
     pub(crate) fn new(operation: impl Into<String>, source: io::Error) -> Self {
         let operation = operation.into();
         match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::NotPermitted { operation }
-            }
+            io::ErrorKind::PermissionDenied => Self::NotPermitted { operation },
             _ => Self::Os { operation, source },
         }
     }

@@ -91,13 +91,14 @@ fn collect(folder: &Path, found: &mut Vec<(PathBuf, Option<Vec<u8>>)>) {
 
 /// Answers writes as a kernel does: it normalises, refuses and rounds.
 #[derive(Debug)]
-struct FakeKernel {
+pub struct FakeKernel {
     machine: Machine,
     root: HostRoot,
 }
 
 impl FakeKernel {
-    fn new(root: HostRoot) -> Self {
+    /// The kernel of the machine at this root.
+    pub fn new(root: HostRoot) -> Self {
         Self { machine: Machine::new(root.clone()), root }
     }
 
@@ -139,6 +140,8 @@ impl FakeKernel {
             "deaf" => before,
             // One that knows even numbers only.
             "even" => (value.parse::<u64>().unwrap_or(0) / 2 * 2).to_string(),
+            // One that lies on a file system that is mounted read-only.
+            "sealed" => return Err(io::Error::from_raw_os_error(libc::EROFS)),
             "stubborn" => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
             _ => value.to_owned(),
         })

@@ -78,6 +78,16 @@ impl Knob {
         Self::File { path: path.into() }
     }
 
+    /// The file that is written, from the root; none for what is no file.
+    pub fn path(&self) -> Option<String> {
+        match self {
+            Self::File { path } | Self::Directory { path } | Self::Config { path } => Some(path.clone()),
+            Self::Irq { irq } => Some(format!("/proc/irq/{irq}/smp_affinity_list")),
+            Self::Held { device } => Some(device.clone()),
+            Self::Thread { .. } | Self::Ethtool { .. } | Self::Unit { .. } => None,
+        }
+    }
+
     /// What a reboot does to it.
     pub fn durability(&self) -> Durability {
         if matches!(self, Self::Config { .. }) { Durability::Persistent } else { Durability::Volatile }

@@ -2,48 +2,13 @@
 
 use super::{Item, View, fits};
 use crate::catalogue::Interrupts;
-use quaver_host::root::{HostRoot, parse_cpu_list};
+use quaver_host::root::parse_cpu_list;
+use quaver_host::settings::kernel_threads::KernelThread;
 use quaver_host::settings::knob::{Change, Knob, cpu_list, cpu_mask, mask_cpus};
 use quaver_host::settings::steer;
 
-/// Flag of a task whose affinity user space may not change (PF_NO_SETAFFINITY, linux/sched.h).
-const BOUND: u64 = 0x0400_0000;
-
 /// Names of things shown in one line of evidence.
 const SHOWN: usize = 4;
-
-/// A thread of the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KernelThread {
-    pub(super) tid: u32,
-    pub(super) name: String,
-    pub(super) bound: bool,
-    pub(super) cpus: Vec<u16>,
-}
-
-/// Threads whose parent is kthreadd, and itself.
-pub(super) fn kernel_threads(root: &HostRoot) -> Vec<KernelThread> {
-    let tids = root.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
-    let mut threads: Vec<KernelThread> = tids.filter_map(|tid| kernel_thread(root, tid)).collect();
-    threads.sort_by_key(|thread| thread.tid);
-    threads
-}
-
-fn kernel_thread(root: &HostRoot, tid: u32) -> Option<KernelThread> {
-    let stat = root.text(&format!("/proc/{tid}/stat"))?;
-    let (head, rest) = stat.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.to_owned();
-    // After the name: state, parent, group, session, terminal, its group, flags (proc(5)).
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let parent: u32 = fields.get(1)?.parse().ok()?;
-    if parent != 2 && tid != 2 {
-        return None;
-    }
-    let bound = fields.get(6)?.parse::<u64>().ok()? & BOUND != 0;
-    let status = root.text(&format!("/proc/{tid}/status"))?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    Some(KernelThread { tid, name, bound, cpus: parse_cpu_list(list) })
-}
 
 impl View<'_> {
     fn hits(&self, cpus: &[u16]) -> bool {

@@ -11,6 +11,7 @@ use super::catalogue::{BootOption, Good, KnobSpec, Row};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::{HostRoot, parse_cpu_list};
 use quaver_host::settings::contact::Contact;
+use quaver_host::settings::kernel_threads::{KernelThread, kernel_threads};
 use quaver_host::settings::knob::{Change, cpu_list, cpu_mask, mask_cpus};
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +91,7 @@ pub struct View<'a> {
     pub(super) facts: HostFacts,
     /// CPUs online that are not the receiver's.
     pub(super) other: Vec<u16>,
-    pub(super) threads: Vec<affinity::KernelThread>,
+    pub(super) threads: Vec<KernelThread>,
 }
 
 impl<'a> View<'a> {
@@ -98,7 +99,7 @@ impl<'a> View<'a> {
     pub fn new(contact: &'a dyn Contact, target: &'a Target) -> Self {
         let facts = HostFacts::read(contact.root());
         let other = facts.cpu.online.iter().copied().filter(|cpu| !target.cpus.contains(cpu)).collect();
-        let threads = affinity::kernel_threads(contact.root());
+        let threads = kernel_threads(contact.root());
         Self { contact, target, facts, other, threads }
     }
 

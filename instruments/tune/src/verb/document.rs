@@ -102,5 +102,5 @@ pub(super) fn reverted(undone: &[Undone]) -> anyhow::Result<String> {
 }
 
 pub(super) fn status(status: &Status) -> anyhow::Result<String> {
-    text("status", json!({ "busy": status.busy, "changes": status.changes }))
+    text("status", json!({ "busy": status.busy, "changes": status.changes, "inherited": status.inherited }))
 }

@@ -21,7 +21,7 @@ impl Lock {
     /// [`TuneError::Busy`] with the verb and process of who has it.
     pub(super) fn take(directory: &Path, verb: &str) -> Result<Self, TuneError> {
         let path = directory.join("tune.lock");
-        let failed = |error| TuneError::new(format!("opening {}", path.display()), error);
+        let failed = |error| TuneError::at("opening", &path, error);
         let mut file = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
@@ -68,7 +68,7 @@ impl Lock {
 /// Makes the directory of the journal and checks that nobody else can write a journal into it, for what it says is written
 /// to the machine with our rights.
 pub(super) fn prepare(directory: &Path) -> Result<(), TuneError> {
-    let failed = |error| TuneError::new(format!("making {}", directory.display()), error);
+    let failed = |error| TuneError::at("making", directory, error);
     let mut builder = std::fs::DirBuilder::new();
     std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o755);
     builder.create(directory).map_err(failed)?;

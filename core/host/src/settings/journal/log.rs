@@ -159,6 +159,6 @@ impl Log {
     }
 
     fn failed(&self, what: &str, error: std::io::Error) -> TuneError {
-        TuneError::new(format!("{what} {}", self.directory.join(JOURNAL).display()), error)
+        TuneError::at(what, &self.directory.join(JOURNAL), error)
     }
 }

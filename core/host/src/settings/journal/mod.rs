@@ -15,6 +15,7 @@
 //! then somebody else changed it, which is said and left alone. Writing an old value twice does no harm, so a crash while
 //! putting back is a crash like any other. Values in the kernel are gone with a reboot, which the boot's number tells.
 
+mod born;
 mod lock;
 mod log;
 mod record;
@@ -34,7 +35,7 @@ pub use undo::{Fate, Others, Undone};
 
 use super::contact::{Contact, Machine};
 use super::error::TuneError;
-use super::knob::{Durability, Knob};
+use super::knob::{Durability, Knob, cpu_list};
 use crate::root::HostRoot;
 use lock::Lock;
 use log::Log;
@@ -171,7 +172,13 @@ impl Journal {
         let state = JournalSummary::of(&content.records);
         let busy = Lock::holder(&self.place.directory);
         let changes = state.open().map(|entry| self.standing(&state, entry)).collect();
-        Ok(Status { busy, changes })
+        let contact = self.place.contact();
+        let narrowed = state.open().filter(|entry| born::is_of_kthreadd(entry));
+        let inherited = narrowed.flat_map(|entry| born::inherited(contact, &state, entry));
+        let inherited = inherited
+            .map(|thread| Inherited { tid: thread.tid, name: thread.name, cpus: cpu_list(&thread.cpus) })
+            .collect();
+        Ok(Status { busy, changes, inherited })
     }
 
     fn standing(&self, state: &JournalSummary, entry: &Entry) -> Standing {
@@ -212,6 +219,19 @@ pub struct Status {
     pub busy: Option<String>,
     /// Changes that were not put back, the earliest first.
     pub changes: Vec<Standing>,
+    /// Kernel threads that were born while kthreadd was kept to some CPUs and have these from it.
+    pub inherited: Vec<Inherited>,
+}
+
+/// A kernel thread that was born while kthreadd was kept to some CPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inherited {
+    /// Number.
+    pub tid: u32,
+    /// Name.
+    pub name: String,
+    /// CPUs that it has from kthreadd.
+    pub cpus: String,
 }
 
 /// One setting that was changed and not put back.

@@ -4,6 +4,7 @@ use super::super::contact::{self, Contact};
 use super::super::error::TuneError;
 use super::super::hold;
 use super::super::knob::Knob;
+use super::born;
 use super::log::Log;
 use super::record::{Ending, Record};
 use super::state::{Entry, JournalSummary, Judgement, Phase, judge};
@@ -50,6 +51,12 @@ pub enum Fate {
         /// What is gone.
         reason: String,
     },
+    /// A kernel thread of this name was born while kthreadd was kept to some CPUs, and had these. It has kthreadd's old ones
+    /// now.
+    Mended {
+        /// Name of the thread.
+        name: String,
+    },
     /// A reboot took our value away.
     Rebooted,
     /// Somebody else changed it: left as it is, and forgotten.
@@ -88,7 +95,8 @@ pub(super) struct Undoing<'a> {
 }
 
 impl Undoing<'_> {
-    /// Puts back the open changes that `which` chooses, the latest first.
+    /// Puts back the open changes that `which` chooses: kthreadd's CPUs first, since putting the others back may give birth
+    /// to threads of the kernel; then the latest first.
     ///
     /// # Errors
     /// When the journal cannot be kept. What concerns one setting only is in its [`Undone`].
@@ -96,19 +104,36 @@ impl Undoing<'_> {
         &mut self,
         which: &dyn Fn(&JournalSummary, &Entry) -> bool,
     ) -> Result<Vec<Undone>, TuneError> {
-        let chosen: Vec<Entry> =
+        let mut chosen: Vec<Entry> =
             self.state.open().rev().filter(|entry| which(self.state, entry)).cloned().collect();
-        chosen.iter().map(|entry| self.one(entry)).collect()
+        chosen.sort_by_key(|entry| !born::is_of_kthreadd(entry));
+        let mut undone = Vec::new();
+        for entry in &chosen {
+            let (change, born) = self.one(entry)?;
+            undone.push(change);
+            undone.extend(born);
+        }
+        Ok(undone)
     }
 
-    /// Puts one change back.
-    pub(super) fn one(&mut self, entry: &Entry) -> Result<Undone, TuneError> {
-        let fate = self.fate(entry)?;
+    /// Puts one change back, with what was born of it.
+    fn one(&mut self, entry: &Entry) -> Result<(Undone, Vec<Undone>), TuneError> {
+        let mut fate = self.fate(entry)?;
+        let mut born = Vec::new();
+        if born::is_of_kthreadd(entry) && matches!(fate, Fate::Restored | Fate::Unchanged) {
+            born = self.mend(entry)?;
+            let left = born.iter().filter(|one| !one.fate.is_final()).count();
+            if left > 0 {
+                // The change is kept, so that the next turn finds these threads.
+                fate = Fate::Pending { reason: format!("{left} threads born of it keep their CPUs") };
+            }
+        }
         let how = match fate {
             Fate::Restored => Some(Ending::Restored),
             Fate::Unchanged => Some(Ending::Unchanged),
             Fate::Vanished { .. } => Some(Ending::Vanished),
             Fate::Rebooted => Some(Ending::Rebooted),
+            Fate::Mended { .. } => None,
             Fate::Forgotten { .. } => Some(Ending::Forgotten),
             Fate::Foreign { .. } | Fate::Pending { .. } => None,
         };
@@ -117,15 +142,28 @@ impl Undoing<'_> {
             self.log.append(&record, self.steps)?;
             self.state.add(&record);
         }
+        Ok((self.undone(entry, entry.knob.clone(), fate), born))
+    }
+
+    fn undone(&self, entry: &Entry, knob: Knob, fate: Fate) -> Undone {
         let verb =
             self.state.sessions.get(&entry.session).map_or_else(String::new, |facts| facts.verb.clone());
-        Ok(Undone {
-            knob: entry.knob.clone(),
-            row: entry.row.clone(),
-            verb,
-            before: entry.before.shown(),
-            fate,
-        })
+        Undone { knob, row: entry.row.clone(), verb, before: entry.before.shown(), fate }
+    }
+
+    /// Mends the CPUs of threads that were born while kthreadd had those of this change. It has its old ones by now.
+    fn mend(&mut self, entry: &Entry) -> Result<Vec<Undone>, TuneError> {
+        let mut mended = Vec::new();
+        for thread in born::inherited(self.contact, self.state, entry) {
+            let stopped = |error| TuneError::new(format!("mending {}", thread.name), error);
+            self.steps.before(Step::Write).map_err(stopped)?;
+            let fate = match born::mend(self.contact, entry, &thread) {
+                Ok(()) => Fate::Mended { name: thread.name },
+                Err(error) => Fate::Pending { reason: format!("{}: {error}", thread.name) },
+            };
+            mended.push(self.undone(entry, Knob::Thread { tid: thread.tid }, fate));
+        }
+        Ok(mended)
     }
 
     fn fate(&mut self, entry: &Entry) -> Result<Fate, TuneError> {

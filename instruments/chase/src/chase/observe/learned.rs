@@ -1,8 +1,9 @@
 //! Which of a process's ports is busiest, and what its packets are: by tracing each for a moment.
 
+use anyhow::Context;
 use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
 use quaver_host::bpf;
-use quaver_host::trace::{Flow, Payload, QueueCounts, TraceError, TraceSink, TraceSpec};
+use quaver_host::trace::{Flow, Payload, QueueCounts, TraceSink, TraceSpec};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
@@ -55,7 +56,7 @@ impl TraceSink for Stamps {
 
 /// Packets of one port during a moment: those that the process received. Where it received none of them, since so many
 /// had queued up before, those that entered its queue.
-fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> Result<Vec<StampRecord>, TraceError> {
+fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> anyhow::Result<Vec<StampRecord>> {
     let spec = TraceSpec {
         flow: Some(Flow { address: place.address, ports: vec![port], payload }),
         threads: Vec::new(),
@@ -64,7 +65,7 @@ fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> Result<Vec
         stamp_capacity: 1 << 16,
         event_capacity: 256,
     };
-    let tracer = bpf::start(&spec)?;
+    let tracer = bpf::start(&spec).context(super::NEEDS_BPF)?;
     std::thread::sleep(LOOK);
     let queues = tracer.queues().unwrap_or_default();
     let mut stamps = Stamps::default();

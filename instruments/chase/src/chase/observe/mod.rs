@@ -42,6 +42,9 @@ const FEW_CPUS: usize = 8;
 /// Events held at once on all CPUs together, 32 bytes each, where many CPUs are traced.
 const MOST_EVENTS: usize = 1 << 24;
 
+/// No other tier sees another process's receive calls.
+const NEEDS_BPF: &str = "--pid needs the BPF tier (returns of receive calls)";
+
 /// The process and what it receives.
 struct Observed {
     process: ProcessIdentity,
@@ -61,8 +64,7 @@ pub(super) fn measure(
     if let Some(tier @ (TierName::Tracefs | TierName::User)) = args.tier {
         return Err(failure(
             ExitCode::Usage,
-            format!("--pid needs the BPF tier (returns of receive calls): remove --tier {tier:?}")
-                .to_lowercase(),
+            format!("{NEEDS_BPF}: remove --tier {}", format!("{tier:?}").to_lowercase()),
         ));
     }
     let root = HostRoot::system();

@@ -1,6 +1,6 @@
 //! What the protocol is fed with: events of the thread library, of the kernel, and of the machine, in time order.
 
-use quaver_abi::kernel_side::{KernelSideKind, KernelSideRecord};
+use quaver_abi::kernel_side::{KernelSideKind, KernelSideRecord, WakingContext};
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::{SyncKind, SyncOutcome, SyncRecord, outcome_flags};
 use serde::{Deserialize, Serialize};
@@ -129,6 +129,8 @@ pub enum KernelKind {
     Waking {
         /// Who is woken.
         thread: ThreadId,
+        /// The current thread of the CPU does it, as far as is known; else an interrupt or a softirq within it.
+        by_current: bool,
     },
     /// The thread was made runnable.
     Wakeup {
@@ -201,7 +203,12 @@ impl KernelEvent {
                 next: ThreadId(record.other),
                 prev_state: OffCpu::from_raw(record.detail),
             },
-            KernelSideKind::Waking => KernelKind::Waking { thread },
+            KernelSideKind::Waking => {
+                let context = WakingContext::from_raw(record.detail);
+                // Recordings of earlier versions do not tell.
+                let by_current = matches!(context, WakingContext::Task | WakingContext::Unknown);
+                KernelKind::Waking { thread, by_current }
+            }
             KernelSideKind::Wakeup => KernelKind::Wakeup { thread, target_cpu: record.operand as u16 },
             KernelSideKind::Migrate => {
                 KernelKind::Migrate { thread, from: record.other as u16, to: record.operand as u16 }

@@ -18,8 +18,8 @@ impl<O: Observer> Protocol<O> {
         let cpu = event.cpu;
         match event.kind {
             KernelKind::Switch { prev, next, prev_state } => self.switch(cpu, prev, next, prev_state),
-            KernelKind::Waking { thread } => self.waking(cpu, thread),
-            KernelKind::Wakeup { thread, target_cpu } => self.woken(cpu, thread, target_cpu),
+            KernelKind::Waking { thread, by_current } => self.waking(by_current.then_some(cpu), thread),
+            KernelKind::Wakeup { thread, target_cpu } => self.woken(thread, target_cpu),
             KernelKind::Migrate { thread, to, .. } => self.migrate(thread, to),
             KernelKind::Enter { thread, reason } => self.enter_kernel(cpu, thread, reason),
             KernelKind::Exit { thread } => self.leave_kernel(cpu, thread),
@@ -195,9 +195,10 @@ impl<O: Observer> Protocol<O> {
         self.recount(slot);
     }
 
-    fn waking(&mut self, cpu: u16, thread: ThreadId) {
+    /// `waker`: the CPU whose current thread wakes; none where no thread does.
+    fn waking(&mut self, waker: Option<u16>, thread: ThreadId) {
         let Some(slot) = self.threads.find(thread) else { return };
-        let kernel_ns = self.cores.get_mut(cpu).and_then(|core| core.kernel_ns);
+        let kernel_ns = waker.and_then(|cpu| self.cores.get_mut(cpu)).and_then(|core| core.kernel_ns);
         let now_ns = self.now_ns;
         let thread = self.threads.get_mut(slot);
         if thread.wait.is_none() || thread.timeline.whereabouts != Whereabouts::Asleep {
@@ -209,14 +210,14 @@ impl<O: Observer> Protocol<O> {
         thread.timeline.change(now_ns, WaitState::Waking);
     }
 
-    fn woken(&mut self, cpu: u16, thread: ThreadId, target_cpu: u16) {
+    fn woken(&mut self, thread: ThreadId, target_cpu: u16) {
         let Some(slot) = self.threads.find(thread) else { return };
         let whereabouts = self.threads.get(slot).timeline.whereabouts;
         if matches!(whereabouts, Whereabouts::Running { .. } | Whereabouts::Queued { .. }) {
             return;
         }
         if whereabouts == Whereabouts::Asleep {
-            self.waking(cpu, thread);
+            self.waking(None, thread);
         }
         let timeline = &mut self.threads.get_mut(slot).timeline;
         timeline.moved = false;

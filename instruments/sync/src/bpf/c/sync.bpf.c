@@ -44,6 +44,40 @@ struct {
 	__type(value, struct open_call);
 } sync_calls SEC(".maps");
 
+/* Counted on all CPUs, touched or not: one that is not may wake a followed thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nesting);
+} sync_nesting SEC(".maps");
+
+static __always_inline struct nesting *nesting(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&sync_nesting, &zero);
+}
+
+static __always_inline void interrupt_begins(__u32 number)
+{
+	struct nesting *here = nesting();
+
+	if (here) {
+		here->interrupts++;
+		here->interrupt = number;
+	}
+}
+
+static __always_inline void interrupt_ends(void)
+{
+	struct nesting *here = nesting();
+
+	/* None where it began before these programs were attached. */
+	if (here && here->interrupts)
+		here->interrupts--;
+}
+
 static __always_inline bool followed(__u32 process)
 {
 	__u64 is = bpf_map_lookup_elem(&sync_followed, &process) != 0;
@@ -233,7 +267,11 @@ int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_st
 	__u8 off = preempt || !prev_state ? OFF_PREEMPTED : prev_state & GONE ? OFF_EXITED : OFF_BLOCKED;
 
 	bool leaves = followed(prev->tgid), comes = followed(next->tgid);
+	struct nesting *here = nesting();
 
+	/* Nobody switches in an interrupt. With a kernel that is preemptible in softirqs, the next thread is in none. */
+	if (here)
+		here->interrupts = here->softirqs = 0;
 	if (leaves || comes)
 		touch(cpu, now);
 	else if (!is_touched(cpu, now))
@@ -246,7 +284,34 @@ int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_st
 	return 0;
 }
 
-static __always_inline int woken(struct task_struct *task, __u8 kind)
+/* The current thread is the waker only where it wakes itself: an interrupt or a softirq takes whatever thread it finds. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sync_waking, struct task_struct *task)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 cpu = task->thread_info.cpu, waker = 0, number = 0;
+	__u8 context = WAKING_TASK;
+	struct nesting *here;
+
+	if (!followed(task->tgid))
+		return 0;
+	here = nesting();
+	if (here && here->interrupts) {
+		context = WAKING_INTERRUPT;
+		number = here->interrupt;
+	} else if (here && here->softirqs) {
+		context = WAKING_SOFTIRQ;
+		number = here->softirq;
+	} else {
+		waker = bpf_get_current_pid_tgid();
+	}
+	touch(cpu, now);
+	emit(now, KIND_WAKING, task->pid, waker, cpu, number, context);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sync_wakeup, struct task_struct *task)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 cpu = task->thread_info.cpu;
@@ -254,20 +319,8 @@ static __always_inline int woken(struct task_struct *task, __u8 kind)
 	if (!followed(task->tgid))
 		return 0;
 	touch(cpu, now);
-	emit(now, kind, task->pid, bpf_get_current_pid_tgid(), cpu, 0, 0);
+	emit(now, KIND_WAKEUP, task->pid, 0, cpu, 0, 0);
 	return 0;
-}
-
-SEC("tp_btf/sched_waking")
-int BPF_PROG(sync_waking, struct task_struct *task)
-{
-	return woken(task, KIND_WAKING);
-}
-
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(sync_wakeup, struct task_struct *task)
-{
-	return woken(task, KIND_WAKEUP);
 }
 
 SEC("tp_btf/sched_migrate_task")
@@ -295,36 +348,69 @@ static __always_inline int held(__u8 kind, __u32 operand)
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(sync_irq_entry, int number)
 {
+	interrupt_begins(number);
 	return held(KIND_IRQ_ENTER, number);
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(sync_irq_exit, int number)
 {
+	interrupt_ends();
 	return held(KIND_IRQ_EXIT, number);
 }
 
 SEC("tp_btf/local_timer_entry")
 int BPF_PROG(sync_timer_entry, int vector)
 {
-	return held(KIND_IRQ_ENTER, 0x10000 + vector);
+	interrupt_begins(LOCAL_TIMER + vector);
+	return held(KIND_IRQ_ENTER, LOCAL_TIMER + vector);
 }
 
 SEC("tp_btf/local_timer_exit")
 int BPF_PROG(sync_timer_exit, int vector)
 {
-	return held(KIND_IRQ_EXIT, 0x10000 + vector);
+	interrupt_ends();
+	return held(KIND_IRQ_EXIT, LOCAL_TIMER + vector);
 }
+
+/* Interrupts that other CPUs send, and those that a CPU sends to itself. They are short, and only who wakes is told of. */
+#define ONLY_NESTS(name)                                      \
+	SEC("tp_btf/" #name "_entry")                         \
+	int BPF_PROG(sync_##name##_entry)                     \
+	{                                                     \
+		interrupt_begins(FROM_OTHER_CPU);             \
+		return 0;                                     \
+	}                                                     \
+	SEC("tp_btf/" #name "_exit")                          \
+	int BPF_PROG(sync_##name##_exit)                      \
+	{                                                     \
+		interrupt_ends();                             \
+		return 0;                                     \
+	}
+ONLY_NESTS(reschedule)
+ONLY_NESTS(call_function)
+ONLY_NESTS(call_function_single)
+ONLY_NESTS(irq_work)
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(sync_softirq_entry, unsigned int number)
 {
+	struct nesting *here = nesting();
+
+	if (here) {
+		here->softirqs = 1;
+		here->softirq = number;
+	}
 	return held(KIND_SOFTIRQ_ENTER, number);
 }
 
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(sync_softirq_exit, unsigned int number)
 {
+	struct nesting *here = nesting();
+
+	if (here)
+		here->softirqs = 0;
 	return held(KIND_SOFTIRQ_EXIT, number);
 }
 

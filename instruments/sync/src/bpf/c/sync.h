@@ -11,6 +11,7 @@
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_ANY = 0,
 	BPF_F_MMAPABLE = 1024,
@@ -140,6 +141,25 @@ struct sync_counts {
 	__u64 fill[5];
 };
 _Static_assert(sizeof(struct sync_counts) == 64, "SyncCounts");
+
+/* quaver_abi::kernel_side::WakingContext */
+enum waking_context {
+	WAKING_TASK = 1,
+	WAKING_INTERRUPT = 2,
+	WAKING_SOFTIRQ = 3,
+};
+
+/* Numbers of interrupts that are no device's: + vector of the local timer; from another CPU. */
+#define LOCAL_TIMER 0x10000
+#define FROM_OTHER_CPU 0x20000
+
+/* What a CPU is in the middle of. */
+struct nesting {
+	__u32 interrupts;
+	__u32 softirqs;
+	__u32 interrupt; /* number of the latest */
+	__u32 softirq;
+};
 
 #define CPUS 4096
 #define PROCESSES 8192

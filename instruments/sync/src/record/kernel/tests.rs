@@ -1,5 +1,5 @@
 use super::*;
-use quaver_abi::kernel_side::{FutexOperation, KernelSideKind};
+use quaver_abi::kernel_side::{FutexOperation, KernelSideKind, WakingContext};
 use quaver_launch::launch::{Launch, Launched};
 use quaver_testbed::privileged::privileged;
 use std::collections::BTreeSet;
@@ -109,6 +109,49 @@ int main(void) {
 }
 "#;
 
+/// A thread sleeps fifty times on a CPU where the program's first thread computes, who then wakes it by a futex.
+const TIMER: &str = r#"
+#define _GNU_SOURCE
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static volatile int slept;
+static int word;
+static void *sleeper(void *unused) {
+	struct timespec time = { 0, 2000000 };
+	for (int i = 0; i < 50; i++)
+		nanosleep(&time, 0);
+	slept = 1;
+	while (!__atomic_load_n(&word, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+	return unused;
+}
+int main(void) {
+	cpu_set_t all, one;
+	pthread_t thread;
+	int last = 0;
+	sched_getaffinity(0, sizeof(all), &all);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all))
+			last = cpu;
+	CPU_ZERO(&one);
+	CPU_SET(last, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	pthread_create(&thread, 0, sleeper, 0);
+	while (!slept)
+		;
+	__atomic_store_n(&word, 1, __ATOMIC_SEQ_CST);
+	while (!syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0))
+		if (pthread_tryjoin_np(thread, 0) == 0)
+			return 0;
+	pthread_join(thread, 0);
+	return 0;
+}
+"#;
+
 fn run_under(tier: Tier) -> (Vec<KernelSideRecord>, KernelCounts, u32) {
     run_program(PROGRAM, tier, 10_000)
 }
@@ -158,6 +201,10 @@ fn assert_all_is_seen(records: &[KernelSideRecord], counts: KernelCounts, pid: u
         assert_eq!((calls, back), (entries.len() as u64, returns as u64));
     }
     assert!(of(KernelSideKind::Wakeup).filter(|record| forks.contains(&record.thread)).count() >= 3);
+    // The first thread broadcasts, and hands the lock over: it is named.
+    let wakings = of(KernelSideKind::Waking).filter(|record| forks.contains(&record.thread));
+    let by_a_task = wakings.filter(|record| record.detail == WakingContext::Task as u8);
+    assert!(by_a_task.filter(|record| record.other == pid).count() >= 1);
     assert!(of(KernelSideKind::Switch).any(|record| forks.contains(&record.other)));
     assert!(of(KernelSideKind::Exit).count() >= 4);
 }
@@ -177,6 +224,39 @@ fn every_futex_call_of_a_program_is_seen_by_tracefs() {
         let (records, counts, pid) = run_under(Tier::Tracefs);
         assert_all_is_seen(&records, counts, pid);
     }
+}
+
+/// The number of an interrupt or a softirq is known to BPF only.
+fn assert_a_timer_names_no_thread(tier: Tier) {
+    let (records, counts, pid) = run_program(TIMER, tier, 60_000_000_000);
+    assert_eq!(counts.lost, 0);
+    let of = |kind: KernelSideKind| records.iter().filter(move |record| record.kind == kind as u8);
+    let made = |record: &&KernelSideRecord| record.thread == pid;
+    let sleeper = of(KernelSideKind::Fork).find(made).expect("the program makes a thread").other;
+    let wakings: Vec<_> = of(KernelSideKind::Waking).filter(|record| record.thread == sleeper).collect();
+    let within = |context| wakings.iter().filter(move |record| record.detail == context as u8);
+    let by_timer = within(WakingContext::Interrupt).chain(within(WakingContext::Softirq));
+    assert!(by_timer.clone().all(|record| record.other == 0), "{wakings:?}");
+    // One may end before it sleeps, if its CPU is taken away for long.
+    assert!(by_timer.count() >= 40, "{wakings:?}");
+    assert_eq!(within(WakingContext::Unknown).count(), 0);
+    if tier == Tier::Bpf {
+        assert!(within(WakingContext::Interrupt).all(|record| record.value > 0), "{wakings:?}");
+    }
+    let named: BTreeSet<u32> = within(WakingContext::Task).map(|record| record.other).collect();
+    assert!(named.is_subset(&[0, pid].into()), "{named:?}");
+    assert!(of(KernelSideKind::Wakeup).all(|record| record.other == 0));
+}
+
+#[test]
+fn a_timer_that_wakes_a_thread_does_not_name_the_thread_that_it_interrupts() {
+    if !privileged("a_timer_that_wakes_a_thread_does_not_name_the_thread_that_it_interrupts") {
+        return;
+    }
+    if cfg!(feature = "bpf") {
+        assert_a_timer_names_no_thread(Tier::Bpf);
+    }
+    assert_a_timer_names_no_thread(Tier::Tracefs);
 }
 
 /// readv, read, getppid, nanosleep and what the C library calls for it.

@@ -2,7 +2,7 @@
 //! do, and what is done to them. The kernel itself adds the threads that they make.
 
 use super::{Followed, KernelCounts, KernelSource, NOT_TOLD};
-use quaver_abi::kernel_side::{KernelSideKind as Kind, KernelSideRecord};
+use quaver_abi::kernel_side::{KernelSideKind as Kind, KernelSideRecord, WakingContext};
 use quaver_abi::record::OffCpu;
 use quaver_host::trace::TraceError;
 use quaver_host::tracefs::format::{EventFormat, PageLayout};
@@ -31,12 +31,8 @@ const TRACEPOINTS: &[Tracepoint] = &[
     Tracepoint { path: "raw_syscalls/sys_enter", sees: "futex system calls", read: sys_enter },
     Tracepoint { path: "raw_syscalls/sys_exit", sees: "ends of futex system calls", read: sys_exit },
     Tracepoint { path: "sched/sched_switch", sees: "which thread has a CPU", read: switch },
-    Tracepoint { path: "sched/sched_waking", sees: "who wakes whom", read: |f| woken(f, Kind::Waking) },
-    Tracepoint {
-        path: "sched/sched_wakeup",
-        sees: "waiting in run queues",
-        read: |f| woken(f, Kind::Wakeup),
-    },
+    Tracepoint { path: "sched/sched_waking", sees: "who wakes whom", read: waking },
+    Tracepoint { path: "sched/sched_wakeup", sees: "waiting in run queues", read: wakeup },
     Tracepoint { path: "sched/sched_migrate_task", sees: "moves between CPUs", read: migrate },
     Tracepoint { path: "sched/sched_process_fork", sees: "threads that are made", read: fork },
     Tracepoint { path: "sched/sched_process_exit", sees: "ends of threads", read: exit },
@@ -133,12 +129,34 @@ fn switch(fields: &Fields<'_>) -> Option<KernelSideRecord> {
     })
 }
 
-fn woken(fields: &Fields<'_>, kind: Kind) -> Option<KernelSideRecord> {
+/// What a CPU is doing, by the flags of any record (include/linux/trace_events.h: TRACE_FLAG_HARDIRQ, _NMI, _SOFTIRQ).
+fn context(flags: u64) -> WakingContext {
+    const NMI_OR_INTERRUPT: u64 = 0x40 | 0x08;
+    const SOFTIRQ: u64 = 0x10;
+    match flags {
+        flags if flags & NMI_OR_INTERRUPT != 0 => WakingContext::Interrupt,
+        flags if flags & SOFTIRQ != 0 => WakingContext::Softirq,
+        _ => WakingContext::Task,
+    }
+}
+
+fn waking(fields: &Fields<'_>) -> Option<KernelSideRecord> {
+    let context = context(fields.number("common_flags")?);
+    let waker = if context == WakingContext::Task { fields.number32("common_pid")? } else { 0 };
     Some(KernelSideRecord {
         thread: fields.number32("pid")?,
-        other: fields.number32("common_pid")?,
+        other: waker,
         operand: fields.number32("target_cpu")?,
-        ..record(kind)
+        detail: context as u8,
+        ..record(Kind::Waking)
+    })
+}
+
+fn wakeup(fields: &Fields<'_>) -> Option<KernelSideRecord> {
+    Some(KernelSideRecord {
+        thread: fields.number32("pid")?,
+        operand: fields.number32("target_cpu")?,
+        ..record(Kind::Wakeup)
     })
 }
 

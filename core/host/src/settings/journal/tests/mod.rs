@@ -1,5 +1,6 @@
 //! Tests of the journal on machines made of files.
 
+mod born;
 mod crashes;
 mod others;
 mod vanished;

@@ -30,7 +30,7 @@ fn from_a_late_waker_to_an_idle_cpu() {
         scene.kernel(13, 1, KernelKind::IdleEnter);
         // The waker reaches its kernel at 140, which wakes at 150.
         scene.inside(140, 2, 2, KernelReason::Futex);
-        scene.kernel(150, 2, KernelKind::Waking { thread: ThreadId(1) });
+        scene.kernel(150, 2, KernelKind::Waking { thread: ThreadId(1), by_current: true });
         scene.wakeup(155, 2, 1, 1);
         scene.kernel(170, 1, KernelKind::IdleExit);
         scene.kernel(172, 1, KernelKind::IrqEnter { timer: false });
@@ -54,6 +54,21 @@ fn from_a_late_waker_to_an_idle_cpu() {
     assert_eq!((wait.case, wait.kernel_pairs), (1, 1));
     let leads: Vec<_> = results.causes.iter().filter(|one| one.leads > 0).map(|one| one.cause).collect();
     assert_eq!(leads, [Cause::WakerLate]);
+}
+
+#[test]
+fn an_interrupt_that_wakes_has_nothing_to_do_with_the_thread_that_it_finds() {
+    let results = woken(|scene| {
+        scene.switch(12, 1, 1, 0, OffCpu::Blocked);
+        scene.kernel(13, 1, KernelKind::IdleEnter);
+        // Another thread is in a call of its own since 120, and a timer's interrupt comes within it at 150.
+        scene.inside(120, 2, 2, KernelReason::Futex);
+        scene.kernel(150, 2, KernelKind::Waking { thread: ThreadId(1), by_current: false });
+        scene.wakeup(155, 2, 1, 1);
+        scene.switch(180, 1, 0, 1, OffCpu::Unknown);
+    });
+    let wait = results.longest.iter().find(|wait| wait.thread == ThreadId(1)).expect("it was late");
+    assert_eq!(pieces(wait)[..2], [(Cause::WakerLate, 50), (Cause::KernelNotSwitched, 5)]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn kernel_events() -> impl Strategy<Value = AnyEvent> {
                 0 => KernelKind::Enter { thread, reason: reasons[other as usize % 4] },
                 1 => KernelKind::Exit { thread },
                 2..=4 => KernelKind::Switch { prev: thread, next, prev_state: OffCpu::from_raw(third as u8) },
-                5 => KernelKind::Waking { thread },
+                5 => KernelKind::Waking { thread, by_current: other % 2 == 0 },
                 6 | 7 => KernelKind::Wakeup { thread, target_cpu: third },
                 8 => KernelKind::Migrate { thread, from: cpu, to: third },
                 9 => KernelKind::IrqEnter { timer: other % 2 == 0 },

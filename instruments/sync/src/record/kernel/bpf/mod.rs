@@ -33,12 +33,23 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("sync_irq_exit", "irq_handler_exit", "device interrupts"),
     ("sync_timer_entry", "local_timer_entry", "timer interrupts"),
     ("sync_timer_exit", "local_timer_exit", "timer interrupts"),
+    ("sync_reschedule_entry", "reschedule_entry", CROSS_CPU),
+    ("sync_reschedule_exit", "reschedule_exit", CROSS_CPU),
+    ("sync_call_function_entry", "call_function_entry", CROSS_CPU),
+    ("sync_call_function_exit", "call_function_exit", CROSS_CPU),
+    ("sync_call_function_single_entry", "call_function_single_entry", CROSS_CPU),
+    ("sync_call_function_single_exit", "call_function_single_exit", CROSS_CPU),
+    ("sync_irq_work_entry", "irq_work_entry", CROSS_CPU),
+    ("sync_irq_work_exit", "irq_work_exit", CROSS_CPU),
     ("sync_softirq_entry", "softirq_entry", "softirqs"),
     ("sync_softirq_exit", "softirq_exit", "softirqs"),
     ("sync_idle", "cpu_idle", "idle states"),
     ("sync_fork", "sched_process_fork", "processes that the program makes"),
     ("sync_exit", "sched_process_exit", "ends of threads"),
 ];
+
+/// What is not seen without the tracepoints of these interrupts.
+const CROSS_CPU: &str = "wake-ups from within interrupts between CPUs";
 
 /// At functions of a process that already runs, where that is asked for: entry and return.
 const PROBES: [&str; 2] = ["sync_function", "sync_function_return"];
