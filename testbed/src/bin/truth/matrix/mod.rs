@@ -1,5 +1,7 @@
 //! The matrix: receivers of other makers by causes, policies and hosts. `truth matrix [--only WORD,…] [--seconds N] [--out DIR]
-//! [--as-it-is]`. A word of `--only` is a receiver, a cause, `fifo` or `normal`, `rest` or `loaded`; words of one kind add up.
+//! [--as-it-is] [--skip]`. A word of `--only` is a receiver, a cause, `fifo` or `normal`, `rest` or `loaded`; words of one kind add up.
+//! The source catches up when it was late; with `--skip` it skips slots, which hides what a receiver adds behind the learning of the
+//! period.
 //!
 //! Each injected run lies between two controls: the same receiver, left alone. What the run was late beyond them was added.
 
@@ -17,10 +19,9 @@ use quaver_testbed::inject::quiet::QuietCpu;
 use receivers::Receiver;
 use run::{Bench, Conditions, Ending};
 use serde::Serialize;
-use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use verdict::{Grade, Lateness, Verdict};
 
 const NO_DEED: &str = "none";
@@ -51,12 +52,13 @@ struct Options {
     seconds: u32,
     out: PathBuf,
     quiet: bool,
+    skip: bool,
 }
 
 impl Options {
     fn read(mut words: impl Iterator<Item = String>) -> anyhow::Result<Self> {
-        let mut options =
-            Self { only: Vec::new(), seconds: 5, out: PathBuf::from("target/truth/matrix"), quiet: true };
+        let out = PathBuf::from("target/truth/matrix");
+        let mut options = Self { only: Vec::new(), seconds: 5, out, quiet: true, skip: false };
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("{word} needs a value"));
             match word.as_str() {
@@ -64,6 +66,7 @@ impl Options {
                 "--seconds" => options.seconds = value()?.parse().context("--seconds")?,
                 "--out" => options.out = value()?.into(),
                 "--as-it-is" => options.quiet = false,
+                "--skip" => options.skip = true,
                 other => bail!("truth matrix has no option {other}"),
             }
         }
@@ -101,6 +104,7 @@ pub(super) fn run(quaver: PathBuf, words: impl Iterator<Item = String>) -> anyho
         quaver,
         out: options.out.canonicalize()?,
         seconds: options.seconds,
+        skip: options.skip,
         port: quaver_testbed::ports::free_port(),
         interrupted,
     };
@@ -142,8 +146,8 @@ struct Matrix {
     not_available: Vec<String>,
 }
 
-/// A run that was read.
-type Reading = anyhow::Result<Result<Value, String>>;
+/// How a run ended, where the harness did not fail.
+type Reading = anyhow::Result<Ending>;
 
 impl Matrix {
     /// All causes for one receiver under one policy on one host, each between two controls.
@@ -172,42 +176,30 @@ impl Matrix {
             _ => None,
         };
         let folder = format!("{}-{policy}-{host}", receiver.name);
-        let run = |matrix: &Self, name: String, deed, inject| -> anyhow::Result<Ending> {
+        let run = |matrix: &Self, name: String, deed, inject| -> anyhow::Result<Reading> {
             let conditions = Conditions { receiver, fifo, deed, inject };
             let ending = matrix.bench.run(&conditions, &matrix.bench.out.join(&folder).join(name));
-            if matrix.bench.interrupted.load(std::sync::atomic::Ordering::Relaxed) {
-                bail!("interrupted");
-            }
-            ending
+            if matrix.bench.interrupted.load(Ordering::Relaxed) { bail!("interrupted") } else { Ok(ending) }
         };
-        let reading = |ending: anyhow::Result<Ending>| -> Reading {
-            Ok(match ending? {
-                Ending::Measured(summary) => Ok(summary),
-                Ending::Refused(said) | Ending::NotAvailable(said) => Err(said),
-            })
-        };
-        let mut before = reading(run(self, "control-0".into(), NO_DEED, None));
+        let mut before = run(self, "control-0".into(), NO_DEED, None)?;
         for (number, cause) in causes.into_iter().enumerate() {
             let (deed, inject) = match cause.how {
                 How::Deed(deed) => (deed, None),
                 How::Inject(inject) => (NO_DEED, Some(inject)),
             };
-            let injected = run(self, cause.name.to_owned(), deed, inject);
+            let injected = run(self, cause.name.to_owned(), deed, inject)?;
             if let Ok(Ending::NotAvailable(lack)) = &injected {
                 self.not_available.push(format!("cause {}: {lack}", cause.name));
                 continue;
             }
-            let after = reading(run(self, format!("control-{}", number + 1), NO_DEED, None));
-            let cell = cell(
-                [receiver.name, receiver.waits, policy, host],
-                cause,
-                [&before, &after],
-                &reading(injected),
-            );
+            let after = run(self, format!("control-{}", number + 1), NO_DEED, None)?;
+            let cell =
+                cell([receiver.name, receiver.waits, policy, host], cause, [&before, &after], &injected);
             eprintln!("{}", page::line(&cell));
             self.cells.push(cell);
             let json = serde_json::json!({
                 "seconds": self.bench.seconds,
+                "source_skips": self.bench.skip,
                 "cells": self.cells,
                 "not_available": self.not_available,
             });
@@ -227,15 +219,17 @@ fn cell(
 ) -> Cell {
     let read = |reading: &Reading| -> Result<Lateness, String> {
         match reading {
-            Ok(Ok(summary)) => Lateness::read(summary, cause.right).map_err(|error| format!("{error:#}")),
-            Ok(Err(said)) => Err(format!("refused, {said}")),
+            Ok(Ending::Measured(summary)) => {
+                Lateness::read(summary, cause.right).map_err(|error| format!("{error:#}"))
+            }
+            Ok(Ending::Refused(said) | Ending::NotAvailable(said)) => Err(format!("refused, {said}")),
             Err(error) => Err(format!("failed, {error:#}")),
         }
     };
     let [before, after] = controls.map(read);
     let found = read(injected);
     // A refusal of a run that was injected is an answer of the product; everything else that lacks is missing data.
-    let refused = matches!(injected, Ok(Err(_)));
+    let refused = matches!(injected, Ok(Ending::Refused(_)));
     let (failed, verdict) = match (&before, &after, &found) {
         (Ok(before), Ok(after), Ok(found)) => (false, verdict::judge(cause.right, [before, after], found)),
         (Err(why), ..) | (_, Err(why), _) => (true, Verdict::without(Grade::None, format!("control: {why}"))),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const RATE: &str = "5kpps";
+const PERIOD: &str = "200us";
 const SOURCE_PRIORITY: u8 = 40;
 const RECEIVER_PRIORITY: u8 = 50;
 /// How long the receiver and the stream run before anything is injected: a virtual machine compiles meanwhile.
@@ -26,6 +26,8 @@ pub(super) struct Bench {
     pub(super) quaver: PathBuf,
     pub(super) out: PathBuf,
     pub(super) seconds: u32,
+    /// Whether the source skips slots when it was late, instead of sending them in a burst.
+    pub(super) skip: bool,
     pub(super) port: u16,
     /// Set when the user wants an end.
     pub(super) interrupted: Arc<AtomicBool>,
@@ -84,8 +86,11 @@ impl Bench {
 
     fn start_source(&self) -> anyhow::Result<Program> {
         let mut command = silent(&self.quaver.display().to_string());
-        command.args(["source", &format!("127.0.0.1:{}", self.port), "--rate", RATE, "--pace", "sleep"]);
+        command.args(["source", &format!("127.0.0.1:{}", self.port), "--period", PERIOD, "--pace", "hybrid"]);
         command.args(["--for", &format!("{}s", u64::from(self.seconds) + CHASE_BEYOND.as_secs())]);
+        if !self.skip {
+            command.arg("--catch-up");
+        }
         Program::start(command, SOURCE_CPU, Some(SOURCE_PRIORITY)).context("starting the source")
     }
 
@@ -108,9 +113,12 @@ impl Bench {
         };
         if status.success() {
             let text = std::fs::read_to_string(&json)?;
-            return Ok(Ending::Measured(
-                serde_json::from_str(&text).with_context(|| json.display().to_string())?,
-            ));
+            let summary: Value = serde_json::from_str(&text).with_context(|| json.display().to_string())?;
+            let received = summary.pointer("/losses/received").and_then(Value::as_u64);
+            return Ok(match received {
+                Some(0) => Ending::Refused("ended well, with no packet".into()),
+                _ => Ending::Measured(summary),
+            });
         }
         let said = std::fs::read_to_string(&said)?;
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
