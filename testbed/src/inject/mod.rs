@@ -3,12 +3,15 @@
 //! Those here work from outside the measured process. What needs its address space (TLB shootdowns, membarrier,
 //! page faults) is in the preload `examples/inject_preload.rs`.
 
+pub mod kernel_work;
+pub mod load;
 pub mod migrate;
 pub mod quiet;
 pub mod quota;
 pub mod rt_budget;
 pub mod schedule;
 pub mod setting;
+pub mod stop;
 pub mod thread;
 pub mod timer;
 pub mod traffic;

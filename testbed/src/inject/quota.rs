@@ -1,4 +1,4 @@
-//! A CPU quota on one thread, by the control group file system (version 1, or threaded groups of version 2).
+//! A CPU quota on one thread or one process, by the control group file system (version 1, or threaded groups of version 2).
 
 use super::Injection;
 use crate::phase;
@@ -9,16 +9,17 @@ use std::sync::atomic::Ordering;
 /// A control group made for this injection; removed when dropped.
 struct Group {
     path: PathBuf,
-    parent_threads: PathBuf,
+    /// Where the thread or process goes back to.
+    parent: PathBuf,
     quota: PathBuf,
     on: String,
     off: String,
-    thread: u32,
+    number: u32,
 }
 
 /// Lets `thread` run `quota_us` of each `period_us` while injection is on.
 pub fn throttle(thread: u32, quota_us: u32, period_us: u32) -> io::Result<Injection> {
-    let group = Group::create(thread, quota_us, period_us)?;
+    let group = Group::create("tasks", thread, quota_us, period_us)?;
     Injection::spawn("inject-quota", move |stop| {
         while !stop.load(Ordering::Relaxed) {
             let now = phase::now_ns();
@@ -29,24 +30,40 @@ pub fn throttle(thread: u32, quota_us: u32, period_us: u32) -> io::Result<Inject
     })
 }
 
+/// Lets the whole `process` run `quota_us` of each `period_us` until the injection is dropped.
+///
+/// # Errors
+/// No version 1 cpu controller, or a process that may not be moved into a group.
+pub fn hold(process: u32, quota_us: u32, period_us: u32) -> io::Result<Injection> {
+    let group = Group::create("cgroup.procs", process, quota_us, period_us)?;
+    std::fs::write(&group.quota, &group.on)?;
+    Injection::spawn("inject-quota", move |stop| {
+        while !stop.load(Ordering::Relaxed) {
+            phase::sleep_until(phase::next_block(phase::now_ns()));
+        }
+        drop(group);
+    })
+}
+
 impl Group {
-    fn create(thread: u32, quota_us: u32, period_us: u32) -> io::Result<Self> {
+    /// A group without a quota, with the thread or process of this number in it; `members` is the file that lists them.
+    fn create(members: &str, number: u32, quota_us: u32, period_us: u32) -> io::Result<Self> {
         let name = format!("quaver-truth-{}", std::process::id());
         let version_1 = Path::new("/sys/fs/cgroup/cpu");
         if version_1.join("cpu.cfs_quota_us").exists() || version_1.join("tasks").exists() {
             let path = version_1.join(name);
             std::fs::create_dir(&path)?;
             let group = Self {
-                parent_threads: version_1.join("tasks"),
+                parent: version_1.join(members),
                 quota: path.join("cpu.cfs_quota_us"),
                 on: quota_us.to_string(),
                 off: "-1".into(),
                 path,
-                thread,
+                number,
             };
             std::fs::write(group.path.join("cpu.cfs_period_us"), period_us.to_string())?;
             std::fs::write(&group.quota, &group.off)?;
-            std::fs::write(group.path.join("tasks"), thread.to_string())?;
+            std::fs::write(group.path.join(members), number.to_string())?;
             return Ok(group);
         }
         Err(io::Error::new(
@@ -58,8 +75,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The thread may be gone already; then the group is empty and can be removed all the same.
-        let _ = std::fs::write(&self.parent_threads, self.thread.to_string());
+        // It may be gone already; then the group is empty and can be removed all the same.
+        let _ = std::fs::write(&self.parent, self.number.to_string());
         if let Err(error) = std::fs::remove_dir(&self.path) {
             eprintln!("truth: removing control group {}: {error}", self.path.display());
         }

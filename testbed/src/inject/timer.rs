@@ -1,6 +1,6 @@
 //! A storm of timer interrupts on one CPU, with no thread behind it: a software clock event, sampled.
 
-use super::Injection;
+use super::{Injection, schedule};
 use crate::phase;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -36,6 +36,25 @@ struct EventAttributes {
     config1: u64,
 }
 const _: () = assert!(size_of::<EventAttributes>() == 64);
+
+/// Fires `timers` timers at once each `period_ns` on `cpu`, until the injection is dropped.
+///
+/// # Errors
+/// The system refuses to open so many.
+pub fn volley(cpu: u16, timers: u32, period_ns: u64) -> io::Result<Injection> {
+    let events = (0..timers).map(|_| open(cpu, period_ns)).collect::<io::Result<Vec<_>>>()?;
+    Injection::spawn("inject-timer", move |stop| {
+        // On the timers' own CPU each is started without an interrupt to another, so that all are due at one time.
+        schedule::bind(0, cpu).expect("the truth run starts with a CPU that exists");
+        for event in &events {
+            // SAFETY: the descriptor is an open perf event and the request takes no argument.
+            unsafe { libc::ioctl(event.as_raw_fd(), PERF_EVENT_IOC_ENABLE, 0) };
+        }
+        while !stop.load(Ordering::Relaxed) {
+            phase::sleep_until(phase::next_block(phase::now_ns()));
+        }
+    })
+}
 
 /// Fires a timer each `period_ns` on `cpu` while injection is on.
 pub fn storm(cpu: u16, period_ns: u64) -> io::Result<Injection> {

@@ -4,10 +4,13 @@
 //! preload beside this one (`make truth` builds all three). `--for` is the time of the shortest cases; kinds that inject little
 //! take several times as long. `--as-it-is` leaves all other threads of the machine where they are. Ends with 1 if a kind was
 //! not named as it must be.
+//!
+//! `truth matrix` is about receivers of other makers (see `matrix`). Ends with 1 if data are missing.
 
 mod case;
 mod estimate;
 mod judge;
+mod matrix;
 mod page;
 
 use anyhow::{Context, bail};
@@ -36,6 +39,14 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<bool> {
+    let here = std::env::current_exe()?;
+    let folder = here.parent().context("the program lies in a folder")?;
+    if !rustix::process::geteuid().is_root() {
+        bail!("injecting interference needs root");
+    }
+    if std::env::args().nth(1).is_some_and(|word| word == "matrix") {
+        return matrix::run(existing(folder.join("quaver"))?, std::env::args().skip(2));
+    }
     let mut out = PathBuf::from("target/truth");
     let mut seconds = 10;
     let mut quiet = true;
@@ -49,8 +60,6 @@ fn run() -> anyhow::Result<bool> {
             case => wanted.push(case.to_owned()),
         }
     }
-    let here = std::env::current_exe()?;
-    let folder = here.parent().context("the program lies in a folder")?;
     let setup = Setup {
         quaver: existing(folder.join("quaver"))?,
         preload: folder.join("examples/libinject_preload.so"),
@@ -58,9 +67,6 @@ fn run() -> anyhow::Result<bool> {
         seconds,
         quiet,
     };
-    if !rustix::process::geteuid().is_root() {
-        bail!("injecting interference needs root");
-    }
     std::fs::create_dir_all(&setup.out).with_context(|| format!("making {}", setup.out.display()))?;
     let mut verdicts = Vec::new();
     for case in
