@@ -25,9 +25,10 @@ fn events_and_their_operands_keep_their_numbers() {
     let points = [Wakeup, Migrate, PageFault, IpiSend, TlbFlush, SoftirqRaise];
     let mut listed: Vec<(u8, EventKind)> = (1..).zip(intervals).collect();
     listed.extend((20..).zip(points));
-    listed.extend([(26, Sleep), (30, Frame), (40, TaskName)]);
+    listed.extend([(11, Steal), (12, SystemCall)]);
+    listed.extend([(26, Sleep), (28, Sample), (29, LoopGap), (30, Frame), (40, TaskName)]);
     for (number, kind) in &listed {
-        assert_eq!((*kind as u8, kind.is_interval()), (*number, *number <= 10));
+        assert_eq!((*kind as u8, kind.is_interval()), (*number, *number < 20));
     }
     only(EventKind::from_raw, listed);
     let vectors = {

@@ -15,7 +15,7 @@ use super::timeline::{Level, Timeline, end_of, sort_by_start, start_of};
 use super::{PacketPosition, Part};
 use crate::model::{Names, PacketRun};
 use crate::summary::{CauseSummary, FunctionShare};
-use quaver_abi::record::{EventKind, EventRecord, NO_STACK, SAMPLE_PERIOD_NS};
+use quaver_abi::record::{EventKind, EventRecord, SAMPLE_PERIOD_NS};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PERIOD_NS: i64 = SAMPLE_PERIOD_NS as i64;
@@ -64,7 +64,7 @@ struct Evidence {
 /// What one cause was met with.
 #[derive(Default)]
 struct Tally {
-    /// Samples by their pair of stacks.
+    /// Punctual samples by their pair of stacks.
     stacks: BTreeMap<u64, u64>,
     /// Time in windows without a sample of the cause.
     inferred_ns: i64,
@@ -231,9 +231,12 @@ impl<'a> OwnWork<'a> {
             let Some(cause) = self.interrupted(drafts, sample).filter(|cause| own(causes, *cause)) else {
                 continue;
             };
-            *self.tallies.entry(cause).or_default().stacks.entry(sample.aux).or_default() += 1;
             sampled.insert(cause);
-            self.evidence[order].punctual += i64::from(is_code(cause) && self.punctual(sample));
+            // A late one tells where interrupts were let in again, not what ran when it was due.
+            if self.punctual(sample) {
+                *self.tallies.entry(cause).or_default().stacks.entry(sample.aux).or_default() += 1;
+                self.evidence[order].punctual += i64::from(is_code(cause));
+            }
         }
         for draft in drafts {
             let Some(cause) = draft.cause.filter(|cause| draft.part == Part::Body && own(causes, *cause))
@@ -338,8 +341,7 @@ fn functions(tally: &Tally, names: &Names) -> Vec<FunctionShare> {
     let mut met: BTreeMap<&str, Met> = BTreeMap::new();
     let mut all = 0;
     for (&stacks, &count) in &tally.stacks {
-        let half =
-            |number: u32| names.stack.get(&number).filter(|_| number != NO_STACK).into_iter().flatten();
+        let half = |number: u32| names.stack.get(&number).into_iter().flatten();
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let functions = half(stacks as u32).chain(half((stacks >> 32) as u32));
         for (depth, name) in (0..).zip(functions) {

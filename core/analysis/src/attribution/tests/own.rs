@@ -227,6 +227,19 @@ fn a_function_that_never_runs_itself_does_not_lead() {
 }
 
 #[test]
+fn a_sample_that_comes_late_names_no_function() {
+    let length = 8 * PERIOD;
+    let mut run = busy(length);
+    for (number, at) in (0..).zip(dues(from() + PERIOD, from() + length)) {
+        // The kernel let no interrupt in when this one was due.
+        run.events.extend(if number == 3 { sample(at + 60_000, 3, 1) } else { sample(at, NO_STACK, 2) });
+    }
+    let summary = analyze(&run).summary;
+    let own = found(&summary.causes, "own-code").unwrap();
+    assert_eq!((own.name.as_str(), own.functions[0].samples), ("code of the receiver: read_clock 100 %", 6));
+}
+
+#[test]
 fn a_stop_of_the_whole_cpu_is_not_its_code() {
     // The timer fires late, when the CPU comes back: no code is silent for so long.
     let length = 5 * PERIOD;
