@@ -173,6 +173,11 @@ impl CauseTable {
         cause
     }
 
+    /// Identifier in the catalogue of a cause.
+    pub(crate) fn source(&self, cause: u32) -> &'static str {
+        self.sums[cause as usize].id
+    }
+
     pub(crate) fn book(&mut self, cause: u32, account: Account, time_ns: i64, event: u32) {
         let sums = &mut self.sums[cause as usize];
         match account {

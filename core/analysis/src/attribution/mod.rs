@@ -216,7 +216,11 @@ fn unexplained_note(circumstances: &Circumstances, unexplained: &crate::summary:
             note.push_str(&format!("; {:.1} ms of it {what}", part_ns as f64 / 1e6));
         }
     };
-    part(&mut note, unexplained.unplaced_steal_ns, "may be steal, whose place between two looks is not known");
+    part(
+        &mut note,
+        unexplained.unplaced_steal_ns,
+        "may be steal, whose place between two looks is not known",
+    );
     part(&mut note, unexplained.in_call_ns, "lies in long receive calls");
     if let Some(period_ns) = unexplained.gap_period_ns {
         note.push_str(&format!(
