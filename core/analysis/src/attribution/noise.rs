@@ -63,8 +63,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         let actor = one.map_or(&nobody, |one| &one.actor);
         engine.receiver(ask, actor, one.and_then(|one| life_of(&lives, one)), false);
         settle_edges(&mut engine.drafts, cap, &mut scratch);
-        let known = &mut engine.causes;
-        steal.carve(&mut engine.drafts, |key| known.intern(key, namer.names));
+        steal.carve(&mut engine.drafts, &mut engine.causes, namer.names);
         books.unexplained.unplaced_steal_ns += steal.unplaced_ns(&engine.drafts);
         let length = u64::try_from(to_ns - from_ns).unwrap_or(0);
         if length > 0

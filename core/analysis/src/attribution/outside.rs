@@ -161,12 +161,19 @@ impl LoopGaps {
 /// is the length of the mean of the unit vectors at their phases (Mardia and Jupp, Directional Statistics, section 6.3).
 fn chance(instants: &[i64], period_ns: i64) -> f64 {
     let (mut along, mut across) = (0.0, 0.0);
-    for instant in instants {
+    // Turns that follow each other at once have one reason, and are no more evidence than the first of them.
+    let mut counted: Vec<i64> = Vec::new();
+    for &instant in instants {
+        if counted.last().is_none_or(|last| instant.saturating_sub(*last) >= period_ns / 2) {
+            counted.push(instant);
+        }
+    }
+    for instant in &counted {
         let phase = instant.rem_euclid(period_ns) as f64 / period_ns as f64 * std::f64::consts::TAU;
         along += phase.cos();
         across += phase.sin();
     }
-    if instants.is_empty() { 1.0 } else { (-(along * along + across * across) / instants.len() as f64).exp() }
+    if counted.is_empty() { 1.0 } else { (-(along * along + across * across) / counted.len() as f64).exp() }
 }
 
 /// Intervals that stop a loop.

@@ -86,7 +86,7 @@ struct Settlement<'a> {
 impl Settlement<'_> {
     fn carve(&mut self, engine: &mut Engine<'_>) {
         let (causes, names) = (&mut engine.causes, engine.namer.names);
-        self.steal.carve(&mut engine.drafts, |key| causes.intern(key, names));
+        self.steal.carve(&mut engine.drafts, causes, names);
         self.gaps.carve(&mut engine.drafts, |key| causes.intern(key, names));
     }
 }

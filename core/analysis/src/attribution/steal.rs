@@ -9,14 +9,18 @@
 //!
 //! The rest is of unknown place and is booked to no cause. No record books more than its amount.
 
-use super::causes::CauseKey;
+use super::causes::{CauseKey, CauseTable};
 use super::engine::Draft;
 use super::timeline::{end_of, start_of};
 use super::{PacketPosition, Part};
+use crate::model::Names;
 use quaver_abi::record::{EventKind, EventRecord};
 
 /// What the host's scheduler withheld from the CPU.
 const TAKEN: CauseKey = CauseKey::plain("steal", "host ran something else");
+
+/// Waits that a clock ends: what is taken meanwhile does not lengthen them.
+const TIMED: [&str; 2] = ["rt-throttle", "quota"];
 
 /// A stretch of time on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +69,18 @@ impl Steal {
     }
 
     /// Gives what certainly was taken within a window's pieces a cause of its own: of what is unexplained first, then of
-    /// entry and exit code, then of intervals. `intern` numbers the cause.
-    pub(crate) fn carve(&mut self, drafts: &mut Vec<Draft>, mut intern: impl FnMut(CauseKey) -> u32) {
+    /// entry and exit code, then of intervals. Waits that a clock ends keep their time.
+    pub(crate) fn carve(&mut self, drafts: &mut Vec<Draft>, causes: &mut CauseTable, names: &Names) {
         for index in self.around(drafts) {
             let one = self.taken[index];
-            let within: i64 = drafts.iter().map(|draft| overlap(draft, &one.at)).sum();
+            let timed =
+                |draft: &Draft| draft.cause.is_some_and(|cause| TIMED.contains(&causes.id(cause)));
+            let lengthened = drafts.iter().filter(|draft| !timed(draft));
+            let within: i64 = lengthened.map(|draft| overlap(draft, &one.at)).sum();
             let outside = (one.at.length_ns() - within).max(0);
             let certain = (one.amount_ns - outside).min(one.unbooked_ns);
             if certain > 0 {
-                let booked = self.cut_out(drafts, &one.at, certain, &mut intern);
+                let booked = self.cut_out(drafts, &one.at, certain, causes, names);
                 self.taken[index].unbooked_ns -= booked;
                 self.taken[index].uncounted_ns = (one.uncounted_ns - booked).max(0);
             }
@@ -121,14 +128,16 @@ impl Steal {
         drafts: &mut Vec<Draft>,
         at: &Stretch,
         amount_ns: i64,
-        intern: &mut impl FnMut(CauseKey) -> u32,
+        causes: &mut CauseTable,
+        names: &Names,
     ) -> i64 {
         let mut left = amount_ns;
         self.cuts.clear();
         for part in [Part::Unexplained, Part::EntryExit, Part::Body] {
             for (index, draft) in drafts.iter().enumerate().filter(|(_, draft)| draft.part == part) {
                 let length = overlap(draft, at).min(left);
-                if length > 0 && !draft.taken {
+                let timed = draft.cause.is_some_and(|cause| TIMED.contains(&causes.id(cause)));
+                if length > 0 && !draft.taken && !timed {
                     let end_ns = draft.end_ns.min(at.end_ns.saturating_add(draft.shift_ns));
                     self.cuts.push((index, end_ns - length, end_ns));
                     left -= length;
@@ -144,7 +153,7 @@ impl Steal {
                 continue;
             };
             let behind_source = draft.place == PacketPosition::Source;
-            let cause = Some(intern(CauseKey { behind_source, ..TAKEN }));
+            let cause = Some(causes.intern(CauseKey { behind_source, ..TAKEN }, names));
             let before = Draft { end_ns: start_ns, ..*draft };
             let taken = Draft {
                 start_ns,

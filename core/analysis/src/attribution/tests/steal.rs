@@ -1,11 +1,12 @@
 //! Time taken by the hypervisor: where it lies, what it is taken from, and that no more is booked than was taken.
 
 use super::scene::*;
+use crate::attribution::causes::{CauseKey, CauseTable};
 use crate::attribution::engine::Draft;
 use crate::attribution::outside::LoopGaps;
 use crate::attribution::steal::{Steal, Stretch};
 use crate::attribution::{AttributionOptions, PacketAnalysis, PacketPosition, Part, analyze_packets};
-use crate::model::{Circumstances, PacketRun, PacketTable};
+use crate::model::{Circumstances, Names, PacketRun, PacketTable};
 use proptest::prelude::*;
 use quaver_abi::record::{EventKind, EventRecord, GapPlace, OffCpu, Vector};
 
@@ -57,6 +58,20 @@ fn what_was_taken_is_no_ticks_time() {
     assert_eq!((body(&with, "steal"), body(&with, "timer-irq")), (50_000, 7_000));
     assert_eq!(with.summary.lateness.time_ns, without.summary.lateness.time_ns);
     assert_eq!(with.summary.causes[0].name, "host ran something else");
+}
+
+#[test]
+fn a_wait_that_a_clock_ends_is_not_lengthened() {
+    // Throttled for 60 us while its CPU idles, 50 of which the hypervisor ran something else.
+    let mut run = stopped(60_000, &[taken(1, STOP + 3_000, STOP + 60_000, 50_000)]);
+    run.events.retain(|event| event.kind != EventKind::Thread as u8);
+    run.events.extend(receiver_runs(49, &[(STOP, STOP + 60_000, OffCpu::Preempted)]));
+    run.events.push(thread(0, 120, 1, STOP, STOP + 60_000, OffCpu::Unknown));
+    run.receiver.realtime = true;
+    run.circumstances.rt_throttling = true;
+    let throttled = analyze(&run);
+    assert_eq!(time_of(&throttled, "steal"), 0, "{:?}", times(&throttled));
+    assert!(time_of(&throttled, "rt-throttle") > 50_000, "{:?}", times(&throttled));
 }
 
 #[test]
@@ -145,6 +160,7 @@ fn a_grid_of_gaps_is_named_and_chance_is_not() {
     let grid = turns(|number| number * 10_000_000 + number % 7 * 1_000);
     assert_eq!(period(&grid), Some(10_000_000));
     assert_eq!(within(&grid, 40_000_000), None, "four of them are chance");
+    assert_eq!(period(&turns(|number| 77_000_000 + number * 5_000)), None, "a burst is one event");
     assert_eq!(period(&turns(|number| number * 7_000_000 + number % 7 * 1_000)), Some(1_000_000));
     assert_eq!(period(&turns(|number| number * 1_618_034)), None);
     // The kernel's own tick has a period as well.
@@ -227,10 +243,15 @@ fn any_records() -> impl Strategy<Value = Vec<EventRecord>> {
     })
 }
 
-const STEAL: u32 = 7;
+const STEAL: u32 = 2;
 
 fn carve(steal: &mut Steal, drafts: &mut Vec<Draft>) {
-    steal.carve(drafts, |_| STEAL);
+    let mut causes = CauseTable::default();
+    // The pieces' causes, of which none is steal's.
+    for name in ["one", "two"] {
+        causes.intern(CauseKey::plain("tick", name), &Names::default());
+    }
+    steal.carve(drafts, &mut causes, &Names::default());
 }
 
 proptest! {
