@@ -20,7 +20,8 @@ pub(super) fn section(backlog: &Backlog) -> Section {
     table.row(["packets that came".into(), Cell::Rate(backlog.came_per_s, "packets")]);
     table.row(["taken by the receiver".into(), Cell::Rate(backlog.taken_per_s, "packets")]);
     table.row(["dropped at the full queue".into(), Cell::Count(backlog.dropped)]);
-    let held = |packets, memory| Cell::from(format!("{} packets, {}", Cell::Count(packets), Cell::Bytes(memory)));
+    let held =
+        |packets, memory| Cell::from(format!("{} packets, {}", Cell::Count(packets), Cell::Bytes(memory)));
     table.row(["queue at the start".into(), held(backlog.packets_at_start, backlog.bytes_at_start)]);
     table.row(["queue at the end".into(), held(backlog.packets_at_end, backlog.bytes_at_end)]);
     let wait = backlog.wait_ns().map_or(Cell::Unknown, |ns| Cell::Duration(ns as i64));
