@@ -67,6 +67,7 @@ const GROUPS: [(&str, Group); 42] = [
     ("quaver/chase_origins", Group::Quiet),
     ("quaver/noise", Group::Quiet),
     ("quaver/observed_join", Group::Quiet),
+    ("quaver/observed_pace", Group::Quiet),
     ("quaver/osnoise", Group::Quiet),
     ("quaver/path_truth", Group::Quiet),
     ("quaver/study_contrasts", Group::Quiet),
