@@ -68,6 +68,7 @@ const GROUPS: [(&str, Group); 43] = [
     ("quaver/tiers", Group::Quiet),
     ("quaver/noise", Group::Quiet),
     ("quaver/observed_join", Group::Quiet),
+    ("quaver/observed_pace", Group::Quiet),
     ("quaver/osnoise", Group::Quiet),
     ("quaver/path_truth", Group::Quiet),
     ("quaver/study_contrasts", Group::Quiet),

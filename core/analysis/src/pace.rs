@@ -14,13 +14,17 @@ const HORIZON_NS: i64 = 1_000_000_000;
 const LEAST_HORIZON_PERIODS: f64 = 64.0;
 /// Distances in packets over which the period is first looked for.
 const LAGS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Distances that are looked at for each lag, at most.
-const MOST_DISTANCES: usize = 200_000;
+/// Packets that first guesses are tried with, at most, ...
+const MOST_TRIED: usize = 20_000;
+/// ... and packets whose lateness says how well a period fits.
+const MOST_JUDGED: usize = 1_000_000;
+/// First guesses that are as near to each other lead to the same period.
+const SAME: f64 = 1e-3;
 /// Points of the line by which a period is refined, at most.
 const POINTS: usize = 200;
 /// A period fits where so many packets are on schedule ...
 const LEAST_ON_SCHEDULE: f64 = 0.6;
-/// ... and so many slots are used.
+/// ... and more than so many slots are used.
 const LEAST_USED: f64 = 0.5;
 /// Fewer packets tell no period.
 const LEAST_PACKETS: usize = 8;
@@ -46,12 +50,14 @@ pub(crate) struct Pace {
     pub(crate) on_schedule_share: f64,
     /// Part of the slots that have a packet.
     pub(crate) used_share: f64,
+    /// Median distance of the packets' lateness from what is typical.
+    scatter_ns: i64,
 }
 
 impl Pace {
     /// Whether the packets keep to the period.
     pub(crate) fn steady(&self) -> bool {
-        self.on_schedule_share >= LEAST_ON_SCHEDULE && self.used_share >= LEAST_USED
+        self.on_schedule_share >= LEAST_ON_SCHEDULE && self.used_share > LEAST_USED
     }
 }
 
@@ -62,42 +68,47 @@ pub(crate) fn learn(
     known_ns: Option<f64>,
     tolerance_ns: impl Fn(f64) -> i64,
 ) -> Option<Pace> {
-    let guesses = match known_ns {
-        Some(period_ns) => vec![period_ns],
-        None => guesses(arrivals),
-    };
-    let mut best: Option<Pace> = None;
-    for guess in guesses {
-        let Some(pace) = refine(arrivals, guess, &tolerance_ns) else { continue };
-        if pace.steady() {
-            return Some(pace);
-        }
-        if best.is_none_or(|best| pace.on_schedule_share > best.on_schedule_share) {
-            best = Some(pace);
-        }
-    }
-    best
+    let rows = arrivals.seq.len();
+    let part = rows.min(MOST_TRIED);
+    let from = (rows - part) / 2;
+    let at = |row: usize| (arrivals.at)(from + row);
+    let tried = Arrivals { seq: &arrivals.seq[from..from + part], at: &at };
+    let guesses = known_ns.map_or_else(|| guesses(&tried), |period_ns| vec![period_ns]);
+    let fits = guesses.into_iter().filter_map(|guess| refine(&tried, guess, &tolerance_ns));
+    let best = fits.max_by(|a, b| {
+        let steady = a.steady().cmp(&b.steady());
+        let share = a.on_schedule_share.total_cmp(&b.on_schedule_share);
+        steady.then(b.scatter_ns.cmp(&a.scatter_ns)).then(share)
+    })?;
+    refine(arrivals, best.period_ns, &tolerance_ns)
 }
 
-/// Periods that the median distances of packets tell, the most certain first.
+/// Periods that the distances of packets tell: their mode, and the medians over several packets.
 fn guesses(arrivals: &Arrivals<'_>) -> Vec<f64> {
     let rows = arrivals.seq.len();
-    let mut found: Vec<(f64, f64)> = Vec::new();
+    let mut found = Vec::new();
     for lag in LAGS.into_iter().filter(|lag| *lag < rows) {
-        let step = ((rows - lag) / MOST_DISTANCES).max(1);
         let distance = |row: usize| {
             let numbers = arrivals.seq[row + lag].checked_sub(arrivals.seq[row])?;
             let time = (arrivals.at)(row + lag)?.saturating_sub((arrivals.at)(row)?);
             (numbers == lag as u64 && time > 0).then_some(time)
         };
-        let mut distances: Vec<i64> = (0..rows - lag).step_by(step).filter_map(distance).collect();
-        let Some(middle) = median(&mut distances) else { continue };
-        distances.iter_mut().for_each(|time| *time = time.abs_diff(middle).cast_signed());
-        let Some(spread) = median(&mut distances) else { continue };
-        found.push((spread as f64 / lag as f64, middle as f64 / lag as f64));
+        let mut distances: Vec<i64> = (0..rows - lag).filter_map(distance).collect();
+        distances.sort_unstable();
+        found.extend(mode(&distances).map(|time| time / lag as f64));
+        found.extend(median(&mut distances).map(|time| time as f64 / lag as f64));
     }
-    found.sort_by(|a, b| a.0.total_cmp(&b.0));
-    found.into_iter().map(|(_, period)| period).collect()
+    found.sort_by(f64::total_cmp);
+    found.dedup_by(|a, b| (*a - *b).abs() < *b * SAME);
+    found
+}
+
+/// Middle of the shortest stretch that holds a quarter of the values, which are sorted.
+fn mode(sorted: &[i64]) -> Option<f64> {
+    let held = sorted.len().div_ceil(4);
+    let stretches = sorted.windows(held.max(1));
+    let shortest = stretches.min_by_key(|held| held[held.len() - 1].abs_diff(held[0]))?;
+    Some(shortest[shortest.len() / 2] as f64)
 }
 
 fn refine(arrivals: &Arrivals<'_>, guess_ns: f64, tolerance_ns: &impl Fn(f64) -> i64) -> Option<Pace> {
@@ -114,33 +125,27 @@ fn refine(arrivals: &Arrivals<'_>, guess_ns: f64, tolerance_ns: &impl Fn(f64) ->
         line = slope(arrivals, line.per_slot_ns, horizon_ns)?;
     }
     let period_ns = line.per_slot_ns;
-    let (mut stamped, mut skipped, mut on_schedule) = (0u64, 0u64, 0u64);
+    let (mut skipped, mut counter) = (0.0, SlotCounter::default());
     let mut lateness: Vec<i64> = Vec::new();
-    let mut after: Option<i64> = None;
-    let every = arrivals.seq.len().div_ceil(MOST_DISTANCES * 5).max(1);
+    let every = arrivals.seq.len().div_ceil(MOST_JUDGED).max(1);
     each_due(arrivals, period_ns, horizon_ns(period_ns), |row, due| {
-        skipped += after
-            .map_or(0, |after: i64| slots(after.saturating_sub(due.level_ns), period_ns))
-            .max(0)
-            .cast_unsigned();
-        after = Some(due.level_ns);
+        skipped += counter.skipped(due.level_ns, period_ns);
         if row % every == 0 {
             lateness.extend(due.late_ns());
         }
     });
     let tolerance = tolerance_ns(period_ns);
     let typical = typical(&mut lateness, tolerance);
-    for late in &lateness {
-        stamped += 1;
-        on_schedule += u64::from(late.saturating_sub(typical).saturating_abs() <= tolerance);
-    }
+    lateness.iter_mut().for_each(|late| *late = late.saturating_sub(typical).saturating_abs());
+    let on_schedule = lateness.iter().filter(|off| **off <= tolerance).count();
     let numbers = (arrivals.seq.iter().max()? - arrivals.seq.iter().min()?).saturating_add(1);
     Some(Pace {
         period_ns,
         uncertainty_ns: line.uncertainty_ns,
-        skipped_slots: skipped,
-        on_schedule_share: on_schedule as f64 / stamped.max(1) as f64,
-        used_share: numbers as f64 / (numbers as f64 + skipped as f64),
+        skipped_slots: skipped.max(0.0) as u64,
+        on_schedule_share: on_schedule as f64 / lateness.len().max(1) as f64,
+        used_share: numbers as f64 / (numbers as f64 + skipped.max(0.0)),
+        scatter_ns: median(&mut lateness)?,
     })
 }
 
@@ -157,9 +162,26 @@ pub(crate) fn typical(lateness: &mut [i64], slack_ns: i64) -> i64 {
     lateness[(those - 1) / 2]
 }
 
-/// Whole slots of a step of the schedule.
-fn slots(step_ns: i64, period_ns: f64) -> i64 {
-    (step_ns as f64 / period_ns).round() as i64
+/// Counts skipped slots by the steps of the schedule. The last packet before a pause may itself be late, which divides
+/// one step among several packets. So what is left of a step counts with the next, and is forgotten over some packets,
+/// since an error of the period must not add up to a slot.
+#[derive(Default)]
+struct SlotCounter {
+    level_ns: Option<i64>,
+    left_ns: f64,
+}
+
+impl SlotCounter {
+    const KEPT: f64 = 0.8;
+
+    /// Slots skipped between a packet and the one that follows, which was counted before.
+    fn skipped(&mut self, level_ns: i64, period_ns: f64) -> f64 {
+        let after_ns = self.level_ns.replace(level_ns).unwrap_or(level_ns);
+        let step_ns = after_ns.saturating_sub(level_ns) as f64 + self.left_ns;
+        let slots = (step_ns / period_ns).round();
+        self.left_ns = (step_ns - slots * period_ns) * Self::KEPT;
+        slots
+    }
 }
 
 /// When a packet was due.
@@ -233,37 +255,17 @@ fn slope(arrivals: &Arrivals<'_>, period_ns: f64, horizon_ns: i64) -> Option<Slo
     let rows = arrivals.seq.len();
     let every = rows.div_ceil(POINTS);
     let mut points: Vec<(f64, f64)> = Vec::with_capacity(POINTS);
-    let (mut skipped, mut steps_ns, mut after): (f64, f64, Option<i64>) = (0.0, 0.0, None);
+    let (mut skipped, mut counter) = (0.0, SlotCounter::default());
     let first = arrivals.seq[0];
     each_due(arrivals, period_ns, horizon_ns, |row, due| {
-        if let Some(after) = after {
-            match step(after.saturating_sub(due.level_ns) as f64, period_ns) {
-                Step::Slots(slots) => skipped += slots,
-                Step::Other(by_ns) => steps_ns += by_ns,
-            }
-        }
-        after = Some(due.level_ns);
+        skipped += counter.skipped(due.level_ns, period_ns);
         if row % every == 0 {
             let number = arrivals.seq[row].wrapping_sub(first).cast_signed() as f64;
-            points.push((number - skipped, due.level_ns as f64 + steps_ns + skipped * period_ns));
+            points.push((number - skipped, due.level_ns as f64 + skipped * period_ns));
         }
     });
     let (drift, uncertainty_ns) = robust_slope(&points)?;
     Some(Slope { per_slot_ns: period_ns + drift, uncertainty_ns })
-}
-
-/// How the schedule moved from one packet to the next.
-enum Step {
-    /// By whole slots; 0 for the drift and the scatter of the stream.
-    Slots(f64),
-    /// By another time: the sender began anew.
-    Other(f64),
-}
-
-fn step(by_ns: f64, period_ns: f64) -> Step {
-    let slots = (by_ns / period_ns).round();
-    let near = if slots == 0.0 { period_ns / 4.0 } else { period_ns / 8.0 };
-    if (by_ns - slots * period_ns).abs() < near { Step::Slots(slots) } else { Step::Other(by_ns) }
 }
 
 /// Slope by Theil and Sen, and half of its 95 % interval from the scatter of the points about the line.

@@ -38,7 +38,7 @@ pub(super) struct UsualWay<'a> {
 impl UsualWay<'_> {
     /// What the way took beyond the typical; none where the layer was not stamped.
     fn excess_ns(&self, row: usize) -> Option<i64> {
-        let before = self.before_app_ns.get(row).copied().filter(|before| *before != MISSING)?;
+        let before = self.before_app_ns.get(row).copied().filter(|before| known(*before))?;
         Some(i64::from(before) - self.typical_ns)
     }
 }
@@ -98,7 +98,7 @@ pub(super) fn schedule(run: &PacketRun, slack_ns: i64, threshold_ns: impl Fn(f64
     let arrival = arrival(packets, slack_ns);
     let at = |row: usize| match &arrival {
         Some(way) => Some(way.before_app_ns[row])
-            .filter(|b| *b != MISSING)
+            .filter(|b| known(*b))
             .map(|b| packets.app_ns[row].saturating_sub(i64::from(b))),
         None => Some(packets.app_ns[row]),
     };
@@ -138,13 +138,18 @@ fn mean_distance_ns(packets: &PacketTable) -> f64 {
     last.saturating_sub(*first) as f64 / (packets.len().max(2) - 1) as f64
 }
 
+/// Whether a column holds the distance: it is stamped, and not longer than a column can hold.
+fn known(before_app_ns: i32) -> bool {
+    before_app_ns != MISSING && before_app_ns != i32::MAX
+}
+
 /// Where the packets were first stamped, of the layers that nearly all packets have.
 fn arrival(packets: &PacketTable, slack_ns: i64) -> Option<UsualWay<'_>> {
     [Layer::Receive, Layer::KernelStamp, Layer::Softirq, Layer::Interrupt, Layer::Enqueued, Layer::Ready]
         .into_iter()
         .find_map(|layer| {
             let before_app_ns = packets.column(layer)?.before_app_ns.as_slice();
-            let missing = before_app_ns.iter().filter(|before| **before == MISSING).count();
+            let missing = before_app_ns.iter().filter(|before| !known(**before)).count();
             let complete = before_app_ns.len() == packets.len() && missing * 10 <= packets.len();
             let typical_ns = complete.then(|| typical_before_app(packets, layer, slack_ns)).flatten()?;
             Some(UsualWay { before_app_ns, typical_ns })

@@ -70,6 +70,8 @@ struct Chase<'a> {
     arrival: Option<Way<'a>>,
     /// The source is elsewhere, so packets may be late on arrival.
     foreign: bool,
+    /// The source is on this host, and the arrival of its packets is all that tells when it sent them.
+    sender_arrives: bool,
     schedule: Schedule<'a>,
     threshold_ns: i64,
     catch_up_cap_ns: i64,
@@ -121,6 +123,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         sender: &sender,
         source: way(run, Layer::Source, slack_ns),
         foreign: run.source.is_none(),
+        sender_arrives: run.source.is_some() && run.packets.column(Layer::Source).is_none(),
         catch_up_cap_ns: options
             .catch_up_cap_ns
             .unwrap_or_else(|| catch_up_cap_ns(&run.packets, &schedule.expected, waiting)),
@@ -247,10 +250,12 @@ impl Chase<'_> {
             way.as_ref().and_then(|way| way.expected_app(app_ns, row)).unwrap_or(low).clamp(low, end_ns)
         };
         let shift = |way: &Option<Way<'_>>| way.as_ref().map_or(0, |way| way.typical_ns);
+        // On loopback a packet arrives within its send call, whose own stamp may be missing.
+        let sent = if self.sender_arrives { &self.arrival } else { &self.source };
         let sent_ns = if self.foreign {
             self.sent_by_other_clock(row).unwrap_or(start_ns).clamp(start_ns, end_ns)
         } else {
-            boundary(&self.source, start_ns)
+            boundary(sent, start_ns)
         };
         let arrived_ns = if self.foreign { boundary(&self.arrival, sent_ns) } else { sent_ns };
         let queued_ns = boundary(&self.socket, arrived_ns);
@@ -258,7 +263,7 @@ impl Chase<'_> {
         let actor = self.run.source.as_ref();
         let sender = self.sender.first();
         let source_cpu = known(actor.and_then(|actor| actor.cpu)).unwrap_or(stack_cpu);
-        let ask = Ask { from_ns: start_ns, to_ns: sent_ns, shift_ns: shift(&self.source), cpu: source_cpu };
+        let ask = Ask { from_ns: start_ns, to_ns: sent_ns, shift_ns: shift(sent), cpu: source_cpu };
         engine.source(ask, actor.map(|actor| (actor, sender)));
         let late = CauseKey::plain("arrival-late", "late on arrival at this host");
         let ask = Ask { from_ns: sent_ns, to_ns: arrived_ns, shift_ns: shift(&self.arrival), cpu: stack_cpu };

@@ -118,6 +118,24 @@ fn a_sender_that_skips_slots_makes_no_packet_late() {
 }
 
 #[test]
+fn a_sender_on_a_busy_host_tells_its_period_although_it_misses_a_third_of_its_slots() {
+    for seed in 30..33 {
+        let (mut sent, skipped) =
+            constant(seed, 0.0, |random| if random.happens(0.3) { random.number(1, 2) } else { 0 });
+        let mut random = random(seed + 100);
+        // Woken late, mostly a little and now and then by much of the period.
+        for (_, at) in &mut sent {
+            *at += 20_000.0 * -random.real(1.0).max(1e-4).ln();
+        }
+        let analysis = analyze(&received(&sent));
+        let pace = analysis.summary.pace.unwrap();
+        let found = analysis.summary.period_ns;
+        assert!(pace.steady && (found / PERIOD_NS - 1.0).abs() < 2e-5, "seed {seed}: {found}, {pace:?}");
+        assert!(pace.skipped_slots.abs_diff(skipped) * 100 <= skipped, "seed {seed}: {skipped}, {pace:?}");
+    }
+}
+
+#[test]
 fn a_drifting_sender_makes_no_packet_late() {
     for ppm in [-100.0, 100.0] {
         let (sent, _) = constant(11, ppm, |_| 0);

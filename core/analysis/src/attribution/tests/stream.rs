@@ -75,6 +75,30 @@ fn a_foreign_stream_has_a_fitted_schedule() {
 }
 
 #[test]
+fn a_sender_of_this_host_is_late_and_not_the_network() {
+    let mut run = delay_of_one(&[Layer::Enqueued]);
+    run.period_ns = None;
+    for column in &mut run.packets.layers {
+        if column.layer == Layer::Source {
+            column.layer = Layer::Receive;
+            column.before_app_ns = vec![600; run.packets.app_ns.len()];
+        }
+    }
+    run.packets.layers.retain(|column| column.layer != Layer::Schedule);
+    // Another thread had the sender's CPU when the packet was due.
+    let due = reading(50) - 600;
+    run.events.push(thread(SOURCE, 120, 0, START_NS - 1_000, due - 50, OffCpu::Preempted));
+    run.events.push(thread(8, 120, 0, due - 50, due + 7_900, OffCpu::Blocked));
+    run.events.push(thread(SOURCE, 120, 0, due + 7_900, end(), OffCpu::Unknown));
+    run.names.task = [(8, "hog".to_string())].into();
+    let analysis = analyze(&run);
+    let rows = rows(&analysis);
+    assert_eq!((rows[0].0, rows[0].1), ("source-late", "source late: thread hog (normal) ran on its CPU"));
+    assert!(rows.iter().all(|row| row.0 == "source-late"), "{rows:?}");
+    assert!((rows[0].2 - 7_900).abs() <= 110, "{rows:?}");
+}
+
+#[test]
 fn a_drifting_clock_of_another_host_makes_nothing_late() {
     let mut run = run(&[]);
     run.source = None;

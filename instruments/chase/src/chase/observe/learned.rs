@@ -1,9 +1,11 @@
 //! Which of a process's ports is busiest, and what its packets are: by tracing each for a moment.
 
+use super::sender::{Sender, process_of, sending_thread};
 use anyhow::Context;
 use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
 use quaver_host::bpf;
-use quaver_host::trace::{Flow, Payload, QueueCounts, TraceSink, TraceSpec};
+use quaver_host::root::HostRoot;
+use quaver_host::trace::{Flow, Payload, QueueCounts, TraceError, TraceSink, TraceSpec};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
@@ -20,7 +22,7 @@ const START: Duration = Duration::from_secs(10);
 const LONGEST_SKIP: u64 = 100;
 
 /// What was learned.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Learned {
     /// The busiest port.
     pub(super) port: u16,
@@ -32,6 +34,8 @@ pub(super) struct Learned {
     pub(super) period_ns: f64,
     /// Length of the payload in bytes, where it is constant.
     pub(super) payload_bytes: Option<u32>,
+    /// Who sends it, where it is certainly a process of this host.
+    pub(super) sender: Option<Sender>,
 }
 
 /// Where to look.
@@ -45,13 +49,18 @@ pub(super) struct ReceiverPorts<'a> {
 }
 
 #[derive(Default)]
-struct Stamps(Vec<StampRecord>);
+struct Records {
+    stamps: Vec<StampRecord>,
+    events: Vec<EventRecord>,
+}
 
-impl TraceSink for Stamps {
+impl TraceSink for Records {
     fn stamp(&mut self, record: StampRecord) {
-        self.0.push(record);
+        self.stamps.push(record);
     }
-    fn event(&mut self, _: EventRecord) {}
+    fn event(&mut self, record: EventRecord) {
+        self.events.push(record);
+    }
 }
 
 /// Packets of one port during a moment: those that the process received. Where it received none of them, since so many
@@ -68,9 +77,33 @@ fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> anyhow::Re
     let tracer = bpf::start(&spec).context(super::NEEDS_BPF)?;
     std::thread::sleep(LOOK);
     let queues = tracer.queues().unwrap_or_default();
-    let mut stamps = Stamps::default();
-    tracer.finish(&mut stamps)?;
-    Ok(of_process(stamps.0, queues))
+    let mut records = Records::default();
+    tracer.finish(&mut records)?;
+    Ok(of_process(records.stamps, queues))
+}
+
+/// The process of this host that sends to a port, where that is certain.
+fn sender(place: &ReceiverPorts<'_>, port: u16, root: &HostRoot) -> Result<Option<Sender>, TraceError> {
+    let spec = TraceSpec {
+        flow: Some(Flow { address: place.address, ports: vec![port], payload: Payload::Opaque }),
+        threads: Vec::new(),
+        observed_process: Some(place.process),
+        cpus: root.cpu_list("sys/devices/system/cpu/online"),
+        stamp_capacity: 1 << 12,
+        event_capacity: 1 << 14,
+    };
+    let tracer = bpf::start(&spec)?;
+    std::thread::sleep(LOOK / 4);
+    let Records { mut stamps, events } = {
+        let mut records = Records::default();
+        tracer.finish(&mut records)?;
+        records
+    };
+    // Where a CPU's memory was full, later arrivals fell on nobody.
+    let known_until =
+        |cpu: u16| events.iter().filter(|event| event.cpu == cpu).map(|event| event.end_ns).max();
+    stamps.retain(|stamp| known_until(stamp.cpu).is_some_and(|end_ns| stamp.receive_ns <= end_ns));
+    Ok(sending_thread(&stamps, &events).and_then(|thread| process_of(thread, port, root)))
 }
 
 fn of_process(mut stamps: Vec<StampRecord>, queues: QueueCounts) -> Vec<StampRecord> {
@@ -85,6 +118,7 @@ fn of_process(mut stamps: Vec<StampRecord>, queues: QueueCounts) -> Vec<StampRec
 /// Finds the busiest port and what its packets are; waits for packets for ten seconds.
 pub(super) fn learn(
     place: &ReceiverPorts<'_>,
+    root: &HostRoot,
     name: &str,
     progress: &Progress,
     interrupt: &Interrupt,
@@ -136,6 +170,7 @@ pub(super) fn learn(
         payload,
         period_ns: period_ns(&stamps),
         payload_bytes: constant.then_some(first),
+        sender: sender(place, port, root)?,
     })
 }
 

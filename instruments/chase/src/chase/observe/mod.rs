@@ -4,6 +4,7 @@
 mod backlog;
 mod learned;
 mod receiver;
+mod sender;
 
 use super::plan;
 use crate::args::ChaseArgs;
@@ -28,6 +29,7 @@ use quaver_store::run::RunDir;
 use quaver_store::segments::read_all;
 use quaver_view::Cell;
 use receiver::receivers;
+use sender::{Sender, sending_thread};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -106,7 +108,10 @@ pub(super) fn measure(
     facts.backlog = watch.backlog(&queue_before, &queue_after, (end_ns - start_ns) as f64 / 1e9);
     facts.counts.stamps_lost = counts.stamps_lost;
     facts.counts.events_lost = counts.events_lost;
-    facts.receiver = who_received(&recording.run, &observed.threads)?;
+    let stamps: Vec<StampRecord> = read_all(&recording.run.stamps_segment())?;
+    let events: Vec<EventRecord> = read_all(&recording.run.events_segment())?;
+    facts.receiver = who_received(&stamps, &events, &observed.threads);
+    facts.source = who_sent(&stamps, &events, observed.learned.sender.as_ref());
     recording.finish(cut_short)
 }
 
@@ -152,7 +157,7 @@ fn look_at(
     }
     let ports: Vec<u16> = ports.into_iter().collect();
     let place = ReceiverPorts { process: pid, address: only_address(&sockets, None), ports: &ports };
-    let learned = learned::learn(&place, &name, progress, interrupt)?;
+    let learned = learned::learn(&place, root, &name, progress, interrupt)?;
     if learned.others > 0 {
         notes.push(format!(
             "{} other receiving ports of the process are ignored; {} is the busiest",
@@ -189,6 +194,7 @@ fn only_address(sockets: &[UdpSocket], port: Option<u16>) -> Option<IpAddr> {
 
 fn describe_stream(observed: &Observed) -> String {
     let Learned { port, payload, period_ns, payload_bytes, .. } = observed.learned;
+    let sender = observed.learned.sender.as_ref().map(|sender| format!(", sent by {}", sender.words()));
     let kind = match payload {
         Payload::Ours { .. } => "a quaver source's packets",
         Payload::Rtp => "RTP",
@@ -197,8 +203,9 @@ fn describe_stream(observed: &Observed) -> String {
     let size =
         payload_bytes.map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} bytes"));
     format!(
-        "{kind}: {size} about every {}, received on port {port} by {}",
+        "{kind}: {size} about every {}{}, received on port {port} by {}",
         Cell::FineDuration(period_ns),
+        sender.unwrap_or_default(),
         observed.name
     )
 }
@@ -221,7 +228,8 @@ fn start_tracer(
 ) -> anyhow::Result<()> {
     let Learned { port, payload, period_ns, .. } = observed.learned;
     let flow = Flow { address: observed.address, ports: vec![port], payload };
-    let threads = observed.threads.iter().map(|thread| thread.id).collect();
+    let sender = observed.learned.sender.as_ref().map(|sender| sender.thread.id);
+    let threads = observed.threads.iter().map(|thread| thread.id).chain(sender).collect();
     let total = plan::WARM_UP + args.duration + Duration::from_secs(1);
     let mut spec = plan::trace_spec(flow, threads, traced.to_vec(), period_ns / ROOM, total);
     spec.observed_process = Some(observed.process.pid);
@@ -251,7 +259,7 @@ fn describe(recording: &mut Recording, observed: &Observed) {
     facts.receiver = actor(observed.threads.iter(), true);
     facts.streams = vec![Stream {
         destination: format!("{any}, port {port}"),
-        source: None,
+        source: observed.learned.sender.as_ref().map(Sender::words),
         profile: None,
         payload: stored_payload(payload),
         payload_bytes,
@@ -259,17 +267,22 @@ fn describe(recording: &mut Recording, observed: &Observed) {
 }
 
 /// The receiver by what was recorded: the threads whose receive calls returned, else all.
-fn who_received(run: &RunDir, threads: &[ThreadFacts]) -> anyhow::Result<Actor> {
-    let stamps: Vec<StampRecord> = read_all(&run.stamps_segment())?;
-    let events: Vec<EventRecord> = read_all(&run.events_segment())?;
-    let found = receivers(&stamps, &events, threads);
+fn who_received(stamps: &[StampRecord], events: &[EventRecord], threads: &[ThreadFacts]) -> Actor {
+    let found = receivers(stamps, events, threads);
     if found.threads.is_empty() {
-        return Ok(actor(threads.iter(), true));
+        return actor(threads.iter(), true);
     }
     let mut receiver =
         actor(threads.iter().filter(|thread| found.threads.contains(&thread.id)), found.blocking);
     receiver.threads = found.threads;
-    Ok(receiver)
+    receiver
+}
+
+/// The sender of this host, where the whole run bears out what the first look told.
+fn who_sent(stamps: &[StampRecord], events: &[EventRecord], sender: Option<&Sender>) -> Option<Actor> {
+    let thread = &sender?.thread;
+    let sent = sending_thread(stamps, events) == Some(thread.id);
+    sent.then(|| actor(std::iter::once(thread), true))
 }
 
 fn actor<'a>(threads: impl Iterator<Item = &'a ThreadFacts> + Clone, blocking: bool) -> Actor {

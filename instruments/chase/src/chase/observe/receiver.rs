@@ -21,10 +21,36 @@ pub(super) struct Receivers {
 }
 
 /// One stretch of a thread on a CPU.
-struct Run {
+struct Stretch {
     start_ns: u64,
     end_ns: u64,
     thread: u32,
+}
+
+/// Who ran where, and when.
+pub(super) struct Stretches(BTreeMap<u16, Vec<Stretch>>);
+
+impl Stretches {
+    /// Those of the threads that are `wanted`.
+    pub(super) fn of(events: &[EventRecord], wanted: impl Fn(u32) -> bool) -> Self {
+        let mut stretches: BTreeMap<u16, Vec<Stretch>> = BTreeMap::new();
+        for event in events.iter().filter(|event| event.kind == EventKind::Thread as u8 && wanted(event.id)) {
+            let stretch = Stretch { start_ns: event.start_ns, end_ns: event.end_ns, thread: event.id };
+            stretches.entry(event.cpu).or_default().push(stretch);
+        }
+        for of_cpu in stretches.values_mut() {
+            of_cpu.sort_unstable_by_key(|stretch| stretch.start_ns);
+        }
+        Self(stretches)
+    }
+
+    /// The thread that ran on a CPU at an instant.
+    pub(super) fn at(&self, cpu: u16, ns: u64) -> Option<u32> {
+        let of_cpu = self.0.get(&cpu)?;
+        let after = of_cpu.partition_point(|stretch| stretch.start_ns <= ns);
+        let last = &of_cpu[after.checked_sub(1)?];
+        (last.end_ns >= ns).then_some(last.thread)
+    }
 }
 
 /// Finds the thread that ran where and when each receive call returned.
@@ -40,27 +66,19 @@ pub(super) fn receivers(
         other => other == OffCpu::Blocked && !told,
     };
     let known = |thread: u32| threads.iter().any(|facts| facts.id == thread);
-    let mut runs: BTreeMap<u16, Vec<Run>> = BTreeMap::new();
+    let stretches = Stretches::of(events, known);
     let mut sleeps: BTreeMap<u32, usize> = BTreeMap::new();
     for event in events.iter().filter(|event| event.kind == EventKind::Thread as u8 && known(event.id)) {
-        let run = Run { start_ns: event.start_ns, end_ns: event.end_ns, thread: event.id };
-        runs.entry(event.cpu).or_default().push(run);
         if sleeps_for_packets(OffCpu::from_raw(event.detail)) {
             *sleeps.entry(event.id).or_default() += 1;
         }
-    }
-    for runs in runs.values_mut() {
-        runs.sort_unstable_by_key(|run| run.start_ns);
     }
     let mut calls: BTreeMap<u32, usize> = BTreeMap::new();
     let received: Vec<&StampRecord> = stamps.iter().filter(|stamp| stamp.user_ns != 0).collect();
     let every = received.len().div_ceil(LOOKED_AT).max(1);
     for stamp in received.iter().step_by(every) {
-        let Some(runs) = runs.get(&stamp.user_cpu) else { continue };
-        let after = runs.partition_point(|run| run.start_ns <= stamp.user_ns);
-        if let Some(run) = after.checked_sub(1).map(|at| &runs[at]).filter(|run| run.end_ns >= stamp.user_ns)
-        {
-            *calls.entry(run.thread).or_default() += 1;
+        if let Some(thread) = stretches.at(stamp.user_cpu, stamp.user_ns) {
+            *calls.entry(thread).or_default() += 1;
         }
     }
     let all: usize = calls.values().sum();
