@@ -1,5 +1,6 @@
 //! The stream made here: source and sink in this process, between two namespaces of our own or over loopback.
 
+use super::early_end::{self, Ended};
 use super::{cost, edges, plan};
 use crate::args::{ChaseArgs, LabKind, ReceiveMode};
 use crate::stream_plan::{self, StreamPlan};
@@ -14,8 +15,10 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
-use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
-use quaver_probe::source::{PreparedSource, RunningSource, Source, SourceOptions, StreamLength};
+use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions, SinkReport};
+use quaver_probe::source::{
+    PreparedSource, RunningSource, Source, SourceOptions, SourceReport, StreamLength,
+};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, StreamPayload, Window};
 use quaver_store::run::RunDir;
@@ -137,13 +140,14 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
     let start_ns = quaver_clock::monotonic_ns();
     let length = args.duration;
     let show = |elapsed| progress.show(elapsed, running.say());
-    recording.keep_house(length, interrupt, || running.ended(), show)?;
+    recording.keep_house(length, interrupt, || running.which_ended() != Ended::default(), show)?;
     let end_ns = quaver_clock::monotonic_ns();
     let after = place.within_sink(|| HostState::read(Some(sink_thread)))?;
+    let ended = running.which_ended();
+    let (source, sink) = end(&mut recording, running, interrupt)?;
+    let into = Duration::from_nanos((end_ns - start_ns).max(0).unsigned_abs());
     let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned());
-    let cut_short =
-        cut_short.or_else(|| running.ended().then(|| "source or sink ended before its time".to_owned()));
-    end(&mut recording, running, interrupt)?;
+    let cut_short = cut_short.or_else(|| early_end::why(ended, &source, &sink, total, into));
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.window = Some(Window { start_ns, end_ns });
     facts.circumstances = before.circumstances(&after, &host, vec![cpus.sink, cpus.source]);
@@ -264,8 +268,8 @@ struct Running {
 }
 
 impl Running {
-    fn ended(&self) -> bool {
-        self.sink.is_finished() || self.source.is_finished()
+    fn which_ended(&self) -> Ended {
+        Ended { source: self.source.is_finished(), sink: self.sink.is_finished() }
     }
 
     fn say(&self) -> String {
@@ -283,7 +287,11 @@ impl Running {
 }
 
 /// Ends source, sink and tracer, in this order, and closes their segments.
-fn end(recording: &mut Recording, running: Running, interrupt: &Interrupt) -> anyhow::Result<()> {
+fn end(
+    recording: &mut Recording,
+    running: Running,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(SourceReport, SinkReport)> {
     running.source.stop();
     let source = running.source.join()?;
     source.segment.finish()?;
@@ -296,5 +304,5 @@ fn end(recording: &mut Recording, running: Running, interrupt: &Interrupt) -> an
     facts.counts.record_lost = sink.report.unrecorded;
     facts.counts.stamps_lost = counts.stamps_lost;
     facts.counts.events_lost = counts.events_lost;
-    Ok(())
+    Ok((source.report, sink.report))
 }

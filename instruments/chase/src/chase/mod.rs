@@ -1,6 +1,7 @@
 //! `quaver chase`: a packet stream, its stamps at every layer, and the source of every late packet.
 
 mod cost;
+mod early_end;
 mod edges;
 mod made_here;
 mod observe;

@@ -4,6 +4,7 @@
 mod far;
 mod waiting;
 
+use super::early_end::of_sink;
 use super::plan;
 use crate::args::{ChaseArgs, FarHost, ReceiveMode};
 use crate::first_look::{Learned, payload_words, stored_payload};
@@ -22,7 +23,7 @@ use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
 use quaver_instrument::tier;
-use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions};
+use quaver_probe::sink::{PreparedSink, RunningSink, Sink, SinkOptions, SinkReport};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
@@ -193,17 +194,16 @@ fn measure(
     let after = HostState::read(Some(sink_thread));
     notes.extend(watch.silence(incoming.learned.period_ns));
     recording.manifest.asked = plan::asked(args, &incoming.words, &notes);
-    let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned());
-    let cut_short =
-        cut_short.or_else(|| sink.is_finished().then(|| "the sink ended before its time".to_owned()));
+    let sink_ended = sink.is_finished();
     let ended = gone().then(|| "the source at the other host ended before its time".to_owned());
     let said = far.map(far::Far::end);
     if said.is_some() {
         recording.keep_house(DRAIN, &Interrupt::default(), || false, |_| {})?;
     }
     let lost = said.as_ref().and_then(far::SourceReport::lost);
-    let cut_short = cut_short.or(lost).or(ended);
-    end(&mut recording, sink)?;
+    let report = end(&mut recording, sink)?;
+    let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned());
+    let cut_short = cut_short.or_else(|| sink_ended.then(|| of_sink(&report))).or(lost).or(ended);
     let far_source = said.map(|said| said.facts(&recording.run)).transpose()?.flatten();
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.far_source = far_source;
@@ -300,7 +300,7 @@ fn interface_name(index: u32) -> Option<String> {
 }
 
 /// Ends sink and tracer and closes their segments.
-fn end(recording: &mut Recording, sink: RunningSink) -> anyhow::Result<()> {
+fn end(recording: &mut Recording, sink: RunningSink) -> anyhow::Result<SinkReport> {
     let sink = sink.join()?;
     sink.segment.finish()?;
     sink.turns.map(SegmentWriter::finish).transpose()?;
@@ -309,7 +309,7 @@ fn end(recording: &mut Recording, sink: RunningSink) -> anyhow::Result<()> {
     facts.counts.record_lost = sink.report.unrecorded;
     facts.counts.stamps_lost = counts.stamps_lost;
     facts.counts.events_lost = counts.events_lost;
-    Ok(())
+    Ok(sink.report)
 }
 
 /// Watches whether packets keep coming.
