@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PERIOD: &str = "200us";
-const SOURCE_PRIORITY: u8 = 40;
+/// Above every thread of a receiver.
+const SOURCE_PRIORITY: u8 = 60;
 const RECEIVER_PRIORITY: u8 = 50;
 /// How long the receiver and the stream run before anything is injected: a virtual machine compiles meanwhile.
 const SETTLE: Duration = Duration::from_millis(1_500);
