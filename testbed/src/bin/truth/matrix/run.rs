@@ -129,7 +129,9 @@ impl Bench {
     fn wait_for_bind(&self, receiver: &mut Program) -> anyhow::Result<()> {
         let bound = format!(":{:04X} ", self.port);
         let started = Instant::now();
-        while !std::fs::read_to_string("/proc/net/udp")?.contains(&bound) {
+        // A virtual machine binds to an IPv4 address by a socket of IPv6.
+        let listens = || ["udp", "udp6"].iter().any(|table| listed(table, &bound));
+        while !listens() {
             if let Some(status) = receiver.0.try_wait()? {
                 bail!("the receiver ended with {status}");
             }
@@ -148,6 +150,11 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+fn listed(table: &str, bound: &str) -> bool {
+    // A kernel without IPv6 has no table of it.
+    std::fs::read_to_string(format!("/proc/net/{table}")).is_ok_and(|text| text.contains(bound))
 }
 
 /// Time that the threads of a process have run.
