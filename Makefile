@@ -31,7 +31,7 @@ bench: ## measure speed and accuracy against peers (see bench-runs/)
 	@scripts/bench.sh
 
 truth: ## inject known interference and check that it is named (root)
-	@scripts/setup.sh build
+	@scripts/setup.sh truth
 	@scripts/truth.sh
 
 traces: ## trace the threaded programs again for the simulator's own traces (see docs/formats.md)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a make target needs by the system's packages. Installs nothing that is there already.
-# usage: scripts/setup.sh [build|test|bench|lab]
+# usage: scripts/setup.sh [build|test|bench|lab|truth]
 set -euo pipefail
 
 target="${1:-build}"
@@ -29,6 +29,15 @@ test  slurmd          -            runs them
 test  slurm-client    sbatch       submits them
 test  qemu-user       qemu-x86_64  runs programs while they are traced for the simulator
 test  valgrind        valgrind     counts misses beside quaver sim
+truth gcc             gcc          builds the receivers in C
+truth python3         python3      runs those in Python
+truth default-jdk-headless javac   builds and runs the one in Java
+truth golang-go       go           builds the one in Go
+truth socat           socat        is a receiver
+truth gstreamer1.0-tools gst-launch-1.0 is a receiver
+truth gstreamer1.0-plugins-good -  has its source of UDP
+truth strace          strace       stops a receiver at each call
+truth stress-ng       stress-ng    keeps the kernel busy beside a receiver
 lab   xz-utils        xz           unpacks the kernel of the QEMU lab
 lab   util-linux      flock        keeps two from fetching it at once
 lab   debian-archive-keyring -     tells that it comes from Debian
@@ -50,8 +59,8 @@ bench mutrace         mutrace      counts locks beside quaver sync, where it is 
 bench valgrind        valgrind     counts misses and instructions beside quaver sim
 bench python3         python3      judges the figures and writes the page
 "
-# Peers to measure beside: not every distribution has them, and the rest is measured without.
-dispensable=" iperf iperf3 sockperf irtt owamp-client owamp-server wireshark-common linux-perf bpftrace ltrace mutrace "
+# Peers to measure beside and receivers to judge by: not every distribution has them, and the rest is measured without.
+dispensable=" iperf iperf3 sockperf irtt owamp-client owamp-server wireshark-common linux-perf bpftrace ltrace mutrace default-jdk-headless golang-go socat gstreamer1.0-tools gstreamer1.0-plugins-good strace stress-ng "
 
 is_there() {
     local name="$1" shown_by="$2"
@@ -67,8 +76,9 @@ build) wanted="build" ;;
 test) wanted="build test lab" ;;
 bench) wanted="build bench" ;;
 lab) wanted="lab" ;;
+truth) wanted="build truth" ;;
 *)
-    echo "setup.sh: unknown target '$target'; use build, test, bench or lab" >&2
+    echo "setup.sh: unknown target '$target'; use build, test, bench, lab or truth" >&2
     exit 2
     ;;
 esac

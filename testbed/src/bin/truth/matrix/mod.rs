@@ -19,6 +19,7 @@ use quaver_testbed::inject::quiet::QuietCpu;
 use receivers::Receiver;
 use run::{Bench, Conditions, Ending};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,6 +115,13 @@ pub(super) fn run(quaver: PathBuf, words: impl Iterator<Item = String>) -> anyho
             matrix.not_available.push(format!("cause {}: {program} is not installed", cause.name));
         }
     }
+    let identifiers =
+        causes::ALL.iter().flat_map(|cause| cause.right).filter_map(|right| right.split(' ').next());
+    let unknown: BTreeSet<&str> =
+        identifiers.filter(|id| quaver_analysis::catalogue::source(id).is_none()).collect();
+    matrix
+        .not_available
+        .extend(unknown.iter().map(|id| format!("identifier {id}: this build cannot name it")));
     // All threads of the machine but those that the matrix starts leave the receiver's CPU.
     let _quiet = options.quiet.then(|| QuietCpu::make(RECEIVER_CPU));
     eprintln!("{}", page::header());
@@ -240,4 +248,67 @@ fn cell(
     let cause = cause.name;
     let [before, after, injected] = [before, after, found].map(Result::ok);
     Cell { receiver, waits, policy, host, cause, right, failed, verdict, before, injected, after }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &[&str]) -> anyhow::Result<Options> {
+        Options::read(words.iter().map(|word| (*word).to_owned()))
+    }
+
+    #[test]
+    fn words_of_one_kind_add_up_and_kinds_narrow() {
+        let options = options(&["--only", "go,java,fifo"]).unwrap();
+        let receivers = || receivers::ALL.iter().map(|receiver| receiver.name);
+        let wanted: Vec<_> = receivers().filter(|name| options.wants(name, receivers())).collect();
+        assert_eq!(wanted, ["java", "go"]);
+        assert!(
+            options.wants("fifo", POLICIES.into_iter()) && !options.wants("normal", POLICIES.into_iter())
+        );
+        assert!(HOSTS.iter().all(|host| options.wants(host, HOSTS.into_iter())), "no word names a host");
+    }
+
+    #[test]
+    fn a_word_that_names_nothing_is_refused() {
+        assert!(options(&["--only", "c-blocking,sigstpo"]).is_err());
+        assert!(options(&["--onyl", "go"]).is_err());
+        assert!(options(&["--seconds"]).is_err());
+    }
+
+    #[test]
+    fn each_deed_has_a_cause_and_each_cause_of_that_kind_a_receiver() {
+        let caused =
+            |deed: &str| causes::ALL.iter().any(|cause| matches!(cause.how, How::Deed(it) if it == deed));
+        let done = |deed: &str| receivers::ALL.iter().any(|receiver| receiver.deeds.contains(&deed));
+        assert!(receivers::ALL.iter().flat_map(|receiver| receiver.deeds).all(|deed| caused(deed)));
+        for cause in &causes::ALL {
+            assert!(!matches!(cause.how, How::Deed(deed) if !done(deed)), "{}", cause.name);
+            assert!(!cause.right.is_empty(), "{}", cause.name);
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_missed_and_a_failure_is_missing_data() {
+        let measured = || {
+            Ok(Ending::Measured(serde_json::json!({
+                "duration_ns": 1_000_000_000, "lateness": { "time_ns": 0 }, "unexplained": { "time_ns": 0 }, "causes": [],
+            })))
+        };
+        let of = |control: Reading, injected: Reading| {
+            let cell = cell(
+                ["c-busy", "polling", "fifo", "rest"],
+                &causes::ALL[0],
+                [&measured(), &control],
+                &injected,
+            );
+            (cell.failed, cell.verdict.grade)
+        };
+        let refused = || Ok(Ending::Refused("received no packets".into()));
+        assert_eq!(of(measured(), refused()), (false, Grade::Missed));
+        assert_eq!(of(refused(), measured()), (true, Grade::None));
+        assert_eq!(of(measured(), Err(anyhow::anyhow!("no such program"))), (true, Grade::None));
+        assert_eq!(of(measured(), measured()), (false, Grade::None), "nothing was added");
+    }
 }
