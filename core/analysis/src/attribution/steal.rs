@@ -73,8 +73,7 @@ impl Steal {
     pub(crate) fn carve(&mut self, drafts: &mut Vec<Draft>, causes: &mut CauseTable, names: &Names) {
         for index in self.around(drafts) {
             let one = self.taken[index];
-            let timed =
-                |draft: &Draft| draft.cause.is_some_and(|cause| TIMED.contains(&causes.id(cause)));
+            let timed = |draft: &Draft| draft.cause.is_some_and(|cause| TIMED.contains(&causes.id(cause)));
             let lengthened = drafts.iter().filter(|draft| !timed(draft));
             let within: i64 = lengthened.map(|draft| overlap(draft, &one.at)).sum();
             let outside = (one.at.length_ns() - within).max(0);
