@@ -203,6 +203,9 @@ impl Books {
     }
 }
 
+/// Parts below a hundredth of the unexplained time are not worth a word.
+const LEAST_PART: i64 = 100;
+
 /// What unexplained time can be on this host, given how much of it is what.
 fn unexplained_note(circumstances: &Circumstances, unexplained: &crate::summary::Unexplained) -> String {
     let mut note = String::from(if circumstances.virtual_machine {
@@ -213,17 +216,15 @@ fn unexplained_note(circumstances: &Circumstances, unexplained: &crate::summary:
     if circumstances.virtual_machine && circumstances.steal_ns > 0 {
         note.push_str(&format!("; the host counted {} ms of steal", circumstances.steal_ns / 1_000_000));
     }
-    let part = |note: &mut String, part_ns: i64, what: &str| {
-        if part_ns > 0 {
-            note.push_str(&format!("; {:.1} ms of it {what}", part_ns as f64 / 1e6));
+    let mut part = |part_ns: i64, what: &str| {
+        if part_ns.saturating_mul(LEAST_PART) >= unexplained.time_ns && part_ns > 0 {
+            let us = part_ns as f64 / 1e3;
+            let time = if us < 1e3 { format!("{us:.1} us") } else { format!("{:.1} ms", us / 1e3) };
+            note.push_str(&format!("; {time} of it {what}"));
         }
     };
-    part(
-        &mut note,
-        unexplained.unplaced_steal_ns,
-        "may be steal, whose place between two looks is not known",
-    );
-    part(&mut note, unexplained.in_call_ns, "lies in long receive calls");
+    part(unexplained.unplaced_steal_ns, "may be steal, whose place between two readings is not known");
+    part(unexplained.in_call_ns, "lies in long receive calls");
     if let Some(period_ns) = unexplained.gap_period_ns {
         note.push_str(&format!(
             "; turns of the receiver's loop that nothing recorded explains begin on a grid of {} ms",
