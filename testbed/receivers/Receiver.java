@@ -10,6 +10,7 @@ import java.nio.file.StandardOpenOption;
 public final class Receiver {
     private static final int DEED_EACH_PACKETS = 250;
     private static final long DEED_NS = 3_000_000;
+    private static final int WRITTEN_BYTES = 2 << 20;
 
     public static void main(String[] words) throws Exception {
         String deed = words[2];
@@ -40,7 +41,7 @@ public final class Receiver {
                 }
             }
             case "disk" -> {
-                file.write(ByteBuffer.allocate(4096), 0);
+                file.write(ByteBuffer.allocate(WRITTEN_BYTES), 0);
                 file.force(true);
             }
             default -> { }

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEED_EACH_PACKETS = 250, DEED_NS = 3000000, FAULT_PAGES = 2000, PAGE_BYTES = 4096 };
+enum { DEED_EACH_PACKETS = 250, DEED_NS = 3000000, FAULT_PAGES = 2000, PAGE_BYTES = 4096, WRITTEN_BYTES = 2 << 20 };
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t queue_filled = PTHREAD_COND_INITIALIZER;
@@ -43,7 +43,7 @@ static void compute(void) {
 }
 
 static void write_to_disk(void) {
-    if (pwrite(deed_file, pages, PAGE_BYTES, 0) != PAGE_BYTES || fsync(deed_file) != 0)
+    if (pwrite(deed_file, pages, WRITTEN_BYTES, 0) != WRITTEN_BYTES || fsync(deed_file) != 0)
         fail("writing the deed's file");
 }
 

@@ -13,6 +13,7 @@ import (
 const (
 	deedEachPackets = 250
 	deedTime        = 3 * time.Millisecond
+	writtenBytes    = 2 << 20
 )
 
 func check(err error) {
@@ -48,7 +49,7 @@ func main() {
 			for end := time.Now().Add(deedTime); time.Now().Before(end); {
 			}
 		case "disk":
-			_, err = file.WriteAt(make([]byte, 4096), 0)
+			_, err = file.WriteAt(make([]byte, writtenBytes), 0)
 			check(err)
 			check(file.Sync())
 		}

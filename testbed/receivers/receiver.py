@@ -12,6 +12,7 @@ import time
 
 DEED_EACH_PACKETS = 250
 DEED_S = 0.003
+WRITTEN = bytes(2 << 20)
 
 waiting, port, deed, folder = sys.argv[1:]
 received = 0
@@ -31,7 +32,7 @@ def compute():
 
 
 def write_to_disk():
-    os.pwrite(file, bytes(4096), 0)
+    os.pwrite(file, WRITTEN, 0)
     os.fsync(file)
 
 
