@@ -19,8 +19,19 @@ use quaver_abi::record::{EventKind, EventRecord};
 /// What the host's scheduler withheld from the CPU.
 const TAKEN: CauseKey = CauseKey::plain("steal", "host ran something else");
 
-/// Waits that a clock ends: what is taken meanwhile does not lengthen them.
-const TIMED: [&str; 2] = ["rt-throttle", "quota"];
+/// Waits that a clock or somebody else ends: what is taken from the CPU meanwhile does not lengthen them.
+const TIMED: [&str; 10] = [
+    "rt-throttle",
+    "quota",
+    "own-sleep",
+    "stopped",
+    "frozen",
+    "traced",
+    "lock",
+    "peer-wait",
+    "disk",
+    "kernel-wait",
+];
 
 /// A stretch of time on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
