@@ -89,6 +89,7 @@ mod tests {
             "peer-wait",
             "disk",
             "kernel-wait",
+            "outside",
         ];
         let rows = crate::catalogue::rows();
         for source in quaver_analysis::catalogue::sources() {
