@@ -104,7 +104,9 @@ impl Place {
     fn make() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let place = Self { directory };
-        std::fs::copy(env!("CARGO_BIN_EXE_quaver"), place.program()).unwrap();
+        // By another process: a child that another test forks meanwhile would hold the copy open for writing.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_quaver")).arg(place.program()).status();
+        assert!(copied.unwrap().success());
         set_permissions(place.directory.path(), Permissions::from_mode(0o755)).unwrap();
         set_permissions(place.program(), Permissions::from_mode(0o755)).unwrap();
         place

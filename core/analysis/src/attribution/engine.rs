@@ -109,7 +109,9 @@ impl<'a> Engine<'a> {
             }
             let wake_up = reason.unwrap_or(waiting::WAKE_UP);
             let facts = Facts { is_receiver: true, wake_up, ..self.facts(actor, thread) };
-            if span.state == ActorState::Asleep && waiting && actor.blocking && self.for_packets(&span) {
+            let asleep = span.state == ActorState::Asleep && waiting && actor.blocking;
+            // A sink of ours sleeps for nothing else.
+            if asleep && (!actor.foreign || self.for_packets(&span)) {
                 (span.state, span.since_ns) = (ActorState::Woken, span.start_ns);
             }
             let threads = match (span.state, life) {

@@ -354,6 +354,10 @@ fn off_cpu(state: u64) -> OffCpu {
     match state & REPORTED {
         0 => OffCpu::Preempted,
         bits if bits & EXITED != 0 => OffCpu::Exited,
+        bits if bits & 0x2 != 0 => OffCpu::Uninterruptible,
+        bits if bits & 0x4 != 0 => OffCpu::Stopped,
+        bits if bits & 0x8 != 0 => OffCpu::Traced,
+        bits if bits & 0x40 != 0 => OffCpu::Parked,
         _ => OffCpu::Blocked,
     }
 }
@@ -403,6 +407,10 @@ mod tests {
         assert_eq!(off_cpu(0x100), OffCpu::Preempted);
         assert_eq!(off_cpu(1), OffCpu::Blocked);
         assert_eq!(off_cpu(0x80), OffCpu::Blocked);
+        assert_eq!(off_cpu(0x2), OffCpu::Uninterruptible);
+        assert_eq!(off_cpu(0x4), OffCpu::Stopped);
+        assert_eq!(off_cpu(0x8), OffCpu::Traced);
+        assert_eq!(off_cpu(0x40), OffCpu::Parked);
         assert_eq!(off_cpu(0x10), OffCpu::Exited);
         assert_eq!(off_cpu(0x20), OffCpu::Exited);
     }
