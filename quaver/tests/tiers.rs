@@ -225,7 +225,8 @@ fn without_bpf_a_burst_is_named_all_the_same() {
         let runs = place.runs(rights.tier);
         let cpu = burner::last_cpu().to_string();
         let burner = Burner::start();
-        let stream = ["--sink-cpu", &cpu, "--receive", "block", "--period", "1ms", "--for", "3s"];
+        // A sink that polls: a kernel was met that recorded no switch from idle on one CPU any more.
+        let stream = ["--sink-cpu", &cpu, "--receive", "poll", "--period", "1ms", "--for", "3s"];
         let (summary, _) = place.chase(rights, &runs, &[&stream[..], words].concat());
         let bursts = burner.stop();
         assert_eq!(summary["tier"], "tracefs");
