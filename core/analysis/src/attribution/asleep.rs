@@ -142,9 +142,7 @@ impl Question<'_, '_> {
             match span.state {
                 ActorState::Running => take(span.start_ns, span.end_ns, lock(HolderState::Ran)),
                 ActorState::Unknown => take(span.start_ns, span.end_ns, lock(HolderState::Unknown)),
-                ActorState::Preempted | ActorState::Woken => {
-                    self.off_cpu(&span, lock(HolderState::Waited), take)
-                }
+                ActorState::Preempted | ActorState::Woken => self.off_cpu(&span, lock, take),
                 ActorState::Asleep => match self.reason(&span.absence) {
                     Some(CauseKey { detail: Detail::Lock(next, _), .. }) if next != 0 && next != holder => {
                         self.behind(next, (span.start_ns, span.end_ns), depth - 1, take);
@@ -158,8 +156,9 @@ impl Question<'_, '_> {
         }
     }
 
-    /// Whoever ran instead of a runnable holder has the time.
-    fn off_cpu(&self, span: &Span, rest: CauseKey, take: &mut TakePiece<'_>) {
+    /// The time of a runnable holder that is off its CPU, by who ran there.
+    fn off_cpu(&self, span: &Span, lock: impl Fn(HolderState) -> CauseKey, take: &mut TakePiece<'_>) {
+        let rest = lock(HolderState::Waited(0));
         let Some(cpu) = span.cpu else { return take(span.start_ns, span.end_ns, rest) };
         let timeline = self.namer.timeline;
         let mut cursor = span.start_ns;
@@ -168,8 +167,7 @@ impl Question<'_, '_> {
                 take(cursor, segment.start_ns, rest);
             }
             let runner = &timeline.events[segment.event as usize];
-            let key = if runner.id == 0 { rest } else { self.namer.thread(runner, &[]) };
-            take(segment.start_ns, segment.end_ns, key);
+            take(segment.start_ns, segment.end_ns, lock(HolderState::Waited(runner.id)));
             cursor = segment.end_ns;
         }
         if cursor < span.end_ns {

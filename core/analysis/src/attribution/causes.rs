@@ -46,8 +46,8 @@ pub(crate) enum HolderState {
     Unknown,
     Ran,
     Slept,
-    /// It was runnable, and its CPU idled.
-    Waited,
+    /// It was runnable while this thread (0: idle) held its CPU.
+    Waited(u32),
     WaitedForDisk,
 }
 
@@ -112,11 +112,12 @@ impl CauseKey {
             Detail::Lock(0, _) => "lock or condition".to_string(),
             Detail::Lock(thread, state) => {
                 let did = match state {
-                    HolderState::Unknown => "",
-                    HolderState::Ran => ", which ran",
-                    HolderState::Slept => ", which slept",
-                    HolderState::Waited => ", which waited for its CPU",
-                    HolderState::WaitedForDisk => ", which waited for a disk",
+                    HolderState::Unknown => String::new(),
+                    HolderState::Ran => ", which ran".to_string(),
+                    HolderState::Slept => ", which slept".to_string(),
+                    HolderState::Waited(0) => ", which waited for its CPU".to_string(),
+                    HolderState::Waited(by) => format!(", which waited while {} ran", task(by, names)),
+                    HolderState::WaitedForDisk => ", which waited for a disk".to_string(),
                 };
                 format!("lock or condition of thread {}{did}", task(thread, names))
             }

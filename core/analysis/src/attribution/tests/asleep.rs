@@ -125,8 +125,9 @@ fn a_lock_is_followed_to_what_its_holder_did() {
         causes(&analysis),
         [
             ("lock", "lock or condition of thread worker, which ran", ran),
-            ("cfs-preempt", "thread hog (normal)", cut[1] - cut[0] + BACK - WOKEN),
+            ("lock", "lock or condition of thread worker, which waited while hog ran", cut[1] - cut[0]),
             ("lock", "lock or condition of thread worker, which slept", WOKEN - 10_000 - cut[2]),
+            ("cfs-preempt", "thread hog (normal)", BACK - WOKEN),
         ]
     );
     // Nothing is recorded of the holder.
