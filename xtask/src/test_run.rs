@@ -29,7 +29,7 @@ enum Group {
 }
 
 /// Executables of a group other than [`Group::Any`], as `package/target`.
-const GROUPS: [(&str, Group); 44] = [
+const GROUPS: [(&str, Group); 45] = [
     ("quaver/lab_qemu", Group::Emulator),
     ("quaver/lab_run", Group::Emulator),
     ("quaver/sim_paper", Group::Emulator),
@@ -70,6 +70,7 @@ const GROUPS: [(&str, Group); 44] = [
     ("quaver/observed_join", Group::Quiet),
     ("quaver/observed_pace", Group::Quiet),
     ("quaver/osnoise", Group::Quiet),
+    ("quaver/own_work", Group::Quiet),
     ("quaver/path_truth", Group::Quiet),
     ("quaver/study_contrasts", Group::Quiet),
     ("quaver/study_tuned", Group::Quiet),
