@@ -148,6 +148,16 @@ pub struct CauseSummary {
     pub inferred_ns: i64,
 }
 
+impl CauseSummary {
+    /// Of the time, what records do not show themselves, nanoseconds: entry and exit and the catching up, which are
+    /// learned, and what lies without a sample.
+    pub fn inferred_in_all_ns(&self) -> i64 {
+        let inferred_ns =
+            self.inferred_ns.saturating_add(self.entry_exit_ns).saturating_add(self.catch_up_ns);
+        inferred_ns.clamp(0, self.time_ns.max(0))
+    }
+}
+
 fn is_zero(time_ns: &i64) -> bool {
     *time_ns == 0
 }

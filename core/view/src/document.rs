@@ -395,6 +395,8 @@ pub struct Cause {
     pub name: String,
     /// Its part of the whole, 0 to 1.
     pub share: f64,
+    /// Of that, what is inferred and not recorded itself: the bar is striped there.
+    pub inferred: f64,
     /// A cell a column of [`Causes`].
     pub figures: Vec<Cell>,
     /// Its kind and what it consists of, a line each.

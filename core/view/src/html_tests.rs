@@ -49,6 +49,7 @@ fn causes_with_remedies() {
     let cause = Cause {
         name: "thread <x>".into(),
         share: 0.5,
+        inferred: 0.125,
         figures: vec![Cell::Count(1_480)],
         details: vec![Text::from("network stack · ").code("rt-thread")],
         html_details: vec!["another thread <ran>".into()],
@@ -66,9 +67,10 @@ fn causes_with_remedies() {
     let text = main(&document);
     let wanted = "<td class=\"source\"><strong>thread &lt;x&gt;</strong><span class=\"detail\">network stack · <code>rt-thread</code></span>\
 <span class=\"detail\">another thread &lt;ran&gt;</span><span class=\"remedy\"><b>now</b> do</span><span class=\"remedy\">think</span></td><td class=\"wide\"><span class=\"share\">50.0 %</span>\
-<span class=\"bar\"><i style=\"width:50%;background:var(--c0)\"></i></span></td><td class=\"number\" data-name=\"packets\">1,480</td></tr>";
+<span class=\"bar\"><i style=\"width:37.5%;background-color:var(--c0)\"></i>\
+<i class=\"inferred\" style=\"width:12.5%;background-color:var(--c0)\"></i></span></td><td class=\"number\" data-name=\"packets\">1,480</td></tr>";
     assert!(text.contains(wanted), "{text}");
-    assert!(text.contains("background:var(--ink)"), "{text}");
+    assert!(text.contains("background-color:var(--ink)"), "{text}");
 }
 
 #[test]
@@ -122,6 +124,7 @@ fn hostile_names_are_text_everywhere() {
     let cause = Cause {
         name: evil.into(),
         share: f64::NAN,
+        inferred: f64::NAN,
         figures: vec![evil.into()],
         details: vec![evil.into()],
         html_details: vec![evil.into()],

@@ -81,6 +81,16 @@ pub(crate) struct Life<'a> {
     sleeps: Vec<u32>,
     moves: Vec<u32>,
     faults: Vec<u32>,
+    /// Runs of hidden threads that ended when it came, see [`hidden_before`].
+    hidden: Vec<u32>,
+}
+
+/// The thread that came when a hidden one left its CPU. A kernel can hide threads from every trace point: what is known of
+/// their runs is who followed, and neither why they left nor what else they and their interrupts did. None for any other run.
+pub(crate) fn hidden_before(run: &EventRecord) -> Option<u32> {
+    let next = (run.aux >> 32) as u32;
+    (run.kind == EventKind::Thread as u8 && run.detail == OffCpu::Unknown as u8 && run.id != 0 && next != 0)
+        .then_some(next)
 }
 
 /// The lives of several threads, in the order of `threads`.
@@ -95,6 +105,7 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
             sleeps: Vec::new(),
             moves: Vec::new(),
             faults: Vec::new(),
+            hidden: Vec::new(),
         })
         .collect();
     if lives.is_empty() {
@@ -103,6 +114,11 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
     let mut by_thread: Vec<(u32, usize)> = threads.iter().copied().zip(0..).collect();
     by_thread.sort_unstable();
     for (index, event) in events.iter().enumerate().take(u32::MAX as usize) {
+        let followed = hidden_before(event);
+        if let Some(at) = followed.and_then(|next| by_thread.binary_search_by_key(&next, |&(id, _)| id).ok())
+        {
+            lives[by_thread[at].1].hidden.push(index as u32);
+        }
         let kind = match EventKind::from_raw(event.kind) {
             Some(EventKind::Thread) if event.end_ns > event.start_ns => EventKind::Thread,
             Some(
@@ -122,7 +138,14 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
         list.push(index as u32);
     }
     for life in &mut lives {
-        for list in [&mut life.runs, &mut life.wakes, &mut life.sleeps, &mut life.moves, &mut life.faults] {
+        for list in [
+            &mut life.runs,
+            &mut life.wakes,
+            &mut life.sleeps,
+            &mut life.moves,
+            &mut life.faults,
+            &mut life.hidden,
+        ] {
             sort_by_start(events, list);
         }
     }
@@ -153,6 +176,15 @@ impl Life<'_> {
     fn sleep_at(&self, instant_ns: i64) -> Option<u32> {
         let at = self.sleeps.partition_point(|&index| start_of(self.event(index)) < instant_ns);
         self.sleeps.get(at).copied().filter(|&index| start_of(self.event(index)) == instant_ns)
+    }
+
+    /// The earliest that it can have been woken where its wake-up was not seen, since a hidden thread had the CPU on which it
+    /// came back at `back_ns`. It left its own at `left_ns`.
+    fn woken_unseen(&self, left_ns: i64, back_ns: i64) -> Option<i64> {
+        let after = self.hidden.partition_point(|&index| end_of(self.event(index)) < back_ns);
+        let held =
+            self.hidden.get(after).map(|&index| self.event(index)).filter(|run| end_of(run) == back_ns)?;
+        Some(start_of(held).max(left_ns))
     }
 
     /// Cuts `from..to` by state, without gaps, and hands each stretch to `take`.
@@ -214,7 +246,8 @@ impl Life<'_> {
         let wakes = in_between(&self.wakes);
         let moves = &self.moves[in_between(&self.moves)];
         let woken_by = self.wakes[wakes].first().copied();
-        let wake = woken_by.map(|index| start_of(self.event(index)));
+        let wake =
+            woken_by.map(|index| start_of(self.event(index))).or_else(|| self.woken_unseen(left, back));
         let moved = after.is_some_and(|run| run.cpu != before.cpu) || !moves.is_empty();
         let mut cpu = if moves.is_empty() { after.map_or(before.cpu, |run| run.cpu) } else { before.cpu };
         let reason = OffCpu::from_raw(before.detail);
@@ -315,6 +348,30 @@ mod tests {
                 (55, 60, Some(1), ActorState::Running, false),
                 (60, 100, Some(1), ActorState::Preempted, false),
             ]
+        );
+    }
+
+    #[test]
+    fn behind_a_hidden_thread_it_may_be_awake_from_that_ones_start() {
+        let hidden = |start, end, next: u64| EventRecord {
+            id: 9,
+            aux: next << 32 | 120,
+            ..run(start, end, 1, OffCpu::Unknown)
+        };
+        let lives_with = |other: EventRecord| {
+            states(&[run(10, 20, 1, OffCpu::Blocked), other, run(55, 60, 1, OffCpu::Preempted)], 20, 55)
+        };
+        let (asleep, woken) = (ActorState::Asleep, ActorState::Woken);
+        let expected = [(20, 30, Some(1), asleep, false), (30, 55, Some(1), woken, false)];
+        assert_eq!(lives_with(hidden(30, 55, 7)), expected);
+        assert_eq!(lives_with(hidden(15, 55, 7)), [(20, 55, Some(1), woken, false)]);
+        assert_eq!(lives_with(hidden(30, 54, 7)), [(20, 55, Some(1), asleep, false)], "it came later");
+        assert_eq!(lives_with(hidden(30, 55, 8)), [(20, 55, Some(1), asleep, false)], "another came");
+        let seen = EventRecord { detail: OffCpu::Preempted as u8, ..hidden(30, 55, 7) };
+        assert_eq!(
+            lives_with(seen),
+            [(20, 55, Some(1), asleep, false)],
+            "its switch was seen, so a wake-up would be"
         );
     }
 

@@ -6,7 +6,7 @@
 use super::causes::{CauseKey, Class, Detail};
 use super::timeline::{Timeline, end_of, start_of};
 use crate::model::{Layer, MISSING, Names, PacketTable};
-use quaver_abi::record::{EventKind, EventRecord, Vector};
+use quaver_abi::record::{EventKind, EventRecord, TOOK_SAMPLE, Vector};
 use std::collections::BTreeMap;
 
 /// How long before its arrival an interprocessor interrupt may have been sent.
@@ -82,19 +82,20 @@ impl<'a> Namer<'a> {
         name.split(['.', '+']).next().unwrap_or(name)
     }
 
-    /// The function that ran longest inside an interval, of the kinds asked for.
-    fn longest(&self, event: &EventRecord, kinds: &[EventKind]) -> Option<u64> {
-        let mut totals: [(u64, i64); 8] = [(0, 0); 8];
+    /// The function that ran longest inside an interval, of the kinds asked for, with its `detail`.
+    fn longest(&self, event: &EventRecord, kinds: &[EventKind]) -> Option<(u64, u8)> {
+        let mut totals: [((u64, u8), i64); 8] = [((0, 0), 0); 8];
         let mut used = 0;
         for inner in self.timeline.namers(event.cpu, start_of(event), end_of(event)).take(LOOK_AHEAD) {
             if !EventKind::from_raw(inner.kind).is_some_and(|kind| kinds.contains(&kind)) {
                 continue;
             }
             let time = end_of(inner).min(end_of(event)) - start_of(inner);
-            match totals[..used].iter_mut().find(|total| total.0 == inner.aux) {
+            let function = (inner.aux, inner.detail);
+            match totals[..used].iter_mut().find(|total| total.0 == function) {
                 Some(total) => total.1 += time,
                 None if used < 8 => {
-                    totals[used] = (inner.aux, time);
+                    totals[used] = (function, time);
                     used += 1;
                 }
                 None => {}
@@ -117,7 +118,8 @@ impl<'a> Namer<'a> {
     fn vector(&self, event: &EventRecord) -> CauseKey {
         match Vector::from_raw(event.id) {
             Some(Vector::LocalTimer) => match self.longest(event, &[EventKind::Hrtimer]) {
-                Some(function) => self.timer(function),
+                Some((function, TOOK_SAMPLE)) => CauseKey::new("tool", Detail::Function("timer", function)),
+                Some((function, _)) => self.timer(function),
                 None => CauseKey::plain("timer-irq", "local timer interrupt"),
             },
             Some(Vector::Reschedule) => {
@@ -149,10 +151,6 @@ impl<'a> Namer<'a> {
             "dl_task_timer" | "dl_server_timer" => {
                 CauseKey::new("fair-server", Detail::Function("timer", function))
             }
-            // Samples of this run; a profiler of others would be there in runs without.
-            "perf_swevent_hrtimer" if !self.names.stack.is_empty() => {
-                CauseKey::new("tool", Detail::Function("timer", function))
-            }
             "clocksource_watchdog" => CauseKey::new("cs-watchdog", Detail::Function("timer", function)),
             _ => CauseKey::new("timers", Detail::Function("timer", function)),
         }
@@ -161,7 +159,7 @@ impl<'a> Namer<'a> {
     fn cross_call(&self, event: &EventRecord) -> CauseKey {
         let send = self.sender(event, false);
         let thread = send.map_or(0, |send| self.sending_thread(send));
-        let inside = self.longest(event, &[EventKind::CrossCall]);
+        let inside = self.longest(event, &[EventKind::CrossCall]).map(|(function, _)| function);
         let flushes = || {
             self.timeline
                 .namers(event.cpu, start_of(event), end_of(event))
@@ -215,7 +213,7 @@ impl<'a> Namer<'a> {
         match event.id {
             0 => CauseKey::plain("softirq-other", "HI softirq"),
             1 => match self.longest(event, &[EventKind::Timer]) {
-                Some(function) => self.timer(function),
+                Some((function, _)) => self.timer(function),
                 None => CauseKey::plain("timers", "TIMER softirq"),
             },
             2 => CauseKey::plain("net-rx", "NET_TX softirq"),
@@ -269,7 +267,7 @@ impl<'a> Namer<'a> {
             return CauseKey::new("tool", Detail::Thread(event.id, class));
         }
         if comm.starts_with("kworker/") {
-            let work = self.longest(event, &[EventKind::Work]).unwrap_or(0);
+            let work = self.longest(event, &[EventKind::Work]).map_or(0, |(function, _)| function);
             let id = match self.symbol(work) {
                 "vmstat_update" | "vmstat_shepherd" => "vmstat",
                 "wb_workfn" => "writeback",

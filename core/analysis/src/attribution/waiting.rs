@@ -1,6 +1,6 @@
 //! Why a thread that could run does not: the rules from its state and from who held its CPU instead.
 
-use super::actor::{ActorState, Span};
+use super::actor::{ActorState, Span, hidden_before};
 use super::causes::{CauseKey, Class, Detail};
 use super::naming::Namer;
 use super::timeline::{Level, end_of};
@@ -55,6 +55,7 @@ impl Facts<'_> {
     /// - The stopper thread, where the thread moves; and whoever a runnable thread waits for on a CPU that it was
     ///   moved to, or after the stopper took it off its own: without the move it would have run there. It would not
     ///   while the one that preempted it holds that CPU still, see [`behind_its_preemptor`].
+    /// - A thread that the kernel hides from tracing: it, whose work in the kernel it is before a real-time thread.
     /// - Another thread while such a limit is in force and the CPU also idled during the wait: the limit. Nobody
     ///   leaves a CPU idle beside a thread that may run, so it was not allowed to; the other only filled the stop.
     /// - Else the thread that ran.
@@ -90,6 +91,13 @@ impl Facts<'_> {
             return Some(limit);
         }
         let normal = Class::of(holder.aux) == Class::Normal;
+        if hidden_before(holder).is_some() {
+            // Nothing tells of the fair server; a real-time thread waits behind a normal one that is in the kernel.
+            let thread = namer.thread(holder, &self.circumstances.own_threads);
+            let in_kernel = self.actor.realtime && normal && thread.id == "cfs-preempt";
+            let work = CauseKey::new("kernel-work", Detail::Kernel(holder.id, 0));
+            return Some(if in_kernel { work } else { thread });
+        }
         let waits = matches!(span.state, ActorState::Preempted | ActorState::Woken);
         if waits
             && self.actor.realtime

@@ -1,5 +1,6 @@
 //! Real packets over the loopback device, recorded by real programs.
 
+mod hidden;
 mod sleeps;
 
 use super::start;

@@ -34,7 +34,7 @@ pub(crate) struct BpfTracer {
     links: Vec<Link>,
     receivers: Vec<OwnedFd>,
     object: Object,
-    cpus: Mapping<CpuState>,
+    pub(super) cpus: Mapping<CpuState>,
     control: Mapping<Control>,
     stamps: Mapping<StampRecord>,
     events: Mapping<EventRecord>,

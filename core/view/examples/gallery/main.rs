@@ -23,6 +23,7 @@ fn causes() -> Causes {
         vec![],
     ];
     let cause = |at: usize| Cause {
+        inferred: shares[at] / 5.0,
         name: names[at].into(),
         share: shares[at],
         figures: vec![

@@ -117,6 +117,21 @@ fn bar(page: &mut Markup, share: f64, colour: Colour) -> &mut Markup {
     page.raw("%;background:var(").raw(colour.variable()).raw(")\"></i></span>")
 }
 
+/// A bar whose end is striped where the time is inferred.
+fn divided_bar<'a>(page: &'a mut Markup, cause: &Cause, colour: Colour) -> &'a mut Markup {
+    let part = |share: f64| if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
+    let inferred = part(cause.inferred).min(part(cause.share));
+    let solid = part(cause.share) - inferred;
+    page.raw("<span class=\"bar\">");
+    for (class, part) in [("", solid), (" class=\"inferred\"", inferred)] {
+        if part > 0.0 {
+            page.raw("<i").raw(class).raw(" style=\"width:").number(part * 100.0);
+            page.raw("%;background-color:var(").raw(colour.variable()).raw(")\"></i>");
+        }
+    }
+    page.raw("</span>")
+}
+
 /// Causes below this share are folded, where there are more than [`LEAST_SHOWN`].
 const SHARE_SHOWN: f64 = 0.01;
 /// Causes that are shown whatever their share.
@@ -148,14 +163,22 @@ pub(super) fn causes<'a>(page: &'a mut Markup, causes: &Causes, id: &str) -> &'a
             .raw("</td>");
         source(page, cause);
         page.raw("<td class=\"wide\">").element("span", "share", &Cell::Share(cause.share).to_string());
-        bar(page, cause.share, colour).raw("</td>");
+        divided_bar(page, cause, colour).raw("</td>");
         for at in &shown {
             page.raw("<td class=\"number\" data-name=\"").text(&causes.columns[*at].heading).raw("\">");
             page.text(&cause.figures.get(*at).unwrap_or(&Cell::Empty).to_string()).raw("</td>");
         }
         page.raw("</tr>\n");
     }
-    page.raw("</tbody></table></div>").raw(if folds { "</div>" } else { "" })
+    page.raw("</tbody></table></div>").raw(if folds { "</div>" } else { "" });
+    if causes.causes.iter().any(|cause| cause.inferred > 0.0) {
+        page.element(
+            "p",
+            "detail",
+            "Bars are solid where records show the time, and striped where it is inferred.",
+        );
+    }
+    page
 }
 
 fn source(page: &mut Markup, cause: &Cause) {

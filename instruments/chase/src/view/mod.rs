@@ -13,7 +13,7 @@ mod timeline;
 use quaver_analysis::attribution::PacketAnalysis;
 use quaver_analysis::model::{Layer, PacketRun};
 use quaver_analysis::summary::{ChaseSummary, Losses, ProbeCost};
-use quaver_instrument::causes::ranked;
+use quaver_instrument::causes::{certainty, ranked};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::{Tracing, head};
 use quaver_instrument::percentiles::{PERCENTILES, percentiles};
@@ -221,6 +221,10 @@ fn causes(summary: &ChaseSummary) -> Section {
         worst(summary)
     );
     let example = |_, seq| Cell::Sequence(seq);
+    let sentence = match certainty("late time", &summary.causes, &summary.unexplained) {
+        Some(certainty) => text!("{sentence} {certainty}"),
+        None => sentence,
+    };
     section
         .note("ranked by share of the late time")
         .with(sentence)

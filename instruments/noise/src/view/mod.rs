@@ -5,7 +5,7 @@ mod charts;
 use quaver_analysis::attribution::NoiseAnalysis;
 use quaver_analysis::model::{GapTable, NoiseRun};
 pub use quaver_analysis::summary::{ClassCount, Distribution, DummyProgram, NoiseCpu, NoiseSummary};
-use quaver_instrument::causes::ranked;
+use quaver_instrument::causes::{certainty, ranked};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::{Tracing, head};
 use quaver_instrument::percentiles::{PERCENTILES, percentiles};
@@ -226,7 +226,12 @@ fn causes(input: &NoiseInput<'_>) -> Section {
     for detail in causes.causes.iter_mut().flat_map(|cause| &mut cause.html_details) {
         *detail = for_a_loop(&detail.to_string()).into();
     }
-    section.note("ranked by share of the noise; examples are times after the start").with(causes).with(
+    let section = section.note("ranked by share of the noise; examples are times after the start");
+    let section = match certainty("noise", &summary.causes, &summary.unexplained) {
+        Some(certainty) => section.with(certainty),
+        None => section,
+    };
+    section.with(causes).with(
         Block::Note("Noise that no recorded event explains is called unexplained.".into())
             .only(Shown::HtmlOnly),
     )

@@ -3,7 +3,7 @@
 use super::scene::{RECEIVER, SERVICE_NS, SOURCE, START_NS, analyze, event, thread, vector};
 use crate::model::{Actor, Layer, LayerColumn, Names, PacketRun, PacketTable};
 use crate::summary::{CauseSummary, FunctionShare};
-use quaver_abi::record::{EventKind, EventRecord, NO_STACK, OffCpu, SAMPLE_PERIOD_NS, Vector};
+use quaver_abi::record::{EventKind, EventRecord, NO_STACK, OffCpu, SAMPLE_PERIOD_NS, TOOK_SAMPLE, Vector};
 
 const PERIOD: i64 = SAMPLE_PERIOD_NS as i64;
 const LONG: i64 = 500_000;
@@ -290,10 +290,14 @@ fn the_timer_of_the_samples_is_ours() {
     let mut run = busy(LONG);
     let at = from() + 100_000;
     run.names.symbol.insert(77, "perf_swevent_hrtimer".to_owned());
-    run.events.push(vector(Vector::LocalTimer, 1, at, at + 5_000));
-    run.events.push(event(EventKind::Hrtimer, 1, at + 1_000, at + 4_000, 0, 77));
+    run.events.push(vector(Vector::LocalTimer, 1, at, at + 10_000));
+    let timer = event(EventKind::Hrtimer, 1, at + 1_000, at + 4_000, 0, 77);
+    run.events.push(EventRecord { detail: TOOK_SAMPLE, ..timer });
     let tool = |run: &PacketRun| found(&analyze(run).summary.causes, "tool").map(|cause| cause.name.clone());
     assert_eq!(tool(&run).as_deref(), Some("timer perf_swevent_hrtimer"));
-    run.names.stack.clear();
-    assert_eq!(tool(&run), None, "a profiler of others");
+    // A profiler of others has its own timers in the same interrupt.
+    run.events.push(event(EventKind::Hrtimer, 1, at + 4_000, at + 8_000, 0, 77));
+    assert_eq!(tool(&run), None);
+    let summary = analyze(&run).summary;
+    assert_eq!(found(&summary.causes, "timers").unwrap().name, "timer perf_swevent_hrtimer");
 }

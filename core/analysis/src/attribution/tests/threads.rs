@@ -49,6 +49,21 @@ fn a_fifo_thread_ran() {
 }
 
 #[test]
+fn a_thread_that_the_kernel_hides_ran() {
+    // Neither the wake-up nor the switch away from it was seen: only that the receiver came next.
+    let next = (u64::from(RECEIVER)) << 32;
+    let hog = EventRecord { aux: next | 120, ..thread(8, 120, 1, LEFT, BACK, OffCpu::Unknown) };
+    whole("cfs-preempt", "thread hog (normal)", &stopped(&[hog], OffCpu::Receiving, 120));
+    let mut run = stopped(&[hog], OffCpu::Receiving, 49);
+    (run.receiver.realtime, run.circumstances.fair_server) = (true, true);
+    whole("kernel-work", "kernel work of thread hog", &run);
+    let hog = EventRecord { aux: next | 9, ..hog };
+    let mut run = stopped(&[hog], OffCpu::Receiving, 49);
+    run.receiver.realtime = true;
+    whole("rt-thread", "thread hog (fifo 90)", &run);
+}
+
+#[test]
 fn a_thread_of_the_same_priority_ran() {
     let hog = thread(8, 120, 1, LEFT, BACK, OffCpu::Preempted);
     whole("cfs-preempt", "thread hog (normal)", &stopped(&[hog], OffCpu::Preempted, 120));

@@ -99,10 +99,11 @@ int on_sample(void *context)
 	__s64 kernel, user;
 	__u64 now;
 
-	if (!thread || !bpf_map_lookup_elem(&threads, &thread))
-		return 0;
 	state = state_of(cpu);
 	if (!state)
+		return 0;
+	state->sampled = 1;
+	if (!thread || !bpf_map_lookup_elem(&threads, &thread))
 		return 0;
 	now = bpf_ktime_get_ns();
 	kernel = bpf_get_stackid(context, &stacks, 0);

@@ -162,12 +162,12 @@ static __always_inline void open(struct cpu_state *state, struct open_interval *
 }
 
 static __always_inline void close(struct cpu_state *state, __u32 cpu, struct open_interval *two, __u64 key,
-				  __u64 kind)
+				  __u64 kind, __u64 detail)
 {
 #pragma unroll
 	for (int i = 0; i < 2; i++)
 		if (two[i].key == key) {
-			emit(state, cpu, two[i].start_ns, seen(state), two[i].aux, 0, kind, 0);
+			emit(state, cpu, two[i].start_ns, seen(state), two[i].aux, 0, kind, detail);
 			two[i].key = 0;
 			return;
 		}
@@ -180,8 +180,10 @@ int BPF_PROG(on_hrtimer_entry, struct hrtimer *timer)
 {
 	struct cpu_state *state = recorded(bpf_get_smp_processor_id());
 
-	if (state)
+	if (state) {
+		state->sampled = 0;
 		open(state, state->hrtimer, (__u64)timer, (__u64)timer->function);
+	}
 	return 0;
 }
 
@@ -192,7 +194,7 @@ int BPF_PROG(on_hrtimer_exit, struct hrtimer *timer)
 	struct cpu_state *state = recorded(cpu);
 
 	if (state)
-		close(state, cpu, state->hrtimer, (__u64)timer, EVENT_HRTIMER);
+		close(state, cpu, state->hrtimer, (__u64)timer, EVENT_HRTIMER, state->sampled);
 	return 0;
 }
 
@@ -240,7 +242,7 @@ int BPF_PROG(on_csd_exit, void *function, void *csd)
 	struct cpu_state *state = recorded(cpu);
 
 	if (state)
-		close(state, cpu, state->cross_call, (__u64)csd | 1, EVENT_CROSS_CALL);
+		close(state, cpu, state->cross_call, (__u64)csd | 1, EVENT_CROSS_CALL, 0);
 	return 0;
 }
 

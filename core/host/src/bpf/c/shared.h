@@ -135,6 +135,7 @@ struct cpu_state {
 	__u64 steal_page;
 	__u64 seen_ns;
 	__u64 steal_ns;
+	__u64 sampled; /* the timer at hand took a sample of ours */
 
 	__u64 consumed __attribute__((aligned(64)));
 	__u64 reserved[7];

@@ -10,6 +10,7 @@
 
 /* quaver_abi::record::OffCpu, and `served` in its highest bits. */
 enum off_cpu {
+	OFF_UNKNOWN = 0,
 	OFF_PREEMPTED = 1,
 	OFF_BLOCKED = 2,
 	OFF_EXITED = 3,

@@ -48,6 +48,29 @@ static __always_inline bool wanted(struct task_struct *task)
 	return bpf_map_lookup_elem(&threads, &thread) != 0;
 }
 
+/*
+ * Switches were missed: a kernel can hide threads from every trace point. Until `prev` came to the CPU, as the scheduler
+ * noted, the CPU was that of the thread which it was last seen given to. Returns when `prev` came.
+ */
+static __noinline __u64 emit_hidden(struct cpu_state *state, __u32 cpu, __u64 now, struct task_struct *prev)
+{
+	__u64 start, ran_ns;
+	struct rq *rq;
+
+	if (!state)
+		return now;
+	start = state->thread_ns;
+	if (!bpf_core_field_exists(prev->sched_info.last_arrival) || !prev->sched_info.last_arrival)
+		return start;
+	rq = prev->se.cfs_rq->rq;
+	ran_ns = rq->clock - prev->sched_info.last_arrival;
+	if (rq->cpu != (int)cpu || ran_ns >= now - start)
+		return start;
+	emit(state, cpu, start, now - ran_ns, state->thread_priority | (__u64)(__u32)prev->pid << 32, state->thread_id,
+	     EVENT_THREAD, OFF_UNKNOWN);
+	return now - ran_ns;
+}
+
 /* A followed thread waits longer for its CPU than a switch takes: from here on the stack of who holds it is of use. */
 #define LONG_SWITCH_NS 50000
 
@@ -77,6 +100,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 		start = all ? all->recording_ns : 0;
 		if (!start || start > now)
 			start = now;
+	} else if (state->thread_id != thread) {
+		start = emit_hidden(state, cpu, now, prev);
 	}
 	emit(state, cpu, start, now, priority | (__u64)(__u32)next->pid << 32, thread, EVENT_THREAD, off);
 	if (thread)
