@@ -185,10 +185,12 @@ pub enum SleepObject {
     TimerFd = 6,
     /// Another descriptor without a file (eventfd, signalfd).
     Anonymous = 7,
-    /// An instant or a signal: nanosleep, pause.
+    /// An instant: nanosleep.
     Clock = 8,
     /// The end of another process.
     Child = 9,
+    /// What another thread or process does: a signal, a lock on a file, a semaphore or a queue of the kernel.
+    Peer = 10,
 }
 
 impl SleepObject {
@@ -204,6 +206,7 @@ impl SleepObject {
             7 => Self::Anonymous,
             8 => Self::Clock,
             9 => Self::Child,
+            10 => Self::Peer,
             _ => Self::Unknown,
         }
     }

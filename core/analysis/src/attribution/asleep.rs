@@ -75,6 +75,10 @@ impl Question<'_, '_> {
         let waker = wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
         let peer = |what| Some(CauseKey::new("peer-wait", Detail::Awaited(what, waker)));
         match SleepObject::from_raw(sleep.detail) {
+            // Nobody let go of anything: runtimes sleep in this way too (a JVM's Thread.sleep).
+            SleepObject::Futex | SleepObject::Peer | SleepObject::Unknown if wake.is_some_and(by_timer) => {
+                Some(CauseKey::plain("own-sleep", "timed wait of the receiver ran out"))
+            }
             SleepObject::Futex => Some(CauseKey::new("lock", Detail::Lock(waker, HolderState::Unknown))),
             SleepObject::Clock => Some(CauseKey::plain("own-sleep", "sleep of the receiver itself")),
             SleepObject::TimerFd => Some(CauseKey::plain("own-sleep", "receiver waited for its own timer")),
@@ -84,6 +88,8 @@ impl Question<'_, '_> {
             SleepObject::Anonymous => peer("an event descriptor"),
             SleepObject::Child => peer("another process"),
             SleepObject::File => Some(DISK),
+            SleepObject::Peer => peer("another thread or process"),
+            SleepObject::Unknown if waker != 0 => peer("another thread or process"),
             SleepObject::Unknown => {
                 Some(CauseKey::plain("own-sleep", "sleep of the receiver in another system call"))
             }
@@ -179,12 +185,17 @@ impl Question<'_, '_> {
 const DISK: CauseKey = CauseKey::plain("disk", "wait for a disk or file system");
 const KERNEL_WAIT: CauseKey = CauseKey::plain("kernel-wait", "wait in the kernel");
 
+/// Whether a timer made a wake-up.
+fn by_timer(wake: Wakeup) -> bool {
+    let timers = wake.context == WakeContext::Softirq && TIMER_SOFTIRQS.contains(&wake.number);
+    wake.context == WakeContext::Timer || timers
+}
+
 /// What a poll that did not end by the stream waited for: were the stream's socket watched, its packet would have ended it.
 fn poll(wake: Option<Wakeup>) -> Option<CauseKey> {
     let wake = wake?;
     match wake.context {
-        WakeContext::Timer => Some(TIMED_OUT),
-        WakeContext::Softirq if TIMER_SOFTIRQS.contains(&wake.number) => Some(TIMED_OUT),
+        _ if by_timer(wake) => Some(TIMED_OUT),
         WakeContext::Softirq if wake.number == NET_RX => {
             Some(CauseKey::new("peer-wait", Detail::Awaited("another socket", 0)))
         }
@@ -192,7 +203,11 @@ fn poll(wake: Option<Wakeup>) -> Option<CauseKey> {
         WakeContext::Task => {
             Some(CauseKey::new("peer-wait", Detail::Awaited("another descriptor", wake.current)))
         }
-        WakeContext::Stream | WakeContext::Unknown | WakeContext::Softirq | WakeContext::Vector => None,
+        WakeContext::Stream
+        | WakeContext::Unknown
+        | WakeContext::Softirq
+        | WakeContext::Vector
+        | WakeContext::Timer => None,
     }
 }
 

@@ -58,6 +58,14 @@ fn who_runs_beside_a_sleeper_is_not_blamed() {
     let task = wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER);
     let at = |object| sleep(RECEIVER, LEFT, object);
     slept_for("own-sleep", "sleep of the receiver itself", OffCpu::Blocked, &[at(SleepObject::Clock), timer]);
+    for object in [SleepObject::Futex, SleepObject::Peer, SleepObject::Unknown] {
+        let ran_out = [at(object), timer];
+        slept_for("own-sleep", "timed wait of the receiver ran out", OffCpu::Blocked, &ran_out);
+    }
+    for object in [SleepObject::Peer, SleepObject::Unknown] {
+        let name = "receiver waited for another thread or process (thread worker)";
+        slept_for("peer-wait", name, OffCpu::Blocked, &[at(object), task]);
+    }
     slept_for("own-sleep", "poll of the receiver timed out", OffCpu::Polling, &[timer]);
     slept_for("stopped", "receiver stopped by a signal", OffCpu::Stopped, &[task]);
     slept_for("frozen", "receiver frozen by its cgroup", OffCpu::Frozen, &[task]);

@@ -49,6 +49,7 @@ enum sleep_object {
 	AT_ANONYMOUS = 7,
 	AT_CLOCK = 8,
 	AT_CHILD = 9,
+	AT_PEER = 10,
 	AT_STREAM = 64, /* never recorded: the thread's state tells */
 	AT_POLL = 65,
 	FOR_DISK = 1 << 7,
@@ -90,12 +91,21 @@ static __always_inline __u32 waits_for(__u32 call)
 	case 449: /* futex_waitv */
 	case 455: /* futex_wait */
 		return AT_FUTEX;
-	case 34:  /* pause */
 	case 35:  /* nanosleep */
-	case 128: /* rt_sigtimedwait */
-	case 130: /* rt_sigsuspend */
 	case 230: /* clock_nanosleep */
 		return AT_CLOCK;
+	case 34:  /* pause */
+	case 65:  /* semop */
+	case 69:  /* msgsnd */
+	case 70:  /* msgrcv */
+	case 72:  /* fcntl */
+	case 73:  /* flock */
+	case 128: /* rt_sigtimedwait */
+	case 130: /* rt_sigsuspend */
+	case 220: /* semtimedop */
+	case 242: /* mq_timedsend */
+	case 243: /* mq_timedreceive */
+		return AT_PEER;
 	case 61:  /* wait4 */
 	case 247: /* waitid */
 		return AT_CHILD;
@@ -112,9 +122,18 @@ static __always_inline __u32 waits_for(__u32 call)
 		return AT_FUTEX;
 	case 101: /* nanosleep */
 	case 115: /* clock_nanosleep */
+		return AT_CLOCK;
+	case 25:  /* fcntl */
+	case 32:  /* flock */
 	case 133: /* rt_sigsuspend */
 	case 137: /* rt_sigtimedwait */
-		return AT_CLOCK;
+	case 182: /* mq_timedsend */
+	case 183: /* mq_timedreceive */
+	case 188: /* msgrcv */
+	case 189: /* msgsnd */
+	case 192: /* semtimedop */
+	case 193: /* semop */
+		return AT_PEER;
 	case 95:  /* waitid */
 	case 260: /* wait4 */
 		return AT_CHILD;

@@ -121,3 +121,24 @@ fn what_a_thread_waits_for_and_what_wakes_it_is_recorded() {
     let known = |call: libc::c_long| calls.contains(&Some(call as u16));
     assert!(known(libc::SYS_clock_nanosleep) && known(libc::SYS_read) && known(libc::SYS_futex), "{calls:?}");
 }
+
+#[test]
+fn a_wait_for_another_process_is_none_for_its_first_argument() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("a_wait_for_another_process_is_none_for_its_first_argument") {
+        return;
+    }
+    let (socket, _) = receiver();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let theirs = file.reopen().unwrap();
+    let exclusive = rustix::fs::FlockOperation::LockExclusive;
+    rustix::fs::flock(&file, exclusive).unwrap();
+    // A lock on a file is no wait for its disk.
+    let body = move |_: &UdpSocket| rustix::fs::flock(&theirs, exclusive).unwrap();
+    let waits = record(&socket, body, |_| {
+        std::thread::sleep(PAUSE);
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::Unlock).unwrap();
+    });
+    let long = waits.long();
+    assert_eq!(long.last(), Some(&(OffCpu::Blocked, SleepObject::Peer, WakeContext::Task)), "{long:?}");
+}
