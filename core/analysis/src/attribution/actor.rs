@@ -46,6 +46,8 @@ pub(crate) struct Span {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Absence {
     pub(crate) reason: OffCpu,
+    /// When it left.
+    pub(crate) left_ns: i64,
     /// Number of its [`EventKind::Sleep`].
     pub(crate) sleep: Option<u32>,
     /// Number of the first [`EventKind::Wakeup`] since.
@@ -259,7 +261,7 @@ impl Life<'_> {
                 _ => (ActorState::Unknown, left),
             },
         };
-        let absence = Absence { reason, sleep: self.sleep_at(left), wake: woken_by };
+        let absence = Absence { reason, left_ns: left, sleep: self.sleep_at(left), wake: woken_by };
         let mut moves = moves.iter().map(|&index| self.event(index)).peekable();
         let mut cursor = from;
         while cursor < to {

@@ -80,6 +80,21 @@ struct Cut<'b> {
 /// Faults nearer than this many times the usual cost of one follow each other: touching fresh pages in a row.
 const SOON: i64 = 4;
 
+/// Whether a packet lies in the receiver's socket during its part of the packet's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queued {
+    /// Not that anybody knows.
+    No,
+    /// It does; since when is not known.
+    Yes,
+    /// Since this instant.
+    Since(i64),
+}
+
+/// From a packet's entry into the queue to the wake-up of who waits for it, at most.
+const RACE_NS: i64 = 5_000;
+const NOT_READING: CauseKey = CauseKey::plain("own-sleep", "receiver slept while packets were in its socket");
+
 /// A packet that enters a socket wakes who sleeps for it within this time.
 const PROMPT_NS: i64 = 50_000;
 
@@ -98,18 +113,23 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The receiver's part. `waiting` says that a packet lies in its socket, so that its sleep is a wake-up that
-    /// has not happened yet.
-    pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, waiting: bool) {
+    /// The receiver's part. While a packet lies in its socket, its sleep is a wake-up that has not happened yet. A poll that
+    /// began later did not ask for that packet: it would have ended at once.
+    pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, queued: Queued) {
         let thread = life.map(|life| life.thread);
         each_span(self.namer, ask, life, |mut span| {
-            let reason = Question { namer: self.namer, sleepers: &self.sleepers }.reason(&span.absence);
+            let mut reason = Question { namer: self.namer, sleepers: &self.sleepers }.reason(&span.absence);
+            let left_ns = span.absence.left_ns;
+            let read_nothing = matches!(queued, Queued::Since(at) if left_ns.saturating_sub(at) > RACE_NS);
+            if actor.foreign && span.absence.reason == OffCpu::Polling && read_nothing {
+                reason = Some(NOT_READING);
+            }
             if let (ActorState::Asleep, Some(reason)) = (span.state, reason) {
                 return self.asleep(&span, reason, ask.cpu);
             }
             let wake_up = reason.unwrap_or(waiting::WAKE_UP);
             let facts = Facts { is_receiver: true, wake_up, ..self.facts(actor, thread) };
-            let asleep = span.state == ActorState::Asleep && waiting && actor.blocking;
+            let asleep = span.state == ActorState::Asleep && queued != Queued::No && actor.blocking;
             // A sink of ours sleeps for nothing else.
             if asleep && (!actor.foreign || self.for_packets(&span)) {
                 (span.state, span.since_ns) = (ActorState::Woken, span.start_ns);

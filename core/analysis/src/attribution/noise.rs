@@ -3,7 +3,7 @@
 use super::actor::{Life, lives};
 use super::causes::share;
 use super::edges::learn_edge_cost;
-use super::engine::{Ask, Engine, settle_edges};
+use super::engine::{Ask, Engine, Queued, settle_edges};
 use super::naming::Namer;
 use super::steal::{Steal, Stretch};
 use super::timeline::Timeline;
@@ -61,7 +61,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
         engine.drafts.clear();
         let ask = Ask { from_ns, to_ns, shift_ns: 0, cpu };
         let actor = one.map_or(&nobody, |one| &one.actor);
-        engine.receiver(ask, actor, one.and_then(|one| life_of(&lives, one)), false);
+        engine.receiver(ask, actor, one.and_then(|one| life_of(&lives, one)), Queued::No);
         settle_edges(&mut engine.drafts, cap, &mut scratch);
         steal.carve(&mut engine.drafts, &mut engine.causes, namer.names);
         books.unexplained.unplaced_steal_ns += steal.unplaced_ns(&engine.drafts);

@@ -2,7 +2,7 @@
 
 use super::actor::{Life, lives};
 use super::causes::{CauseKey, share};
-use super::engine::{Ask, Engine, settle_catch_up, settle_displaced, settle_edges};
+use super::engine::{Ask, Engine, Queued, settle_catch_up, settle_displaced, settle_edges};
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
 use super::late::LatePacket;
 use super::naming::Namer;
@@ -66,6 +66,8 @@ struct Chase<'a> {
     sender: &'a [Life<'a>],
     source: Option<Way<'a>>,
     socket: Option<Way<'a>>,
+    /// The way from the socket is that from its queue, not from an earlier stamp.
+    in_queue: bool,
     /// Where this host first saw the packet.
     arrival: Option<Way<'a>>,
     /// The source is elsewhere, so packets may be late on arrival.
@@ -110,9 +112,10 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     // A period that must be learned first leaves the widest default.
     let slack_ns = options.threshold(run.period_ns.unwrap_or(f64::MAX));
     let schedule = schedule(run, slack_ns, |period_ns| options.threshold(period_ns));
-    let socket = [Layer::Enqueued, Layer::Ready, Layer::KernelStamp, Layer::Receive]
-        .into_iter()
-        .find_map(|layer| way(run, layer, slack_ns));
+    let first_of = |layers: [Layer; 2]| layers.into_iter().find_map(|layer| way(run, layer, slack_ns));
+    let queue = first_of([Layer::Enqueued, Layer::Ready]);
+    let in_queue = queue.is_some();
+    let socket = queue.or_else(|| first_of([Layer::KernelStamp, Layer::Receive]));
     let arrival = [Layer::Interrupt, Layer::Softirq, Layer::Receive, Layer::KernelStamp]
         .into_iter()
         .find_map(|layer| way(run, layer, slack_ns));
@@ -128,6 +131,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
             .catch_up_cap_ns
             .unwrap_or_else(|| catch_up_cap_ns(&run.packets, &schedule.expected, waiting)),
         socket,
+        in_queue,
         arrival,
         threshold_ns: options.threshold(schedule.period_ns),
         edge_cap: options.edge_cap(&run.circumstances),
@@ -272,7 +276,14 @@ impl Chase<'_> {
             Ask { from_ns: arrived_ns, to_ns: queued_ns, shift_ns: shift(&self.socket), cpu: stack_cpu };
         engine.stack(ask, actor.zip(sender), None);
         let ask = Ask { from_ns: queued_ns, to_ns: end_ns, shift_ns: 0, cpu: app_cpu };
-        engine.receiver(ask, &self.run.receiver, self.reader(app_cpu, app_ns), self.socket.is_some());
+        let queued = match &self.socket {
+            None => Queued::No,
+            Some(way) => match way.expected_app(app_ns, row) {
+                Some(read_ns) if self.in_queue => Queued::Since(read_ns - way.typical_ns),
+                _ => Queued::Yes,
+            },
+        };
+        engine.receiver(ask, &self.run.receiver, self.reader(app_cpu, app_ns), queued);
     }
 
     /// Expected reading of a packet, given when it was sent, where schedule and sending are stamped by a clock

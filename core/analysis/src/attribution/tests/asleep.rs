@@ -94,6 +94,31 @@ fn a_sleep_for_the_stream_is_a_wake_up() {
 }
 
 #[test]
+fn a_poll_that_began_behind_a_queued_packet_did_not_ask_for_it() {
+    // A packet ends the first poll; the receiver reads nothing and polls again, until the next packet, and so on.
+    let (first, again) = (reading(50) + 10_000, reading(50) + 15_000);
+    let analyzed = |foreign: bool, reason: OffCpu| {
+        let mut run = run(&[(LEFT, BACK)]);
+        (run.receiver.blocking, run.receiver.foreign) = (true, foreign);
+        run.events = receiver_runs(120, &[(LEFT, first, reason), (again, BACK, reason)]);
+        run.events.push(wakeup(RECEIVER, LEFT + 3_000, WakeContext::Stream, 0));
+        run.events.push(wakeup(RECEIVER, WOKEN, WakeContext::Stream, 0));
+        run.events.push(thread(0, 120, 1, LEFT, first, OffCpu::Preempted));
+        run.events.push(thread(0, 120, 1, again, BACK, OffCpu::Preempted));
+        let analysis = analyze(&run);
+        let slept =
+            causes(&analysis).iter().find(|row| row.0 == "own-sleep").map(|row| (row.1.to_owned(), row.2));
+        let woken = causes(&analysis).iter().find(|row| row.0 == "block-recv").map(|row| row.2);
+        (slept, woken)
+    };
+    let name = "receiver slept while packets were in its socket".to_owned();
+    assert_eq!(analyzed(true, OffCpu::Polling), (Some((name, BACK - again)), Some(first - reading(50))));
+    let all = Some(BACK - again + first - reading(50));
+    assert_eq!(analyzed(false, OffCpu::Polling), (None, all), "a sink of ours reads all there is");
+    assert_eq!(analyzed(true, OffCpu::Receiving), (None, all), "what it asks for is there");
+}
+
+#[test]
 fn a_foreign_sleep_without_a_record_is_for_packets_only_if_one_ends_it_at_once() {
     let woken_of = |foreign, at| {
         let mut run = run_with(OffCpu::Blocked, &[wakeup(RECEIVER, at, WakeContext::Unknown, 0)]);

@@ -2,7 +2,7 @@
 
 use super::scene::{event, thread};
 use crate::attribution::actor::lives;
-use crate::attribution::engine::{Ask, Engine};
+use crate::attribution::engine::{Ask, Engine, Queued};
 use crate::attribution::naming::Namer;
 use crate::attribution::timeline::Timeline;
 use crate::model::{Actor, Circumstances, Names};
@@ -113,7 +113,7 @@ fn engine_owners(events: &[EventRecord], waits: bool, blocking: bool, quota: boo
     let actor = Actor { threads: vec![RECEIVER], blocking, ..Actor::default() };
     let lives = lives(events, &[RECEIVER]);
     let ask = Ask { from_ns: 0, to_ns: LENGTH, shift_ns: 0, cpu: 1 };
-    engine.receiver(ask, &actor, lives.first(), waits);
+    engine.receiver(ask, &actor, lives.first(), if waits { Queued::Yes } else { Queued::No });
     let drafts = std::mem::take(&mut engine.drafts);
     let (ranked, places) = engine.causes.rank(1);
     let mut owners = Vec::new();
