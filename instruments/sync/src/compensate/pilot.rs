@@ -87,6 +87,7 @@ impl Pilot {
             }
             Step::Waits { thread } => self.place(thread.0, None, true),
             Step::GoesOn { thread, cpu } => self.place(thread.0, Some(cpu), false),
+            Step::Woken { wakeup, own, others } => self.compensator.woken(&wakeup, &own, &others),
             Step::Ended(subframe) => self.ended(&subframe),
         }
     }

@@ -88,6 +88,9 @@ pub struct CureSummary {
     pub subframes: [u64; 2],
     /// What all threads together owed at their ends, and after the dummy subframes, femtoseconds.
     pub owed_fs: [i64; 2],
+    /// What barriers made a thread owe beyond the rule of slack, mean over the threads, femtoseconds.
+    #[serde(default)]
+    pub beyond_slack_fs: f64,
     /// Lines of the application that the kernel evicted, where that was asked for.
     pub evicted_lines: u64,
     /// What happened in the second levels, where they are not plain.
@@ -224,6 +227,7 @@ impl CureRuns {
                 sums(|cure| cure.owed_fs.iter().sum()),
                 sums(|cure| cure.owed_after_dummies_fs.iter().sum()),
             ],
+            beyond_slack_fs: cured.map_or(0.0, |run| run.cure.mean_beyond_slack_fs()),
             evicted_lines: cured.map_or(0, |run| run.cure.evicted_lines),
             second_level: self.second_level,
             over_time: cured.map(over_time).unwrap_or_default(),
