@@ -63,6 +63,9 @@ fn outcome(cure: &CureSummary) -> Section {
     over_time(cure).into_iter().for_each(|chart| {
         section.push(chart);
     });
+    debts(cure).into_iter().for_each(|chart| {
+        section.push(chart);
+    });
     section
 }
 
@@ -380,4 +383,22 @@ fn over_time(cure: &CureSummary) -> Vec<Chart> {
         charts.push(Chart::new("frequency-over-time", title, plot).linked("cure"));
     }
     charts
+}
+
+/// What each thread owed over time: those that meet move together.
+fn debts(cure: &CureSummary) -> Option<Block> {
+    if cure.debts.iter().flat_map(|line| &line.points).all(|(_, owed_fs)| *owed_fs == 0) {
+        return None;
+    }
+    let mut plot =
+        Xy::new(Axis::linear("simulated time", Quantity::Duration), Axis::linear("debt", Quantity::Duration))
+            .guide_y(0.0, "");
+    for (line, colour) in cure.debts.iter().zip((0..=u8::MAX).map(Colour::Series)) {
+        let x = line.points.iter().map(|(at_fs, _)| *at_fs as f64 / 1e6).collect();
+        let y = line.points.iter().map(|(_, owed_fs)| *owed_fs as f64 / 1e6).collect();
+        let data = Data::Line { x, y, marks: false };
+        plot = plot.with(Series::new(format!("thread {}", line.thread), colour, data));
+    }
+    let chart = Chart::new("debt-over-time", "Debt of each thread over time", plot).linked("cure");
+    Some(Block::from(chart).only(Shown::HtmlOnly))
 }
