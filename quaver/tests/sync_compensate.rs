@@ -6,8 +6,8 @@ use quaver_abi::compensation::{CompensationRecord, CompensationWhy};
 use quaver_dvfs::dvfs::ControllerConfig;
 use quaver_dvfs::dvfs::what_if::Compensator;
 use quaver_store::segments::read_all;
-use quaver_sync_analysis::subframes::{Ended, Subframe};
-use quaver_sync_analysis::sync::ThreadId;
+use quaver_sync_analysis::subframes::{Ended, SoFar, Subframe};
+use quaver_sync_analysis::sync::{ThreadId, Wakeup};
 use quaver_sync_store::{SegmentReader, Tail};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -175,7 +175,7 @@ impl Machine {
 
 fn subframe(record: &CompensationRecord) -> Option<Subframe> {
     let why = match CompensationWhy::from_raw(record.why)? {
-        CompensationWhy::Began => return None,
+        CompensationWhy::Began | CompensationWhy::Woken => return None,
         CompensationWhy::InTime => Ended::InTime,
         CompensationWhy::AtCreate => Ended::AtCreate,
         CompensationWhy::AtJoin => Ended::AtJoin,
@@ -194,14 +194,36 @@ fn subframe(record: &CompensationRecord) -> Option<Subframe> {
     })
 }
 
+/// The wake-up of a record, and what both threads had done.
+fn wakeup(record: &CompensationRecord) -> Option<(Wakeup, SoFar, SoFar)> {
+    if CompensationWhy::from_raw(record.why)? != CompensationWhy::Woken {
+        return None;
+    }
+    let wakeup = Wakeup {
+        thread: ThreadId(record.thread),
+        by: ThreadId(record.other),
+        released_ns: record.end_ns,
+        waited_ns: record.end_ns - record.begin_ns,
+        met: record.point == 1,
+    };
+    let own = SoFar { own_ns: record.own_ns, blocked_ns: record.blocked_ns, lost_ns: record.lost_ns };
+    let others = SoFar { own_ns: record.paced_fs, blocked_ns: record.unpaced_fs, lost_ns: record.stalled_fs };
+    Some((wakeup, own, others))
+}
+
 /// Lets the pure controllers decide again what was decided live, and compares everything.
 fn replay(records: &[CompensationRecord], facts: &Value) {
     let config: ControllerConfig =
         serde_json::from_value(facts["controller"].clone()).expect("it was written by the same type");
     let dry = facts["dry"] == Value::Bool(true);
     let mut compensator = Compensator::new(config, facts["unpaced_share"].as_f64().expect("a number"));
-    let mut subframes = 0;
+    let (mut subframes, mut met) = (0, 0);
     for record in records {
+        if let Some((wakeup, own, others)) = wakeup(record) {
+            compensator.woken(&wakeup, &own, &others);
+            met += u64::from(wakeup.met);
+            continue;
+        }
         let Some(subframe) = subframe(record) else {
             compensator.began(record.thread, (record.other != 0).then_some(record.other));
             continue;
@@ -221,12 +243,13 @@ fn replay(records: &[CompensationRecord], facts: &Value) {
     assert_eq!(seen.lost_ns, facts["lost_ns"].as_u64().expect("a number"));
     let told = facts["in_time"].as_u64().unwrap_or(0) + facts["forced"].as_u64().unwrap_or(0);
     assert_eq!(subframes, told);
+    assert!(met > 0, "its threads meet at barriers");
 }
 
 /// Subframes of each thread follow each other without a hole.
 fn contiguous(records: &[CompensationRecord]) {
     let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
-    for record in records {
+    for record in records.iter().filter(|record| wakeup(record).is_none()) {
         match subframe(record) {
             None => drop(ends.insert(record.thread, record.begin_ns)),
             Some(one) => {

@@ -3,7 +3,11 @@
 use crate::segment::{Record, RecordKind};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// One subframe of one thread.
+/// One subframe of one thread, or one wake-up.
+///
+/// Of [`CompensationWhy::Woken`]: `end_ns` is when the wait was ended and `begin_ns` when it began; `own_ns`, `blocked_ns` and
+/// `lost_ns` are those of the woken thread's subframe so far, `paced_fs`, `unpaced_fs` and `stalled_fs` the same three of the
+/// waker's, all in nanoseconds; `other` is the waker, and `point` 1 at a barrier, else 0.
 ///
 /// ```text
 ///  0        8          16       24         32        40         48        56         64
@@ -70,6 +74,8 @@ pub enum CompensationWhy {
     AtJoin = 4,
     /// The thread ended.
     AtExit = 5,
+    /// None ended: another thread ended a wait of this one, and what it owes passed on.
+    Woken = 6,
 }
 
 impl CompensationWhy {
@@ -81,6 +87,7 @@ impl CompensationWhy {
             3 => Self::AtCreate,
             4 => Self::AtJoin,
             5 => Self::AtExit,
+            6 => Self::Woken,
             _ => return None,
         })
     }

@@ -145,7 +145,7 @@ fn the_kernels_side_keeps_its_numbers() {
     ];
     only(KernelSideKind::from_raw, (1..).zip(kinds).collect());
     use CompensationWhy::*;
-    only(CompensationWhy::from_raw, (1..).zip([Began, InTime, AtCreate, AtJoin, AtExit]).collect());
+    only(CompensationWhy::from_raw, (1..).zip([Began, InTime, AtCreate, AtJoin, AtExit, Woken]).collect());
 }
 
 #[test]

@@ -69,6 +69,11 @@ impl Record {
         self.interval(wait.start_fs, wait.end_fs, what);
     }
 
+    /// Kernel activity has held the thread up for so long.
+    pub(crate) fn held_up(&mut self, thread: usize, took_fs: u64) {
+        self.ways[thread].path.kernel_fs += took_fs;
+    }
+
     /// `by` let `thread` go on at `at_fs`; it does at `ready_fs`.
     pub(crate) fn woke(&mut self, thread: Thread, by: Thread, kind: WaitKind, (at_fs, ready_fs): (u64, u64)) {
         let (thread, by) = (thread.0 as usize, by.0 as usize);

@@ -146,6 +146,8 @@ impl WaitKind {
 pub struct CriticalPath {
     /// By thread: time on the path, its own steps and its turns for a core; femtoseconds.
     pub threads_fs: Vec<u64>,
+    /// Of that: kernel activity that held threads up, femtoseconds.
+    pub kernel_fs: u64,
     /// By kind of wake-up, in the order of [`WaitKind::ALL`]: time on the way from thread to thread, femtoseconds.
     pub edges_fs: [u64; 5],
     /// By kind of wake-up: how many of them are on the path.
@@ -156,6 +158,7 @@ impl CriticalPath {
     /// Becomes the same as another path.
     pub(crate) fn take_over(&mut self, other: &Self) {
         self.threads_fs.clone_from(&other.threads_fs);
+        self.kernel_fs = other.kernel_fs;
         self.edges_fs = other.edges_fs;
         self.edges = other.edges;
     }

@@ -1,10 +1,10 @@
-//! What DVFS gives back, and what it cannot: where all threads are late together a smaller k gives back sooner, and where one
-//! thread is late at a time, for less than a change of frequency takes, every change makes it worse.
+//! What DVFS gives back, and what it cannot: where debt passes to all that meet, a smaller k gives back sooner. Where only the
+//! late thread owes, every change makes it worse once all meet more often than subframes end.
 
 mod listed;
 
 use listed::Listed;
-use quaver_dvfs::dvfs::{ControllerConfig, Table};
+use quaver_dvfs::dvfs::{ControllerConfig, CriticalPath, Table};
 use quaver_sim::config::Config;
 use quaver_sim::cure::{Cure, CureConfig, CureResults, Library};
 use quaver_sim::frames::FrameConfig;
@@ -81,9 +81,10 @@ impl Lateness {
     }
 }
 
-fn with_dvfs(cure: CureConfig, reactivity: u32, pll_lock_us: f64) -> CureConfig {
+fn with_dvfs(cure: CureConfig, rule: CriticalPath, reactivity: u32, pll_lock_us: f64) -> CureConfig {
     let table = Table { pll_lock_us, ..Table::default() };
-    CureConfig { dvfs: Some(ControllerConfig { reactivity, table, ..ControllerConfig::default() }), ..cure }
+    let config = ControllerConfig { reactivity, table, critical_path: rule, ..ControllerConfig::default() };
+    CureConfig { dvfs: Some(config), ..cure }
 }
 
 /// Slow-downs of a program, seed by seed.
@@ -105,7 +106,7 @@ const REACTIVITIES: [u32; 3] = [1, 2, 4];
 const PLL_US: f64 = 10.0;
 
 impl SlowDowns {
-    fn of(program: &[Listed], late: &Lateness) -> Self {
+    fn of(program: &[Listed], late: &Lateness, rule: CriticalPath) -> Self {
         let (ideal_fs, _) = run(CureConfig::default(), program);
         let over = |cured_fs: u64| cured_fs as f64 / ideal_fs as f64 - 1.0;
         let owed = |owed_fs: &[i64]| owed_fs.iter().map(|one| one.unsigned_abs()).sum::<u64>();
@@ -119,12 +120,12 @@ impl SlowDowns {
         for seed in SEEDS {
             found.without.push(over(run(late.cure(seed), program).0));
             for (place, k) in REACTIVITIES.into_iter().enumerate() {
-                let (cured_fs, cure) = run(with_dvfs(late.cure(seed), k, PLL_US), program);
+                let (cured_fs, cure) = run(with_dvfs(late.cure(seed), rule, k, PLL_US), program);
                 found.with[place].push(over(cured_fs));
                 found.owed_fs[place].0 += owed(&cure.owed_fs);
                 found.owed_fs[place].1 += owed(&cure.owed_after_dummies_fs);
             }
-            found.at_once.push(over(run(with_dvfs(late.cure(seed), 1, 0.0), program).0));
+            found.at_once.push(over(run(with_dvfs(late.cure(seed), rule, 1, 0.0), program).0));
         }
         found
     }
@@ -143,7 +144,7 @@ fn mean(values: &[f64]) -> f64 {
 #[test]
 fn what_all_lose_together_is_given_back_sooner_with_a_smaller_k() {
     let late = Lateness { probability: 0.5, mean_us: 100.0, sigma: 0.3, together: 1.0 };
-    let found = SlowDowns::of(&meetings(50, 80), &late);
+    let found = SlowDowns::of(&meetings(50, 80), &late, CriticalPath::Max);
     assert!(found.subframes >= 100, "{}", found.subframes);
     let [one, two, four] = found.means();
     let without = mean(&found.without);
@@ -162,25 +163,31 @@ fn what_all_lose_together_is_given_back_sooner_with_a_smaller_k() {
     assert!(left.is_sorted(), "a larger k leaves more: {left:?}");
 }
 
-/// The same lateness where all meet more often than subframes end: nothing is given back before they meet again, and k = 1 only
-/// changes its frequency more.
+/// The same lateness where all meet more often than subframes end. Where debt passes at joins alone nothing is given back before
+/// they meet again, and k = 1 only changes its frequency more; where all that meet owe it, k = 1 is best here, too.
 #[test]
-fn where_all_meet_more_often_than_subframes_end_a_smaller_k_is_not_better() {
+fn where_all_meet_more_often_than_subframes_end_a_smaller_k_is_better_only_if_debt_passes() {
     let late = Lateness { probability: 0.2, mean_us: 100.0, sigma: 0.6, together: 1.0 };
-    let found = SlowDowns::of(&meetings(200, 20), &late);
-    let [one, two, four] = found.means();
+    let program = meetings(200, 20);
+    let joins = SlowDowns::of(&program, &late, CriticalPath::Join);
+    let [one, two, four] = joins.means();
     assert!(one > two && two > four, "{one} {two} {four}");
-    assert!(one < mean(&found.without));
-    assert!(mean(&found.at_once) < one, "a part of it is what changes take");
+    assert!(one < mean(&joins.without));
+    assert!(mean(&joins.at_once) < one, "a part of it is what changes take");
+    let all = SlowDowns::of(&program, &late, CriticalPath::Max);
+    let [best, two, four] = all.means();
+    assert!(best <= two && two <= four, "{best} {two} {four}");
+    assert!(four < one / 3.0, "{four} {one}");
 }
 
 /// One thread at a time is late, by less than a change of frequency takes. Others wait for it at the next barrier, long before
-/// its subframe ends, and then it runs faster for nobody: even a change that takes no time wins nothing, and one that takes 10 us
-/// lets all others wait again.
+/// its subframe ends. If it alone owes, it then runs faster for nobody: even a change that takes no time wins nothing, and one
+/// that takes 10 us lets all others wait again. If all owe, all win it back.
 #[test]
-fn what_single_threads_lose_between_barriers_is_not_won_back() {
+fn what_single_threads_lose_between_barriers_is_won_back_only_if_all_owe_it() {
     let late = Lateness { probability: 0.005, mean_us: 8.0, sigma: 0.0, together: 0.0 };
-    let found = SlowDowns::of(&meetings(1_000, 4), &late);
+    let program = meetings(1_000, 4);
+    let found = SlowDowns::of(&program, &late, CriticalPath::Join);
     for (seed, without) in found.without.iter().enumerate() {
         for (with, k) in found.with.iter().zip(REACTIVITIES) {
             assert!(with[seed] > *without, "k = {k}, seed {seed}: {} instead of {without}", with[seed]);
@@ -190,5 +197,9 @@ fn what_single_threads_lose_between_barriers_is_not_won_back() {
             "seed {seed}: {}",
             found.at_once[seed]
         );
+    }
+    let all = SlowDowns::of(&program, &late, CriticalPath::Max);
+    for (seed, without) in all.without.iter().enumerate() {
+        assert!(all.with[0][seed] < 0.5 * without, "seed {seed}: {} of {without}", all.with[0][seed]);
     }
 }

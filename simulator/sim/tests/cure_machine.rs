@@ -166,6 +166,12 @@ fn n_barriers_add_n_times_the_largest_of_fifteen() {
         let added_us = (with.duration_fs - ideal.duration_fs) as f64 / 1e9 / barriers as f64;
         assert!((added_us / largest_us - 1.0).abs() < 0.02, "σ {sigma}: {added_us} us a barrier");
         assert!((mean_of_largest(100.0, sigma, 15) / largest_us - 1.0).abs() < 0.002);
+        let on_path_us = with.critical_path.kernel_fs as f64 / 1e9 / barriers as f64;
+        assert!(
+            (on_path_us / added_us - 1.0).abs() < 0.001,
+            "all that is added is on the path: {on_path_us}"
+        );
+        assert_eq!(ideal.critical_path.kernel_fs, 0);
         let counts = cure.injected[&SyncClass::BroadcastWait];
         assert_eq!((counts.drawn, counts.injected), (15 * barriers as u64, 15 * barriers as u64));
         assert!((counts.total_fs as f64 / counts.injected as f64 / 1e11 - 1.0).abs() < 0.02, "mean 100 us");

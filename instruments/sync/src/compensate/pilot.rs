@@ -7,7 +7,8 @@ use quaver_abi::sync::CPU_UNKNOWN;
 use quaver_dvfs::dvfs::ControllerConfig;
 use quaver_dvfs::dvfs::what_if::{Compensated, Compensator, Decision};
 use quaver_host::segment::SegmentAppender;
-use quaver_sync_analysis::subframes::{Ended, Step, Subframe};
+use quaver_sync_analysis::subframes::{Ended, SoFar, Step, Subframe};
+use quaver_sync_analysis::sync::Wakeup;
 use std::collections::BTreeMap;
 
 /// Where a thread is.
@@ -87,6 +88,7 @@ impl Pilot {
             }
             Step::Waits { thread } => self.place(thread.0, None, true),
             Step::GoesOn { thread, cpu } => self.place(thread.0, Some(cpu), false),
+            Step::Woken { wakeup, own, others } => self.woken(&wakeup, &own, &others),
             Step::Ended(subframe) => self.ended(&subframe),
         }
     }
@@ -102,6 +104,27 @@ impl Pilot {
         if moves {
             self.called_for(seen_ns);
         }
+    }
+
+    /// What the waker owes passes on, in the middle of both subframes.
+    fn woken(&mut self, wakeup: &Wakeup, own: &SoFar, others: &SoFar) {
+        self.compensator.woken(wakeup, own, others);
+        self.keep(&CompensationRecord {
+            end_ns: wakeup.released_ns.max(1),
+            begin_ns: wakeup.released_ns - wakeup.waited_ns,
+            thread: wakeup.thread.0,
+            other: wakeup.by.0,
+            own_ns: own.own_ns,
+            blocked_ns: own.blocked_ns,
+            lost_ns: own.lost_ns,
+            paced_fs: others.own_ns,
+            unpaced_fs: others.blocked_ns,
+            stalled_fs: others.lost_ns,
+            point: u32::from(wakeup.met),
+            cpu: CPU_UNKNOWN,
+            why: CompensationWhy::Woken as u8,
+            ..CompensationRecord::default()
+        });
     }
 
     /// Another frequency is called for since then.

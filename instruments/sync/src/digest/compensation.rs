@@ -33,7 +33,7 @@ pub struct CompensationFacts {
     pub set_ns: Vec<Vec<u64>>,
     /// Of the program, nanoseconds.
     pub length_ns: u64,
-    /// Lost by the rule of fork and join, nanoseconds: what the program would have been late without.
+    /// Lost, passed on where threads meet, nanoseconds: what the program would have been late without.
     pub lost_ns: u64,
     /// Owed at the end by the same rule, nanoseconds.
     pub left_ns: f64,

@@ -84,13 +84,13 @@ pub struct Program {
     pub threads: u64,
     /// Subframes.
     pub subframes: u64,
-    /// Lost by the rule of fork and join, nanoseconds.
+    /// Lost by the program: its threads' lost time, passed on where they meet, nanoseconds.
     pub lost_ns: u64,
     /// Lost by all threads together, nanoseconds.
     pub lost_all_ns: u64,
     /// Lost on the critical path, nanoseconds: what the run was really longer for, as far as that is known.
     pub lost_on_path_ns: u64,
-    /// Slow-down without a controller: lost by fork and join over the rest of the time.
+    /// Slow-down without a controller: that over the rest of the time.
     pub slow_down: Option<f64>,
 }
 
@@ -225,6 +225,7 @@ impl Grid {
                 Step::Began { thread, parent, .. } => {
                     compensator.began(thread.0, parent.map(|parent| parent.0));
                 }
+                Step::Woken { wakeup, own, others } => compensator.woken(wakeup, own, others),
                 Step::Ended(subframe) => {
                     compensator.ended(subframe);
                 }
@@ -376,6 +377,7 @@ fn drawn(run: &RunDir, question: &Question, thread: u32) -> anyhow::Result<Threa
     let (mut columns, mut begin_ns, mut lost_so_far_ns) = (Columns::default(), None, 0);
     cut(run, question.subframe_ns, &mut |step| match step {
         Step::Began { thread, parent, .. } => compensator.began(thread.0, parent.map(|parent| parent.0)),
+        Step::Woken { wakeup, own, others } => compensator.woken(&wakeup, &own, &others),
         Step::Ended(subframe) => {
             let ratio = table.factor(compensator.point(subframe.thread.0));
             let decision = compensator.ended(&subframe);

@@ -27,7 +27,7 @@ pub fn document(answer: &WhatIf, run: &RunFacts) -> Document {
     document.verdict = verdict(answer);
     document.incomplete = !answer.complete;
     if let Some(program) = &answer.program {
-        document.tile("Lost", time(program.lost_ns), "fork/join rule");
+        document.tile("Lost", time(program.lost_ns), "passed on where threads meet");
         document.tile("On the critical path", time(program.lost_on_path_ns), "as far as known");
         let subframe = time(answer.subframe_ns);
         document.tile("Subframes", Cell::Count(program.subframes), text!("of {subframe}"));
@@ -108,7 +108,7 @@ fn model(answer: &WhatIf) -> Section {
     let mut section = Section::new("model", "Losses and model");
     if let Some(program) = &answer.program {
         section.push(text!(
-            "Lost: {} by the fork/join rule ({} of the remaining time), {} on the critical path, {} over all threads.",
+            "Lost: {} by the program ({} of the remaining time), {} on the critical path, {} over all threads.",
             time(program.lost_ns),
             share(program.slow_down),
             time(program.lost_on_path_ns),

@@ -1,5 +1,6 @@
 //! The controller of one thread: what it still owes, and how fast the next subframe must be.
 
+use super::debt::{Arrival, CriticalPath};
 use super::table::{Policy, Table};
 use serde::{Deserialize, Serialize};
 
@@ -26,8 +27,15 @@ pub struct ControllerConfig {
     pub reactivity: u32,
     /// Which controller.
     pub kind: Kind,
+    /// How debt passes where threads meet. Runs stored before there was a choice passed it on at joins alone.
+    #[serde(default = "join")]
+    pub critical_path: CriticalPath,
     /// A subframe, nanoseconds.
     pub subframe_ns: u64,
+}
+
+fn join() -> CriticalPath {
+    CriticalPath::Join
 }
 
 impl Default for ControllerConfig {
@@ -37,6 +45,7 @@ impl Default for ControllerConfig {
             policy: Policy::Nominal,
             reactivity: 1,
             kind: Kind::Reactive,
+            critical_path: CriticalPath::default(),
             subframe_ns: 330_000,
         }
     }
@@ -82,9 +91,15 @@ impl Controller {
         Self { owed_fs: parent.owed_fs, expected_fs: parent.expected_fs, ..Self::new(config) }
     }
 
-    /// A thread was joined: what is owed is the larger of both.
-    pub fn join(&mut self, ended: &Self) {
-        self.owed_fs = self.owed_fs.max(ended.owed_fs);
+    /// A thread was joined, after a wait of so many femtoseconds.
+    pub fn join(&mut self, config: &ControllerConfig, waited_fs: u64, ended: &Self) {
+        let own = Arrival { owed_fs: self.owed_fs, waited_fs };
+        self.owed_fs = config.critical_path.joined(own, ended.owed_fs);
+    }
+
+    /// What it owes changes by so many femtoseconds, for it has met others.
+    pub fn take_over(&mut self, change_fs: i64) {
+        self.owed_fs += change_fs;
     }
 
     /// Number of its operating point.

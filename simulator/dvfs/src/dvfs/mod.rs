@@ -7,8 +7,10 @@
 
 pub mod controller;
 pub mod deadline;
+pub mod debt;
 pub mod table;
 pub mod what_if;
 
 pub use controller::{Controller, ControllerConfig, Kind, SubframeTimes};
+pub use debt::{Arrival, CriticalPath};
 pub use table::{CoreResidency, OperatingPoint, Policy, Table};

@@ -6,8 +6,10 @@
 //! ([`Compensator::ended_at`]) it was done at whatever frequency the core really had.
 
 use super::controller::{Controller, ControllerConfig, SubframeTimes};
+use super::debt::{Arrival, CriticalPath};
 use super::table::{CoreResidency, OperatingPoint, Table};
-use quaver_sync_analysis::subframes::Subframe;
+use quaver_sync_analysis::subframes::{SoFar, Subframe};
+use quaver_sync_analysis::sync::Wakeup;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -71,7 +73,7 @@ fn slow_down(left_ns: f64, length_ns: u64, lost_ns: u64) -> Option<f64> {
 pub struct Compensated {
     /// Its threads, in the order of their begins.
     pub threads: Vec<ThreadCompensation>,
-    /// Lost by the rule of fork and join, without a controller, nanoseconds.
+    /// What the program lost without a controller, by the rule of its debts, nanoseconds.
     pub lost_ns: u64,
     /// Owed at the end by the same rule, with the controller, nanoseconds.
     pub left_ns: f64,
@@ -97,14 +99,36 @@ impl Compensated {
 struct Thread {
     order: usize,
     controller: Controller,
-    /// By the rule of fork and join, without a controller.
-    count_ns: u64,
+    /// What it would owe without a controller.
+    count_fs: i64,
     /// A change of the frequency that the next subframe begins with.
     stall_fs: u64,
     left_fs: i64,
     /// Work, and work times frequency.
     worked: (f64, f64),
     seen: ThreadCompensation,
+}
+
+/// All that came back so far from a barrier at which a thread came last.
+#[derive(Clone, Debug)]
+struct Meeting {
+    released_ns: u64,
+    most: Debt,
+    last: Debt,
+    threads: Vec<u32>,
+}
+
+/// What a thread owes, femtoseconds: with its controller, and without.
+#[derive(Clone, Copy, Debug)]
+struct Debt {
+    with_fs: i64,
+    without_fs: i64,
+}
+
+impl Debt {
+    fn with(self, other: Self, of: impl Fn(i64, i64) -> i64) -> Self {
+        Self { with_fs: of(self.with_fs, other.with_fs), without_fs: of(self.without_fs, other.without_fs) }
+    }
 }
 
 /// The controllers of a program's threads.
@@ -114,10 +138,12 @@ pub struct Compensator {
     /// Part of a thread's own work that waits for memory, so that no clock makes it shorter, 0 to 1.
     unpaced_share: f64,
     threads: BTreeMap<u32, Thread>,
+    /// By the thread that came last: the newest barrier.
+    meetings: BTreeMap<u32, Meeting>,
     /// Threads that were joined, or whose number was given again.
     done: Vec<(usize, ThreadCompensation)>,
     /// The largest counts of threads that nobody will join.
-    forgotten: (u64, i64),
+    forgotten: (i64, i64),
     begun: usize,
     residency: CoreResidency,
     at_rest: CoreResidency,
@@ -132,6 +158,7 @@ impl Compensator {
             config,
             unpaced_share: unpaced_share.clamp(0.0, 1.0),
             threads: BTreeMap::new(),
+            meetings: BTreeMap::new(),
             done: Vec::new(),
             forgotten: (0, i64::MIN),
             begun: 0,
@@ -159,7 +186,7 @@ impl Compensator {
                 || Controller::new(&self.config),
                 |parent| Controller::child_of(&self.config, &parent.controller),
             ),
-            count_ns: parent.map_or(0, |parent| parent.count_ns),
+            count_fs: parent.map_or(0, |parent| parent.count_fs),
             stall_fs: 0,
             left_fs: 0,
             worked: (0.0, 0.0),
@@ -209,16 +236,71 @@ impl Compensator {
         self.settle(subframe, &ran, ratio)
     }
 
+    /// A thread goes on since another ended its wait: what that one owes passes to it. Of the subframes that are under way the
+    /// work counts as done at the controllers' points.
+    pub fn woken(&mut self, wakeup: &Wakeup, own: &SoFar, others: &SoFar) {
+        let (thread, by) = (wakeup.thread.0, wakeup.by.0);
+        let (Some(own), Some(others)) = (self.debt(thread, own), self.debt(by, others)) else { return };
+        let rule = self.config.critical_path;
+        if !wakeup.met {
+            return self.owes(thread, own, own.with(others, |own_fs, other_fs| rule.woken(own_fs, other_fs)));
+        }
+        let met =
+            || Meeting { released_ns: wakeup.released_ns, most: others, last: others, threads: vec![by] };
+        let meeting = self.meetings.entry(by).or_insert_with(met);
+        if meeting.released_ns != wakeup.released_ns {
+            *meeting = met();
+        }
+        let (before, last) = (meeting.most, meeting.last);
+        let most = before.with(own, i64::max);
+        let came_back = meeting.threads.clone();
+        meeting.most = most;
+        meeting.threads.push(thread);
+        let waited_fs = wakeup.waited_ns * 1_000_000;
+        let after =
+            |own_fs, last_fs, most_fs| rule.met(Arrival { owed_fs: own_fs, waited_fs }, last_fs, most_fs);
+        let after = Debt {
+            with_fs: after(own.with_fs, last.with_fs, most.with_fs),
+            without_fs: after(own.without_fs, last.without_fs, most.without_fs),
+        };
+        self.owes(thread, own, after);
+        // Whoever came back before did not know of this one's debt.
+        if rule == CriticalPath::Max {
+            came_back.into_iter().for_each(|other| self.owes(other, before, most));
+        }
+    }
+
+    /// What a thread owes in the middle of its subframe.
+    fn debt(&self, thread: u32, so_far: &SoFar) -> Option<Debt> {
+        let state = self.threads.get(&thread)?;
+        let ratio = self.config.table.factor(state.controller.point());
+        let won_fs = so_far.own_ns as f64 * FS_PER_NS * (1.0 - self.unpaced_share) * (ratio - 1.0) / ratio;
+        let lost_fs = (so_far.lost_ns * 1_000_000) as i64;
+        let stall_fs = state.stall_fs as i64;
+        Some(Debt {
+            with_fs: state.controller.owed_fs() + lost_fs + stall_fs - won_fs.round() as i64,
+            without_fs: state.count_fs + lost_fs,
+        })
+    }
+
+    /// It is another debt now than it was.
+    fn owes(&mut self, thread: u32, before: Debt, after: Debt) {
+        if let Some(state) = self.threads.get_mut(&thread) {
+            state.controller.take_over(after.with_fs - before.with_fs);
+            state.count_fs += after.without_fs - before.without_fs;
+        }
+    }
+
     /// The program has ended, which joins all threads that nobody had joined.
     pub fn finish(mut self) -> Compensated {
         for (_, thread) in std::mem::take(&mut self.threads) {
             self.forget(thread);
         }
         self.done.sort_by_key(|(order, _)| *order);
-        let (lost_ns, left_fs) = self.forgotten;
+        let (lost_fs, left_fs) = self.forgotten;
         Compensated {
             threads: self.done.into_iter().map(|(_, seen)| seen).collect(),
-            lost_ns,
+            lost_ns: lost_fs.max(0).unsigned_abs() / 1_000_000,
             left_ns: if self.begun == 0 { 0.0 } else { left_fs as f64 / FS_PER_NS },
             residency: self.residency,
             at_rest: self.at_rest,
@@ -239,10 +321,12 @@ impl Compensator {
         let (at, owed_fs) = (state.controller.point(), state.controller.owed_fs());
         state.controller.settle_at(&self.config, ran, ratio);
         state.left_fs += state.controller.owed_fs() - owed_fs;
-        state.count_ns += subframe.lost_ns;
+        state.count_fs += (subframe.lost_ns * 1_000_000) as i64;
         if let Some(joined) = &joined {
-            state.controller.join(&joined.controller);
-            state.count_ns = state.count_ns.max(joined.count_ns);
+            let waited_fs = subframe.blocked_ns * 1_000_000;
+            state.controller.join(&self.config, waited_fs, &joined.controller);
+            let own = Arrival { owed_fs: state.count_fs, waited_fs };
+            state.count_fs = self.config.critical_path.joined(own, joined.count_fs);
         }
         let point = state.controller.decide(&self.config);
         state.stall_fs = self.config.table.change(at, point).stall_fs;
@@ -281,8 +365,8 @@ impl Compensator {
     }
 
     fn forget(&mut self, thread: Thread) {
-        let (count_ns, owed_fs) = &mut self.forgotten;
-        *count_ns = (*count_ns).max(thread.count_ns);
+        let (count_fs, owed_fs) = &mut self.forgotten;
+        *count_fs = (*count_fs).max(thread.count_fs);
         *owed_fs = (*owed_fs).max(thread.controller.owed_fs());
         self.keep(thread);
     }

@@ -8,9 +8,12 @@ use quaver_sim::frames::SlowDown;
 use quaver_sim::inject::Spread;
 use quaver_sync_analysis::sync::SyncClass;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Slices of time of a drawing.
 const SLICES: usize = 200;
+/// Threads whose debt is drawn, and points of each.
+const DEBTS: (usize, usize) = (32, 100);
 /// Name of timer interrupts among what is injected.
 const TIMER: &str = "timer";
 
@@ -88,6 +91,9 @@ pub struct CureSummary {
     pub subframes: [u64; 2],
     /// What all threads together owed at their ends, and after the dummy subframes, femtoseconds.
     pub owed_fs: [i64; 2],
+    /// What barriers made a thread owe beyond the rule of slack, mean over the threads, femtoseconds.
+    #[serde(default)]
+    pub beyond_slack_fs: f64,
     /// Lines of the application that the kernel evicted, where that was asked for.
     pub evicted_lines: u64,
     /// What happened in the second levels, where they are not plain.
@@ -96,6 +102,18 @@ pub struct CureSummary {
     pub over_time: Vec<TimeSlice>,
     /// See `over_time`.
     pub over_time_without: Vec<TimeSlice>,
+    /// What each of the first threads owed over time, with the cure.
+    #[serde(default)]
+    pub debts: Vec<ThreadDebt>,
+}
+
+/// What a thread owed over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadDebt {
+    /// The thread.
+    pub thread: u32,
+    /// Ends of its subframes and what it owed then, femtoseconds; of many subframes those with the largest debts.
+    pub points: Vec<(u64, i64)>,
 }
 
 /// One seed.
@@ -224,10 +242,12 @@ impl CureRuns {
                 sums(|cure| cure.owed_fs.iter().sum()),
                 sums(|cure| cure.owed_after_dummies_fs.iter().sum()),
             ],
+            beyond_slack_fs: cured.map_or(0.0, |run| run.cure.mean_beyond_slack_fs()),
             evicted_lines: cured.map_or(0, |run| run.cure.evicted_lines),
             second_level: self.second_level,
             over_time: cured.map(over_time).unwrap_or_default(),
             over_time_without: disturbed.map(over_time).unwrap_or_default(),
+            debts: cured.map(debts).unwrap_or_default(),
             seeds,
         }
     }
@@ -314,6 +334,24 @@ fn points(cure: &CureResults) -> Vec<PointFigures> {
     table.points.iter().enumerate().map(point).collect()
 }
 
+/// What threads owed at the ends of the subframes that were kept; nothing without a controller.
+fn debts(run: &OneRun) -> Vec<ThreadDebt> {
+    if run.cure.table.points.len() < 2 {
+        return Vec::new();
+    }
+    let (most_threads, most_points) = DEBTS;
+    let mut threads: BTreeMap<u32, Vec<(u64, i64)>> = BTreeMap::new();
+    for record in &run.cure.kept {
+        threads.entry(record.thread).or_default().push((record.at_fs, record.owed_fs));
+    }
+    let thin = |points: Vec<(u64, i64)>| -> Vec<(u64, i64)> {
+        let chunks = points.chunks(points.len().div_ceil(most_points).max(1));
+        chunks.filter_map(|chunk| chunk.iter().copied().max_by_key(|point| point.1.unsigned_abs())).collect()
+    };
+    let lines = threads.into_iter().take(most_threads);
+    lines.map(|(thread, points)| ThreadDebt { thread, points: thin(points) }).collect()
+}
+
 /// The subframes that were kept, in slices of the run.
 fn over_time(run: &OneRun) -> Vec<TimeSlice> {
     let records = &run.cure.kept;
@@ -339,4 +377,50 @@ fn over_time(run: &OneRun) -> Vec<TimeSlice> {
         slice.factor /= slice.subframes.max(1) as f64;
     }
     slices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_sim::frames::{Ended, Progress};
+    use quaver_sim::unit::{UnitConfig, Units};
+
+    #[test]
+    fn the_debt_of_each_thread_is_thinned_to_its_largest_values() {
+        let record = |(at, owed_fs): (u64, i64)| SubframeRecord {
+            thread: (at % 2) as u32,
+            at_fs: at,
+            why: Ended::InTime,
+            factor: 1.0,
+            lost_fs: 0,
+            owed_fs,
+            instructions: 1,
+        };
+        // 150 subframes of each thread: every second one is shown, the one with the larger debt.
+        let kept = (0..300).zip([5, 1, -7, 9].into_iter().cycle()).map(record).collect();
+        let cure = CureResults {
+            units: Units::new(&UnitConfig::new(1), 2).finish(1),
+            injected: BTreeMap::new(),
+            timer: InjectedCounts::default(),
+            subframes: (0, 0),
+            kept,
+            table: Table::default(),
+            residency: Vec::new(),
+            owed_fs: Vec::new(),
+            owed_after_dummies_fs: Vec::new(),
+            beyond_slack_fs: vec![2, 4],
+            evicted_lines: 0,
+            progress: Progress::default(),
+        };
+        let mut run = OneRun { duration_fs: 300, cure };
+        let lines = debts(&run);
+        assert_eq!(
+            lines.iter().map(|line| (line.thread, line.points.len())).collect::<Vec<_>>(),
+            [(0, 75), (1, 75)]
+        );
+        assert_eq!((lines[0].points[..2].to_vec(), lines[1].points[0]), (vec![(2, -7), (6, -7)], (3, 9)));
+        assert!((run.cure.mean_beyond_slack_fs() - 3.0).abs() < 1e-12);
+        run.cure.table.points.truncate(1);
+        assert_eq!(debts(&run), [], "without a controller nobody keeps books");
+    }
 }

@@ -227,7 +227,11 @@ fn path(results: &Results) -> Option<PathFigures> {
     if length_fs == 0 {
         return None;
     }
-    let mut parts = vec![("in threads".to_owned(), path.threads_fs.iter().sum())];
+    let threads_fs: u64 = path.threads_fs.iter().sum();
+    let mut parts = vec![("in threads".to_owned(), threads_fs - path.kernel_fs.min(threads_fs))];
+    if path.kernel_fs > 0 {
+        parts.push(("kernel activity".to_owned(), path.kernel_fs));
+    }
     parts.extend(KINDS.iter().zip(path.edges_fs).map(|(kind, fs)| (format!("{kind}, on the way"), fs)));
     let part = |(thread, fs): (usize, &u64)| PathThread {
         thread: thread as u32,

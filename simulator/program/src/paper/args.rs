@@ -22,8 +22,9 @@ Examples:
 
 Each program is run on the simulated chip without jitter, and with it on a unified cache, with
 the OS cache, with prefetching and with pinning; with DVFS and without; k = 1, 2 and 4; with a
-controller that learns. Every table and figure is printed beside the paper's, with the distance,
-and every statement of the paper is judged. Nothing is fitted to look right: the injection of six
+controller that learns, and with debt at joins alone or by slack. Every table and figure is
+printed beside the paper's, with the distance, and every statement of the paper is judged, where
+the runs can decide it. Nothing is fitted to look right: the injection of six
 programs is fitted to table 6 (in advance; --calibrate does it anew), that of the others is
 predicted from it.
 

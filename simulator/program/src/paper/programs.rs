@@ -49,8 +49,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Where a program's steps are from.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// It can be run.
-    Ready { program: Box<Program>, from: String },
+    /// It can be run; its trace may have been cut short.
+    Ready { program: Box<Program>, from: String, cut_short: bool },
     /// It cannot, and why.
     Missing(String),
 }
@@ -175,7 +175,7 @@ fn read(name: &str, path: &Path, from: &Origin) -> anyhow::Result<Source> {
         Origin::User => format!("{command}, of --traces"),
         Origin::Bundled(reason) => format!("{command}, the small trace that comes with Quaver ({reason})"),
     };
-    Ok(Source::Ready { program: Box::new(program), from })
+    Ok(Source::Ready { program: Box::new(program), from, cut_short: trace.reader.cut_short })
 }
 
 /// What was traced, without the place where the program lies.

@@ -128,14 +128,15 @@ impl<'a> Work<'a> {
     fn program(&mut self, row: &'static PaperProgram, points: &mut File) -> anyhow::Result<()> {
         let name = row.program;
         self.progress.say(format!("{name}: reading its trace"));
-        let (program, from) = match self.plan.traces.read(name)? {
-            Source::Ready { program, from } => (*program, from),
+        let (program, from, cut_short) = match self.plan.traces.read(name)? {
+            Source::Ready { program, from, cut_short } => (*program, from, cut_short),
             Source::Missing(reason) => {
                 self.not_run.push((name.to_owned(), reason));
                 return Ok(());
             }
         };
         let Some(mut laid) = self.lay(program, from)? else { return Ok(()) };
+        laid.how.cut_short = cut_short;
         if self.plan.args.calibrate && target(row).is_some() {
             self.fit(row, &laid)?;
         }
@@ -229,6 +230,7 @@ impl<'a> Work<'a> {
             threads: laid.program.threads(),
             rounds: laid.rounds,
             only_once,
+            cut_short: false,
             instructions: laid.program.instructions(laid.rounds),
             ideal_us: last.duration_ns() / 1e3,
             warm_up_us: warm_up.until_fs as f64 / 1e9,

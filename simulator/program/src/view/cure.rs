@@ -2,6 +2,7 @@
 
 use super::simulated;
 use crate::digest::{ClassFigures, CureSummary, TimeSlice};
+use quaver_dvfs::dvfs::CriticalPath;
 use quaver_sim::cure::CacheKind;
 use quaver_sim::inject::Spread;
 use quaver_view::{
@@ -49,8 +50,7 @@ fn outcome(cure: &CureSummary) -> Section {
     row("additional core power", cure.power_overhead);
     let mut section = Section::new("cure", "Injected jitter and its cure")
         .note(format!("{}; {runs}", configured(cure)))
-        .with(spreads)
-        .with(Text::default().strong(verdict(cure)));
+        .with(spreads);
     measured(cure).into_iter().for_each(|words| {
         section.push(note(words));
     });
@@ -63,10 +63,13 @@ fn outcome(cure: &CureSummary) -> Section {
     over_time(cure).into_iter().for_each(|chart| {
         section.push(chart);
     });
+    debts(cure).into_iter().for_each(|chart| {
+        section.push(chart);
+    });
     section
 }
 
-/// What cures, in a few words: `DVFS (reactive, nominal, k = 1), OS cache with sharing`.
+/// What cures, in a few words: `DVFS (reactive, nominal, k = 1, largest debt passes), OS cache with sharing`.
 fn configured(cure: &CureSummary) -> String {
     let config = &cure.config;
     let dvfs = config.dvfs.as_ref().map_or_else(
@@ -75,7 +78,12 @@ fn configured(cure: &CureSummary) -> String {
             let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
             let policy = word(serde_json::to_value(dvfs.policy).unwrap_or_default());
             let kind = word(serde_json::to_value(dvfs.kind).unwrap_or_default());
-            format!("DVFS ({kind}, {policy}, k = {})", dvfs.reactivity)
+            let debt = match dvfs.critical_path {
+                CriticalPath::Join => "debt passes at joins alone",
+                CriticalPath::Max => "largest debt passes",
+                CriticalPath::Slack => "debt passes by slack",
+            };
+            format!("DVFS ({kind}, {policy}, k = {}, {debt})", dvfs.reactivity)
         },
     );
     let cache = match (config.cache.kind, config.cache.os_cache_sharing) {
@@ -88,7 +96,8 @@ fn configured(cure: &CureSummary) -> String {
     format!("{dvfs}, {cache}")
 }
 
-fn verdict(cure: &CureSummary) -> String {
+/// The headline of a cured run: what jitter cost, and what the cure left of it.
+pub(super) fn verdict(cure: &CureSummary) -> String {
     let (Some(without), Some(with)) = (cure.slow_down_without, cure.slow_down) else {
         return "The cure's effect is unknown: the reference runs did not finish.".to_owned();
     };
@@ -263,6 +272,12 @@ fn changes(cure: &CureSummary) -> Vec<Text> {
         Cell::Count(cure.subframes[1]),
         debt(cure.owed_fs[0])
     )];
+    if cure.beyond_slack_fs > 0.0 {
+        said.push(text!(
+            "Barriers made a thread owe {} beyond the rule of slack (mean over threads): so much may be given back too much.",
+            Cell::FineDuration(cure.beyond_slack_fs / 1e6)
+        ));
+    }
     if cure.config.frames.dummy_subframes > 0 {
         let (subframes, left) = (cure.config.frames.dummy_subframes, debt(cure.owed_fs[1]));
         said.push(text!("After {subframes} dummy subframes: {left}."));
@@ -368,4 +383,22 @@ fn over_time(cure: &CureSummary) -> Vec<Chart> {
         charts.push(Chart::new("frequency-over-time", title, plot).linked("cure"));
     }
     charts
+}
+
+/// What each thread owed over time: those that meet move together.
+fn debts(cure: &CureSummary) -> Option<Block> {
+    if cure.debts.iter().flat_map(|line| &line.points).all(|(_, owed_fs)| *owed_fs == 0) {
+        return None;
+    }
+    let mut plot =
+        Xy::new(Axis::linear("simulated time", Quantity::Duration), Axis::linear("debt", Quantity::Duration))
+            .guide_y(0.0, "");
+    for (line, colour) in cure.debts.iter().zip((0..=u8::MAX).map(Colour::Series)) {
+        let x = line.points.iter().map(|(at_fs, _)| *at_fs as f64 / 1e6).collect();
+        let y = line.points.iter().map(|(_, owed_fs)| *owed_fs as f64 / 1e6).collect();
+        let data = Data::Line { x, y, marks: false };
+        plot = plot.with(Series::new(format!("thread {}", line.thread), colour, data));
+    }
+    let chart = Chart::new("debt-over-time", "Debt of each thread over time", plot).linked("cure");
+    Some(Block::from(chart).only(Shown::HtmlOnly))
 }

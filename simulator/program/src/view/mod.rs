@@ -54,7 +54,10 @@ pub fn document(input: &SimInput<'_>) -> Document {
     let summary = input.summary;
     let mut document = head::document("quaver sim run", input.run);
     facts(&mut document, input);
-    document.verdict = verdict(summary);
+    document.verdict = match &summary.cure {
+        Some(cure) => Some(cure::verdict(cure).into()),
+        None => verdict(summary),
+    };
     document.incomplete = !summary.complete;
     tiles(&mut document, summary);
     if let Some(cure) = &summary.cure {

@@ -43,7 +43,7 @@ pub struct CureConfig {
     /// N of the units, nanoseconds.
     #[serde(default = "threshold_ns")]
     pub threshold_ns: u64,
-    /// Late operations count with the whole of T.
+    /// Late operations are reported with the whole of T. A controller is told T in any case: an ideal run has no N.
     #[serde(default)]
     pub count_all: bool,
     /// Slots of each buffer of a unit.

@@ -26,8 +26,7 @@ impl Cure {
         let index = thread as usize;
         let core = &mut self.cores[moment.core];
         core.thread = Some(thread);
-        core.residency.idle_fs[core.point] += moment.at_fs - core.idle_since_fs.min(moment.at_fs);
-        core.rising = None;
+        core.idles_until(moment.at_fs);
         let next = unit_id(thread);
         let prev = ThreadId(0);
         let Some(state) = self.threads.get_mut(index) else { return };
@@ -71,13 +70,20 @@ impl Cure {
         self.units.swap_out(moment.core, prev, SLEEP_PC);
         if let Some(state) = self.threads.get_mut(thread as usize) {
             state.running = None;
+            if waits {
+                state.waits_since_fs = moment.at_fs;
+            }
         }
     }
 
     pub(super) fn enters(&mut self, thread: u32, sync: Sync, moment: &Moment<'_>) {
         if let Sync::Create { .. } = sync {
             self.end_subframe(thread, Ended::AtCreate, None, moment);
+        } else {
+            // Whoever it wakes is told what it owes now.
+            self.account(thread, moment);
         }
+        self.wakes = thread;
         if let Some(injection) = &mut self.injection {
             injection.enters(thread);
         }
@@ -98,8 +104,12 @@ impl Cure {
         }
     }
 
-    /// Whether the kernel has something else to do before this thread goes on.
+    /// A thread is woken by the one that entered a call last. Whether the kernel has something else to do before it goes on.
     pub(super) fn wakes_late(&mut self, woken: Woken) -> bool {
+        match woken.from {
+            WokenFrom::Barrier => self.meeting.push(woken.thread.0),
+            WokenFrom::Lock | WokenFrom::Signal | WokenFrom::Broadcast => self.passes_debt(woken.thread.0),
+        }
         let Some(injection) = &mut self.injection else { return false };
         let (class, occasion) = match woken.from {
             WokenFrom::Lock => (SyncClass::LockUnlock, None),
@@ -122,7 +132,8 @@ impl Cure {
         }
     }
 
-    pub(super) fn leaves(&mut self, thread: u32, sync: Sync, moment: &Moment<'_>) {
+    pub(super) fn leaves(&mut self, thread: u32, sync: Sync, by: Option<Thread>, moment: &Moment<'_>) {
+        self.all_met(moment.at_fs);
         let (class, told) = self.translator.leaves(thread, sync);
         // Of waits it was decided when they ended.
         let wakes = class
@@ -141,7 +152,9 @@ impl Cure {
             self.tell(moment.core, thread, told, moment.at_fs);
         }
         if let Sync::Join { thread: ended } = sync {
-            self.end_subframe(thread, Ended::AtJoin, Some(ended.0), moment);
+            let since_fs = self.threads.get(thread as usize).map_or(0, |state| state.waits_since_fs);
+            let waited_fs = if by.is_some() { moment.at_fs - since_fs.min(moment.at_fs) } else { 0 };
+            self.end_subframe(thread, Ended::AtJoin, Some((ended.0, waited_fs)), moment);
         }
     }
 

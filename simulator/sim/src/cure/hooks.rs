@@ -52,6 +52,14 @@ pub(super) struct CoreState {
     pub(super) alarm_fs: u64,
 }
 
+impl CoreState {
+    /// Books the time without a thread until now.
+    pub(super) fn idles_until(&mut self, at_fs: u64) {
+        self.residency.idle_fs[self.point] += at_fs.saturating_sub(self.idle_since_fs);
+        self.idle_since_fs = at_fs.max(self.idle_since_fs);
+    }
+}
+
 /// What the event's core is to do, gathered while the event is taken.
 #[derive(Debug, Default)]
 pub(super) struct Ordered {
@@ -78,6 +86,10 @@ pub struct Cure {
     pub(super) injected: BTreeMap<SyncClass, InjectedCounts>,
     /// By thread: for how long the kernel holds up one that was woken late.
     pub(super) held_up: BTreeMap<u32, Draw>,
+    /// The thread that entered a call last, which wakes others in it.
+    pub(super) wakes: u32,
+    /// Whom it wakes at a barrier, to which it came last.
+    pub(super) meeting: Vec<u32>,
     pub(super) timer: InjectedCounts,
     pub(super) kept: Vec<SubframeRecord>,
     pub(super) progress: Progress,
@@ -154,6 +166,8 @@ impl Cure {
             ordered: Ordered::default(),
             injected: BTreeMap::new(),
             held_up: BTreeMap::new(),
+            wakes: 0,
+            meeting: Vec::new(),
             timer: InjectedCounts::default(),
             kept: Vec::new(),
             progress: Progress::default(),
@@ -277,7 +291,7 @@ impl Cure {
         self.catch_up(u64::MAX);
         for core in &mut self.cores {
             if core.thread.is_none() {
-                core.residency.idle_fs[core.point] += end_fs.saturating_sub(core.idle_since_fs);
+                core.idles_until(end_fs);
             }
         }
         let dummies = self.config.frames.dummy_subframes;
@@ -294,6 +308,7 @@ impl Cure {
             .fold((0, 0), |sum, state| (sum.0 + state.subframes.in_time, sum.1 + state.subframes.forced));
         CureResults {
             owed_fs: owed(0),
+            beyond_slack_fs: self.threads.iter().map(|state| state.beyond_slack_fs).collect(),
             owed_after_dummies_fs: owed(dummies),
             units: self.units.finish(end_fs / self.cycle_fs),
             injected: self.injected,
@@ -342,7 +357,7 @@ impl Hooks for &mut Cure {
             Event::Stops { thread } => self.stops(thread.0, moment),
             Event::WakesLate { thread } => self.late(thread.0, moment),
             Event::Enters { thread, sync } => self.enters(thread.0, sync, moment),
-            Event::Leaves { thread, sync, .. } => self.leaves(thread.0, sync, moment),
+            Event::Leaves { thread, sync, by } => self.leaves(thread.0, sync, by, moment),
             Event::Ended { thread } => self.ended(thread.0, moment),
             Event::Alarm { thread } => self.alarm(thread.map(|thread| thread.0), moment),
             Event::KernelEnters { thread } => self.kernel_enters(thread.map(|thread| thread.0), moment),

@@ -10,6 +10,7 @@
 //! ```
 
 mod config;
+mod debt;
 mod events;
 mod hooks;
 mod library;

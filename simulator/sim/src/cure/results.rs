@@ -68,10 +68,20 @@ pub struct CureResults {
     pub owed_fs: Vec<i64>,
     /// The same after the dummy subframes that were asked for.
     pub owed_after_dummies_fs: Vec<i64>,
+    /// By thread: what barriers made it owe beyond the rule of slack, femtoseconds. That much may be given back too much.
+    pub beyond_slack_fs: Vec<u64>,
     /// Lines of the application that the kernel evicted from second levels, where `evictions` asked for them.
     pub evicted_lines: u64,
     /// When how much of the work was done.
     pub progress: Progress,
+}
+
+impl CureResults {
+    /// Mean over the threads of what barriers made them owe beyond the rule of slack, femtoseconds; 0 without threads.
+    pub fn mean_beyond_slack_fs(&self) -> f64 {
+        let all: u64 = self.beyond_slack_fs.iter().sum();
+        all as f64 / self.beyond_slack_fs.len().max(1) as f64
+    }
 }
 
 #[cfg(test)]

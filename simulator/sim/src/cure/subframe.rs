@@ -10,22 +10,32 @@ use quaver_dvfs::dvfs::{Controller, SubframeTimes};
 impl Cure {
     /// Adds up what the thread has done on this core.
     pub(super) fn account(&mut self, thread: u32, moment: &Moment<'_>) {
+        let evicted_fs = self.take_evictions(moment);
         let Some(state) = self.threads.get_mut(thread as usize) else { return };
-        let ran_fs = state.account(moment.at_fs, moment.counts);
         let core = &mut self.cores[moment.core];
+        let ran_fs = state.account(moment.at_fs, moment.counts, self.table.factor(core.point));
+        state.evicted_fs += evicted_fs;
         core.residency.active_fs[core.point] += ran_fs;
     }
 
-    /// The thread's subframe ends here; where that is because it has `joined` another, it takes over what that one owes.
-    pub(super) fn end_subframe(&mut self, thread: u32, why: Ended, joined: Option<u32>, moment: &Moment<'_>) {
+    /// The thread's subframe ends here; where that is because it has `joined` another, after a wait of so many femtoseconds, what
+    /// that one owed is passed on to it.
+    pub(super) fn end_subframe(
+        &mut self,
+        thread: u32,
+        why: Ended,
+        joined: Option<(u32, u64)>,
+        moment: &Moment<'_>,
+    ) {
         self.account(thread, moment);
         self.progress.add(moment.at_fs, self.cores.iter().map(|core| core.instructions).sum());
         let lost_ns = self.units.lost_ns(unit_id(thread));
-        let evicted = self.take_evictions(moment);
-        let joined = joined.and_then(|other| self.threads.get(other as usize)?.controller.clone());
+        let joined = joined.and_then(|(other, waited_fs)| {
+            Some((self.threads.get(other as usize)?.controller.clone()?, waited_fs))
+        });
         let Some(state) = self.threads.get_mut(thread as usize) else { return };
         let length_fs = state.subframes.end(moment.at_fs, why);
-        let lost_fs = (lost_ns - state.lost_ns) * 1_000_000 + evicted;
+        let lost_fs = (lost_ns - state.lost_ns) * 1_000_000 + std::mem::take(&mut state.evicted_fs);
         state.lost_ns = lost_ns;
         let ran = SubframeTimes {
             length_fs,
@@ -34,14 +44,17 @@ impl Cure {
             stalled_fs: std::mem::take(&mut state.stalled_fs),
             lost_fs,
         };
+        let sped_fs = std::mem::take(&mut state.sped_fs);
+        let ratio = if ran.paced_fs > 0 { 1.0 + sped_fs as f64 / ran.paced_fs as f64 } else { 1.0 };
         let instructions = std::mem::take(&mut state.instructions);
         let core = &self.cores[moment.core];
         let factor = self.table.factor(core.point);
         let mut owed_fs = 0;
         if let (Some(controller), Some(config)) = (&mut state.controller, &self.config.dvfs) {
-            controller.settle(config, &ran);
-            if let Some(joined) = &joined {
-                controller.join(joined);
+            // The core may have come to the controller's point only in the middle of the subframe.
+            controller.settle_at(config, &ran, ratio);
+            if let Some((joined, waited_fs)) = &joined {
+                controller.join(config, *waited_fs, joined);
             }
             let point = controller.decide(config);
             owed_fs = controller.owed_fs();
@@ -70,6 +83,13 @@ impl Cure {
     pub(super) fn want_point(&mut self, core: usize, thread: u32, point: usize, at_fs: u64) {
         let state = &mut self.cores[core];
         let change = self.table.change(state.point, point);
+        // A voltage that rises already goes on, also where the thread has waited meanwhile.
+        if let Some((_, rising, for_thread)) = &mut state.rising
+            && *rising == point
+        {
+            *for_thread = thread;
+            return;
+        }
         state.rising = None;
         if point == state.point {
             return;
@@ -100,8 +120,9 @@ impl Cure {
             return;
         };
         let stall_fs = self.table.change(state.point, point).stall_fs;
-        if let Some(running) = running {
-            self.account(running, moment);
+        match running {
+            Some(running) => self.account(running, moment),
+            None => state.idles_until(moment.at_fs),
         }
         self.go_to(moment.core, thread, point, stall_fs);
     }

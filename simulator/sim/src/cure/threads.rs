@@ -22,13 +22,20 @@ pub(super) struct ThreadState {
     pub(super) ended: bool,
     /// Since when it runs on its core, and what that core had done by then.
     pub(super) running: Option<(u64, CoreCounts)>,
-    /// Of the current subframe: paced and unpaced work, standing still for a PLL, instructions.
+    /// Since when it waits for others, or did last.
+    pub(super) waits_since_fs: u64,
+    /// Of the current subframe: paced and unpaced work, what the paced work would have taken beyond that at rest, standing still
+    /// for a PLL, what evicted lines cost, instructions.
     pub(super) paced_fs: u64,
+    pub(super) sped_fs: i64,
     pub(super) unpaced_fs: u64,
     pub(super) stalled_fs: u64,
+    pub(super) evicted_fs: u64,
     pub(super) instructions: u64,
     /// What the units had seen it lose when the subframe began, nanoseconds.
     pub(super) lost_ns: u64,
+    /// What it was made to owe beyond the rule of slack, femtoseconds.
+    pub(super) beyond_slack_fs: u64,
 }
 
 impl ThreadState {
@@ -40,21 +47,28 @@ impl ThreadState {
             started: false,
             ended: false,
             running: None,
+            waits_since_fs: at_fs,
             paced_fs: 0,
+            sped_fs: 0,
             unpaced_fs: 0,
             stalled_fs: 0,
+            evicted_fs: 0,
             instructions: 0,
             lost_ns: 0,
+            beyond_slack_fs: 0,
         }
     }
 
-    /// Adds what the core has done for it since it was looked at last; how long that took is given back.
-    pub(super) fn account(&mut self, at_fs: u64, counts: &CoreCounts) -> u64 {
+    /// Adds what the core has done for it, at this frequency over rest, since it was looked at last; how long that took is given
+    /// back.
+    pub(super) fn account(&mut self, at_fs: u64, counts: &CoreCounts, factor: f64) -> u64 {
         let Some((since_fs, before)) = self.running.replace((at_fs, *counts)) else {
             self.running = None;
             return 0;
         };
-        self.paced_fs += paced_fs(counts) - paced_fs(&before);
+        let paced_fs = paced_fs(counts) - paced_fs(&before);
+        self.paced_fs += paced_fs;
+        self.sped_fs += (paced_fs as f64 * (factor - 1.0)).round() as i64;
         self.unpaced_fs += unpaced_fs(counts) - unpaced_fs(&before);
         self.instructions += counts.instructions - before.instructions;
         at_fs - since_fs

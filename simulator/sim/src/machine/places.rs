@@ -287,6 +287,9 @@ impl<S: Steps, H: Hooks> Machine<S, H> {
         place.kernel_fs += took_fs;
         place.held_fs += took_fs;
         self.record.interval(kernel.since_fs, self.now_fs, IntervalKind::Kernel { core: index as u32 });
+        if let Some(thread) = place.thread {
+            self.record.held_up(thread, took_fs);
+        }
         core.switch(self.now_fs);
         // Kernel activity that follows at once belongs to the same epoch.
         if place.ordered.is_empty() {

@@ -3,7 +3,7 @@
 use super::calibration::Knobs;
 use crate::cure::{CacheKind, CureCache, CureConfig, Evictions};
 use crate::inject::{Duration, InjectionConfig, TimerConfig};
-use quaver_dvfs::dvfs::{ControllerConfig, Kind};
+use quaver_dvfs::dvfs::{ControllerConfig, CriticalPath, Kind};
 use quaver_sync_analysis::sync::SyncClass;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +41,10 @@ pub enum Arm {
     UnifiedDvfs2,
     /// The same with k = 4.
     UnifiedDvfs4,
+    /// The same as k = 1, but debt passes at joins alone.
+    UnifiedDvfsJoin,
+    /// The same as k = 1, but debt passes only as far as a wait was not slack.
+    UnifiedDvfsSlack,
     /// The same with the controller that learns, k = 1.
     UnifiedPredictive,
     /// Jitter, OS cache.
@@ -55,7 +59,7 @@ pub enum Arm {
 
 impl Arm {
     /// All of them, those that others are compared with first.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Plain,
         Self::Ideal,
         Self::IdealWatched,
@@ -67,6 +71,8 @@ impl Arm {
         Self::UnifiedDvfs,
         Self::UnifiedDvfs2,
         Self::UnifiedDvfs4,
+        Self::UnifiedDvfsJoin,
+        Self::UnifiedDvfsSlack,
         Self::UnifiedPredictive,
         Self::OsCache,
         Self::OsCacheDvfs,
@@ -88,6 +94,8 @@ impl Arm {
             Self::UnifiedDvfs => "unified cache, DVFS k = 1",
             Self::UnifiedDvfs2 => "unified cache, DVFS k = 2",
             Self::UnifiedDvfs4 => "unified cache, DVFS k = 4",
+            Self::UnifiedDvfsJoin => "unified cache, DVFS k = 1, debt at joins alone",
+            Self::UnifiedDvfsSlack => "unified cache, DVFS k = 1, debt by slack",
             Self::UnifiedPredictive => "unified cache, DVFS that learns",
             Self::OsCache => "OS cache",
             Self::OsCacheDvfs => "OS cache, DVFS k = 1",
@@ -113,11 +121,24 @@ impl Arm {
     /// Reactivity and kind of its controller.
     pub const fn controller(self) -> Option<(u32, Kind)> {
         match self {
-            Self::IdealWatched | Self::UnifiedDvfs | Self::OsCacheDvfs => Some((1, Kind::Reactive)),
+            Self::IdealWatched
+            | Self::UnifiedDvfs
+            | Self::UnifiedDvfsJoin
+            | Self::UnifiedDvfsSlack
+            | Self::OsCacheDvfs => Some((1, Kind::Reactive)),
             Self::UnifiedDvfs2 => Some((2, Kind::Reactive)),
             Self::UnifiedDvfs4 => Some((4, Kind::Reactive)),
             Self::UnifiedPredictive => Some((1, Kind::Predictive)),
             _ => None,
+        }
+    }
+
+    /// How debt passes where its threads meet.
+    pub const fn critical_path(self) -> CriticalPath {
+        match self {
+            Self::UnifiedDvfsJoin => CriticalPath::Join,
+            Self::UnifiedDvfsSlack => CriticalPath::Slack,
+            _ => CriticalPath::Max,
         }
     }
 
@@ -158,6 +179,7 @@ impl Arm {
         let dvfs = self.controller().map(|(reactivity, kind)| ControllerConfig {
             reactivity,
             kind,
+            critical_path: self.critical_path(),
             ..ControllerConfig::default()
         });
         let os_cache_sharing = self != Self::IdealOsCacheAlone;

@@ -19,6 +19,8 @@ const fn exhibit(name: &'static str, title: &'static str, arms: &'static [Arm]) 
 }
 
 const DISTURBED: &[Arm] = &[Arm::Ideal, Arm::Unified];
+const MEETINGS: &[Arm] =
+    &[Arm::Ideal, Arm::Unified, Arm::UnifiedDvfs, Arm::UnifiedDvfsJoin, Arm::UnifiedDvfsSlack];
 const GRID: &[Arm] = &[
     Arm::Plain,
     Arm::Ideal,
@@ -56,7 +58,7 @@ pub const EXHIBITS: [Exhibit; 21] = [
     exhibit("table 7", "Jitter of each program, Parsec", DISTURBED),
     exhibit("table 8", "Correlation of the slow-down with columns 1 to 3", DISTURBED),
     exhibit("figure 4", "The jitter unit", DISTURBED),
-    exhibit("figure 5", "Subframes of several threads", DISTURBED),
+    exhibit("figure 5", "Subframes of several threads", MEETINGS),
     exhibit("figure 6", "The six classes", DISTURBED),
     exhibit("figure 7", "Late operations of fmm by size", DISTURBED),
     exhibit("figure 8", "Late operations of bodytrack by size", DISTURBED),

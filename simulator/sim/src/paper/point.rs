@@ -146,6 +146,9 @@ pub struct PointFigures {
     pub mean_factor: f64,
     /// Changes of a core's frequency.
     pub changes: u64,
+    /// What barriers made a thread owe beyond the rule of slack, mean over the threads, microseconds.
+    #[serde(default)]
+    pub beyond_slack_us: f64,
     /// Subframes that ended in time, and that were forced to.
     pub subframes: (u64, u64),
     /// Lines that kernel activity brought in.
@@ -239,6 +242,7 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         power: power.to_vec(),
         mean_factor: mean_factor(cure),
         changes: cure.residency.iter().map(|core| core.changes).sum(),
+        beyond_slack_us: cure.mean_beyond_slack_fs() / 1e9,
         subframes: cure.subframes,
         kernel_lines: results.kernel.iter().map(|core| core.from_memory + core.from_remote).sum(),
         units: unit_work(cure, duration_ns),
@@ -362,6 +366,7 @@ mod tests {
             residency,
             owed_fs: Vec::new(),
             owed_after_dummies_fs: Vec::new(),
+            beyond_slack_fs: Vec::new(),
             evicted_lines: 0,
             progress: Progress::default(),
         }

@@ -33,6 +33,9 @@ pub struct HowRun {
     pub rounds: u32,
     /// Why it could be done only once, where that is so.
     pub only_once: Option<String>,
+    /// Its trace has no end: whoever wrote it was stopped.
+    #[serde(default)]
+    pub cut_short: bool,
     /// Instructions of a run.
     pub instructions: u64,
     /// A run without jitter, microseconds.
@@ -103,6 +106,9 @@ pub struct ArmSummary {
     pub changes: f64,
     /// Lines that kernel activity brought in, mean.
     pub kernel_lines: f64,
+    /// What barriers made a thread owe beyond the rule of slack, mean over threads and seeds, percent of the run.
+    #[serde(default)]
+    pub beyond_slack_percent: f64,
     /// Least of (1 + own slow-down with DVFS) over (1 + own slow-down without), same seed; by it the bound of table 3 is judged.
     pub least_ratio: Option<f64>,
 }
@@ -161,6 +167,7 @@ impl ProgramRuns {
             mean_factor: mean(|one| one.mean_factor),
             changes: mean(|one| one.changes as f64),
             kernel_lines: mean(|one| one.kernel_lines as f64),
+            beyond_slack_percent: mean(|one| one.beyond_slack_us * 1e5 / one.duration_ns.max(1.0)),
             least_ratio: if controlled { ratios.min_by(f64::total_cmp) } else { None },
         })
     }
@@ -244,6 +251,11 @@ impl ProgramSummary {
     /// Mean slow-down of an arm, percent.
     pub fn slow_down(&self, arm: Arm) -> Option<f64> {
         Some(self.arm(arm)?.slow_down_percent?.mean)
+    }
+
+    /// Whether an operation was late in its runs with jitter.
+    pub fn was_late(&self) -> bool {
+        self.row.is_some_and(|row| row.events_per_ms > 0.0)
     }
 
     /// The paper's program that it is like.

@@ -58,7 +58,9 @@ pub struct UnitResults {
 pub struct Units {
     protocol: Protocol<Hardware>,
     registers: Registers,
-    /// Time that each thread lost itself, without what it has from its parent or the threads that it joined.
+    /// N where late operations are counted without it: it was lost all the same.
+    uncounted_ns: u64,
+    /// Time that each thread lost itself, with the whole of T and without what it has from its parent or the threads that it joined.
     lost_ns: BTreeMap<ThreadId, u64>,
     /// By handle: the thread.
     handles: BTreeMap<u64, ThreadId>,
@@ -81,6 +83,7 @@ impl Units {
         Self {
             protocol: Protocol::with_observer(settings, hardware),
             registers: Registers::new(cores),
+            uncounted_ns: if config.count_all { 0 } else { config.threshold_ns },
             lost_ns: BTreeMap::new(),
             handles: BTreeMap::new(),
             creating: BTreeMap::new(),
@@ -124,8 +127,10 @@ impl Units {
         if event.kind == ThreadStart {
             self.handles.insert(event.object, event.thread);
         }
+        let late_before = self.protocol.late_operations(event.thread);
         self.protocol.event(event);
-        self.lose(event.thread, base_ns);
+        let late = self.protocol.late_operations(event.thread).saturating_sub(late_before);
+        self.lose(event.thread, base_ns, late * self.uncounted_ns);
     }
 
     /// Takes an event of the kernel or the machine.
@@ -143,7 +148,7 @@ impl Units {
         let before_ns = concerned.map(|thread| self.count_ns(thread));
         self.protocol.any(&quaver_sync_analysis::sync::AnyEvent::Kernel(*event));
         for (thread, before_ns) in concerned.into_iter().zip(before_ns) {
-            self.lose(thread, before_ns);
+            self.lose(thread, before_ns, 0);
         }
     }
 
@@ -167,14 +172,15 @@ impl Units {
         self.protocol.count_ns(thread).unwrap_or(0)
     }
 
-    fn lose(&mut self, thread: ThreadId, base_ns: u64) {
-        let lost_ns = self.count_ns(thread).saturating_sub(base_ns);
+    fn lose(&mut self, thread: ThreadId, base_ns: u64, uncounted_ns: u64) {
+        let lost_ns = self.count_ns(thread).saturating_sub(base_ns) + uncounted_ns;
         if lost_ns > 0 {
             *self.lost_ns.entry(thread).or_default() += lost_ns;
         }
     }
 
-    /// What the thread itself has lost so far: the sum over its subframes of what their jitter-counts gained.
+    /// What the thread itself has lost so far: the sum over its subframes of what their jitter-counts gained, and N of each late
+    /// operation, which a run without jitter does not take either.
     pub fn lost_ns(&self, thread: ThreadId) -> u64 {
         self.lost_ns.get(&thread).copied().unwrap_or(0)
     }

@@ -4,7 +4,7 @@
 //! jitter-unit paper's 4.1.4). A thread that waits in a call ends its subframe when it returns: what it waits for belongs to one
 //! subframe, and a thread that sleeps for long makes no work. What is lost is what [`Protocol`] says, by whichever thread it counts it for.
 
-use crate::sync::{AnyEvent, Protocol, Settings, SyncEvent, SyncResults, ThreadId};
+use crate::sync::{AnyEvent, Observer, Protocol, Settings, SyncEvent, SyncResults, ThreadId, Wakeup};
 use quaver_abi::sync::{CPU_UNKNOWN, SyncKind};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -55,6 +55,17 @@ impl Subframe {
     }
 }
 
+/// What a thread has done in its subframe so far, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Neither waited nor lost.
+    pub own_ns: u64,
+    /// In calls that wait for others, without what was lost there.
+    pub blocked_ns: u64,
+    /// Lost.
+    pub lost_ns: u64,
+}
+
 /// What a thread came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -81,8 +92,27 @@ pub enum Step {
         /// CPU that it is on.
         cpu: u16,
     },
+    /// A thread goes on since another ended its wait.
+    Woken {
+        /// Which wait.
+        wakeup: Wakeup,
+        /// What who waited has done in its subframe, without what this wake-up has lost.
+        own: SoFar,
+        /// What the other has.
+        others: SoFar,
+    },
     /// A subframe ended.
     Ended(Subframe),
+}
+
+/// Keeps the wake-up of the event that the protocol took last.
+#[derive(Debug, Default)]
+struct LastWakeup(Option<Wakeup>);
+
+impl Observer for LastWakeup {
+    fn woken(&mut self, wakeup: &Wakeup) {
+        self.0 = Some(*wakeup);
+    }
 }
 
 /// A thread that is alive.
@@ -101,7 +131,7 @@ struct Thread {
 /// Cuts a program's threads into subframes.
 #[derive(Debug)]
 pub struct Cutter {
-    protocol: Protocol,
+    protocol: Protocol<LastWakeup>,
     subframe_ns: u64,
     now_ns: u64,
     threads: BTreeMap<ThreadId, Thread>,
@@ -115,7 +145,7 @@ impl Cutter {
     /// Nothing has happened. A subframe is `subframe_ns` long (the paper's: 330,000), at least 1.
     pub fn new(settings: Settings, subframe_ns: u64) -> Self {
         Self {
-            protocol: Protocol::new(settings),
+            protocol: Protocol::with_observer(settings, LastWakeup::default()),
             subframe_ns: subframe_ns.max(1),
             now_ns: 0,
             threads: BTreeMap::new(),
@@ -202,6 +232,12 @@ impl Cutter {
                 cpu: self.threads.get(&thread).map_or(CPU_UNKNOWN, |state| state.cpu),
             });
         }
+        if let Some(wakeup) = self.protocol.observer_mut().0.take()
+            && let (Some(mut own), Some(others)) = (self.so_far(wakeup.thread), self.so_far(wakeup.by))
+        {
+            own.lost_ns = own.lost_ns.saturating_sub(lost_ns);
+            sink(Step::Woken { wakeup, own, others });
+        }
         self.forced(event, sink);
     }
 
@@ -254,6 +290,21 @@ impl Cutter {
         self.due.push(Reverse((state.since_ns + self.subframe_ns, thread)));
     }
 
+    /// What the thread has done in its subframe until now; none of one that is not known.
+    fn so_far(&mut self, thread: ThreadId) -> Option<SoFar> {
+        self.so_far_at(thread, self.now_ns)
+    }
+
+    fn so_far_at(&mut self, thread: ThreadId, at_ns: u64) -> Option<SoFar> {
+        let lost_so_far_ns = self.protocol.lost_ns(thread);
+        let state = self.threads.get(&thread)?;
+        let lost_ns = lost_so_far_ns.unwrap_or(0).saturating_sub(state.lost_before_ns);
+        let waits_ns = state.waits_since_ns.map_or(0, |since_ns| at_ns.saturating_sub(since_ns));
+        let blocked_ns = (state.waited_ns + waits_ns).saturating_sub(state.lost_waiting_ns);
+        let own_ns = (at_ns - state.since_ns).saturating_sub(blocked_ns + lost_ns);
+        Some(SoFar { own_ns, blocked_ns, lost_ns })
+    }
+
     fn end(
         &mut self,
         thread: ThreadId,
@@ -262,13 +313,9 @@ impl Cutter {
         joined: Option<ThreadId>,
         sink: &mut dyn FnMut(Step),
     ) {
-        let lost_so_far_ns = self.protocol.lost_ns(thread);
+        let Some(SoFar { own_ns, blocked_ns, lost_ns }) = self.so_far_at(thread, at_ns) else { return };
         let Some(state) = self.threads.get_mut(&thread) else { return };
-        let lost_so_far_ns = lost_so_far_ns.unwrap_or(state.lost_before_ns);
-        let lost_ns = lost_so_far_ns.saturating_sub(state.lost_before_ns);
-        let length_ns = at_ns - state.since_ns;
-        let blocked_ns = state.waited_ns.saturating_sub(state.lost_waiting_ns);
-        let own_ns = length_ns.saturating_sub(blocked_ns + lost_ns);
+        let lost_so_far_ns = state.lost_before_ns + lost_ns;
         let (begin_ns, cpu) = (state.since_ns, state.cpu);
         (state.since_ns, state.lost_before_ns) = (at_ns, lost_so_far_ns);
         (state.waited_ns, state.lost_waiting_ns) = (0, 0);

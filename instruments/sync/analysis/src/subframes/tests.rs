@@ -90,6 +90,47 @@ fn what_a_thread_waits_for_is_in_one_subframe_and_what_is_lost_of_it_is_no_waiti
 }
 
 #[test]
+fn a_wake_up_tells_what_both_threads_have_done_so_far() {
+    let barrier = |at_ns, thread, kind| event(at_ns, thread, kind, 99);
+    let events = [
+        start(0, 1, 0),
+        start(0, 2, 0),
+        event(100 * US, 1, SyncKind::WaitEntry, 77),
+        event(200 * US, 2, SyncKind::SignalEntry, 77),
+        event(205 * US, 2, SyncKind::SignalExit, 77),
+        event(260 * US, 1, SyncKind::WaitExit, 77),
+        barrier(270 * US, 1, SyncKind::BarrierEntry),
+        barrier(300 * US, 2, SyncKind::BarrierEntry),
+        barrier(301 * US, 2, SyncKind::BarrierExit),
+        barrier(302 * US, 1, SyncKind::BarrierExit),
+    ];
+    let (steps, _) = cut(&events, 320 * US);
+    let woken: Vec<_> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Woken { wakeup, own, others } => Some((*wakeup, *own, *others)),
+            _ => None,
+        })
+        .collect();
+    let wakeup = |released_us: u64, waited_us: u64, met| Wakeup {
+        thread: ThreadId(1),
+        by: ThreadId(2),
+        released_ns: released_us * US,
+        waited_ns: waited_us * US,
+        met,
+    };
+    let so_far = |own_us: u64, blocked_us: u64, lost_us: u64| SoFar {
+        own_ns: own_us * US,
+        blocked_ns: blocked_us * US,
+        lost_ns: lost_us * US,
+    };
+    // Lost are 50 of the 60 us that the wake-up took; they are no part of what it had done before.
+    assert_eq!(woken[0], (wakeup(200, 100, false), so_far(100, 110, 0), so_far(260, 0, 0)));
+    assert_eq!(woken[1], (wakeup(300, 30, true), so_far(110, 142, 50), so_far(301, 1, 0)));
+    assert_eq!(woken.len(), 2);
+}
+
+#[test]
 fn other_lost_time_counts_in_the_subframe_in_which_it_ends() {
     let kernel = |at_ns, kind| AnyEvent::Kernel(KernelEvent { at_ns, cpu: 0, kind });
     let thread = ThreadId(1);

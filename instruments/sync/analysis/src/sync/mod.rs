@@ -29,7 +29,7 @@ mod waking;
 mod tests;
 
 pub use event::{AnyEvent, KernelEvent, KernelKind, KernelReason, SyncEvent, ThreadId};
-pub use observer::{Buffer, Message, Observer, Operation};
+pub use observer::{Buffer, Message, Observer, Operation, Wakeup};
 pub use protocol::Protocol;
 pub use results::{
     Bin, Cause, CauseFigures, ClassFigures, CoreFigures, Counts, Coverage, CriticalPath, Offender,

@@ -1,5 +1,6 @@
 //! Whoever watches the protocol at work: a timeline, or the hardware unit that counts its cycles.
 
+use super::event::ThreadId;
 use super::results::Wait;
 
 /// The buffers of a core's unit.
@@ -33,10 +34,27 @@ pub enum Message {
     Answer,
 }
 
+/// A wait that another thread has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakeup {
+    /// Who waited.
+    pub thread: ThreadId,
+    /// Who ended the wait, or gave back the mutex that it needed then.
+    pub by: ThreadId,
+    /// When that was, nanoseconds.
+    pub released_ns: u64,
+    /// How long it had waited by then, nanoseconds.
+    pub waited_ns: u64,
+    /// All have met at a barrier, where `by` came last.
+    pub met: bool,
+}
+
 /// Watches. Every method does nothing unless it is written.
 pub trait Observer {
     /// A late wait, with its pieces.
     fn late_wait(&mut self, _wait: &Wait) {}
+    /// A wait that another thread has ended, late or not; joins are not among them.
+    fn woken(&mut self, _wakeup: &Wakeup) {}
     /// An operation on a buffer of a core. `slot` is where it succeeded, none where it failed. Slots are told apart only
     /// where the buffers are limited.
     fn buffer(&mut self, _core: u16, _buffer: Buffer, _operation: Operation, _slot: Option<u8>) {}

@@ -106,6 +106,12 @@ impl<O: Observer> Protocol<O> {
         Some(self.threads.get(slot).lost_ns())
     }
 
+    /// How many operations of the thread in the six classes were late so far, 0 of a thread that was not seen or has been joined.
+    pub fn late_operations(&mut self, thread: ThreadId) -> u64 {
+        let Some(slot) = self.threads.find(thread) else { return 0 };
+        self.threads.get(slot).classes.iter().map(|class| class.count).sum()
+    }
+
     /// Who watches.
     pub fn observer(&self) -> &O {
         &self.observer

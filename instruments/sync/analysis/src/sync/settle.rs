@@ -2,10 +2,10 @@
 
 use super::event::SyncEvent;
 use super::keys::ObjectKey;
-use super::observer::Observer;
+use super::observer::{Observer, Wakeup};
 use super::protocol::Protocol;
 use super::results::{SyncClass, Wait};
-use super::threads::{OpenWait, Release, Slot};
+use super::threads::{OpenWait, Release, Slot, Waiting};
 use super::timeline::{Mutex, Whereabouts};
 use quaver_abi::sync::CPU_UNKNOWN;
 
@@ -48,6 +48,17 @@ impl<O: Observer> Protocol<O> {
         let released_ns = release.at_ns.max(wait.entered_ns);
         let relock = relock.filter(|relock| relock.order > release.order.max(wait.order));
         self.take_path(slot, wait, release, relock.as_ref(), class);
+        let last = relock.as_ref().unwrap_or(release);
+        if last.thread != event.thread {
+            let released_ns = last.at_ns.max(wait.entered_ns);
+            self.observer.woken(&Wakeup {
+                thread: event.thread,
+                by: last.thread,
+                released_ns,
+                waited_ns: released_ns - wait.entered_ns,
+                met: matches!(wait.waiting, Waiting::Barrier),
+            });
+        }
         let timeline = &self.threads.get(slot).timeline;
         let known = timeline.whereabouts != Whereabouts::Unknown;
         let others_first = timeline.others_first;

@@ -165,8 +165,8 @@ fn a_child_starts_with_its_parents_debt_and_a_join_takes_the_larger() {
         },
     );
     let lesser = Controller::new(&config);
-    parent.join(&child);
-    parent.join(&lesser);
+    parent.join(&config, 0, &child);
+    parent.join(&config, 0, &lesser);
     assert_eq!(parent.owed_fs(), 45 * US as i64);
 }
 

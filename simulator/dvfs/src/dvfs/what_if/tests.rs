@@ -163,3 +163,85 @@ fn speed_costs_power_and_a_higher_k_less_of_it_at_once() {
     let slow = compensated(ControllerConfig { reactivity: 4, ..config }, 0.0, &losses);
     assert!(slow.left_ns >= seen.left_ns - 9_000.0);
 }
+
+fn wakeup(thread: u32, by: u32, released_us: u64, waited_us: u64, met: bool) -> Wakeup {
+    Wakeup {
+        thread: ThreadId(thread),
+        by: ThreadId(by),
+        released_ns: released_us * US,
+        waited_ns: waited_us * US,
+        met,
+    }
+}
+
+/// Threads that owe so many microseconds, at the begin of their subframes.
+fn owing(rule: CriticalPath, owed_us: &[u64]) -> Compensator {
+    let config = ControllerConfig {
+        critical_path: rule,
+        table: limited(&Table::default(), 1.0),
+        ..ControllerConfig::default()
+    };
+    let mut compensator = Compensator::new(config, 0.0);
+    for (thread, &lost_us) in (0..).zip(owed_us) {
+        compensator.began(thread, None);
+        compensator.ended(&subframe(thread, 0, lost_us));
+    }
+    compensator
+}
+
+fn owed_us(compensator: &Compensator) -> Vec<i64> {
+    compensator.threads.values().map(|thread| thread.controller.owed_fs() / 1_000_000_000).collect()
+}
+
+#[test]
+fn a_woken_thread_takes_over_what_its_waker_owes_in_the_middle_of_both_subframes() {
+    let so_far = |lost_us: u64| SoFar { own_ns: 50 * US, blocked_ns: 0, lost_ns: lost_us * US };
+    for (rule, woken) in [(CriticalPath::Join, 10), (CriticalPath::Max, 95), (CriticalPath::Slack, 95)] {
+        let mut compensator = owing(rule, &[10, 80]);
+        // The waker has lost 20 us since, the woken thread 5: 100 and 15, of which 5 come with its own subframe.
+        compensator.woken(&wakeup(0, 1, 400, 60, false), &so_far(5), &so_far(20));
+        assert_eq!(owed_us(&compensator), [woken, 80], "{rule:?}");
+        compensator.woken(&wakeup(1, 0, 500, 60, false), &so_far(20), &so_far(5));
+        assert_eq!(owed_us(&compensator), [woken, 80], "{rule:?}: the other way nothing more passes");
+        assert_eq!(compensator.finish().lost_ns, if woken == 10 { 80 * US } else { 95 * US });
+    }
+}
+
+#[test]
+fn all_that_meet_owe_the_largest_debt_whoever_comes_back_first() {
+    let back = |rule, order: [(u32, u64); 3]| {
+        let mut compensator = owing(rule, &[10, 80, 0, 30]);
+        for (thread, waited_us) in order {
+            // Thread 3 came last.
+            let so_far = SoFar::default();
+            compensator.woken(&wakeup(thread, 3, 900, waited_us, true), &so_far, &so_far);
+        }
+        owed_us(&compensator)
+    };
+    for order in [[(0, 15), (1, 5), (2, 40)], [(1, 5), (0, 15), (2, 40)], [(2, 40), (0, 15), (1, 5)]] {
+        assert_eq!(back(CriticalPath::Join, order), [10, 80, 0, 30]);
+        assert_eq!(back(CriticalPath::Max, order), [80, 80, 80, 80]);
+        assert_eq!(back(CriticalPath::Slack, order), [25, 30, 30, 30]);
+    }
+    // The next barrier is another one.
+    let mut compensator = owing(CriticalPath::Max, &[10, 80]);
+    let so_far = SoFar::default();
+    compensator.woken(&wakeup(0, 1, 900, 5, true), &so_far, &so_far);
+    compensator.ended(&subframe(0, 3, 50));
+    compensator.woken(&wakeup(0, 1, 950, 5, true), &so_far, &so_far);
+    assert_eq!(owed_us(&compensator), [130, 130]);
+}
+
+#[test]
+fn time_won_in_the_subframe_under_way_is_no_debt_any_more() {
+    let config = ControllerConfig::default();
+    let mut compensator = Compensator::new(config, 0.0);
+    for (thread, lost_us) in [(0, 0), (1, 100)] {
+        compensator.began(thread, None);
+        compensator.ended(&subframe(thread, 0, lost_us));
+    }
+    // At 1.2 for 240 us: 40 us are won, less 10 us of standing still.
+    let so_far = SoFar { own_ns: 240 * US, ..SoFar::default() };
+    compensator.woken(&wakeup(0, 1, 900, 5, false), &SoFar::default(), &so_far);
+    assert_eq!(owed_us(&compensator), [70, 100]);
+}

@@ -23,6 +23,15 @@ const REACTIVITY: [(Arm, &str); 4] = [
     (Arm::UnifiedDvfs2, "k = 2"),
     (Arm::UnifiedDvfs4, "k = 4"),
 ];
+/// Ways in which debt passes where threads meet.
+const MEETINGS: [(Arm, &str); 4] = [
+    (Arm::Unified, "no DVFS"),
+    (Arm::UnifiedDvfsJoin, "at joins alone"),
+    (Arm::UnifiedDvfs, "largest debt"),
+    (Arm::UnifiedDvfsSlack, "by slack"),
+];
+/// Highest frequency of table 3 over rest.
+const HIGHEST: f64 = 1.2;
 /// Figure 19.
 const ALTERNATIVES: [(Arm, &str); 4] = [
     (Arm::Unified, "unified"),
@@ -45,6 +54,7 @@ pub(super) fn exhibits(summary: &PaperSummary) -> Vec<Exhibit> {
         );
     vec![
         grid(summary),
+        meetings(summary),
         frequencies(summary),
         power(summary),
         os_cache(summary),
@@ -122,6 +132,39 @@ fn grid(summary: &PaperSummary) -> Exhibit {
         section.push(chart);
     }
     (&["figure 10"], section.with(table).with(papers))
+}
+
+/// Who owes what after threads have met, and what that makes of the slow-down.
+fn meetings(summary: &PaperSummary) -> Exhibit {
+    let mut table = Table::new(heads(&MEETINGS, "program").into_iter().chain([
+        "bound",
+        "beyond slack",
+        "before the ideal run",
+    ]));
+    for one in &summary.programs {
+        let mut cells = slow_downs(one, &MEETINGS);
+        let bound = one.slow_down(Arm::Unified).map(|percent| (100.0 + percent) / HIGHEST - 100.0);
+        let ahead = slow_down(one, Arm::UnifiedDvfs).map(|spread| (-spread.min).max(0.0));
+        cells.extend([
+            number(bound),
+            percent(one.arm(Arm::UnifiedDvfs).map(|arm| arm.beyond_slack_percent)),
+            percent(ahead),
+        ]);
+        table.row(cells);
+    }
+    for mean in Suite::ALL.into_iter().filter_map(|suite| means(summary, suite, &MEETINGS)) {
+        table.row(mean);
+    }
+    let mut section = Section::new("meetings", "Debt where threads meet (figure 5)").link("Debt").note(
+        "Slow-down with the unified cache, k = 1, percent. Debt passes at joins alone, as the largest of all that meet, or only as \
+         far as a wait was not slack. The bound is (1 + J) / 1.2 - 1. The largest debt overcompensates: \u{201c}beyond slack\u{201d} is \
+         what barriers made a thread owe beyond the rule of slack, as a share of the run. The last column is how long before the \
+         ideal run the best seed ended.",
+    );
+    if let Some(chart) = charts::arms("meetings", "Slow-down", summary, &MEETINGS, slow_down) {
+        section.push(chart);
+    }
+    (&["figure 5"], section.with(table))
 }
 
 fn frequencies(summary: &PaperSummary) -> Exhibit {

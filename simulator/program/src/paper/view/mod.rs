@@ -139,6 +139,9 @@ fn warnings(document: &mut Document, summary: &PaperSummary) {
         document.warn(text!("Runs below 10 ms meet a timer interrupt only through their jitter: {names}."));
     }
     for one in &summary.programs {
+        if one.how.cut_short {
+            document.warn(text!("{}: the trace was cut short, so steps are missing.", one.program));
+        }
         if let Some(reason) = &one.how.only_once {
             document.warn(text!("{} ran one round only: {reason}.", one.program));
         }

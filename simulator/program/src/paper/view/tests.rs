@@ -20,6 +20,7 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
             mean_factor: 1.0,
             changes: 0.0,
             kernel_lines: 1_234.0,
+            beyond_slack_percent: 0.5,
             least_ratio: controlled.then_some(0.95),
         }
     };
@@ -101,6 +102,25 @@ fn the_page_has_both_and_the_difference() {
 }
 
 #[test]
+fn a_trace_that_was_cut_short_is_said_to_be() {
+    assert!(!page(&summary()).contains("cut short"));
+    let mut cut = summary();
+    cut.programs[1].how.cut_short = true;
+    assert!(page(&cut).contains("fmm: the trace was cut short, so steps are missing."), "{}", page(&cut));
+}
+
+#[test]
+fn each_program_has_its_bound_and_what_the_largest_debt_overcompensates() {
+    let page = page(&summary());
+    let section = page.split("Debt where threads meet").nth(1).unwrap();
+    let row = section.lines().find(|line| line.trim_start().starts_with("barnes")).unwrap();
+    // Slow-downs of the fixture are the places of the arms; 7 % without DVFS: (1 + 0.07) / 1.2 - 1.
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert!(words.contains(&"-10.83") && words.contains(&"0.50"), "{row}");
+    assert!(words[1] == "7.00" && row.contains("11.00") && row.contains("8.00"), "{row}");
+}
+
+#[test]
 fn the_html_is_whole_and_what_others_wrote_is_escaped() {
     let run = RunFacts { name: "sim-paper-1".to_owned(), version: "0".to_owned(), ..RunFacts::default() };
     let mut out = Vec::new();
@@ -109,7 +129,7 @@ fn the_html_is_whole_and_what_others_wrote_is_escaped() {
     for id in ["claims", "grid", "power", "frequencies", "reactivity", "alternatives", "slips", "facts"] {
         assert!(page.contains(&format!("<section id=\"{id}\"")), "{id}");
     }
-    assert_eq!(page.matches("<figure id=").count(), 2 + 1 + 4 + 2 * 2, "sizes, classes, arms, frequencies");
+    assert_eq!(page.matches("<figure id=").count(), 2 + 1 + 5 + 2 * 2, "sizes, classes, arms, frequencies");
     assert!(page.contains("not traced: &lt;no&gt; QEMU") && !page.contains("<no>"));
     assert!(page.contains("<td>8.00 (7.00 to 9.00)</td>"), "{page}");
     assert!(page.contains("fmm, unified: 7.0 %, from 6.0 % to 8.0 %; to compare: 13.4 %"), "{page}");

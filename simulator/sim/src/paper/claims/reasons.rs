@@ -83,25 +83,43 @@ pub(super) fn slow_down(
     join([Some(injection(program, row, paper)), Some(time_taken(program, row, paper)), scatter])
 }
 
-/// A rate of events too far from the paper's, by `far_percent`.
-pub(super) fn events(
-    program: &ProgramSummary,
-    row: &Shown,
-    paper: &PaperProgram,
-    far_percent: f64,
-) -> String {
+/// No operation of a program was late, in so many runs.
+pub(super) fn nothing_late(program: &ProgramSummary) -> String {
+    let runs = program.arm(Arm::Unified).map_or(0, |own| own.runs);
+    format!(
+        "no operation of {} was late in {runs} run{} of {:.2} ms",
+        program.program,
+        if runs == 1 { "" } else { "s" },
+        program.how.ideal_us / 1e3
+    )
+}
+
+/// How many events these runs should have by the paper, in words, and by how much chance moves their rate, percent.
+pub(super) fn chance(program: &ProgramSummary, paper: &PaperProgram) -> (String, f64) {
     let runs = program.arm(Arm::Unified).map_or(0, |own| own.runs);
     let expected = paper.events_per_ms * program.how.ideal_us / 1e3 * runs as f64;
+    let plural = if runs == 1 { "" } else { "s" };
     // Independent events scatter by the root of their number; two standard deviations hold 95 % of it.
-    let chance = (expected > 0.0).then(|| 200.0 / expected.sqrt());
-    let chance = chance.map(|chance| {
-        format!(
-            "{expected:.0} events are expected in {runs} run{}: chance moves their rate by \u{b1} {chance:.0} %, {} than it is off",
-            if runs == 1 { "" } else { "s" },
-            if chance >= far_percent.abs() { "not less" } else { "less" }
-        )
+    (format!("{expected:.0} events are expected in {runs} run{plural}"), 200.0 / expected.sqrt())
+}
+
+/// A rate of events too far from the paper's.
+pub(super) fn events(program: &ProgramSummary, row: &Shown, paper: &PaperProgram) -> String {
+    let (expected, chance) = chance(program, paper);
+    let chance = format!("{expected}: chance moves their rate by \u{b1} {chance:.0} %, less than it is off");
+    join([Some(injection(program, row, paper)), Some(time_taken(program, row, paper)), Some(chance)])
+}
+
+/// What DVFS left of each program, beside what a clock of so many times rest can leave at least.
+pub(super) fn left<'a>(programs: impl Iterator<Item = &'a ProgramSummary>, highest: f64) -> String {
+    let each = programs.map(|program| {
+        let slow = |arm: Arm| program.slow_down(arm).unwrap_or(f64::NAN);
+        let without = slow(Arm::Unified);
+        let bound = (100.0 + without) / highest - 100.0;
+        let (left, name) = (slow(Arm::UnifiedDvfs), &program.program);
+        format!("{name} {left:.2} % of {without:.2} % (bound {bound:.2} %)")
     });
-    join([Some(injection(program, row, paper)), Some(time_taken(program, row, paper)), chance])
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Where the injection comes from, and what it gives.

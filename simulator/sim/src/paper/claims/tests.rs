@@ -7,7 +7,7 @@ fn arm(arm: Arm, slow_down: f64) -> ArmSummary {
     let of = |value: f64| Spread { min: value, mean: value, max: value, runs: 1 };
     ArmSummary {
         arm,
-        runs: 1,
+        runs: 100,
         duration_us: 1_000.0,
         slow_down_percent: Some(of(slow_down)),
         own_slow_down_percent: Some(of(slow_down)),
@@ -15,6 +15,7 @@ fn arm(arm: Arm, slow_down: f64) -> ArmSummary {
         mean_factor: 1.0,
         changes: 0.0,
         kernel_lines: 0.0,
+        beyond_slack_percent: 0.0,
         least_ratio: (arm.controller().is_some() && arm.injects()).then_some(0.9),
     }
 }
@@ -22,9 +23,9 @@ fn arm(arm: Arm, slow_down: f64) -> ArmSummary {
 fn summary() -> PaperSummary {
     let slow = |one: Arm| match one {
         Arm::Unified => 30.0,
-        Arm::UnifiedDvfs => 10.0,
-        Arm::UnifiedDvfs2 => 11.0,
-        Arm::UnifiedDvfs4 => 12.0,
+        Arm::UnifiedDvfs => 2.0,
+        Arm::UnifiedDvfs2 => 3.0,
+        Arm::UnifiedDvfs4 => 4.0,
         Arm::Pinned => 31.0,
         Arm::Prefetch => 30.4,
         Arm::OsCache => 28.0,
@@ -83,7 +84,7 @@ fn of<'a>(claims: &'a [Claim], what: &str) -> &'a Claim {
     claims.iter().find(|claim| claim.what.contains(what)).unwrap_or_else(|| panic!("{what}"))
 }
 
-/// Judged by laws and shapes, in order: 5 and 39.
+/// Judged by laws and shapes, in order: 5 and 41.
 fn counts(claims: &[Claim], holds: Option<bool>) -> (usize, usize) {
     let of = |kind| claims.iter().filter(|claim| claim.kind == kind && claim.holds == holds).count();
     (of(Kind::Law), of(Kind::Shape))
@@ -92,12 +93,12 @@ fn counts(claims: &[Claim], holds: Option<bool>) -> (usize, usize) {
 #[test]
 fn what_holds_holds_and_has_no_excuse() {
     let claims = claims(&summary());
-    assert_eq!(counts(&claims, Some(true)), (5, 39));
+    assert_eq!(counts(&claims, Some(true)), (5, 41));
     for claim in claims.iter().filter(|claim| claim.kind != Kind::Told) {
         assert_eq!((claim.holds, claim.why.as_str()), (Some(true), ""), "{claim:?}");
     }
     assert!(claims.iter().filter(|claim| claim.kind == Kind::Told).all(|claim| claim.holds.is_none()));
-    assert_eq!(of(&claims, "k = 1 no slower").ours, "10.00, 11.00, 12.00 %");
+    assert_eq!(of(&claims, "k = 1 no slower").ours, "2.00, 3.00, 4.00 %");
     assert_eq!(of(&claims, "the controller rests").ours, "1.0 in 17 of 17 programs");
 }
 
@@ -113,7 +114,7 @@ fn each_fault_of_a_run_fails_its_own_statement_and_no_other() {
         (|of| arm_of(of, "fmm", Arm::UnifiedDvfs).power_percent[0].mean = 0.9, "figure 13"),
         (|of| arm_of(of, "fmm", Arm::UnifiedDvfs).power_percent[0].mean = 41.1, "figure 13"),
         (|of| program(of, "fmm").row.as_mut().unwrap().slow_down_percent = 7.9, "slow-down of fmm"),
-        (|of| program(of, "fmm").row.as_mut().unwrap().events_per_ms = 4.69, "events a millisecond of fmm"),
+        (|of| program(of, "fmm").row.as_mut().unwrap().events_per_ms = 4.9, "events a millisecond of fmm"),
         (|of| program(of, "fmm").class_shares = Some([0.5, 0.0, 0.5, 0.0, 0.0, 0.0]), "dominate in fmm"),
         (|of| program(of, "vips").class_shares = Some([0.5, 0.0, 0.5, 0.0, 0.0, 0.0]), "dominates in vips"),
         (|of| arm_of(of, "fmm", Arm::Pinned).slow_down_percent.as_mut().unwrap().mean = 29.9, "pinning"),
@@ -135,11 +136,11 @@ fn each_fault_of_a_run_fails_its_own_statement_and_no_other() {
         assert!(!missed[0].why.is_empty() && missed[0].why.chars().any(|letter| letter.is_ascii_digit()));
     }
     let mut wrong = summary();
-    arm_of(&mut wrong, "fmm", Arm::UnifiedDvfs2).slow_down_percent.as_mut().unwrap().mean = 0.0;
+    arm_of(&mut wrong, "fmm", Arm::UnifiedDvfs2).slow_down_percent.as_mut().unwrap().mean = -19.0;
     let claims = claims(&wrong);
     assert_eq!(counts(&claims, Some(false)), (0, 1));
-    let claim = of(&claims, "mean of Splash-2");
-    assert_eq!((claim.holds, claim.ours.as_str()), (Some(false), "10.00, 9.62, 12.00 %"));
+    let claim = of(&claims, "than 4, mean of Splash-2");
+    assert_eq!((claim.holds, claim.ours.as_str()), (Some(false), "2.00, 0.25, 4.00 %"));
 }
 
 /// The reason of a statement after a change of the run.
@@ -172,7 +173,7 @@ fn reasons_are_figures_of_the_run() {
     assert!(
         below(3.0).starts_with(
             "lu with \u{201c}unified cache, DVFS k = 1\u{201d}: mean frequency 1.125 of rest, 3.0 changes a run; slow-down \
-             10.00 % with DVFS and 30.00 % without"
+             2.00 % with DVFS and 30.00 % without"
         ),
         "{}",
         below(3.0)
@@ -183,9 +184,8 @@ fn reasons_are_figures_of_the_run() {
     assert!(power(0.5).starts_with("0.5 %: lu with"));
     assert!(power(41.5).starts_with("41.5 %: lu with"));
     assert!(
-        power(41.5).ends_with(
-            "1750.0 us of lateness a millisecond, slow-down 10.00 % with DVFS and 30.00 % without"
-        )
+        power(41.5)
+            .ends_with("1750.0 us of lateness a millisecond, slow-down 2.00 % with DVFS and 30.00 % without")
     );
 }
 
@@ -209,33 +209,63 @@ fn a_class_that_is_missed_is_told_with_the_shares_of_this_run() {
 }
 
 #[test]
-fn a_rate_that_chance_may_explain_says_by_how_much_chance_moves_it() {
-    // lu: 0.69 events a millisecond, 10 ms, one run: 6.9 events, ± 76 %.
+fn a_rate_is_judged_only_where_chance_cannot_make_the_judgement() {
+    // lu: 0.69 events a millisecond, 10 ms a run: 6.9 events, ± 76 %.
     let lu = |events_per_ms: f64, runs: usize| {
-        why("millisecond of lu", |of| {
-            program(of, "lu").row.as_mut().unwrap().events_per_ms = events_per_ms;
-            arm_of(of, "lu", Arm::Unified).runs = runs;
-        })
+        let mut wrong = summary();
+        program(&mut wrong, "lu").row.as_mut().unwrap().events_per_ms = events_per_ms;
+        arm_of(&mut wrong, "lu", Arm::Unified).runs = runs;
+        of(&claims(&wrong), "millisecond of lu").clone()
     };
-    assert!(
-        lu(0.46, 1).ends_with(
-            "7 events are expected in 1 run: chance moves their rate by \u{b1} 76 %, not less than it is off"
-        ),
-        "{}",
-        lu(0.46, 1)
-    );
-    assert!(
-        lu(0.46, 100).ends_with("chance moves their rate by \u{b1} 8 %, less than it is off"),
-        "{}",
-        lu(0.46, 100)
-    );
+    for events_per_ms in [0.46, 0.69, 0.79] {
+        let one = lu(events_per_ms, 1);
+        assert!(one.is_not_judged(), "neither met nor missed: {one:?}");
+        assert_eq!(one.why, "7 events are expected in 1 run: chance moves their rate by \u{b1} 76 %");
+    }
+    assert_eq!(lu(6.9, 1).holds, Some(false), "ten times as many are no chance");
+    assert_eq!((lu(0.69, 25).holds, lu(0.69, 26).holds), (None, Some(true)), "177.8 events are enough");
+    let off = lu(0.46, 100);
+    assert_eq!(off.holds, Some(false));
+    assert!(off.why.ends_with("chance moves their rate by \u{b1} 8 %, less than it is off"), "{}", off.why);
     // 0.46 of 0.69 at a mean of 239.92 us: 0.46 × 249.92 / 16 / 10 percent of each thread.
-    assert!(
-        lu(0.46, 1).contains(
-            "gives 0.67 of the paper's events and a mean of 240 us (paper 240); late events take 0.7 %"
-        ),
-        "{}",
-        lu(0.46, 1)
+    let gives = "gives 0.67 of the paper's events and a mean of 240 us (paper 240); late events take 0.7 %";
+    assert!(off.why.contains(gives), "{}", off.why);
+}
+
+#[test]
+fn runs_without_a_late_operation_decide_nothing_but_the_laws_of_rest() {
+    let mut quiet = summary();
+    for program in &mut quiet.programs {
+        let row = program.row.as_mut().unwrap();
+        (row.events_per_ms, row.mean_us, row.slow_down_percent) = (0.0, 0.0, 0.0);
+        program.class_shares = None;
+        program.arms.iter_mut().for_each(|arm| arm.runs = 2);
+    }
+    let judged = claims(&quiet);
+    assert_eq!((counts(&judged, Some(true)), counts(&judged, Some(false))), ((3, 0), (0, 0)));
+    assert_eq!(counts(&judged, None), (2, 41));
+    for claim in judged.iter().filter(|claim| claim.is_not_judged()) {
+        assert!(!claim.why.is_empty() && claim.ours == "-", "{claim:?}");
+    }
+    assert_eq!(of(&judged, "slow-down of lu").why, "no operation of lu was late in 2 runs of 10.00 ms");
+    assert_eq!(of(&judged, "millisecond of lu").why, of(&judged, "slow-down of lu").why);
+}
+
+#[test]
+fn what_dvfs_leaves_is_told_beside_what_the_clock_allows() {
+    let mut splash = summary();
+    for name in ["ocean", "lu", "fmm", "radix"] {
+        arm_of(&mut splash, name, Arm::UnifiedDvfs).slow_down_percent.as_mut().unwrap().mean = 2.6;
+    }
+    let judged = claims(&splash);
+    let claim = of(&judged, "in Splash-2 programs");
+    assert_eq!((claim.holds, claim.ours.as_str()), (Some(false), "4 of 8, mean 2.30 %"));
+    assert!(claim.why.contains("ocean 2.60 % of 30.00 % (bound 8.33 %)"), "{}", claim.why);
+    // Table 6: 35.61, 33.2 and 30.15 % can fall to 13.0, 11.0 and 8.5 %; the others to 0.
+    let told = of(&judged, "paper's own slow-downs, Splash-2");
+    assert_eq!(
+        told.ours,
+        "ocean 13.0 %, water-spatial 11.0 %, water-nsquared 8.5 %: with none below 0, a mean of 4.06 %"
     );
 }
 
@@ -312,9 +342,11 @@ fn without_runs_nothing_is_judged_and_all_that_is_to_be_judged_is_listed() {
     none.programs.clear();
     none.not_run = vec![("vips".to_owned(), "not traced".to_owned())];
     let claims = claims(&none);
-    assert_eq!(counts(&claims, None), (5, 39));
-    assert_eq!(claims.len(), 44);
-    assert!(claims.iter().all(|claim| claim.is_not_judged() && !claim.why.is_empty() && claim.ours == "-"));
+    assert_eq!(counts(&claims, None), (5, 41));
+    assert_eq!(claims.len(), 48);
+    let barred = claims.iter().filter(|claim| claim.kind != Kind::Told);
+    assert!(barred.clone().all(|claim| claim.is_not_judged() && !claim.why.is_empty() && claim.ours == "-"));
+    assert_eq!(barred.count(), 46, "and arithmetic of the paper's own figures");
     assert_eq!(of(&claims, "dominates in vips").why, "vips was not run: not traced");
     assert_eq!(of(&claims, "dominates in dedup").why, "dedup was not run");
 }
@@ -329,7 +361,10 @@ fn some_programs_decide_against_a_statement_about_all_but_not_for_it() {
         assert!(claim.is_not_judged(), "{claim:?}");
         assert_eq!(claim.why, "only 3 of 17 programs have the runs that it takes");
     }
-    assert_eq!(of(&judged, "mean of Splash-2").why, "only 3 of 8 programs of Splash-2 have runs with each k");
+    assert_eq!(
+        of(&judged, "than 4, mean of Splash-2").why,
+        "only 3 of 8 programs of Splash-2 have late operations and runs with each k"
+    );
     // A law is met or not by each program for itself; how many there were stands beside it.
     assert_eq!(of(&judged, "the controller rests").ours, "1.0 in 3 of 17 programs");
     let name = some.programs[0].program.clone();
@@ -345,7 +380,7 @@ fn arms_that_were_not_run_leave_their_statements_not_judged() {
         program.class_shares = None;
     }
     let judged = claims(&some);
-    assert_eq!(counts(&judged, None), (5, 1 + 17 + 2 + 3));
+    assert_eq!(counts(&judged, None), (5, 1 + 17 + 4 + 3));
     assert_eq!(
         of(&judged, "the controller rests").why,
         "no program has runs of \u{201c}no jitter, all units and controllers on\u{201d}"

@@ -34,7 +34,7 @@ fn a_late_wake_up_is_lost_time_of_its_thread_and_of_no_other() {
     ] {
         units.sync(&event, None);
     }
-    assert_eq!((units.lost_ns(ThreadId(1)), units.lost_ns(ThreadId(2))), (100_000, 0));
+    assert_eq!((units.lost_ns(ThreadId(1)), units.lost_ns(ThreadId(2))), (110_000, 0), "the whole of T");
     let results = units.finish(30_000);
     assert_eq!((results.sync.classes[0].late.total_ns, results.overflows), (100_000, 0));
     let hardware = results.hardware;
@@ -69,7 +69,7 @@ fn a_thread_that_wakes_elsewhere_is_asked_for() {
     }
     units.kernel_exit(2, ThreadId(1), 0x40);
     units.sync(&event(70, 1, 2, SyncKind::WaitExit, 0x100), None);
-    assert_eq!(units.lost_ns(ThreadId(1)), 40_000);
+    assert_eq!(units.lost_ns(ThreadId(1)), 50_000);
     let results = units.finish(1);
     let messages = results.hardware.messages;
     assert_eq!((messages.releases, messages.queries, messages.answers), (1, 1, 1));
@@ -89,7 +89,7 @@ fn the_ninth_wait_of_a_core_is_dropped_and_counted() {
     for thread in 1..=9 {
         units.sync(&event(60, thread, 0, SyncKind::WaitExit, 0x100), None);
     }
-    assert_eq!((units.lost_ns(ThreadId(8)), units.lost_ns(ThreadId(9))), (30_000, 0));
+    assert_eq!((units.lost_ns(ThreadId(8)), units.lost_ns(ThreadId(9))), (40_000, 0));
     let results = units.finish(1);
     assert_eq!(
         (results.overflows, results.sync.units.wait_overflows, results.sync.units.wait_most),
@@ -125,7 +125,7 @@ fn what_a_child_has_from_its_parent_and_a_parent_from_its_child_is_not_their_own
     ] {
         units.sync(&event, None);
     }
-    assert_eq!((units.lost_ns(ThreadId(1)), units.lost_ns(ThreadId(2))), (50_000, 10_000));
+    assert_eq!((units.lost_ns(ThreadId(1)), units.lost_ns(ThreadId(2))), (60_000, 20_000));
     assert_eq!(units.frame_count_ns(ThreadId(1)), Some(60_000), "the larger one at a join");
 }
 

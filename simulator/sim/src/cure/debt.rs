@@ -1,0 +1,62 @@
+//! Debt on the critical path: where threads meet, what one owes passes to those that waited for it.
+//!
+//! Neither's subframe ends there. What each has lost and won in it so far counts, and what is passed on is added to what the
+//! controller knows from earlier subframes.
+
+use super::hooks::Cure;
+use super::threads::unit_id;
+use quaver_dvfs::dvfs::{Arrival, CriticalPath};
+
+impl Cure {
+    /// What a thread owes in the middle of its subframe, femtoseconds; none without a controller.
+    fn owed_now_fs(&self, thread: u32) -> Option<i64> {
+        let state = self.threads.get(thread as usize)?;
+        let lost_ns = self.units.lost_ns(unit_id(thread)) - state.lost_ns;
+        let lost_fs = (lost_ns * 1_000_000 + state.evicted_fs + state.stalled_fs) as i64;
+        Some(state.controller.as_ref()?.owed_fs() + lost_fs - state.sped_fs)
+    }
+
+    fn take_over(&mut self, thread: u32, change_fs: i64) {
+        let state = self.threads.get_mut(thread as usize);
+        if let Some(controller) = state.and_then(|state| state.controller.as_mut()) {
+            controller.take_over(change_fs);
+        }
+    }
+
+    /// The thread that has just entered a call wakes this one: by a lock, a signal or a broadcast.
+    pub(super) fn passes_debt(&mut self, woken: u32) {
+        let Some(rule) = self.config.dvfs.as_ref().map(|dvfs| dvfs.critical_path) else { return };
+        let (Some(own_fs), Some(waker_fs)) = (self.owed_now_fs(woken), self.owed_now_fs(self.wakes)) else {
+            return;
+        };
+        self.take_over(woken, rule.woken(own_fs, waker_fs) - own_fs);
+    }
+
+    /// The last has come to the barrier at which `meeting` waited, if that is what happened at `at_fs`.
+    pub(super) fn all_met(&mut self, at_fs: u64) {
+        if self.meeting.is_empty() {
+            return;
+        }
+        let (mut all, last) = (std::mem::take(&mut self.meeting), self.wakes);
+        let Some(rule) = self.config.dvfs.as_ref().map(|dvfs| dvfs.critical_path) else { return };
+        all.push(last);
+        let arrivals: Vec<(u32, Arrival)> = all
+            .into_iter()
+            .filter_map(|thread| {
+                let since_fs = self.threads.get(thread as usize)?.waits_since_fs;
+                let waited_fs = if thread == last { 0 } else { at_fs.saturating_sub(since_fs) };
+                Some((thread, Arrival { owed_fs: self.owed_now_fs(thread)?, waited_fs }))
+            })
+            .collect();
+        let Some((_, came_last)) = arrivals.last().copied() else { return };
+        let most_fs = arrivals.iter().map(|(_, own)| own.owed_fs).fold(i64::MIN, i64::max);
+        for (thread, own) in arrivals {
+            let owes_fs = rule.met(own, came_last.owed_fs, most_fs);
+            self.take_over(thread, owes_fs - own.owed_fs);
+            let by_slack_fs = CriticalPath::Slack.met(own, came_last.owed_fs, most_fs);
+            if rule == CriticalPath::Max {
+                self.threads[thread as usize].beyond_slack_fs += (owes_fs - by_slack_fs).max(0) as u64;
+            }
+        }
+    }
+}
