@@ -1,6 +1,7 @@
 //! What the reader should know before believing the numbers of a path, each with what to do about it.
 
 use super::{KnownFlow, PathSummary};
+use crate::facts::SendingFacts;
 use quaver_analysis::path::clocks::ClockWarning;
 use quaver_store::manifest::Manifest;
 use quaver_view::Cell;
@@ -67,6 +68,9 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
                 Cell::Count(achieved.missed)
             ));
         }
+        if let Some(sending) = &achieved.sending {
+            of_sending(way, flow.planned, sending, warnings);
+        }
         if let Some(slope) = achieved.slope_ppm.filter(|slope| slope.abs() > 100.0) {
             let period_ns = figures.and_then(|figures| figures.periods.sent_ns);
             warnings.push(format!(
@@ -74,6 +78,24 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
                 Cell::FineDuration(period_ns.unwrap_or(flow.period_ns as f64))
             ));
         }
+    }
+}
+
+fn of_sending(way: &str, planned: u64, sending: &SendingFacts, warnings: &mut Vec<String>) {
+    if sending.unsent > 0 {
+        warnings.push(format!(
+            "{way}: {} of {} packets had not been sent when the test was over: the sender did not keep up; use a lower \
+             rate or a quieter CPU",
+            Cell::Count(sending.unsent),
+            Cell::Count(planned)
+        ));
+    }
+    if sending.longest_train > 1 {
+        warnings.push(format!(
+            "{way}: packets went in trains of up to {}: a train has one sending time, so delays within it are not those of \
+             single packets",
+            Cell::Count(sending.longest_train)
+        ));
     }
 }
 

@@ -12,6 +12,7 @@ use crate::digest as path;
 use crate::digest::PathDigest;
 use crate::facts::PathFacts;
 use crate::samples::write_path_samples;
+use crate::thread::spinners_loss;
 use crate::tui::LiveView;
 use anyhow::Context;
 use live::Live;
@@ -38,7 +39,8 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         .packets
         .map(|packets| Duration::from_nanos(options.schedule.mean_period_ns().saturating_mul(packets)));
     let view = args.live.then(|| LiveView::open(live::view(&options, length), &interrupt)).transpose()?;
-    let record = Record::begin(args)?;
+    let loss = spinners_loss(&args.thread, &HostFacts::read(&HostRoot::system()).scheduling);
+    let record = Record::begin(args)?.noting(&Vec::from_iter(loss));
     let mut live = Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Jitlat);
     let outcome = match run_client(&options, interrupt.flag(), &mut |progress| live.hear(progress)) {
         Ok(outcome) => outcome,

@@ -30,6 +30,9 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
     let (keep, stop) = (!test.options.rolling, test.stop);
     let (watch, pairs) = (&mut *test.watch, &mut test.pairs);
     let (mut lost, mut stopped, mut ends) = (None, false, None::<Instant>);
+    // A server that does not know the time of a flow is told when it is over.
+    let time = test.options.lasting.filter(|_| !test.server_sends_so);
+    let over = time.and_then(|time| Instant::now().checked_add(time + LINGER));
     let mut on = |happening: Happening<'_>, control: &mut Control, signals: &Signals| {
         let heard = match happening {
             Happening::Batch(batch) => {
@@ -53,7 +56,8 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
         if let Err(what) = heard {
             lost.get_or_insert(what);
         }
-        if stop.load(Ordering::Relaxed) && !stopped {
+        let over = over.is_some_and(|over| Instant::now() >= over);
+        if (stop.load(Ordering::Relaxed) || over) && !stopped {
             stopped = true;
             // The server ends its flow, whose end is then seen here as always.
             if let Err(error) = control.say(Kind::Stop, Body::new(), patience) {
