@@ -143,7 +143,6 @@ pub struct SendingFacts {
     /// Packets of the longest train; 0 without any.
     pub longest_train: u64,
     /// Packets that the receiver was handed in one piece with others, with one stamp for all of them.
-    #[serde(default)]
     pub received_in_trains: u64,
 }
 

@@ -75,8 +75,8 @@ pub(super) fn command(stream: &StreamArgs, duration: Duration, here: SocketAddr)
     if let Some(size) = stream.size {
         words.push(format!("--size {size}"));
     }
-    if stream.pace != PaceMode::Spin
-        && let Some(pace) = stream.pace.to_possible_value()
+    if let Some(pace) = stream.pace.filter(|pace| *pace != PaceMode::Spin)
+        && let Some(pace) = pace.to_possible_value()
     {
         words.push(format!("--pace {}", pace.get_name()));
     }

@@ -286,7 +286,8 @@ fn spec(test: &Test<'_>, cookie: &CookieElement) -> FlowSpec {
 /// Whether the sender got through its schedule or its time. Where it does not say so: a recording ends with its last offset, whatever was missed of it.
 fn all_sent(spec: &FlowSpec, sender: &SenderSummary) -> bool {
     if let Some(sending) = sender.sending {
-        return sending.finished;
+        // Only a stop ends a flow without an end.
+        return sending.finished || (spec.packets.is_none() && spec.lasting_ns.is_none());
     }
     let recorded = matches!(spec.schedule, FlowSchedule::Recorded { .. });
     let used = sender.packets + if recorded { sender.misses } else { 0 };

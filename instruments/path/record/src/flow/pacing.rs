@@ -22,6 +22,8 @@ pub(super) struct Pacing {
     not_before_ns: u64,
     /// How long packets gather beyond their deadline so that they go in one call.
     pub(super) gather_ns: u64,
+    /// Packets of a train; 1 without.
+    pub(super) train: usize,
     /// Most packets in one call.
     pub(super) most_at_once: usize,
     /// [`LatePolicy::Skip`]: packets of the latest deadline that is due.
@@ -58,6 +60,7 @@ impl Pacing {
             behind: false,
             not_before_ns: 0,
             gather_ns: 0,
+            train: 1,
             most_at_once: 1,
             due: VecDeque::new(),
             counts: PacingCounts::default(),
@@ -112,10 +115,11 @@ impl Pacing {
                 deadlines.extend(self.due.drain(..count));
             }
             LatePolicy::SendLate => {
-                let apart_ns = (self.offsets.period_ns() / 2).max(1);
+                let train = self.train as u64;
+                let apart_ns = (self.offsets.period_ns().saturating_mul(train) / 2).max(1);
                 // Where even the wake-ups of a late sender come further apart, it sends what it owes for that time.
                 let owed = if self.behind { now_ns.saturating_sub(self.sent_ns) / apart_ns } else { 1 };
-                self.take_due(now_ns, most.min(owed.max(1) as usize), deadlines);
+                self.take_due(now_ns, most.min((owed.max(1) * train) as usize), deadlines);
                 self.sent_ns = now_ns;
                 self.behind = self.coming().is_some_and(|due_ns| due_ns <= now_ns);
                 self.not_before_ns = now_ns.saturating_add(apart_ns);

@@ -164,8 +164,7 @@ impl<'a> Sender<'a> {
     fn send_packets(&mut self, mut wait: impl Wait) {
         let spec = self.spec;
         let mut pacing = Pacing::new(spec.schedule.offsets(), spec.late, spec.lasting_ns);
-        pacing.gather_ns = spec.gather_ns.max(self.train.gather_ns());
-        pacing.most_at_once = self.outbox.most();
+        self.set_trains(&mut pacing);
         // In this order, so that no packet seems to be sent before its deadline by the wall clock.
         let (realtime_ns, now_ns) = (realtime_ns(), monotonic_ns());
         let delay_ns = i64::try_from(spec.start_delay_ns).unwrap_or(i64::MAX);
@@ -242,8 +241,13 @@ impl<'a> Sender<'a> {
             return;
         }
         self.outbox.make_trains(self.train.packets());
-        pacing.most_at_once = self.outbox.most();
+        self.set_trains(pacing);
+    }
+
+    fn set_trains(&self, pacing: &mut Pacing) {
         pacing.gather_ns = self.spec.gather_ns.max(self.train.gather_ns());
+        pacing.most_at_once = self.outbox.most();
+        pacing.train = self.train.packets();
     }
 
     fn collect_departures(&mut self, sequence: u64, start_ns: i64, next_ns: Option<u64>) {

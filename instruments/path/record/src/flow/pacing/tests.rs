@@ -182,6 +182,23 @@ fn gathered_packets_wait_for_the_last_of_them() {
     assert_eq!(pacing.counts.late, 0, "they are late by what was asked for");
 }
 
+#[test]
+fn late_trains_go_whole_and_half_their_time_apart() {
+    let trains = Pacing {
+        gather_ns: 300,
+        train: 4,
+        most_at_once: 4,
+        ..pacing(&FlowSchedule::every(100), LatePolicy::SendLate)
+    };
+    let mut pacing = trains;
+    // Away from 700 to 2300.
+    let (sent, ..) = sent(&mut pacing, 24, Machine::new(0, 0, &[(700, 1_600)]));
+    let at: Vec<(u64, usize)> =
+        sent.chunk_by(|a, b| a.1 == b.1).map(|train| (train[0].1, train.len())).collect();
+    assert_eq!(at, [(300, 4), (2_300, 4), (2_500, 4), (2_700, 4), (2_900, 4), (3_100, 4)]);
+    assert_eq!(deadlines(&sent), FlowSchedule::every(100).offsets().take(24).collect::<Vec<_>>());
+}
+
 /// A call takes ten periods: whatever the policy, the flow is over when its time is, and all slots are accounted for.
 #[test]
 fn a_flow_with_a_time_ends_with_it_however_late_its_sender() {

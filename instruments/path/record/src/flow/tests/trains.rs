@@ -2,7 +2,9 @@
 
 use super::*;
 use quaver_abi::wire::jitlat::FLAG_INVALID;
+use quaver_host::netns::Lab;
 use quaver_probe::socket::set_option;
+use quaver_testbed::privileged::privileged;
 use std::os::fd::AsFd;
 
 /// 200,000 packets a second in trains of 16.
@@ -53,6 +55,7 @@ fn a_receiver_that_takes_no_trains_gets_each_packet_alone() {
     assert_whole(&sent, &received, &packets, 1_000);
     assert_eq!((sent.longest_train, received.of_trains), (16, 0));
     // The other way round: one that would take trains gets single packets.
+    let (sending, receiving) = udp_pair();
     let (sent, received, packets) = run_with(&sending, &receiving, &alone, &spec, &never, &mut |_| ());
     assert_whole(&sent, &received, &packets, 1_000);
     assert_eq!((sent.longest_train, received.of_trains), (0, 0));
@@ -127,4 +130,30 @@ fn a_socket_makes_no_trains_after_its_flow() {
     let mut next = || rustix::net::recv(&pair.1, &mut room[..], rustix::net::RecvFlags::empty()).unwrap().1;
     let longest = (0..10_000).map(|_| next()).find(|octets| *octets != 80);
     assert_eq!(longest, Some(200), "whole, after sentinels that were under way");
+}
+
+#[test]
+fn across_a_link_trains_are_cut_to_its_mtu_and_longer_packets_go_alone() {
+    if !privileged("across_a_link_trains_are_cut_to_its_mtu_and_longer_packets_go_alone") {
+        return;
+    }
+    let lab = Lab::with_mtu(1_500).unwrap();
+    let pair = || {
+        let sending =
+            lab.source.within(|| TestSocket::udp((lab.source.ipv4, 0).into(), false)).unwrap().unwrap();
+        let receiving =
+            lab.sink.within(|| TestSocket::udp((lab.sink.ipv4, 0).into(), false)).unwrap().unwrap();
+        sending.connect(receiving.local_address().unwrap()).unwrap();
+        receiving.connect(sending.local_address().unwrap()).unwrap();
+        (sending, receiving)
+    };
+    // 1472 bytes and their headers fill the MTU; one more, and IP cuts each packet in two.
+    for (packet_bytes, longest) in [(80, 16), (1_472, 16), (1_473, 0)] {
+        let spec = FlowSpec { packet_bytes, ..in_trains(480) };
+        let (sent, received, packets) = run(&pair(), &spec);
+        assert_whole(&sent, &received, &packets, 480);
+        assert_eq!(sent.longest_train, longest, "{packet_bytes} bytes: {:?}", sent.remarks);
+        assert_eq!(sent.remarks.iter().any(|remark| remark.contains("makes no trains")), longest == 0);
+        assert!(longest > 0 || received.of_trains == 0);
+    }
 }
