@@ -55,9 +55,15 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
         )),
         None => {}
     }
+    let in_trains = flow.achieved.and_then(|achieved| achieved.sending);
+    let in_trains = in_trains.filter(|sending| sending.received_in_trains > 0);
     if let Some(dropped) = flow.own_drops.filter(|dropped| *dropped > 0) {
+        let what = in_trains.map_or_else(
+            || "packets".to_owned(),
+            |sending| format!("trains of up to {} packets", sending.longest_train),
+        );
         warnings.push(format!(
-            "{way}: {} packets were dropped by the receiver's own socket and not lost on the path; {REMEDY_OWN_DROPS}",
+            "{way}: {} {what} were dropped by the receiver's own socket and not lost on the path; {REMEDY_OWN_DROPS}",
             Cell::Count(dropped)
         ));
     }

@@ -79,7 +79,7 @@ impl Pacing {
         let (mut used, mut deadlines) = (0, Vec::new());
         while used < most_packets {
             let Some(next_ns) = self.next_ns() else { break };
-            let Some(now_ns) = wait(next_ns.saturating_add(self.gather_ns)) else { return false };
+            let Some(now_ns) = wait(next_ns) else { return false };
             if now_ns >= self.give_up_ns {
                 self.counts.unsent = self.rest(most_packets - used);
                 break;
@@ -97,7 +97,7 @@ impl Pacing {
     /// Nanoseconds after the start at which there is something to send; none at the end of the schedule.
     pub(super) fn next_ns(&self) -> Option<u64> {
         let next_ns = self.due.front().copied().or(self.coming())?;
-        Some(next_ns.max(self.not_before_ns))
+        Some(next_ns.saturating_add(self.gather_ns).max(self.not_before_ns))
     }
 
     fn coming(&self) -> Option<u64> {

@@ -196,7 +196,8 @@ pub struct ReceiveReport {
     /// Packets too short to be read, and invalid ones beyond the limit; not handed on.
     pub unreadable: u64,
     /// Packets that the kernel dropped because this socket's buffer was full, since the last flow or since
-    /// it was made; ours, not the network's. None where the kernel cannot tell.
+    /// it was made; ours, not the network's. Of a train that comes in one piece the kernel counts the piece. None where
+    /// the kernel cannot tell.
     pub own_drops: Option<u64>,
     /// Receive buffer as the kernel counts it, bytes.
     pub receive_buffer_bytes: usize,

@@ -8,9 +8,10 @@ use std::net::TcpStream;
 #[test]
 fn a_time_ends_both_ways_and_what_was_sent_in_it_is_all() {
     let server = Served::at(V4);
-    let lasting = Some(Duration::from_millis(200));
-    for schedule in [FlowSchedule::every(2_000_000), FlowSchedule::Poisson { mean_ns: 2_000_000, seed: 9 }] {
-        let due = schedule.offsets().take_while(|due_ns| *due_ns < 200_000_000).count() as u64;
+    let lasting = Some(Duration::from_secs(1));
+    for schedule in [FlowSchedule::every(10_000_000), FlowSchedule::Poisson { mean_ns: 10_000_000, seed: 9 }]
+    {
+        let due = schedule.offsets().take_while(|due_ns| *due_ns < 1_000_000_000).count() as u64;
         let directions = Directions::Both;
         let options =
             ClientOptions { directions, lasting, schedule, packets: Some(100_000), ..server.client() };
@@ -106,7 +107,7 @@ fn way_of_an_earlier_version(server: SocketAddr) -> SocketAddr {
 #[test]
 fn with_a_peer_of_an_earlier_version_packets_go_alone_and_the_time_is_kept_by_the_client() {
     let server = Served::at(V4);
-    let lasting = Some(Duration::from_millis(100));
+    let lasting = Some(Duration::from_secs(1));
     for directions in [Directions::Up, Directions::Down] {
         let options = ClientOptions {
             directions,

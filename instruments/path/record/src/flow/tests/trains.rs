@@ -117,7 +117,9 @@ fn trains_grow_until_a_rate_is_reached_that_single_packets_do_not() {
     let (sent, received, packets) = run(&udp_pair(), &spec);
     assert!(sent.finished && sent.longest_train > 1, "{sent:?}");
     assert_eq!(sent.packets + sent.unsent, 6_000_000);
-    assert_eq!(received.received + received.own_drops.unwrap(), sent.sent);
+    // The kernel counts what it drops in pieces, of as many packets as a train has at most.
+    let (missing, drops) = (sent.sent - received.received, received.own_drops.unwrap());
+    assert!((drops..=drops * sent.longest_train).contains(&missing), "{missing} in {drops} pieces");
     assert!(numbers(&packets).is_sorted());
 }
 
