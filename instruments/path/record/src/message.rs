@@ -1,6 +1,7 @@
 //! Messages of the extension as values.
 
 mod below;
+mod sending;
 
 use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair};

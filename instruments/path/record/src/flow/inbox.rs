@@ -3,8 +3,9 @@
 use super::error::FlowError;
 use super::hardware::{HARDWARE_STAMPS, HardwareClock, Way};
 use super::schedule::FlowSchedule;
+use super::schedule::HIGH_RATE_PERIOD_NS;
 use super::socket::TestSocket;
-use super::spec::{FlowSpec, HIGH_RATE_PERIOD_NS, StampSource, StampWish, TrainWish, Transport};
+use super::spec::{FlowSpec, StampSource, StampWish, TrainWish, Transport};
 use quaver_clock::realtime_ns;
 use rustix::io::Errno;
 use std::mem::size_of;

@@ -1,7 +1,6 @@
 //! When the packets of a flow are due.
 
 use super::random::Random;
-use super::spec::HIGH_RATE_PERIOD_NS;
 use std::sync::Arc;
 
 /// Shortest period.
@@ -9,6 +8,9 @@ pub const LEAST_PERIOD_NS: u64 = 100;
 /// Shortest mean gap of a Poisson schedule: a late sender steps over missed deadlines one by one, and must be faster
 /// at that than they come.
 pub const LEAST_MEAN_NS: u64 = 1_000;
+
+/// Periods below this are of high rate: packets may go in batches, and stamps of transmission are not asked for.
+pub const HIGH_RATE_PERIOD_NS: u64 = 20_000;
 
 /// What a late sender does with the packets whose time has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

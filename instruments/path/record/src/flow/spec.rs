@@ -1,7 +1,7 @@
 //! What a flow is: everything that sender and receiver have to agree on, and what each does by itself.
 
 use super::error::FlowError;
-use super::schedule::{FlowSchedule, LatePolicy};
+use super::schedule::{FlowSchedule, HIGH_RATE_PERIOD_NS, LatePolicy};
 use quaver_probe::source::Pace;
 use quaver_probe::thread::ThreadSettings;
 use std::net::{IpAddr, SocketAddr};
@@ -17,9 +17,6 @@ pub const AUTHENTICATION_BYTES: u32 = 16;
 pub const MOST_DATAGRAM_BYTES: u32 = 65_507;
 /// Most bytes of a record in a TCP flow.
 pub const MOST_RECORD_BYTES: u32 = 1 << 20;
-
-/// Periods below this are of high rate: packets may go in batches, and stamps of transmission are not asked for.
-pub const HIGH_RATE_PERIOD_NS: u64 = 20_000;
 
 /// What carries the test packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! How many packets a sender gives the kernel at once.
 
-use super::schedule::LatePolicy;
-use super::spec::{FlowSpec, HIGH_RATE_PERIOD_NS, TrainWish, Transport};
+use super::schedule::{HIGH_RATE_PERIOD_NS, LatePolicy};
+use super::spec::{FlowSpec, TrainWish, Transport};
 
 /// Most packets in a train: what every kernel with `UDP_SEGMENT` cuts apart.
 pub const MOST_IN_TRAIN: usize = 64;
