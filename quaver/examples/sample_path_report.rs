@@ -143,6 +143,7 @@ fn facts(count: i32) -> PathFacts {
         own_drops: Some(0),
         foreign: 0,
         achieved: Some(AchievedSchedule {
+            sending: None,
             slope_ppm: Some(-0.02),
             error_p50_ns: 560,
             error_p99_ns: 3_900,

@@ -2,9 +2,10 @@
 
 use quaver_analysis::model::Circumstances;
 use quaver_host::counters::PathCounters;
-use quaver_host::facts::{FairServer, HostFacts};
+use quaver_host::facts::{FairServer, HostFacts, SchedulingFacts};
 use quaver_host::quota::QuotaReading;
 use quaver_host::root::HostRoot;
+use quaver_view::Cell;
 use std::collections::BTreeSet;
 
 /// Nanoseconds of one tick of `/proc/stat` (USER_HZ is 100 on every Linux).
@@ -63,6 +64,33 @@ pub fn allowed_cpus() -> anyhow::Result<Vec<u16>> {
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u16).collect())
 }
 
+/// What the kernel takes from a thread that runs under SCHED_FIFO and never sleeps, as its settings say; none where it
+/// takes nothing.
+pub fn taken_from_spinner(scheduling: &SchedulingFacts) -> Option<String> {
+    if scheduling.rt_throttling() {
+        let (runtime_us, period_us) = scheduling.rt_runtime_us.zip(scheduling.rt_period_us)?;
+        return Some(format!(
+            "real-time throttling stops it for {} of each {}",
+            Cell::Duration((period_us - runtime_us) * 1_000),
+            Cell::Duration(period_us * 1_000)
+        ));
+    }
+    let held = |ns: u64| Cell::Duration(i64::try_from(ns).unwrap_or(i64::MAX));
+    match scheduling.fair_server {
+        FairServer::Absent | FairServer::Share { runtime_ns: 0, .. } => None,
+        FairServer::Share { runtime_ns, period_ns } => Some(format!(
+            "the fair server stops it for up to {} of each {} while other threads wait for its CPU",
+            held(runtime_ns),
+            held(period_ns)
+        )),
+        FairServer::Present => Some(
+            "the fair server stops it while other threads wait for its CPU; for how long, debugfs tells, which is not \
+             mounted here (mount -t debugfs none /sys/kernel/debug)"
+                .to_owned(),
+        ),
+    }
+}
+
 /// Moves the calling thread (and those that it starts) off `busy` CPUs, as far as there are others.
 pub fn keep_off(busy: &BTreeSet<u16>) -> anyhow::Result<()> {
     let allowed = allowed_cpus()?;
@@ -74,4 +102,28 @@ pub fn keep_off(busy: &BTreeSet<u16>) -> anyhow::Result<()> {
         rustix::thread::sched_setaffinity(None, &free)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spinner_loses_what_this_kernels_settings_say_and_no_number_that_nobody_read() {
+        let with = |fair_server| SchedulingFacts { fair_server, ..SchedulingFacts::default() };
+        let share = with(FairServer::Share { runtime_ns: 30_000_000, period_ns: 500_000_000 });
+        let told = taken_from_spinner(&share).unwrap();
+        assert!(told.contains("30.0 ms of each 500"), "{told}");
+        let unknown = taken_from_spinner(&with(FairServer::Present)).unwrap();
+        assert!(unknown.contains("debugfs") && !unknown.contains(" ms"), "{unknown}");
+        assert_eq!(taken_from_spinner(&with(FairServer::Share { runtime_ns: 0, period_ns: 1 })), None);
+        assert_eq!(taken_from_spinner(&with(FairServer::Absent)), None);
+        let throttled = SchedulingFacts {
+            rt_runtime_us: Some(900_000),
+            rt_period_us: Some(1_000_000),
+            ..with(FairServer::Absent)
+        };
+        let told = taken_from_spinner(&throttled).unwrap();
+        assert!(told.contains("100 ms of each"), "{told}");
+    }
 }

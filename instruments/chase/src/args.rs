@@ -52,9 +52,9 @@ pub struct StreamArgs {
     /// A stream of a standard: fixes period, size and headers
     #[arg(long, value_parser = profile_names(), value_name = "NAME")]
     pub profile: Option<ProfileName>,
-    /// How the source waits for each deadline
-    #[arg(long, value_enum, default_value = "spin", value_name = "HOW")]
-    pub pace: PaceMode,
+    /// How the source waits for each deadline [default: spin; of `quaver source` hybrid for periods from 200us]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub pace: Option<PaceMode>,
     /// DSCP of the packets
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64), value_name = "0..63")]
     pub dscp: u8,

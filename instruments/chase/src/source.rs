@@ -10,16 +10,17 @@ use quaver_abi::record::SendRecord;
 use quaver_analysis::distribution::Distribution;
 use quaver_analysis::distribution::distribution;
 use quaver_clock::{AnchorKeeper, CounterSupport, Timebase};
+use quaver_host::facts::HostFacts;
 use quaver_host::interface::InterfaceFacts;
 use quaver_host::root::HostRoot;
 use quaver_host::segment::SegmentWriter;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::host_state::{allowed_cpus, keep_off};
+use quaver_instrument::host_state::{allowed_cpus, keep_off, taken_from_spinner};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results::to_stdout;
 use quaver_instrument::terminal;
-use quaver_probe::source::{RunningSource, Source, SourceOptions, StreamLength};
+use quaver_probe::source::{Pace, RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::segments::SegmentReader;
 use quaver_view::Cell;
@@ -33,6 +34,8 @@ use std::time::{Duration, Instant};
 const MOST_KEPT: u64 = 1 << 22;
 /// The same where no end is given.
 const KEPT_WITHOUT_END: u64 = 1 << 20;
+/// Shortest period at which the source sleeps by default: more than twice its margin before a deadline.
+const LEAST_PERIOD_TO_SLEEP_NS: u64 = 200_000;
 /// Time between looks at the source and the clock.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -42,6 +45,14 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let stream = StreamPlan::of(&args.stream)?;
     check_cpu(args.cpu)?;
     let options = options(args, &stream)?;
+    if options.pace == Pace::Spin
+        && args.fifo.is_some()
+        && let Some(taken) = taken_from_spinner(&HostFacts::read(&HostRoot::system()).scheduling)
+    {
+        eprintln!(
+            "quaver: --pace spin --fifo never lets go of its CPU: {taken}; use --pace hybrid, which sleeps"
+        );
+    }
     let counter = options.counter;
     let kept = options.packets().map_or(KEPT_WITHOUT_END, |packets| packets.min(MOST_KEPT));
     let source = Source::open(options)?;
@@ -85,7 +96,10 @@ fn options(args: &SourceArgs, stream: &StreamPlan) -> anyhow::Result<SourceOptio
     };
     let counter = CounterSupport::detect(Path::new("/")).counter;
     let mut options = SourceOptions::new(args.destination, stream.profile.clone(), length, counter);
-    options.pace = stream.pace;
+    // A spinner under SCHED_FIFO loses more to the kernel than a sleeper to its wake-ups, where there is time to sleep.
+    let sleeps =
+        args.stream.pace.is_none() && stream.profile.schedule().spacing_ns() >= LEAST_PERIOD_TO_SLEEP_NS;
+    options.pace = if sleeps { Pace::Hybrid } else { stream.pace };
     options.catch_up = args.stream.catch_up;
     options.stream_id = (quaver_clock::realtime_ns() as u32) | 1;
     options.socket.dscp = Some(args.stream.dscp);

@@ -40,7 +40,7 @@ impl StreamPlan {
             profile.payload_bytes(),
             Cell::FineDuration(period_ns(&profile))
         );
-        Ok(Self { profile, shape, pace: pace(args.pace), words })
+        Ok(Self { profile, shape, pace: args.pace.map_or(Pace::Spin, pace), words })
     }
 
     /// Mean period.

@@ -51,9 +51,48 @@ pub struct ServeArgs {
     /// Maximum STAMP packet rate per host
     #[arg(long, default_value_t = 20_000, value_name = "PACKETS", requires = "stamp")]
     pub max_stamp_rate: u32,
+    /// Threads of test packets
+    #[command(flatten)]
+    pub thread: ThreadArgs,
     /// Log events as JSON lines
     #[arg(long)]
     pub json: bool,
+}
+
+/// How the threads that test packets go through run, at this end.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ThreadArgs {
+    /// How the sender waits for each deadline
+    #[arg(long, value_enum, default_value = "hybrid", value_name = "HOW")]
+    pub pace: PaceName,
+    /// CPU of the thread that sends or receives test packets [default: any]
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<u16>,
+    /// Run that thread under SCHED_FIFO with this priority
+    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
+}
+
+/// How a sender waits for the next deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PaceName {
+    /// Watch the clock without ever sleeping: one CPU
+    Spin,
+    /// Sleep until the deadline
+    Sleep,
+    /// Sleep until shortly before it, then watch the clock
+    Hybrid,
+}
+
+/// What becomes of packets whose time has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LateName {
+    /// Skip each slot whose successor is due as well; the mean period grows
+    Skip,
+    /// Send every slot, late ones half a period apart; the mean period is kept
+    SendLate,
+    /// Send every slot, all that are due at once
+    Burst,
 }
 
 /// When test packets are sent.
@@ -73,6 +112,7 @@ Examples:
                                                   a telephone call
   quaver probe 192.0.2.7 --period 1ms --size 1316 --for 60s --direction up
   quaver probe 192.0.2.7 --for 24h                figures in constant memory, as for all tests over an hour
+  quaver probe 192.0.2.7 --rate 500kpps --for 10s  in trains, if the rate needs them (see --max-rate of `quaver serve`)
   quaver probe 192.0.2.7 --for 5m --live          watch it in the terminal; q stops and keeps the results
   quaver probe 192.0.2.7 --stamp                  any STAMP reflector instead of `quaver serve`
   quaver probe 192.0.2.7 --fail-if 'up.loss.share > 0.01'
@@ -110,6 +150,13 @@ pub struct ProbeArgs {
     /// Send at the times in this file (nanoseconds after the start, one per line)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["period", "rate", "count", "duration"])]
     pub trace: Option<PathBuf>,
+    /// What becomes of packets whose time has passed [default: send-late; burst for random and recorded schedules, and
+    /// periods below 20us]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub late: Option<LateName>,
+    /// Packets that a sender gives its kernel at once, 1 for none [default: the fewest that reach a rate above 50kpps]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "tcp")]
+    pub train: Option<u16>,
     /// Send test packets by TCP
     #[arg(long)]
     pub tcp: bool,
@@ -155,6 +202,9 @@ pub struct ProbeArgs {
     /// Write a Jitlat log, readable by `quaver jitlat -f` and `quaver analyze`; two directions give FILE.up and FILE.down
     #[arg(long, value_name = "FILE", conflicts_with = "rolling")]
     pub log: Option<PathBuf>,
+    /// Threads of test packets
+    #[command(flatten)]
+    pub thread: ThreadArgs,
     /// Output
     #[command(flatten)]
     pub output: OutputArgs,

@@ -124,6 +124,49 @@ pub struct AchievedSchedule {
     pub missed: u64,
     /// CPU time of the sending thread for a million packets, nanoseconds.
     pub cpu_per_million_ns: Option<u64>,
+    /// What became of late packets, and what went in trains; none where the sender does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sending: Option<SendingFacts>,
+}
+
+/// What a sender did with late packets, with its time and in trains.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SendingFacts {
+    /// What becomes of late packets: `skip`, `send-late` or `burst`.
+    pub late_policy: LatePolicyName,
+    /// Packets sent when the next one was due as well.
+    pub late: u64,
+    /// Packets due within the flow's time that had not been sent when it was over.
+    pub unsent: u64,
+    /// Packets that went in trains: as one datagram to the sender's kernel, which cut it apart.
+    pub train_packets: u64,
+    /// Packets of the longest train; 0 without any.
+    pub longest_train: u64,
+    /// Packets that the receiver was handed in one piece with others, with one stamp for all of them.
+    pub received_in_trains: u64,
+}
+
+/// What becomes of packets whose time has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LatePolicyName {
+    /// Skipped.
+    Skip,
+    /// Sent, half a period apart.
+    SendLate,
+    /// Sent, all at once.
+    Burst,
+}
+
+impl LatePolicyName {
+    /// As on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::SendLate => "send-late",
+            Self::Burst => "burst",
+        }
+    }
 }
 
 /// When packets left, beside when the program sent them.

@@ -12,6 +12,7 @@ pub mod probe;
 mod runs;
 pub mod samples;
 pub mod serve;
+mod thread;
 pub mod tui;
 pub mod view;
 

@@ -1,7 +1,10 @@
 //! `quaver serve`: the far end of a path measurement.
 
 use crate::args::ServeArgs;
+use crate::thread::{spinners_loss, thread};
 use anyhow::Context;
+use quaver_host::facts::HostFacts;
+use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::auth::Key;
@@ -26,6 +29,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         key: key.as_deref().map(path_key).transpose()?,
         ..ServerOptions::default()
     };
+    (options.pace, options.thread) = thread(&args.thread)?;
+    if let Some(loss) = spinners_loss(&args.thread, &HostFacts::read(&HostRoot::system()).scheduling) {
+        say(args.json, &loss);
+    }
     if let Some(test_port) = args.test_port {
         options.test_port = test_port;
     }

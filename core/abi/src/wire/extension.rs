@@ -45,7 +45,8 @@ mod elements;
 
 pub use elements::{
     ClockElement, ClockPairElement, CookieElement, DeparturesElement, FlowElement, LimitsElement,
-    ReceiverElement, SegmentsElement, SenderElement, SourceElement, SourceReportElement, TimeElement,
+    ReceiverElement, SegmentsElement, SenderElement, SendingElement, SendingReportElement, SourceElement,
+    SourceReportElement, TimeElement,
 };
 
 use super::jitlat::{Command, WORKORDER_BYTES};
@@ -130,6 +131,13 @@ pub mod field {
     /// Number of a packet, `u64`, and for it and those after it the time from sending to departure, nanoseconds, `u32`
     /// each (all bits: not known).
     pub const DEPARTED: u16 = 0x8018;
+    /// [`super::SendingElement`]; an end that knows nothing of it skips late packets and makes no trains.
+    pub const SENDING: u16 = 0x0019;
+    /// [`super::SendingReportElement`].
+    pub const SENDING_REPORT: u16 = 0x001a;
+    /// Packets that came with others in one piece, whose stamp they bear, `u64`. In rows of [`SAMPLES`] bit 26 of the flags
+    /// marks them.
+    pub const OF_TRAINS: u16 = 0x001b;
 }
 
 /// What a message says. Values are part of the protocol.

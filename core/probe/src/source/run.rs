@@ -57,6 +57,9 @@ impl<L: SendLog> Stream<'_, L> {
         let SourceOptions { profile, stream_id, catch_up, counter, .. } = self.options;
         let (schedule, stream_id, counter) = (profile.schedule(), *stream_id, *counter);
         let (most_packets, end_offset_ns) = limits(self.options.length);
+        // Slots beyond the stream's time are nobody's to miss.
+        let slots =
+            if end_offset_ns == i64::MAX { u64::MAX } else { self.options.packets().unwrap_or(u64::MAX) };
         let mut packet = profile.template(stream_id);
         let mut failures = Failures([0; 256]);
         let mut line = Line::default();
@@ -72,7 +75,7 @@ impl<L: SendLog> Stream<'_, L> {
             let Some(now_ns) = wait.until(deadline_ns, self.stop) else { break };
             if !catch_up && now_ns >= start_ns + next_offset_ns {
                 let next = schedule.first_after(now_ns - start_ns);
-                report.misses += next - slot;
+                report.misses += next.min(slots) - slot;
                 (slot, offset_ns) = (next, schedule.offset_ns(next));
                 continue;
             }

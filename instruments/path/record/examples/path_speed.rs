@@ -1,12 +1,12 @@
 //! How many test packets a second go over loopback from one thread to another, and what they cost.
-//! `cargo run --release -p quaver-path-record --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [SLACK_US] [PACE]
+//! `cargo run --release -p quaver-path-record --example path_speed [PACKETS_PER_S] [SECONDS] [OCTETS] [TRAIN] [PACE]
 //! [GATHER_US]`
-//! with pace `spin`, `sleep` or `hybrid`. Sender and receiver each stay on a CPU of their own where there are two.
+//! with packets of a train (0: as many as the rate needs, 1: none) and pace `spin`, `sleep` or `hybrid`. Sender and receiver each stay on a CPU of their own where there are two.
 //! Prints one JSON object; ends with status 1 if anything is lost.
 
 use quaver_path_record::flow::{
-    FlowSchedule, FlowSpec, ReceiveReport, Received, SendReport, TestSocket, prepare_receive, receive_flow,
-    send_flow,
+    FlowSchedule, FlowSpec, ReceiveReport, Received, SendReport, TestSocket, TrainWish, prepare_receive,
+    receive_flow, send_flow,
 };
 use quaver_probe::source::Pace;
 use quaver_probe::thread::ThreadSettings;
@@ -22,7 +22,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let (rate, seconds, octets) = (number(0, 200_000)?, number(1, 10)?, number(2, 80)?);
     let schedule = FlowSchedule::every(1_000_000_000 / rate.max(1));
     let mut spec = FlowSpec::new(u32::try_from(octets)?, Some(rate * seconds), schedule);
-    spec.slack_ns = number(3, spec.slack_ns / 1_000)? * 1_000;
+    spec.train = match u16::try_from(number(3, 0)?)? {
+        0 => TrainWish::Auto,
+        packets => TrainWish::Packets(packets),
+    };
+    spec.lasting_ns = Some(seconds * 1_000_000_000);
     spec.pace = match arguments.get(4).map(String::as_str) {
         Some("spin") => Pace::Spin,
         Some("sleep") => Pace::Sleep,
@@ -74,14 +78,20 @@ fn print(spec: &FlowSpec, sent: &SendReport, received: &ReceiveReport, packets: 
         spec.schedule.mean_period_ns()
     );
     println!("  \"sent\": {}, \"rate_per_s\": {:.1},", sent.sent, sent.packets as f64 / duration_s.max(1e-9));
-    println!("  \"misses\": {}, \"failed_to_send\": {},", sent.misses, sent.packets - sent.sent);
+    println!("  \"misses\": {}, \"late\": {}, \"unsent\": {},", sent.misses, sent.late, sent.unsent);
+    println!(
+        "  \"failed_to_send\": {}, \"longest_train\": {}, \"of_trains\": {},",
+        sent.packets - sent.sent,
+        sent.longest_train,
+        received.of_trains
+    );
     println!("  \"batched\": {}, \"largest_batch\": {},", sent.batched, sent.largest_batch);
     println!("  \"received\": {}, \"duplicates\": {},", received.received, received.duplicates);
     println!("  \"lost\": {lost}, \"lost_in_our_buffer\": {own},");
     println!("  \"slope_ppm\": {:.6},", sent.slope_ppm.unwrap_or(f64::NAN));
     println!(
-        "  \"lateness_ns\": {{\"slack\": {}, \"mean\": {:.1}, \"p50_p90_p99_p999_p9999\": {:?}, \"largest\": {}}},",
-        sent.slack_ns, sent.lateness.mean_ns, sent.lateness.quantiles_ns, sent.lateness.largest_ns
+        "  \"lateness_ns\": {{\"mean\": {:.1}, \"p50_p90_p99_p999_p9999\": {:?}, \"largest\": {}}},",
+        sent.lateness.mean_ns, sent.lateness.quantiles_ns, sent.lateness.largest_ns
     );
     println!(
         "  \"delay_ns\": {{\"p50\": {:?}, \"p99\": {:?}, \"largest\": {:?}}},",

@@ -18,6 +18,7 @@ mod limits;
 mod message;
 mod options;
 mod outcome;
+mod sending;
 mod server;
 mod source;
 pub mod stamp;
@@ -33,6 +34,7 @@ pub use options::{ClientOptions, Directions, ServerOptions};
 pub use outcome::{
     Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
 };
+pub use sending::SendingSummary;
 pub use server::serve;
 pub use source::{ShapeError, SourceRequest, SourceSummary, StreamShape};
 

@@ -1,6 +1,7 @@
 //! Messages of the extension as values.
 
 mod below;
+mod sending;
 
 use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair};
@@ -8,6 +9,7 @@ use super::flow::{
     Lateness, ReceiveEnd, ReceiveReport, Received, SendReport, Side as SegmentSide, StampSource,
 };
 use super::outcome::{ReceiverSummary, SenderSummary};
+use super::sending::SendingSummary;
 use quaver_abi::wire::chrony::Tracking;
 use quaver_abi::wire::extension::{
     ClockElement, ClockPairElement, ExtensionError, Fields, HEADER_BYTES, Header, Kind, MOST_SENTENCE_BYTES,
@@ -159,6 +161,7 @@ impl Message {
             },
             segments: self.segments(),
             departures: self.departures(),
+            sending: self.sending_report(),
         })
     }
 
@@ -176,6 +179,7 @@ impl Message {
             cpu_ns: receiver.cpu_ns.get(),
             end_seen: receiver.end_seen.get() == 1,
             segments: self.segments(),
+            of_trains: self.u64(field::OF_TRAINS).unwrap_or(0),
         })
     }
 }
@@ -192,6 +196,8 @@ fn is_plain(c: char) -> bool {
 
 /// Place of the byte of a row's flags that tells what stamped it.
 const STAMP_SHIFT: u32 = 24;
+/// Bit of a row's flags: the stamp is that of several packets that came in one piece.
+const OF_TRAIN: u32 = 1 << 26;
 
 fn received(mut singleton: Singleton) -> Received {
     let stamped_by = match (singleton.flags.cast_unsigned() >> STAMP_SHIFT) & 3 {
@@ -199,8 +205,9 @@ fn received(mut singleton: Singleton) -> Received {
         1 => StampSource::Kernel,
         _ => StampSource::Application,
     };
+    let of_train = singleton.flags.cast_unsigned() & OF_TRAIN != 0;
     singleton.flags = (singleton.flags.cast_unsigned() & ((1 << STAMP_SHIFT) - 1)).cast_signed();
-    Received { singleton, stamped_by }
+    Received { singleton, stamped_by, of_train }
 }
 
 fn row(received: &Received) -> [u8; SAMPLE_BYTES] {
@@ -211,7 +218,8 @@ fn row(received: &Received) -> [u8; SAMPLE_BYTES] {
     };
     let mut singleton = received.singleton;
     let flags = singleton.flags.cast_unsigned() & ((1 << STAMP_SHIFT) - 1);
-    singleton.flags = (flags | stamp << STAMP_SHIFT).cast_signed();
+    let train = if received.of_train { OF_TRAIN } else { 0 };
+    singleton.flags = (flags | stamp << STAMP_SHIFT | train).cast_signed();
     singleton.to_octets()
 }
 
@@ -323,6 +331,7 @@ impl Body {
             largest_ns: summary.lateness.largest_ns.into(),
         };
         let told = self.element(field::SENDER, &element).departures(summary.departures);
+        let told = told.sending_report(summary.sending);
         told.segments(SegmentSide::Sender, summary.segments)
     }
 
@@ -339,7 +348,8 @@ impl Body {
             cpu_ns: summary.cpu_ns.into(),
             end_seen: u64::from(summary.end_seen).into(),
         };
-        self.element(field::RECEIVER, &element).segments(SegmentSide::Receiver, summary.segments)
+        let told = self.element(field::RECEIVER, &element).u64(field::OF_TRAINS, summary.of_trains);
+        told.segments(SegmentSide::Receiver, summary.segments)
     }
 
     pub(super) fn into_octets(self) -> Vec<u8> {
@@ -359,6 +369,7 @@ impl From<&SendReport> for SenderSummary {
             lateness: report.lateness,
             segments: SegmentSummary::of(report.segments.as_ref(), SegmentSide::Sender),
             departures: DepartureSummary::of(report.transmit_stamps.as_ref()),
+            sending: SendingSummary::of(report),
         }
     }
 }
@@ -376,6 +387,7 @@ impl From<&ReceiveReport> for ReceiverSummary {
             stamped_by: report.stamped_by,
             cpu_ns: report.cpu_ns,
             end_seen: report.end == ReceiveEnd::Sentinel,
+            of_trains: report.of_trains,
             segments: SegmentSummary::of(report.segments.as_ref(), SegmentSide::Receiver),
         }
     }

@@ -1,10 +1,11 @@
 //! What the user chooses.
 
 use super::auth::Key;
-use super::flow::{FlowSchedule, StampWish, Transport};
+use super::flow::{FlowSchedule, LatePolicy, StampWish, TrainWish, Transport};
 use super::limits::Limits;
 use quaver_abi::wire::jitlat;
 use quaver_probe::source::Pace;
+use quaver_probe::thread::ThreadSettings;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// Where receive times come from.
     pub stamps: StampWish,
+    /// How its senders wait for deadlines, whatever the client would like: the CPU is this host's.
+    pub pace: Pace,
+    /// CPU and priority of the thread that a test's packets go through.
+    pub thread: ThreadSettings,
 }
 
 impl Default for ServerOptions {
@@ -38,6 +43,8 @@ impl Default for ServerOptions {
             key: None,
             limits: Limits::default(),
             stamps: StampWish::Best,
+            pace: Pace::Hybrid,
+            thread: ThreadSettings::default(),
         }
     }
 }
@@ -93,6 +100,14 @@ pub struct ClientOptions {
     pub stamps: StampWish,
     /// How the sender waits for deadlines.
     pub pace: Pace,
+    /// CPU and priority of the thread that test packets go through.
+    pub thread: ThreadSettings,
+    /// What becomes of packets whose time has passed, at either end; none: [`LatePolicy::usual`].
+    pub late: Option<LatePolicy>,
+    /// When a flow is over, whatever was sent of it; none: its packets alone decide.
+    pub lasting: Option<Duration>,
+    /// Packets that a sender gives its kernel at once.
+    pub train: TrainWish,
     /// TCP: look at the segments below the transport where that is permitted.
     pub segments: bool,
 }
@@ -120,6 +135,10 @@ impl ClientOptions {
             answer_timeout: Duration::from_secs(30),
             stamps: StampWish::Best,
             pace: Pace::Hybrid,
+            thread: ThreadSettings::default(),
+            late: None,
+            lasting: None,
+            train: TrainWish::Auto,
             segments: true,
         }
     }

@@ -3,9 +3,11 @@
 use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair, ClockStep};
 use super::flow::{FlowSchedule, Lateness, SendReport, Transport};
+use super::sending::SendingSummary;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::direction::Direction;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// What the two spoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +68,8 @@ pub struct SenderSummary {
     pub segments: Option<SegmentSummary>,
     /// When packets left, beside when the program sent them.
     pub departures: Option<DepartureSummary>,
+    /// What it did with late packets and in trains; none from a peer that knows nothing of either.
+    pub sending: Option<SendingSummary>,
 }
 
 /// What a receiver says of a flow.
@@ -91,6 +95,8 @@ pub struct ReceiverSummary {
     pub cpu_ns: u64,
     /// Whether the end was seen, so that what is missing is lost and not late.
     pub end_seen: bool,
+    /// Packets that came with others in one piece, which has one stamp.
+    pub of_trains: u64,
     /// Segments below a TCP flow, as they arrived.
     pub segments: Option<SegmentSummary>,
 }
@@ -112,6 +118,8 @@ pub struct FlowOutcome {
     pub packets: Option<u64>,
     /// When they were due.
     pub schedule: FlowSchedule,
+    /// When the flow was to be over, where it had a time.
+    pub lasting: Option<Duration>,
     /// Differentiated services code point.
     pub dscp: u8,
     /// All received packets in order of arrival, flagged ones too; empty for rolling tests.

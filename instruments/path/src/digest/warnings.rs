@@ -1,6 +1,7 @@
 //! What the reader should know before believing the numbers of a path, each with what to do about it.
 
 use super::{KnownFlow, PathSummary};
+use crate::facts::SendingFacts;
 use quaver_analysis::path::clocks::ClockWarning;
 use quaver_store::manifest::Manifest;
 use quaver_view::Cell;
@@ -54,9 +55,15 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
         )),
         None => {}
     }
+    let in_trains = flow.achieved.and_then(|achieved| achieved.sending);
+    let in_trains = in_trains.filter(|sending| sending.received_in_trains > 0);
     if let Some(dropped) = flow.own_drops.filter(|dropped| *dropped > 0) {
+        let what = in_trains.map_or_else(
+            || "packets".to_owned(),
+            |sending| format!("trains of up to {} packets", sending.longest_train),
+        );
         warnings.push(format!(
-            "{way}: {} packets were dropped by the receiver's own socket and not lost on the path; {REMEDY_OWN_DROPS}",
+            "{way}: {} {what} were dropped by the receiver's own socket and not lost on the path; {REMEDY_OWN_DROPS}",
             Cell::Count(dropped)
         ));
     }
@@ -67,13 +74,36 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
                 Cell::Count(achieved.missed)
             ));
         }
-        if let Some(slope) = achieved.slope_ppm.filter(|slope| slope.abs() > 100.0) {
-            let period_ns = figures.and_then(|figures| figures.periods.sent_ns);
+        if let Some(sending) = &achieved.sending {
+            of_sending(way, flow.planned, sending, warnings);
+        }
+        let period_ns = figures.and_then(|figures| figures.periods.sent_ns);
+        // One that was late at the start and caught up kept its mean all the same.
+        let kept = period_ns.is_some_and(|sent_ns| (sent_ns / flow.period_ns as f64 - 1.0).abs() <= 100e-6);
+        if let Some(slope) = achieved.slope_ppm.filter(|slope| slope.abs() > 100.0 && !kept) {
             warnings.push(format!(
                 "{way}: the sender drifted by {slope:.0} ppm; its period was {}",
                 Cell::FineDuration(period_ns.unwrap_or(flow.period_ns as f64))
             ));
         }
+    }
+}
+
+fn of_sending(way: &str, planned: u64, sending: &SendingFacts, warnings: &mut Vec<String>) {
+    if sending.unsent > 0 {
+        warnings.push(format!(
+            "{way}: {} of {} packets had not been sent when the test was over: the sender did not keep up; use a lower \
+             rate or a quieter CPU",
+            Cell::Count(sending.unsent),
+            Cell::Count(planned)
+        ));
+    }
+    if sending.longest_train > 1 {
+        warnings.push(format!(
+            "{way}: packets went in trains of up to {}: a train has one sending time, so delays within it are not those of \
+             single packets",
+            Cell::Count(sending.longest_train)
+        ));
     }
 }
 

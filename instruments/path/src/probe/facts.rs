@@ -2,9 +2,10 @@
 
 use crate::digest::ends;
 use crate::facts::{
-    AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, PathFacts, RoundTrip,
+    AchievedSchedule, ChronyFacts, ClockStepFacts, EndClock, FlowFacts, LatePolicyName, PathFacts, RoundTrip,
+    SendingFacts,
 };
-use quaver_path_record::flow::{FlowSchedule, SendReport, Transport};
+use quaver_path_record::flow::{FlowSchedule, LatePolicy, SendReport, Transport};
 use quaver_path_record::{
     ClockEstimate, Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, SenderSummary, Side,
     TestOutcome,
@@ -83,13 +84,16 @@ fn of_flow(flow: &FlowOutcome, why: Option<&str>) -> FlowFacts {
         payload_bytes: flow.packet_bytes,
         period_ns: flow.schedule.mean_period_ns(),
         schedule: schedule_name(&flow.schedule).to_owned(),
-        planned: flow.packets.or(flow.packets_sent()).unwrap_or(0),
+        planned: planned(flow),
         sent: flow.packets_sent(),
         sent_stamped_by: "application".to_owned(),
         received_stamped_by: receiver.map_or_else(|| "not known".to_owned(), stamped_by),
         own_drops: receiver.and_then(|receiver| receiver.own_drops),
         foreign: receiver.map_or(0, |receiver| receiver.foreign + receiver.unreadable),
-        achieved: flow.sender.as_ref().map(|sender| achieved(sender, flow.send_report.as_ref())),
+        achieved: flow.sender.as_ref().map(|sender| {
+            let sending = sending(sender, receiver);
+            AchievedSchedule { sending, ..achieved(sender, flow.send_report.as_ref()) }
+        }),
         departures: ends::departures(flow),
         segments: ends::segments_here(flow),
         segments_at_server: ends::segments_at_server(flow),
@@ -134,7 +138,34 @@ fn achieved(sender: &SenderSummary, report: Option<&SendReport>) -> AchievedSche
         missed: sender.misses,
         cpu_per_million_ns: (sender.packets > 0)
             .then(|| (sender.cpu_ns as f64 / sender.packets as f64 * 1e6) as u64),
+        sending: None,
     }
+}
+
+fn sending(sender: &SenderSummary, receiver: Option<&ReceiverSummary>) -> Option<SendingFacts> {
+    let said = sender.sending?;
+    Some(SendingFacts {
+        late_policy: match said.late_policy {
+            LatePolicy::Skip => LatePolicyName::Skip,
+            LatePolicy::SendLate => LatePolicyName::SendLate,
+            LatePolicy::Burst => LatePolicyName::Burst,
+        },
+        late: said.late,
+        unsent: said.unsent,
+        train_packets: said.train_packets,
+        longest_train: said.longest_train,
+        received_in_trains: receiver.map_or(0, |receiver| receiver.of_trains),
+    })
+}
+
+/// Packets that were to be sent: those due in the flow's time, where it has one and its sender says so.
+fn planned(flow: &FlowOutcome) -> u64 {
+    let in_time = flow.sender.and_then(|sender| {
+        let sending = sender.sending.filter(|sending| sending.finished)?;
+        Some(sender.packets + sender.misses + sending.unsent)
+    });
+    let timed = flow.lasting.and(in_time);
+    timed.or(flow.packets).or(flow.packets_sent()).unwrap_or(0)
 }
 
 /// Why a flow is not all there: the end of the whole test, or something of its own.

@@ -305,7 +305,7 @@ mod tests {
         let mut live = follow();
         let singleton = Singleton { tx_real_time_ns: 5, tx_seq: 0, rx_real_time_ns: 9, flags: 0 };
         let stamped_by = quaver_path_record::flow::StampSource::Kernel;
-        live.take(Direction::Up, &[Received { singleton, stamped_by }]);
+        live.take(Direction::Up, &[Received { singleton, stamped_by, of_train: false }]);
         let due = |live: &mut Live| {
             let way = &mut live.ways[0];
             let figures = way.rolling.take_interval().unwrap();

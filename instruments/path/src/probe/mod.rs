@@ -7,11 +7,12 @@ mod options;
 pub(crate) mod plots;
 mod stamp;
 
-use crate::args::ProbeArgs;
+use crate::args::{PaceName, ProbeArgs, ThreadArgs};
 use crate::digest as path;
 use crate::digest::PathDigest;
 use crate::facts::PathFacts;
 use crate::samples::write_path_samples;
+use crate::thread::spinners_loss;
 use crate::tui::LiveView;
 use anyhow::Context;
 use live::Live;
@@ -19,7 +20,7 @@ use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::arrival::Numbering;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
-use quaver_instrument::exit_code::ExitCode;
+use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results;
 use quaver_path_record::{Completion, TestOutcome, run_client};
@@ -31,14 +32,17 @@ use std::time::Duration;
 pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     if let Some(port) = args.stamp {
+        refuse_beside_stamp(args)?;
         return stamp::run(args, port, &interrupt);
     }
     let options = options::client_options(args)?;
-    let length = options
+    let by_packets = options
         .packets
         .map(|packets| Duration::from_nanos(options.schedule.mean_period_ns().saturating_mul(packets)));
+    let length = options.lasting.or(by_packets);
     let view = args.live.then(|| LiveView::open(live::view(&options, length), &interrupt)).transpose()?;
-    let record = Record::begin(args)?;
+    let loss = spinners_loss(&args.thread, &HostFacts::read(&HostRoot::system()).scheduling);
+    let record = Record::begin(args)?.noting(&Vec::from_iter(loss));
     let mut live = Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Jitlat);
     let outcome = match run_client(&options, interrupt.flag(), &mut |progress| live.hear(progress)) {
         Ok(outcome) => outcome,
@@ -71,6 +75,24 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
             ExitCode::Peer
         }
     })
+}
+
+/// What a STAMP session has not: its sender sleeps for replies as well, and its reflector answers packet by packet.
+fn refuse_beside_stamp(args: &ProbeArgs) -> anyhow::Result<()> {
+    let ThreadArgs { pace, cpu, fifo } = args.thread;
+    let asked = [
+        ("--late", args.late.is_some()),
+        ("--train", args.train.is_some()),
+        ("--pace", pace != PaceName::Hybrid),
+        ("--cpu", cpu.is_some()),
+        ("--fifo", fifo.is_some()),
+    ];
+    match asked.into_iter().find(|(_, asked)| *asked) {
+        Some((option, _)) => {
+            Err(failure(ExitCode::Usage, format!("{option} is not for --stamp: leave it out")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn cut_short(outcome: &TestOutcome) -> Option<String> {

@@ -1,12 +1,13 @@
 //! From the command line of `quaver probe` to what the client is asked to do.
 
-use crate::args::{ProbeArgs, ScheduleName};
+use crate::args::{LateName, ProbeArgs, ScheduleName};
 use crate::serve::{path_key, read_key};
+use crate::thread::thread;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::{DEFAULT_NPKTS, DEFAULT_PERIOD_NS};
 use quaver_instrument::args::DirectionName;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_path_record::flow::{FlowSchedule, Transport};
+use quaver_path_record::flow::{FlowSchedule, LatePolicy, TrainWish, Transport};
 use quaver_path_record::{ClientOptions, Directions};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -27,6 +28,10 @@ pub(super) fn client_options(args: &ProbeArgs) -> anyhow::Result<ClientOptions> 
     options.packet_bytes = args.size;
     options.schedule = schedule(args)?;
     options.packets = Some(packets(args, &options.schedule));
+    options.lasting = lasting_ns(args, &options.schedule).map(Duration::from_nanos);
+    options.late = args.late.map(late);
+    options.train = args.train.map_or(TrainWish::Auto, TrainWish::Packets);
+    (options.pace, options.thread) = thread(&args.thread)?;
     options.dscp = args.dscp;
     options.source_port = args.source_port;
     options.rtt_probes = args.rtt_probes;
@@ -112,8 +117,31 @@ fn packets(args: &ProbeArgs, schedule: &FlowSchedule) -> u64 {
     match (args.count, args.duration, schedule) {
         (_, _, FlowSchedule::Recorded { offsets_ns }) => offsets_ns.len() as u64,
         (Some(count), _, _) => count,
+        // A random schedule has more or fewer in its time; its time ends it.
+        (None, Some(duration), FlowSchedule::Poisson { mean_ns, .. }) => {
+            let mean = lasting(duration, *mean_ns);
+            mean + ((mean as f64).sqrt() * 8.0) as u64 + 20
+        }
         (None, Some(duration), schedule) => lasting(duration, schedule.mean_period_ns()),
         (None, None, _) => u64::from(DEFAULT_NPKTS),
+    }
+}
+
+/// When a flow is over, nanoseconds: at `--for`, but not before the first packet of a period.
+fn lasting_ns(args: &ProbeArgs, schedule: &FlowSchedule) -> Option<u64> {
+    let asked_ns = u64::try_from(args.duration?.as_nanos()).unwrap_or(u64::MAX);
+    let first_ns = match schedule {
+        FlowSchedule::Periodic { period_ns, .. } => *period_ns,
+        FlowSchedule::Poisson { .. } | FlowSchedule::Recorded { .. } => 1,
+    };
+    Some(asked_ns.max(first_ns))
+}
+
+fn late(name: LateName) -> LatePolicy {
+    match name {
+        LateName::Skip => LatePolicy::Skip,
+        LateName::SendLate => LatePolicy::SendLate,
+        LateName::Burst => LatePolicy::Burst,
     }
 }
 

@@ -147,11 +147,15 @@ impl Follower {
             self.fastest.take(packet);
             // Who stamps at the reflector it does not say.
             let there = singleton(packet.sequence, packet.t1_ns, reply.t2_ns);
-            self.up.push(Received { singleton: there, stamped_by: StampSource::Application });
+            self.up.push(Received {
+                singleton: there,
+                stamped_by: StampSource::Application,
+                of_train: false,
+            });
         }
         if let Some(number) = reflected.checked_sub(zero) {
             let back = singleton(number, reply.t3_ns, reply.t4_ns);
-            self.down.push(Received { singleton: back, stamped_by: reply.t4_by });
+            self.down.push(Received { singleton: back, stamped_by: reply.t4_by, of_train: false });
         }
     }
 

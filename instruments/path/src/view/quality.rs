@@ -111,6 +111,37 @@ pub(super) fn skew(flows: &[&FlowResults]) -> Option<Section> {
     Some(section.with(metrics.table))
 }
 
+/// What became of late packets and went in trains, where the sender tells.
+fn sending<'a>(metrics: &mut Metrics<'a, KnownFlow<'a>>, flows: &[KnownFlow<'_>]) {
+    let said = |known: &KnownFlow<'_>| known.flow.achieved.and_then(|achieved| achieved.sending);
+    if flows.iter().all(|known| said(known).is_none()) {
+        return;
+    }
+    metrics
+        .row("policy for late packets", "--late", |known| Some(Cell::from(said(known)?.late_policy.name())))
+        .row("packets sent late", "when the next one was due too", |known| {
+            Some(Cell::Count(said(known)?.late))
+        })
+        .row("packets not sent in time", "due, not sent when the test ended", |known| {
+            Some(Cell::Count(said(known)?.unsent))
+        });
+    if flows
+        .iter()
+        .any(|known| said(known).is_some_and(|said| said.longest_train + said.received_in_trains > 0))
+    {
+        metrics
+            .row("longest train, packets", "one call, cut apart by the kernel", |known| {
+                Some(Cell::Count(said(known)?.longest_train))
+            })
+            .row("packets sent in trains", "one sending time each train", |known| {
+                Some(Cell::Count(said(known)?.train_packets))
+            })
+            .row("packets received in trains", "one stamp each train", |known| {
+                Some(Cell::Count(said(known)?.received_in_trains))
+            });
+    }
+}
+
 /// How the sender kept to its deadlines.
 pub(super) fn schedule(flows: &[KnownFlow<'_>]) -> Section {
     let mut metrics = Metrics::new(flows, |known| known.flow.direction.name());
@@ -139,6 +170,7 @@ pub(super) fn schedule(flows: &[KnownFlow<'_>]) -> Section {
             known.flow.achieved.as_ref().and_then(cell).unwrap_or(Cell::Unknown)
         });
     }
+    sending(&mut metrics, flows);
     Section::new("schedule", "Schedule")
         .note("mean periods, and the sender's lateness (RFC 3432; Poisson: RFC 2330, section 11.1)")
         .with(metrics.table)

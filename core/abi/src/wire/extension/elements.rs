@@ -1,7 +1,7 @@
 //! Values of fields with a fixed shape. Sizes are asserted; all numbers are big-endian.
 
 use super::{COOKIE_BYTES, COOKIE_MAGIC, ExtensionError};
-use zerocopy::byteorder::network_endian::{I32, I64, U32, U64};
+use zerocopy::byteorder::network_endian::{I32, I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 macro_rules! element {
@@ -208,6 +208,56 @@ pub struct SenderElement {
     pub largest_ns: U64,
 }
 element!(SenderElement, 112, SENDER);
+
+/// How a flow is to be sent, beside its schedule. In REQUEST, and in ACCEPT of a server that does so.
+///
+/// ```text
+/// lasting ns u64 (0: no end by time) | late u8 (1 skip, 2 send late, 3 burst) | reserved 5
+/// packets of a train u16 (0: as many as the rate needs, 1: none)                                 16 bytes
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct SendingElement {
+    /// Nanoseconds after the start at which the flow is over; 0: its packets alone decide.
+    pub lasting_ns: U64,
+    /// What becomes of late packets: 1 skipped, 2 sent late, half a period apart, 3 sent at once.
+    pub late: u8,
+    /// 0.
+    pub reserved: [u8; 5],
+    /// Packets of a train.
+    pub train: U16,
+}
+element!(SendingElement, 16, SENDING);
+
+/// What a sender did with late packets and in trains, beside [`SenderElement`].
+///
+/// ```text
+/// late u64 | unsent u64 | packets in trains u64 | longest train u64 | late policy u8 | finished u8 | reserved 6
+///                                                                                                40 bytes
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct SendingReportElement {
+    /// Packets sent when the next one was due as well.
+    pub late: U64,
+    /// Packets due within the flow's time that were not sent.
+    pub unsent: U64,
+    /// Packets that went in trains.
+    pub train_packets: U64,
+    /// Packets of the longest train.
+    pub longest_train: U64,
+    /// As in [`SendingElement`].
+    pub late_policy: u8,
+    /// 1 if schedule, packets or time came to their end.
+    pub finished: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+}
+element!(SendingReportElement, 40, SENDING_REPORT);
 
 /// What a receiver counted.
 ///

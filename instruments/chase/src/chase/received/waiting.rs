@@ -1,6 +1,6 @@
 //! Waiting for a stream to start.
 
-use crate::args::{PaceMode, StreamArgs};
+use crate::args::StreamArgs;
 use crate::first_look::{Learned, look};
 use anyhow::Context;
 use clap::ValueEnum;
@@ -75,9 +75,7 @@ pub(super) fn command(stream: &StreamArgs, duration: Duration, here: SocketAddr)
     if let Some(size) = stream.size {
         words.push(format!("--size {size}"));
     }
-    if stream.pace != PaceMode::Spin
-        && let Some(pace) = stream.pace.to_possible_value()
-    {
+    if let Some(pace) = stream.pace.and_then(|pace| pace.to_possible_value()) {
         words.push(format!("--pace {}", pace.get_name()));
     }
     if stream.dscp != 0 {

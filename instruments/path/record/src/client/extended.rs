@@ -139,7 +139,8 @@ pub(super) fn request_source(
 /// REQUEST to ACCEPT, through the queue if there is one.
 fn request(test: &mut Test<'_>) -> Result<Vec<CookieElement>, PathError> {
     let options = test.options;
-    ask(test, Kind::Request, Body::new().element(field::FLOW, &flow_element(options)))?;
+    let body = Body::new().element(field::FLOW, &flow_element(options)).sending(test.sending());
+    ask(test, Kind::Request, body)?;
     if let FlowSchedule::Recorded { offsets_ns } = &options.schedule {
         let most = packets(options).min(offsets_ns.len() as u64) as usize;
         for (chunk, offsets) in offsets_ns[..most].chunks(MOST_OFFSETS).enumerate() {
@@ -164,7 +165,9 @@ fn acceptance(test: &mut Test<'_>) -> Result<Vec<CookieElement>, PathError> {
             Kind::Accept => {
                 let bad = |e: ExtensionError| test.protocol_error(format!("sent {e}"));
                 message.check(&[field::COOKIE]).map_err(bad)?;
+                let sends_so = message.sending().map_err(bad)?.is_some();
                 test.server_clock.before = message.clock();
+                test.server_sends_so = sends_so;
                 let cookies = message.elements(field::COOKIE);
                 return cookies.map_err(|e| test.protocol_error(format!("sent {e}")));
             }
@@ -280,8 +283,12 @@ fn spec(test: &Test<'_>, cookie: &CookieElement) -> FlowSpec {
     FlowSpec { session_tag: tagged.then_some(cookie.tag), key, packets, ..test.spec() }
 }
 
-/// Whether the sender got through its schedule. A recording ends with its last offset, whatever was missed of it.
+/// Whether the sender got through its schedule or its time. Where it does not say so: a recording ends with its last offset, whatever was missed of it.
 fn all_sent(spec: &FlowSpec, sender: &SenderSummary) -> bool {
+    if let Some(sending) = sender.sending {
+        // Only a stop ends a flow without an end.
+        return sending.finished || (spec.packets.is_none() && spec.lasting_ns.is_none());
+    }
     let recorded = matches!(spec.schedule, FlowSchedule::Recorded { .. });
     let used = sender.packets + if recorded { sender.misses } else { 0 };
     spec.packets.is_none_or(|packets| used >= packets)

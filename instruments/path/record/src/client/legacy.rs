@@ -183,7 +183,11 @@ fn samples(test: &mut Test<'_>, flow: &mut Flow, begun: bool) -> Result<Option<S
                 rest.extend(octets);
                 let (rows, left) = Singleton::all_in(&rest);
                 let rows: Vec<Received> = rows
-                    .map(|singleton| Received { singleton, stamped_by: StampSource::Application })
+                    .map(|singleton| Received {
+                        singleton,
+                        stamped_by: StampSource::Application,
+                        of_train: false,
+                    })
                     .collect();
                 let left = left.to_vec();
                 rest = left;

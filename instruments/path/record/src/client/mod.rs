@@ -13,12 +13,15 @@ use super::control::{Control, ControlError, at_port};
 use super::drive;
 use super::error::PathError;
 use super::event::Progress;
-use super::flow::{FlowSpec, LEAST_PACKET_BYTES, ReceiveReport, Received, SendReport, TestSocket, Transport};
+use super::flow::{
+    FlowSpec, LEAST_PACKET_BYTES, LatePolicy, ReceiveReport, Received, SendReport, TestSocket, Transport,
+};
 use super::hosts::Side;
 use super::options::{ClientOptions, Directions};
 use super::outcome::{
     Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
 };
+use super::sending::Sending;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_clock::realtime_ns;
 use std::net::{SocketAddr, TcpStream};
@@ -84,6 +87,8 @@ struct Test<'a> {
     pairs: PairKeeper,
     client_clock: HostClocks,
     server_clock: HostClocks,
+    /// Whether the server sends as it was asked to; one of an earlier version skips late packets and knows no time.
+    server_sends_so: bool,
 }
 
 impl<'a> Test<'a> {
@@ -107,6 +112,7 @@ impl<'a> Test<'a> {
             pairs: PairKeeper::new(),
             client_clock,
             server_clock: HostClocks::default(),
+            server_sends_so: false,
         })
     }
 
@@ -135,15 +141,27 @@ impl<'a> Test<'a> {
     fn spec(&self) -> FlowSpec {
         let options = self.options;
         let patience_ns = u64::try_from(options.answer_timeout.as_nanos()).unwrap_or(u64::MAX);
-        FlowSpec {
+        let spec = FlowSpec {
             transport: options.transport,
             stamps: options.stamps,
             pace: options.pace,
+            thread: options.thread.clone(),
             accept_from: drive::accept_from(options.transport, self.server().ip()),
             end_timeout_ns: patience_ns,
             sentinel_timeout_ns: patience_ns / 2,
             segments: options.segments,
             ..FlowSpec::new(options.packet_bytes, options.packets, options.schedule.clone())
+        };
+        self.sending().apply(spec)
+    }
+
+    /// How each end is to send.
+    fn sending(&self) -> Sending {
+        let options = self.options;
+        Sending {
+            late: options.late.unwrap_or(LatePolicy::usual(&options.schedule)),
+            lasting_ns: options.lasting.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            train: options.train,
         }
     }
 
@@ -173,6 +191,7 @@ impl<'a> Test<'a> {
             packet_bytes: options.packet_bytes,
             packets: options.packets,
             schedule: options.schedule.clone(),
+            lasting: options.lasting,
             dscp: options.dscp,
             singletons: flow.singletons,
             rows: flow.rows,

@@ -3,8 +3,9 @@
 use super::error::FlowError;
 use super::hardware::{HARDWARE_STAMPS, HardwareClock, Way};
 use super::schedule::FlowSchedule;
+use super::schedule::HIGH_RATE_PERIOD_NS;
 use super::socket::TestSocket;
-use super::spec::{FlowSpec, StampSource, StampWish};
+use super::spec::{FlowSpec, StampSource, StampWish, TrainWish, Transport};
 use quaver_clock::realtime_ns;
 use rustix::io::Errno;
 use std::mem::size_of;
@@ -19,12 +20,16 @@ const MOST_BYTES: usize = 8 << 20;
 /// Bytes of a datagram that are kept at least: all that is ever read.
 const LEAST_KEPT: usize = 64;
 
+/// Room for what the kernel hands over in one piece: the longest datagram.
+const PIECE_BYTES: usize = 1 << 16;
+
 /// Room for control messages: the stamps (64 bytes with their header), and to spare.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; 128]);
 
 /// A datagram as it was received.
+#[derive(Clone, Copy)]
 pub(super) struct Datagram<'a> {
     /// Its start: all of it, if it is no longer than the flow's packets.
     pub(super) octets: &'a [u8],
@@ -35,6 +40,8 @@ pub(super) struct Datagram<'a> {
     /// UTC nanoseconds.
     pub(super) received_ns: i64,
     pub(super) stamped_by: StampSource,
+    /// Whether the kernel handed it over with others in one piece, which has one stamp.
+    pub(super) of_train: bool,
 }
 
 /// Buffers for datagrams, and the call that fills them.
@@ -59,7 +66,8 @@ impl<'a> Inbox<'a> {
         addresses: bool,
         hardware: Option<HardwareClock>,
     ) -> Self {
-        let kept = (spec.packet_bytes as usize).max(LEAST_KEPT);
+        let kept =
+            if takes_trains(spec) { PIECE_BYTES } else { (spec.packet_bytes as usize).max(LEAST_KEPT) };
         let slots = (MOST_BYTES / kept).clamp(1, MOST_TAKEN);
         let mut octets = vec![0u8; slots * kept];
         let mut controls = vec![Control([0; 128]); slots];
@@ -145,20 +153,65 @@ impl<'a> Inbox<'a> {
         Ok(self.taken)
     }
 
-    /// The datagrams that were taken last.
+    /// The datagrams that were taken last; those that came in one piece one by one.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         let rooms = self.octets.chunks_exact(self.kept);
-        self.headers[..self.taken].iter().zip(rooms).enumerate().map(|(slot, (header, room))| {
+        self.headers[..self.taken].iter().zip(rooms).enumerate().flat_map(|(slot, (header, room))| {
             let length = header.msg_len as usize;
             let control = &self.controls[slot].0;
             // What the kernel says it wrote is at most the room that it was given.
-            let written = header.msg_hdr.msg_controllen.min(control.len());
-            let (received_ns, stamped_by) = stamp_in(&control[..written], self.hardware.as_ref())
-                .unwrap_or((self.read_ns, StampSource::Application));
+            let control = &control[..header.msg_hdr.msg_controllen.min(control.len())];
+            let (received_ns, stamped_by) =
+                stamp_in(control, self.hardware.as_ref()).unwrap_or((self.read_ns, StampSource::Application));
             let from = self.names.get(slot).and_then(address_in);
-            Datagram { octets: &room[..length.min(self.kept)], length, from, received_ns, stamped_by }
+            let kept = &room[..length.min(self.kept)];
+            let segment_bytes = segment_bytes_in(control).filter(|bytes| *bytes < kept.len());
+            // An empty datagram is one, too.
+            let whole = segment_bytes.is_none().then_some(Datagram {
+                octets: kept,
+                length,
+                from,
+                received_ns,
+                stamped_by,
+                of_train: false,
+            });
+            let segments = segment_bytes.map(|bytes| {
+                kept.chunks(bytes).map(move |octets| Datagram {
+                    octets,
+                    length: octets.len(),
+                    from,
+                    received_ns,
+                    stamped_by,
+                    of_train: true,
+                })
+            });
+            whole.into_iter().chain(segments.into_iter().flatten())
         })
     }
+}
+
+/// Whether datagrams that come together are taken in one piece: where the rate needs it, or the sender makes trains. A
+/// piece has one stamp, and below that rate each packet's own is worth more.
+pub(super) fn takes_trains(spec: &FlowSpec) -> bool {
+    spec.transport == Transport::Udp
+        && match spec.train {
+            TrainWish::Auto => spec.schedule.mean_period_ns() < HIGH_RATE_PERIOD_NS,
+            TrainWish::Packets(packets) => packets > 1,
+        }
+}
+
+/// Asks the kernel to hand over in one piece what came together, or not to; where it cannot, each datagram comes alone.
+pub(super) fn take_trains(socket: &TestSocket, spec: &FlowSpec) {
+    let wanted = libc::c_int::from(takes_trains(spec));
+    let _ = quaver_probe::socket::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, &wanted);
+}
+
+/// Bytes of each packet in one piece but perhaps the last.
+fn segment_bytes_in(control: &[u8]) -> Option<usize> {
+    let size = control_messages(control)
+        .find_map(|(level, kind, data)| (level == libc::SOL_UDP && kind == libc::UDP_GRO).then_some(data))?;
+    let size = i32::from_ne_bytes(*size.first_chunk()?);
+    usize::try_from(size).ok().filter(|bytes| *bytes > 0)
 }
 
 /// What asks for receive stamps of the kernel.

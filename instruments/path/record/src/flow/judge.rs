@@ -1,8 +1,9 @@
 //! What a receiver makes of what it is given: packets of the flow with their flags, sentinels, and the rest.
 
+use super::inbox::Datagram;
 use super::packet::{Content, PacketForm};
 use super::report::Received;
-use super::spec::{AcceptFrom, FlowSpec, StampSource};
+use super::spec::{AcceptFrom, FlowSpec};
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, Singleton};
 use std::net::SocketAddr;
 
@@ -34,6 +35,7 @@ pub(super) struct Tally {
     pub(super) foreign: u64,
     pub(super) unreadable: u64,
     pub(super) stamped_by: [u64; 3],
+    pub(super) of_trains: u64,
 }
 
 /// Judges the packets of one flow in their order of arrival.
@@ -65,16 +67,10 @@ impl Judge {
         self.accept_from != AcceptFrom::Anyone
     }
 
-    /// Judges a packet of `length` bytes, of which the first are there.
+    /// Judges a packet.
     #[inline]
-    pub(super) fn judge(
-        &mut self,
-        octets: &[u8],
-        length: usize,
-        from: Option<SocketAddr>,
-        received_ns: i64,
-        stamped_by: StampSource,
-    ) -> Verdict {
+    pub(super) fn judge(&mut self, datagram: &Datagram<'_>) -> Verdict {
+        let Datagram { octets, length, from, received_ns, stamped_by, of_train } = *datagram;
         if !self.admits(from) {
             self.tally.foreign += 1;
             return Verdict::Ignore;
@@ -121,13 +117,14 @@ impl Judge {
         self.tally.received += 1;
         self.tally.duplicates += u64::from(flags == FLAG_DUPLICATE);
         self.tally.stamped_by[stamped_by as usize] += 1;
+        self.tally.of_trains += u64::from(of_train);
         let singleton = Singleton {
             tx_real_time_ns: packet.tx_real_time_ns,
             tx_seq: packet.tx_seq,
             rx_real_time_ns: received_ns,
             flags,
         };
-        Verdict::Keep(Received { singleton, stamped_by })
+        Verdict::Keep(Received { singleton, stamped_by, of_train })
     }
 
     fn admits(&self, from: Option<SocketAddr>) -> bool {

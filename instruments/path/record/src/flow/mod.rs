@@ -21,6 +21,7 @@ mod segments;
 mod send;
 mod socket;
 mod spec;
+mod train;
 
 pub use error::FlowError;
 pub use observe::{ConnectionCounters, SegmentReport};
@@ -28,14 +29,15 @@ pub use receive::{prepare_receive, receive_flow};
 pub use report::{
     Lateness, ReceiveEnd, ReceiveReport, Received, SendEnd, SendReport, TransmitStamp, TransmitStamps,
 };
-pub use schedule::{FlowSchedule, LEAST_MEAN_NS, LEAST_PERIOD_NS, Offsets};
+pub use schedule::{FlowSchedule, HIGH_RATE_PERIOD_NS, LEAST_MEAN_NS, LEAST_PERIOD_NS, LatePolicy, Offsets};
 pub use segments::{Segment, SegmentCounts, SegmentStream, Side, read_segment};
 pub use send::send_flow;
 pub use socket::{TestListener, TestSocket};
 pub use spec::{
-    AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, HIGH_RATE_PERIOD_NS, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES,
-    MOST_RECORD_BYTES, PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, Transport,
+    AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES, MOST_RECORD_BYTES,
+    PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, TrainWish, Transport,
 };
+pub use train::MOST_IN_TRAIN;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use super::random::Random;
 use super::socket::{LONGEST_WAIT, TestSocket, wait};
 use super::spec::{FlowSpec, Transport};
 use quaver_clock::realtime_ns;
+use quaver_probe::socket::set_option;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -39,6 +40,10 @@ pub(super) struct Outbox<'a> {
     random: Random,
     octets: Vec<u8>,
     slots: usize,
+    /// Packets of a train; 1: each by itself.
+    train: usize,
+    /// Why the kernel takes no trains.
+    pub(super) train_refused: Option<Errno>,
     headers: Vec<libc::mmsghdr>,
     /// What `headers` point to: a part for each slot.
     _parts: Vec<libc::iovec>,
@@ -71,12 +76,44 @@ impl<'a> Outbox<'a> {
             })
             .collect();
         let (sent_ns, fates) = (Vec::with_capacity(slots), Vec::with_capacity(slots));
-        Self { form, socket, random, octets, slots, headers, _parts: parts, sent_ns, fates }
+        Self {
+            form,
+            socket,
+            random,
+            octets,
+            slots,
+            train: 1,
+            train_refused: None,
+            headers,
+            _parts: parts,
+            sent_ns,
+            fates,
+        }
     }
 
     /// Most packets that one call takes.
     pub(super) fn most(&self) -> usize {
-        self.slots
+        if self.train > 1 { self.train } else { self.slots }
+    }
+
+    /// Packets of a train; 1: each goes by itself.
+    pub(super) fn train(&self) -> usize {
+        self.train
+    }
+
+    /// From now on `packets` go as a train: the kernel is given them as one datagram, and cuts it apart.
+    pub(super) fn make_trains(&mut self, packets: usize) {
+        let packets = packets.min(self.slots);
+        let segment_bytes = if packets > 1 { self.form.packet_bytes as libc::c_int } else { 0 };
+        if packets > 1 || self.train > 1 {
+            let set = set_option(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, &segment_bytes);
+            if let Err(error) = set {
+                self.train_refused = Some(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+                self.train = 1;
+                return;
+            }
+        }
+        self.train = packets;
     }
 
     /// Sends `count` packets, numbered from `sequence` on, at once.
@@ -84,8 +121,9 @@ impl<'a> Outbox<'a> {
     pub(super) fn send(&mut self, sequence: u64, count: usize, give_up: [&AtomicBool; 2]) {
         self.sent_ns.clear();
         self.fates.clear();
+        // One reading for all: they go in one call.
+        let tx_real_time_ns = realtime_ns();
         for (slot, octets) in self.octets.chunks_exact_mut(self.form.packet_bytes).take(count).enumerate() {
-            let tx_real_time_ns = realtime_ns();
             self.form.write(octets, tx_real_time_ns, Some(sequence + slot as u64));
             self.sent_ns.push(tx_real_time_ns);
         }
@@ -114,6 +152,7 @@ impl<'a> Outbox<'a> {
         let packets = &self.octets[..count * self.form.packet_bytes];
         match (self.socket.transport(), count) {
             (Transport::Udp, 1) => self.fates.push(send_datagram(self.socket.as_fd(), packets)),
+            (Transport::Udp, _) if self.train > 1 => self.send_train(count),
             (Transport::Udp, _) => self.send_datagrams(count),
             (Transport::Tcp, _) => {
                 for packet in packets.chunks_exact(self.form.packet_bytes) {
@@ -124,6 +163,22 @@ impl<'a> Outbox<'a> {
                     }
                 }
             }
+        }
+    }
+
+    fn send_train(&mut self, count: usize) {
+        match send_datagram(self.socket.as_fd(), &self.octets[..count * self.form.packet_bytes]) {
+            // Packets longer than the way's MTU allows, or a device that does not compute checksums.
+            Fate::Failed(error @ (Errno::INVAL | Errno::MSGSIZE | Errno::IO | Errno::OPNOTSUPP)) => {
+                self.make_trains(1);
+                self.train_refused = Some(error);
+                self.send_datagrams(count);
+            }
+            Fate::SentAgain => {
+                self.fates.push(Fate::SentAgain);
+                self.fates.extend(std::iter::repeat_n(Fate::Sent, count - 1));
+            }
+            fate => self.fates.extend(std::iter::repeat_n(fate, count)),
         }
     }
 
@@ -159,6 +214,13 @@ impl<'a> Outbox<'a> {
                 }
             }
         }
+    }
+}
+
+impl Drop for Outbox<'_> {
+    /// The socket outlives the flow.
+    fn drop(&mut self) {
+        self.make_trains(1);
     }
 }
 

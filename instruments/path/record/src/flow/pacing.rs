@@ -1,147 +1,173 @@
-//! Which packets of a schedule are to be sent now, and which are missed.
+//! Which packets of a schedule are to be sent now, which are late, and which are never sent.
 
-use super::schedule::Offsets;
+use super::schedule::{LatePolicy, Offsets};
 use std::collections::VecDeque;
 
-/// Most packets that may be late at once and still be sent.
-const MOST_LATE: usize = 4_096;
-
-/// Walks through a schedule as time passes.
+/// Walks through a schedule as time passes. Times are nanoseconds after its start.
 ///
-/// A packet is *due* from its deadline on. Of the packets due, those of the latest deadline are sent, and with a
-/// slack those no later than that; the others are missed for good, so that nothing is ever caught up with.
+/// A packet is *due* from its deadline on. What becomes of packets that are due together is the [`LatePolicy`]'s
+/// choice. The clock and the sleeper are the caller's, so that a test can bring its own.
 pub(super) struct Pacing {
     offsets: Offsets,
-    /// First deadline that is not due yet.
+    /// First deadline that has neither been taken nor missed; none at the end of the schedule.
     coming_ns: Option<u64>,
-    slack_ns: u64,
+    late: LatePolicy,
+    /// No slot from here on is of this flow.
+    end_ns: u64,
+    /// When the sender gives up what it has not sent.
+    give_up_ns: u64,
+    /// [`LatePolicy::SendLate`]: when packets were sent last, whether more were due then, and until when these wait.
+    sent_ns: u64,
+    behind: bool,
+    not_before_ns: u64,
+    /// How long packets gather beyond their deadline so that they go in one call.
+    pub(super) gather_ns: u64,
+    /// Packets of a train; 1 without.
+    pub(super) train: usize,
+    /// Most packets in one call.
+    pub(super) most_at_once: usize,
+    /// [`LatePolicy::Skip`]: packets of the latest deadline that is due.
     due: VecDeque<u64>,
-    pub(super) misses: u64,
+    pub(super) counts: PacingCounts,
 }
 
+/// What became of the slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PacingCounts {
+    /// Slots skipped.
+    pub(super) misses: u64,
+    /// Packets sent when the next one was due as well.
+    pub(super) late: u64,
+    /// Slots within the flow's time that were not sent when it was over.
+    pub(super) unsent: u64,
+}
+
+/// Least and most time that a sender takes after the end of its flow's time for what is late, nanoseconds; in between,
+/// one period.
+const GRACE_NS: (u64, u64) = (5_000_000, 100_000_000);
+
 impl Pacing {
-    pub(super) fn new(mut offsets: Offsets, slack_ns: u64) -> Self {
+    pub(super) fn new(mut offsets: Offsets, late: LatePolicy, lasting_ns: Option<u64>) -> Self {
+        let grace_ns = offsets.period_ns().clamp(GRACE_NS.0, GRACE_NS.1);
         let coming_ns = offsets.next();
-        let due = VecDeque::with_capacity(MOST_LATE + 1);
-        Self { offsets, coming_ns, slack_ns, due, misses: 0 }
+        Self {
+            coming_ns,
+            offsets,
+            late,
+            end_ns: lasting_ns.unwrap_or(u64::MAX),
+            give_up_ns: lasting_ns.map_or(u64::MAX, |end_ns| end_ns.saturating_add(grace_ns)),
+            sent_ns: 0,
+            behind: false,
+            not_before_ns: 0,
+            gather_ns: 0,
+            train: 1,
+            most_at_once: 1,
+            due: VecDeque::new(),
+            counts: PacingCounts::default(),
+        }
+    }
+
+    /// Walks through the schedule: `wait` waits until an instant and gives the one at which it ended, none where it was
+    /// stopped; `send` sends the packets of these deadlines, and says whether to go on. Gives whether the schedule, its
+    /// packets or its time came to their end.
+    pub(super) fn walk(
+        &mut self,
+        most_packets: u64,
+        mut wait: impl FnMut(u64) -> Option<u64>,
+        mut send: impl FnMut(&mut Self, &[u64]) -> bool,
+    ) -> bool {
+        let (mut used, mut deadlines) = (0, Vec::new());
+        while used < most_packets {
+            let Some(next_ns) = self.next_ns() else { break };
+            let Some(now_ns) = wait(next_ns) else { return false };
+            if now_ns >= self.give_up_ns {
+                self.counts.unsent = self.rest(most_packets - used);
+                break;
+            }
+            let most = usize::try_from(most_packets - used).unwrap_or(usize::MAX);
+            self.take(now_ns, most.min(self.most_at_once), &mut deadlines);
+            used += deadlines.len() as u64;
+            if !send(self, &deadlines) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Nanoseconds after the start at which there is something to send; none at the end of the schedule.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        self.due.front().copied().or(self.coming_ns)
+        let next_ns = self.due.front().copied().or(self.coming())?;
+        Some(next_ns.saturating_add(self.gather_ns).max(self.not_before_ns))
     }
 
-    /// Deadlines of what is to be sent at `now_ns` after the start, up to `most`, into `deadlines`.
-    pub(super) fn take(&mut self, now_ns: u64, most: usize, deadlines: &mut Vec<u64>) {
+    fn coming(&self) -> Option<u64> {
+        self.coming_ns.filter(|coming_ns| *coming_ns < self.end_ns)
+    }
+
+    /// Deadlines of what is to be sent at `now_ns`, up to `most`, into `deadlines`.
+    #[inline]
+    fn take(&mut self, now_ns: u64, most: usize, deadlines: &mut Vec<u64>) {
         deadlines.clear();
-        self.gather(now_ns);
-        let count = most.min(self.due.len());
-        deadlines.extend(self.due.drain(..count));
+        match self.late {
+            LatePolicy::Skip => {
+                self.skip_to(now_ns);
+                let count = most.min(self.due.len());
+                deadlines.extend(self.due.drain(..count));
+            }
+            LatePolicy::SendLate => {
+                let train = self.train as u64;
+                let apart_ns = (self.offsets.period_ns().saturating_mul(train) / 2).max(1);
+                // Where even the wake-ups of a late sender come further apart, it sends what it owes for that time.
+                let owed = if self.behind { now_ns.saturating_sub(self.sent_ns) / apart_ns } else { 1 };
+                self.take_due(now_ns, most.min((owed.max(1) * train) as usize), deadlines);
+                self.sent_ns = now_ns;
+                self.behind = self.coming().is_some_and(|due_ns| due_ns <= now_ns);
+                self.not_before_ns = now_ns.saturating_add(apart_ns);
+            }
+            LatePolicy::Burst => self.take_due(now_ns, most, deadlines),
+        }
     }
 
-    fn gather(&mut self, now_ns: u64) {
-        let excused_ns = now_ns.saturating_sub(self.slack_ns);
-        while let Some(next_ns) = self.coming_ns.filter(|next_ns| *next_ns <= now_ns) {
+    #[inline]
+    fn take_due(&mut self, now_ns: u64, most: usize, deadlines: &mut Vec<u64>) {
+        let excused_ns = now_ns.saturating_sub(self.gather_ns);
+        while deadlines.len() < most
+            && let Some(due_ns) = self.coming().filter(|due_ns| *due_ns <= now_ns)
+        {
+            deadlines.push(due_ns);
+            self.coming_ns = self.offsets.next();
+            let overtaken = self.coming_ns.is_some_and(|next_ns| next_ns > due_ns && next_ns <= excused_ns);
+            self.counts.late += u64::from(overtaken);
+        }
+    }
+
+    /// Keeps what is due of the latest deadline, and counts what was before it as missed.
+    fn skip_to(&mut self, now_ns: u64) {
+        while let Some(next_ns) = self.coming().filter(|next_ns| *next_ns <= now_ns) {
+            if self.due.back().is_some_and(|due_ns| *due_ns < next_ns) {
+                self.counts.misses += self.due.len() as u64;
+                self.due.clear();
+            }
             self.due.push_back(next_ns);
-            self.drop_missed(excused_ns, next_ns);
-            // What is below is later than excused, and not the last that is due, as one more step shows.
-            let least_ns = excused_ns.min(now_ns.saturating_sub(self.offsets.period_ns()));
-            self.misses += self.offsets.skip_below(least_ns);
+            // What is below is not the last that is due, as one more step shows.
+            let limit_ns = now_ns.min(self.end_ns - 1).saturating_sub(self.offsets.period_ns());
+            self.counts.misses += self.offsets.skip_below(limit_ns);
             self.coming_ns = self.offsets.next();
         }
-        if let Some(latest_ns) = self.due.back().copied() {
-            self.drop_missed(excused_ns, latest_ns);
-        }
     }
 
-    /// Drops what is later than excused, but the packets of the latest deadline.
-    fn drop_missed(&mut self, excused_ns: u64, latest_ns: u64) {
-        while self.due.len() > MOST_LATE
-            || self.due.front().is_some_and(|due_ns| *due_ns < excused_ns && *due_ns < latest_ns)
-        {
-            self.due.pop_front();
-            self.misses += 1;
+    /// Slots that are left of the flow's time, as far as the flow has packets for them.
+    fn rest(&mut self, most: u64) -> u64 {
+        let left = self.due.len() as u64 + u64::from(self.coming().is_some());
+        if left > 0 && self.coming().is_some() {
+            let skipped = self.offsets.skip_below(self.end_ns);
+            let end_ns = self.end_ns;
+            let walked = self.offsets.by_ref().take(usize::try_from(most).unwrap_or(usize::MAX));
+            return (left + skipped + walked.take_while(|due_ns| *due_ns < end_ns).count() as u64).min(most);
         }
+        left.min(most)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::schedule::FlowSchedule;
-    use super::*;
-
-    fn taken(pacing: &mut Pacing, now_ns: u64, most: usize) -> Vec<u64> {
-        let mut deadlines = Vec::new();
-        pacing.take(now_ns, most, &mut deadlines);
-        deadlines
-    }
-
-    #[test]
-    fn on_time_each_packet_goes_alone() {
-        let mut pacing = Pacing::new(FlowSchedule::every(100).offsets(), 0);
-        for deadline in (0..1_000).step_by(100) {
-            assert_eq!(pacing.next_ns(), Some(deadline));
-            assert_eq!(taken(&mut pacing, deadline + 99, 64), [deadline]);
-        }
-        assert_eq!(pacing.misses, 0);
-        assert_eq!(taken(&mut pacing, 999, 64), [0u64; 0], "nothing is due before its time");
-    }
-
-    #[test]
-    fn without_slack_a_late_sender_misses_and_never_bunches() {
-        let mut pacing = Pacing::new(FlowSchedule::every(100).offsets(), 0);
-        assert_eq!(taken(&mut pacing, 0, 64), [0]);
-        assert_eq!(taken(&mut pacing, 550, 64), [500], "100 to 400 are missed");
-        assert_eq!(pacing.misses, 4);
-        assert_eq!(pacing.next_ns(), Some(600));
-    }
-
-    #[test]
-    fn slack_excuses_what_is_no_later() {
-        let mut pacing = Pacing::new(FlowSchedule::every(100).offsets(), 250);
-        assert_eq!(taken(&mut pacing, 550, 2), [300, 400], "0 to 200 are missed");
-        assert_eq!(pacing.misses, 3);
-        assert_eq!(pacing.next_ns(), Some(500), "the rest of them is due at once");
-        assert_eq!(taken(&mut pacing, 551, 2), [500]);
-        assert_eq!(taken(&mut pacing, 600, 2), [600]);
-        assert_eq!(pacing.misses, 3);
-    }
-
-    #[test]
-    fn packets_of_one_deadline_go_together() {
-        let offsets_ns = [10, 10, 10, 20, 20].as_slice().into();
-        let mut pacing = Pacing::new(FlowSchedule::Recorded { offsets_ns }.offsets(), 0);
-        assert_eq!(taken(&mut pacing, 19, 64), [10, 10, 10]);
-        assert_eq!(
-            taken(&mut pacing, 1_000_000, 64),
-            [20, 20],
-            "nothing came after them, so they are not missed"
-        );
-        assert_eq!((pacing.next_ns(), pacing.misses), (None, 0));
-    }
-
-    #[test]
-    fn a_long_pause_is_not_caught_up_with() {
-        let mut pacing = Pacing::new(FlowSchedule::every(5_000).offsets(), u64::MAX);
-        assert_eq!(taken(&mut pacing, 10_000_000_000, usize::MAX).len(), MOST_LATE);
-        assert_eq!(pacing.misses, 2_000_001 - MOST_LATE as u64);
-    }
-
-    /// Everything due is sent or missed, whatever the hours at which the sender looks.
-    #[test]
-    fn nothing_is_lost_between_sent_and_missed() {
-        for seed in 0..50 {
-            let schedule = FlowSchedule::Poisson { mean_ns: 1_000, seed };
-            let mut pacing = Pacing::new(schedule.offsets(), seed % 3 * 1_500);
-            let (mut now_ns, mut sent) = (0, 0u64);
-            for turn in 0..2_000 {
-                now_ns += (turn * 7_919 + seed * 104_729) % 4_000;
-                let deadlines = taken(&mut pacing, now_ns, 3);
-                assert!(deadlines.iter().all(|deadline| *deadline <= now_ns));
-                sent += deadlines.len() as u64;
-            }
-            let due = schedule.offsets().take_while(|offset| *offset <= now_ns).count() as u64;
-            assert_eq!(sent + pacing.misses + pacing.due.len() as u64, due, "seed {seed}");
-        }
-    }
-}
+mod tests;

@@ -2,17 +2,18 @@
 
 use super::error::FlowError;
 use super::hardware::Way;
-use super::inbox::{Inbox, ask_for_stamps, hardware_clock, size_buffer};
+use super::inbox::{Datagram, Inbox, ask_for_stamps, hardware_clock, size_buffer, take_trains};
 use super::judge::{Judge, Verdict};
 use super::observe::Watch;
 use super::records::Records;
 use super::report::{ReceiveEnd, ReceiveReport, Received};
+use super::schedule::HIGH_RATE_PERIOD_NS;
 use super::segments::Side;
-use super::send::thread_cpu_ns;
+use super::send::{prepare_thread, restore_thread, thread_cpu_ns};
 use super::socket::{LONGEST_WAIT, TestSocket};
-use super::spec::{FlowSpec, HIGH_RATE_PERIOD_NS, StampSource, StampWish, Transport};
+use super::spec::{FlowSpec, StampSource, StampWish, Transport};
 use quaver_clock::monotonic_ns;
-use quaver_probe::thread::{ThreadSettings, ThreadUsage};
+use quaver_probe::thread::ThreadUsage;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +44,7 @@ pub fn prepare_receive(socket: &TestSocket, spec: &FlowSpec) -> Result<Vec<Strin
             spec.receive_buffer_bytes
         ));
     }
+    take_trains(socket, spec);
     remarks.extend(ask_for_stamps(socket, spec));
     Ok(remarks)
 }
@@ -61,7 +63,7 @@ pub fn receive_flow(
     stop: &AtomicBool,
 ) -> Result<ReceiveReport, FlowError> {
     let remarks = prepare_receive(socket, spec)?;
-    let timers = ThreadSettings { exact_timers: true, ..ThreadSettings::default() }.prepare();
+    let thread = prepare_thread(spec);
     let (usage, cpu_ns) = (ThreadUsage::now(), thread_cpu_ns());
     let watch =
         (spec.segments && spec.transport == Transport::Tcp).then(|| Watch::start(socket, Side::Receiver));
@@ -88,9 +90,8 @@ pub fn receive_flow(
     report.foreign = tally.foreign;
     report.unreadable = tally.unreadable;
     report.stamped_by = tally.stamped_by;
-    if let Ok(timers) = timers {
-        timers.restore();
-    }
+    report.of_trains = tally.of_trains;
+    report.remarks.extend(restore_thread(thread));
     Ok(report)
 }
 
@@ -161,9 +162,7 @@ impl<'a> Receiver<'a> {
                 Ok(taken) => {
                     self.report.batches += 1;
                     for datagram in inbox.datagrams() {
-                        let (octets, length) = (datagram.octets, datagram.length);
-                        let (at_ns, by) = (datagram.received_ns, datagram.stamped_by);
-                        match self.judge.judge(octets, length, datagram.from, at_ns, by) {
+                        match self.judge.judge(&datagram) {
                             Verdict::Keep(packet) => self.kept.push(packet),
                             // After it nothing counts but by lingering.
                             Verdict::Sentinel if self.spec.linger_ns == 0 => {
@@ -212,7 +211,15 @@ impl<'a> Receiver<'a> {
             self.report.batches += u64::from(matches!(read, Ok(1..)));
             let read_ns = quaver_clock::realtime_ns();
             while let Some(record) = records.next() {
-                match self.judge.judge(record, record.len(), None, read_ns, StampSource::Application) {
+                let record = Datagram {
+                    octets: record,
+                    length: record.len(),
+                    from: None,
+                    received_ns: read_ns,
+                    stamped_by: StampSource::Application,
+                    of_train: false,
+                };
+                match self.judge.judge(&record) {
                     Verdict::Keep(packet) => self.kept.push(packet),
                     Verdict::Sentinel => {
                         self.hand_on();

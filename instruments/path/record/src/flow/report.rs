@@ -1,6 +1,7 @@
 //! What sender and receiver of a flow did.
 
 use super::observe::SegmentReport;
+use super::schedule::LatePolicy;
 use super::spec::StampSource;
 use hdrhistogram::Histogram;
 use quaver_abi::wire::jitlat::Singleton;
@@ -14,6 +15,8 @@ pub struct Received {
     pub singleton: Singleton,
     /// What took the receive time.
     pub stamped_by: StampSource,
+    /// Whether it came with others in one piece, which has one stamp for all of them (`UDP_GRO`).
+    pub of_train: bool,
 }
 
 /// How late packets were sent after their deadlines, nanoseconds. Quantiles are right to 1/1000 of their value.
@@ -97,8 +100,8 @@ pub enum SendEnd {
     Closed,
 }
 
-/// What a sender did. Everything that was due is in `packets` or `misses`; of `packets`, all but the failed ones
-/// were sent.
+/// What a sender did. Everything that was due is in `packets`, `misses` or `unsent`; of `packets`, all but the failed
+/// ones were sent.
 #[derive(Clone, Debug, Default)]
 pub struct SendReport {
     /// Why it ended.
@@ -111,7 +114,7 @@ pub struct SendReport {
     pub failed: BTreeMap<i32, u64>,
     /// Refusals by the peer's host (`ECONNREFUSED`); the packet at hand was then sent again.
     pub refused: u64,
-    /// Deadlines skipped because the sender was late by more than the slack and the next one was due.
+    /// Deadlines skipped because the next one was due as well ([`LatePolicy::Skip`]).
     pub misses: u64,
     /// Sentinels sent.
     pub sentinels: u64,
@@ -119,8 +122,18 @@ pub struct SendReport {
     pub batched: u64,
     /// Most packets sent in one call.
     pub largest_batch: u64,
-    /// Slack that was allowed, nanoseconds ([`super::FlowSpec::slack_ns`]).
-    pub slack_ns: u64,
+    /// What was done with late packets; none by default only.
+    pub late_policy: Option<LatePolicy>,
+    /// Packets sent when the next one was due as well, beyond what they waited for others of their call.
+    pub late: u64,
+    /// Packets due within the flow's time ([`super::FlowSpec::lasting_ns`]) that had not been sent when it was over.
+    pub unsent: u64,
+    /// Whether the schedule, its packets or its time came to their end, not a stop.
+    pub finished: bool,
+    /// Packets that went in trains ([`super::TrainWish`]).
+    pub train_packets: u64,
+    /// Packets of the longest train; 0 without any.
+    pub longest_train: u64,
     /// Start of the schedule, CLOCK_MONOTONIC nanoseconds.
     pub start_ns: i64,
     /// Start of the schedule by the wall clock, UTC nanoseconds.
@@ -183,12 +196,15 @@ pub struct ReceiveReport {
     /// Packets too short to be read, and invalid ones beyond the limit; not handed on.
     pub unreadable: u64,
     /// Packets that the kernel dropped because this socket's buffer was full, since the last flow or since
-    /// it was made; ours, not the network's. None where the kernel cannot tell.
+    /// it was made; ours, not the network's. Of a train that comes in one piece the kernel counts the piece. None where
+    /// the kernel cannot tell.
     pub own_drops: Option<u64>,
     /// Receive buffer as the kernel counts it, bytes.
     pub receive_buffer_bytes: usize,
     /// Packets by what stamped them: hardware, kernel, application.
     pub stamped_by: [u64; 3],
+    /// Packets that came with others in one piece, and bear its stamp.
+    pub of_trains: u64,
     /// Receive calls that failed otherwise.
     pub errors: u64,
     /// Receive calls that returned packets.

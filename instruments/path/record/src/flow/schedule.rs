@@ -9,6 +9,47 @@ pub const LEAST_PERIOD_NS: u64 = 100;
 /// at that than they come.
 pub const LEAST_MEAN_NS: u64 = 1_000;
 
+/// Periods below this are of high rate: packets may go in batches, and stamps of transmission are not asked for.
+pub const HIGH_RATE_PERIOD_NS: u64 = 20_000;
+
+/// What a late sender does with the packets whose time has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatePolicy {
+    /// It skips each slot whose successor is due as well: no two packets are ever closer than due, and some are never
+    /// sent.
+    Skip,
+    /// It sends every slot, late ones of a periodic schedule half a period apart (as far as its wake-ups come so often):
+    /// the mean period is the schedule's, and no burst makes up for lost time.
+    SendLate,
+    /// It sends every slot, all that are due at once: each is as little late as can be.
+    Burst,
+}
+
+impl LatePolicy {
+    /// All policies, in the order of their numbers on the wire, from 1 on.
+    pub const ALL: [Self; 3] = [Self::Skip, Self::SendLate, Self::Burst];
+
+    /// Name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::SendLate => "send-late",
+            Self::Burst => "burst",
+        }
+    }
+
+    /// What suits a schedule. A periodic one keeps its mean and its distances ([`Self::SendLate`]). A random or recorded
+    /// one is sampled in every slot, as near to its time as can be ([`Self::Burst`]; RFC 2330, 11.1.1): what the sender
+    /// leaves out when its host is busy would be missing just there. So is a period below 20 us, which no sender keeps
+    /// packet by packet.
+    pub const fn usual(schedule: &FlowSchedule) -> Self {
+        match schedule {
+            FlowSchedule::Periodic { period_ns: HIGH_RATE_PERIOD_NS.., .. } => Self::SendLate,
+            _ => Self::Burst,
+        }
+    }
+}
+
 /// When packets are due, in nanoseconds after the start of the flow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FlowSchedule {

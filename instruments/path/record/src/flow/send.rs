@@ -11,12 +11,13 @@ use super::report::{Lateness, SendEnd, SendReport};
 use super::segments::Side;
 use super::socket::TestSocket;
 use super::spec::{FlowSpec, StampWish, Transport};
+use super::train::TrainLength;
 use hdrhistogram::Histogram;
 use quaver_clock::{monotonic_ns, realtime_ns};
 use quaver_probe::source::Pace;
 use quaver_probe::source::pace::{Hybrid, Sleep, Spin, Wait};
 use quaver_probe::source::report::Line;
-use quaver_probe::thread::{ThreadSettings, ThreadUsage};
+use quaver_probe::thread::{PreparedThread, Setting, SettingRefused, ThreadSettings, ThreadUsage};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -34,8 +35,8 @@ const TIME_TO_COLLECT_NS: i64 = 200_000;
 /// an end is interrupted by it, and its sentinels are sent for half a second at most. An `acknowledged` set while
 /// packets are sent ends the flow as well: nobody listens any more.
 ///
-/// The socket has to be connected. No packet is sent before its deadline, and what is later than the slack allows
-/// is skipped, not caught up with.
+/// The socket has to be connected. No packet is sent before its deadline; what becomes of late ones is the flow's
+/// [`LatePolicy`](super::LatePolicy)'s choice. A flow with a time ends with it, whatever was sent by then.
 ///
 /// # Errors
 /// When flow and socket do not fit each other; never for packets that the kernel did not take, which are counted.
@@ -54,7 +55,7 @@ pub fn send_flow(
     }
     // A refusal of what was sent before is not this flow's.
     let _ = socket.socket().take_error();
-    let timers = ThreadSettings { exact_timers: true, ..ThreadSettings::default() }.prepare();
+    let thread = prepare_thread(spec);
     let watch =
         (spec.segments && spec.transport == Transport::Tcp).then(|| Watch::start(socket, Side::Sender));
     let mut sender = Sender::new(socket, spec, acknowledged, stop);
@@ -70,10 +71,26 @@ pub fn send_flow(
     sender.send_sentinels();
     let mut report = sender.finish();
     report.segments = watch.map(Watch::finish);
-    if let Ok(timers) = timers {
-        timers.restore();
-    }
+    report.remarks.extend(restore_thread(thread));
     Ok(report)
+}
+
+/// Makes the calling thread ready for test packets.
+pub(super) fn prepare_thread(spec: &FlowSpec) -> Result<PreparedThread, SettingRefused> {
+    ThreadSettings { exact_timers: true, required: Vec::new(), ..spec.thread.clone() }.prepare()
+}
+
+/// Gives the thread's settings back; a sentence for each that was asked for and refused.
+pub(super) fn restore_thread(thread: Result<PreparedThread, SettingRefused>) -> Vec<String> {
+    let Ok(mut thread) = thread else { return Vec::new() };
+    let refused = std::mem::take(&mut thread.refused);
+    thread.restore();
+    // Without exact timers packets are late by some microseconds, which the report shows.
+    refused
+        .iter()
+        .filter(|refused| refused.setting != Setting::ExactTimers)
+        .map(ToString::to_string)
+        .collect()
 }
 
 /// Time of the calling thread on the CPU, nanoseconds.
@@ -109,7 +126,7 @@ struct Sender<'a> {
     stop: &'a AtomicBool,
     outbox: Outbox<'a>,
     departures: Option<Departures<'a>>,
-    pacing: Pacing,
+    train: TrainLength,
     report: SendReport,
     line: Line,
     lateness: Histogram<u64>,
@@ -123,15 +140,20 @@ impl<'a> Sender<'a> {
         acknowledged: &'a AtomicBool,
         stop: &'a AtomicBool,
     ) -> Self {
-        let mut report = SendReport { slack_ns: spec.slack_ns, ..SendReport::default() };
-        let departures = departures(socket, spec, &mut report.remarks);
+        let mut report = SendReport { late_policy: Some(spec.late), ..SendReport::default() };
+        let train = TrainLength::of(spec);
+        // A stamp of departure is that of a whole train, and nobody knows which of its packets it is.
+        let departures =
+            if train.packets() > 1 { None } else { departures(socket, spec, &mut report.remarks) };
+        let mut outbox = Outbox::new(spec, socket);
+        outbox.make_trains(train.packets());
         Self {
             spec,
             acknowledged,
             stop,
-            outbox: Outbox::new(spec, socket),
+            outbox,
             departures,
-            pacing: Pacing::new(spec.schedule.offsets(), spec.slack_ns),
+            train,
             report,
             line: Line::default(),
             lateness: Lateness::histogram(),
@@ -140,31 +162,32 @@ impl<'a> Sender<'a> {
     }
 
     fn send_packets(&mut self, mut wait: impl Wait) {
-        let most_packets = self.spec.packets.unwrap_or(u64::MAX);
-        let most_at_once = self.outbox.most();
-        let mut deadlines = Vec::with_capacity(most_at_once);
+        let spec = self.spec;
+        let mut pacing = Pacing::new(spec.schedule.offsets(), spec.late, spec.lasting_ns);
+        self.set_trains(&mut pacing);
         // In this order, so that no packet seems to be sent before its deadline by the wall clock.
         let (realtime_ns, now_ns) = (realtime_ns(), monotonic_ns());
-        let delay_ns = i64::try_from(self.spec.start_delay_ns).unwrap_or(i64::MAX);
+        let delay_ns = i64::try_from(spec.start_delay_ns).unwrap_or(i64::MAX);
         let start_ns = now_ns.saturating_add(delay_ns);
         self.report.start_ns = start_ns;
         self.report.start_realtime_ns = realtime_ns.saturating_add(delay_ns);
-        while self.report.packets < most_packets && !self.closed {
-            let Some(offset_ns) = self.pacing.next_ns() else { break };
-            let wake_ns =
-                start_ns.saturating_add_unsigned(offset_ns).saturating_add_unsigned(self.spec.gather_ns);
-            let Some(now_ns) = wait.until(wake_ns, self.stop) else { break };
-            if self.acknowledged.load(Ordering::Relaxed) {
-                break;
-            }
-            let most = usize::try_from(most_packets - self.report.packets).unwrap_or(usize::MAX);
-            self.pacing.take((now_ns - start_ns).cast_unsigned(), most.min(most_at_once), &mut deadlines);
-            self.send_now(start_ns, &deadlines);
-        }
+        let (stop, acknowledged) = (self.stop, self.acknowledged);
+        let until = |offset_ns: u64| {
+            let now_ns = wait.until(start_ns.saturating_add_unsigned(offset_ns), stop)?;
+            (!acknowledged.load(Ordering::Relaxed)).then_some((now_ns - start_ns).cast_unsigned())
+        };
+        let most_packets = spec.packets.unwrap_or(u64::MAX);
+        self.report.finished = pacing.walk(most_packets, until, |pacing, deadlines| {
+            self.send_now(start_ns, deadlines, pacing);
+            !self.closed
+        });
+        let counts = pacing.counts;
+        (self.report.misses, self.report.late, self.report.unsent) =
+            (counts.misses, counts.late, counts.unsent);
     }
 
     #[inline]
-    fn send_now(&mut self, start_ns: i64, deadlines: &[u64]) {
+    fn send_now(&mut self, start_ns: i64, deadlines: &[u64], pacing: &mut Pacing) {
         let sequence = self.spec.first_sequence + self.report.packets;
         let sent_at_ns = monotonic_ns();
         self.outbox.send(sequence, deadlines.len(), [self.stop, self.acknowledged]);
@@ -188,14 +211,46 @@ impl<'a> Sender<'a> {
         self.report.largest_batch = self.report.largest_batch.max(count);
         if count > 1 {
             self.report.batched += count;
+            if self.outbox.train() > 1 {
+                self.report.train_packets += count;
+                self.report.longest_train = self.report.longest_train.max(count);
+            }
         }
         self.outbox.refill(deadlines.len());
+        self.lengthen_trains(sent_at_ns - start_ns, deadlines, pacing);
         if self.departures.is_some() {
-            self.collect_departures(sequence, start_ns);
+            self.collect_departures(sequence, start_ns, pacing.next_ns());
         }
     }
 
-    fn collect_departures(&mut self, sequence: u64, start_ns: i64) {
+    /// Makes longer trains where these do not keep up, and none where the kernel takes none.
+    #[inline]
+    fn lengthen_trains(&mut self, now_ns: i64, deadlines: &[u64], pacing: &mut Pacing) {
+        let Some(oldest_ns) = deadlines.first() else { return };
+        if let Some(error) = self.outbox.train_refused.take() {
+            let packet_bytes = self.spec.packet_bytes;
+            self.train.give_up();
+            self.report.remarks.push(format!(
+                "the kernel makes no trains of packets of {packet_bytes} bytes on this path ({error}: longer than its MTU \
+                 allows, or a device without checksums); each packet goes by itself"
+            ));
+        } else if !self.train.note(
+            now_ns.cast_unsigned(),
+            now_ns.cast_unsigned().saturating_sub(*oldest_ns).saturating_sub(pacing.gather_ns),
+        ) {
+            return;
+        }
+        self.outbox.make_trains(self.train.packets());
+        self.set_trains(pacing);
+    }
+
+    fn set_trains(&self, pacing: &mut Pacing) {
+        pacing.gather_ns = self.spec.gather_ns.max(self.train.gather_ns());
+        pacing.most_at_once = self.outbox.most();
+        pacing.train = self.train.packets();
+    }
+
+    fn collect_departures(&mut self, sequence: u64, start_ns: i64, next_ns: Option<u64>) {
         let Some(departures) = &mut self.departures else { return };
         for (sequence, (fate, sent_ns)) in
             (sequence..).zip(self.outbox.fates.iter().zip(&self.outbox.sent_ns))
@@ -206,8 +261,7 @@ impl<'a> Sender<'a> {
                 Fate::Failed(_) | Fate::Closed => departures.renumber(false),
             }
         }
-        let next_ns =
-            self.pacing.next_ns().map_or(i64::MAX, |next_ns| start_ns.saturating_add_unsigned(next_ns));
+        let next_ns = next_ns.map_or(i64::MAX, |next_ns| start_ns.saturating_add_unsigned(next_ns));
         if departures.is_urgent() || next_ns.saturating_sub(monotonic_ns()) > TIME_TO_COLLECT_NS {
             departures.drain();
         }
@@ -260,7 +314,6 @@ impl<'a> Sender<'a> {
     }
 
     fn finish(mut self) -> SendReport {
-        self.report.misses = self.pacing.misses;
         self.report.transmit_stamps = self.departures.take().map(Departures::finish);
         self.report.slope_ppm = self.line.slope_ppm();
         self.report.lateness = Lateness::of(&self.lateness, self.line.mean_y());

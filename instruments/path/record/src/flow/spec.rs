@@ -1,8 +1,9 @@
 //! What a flow is: everything that sender and receiver have to agree on, and what each does by itself.
 
 use super::error::FlowError;
-use super::schedule::FlowSchedule;
+use super::schedule::{FlowSchedule, HIGH_RATE_PERIOD_NS, LatePolicy};
 use quaver_probe::source::Pace;
+use quaver_probe::thread::ThreadSettings;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -17,9 +18,6 @@ pub const MOST_DATAGRAM_BYTES: u32 = 65_507;
 /// Most bytes of a record in a TCP flow.
 pub const MOST_RECORD_BYTES: u32 = 1 << 20;
 
-/// Periods below this are of high rate: packets may go in batches, and stamps of transmission are not asked for.
-pub const HIGH_RATE_PERIOD_NS: u64 = 20_000;
-
 /// What carries the test packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -27,6 +25,18 @@ pub enum Transport {
     Udp,
     /// A stream cut into packets of equal length, without Nagle's delay.
     Tcp,
+}
+
+/// How many packets make a train: one call of the sender, one way through its stack, one packet each on the wire
+/// (`UDP_SEGMENT`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrainWish {
+    /// The fewest that keep up with the schedule, looked for while the flow runs; none for schedules that skip, and for
+    /// periods from 20 us up.
+    #[default]
+    Auto,
+    /// So many; 0 and 1: each packet by itself.
+    Packets(u16),
 }
 
 /// Whose packets a receiver takes for the flow's. Others are counted and left out.
@@ -100,13 +110,18 @@ pub struct FlowSpec {
     pub stamps: StampWish,
     /// Sender: how deadlines are waited for.
     pub pace: Pace,
-    /// Sender: nanoseconds that a packet may be late and still be sent although the next one is due as well. 0:
-    /// such a packet's slot is skipped, so that no two packets are ever sent closer than due. See
-    /// [`FlowSpec::usual_slack_ns`].
-    pub slack_ns: u64,
-    /// Sender: nanoseconds that it waits beyond a deadline, so that more packets are due and go in one call; not
-    /// more than the slack. 0: each packet at its deadline. Trades lateness for time on the CPU, at high rates.
+    /// Sender and receiver: CPU and priority of the thread that test packets go through.
+    pub thread: ThreadSettings,
+    /// Sender: what becomes of packets whose time has passed.
+    pub late: LatePolicy,
+    /// Sender: nanoseconds after the start at which the flow is over, whatever was sent of it by then; none: its
+    /// packets alone decide. Slots from there on are not the flow's.
+    pub lasting_ns: Option<u64>,
+    /// Sender: nanoseconds that it waits beyond a deadline, so that more packets are due and go in one call; not with
+    /// [`LatePolicy::Skip`]. 0: each packet at its deadline. Trades lateness for time on the CPU, at high rates.
     pub gather_ns: u64,
+    /// Sender: packets that the kernel is given at once and cuts apart itself.
+    pub train: TrainWish,
     /// Sender: time between the call and the first deadline (beside the schedule's own random start).
     pub start_delay_ns: u64,
     /// Sender: how long sentinels are sent without being acknowledged.
@@ -145,7 +160,7 @@ impl FlowSpec {
     /// slack and stamps of transmission as the rate allows.
     pub fn new(packet_bytes: u32, packets: Option<u64>, schedule: FlowSchedule) -> Self {
         let mean_period_ns = schedule.mean_period_ns();
-        let slack_ns = Self::usual_slack_ns(mean_period_ns);
+        let late = LatePolicy::usual(&schedule);
         Self {
             transport: Transport::Udp,
             packet_bytes,
@@ -156,8 +171,11 @@ impl FlowSpec {
             key: None,
             stamps: StampWish::Best,
             pace: Pace::Hybrid,
-            slack_ns,
+            thread: ThreadSettings::default(),
+            late,
+            lasting_ns: None,
             gather_ns: 0,
+            train: TrainWish::Auto,
             start_delay_ns: 0,
             sentinel_timeout_ns: 10_000_000_000,
             transmit_stamps: mean_period_ns >= HIGH_RATE_PERIOD_NS,
@@ -170,12 +188,6 @@ impl FlowSpec {
         }
     }
 
-    /// Slack for a mean period: none from 20 us up. Below, an interruption of the sender would leave holes of many
-    /// packets, so they may go up to 10 ms late, in batches; the report says how late and how many.
-    pub const fn usual_slack_ns(mean_period_ns: u64) -> u64 {
-        if mean_period_ns >= HIGH_RATE_PERIOD_NS { 0 } else { 10_000_000 }
-    }
-
     /// Least payload that holds what this flow's packets carry.
     pub const fn least_packet_bytes(&self) -> u32 {
         let tag = if self.session_tag.is_some() { SESSION_TAG_BYTES } else { 0 };
@@ -185,7 +197,11 @@ impl FlowSpec {
 
     /// Nanoseconds that the flow ought to take, as far as that is known.
     pub fn expected_duration_ns(&self) -> Option<u64> {
-        self.packets.map(|packets| self.schedule.expected_duration_ns(packets))
+        let by_packets = self.packets.map(|packets| self.schedule.expected_duration_ns(packets));
+        match (by_packets, self.lasting_ns) {
+            (Some(packets_ns), Some(lasting_ns)) => Some(packets_ns.min(lasting_ns)),
+            (packets_ns, lasting_ns) => packets_ns.or(lasting_ns),
+        }
     }
 
     /// Whether the flow can be.
@@ -207,10 +223,15 @@ impl FlowSpec {
         if self.key.is_some() && self.session_tag.is_none() {
             return Err(FlowError::Schedule("a key needs a session tag beside it"));
         }
-        if self.gather_ns > self.slack_ns {
+        if self.late == LatePolicy::Skip
+            && (self.gather_ns > 0 || matches!(self.train, TrainWish::Packets(2..)))
+        {
             return Err(FlowError::Schedule(
-                "packets are gathered for longer than they may be late: raise the slack",
+                "packets that go together are late but for the last, and late ones are skipped: choose another policy",
             ));
+        }
+        if self.lasting_ns == Some(0) {
+            return Err(FlowError::Schedule("the flow lasts no time at all: give it some"));
         }
         self.schedule.check().map_err(FlowError::Schedule)
     }

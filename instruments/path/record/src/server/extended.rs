@@ -14,6 +14,7 @@ use crate::flow::{
 use crate::limits::{FlowRequest, No};
 use crate::message::{Body, Message};
 use crate::outcome::Protocol;
+use crate::sending::Sending;
 use quaver_abi::wire::extension::{
     CookieElement, FlowElement, Kind, LimitsElement, Refusal, TimeElement, VERSION, field,
 };
@@ -117,6 +118,8 @@ struct Test {
     rolling: bool,
     wait: bool,
     departures: bool,
+    /// As the client wishes; none from one that knows nothing of it.
+    sending: Option<Sending>,
 }
 
 impl Test {
@@ -171,6 +174,7 @@ impl Test {
             rolling: asked.flags & FlowElement::ROLLING != 0,
             wait: asked.flags & FlowElement::WAIT != 0,
             departures: asked.flags & FlowElement::DEPARTURES != 0,
+            sending: request.sending()?,
         })
     }
 
@@ -214,6 +218,7 @@ impl Test {
         let mut turn = Some(turn);
         let cookies: Vec<CookieElement> = self.directions.iter().map(|_| meeting.cookie()).collect();
         let body = Body::new().clock(ClockEstimate::now());
+        let body = self.sending.iter().fold(body, |body, sending| body.sending(*sending));
         let body = cookies.iter().fold(body, |body, cookie| body.element(field::COOKIE, cookie));
         let mut pairs = PairKeeper::new();
         session.control.say(Kind::Accept, body, session.silence())?;
@@ -249,11 +254,14 @@ impl Test {
             session_tag: tagged.then_some(cookie.tag),
             key,
             stamps: session.shared.options.stamps,
+            pace: session.shared.options.pace,
+            thread: session.shared.options.thread.clone(),
             accept_from: drive::accept_from(self.transport, session.peer_ip()),
             end_timeout_ns: u64::try_from(session.silence().as_nanos()).unwrap_or(u64::MAX),
             sentinel_timeout_ns: u64::try_from(session.silence().as_nanos() / 2).unwrap_or(u64::MAX),
             ..FlowSpec::new(self.packet_bytes, self.packets, self.schedule.clone())
         };
+        let spec = self.sending.map_or(spec.clone(), |sending| sending.apply(spec));
         spec.check().map_err(|e| Break::No((Refusal::Size, e.to_string())))?;
         Ok(spec)
     }

@@ -90,6 +90,8 @@ fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
     Ok(FlowSpec {
         transport,
         stamps: options.stamps,
+        pace: options.pace,
+        thread: options.thread.clone(),
         accept_from: drive::accept_from(transport, session.peer_ip()),
         end_timeout_ns: silence_ns,
         sentinel_timeout_ns: silence_ns,

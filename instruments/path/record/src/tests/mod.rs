@@ -9,6 +9,7 @@ mod keys;
 mod legacy;
 mod queue;
 mod scope;
+mod sending;
 mod source;
 
 use super::auth::Key;

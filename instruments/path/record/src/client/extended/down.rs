@@ -29,7 +29,10 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
     let mut flow = test.begin(Direction::Down, &socket)?;
     let (keep, stop) = (!test.options.rolling, test.stop);
     let (watch, pairs) = (&mut *test.watch, &mut test.pairs);
-    let (mut lost, mut stopped, mut ends) = (None, false, None::<Instant>);
+    let (mut lost, mut stopped, mut ends, mut in_time) = (None, false, None::<Instant>, false);
+    // A server that does not know the time of a flow is told when it is over.
+    let time = test.options.lasting.filter(|_| !test.server_sends_so);
+    let over = time.and_then(|time| Instant::now().checked_add(time + LINGER));
     let mut on = |happening: Happening<'_>, control: &mut Control, signals: &Signals| {
         let heard = match happening {
             Happening::Batch(batch) => {
@@ -53,7 +56,9 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
         if let Err(what) = heard {
             lost.get_or_insert(what);
         }
-        if stop.load(Ordering::Relaxed) && !stopped {
+        let over = over.is_some_and(|over| Instant::now() >= over);
+        if (stop.load(Ordering::Relaxed) || over) && !stopped {
+            in_time = over;
             stopped = true;
             // The server ends its flow, whose end is then seen here as always.
             if let Err(error) = control.say(Kind::Stop, Body::new(), patience) {
@@ -73,7 +78,7 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
         None => results(test, &mut flow).err(),
     };
     let all_sent = flow.sender.is_some_and(|sender| all_sent(&spec, &sender));
-    flow.complete = lost.is_none() && end_seen && all_sent;
+    flow.complete = lost.is_none() && end_seen && (all_sent || in_time);
     let server = test.server();
     test.end(flow);
     Ok(lost.map(|what| format!("{server} {what}")))

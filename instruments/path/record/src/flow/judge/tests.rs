@@ -1,5 +1,5 @@
 use super::*;
-use crate::flow::{FlowSchedule, PacketAuthenticator};
+use crate::flow::{FlowSchedule, PacketAuthenticator, StampSource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -34,9 +34,14 @@ fn packet(spec: &FlowSpec, sequence: Option<u64>) -> Vec<u8> {
     octets
 }
 
+fn datagram(octets: &[u8]) -> Datagram<'_> {
+    let (received_ns, stamped_by) = (2_000, StampSource::Kernel);
+    Datagram { octets, length: octets.len(), from: None, received_ns, stamped_by, of_train: false }
+}
+
 /// Flags of a packet; none if it is not handed on.
 fn flags(judge: &mut Judge, octets: &[u8]) -> Option<i32> {
-    match judge.judge(octets, octets.len(), None, 2_000, StampSource::Kernel) {
+    match judge.judge(&datagram(octets)) {
         Verdict::Keep(received) => Some(received.singleton.flags),
         Verdict::Sentinel | Verdict::Ignore => None,
     }
@@ -79,7 +84,7 @@ fn a_packet_of_an_earlier_round_cannot_be_played_back() {
     assert_eq!(flags(&mut judge, &packet(&spec, Some(2))), Some(FLAG_INVALID));
     assert_eq!(flags(&mut judge, &packet(&spec, Some(ROUND + 2))), Some(0));
     let sentinel = packet(&spec, None);
-    let verdict = judge.judge(&sentinel, 80, None, 2_000, StampSource::Kernel);
+    let verdict = judge.judge(&datagram(&sentinel));
     assert_eq!(verdict, Verdict::Sentinel);
 }
 

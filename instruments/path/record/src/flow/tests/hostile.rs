@@ -97,7 +97,7 @@ fn random_datagrams_are_counted_one_and_all() {
     for spec in [spec(100, 100_000), FlowSpec { packets: None, ..spec(0, 5_000) }, keyed] {
         let receiving = udp_socket();
         let sending = sender_to(&receiving);
-        let spec = FlowSpec { end_timeout_ns: 0, ..spec };
+        let spec = FlowSpec { end_timeout_ns: 100_000_000, ..spec };
         prepare_receive(&receiving, &spec).unwrap();
         for _ in 0..500 {
             let mut datagram = vec![0; random.below(3_000) as usize];

@@ -5,6 +5,7 @@ mod schedules;
 mod sending;
 mod stamps;
 mod tcp;
+mod trains;
 
 use super::*;
 use quaver_abi::wire::jitlat::{SENTINEL, Singleton, TestPacket};

@@ -60,7 +60,7 @@ fn recorded_offsets_are_kept_and_end_the_flow() {
     assert_eq!(schedule.mean_period_ns(), 1_500_000);
     assert_eq!(schedule.expected_duration_ns(4), 1_000_000);
     assert_eq!(schedule.expected_duration_ns(100), 9_000_000);
-    let spec = FlowSpec { packets: None, slack_ns: 1_000_000_000, ..FlowSpec::new(80, None, schedule) };
+    let spec = FlowSpec { packets: None, ..FlowSpec::new(80, None, schedule) };
     let (sent, received, packets) = run(&udp_pair(), &spec);
     assert_eq!((sent.packets, sent.misses, received.received), (7, 0, 7));
     assert_not_early(&sent, &packets, &offsets_ns);
@@ -77,7 +77,6 @@ fn no_packet_is_sent_before_its_deadline() {
             let offsets: Vec<u64> = schedule.offsets().take(300).collect();
             let spec = FlowSpec {
                 pace,
-                slack_ns: 10_000_000_000,
                 start_delay_ns: 3_000_000,
                 ..FlowSpec::new(80, Some(300), schedule.clone())
             };
@@ -102,7 +101,7 @@ fn assert_not_early(sent: &SendReport, packets: &[Received], offsets_ns: &[u64])
 #[test]
 fn a_sender_that_cannot_keep_up_misses_and_numbers_stay_consecutive() {
     // The least period: no sender makes ten million packets a second one by one.
-    let spec = FlowSpec { slack_ns: 0, ..spec(2_000, LEAST_PERIOD_NS) };
+    let spec = FlowSpec { late: LatePolicy::Skip, ..spec(2_000, LEAST_PERIOD_NS) };
     let (sent, received, packets) = run(&udp_pair(), &spec);
     assert!(sent.misses > 0 && sent.packets == 2_000, "{sent:?}");
     assert_eq!((sent.largest_batch, sent.batched), (1, 0), "late packets are never bunched");
@@ -112,11 +111,31 @@ fn a_sender_that_cannot_keep_up_misses_and_numbers_stay_consecutive() {
 
 #[test]
 fn gathered_packets_go_together_and_late_by_no_more_than_needed() {
-    let spec = FlowSpec { gather_ns: 500_000, slack_ns: 10_000_000_000, ..spec(1_000, 10_000) };
+    let spec = FlowSpec { gather_ns: 500_000, ..spec(1_000, 10_000) };
     let (sent, received, packets) = run(&udp_pair(), &spec);
     assert_eq!((sent.packets, sent.misses, received.received), (1_000, 0, 1_000));
     // Packets of the first half millisecond wait for it; at least so many go in one call.
     assert!(sent.largest_batch >= 50 && sent.batched >= 950, "{sent:?}");
     assert!(numbers(&packets).is_sorted());
-    assert!(FlowSpec { gather_ns: 2, slack_ns: 1, ..spec }.check().is_err());
+    assert!(FlowSpec { late: LatePolicy::Skip, ..spec }.check().is_err());
+}
+
+/// The period is the least: no sender keeps it, and with one packet a call not a tenth of it.
+#[test]
+fn a_flow_with_a_time_is_over_when_it_is() {
+    for late in LatePolicy::ALL {
+        let lasting_ns = 200_000_000;
+        let spec = FlowSpec {
+            late,
+            lasting_ns: Some(lasting_ns),
+            train: TrainWish::Packets(1),
+            ..spec(2_000_000, LEAST_PERIOD_NS)
+        };
+        let (sent, received, _) = run(&udp_pair(), &spec);
+        assert!(sent.finished && sent.packets < 2_000_000, "{}: {}", late.name(), sent.packets);
+        assert_eq!(sent.packets + sent.misses + sent.unsent, 2_000_000, "{}", late.name());
+        let last_ns = (sent.last_deadline_ns - sent.start_ns).unsigned_abs();
+        assert!(last_ns < lasting_ns, "no slot beyond its time was used");
+        assert_eq!(received.received + received.own_drops.unwrap(), sent.sent);
+    }
 }
