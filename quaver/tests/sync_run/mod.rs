@@ -91,6 +91,18 @@ impl Bench {
         Self { place, program }
     }
 
+    /// Compiles this text by a compiler of any language: `COMPILER FLAGS -o PROGRAM SOURCE`.
+    pub(crate) fn by(compiler: &str, file: &str, text: &str, flags: &[&str]) -> Self {
+        let place = tempfile::tempdir().expect("a directory");
+        let (source, program) = (place.path().join(file), place.path().join("program"));
+        std::fs::write(&source, text).expect("it can be written");
+        let mut command = Command::new(compiler);
+        command.args(flags).arg("-o").arg(&program).arg(&source).env("GOCACHE", place.path().join("cache"));
+        let compiled = command.output().expect("the compiler can be run");
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        Self { place, program }
+    }
+
     /// The program.
     pub(crate) fn program(&self) -> &Path {
         &self.program

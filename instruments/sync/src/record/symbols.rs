@@ -57,12 +57,16 @@ impl Symbolizer {
         Some(named.unwrap_or_else(|| format!("{short}+{offset:#x}")))
     }
 
+    /// Name of the file that an address lies in, without its directory.
+    pub fn file(&self, address: u64) -> Option<String> {
+        let file = self.map.find(address)?.file()?;
+        Some(file.file_name()?.to_string_lossy().into_owned())
+    }
+
     /// The function that a call returns into: the name of the byte before the return address, since a call may be the
     /// last thing that a function does.
     pub fn caller(&mut self, return_address: u64) -> Option<String> {
-        let mapped = self.map.find(return_address.checked_sub(1)?)?;
-        let file =
-            mapped.file().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        let file = self.file(return_address.checked_sub(1)?);
         let name = self.name(return_address - 1)?;
         // Offsets are those of the byte before; the return address is one further.
         let name = match name.rsplit_once("+0x") {
