@@ -41,7 +41,7 @@ int main(void)
 "#;
 
 /// A thread waits for a C++20 atomic that another one changes.
-const ATOMIC: &str = r"
+const ATOMIC: &str = r#"
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -66,7 +66,7 @@ int main()
 	waiter.join();
 	std::printf("%ld\n", waited);
 }
-";
+"#;
 
 /// A thread waits for a mutex of the standard library that another one holds for 8 ms.
 const RUST: &str = r#"

@@ -4,6 +4,7 @@ mod compensation;
 pub mod facts;
 mod images;
 mod names;
+mod shared;
 mod summary;
 mod warnings;
 
@@ -11,6 +12,7 @@ pub use compensation::{CompensationFacts, PolicyFacts};
 pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
 use names::FutexWords;
 pub use names::SyncNames;
+use shared::SharedMemory;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 
 use anyhow::Context;
@@ -102,7 +104,9 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
         None => Some(attached_maps(&directory)),
     };
     let (results, spans, words) = (&measured.results, &measured.lanes.spans, &measured.words);
-    names::look_up(measured.images.len().max(1), results, spans, words, maps).write(&directory)?;
+    let mut names = names::look_up(measured.images.len().max(1), results, spans, words, maps);
+    names.add_shared(results, spans, &SharedMemory::of(measured.images.iter().map(names::map_of)));
+    names.write(&directory)?;
     run.write_manifest(&manifest)?;
     digest(run, manifest, facts, measured)
 }
@@ -200,6 +204,14 @@ struct Beside {
 
 /// Feeds all that was recorded to `take`, in time order. Futex calls outside of recorded calls are events like any other.
 fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)) -> anyhow::Result<Beside> {
+    let shared = SharedMemory::of(images.iter().map(names::map_of));
+    let take = &mut |event: &AnyEvent| {
+        let mut event = *event;
+        if let AnyEvent::Sync(event) = &mut event {
+            shared.translate(event);
+        }
+        take(&event);
+    };
     let heard =
         images.iter().any(|image| image.threads().len() > 1 || uncontended(image) != SyncCounts::default());
     let Some(path) = kernel else {

@@ -2,13 +2,14 @@
 //! names are kept beside the recordings.
 
 use super::images::Image;
+use super::shared::SharedMemory;
 use crate::record::maps::MemoryMap;
 use crate::record::runtimes::{self, FutexWord};
 use crate::record::symbols::Symbolizer;
 use anyhow::Context;
 use quaver_abi::sync::SyncKind;
 use quaver_sync_analysis::lanes::Span;
-use quaver_sync_analysis::sync::{SyncEvent, SyncResults};
+use quaver_sync_analysis::sync::{SHARED_ADDRESS, SyncEvent, SyncResults};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,9 @@ pub struct SyncNames(pub Vec<ImageNames>);
 impl SyncNames {
     /// What an object is called; its address where nobody knows.
     pub fn object(&self, process: u16, address: u64) -> String {
-        let known = self.0.get(usize::from(process)).and_then(|image| image.objects.get(&address));
+        // Places in shared memory are no image's; their names are kept with the first.
+        let process = if address & SHARED_ADDRESS == 0 { usize::from(process) } else { 0 };
+        let known = self.0.get(process).and_then(|image| image.objects.get(&address));
         known.cloned().unwrap_or_else(|| format!("{address:#x}"))
     }
 
@@ -39,6 +42,19 @@ impl SyncNames {
         known
             .cloned()
             .unwrap_or_else(|| if address == 0 { "not known".to_owned() } else { format!("{address:#x}") })
+    }
+
+    /// Names the objects in shared memory.
+    pub(super) fn add_shared(&mut self, results: &SyncResults, spans: &[Span], shared: &SharedMemory) {
+        let Some(first) = self.0.first_mut() else { return };
+        let objects = results.objects.iter().map(|one| one.address);
+        let waits = results.longest.iter().map(|wait| wait.object);
+        let places = objects.chain(waits).chain(spans.iter().map(|span| span.object));
+        for place in places.filter(|address| address & SHARED_ADDRESS != 0) {
+            if let Some(name) = shared.name(place) {
+                first.objects.insert(place, name);
+            }
+        }
     }
 
     /// Reads the names of a run; none where it was killed before they were written.
@@ -138,6 +154,11 @@ pub(super) fn look_up(
     names
 }
 
+/// The memory of an image; empty where nothing tells.
+pub(super) fn map_of(image: &Image) -> MemoryMap {
+    MemoryMap::parse(&std::fs::read_to_string(maps_of(image)).unwrap_or_default())
+}
+
 /// Where the memory of an image is described.
 pub(super) fn maps_of(image: &Image) -> PathBuf {
     image.stem.with_extension("maps")
@@ -147,10 +168,8 @@ pub(super) fn maps_of(image: &Image) -> PathBuf {
 pub(super) fn runtimes(images: &[Image]) -> Vec<&'static str> {
     let mut files = BTreeSet::new();
     for image in images {
-        let text = std::fs::read_to_string(maps_of(image)).unwrap_or_default();
-        let names = MemoryMap::parse(&text);
-        let paths =
-            names.iter().filter(|mapped| mapped.executable).filter_map(|mapped| mapped.name.as_deref());
+        let map = map_of(image);
+        let paths = map.iter().filter(|mapped| mapped.executable).filter_map(|mapped| mapped.name.as_deref());
         files.extend(
             paths.filter_map(|path| Some(Path::new(path).file_name()?.to_string_lossy().into_owned())),
         );

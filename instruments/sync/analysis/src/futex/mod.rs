@@ -90,7 +90,12 @@ struct Open {
     call_site: u64,
     at_ns: u64,
     cpu: u16,
+    /// Only threads of the same process can wake it.
+    private: bool,
 }
+
+/// FUTEX_PRIVATE_FLAG.
+const PRIVATE: u32 = 128;
 
 impl FutexCounter {
     /// Takes the next record; all but futex calls are passed over. The answer is the call as an event of a program's own
@@ -117,7 +122,8 @@ impl FutexCounter {
         let FutexEntry { operation, count, call_site } = record.futex_call();
         self.calls(operation).calls += 1;
         let (at_ns, cpu) = (record.at_ns, record.cpu);
-        let open = Open { operation, word: record.value, count, call_site, at_ns, cpu };
+        let private = record.operand & PRIVATE != 0;
+        let open = Open { operation, word: record.value, count, call_site, at_ns, cpu, private };
         if let Some(before) = self.open.insert(record.thread, open) {
             self.calls(before.operation).open += 1;
         }
@@ -137,7 +143,8 @@ impl FutexCounter {
         let result = record.value.cast_signed();
         let woken_ns = self.woken_ns.get(&open.word).copied().unwrap_or(0).max(self.thread_ended_ns);
         let woken_since = woken_ns >= open.at_ns;
-        if result == 0 && open.operation.waits() && !woken_since && !self.requeued {
+        // Another process wakes a word of shared memory by another address.
+        if result == 0 && open.operation.waits() && open.private && !woken_since && !self.requeued {
             self.spurious += 1;
         }
         let calls = self.calls(open.operation);
