@@ -5,7 +5,7 @@ mod sync_run;
 use quaver_testbed::privileged::{Lack, privileged, skip};
 use serde_json::Value;
 use std::process::Command;
-use sync_run::{Bench, number};
+use sync_run::{Bench, before_others, number};
 
 /// Part of the program's own time by which what is found may differ.
 const TOLERANCE: f64 = 0.02;
@@ -128,16 +128,6 @@ func main() {
 }
 "#;
 
-/// One after the other, and before whoever else computes here: a thread that waits for a CPU waits by its own clock, too, but not in
-/// any call.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // SAFETY: numbers alone; what this thread starts has its priority.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
-    alone
-}
-
 /// Time that threads spent in waits which are known.
 fn waited_ns(summary: &Value) -> u64 {
     let threads = summary["results"]["threads"].as_array().expect("a list");
@@ -179,14 +169,14 @@ fn waits_of_openmp_are_those_that_the_program_measures() {
     if !privileged("waits of OpenMP") {
         return;
     }
-    let _alone = alone();
+    let _alone = before_others();
     assert_openmp("static");
     assert_openmp("dynamic, 1");
 }
 
 #[test]
 fn without_the_kernels_side_a_sentence_counts_what_was_not_seen() {
-    let _alone = alone();
+    let _alone = before_others();
     let text = OPENMP.replace("SCHEDULE", "static");
     let bench = Bench::of_text(&text, &["-fopenmp"]);
     let ended = bench.sync(&["--tier", "user"]).env("OMP_WAIT_POLICY", "passive").output();
@@ -200,7 +190,7 @@ fn waits_of_atomics_in_cpp_are_those_that_the_program_measures() {
     if !privileged("waits of C++ atomics") {
         return;
     }
-    let _alone = alone();
+    let _alone = before_others();
     let bench = Bench::by("c++", "program.cc", ATOMIC, &["-std=c++20", "-O1", "-pthread"]);
     let ended = bench.run(&["--threshold", "1ns"]);
     let summary = bench.summary();
@@ -215,7 +205,7 @@ fn waits_of_rusts_own_locks_are_those_that_the_program_measures() {
     if !privileged("waits of Rust's locks") {
         return;
     }
-    let _alone = alone();
+    let _alone = before_others();
     let bench = Bench::by("rustc", "program.rs", RUST, &["-O"]);
     let ended = bench.run(&["--threshold", "1ns"]);
     let summary = bench.summary();
@@ -236,7 +226,7 @@ fn waits_of_go_are_those_that_the_program_measures() {
     if Command::new("go").arg("version").output().is_err() {
         return skip(name, Lack::Installed("go"));
     }
-    let _alone = alone();
+    let _alone = before_others();
     let bench = Bench::by("go", "program.go", GO, &["build"]);
     let ended = bench.run(&["--threshold", "1ns"]);
     let (summary, own_ns) = (bench.summary(), own_ns(&ended));

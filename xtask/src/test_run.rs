@@ -76,6 +76,7 @@ const GROUPS: [(&str, Group); 45] = [
     ("quaver/study_contrasts", Group::Quiet),
     ("quaver/study_tuned", Group::Quiet),
     ("quaver/sync_runtimes", Group::Quiet),
+    ("quaver/sync_shared", Group::Quiet),
     ("quaver/sync_truth", Group::Quiet),
 ];
 
