@@ -29,6 +29,10 @@ test  slurmd          -            runs them
 test  slurm-client    sbatch       submits them
 test  qemu-user       qemu-x86_64  runs programs while they are traced for the simulator
 test  valgrind        valgrind     counts misses beside quaver sim
+test  libclang-rt-dev -            has clang's sanitizers, under which programs are recorded
+test  libjemalloc2    -            is an allocator that recorded programs bring
+test  libtcmalloc-minimal4 -       is another
+test  golang-go       go           builds a program whose runtime waits by itself
 truth gcc             gcc          builds the receivers in C
 truth python3         python3      runs those in Python
 truth default-jdk-headless javac   builds and runs the one in Java

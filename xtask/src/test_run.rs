@@ -58,6 +58,7 @@ const GROUPS: [(&str, Group); 45] = [
     ("quaver/path_lossy", Group::Host),
     ("quaver/path_verbs", Group::Host),
     ("quaver/rtp_in", Group::Host),
+    ("quaver/sync_harm", Group::Host),
     ("quaver/sync_verb", Group::Host),
     ("quaver/tune_verbs", Group::Host),
     ("quaver/verbs_runs", Group::Host),
@@ -74,6 +75,8 @@ const GROUPS: [(&str, Group); 45] = [
     ("quaver/path_truth", Group::Quiet),
     ("quaver/study_contrasts", Group::Quiet),
     ("quaver/study_tuned", Group::Quiet),
+    ("quaver/sync_runtimes", Group::Quiet),
+    ("quaver/sync_shared", Group::Quiet),
     ("quaver/sync_truth", Group::Quiet),
 ];
 

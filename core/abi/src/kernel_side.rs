@@ -48,7 +48,7 @@ impl Record for KernelSideRecord {
 #[repr(u8)]
 pub enum KernelSideKind {
     /// A futex system call begins. value: address. operand: the operation with its flags (linux/futex.h), or for
-    /// `futex_waitv` and later calls the system call's number + 0x10000. other: the value compared or the count to wake.
+    /// `futex_waitv` and later calls the system call's number + 0x10000. The rest is [`KernelSideRecord::futex_call`]'s.
     FutexEnter = 1,
     /// It ends. value: its result, a negative error number included.
     FutexExit = 2,
@@ -189,6 +189,39 @@ impl KernelSideRecord {
     }
 }
 
+/// What a [`KernelSideKind::FutexEnter`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FutexEntry {
+    /// What is asked for.
+    pub operation: FutexOperation,
+    /// How many threads it may wake; 127 stands for that many and more. The value compared where the caller is not known.
+    pub count: u32,
+    /// Address that the call returns to; 0 where nobody told.
+    pub call_site: u64,
+}
+
+/// Bit of `detail`: the record tells who calls.
+const SITE_TOLD: u8 = 0x80;
+/// Bits of `operand` that hold the operation; those above hold the high part of the call's address.
+const OPERATION_BITS: u32 = 17;
+
+impl KernelSideRecord {
+    /// The entry of a futex call that it tells of. Meaningless for other kinds.
+    ///
+    /// ```text
+    ///  detail: 0x80 | count   other: low 32 bits of the call site   operand: call site >> 32 (15 bits), operation (17 bits)
+    ///  detail: 0              other: count or value compared        operand: operation
+    /// ```
+    pub const fn futex_call(&self) -> FutexEntry {
+        let operation = FutexOperation::of_operand(self.operand & ((1 << OPERATION_BITS) - 1));
+        if self.detail & SITE_TOLD == 0 {
+            return FutexEntry { operation, count: self.other, call_site: 0 };
+        }
+        let call_site = ((self.operand >> OPERATION_BITS) as u64) << 32 | self.other as u64;
+        FutexEntry { operation, count: (self.detail & !SITE_TOLD) as u32, call_site }
+    }
+}
+
 /// What a futex system call asks for (linux/futex.h), without the flags that do not change who waits or wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FutexOperation {
@@ -276,6 +309,27 @@ mod tests {
         assert!(FutexOperation::of_operand(0x10000 + 449).waits());
         assert!(!FutexOperation::of_operand(0x10000 + 454).waits());
         assert_eq!(FutexOperation::of_operand(99), FutexOperation::Other);
+    }
+
+    #[test]
+    fn a_futex_call_tells_who_makes_it_where_that_is_known() {
+        let kind = KernelSideKind::FutexEnter as u8;
+        let old = KernelSideRecord { kind, operand: 129, other: u32::MAX, ..Default::default() };
+        let want = FutexEntry { operation: FutexOperation::Wake, count: u32::MAX, call_site: 0 };
+        assert_eq!(old.futex_call(), want);
+        let call_site = 0x7fff_1234_5678_u64;
+        let operand = 0x101c6 | ((call_site >> 32) as u32) << 17;
+        let new = KernelSideRecord {
+            kind,
+            operand,
+            other: call_site as u32,
+            detail: 0x80 | 127,
+            ..Default::default()
+        };
+        assert_eq!(
+            new.futex_call(),
+            FutexEntry { operation: FutexOperation::WakeCall, count: 127, call_site }
+        );
     }
 
     #[test]

@@ -66,6 +66,8 @@ impl Launched {
         if let Some(preload) = launch.preload {
             command.env(super::recorder::PRELOAD_VARIABLE, preload);
             command.env(super::recorder::OUTPUT_VARIABLE, launch.directory);
+            let options = std::env::var_os(ASAN_VARIABLE);
+            command.env(ASAN_VARIABLE, asan_options(options.as_deref()));
         }
         if let Some(mask) = launch.signals.map(Signals::before) {
             let restore = move || {
@@ -125,6 +127,33 @@ impl Launched {
     }
 }
 
+/// Options of AddressSanitizer's runtime.
+const ASAN_VARIABLE: &str = "ASAN_OPTIONS";
+
+/// The user's options, and that another library than the runtime may be loaded first. Else no program that was built with gcc's
+/// AddressSanitizer starts under a recorder, nor does one that a recorded program starts. The runtime insists so that nobody stands
+/// before its allocator; the recorder has none.
+fn asan_options(existing: Option<&OsStr>) -> OsString {
+    let mut options = existing.unwrap_or_default().to_owned();
+    if !options.is_empty() {
+        options.push(":");
+    }
+    options.push("verify_asan_link_order=0");
+    options
+}
+
+/// How often threads of our ended children, and of theirs that were waited for, gave up their CPU by themselves
+/// (`ru_nvcsw`, getrusage(2)).
+pub fn sleeps_of_children() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the room is that of a `rusage`, for which zeroes are a value, too.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    u64::try_from(usage.ru_nvcsw).unwrap_or(0)
+}
+
 /// The status that a shell would show: the program's own, or 128 and the signal that ended it.
 pub fn shell_status(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
@@ -135,6 +164,13 @@ pub fn shell_status(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_users_options_of_the_sanitizer_stay() {
+        assert_eq!(asan_options(None), "verify_asan_link_order=0");
+        let given = asan_options(Some(OsStr::new("detect_leaks=0")));
+        assert_eq!(given, "detect_leaks=0:verify_asan_link_order=0");
+    }
 
     fn start(words: &[&str]) -> Result<Launched, LaunchError> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();

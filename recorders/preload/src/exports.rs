@@ -13,6 +13,7 @@ macro_rules! pass_on {
     (2, $hook:path) => { naked_asm!("mov rdx, qword ptr [rsp]", "jmp {}", sym $hook) };
     (3, $hook:path) => { naked_asm!("mov rcx, qword ptr [rsp]", "jmp {}", sym $hook) };
     (4, $hook:path) => { naked_asm!("mov r8, qword ptr [rsp]", "jmp {}", sym $hook) };
+    (5, $hook:path) => { naked_asm!("mov r9, qword ptr [rsp]", "jmp {}", sym $hook) };
 }
 
 /// Puts the return address into the register of the next argument and goes on to the hook.
@@ -22,6 +23,7 @@ macro_rules! pass_on {
     (2, $hook:path) => { naked_asm!("mov x2, x30", "b {}", sym $hook) };
     (3, $hook:path) => { naked_asm!("mov x3, x30", "b {}", sym $hook) };
     (4, $hook:path) => { naked_asm!("mov x4, x30", "b {}", sym $hook) };
+    (5, $hook:path) => { naked_asm!("mov x5, x30", "b {}", sym $hook) };
 }
 
 /// Symbol, number of its arguments, hook.
@@ -78,6 +80,7 @@ export! {
     pthread_clockjoin_np 4 => thread::clockjoin;
     _exit 1 => process::immediate_exit;
     _Exit 1 => process::immediate_exit;
+    prctl 5 => process::prctl;
 }
 
 // Of musl's, `thrd_create` and `cnd_wait` are no thin covers.
@@ -115,6 +118,22 @@ pub(crate) unsafe extern "C-unwind" fn syscall() {
         "add rsp, 24",
         "ret",
         "2:",
+        "cmp edi, {seccomp_number}",
+        "jne 4f",
+        // Its three arguments and the number; with the return address the stack stays aligned.
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "sub rsp, 8",
+        "mov edi, esi",
+        "call {restricts_itself}",
+        "add rsp, 8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "4:",
         "mov rax, rdi",
         "mov rdi, rsi",
         "mov rsi, rdx",
@@ -130,6 +149,8 @@ pub(crate) unsafe extern "C-unwind" fn syscall() {
         "mov rdi, rax",
         "jmp {failed}",
         futex_number = const libc::SYS_futex,
+        seccomp_number = const libc::SYS_seccomp,
+        restricts_itself = sym process::restricts_itself,
         futex = sym futex::futex,
         failed = sym futex::failed,
     )
@@ -149,6 +170,17 @@ pub(crate) unsafe extern "C-unwind" fn syscall() {
         "mov x7, x30",
         "b {futex}",
         "2:",
+        "cmp x0, #{seccomp_number}",
+        "b.ne 4f",
+        "stp x29, x30, [sp, #-48]!",
+        "stp x0, x1, [sp, #16]",
+        "stp x2, x3, [sp, #32]",
+        "mov x0, x1",
+        "bl {restricts_itself}",
+        "ldp x2, x3, [sp, #32]",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #48",
+        "4:",
         "mov x8, x0",
         "mov x0, x1",
         "mov x1, x2",
@@ -163,6 +195,8 @@ pub(crate) unsafe extern "C-unwind" fn syscall() {
         "3:",
         "b {failed}",
         futex_number = const libc::SYS_futex,
+        seccomp_number = const libc::SYS_seccomp,
+        restricts_itself = sym process::restricts_itself,
         futex = sym futex::futex,
         failed = sym futex::failed,
     )

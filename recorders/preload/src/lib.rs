@@ -16,6 +16,7 @@
 //! | `real` | the thread library's own functions |
 //! | `ring` | a thread's ring: where a record goes |
 //! | `segment` | the file: made, grown by chunks, ended |
+//! | `shared` | objects of several processes |
 //! | `start` | whether, when and under which name recording begins |
 //! | `image` | constructor, destructor and the child of a fork |
 //! | `waiters` | who waits for what, for unlocks that must be recorded |
@@ -35,6 +36,7 @@ mod marks;
 mod real;
 mod ring;
 mod segment;
+mod shared;
 mod start;
 mod system;
 mod waiters;

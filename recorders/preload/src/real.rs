@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 enum Wanted {
     /// Its default.
     Default,
-    /// Of the condition variables since 2.3.2: before glibc 2.34 `dlsym` could give those of 2.2.5, whose
-    /// `pthread_cond_t` is another.
+    /// Its default, but never that of glibc 2.2.5, which `dlsym` could give before glibc 2.34: its `pthread_cond_t` is another
+    /// than that since 2.3.2.
     Version232,
 }
 
@@ -85,6 +85,7 @@ real! {
     cleanup_push: c"_pthread_cleanup_push" Default fn(*mut c_void, extern "C" fn(*mut c_void), *mut c_void);
     cleanup_pop: c"_pthread_cleanup_pop" Default fn(*mut c_void, c_int);
     immediate_exit: c"_exit" Default fn(c_int) -> !;
+    prctl: c"prctl" Default fn(c_int, usize, usize, usize, usize) -> c_int;
     system_call: c"syscall" Default fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
 }
 
@@ -108,17 +109,23 @@ fn find_into(place: &AtomicPtr<c_void>, symbol: &std::ffi::CStr, wanted: Wanted)
 }
 
 fn find(symbol: *const c_char, wanted: Wanted) -> *mut c_void {
+    // SAFETY: the name is a C string. Whoever stands between us and the C library (a sanitizer, a checker of locks) comes first.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, symbol) };
     #[cfg(target_env = "gnu")]
     if wanted == Wanted::Version232 {
-        // SAFETY: both names are C strings. Processors younger than 2.3.2 have no such version.
-        let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, symbol, c"GLIBC_2.3.2".as_ptr()) };
-        if !found.is_null() {
-            return found;
+        // SAFETY: the names are C strings. Processors younger than 2.3.2 have no such versions.
+        let (old, new) = unsafe {
+            (
+                libc::dlvsym(libc::RTLD_NEXT, symbol, c"GLIBC_2.2.5".as_ptr()),
+                libc::dlvsym(libc::RTLD_NEXT, symbol, c"GLIBC_2.3.2".as_ptr()),
+            )
+        };
+        if std::ptr::eq(next, old) && !new.is_null() {
+            return new;
         }
     }
     let _ = wanted;
-    // SAFETY: the name is a C string.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, symbol) }
+    next
 }
 
 /// Offset of the area that the kernel keeps the CPU number in, from the thread pointer on (glibc 2.35).

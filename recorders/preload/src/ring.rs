@@ -111,7 +111,7 @@ pub(crate) fn started(origin: Origin) -> Option<&'static Thread> {
 #[cold]
 #[inline(never)]
 fn begin(thread: &'static Thread, origin: Option<Origin>) -> Option<&'static Thread> {
-    if start::is_off() {
+    if start::is_off() || system::is_jailed() {
         return None;
     }
     let errno = system::errno();
@@ -254,6 +254,11 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn put_anchor(&self) {
+        if system::is_jailed() {
+            // Never again.
+            self.next_anchor.store(arch::cycles().wrapping_add(i64::MAX as u64), Ordering::Relaxed);
+            return;
+        }
         let (cycles, monotonic_ns) = system::anchor();
         self.next_anchor.store(cycles.wrapping_add(ANCHOR_CYCLES), Ordering::Relaxed);
         segment::keep_anchor(cycles, monotonic_ns);
@@ -270,7 +275,8 @@ impl Thread {
     #[cold]
     #[inline(never)]
     fn refill(&self) -> bool {
-        if segment::is_full() && self.next.load(Ordering::Relaxed) >= self.end.load(Ordering::Relaxed) {
+        let refused = segment::is_full() || system::is_jailed();
+        if refused && self.next.load(Ordering::Relaxed) >= self.end.load(Ordering::Relaxed) {
             arch::count(&self.ring().lost);
             return false;
         }

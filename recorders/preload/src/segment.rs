@@ -308,6 +308,14 @@ pub(crate) fn end(how: SyncEnd) -> bool {
         return false;
     }
     let header = base.cast::<SyncSegmentHeader>();
+    let ended = |header: *mut SyncSegmentHeader| {
+        // SAFETY: page 0 is mapped for as long as the process lives.
+        unsafe { (*(&raw mut (*header).ended).cast::<AtomicU32>()).store(how as u32, Ordering::Release) };
+    };
+    if system::is_jailed() {
+        ended(header);
+        return true;
+    }
     // SAFETY: page 0 is mapped for as long as the process lives. A child that shares our memory (`vfork`) must
     // not end its parent's recording, hence the look at the process id.
     unsafe {
@@ -316,8 +324,8 @@ pub(crate) fn end(how: SyncEnd) -> bool {
         }
         let (cycles, monotonic_ns) = system::anchor();
         keep_anchor(cycles, monotonic_ns);
-        (*(&raw mut (*header).ended).cast::<AtomicU32>()).store(how as u32, Ordering::Release);
     }
+    ended(header);
     true
 }
 

@@ -257,7 +257,7 @@ pub(crate) fn end(how: SyncEnd) {
         return;
     }
     let errno = system::errno();
-    if segment::end(how) && how == SyncEnd::Exit {
+    if segment::end(how) && !system::is_jailed() {
         write_maps();
     }
     system::set_errno(errno);

@@ -1,6 +1,7 @@
 //! Small dealings with the system that neither allocate nor panic.
 
 use libc::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A line or path put together in place; what does not fit is left out.
 pub(crate) struct Text<const N: usize> {
@@ -109,6 +110,20 @@ pub(crate) fn anchor() -> (u64, i64) {
         }
     }
     best
+}
+
+/// The program restricts its system calls from now on (seccomp(2)): any of ours could be its end.
+static JAILED: AtomicBool = AtomicBool::new(false);
+
+/// Asks the kernel nothing from now on.
+pub(crate) fn jail() {
+    JAILED.store(true, Ordering::Relaxed);
+}
+
+/// Whether the kernel must not be asked.
+#[inline(always)]
+pub(crate) fn is_jailed() -> bool {
+    JAILED.load(Ordering::Relaxed)
 }
 
 /// Thread id of the caller.

@@ -24,6 +24,9 @@ pub struct SyncFacts {
     pub pid: u32,
     /// Its status as a shell would show it; none while it runs, and of a process that ran before.
     pub status: Option<u8>,
+    /// How often its threads went to sleep by themselves, in all its processes that were waited for (`ru_nvcsw`, getrusage(2));
+    /// none where nobody counted.
+    pub sleeps: Option<u64>,
     /// When it was started, CLOCK_MONOTONIC nanoseconds.
     pub started_ns: u64,
     /// When it had ended.

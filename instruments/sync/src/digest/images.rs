@@ -116,6 +116,13 @@ pub(super) enum MergedEvent {
     Event(AnyEvent),
     /// A futex call, as an event.
     Futex(SyncEvent),
+    /// A thread was made.
+    Made {
+        /// Which.
+        thread: ThreadId,
+        /// Of which process, as the kernel numbers it.
+        process: u32,
+    },
 }
 
 /// What happened at one instant: of a futex call, that and the kernel's event.

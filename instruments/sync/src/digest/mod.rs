@@ -4,17 +4,20 @@ mod compensation;
 pub mod facts;
 mod images;
 mod names;
+mod shared;
 mod summary;
 mod warnings;
 
 pub use compensation::{CompensationFacts, PolicyFacts};
 pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
+use names::FutexWords;
 pub use names::SyncNames;
+use shared::SharedMemory;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 
 use anyhow::Context;
 use images::{Image, KernelStream, MergedEvent};
-use quaver_abi::kernel_side::KernelSideRecord;
+use quaver_abi::kernel_side::{KernelSideKind, KernelSideRecord};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::progress::Progress;
 use quaver_store::manifest::Manifest;
@@ -23,7 +26,7 @@ use quaver_store::run::RunDir;
 use quaver_sync_analysis::futex::{FunctionCalls, FutexCounter, FutexFigures, Reconciler};
 use quaver_sync_analysis::lanes::{LaneKeeper, Lanes, Span};
 use quaver_sync_analysis::subframes::{Cutter, Step};
-use quaver_sync_analysis::sync::{AnyEvent, Protocol, Settings, SyncResults, Wait};
+use quaver_sync_analysis::sync::{AnyEvent, Protocol, Settings, SyncResults, ThreadId, Wait};
 use quaver_sync_store::{SyncCounts, pack, trim};
 use quaver_view::Cell;
 use std::io::Write;
@@ -82,6 +85,9 @@ struct Measured {
     lanes: Lanes,
     futex: Option<FutexFigures>,
     from_kernel: bool,
+    /// Calls that waited and returned.
+    waits: u64,
+    words: FutexWords,
 }
 
 /// Packs the recordings of a run that ended just now, gives addresses their names and analyses.
@@ -97,8 +103,10 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
         Some(image) => Some(names::maps_of(image)),
         None => Some(attached_maps(&directory)),
     };
-    names::look_up(measured.images.len().max(1), &measured.results, &measured.lanes.spans, maps)
-        .write(&directory)?;
+    let (results, spans, words) = (&measured.results, &measured.lanes.spans, &measured.words);
+    let mut names = names::look_up(measured.images.len().max(1), results, spans, words, maps);
+    names.add_shared(results, spans, &SharedMemory::of(measured.images.iter().map(names::map_of)));
+    names.write(&directory)?;
     run.write_manifest(&manifest)?;
     digest(run, manifest, facts, measured)
 }
@@ -165,9 +173,12 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     let mut lanes = LaneKeeper::new(from_ns, to_ns);
     let mut protocol = Protocol::new(settings(facts));
     let kernel = kernel.filter(|path| path.is_file());
+    let (mut waits, mut words) = (0, FutexWords::default());
     let told = tell(&images, kernel, &mut |event| {
         if let AnyEvent::Sync(event) = event {
             lanes.event(event);
+            words.event(event);
+            waits += u64::from(event.kind.ends_wait());
         }
         protocol.any(event);
     })?;
@@ -179,6 +190,8 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
         lanes: lanes.finish(),
         futex: told.futex,
         from_kernel: told.from_kernel,
+        waits,
+        words,
     })
 }
 
@@ -189,36 +202,48 @@ struct Beside {
     from_kernel: bool,
 }
 
-/// Gives all that was recorded to `take`, in time order.
+/// Feeds all that was recorded to `take`, in time order. Futex calls outside of recorded calls are events like any other.
 fn tell(images: &[Image], kernel: Option<&Path>, take: &mut dyn FnMut(&AnyEvent)) -> anyhow::Result<Beside> {
-    // A program whose own calls were seen is judged by these; else its futex calls have to do.
+    let shared = SharedMemory::of(images.iter().map(names::map_of));
+    let take = &mut |event: &AnyEvent| {
+        let mut event = *event;
+        if let AnyEvent::Sync(event) = &mut event {
+            shared.translate(event);
+        }
+        take(&event);
+    };
     let heard =
         images.iter().any(|image| image.threads().len() > 1 || uncontended(image) != SyncCounts::default());
+    let Some(path) = kernel else {
+        images::feed(images, None, |told| {
+            if let MergedEvent::Event(event) = told {
+                take(event);
+            }
+        })?;
+        return Ok(Beside { futex: None, from_kernel: false });
+    };
     let mut futex = FutexCounter::default();
     let mut functions = FunctionCalls::default();
     let mut each = |record: &KernelSideRecord| {
+        if record.kind == KernelSideKind::Fork as u8 {
+            return Some(MergedEvent::Made { thread: ThreadId(record.other), process: record.value as u32 });
+        }
         if let Some(event) = functions.take(record) {
             return Some(MergedEvent::Event(AnyEvent::Sync(event)));
         }
         futex.take(record).filter(|event| !functions.is_inside(event.thread)).map(MergedEvent::Futex)
     };
-    let stream = kernel.map(|path| KernelStream { path, each: &mut each });
-    let mut both = Reconciler::default();
-    images::feed(images, stream, |told| {
-        let event = match told {
-            MergedEvent::Event(event) => *event,
-            MergedEvent::Futex(event) if heard => return both.futex(event),
-            MergedEvent::Futex(event) => AnyEvent::Sync(*event),
-        };
-        if let AnyEvent::Sync(event) = &event {
-            both.call(event);
-        }
-        take(&event);
+    let threads = images.iter().flat_map(Image::threads);
+    let mut both = Reconciler::new(images.len() as u16, threads.map(|thread| ThreadId(thread.tid)).collect());
+    images::feed(images, Some(KernelStream { path, each: &mut each }), |told| match told {
+        MergedEvent::Event(event) => both.event(event, take),
+        MergedEvent::Futex(event) => both.futex(event, take),
+        MergedEvent::Made { thread, process } => both.made(*thread, *process),
     })?;
-    let both = heard.then(|| both.finish());
+    let both = both.finish(take);
     Ok(Beside {
-        futex: kernel.map(|_| FutexFigures { reconciled: both, ..futex.finish() }),
-        from_kernel: !heard && kernel.is_some(),
+        futex: Some(FutexFigures { reconciled: heard.then_some(both), ..futex.finish() }),
+        from_kernel: !heard,
     })
 }
 
@@ -307,6 +332,8 @@ fn digest(
     };
     let warned = warnings::of(&summary, &manifest, &directory(run));
     summary.warnings.extend(warned);
+    let runtimes = names::runtimes(&measured.images);
+    summary.warnings.extend(warnings::unseen(&summary, measured.waits, &runtimes));
     let mut facts = quaver_instrument::facts::run_facts(run, &manifest);
     facts.stream = summary.facts.program.join(" ");
     Ok(SyncDigest { summary, facts, lanes: measured.lanes, names })

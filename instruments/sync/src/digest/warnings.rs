@@ -9,6 +9,11 @@ use std::path::Path;
 /// Share of wake-ups whose waker is known; below it, something is missing.
 const COVERED: f64 = 0.999_99;
 
+/// Share of waits that may be in no figure without a remark.
+const UNSEEN: f64 = 0.01;
+/// A program that starts and ends sleeps a few times for its files.
+const LEAST_UNSEEN: u64 = 20;
+
 /// The warnings, those that make the rest void first.
 pub(super) fn of(summary: &SyncSummary, manifest: &Manifest, directory: &Path) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -32,6 +37,39 @@ pub(super) fn of(summary: &SyncSummary, manifest: &Manifest, directory: &Path) -
         ));
     }
     warnings
+}
+
+/// Waits that no figure holds, where they are more than one in a hundred.
+pub(super) fn unseen(summary: &SyncSummary, recorded: u64, runtimes: &[&str]) -> Option<String> {
+    if let Some(both) = summary.futex.as_ref().and_then(|futex| futex.reconciled) {
+        let share = both.waits_unseen() as f64 / both.waits().max(1) as f64;
+        return (share > UNSEEN).then(|| {
+            format!(
+                "{} of {} futex waits ({}) are in no figure: their threads made them before their recording began",
+                Cell::Count(both.waits_unseen()),
+                Cell::Count(both.waits()),
+                Cell::Share(share)
+            )
+        });
+    }
+    if summary.facts.kernel.looked() || summary.facts.kept_out {
+        return None;
+    }
+    let sleeps = summary.facts.sleeps?;
+    let unseen = sleeps.saturating_sub(recorded);
+    let share = unseen as f64 / sleeps.max(1) as f64;
+    (share > UNSEEN && unseen >= LEAST_UNSEEN).then(|| {
+        let own = match runtimes {
+            [] => "waits of runtimes that call the kernel themselves".to_owned(),
+            some => format!("waits of {}, which calls the kernel itself", some.join(" and ")),
+        };
+        format!(
+            "{} of {} sleeps of its threads ({}) are in no figure: files, timers, and {own}; run quaver as root to see such waits",
+            Cell::Count(unseen),
+            Cell::Count(sleeps),
+            Cell::Share(share)
+        )
+    })
 }
 
 /// What recorders said that could not begin.

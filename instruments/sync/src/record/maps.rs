@@ -2,6 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+/// A file, whatever it is called: device and inode.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileId {
+    device: String,
+    inode: u64,
+}
+
 /// A stretch of a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
@@ -13,6 +20,8 @@ pub struct Mapped {
     pub offset: u64,
     /// Whether code runs from it.
     pub executable: bool,
+    /// The file where others may share the stretch; memory without a name has one of the kernel's own.
+    pub shared: Option<FileId>,
     /// The file, or a name in brackets; none for memory without either.
     pub name: Option<String>,
 }
@@ -79,7 +88,7 @@ fn line(text: &str) -> Option<Mapped> {
     let (start, end) = word()?.split_once('-')?;
     let rights = word()?;
     let offset = word()?;
-    let (_device, _inode) = (word()?, word()?);
+    let (device, inode) = (word()?.to_owned(), word()?.parse().ok()?);
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let name = rest.trim();
     Some(Mapped {
@@ -87,6 +96,7 @@ fn line(text: &str) -> Option<Mapped> {
         end: number(end)?,
         offset: number(offset)?,
         executable: rights.contains('x'),
+        shared: (rights.ends_with('s') && inode != 0).then_some(FileId { device, inode }),
         name: (!name.is_empty()).then(|| name.to_owned()),
     })
 }

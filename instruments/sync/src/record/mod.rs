@@ -5,6 +5,7 @@
 
 pub mod kernel;
 pub mod maps;
+pub mod runtimes;
 pub mod symbols;
 
 use quaver_instrument::exit_code::{ExitCode, failure};

@@ -22,7 +22,7 @@ struct Symbol {
 #[derive(Debug, Default)]
 struct Image {
     symbols: Vec<Symbol>,
-    /// Offset in the file, bytes in the file, address.
+    /// Offset in the file, bytes in memory, address.
     loaded: Vec<(u64, u64, u64)>,
 }
 
@@ -43,7 +43,9 @@ impl Symbolizer {
     /// address lies in nothing that was mapped.
     pub fn name(&mut self, address: u64) -> Option<String> {
         let mapped = self.map.find(address)?.clone();
-        let Some((file, offset)) = self.place_in_file(&mapped, address) else {
+        let Some((file, offset)) =
+            self.place_in_file(&mapped, address).filter(|place| self.is_loaded(&mapped, place))
+        else {
             let from = address - mapped.start;
             return Some(match mapped.name.as_deref() {
                 Some(name) => format!("{name}+{from:#x}"),
@@ -57,12 +59,16 @@ impl Symbolizer {
         Some(named.unwrap_or_else(|| format!("{short}+{offset:#x}")))
     }
 
+    /// Name of the file that an address lies in, without its directory.
+    pub fn file(&self, address: u64) -> Option<String> {
+        let file = self.map.find(address)?.file()?;
+        Some(file.file_name()?.to_string_lossy().into_owned())
+    }
+
     /// The function that a call returns into: the name of the byte before the return address, since a call may be the
     /// last thing that a function does.
     pub fn caller(&mut self, return_address: u64) -> Option<String> {
-        let mapped = self.map.find(return_address.checked_sub(1)?)?;
-        let file =
-            mapped.file().map(|file| file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        let file = self.file(return_address.checked_sub(1)?);
         let name = self.name(return_address - 1)?;
         // Offsets are those of the byte before; the return address is one further.
         let name = match name.rsplit_once("+0x") {
@@ -76,6 +82,15 @@ impl Symbolizer {
             Some(file) if !name.starts_with(&file) => format!("{name} ({file})"),
             _ => name,
         })
+    }
+
+    /// Whether a place is in memory that its file asks for. What follows a library without a gap may be anybody's.
+    fn is_loaded(&mut self, mapped: &Mapped, (file, offset): &(PathBuf, u64)) -> bool {
+        if mapped.file().is_some() {
+            return true;
+        }
+        let image = self.images.entry(file.clone()).or_insert_with(|| read_image(file));
+        image.as_ref().is_some_and(|image| image.reaches(*offset))
     }
 
     /// File and offset in it; zeroed data lies behind what the file holds.
@@ -93,6 +108,12 @@ impl Symbolizer {
 }
 
 impl Image {
+    /// Whether the last segment that begins before an offset reaches there, in whole pages.
+    fn reaches(&self, offset: u64) -> bool {
+        let holds = self.loaded.iter().rev().find(|(from, ..)| *from <= offset);
+        holds.is_some_and(|(from, bytes, _)| offset - from < bytes.next_multiple_of(4096))
+    }
+
     /// The name of what lies at an offset of the file, as it was mapped.
     fn name(&self, offset: u64) -> Option<String> {
         // Zeroed data is mapped behind the last bytes of its segment, so that segment begins last before it.
@@ -123,7 +144,7 @@ fn read_image(path: &Path) -> Option<Image> {
         .map(|segment| {
             let into = segment.p_offset(endian) % 4096;
             let address = segment.p_vaddr(endian).saturating_sub(into);
-            (segment.p_offset(endian) - into, segment.p_filesz(endian) + into, address)
+            (segment.p_offset(endian) - into, segment.p_memsz(endian) + into, address)
         })
         .collect();
     loaded.sort_unstable();
@@ -181,6 +202,15 @@ int main(void) {
         let (addresses, maps) = said.split_once("--\n").unwrap();
         let addresses = addresses.lines().map(|line| u64::from_str_radix(line, 16).unwrap()).collect();
         (MemoryMap::parse(maps), addresses)
+    }
+
+    #[test]
+    fn zeroed_data_ends_with_the_last_page_that_its_file_asks_for() {
+        let loaded = vec![(0, 0x1000, 0), (0x1000, 0x2345, 0x5000)];
+        let image = Image { symbols: Vec::new(), loaded };
+        assert!(image.reaches(0xfff) && image.reaches(0x3fff));
+        assert!(!image.reaches(0x4000), "that is another's memory");
+        assert!(!Image::default().reaches(0));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use quaver_clock::{AnchorKeeper, CounterSupport};
 use quaver_host::segment::SegmentAppender;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::host_state::allowed_cpus;
-use quaver_launch::launch::{Launch, LaunchError, Launched, shell_status};
+use quaver_launch::launch::{Launch, LaunchError, Launched, shell_status, sleeps_of_children};
 use quaver_launch::program;
 use quaver_launch::program::{Obstacle, Program};
 use quaver_launch::recorder::{PRELOAD_VARIABLE, preload};
@@ -107,6 +107,7 @@ impl Recording {
         let compensating = compensation.map(|prepared| prepared.start(directory, &log)).transpose();
         let compensating = compensating.inspect_err(|_| discard(&self.run))?;
         let launch = Launch { words: &args.program, preload, directory, signals: Some(&signals) };
+        let slept = sleeps_of_children();
         let launched = Launched::start(&launch).map_err(|error| {
             discard(&self.run);
             not_started(error)
@@ -117,6 +118,7 @@ impl Recording {
             self.watch.drain();
             self.clock.tick();
         })?;
+        self.facts.sleeps = Some(sleeps_of_children().saturating_sub(slept));
         self.facts.compensation = compensating.and_then(compensate::Running::finish);
         // From here on Ctrl-C is ours again.
         drop(signals);

@@ -8,7 +8,7 @@
 use super::{Blocking, CONTENDED, outcome_of};
 use crate::marks::{self, Call, Marked};
 use crate::ring::{self, Ring};
-use crate::{arch, waiters};
+use crate::{arch, shared, waiters};
 use libc::c_int;
 use quaver_abi::sync::{SyncKind, SyncObject, SyncOutcome};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -41,6 +41,12 @@ impl Lock {
             && self.address.is_multiple_of(align_of::<AtomicU32>())
             // SAFETY: a mutex that its holder is about to give back begins with that word, aligned as just seen.
             && unsafe { (*(self.address as *const AtomicU32)).load(Ordering::Relaxed) } == MAY_WAIT
+    }
+
+    /// Whether other processes may wait for it.
+    #[inline(always)]
+    fn is_shared(self) -> bool {
+        shared::is_lock(self.address, self.object)
     }
 
     fn kind(self) -> (SyncObject, bool) {
@@ -157,7 +163,7 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     };
     let slot = waiters::of(lock.address);
     let first_look = waiters::look(slot);
-    if waiters::is_waited_for(first_look) || lock.is_marked() {
+    if waiters::is_waited_for(first_look) || lock.is_marked() || lock.is_shared() {
         return give_back_to_waiter(thread, lock.address, lock.site, lock.kind(), give_back);
     }
     let result = give_back();
@@ -211,8 +217,8 @@ fn given_back_to_newcomer(
 /// Records that a mutex is given back inside a wait on a condition, if somebody waits for it.
 #[inline(always)]
 pub(crate) fn given_back_inside_wait(thread: &ring::Thread, mutex: usize, site: usize) {
-    if waiters::any(waiters::of(mutex)) {
-        let lock = Lock::exclusive(mutex, site, SyncObject::Mutex);
+    let lock = Lock::exclusive(mutex, site, SyncObject::Mutex);
+    if waiters::any(waiters::of(mutex)) || lock.is_shared() {
         let flags = CONTENDED | quaver_abi::sync::outcome_flags::INSIDE_WAIT;
         let call = Blocking { flags, ..unlock_call(lock) };
         let now = arch::cycles();

@@ -3,7 +3,7 @@
 use super::{Blocking, CONTENDED, cancellable_since, outcome_by_errno};
 use crate::marks::{self, Call, Marked};
 use crate::real::{self, Object, Time};
-use crate::{arch, ring, system, waiters};
+use crate::{arch, ring, shared, system, waiters};
 use libc::{c_int, c_uint};
 use quaver_abi::sync::SyncKind;
 
@@ -105,7 +105,7 @@ pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c
     };
     // As with unlocks, what nobody waits for is not stamped.
     let first_look = waiters::look(slot);
-    if waiters::is_waited_for(first_look) {
+    if waiters::is_waited_for(first_look) || shared::is_semaphore(semaphore as usize) {
         thread.put(call.entry());
         let result = make();
         thread.put(call.exit(outcome_by_errno(result)));

@@ -1,5 +1,5 @@
-//! Futex system calls of a program as the kernel saw them: how many of each operation, how they ended, and, where nothing else
-//! tells of the program's synchronisation, as events for the protocol of [`crate::sync`].
+//! Futex system calls of a program as the kernel saw them: how many of each operation, how they ended, and as events for the
+//! protocol of [`crate::sync`] where no recorded call stands around them.
 
 mod functions;
 mod reconcile;
@@ -8,7 +8,7 @@ pub use functions::FunctionCalls;
 pub use reconcile::{Reconciled, Reconciler};
 
 use crate::sync::{SyncEvent, ThreadId};
-use quaver_abi::kernel_side::{FutexOperation, KernelSideKind, KernelSideRecord};
+use quaver_abi::kernel_side::{FutexEntry, FutexOperation, KernelSideKind, KernelSideRecord};
 use quaver_abi::sync::{SyncKind, SyncOutcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,10 +86,16 @@ pub struct FutexCounter {
 struct Open {
     operation: FutexOperation,
     word: u64,
-    other: u32,
+    count: u32,
+    call_site: u64,
     at_ns: u64,
     cpu: u16,
+    /// Only threads of the same process can wake it.
+    private: bool,
 }
+
+/// FUTEX_PRIVATE_FLAG.
+const PRIVATE: u32 = 128;
 
 impl FutexCounter {
     /// Takes the next record; all but futex calls are passed over. The answer is the call as an event of a program's own
@@ -113,10 +119,11 @@ impl FutexCounter {
     }
 
     fn enter(&mut self, record: &KernelSideRecord) -> Option<SyncEvent> {
-        let operation = FutexOperation::of_operand(record.operand);
+        let FutexEntry { operation, count, call_site } = record.futex_call();
         self.calls(operation).calls += 1;
-        let open =
-            Open { operation, word: record.value, other: record.other, at_ns: record.at_ns, cpu: record.cpu };
+        let (at_ns, cpu) = (record.at_ns, record.cpu);
+        let private = record.operand & PRIVATE != 0;
+        let open = Open { operation, word: record.value, count, call_site, at_ns, cpu, private };
         if let Some(before) = self.open.insert(record.thread, open) {
             self.calls(before.operation).open += 1;
         }
@@ -124,7 +131,7 @@ impl FutexCounter {
             self.woken_ns.insert(record.value, record.at_ns);
             self.requeued |= operation == FutexOperation::Requeue;
         }
-        event(record, &open, true, SyncOutcome::Ok, record.other)
+        event(record, &open, true, SyncOutcome::Ok, count)
     }
 
     fn exit(&mut self, record: &KernelSideRecord) -> Option<SyncEvent> {
@@ -136,7 +143,8 @@ impl FutexCounter {
         let result = record.value.cast_signed();
         let woken_ns = self.woken_ns.get(&open.word).copied().unwrap_or(0).max(self.thread_ended_ns);
         let woken_since = woken_ns >= open.at_ns;
-        if result == 0 && open.operation.waits() && !woken_since && !self.requeued {
+        // Another process wakes a word of shared memory by another address.
+        if result == 0 && open.operation.waits() && open.private && !woken_since && !self.requeued {
             self.spurious += 1;
         }
         let calls = self.calls(open.operation);
@@ -197,11 +205,11 @@ fn event(
     };
     // Of an exit, the CPU is where it returned; the count to wake stands in the entry.
     let cpu = if entry { open.cpu } else { record.cpu };
-    let detail = if entry { open.other } else { detail };
+    let detail = if entry { open.count } else { detail };
     Some(SyncEvent {
         at_ns: record.at_ns,
         object: open.word,
-        call_site: 0,
+        call_site: open.call_site,
         thread: ThreadId(record.thread),
         detail,
         cpu,

@@ -1,14 +1,19 @@
-//! Futex system calls of a program beside the recorder's events: whoever waits in the kernel does so inside a call of the thread
-//! library, and whoever wakes as well. What is left over is the C library's own (its allocator's and files' locks), or was not
-//! recorded.
+//! Futex system calls of a program beside the recorder's events. Who waits in the kernel inside a recorded call is known by that
+//! call. All other futex calls become events of their own: those of runtimes that bring their own locks and barriers (OpenMP, Go),
+//! of the C library (its allocator and files), and of processes that are not recorded.
 
-use crate::sync::{SyncEvent, ThreadId};
+use crate::sync::{AnyEvent, SyncEvent, ThreadId};
 use quaver_abi::sync::SyncKind;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How far the recorder's clock may be from the kernel's, nanoseconds: a futex call that seems to begin so much before a recorded
+/// call of its thread is inside it. Anchors tie the two within 1 µs; an interrupt between the two reads of an anchor takes tens.
+const SKEW_NS: u64 = 50_000;
 
 /// How the two sides agree. Futex calls: those inside and outside are all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Reconciled {
     /// Calls of the thread library that were recorded and have ended.
     pub calls: u64,
@@ -18,16 +23,41 @@ pub struct Reconciled {
     pub waits_inside: u64,
     /// Futex waits outside of every recorded call.
     pub waits_outside: u64,
+    /// Of these, waits that are events of their own. The rest are those of threads before their recording began.
+    pub waits_followed: u64,
     /// Futex wakes and requeues inside a recorded call.
     pub wakes_inside: u64,
     /// And outside.
     pub wakes_outside: u64,
 }
 
-/// Holds the one against the other, in time order.
+impl Reconciled {
+    /// All futex waits.
+    pub const fn waits(&self) -> u64 {
+        self.waits_inside + self.waits_outside
+    }
+
+    /// Waits that no figure holds.
+    pub const fn waits_unseen(&self) -> u64 {
+        self.waits_outside - self.waits_followed
+    }
+}
+
+/// Holds the one against the other, in time order, and passes on what is to be analysed.
 #[derive(Debug, Default)]
 pub struct Reconciler {
+    /// Threads that have a recording, which may begin later than they do.
+    recorded: BTreeSet<ThreadId>,
     threads: BTreeMap<ThreadId, Thread>,
+    /// Process of each thread that was seen to be made.
+    processes: BTreeMap<ThreadId, u32>,
+    /// Numbers of processes without a recording.
+    strangers: BTreeMap<u32, u16>,
+    next_stranger: u16,
+    /// Events of the latest [`SKEW_NS`].
+    held: VecDeque<Held>,
+    /// Events that were held and are not any more.
+    passed: u64,
     figures: Reconciled,
 }
 
@@ -37,9 +67,39 @@ struct Thread {
     depth: u32,
     /// The outermost of them went into the kernel.
     asked: bool,
-    /// The futex call that has not returned: whether it waits, and whether a recorded call was open meanwhile. The two clocks
-    /// may be a little apart, so that its entry seems to come first.
-    futex: Option<(bool, bool)>,
+    /// The futex call that has not returned.
+    futex: Option<FutexCall>,
+    /// Image of its latest recorded event.
+    process: Option<u16>,
+    /// The entry of its futex call was passed on, as an event of this process.
+    followed: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FutexCall {
+    waits: bool,
+    /// A recorded call was open meanwhile.
+    inside: bool,
+    /// Number of the entry among all events.
+    number: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    Event(AnyEvent),
+    FutexEntry { event: SyncEvent, inside: bool },
+    FutexExit(SyncEvent),
+}
+
+impl Held {
+    fn at_ns(&self) -> u64 {
+        match self {
+            Self::Event(AnyEvent::Kernel(event)) => event.at_ns,
+            Self::Event(AnyEvent::Sync(event)) | Self::FutexEntry { event, .. } | Self::FutexExit(event) => {
+                event.at_ns
+            }
+        }
+    }
 }
 
 /// Whether a call of the library begins, or ends; neither for starts and ends of threads.
@@ -52,17 +112,39 @@ fn begins(kind: SyncKind) -> Option<bool> {
 }
 
 impl Reconciler {
-    /// An event of the recorder's.
-    pub fn call(&mut self, event: &SyncEvent) {
-        let Some(begins) = begins(event.kind) else { return };
+    /// For the recordings of so many process images, with these threads.
+    pub fn new(images: u16, recorded: BTreeSet<ThreadId>) -> Self {
+        Self { recorded, next_stranger: images, ..Self::default() }
+    }
+
+    /// An event that is none of the kernel's futex calls.
+    pub fn event(&mut self, event: &AnyEvent, take: &mut dyn FnMut(&AnyEvent)) {
+        if let AnyEvent::Sync(event) = event {
+            self.call(event);
+        }
+        self.hold(Held::Event(*event), take);
+    }
+
+    /// A thread was made, in this process.
+    pub fn made(&mut self, thread: ThreadId, process: u32) {
+        self.processes.insert(thread, process);
+    }
+
+    fn call(&mut self, event: &SyncEvent) {
         let thread = self.threads.entry(event.thread).or_default();
+        thread.process = Some(event.process);
+        let Some(begins) = begins(event.kind) else { return };
         if begins {
             if thread.depth == 0 {
                 thread.asked = thread.futex.is_some();
             }
             thread.depth += 1;
-            if let Some((_, inside)) = &mut thread.futex {
-                *inside = true;
+            if let Some(call) = &mut thread.futex {
+                call.inside = true;
+                let at = call.number.checked_sub(self.passed).and_then(|at| usize::try_from(at).ok());
+                if let Some(Held::FutexEntry { inside, .. }) = at.and_then(|at| self.held.get_mut(at)) {
+                    *inside = true;
+                }
             }
         } else if thread.depth > 0 {
             thread.depth -= 1;
@@ -74,23 +156,78 @@ impl Reconciler {
     }
 
     /// A futex call as [`super::FutexCounter`] tells of it.
-    pub fn futex(&mut self, event: &SyncEvent) {
+    pub fn futex(&mut self, event: &SyncEvent, take: &mut dyn FnMut(&AnyEvent)) {
+        let number = self.passed + self.held.len() as u64;
         let thread = self.threads.entry(event.thread).or_default();
         let waits = matches!(event.kind, SyncKind::FutexWaitEntry | SyncKind::FutexWaitExit);
         let inside = thread.depth > 0;
         thread.asked |= inside;
         if matches!(event.kind, SyncKind::FutexWaitEntry | SyncKind::FutexWakeEntry) {
-            let before = thread.futex.replace((waits, inside));
+            let before = thread.futex.replace(FutexCall { waits, inside, number });
             self.count(before);
+            self.hold(Held::FutexEntry { event: *event, inside }, take);
         } else {
-            let ended = thread.futex.take().map(|(waits, was_inside)| (waits, was_inside || inside));
+            let ended = thread.futex.take().map(|call| FutexCall { inside: call.inside || inside, ..call });
             self.count(ended);
+            self.hold(Held::FutexExit(*event), take);
         }
     }
 
-    fn count(&mut self, call: Option<(bool, bool)>) {
+    fn hold(&mut self, held: Held, take: &mut dyn FnMut(&AnyEvent)) {
+        let now_ns = held.at_ns();
+        self.held.push_back(held);
+        while self.held.front().is_some_and(|first| first.at_ns() + SKEW_NS < now_ns) {
+            self.pass(take);
+        }
+    }
+
+    /// Passes the oldest event on, unless it is a futex call of a recorded call.
+    fn pass(&mut self, take: &mut dyn FnMut(&AnyEvent)) {
+        let Some(first) = self.held.pop_front() else { return };
+        self.passed += 1;
+        match first {
+            Held::Event(event) => take(&event),
+            Held::FutexEntry { inside: true, .. } => {}
+            Held::FutexEntry { event, inside: false } => {
+                let Some(process) = self.process_of(event.thread) else { return };
+                self.figures.waits_followed += u64::from(event.kind == SyncKind::FutexWaitEntry);
+                self.threads.entry(event.thread).or_default().followed = Some(process);
+                take(&AnyEvent::Sync(SyncEvent { process, ..event }));
+            }
+            Held::FutexExit(event) => {
+                let thread = self.threads.get_mut(&event.thread);
+                if let Some(process) = thread.and_then(|thread| thread.followed.take()) {
+                    take(&AnyEvent::Sync(SyncEvent { process, ..event }));
+                }
+            }
+        }
+    }
+
+    /// Number of the process that a thread's addresses belong to; none where its recording is still to begin.
+    fn process_of(&mut self, thread: ThreadId) -> Option<u16> {
+        let recorded = |thread| self.threads.get(&thread).and_then(|thread: &Thread| thread.process);
+        if let Some(process) = recorded(thread) {
+            return Some(process);
+        }
+        if self.recorded.contains(&thread) {
+            return None;
+        }
+        // A thread that was made without the thread library shares the memory of its process.
+        let process = self.processes.get(&thread).copied().unwrap_or(0);
+        if let Some(process) = recorded(ThreadId(process)) {
+            return Some(process);
+        }
+        let next = &mut self.next_stranger;
+        Some(*self.strangers.entry(process).or_insert_with(|| {
+            let number = *next;
+            *next = number.saturating_add(1);
+            number
+        }))
+    }
+
+    fn count(&mut self, call: Option<FutexCall>) {
         let figures = &mut self.figures;
-        match call {
+        match call.map(|call| (call.waits, call.inside)) {
             Some((true, true)) => figures.waits_inside += 1,
             Some((true, false)) => figures.waits_outside += 1,
             Some((false, true)) => figures.wakes_inside += 1,
@@ -99,8 +236,11 @@ impl Reconciler {
         }
     }
 
-    /// What was found in all.
-    pub fn finish(mut self) -> Reconciled {
+    /// Passes the rest on, and says what was found in all.
+    pub fn finish(mut self, take: &mut dyn FnMut(&AnyEvent)) -> Reconciled {
+        while !self.held.is_empty() {
+            self.pass(take);
+        }
         let open: Vec<_> = self.threads.values().map(|thread| thread.futex).collect();
         open.into_iter().for_each(|call| self.count(call));
         self.figures
@@ -133,37 +273,89 @@ mod tests {
             FutexWaitEntry, FutexWaitExit, FutexWakeEntry, FutexWakeExit, LockEntry, LockExit, SignalEntry,
             SignalExit, WaitEntry, WaitExit,
         };
+        let mut told = Vec::new();
+        let mut take = |event: &AnyEvent| told.push(*event);
         let mut both = Reconciler::default();
         // Thread 1 waits twice inside one call; thread 2 signals, once for somebody and once for nobody.
-        both.call(&event(10, 1, WaitEntry));
-        both.futex(&event(11, 1, FutexWaitEntry));
-        both.call(&event(12, 2, SignalEntry));
-        both.futex(&event(13, 2, FutexWakeEntry));
-        both.futex(&event(14, 2, FutexWakeExit));
-        both.call(&event(15, 2, SignalExit));
-        both.futex(&event(16, 1, FutexWaitExit));
-        both.futex(&event(17, 1, FutexWaitEntry));
-        both.futex(&event(18, 1, FutexWaitExit));
-        both.call(&event(19, 1, WaitExit));
-        both.call(&event(20, 2, SignalEntry));
-        both.call(&event(21, 2, SignalExit));
+        both.event(&AnyEvent::Sync(event(10, 1, WaitEntry)), &mut take);
+        both.futex(&event(11, 1, FutexWaitEntry), &mut take);
+        both.event(&AnyEvent::Sync(event(12, 2, SignalEntry)), &mut take);
+        both.futex(&event(13, 2, FutexWakeEntry), &mut take);
+        both.futex(&event(14, 2, FutexWakeExit), &mut take);
+        both.event(&AnyEvent::Sync(event(15, 2, SignalExit)), &mut take);
+        both.futex(&event(16, 1, FutexWaitExit), &mut take);
+        both.futex(&event(17, 1, FutexWaitEntry), &mut take);
+        both.futex(&event(18, 1, FutexWaitExit), &mut take);
+        both.event(&AnyEvent::Sync(event(19, 1, WaitExit)), &mut take);
+        both.event(&AnyEvent::Sync(event(20, 2, SignalEntry)), &mut take);
+        both.event(&AnyEvent::Sync(event(21, 2, SignalExit)), &mut take);
         // The kernel's clock is a little early.
-        both.futex(&event(30, 1, FutexWaitEntry));
-        both.call(&event(31, 1, LockEntry));
-        both.futex(&event(39, 1, FutexWaitExit));
-        both.call(&event(40, 1, LockExit));
+        both.futex(&event(30, 1, FutexWaitEntry), &mut take);
+        both.event(&AnyEvent::Sync(event(31, 1, LockEntry)), &mut take);
+        both.futex(&event(39, 1, FutexWaitExit), &mut take);
+        both.event(&AnyEvent::Sync(event(40, 1, LockExit)), &mut take);
         // The allocator's, and one that never ends.
-        both.futex(&event(50, 2, FutexWakeEntry));
-        both.futex(&event(51, 2, FutexWakeExit));
-        both.futex(&event(60, 3, FutexWaitEntry));
+        both.futex(&event(50, 2, FutexWakeEntry), &mut take);
+        both.futex(&event(51, 2, FutexWakeExit), &mut take);
+        both.futex(&event(60, 3, FutexWaitEntry), &mut take);
         let want = Reconciled {
             calls: 4,
             calls_without_kernel: 1,
             waits_inside: 3,
             waits_outside: 1,
+            waits_followed: 1,
             wakes_inside: 1,
             wakes_outside: 1,
         };
-        assert_eq!(both.finish(), want);
+        assert_eq!(both.finish(&mut take), want);
+        // What is inside is told by the call around it alone; what is outside, by itself.
+        let futex = |event: &&AnyEvent| match event {
+            AnyEvent::Sync(event) => event.kind as u8 >= FutexWaitEntry as u8,
+            AnyEvent::Kernel(_) => false,
+        };
+        let outside =
+            [event(50, 2, FutexWakeEntry), event(51, 2, FutexWakeExit), event(60, 3, FutexWaitEntry)];
+        let told_outside: Vec<AnyEvent> = told.iter().filter(futex).copied().collect();
+        assert_eq!(told_outside, outside.map(AnyEvent::Sync));
+        assert_eq!(told.len(), 8 + outside.len());
+    }
+
+    #[test]
+    fn events_stay_in_the_order_of_time_and_calls_of_one_process_share_their_words() {
+        use SyncKind::{FutexWaitEntry, FutexWaitExit, FutexWakeEntry, FutexWakeExit, ThreadStart};
+        let mut told = Vec::new();
+        let mut take = |event: &AnyEvent| match event {
+            AnyEvent::Sync(event) => told.push((event.at_ns, event.thread.0, event.process)),
+            AnyEvent::Kernel(_) => panic!("there is none"),
+        };
+        let mut both = Reconciler::new(2, [7, 8].map(ThreadId).into());
+        let of = |process, event: SyncEvent| AnyEvent::Sync(SyncEvent { process, ..event });
+        both.event(&of(1, event(10, 7, ThreadStart)), &mut take);
+        // Thread 8 is recorded from 30,000 on; 9 never, though its process is; 10 and 11 are of a process that is not.
+        both.futex(&event(20, 8, FutexWaitEntry), &mut take);
+        both.futex(&event(21, 8, FutexWaitExit), &mut take);
+        both.made(ThreadId(9), 7);
+        both.made(ThreadId(10), 10);
+        both.made(ThreadId(11), 10);
+        both.futex(&event(100_000, 9, FutexWaitEntry), &mut take);
+        both.futex(&event(200_000, 10, FutexWaitEntry), &mut take);
+        both.event(&of(1, event(300_000, 8, ThreadStart)), &mut take);
+        both.futex(&event(400_000, 8, FutexWakeEntry), &mut take);
+        both.futex(&event(400_001, 8, FutexWakeExit), &mut take);
+        both.futex(&event(400_002, 11, FutexWakeEntry), &mut take);
+        both.futex(&event(500_000, 9, FutexWaitExit), &mut take);
+        let found = both.finish(&mut take);
+        assert_eq!((found.waits_outside, found.waits_followed, found.waits_unseen()), (3, 2, 1));
+        let want = [
+            (10, 7, 1),
+            (100_000, 9, 1),
+            (200_000, 10, 2),
+            (300_000, 8, 1),
+            (400_000, 8, 1),
+            (400_001, 8, 1),
+            (400_002, 11, 2),
+            (500_000, 9, 1),
+        ];
+        assert_eq!(told, want);
     }
 }

@@ -166,10 +166,9 @@ impl Books {
     }
 
     /// It was late.
-    pub(super) fn late(&mut self, class: SyncClass, object: ObjectKey, call_site: u64, late_ns: u64) {
+    pub(super) fn late(&mut self, class: SyncClass, object: ObjectKey, call_site: ObjectKey, late_ns: u64) {
         self.classes[class as usize].late(late_ns);
         self.offenders_dropped += self.objects.add(object, class, late_ns);
-        let call_site = ObjectKey { address: call_site, ..object };
         self.offenders_dropped += self.call_sites.add(call_site, class, late_ns);
     }
 

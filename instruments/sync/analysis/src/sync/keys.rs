@@ -3,11 +3,23 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+/// Bit of an address that is none of a process but a place in memory that several share: no user address has it.
+pub const SHARED_ADDRESS: u64 = 1 << 63;
+/// The process of such an address.
+pub(super) const SHARED_PROCESS: u16 = u16::MAX;
+
 /// An address of one process image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ObjectKey {
     pub(super) address: u64,
     pub(super) process: u16,
+}
+
+impl ObjectKey {
+    /// The object at an address that an event of a process image names.
+    pub(super) const fn of(process: u16, address: u64) -> Self {
+        Self { address, process: if address & SHARED_ADDRESS == 0 { process } else { SHARED_PROCESS } }
+    }
 }
 
 /// Multiplies and folds. Addresses are not chosen by an enemy, and nothing depends on the order of a map.

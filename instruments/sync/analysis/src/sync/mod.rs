@@ -29,6 +29,7 @@ mod waking;
 mod tests;
 
 pub use event::{AnyEvent, KernelEvent, KernelKind, KernelReason, SyncEvent, ThreadId};
+pub use keys::SHARED_ADDRESS;
 pub use observer::{Buffer, Message, Observer, Operation, Wakeup};
 pub use protocol::Protocol;
 pub use results::{

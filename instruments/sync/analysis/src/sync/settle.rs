@@ -1,7 +1,7 @@
 //! What a matched wait and a finished call come to: their time, what was late of it, and why.
 
 use super::event::SyncEvent;
-use super::keys::ObjectKey;
+use super::keys::{ObjectKey, SHARED_PROCESS};
 use super::observer::{Observer, Wakeup};
 use super::protocol::Protocol;
 use super::results::{SyncClass, Wait};
@@ -81,6 +81,10 @@ impl<O: Observer> Protocol<O> {
             None if wait.mutex != 0 => Mutex::NotTold,
             None => Mutex::None,
         };
+        // An address in another process has no name in this one.
+        let waker = self.threads.find(release.thread).map(|waker| self.threads.get(waker).process);
+        let is_foreign = wait.key.process == SHARED_PROCESS && waker != Some(event.process);
+        let waker_call_site = if is_foreign { 0 } else { release.call_site };
         self.threads.get(slot).timeline.cut(released_ns, now_ns, mutex, &mut pieces);
         self.scratch = Wait {
             class,
@@ -89,7 +93,7 @@ impl<O: Observer> Protocol<O> {
             waker: release.thread,
             object: event.object,
             call_site: wait.call_site,
-            waker_call_site: release.call_site,
+            waker_call_site,
             entered_ns: wait.entered_ns,
             released_ns,
             ended_ns: now_ns,
@@ -151,8 +155,9 @@ impl<O: Observer> Protocol<O> {
     }
 
     fn late(&mut self, slot: Slot, class: SyncClass, key: ObjectKey, call_site: u64, cpu: u16, late_ns: u64) {
-        self.books.late(class, key, call_site, late_ns);
         let thread = self.threads.get_mut(slot);
+        let call_site = ObjectKey { address: call_site, process: thread.process };
+        self.books.late(class, key, call_site, late_ns);
         thread.classes[class as usize].add(late_ns);
         thread.count_ns += late_ns;
         if let Some(core) = self.cores.get_mut(cpu) {

@@ -171,7 +171,7 @@ impl Thread {
     }
 
     pub(super) fn key(&self, address: u64) -> ObjectKey {
-        ObjectKey { address, process: self.process }
+        ObjectKey::of(self.process, address)
     }
 
     /// Inside a call of the library, where lost time is the call's.

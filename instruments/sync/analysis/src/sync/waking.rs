@@ -83,7 +83,7 @@ impl<O: Observer> Protocol<O> {
     fn stamp_entries(&mut self, event: &SyncEvent, lock: bool) {
         let (objects, buffer) =
             if lock { (&mut self.locks, Buffer::Lock) } else { (&mut self.waits, Buffer::Wait) };
-        let key = super::keys::ObjectKey { address: event.object, process: event.process };
+        let key = super::keys::ObjectKey::of(event.process, event.object);
         let Some(object) = objects.get_mut(key) else { return };
         for waiter in &object.waiters {
             if let Some(wait) = &self.threads.get(waiter.slot).wait {

@@ -207,7 +207,8 @@ int BPF_PROG(sync_sys_enter, struct pt_regs *regs, long number)
 {
 	__u64 identity = bpf_get_current_pid_tgid();
 	struct sync_counts *all;
-	__u32 operation;
+	__u32 operation, count;
+	__u64 site;
 
 	if (!followed(identity >> 32))
 		return 0;
@@ -219,7 +220,13 @@ int BPF_PROG(sync_sys_enter, struct pt_regs *regs, long number)
 	if (all)
 		__sync_fetch_and_add(&all->futex_calls, 1);
 	operation = number == CALL_FUTEX ? ARGUMENT_2(regs) : 0x10000 + number;
-	emit(bpf_ktime_get_ns(), KIND_FUTEX_ENTER, identity, ARGUMENT_3(regs), operation, ARGUMENT_1(regs), 0);
+	/* Who calls, in 47 bits: 15 above the operation's 17, 32 in place of the count, which then has seven. */
+	site = RETURNS_TO(regs);
+	if (site >> 47)
+		site = 0;
+	count = ARGUMENT_3(regs) > 127 ? 127 : ARGUMENT_3(regs);
+	operation = (operation & 0x1ffff) | (__u32)(site >> 32) << 17;
+	emit(bpf_ktime_get_ns(), KIND_FUTEX_ENTER, identity, (__u32)site, operation, ARGUMENT_1(regs), 0x80 | count);
 	return 0;
 }
 

@@ -42,7 +42,9 @@ struct pt_regs {
 	unsigned long dx;
 	unsigned long si;
 	unsigned long di;
+	unsigned long ip;
 };
+#define RETURNS_TO(regs) ((regs)->ip)
 #define ARGUMENT_1(regs) ((regs)->di)
 #define ARGUMENT_2(regs) ((regs)->si)
 #define ARGUMENT_3(regs) ((regs)->dx)
@@ -59,7 +61,9 @@ struct pt_regs {
 struct pt_regs {
 	__u64 regs[31];
 	__u64 orig_x0;
+	__u64 pc;
 };
+#define RETURNS_TO(regs) ((regs)->pc)
 #define ARGUMENT_1(regs) ((regs)->orig_x0)
 #define ARGUMENT_2(regs) ((regs)->regs[1])
 #define ARGUMENT_3(regs) ((regs)->regs[2])

@@ -184,9 +184,8 @@ fn assert_all_is_seen(records: &[KernelSideRecord], counts: KernelCounts, pid: u
     assert!(forks.contains(&pid));
     let entries: Vec<_> = of(KernelSideKind::FutexEnter).collect();
     assert!(entries.iter().all(|entry| forks.contains(&entry.thread)));
-    let operations = |operation| {
-        entries.iter().filter(move |entry| FutexOperation::of_operand(entry.operand) == operation)
-    };
+    let operations =
+        |operation| entries.iter().filter(move |entry| entry.futex_call().operation == operation);
     // Five of our own; the joins and a contended lock wait likewise.
     assert!(operations(FutexOperation::Wait).count() >= 5);
     // Four of our own, and each thread at least once in its condition: what tools that know FUTEX_WAIT only do not see.

@@ -1,0 +1,111 @@
+//! Runtimes that wait by futex calls of their own: which one a call comes from, and what the word is that it waits on.
+
+/// A runtime, by a part of the name of the file or of the function that makes the call.
+struct Runtime {
+    /// How the name of the file begins.
+    file: &'static str,
+    /// A part of the function's name; empty where the file says enough.
+    function: &'static str,
+    name: &'static str,
+    /// What a word is whose waiters are woken one at a time, where that is known.
+    one: &'static str,
+    /// What it is where they are woken all at once.
+    all: &'static str,
+}
+
+/// The first that fits counts. Functions stand before files, since runtimes in Rust and C++ are part of the program's own file.
+const RUNTIMES: [Runtime; 15] = [
+    function("parking_lot", "parking_lot", "lock", "lock"),
+    function("3std3sys4sync5mutex", "Rust", "lock", "lock"),
+    function("std::sys::sync::mutex", "Rust", "lock", "lock"),
+    function("3std3sys4sync7condvar", "Rust", "condition", "condition"),
+    function("std::sys::sync::condvar", "Rust", "condition", "condition"),
+    function("thread_park", "Rust", "parked thread", "parked thread"),
+    function("__platform_wait", "C++", "atomic wait", "atomic wait"),
+    function("runtime.futex", "Go", "pool", "pool"),
+    // Between parallel regions its threads wait at a barrier, too.
+    file("libgomp.", "OpenMP (libgomp)", "lock", "barrier"),
+    file("libomp.", "OpenMP (libomp)", "lock", "barrier"),
+    file("libiomp", "OpenMP (libiomp)", "lock", "barrier"),
+    file("libtbb", "TBB", "pool", "pool"),
+    file("libjvm.", "Java", "monitor", "monitor"),
+    file("libstdc++.", "C++", "atomic wait", "atomic wait"),
+    file("libc.", "C library", "lock", "lock"),
+];
+
+const fn file(file: &'static str, name: &'static str, one: &'static str, all: &'static str) -> Runtime {
+    Runtime { file, function: "", name, one, all }
+}
+
+const fn function(
+    function: &'static str,
+    name: &'static str,
+    one: &'static str,
+    all: &'static str,
+) -> Runtime {
+    Runtime { file: "", function, name, one, all }
+}
+
+/// What is known of a futex word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FutexWord {
+    /// Where a call about it returned to first.
+    pub call_site: u64,
+    /// Calls that wake one waiter.
+    pub wakes_one: u64,
+    /// Calls that wake several.
+    pub wakes_all: u64,
+}
+
+impl FutexWord {
+    /// `OpenMP (libgomp) barrier`: the runtime that calls from a function of a file, and what the word is to it. None where the
+    /// caller is no runtime that is known. The role is left out where nobody was seen to wake the word.
+    pub fn label(&self, file: &str, function: &str) -> Option<String> {
+        let fits = |one: &&Runtime| file.starts_with(one.file) && function.contains(one.function);
+        let runtime = RUNTIMES.iter().find(fits)?;
+        let role = match (self.wakes_one, self.wakes_all) {
+            _ if runtime.one == runtime.all => runtime.one,
+            (0, 0) => return Some(runtime.name.to_owned()),
+            (one, all) if one >= all => runtime.one,
+            _ => runtime.all,
+        };
+        Some(format!("{} {role}", runtime.name))
+    }
+}
+
+/// The runtimes among mapped files that wait by calls of their own, other than the C library.
+pub fn of_files<'a>(files: impl Iterator<Item = &'a str>) -> Vec<&'static str> {
+    let mut found: Vec<&'static str> = files
+        .filter_map(|name| {
+            let fits = |one: &&Runtime| !one.file.is_empty() && name.starts_with(one.file);
+            RUNTIMES.iter().find(fits).map(|one| one.name)
+        })
+        .filter(|name| name.starts_with("OpenMP") || matches!(*name, "TBB" | "Java"))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_named_after_who_waits_and_how_it_is_woken() {
+        let word = |wakes_one, wakes_all| FutexWord { call_site: 1, wakes_one, wakes_all };
+        let label = |word: FutexWord, file, function| word.label(file, function).unwrap_or_default();
+        assert_eq!(
+            label(word(0, 5), "libgomp.so.1.0.0", "libgomp.so.1.0.0+0x1e0"),
+            "OpenMP (libgomp) barrier"
+        );
+        assert_eq!(label(word(5, 0), "libgomp.so.1.0.0", ""), "OpenMP (libgomp) lock");
+        assert_eq!(label(word(0, 0), "libgomp.so.1.0.0", ""), "OpenMP (libgomp)");
+        let rust = "_ZN3std3sys4sync5mutex5futex5Mutex14lock_contended17h0E";
+        assert_eq!(label(word(3, 0), "server", rust), "Rust lock");
+        assert_eq!(label(word(0, 3), "server", "runtime.futex.abi0"), "Go pool");
+        assert_eq!(label(word(1, 0), "libc.so.6", "__lll_lock_wait_private"), "C library lock");
+        assert_eq!(word(1, 0).label("server", "main"), None);
+        assert_eq!(of_files(["libgomp.so.1", "libc.so.6", "prog"].into_iter()), ["OpenMP (libgomp)"]);
+    }
+}

@@ -1,0 +1,239 @@
+//! Runtimes that wait by futex calls of their own: what `quaver sync` finds of their waits is what the programs measure themselves.
+
+mod sync_run;
+
+use quaver_testbed::privileged::{Lack, privileged, skip};
+use serde_json::Value;
+use std::process::Command;
+use sync_run::{Bench, before_others, number};
+
+/// Part of the program's own time by which what is found may differ.
+const TOLERANCE: f64 = 0.02;
+
+/// Threads of OpenMP that work for unequal times and then wait at a barrier, and what its own clock says of the waiting.
+/// The schedule of the loop is `SCHEDULE`.
+const OPENMP: &str = r#"
+#include <omp.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+static long now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+int main(void)
+{
+	long waited = 0;
+	#pragma omp parallel num_threads(4) reduction(+ : waited)
+	for (int turn = 0; turn < 60; turn++) {
+		#pragma omp for schedule(SCHEDULE) nowait
+		for (int item = 0; item < 8; item++)
+			usleep(item ? 500 : 12000);
+		long from = now();
+		#pragma omp barrier
+		waited += now() - from;
+	}
+	printf("%ld\n", waited);
+	return 0;
+}
+"#;
+
+/// A thread waits for a C++20 atomic that another one changes.
+const ATOMIC: &str = r#"
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+int main()
+{
+	std::atomic<int> turn{0};
+	long waited = 0;
+	std::thread waiter([&] {
+		for (int want = 1; want <= 50; want++) {
+			auto from = std::chrono::steady_clock::now();
+			for (int seen = turn.load(); seen < want; seen = turn.load())
+				turn.wait(seen);
+			waited += std::chrono::nanoseconds(std::chrono::steady_clock::now() - from).count();
+		}
+	});
+	for (int at = 1; at <= 50; at++) {
+		std::this_thread::sleep_for(std::chrono::milliseconds(8));
+		turn = at;
+		turn.notify_all();
+	}
+	waiter.join();
+	std::printf("%ld\n", waited);
+}
+"#;
+
+/// A thread waits for a mutex of the standard library that another one holds for 8 ms.
+const RUST: &str = r#"
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+fn main() {
+    let (lock, meet) = (Arc::new(Mutex::new(())), Arc::new(Barrier::new(2)));
+    let (theirs, met) = (lock.clone(), meet.clone());
+    let holder = std::thread::spawn(move || {
+        for _ in 0..50 {
+            let held = theirs.lock().unwrap();
+            met.wait();
+            std::thread::sleep(Duration::from_millis(8));
+            drop(held);
+            met.wait();
+        }
+    });
+    let mut waited = Duration::ZERO;
+    for _ in 0..50 {
+        let from = Instant::now();
+        meet.wait();
+        drop(lock.lock().unwrap());
+        meet.wait();
+        waited += from.elapsed();
+    }
+    holder.join().unwrap();
+    println!("{}", waited.as_nanos());
+}
+"#;
+
+/// Goroutines that each keep a thread of the system, and hand a token round.
+const GO: &str = r#"
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+)
+
+func main() {
+	there, back := make(chan int), make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		for turn := range there {
+			time.Sleep(5 * time.Millisecond)
+			back <- turn
+		}
+	}()
+	runtime.LockOSThread()
+	var waited time.Duration
+	for turn := 0; turn < 60; turn++ {
+		there <- turn
+		from := time.Now()
+		<-back
+		waited += time.Since(from)
+	}
+	fmt.Println(waited.Nanoseconds())
+}
+"#;
+
+/// Time that threads spent in waits which are known.
+fn waited_ns(summary: &Value) -> u64 {
+    let threads = summary["results"]["threads"].as_array().expect("a list");
+    threads.iter().map(|thread| number(thread, "/waited_ns")).sum()
+}
+
+fn own_ns(output: &std::process::Output) -> u64 {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("the program's own time alone")
+}
+
+fn assert_agrees(found_ns: u64, own_ns: u64, summary: &Value) {
+    let apart = found_ns.abs_diff(own_ns) as f64 / own_ns as f64;
+    assert!(apart <= TOLERANCE, "{found_ns} ns found, {own_ns} ns by its own clock: {}", summary["results"]);
+}
+
+fn assert_openmp(schedule: &str) {
+    let text = OPENMP.replace("SCHEDULE", schedule);
+    let bench = Bench::of_text(&text, &["-fopenmp"]);
+    let ended = bench.sync(&["--threshold", "1ns"]).env("OMP_WAIT_POLICY", "passive").output();
+    let ended = ended.expect("the program runs");
+    let summary = bench.summary();
+    assert_agrees(waited_ns(&summary), own_ns(&ended), &summary);
+    let both = &summary["futex"]["reconciled"];
+    assert!(number(both, "/waits_outside") >= 100, "{both}");
+    assert_eq!(both["waits_outside"], both["waits_followed"], "{both}");
+    let classes = summary["results"]["classes"].as_array().expect("a list");
+    let class = classes.iter().find(|one| one["class"] == "broadcast-wait").expect("all are listed");
+    assert!(number(class, "/late/count") >= 100, "{class}");
+    let worst = summary["objects"][0]["name"].as_str().expect("it has a name");
+    assert!(worst.starts_with("OpenMP (libgomp) barrier"), "{worst}");
+    assert!(!summary["warnings"].to_string().contains("in no figure"), "{}", summary["warnings"]);
+    let coverage = &summary["results"]["coverage"];
+    assert_eq!(coverage["wake_ups"], coverage["matched"], "{coverage}");
+}
+
+#[test]
+fn waits_of_openmp_are_those_that_the_program_measures() {
+    if !privileged("waits of OpenMP") {
+        return;
+    }
+    let _alone = before_others();
+    assert_openmp("static");
+    assert_openmp("dynamic, 1");
+}
+
+#[test]
+fn without_the_kernels_side_a_sentence_counts_what_was_not_seen() {
+    let _alone = before_others();
+    let text = OPENMP.replace("SCHEDULE", "static");
+    let bench = Bench::of_text(&text, &["-fopenmp"]);
+    let ended = bench.sync(&["--tier", "user"]).env("OMP_WAIT_POLICY", "passive").output();
+    own_ns(&ended.expect("the program runs"));
+    let warnings = bench.summary()["warnings"].to_string();
+    assert!(warnings.contains("in no figure") && warnings.contains("OpenMP (libgomp)"), "{warnings}");
+}
+
+#[test]
+fn waits_of_atomics_in_cpp_are_those_that_the_program_measures() {
+    if !privileged("waits of C++ atomics") {
+        return;
+    }
+    let _alone = before_others();
+    let bench = Bench::by("c++", "program.cc", ATOMIC, &["-std=c++20", "-O1", "-pthread"]);
+    let ended = bench.run(&["--threshold", "1ns"]);
+    let summary = bench.summary();
+    let own_ns = own_ns(&ended);
+    // The main thread joins the other one at the end, which takes no time to speak of.
+    assert_agrees(waited_ns(&summary), own_ns, &summary);
+    assert!(number(&summary, "/results/classes/2/late/count") >= 40, "{}", summary["results"]["classes"]);
+}
+
+#[test]
+fn waits_of_rusts_own_locks_are_those_that_the_program_measures() {
+    if !privileged("waits of Rust's locks") {
+        return;
+    }
+    let _alone = before_others();
+    let bench = Bench::by("rustc", "program.rs", RUST, &["-O"]);
+    let ended = bench.run(&["--threshold", "1ns"]);
+    let summary = bench.summary();
+    // One word is the mutex; the holder and the waiter meet at another twice a turn.
+    let own_ns = own_ns(&ended);
+    let threads = summary["results"]["threads"].as_array().expect("a list");
+    let initial = threads.iter().min_by_key(|thread| number(thread, "/first_ns")).expect("there are two");
+    assert_agrees(number(initial, "/waited_ns"), own_ns, &summary);
+    assert!(number(&summary, "/results/classes/0/late/count") >= 40, "{}", summary["results"]["classes"]);
+}
+
+#[test]
+fn waits_of_go_are_those_that_the_program_measures() {
+    let name = "waits of Go";
+    if !privileged(name) {
+        return;
+    }
+    if Command::new("go").arg("version").output().is_err() {
+        return skip(name, Lack::Installed("go"));
+    }
+    let _alone = before_others();
+    let bench = Bench::by("go", "program.go", GO, &["build"]);
+    let ended = bench.run(&["--threshold", "1ns"]);
+    let (summary, own_ns) = (bench.summary(), own_ns(&ended));
+    assert_eq!(summary["events_from"], "kernel");
+    // Threads of its pool wait for other things as well; the initial one only for its turn.
+    let pid = number(&summary, "/facts/pid");
+    let threads = summary["results"]["threads"].as_array().expect("a list");
+    let initial = threads.iter().find(|thread| number(thread, "/thread") == pid).expect("it waits");
+    assert_agrees(number(initial, "/waited_ns"), own_ns, &summary);
+}
