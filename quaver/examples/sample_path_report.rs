@@ -61,7 +61,7 @@ fn known(digest: &PathDigest) -> serde_json::Value {
             serde_json::json!({
                 "way": results.flow.direction.name(), "packets": results.figures.packets.unique,
                 "lost": results.figures.loss.packets, "spike_ns": spike_ns,
-                "shift_ns": digest.summary.clock.map(|clock| correct(0, clock.offset_ns, results.flow.direction)),
+                "shift_ns": digest.summary.clock.as_ref().and_then(|clock| Some(correct(0, clock.offset_ns?, results.flow.direction))),
             })
         })
         .collect();
@@ -185,6 +185,7 @@ fn facts(count: i32) -> PathFacts {
         stated_clock: None,
         clocks: vec![end("client", true), end("server", false)],
         clock_steps: Vec::new(),
+        boot_gap_ns: None,
         rolling: Vec::new(),
     }
 }

@@ -95,6 +95,7 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
             root_dispersion_ns: 1_173,
         }),
         rtt_probes: vec![RttProbeTimes { t1_ns: 1, t2_ns: -2, t3_ns: 3 }],
+        boot_gap_ns: Some(-42),
         ending: Some(Ending::Interrupted("the user ended\nthe test".into())),
     };
     let text = String::from_utf8(written(&header, &packets)).unwrap();
