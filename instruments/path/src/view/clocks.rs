@@ -61,17 +61,7 @@ fn offset_rows(clock: &Clocks, row: &mut impl FnMut(String, Text, &str)) {
         row("the same, to compare".into(), words, "half the difference of the least delays up and down");
     }
     if let Some(ppm) = clock.skew_ppm {
-        let range = clock.skew_range_ppm.filter(|[least, most]| least < most);
-        let range =
-            range.map_or_else(String::new, |[least, most]| format!(", {least:+.3} to {most:+.3} in parts"));
-        let bound_ns = clock.drift_bound_ns.filter(|bound_ns| *bound_ns > 0);
-        let bound = bound_ns
-            .map_or_else(String::new, |ns| format!("; drift taken out within {}", Cell::Duration(ns)));
-        row(
-            "skew (server against client)".into(),
-            text!("{ppm:+.3} ppm{range}{bound}"),
-            "lower edges of the delays",
-        );
+        row("skew (server against client)".into(), skew_words(clock, ppm), "lower edges of the delays");
     }
     if let Some(error_ns) = clock.jitlat_error_ns {
         let error = text!("{}", Cell::Duration(error_ns));
@@ -85,6 +75,17 @@ fn offset_rows(clock: &Clocks, row: &mut impl FnMut(String, Text, &str)) {
         };
         let least = text!("{}, {probes}", Cell::Duration(rtt_ns));
         row("minimum RTT".into(), least, "control connection (RFC 2681, section 2)");
+    }
+}
+
+fn skew_words(clock: &Clocks, ppm: f64) -> Text {
+    let [least, most] = clock.skew_range_ppm.unwrap_or([ppm; 2]);
+    let bound = Cell::Duration(clock.drift_bound_ns.unwrap_or(0));
+    match clock.source {
+        OffsetSource::SameClock => "none: one clock".into(),
+        _ if ppm == 0.0 && least == most => text!("none seen; a drift of up to {bound} may be hidden"),
+        _ if least == most => text!("{ppm:+.3} ppm; drift taken out within {bound}"),
+        _ => text!("{ppm:+.3} ppm, {least:+.3} to {most:+.3} in parts; drift taken out within {bound}"),
     }
 }
 

@@ -237,10 +237,13 @@ fn delay(flows: &[&FlowResults]) -> Section {
         return section.with("Nothing arrived, so there is no delay.");
     }
     let mut table = spreads();
-    for (results, delay) in arrived.iter().filter(|(_, delay)| is_told(delay)) {
-        let bound = delay.bound_ns.map(|bound_ns| format!("corrected, ± {}", Cell::Duration(bound_ns)));
-        let rows = delay.corrected.as_ref().map(|found| (way(results), found, "RFC 7679; by one clock"));
-        spread_group(&mut table, &bound.unwrap_or_default(), rows.as_slice());
+    let told: Vec<_> = arrived.iter().filter(|(_, delay)| is_told(delay)).collect();
+    for flows in told.chunk_by(|one, other| one.1.bound_ns == other.1.bound_ns) {
+        let bound = Cell::from(flows[0].1.bound_ns.map(Cell::Duration));
+        let rows = flows.iter().filter_map(|(results, delay)| {
+            Some((way(results), delay.corrected.as_ref()?, "RFC 7679, section 3; by one clock"))
+        });
+        spread_group(&mut table, &format!("corrected, ± {bound}"), &rows.collect::<Vec<_>>());
     }
     for by in ["kernel", "hardware"] {
         let departed = || {
