@@ -5,7 +5,6 @@
 //! of hosts are hostile on purpose. Prints the facts that the test checks as JSON.
 
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
-use quaver_analysis::path::clocks::correct;
 use quaver_analysis::path::direction::Direction;
 use quaver_instrument::facts::RunFacts;
 use quaver_path::digest::{PathDigest, digest};
@@ -57,11 +56,13 @@ fn known(digest: &PathDigest) -> serde_json::Value {
         .summary
         .flows()
         .map(|results| {
-            let spike_ns = results.figures.delay.as_ref().map_or(0, |delay| delay.as_measured.max_ns);
+            let delay = results.figures.delay.as_ref();
+            let corrected = delay.and_then(|delay| Some((delay.corrected.as_ref()?, &delay.as_measured)));
             serde_json::json!({
                 "way": results.flow.direction.name(), "packets": results.figures.packets.unique,
-                "lost": results.figures.loss.packets, "spike_ns": spike_ns,
-                "shift_ns": digest.summary.clock.map(|clock| correct(0, clock.offset_ns, results.flow.direction)),
+                "lost": results.figures.loss.packets,
+                "spike_ns": corrected.map(|(corrected, _)| corrected.max_ns),
+                "shift_ns": corrected.map(|(corrected, measured)| corrected.min_ns - measured.min_ns),
             })
         })
         .collect();
@@ -186,6 +187,7 @@ fn facts(count: i32) -> PathFacts {
         stated_clock: None,
         clocks: vec![end("client", true), end("server", false)],
         clock_steps: Vec::new(),
+        boot_gap_ns: None,
         rolling: Vec::new(),
     }
 }

@@ -2,8 +2,11 @@
 //! time and is the same each time.
 
 use quaver_analysis::path::Arrival;
+use quaver_analysis::path::arrival::delays_ns;
 use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::skew::skew;
+use quaver_analysis::path::offset::{Evidence, FlowTimes, timed};
+use quaver_analysis::path::playout::{Advice, playout_advice};
+use quaver_analysis::path::skew::lower_line;
 use quaver_analysis::path::steps::{ShiftCause, ShiftSearch, level_shifts};
 use quaver_testbed::relay::lane::Lane;
 use quaver_testbed::relay::script::{Clock, Delay, Queue, Rule, Script, Select, Shift, Span};
@@ -15,6 +18,10 @@ const PACKETS: u32 = 3_000;
 
 /// Sends a minute of packets through a lane, and takes them as they leave.
 fn through(script: &Script) -> Vec<Arrival> {
+    sent_through(script, PACKETS, PERIOD_NS)
+}
+
+fn sent_through(script: &Script, packets: u32, period_ns: u64) -> Vec<Arrival> {
     let mut lane = Lane::new(script, 0, Direction::Up);
     let mut arrivals = Vec::new();
     let mut leave_until = |lane: &mut Lane, end_ns: u64| {
@@ -29,8 +36,8 @@ fn through(script: &Script) -> Vec<Arrival> {
             }
         }
     };
-    for number in 0..PACKETS {
-        let now_ns = u64::from(number) * PERIOD_NS;
+    for number in 0..packets {
+        let now_ns = u64::from(number) * period_ns;
         leave_until(&mut lane, now_ns);
         let utc_ns = UTC_NS + now_ns as i64;
         let mut octets = utc_ns.to_be_bytes().to_vec();
@@ -38,8 +45,13 @@ fn through(script: &Script) -> Vec<Arrival> {
         lane.arrive(&octets, now_ns, utc_ns);
     }
     leave_until(&mut lane, u64::MAX);
-    assert_eq!(arrivals.len() as u32, PACKETS);
+    assert_eq!(arrivals.len() as u32, packets);
     arrivals
+}
+
+/// Time of sending and delay.
+fn points(arrivals: &[Arrival]) -> Vec<(i64, i64)> {
+    arrivals.iter().map(|arrival| (arrival.sent_ns, arrival.delay_ns())).collect()
 }
 
 fn script(seed: u64, load: f64, clock: Clock) -> Script {
@@ -60,7 +72,7 @@ fn skew_is_found_within_1_ppm_under_heavy_queueing() {
             let queued = arrivals.iter().filter(|arrival| arrival.delay_ns() > 15_000_000).count();
             assert!(queued > 1_500, "seed {seed}: only {queued} packets were queued");
             // The sender's clock gains, so delays shrink by as much.
-            let found = skew(&arrivals).unwrap().ppm();
+            let found = lower_line(&mut points(&arrivals)).unwrap().ppm();
             assert!((found + rate_ppm).abs() < 1.0, "seed {seed}: {found} ppm for a clock of {rate_ppm} ppm");
         }
     }
@@ -80,4 +92,38 @@ fn a_step_of_the_senders_clock_is_found_where_it_was_made() {
         level_shifts(&through(&script(3, 0.5, Clock::default())), &ShiftSearch::new(Some(PERIOD_NS)))
             .is_empty()
     );
+}
+
+/// A day at a packet a second through a relay whose sender's clock is wrong: PDV and buffers are those of the day without.
+#[test]
+fn a_day_with_a_clock_that_is_20_ppm_wrong_leaves_pdv_and_buffers() {
+    let day = |rate_ppm| {
+        let clock = Clock { rate_ppm, offset: Shift::from_ns(-7_000_000), ..Clock::default() };
+        let delay = Delay::Uniform(Span::from_ns(3_000_000), Span::from_ns(9_000_000));
+        let up = vec![Rule::on(Select::All).delayed(delay), Rule::on(Select::All).misdated(clock)];
+        let arrivals = sent_through(&Script { seed: 9, up, ..Script::default() }, 86_400, 1_000_000_000);
+        let flow =
+            FlowTimes { direction: Direction::Up, arrivals: &arrivals, period_ns: Some(1_000_000_000) };
+        let flow = timed(&Evidence { flows: &[flow], ..Evidence::default() }).flows.remove(0);
+        let mut delays = delays_ns(&flow.arrivals);
+        delays.sort_unstable();
+        let pdv = delays[delays.len() * 99 / 100] - delays[0];
+        let buffer = match playout_advice(&flow.arrivals, 86_400, 10_000).unwrap().advice {
+            Advice::Buffer { buffer_ns, .. } => buffer_ns,
+            Advice::Impossible { .. } => panic!("nothing is lost"),
+        };
+        (pdv as f64, buffer as f64, flow.edge.unwrap().ppm)
+    };
+    let (pdv, buffer, none) = day(0.0);
+    assert!(none.abs() < 0.001 && pdv < 6e6, "{none} ppm, {pdv} ns");
+    for rate_ppm in [20.0, -20.0] {
+        let found = day(rate_ppm);
+        assert!((found.2 + rate_ppm).abs() < 0.01, "{} ppm", found.2);
+        for (with, without) in [(found.0, pdv), (found.1, buffer)] {
+            assert!(
+                (with - without).abs() < 0.02 * without,
+                "{rate_ppm} ppm: {with} ns instead of {without} ns"
+            );
+        }
+    }
 }

@@ -5,6 +5,8 @@
 mod bench;
 #[path = "path_truth/cases.rs"]
 mod cases;
+#[path = "path_truth/skewed.rs"]
+mod skewed;
 
 use bench::{Bench, counted};
 use cases::Case;

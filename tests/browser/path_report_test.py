@@ -103,7 +103,7 @@ def check_switches(browser, facts):
 def check_spike(browser, facts):
     choose(browser, "delay-time")
     flow = facts["flows"][0]
-    spike = flow["spike_ns"] + flow["shift_ns"]
+    spike = flow["spike_ns"]
     find = """
         const series = chart.data.series.find((one) => one.name === 'up'), [from, to] = chart.range(), level = chart.level(chart.plot, series);
         let best = -Infinity, at = 0;

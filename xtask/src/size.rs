@@ -10,7 +10,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("kernels", 5_000),
     ("quaver", 500),
     ("quaver-abi", 5_000),
-    ("quaver-analysis", 12_000),
+    ("quaver-analysis", 13_000),
     ("quaver-bpf-build", 500),
     ("quaver-capture", 11_500),
     ("quaver-capture-analysis", 3_000),

@@ -8,9 +8,11 @@ use crate::samples::read_path_samples;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::distribution::Distribution;
+use quaver_analysis::path::Arrival;
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
 use quaver_analysis::path::direction::Direction;
+use quaver_analysis::path::offset::{Clocks, End, Evidence, FlowTimes, ReadStep, Timed, timed};
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
 use quaver_instrument::facts::RunFacts;
 use quaver_store::run::RunDir;
@@ -28,8 +30,8 @@ pub struct PathSummary {
     pub protocol: String,
     /// Whether all that was asked for is there.
     pub complete: bool,
-    /// How far the clocks are apart, server less client; none where it was not measured.
-    pub clock: Option<ClockEstimate>,
+    /// How far the clocks are apart, server less client, and how that changes; none where nothing tells of it.
+    pub clock: Option<Clocks>,
     /// What each end's kernel says of its clock.
     pub clocks: Vec<EndClock>,
     /// Steps of a wall clock during the test.
@@ -85,15 +87,15 @@ pub struct DepartureDelay {
     pub stamped_by: String,
     /// As the two clocks show it.
     pub as_measured: Distribution,
-    /// Without the clocks' estimated offset; none where it was not estimated.
+    /// Without the clocks' offset in the middle of the test; none where it is not known.
     pub corrected: Option<Distribution>,
 }
 
 impl DepartureDelay {
-    fn of(flow: &FlowFacts, clock: Option<&ClockEstimate>) -> Option<Self> {
+    fn of(flow: &FlowFacts, clock: Option<&Clocks>) -> Option<Self> {
         let departures = flow.departures.as_ref()?;
         let as_measured = departures.delay.clone()?;
-        let shift_ns = clock.map(|clock| clocks::correct(0, clock.offset_ns, flow.direction));
+        let shift_ns = clock.and_then(|clock| Some(clocks::correct(0, clock.offset_ns?, flow.direction)));
         let corrected = shift_ns.map(|shift_ns| shifted(&as_measured, shift_ns));
         Some(Self { stamped_by: departures.stamped_by.clone(), as_measured, corrected })
     }
@@ -122,6 +124,8 @@ pub struct PathDigest {
     pub summary: PathSummary,
     /// The packets of each flow, sorted into arrivals and others, in the order of the facts.
     pub flows: Vec<(FlowFacts, Classified)>,
+    /// The arrivals of each flow by one clock, in the same order.
+    pub timed: Vec<Vec<Arrival>>,
     /// Facts of the run or of the log.
     pub run: RunFacts,
 }
@@ -145,53 +149,75 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<PathDigest> {
 
 /// Analyses packets, flow by flow, with what is known of them.
 pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> PathDigest {
-    let probes: Vec<RttProbe> = facts
-        .round_trips
-        .iter()
-        .map(|trip| RttProbe { t1_ns: trip.t1_ns, t2_ns: trip.t2_ns, t3_ns: trip.t3_ns })
-        .collect();
-    let clock = clocks::estimate(&probes).or_else(|| facts.stated_clock.map(stated));
+    // Where only figures were kept, there are no packets to tell anything by.
+    let kept = facts.rolling.is_empty();
+    let numbering = if facts.protocol == "stamp" { Numbering::Full } else { Numbering::Jitlat };
+    let classified = |(flow, packets): (&FlowFacts, &Vec<Singleton>)| {
+        (flow.clone(), classify(packets, numbering, flow.sent.or(Some(flow.planned))))
+    };
+    let flows: Vec<(FlowFacts, Classified)> =
+        facts.flows.iter().zip(packets).filter(|_| kept).map(classified).collect();
+    let Timed { clocks, flows: timed } = by_one_clock(facts, &flows);
     let mut summary = PathSummary {
         version: 1,
         peer: facts.peer.clone(),
         protocol: facts.protocol.clone(),
         complete: facts.flows.iter().all(|flow| flow.cut_short.is_none()),
-        clock,
+        clock: clocks,
         clocks: facts.clocks.clone(),
         clock_steps: facts.clock_steps.clone(),
         up: None,
         down: None,
         rolling: facts.rolling.clone(),
-        rolling_flows: Vec::new(),
+        rolling_flows: if kept { Vec::new() } else { facts.flows.clone() },
         warnings: Vec::new(),
     };
-    let mut flows = Vec::new();
-    // Where only figures were kept, there are no packets to tell anything by.
-    let kept = facts.rolling.is_empty();
-    if !kept {
-        summary.rolling_flows.clone_from(&facts.flows);
-    }
-    for (flow, packets) in facts.flows.iter().zip(packets).filter(|_| kept) {
-        let numbering = if facts.protocol == "stamp" { Numbering::Full } else { Numbering::Jitlat };
-        let classified = classify(packets, numbering, flow.sent.or(Some(flow.planned)));
+    for ((flow, classified), timed) in flows.iter().zip(&timed) {
         let figures = flow_summary(&FlowInput {
-            direction: flow.direction,
-            classified: &classified,
+            classified,
+            timed,
             target_period_ns: flow.period_ns,
             own_drops: flow.own_drops,
             loss_timeout_ns: None,
-            clock: clock.as_ref(),
+            min_rtt_ns: summary.clock.as_ref().and_then(|clock| clock.min_rtt_ns),
         });
-        let delay_from_departure = DepartureDelay::of(flow, clock.as_ref());
+        let delay_from_departure = DepartureDelay::of(flow, summary.clock.as_ref());
         let results = FlowResults { flow: flow.clone(), figures, delay_from_departure };
         match flow.direction {
             Direction::Up => summary.up = Some(results),
             Direction::Down => summary.down = Some(results),
         }
-        flows.push((flow.clone(), classified));
     }
     summary.warnings = warnings::of(&summary);
-    PathDigest { summary, flows, run }
+    PathDigest { summary, flows, timed: timed.into_iter().map(|flow| flow.arrivals).collect(), run }
+}
+
+/// What packets, round trips and readings say of the clocks.
+fn by_one_clock(facts: &PathFacts, flows: &[(FlowFacts, Classified)]) -> Timed {
+    let probes: Vec<RttProbe> = facts
+        .round_trips
+        .iter()
+        .map(|trip| RttProbe { t1_ns: trip.t1_ns, t2_ns: trip.t2_ns, t3_ns: trip.t3_ns })
+        .collect();
+    let times = flows.iter().map(|(flow, classified)| FlowTimes {
+        direction: flow.direction,
+        arrivals: &classified.arrivals,
+        period_ns: flow.schedule.starts_with("periodic").then_some(flow.period_ns),
+    });
+    let times: Vec<FlowTimes<'_>> = times.collect();
+    let step = |step: &ClockStepFacts| ReadStep {
+        end: if step.end == "server" { End::Server } else { End::Client },
+        step_ns: step.step_ns,
+    };
+    let read_steps: Vec<ReadStep> = facts.clock_steps.iter().map(step).collect();
+    timed(&Evidence {
+        flows: &times,
+        probes: &probes,
+        stated: facts.stated_clock.map(stated),
+        boot_gap_ns: facts.boot_gap_ns,
+        // Only ends that read both of their clocks see steps of them. A log does not tell steps.
+        read_steps: facts.boot_gap_ns.filter(|_| facts.stated_clock.is_none()).map(|_| read_steps.as_slice()),
+    })
 }
 
 /// What a log states of the clocks. Its estimate is the median of several, whose round trips it does not tell; the

@@ -24,6 +24,10 @@ pub struct PathFacts {
     pub clocks: Vec<EndClock>,
     /// Steps of a wall clock while packets were under way.
     pub clock_steps: Vec<ClockStepFacts>,
+    /// Server's wall clock less its monotonic clock, less the same of the client, nanoseconds: within a microsecond of 0
+    /// where both ends read the clock of one kernel. None where an end did not read both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_gap_ns: Option<i64>,
     /// Figures that were kept in place of packets (`--rolling`); empty where packets were kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rolling: Vec<RollingFigures>,

@@ -9,7 +9,8 @@ use std::io::Write;
 impl PathDigest {
     /// What a person sees of it.
     pub fn document(&self) -> Document {
-        document(&PathInput { summary: &self.summary, flows: &self.flows, run: &self.run })
+        let Self { summary, flows, timed, run } = self;
+        document(&PathInput { summary, flows, timed, run })
     }
 
     /// Writes `summary.json` and `report.html`.

@@ -1,56 +1,89 @@
-//! What to do about a path: the smallest de-jitter buffers, and how a call through them would sound.
+//! What to do about a path: the smallest de-jitter buffers, and how a call would sound behind the best one.
 
 use super::Arrival;
-use super::clocks::{ClockEstimate, correct};
-use super::direction::Direction;
 use super::loss_pattern::{loss_pattern, loss_runs};
-use super::playout::{Advice, PlayoutAdvice, TARGETS_PER_MILLION, play, played_numbers, playout_advice};
+use super::playout::{PlayoutAdvice, TARGETS_PER_MILLION, playout_advice};
 use super::voice::{CODECS, VoiceRating, rate};
 use serde::Serialize;
 
-/// Buffers for the usual targets, and ratings of the usual codecs behind one of them.
+/// Playout offsets that calls are tried with, besides the largest delay: evenly by the logarithm of how many are late.
+const TRIES: u32 = 40;
+
+/// Buffers for the usual targets, and ratings of the usual codecs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PathAdvice {
     /// The smallest de-jitter buffer for each target, verified by playing these very packets out; none where nothing
     /// arrived.
     pub buffers: Vec<PlayoutAdvice>,
-    /// How a call would sound behind the buffer of the last target, or behind one for the slowest packet where there
-    /// is no such buffer (ITU-T G.107). Codecs that cannot be rated are left out.
-    pub voice: Vec<VoiceRating>,
+    /// How a call would sound, each codec behind the fixed buffer that gives it the greatest rating (ITU-T G.107).
+    /// Codecs that cannot be rated are left out.
+    pub voice: Vec<Call>,
 }
 
-/// Advice from the packets of a flow, of which `sent` were sent. `clock` takes the clocks' offset out of the delay that
-/// a caller would feel.
-pub fn path_advice(
-    arrivals: &[Arrival],
-    sent: u64,
-    direction: Direction,
-    clock: Option<&ClockEstimate>,
-) -> PathAdvice {
-    let buffers: Vec<PlayoutAdvice> = TARGETS_PER_MILLION
+/// A call behind its best buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Call {
+    /// Length of the de-jitter buffer, nanoseconds: how long the fastest packet waits.
+    pub buffer_ns: u64,
+    /// How it sounds.
+    #[serde(flatten)]
+    pub rating: VoiceRating,
+}
+
+/// A playout offset, and what a listener misses with it.
+struct Playing {
+    offset_ns: i64,
+    loss_share: f64,
+    burst_ratio: Option<f64>,
+}
+
+/// Advice from the packets of a flow by one clock, of which `sent` were sent.
+pub fn path_advice(arrivals: &[Arrival], sent: u64) -> PathAdvice {
+    let buffers = TARGETS_PER_MILLION
         .into_iter()
         .filter_map(|target_per_million| playout_advice(arrivals, sent, target_per_million))
         .collect();
-    let offset_ns = match buffers.last().map(|last| last.advice) {
-        Some(Advice::Buffer { offset_ns, .. }) => Some(offset_ns),
-        _ => arrivals.iter().map(Arrival::delay_ns).max(),
+    let playings = playings(arrivals, sent);
+    let least_ns = arrivals.iter().map(Arrival::delay_ns).min().unwrap_or(0);
+    let best = |codec| {
+        let calls = playings.iter().filter_map(|playing: &Playing| {
+            // An offset that is wrong by its bound may make a delay negative. No way takes less than no time.
+            let felt_ms = playing.offset_ns.max(0) as f64 / 1e6;
+            let rating = rate(codec, felt_ms, playing.loss_share, playing.burst_ratio)?;
+            Some(Call { buffer_ns: playing.offset_ns.abs_diff(least_ns), rating })
+        });
+        // Of equals the first: the longest buffer, with the fewest losses.
+        calls.reduce(|best, call| if call.rating.r > best.rating.r { call } else { best })
     };
-    let voice = offset_ns.map_or_else(Vec::new, |offset_ns| {
-        let played = play(arrivals, sent, offset_ns);
-        let mut numbers: Vec<u64> = played_numbers(arrivals, offset_ns).collect();
-        numbers.sort_unstable();
-        let burst_ratio = loss_pattern(&loss_runs(numbers, sent), sent).burst_ratio();
-        let loss_share = (played.late + played.lost) as f64 / sent.max(1) as f64;
-        let felt_ns = clock.map_or(offset_ns, |clock| correct(offset_ns, clock.offset_ns, direction));
-        let rating = |codec| rate(codec, felt_ns as f64 / 1e6, loss_share, burst_ratio);
-        CODECS.into_iter().filter_map(rating).collect()
-    });
-    PathAdvice { buffers, voice }
+    PathAdvice { buffers, voice: CODECS.into_iter().filter_map(best).collect() }
+}
+
+/// Offsets to try, from the largest delay on.
+fn playings(arrivals: &[Arrival], sent: u64) -> Vec<Playing> {
+    let mut delays: Vec<i64> = arrivals.iter().map(Arrival::delay_ns).collect();
+    delays.sort_unstable();
+    let sent = sent.max(arrivals.len() as u64);
+    let mut by_number: Vec<&Arrival> = arrivals.iter().collect();
+    by_number.sort_unstable_by_key(|arrival| arrival.sequence);
+    // From one late packet in many to half of them.
+    let decades = (delays.len() as f64 / 2.0).max(1.0);
+    let late = (0..=TRIES).map(|step| decades.powf(f64::from(step) / f64::from(TRIES)) as usize);
+    let mut offsets: Vec<i64> =
+        std::iter::once(0).chain(late).filter_map(|late| delays.iter().rev().nth(late).copied()).collect();
+    offsets.dedup();
+    let playing = |offset_ns: i64| {
+        let in_time = by_number.iter().filter(|arrival| arrival.delay_ns() <= offset_ns);
+        let pattern = loss_pattern(&loss_runs(in_time.map(|arrival| arrival.sequence), sent), sent);
+        let burst_ratio = pattern.burst_ratio();
+        Playing { offset_ns, loss_share: pattern.loss_share.unwrap_or(0.0), burst_ratio }
+    };
+    offsets.into_iter().map(playing).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::playout::Advice;
 
     fn arrivals(delays_ns: &[Option<i64>]) -> Vec<Arrival> {
         let arrival = |(at, delay_ns): (usize, &Option<i64>)| {
@@ -61,43 +94,60 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_rated_behind_the_buffer_that_is_advised() {
+    fn a_call_is_rated_behind_the_buffer_that_makes_it_sound_best() {
         let mut delays = vec![Some(30_000_000); 199];
-        delays.push(Some(90_000_000));
-        let advice = path_advice(&arrivals(&delays), 200, Direction::Up, None);
+        delays.push(Some(60_000_000));
+        let advice = path_advice(&arrivals(&delays), 200);
         // One packet in 200 may be late at 1 %, none at 0.1 %.
         let buffer = |at: usize| match advice.buffers[at].advice {
             Advice::Buffer { buffer_ns, playout, .. } => (buffer_ns, playout.late),
             Advice::Impossible { .. } => panic!("nothing is lost"),
         };
-        assert_eq!((buffer(0), buffer(1)), ((60_000_000, 0), (0, 1)));
+        assert_eq!((buffer(0), buffer(1)), ((30_000_000, 0), (0, 1)));
+        // Up to 100 ms a delay costs nothing, and a loss does.
         let g711 = &advice.voice[0];
-        assert_eq!((g711.codec.name, g711.loss_percent, g711.delay_ms), ("G.711", 0.5, 40.25));
+        assert_eq!(
+            (g711.buffer_ns, g711.rating.loss_percent, g711.rating.delay_ms),
+            (30_000_000, 0.0, 70.25)
+        );
+        assert!((g711.rating.mos - 4.409).abs() < 0.001, "the model's own greatest: {}", g711.rating.mos);
+        // Where waiting for the slowest would cost more than losing it, it is lost.
+        delays[199] = Some(900_000_000);
+        let g711 = path_advice(&arrivals(&delays), 200).voice[0];
+        assert_eq!((g711.buffer_ns, g711.rating.loss_percent, g711.rating.delay_ms), (0, 0.5, 40.25));
     }
 
     #[test]
-    fn clocks_that_are_apart_do_not_make_a_call_worse() {
-        let clock = ClockEstimate {
-            jitlat_error_ns: 0,
-            min_rtt_ns: 2,
-            offset_ns: 31_000_000_000,
-            bound_ns: 1,
-            probes: 5,
+    fn no_offset_between_those_tried_sounds_much_better() {
+        let delays: Vec<Option<i64>> = (0..2_000)
+            .map(|at: i64| (at % 97 != 0).then_some(20_000_000 + at * 7_919 % 2_000 * 150_000))
+            .collect();
+        let arrivals = arrivals(&delays);
+        let found = path_advice(&arrivals, 2_000).voice[0].rating.r;
+        let of = |offset_ms: i64| {
+            let mut numbers: Vec<u64> =
+                super::super::playout::played_numbers(&arrivals, offset_ms * 1_000_000).collect();
+            numbers.sort_unstable();
+            let pattern = loss_pattern(&loss_runs(numbers, 2_000), 2_000);
+            let rated = rate(CODECS[0], offset_ms as f64, pattern.loss_share.unwrap(), pattern.burst_ratio());
+            rated.unwrap().r
         };
-        let delays = vec![Some(31_030_000_000); 50];
-        let up = path_advice(&arrivals(&delays), 50, Direction::Up, Some(&clock));
-        assert_eq!(up.voice[0].delay_ms, 40.25);
-        let delays = vec![Some(-30_970_000_000); 50];
-        let down = path_advice(&arrivals(&delays), 50, Direction::Down, Some(&clock));
-        assert_eq!(down.voice[0].delay_ms, 40.25);
+        let best = (20..=320).map(of).fold(0.0, f64::max);
+        assert!(found > best - 2.0, "{found} of {best}");
+    }
+
+    #[test]
+    fn a_delay_that_its_bound_makes_negative_is_rated() {
+        let call = path_advice(&arrivals(&[Some(-3_000); 50]), 50).voice[0];
+        assert_eq!((call.rating.delay_ms, call.buffer_ns), (10.25, 0));
     }
 
     #[test]
     fn where_too_much_is_lost_the_call_is_rated_all_the_same() {
         let delays: Vec<Option<i64>> = (0..100).map(|at| (at % 2 == 0).then_some(10_000_000)).collect();
-        let advice = path_advice(&arrivals(&delays), 100, Direction::Up, None);
+        let advice = path_advice(&arrivals(&delays), 100);
         assert!(matches!(advice.buffers[1].advice, Advice::Impossible { lost: 50, allowed: 1 }));
-        assert_eq!(advice.voice[0].loss_percent, 50.0);
-        assert_eq!(path_advice(&[], 10, Direction::Up, None), PathAdvice::default());
+        assert_eq!(advice.voice[0].rating.loss_percent, 50.0);
+        assert_eq!(path_advice(&[], 10), PathAdvice::default());
     }
 }

@@ -6,7 +6,6 @@
 //! Estimation and Removal of Clock Skew from Network Delay Measurements, INFOCOM 1999). Least squares would follow
 //! the queues, and RFC 3393, section 5.2, asks for constant delays.
 
-use super::arrival::Arrival;
 use serde::Serialize;
 use std::cmp::Ordering;
 
@@ -38,29 +37,6 @@ impl LowerLine {
     pub fn delay_at_ns(&self, time_ns: i64) -> f64 {
         self.from_delay_ns as f64 + self.slope * (i128::from(time_ns) - i128::from(self.from_ns)) as f64
     }
-
-    /// What the skew has added to a delay at `time_ns` since `start_ns`, rounded to nanoseconds.
-    pub fn drift_ns(&self, start_ns: i64, time_ns: i64) -> i64 {
-        (self.slope * (i128::from(time_ns) - i128::from(start_ns)) as f64).round() as i64
-    }
-}
-
-/// Skew of the receiver's clock against the sender's, over the times of sending. None without two different ones.
-///
-/// A step of a clock during the test spoils it: split at the steps that [`super::steps`] finds.
-pub fn skew(arrivals: &[Arrival]) -> Option<LowerLine> {
-    let mut points: Vec<(i64, i64)> = arrivals.iter().map(|a| (a.sent_ns, a.delay_ns())).collect();
-    lower_line(&mut points)
-}
-
-/// The arrivals with the receiver's stamps as if its clock ran like the sender's from the first sending on.
-pub fn detrend(arrivals: &[Arrival], line: &LowerLine) -> Vec<Arrival> {
-    let Some(start_ns) = arrivals.iter().map(|a| a.sent_ns).min() else { return Vec::new() };
-    let without_drift = |a: &Arrival| Arrival {
-        received_ns: a.received_ns.saturating_sub(line.drift_ns(start_ns, a.sent_ns)),
-        ..*a
-    };
-    arrivals.iter().map(without_drift).collect()
 }
 
 /// The line below all points (time, delay) with the least sum of distances to them. Sorts the points. None without

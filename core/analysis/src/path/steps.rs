@@ -35,10 +35,26 @@ impl ShiftSearch {
 pub enum ShiftCause {
     /// The stamps of sending jump out of their period by the same amount: the sender's clock stepped.
     SenderClock,
-    /// They keep their period: the receiver's clock stepped, or the path changed. The receiver's own readings tell.
+    /// The receiver's clock stepped: it was read, or the other direction shows the same with another sign.
+    ReceiverClock,
+    /// The path changed: both clocks were read, or the other direction shows nothing.
+    Path,
+    /// They keep their period: the receiver's clock stepped, or the path changed.
     ReceiverClockOrPath,
     /// The flow has no period.
     Unknown,
+}
+
+impl ShiftCause {
+    /// Whether a clock stepped.
+    pub const fn is_a_clock(self) -> bool {
+        matches!(self, Self::SenderClock | Self::ReceiverClock)
+    }
+
+    /// Whether it is known what changed.
+    pub const fn is_known(self) -> bool {
+        !matches!(self, Self::ReceiverClockOrPath | Self::Unknown)
+    }
 }
 
 /// A lasting shift of the smallest delays.
@@ -89,6 +105,32 @@ pub fn level_shifts(arrivals: &[Arrival], search: &ShiftSearch) -> Vec<LevelShif
         LevelShift { size_ns, sequence: at.sequence, sent_ns: at.sent_ns, received_ns: at.received_ns, cause }
     };
     places.iter().map(shift).collect()
+}
+
+/// Takes out of the sizes of shifts what the delays grow by within the windows that they were found from: `slope` is that
+/// of their lower edge, without unit.
+pub fn without_drift(arrivals: &[Arrival], shifts: &mut [LevelShift], search: &ShiftSearch, slope: f64) {
+    if shifts.is_empty() {
+        return;
+    }
+    let mut sent = arrivals.to_vec();
+    sent.sort_unstable_by_key(|a| a.sequence);
+    // A clock may have stepped between the sides, so each is timed from its own packet beside the step.
+    let least = |side: &[Arrival], from: Option<&Arrival>| {
+        let level = |a: &Arrival| {
+            let after_ns = from.map_or(0, |from| a.sent_ns.saturating_sub(from.sent_ns)) as f64;
+            a.delay_ns().saturating_sub((slope * after_ns).round() as i64)
+        };
+        side.iter().map(level).min()
+    };
+    for shift in shifts {
+        let place = sent.partition_point(|a| a.sequence < shift.sequence);
+        let before = &sent[place.saturating_sub(search.window)..place];
+        let behind = &sent[place..(place + search.window).min(sent.len())];
+        if let (Some(low), Some(high)) = (least(before, before.last()), least(behind, behind.first())) {
+            shift.size_ns = high.saturating_sub(low);
+        }
+    }
 }
 
 /// The delays in order of sending, and the smallest of each window.

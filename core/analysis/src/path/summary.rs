@@ -4,16 +4,16 @@ use super::advice::{PathAdvice, path_advice};
 use super::arrival::{Arrival, Classified, delays_ns};
 use super::burstiness::{LeastSquares, burstiness};
 use super::bursts::{BurstSummary, GMIN, burst_summary};
-use super::clocks::{ClockEstimate, ClockWarning, correct, warning};
+use super::clocks::{ClockWarning, warning};
 use super::density::{ReorderDensity, reorder_density};
-use super::direction::Direction;
 use super::duplication::{Duplication, duplication};
+use super::edge::Edge;
 use super::gilbert::{Gilbert, GilbertElliottFit, gilbert, gilbert_elliott};
 use super::loss_pattern::{LossPattern, LossRun, loss_pattern, loss_runs};
+use super::offset::TimedFlow;
 use super::percentile::DelaysWithLoss;
 use super::reordering::{Reordering, reordering};
-use super::skew::{LowerLine, skew};
-use super::steps::{LevelShift, ShiftSearch, level_shifts};
+use super::steps::LevelShift;
 use super::variation::{InterarrivalJitter, ipdv, pdv_ns};
 use crate::distribution::{Distribution, distribution};
 use serde::Serialize;
@@ -24,18 +24,18 @@ const DISPLACEMENT_THRESHOLD: u64 = 32;
 /// A flow, and what is known of it beside its packets.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowInput<'a> {
-    /// Which way it went.
-    pub direction: Direction,
     /// Its packets.
     pub classified: &'a Classified,
+    /// Those that enter the analysis by one clock.
+    pub timed: &'a TimedFlow,
     /// Target period, nanoseconds; the mean of a random schedule.
     pub target_period_ns: u64,
     /// Packets that the receiver's own socket had no room for: lost, but not by the path.
     pub own_drops: Option<u64>,
     /// How long after a packet's sending the receiver still waited for it; none: until its end.
     pub loss_timeout_ns: Option<i64>,
-    /// How far the clocks are apart, where it was measured.
-    pub clock: Option<&'a ClockEstimate>,
+    /// Least round trip of the control connection.
+    pub min_rtt_ns: Option<i64>,
 }
 
 /// What became of the packets.
@@ -81,17 +81,17 @@ pub struct Loss {
 pub struct Delay {
     /// As the two clocks show it.
     pub as_measured: Distribution,
-    /// Without the clocks' estimated offset; none where it was not estimated.
+    /// By one clock: without the clocks' offset, its drift and its steps; none where the offset is not known.
     pub corrected: Option<Distribution>,
-    /// The corrected values, or else those as measured, can be wrong by so much either way, nanoseconds.
+    /// The corrected values can be wrong by so much either way, nanoseconds.
     pub bound_ns: Option<i64>,
-    /// Percentiles of all packets sent, a lost one being later than any other.
+    /// Percentiles of all packets sent, a lost one being later than any other; corrected where the offset is known.
     pub with_loss: DelayWithLoss,
     /// Why the values as measured cannot be believed.
     pub warning: Option<ClockWarning>,
 }
 
-/// Percentiles of delay as measured with lost packets as +infinity (RFC 7679, section 5.1); none: lost.
+/// Percentiles of delay with lost packets as +infinity (RFC 7679, section 5.1); none: lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DelayWithLoss {
     /// Median.
@@ -104,7 +104,7 @@ pub struct DelayWithLoss {
     pub p99_9_ns: Option<i64>,
 }
 
-/// How delay varies.
+/// How delay varies, by one clock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variation {
     /// Delay less the least delay (PDV, RFC 5481).
@@ -115,6 +115,8 @@ pub struct Variation {
     pub interarrival_jitter_ns: f64,
     /// The largest that it was, nanoseconds.
     pub largest_interarrival_jitter_ns: f64,
+    /// PDV can be wrong by so much either way, since the clocks drift, nanoseconds.
+    pub bound_ns: i64,
 }
 
 /// Mean periods, nanoseconds.
@@ -143,9 +145,9 @@ pub struct FlowSummary {
     pub periods: Periods,
     /// Line through delay over time of arrival (Jitlat, section 1).
     pub burstiness: Option<LeastSquares>,
-    /// Line below all delays, whose slope is the skew of the two clocks.
-    pub skew: Option<LowerLine>,
-    /// Lasting shifts of the least delay: a clock stepped, or the way changed.
+    /// Lower edge of the delays as measured, without steps: its slope is the skew of the two clocks.
+    pub skew: Option<Edge>,
+    /// Lasting shifts of the least delay as measured: a clock stepped, or the way changed.
     pub level_shifts: Vec<LevelShift>,
     /// Reordering (RFC 4737).
     pub reordering: Reordering,
@@ -159,8 +161,9 @@ pub struct FlowSummary {
 
 /// Computes all figures of a flow.
 pub fn flow_summary(input: &FlowInput<'_>) -> FlowSummary {
-    let Classified { arrivals, copies, counts } = input.classified;
-    let runs = loss_runs(arrivals.iter().map(|arrival| arrival.sequence), counts.sent);
+    let Classified { arrivals: measured, copies, counts } = input.classified;
+    let arrivals = &input.timed.arrivals;
+    let runs = loss_runs(measured.iter().map(|arrival| arrival.sequence), counts.sent);
     let out_of_order = counts.out_of_sequence > 0;
     let sequences = || arrivals.iter().map(|arrival| arrival.sequence).collect::<Vec<u64>>();
     FlowSummary {
@@ -174,15 +177,15 @@ pub fn flow_summary(input: &FlowInput<'_>) -> FlowSummary {
         },
         loss: loss(input, &runs),
         delay: delay(input),
-        variation: variation(arrivals),
+        variation: variation(input.timed),
         periods: periods(arrivals, input.target_period_ns),
         burstiness: burstiness(arrivals),
-        skew: skew(arrivals),
-        level_shifts: level_shifts(arrivals, &ShiftSearch::new(Some(input.target_period_ns))),
+        skew: input.timed.edge.clone(),
+        level_shifts: input.timed.shifts.clone(),
         reordering: reordering(arrivals),
         density: out_of_order.then(|| reorder_density(&sequences(), DISPLACEMENT_THRESHOLD)),
         duplication: duplication(copies),
-        advice: path_advice(arrivals, counts.sent, input.direction, input.clock),
+        advice: path_advice(arrivals, counts.sent),
     }
 }
 
@@ -206,19 +209,17 @@ fn delay(input: &FlowInput<'_>) -> Option<Delay> {
     if delays.is_empty() {
         return None;
     }
-    let corrected = input.clock.map(|clock| {
-        let mut corrected: Vec<i64> =
-            delays.iter().map(|delay| correct(*delay, clock.offset_ns, input.direction)).collect();
-        distribution(&mut corrected)
-    });
-    let all = DelaysWithLoss::new(delays.clone(), input.classified.counts.lost, input.loss_timeout_ns);
+    let bound_ns = input.timed.bound_ns;
+    let by_one_clock = || delays_ns(&input.timed.arrivals);
+    let best = if bound_ns.is_some() { by_one_clock() } else { delays.clone() };
+    let all = DelaysWithLoss::new(best, input.classified.counts.lost, input.loss_timeout_ns);
     let percentile = |share| all.percentile(share).and_then(super::percentile::Quantile::finite);
     let as_measured = distribution(&mut delays);
     Some(Delay {
-        warning: warning(as_measured.min_ns, input.clock.map(|clock| clock.min_rtt_ns)),
+        warning: warning(as_measured.min_ns, input.min_rtt_ns),
         as_measured,
-        corrected,
-        bound_ns: input.clock.map(|clock| clock.bound_ns),
+        corrected: bound_ns.map(|_| distribution(&mut by_one_clock())),
+        bound_ns,
         with_loss: DelayWithLoss {
             p50_ns: percentile(50_000),
             p90_ns: percentile(90_000),
@@ -228,7 +229,8 @@ fn delay(input: &FlowInput<'_>) -> Option<Delay> {
     })
 }
 
-fn variation(arrivals: &[Arrival]) -> Option<Variation> {
+fn variation(timed: &TimedFlow) -> Option<Variation> {
+    let arrivals = &timed.arrivals;
     let delays = delays_ns(arrivals);
     let mut interarrival = InterarrivalJitter::default();
     let largest = delays.iter().map(|delay| interarrival.add(*delay)).fold(0.0, f64::max);
@@ -239,6 +241,7 @@ fn variation(arrivals: &[Arrival]) -> Option<Variation> {
         ipdv: distribution(&mut ipdv),
         interarrival_jitter_ns: interarrival.j_ns(),
         largest_interarrival_jitter_ns: largest,
+        bound_ns: timed.drift_bound_ns,
     })
 }
 
@@ -262,6 +265,9 @@ fn periods(arrivals: &[Arrival], target_period_ns: u64) -> Periods {
 mod tests {
     use super::*;
     use crate::path::arrival::{Numbering, classify};
+    use crate::path::clocks::ClockEstimate;
+    use crate::path::direction::Direction;
+    use crate::path::offset::{Evidence, FlowTimes, timed};
     use quaver_abi::wire::jitlat::Singleton;
 
     /// Packets each millisecond, number and delay as given, in order of arrival.
@@ -278,15 +284,18 @@ mod tests {
         given.iter().map(packet).collect()
     }
 
-    fn summary(given: &[(i32, i64)], sent: u64, clock: Option<&ClockEstimate>) -> FlowSummary {
+    fn summary(given: &[(i32, i64)], sent: u64, stated: Option<ClockEstimate>) -> FlowSummary {
         let classified = classify(&packets(given), Numbering::Jitlat, Some(sent));
+        let (direction, period_ns) = (Direction::Up, Some(1_000_000));
+        let flow = FlowTimes { direction, arrivals: &classified.arrivals, period_ns };
+        let timed = timed(&Evidence { flows: &[flow], stated, ..Evidence::default() });
         flow_summary(&FlowInput {
-            direction: Direction::Up,
             classified: &classified,
+            timed: &timed.flows[0],
             target_period_ns: 1_000_000,
             own_drops: Some(1),
             loss_timeout_ns: None,
-            clock,
+            min_rtt_ns: stated.map(|clock| clock.min_rtt_ns),
         })
     }
 
@@ -295,7 +304,7 @@ mod tests {
         let clock =
             ClockEstimate { jitlat_error_ns: 90, min_rtt_ns: 40, offset_ns: 100, bound_ns: 20, probes: 5 };
         let flow =
-            summary(&[(0, 120), (2, 110), (1, 1_000_150), (2, 130), (3, 125), (6, 110)], 8, Some(&clock));
+            summary(&[(0, 120), (2, 110), (1, 1_000_150), (2, 130), (3, 125), (6, 110)], 8, Some(clock));
         let fates = &flow.packets;
         assert_eq!(
             (fates.sent, fates.received, fates.unique, fates.duplicate, fates.invalid, fates.reordered),
@@ -305,8 +314,12 @@ mod tests {
         assert_eq!(flow.loss.pattern.periods, 2);
         let delay = flow.delay.unwrap();
         assert_eq!((delay.as_measured.min_ns, delay.as_measured.p50_ns), (110, 120));
-        assert_eq!((delay.corrected.unwrap().min_ns, delay.bound_ns), (10, Some(20)));
-        assert_eq!((delay.with_loss.p50_ns, delay.with_loss.p90_ns), (Some(125), None));
+        assert_eq!(
+            (delay.corrected.unwrap().min_ns, delay.bound_ns),
+            (10, Some(30)),
+            "a drift of 10 ns could hide"
+        );
+        assert_eq!((delay.with_loss.p50_ns, delay.with_loss.p90_ns), (Some(25), None));
         assert_eq!(delay.warning, Some(ClockWarning::AboveRoundTrip { min_latency_ns: 110, min_rtt_ns: 40 }));
         let variation = flow.variation.unwrap();
         assert_eq!((variation.pdv.min_ns, variation.pdv.max_ns), (0, 1_000_040));

@@ -3,6 +3,7 @@
 use super::{KnownFlow, PathSummary};
 use crate::facts::SendingFacts;
 use quaver_analysis::path::clocks::ClockWarning;
+use quaver_analysis::path::offset::OffsetSource;
 use quaver_store::manifest::Manifest;
 use quaver_view::Cell;
 
@@ -25,12 +26,14 @@ pub(super) fn of(summary: &PathSummary) -> Vec<String> {
             Cell::Duration(step.after_ns)
         ));
     }
+    if summary.clock.as_ref().is_some_and(|clock| clock.source == OffsetSource::SameClock) {
+        return warnings;
+    }
     let unsynchronised: Vec<&str> =
         summary.clocks.iter().filter(|clock| !clock.synchronised).map(|clock| clock.end.as_str()).collect();
     if !unsynchronised.is_empty() && summary.peer_is_remote() {
         warnings.push(format!(
-            "the {} wall clock is not synchronized: one-way delays are corrected by round trips only, within their \
-             bound; run chrony or PTP on both hosts",
+            "the {} wall clock is not synchronized: one-way delays are right only within the bound of the offset; run chrony or PTP on both hosts",
             unsynchronised.join("'s and the ") + "'s"
         ));
     }
@@ -43,13 +46,23 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
     if let Some(why) = &flow.cut_short {
         warnings.push(format!("{way}: {why}"));
     }
-    match figures.and_then(|figures| figures.delay.as_ref()?.warning) {
+    let delay = figures.and_then(|figures| figures.delay.as_ref());
+    let corrected = delay.and_then(|delay| Some((delay.corrected.as_ref()?.min_ns, delay.bound_ns?)));
+    if let Some((min_ns, bound_ns)) = corrected.filter(|(min_ns, _)| *min_ns < 0) {
+        warnings.push(format!(
+            "{way}: minimum corrected delay {} is negative: the clocks' offset is known within ± {} only; use PDV",
+            Cell::Duration(min_ns),
+            Cell::Duration(bound_ns)
+        ));
+    }
+    let use_what = if corrected.is_some() { "use the corrected values" } else { "use PDV" };
+    match delay.and_then(|delay| delay.warning) {
         Some(ClockWarning::NegativeLatency { min_latency_ns }) => warnings.push(format!(
-            "{way}: minimum measured delay {} is negative: the clocks differ; use the corrected values",
+            "{way}: minimum measured delay {} is negative: the clocks differ; {use_what}",
             Cell::Duration(min_latency_ns)
         )),
         Some(ClockWarning::AboveRoundTrip { min_latency_ns, min_rtt_ns }) => warnings.push(format!(
-            "{way}: minimum measured delay {} exceeds the minimum RTT {}: the clocks differ; use the corrected values",
+            "{way}: minimum measured delay {} exceeds the minimum RTT {}: the clocks differ; {use_what}",
             Cell::Duration(min_latency_ns),
             Cell::Duration(min_rtt_ns)
         )),

@@ -68,6 +68,7 @@ pub fn path_facts(header: &LogHeader) -> PathFacts {
         stated_clock: stated.map(|(error_ns, min_rtt_ns)| StatedClock { error_ns, min_rtt_ns }),
         clocks: clocks.into_iter().flatten().collect(),
         clock_steps: Vec::new(),
+        boot_gap_ns: facts.boot_gap_ns,
         rolling: Vec::new(),
     }
 }

@@ -57,6 +57,8 @@ pub struct LogFacts {
     pub server_chrony: Option<ChronyFacts>,
     /// Probes of the control connection.
     pub rtt_probes: Vec<RttProbeTimes>,
+    /// How far the start of the server's monotonic clock is from that of the client's, nanoseconds.
+    pub boot_gap_ns: Option<i64>,
     /// How the test ended.
     pub ending: Option<Ending>,
 }
@@ -108,6 +110,9 @@ impl LogFacts {
         for probe in &self.rtt_probes {
             writeln!(out, "# rtt_probe_ns {} {} {}", probe.t1_ns, probe.t2_ns, probe.t3_ns)?;
         }
+        if let Some(gap_ns) = self.boot_gap_ns {
+            writeln!(out, "# boot_gap_ns {gap_ns}")?;
+        }
         match &self.ending {
             Some(Ending::Complete) => writeln!(out, "# complete"),
             Some(Ending::Interrupted(why)) => writeln!(out, "# interrupted {}", one_line(why)),
@@ -137,6 +142,10 @@ impl LogFacts {
             "client_chrony_ns" => self.client_chrony = Some(chrony(value)?),
             "server_chrony_ns" => self.server_chrony = Some(chrony(value)?),
             "rtt_probe_ns" => self.rtt_probes.push(probe_times(value)?),
+            "boot_gap_ns" => {
+                self.boot_gap_ns =
+                    Some(value.parse().map_err(|_| "`# boot_gap_ns` is a number of nanoseconds")?);
+            }
             "complete" => self.ending = Some(Ending::Complete),
             "interrupted" => self.ending = Some(Ending::Interrupted(value.to_owned())),
             _ => return Ok(Taken::Unknown),

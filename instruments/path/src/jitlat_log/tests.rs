@@ -95,10 +95,11 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
             root_dispersion_ns: 1_173,
         }),
         rtt_probes: vec![RttProbeTimes { t1_ns: 1, t2_ns: -2, t3_ns: 3 }],
+        boot_gap_ns: Some(-42),
         ending: Some(Ending::Interrupted("the user ended\nthe test".into())),
     };
     let text = String::from_utf8(written(&header, &packets)).unwrap();
-    let lines: Vec<&str> = text.lines().skip(11).take(11).collect();
+    let lines: Vec<&str> = text.lines().skip(11).take(12).collect();
     let wanted = [
         "# clock_error_ns -80000",
         "# min_rtt_ns 3231000000",
@@ -110,6 +111,7 @@ fn the_two_lines_of_version_two_and_ours_follow_the_eleven() {
         "# client_ntp_error_ns 1000 max 5500000",
         "# server_chrony_ns stratum 3 correction -1441 last_offset 108 rms_offset 232 root_delay 3836 root_dispersion 1173",
         "# rtt_probe_ns 1 -2 3",
+        "# boot_gap_ns -42",
         "# interrupted the user ended the test",
     ];
     assert_eq!(lines, wanted);
@@ -263,7 +265,8 @@ fn facts() -> impl Strategy<Value = LogFacts> {
     ];
     let stamps = (text(), departures());
     let parts = (direction, text(), stamps, any::<Option<u64>>(), ntp(), ntp(), chrony(), chrony());
-    (parts, proptest::collection::vec(probe, 0..6), ending).prop_map(
+    let more = (any::<Option<i64>>(), ending);
+    (parts, proptest::collection::vec(probe, 0..6), more).prop_map(
         |(
             (
                 direction,
@@ -276,7 +279,7 @@ fn facts() -> impl Strategy<Value = LogFacts> {
                 server_chrony,
             ),
             rtt_probes,
-            ending,
+            (boot_gap_ns, ending),
         )| LogFacts {
             direction,
             protocol,
@@ -288,6 +291,7 @@ fn facts() -> impl Strategy<Value = LogFacts> {
             client_chrony,
             server_chrony,
             rtt_probes,
+            boot_gap_ns,
             ending,
         },
     )

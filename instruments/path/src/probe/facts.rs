@@ -36,8 +36,20 @@ pub(super) fn of_test(outcome: &TestOutcome) -> PathFacts {
             .flatten()
             .collect(),
         clock_steps: clock_steps(&outcome.clock_steps, outcome.started_ns),
+        boot_gap_ns: boot_gap_ns(&outcome.client_clock, &outcome.server_clock),
         rolling: Vec::new(),
     }
+}
+
+/// How far apart the two ends' wall clocks stand from their monotonic clocks: medians of all readings.
+fn boot_gap_ns(client: &HostClocks, server: &HostClocks) -> Option<i64> {
+    let ahead_ns = |clocks: &HostClocks| {
+        let mut all: Vec<i64> =
+            clocks.pairs.iter().map(|pair| pair.realtime_ns.wrapping_sub(pair.monotonic_ns)).collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied()
+    };
+    Some(ahead_ns(server)?.saturating_sub(ahead_ns(client)?))
 }
 
 /// What a kernel knew of its clock, after the test if it was asked then.

@@ -3,8 +3,8 @@
 use crate::args::ProbeArgs;
 use crate::digest::{FlowResults, PathDigest};
 use crate::plots::{self, DelayPlot, PathPlots, gnuplot};
+use quaver_analysis::path::Arrival;
 use quaver_analysis::path::arrival::{Classified, delays_ns};
-use quaver_analysis::path::clocks::correct;
 use quaver_analysis::path::histogram::{DEFAULT_BINS, Histogram};
 use quaver_analysis::path::variation::pdv_ns;
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -32,9 +32,10 @@ fn each(
     mut take: impl FnMut(&PathPlots<'_>, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     for results in digest.summary.flows() {
-        let flow = digest.flows.iter().find(|(flow, _)| flow.direction == results.flow.direction);
-        let Some((_, classified)) = flow else { continue };
-        flow_plots(digest, results, classified, &mut take)?;
+        let mut flows = digest.flows.iter().zip(&digest.timed);
+        let flow = flows.find(|((flow, _), _)| flow.direction == results.flow.direction);
+        let Some(((_, classified), timed)) = flow else { continue };
+        flow_plots(digest, results, classified, timed, &mut take)?;
     }
     Ok(())
 }
@@ -43,6 +44,7 @@ fn flow_plots(
     digest: &PathDigest,
     results: &FlowResults,
     classified: &Classified,
+    timed: &[Arrival],
     take: &mut dyn FnMut(&PathPlots<'_>, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let figures = &results.figures;
@@ -51,18 +53,17 @@ fn flow_plots(
     let delays = delays_ns(&classified.arrivals);
     let up_to = |values: &[i64], limit_ns| Histogram::new(values, DEFAULT_BINS, limit_ns);
     let latency = figures.delay.as_ref().and_then(|delay| up_to(&delays, delay.as_measured.p99_ns));
-    let corrected = digest.summary.clock.as_ref().and_then(|clock| {
-        let way = flow.direction;
-        let values: Vec<i64> = delays.iter().map(|delay| correct(*delay, clock.offset_ns, way)).collect();
-        up_to(&values, figures.delay.as_ref()?.corrected.as_ref()?.p99_ns)
-    });
-    let pdv = figures.variation.as_ref().and_then(|variation| up_to(&pdv_ns(&delays), variation.pdv.p99_ns));
+    let by_one_clock = delays_ns(timed);
+    let corrected = figures.delay.as_ref().and_then(|delay| delay.corrected.as_ref());
+    let corrected = corrected.and_then(|corrected| up_to(&by_one_clock, corrected.p99_ns));
+    let pdv = figures.variation.as_ref();
+    let pdv = pdv.and_then(|variation| up_to(&pdv_ns(&by_one_clock), variation.pdv.p99_ns));
     let plots = PathPlots {
         title: &title,
         latency: latency.as_ref(),
         corrected: corrected.as_ref(),
         pdv: pdv.as_ref(),
-        arrivals: &classified.arrivals,
+        arrivals: timed,
         line: figures.burstiness,
         loss_lengths: &figures.loss.pattern.period_lengths,
         duplication_lengths: &figures.duplication.lengths,

@@ -1,12 +1,12 @@
 //! Drawings of a path: distributions of delay and its variation, delay over time, and lengths of losses, copies and
 //! displacements.
 
-use super::grid::{Grid, start_ns};
+use super::grid::Grid;
 use super::{PathInput, way};
 use crate::digest::FlowResults;
 use crate::plots::binned;
+use quaver_analysis::path::Arrival;
 use quaver_analysis::path::arrival::{Classified, delays_ns};
-use quaver_analysis::path::clocks::{ClockEstimate, correct};
 use quaver_analysis::path::direction::Direction;
 use quaver_analysis::path::histogram::{DEFAULT_BINS, Histogram};
 use quaver_analysis::path::variation::{ipdv, pdv_ns};
@@ -22,6 +22,8 @@ const POINTS_PER_DECADE: f64 = 40.0;
 struct DrawnFlow<'a> {
     results: &'a FlowResults,
     classified: &'a Classified,
+    /// Its arrivals by one clock.
+    timed: &'a [Arrival],
     colour: Colour,
 }
 
@@ -34,35 +36,35 @@ impl DrawnFlow<'_> {
         self.results.figures.loss.packets
     }
 
-    /// What takes the clocks' offset out of a delay as measured.
-    fn shift_ns(&self, clock: Option<&ClockEstimate>) -> i64 {
-        clock.map_or(0, |clock| correct(0, clock.offset_ns, self.results.flow.direction))
+    /// Whether its delays are known without the clocks' offset.
+    fn is_corrected(&self) -> bool {
+        self.results.figures.delay.as_ref().is_some_and(|delay| delay.corrected.is_some())
     }
 }
 
 /// All drawings, one at a time; none where nothing arrived.
 pub(super) fn section(input: &PathInput<'_>) -> Option<Section> {
-    let drawn: Vec<DrawnFlow<'_>> = input.flows.iter().filter_map(|flow| drawn(input, flow)).collect();
+    let flows = input.flows.iter().zip(input.timed);
+    let drawn: Vec<DrawnFlow<'_>> = flows.filter_map(|(flow, timed)| drawn(input, flow, timed)).collect();
     if drawn.is_empty() {
         return None;
     }
-    let clock = input.summary.clock.as_ref();
-    let mut charts = Vec::new();
-    if let Some(clock) = clock {
-        charts.push(delay("delay-corrected", "One-way delay, corrected", &drawn, Some(clock)));
+    let corrected = drawn.iter().all(DrawnFlow::is_corrected);
+    let mut charts = vec![pdv(&drawn)];
+    charts.extend(tails(&drawn));
+    charts.push(over_time(&drawn, &Grid::over(input.flows), corrected));
+    charts.extend(ipdvs(&drawn));
+    if corrected {
+        charts.push(delay("delay-corrected", "One-way delay, corrected", &drawn, true));
     }
     // As measured, the directions lie as far apart as the clocks, twice.
-    for flow in drawn.chunks(if clock.is_some() { 1 } else { drawn.len() }) {
-        let (id, title) = match clock {
-            Some(_) => (format!("delay-{}", flow[0].way()), format!(", {}", flow[0].way())),
-            None => ("delay-measured".to_owned(), String::new()),
+    for flow in drawn.chunks(if corrected { 1 } else { drawn.len() }) {
+        let (id, title) = match corrected {
+            true => (format!("delay-{}", flow[0].way()), format!(", {}", flow[0].way())),
+            false => ("delay-measured".to_owned(), String::new()),
         };
-        charts.push(delay(&id, &format!("One-way delay, as measured{title}"), flow, None));
+        charts.push(delay(&id, &format!("One-way delay, as measured{title}"), flow, false));
     }
-    charts.push(pdv(&drawn));
-    charts.extend(ipdvs(&drawn));
-    charts.extend(tails(&drawn));
-    charts.push(over_time(&drawn, &Grid::over(input.flows), clock));
     charts.extend(lengths(&drawn));
     let section = Section::new("plots", "Plots")
         .note("up: client to server; down: server to client")
@@ -73,12 +75,13 @@ pub(super) fn section(input: &PathInput<'_>) -> Option<Section> {
 fn drawn<'a>(
     input: &PathInput<'a>,
     (facts, classified): &'a (crate::facts::FlowFacts, Classified),
+    timed: &'a [Arrival],
 ) -> Option<DrawnFlow<'a>> {
     let (results, colour) = match facts.direction {
         Direction::Up => (input.summary.up.as_ref()?, Colour::Series(0)),
         Direction::Down => (input.summary.down.as_ref()?, Colour::Series(1)),
     };
-    (!classified.arrivals.is_empty()).then_some(DrawnFlow { results, classified, colour })
+    (!classified.arrivals.is_empty()).then_some(DrawnFlow { results, classified, timed, colour })
 }
 
 /// A distribution of durations over an axis of equal steps.
@@ -109,19 +112,23 @@ fn not_drawn(flow: &DrawnFlow<'_>, series: &[Binned]) -> Option<String> {
     })
 }
 
-fn delay(id: &str, title: &str, flows: &[DrawnFlow<'_>], clock: Option<&ClockEstimate>) -> Chart {
+fn delay(id: &str, title: &str, flows: &[DrawnFlow<'_>], corrected: bool) -> Chart {
     let series: Vec<Binned> = flows
         .iter()
         .filter_map(|flow| {
-            let limit_ns = flow.results.figures.delay.as_ref()?.as_measured.p99_ns;
-            let delays = delays_ns(&flow.classified.arrivals);
-            let histogram = Histogram::new(&delays, DEFAULT_BINS, limit_ns)?;
-            Some(binned(flow.way(), flow.colour, &histogram, flow.shift_ns(clock)))
+            let delay = flow.results.figures.delay.as_ref()?;
+            let (figures, arrivals) = match corrected {
+                true => (delay.corrected.as_ref()?, flow.timed),
+                false => (&delay.as_measured, flow.classified.arrivals.as_slice()),
+            };
+            let histogram = Histogram::new(&delays_ns(arrivals), DEFAULT_BINS, figures.p99_ns)?;
+            Some(binned(flow.way(), flow.colour, &histogram, 0))
         })
         .collect();
     let mut note = of_each(flows, |flow| not_drawn(flow, &series));
-    if let Some(clock) = clock {
-        note += &format!(" Corrected values: ± {}.", Cell::Duration(clock.bound_ns));
+    let bounds = flows.iter().filter_map(|flow| flow.results.figures.delay.as_ref()?.bound_ns);
+    if let Some(bound_ns) = bounds.max().filter(|_| corrected) {
+        note += &format!(" Corrected values: ± {}.", Cell::Duration(bound_ns));
     }
     distribution(id, title, "one-way delay", series, note)
 }
@@ -131,7 +138,7 @@ fn pdv(flows: &[DrawnFlow<'_>]) -> Chart {
         .iter()
         .filter_map(|flow| {
             let limit_ns = flow.results.figures.variation.as_ref()?.pdv.p99_ns;
-            let values = pdv_ns(&delays_ns(&flow.classified.arrivals));
+            let values = pdv_ns(&delays_ns(flow.timed));
             let histogram = Histogram::new(&values, DEFAULT_BINS, limit_ns)?;
             Some(binned(flow.way(), flow.colour, &histogram, 0))
         })
@@ -153,7 +160,7 @@ fn ipdvs(flows: &[DrawnFlow<'_>]) -> Option<Chart> {
 
 /// The middle 99 % of a flow's IPDV.
 fn middle(flow: &DrawnFlow<'_>) -> Option<Binned> {
-    let mut values: Vec<i64> = ipdv(&flow.classified.arrivals).into_iter().map(|one| one.ipdv_ns).collect();
+    let mut values: Vec<i64> = ipdv(flow.timed).into_iter().map(|one| one.ipdv_ns).collect();
     values.sort_unstable();
     let rank = |share: f64| ((values.len() as f64 * share).ceil() as usize).clamp(1, values.len().max(1)) - 1;
     let (low, high) = (*values.get(rank(0.005))?, *values.get(rank(0.995))?);
@@ -169,7 +176,7 @@ fn tails(flows: &[DrawnFlow<'_>]) -> Option<Chart> {
         Axis::log("packets above", Quantity::Share),
     );
     for flow in flows {
-        let points = tail(&mut pdv_ns(&delays_ns(&flow.classified.arrivals)));
+        let points = tail(&mut pdv_ns(&delays_ns(flow.timed)));
         let figures = &flow.results.figures;
         let (arrived, sent, lost) = (figures.packets.unique, figures.packets.sent, flow.lost());
         // A logarithmic axis has no place for zero.
@@ -218,61 +225,53 @@ fn tail(values: &mut [i64]) -> Vec<(i64, u64)> {
 }
 
 /// Delay over time of arrival: least and largest of each slice, losses at the foot, two lines.
-fn over_time(flows: &[DrawnFlow<'_>], grid: &Grid, clock: Option<&ClockEstimate>) -> Chart {
-    let kind = if clock.is_some() { "corrected" } else { "as measured" };
+fn over_time(flows: &[DrawnFlow<'_>], grid: &Grid, corrected: bool) -> Chart {
+    let kind = if corrected { "corrected" } else { "without drift" };
     let mut plot = Xy::new(
         Axis::linear("time since the first arrival", Quantity::Instant),
         Axis::linear(format!("one-way delay, {kind}"), Quantity::Duration),
     );
     for flow in flows {
-        let shift_ns = flow.shift_ns(clock);
-        let [low, high] = grid.extremes(flow.classified, shift_ns);
+        let [low, high] = grid.extremes(flow.timed);
         let data = Data::Slices { start: 0.0, step: grid.slice_ns, low, high };
         plot = plot.with(Series::new(flow.way(), flow.colour, data));
         if flow.lost() > 0 {
-            let x = grid.losses(flow.classified, flow.results.flow.period_ns);
+            let x = grid.losses(flow.timed, flow.classified.counts.sent, flow.results.flow.period_ns);
             plot = plot.with(Series::new(format!("{}, lost", flow.way()), flow.colour, Data::Rug { x }));
         }
     }
     for flow in flows {
         for (name, dashed, line) in lines(flow, grid) {
-            let shift_ns = flow.shift_ns(clock) as f64;
-            let [x, y] = [line.map(|(time_ns, _)| time_ns), line.map(|(_, ns)| ns + shift_ns)];
+            let [x, y] = [line.map(|(time_ns, _)| time_ns), line.map(|(_, ns)| ns)];
             let data = Data::Line { x: x.to_vec().into(), y: y.to_vec().into(), marks: false };
             let series = Series::new(format!("{}, {name}", flow.way()), Colour::Ink, data);
             plot = plot.with(if dashed { series.dashed() } else { series });
         }
     }
-    Chart::new("delay-time", "Delay over time (burstiness)", plot).note(time_note(flows, clock))
+    Chart::new("delay-time", "Delay over time (burstiness)", plot).note(time_note(flows))
 }
 
-fn time_note(flows: &[DrawnFlow<'_>], clock: Option<&ClockEstimate>) -> Text {
-    let measured = |flow: &DrawnFlow<'_>| {
-        let shift_ns = flow.shift_ns(clock).checked_neg()?;
-        (shift_ns != 0).then(|| format!("as measured {}", Cell::difference(Cell::Duration(shift_ns))))
+fn time_note(flows: &[DrawnFlow<'_>]) -> Text {
+    let drift = |flow: &DrawnFlow<'_>| {
+        let edge = flow.results.figures.skew.as_ref().filter(|edge| edge.drifts)?;
+        Some(format!("as measured, the least delay grows by {:+.3} ppm", edge.ppm))
     };
     text!(
-        "Marks at the foot: lost packets, between their neighbours. Lines: least squares (dashed) and the lower line. {}",
-        of_each(flows, measured)
+        "Marks at the foot: lost packets, between their neighbours. Lines: least squares (dashed) and the least delay. {}",
+        of_each(flows, drift)
     )
 }
 
-/// The ends of a flow's two lines over delay as measured.
+/// The ends of a flow's two lines over its delays.
 fn lines(flow: &DrawnFlow<'_>, grid: &Grid) -> Vec<(&'static str, bool, Ends)> {
-    let figures = &flow.results.figures;
     let ends = |at: &dyn Fn(f64) -> f64| [0.0, grid.length_ns()].map(|time_ns| (time_ns, at(time_ns)));
-    let least_squares = figures
+    let least_squares = flow
+        .results
+        .figures
         .burstiness
         .map(|line| ends(&|time_ns| line.mean_delay_ns + line.slope * (time_ns - line.mean_time_ns)));
-    let start_ns = start_ns(flow.classified);
-    let lower = figures.skew.map(|line| {
-        // It is over times of sending, the plot over times of arrival.
-        let [from, to] = [(line.from_ns, line.from_delay_ns), (line.to_ns, line.to_delay_ns)]
-            .map(|(sent_ns, delay_ns)| (sent_ns.saturating_add(delay_ns).saturating_sub(start_ns), delay_ns));
-        let slope = (to.1 - from.1) as f64 / ((to.0 - from.0) as f64).max(1.0);
-        ends(&|time_ns| from.1 as f64 + slope * (time_ns - from.0 as f64))
-    });
-    let named = [("least squares", true, least_squares), ("lower line", false, lower)];
+    let least = flow.timed.iter().map(Arrival::delay_ns).min().map(|least_ns| ends(&|_| least_ns as f64));
+    let named = [("least squares", true, least_squares), ("least delay", false, least)];
     named.into_iter().filter_map(|(name, dashed, line)| Some((name, dashed, line?))).collect()
 }
 

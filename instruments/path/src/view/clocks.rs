@@ -2,6 +2,7 @@
 
 use crate::digest::PathSummary;
 use crate::facts::{ChronyFacts, EndClock};
+use quaver_analysis::path::offset::{Clocks, OffsetSource};
 use quaver_view::{Cell, Column, Section, Table, Text, text};
 
 /// What is known of the clocks; none where nothing is.
@@ -11,17 +12,7 @@ pub(super) fn section(summary: &PathSummary) -> Option<Section> {
         table.row([name.into(), found.into(), Cell::from(definition)]);
     };
     if let Some(clock) = &summary.clock {
-        let offset = text!("{} ± {}", Cell::Duration(clock.offset_ns), Cell::Duration(clock.bound_ns));
-        row("offset (server − client)".into(), offset, "probe of minimum RTT; bound: half of it");
-        let error = text!("{}", Cell::Duration(clock.jitlat_error_ns));
-        row("relative clock error".into(), error, "Jitlat: median of the probes");
-        let probes = match clock.probes {
-            0 => "from the log".to_owned(),
-            1 => "1 probe".to_owned(),
-            probes => format!("{} probes", Cell::Count(probes as u64)),
-        };
-        let least = text!("{}, {probes}", Cell::Duration(clock.min_rtt_ns));
-        row("minimum RTT".into(), least, "control connection (RFC 2681, section 2)");
+        offset_rows(clock, &mut row);
     }
     for clock in &summary.clocks {
         row(format!("{}'s clock", clock.end), state(clock), "adjtimex: maxerror, esterror");
@@ -44,6 +35,58 @@ pub(super) fn section(summary: &PathSummary) -> Option<Section> {
     let section = Section::new("clocks", "Clocks")
         .note("Offset between the two wall clocks, and each kernel's own estimate.");
     Some(section.with(table))
+}
+
+/// How far the clocks are apart, how that changes, and from what it is known.
+fn offset_rows(clock: &Clocks, row: &mut impl FnMut(String, Text, &str)) {
+    let (name, how) = match clock.source {
+        OffsetSource::SameClock => {
+            ("one clock at both ends", "wall less monotonic clock is the same at both ends")
+        }
+        OffsetSource::Packets => {
+            ("test packets", "half the difference of the least delays up and down; bound: half their sum")
+        }
+        OffsetSource::RoundTrips => ("round trips", "probe of minimum RTT; bound: half of it"),
+        OffsetSource::Stated => ("the log", "as the log states it; bound: half the minimum RTT"),
+        OffsetSource::Unknown => ("nothing", "test packets of one direction show no offset"),
+    };
+    let bounded = |offset_ns: i64, bound_ns: i64, from: &str| {
+        text!("{} ± {}, by {from}", Cell::Duration(offset_ns), Cell::Duration(bound_ns))
+    };
+    let offset = clock.offset_ns.zip(clock.bound_ns);
+    let offset = offset.map_or_else(|| "not known".into(), |(ns, bound_ns)| bounded(ns, bound_ns, name));
+    row("offset (server − client)".into(), offset, how);
+    if let (Some(packets), OffsetSource::SameClock) = (clock.by_packets, clock.source) {
+        let words = bounded(packets.offset_ns, packets.bound_ns, "test packets");
+        row("the same, to compare".into(), words, "half the difference of the least delays up and down");
+    }
+    if let Some(ppm) = clock.skew_ppm {
+        row("skew (server against client)".into(), skew_words(clock, ppm), "lower edges of the delays");
+    }
+    if let Some(error_ns) = clock.jitlat_error_ns {
+        let error = text!("{}", Cell::Duration(error_ns));
+        row("relative clock error".into(), error, "Jitlat: median of the probes");
+    }
+    if let Some(rtt_ns) = clock.min_rtt_ns {
+        let probes = match clock.probes {
+            0 => "from the log".to_owned(),
+            1 => "1 probe".to_owned(),
+            probes => format!("{} probes", Cell::Count(probes as u64)),
+        };
+        let least = text!("{}, {probes}", Cell::Duration(rtt_ns));
+        row("minimum RTT".into(), least, "control connection (RFC 2681, section 2)");
+    }
+}
+
+fn skew_words(clock: &Clocks, ppm: f64) -> Text {
+    let [least, most] = clock.skew_range_ppm.unwrap_or([ppm; 2]);
+    let bound = Cell::Duration(clock.drift_bound_ns.unwrap_or(0));
+    match clock.source {
+        OffsetSource::SameClock => "none: one clock".into(),
+        _ if ppm == 0.0 && least == most => text!("none seen; a drift of up to {bound} may be hidden"),
+        _ if least == most => text!("{ppm:+.3} ppm; drift taken out within {bound}"),
+        _ => text!("{ppm:+.3} ppm, {least:+.3} to {most:+.3} in parts; drift taken out within {bound}"),
+    }
 }
 
 fn state(clock: &EndClock) -> Text {

@@ -21,8 +21,8 @@ pub(super) struct Grid {
 }
 
 /// Arrival of the first packet.
-pub(super) fn start_ns(classified: &Classified) -> i64 {
-    classified.arrivals.first().map_or(0, |first| first.received_ns)
+fn start_ns(arrivals: &[Arrival]) -> i64 {
+    arrivals.first().map_or(0, |first| first.received_ns)
 }
 
 impl Grid {
@@ -59,13 +59,13 @@ impl Grid {
         ((after_ns.max(0) as f64 / self.slice_ns) as usize).min(self.slices - 1)
     }
 
-    /// Least and largest delay of each slice, all moved by `shift_ns`; not-a-number where nothing arrived.
-    pub(super) fn extremes(&self, classified: &Classified, shift_ns: i64) -> [Numbers; 2] {
+    /// Least and largest delay of each slice; not-a-number where nothing arrived.
+    pub(super) fn extremes(&self, arrivals: &[Arrival]) -> [Numbers; 2] {
         let [mut low, mut high] = [vec![f64::NAN; self.slices], vec![f64::NAN; self.slices]];
-        let start_ns = start_ns(classified);
-        for arrival in &classified.arrivals {
+        let start_ns = start_ns(arrivals);
+        for arrival in arrivals {
             let slice = self.index(arrival.received_ns.saturating_sub(start_ns));
-            let delay_ns = arrival.delay_ns().saturating_add(shift_ns) as f64;
+            let delay_ns = arrival.delay_ns() as f64;
             low[slice] = delay_ns.min(low[slice]);
             high[slice] = delay_ns.max(high[slice]);
         }
@@ -74,16 +74,15 @@ impl Grid {
 
     /// Instants of losses, ascending. A lost packet has no time of arrival; it stands between those of its neighbours.
     /// Of too many, one in each slice.
-    pub(super) fn losses(&self, classified: &Classified, period_ns: u64) -> Numbers {
-        let start_ns = start_ns(classified);
-        let mut came: Vec<(u64, i64)> = classified
-            .arrivals
+    pub(super) fn losses(&self, arrivals: &[Arrival], sent: u64, period_ns: u64) -> Numbers {
+        let start_ns = start_ns(arrivals);
+        let mut came: Vec<(u64, i64)> = arrivals
             .iter()
             .map(|arrival| (arrival.sequence, arrival.received_ns.saturating_sub(start_ns)))
             .collect();
         came.sort_unstable();
         let mut marks: Vec<i64> = Vec::new();
-        for run in loss_runs(came.iter().map(|(sequence, _)| *sequence), classified.counts.sent) {
+        for run in loss_runs(came.iter().map(|(sequence, _)| *sequence), sent) {
             let next = came.partition_point(|(sequence, _)| *sequence < run.first);
             let before_ns = next.checked_sub(1).map_or(0, |at| came[at].1);
             let to_end_ns = i64::try_from(run.length.saturating_mul(period_ns)).unwrap_or(i64::MAX);

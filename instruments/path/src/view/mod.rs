@@ -13,10 +13,12 @@ mod rolling;
 use crate::digest::{FlowResults, PathSummary};
 use crate::facts::FlowFacts;
 use metrics::{Fates, duration, spread_group, spreads};
+use quaver_analysis::path::Arrival;
 use quaver_analysis::path::arrival::Classified;
 use quaver_analysis::path::playout::Advice;
+use quaver_analysis::path::summary::Delay;
 use quaver_instrument::facts::RunFacts;
-use quaver_view::{Block, Cell, Document, Section, Text, text};
+use quaver_view::{Block, Cell, Document, Section, Shown, Table, Text, text};
 
 /// What the document of a path is made from.
 #[derive(Clone, Copy)]
@@ -25,6 +27,8 @@ pub struct PathInput<'a> {
     pub summary: &'a PathSummary,
     /// The packets of each flow, sorted into arrivals and others.
     pub flows: &'a [(FlowFacts, Classified)],
+    /// The arrivals of each flow by one clock.
+    pub timed: &'a [Vec<Arrival>],
     /// Facts of the run or of the log.
     pub run: &'a RunFacts,
 }
@@ -46,8 +50,8 @@ pub fn document(input: &PathInput<'_>) -> Document {
         document.sections.extend(charts::section(input));
         document.section(packets(&flows));
         document.sections.extend(sections.remove(0));
-        document.section(delay(summary, &flows));
         document.sections.extend(variation(&flows));
+        document.section(delay(&flows));
         document.section(loss::pattern(&flows)).section(loss::copies(&flows));
         document.section(loss::order(&flows));
         document.sections.extend(quality::buffers(&flows));
@@ -154,8 +158,9 @@ fn tiles(document: &mut Document, summary: &PathSummary, flows: &[&FlowResults])
     let ns = |value: &i64| *value as f64;
     let time = |value: &i64| Cell::Duration(*value);
     let share = |value: &f64| Cell::Share(*value);
-    let bound = summary.clock.map(|clock| format!("± {}", Cell::Duration(clock.bound_ns)));
-    let about_delay = bound.unwrap_or_else(|| "as measured".to_owned());
+    let bound = summary.clock.as_ref().and_then(|clock| clock.bound_ns);
+    let bound = bound.map(|bound_ns| format!("± {}", Cell::Duration(bound_ns)));
+    let about_delay = bound.unwrap_or_else(|| "the clocks' offset is not known".to_owned());
     tile(document, "Loss", &of(flows, |results| results.figures.loss.share), |share| *share, share, "");
     let pdv = of(flows, |results| Some(results.figures.variation.as_ref()?.pdv.p99_ns));
     tile(document, "PDV p99", &pdv, ns, time, "above the minimum delay");
@@ -163,7 +168,7 @@ fn tiles(document: &mut Document, summary: &PathSummary, flows: &[&FlowResults])
     let reordered = of(flows, |results| results.figures.reordering.ratio);
     tile(document, "Reordered", &reordered, |share| *share, share, "");
     tile(document, "De-jitter buffer", &of(flows, buffer_ns), ns, time, "for 1 % late or lost");
-    let mos = of(flows, |results| Some(results.figures.advice.voice.first()?.mos));
+    let mos = of(flows, |results| Some(results.figures.advice.voice.first()?.rating.mos));
     tile(
         document,
         "Call, MOS",
@@ -174,10 +179,16 @@ fn tiles(document: &mut Document, summary: &PathSummary, flows: &[&FlowResults])
     );
 }
 
-/// Median delay, corrected where it can be.
+/// Median delay, where the clocks' bound leaves anything of it.
 fn delay_p50_ns(results: &FlowResults) -> Option<i64> {
     let delay = results.figures.delay.as_ref()?;
-    Some(delay.corrected.as_ref().unwrap_or(&delay.as_measured).p50_ns)
+    delay.corrected.as_ref().filter(|_| is_told(delay)).map(|corrected| corrected.p50_ns)
+}
+
+/// Whether a corrected delay says more than its bound.
+fn is_told(delay: &Delay) -> bool {
+    let median = delay.corrected.as_ref().map(|corrected| corrected.p50_ns);
+    median.zip(delay.bound_ns).is_some_and(|(median_ns, bound_ns)| median_ns >= bound_ns)
 }
 
 /// The buffer for the laxest target.
@@ -215,42 +226,38 @@ fn packets(flows: &[&FlowResults]) -> Section {
         .with(fates.table)
 }
 
-fn delay(summary: &PathSummary, flows: &[&FlowResults]) -> Section {
+fn delay(flows: &[&FlowResults]) -> Section {
     let section = Section::new("delay", "One-way delay").note(
-        "From sending to arrival (RFC 7679), as measured and corrected by the estimated clock offset. Percentiles: RFC 2330, \
-         section 11.3. A dash: too few packets.",
+        "From sending to arrival (RFC 7679), by one clock: without the clocks' offset, drift and steps. Percentiles: RFC \
+         2330, section 11.3. A dash: too few packets.",
     );
     let arrived: Vec<_> =
         flows.iter().filter_map(|results| Some((*results, results.figures.delay.as_ref()?))).collect();
     if arrived.is_empty() {
         return section.with("Nothing arrived, so there is no delay.");
     }
-    let half = "half the minimum RTT";
-    let corrected = summary
-        .clock
-        .map_or_else(String::new, |clock| format!("corrected: ± {}, {half}", Cell::Duration(clock.bound_ns)));
     let mut table = spreads();
-    let rows =
-        arrived.iter().map(|(results, delay)| (way(results), &delay.as_measured, "RFC 7679, section 3"));
-    spread_group(&mut table, "as measured", &rows.collect::<Vec<_>>());
-    let rows = arrived.iter().filter_map(|(results, delay)| {
-        Some((way(results), delay.corrected.as_ref()?, "RFC 7679; less the clocks' offset"))
-    });
-    spread_group(&mut table, &corrected, &rows.collect::<Vec<_>>());
+    let told: Vec<_> = arrived.iter().filter(|(_, delay)| is_told(delay)).collect();
+    for flows in told.chunk_by(|one, other| one.1.bound_ns == other.1.bound_ns) {
+        let bound = Cell::from(flows[0].1.bound_ns.map(Cell::Duration));
+        let rows = flows.iter().filter_map(|(results, delay)| {
+            Some((way(results), delay.corrected.as_ref()?, "RFC 7679, section 3; by one clock"))
+        });
+        spread_group(&mut table, &format!("corrected, ± {bound}"), &rows.collect::<Vec<_>>());
+    }
     for by in ["kernel", "hardware"] {
         let departed = || {
-            let all = flows
-                .iter()
-                .filter_map(|results| Some((way(results), results.delay_from_departure.as_ref()?)));
+            let all = arrived.iter().filter(|(_, delay)| is_told(delay));
+            let all =
+                all.filter_map(|(results, _)| Some((way(results), results.delay_from_departure.as_ref()?)));
             all.filter(|(_, delay)| delay.stamped_by == by)
         };
         let definition = if by == "hardware" { "from the NIC's stamp" } else { "from the kernel's stamp" };
-        let rows = departed().map(|(way, delay)| (way, &delay.as_measured, definition));
-        spread_group(&mut table, &format!("from {by} departure, as measured"), &rows.collect::<Vec<_>>());
         let rows = departed().filter_map(|(way, delay)| Some((way, delay.corrected.as_ref()?, definition)));
-        spread_group(&mut table, &format!("from {by} departure, {corrected}"), &rows.collect::<Vec<_>>());
+        spread_group(&mut table, &format!("from {by} departure, corrected"), &rows.collect::<Vec<_>>());
     }
-    let lost = arrived.iter().filter(|(results, _)| results.figures.loss.packets > 0).map(|(results, delay)| {
+    let lost = arrived.iter().filter(|(results, delay)| results.figures.loss.packets > 0 && is_told(delay));
+    let lost = lost.map(|(results, delay)| {
         let all = &delay.with_loss;
         let [p50, p90, p99, p99_9] = [all.p50_ns, all.p90_ns, all.p99_ns, all.p99_9_ns]
             .map(|ns| ns.map_or_else(|| "lost".into(), Cell::Duration));
@@ -259,7 +266,50 @@ fn delay(summary: &PathSummary, flows: &[&FlowResults]) -> Section {
             "{way}, counting losses as infinite delay (RFC 7679, section 5.1): p50 {p50}, p90 {p90}, p99 {p99}, p99.9 {p99_9}"
         )
     });
-    lost.fold(section.with(table), |section, words| section.with(Block::Note(words)))
+    let section = if table.rows.is_empty() { section } else { section.with(table) };
+    let section = lost.fold(section, |section, words| section.with(Block::Note(words)));
+    let hidden = arrived
+        .iter()
+        .filter(|(_, delay)| !is_told(delay))
+        .map(|(results, delay)| why_not_told(results, delay));
+    let section = hidden.fold(section, |section, words| section.with(Block::Note(words)));
+    section.with(Block::Only(Shown::HtmlOnly, Box::new(as_measured(&arrived).into())))
+}
+
+/// Why the delays of a flow are no rows of the table.
+fn why_not_told(results: &FlowResults, delay: &Delay) -> Text {
+    let way = way(results);
+    match delay.corrected.as_ref().zip(delay.bound_ns) {
+        None => text!(
+            "{way}: nothing tells the clocks' offset, so there is no delay by one clock. PDV needs no offset."
+        ),
+        Some((corrected, bound_ns)) => text!(
+            "{way}: the clocks are known within ± {}, more than the delay itself (p50 {}, min {}). PDV needs no offset.",
+            Cell::Duration(bound_ns),
+            Cell::Duration(corrected.p50_ns),
+            Cell::Duration(corrected.min_ns)
+        ),
+    }
+}
+
+/// Delays with the clocks' offset in them.
+fn as_measured(arrived: &[(&FlowResults, &Delay)]) -> Table {
+    let mut table = spreads();
+    let rows =
+        arrived.iter().map(|(results, delay)| (way(results), &delay.as_measured, "RFC 7679, section 3"));
+    spread_group(&mut table, "as measured, with the clocks' offset", &rows.collect::<Vec<_>>());
+    for (results, _) in arrived {
+        if let Some(delay) = &results.delay_from_departure {
+            let heading = format!("from {} departure, as measured", delay.stamped_by);
+            let definition = if delay.stamped_by == "hardware" {
+                "from the NIC's stamp"
+            } else {
+                "from the kernel's stamp"
+            };
+            spread_group(&mut table, &heading, &[(way(results), &delay.as_measured, definition)]);
+        }
+    }
+    table
 }
 
 fn variation(flows: &[&FlowResults]) -> Option<Section> {
@@ -272,7 +322,10 @@ fn variation(flows: &[&FlowResults]) -> Option<Section> {
     }
     let mut table = spreads();
     let rows = known.iter().map(|(way, found)| (*way, &found.pdv, "RFC 5481, section 4.2"));
-    spread_group(&mut table, "PDV", &rows.collect::<Vec<_>>());
+    let bound_ns = known.iter().map(|(_, found)| found.bound_ns).max().filter(|bound_ns| *bound_ns > 0);
+    let drift =
+        bound_ns.map_or_else(String::new, |ns| format!(", ± {} (drift of the clocks)", Cell::Duration(ns)));
+    spread_group(&mut table, &format!("PDV{drift}"), &rows.collect::<Vec<_>>());
     let rows = known.iter().map(|(way, found)| (*way, &found.ipdv, "RFC 5481, section 4.1; RFC 3393"));
     spread_group(&mut table, "IPDV", &rows.collect::<Vec<_>>());
     let interarrival = known.iter().map(|(way, found)| {
@@ -282,7 +335,7 @@ fn variation(flows: &[&FlowResults]) -> Option<Section> {
     });
     let section = Section::new("variation", "Delay variation").note(
         "PDV: delay above the minimum. IPDV: delay minus that of the previous packet, signed (RFC 5481). Neither contains \
-         the clock offset.",
+         the clocks' offset; their drift and steps are taken out.",
     );
     Some(interarrival.fold(section.with(table), |section, words| section.with(Block::Note(words))))
 }

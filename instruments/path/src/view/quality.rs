@@ -47,13 +47,15 @@ pub(super) fn buffers(flows: &[&FlowResults]) -> Option<Section> {
 
 /// How calls would sound; none where nothing arrived.
 pub(super) fn voice(flows: &[&FlowResults]) -> Option<Section> {
-    let columns = ["MOS", "R", "mouth to ear", "late or lost", "burst ratio"].map(Column::new);
+    let columns = ["MOS", "R", "buffer", "mouth to ear", "late or lost", "burst ratio"].map(Column::new);
     let mut table = Table::new(framed(columns));
     for results in flows {
-        for rated in &results.figures.advice.voice {
+        for call in &results.figures.advice.voice {
+            let rated = &call.rating;
             let cells = [
                 Cell::Number { value: rated.mos, digits: 2 },
                 Cell::Number { value: rated.r, digits: 1 },
+                duration(call.buffer_ns),
                 Cell::FineDuration(rated.delay_ms * 1e6),
                 Cell::Share(rated.loss_percent / 100.0),
                 Cell::Figure(rated.burst_ratio),
@@ -63,7 +65,7 @@ pub(super) fn voice(flows: &[&FlowResults]) -> Option<Section> {
         }
     }
     let section = Section::new("voice", "Voice").note(
-        "Voice quality behind the buffer for 1 % late or lost: MOS (1 to 4.5) and rating factor R (ITU-T G.107). Codecs \
+        "Voice quality behind the fixed buffer that sounds best: MOS (1 to 4.5) and rating factor R (ITU-T G.107). Codecs \
          without ITU values for this loss are omitted.",
     );
     (!table.rows.is_empty()).then(|| section.with(table))
@@ -81,10 +83,17 @@ pub(super) fn skew(flows: &[&FlowResults]) -> Option<Section> {
     }
     let mut metrics = Metrics::new(flows, |results| way(results));
     metrics
-        .row("skew, lower line, ppm", "Moon et al. 1999 (lower convex hull)", |r| {
-            r.figures.skew.map(|line| signed(line.ppm(), 3))
+        .row("drift of the least delay, ppm", "lower edge, as measured (Moon et al. 1999)", |r| {
+            r.figures
+                .skew
+                .as_ref()
+                .map(|edge| if edge.drifts { signed(edge.ppm, 3) } else { "none seen".into() })
         })
-        .row("slope, least squares, ppm", "Jitlat, section 1 (burstiness plot)", |r| {
+        .row("of parts of the test, ppm", "least and largest slope of the lower edge", |r| {
+            let edge = r.figures.skew.as_ref().filter(|edge| edge.drifts)?;
+            Some(Cell::from(format!("{:+.3} to {:+.3}", edge.least_ppm, edge.most_ppm)))
+        })
+        .row("slope, least squares, ppm", "by one clock; Jitlat, section 1 (burstiness plot)", |r| {
             r.figures.burstiness.map(|line| signed(line.slope * 1e6, 3))
         })
         .row("correlation", "Jitlat, section 1 (Pearson's r)", |r| {
@@ -96,17 +105,25 @@ pub(super) fn skew(flows: &[&FlowResults]) -> Option<Section> {
     for results in flows {
         for shift in results.figures.level_shifts.iter().take(MOST_SHIFTS) {
             let cause = match shift.cause {
-                ShiftCause::SenderClock => "the sender's clock stepped",
+                ShiftCause::SenderClock => "the sender's clock stepped; taken out",
+                ShiftCause::ReceiverClock => "the receiver's clock stepped; taken out",
+                ShiftCause::Path => "the path changed; no clock stepped",
                 ShiftCause::ReceiverClockOrPath => "the receiver's clock stepped, or the path changed",
                 ShiftCause::Unknown => "a clock stepped, or the path changed",
             };
             let (size, first) = (Cell::Duration(shift.size_ns), Cell::Sequence(shift.sequence));
             metrics.table.note(text!("{}: {size} from packet {first} on: {cause}", way(results)));
         }
+        if let Some(ppm) = results.figures.skew.as_ref().and_then(|edge| edge.growth_ppm) {
+            metrics.table.note(text!(
+                "{}: the least delay grows by {ppm:+.0} ppm, faster than clocks drift: a queue, and left in the delays",
+                way(results)
+            ));
+        }
     }
     let section = Section::new("skew", "Skew and drift").note(
-        "Growth of delay over time. The lower line touches packets without queueing, so its slope is the receiver's skew \
-         against the sender. The least-squares line follows the queues too.",
+        "Growth of the least delay over time. Packets without queueing lie on the lower edge, so its slope is the receiver's \
+         skew against the sender. The least-squares line follows the queues.",
     );
     Some(section.with(metrics.table))
 }

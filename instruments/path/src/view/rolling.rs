@@ -58,8 +58,8 @@ pub(super) fn sections(rolling: &[RollingFigures]) -> [Section; 2] {
     fates.aside("too late to tell from duplicates", "counted as lost, or duplicates", beyond);
     let packets = Section::new("rolling", "Rolling figures")
         .note("Figures of the whole test, kept in constant memory: its packets were not kept, so there are no plots.");
-    let delay =
-        Section::new("delay", "Delay and its variation").note("as measured; quantiles are accurate to 0.1 %");
+    let delay = Section::new("delay", "Delay and its variation")
+        .note("as measured, with offset and drift of the clocks; quantiles are accurate to 0.1 %");
     [packets.with(fates.table), delay.with(times(rolling))]
 }
 

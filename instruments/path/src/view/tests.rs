@@ -3,6 +3,9 @@ use crate::facts::{DepartureFacts, FlowFacts, PathFacts, RollingFigures, RoundTr
 use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
 use quaver_analysis::distribution::Distribution;
 use quaver_analysis::path::direction::Direction;
+use quaver_analysis::path::offset::OffsetSource;
+use quaver_analysis::path::playout::Advice;
+use quaver_analysis::path::summary::FlowSummary;
 use quaver_instrument::facts::RunFacts;
 use quaver_view::{Binned, Block, Cell, Data, Plot, Row, Series, Style, Xy, plain};
 
@@ -53,18 +56,22 @@ fn packets(sent: i32) -> Vec<Singleton> {
     all
 }
 
-/// Up and down, with clocks that are half a second apart.
+/// Up and down.
 fn both(sent: i32) -> PathDigest {
     let flows = vec![flow_facts(Direction::Up, sent as u64), flow_facts(Direction::Down, sent as u64)];
+    digest(&facts(flows), &[packets(sent), packets(sent)], run())
+}
+
+/// A round trip says that the clocks are half a second apart.
+fn facts(flows: Vec<FlowFacts>) -> PathFacts {
     let trip = RoundTrip { t1_ns: 0, t2_ns: 500 * MS + 1_000, t3_ns: 2_000 };
-    let facts = PathFacts {
+    PathFacts {
         peer: HOSTILE.into(),
         protocol: "extension 1".into(),
         flows,
         round_trips: vec![trip],
         ..PathFacts::default()
-    };
-    digest(&facts, &[packets(sent), packets(sent)], run())
+    }
 }
 
 fn run() -> RunFacts {
@@ -184,16 +191,90 @@ fn lengths_and_displacements_are_those_of_the_summary() {
 fn the_clocks_offset_is_taken_out_of_each_way() {
     let digest = both(100);
     let corrected = binned_series(&digest, "delay-corrected");
-    for (corrected, (id, shift_ns)) in
-        corrected.iter().zip([("delay-up", -500 * MS), ("delay-down", 500 * MS)])
-    {
+    // Both ways take the same least time, which is what half the difference of the least delays gives.
+    for (corrected, (id, shift_ns)) in corrected.iter().zip([("delay-up", 0), ("delay-down", 0)]) {
         let measured = &binned_series(&digest, id)[0];
-        assert_eq!(corrected.edges[0] - measured.edges[0], shift_ns as f64);
+        assert_eq!(corrected.edges[0] - measured.edges[0], f64::from(shift_ns));
         assert_eq!(corrected.counts, measured.counts);
     }
-    assert!(html(&digest).contains("Corrected values: ± 1.00 µs."));
+    let clock = digest.summary.clock.as_ref().unwrap();
+    assert_eq!((clock.source, clock.offset_ns), (OffsetSource::Packets, Some(0)));
     let page = plain(&digest.document());
-    assert!(page.contains("corrected: ± 1.00 µs, half the minimum RTT"), "{page}");
+    assert!(page.contains("by test packets"), "{page}");
+    // A direction alone has the offset of the round trip.
+    let up = facts(vec![flow_facts(Direction::Up, 100)]);
+    let ahead = packets(100)
+        .into_iter()
+        .map(|one| Singleton { rx_real_time_ns: one.rx_real_time_ns + 500 * MS, ..one });
+    let one_way = digest_of(&up, ahead.collect());
+    let clock = one_way.summary.clock.as_ref().unwrap();
+    assert_eq!((clock.source, clock.offset_ns), (OffsetSource::RoundTrips, Some(500 * MS)));
+    assert_eq!(
+        one_way
+            .summary
+            .up
+            .as_ref()
+            .unwrap()
+            .figures
+            .delay
+            .as_ref()
+            .unwrap()
+            .corrected
+            .as_ref()
+            .unwrap()
+            .min_ns,
+        2 * MS
+    );
+}
+
+/// An up flow by itself.
+fn digest_of(facts: &PathFacts, up: Vec<Singleton>) -> PathDigest {
+    digest(facts, &[up], run())
+}
+
+#[test]
+fn delays_that_the_clocks_drown_are_folded_with_the_reason() {
+    // Nothing tells the offset.
+    let without = PathFacts { round_trips: Vec::new(), ..facts(vec![flow_facts(Direction::Up, 100)]) };
+    let page = plain(&digest_of(&without, packets(100)).document());
+    assert!(page.contains("up: nothing tells the clocks' offset"), "{page}");
+    // A round trip of 20 ms, and packets that took 2 ms.
+    let trip = RoundTrip { t1_ns: 0, t2_ns: 10 * MS, t3_ns: 20 * MS };
+    let wide = PathFacts { round_trips: vec![trip], ..without };
+    let digest = digest_of(&wide, packets(100));
+    let page = plain(&digest.document());
+    assert!(page.contains("more than the delay itself") && !page.contains("corrected, ±"), "{page}");
+    assert!(page.find("Delay variation") < page.find("One-way delay"), "PDV comes first: {page}");
+    // The page keeps what was measured.
+    assert!(html(&digest).contains("as measured, with the clocks"));
+}
+
+#[test]
+fn a_drift_is_taken_out_of_all_that_differs_by_it_and_told() {
+    // 400 ppm for 8 s are 3.2 ms; delays spread over 1 ms.
+    let drifting = |one: Singleton| Singleton {
+        rx_real_time_ns: one.rx_real_time_ns + (one.tx_real_time_ns - 1_000 * MS) / 2_500,
+        ..one
+    };
+    let up = facts(vec![flow_facts(Direction::Up, 8_000)]);
+    let [plain_run, drifted] = [packets(8_000), packets(8_000).into_iter().map(drifting).collect()]
+        .map(|packets| digest_of(&up, packets).summary.up.unwrap().figures);
+    let p99 = |figures: &FlowSummary| figures.variation.as_ref().unwrap().pdv.p99_ns;
+    assert!(
+        (p99(&drifted) - p99(&plain_run)).abs() * 50 < p99(&plain_run),
+        "{} {}",
+        p99(&drifted),
+        p99(&plain_run)
+    );
+    let buffer = |figures: &FlowSummary| match figures.advice.buffers[1].advice {
+        Advice::Buffer { buffer_ns, .. } => buffer_ns as i64,
+        Advice::Impossible { .. } => -1,
+    };
+    let both = [buffer(&drifted), buffer(&plain_run)];
+    assert!((both[0] - both[1]).abs() * 50 <= both[1].abs(), "{both:?}");
+    assert!((drifted.skew.as_ref().unwrap().ppm - 400.0).abs() < 1.0);
+    let period = drifted.periods.received_ns.unwrap() - plain_run.periods.received_ns.unwrap();
+    assert!(period.abs() < 1.0, "both ends by one clock: {period}");
 }
 
 #[test]
@@ -215,7 +296,7 @@ fn lines_pass_through_the_delays() {
     let digest = both(1_000);
     let plot = xy(&digest, "delay-time");
     let line = |name: &str| plot.series.iter().find(|series| series.name == name).unwrap();
-    let (least_squares, lower) = (line("up, least squares"), line("up, lower line"));
+    let (least_squares, lower) = (line("up, least squares"), line("up, least delay"));
     assert!(least_squares.dashed && !lower.dashed);
     let up = &digest.summary.up.as_ref().unwrap().figures;
     let slope = |series: &Series| {
@@ -223,9 +304,9 @@ fn lines_pass_through_the_delays() {
         (ends[1].1 - ends[0].1) / (ends[1].0 - ends[0].0)
     };
     assert!((slope(least_squares) - up.burstiness.unwrap().slope).abs() < 1e-9);
-    assert!((slope(lower) - up.skew.unwrap().slope).abs() < 1e-6);
+    assert_eq!(slope(lower), 0.0, "by one clock the least delay does not drift");
     let corrected = up.delay.as_ref().unwrap().corrected.as_ref().unwrap();
-    assert!(points(lower).iter().all(|(_, ns)| (ns - corrected.min_ns as f64).abs() < 1e5));
+    assert!(points(lower).iter().all(|(_, ns)| *ns == corrected.min_ns as f64));
 }
 
 /// Least and largest values of the slices of a direction.
@@ -389,7 +470,8 @@ fn what_was_seen_below_the_programs_stands_beside_what_they_saw() {
     };
     let trip = RoundTrip { t1_ns: 0, t2_ns: 500 * MS + 1_000, t3_ns: 2_000 };
     let facts = PathFacts { flows: vec![up], round_trips: vec![trip], ..PathFacts::default() };
-    let digest = digest(&facts, &[packets(200)], run());
+    let ahead = |one: Singleton| Singleton { rx_real_time_ns: one.rx_real_time_ns + 500 * MS, ..one };
+    let digest = digest(&facts, &[packets(200).into_iter().map(ahead).collect()], run());
     let delay = digest.summary.up.as_ref().unwrap().delay_from_departure.as_ref().unwrap();
     let corrected = delay.corrected.as_ref().unwrap();
     assert_eq!(
@@ -416,7 +498,7 @@ fn what_was_seen_below_the_programs_stands_beside_what_they_saw() {
     assert_eq!(row("packets delivered to the program"), ["196", "196"]);
     assert_eq!(row("departure "), ["kernel, 198 of 200 (99.0 %)"]);
     assert_eq!(row("departure − sending, p50"), ["6.10 µs"]);
-    assert!(page.contains("from kernel departure, corrected: ± 1.00 µs"), "{page}");
+    assert!(page.contains("from kernel departure, corrected"), "{page}");
     assert!(page.contains("up, sender: every packet observed; up, receiver: counters (TCP_INFO)"), "{page}");
     let html = html(&digest);
     for words in ["up, sender", "TCP_INFO", "kernel, 198 of 200", "from kernel departure", "s stamp"] {

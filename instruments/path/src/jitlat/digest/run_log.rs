@@ -68,6 +68,7 @@ fn log_facts(facts: &PathFacts, flow: &FlowFacts) -> LogFacts {
         client_chrony: chrony("client"),
         server_chrony: chrony("server"),
         rtt_probes: times.collect(),
+        boot_gap_ns: facts.boot_gap_ns,
         ending: Some(flow.cut_short.clone().map_or(Ending::Complete, Ending::Interrupted)),
     }
 }

@@ -64,6 +64,8 @@ fn facts(outcome: &TestOutcome, flow: &FlowOutcome) -> LogFacts {
         client_chrony: chrony(&outcome.client_clock),
         server_chrony: chrony(&outcome.server_clock),
         rtt_probes: outcome.rtt_probes.iter().map(probe_times).collect(),
+        // A Jitlat server does not read its monotonic clock for others.
+        boot_gap_ns: None,
         ending: Some(match &outcome.completion {
             Completion::ServerLost(why) => Ending::Interrupted(why.clone()),
             Completion::Interrupted => Ending::Interrupted(BY_THE_USER.to_owned()),
