@@ -175,9 +175,12 @@ fn slow_downs(program: &[Listed], of: &dyn Fn(u64) -> CureConfig) -> (f64, f64) 
     (mean, each.iter().map(|one| (one - mean).abs()).fold(0.0, f64::max))
 }
 
+/// From the least to the largest.
+type Range = (f64, f64);
+
 /// Least and largest slow-down over 40 seeds of an independent model of sixteen threads at barriers (30 ms, percent): barrier
 /// each so many microseconds, probability of lateness (100 us, σ 0.8); without DVFS, debt at joins alone, largest debt at barriers.
-const MODEL: [(usize, f64, [(f64, f64); 3]); 3] = [
+const MODEL: [(usize, f64, [Range; 3]); 3] = [
     (100, 0.0100, [(7.49, 22.62), (9.01, 25.54), (0.02, 7.24)]),
     (330, 0.0330, [(9.03, 19.23), (6.48, 14.94), (0.06, 4.05)]),
     (1_000, 0.1000, [(6.46, 18.1), (1.69, 8.62), (0.05, 3.93)]),
