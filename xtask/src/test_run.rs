@@ -29,7 +29,7 @@ enum Group {
 }
 
 /// Executables of a group other than [`Group::Any`], as `package/target`.
-const GROUPS: [(&str, Group); 45] = [
+const GROUPS: [(&str, Group); 48] = [
     ("quaver/lab_qemu", Group::Emulator),
     ("quaver/lab_run", Group::Emulator),
     ("quaver/sim_paper", Group::Emulator),
