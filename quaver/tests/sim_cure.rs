@@ -109,7 +109,7 @@ fn a_cured_run_tells_what_was_injected_found_and_given_back() {
     expect(&output, 0);
     let page = text(&output.stdout);
     for said in [
-        "Injected jitter and its cure  DVFS (reactive, nominal, k = 1), OS cache with sharing; 3 seeds",
+        "Injected jitter and its cure  DVFS (reactive, nominal, k = 1, largest debt passes), OS cache with sharing; 3 seeds",
         "slow-down without cure",
         "slow-down with cure",
         "additional core power",

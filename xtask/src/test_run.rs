@@ -55,7 +55,7 @@ const GROUPS: [(&str, Group); 48] = [
     ("quaver/path_below", Group::Host),
     ("quaver/path_clocks", Group::Host),
     ("quaver/path_live", Group::Host),
-    ("quaver/path_lossy", Group::Host),
+    ("quaver/path_lossy", Group::Quiet),
     ("quaver/path_verbs", Group::Host),
     ("quaver/rtp_in", Group::Host),
     ("quaver/sync_harm", Group::Host),

@@ -125,7 +125,8 @@ mod tests {
         assert_eq!(ours.1, mutex as u32, "a wait and a lock name the mutex alike");
         let other = event(0, 0x7f00_0001_1f40, 1).0;
         assert_eq!(memory.name(other).as_deref(), Some("shared memory /dev/shm/other+0x1f40"));
-        assert_eq!(event(0, 0x7f00_0002_0040, 0x40), (0x7f00_0002_0040, 0x40), "a private copy is another");
+        let private = (0x7f00_0002_0040, 0x0002_0080);
+        assert_eq!(event(0, private.0, private.1), private, "a private copy is another");
         assert_eq!(event(7, 0x7f00_0000_1f40, 1), (0x7f00_0000_1f40, 1));
     }
 }
