@@ -142,7 +142,7 @@ def check_keys(browser):
     browser.run("document.querySelector('#plots select').focus()")
     press(browser, "\ue015")
     shown = browser.run("return [...document.querySelectorAll('#plots figure')].filter((one) => !one.hidden).map((one) => one.id)")
-    check("the plot can be chosen with the keyboard", shown == ["ipdv"], shown)
+    check("the plot can be chosen with the keyboard", shown == ["pdv-tail"], shown)
 
 
 def check_hostile(browser):
