@@ -18,11 +18,13 @@ build libelf-dev      -            libbpf reads object files with it
 build zlib1g-dev      -            libelf needs it
 test  chromium        chromium     opens the HTML report in the browser test
 test  chromium-driver chromedriver drives that browser
-test  python3         python3      runs the browser test
+test  python3         python3      runs the browser test, and that of the Python package
+test  python3-venv    -            keeps that package's dependencies aside
 test  xz-utils        xz           is recorded while it compresses with threads
 test  tcpdump         tcpdump      reads our captures, and makes some for us to read
 test  tshark          tshark       reads our captures to the last nanosecond
 test  libpcap0.8      -            compiles the filters of captures
+test  python3-prometheus-client - parses the metrics of quaver watch
 test  munge           -            vouches for the messages of Slurm, which runs a sweep
 test  slurmctld       -            hands a sweep's parts out
 test  slurmd          -            runs them
@@ -87,10 +89,14 @@ truth) wanted="build truth" ;;
     ;;
 esac
 
-# The emulator and the kernel of the QEMU lab: into a cache, not into the system. Where that fails the tests that need them say so.
-fetch_lab() {
+# The emulator and the kernel of the QEMU lab, and the packages that the Python test needs: into a cache, not into the system.
+# Where that fails the tests that need them say so.
+fetch_aside() {
     case " $wanted " in
     *" lab "*) "$(dirname "$0")/../instruments/lab/assets/fetch.sh" || echo "setup ($target): without the QEMU lab" ;;
+    esac
+    case " $wanted " in
+    *" test "*) "$(dirname "$0")/interop/python-venv.sh" || echo "setup ($target): without Python's packages" ;;
     esac
 }
 
@@ -111,7 +117,7 @@ done <<<"$packages"
 
 if [ ${#missing[@]} -eq 0 ]; then
     echo "setup ($target): everything is there"
-    fetch_lab
+    fetch_aside
     exit 0
 fi
 
@@ -139,8 +145,8 @@ for name in "${missing[@]}"; do
     fi
 done
 if [ ${#wanted_now[@]} -eq 0 ]; then
-    fetch_lab
+    fetch_aside
     exit 0
 fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted_now[@]}"
-fetch_lab
+fetch_aside

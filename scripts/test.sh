@@ -40,4 +40,5 @@ if [ -x tests/browser/run.sh ]; then
 fi
 phase "miss counts beside cachegrind" scripts/interop/cachegrind.sh
 phase "STAMP beside another's" scripts/interop/stamp.sh
+phase "Python package" scripts/interop/python.sh
 phase_report

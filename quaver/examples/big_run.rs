@@ -145,7 +145,7 @@ fn packets(rows: usize, busy: &[(i64, i64)]) -> PacketTable {
         app_ns.push(read_ns);
         for (after_ns, column) in &mut columns {
             let noise_ns = if *after_ns == 0 { 0 } else { random.below(40) };
-            column.before_app_ns.push((read_ns - due_ns - *after_ns - noise_ns) as i32);
+            column.before_app_ns.push(read_ns - due_ns - *after_ns - noise_ns);
         }
     }
     PacketTable {

@@ -208,6 +208,8 @@ fn rolling(direction: &str) -> RollingFigures {
         delay_quantiles_ns: Some([4_901_120, 5_202_118, 6_733_020, 11_881_003]),
         pdv_quantiles_ns: Some([90_118, 391_116, 1_922_018, 7_070_001]),
         interarrival_jitter_ns: Some(101_882.4),
+        followed: None,
+        corrected: None,
     }
 }
 

@@ -5,7 +5,9 @@
 //! hostile on purpose. Prints the facts that the test checks as JSON.
 
 use quaver_abi::record::{EventKind, EventRecord, Vector};
-use quaver_analysis::attribution::{EdgeCap, LatePacket, PacketAnalysis, PacketPosition, Part, Piece};
+use quaver_analysis::attribution::{
+    Certainty, EdgeCap, LatePacket, PacketAnalysis, PacketPosition, Part, Piece,
+};
 use quaver_analysis::distribution::distribution;
 use quaver_analysis::model::{Layer, LayerColumn, Names, PacketRun, PacketTable};
 use quaver_analysis::series::delta_t;
@@ -166,7 +168,7 @@ fn receive(count: usize, stalls: &[Stall]) -> (PacketTable, Vec<LatePacket>, Vec
         packets.stack_cpu.push(0);
         let stamps = [due_ns, source_ns, softirq_ns, receive_ns, enqueued_ns, ready_ns];
         for (column, stamp_ns) in packets.layers.iter_mut().zip(stamps) {
-            column.before_app_ns.push((app_ns - stamp_ns) as i32);
+            column.before_app_ns.push(app_ns - stamp_ns);
         }
     }
     (packets, late, pieces)
@@ -187,7 +189,8 @@ fn lengthen(pieces: &mut Vec<Piece>, app_ns: i64, lateness_ns: i64, stalls: &[St
         let (start_ns, end_ns) = (start_ns.max(from_ns), end_ns.min(app_ns));
         if start_ns < end_ns {
             let (place, cpu) = (PacketPosition::Receiver, 1);
-            pieces.push(Piece { start_ns, end_ns, cause: stall.cause, part, place, cpu });
+            let certainty = if part == Part::Body { Certainty::Certain } else { Certainty::Inferred };
+            pieces.push(Piece { start_ns, end_ns, cause: stall.cause, part, place, cpu, certainty });
             from_ns = end_ns;
         }
     }

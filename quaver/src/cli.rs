@@ -35,8 +35,10 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     if let Some(done) = (Shell { program: "quaver", command }).run(name, matches) {
         return done;
     }
-    // All that is left are verbs on stored runs, each of which names one.
-    simulator::take_over(matches.get_one::<PathBuf>("run").expect("clap demands a run"))?;
+    // All that is left are verbs on stored runs. Those that name one may be the simulator's.
+    if let Ok(Some(run)) = matches.try_get_one::<PathBuf>("run") {
+        simulator::take_over(run)?;
+    }
     registry::STORED.run(name, matches).expect("clap knows these verbs only")
 }
 

@@ -10,10 +10,12 @@ use std::sync::LazyLock;
 static INSTRUMENTS: &[&Instrument] = &[
     &quaver_doctor::INSTRUMENT,
     &quaver_chase::INSTRUMENT,
+    &quaver_watch::INSTRUMENT,
     &quaver_noise::INSTRUMENT,
     &quaver_capture::INSTRUMENT,
     &quaver_path::INSTRUMENT,
     &quaver_tune::INSTRUMENT,
+    &quaver_cure::INSTRUMENT,
     &quaver_study::INSTRUMENT,
     &quaver_lab::INSTRUMENT,
     &quaver_sync::INSTRUMENT,

@@ -4,7 +4,6 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::registry::Verb;
-use quaver_store::run::RunDir;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -33,7 +32,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 /// Hands a verb on a stored run over where the simulator made that run; comes back where it did not.
 pub(crate) fn take_over(run: &Path) -> anyhow::Result<()> {
     // What is wrong with the run is said by the verb.
-    let manifest = RunDir::open(run).ok().and_then(|run| run.read_manifest().ok());
+    let manifest = quaver_store::listing::open(run).ok().and_then(|run| run.read_manifest().ok());
     match manifest.filter(|manifest| manifest.verb.split('-').next() == Some(RUNS)) {
         Some(_) => Err(become_it(&std::env::args_os().skip(1).collect::<Vec<_>>())),
         None => Ok(()),

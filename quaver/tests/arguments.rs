@@ -211,3 +211,30 @@ fn run(place: &Path, words: &[String]) -> Result<(), String> {
         code => Err(format!("ends with {code:?}: {said}")),
     }
 }
+
+#[test]
+fn a_full_terminal_ends_no_verb_by_a_panic() {
+    simulator::build_simulator();
+    let mut program = program();
+    program.build();
+    let mut all = Vec::new();
+    verbs(&program, &[], &mut all);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let status = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_quaver"));
+        command.args(arguments).current_dir(place.path()).stdin(Stdio::null());
+        let ended = command.stdout(full()).stderr(full()).status().unwrap();
+        ended.code().unwrap_or_else(|| panic!("{arguments:?}: {ended}"))
+    };
+    for (verb, _) in &all {
+        let with = |word| verb[1..].iter().copied().chain([word]).collect::<Vec<&str>>();
+        // Output cannot be written.
+        assert_eq!(status(&with("--no-such-option")), 6, "{verb:?}");
+        assert_eq!(status(&with("--help")), 6, "{verb:?}");
+    }
+    for reading in ["runs", "analyze no-such-run", "report no-such-run", "compare a -- b", "tune status"] {
+        let arguments: Vec<&str> = reading.split(' ').collect();
+        assert_ne!(status(&arguments), 101, "{reading}");
+    }
+}

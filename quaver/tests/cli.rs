@@ -46,7 +46,7 @@ fn quantities_need_known_units_and_sensible_values() {
     refused(&["source", "127.0.0.1:9", "--rate", "135000"], "has no unit");
     refused(&["source", "127.0.0.1:9", "--rate", "100Gbit/s"], "out of reach");
     refused(&["source", "127.0.0.1:9", "--period", "1ns"], "out of reach");
-    refused(&["source", "nowhere"], "invalid socket address");
+    refused(&["source", "nowhere"], "name a host and a port, HOST:PORT");
     refused(&["source", "127.0.0.1:9", "--cpu", "4000"], "--cpu 4000: this process may use CPUs");
     refused(&["chase", "--fail-if", "lateness.packets"], "has no operator");
     refused(&["export", "runs/x"], "--perfetto|--late-csv");

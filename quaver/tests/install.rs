@@ -46,6 +46,7 @@ fn what_is_installed_finds_its_parts() {
         "share/man/man1/quaver-sim-run.1",
         "share/bash-completion/completions/quaver-sim",
         "lib/quaver/libquaver_preload.so",
+        "lib/quaver/extcap/quaver-extcap",
         "lib/quaver/kernels/streamcluster",
         "share/man/man1/quaver.1",
         "share/man/man1/quaver-sync.1",

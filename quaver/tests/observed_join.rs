@@ -152,7 +152,7 @@ fn joined_with_its_own_stamps(name: &str, how: &str) {
         if ready.before_app_ns[row] == MISSING || app_ns < window.start_ns {
             continue;
         }
-        let ready_ns = app_ns - i64::from(ready.before_app_ns[row]);
+        let ready_ns = app_ns - ready.before_app_ns[row];
         // The receive call that returned at that instant tells which packet this was.
         let call = received.partition_point(|call| call.before_ns <= app_ns) - 1;
         let got = received[call];

@@ -8,7 +8,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -32,7 +32,7 @@ struct Terminal {
 
 impl Terminal {
     fn run(mut command: Command) -> Self {
-        let (keyboard, screen) = open_terminal();
+        let (keyboard, screen) = quaver_testbed::terminal::open().unwrap();
         tcsetwinsize(&screen, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let end = || Stdio::from(screen.try_clone().unwrap());
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
@@ -95,16 +95,6 @@ impl Drop for Terminal {
 }
 
 /// Both ends of a new terminal: what a person has before them, and what a program gets.
-fn open_terminal() -> (OwnedFd, OwnedFd) {
-    let (mut person, mut program) = (-1, -1);
-    let nothing = std::ptr::null_mut();
-    // SAFETY: the first two point to integers that outlive the call; the others may be null.
-    let made = unsafe { libc::openpty(&mut person, &mut program, nothing, nothing.cast(), nothing.cast()) };
-    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: the call succeeded, so both are open, and nobody else has them.
-    unsafe { (OwnedFd::from_raw_fd(person), OwnedFd::from_raw_fd(program)) }
-}
-
 /// A server on ports that the system chose; ended when dropped.
 struct Server(Child, u16);
 

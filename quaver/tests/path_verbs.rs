@@ -312,3 +312,31 @@ fn logs_and_exports_of_a_run_tell_the_same_packets() {
         expect(&quaver(&["export"]).arg(&run).arg("--perfetto").output().unwrap(), 2);
     }
 }
+
+/// CPU time of a process so far, in ticks.
+fn cpu_ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    // User and system time are fields 14 and 15, counted from 1; the state is field 3.
+    fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_packet_a_second_leaves_the_cpu_to_others() {
+    let mut server = Server::start(&[]);
+    let runs = tempfile::tempdir().unwrap();
+    let mut command =
+        probe(server.port, runs.path(), &["--period", "1s", "--for", "20s", "--direction", "up"]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    server.line_with("test up");
+    let before = [child.id(), server.child.id()].map(cpu_ticks);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let after = [child.id(), server.child.id()].map(cpu_ticks);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    // A thread that does not sleep between packets would take as many ticks as went by: /proc counts 100 a second.
+    let ticks = 300;
+    for (before, after) in before.into_iter().zip(after) {
+        assert!((after - before) * 10 < ticks, "{} ticks of {ticks}", after - before);
+    }
+}

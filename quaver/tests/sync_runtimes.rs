@@ -128,6 +128,37 @@ func main() {
 }
 "#;
 
+/// Two threads of OpenMP that compute for unequal times and then wait at a barrier. It tells what CPU time that took, and what time.
+const UNEQUAL: &str = r#"
+#include <omp.h>
+#include <stdio.h>
+#include <time.h>
+static long by(clockid_t clock)
+{
+	struct timespec time;
+	clock_gettime(clock, &time);
+	return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+static volatile long sum;
+int main(void)
+{
+	long spun = 0, waited = 0;
+	#pragma omp parallel num_threads(2) reduction(+ : spun, waited)
+	for (int turn = 0; turn < 100; turn++) {
+		long until = by(CLOCK_THREAD_CPUTIME_ID) + (omp_get_thread_num() ? 4000000 : 16000000);
+		while (by(CLOCK_THREAD_CPUTIME_ID) < until)
+			for (int i = 0; i < 2000; i++)
+				sum += i;
+		long from = by(CLOCK_THREAD_CPUTIME_ID), since = by(CLOCK_MONOTONIC);
+		#pragma omp barrier
+		spun += by(CLOCK_THREAD_CPUTIME_ID) - from;
+		waited += by(CLOCK_MONOTONIC) - since;
+	}
+	printf("%ld %ld\n", spun, waited);
+	return 0;
+}
+"#;
+
 /// Time that threads spent in waits which are known.
 fn waited_ns(summary: &Value) -> u64 {
     let threads = summary["results"]["threads"].as_array().expect("a list");
@@ -172,6 +203,41 @@ fn waits_of_openmp_are_those_that_the_program_measures() {
     let _alone = before_others();
     assert_openmp("static");
     assert_openmp("dynamic, 1");
+}
+
+/// What UNEQUAL says of its CPU time and its time at the barrier, and what is found of spinning and of futex waits.
+fn unequal(policy: &str) -> ([u64; 2], [u64; 2], Value) {
+    let bench = Bench::of_text(UNEQUAL, &["-fopenmp"]);
+    let ended = bench.sync(&[]).env("OMP_WAIT_POLICY", policy).output().expect("the program runs");
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let text = String::from_utf8_lossy(&ended.stdout);
+    let own: Vec<u64> = text.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    let summary = bench.summary();
+    let threads = summary["contention"]["threads"].as_array().expect("a list");
+    let sum = |key: &str| threads.iter().map(|thread| number(thread, key)).sum::<u64>();
+    ([own[0], own[1]], [sum("/spin_ns"), sum("/futex_ns")], summary)
+}
+
+#[test]
+fn active_waiting_is_spinning_and_not_execution() {
+    if !privileged("samples of threads that spin") {
+        return;
+    }
+    let _alone = before_others();
+    let ([spun_ns, _], [found_ns, slept_ns], summary) = unequal("active");
+    // A thousand samples of a share of 0.75: six standard deviations.
+    assert!(found_ns.abs_diff(spun_ns) * 10 <= spun_ns, "{found_ns} ns found, {spun_ns} ns by its own clock");
+    assert!(spun_ns > 600_000_000 && slept_ns * 20 < spun_ns, "{slept_ns} ns in futex waits: {spun_ns}");
+    let path = &summary["results"]["critical_path"];
+    let parts = ["execution", "sync_jitter", "other", "blocked", "slept", "spun"];
+    let sum: u64 = parts.iter().map(|part| number(path, &format!("/{part}_ns"))).sum();
+    assert_eq!(sum, number(path, "/length_ns"), "{path}");
+    let ([spun_ns, waited_ns], [found_ns, slept_ns], _) = unequal("passive");
+    assert!(
+        found_ns * 20 <= waited_ns && spun_ns * 20 <= waited_ns,
+        "{found_ns} and {spun_ns} ns of {waited_ns}"
+    );
+    assert!(slept_ns * 10 >= waited_ns * 8, "{slept_ns} ns in futex waits of {waited_ns}");
 }
 
 #[test]

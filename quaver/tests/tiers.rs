@@ -52,8 +52,8 @@ const TRACEFS_ONLY: Rights = Rights {
         "--mount",
         "sh",
         "-c",
-        "mount -t tracefs nodev /sys/kernel/tracing && exec setpriv --inh-caps=-all --ambient-caps=-all \
-         --bounding-set=-all \"$@\"",
+        "mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing; \
+         exec setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all \"$@\"",
         "sh",
     ],
     tier: "tracefs",
@@ -87,8 +87,16 @@ const SETS: [Rights; 7] = [
     },
     TRACEFS_ONLY,
     Rights {
+        // Where tracefs is mounted, its files are root's in such a namespace too.
         name: "root of a user namespace",
-        with: &["unshare", "--user", "--map-root-user"],
+        with: &[
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            "mountpoint -q /sys/kernel/tracing && umount /sys/kernel/tracing; exec unshare --user --map-root-user \"$@\"",
+            "sh",
+        ],
         tier: "user",
         reason: &["loading the BPF programs", "tracefs", "not permitted"],
     },

@@ -1,6 +1,7 @@
 //! Runs made, cut short and read again, as a user does it. At a low rate, over loopback and without tracing, so that
 //! no privilege is needed.
 
+use quaver_store::columns::TableReader;
 use quaver_store::run::RunDir;
 use quaver_testbed::privileged::privileged;
 use rustix::process::{Pid, Signal, kill_process};
@@ -111,12 +112,12 @@ fn a_run_read_again_gives_the_same_octets() {
     let runs = tempfile::tempdir().unwrap();
     let run = finished(runs.path());
     let of = |name: &str| fs::read(run.join(name)).unwrap();
-    let (summary, report) = (of("summary.json"), of("report.html"));
+    let (summary, report, late) = (of("summary.json"), of("report.html"), of("late.parquet"));
     for _ in 0..2 {
         let again = on(&run, "analyze", &["--json"]);
         expect(&again, 0);
         assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap(), json(&run.join("summary.json")));
-        assert!(of("summary.json") == summary && of("report.html") == report);
+        assert!(of("summary.json") == summary && of("report.html") == report && of("late.parquet") == late);
     }
     let place = tempfile::tempdir().unwrap();
     let drawn = place.path().join("drawn.html");
@@ -125,6 +126,33 @@ fn a_run_read_again_gives_the_same_octets() {
     expect(&on(&run, "analyze", &["--fail-if", "losses.received > 0"]), 1);
     expect(&on(&run, "analyze", &["--fail-if", "losses.received == 0"]), 0);
     expect(&on(&run, "analyze", &["--fail-if", "losses.nonsense > 0"]), 2);
+}
+
+/// Whether the lines of the export, the table of late packets and the summary, all by one threshold, tell the same.
+fn agrees(run: &Path, lines: &mut dyn Iterator<Item = &str>) {
+    expect(&on(run, "analyze", &["--late", "1ns", "--json"]), 0);
+    let table = TableReader::open(&run.join("late.parquet"), "late").unwrap();
+    let mut rows = vec![Vec::new(); table.rows()];
+    table.u64("seq", |row, seq| rows[row].push(seq.to_string())).unwrap();
+    let mut time_ns = 0;
+    for column in ["lateness_ns", "start_ns", "end_ns"] {
+        let sign = i64::from(column == "end_ns") - i64::from(column == "start_ns");
+        let put = |row: usize, ns: i64| {
+            rows[row].push(ns.to_string());
+            time_ns += sign * ns;
+        };
+        table.i64(column, put).unwrap();
+    }
+    let put = |row: usize, cpu: Option<u32>| rows[row].push(cpu.map_or(String::new(), |cpu| cpu.to_string()));
+    table.optional_u32("cpu", put).unwrap();
+    for column in ["source", "name", "part", "place", "certainty"] {
+        let put = |row: usize, text: &[u8]| rows[row].push(String::from_utf8(text.to_vec()).unwrap());
+        table.text(column, put).unwrap();
+    }
+    let rows: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
+    assert_eq!(rows, lines.map(|line| line.replace('"', "")).collect::<Vec<_>>());
+    let summary = json(&run.join("summary.json"));
+    assert_eq!(summary.pointer("/lateness/time_ns"), Some(&time_ns.into()));
 }
 
 #[test]
@@ -136,9 +164,10 @@ fn exports_are_whole() {
     expect(&csv, 0);
     let text = String::from_utf8(csv.stdout).unwrap();
     let mut lines = text.lines();
-    assert_eq!(lines.next(), Some("seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place"));
-    assert!(lines.all(|line| line.split(',').count() >= 9));
+    assert_eq!(lines.next(), Some("seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place,certainty"));
+    assert!(lines.all(|line| line.split(',').count() >= 10));
     assert!(text.lines().count() > 1, "some packet is later than a nanosecond");
+    agrees(&run, &mut text.lines().skip(1));
     expect(&on(&run, "export", &["--perfetto"]), 0);
     let trace = fs::read(run.join("timeline.perfetto-trace")).unwrap();
     expect(&on(&run, "export", &["--perfetto", "-o", "/dev/null"]), 0);

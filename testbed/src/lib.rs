@@ -6,4 +6,5 @@ pub mod ports;
 pub mod privileged;
 pub mod relay;
 pub mod sync_oracle;
+pub mod terminal;
 pub mod tun;

@@ -23,7 +23,8 @@ def check_structure(browser, facts):
     check("every layer can be chosen, and the lateness", len(layers) == facts["layers"] + 1 and "Lateness" in layers[-1], layers)
     check("the application comes first", layers[0] == "ΔT at application", layers[0])
     marked = chart(browser, "time-application", "return chart.data.series.filter((one) => one.shape === 'points').map((one) => one.x.length)")
-    check("all late packets are marked", sum(marked) == facts["late"], marked)
+    # MOST_MARKS of core/instrument.
+    check("late packets are marked, up to a bound", sum(marked) == min(facts["late"], 10_000), marked)
     check("each cause has marks of its own, and the unexplained", len(marked) == facts["causes"] + 1, marked)
     shown = "return [...document.querySelectorAll('#worst figure')].filter((one) => !one.hidden).map((one) => [one.id, one.querySelectorAll('.span').length])"
     first = browser.run(shown)

@@ -79,6 +79,9 @@ class Browser:
 
     def open(self, url):
         self.call("POST", "/url", {"url": url})
+        # Scripts unpack what they draw from after the page is there.
+        script = "const done = arguments[0]; if (typeof View === 'object') View.started.then(() => done()); else done();"
+        self.call("POST", "/execute/async", {"script": script, "args": []})
 
     def run(self, script, *arguments):
         """Runs a function body in the page and returns what it returns."""

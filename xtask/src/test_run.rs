@@ -29,7 +29,7 @@ enum Group {
 }
 
 /// Executables of a group other than [`Group::Any`], as `package/target`.
-const GROUPS: [(&str, Group); 48] = [
+const GROUPS: &[(&str, Group)] = &[
     ("quaver/lab_qemu", Group::Emulator),
     ("quaver/lab_run", Group::Emulator),
     ("quaver/sim_paper", Group::Emulator),
@@ -56,12 +56,16 @@ const GROUPS: [(&str, Group); 48] = [
     ("quaver/path_clocks", Group::Host),
     ("quaver/path_live", Group::Host),
     ("quaver/path_lossy", Group::Quiet),
+    ("quaver/path_mesh", Group::Host),
     ("quaver/path_verbs", Group::Host),
     ("quaver/rtp_in", Group::Host),
     ("quaver/sync_harm", Group::Host),
     ("quaver/sync_verb", Group::Host),
     ("quaver/tune_verbs", Group::Host),
     ("quaver/verbs_runs", Group::Host),
+    ("quaver/compare_runs", Group::Host),
+    ("quaver/hangup", Group::Host),
+    ("quaver/tutorials", Group::Host),
     ("quaver-clock/clock_live", Group::Quiet),
     ("quaver/blame", Group::Quiet),
     ("quaver/chase_far", Group::Quiet),
@@ -75,9 +79,11 @@ const GROUPS: [(&str, Group); 48] = [
     ("quaver/path_truth", Group::Quiet),
     ("quaver/study_contrasts", Group::Quiet),
     ("quaver/study_tuned", Group::Quiet),
+    ("quaver/sync_gains", Group::Quiet),
     ("quaver/sync_runtimes", Group::Quiet),
     ("quaver/sync_shared", Group::Quiet),
     ("quaver/sync_truth", Group::Quiet),
+    ("quaver/watch_live", Group::Quiet),
 ];
 
 /// Whether two may run at the same time.

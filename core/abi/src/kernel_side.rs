@@ -91,6 +91,9 @@ pub enum KernelSideKind {
     FunctionEnter = 17,
     /// It returned. value: its result. operand: as above.
     FunctionExit = 18,
+    /// A followed thread had a CPU when that was looked at, every [`crate::record::SAMPLE_PERIOD_NS`]. thread: who. value: address of
+    /// its next instruction; 0 in the kernel.
+    Sample = 19,
 }
 
 /// What a CPU was doing when it began to wake a thread. An NMI wakes nobody: it leaves that to an interrupt of its own
@@ -154,6 +157,7 @@ impl KernelSideKind {
             16 => Self::Slow,
             17 => Self::FunctionEnter,
             18 => Self::FunctionExit,
+            19 => Self::Sample,
             _ => return None,
         })
     }

@@ -218,7 +218,8 @@ pub enum EventKind {
     Irq = 2,
     /// Interval: system vector. id: [`Vector`].
     Vector = 3,
-    /// Interval: softirq. id: vector number as in `/proc/softirqs` order.
+    /// Interval: softirq. id: vector number as in `/proc/softirqs` order. aux, of NET_RX on the way of a followed flow: 1 and
+    /// the packets of others in it; 0 where they were not counted.
     Softirq = 4,
     /// Interval: a thread (or idle, id 0) held the CPU. id: thread. aux: low 32 bits priority as the kernel
     /// prints it (0 to 99 real-time, 100 to 139 normal), high 32 bits the next thread. detail: [`OffCpu`], and
@@ -258,7 +259,7 @@ pub enum EventKind {
     /// Point: what a followed thread ran, looked at by a timer. id: thread. aux: kernel stack in the low 32 bits, user
     /// stack in the high ones ([`NO_STACK`]: none). detail: 1 kernel mode.
     Sample = 28,
-    /// Point: a turn of a polling loop of ours began that took much longer than its others. id: thread. aux: the turn's
+    /// Point: a turn of our polling receiver, or a send call of our source, began that took much longer than the others. id: thread. aux: the turn's
     /// length, nanoseconds. detail: [`GapPlace`].
     LoopGap = 29,
     /// Point: one frame of the kernel stack of the thread that left its CPU at this instant. id: thread. aux: address.
@@ -306,7 +307,7 @@ impl EventKind {
     }
 }
 
-/// Where a polling loop was in the turn of an [`EventKind::LoopGap`].
+/// Where a loop was in the turn of an [`EventKind::LoopGap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum GapPlace {
@@ -316,6 +317,8 @@ pub enum GapPlace {
     Call = 2,
     /// Inside a receive call that found nothing.
     EmptyPoll = 3,
+    /// Inside a send call of our source.
+    Send = 4,
 }
 
 impl GapPlace {
@@ -325,6 +328,7 @@ impl GapPlace {
             1 => Self::UserCode,
             2 => Self::Call,
             3 => Self::EmptyPoll,
+            4 => Self::Send,
             _ => return None,
         })
     }

@@ -64,6 +64,8 @@ pub struct SyncRecord {
 }
 const _: () = assert!(size_of::<SyncRecord>() == 32);
 
+/// Objects of one thread whose [initialisation](SyncKind::Initialised) is recorded.
+pub const MOST_INITIALISED: u64 = 16_384;
 /// [`SyncRecord::cpu`] where the number is not known.
 pub const CPU_UNKNOWN: u16 = u16::MAX;
 
@@ -86,8 +88,8 @@ impl SyncRecord {
 
 /// What a [`SyncRecord`] tells. Numbers are part of the format: never reuse one.
 ///
-/// Locks that were free when asked for and unlocks that nobody waited for are not recorded but counted
-/// ([`SyncRingHeader`]), and so are posts of a semaphore that nobody waited for.
+/// Locks that were free when asked for and unlocks that nobody waited for are counted ([`SyncRingHeader`]) and but for a
+/// sample not recorded, and so are posts of a semaphore that nobody waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum SyncKind {
@@ -151,6 +153,13 @@ pub enum SyncKind {
     FutexWakeEntry = 27,
     /// That call returned; detail: how many it woke.
     FutexWakeExit = 28,
+    /// A sample of the locks that were free when asked for: this one was got just now. Detail: for how many such locks of its
+    /// thread it stands. Of a hold that is timed, the end is [`Self::GivenBack`], or where somebody waits [`Self::UnlockEntry`].
+    Taken = 29,
+    /// The lock of the thread's latest [`Self::Taken`] is about to be given back.
+    GivenBack = 30,
+    /// A lock, condition, semaphore or barrier was initialised; the first [`MOST_INITIALISED`] of a thread.
+    Initialised = 31,
     /// Not an event: an anchor of the clock, at a new chunk and now and then.
     Anchor = 40,
 }
@@ -184,8 +193,13 @@ impl SyncKind {
         )
     }
 
+    /// Whether such an event is a call's entry or return, or a step of a thread's life: no note about an object, no anchor.
+    pub const fn is_call(self) -> bool {
+        !matches!(self, Self::Taken | Self::GivenBack | Self::Initialised | Self::Anchor)
+    }
+
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::LockEntry,
         Self::LockExit,
         Self::UnlockEntry,
@@ -214,13 +228,16 @@ impl SyncKind {
         Self::FutexWaitExit,
         Self::FutexWakeEntry,
         Self::FutexWakeExit,
+        Self::Taken,
+        Self::GivenBack,
+        Self::Initialised,
         Self::Anchor,
     ];
 
     /// The kind numbered `raw`, or none for a number that this version does not know.
     pub const fn from_raw(raw: u8) -> Option<Self> {
         match raw {
-            1..=28 => Some(Self::ALL[raw as usize - 1]),
+            1..=31 => Some(Self::ALL[raw as usize - 1]),
             40 => Some(Self::Anchor),
             _ => None,
         }
@@ -566,23 +583,15 @@ mod tests {
 
     #[test]
     fn numbers_are_told_apart() {
-        for kind in SyncKind::ALL {
-            assert_eq!(SyncKind::from_raw(kind as u8), Some(kind));
-        }
-        assert_eq!((0..=u8::MAX).filter(|raw| SyncKind::from_raw(*raw).is_some()).count(), 29);
-        for raw in 0..=8 {
-            assert_eq!(SyncOutcome::from_raw(raw) as u8, raw);
-        }
+        let known = (0..=u8::MAX).filter(|raw| SyncKind::from_raw(*raw).is_some());
+        assert_eq!(known.count(), SyncKind::ALL.len());
         assert_eq!(SyncOutcome::from_raw(31), SyncOutcome::Failed);
     }
 
     #[test]
     fn flags_do_not_hide_the_outcome() {
-        let record = SyncRecord {
-            kind: 2,
-            outcome: outcome_flags::CONTENDED | SyncOutcome::Timeout as u8,
-            ..SyncRecord::default()
-        };
+        let outcome = outcome_flags::CONTENDED | SyncOutcome::Timeout as u8;
+        let record = SyncRecord { kind: 2, outcome, ..SyncRecord::default() };
         assert_eq!(record.kind(), Some(SyncKind::LockExit));
         assert_eq!((record.outcome(), record.is_contended()), (SyncOutcome::Timeout, true));
     }

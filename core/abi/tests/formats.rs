@@ -142,6 +142,7 @@ fn the_kernels_side_keeps_its_numbers() {
         Slow,
         FunctionEnter,
         FunctionExit,
+        Sample,
     ];
     only(KernelSideKind::from_raw, (1..).zip(kinds).collect());
     use CompensationWhy::*;
@@ -185,7 +186,7 @@ fn futex_operations_are_those_of_the_kernels_header() {
 
 #[test]
 fn synchronisation_keeps_its_numbers() {
-    for (number, kind) in (1..=28).chain([40]).zip(SyncKind::ALL) {
+    for (number, kind) in (1..=31).chain([40]).zip(SyncKind::ALL) {
         assert_eq!(kind as u8, number);
     }
     // Entries are odd up to 10 and from 15 on; what waits is a lock, a condition, a join, a barrier, a semaphore, a futex.

@@ -11,7 +11,7 @@ const START_NS: i64 = 1_000_000_000;
 
 fn packets(count: usize) -> PacketTable {
     let mut table = PacketTable::default();
-    let mut before: [Vec<i32>; 6] = std::array::from_fn(|_| Vec::with_capacity(count));
+    let mut before: [Vec<i64>; 6] = std::array::from_fn(|_| Vec::with_capacity(count));
     let mut state = 1u64;
     let mut reached = 0;
     for number in 0..count {
@@ -27,7 +27,7 @@ fn packets(count: usize) -> PacketTable {
         table.app_cpu.push(1);
         table.stack_cpu.push(0);
         for (column, way) in before.iter_mut().zip([0, 60, 900, 1_300, 1_900, 2_200]) {
-            column.push((app - schedule - way - noise / 2 * i64::from(way > 0)) as i32);
+            column.push(app - schedule - way - noise / 2 * i64::from(way > 0));
         }
     }
     let layers =

@@ -47,7 +47,7 @@ fn student_t(freedom: usize) -> f64 {
 }
 
 /// Probability that a standard normal exceeds `z` > 0 (Abramowitz and Stegun, 26.2.17; wrong by less than 7.5e-8).
-fn normal_tail(z: f64) -> f64 {
+pub fn normal_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let terms = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
     let sum = terms.iter().rev().fold(0.0, |sum, term| (sum + term) * t);

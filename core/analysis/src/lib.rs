@@ -10,6 +10,7 @@ pub mod shift;
 
 pub mod attribution;
 pub mod catalogue;
+pub mod compare;
 pub mod decimate;
 pub mod distribution;
 pub mod gapped;

@@ -60,16 +60,24 @@ impl Layer {
 }
 
 /// Mark of a missing stamp in [`LayerColumn::before_app_ns`].
-pub const MISSING: i32 = i32::MIN;
+pub const MISSING: i64 = i64::MIN;
 
-/// One layer's stamps, as the distance back from the application's: `application - layer`. Distances beyond
-/// ±2.1 s are clamped to the nearest value that is not [`MISSING`].
+/// Farthest that two instants of one stream can be apart: some 73 years. What is farther is no instant of the same time line,
+/// and sums of distances stay within 64 bits.
+pub const FARTHEST_NS: u64 = 1 << 61;
+
+/// Distance of two instants, `later - earlier`; [`MISSING`] where it is beyond [`FARTHEST_NS`].
+pub fn distance_ns(later_ns: i64, earlier_ns: i64) -> i64 {
+    later_ns.checked_sub(earlier_ns).filter(|ns| ns.unsigned_abs() <= FARTHEST_NS).unwrap_or(MISSING)
+}
+
+/// One layer's stamps, as the distance back from the application's: `application - layer`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerColumn {
     /// Which layer; never `Application`.
     pub layer: Layer,
-    /// One entry a packet.
-    pub before_app_ns: Vec<i32>,
+    /// One entry a packet, [`MISSING`] where it has no stamp.
+    pub before_app_ns: Vec<i64>,
 }
 
 /// Received packets in the order in which the application received them. All columns have one length.
@@ -112,7 +120,7 @@ impl PacketTable {
             return self.app_ns.get(row).copied();
         }
         let before = *self.column(layer)?.before_app_ns.get(row)?;
-        (before != MISSING).then(|| self.app_ns[row] - i64::from(before))
+        (before != MISSING).then(|| self.app_ns[row].wrapping_sub(before))
     }
 }
 

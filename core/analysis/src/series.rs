@@ -51,7 +51,7 @@ pub fn delta_t(packets: &PacketTable, layer: Layer, into: &mut Vec<i64>) -> u64 
     let stamp = |row: usize| match column {
         None => Some(app[row]),
         Some(before) => match before.get(row) {
-            Some(&before) if before != MISSING => Some(app[row] - i64::from(before)),
+            Some(&before) if before != MISSING => Some(app[row] - before),
             _ => None,
         },
     };

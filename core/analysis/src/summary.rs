@@ -143,14 +143,14 @@ pub struct CauseSummary {
     /// nothing was sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionShare>,
-    /// Of the time, what is inferred: it lies in late windows without a sample of the cause.
+    /// Of the time, what is inferred: it lies in late windows without a sample of the cause, or no record can show the cause.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inferred_ns: i64,
 }
 
 impl CauseSummary {
     /// Of the time, what records do not show themselves, nanoseconds: entry and exit and the catching up, which are
-    /// learned, and what lies without a sample.
+    /// learned, and [`Self::inferred_ns`].
     pub fn inferred_in_all_ns(&self) -> i64 {
         let inferred_ns =
             self.inferred_ns.saturating_add(self.entry_exit_ns).saturating_add(self.catch_up_ns);

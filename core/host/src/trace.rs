@@ -151,9 +151,18 @@ pub trait Tracer: Send {
     fn set_recording(&mut self, on: bool) -> Result<(), TraceError>;
     /// Hands over what is complete so far; packets still in flight stay.
     fn drain(&mut self, sink: &mut dyn TraceSink) -> Result<(), TraceError>;
+    /// Lets [`Tracer::drain`] hand over a packet that the observed process has not received although it received a later one
+    /// a second ago. True of a process with one socket alone: it will not receive that packet, or that was not seen.
+    fn expect_order(&mut self) {}
     /// The receive queues of the observed process; none where receive calls are not followed.
     fn queues(&self) -> Option<QueueCounts> {
         None
+    }
+    /// For a reader that goes on recording: intervals that are open now, as if they ended now, the stacks so far, and the
+    /// counts so far. What was handed over by [`Tracer::drain`] does not come again. A tier without it hands over nothing.
+    fn snapshot(&mut self, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError> {
+        let _ = sink;
+        Ok(TraceCounts::default())
     }
     /// Stops recording, hands over everything, open intervals included, and the counts.
     fn finish(self: Box<Self>, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError>;

@@ -47,6 +47,25 @@ pub enum DirectionName {
     Both,
 }
 
+/// Takes `HOST`, `HOST:PORT`, `[IPv6]:PORT` or an IPv6 address apart.
+///
+/// # Errors
+/// A sentence: there is no host, or the port is none.
+pub fn host_and_port(text: &str) -> Result<(&str, Option<u16>), String> {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => return Ok((host, None)),
+        Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
+        None if text.matches(':').count() > 1 => return Ok((text, None)),
+        None => match text.split_once(':') {
+            Some(parts) => parts,
+            None if text.is_empty() => return Err("name a host".to_owned()),
+            None => return Ok((text, None)),
+        },
+    };
+    let port = port.parse().ok().filter(|port| *port != 0);
+    Ok((host, Some(port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())?)))
+}
+
 /// Reads the arguments of one verb; the first of `words` is the verb's name.
 ///
 /// # Errors

@@ -166,11 +166,11 @@ fn class_name(class: SourceClass) -> &'static str {
     }
 }
 
-/// `in samples: gc_collect_main 68 %, visit_decref 31 %; 1.20 ms inferred, without a sample`.
+/// `in samples: gc_collect_main 68 %, visit_decref 31 %; 1.20 ms inferred: no sample or record shows it`.
 fn functions(cause: &CauseSummary) -> Option<Text> {
     let shown = cause.functions.iter().take(FUNCTIONS_SHOWN);
     let named: Vec<String> = shown.map(|one| format!("{} {}", one.name, Cell::Share(one.share))).collect();
-    let inferred = format!("{} inferred, without a sample", Cell::Duration(cause.inferred_ns));
+    let inferred = format!("{} inferred: no sample or record shows it", Cell::Duration(cause.inferred_ns));
     match (named.as_slice(), cause.inferred_ns) {
         ([], 0) => None,
         ([], _) => Some(inferred.into()),
@@ -266,7 +266,7 @@ Causes
         let own = CauseSummary { functions, inferred_ns: 1_200_000, ..cause("code of the receiver", 0.6) };
         let details = |cause: CauseSummary| row(&cause, Cell::Empty).details[1..].to_vec();
         let words = "in samples: gc_collect_main 68.0 %, visit_decref 31.0 %";
-        let inferred = "1.20 ms inferred, without a sample";
+        let inferred = "1.20 ms inferred: no sample or record shows it";
         assert_eq!(details(CauseSummary { inferred_ns: 0, ..own.clone() }), [Text::from(words)]);
         assert_eq!(details(own.clone()), [text!("{words}; {inferred}")]);
         assert_eq!(details(CauseSummary { functions: Vec::new(), ..own }), [Text::from(inferred)]);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Says on standard error where the file is, unless it went to standard output.
 pub fn say_written(target: &Path) {
     if target != Path::new("-") {
-        eprintln!("written: {}", target.display());
+        crate::tell!("written: {}", target.display());
     }
 }
 

@@ -22,16 +22,22 @@ pub struct Interrupt {
 impl Interrupt {
     /// Catches SIGINT and SIGTERM from now on, and SIGHUP, unless we were started to outlive the terminal (nohup).
     pub fn catch() -> anyhow::Result<Self> {
+        let interrupt = Self::catch_but_hangup()?;
+        if !is_ignored(SIGHUP) {
+            // It is no second request: of a terminal that is closed the kernel tells us, and the shell does too.
+            signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt.requested))
+                .context("catching signals")?;
+        }
+        Ok(interrupt)
+    }
+
+    /// Catches SIGINT and SIGTERM from now on, for a service to which SIGHUP means something else.
+    pub fn catch_but_hangup() -> anyhow::Result<Self> {
         let interrupt = Self::default();
         for signal in SIGNALS {
             // Order matters: the second signal finds the flags set by the first.
             signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupt.at_once))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt.requested)))
-                .context("catching signals")?;
-        }
-        if !is_ignored(SIGHUP) {
-            // It is no second request: of a terminal that is closed the kernel tells us, and the shell does too.
-            signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt.requested))
                 .context("catching signals")?;
         }
         interrupt.arm().context("catching signals")?;

@@ -2,31 +2,33 @@
 
 use quaver_analysis::summary::CauseSummary;
 use quaver_view::{Colour, Data, Series};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most marks of a chart, for the size of the page.
-pub const MOST_MARKS: usize = 60_000;
+pub const MOST_MARKS: usize = 10_000;
 
 /// Causes with a colour of their own.
 const COLOURS: usize = 8;
 
-/// Which of `points`, instants with sizes, are drawn, in the order of time: all, or of too many the largest of each slice
-/// of time.
-pub fn largest_of_each_slice(points: &[(i64, i64)], most: usize) -> Vec<usize> {
+/// Which of `points`, instants with sizes, are drawn, in the order of time: all, or of too many the largest of each of
+/// `most / 2` slices of time, and the largest of the others, so that the worst stretches are whole.
+pub fn largest(points: &[(i64, i64)], most: usize) -> Vec<usize> {
     let mut chosen: Vec<usize> = (0..points.len()).collect();
     if points.len() > most {
+        let slices = (most / 2) as i128;
         let instants = || points.iter().map(|(at_ns, _)| *at_ns);
         let (start_ns, end_ns) = (instants().min().unwrap_or(0), instants().max().unwrap_or(0));
         let span_ns = i128::from(end_ns) - i128::from(start_ns) + 1;
-        let mut largest: BTreeMap<i128, usize> = BTreeMap::new();
-        for (number, (at_ns, size)) in points.iter().enumerate() {
-            let slice = (i128::from(*at_ns) - i128::from(start_ns)) * most as i128 / span_ns;
-            let kept = largest.entry(slice).or_insert(number);
-            if points[*kept].1 < *size {
-                *kept = number;
-            }
-        }
-        chosen = largest.into_values().collect();
+        let slice = |number: usize| (i128::from(points[number].0) - i128::from(start_ns)) * slices / span_ns;
+        // Stable: of equal ones the earlier comes first.
+        chosen.sort_by_key(|number| Reverse(points[*number].1));
+        let mut seen = BTreeSet::new();
+        let (mut kept, others): (Vec<usize>, Vec<usize>) =
+            chosen.into_iter().partition(|number| seen.insert(slice(*number)));
+        let room = most - kept.len();
+        kept.extend(others.into_iter().take(room));
+        chosen = kept;
     }
     chosen.sort_by_key(|number| points[*number].0);
     chosen
@@ -61,19 +63,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_too_many_points_the_largest_of_each_slice_stay() {
+    fn of_too_many_points_the_largest_of_each_slice_and_of_all_stay() {
         let mut points: Vec<(i64, i64)> = (0..1_000).map(|at| (100 * at, 10)).collect();
-        points[777].1 = 60;
-        let chosen = largest_of_each_slice(&points, 10);
-        assert_eq!(chosen.len(), 10);
-        assert!(chosen.contains(&777) && chosen.is_sorted());
-        assert_eq!(largest_of_each_slice(&points, 1_000).len(), 1_000);
-        assert_eq!(largest_of_each_slice(&[(i64::MIN, 1), (i64::MAX, 1), (0, 2)], 2), [0, 2]);
+        points[770..774].iter_mut().for_each(|point| point.1 = 60);
+        let chosen = largest(&points, 10);
+        // Five slices of 200 points; then the other three of the burst, and the earliest of equal ones.
+        assert_eq!(chosen, [0, 1, 2, 200, 400, 770, 771, 772, 773, 800]);
+        assert_eq!(largest(&points, 1_000).len(), 1_000);
+        assert_eq!(largest(&[(i64::MIN, 1), (i64::MAX, 1), (0, 2)], 2), [0, 2]);
     }
 
     #[test]
     fn points_are_drawn_in_the_order_of_time() {
-        assert_eq!(largest_of_each_slice(&[(9, 1), (3, 1), (5, 1)], 3), [1, 2, 0]);
+        assert_eq!(largest(&[(9, 1), (3, 1), (5, 1)], 3), [1, 2, 0]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Late time, piece by piece, as comma-separated values (RFC 4180).
 
-use quaver_analysis::attribution::{PacketPosition, Part, Piece};
+use quaver_analysis::attribution::Piece;
+use quaver_analysis::model::NO_CPU;
 use quaver_analysis::summary::CauseSummary;
 use std::io::{self, Write};
 
 /// The first line.
-pub const COLUMNS: &str = "seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place";
+pub const COLUMNS: &str = "seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place,certainty";
 
 /// Writes a line. `number` and `lateness_ns` are those of the late packet, or of the gap, that the piece is part of.
 ///
@@ -21,14 +22,15 @@ pub fn write_piece(
     let cause = piece.cause.map(|cause| &causes[cause as usize]);
     writeln!(
         out,
-        "{number},{lateness_ns},{},{},{},{},{},{},{}",
+        "{number},{lateness_ns},{},{},{},{},{},{},{},{}",
         piece.start_ns,
         piece.end_ns,
-        piece.cpu,
+        Some(piece.cpu).filter(|cpu| *cpu != NO_CPU).map(|cpu| cpu.to_string()).unwrap_or_default(),
         csv_field(cause.map_or("", |cause| &cause.source)),
         csv_field(cause.map_or("", |cause| &cause.name)),
-        part_name(piece.part),
-        place_name(piece.place),
+        piece.part.name(),
+        piece.place.name(),
+        piece.certainty.name(),
     )
 }
 
@@ -38,23 +40,6 @@ fn csv_field(text: &str) -> String {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()
-    }
-}
-
-fn part_name(part: Part) -> &'static str {
-    match part {
-        Part::Body => "body",
-        Part::EntryExit => "entry-exit",
-        Part::CatchUp => "catch-up",
-        Part::Unexplained => "unexplained",
-    }
-}
-
-fn place_name(place: PacketPosition) -> &'static str {
-    match place {
-        PacketPosition::Source => "source",
-        PacketPosition::Stack => "stack",
-        PacketPosition::Receiver => "receiver",
     }
 }
 

@@ -1,6 +1,7 @@
 //! A program of Quaver from its first to its last word: arguments, exit status, completions and manual pages.
 
 use crate::exit_code::{ExitCode, StatusJudge, failure, is_broken_pipe, sentence, status_of};
+use crate::known_keys;
 use crate::results::to_stdout;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ pub struct Program<'a> {
     pub command: fn() -> Command,
     /// Does what the command line asks.
     pub run: fn(&ArgMatches) -> anyhow::Result<ExitCode>,
+    /// `docs/interface.txt`.
+    pub interface: &'a str,
     /// How errors of its parts end the process.
     pub status: &'a [StatusJudge],
 }
@@ -32,20 +35,23 @@ pub fn main(program: &Program<'_>) -> ExitCode {
         }
     };
     silence_contained_panics();
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (program.run)(&matches)));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        known_keys::check(program.interface, &matches)?;
+        (program.run)(&matches)
+    }));
     match outcome {
         Err(_) => {
             // The panic's own message was printed already.
-            eprintln!("{BUG}");
+            crate::tell!("{BUG}");
             ExitCode::Bug
         }
         Ok(Ok(code)) => code,
         Ok(Err(error)) if is_broken_pipe(&error) => ExitCode::Done,
         Ok(Err(error)) => {
             let code = status_of(&error, program.status);
-            eprintln!("quaver: {}", sentence(&error));
+            crate::tell!("quaver: {}", sentence(&error));
             if code == ExitCode::Bug {
-                eprintln!("{BUG}");
+                crate::tell!("{BUG}");
             }
             code
         }

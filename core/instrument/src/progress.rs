@@ -26,7 +26,7 @@ impl Progress {
     /// Tells something that stays, also where standard error is no terminal; nothing when quiet.
     pub fn tell(&self, sentence: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("{sentence}"));
+            self.bar.suspend(|| crate::tell!("{sentence}"));
         }
     }
 

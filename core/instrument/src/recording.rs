@@ -5,6 +5,7 @@ use crate::interrupt::Interrupt;
 use crate::tier::Choice;
 use anyhow::Context;
 use quaver_abi::record::{AnchorRecord, EventRecord, StampRecord};
+use quaver_analysis::attribution::NO_TRACING;
 use quaver_clock::{
     AnchorKeeper, ClockSource, Counter, CounterSupport, KernelState, SystemClocks, Timebase,
     compare_allowed_cpus,
@@ -142,6 +143,11 @@ impl<C: ClockSource> Recording<C> {
         self.tracer.as_mut()
     }
 
+    /// Where records go that somebody recorded before, in place of a tracer's.
+    pub fn records(&mut self) -> &mut dyn TraceSink {
+        &mut self.records
+    }
+
     /// Ends the run early should `cpu`, that of `whose`, be taken offline.
     pub fn rely_on(&mut self, cpu: u16, whose: &'static str) {
         self.cpus.need(cpu, whose);
@@ -253,7 +259,7 @@ fn clock_state(support: CounterSupport) -> ClockState {
 
 /// What nobody sees without tracing.
 fn blind_without_tracing() -> Vec<String> {
-    vec!["every cause in the kernel: no tracing tier could run".into()]
+    vec![format!("{NO_TRACING}: no tracing tier could run")]
 }
 
 /// The command line of this process.

@@ -2,6 +2,7 @@
 //! its errors end the process. The program has a list of instruments and knows none of them.
 
 use crate::exit_code::{ExitCode, StatusJudge, failure};
+use crate::material::Material;
 use crate::runs::{AnalyzeArgs, ExportArgs};
 use clap::{ArgMatches, Command};
 use quaver_store::run::RunDir;
@@ -60,6 +61,11 @@ pub trait RunKind: Sync {
     /// Why `--late` means nothing for these runs; none where it does.
     fn no_late(&self) -> Option<&'static str>;
 
+    /// The number that stands for a run in a list: paths into `summary.json`, of which the first that is there counts.
+    fn headline(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Analyses a run; `late` is a threshold asked for in place of the recorded one.
     ///
     /// # Errors
@@ -83,6 +89,11 @@ pub trait Analyzed {
     /// # Errors
     /// A number has no form in JSON.
     fn summary(&self) -> anyhow::Result<Value>;
+
+    /// What `quaver compare` takes besides the numbers and causes of the summary: samples in their order of time.
+    fn material(&self) -> Material {
+        Material::default()
+    }
 
     /// The console page.
     fn page(&self, run: &RunDir) -> String;

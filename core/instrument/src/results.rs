@@ -46,7 +46,7 @@ pub fn judge(summary: &Value, conditions: &[FailIf]) -> anyhow::Result<ExitCode>
     let mut code = ExitCode::Done;
     for condition in conditions {
         if let Some(sentence) = condition.check(summary).map_err(|error| failure(ExitCode::Usage, error))? {
-            eprintln!("quaver: failed, as asked, since {sentence}");
+            crate::tell!("quaver: failed, as asked, since {sentence}");
             code = ExitCode::Threshold;
         }
     }

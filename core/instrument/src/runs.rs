@@ -70,7 +70,7 @@ Examples:
 
 A timeline of a run with more than 400 000 packets and events together shows the time around the worst packet only:
 a viewer holds all of it in memory. --late-csv writes one line for each piece of each late packet:
-  seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place
+  seq,lateness_ns,start_ns,end_ns,cpu,source,name,part,place,certainty
 source is empty and part is `unexplained` where nothing recorded explains the time.
 
 --packets-csv writes direction,tx_seq,sent_ns,received_ns,flags: what was recorded, in order of arrival. Of two directions

@@ -1,9 +1,11 @@
 //! `quaver analyze`, `quaver report` and `quaver export`: stored runs again, of whatever kinds a program knows.
 
+use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
 use crate::registry::{Analyzed, FileKind, RunKind};
 use crate::results;
+use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use quaver_store::run::RunDir;
@@ -27,6 +29,11 @@ impl Stored {
             ),
             (ReportArgs::augment_args(Command::new("report")), "Draw the HTML report of a run again"),
             (ExportArgs::augment_args(Command::new("export")), "Convert a run for another program"),
+            (
+                CompareArgs::augment_args(Command::new("compare")),
+                "Say what differs between two runs, or two groups of runs",
+            ),
+            (RunsArgs::augment_args(Command::new("runs")), "List stored runs, name them and remove them"),
         ];
         all.map(|(verb, about)| verb.about(about).long_about(None)).into_iter()
     }
@@ -44,6 +51,16 @@ impl Stored {
             "export" => {
                 Some(ExportArgs::from_arg_matches(matches).map_err(asked).and_then(|args| self.export(&args)))
             }
+            "compare" => Some(
+                CompareArgs::from_arg_matches(matches)
+                    .map_err(asked)
+                    .and_then(|args| compare::run(&args, |run| self.kind_of(run))),
+            ),
+            "runs" => Some(
+                RunsArgs::from_arg_matches(matches)
+                    .map_err(asked)
+                    .and_then(|args| run_list::run(&args, &self.kinds)),
+            ),
             _ => None,
         }
     }
@@ -72,7 +89,7 @@ impl Stored {
             let message = "--layer is for captures, whose packets are stamped at several layers";
             return Err(failure(ExitCode::Usage, message));
         }
-        let run = RunDir::open(&args.run)?;
+        let run = quaver_store::listing::open(&args.run)?;
         let results = analyzed(self.kind_of(&run)?, &run, args.late)?;
         results.store(&run)?;
         results::print(&results.summary()?, || results.page(&run), args.json, &args.fail_if)
@@ -91,7 +108,7 @@ impl Stored {
 
     /// Draws the HTML report again.
     fn report(&self, args: &ReportArgs) -> anyhow::Result<ExitCode> {
-        let run = RunDir::open(&args.run)?;
+        let run = quaver_store::listing::open(&args.run)?;
         let target = args.output.clone().unwrap_or_else(|| run.report());
         let results = self.kind_of(&run)?.analyze(&run, None)?;
         deliver(&target, |out| results.write_html(&run, out))?;
@@ -101,7 +118,7 @@ impl Stored {
 
     /// Converts a run for another program.
     fn export(&self, args: &ExportArgs) -> anyhow::Result<ExitCode> {
-        let run = RunDir::open(&args.run)?;
+        let run = quaver_store::listing::open(&args.run)?;
         analyzed(self.kind_of(&run)?, &run, args.late)?.export(&run, args)?;
         Ok(ExitCode::Done)
     }

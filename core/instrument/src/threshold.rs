@@ -41,14 +41,22 @@ pub fn parse(text: &str) -> Result<FailIf, String> {
     if metric.is_empty() {
         return Err(format!("`{text}` names no metric: use a path into summary.json"));
     }
+    let percent = value.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
     let limit = match value.parse::<f64>() {
         Ok(number) => number,
+        Err(_) if percent.is_some() => percent.unwrap_or_default() / 100.0,
         Err(_) => crate::quantity::duration(value)?.as_nanos() as f64,
     };
     Ok(FailIf { metric: metric.into(), comparison, limit, text: text.trim().into() })
 }
 
 impl FailIf {
+    /// The path into the summary.
+    #[must_use]
+    pub fn metric(&self) -> &str {
+        &self.metric
+    }
+
     /// The sentence to fail with if the condition holds in `summary`; an error if the metric is not there.
     pub fn check(&self, summary: &Value) -> Result<Option<String>, String> {
         let found = self.metric.split('.').try_fold(summary, enter);
@@ -74,7 +82,7 @@ fn enter<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
         return items.get(index);
     }
     items.iter().find(|item| {
-        ["layer", "source", "from"].iter().any(|field| item.get(field) == Some(&Value::from(key)))
+        ["layer", "source", "from", "id"].iter().any(|field| item.get(field) == Some(&Value::from(key)))
     })
 }
 

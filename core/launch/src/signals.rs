@@ -1,7 +1,7 @@
 //! Signals that our user sends, read one after the other instead of being delivered: they are the program's.
 //!
 //! A key of the terminal signals the whole foreground group, the program included; only what was sent to us alone has to be
-//! passed on. The kernel tells the two apart.
+//! passed on. The kernel tells the two apart, but for a terminal that hung up: the session's leader alone hears of that.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ const TAKEN: [libc::c_int; 6] =
 pub struct Sent {
     /// Its number.
     pub number: i32,
-    /// Whether the kernel sent it (a key of the terminal, a line that was hung up), so that the program has it too.
+    /// Whether a key of the terminal sent it, so that the program has it too.
     pub by_terminal: bool,
 }
 
@@ -73,9 +73,10 @@ impl Signals {
         let read = unsafe { libc::read(self.queue.as_raw_fd(), info.as_mut_ptr().cast(), size) };
         // SAFETY: integers only: zeroed, then written.
         let info = unsafe { info.assume_init() };
-        (read == size as isize).then(|| Sent {
-            number: info.ssi_signo.cast_signed(),
-            by_terminal: info.ssi_code == libc::SI_KERNEL,
+        let number = info.ssi_signo.cast_signed();
+        (read == size as isize).then_some(Sent {
+            number,
+            by_terminal: info.ssi_code == libc::SI_KERNEL && number != libc::SIGHUP,
         })
     }
 }

@@ -28,7 +28,7 @@ fn packets(rows: usize) -> PacketTable {
     let mut column = |layer, typical: u64| LayerColumn {
         layer,
         before_app_ns: (0..rows)
-            .map(|_| if random.below(1_000) == 0 { MISSING } else { (typical + random.below(800)) as i32 })
+            .map(|_| if random.below(1_000) == 0 { MISSING } else { (typical + random.below(800)) as i64 })
             .collect(),
     };
     PacketTable {

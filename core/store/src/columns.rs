@@ -2,6 +2,7 @@
 
 use crate::containment::contained;
 use crate::error::StoreError;
+use crate::identity;
 use crate::run::{beside, rename_into_place};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::reader::get_typed_column_reader;
@@ -158,6 +159,16 @@ impl TableWriter {
             written.map_err(|e| self.failed(e))?;
         }
         Ok(())
+    }
+
+    /// States in the file's metadata the run that the table belongs to, by the manifest beside it. For tables of
+    /// measurements; one that must have the same bytes whoever computes it does without.
+    #[must_use]
+    pub fn of_run(mut self) -> Self {
+        for (key, value) in identity::of_run_around(&self.path) {
+            self.writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+        }
+        self
     }
 
     /// Ends the table and puts it in its place.

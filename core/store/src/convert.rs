@@ -12,9 +12,10 @@ use crate::packets::write_packets_and_media;
 use crate::run::RunDir;
 use crate::segments::{SegmentReader, open_if_any, read_if_any};
 use crate::timeline::Timeline;
+use crate::turns::{long_sends, long_turns};
 use quaver_abi::record::{
-    AnchorRecord, EventKind, EventRecord, GapRecord, KEY_UNKNOWN, PacketRecord, SendRecord, StampRecord,
-    packet_flags, stamp_flags,
+    AnchorRecord, EventKind, EventRecord, KEY_UNKNOWN, PacketRecord, SendRecord, StampRecord, packet_flags,
+    stamp_flags,
 };
 use quaver_analysis::model::{Layer, Names, PacketTable};
 use quaver_analysis::series::fit_line;
@@ -422,11 +423,16 @@ fn join_sends(
 }
 
 /// The events of the raw segment in the order of `events.parquet`, and the names of threads found among them.
-/// An event that would end before it starts (a damaged record) becomes a point.
+/// An event that would end before it starts (a damaged record) becomes a point. Long send calls of our source are events
+/// of the CPU that it was pinned to.
 ///
 /// # Errors
 /// The segment cannot be read.
-pub fn read_raw_events(run: &RunDir, names: &mut Names) -> Result<Vec<EventRecord>, StoreError> {
+pub fn read_raw_events(
+    run: &RunDir,
+    names: &mut Names,
+    source_cpu: Option<u16>,
+) -> Result<Vec<EventRecord>, StoreError> {
     let mut events = Vec::new();
     if let Some(records) = open_if_any::<EventRecord>(&run.events_segment())? {
         let _ = events.try_reserve_exact(records.at_most().min(1 << 28));
@@ -444,30 +450,11 @@ pub fn read_raw_events(run: &RunDir, names: &mut Names) -> Result<Vec<EventRecor
         }
     }
     events.extend(long_turns(run)?);
+    if let Some(cpu) = source_cpu {
+        events.extend(long_sends(run, cpu)?);
+    }
     sort_events(&mut events);
     Ok(events)
-}
-
-/// Long turns of our polling receiver, as events.
-fn long_turns(run: &RunDir) -> Result<Vec<EventRecord>, StoreError> {
-    let turns = read_if_any::<GapRecord>(&run.turns_segment())?;
-    if turns.is_empty() {
-        return Ok(Vec::new());
-    }
-    // Without anchors nobody knows when they were; the packets have no time then either.
-    let Some(mut timeline) = Timeline::new(&read_if_any::<AnchorRecord>(&run.anchors_segment())?) else {
-        return Ok(Vec::new());
-    };
-    let mut event = |turn: &GapRecord| {
-        let place = turn.place()?;
-        let [before_ns, after_ns] =
-            [turn.before_cycles, turn.after_cycles].map(|at| timeline.monotonic_ns(at));
-        let start_ns = u64::try_from(before_ns).ok()?;
-        let aux = u64::try_from(after_ns.checked_sub(before_ns)?).ok()?;
-        let (kind, detail) = (EventKind::LoopGap as u8, place as u8);
-        Some(EventRecord { start_ns, end_ns: start_ns, aux, id: 0, cpu: turn.cpu, kind, detail })
-    };
-    Ok(turns.iter().filter_map(&mut event).collect())
 }
 
 /// The 16 bytes of a thread's name, up to the first zero.
@@ -483,7 +470,7 @@ fn task_name(event: &EventRecord) -> String {
 /// # Errors
 /// A segment cannot be read, or a file cannot be written.
 pub fn convert_raw(run: &RunDir, facts: &AnalysisFacts) -> Result<JoinReport, StoreError> {
-    convert_events(run)?;
+    convert_events(run, facts.source_cpu())?;
     let joined = join_segments(run, facts)?;
     write_packets_and_media(&run.samples(), &joined.packets, &joined.media)?;
     Ok(joined.report)
@@ -495,13 +482,13 @@ pub fn convert_raw(run: &RunDir, facts: &AnalysisFacts) -> Result<JoinReport, St
 /// # Errors
 /// A segment cannot be read, or a file cannot be written.
 pub fn convert_raw_noise(run: &RunDir) -> Result<(), StoreError> {
-    convert_events(run)?;
+    convert_events(run, None)?;
     write_gaps(&run.gaps(), &read_raw_gaps(run)?)
 }
 
-fn convert_events(run: &RunDir) -> Result<(), StoreError> {
+fn convert_events(run: &RunDir, source_cpu: Option<u16>) -> Result<(), StoreError> {
     let mut names = run.read_names()?;
-    let events = read_raw_events(run, &mut names)?;
+    let events = read_raw_events(run, &mut names, source_cpu)?;
     write_events(&run.events(), &events, &names)?;
     run.write_names(&names)
 }

@@ -34,6 +34,17 @@ pub enum StoreError {
         /// What is missing.
         reason: &'static str,
     },
+    /// No run has this name.
+    #[error(
+        "open {name}: neither a path nor the name or tag of a run below {}; `quaver runs` lists them",
+        root.display()
+    )]
+    NoSuchRun {
+        /// The name.
+        name: String,
+        /// Where runs were looked for.
+        root: PathBuf,
+    },
     /// The verb cannot name a directory.
     #[error("make a run of verb {verb:?}: a verb has lower-case letters, digits and hyphens only")]
     Verb {

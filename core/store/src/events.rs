@@ -66,7 +66,7 @@ pub fn write_events(path: &Path, events: &[EventRecord], names: &Names) -> Resul
         Column::required("detail", Layout::Few(8)),
     ];
     let mut known: HashMap<(u8, u32, u64), ByteArray> = HashMap::new();
-    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
     table.rows(events.len(), |group, range| {
         let part = &events[range.clone()];
         group.u32(part.iter().map(|e| u32::from(e.kind)))?;

@@ -62,7 +62,7 @@ pub fn write_gaps(path: &Path, gaps: &GapTable) -> Result<(), StoreError> {
         Column::required("after_ns", Layout::I64),
         Column::required("cpu", Layout::Few(16)),
     ];
-    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
     table.rows(gaps.len(), |group, range| {
         group.u64(gaps.index[range.clone()].iter().copied())?;
         group.i64(gaps.before_ns[range.clone()].iter().copied())?;

@@ -4,9 +4,8 @@
 //! past the rows, so that memory holds the finished table and little else.
 
 use crate::media::MediaRows;
-use crate::packets::before_app;
 use quaver_abi::record::StampRecord;
-use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable};
+use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable, distance_ns};
 use std::collections::HashMap;
 
 /// A stamp may lie this much after the application's and still be the packet's: both conversions have an error.
@@ -21,7 +20,7 @@ pub(crate) struct Rows {
     pub(crate) app_ns: Vec<i64>,
     app_cpu: Vec<u16>,
     stack_cpu: Vec<u16>,
-    columns: [Option<Vec<i32>>; Layer::ALL.len()],
+    columns: [Option<Vec<i64>>; Layer::ALL.len()],
     pub(crate) stamped: Vec<bool>,
     /// RTP headers: a row each, or none at all.
     pub(crate) media: MediaRows,
@@ -67,12 +66,12 @@ impl Rows {
         if column.len() < rows {
             column.resize(rows, MISSING);
         }
-        column[row] = before_app(self.app_ns[row], ns);
+        column[row] = distance_ns(self.app_ns[row], ns);
     }
 
     pub(crate) fn get(&self, row: usize, layer: Layer) -> Option<i64> {
         let before = *self.columns[layer as usize].as_ref()?.get(row)?;
-        (before != MISSING).then(|| self.app_ns[row].saturating_sub(i64::from(before)))
+        (before != MISSING).then(|| self.app_ns[row].saturating_sub(before))
     }
 
     /// Enters a kernel stamp into its row.

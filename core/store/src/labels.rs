@@ -89,6 +89,7 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
             Some(GapPlace::UserCode) => format!("{plain} in its own code"),
             Some(GapPlace::Call) => format!("{plain} in a receive call"),
             Some(GapPlace::EmptyPoll) => format!("{plain} in an empty poll"),
+            Some(GapPlace::Send) => format!("{plain} in a send call"),
             None => plain.to_owned(),
         },
         EventKind::TlbFlush => plain.to_owned(),

@@ -33,8 +33,11 @@ pub fn load_packet_run(run: &RunDir) -> Result<LoadedRun, StoreError> {
     let manifest = run.read_manifest()?;
     let facts = manifest.analysis.clone().unwrap_or_default();
     let mut names = run.read_names()?;
-    let events =
-        if run.events().is_file() { read_events(&run.events())? } else { read_raw_events(run, &mut names)? };
+    let events = if run.events().is_file() {
+        read_events(&run.events())?
+    } else {
+        read_raw_events(run, &mut names, facts.source_cpu())?
+    };
     let (mut packets, mut media, joined) = if run.samples().is_file() {
         let (packets, media) = read_packets_and_media(&run.samples())?;
         (packets, media, None)
@@ -68,8 +71,11 @@ pub fn load_noise_run(run: &RunDir) -> Result<LoadedNoise, StoreError> {
     let facts = manifest.noise.clone().unwrap_or_default();
     let shared = manifest.analysis.clone().unwrap_or_default();
     let mut names = run.read_names()?;
-    let events =
-        if run.events().is_file() { read_events(&run.events())? } else { read_raw_events(run, &mut names)? };
+    let events = if run.events().is_file() {
+        read_events(&run.events())?
+    } else {
+        read_raw_events(run, &mut names, None)?
+    };
     let run = NoiseRun {
         period_ns: facts.period_ns,
         threshold_ns: facts.threshold_ns,
@@ -90,7 +96,7 @@ fn keep_window(packets: &mut PacketTable, media: &mut MediaRows, window: Window)
     let schedule = packets.column(Layer::Schedule);
     let due_ns = |row: usize| {
         let before = schedule.map_or(MISSING, |column| column.before_app_ns[row]);
-        packets.app_ns[row] - if before == MISSING { 0 } else { i64::from(before) }
+        packets.app_ns[row] - if before == MISSING { 0 } else { before }
     };
     let kept: Vec<bool> =
         (0..packets.len()).map(|row| (window.start_ns..window.end_ns).contains(&due_ns(row))).collect();

@@ -133,6 +133,11 @@ impl AnalysisFacts {
     pub fn payload(&self) -> StreamPayload {
         self.streams.first().map_or(StreamPayload::Opaque, |stream| stream.payload)
     }
+
+    /// CPU that the source on this host was pinned to; none where it was not pinned, or is elsewhere.
+    pub fn source_cpu(&self) -> Option<u16> {
+        self.source.as_ref().and_then(|source| source.cpu)
+    }
 }
 
 /// Facts that an analysis of stored gaps needs beside those of [`AnalysisFacts`].

@@ -13,7 +13,7 @@
 use crate::columns::{Column, Layout, TableReader, TableWriter};
 use crate::error::StoreError;
 use crate::media::{self, MediaRows};
-use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable};
+use quaver_analysis::model::{Layer, LayerColumn, MISSING, NO_CPU, PacketTable, distance_ns};
 use quaver_analysis::rtp::RtpFields;
 use std::path::Path;
 
@@ -27,9 +27,12 @@ pub fn column_name(layer: Layer) -> String {
     }
 }
 
-/// Distance from a layer's stamp to the application's, held inside what [`LayerColumn`] stores.
-pub(crate) fn before_app(app_ns: i64, layer_ns: i64) -> i32 {
-    app_ns.saturating_sub(layer_ns).clamp(i64::from(MISSING) + 1, i64::from(i32::MAX)) as i32
+/// Earlier versions stored any larger distance as this one, in either direction.
+const CLAMPED_NS: u64 = i32::MAX as u64;
+
+/// Distance from a stored stamp to the application's; one that an earlier version clamped is not known.
+fn stored_before_app(app_ns: i64, layer_ns: i64) -> i64 {
+    Some(distance_ns(app_ns, layer_ns)).filter(|ns| ns.unsigned_abs() != CLAMPED_NS).unwrap_or(MISSING)
 }
 
 /// Writes `samples.parquet`.
@@ -68,7 +71,7 @@ pub fn write_packets_and_media(
     if !media.is_empty() {
         columns.extend(media::columns());
     }
-    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
     table.rows(rows, |group, range| {
         group.u64(packets.seq[range.clone()].iter().copied())?;
         group.i64(packets.app_ns[range.clone()].iter().copied())?;
@@ -78,10 +81,9 @@ pub fn write_packets_and_media(
         )?;
         for column in &packets.layers {
             let stamps = column.before_app_ns[range.clone()].iter().zip(&packets.app_ns[range.clone()]);
-            group
-                .optional_i64(stamps.map(|(before, app)| {
-                    (*before != MISSING).then(|| app.wrapping_sub(i64::from(*before)))
-                }))?;
+            group.optional_i64(
+                stamps.map(|(before, app)| (*before != MISSING).then(|| app.wrapping_sub(*before))),
+            )?;
         }
         if !media.is_empty() {
             media::write_columns(group, &media[range])?;
@@ -121,11 +123,36 @@ pub fn read_packets_and_media(path: &Path) -> Result<(PacketTable, MediaRows), S
         if table.has_column(&name) {
             let mut before_app_ns = table.reserved();
             table.optional_i64(&name, |row, ns| {
-                before_app_ns.push(ns.map_or(MISSING, |ns| before_app(packets.app_ns[row], ns)));
+                before_app_ns.push(ns.map_or(MISSING, |ns| stored_before_app(packets.app_ns[row], ns)));
             })?;
             packets.layers.push(LayerColumn { layer, before_app_ns });
         }
     }
     let media = media::read_columns(&table)?;
     Ok((packets, media))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distant_stamp_is_exact_and_one_that_was_clamped_is_missing() {
+        let limit = i64::from(i32::MAX);
+        let before_app_ns = vec![5_000_000_000, -limit - 1, limit, -limit, limit + 1, MISSING, 0];
+        let packets = PacketTable {
+            seq: (0..7).collect(),
+            app_ns: (0..7).map(|n| 9_000_000_000 + n).collect(),
+            app_cpu: vec![1; 7],
+            stack_cpu: vec![NO_CPU; 7],
+            layers: vec![LayerColumn { layer: Layer::Ready, before_app_ns }],
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("samples.parquet");
+        write_packets(&path, &packets).unwrap();
+        let read = read_packets(&path).unwrap();
+        let expected = [5_000_000_000, -limit - 1, MISSING, MISSING, limit + 1, MISSING, 0];
+        assert_eq!(read.layers[0].before_app_ns, expected);
+        assert_eq!(read.stamp_ns(0, Layer::Ready), Some(4_000_000_000));
+    }
 }

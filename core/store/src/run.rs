@@ -144,6 +144,11 @@ impl RunDir {
         self.path.join("events.parquet")
     }
 
+    /// `late.parquet`.
+    pub fn late(&self) -> PathBuf {
+        self.path.join("late.parquet")
+    }
+
     /// `gaps.parquet`.
     pub fn gaps(&self) -> PathBuf {
         self.path.join("gaps.parquet")

@@ -258,7 +258,7 @@ fn another_hosts_schedule_is_put_where_its_fastest_hundredth_had_no_way() {
     for (row, n) in table.seq.iter().enumerate() {
         let close = |layer, expected: i64| {
             let before = table.column(layer).unwrap().before_app_ns[row];
-            assert!((i64::from(before) - expected).abs() <= 2, "{layer:?} of packet {n}: {before}");
+            assert!((before - expected).abs() <= 2, "{layer:?} of packet {n}: {before}");
         };
         close(Layer::Schedule, 3_000 - faster(*n));
         if *n == 5 {

@@ -5,7 +5,7 @@ View.markPaths = JSON.parse(document.getElementById("view-marks").textContent);
 View.kinds = { xy: View.Plot, distribution: View.Plot, timeline: View.Timeline };
 
 View.enliven = (figure) => {
-  const data = JSON.parse(document.getElementById("data-" + figure.id).textContent), kind = View.kinds[data.plot.kind];
+  const data = View.data.charts[figure.id], kind = View.kinds[data.plot.kind];
   if (!kind || figure.dataset.live) return;
   figure.dataset.live = "yes";
   View.charts.push(new kind(figure, data));
@@ -42,14 +42,20 @@ View.anew = (always) => {
   for (const chart of View.charts) if (chart.pane.clientWidth && (always || chart.pane.clientWidth !== chart.width)) chart.build();
 };
 
+View.start = () => {
+  document.querySelectorAll(".one-of").forEach((group) => { if (group.querySelector("figure")) View.oneOf(group); });
+  View.seen = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) if (isIntersecting) { View.seen.unobserve(target); View.enliven(target); }
+  }, { rootMargin: "600px" });
+  document.querySelectorAll("figure[data-chart]").forEach((figure) => { if (!figure.closest(".one-of")) View.seen.observe(figure); });
+  let waiting = 0;
+  new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(View.anew, 120, false); }).observe(document.body);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => View.anew(true));
+  addEventListener("beforeprint", () => document.querySelectorAll("figure[data-chart]:not([hidden])").forEach(View.enliven));
+  document.documentElement.dataset.ready = "yes";
+};
+
 document.documentElement.dataset.scripts = "yes";
-document.querySelectorAll(".one-of").forEach((group) => { if (group.querySelector("figure")) View.oneOf(group); });
-View.seen = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) if (isIntersecting) { View.seen.unobserve(target); View.enliven(target); }
-}, { rootMargin: "600px" });
-document.querySelectorAll("figure[data-chart]").forEach((figure) => { if (!figure.closest(".one-of")) View.seen.observe(figure); });
-let waiting = 0;
-new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(View.anew, 120, false); }).observe(document.body);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => View.anew(true));
-addEventListener("beforeprint", () => document.querySelectorAll("figure[data-chart]:not([hidden])").forEach(View.enliven));
-document.documentElement.dataset.ready = "yes";
+View.started = View.load().then(View.start, () => {
+  document.querySelector(".how").textContent = "This browser cannot unpack the drawings' data (DecompressionStream). They stand still, and where one of several can be chosen, the first is shown.";
+});

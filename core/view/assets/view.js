@@ -98,19 +98,18 @@ View.cut = (words, room) => {
   return words.length > most ? words.slice(0, most - 1) + "…" : words;
 };
 
-// Columns of numbers: a list, base64 of integers ("i") or floats ("f"), or where in the page that stands ("@"). Gaps are
-// not-a-number.
+// What the drawings are made from: `charts` by their identifiers, and `columns` of numbers that they share.
+View.load = async () => {
+  const text = atob(document.getElementById("view-data").textContent), bytes = Uint8Array.from(text, (digit) => digit.charCodeAt(0));
+  View.data = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).json();
+};
+
+// Columns of numbers: a list, or the place of one ("@3"). Gaps are not-a-number.
 View.numbers = (column) => {
-  if (column[0] === "@") {
-    const known = (View.columns ||= new Map());
-    if (!known.has(column)) known.set(column, View.numbers(document.getElementById("column-" + column.slice(1)).textContent));
-    return known.get(column);
-  }
-  if (Array.isArray(column)) return Float64Array.from(column, (value) => value ?? NaN);
-  const text = atob(column.slice(1)), bytes = new Uint8Array(text.length);
-  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
-  if (column[0] === "f") return new Float64Array(bytes.buffer);
-  return Float64Array.from(new Int32Array(bytes.buffer), (value) => (value === -2147483648 ? NaN : value));
+  const { columns } = View.data, place = column[0] === "@" ? Number(column.slice(1)) : -1, list = place < 0 ? column : columns[place];
+  const numbers = list instanceof Float64Array ? list : Float64Array.from(list, (value) => value ?? NaN);
+  if (place >= 0) columns[place] = numbers;
+  return numbers;
 };
 
 View.colour = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();

@@ -17,6 +17,13 @@ pub enum Cell {
     Empty,
     /// Words.
     Text(Text),
+    /// Words that lead to another page, in HTML.
+    Link {
+        /// The words.
+        words: String,
+        /// Path to the page from where this one lies.
+        path: String,
+    },
     /// Whole nanoseconds: `812 ns`, `7.41 µs`, `1.20 ms`, `-2.00 s`.
     Duration(i64),
     /// Nanoseconds with a fraction (a mean, a period): `12.3 ns`, `7.42 µs`.
@@ -89,7 +96,7 @@ impl Cell {
     pub(crate) fn numeric(&self) -> Option<bool> {
         match self {
             Self::Missing | Self::Unknown | Self::Empty => None,
-            Self::Text(_) | Self::Bars(_) | Self::Heights(_) => Some(false),
+            Self::Text(_) | Self::Link { .. } | Self::Bars(_) | Self::Heights(_) => Some(false),
             _ => Some(true),
         }
     }
@@ -107,6 +114,7 @@ fn written(cell: &Cell) -> String {
         Cell::Unknown => "not known".to_owned(),
         Cell::Empty | Cell::Bars(_) => String::new(),
         Cell::Text(text) => text.to_string(),
+        Cell::Link { words, .. } => words.clone(),
         Cell::Heights(counts) => heights(counts, "▁▂▃▄▅▆▇█"),
         Cell::Duration(ns) => duration(*ns),
         Cell::FineDuration(ns) => fine_duration(*ns),

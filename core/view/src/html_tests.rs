@@ -1,8 +1,9 @@
 use crate::document::{Cause, Causes, Column, Finding, Remedy, Table};
 use crate::{
-    Axis, Block, Cell, Chart, Colour, Data, Document, Quantity, Section, Series, Shown, Text, Tone, Xy,
-    write_html,
+    Axis, Block, Cell, Chart, Colour, Data, Document, Group, Quantity, Section, Series, Shown, Text, Tone,
+    Xy, write_html,
 };
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 fn page(document: &Document) -> String {
@@ -157,12 +158,32 @@ fn chart() -> Chart {
 fn a_drawing_that_can_be_zoomed_has_a_still_form_and_data() {
     let text = with_chart(chart().linked("t"));
     assert!(text.contains("<figure id=\"c\" data-chart><h3>&lt;/script&gt;</h3>\n<div class=\"drawing\" role=\"img\" aria-label=\"&lt;/script&gt;\"><svg"));
-    let data = "<script type=\"application/json\" id=\"data-c\">{\"linked\":\"t\",\"plot\":{\"kind\":\"xy\",\"x\":{\"label\":\"a\",\"quantity\":\"count\",\"log\":false,\
-\"range\":null},\"y\":{\"label\":\"a\",\"quantity\":\"count\",\"log\":false,\"range\":null},\"series\":[{\"name\":\"\\u003ci>\",\"colour\":\"--c0\",\"dashed\":false,\
-\"shape\":\"line\",\"x\":[0.0,1.0],\"y\":[1.0,2.0],\"marks\":false}],\"guides\":[]}}</script>\n";
-    assert!(text.contains(data), "{text}");
+    let axis = json!({ "label": "a", "quantity": "count", "log": false, "range": null });
+    let line = json!({ "name": "<i>", "colour": "--c0", "dashed": false, "shape": "line", "x": [0, 1], "y": [1, 2], "marks": false });
+    let plot = json!({ "kind": "xy", "x": axis, "y": axis, "series": [line], "guides": [] });
+    let wanted = json!({ "charts": { "c": { "linked": "t", "plot": plot } }, "columns": [] });
+    assert_eq!(super::unpacked(&text), wanted);
     assert!(text.contains("id=\"uplot-licence\">") && text.contains("Plots by uPlot (MIT licence)."));
     assert_eq!(text.matches("<script").count(), text.matches("</script>").count());
+}
+
+#[test]
+fn of_several_drawings_the_first_has_a_still_form() {
+    let named = |id: &str| Chart { id: id.into(), ..chart() };
+    let mut document = Document::new("quaver x", "x");
+    let still = Chart { title: "still".into(), ..named("c").still() };
+    document.section(Section::new("s", "S").with(Group::one_of("Layer", [named("a"), named("b"), still])));
+    let text = page(&document);
+    let figure = |id: &str| {
+        let (_, rest) = text.split_once(&format!("<figure id=\"{id}\"")).unwrap();
+        rest.split_once("</figure>").unwrap().0
+    };
+    assert!(figure("a").starts_with(" data-chart>") && figure("a").contains("<svg viewBox"));
+    assert!(figure("b").starts_with(" data-chart hidden>") && !figure("b").contains("<svg viewBox"));
+    assert!(figure("c").starts_with(">") && figure("c").contains("<svg viewBox"));
+    let data = super::unpacked(&text);
+    let charts: Vec<&String> = data["charts"].as_object().unwrap().keys().collect();
+    assert_eq!(charts, ["a", "b"]);
 }
 
 #[test]
@@ -212,4 +233,14 @@ fn committed_plot_library_has_the_recorded_digests() {
         format!("{digest}  {name}\n")
     });
     assert_eq!(lines.concat(), sums);
+}
+
+#[test]
+fn a_link_names_no_scheme_and_no_markup() {
+    let mut table = Table::new(["run"]);
+    table.row([Cell::Link { words: "<b>".into(), path: "javascript:alert(\"1\")/a b".into() }]);
+    let mut document = Document::new("quaver", "links");
+    document.section(Section::new("s", "S").with(table));
+    let page = page(&document);
+    assert!(page.contains("<a href=\"javascript%3Aalert%28%221%22%29/a%20b\">&lt;b&gt;</a>"), "{page}");
 }

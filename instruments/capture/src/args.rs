@@ -75,7 +75,8 @@ pub struct CaptureArgs {
     /// the overload case); softirq steering is restored at the end
     #[arg(long, value_parser = cores, value_name = "ROLE=CPU,...")]
     pub cores: Option<CoreChoice>,
-    /// Kernel ring buffer per interface
+    /// Kernel ring buffer per interface; all together at most three quarters of the memory that the host and the control group
+    /// have left
     #[arg(long, default_value = "64MiB", value_parser = size, value_name = "SIZE")]
     pub buffer: u64,
     /// Maximum time a packet waits in the ring [default: 10ms]

@@ -6,6 +6,7 @@ pub mod bpf;
 pub mod capture;
 pub mod compare;
 pub mod digest;
+pub mod extcap;
 mod files;
 pub mod frames;
 pub mod pipeline;
@@ -20,12 +21,15 @@ use quaver_instrument::verb;
 
 /// The instrument, as the program takes it.
 pub static INSTRUMENT: Instrument = Instrument {
-    verbs: &[verb!(
-        "capture",
-        "Capture packets with every stamp that this machine gives, to pcapng",
-        CaptureArgs,
-        run
-    )],
+    verbs: &[
+        verb!(
+            "capture",
+            "Capture packets with every stamp that this machine gives, to pcapng",
+            CaptureArgs,
+            run
+        ),
+        verb!("extcap", "Let Wireshark and tshark capture by Quaver", extcap::ExtcapArgs, extcap::run),
+    ],
     kinds: &[&compare::runs::ComparisonRuns],
     files: &[&files::Captures],
     status: |_| None,

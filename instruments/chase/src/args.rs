@@ -1,13 +1,13 @@
 //! The command lines of `quaver chase`, `quaver source` and `quaver sink`.
 
+use crate::endpoint::{Endpoint, endpoint, listening};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use quaver_analysis::rtp::VideoTold;
-use quaver_instrument::args::{OutputArgs, TierName};
+use quaver_instrument::args::{OutputArgs, TierName, host_and_port};
 use quaver_instrument::quantity;
 use quaver_instrument::quantity::{Period, Rate};
 use quaver_probe::profile::ProfileName;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn profile_names() -> impl TypedValueParser<Value = ProfileName> {
 }
 
 /// `quaver chase`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   quaver chase                            ten seconds of an ST 2022-6-like stream made here
@@ -90,8 +90,8 @@ pub struct ChaseArgs {
     #[arg(long, value_name = "HOST[:PORT]", group = "origin", value_parser = far_host)]
     pub from: Option<FarHost>,
     /// Receive somebody's RTP or UDP stream, unicast or multicast
-    #[arg(long, value_name = "ADDR:PORT", group = "origin")]
-    pub listen: Option<SocketAddr>,
+    #[arg(long, value_name = "[HOST:]PORT", group = "origin", value_parser = listening)]
+    pub listen: Option<Endpoint>,
     /// Observe a receiver that already runs
     #[arg(long, value_name = "PID", group = "origin")]
     pub pid: Option<u32>,
@@ -150,20 +150,8 @@ pub struct FarHost {
 
 /// `HOST`, `HOST:PORT`, `[IPv6]:PORT` or an IPv6 address.
 pub fn far_host(text: &str) -> Result<FarHost, String> {
-    let all = |host: &str| FarHost { host: host.to_owned(), port: quaver_abi::wire::jitlat::CONTROL_PORT };
-    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => return Ok(all(host)),
-        Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
-        None if text.matches(':').count() > 1 => return Ok(all(text)),
-        None => match text.split_once(':') {
-            Some(parts) => parts,
-            None if text.is_empty() => return Err("name a host".to_owned()),
-            None => return Ok(all(text)),
-        },
-    };
-    let port = port.parse().ok().filter(|port| *port != 0);
-    let port = port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())?;
-    Ok(FarHost { host: host.to_owned(), port })
+    let (host, port) = host_and_port(text)?;
+    Ok(FarHost { host: host.to_owned(), port: port.unwrap_or(quaver_abi::wire::jitlat::CONTROL_PORT) })
 }
 
 /// Where the stream made here travels.
@@ -195,8 +183,8 @@ Examples:
 The source never catches up with a burst unless asked: it skips the slots that it missed and says how many.")]
 pub struct SourceArgs {
     /// Where to send
-    #[arg(value_name = "ADDR:PORT")]
-    pub destination: SocketAddr,
+    #[arg(value_name = "HOST:PORT", value_parser = endpoint)]
+    pub destination: Endpoint,
     /// The stream
     #[command(flatten)]
     pub stream: StreamArgs,
@@ -226,9 +214,9 @@ pub struct SourceArgs {
 /// `quaver sink`.
 #[derive(Debug, Args)]
 pub struct SinkArgs {
-    /// Where to listen; a multicast address is joined
-    #[arg(value_name = "ADDR:PORT")]
-    pub listen: SocketAddr,
+    /// Where to listen, at any address if only a port is given; a multicast address is joined
+    #[arg(value_name = "[HOST:]PORT", value_parser = listening)]
+    pub listen: Endpoint,
     /// How the sink waits for packets
     #[arg(long, value_enum, default_value = "poll", value_name = "HOW")]
     pub receive: ReceiveMode,

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod chase;
 pub mod digest;
+pub mod endpoint;
 pub mod far_source;
 pub mod first_look;
 mod runs;

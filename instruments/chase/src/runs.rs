@@ -1,7 +1,9 @@
 //! Stored runs of `quaver chase` and `quaver sink`.
 
 use crate::digest::{self, ChaseDigest};
+use quaver_analysis::model::{Layer, PacketTable};
 use quaver_instrument::deliver::{deliver, say_written};
+use quaver_instrument::material::{Material, Samples, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
@@ -15,16 +17,20 @@ use std::time::Duration;
 /// A record takes some 60 bytes in the trace, and the viewer holds all of it in memory.
 const MOST_DRAWN: usize = 400_000;
 
-/// Runs of packets of a stream.
+/// Runs of packets of a stream, and incidents of `quaver watch`.
 pub(crate) struct PacketRuns;
 
 impl RunKind for PacketRuns {
     fn verbs(&self) -> &'static [&'static str] {
-        &["chase", "sink"]
+        &["chase", "sink", "watch"]
     }
 
     fn no_late(&self) -> Option<&'static str> {
         None
+    }
+
+    fn headline(&self) -> &'static [&'static str] {
+        &["lateness.distribution.p99_ns"]
     }
 
     fn analyze(&self, run: &RunDir, late: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -41,6 +47,18 @@ impl Analyzed for Packets {
 
     fn summary(&self) -> anyhow::Result<Value> {
         Ok(serde_json::to_value(&self.0.analysis.summary)?)
+    }
+
+    fn material(&self) -> Material {
+        let (packets, analysis) = (&self.0.run.packets, &self.0.analysis);
+        let span = packets.app_ns.first().copied().zip(packets.app_ns.last().copied()).unwrap_or_default();
+        let late = analysis.late.iter().flat_map(|late| analysis.pieces_of(late));
+        let stages: Vec<(Layer, Layer)> =
+            analysis.summary.stages.iter().map(|stage| (stage.from, stage.to)).collect();
+        Material {
+            samples: samples(packets, &stages),
+            causes: cause_times(&analysis.summary.causes, late, span),
+        }
     }
 
     fn page(&self, run: &RunDir) -> String {
@@ -64,6 +82,24 @@ impl Analyzed for Packets {
     }
 }
 
+/// The whole way from the first layer that says when a packet was due, what a receiver sees of it where none does, and each
+/// stage of the way.
+fn samples(packets: &PacketTable, stages: &[(Layer, Layer)]) -> Vec<Samples> {
+    let rows = 0..packets.len();
+    let between = |id: String, from: Layer, to: Layer| {
+        let stage = |row| Some(packets.stamp_ns(row, to)? - packets.stamp_ns(row, from)?);
+        Samples::durations(id, format!("{} to {}", from.name(), to.name()), rows.clone().filter_map(stage))
+    };
+    let mut delta_t = Vec::new();
+    quaver_analysis::series::delta_t(packets, Layer::Application, &mut delta_t);
+    let mut all = vec![Samples::durations("delta_t", "\u{394}T of the application", delta_t)];
+    if packets.column(Layer::Schedule).is_some() {
+        all.insert(0, between("delay".to_owned(), Layer::Schedule, Layer::Application));
+    }
+    all.extend(stages.iter().map(|(from, to)| between(format!("to-{}", to.name()), *from, *to)));
+    all
+}
+
 /// The timeline, whole or (of a huge run) around the worst packet.
 fn perfetto(digest: &ChaseDigest, out: &mut dyn Write) -> anyhow::Result<()> {
     let analysis = &digest.analysis;
@@ -79,7 +115,7 @@ fn perfetto(digest: &ChaseDigest, out: &mut dyn Write) -> anyhow::Result<()> {
         .collect();
     let between_ns = stretch(digest);
     if let Some((from, to)) = between_ns {
-        eprintln!("large run: shows {} ms around the worst packet", (to - from) / 1_000_000);
+        quaver_instrument::tell!("large run: shows {} ms around the worst packet", (to - from) / 1_000_000);
     }
     let drawing = Drawing {
         events: &digest.run.events,

@@ -27,7 +27,7 @@ use quaver_store::manifest::{Manifest, Stream, Window};
 use quaver_store::run::RunDir;
 use quaver_view::Cell;
 use serde_json::{Value, json};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,9 +41,10 @@ const MOST_RECORDED: f64 = (1u64 << 24) as f64;
 pub fn run(args: &SinkArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     check_cpu(args.cpu)?;
-    let options = options(args)?;
-    let learned = learn(args, &options, &interrupt)?;
-    let (run, manifest) = measure(args, options, &learned, &interrupt)?;
+    let listen = args.listen.address()?;
+    let options = options(args, listen)?;
+    let learned = learn(args, listen, &options, &interrupt)?;
+    let (run, manifest) = measure(args, listen, options, &learned, &interrupt)?;
     let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested());
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
@@ -51,33 +52,37 @@ pub fn run(args: &SinkArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What comes to the address, as a socket of its own sees it: the measured one begins with empty buffers.
-fn learn(args: &SinkArgs, options: &SinkOptions, interrupt: &Interrupt) -> anyhow::Result<Learned> {
+fn learn(
+    args: &SinkArgs,
+    listen: SocketAddr,
+    options: &SinkOptions,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Learned> {
     let socket = Sink::open(options.clone())?;
     let patience = args.duration;
-    let waiting = format!("waiting for packets to {}", args.listen);
+    let waiting = format!("waiting for packets to {listen}");
     let progress = Progress::timed(patience, args.output.quiet);
     let look = first_look::look(&socket, patience, interrupt, &progress, &waiting, |_| true)?;
     look.learned().ok_or_else(|| {
         let what = if look.packets() == 0 { "no packet" } else { "one packet alone" };
-        let hint = if args.listen.ip().is_multicast() && args.interface.is_none() {
+        let hint = if listen.ip().is_multicast() && args.interface.is_none() {
             "; name the interface that it comes by (--interface)"
         } else {
             ""
         };
         let waited = humantime::format_duration(patience);
         let message = format!(
-            "{what} came to {} within {waited}: see whether it is sent, and the firewall{hint}",
-            args.listen
+            "{what} came to {listen} within {waited}: see whether it is sent, and the firewall{hint}"
         );
         failure(ExitCode::Peer, message)
     })
 }
 
 /// The stream in words.
-fn words(args: &SinkArgs, learned: &Learned) -> String {
+fn words(listen: SocketAddr, learned: &Learned) -> String {
     let kind = payload_words(learned.payload);
     let size = learned.payload_bytes.map(|bytes| format!(", {bytes} bytes per packet")).unwrap_or_default();
-    format!("{kind}{size}, from {} to {}", learned.sender, args.listen)
+    format!("{kind}{size}, from {} to {listen}", learned.sender)
 }
 
 /// Room for the packets of `length`, generously.
@@ -86,9 +91,9 @@ fn room(args: &SinkArgs, learned: &Learned, length: Duration) -> u64 {
     (length.as_secs_f64() * 1e9 / period_ns * 1.5 + 65_536.0).min(MOST_RECORDED) as u64
 }
 
-fn options(args: &SinkArgs) -> anyhow::Result<SinkOptions> {
-    let mut options = SinkOptions::new(args.listen, CounterSupport::detect(Path::new("/")).counter);
-    options.multicast_interface = multicast_interface(args.interface.as_deref(), args.listen.ip())?;
+fn options(args: &SinkArgs, listen: SocketAddr) -> anyhow::Result<SinkOptions> {
+    let mut options = SinkOptions::new(listen, CounterSupport::detect(Path::new("/")).counter);
+    options.multicast_interface = multicast_interface(args.interface.as_deref(), listen.ip())?;
     options.receive = stream_plan::receive(args.receive);
     options.kernel_stamps = !args.no_kernel_stamps;
     options.thread = ThreadSettings::measuring(args.cpu, args.fifo);
@@ -97,6 +102,7 @@ fn options(args: &SinkArgs) -> anyhow::Result<SinkOptions> {
 
 fn measure(
     args: &SinkArgs,
+    listen: SocketAddr,
     mut options: SinkOptions,
     learned: &Learned,
     interrupt: &Interrupt,
@@ -104,7 +110,7 @@ fn measure(
     options.payload = learned.payload;
     options.stream_id = learned.stream_id;
     let host = HostFacts::read(&HostRoot::system());
-    let words = words(args, learned);
+    let words = words(listen, learned);
     let parent = &args.output.output;
     let mut recording =
         Recording::begin(parent, "sink", asked(args, &words, &[]), serde_json::to_value(&host)?)?;
@@ -118,7 +124,7 @@ fn measure(
     recording.manifest.asked = asked(args, &words, &notes);
     let reason = Some("the sink does not trace; use `quaver chase --listen`".to_owned());
     recording.trace_with(Choice { tracer: None, tier: Tier::User, reason }, false);
-    describe(&mut recording, args, learned, &sink);
+    describe(&mut recording, args, listen, learned, &sink);
     args.cpu.into_iter().for_each(|cpu| recording.rely_on(cpu, "sink"));
     recording.save_manifest()?;
     let thread = sink.tid();
@@ -171,7 +177,13 @@ fn asked(args: &SinkArgs, stream: &str, notes: &[String]) -> Value {
     })
 }
 
-fn describe(recording: &mut Recording, args: &SinkArgs, learned: &Learned, sink: &PreparedSink) {
+fn describe(
+    recording: &mut Recording,
+    args: &SinkArgs,
+    listen: SocketAddr,
+    learned: &Learned,
+    sink: &PreparedSink,
+) {
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.period_ns = args.period.map(|period| period.ns());
     // An address can be bound where it is one of this host's only.
@@ -184,7 +196,7 @@ fn describe(recording: &mut Recording, args: &SinkArgs, learned: &Learned, sink:
         foreign: false,
     };
     facts.streams = vec![Stream {
-        destination: args.listen.to_string(),
+        destination: listen.to_string(),
         source: Some(learned.sender.to_string()),
         profile: None,
         payload: stored_payload(learned.payload),

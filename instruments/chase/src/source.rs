@@ -44,12 +44,13 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let stream = StreamPlan::of(&args.stream)?;
     check_cpu(args.cpu)?;
-    let options = options(args, &stream)?;
+    let destination = args.destination.address()?;
+    let options = options(args, destination, &stream)?;
     if options.pace == Pace::Spin
         && args.fifo.is_some()
         && let Some(taken) = taken_from_spinner(&HostFacts::read(&HostRoot::system()).scheduling)
     {
-        eprintln!(
+        quaver_instrument::tell!(
             "quaver: --pace spin --fifo never lets go of its CPU: {taken}; use --pace hybrid, which sleeps"
         );
     }
@@ -60,42 +61,40 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let source = source.prepare(segment)?;
     let refused: Vec<String> = source.thread().refused.iter().map(ToString::to_string).collect();
     for refusal in &refused {
-        eprintln!("quaver: {refusal}");
+        quaver_instrument::tell!("quaver: {refusal}");
     }
     keep_off(&args.cpu.into_iter().collect()).context("leaving the source's CPU to the source")?;
     let mut anchors = AnchorKeeper::start(counter);
     let running = source.go();
-    watch(args, &running, &mut anchors, &interrupt);
+    watch(args, destination, &running, &mut anchors, &interrupt);
     running.stop();
     let outcome = running.join()?;
     let timebase = Timebase::from_anchors(&anchors.finish());
     outcome.segment.finish()?;
     let lateness = timebase.ok().map(|timebase| lateness(&records, &timebase)).transpose()?;
-    let achieved = Achieved::of(args, &stream, &outcome.report, lateness, refused, interrupt.requested());
+    let achieved =
+        Achieved::of(destination, &stream, &outcome.report, lateness, refused, interrupt.requested());
     let json = || Ok::<_, serde_json::Error>(format!("{}\n", serde_json::to_string_pretty(&achieved)?));
     let text = if args.json { json()? } else { terminal::page(&achieved.document(), terminal::style()) };
     to_stdout(text.as_bytes())?;
     Ok(match (interrupt.requested(), achieved.packets > 0 && achieved.sent == 0) {
         (true, _) => ExitCode::Interrupted,
         (false, true) => {
-            return Err(failure(
-                ExitCode::Peer,
-                format!("{}: not one packet could be sent", args.destination),
-            ));
+            return Err(failure(ExitCode::Peer, format!("{destination}: not one packet could be sent")));
         }
         (false, false) => ExitCode::Done,
     })
 }
 
 /// The options of the source.
-fn options(args: &SourceArgs, stream: &StreamPlan) -> anyhow::Result<SourceOptions> {
+fn options(args: &SourceArgs, destination: SocketAddr, stream: &StreamPlan) -> anyhow::Result<SourceOptions> {
     let length = match (args.count, args.duration) {
         (Some(count), _) => StreamLength::Packets(count),
         (None, Some(duration)) => StreamLength::Lasting(duration),
         (None, None) => StreamLength::UntilStopped,
     };
     let counter = CounterSupport::detect(Path::new("/")).counter;
-    let mut options = SourceOptions::new(args.destination, stream.profile.clone(), length, counter);
+    let mut options = SourceOptions::new(destination, stream.profile.clone(), length, counter);
     // A spinner under SCHED_FIFO loses more to the kernel than a sleeper to its wake-ups, where there is time to sleep.
     let sleeps =
         args.stream.pace.is_none() && stream.profile.schedule().spacing_ns() >= LEAST_PERIOD_TO_SLEEP_NS;
@@ -103,8 +102,7 @@ fn options(args: &SourceArgs, stream: &StreamPlan) -> anyhow::Result<SourceOptio
     options.catch_up = args.stream.catch_up;
     options.stream_id = (quaver_clock::realtime_ns() as u32) | 1;
     options.socket.dscp = Some(args.stream.dscp);
-    options.socket.multicast_interface =
-        multicast_interface(args.interface.as_deref(), args.destination.ip())?;
+    options.socket.multicast_interface = multicast_interface(args.interface.as_deref(), destination.ip())?;
     options.thread = ThreadSettings::measuring(args.cpu, args.fifo);
     Ok(options)
 }
@@ -160,16 +158,21 @@ fn segment_below(parent: &Path, packets: u64) -> anyhow::Result<(SegmentWriter<S
 }
 
 /// Keeps house until the stream ends or the user ends it.
-fn watch(args: &SourceArgs, running: &RunningSource, anchors: &mut AnchorKeeper, interrupt: &Interrupt) {
+fn watch(
+    args: &SourceArgs,
+    destination: SocketAddr,
+    running: &RunningSource,
+    anchors: &mut AnchorKeeper,
+    interrupt: &Interrupt,
+) {
     let start = Instant::now();
     let progress = Progress::timed(args.duration.unwrap_or(Duration::from_secs(1)), args.quiet);
     while !running.is_finished() && !interrupt.requested() {
         anchors.tick();
         let live = running.live();
         let words = format!(
-            "{} packets to {}, {} slots missed",
+            "{} packets to {destination}, {} slots missed",
             Cell::Count(live.sent()),
-            args.destination,
             Cell::Count(live.misses())
         );
         match args.duration {

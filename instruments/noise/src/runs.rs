@@ -2,6 +2,7 @@
 
 use crate::digest::{self, NoiseDigest};
 use quaver_instrument::deliver::{deliver, say_written};
+use quaver_instrument::material::{Material, Samples, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
@@ -22,6 +23,10 @@ impl RunKind for GapRuns {
         Some("--late is for packets; the threshold of a noise run holds from its recording on")
     }
 
+    fn headline(&self) -> &'static [&'static str] {
+        &["cpus.0.available_share"]
+    }
+
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
         Ok(Box::new(Gaps(digest::analyze(run)?)))
     }
@@ -36,6 +41,17 @@ impl Analyzed for Gaps {
 
     fn summary(&self) -> anyhow::Result<Value> {
         Ok(serde_json::to_value(&self.0.analysis.summary)?)
+    }
+
+    fn material(&self) -> Material {
+        let (gaps, analysis) = (&self.0.run.gaps, &self.0.analysis);
+        let spans = gaps.before_ns.iter().copied().zip(gaps.after_ns.iter().copied());
+        let start_ns = gaps.before_ns.iter().copied().min().unwrap_or_default();
+        let end_ns = gaps.after_ns.iter().copied().max().unwrap_or_default();
+        Material {
+            samples: vec![Samples::durations("gap", "gaps", spans.map(|(before, after)| after - before))],
+            causes: cause_times(&analysis.summary.causes, &analysis.pieces, (start_ns, end_ns)),
+        }
     }
 
     fn page(&self, run: &RunDir) -> String {

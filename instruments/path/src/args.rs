@@ -15,6 +15,7 @@ Examples:
   quaver serve                              wait for `quaver probe` on TCP and UDP
   quaver serve --key-file path.key          require the key
   quaver serve --stamp 862                  also reflect for any STAMP or TWAMP-Light sender
+  quaver serve --max-tests 1                one test at a time, the next ones wait
   quaver serve --legacy                     also serve unmodified Jitlat clients
 
 The server sends test packets only to the address that holds the control connection and has answered from its test
@@ -40,8 +41,14 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", env = "QUAVER_KEY_FILE")]
     pub key_file: Option<PathBuf>,
     /// Maximum packet rate of a test
-    #[arg(long, default_value_t = 250_000, value_name = "PACKETS")]
+    #[arg(long, default_value_t = 500_000, value_name = "PACKETS")]
     pub max_rate: u64,
+    /// Maximum packet rate of all tests that run at a time, of which one peer has half [default: twice --max-rate]
+    #[arg(long, value_name = "PACKETS")]
+    pub max_total_rate: Option<u64>,
+    /// Maximum number of tests at a time; more wait for their turn [default: 32; 1 with --pace spin]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub max_tests: Option<u16>,
     /// Maximum duration of a test
     #[arg(long, default_value = "25h", value_parser = quantity::duration, value_name = "TIME")]
     pub max_duration: Duration,
@@ -51,6 +58,9 @@ pub struct ServeArgs {
     /// Maximum STAMP packet rate per host
     #[arg(long, default_value_t = 20_000, value_name = "PACKETS", requires = "stamp")]
     pub max_stamp_rate: u32,
+    /// Also reflect packets of 14 to 40 bytes (TWAMP Light) from these hosts, though replies have 41 bytes
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "stamp", conflicts_with = "key_file")]
+    pub stamp_short_from: Vec<IpAddr>,
     /// Threads of test packets
     #[command(flatten)]
     pub thread: ThreadArgs,
@@ -78,7 +88,7 @@ pub struct ThreadArgs {
 pub enum PaceName {
     /// Watch the clock without ever sleeping: one CPU
     Spin,
-    /// Sleep until the deadline
+    /// Sleep until the deadline; from 40,000 packets/s on, wake up once for all of 100 µs
     Sleep,
     /// Sleep until shortly before it, then watch the clock
     Hybrid,
@@ -105,30 +115,54 @@ pub enum ScheduleName {
 }
 
 /// `quaver probe`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
   quaver probe 192.0.2.7                          1000 packets of 80 bytes in each direction, 20 ms apart:
                                                   a telephone call
   quaver probe 192.0.2.7 --period 1ms --size 1316 --for 60s --direction up
+  quaver probe 192.0.2.7 --at-once --for 60s      up and down at the same time
   quaver probe 192.0.2.7 --for 24h                figures in constant memory, as for all tests over an hour
   quaver probe 192.0.2.7 --rate 500kpps --for 10s  in trains, if the rate needs them (see --max-rate of `quaver serve`)
   quaver probe 192.0.2.7 --for 5m --live          watch it in the terminal; q stops and keeps the results
   quaver probe 192.0.2.7 --stamp                  any STAMP reflector instead of `quaver serve`
+  quaver probe 192.0.2.7 --dscp ef,af41,be        a test of each class, at the same time
+  quaver probe --mesh hosts.toml --every 5m       test after test to the hosts of a file, until Ctrl-C
   quaver probe 192.0.2.7 --fail-if 'up.loss.share > 0.01'
+
+A file of hosts has a table for each: [[host]] with name, and if needed address, port and key_file. All hosts can share
+one file: each leaves itself out. Results of several are put together by --join.
 
 One-way delay is only as accurate as the two clocks. The page shows values as measured and corrected by the estimated
 clock offset, with the bound of that estimate.")]
 pub struct ProbeArgs {
-    /// Host that runs `quaver serve`
-    #[arg(value_name = "HOST")]
-    pub host: String,
-    /// TCP port of its control connection
+    /// Host that runs `quaver serve`, or the reflector of --stamp
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "mesh")]
+    pub host: Option<String>,
+    /// Measure to each host of this file, one after the other
+    #[arg(long, value_name = "FILE", conflicts_with = "host")]
+    pub mesh: Option<PathBuf>,
+    /// How many times to measure to each host; 0: only --join [default: 1; with --every until Ctrl-C]
+    #[arg(long, value_name = "COUNT", requires = "mesh")]
+    pub rounds: Option<u64>,
+    /// Time from the start of a round to that of the next
+    #[arg(long, value_parser = quantity::duration, value_name = "TIME", requires = "mesh")]
+    pub every: Option<Duration>,
+    /// This host's name in the file [default: the host name without its domain]
+    #[arg(long, value_name = "NAME", requires = "mesh")]
+    pub here: Option<String>,
+    /// Add the pairs of a mesh that another host measured (repeatable)
+    #[arg(long, value_name = "RUN", requires = "mesh")]
+    pub join: Vec<PathBuf>,
+    /// TCP port of its control connection, if HOST names none
     #[arg(long, default_value_t = 2666, value_name = "PORT")]
     pub port: u16,
     /// Which way test packets go
     #[arg(long, value_enum, default_value = "both", value_name = "WAY")]
     pub direction: DirectionName,
+    /// Measure both directions at the same time, in place of one after the other
+    #[arg(long, conflicts_with_all = ["legacy", "source_port"])]
+    pub at_once: bool,
     /// Time between packets [default: 20ms]
     #[arg(long, value_parser = quantity::period, value_name = "TIME", conflicts_with = "rate")]
     pub period: Option<Period>,
@@ -160,9 +194,9 @@ pub struct ProbeArgs {
     /// Send test packets by TCP
     #[arg(long)]
     pub tcp: bool,
-    /// DSCP of the test packets
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..64), value_name = "0..63")]
-    pub dscp: u8,
+    /// DSCP of the test packets, a number or a name such as af41; of several, a test of each at the same time
+    #[arg(long, default_value = "0", value_parser = crate::dscp::parse, value_delimiter = ',', value_name = "DSCP")]
+    pub dscp: Vec<u8>,
     /// Local test port [default: ephemeral]
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "PORT")]
     pub source_port: u16,
@@ -181,7 +215,7 @@ pub struct ProbeArgs {
     /// Use the unmodified Jitlat protocol
     #[arg(long, conflicts_with_all = ["key_file", "stamp"])]
     pub legacy: bool,
-    /// Talk to a STAMP reflector (RFC 8762) on this UDP port instead
+    /// Talk to a STAMP reflector (RFC 8762) instead, on this UDP port if HOST names none
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
     pub stamp: Option<u16>,
     /// Rolling test: keep figures, not packets, in constant memory [default: for tests over an hour]

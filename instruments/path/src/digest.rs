@@ -3,7 +3,10 @@
 pub mod ends;
 mod warnings;
 
-use crate::facts::{ClockStepFacts, EndClock, FlowFacts, PathFacts, RollingFigures, StatedClock};
+use crate::facts::{
+    ClockStepFacts, CorrectedDelay, EndClock, FlowFacts, FollowedDrift, PathFacts, RollingFigures,
+    StatedClock,
+};
 use crate::samples::read_path_samples;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
@@ -12,7 +15,7 @@ use quaver_analysis::path::Arrival;
 use quaver_analysis::path::arrival::{Classified, Numbering, classify};
 use quaver_analysis::path::clocks::{self, ClockEstimate, RttProbe};
 use quaver_analysis::path::direction::Direction;
-use quaver_analysis::path::offset::{Clocks, End, Evidence, FlowTimes, ReadStep, Timed, timed};
+use quaver_analysis::path::offset::{Clocks, End, Evidence, FlowTimes, OffsetSource, ReadStep, Timed, timed};
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
 use quaver_instrument::facts::RunFacts;
 use quaver_store::run::RunDir;
@@ -42,6 +45,9 @@ pub struct PathSummary {
     /// From the server to the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down: Option<FlowResults>,
+    /// Packets without a reply (RFC 6673); none where nobody replies to packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip_loss: Option<RoundTripLoss>,
     /// Figures of a test that kept no packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rolling: Vec<RollingFigures>,
@@ -50,6 +56,17 @@ pub struct PathSummary {
     pub rolling_flows: Vec<FlowFacts>,
     /// What the reader should know before believing the numbers.
     pub warnings: Vec<String>,
+}
+
+/// Loss there or back (RFC 6673).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RoundTripLoss {
+    /// Packets that were sent there.
+    pub sent: u64,
+    /// Of them, those to which no reply came.
+    pub lost: u64,
+    /// The same as a part of the packets sent; none where none was sent.
+    pub share: Option<f64>,
 }
 
 /// Results of one flow.
@@ -157,7 +174,8 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
     };
     let flows: Vec<(FlowFacts, Classified)> =
         facts.flows.iter().zip(packets).filter(|_| kept).map(classified).collect();
-    let Timed { clocks, flows: timed } = by_one_clock(facts, &flows);
+    let (Timed { clocks, flows: timed }, rolling) =
+        if kept { (by_packets(facts, &flows), Vec::new()) } else { by_least_delays(facts) };
     let mut summary = PathSummary {
         version: 1,
         peer: facts.peer.clone(),
@@ -168,7 +186,8 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
         clock_steps: facts.clock_steps.clone(),
         up: None,
         down: None,
-        rolling: facts.rolling.clone(),
+        round_trip_loss: None,
+        rolling,
         rolling_flows: if kept { Vec::new() } else { facts.flows.clone() },
         warnings: Vec::new(),
     };
@@ -188,30 +207,94 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
             Direction::Down => summary.down = Some(results),
         }
     }
+    summary.round_trip_loss = round_trip_loss(&summary).filter(|_| facts.protocol == "stamp");
     summary.warnings = warnings::of(&summary);
     PathDigest { summary, flows, timed: timed.into_iter().map(|flow| flow.arrivals).collect(), run }
 }
 
-/// What packets, round trips and readings say of the clocks.
-fn by_one_clock(facts: &PathFacts, flows: &[(FlowFacts, Classified)]) -> Timed {
-    let probes: Vec<RttProbe> = facts
-        .round_trips
-        .iter()
-        .map(|trip| RttProbe { t1_ns: trip.t1_ns, t2_ns: trip.t2_ns, t3_ns: trip.t3_ns })
-        .collect();
+/// Replies name the packets that they answer, which is the way there as the sender sees it.
+fn round_trip_loss(summary: &PathSummary) -> Option<RoundTripLoss> {
+    let flows = summary.known_flows();
+    let there = flows.iter().find(|known| known.flow.direction == Direction::Up)?;
+    let sent = there.flow.sent?;
+    let lost = sent.saturating_sub(there.unique);
+    Some(RoundTripLoss { sent, lost, share: (sent > 0).then(|| lost as f64 / sent as f64) })
+}
+
+/// What packets say of the clocks.
+fn by_packets(facts: &PathFacts, flows: &[(FlowFacts, Classified)]) -> Timed {
     let times = flows.iter().map(|(flow, classified)| FlowTimes {
         direction: flow.direction,
         arrivals: &classified.arrivals,
         period_ns: flow.schedule.starts_with("periodic").then_some(flow.period_ns),
     });
-    let times: Vec<FlowTimes<'_>> = times.collect();
+    by_one_clock(facts, &times.collect::<Vec<_>>())
+}
+
+/// What the least delays of flows say of the clocks whose packets were not kept, and the figures of these by one clock.
+/// The drift was taken out as packets came; the offset is taken out here.
+fn by_least_delays(facts: &PathFacts) -> (Timed, Vec<RollingFigures>) {
+    let arrival = |(sequence, &(sent_ns, received_ns)): (usize, &(i64, i64))| Arrival {
+        sequence: sequence as u64,
+        sent_ns,
+        received_ns,
+    };
+    let least = |figures: &RollingFigures| -> Vec<Arrival> {
+        figures.followed.iter().flat_map(|followed| followed.least.iter().enumerate().map(arrival)).collect()
+    };
+    let mut rolling = facts.rolling.clone();
+    let direction = |figures: &RollingFigures| {
+        facts.flows.iter().map(|flow| flow.direction).find(|direction| direction.name() == figures.direction)
+    };
+    let all: Vec<Vec<Arrival>> = rolling.iter().map(least).collect();
+    let known = rolling.iter().zip(&all).filter(|(_, arrivals)| !arrivals.is_empty());
+    let times: Vec<FlowTimes<'_>> = known
+        .filter_map(|(figures, arrivals)| {
+            Some(FlowTimes { direction: direction(figures)?, arrivals, period_ns: None })
+        })
+        .collect();
+    let timed = by_one_clock(facts, &times);
+    let one_clock = timed.clocks.as_ref().is_some_and(|clocks| clocks.source == OffsetSource::SameClock);
+    for (times, flow) in times.iter().zip(&timed.flows) {
+        let name = times.direction.name();
+        let Some(figures) = rolling.iter_mut().find(|figures| figures.direction == name) else { continue };
+        if let Some(followed) = figures.followed.as_mut().filter(|_| one_clock) {
+            followed.bound_ns = followed.most_taken_ns;
+        }
+        let measured_ns = times.arrivals[0].delay_ns();
+        let by_ns = flow.arrivals[0].delay_ns().saturating_sub(measured_ns);
+        figures.corrected = flow.bound_ns.and_then(|bound_ns| moved(figures, by_ns, bound_ns));
+        figures.followed.iter_mut().for_each(|followed: &mut FollowedDrift| followed.least.clear());
+    }
+    (timed, rolling)
+}
+
+/// The delays of a flow, all moved by as much.
+fn moved(figures: &RollingFigures, by_ns: i64, bound_ns: i64) -> Option<CorrectedDelay> {
+    let drift_bound_ns = figures.followed.as_ref()?.bound_ns;
+    Some(CorrectedDelay {
+        min_ns: figures.min_delay_ns?.saturating_add(by_ns),
+        mean_ns: figures.mean_delay_ns? + by_ns as f64,
+        max_ns: figures.max_delay_ns?.saturating_add(by_ns),
+        quantiles_ns: figures.delay_quantiles_ns?.map(|ns| ns.saturating_add(by_ns)),
+        bound_ns: bound_ns.saturating_add(drift_bound_ns),
+    })
+}
+
+/// What least delays, round trips and readings say of the clocks.
+fn by_one_clock(facts: &PathFacts, times: &[FlowTimes<'_>]) -> Timed {
+    let probes: Vec<RttProbe> = facts
+        .round_trips
+        .iter()
+        .map(|trip| RttProbe { t1_ns: trip.t1_ns, t2_ns: trip.t2_ns, t3_ns: trip.t3_ns })
+        .collect();
     let step = |step: &ClockStepFacts| ReadStep {
         end: if step.end == "server" { End::Server } else { End::Client },
         step_ns: step.step_ns,
     };
     let read_steps: Vec<ReadStep> = facts.clock_steps.iter().map(step).collect();
     timed(&Evidence {
-        flows: &times,
+        flows: times,
         probes: &probes,
         stated: facts.stated_clock.map(stated),
         boot_gap_ns: facts.boot_gap_ns,

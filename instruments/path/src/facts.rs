@@ -53,18 +53,55 @@ pub struct RollingFigures {
     pub loss_periods: u64,
     /// Longest run of lost packets.
     pub longest_loss_period: u64,
-    /// Least delay as measured, nanoseconds. This and what follows is none where nothing arrived.
+    /// Least delay by the two clocks, without their drift if `followed`, nanoseconds. This and what follows is none where nothing arrived.
     pub min_delay_ns: Option<i64>,
-    /// Mean delay as measured, nanoseconds.
+    /// Mean delay, nanoseconds.
     pub mean_delay_ns: Option<f64>,
-    /// Largest delay as measured, nanoseconds.
+    /// Largest delay, nanoseconds.
     pub max_delay_ns: Option<i64>,
-    /// Quantiles 0.5, 0.9, 0.99 and 0.999 of delay as measured, nanoseconds.
+    /// Quantiles 0.5, 0.9, 0.99 and 0.999 of delay, nanoseconds.
     pub delay_quantiles_ns: Option<[i64; 4]>,
     /// The same of PDV (RFC 5481).
     pub pdv_quantiles_ns: Option<[i64; 4]>,
     /// Interarrival jitter at the end (RFC 3550), nanoseconds.
     pub interarrival_jitter_ns: Option<f64>,
+    /// What was taken out of these delays as packets came; none in figures of an interval, or of an older version, which
+    /// have the drift in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<FollowedDrift>,
+    /// Delay by one clock; none before the analysis, and where nothing tells the offset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corrected: Option<CorrectedDelay>,
+}
+
+/// One-way delay of a flow whose packets were not kept, by one clock. Nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CorrectedDelay {
+    /// Least.
+    pub min_ns: i64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Largest.
+    pub max_ns: i64,
+    /// Quantiles 0.5, 0.9, 0.99 and 0.999.
+    pub quantiles_ns: [i64; 4],
+    /// All can be wrong by so much either way.
+    pub bound_ns: i64,
+}
+
+/// The drift of the two clocks in a flow whose packets were not kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FollowedDrift {
+    /// Mean, parts per million. Positive: the receiver's clock runs faster.
+    pub ppm: f64,
+    /// Differences of delays are right within this, nanoseconds; where both ends have one clock, what was taken out.
+    pub bound_ns: i64,
+    /// The most that was taken out of a delay, nanoseconds.
+    pub most_taken_ns: i64,
+    /// Sending and receiving times of packets with the least delay of their time, in order, as measured; the first is the
+    /// flow's first, and delays are as if the clocks had run alike since then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub least: Vec<(i64, i64)>,
 }
 
 /// One flow of test packets.

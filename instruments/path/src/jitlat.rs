@@ -16,7 +16,7 @@ use anyhow::Context;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::arrival::Classified;
 use quaver_analysis::path::clocks::ClockWarning;
-use quaver_analysis::path::density::reorder_density;
+use quaver_analysis::path::density::{DISPLACEMENT_THRESHOLD, reorder_density};
 use quaver_analysis::path::duplication::duplication;
 use quaver_analysis::path::jitlat_figures::{JitlatFigures, PageVersion};
 use quaver_analysis::path::loss_pattern::{loss_pattern, loss_runs};
@@ -28,9 +28,6 @@ use quaver_view::Cell;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-
-/// Displacements that the reorder density tells apart (RFC 5236, DT).
-const DISPLACEMENT_THRESHOLD: u64 = 32;
 
 /// A client where there is a host, a reader where there is a file, else a server.
 pub fn run(args: &JitlatArgs) -> anyhow::Result<ExitCode> {
@@ -67,7 +64,7 @@ fn be_the_server(args: &JitlatArgs) -> anyhow::Result<ExitCode> {
     }
     let mut say = |event: quaver_path_record::ServerEvent| {
         let now = quaver_store::utc::rfc3339_utc(quaver_clock::realtime_ns());
-        eprintln!("{now} {event}");
+        quaver_instrument::tell!("{now} {event}");
     };
     serve(options, interrupt.flag(), &mut say).context("serving")?;
     Ok(ExitCode::Done)
@@ -101,16 +98,16 @@ fn show(
 /// What the page cannot say without being another page, on standard error.
 fn warn(args: &JitlatArgs, figures: &JitlatFigures) {
     if (args.corrected || args.latency_plot) && figures.clock_error_ns.is_none() {
-        eprintln!("quaver: no clock error estimate (version one log): not corrected");
+        quaver_instrument::tell!("quaver: no clock error estimate (version one log): not corrected");
     }
     let Some(delays) = &figures.delays else { return };
     let warning = if args.corrected { delays.corrected_warning } else { delays.warning };
     match warning {
-        Some(ClockWarning::NegativeLatency { min_latency_ns }) => eprintln!(
+        Some(ClockWarning::NegativeLatency { min_latency_ns }) => quaver_instrument::tell!(
             "quaver: minimum latency {} is negative: the clocks differ; see -C",
             Cell::Duration(min_latency_ns)
         ),
-        Some(ClockWarning::AboveRoundTrip { min_latency_ns, min_rtt_ns }) => eprintln!(
+        Some(ClockWarning::AboveRoundTrip { min_latency_ns, min_rtt_ns }) => quaver_instrument::tell!(
             "quaver: minimum latency {} exceeds the round trip {}: the clocks differ; see -C",
             Cell::Duration(min_latency_ns),
             Cell::Duration(min_rtt_ns)

@@ -2,10 +2,12 @@
 
 pub mod args;
 pub mod digest;
+mod dscp;
 pub mod exports;
 pub mod facts;
 pub mod jitlat;
 pub mod jitlat_log;
+pub mod mesh;
 mod output;
 pub mod plots;
 pub mod probe;
@@ -33,8 +35,19 @@ pub fn exit_status(error: &(dyn std::error::Error + 'static)) -> Option<ExitCode
     }
 }
 
+use args::ProbeArgs;
+use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::registry::Instrument;
 use quaver_instrument::verb;
+
+/// `quaver probe`: one test, or many.
+fn probe_one_or_many(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::catch()?;
+    if args.mesh.is_some() || args.dscp.len() > 1 {
+        return mesh::run(args, &interrupt);
+    }
+    probe::run(args, &interrupt)
+}
 
 /// The instrument, as the program takes it.
 pub static INSTRUMENT: Instrument = Instrument {
@@ -43,7 +56,7 @@ pub static INSTRUMENT: Instrument = Instrument {
             "probe",
             "Measure the path to a host that runs `quaver serve`: delay, its variation, loss, order",
             args::ProbeArgs,
-            probe::run
+            probe_one_or_many
         ),
         verb!("serve", "Serve `quaver probe`", args::ServeArgs, serve::run),
         verb!(
@@ -53,7 +66,7 @@ pub static INSTRUMENT: Instrument = Instrument {
             jitlat::run
         ),
     ],
-    kinds: &[&runs::PathRuns],
+    kinds: &[&runs::PathRuns, &runs::MeshRuns],
     files: &[&jitlat::log::Logs],
     status: exit_status,
 };

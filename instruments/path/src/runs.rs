@@ -2,7 +2,10 @@
 
 use crate::digest::{self, PathDigest};
 use crate::exports;
-use quaver_instrument::registry::{Analyzed, RunKind};
+use crate::mesh::VERB as MESH;
+use crate::mesh::digest::{MeshDigest, analyze as analyze_mesh};
+use quaver_instrument::material::{Material, Samples};
+use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
 use serde_json::Value;
@@ -21,6 +24,15 @@ impl RunKind for PathRuns {
         Some("--late is for received streams; a path has no threshold of lateness")
     }
 
+    fn headline(&self) -> &'static [&'static str] {
+        &[
+            "up.delay.corrected.p99_ns",
+            "up.delay.as_measured.p99_ns",
+            "down.delay.corrected.p99_ns",
+            "down.delay.as_measured.p99_ns",
+        ]
+    }
+
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
         Ok(Box::new(Path(digest::analyze(run)?)))
     }
@@ -37,6 +49,15 @@ impl Analyzed for Path {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
+    fn material(&self) -> Material {
+        let flows = self.0.flows.iter().zip(&self.0.timed).filter(|(_, timed)| !timed.is_empty());
+        let samples = flows.map(|((flow, _), timed)| {
+            let way = flow.direction.name();
+            Samples::durations(way, format!("delay {way}"), quaver_analysis::path::arrival::delays_ns(timed))
+        });
+        Material { samples: samples.collect(), ..Material::default() }
+    }
+
     fn page(&self, run: &RunDir) -> String {
         self.0.page(Some(&run.report().display().to_string()))
     }
@@ -47,5 +68,50 @@ impl Analyzed for Path {
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
         exports::run(asked, run)
+    }
+}
+
+/// Runs of `quaver probe --mesh`.
+pub(crate) struct MeshRuns;
+
+impl RunKind for MeshRuns {
+    fn verbs(&self) -> &'static [&'static str] {
+        &[MESH]
+    }
+
+    fn no_late(&self) -> Option<&'static str> {
+        PathRuns.no_late()
+    }
+
+    fn headline(&self) -> &'static [&'static str] {
+        &["worst.pdv_p99_ns"]
+    }
+
+    fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+        Ok(Box::new(Mesh(analyze_mesh(run)?)))
+    }
+}
+
+struct Mesh(MeshDigest);
+
+impl Analyzed for Mesh {
+    fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        self.0.store(run)
+    }
+
+    fn summary(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(&self.0.summary)?)
+    }
+
+    fn page(&self, run: &RunDir) -> String {
+        self.0.page(Some(&run.report().display().to_string()))
+    }
+
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        self.0.write_html(out)
+    }
+
+    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
+        Err(not_exported("a mesh has no packets of its own: export a run below its tests/"))
     }
 }

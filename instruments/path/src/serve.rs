@@ -1,6 +1,6 @@
 //! `quaver serve`: the far end of a path measurement.
 
-use crate::args::ServeArgs;
+use crate::args::{PaceName, ServeArgs};
 use crate::thread::{spinners_loss, thread};
 use anyhow::Context;
 use quaver_host::facts::HostFacts;
@@ -9,7 +9,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::auth::Key;
 use quaver_path_record::stamp::{Caps, Protection, ReflectorOptions, StampKey, reflect};
-use quaver_path_record::{Limits, ServerOptions, serve};
+use quaver_path_record::{Budget, Limits, ServerOptions, serve};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
@@ -24,6 +24,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             packets_per_second: args.max_rate,
             duration: args.max_duration,
             rolling_packets_per_second: args.max_rolling_rate,
+            budget: budget(args),
+            sessions: Limits::default().sessions.max(2 * usize::from(args.max_tests.unwrap_or(0))),
             ..Limits::default()
         },
         key: key.as_deref().map(path_key).transpose()?,
@@ -55,6 +57,20 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
+/// What all tests at a time may need.
+fn budget(args: &ServeArgs) -> Budget {
+    let usual = Budget::default();
+    let packets_per_second = args.max_total_rate.unwrap_or(args.max_rate.saturating_mul(2));
+    // A sender that never sleeps leaves its CPU to nobody.
+    let tests = if args.thread.pace == PaceName::Spin { 1 } else { usual.tests };
+    Budget {
+        tests: args.max_tests.map_or(tests, usize::from),
+        packets_per_second,
+        share_packets_per_second: (packets_per_second / 2).max(args.max_rate).min(packets_per_second),
+        ..usual
+    }
+}
+
 /// Reflects until it is told to end; ends the server if it cannot.
 fn reflect_stamp(
     args: &ServeArgs,
@@ -72,7 +88,8 @@ fn reflect_stamp(
     let all = Caps::default().packets_per_second.max(args.max_stamp_rate);
     let caps =
         Caps { packets_per_second: all, packets_per_second_per_peer: args.max_stamp_rate, ..Caps::default() };
-    let options = ReflectorOptions { bind, protection, caps, ..ReflectorOptions::default() };
+    let short_from = args.stamp_short_from.iter().map(IpAddr::to_canonical).collect();
+    let options = ReflectorOptions { bind, protection, caps, short_from, ..ReflectorOptions::default() };
     let reflected =
         reflect(&options, interrupt.flag(), &mut |event| say(args.json, &format!("STAMP: {event}")));
     if reflected.is_err() {
@@ -89,7 +106,7 @@ fn say(json: bool, event: &str) {
         // Whoever read this has gone; serving others goes on.
         let _ = quaver_instrument::results::to_stdout(format!("{line}\n").as_bytes());
     } else {
-        eprintln!("{now} {event}");
+        quaver_instrument::tell!("{now} {event}");
     }
 }
 
@@ -102,4 +119,38 @@ pub fn read_key(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The key of a key file's bytes.
 pub fn path_key(octets: &[u8]) -> anyhow::Result<Key> {
     Key::new(octets).map_err(|error| failure(ExitCode::Usage, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Serve {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    fn of(options: &[&str]) -> Budget {
+        budget(&Serve::parse_from(["serve"].iter().chain(options)).args)
+    }
+
+    #[test]
+    fn one_peer_has_half_and_at_least_one_test_of_the_greatest_rate() {
+        let packets =
+            |options: &[&str]| (of(options).packets_per_second, of(options).share_packets_per_second);
+        assert_eq!(packets(&[]), (1_000_000, 500_000));
+        assert_eq!(packets(&["--max-rate", "1000"]), (2_000, 1_000));
+        assert_eq!(packets(&["--max-rate", "1000", "--max-total-rate", "9000"]), (9_000, 4_500));
+        assert_eq!(packets(&["--max-rate", "1000", "--max-total-rate", "1500"]), (1_500, 1_000));
+        assert_eq!(packets(&["--max-rate", "1000", "--max-total-rate", "500"]), (500, 500));
+    }
+
+    #[test]
+    fn a_spinner_has_one_test_at_a_time_unless_more_are_asked_for() {
+        assert_eq!(of(&[]).tests, 32);
+        assert_eq!(of(&["--pace", "spin"]).tests, 1);
+        assert_eq!(of(&["--pace", "spin", "--max-tests", "3"]).tests, 3);
+    }
 }

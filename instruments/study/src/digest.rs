@@ -142,18 +142,7 @@ fn paper(
 fn warnings(summary: &StudySummary, cells: &[Cell], manifest: &Manifest) -> Vec<String> {
     let mut warnings = Vec::new();
     let facts = &summary.facts;
-    if facts.blocks < summary.blocks_needed {
-        warnings.push(format!(
-            "{} blocks cannot tell any of {} factors from chance, however large its effect: the smallest p of {} blocks is \
-             2/2^{}, times {} factors; use --blocks {} or more",
-            facts.blocks,
-            summary.ranking.len(),
-            facts.blocks,
-            facts.blocks,
-            summary.ranking.len(),
-            summary.blocks_needed
-        ));
-    }
+    warnings.extend(facts.too_few_blocks());
     for control in summary
         .controls
         .iter()

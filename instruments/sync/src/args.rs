@@ -50,7 +50,12 @@ pub struct SyncArgs {
     #[command(subcommand)]
     pub command: Option<SyncCommand>,
     /// The program to run, and its arguments
-    #[arg(last = true, value_name = "PROGRAM", required_unless_present = "pid", conflicts_with = "pid")]
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "PROGRAM",
+        required_unless_present = "pid",
+        conflicts_with = "pid"
+    )]
     pub program: Vec<OsString>,
     /// Look at the futex calls of a process that already runs, and of those that it makes
     #[arg(long, value_name = "PID")]

@@ -11,7 +11,6 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::results;
 use quaver_instrument::terminal;
-use quaver_store::run::RunDir;
 use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +20,7 @@ pub(super) fn run(args: &WhatIfArgs) -> anyhow::Result<ExitCode> {
     let question = question(args)?;
     let (answer, facts) = match &args.run {
         Some(path) => {
-            let run = RunDir::open(path)?;
+            let run = quaver_store::listing::open(path)?;
             let verb = run.read_manifest()?.verb;
             if verb != "sync" {
                 let message = format!(

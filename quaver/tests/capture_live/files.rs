@@ -232,6 +232,8 @@ fn what_makes_no_sense_is_refused() {
     let user = refused(&["-i", "lo", "-o", "x", "--user", "nobody", "--cores", "softirq=0"]);
     assert!(user.contains("could not restore the setting"), "{user}");
     assert!(refused(&["-i", "lo", "-o", "x", "--buffer", "64"]).contains("no unit"));
+    let buffer = refused(&["-i", "lo", "-o", "x", "--buffer", "900000GiB"]);
+    assert!(buffer.contains("rings of") && buffer.contains("do not fit"), "{buffer}");
     let filter = refused(&["-i", "lo", "-o", "x", "udp", "porf", "7"]);
     assert!(filter.contains("`udp porf 7`") && filter.contains("syntax error"), "{filter}");
 }
@@ -253,14 +255,19 @@ fn figures_by_a_stamp_that_no_packet_has_are_refused() {
 /// What each file of a ring tells of its only interface, once it is read: delivered, dropped by the system, sentence.
 fn told(file: &str) -> (u64, u64, String) {
     let mut reader = CaptureReader::new(BufReader::new(File::open(file).unwrap())).unwrap();
-    let mut packets = 0;
-    while reader.next_packet().unwrap().is_some() {
+    let (mut packets, mut first_ns) = (0, None);
+    while let Some(packet) = reader.next_packet().unwrap() {
         packets += 1;
+        first_ns = first_ns.or(packet.time_ns);
     }
     let counted = reader.interfaces().next().unwrap().statistics.clone().unwrap();
     assert!(counted.run_facts.is_some_and(|facts| facts["pipeline"] == "batch"), "{file}");
     assert_eq!(counted.delivered, Some(packets));
     assert!(counted.start_ns < counted.end_ns);
+    assert!(first_ns.is_none_or(|first_ns| counted.start_ns <= Some(first_ns)), "{file}");
+    assert!(
+        counted.received >= counted.accepted_by_filter && counted.accepted_by_filter >= counted.delivered
+    );
     (packets, counted.dropped_by_os.unwrap(), counted.comment.unwrap())
 }
 
@@ -273,7 +280,8 @@ fn each_file_tells_its_own_stretch_and_all_add_up_to_what_was_seen() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ring.pcapng");
     let file = path.to_str().unwrap();
-    let options = ["-o", file, "--json", "--direction", "in", "--file-size", "20kB", "--buffer", "64KiB"];
+    let options =
+        ["-o", file, "--json", "--direction", "in", "--file-size", "20kB", "--buffer", "64KiB", "-s", "600"];
     let capture = Capture::start(&lab.sink, &[&options[..], &["udp dst port 9"]].concat());
     let sent = (0..3).map(|_| {
         // A reader that is stopped is as slow as can be.

@@ -1,5 +1,6 @@
 //! `quaver capture`, the real program, in namespaces that the tests make.
 
+mod accounts;
 mod clsact;
 mod ends;
 mod files;

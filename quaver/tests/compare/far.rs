@@ -35,6 +35,14 @@ fn logged(server: &mut Server, streams: usize) -> Vec<u64> {
     (0..streams).map(|_| packets_of(&server.line_with(" ended after ")).unwrap()).collect()
 }
 
+/// Packets that the receiver's end has got.
+fn packets_in(lab: &Lab) -> u64 {
+    let lines = lab.sink.within(|| std::fs::read_to_string("/proc/thread-self/net/dev")).unwrap().unwrap();
+    let own = format!("{}:", lab.sink.interface);
+    let counts = lines.lines().find_map(|line| line.trim().strip_prefix(&own)).unwrap();
+    counts.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("no {name} in {value}"))
 }
@@ -59,7 +67,7 @@ fn what_the_other_host_sent_is_what_came_and_what_was_dropped() {
     for arm in pattern["user"].as_array().unwrap() {
         assert_eq!(number(&arm["overhead"], "count"), 40, "{arm}");
     }
-    assert_eq!(number(pattern, "socket_drops"), 0, "so all 308 of the blocks came one after the other");
+    assert_eq!(number(pattern, "socket_drops"), 0, "so all packets of the blocks came one after the other");
     // Figure 6 in short: the two points with the widest gaps, each through four pipelines.
     let points = summary["loss"]["points"].as_array().unwrap();
     assert_eq!(points.len(), 8, "{}", summary["loss"]);
@@ -68,11 +76,12 @@ fn what_the_other_host_sent_is_what_came_and_what_was_dropped() {
         let places = number(total, "at_socket") + number(total, "at_backlog");
         assert_eq!(number(total, "lost"), places, "a veth pair loses nowhere else: {total}");
     }
-    // The stream of the pattern, that of its stamps in the kernel, and the bursts.
-    let kernel = usize::from(pattern["kernel"].is_object());
-    let streams = logged(&mut server, 1 + kernel + points.len());
-    assert_eq!(streams[0], number(pattern, "sent"), "{streams:?}");
-    assert_eq!(streams[1 + kernel..], [2_000; 8], "{streams:?}");
+    // In each start the stream of the pattern and that of its stamps in the kernel; once the bursts.
+    let (starts, each) = (5, 1 + usize::from(pattern["kernel"].is_object()));
+    let streams = logged(&mut server, starts * each + points.len());
+    let user: u64 = streams[..starts * each].iter().step_by(each).sum();
+    assert_eq!(user, number(pattern, "sent"), "{streams:?}");
+    assert_eq!(streams[starts * each..], [2_000; 8], "{streams:?}");
     if cfg!(target_arch = "x86_64") {
         let between = pattern["kernel"]["between"].as_array().unwrap();
         assert!(between.iter().all(|arm| arm[1]["count"].as_u64() > Some(0)), "{between:?}");
@@ -106,16 +115,19 @@ fn a_key_is_asked_for_and_a_refusal_leaves_nothing() {
     std::fs::write(&key, "sixteen bytes or more\n").unwrap();
     let key = key.to_str().unwrap();
     let mut server = serving(&lab, &["--key-file", key]);
-    let short = ["--pattern", "2", "--packets", "10", "--rounds", "1", "--no-loss", "--no-kernel"];
+    let short =
+        ["--pattern", "2", "--packets", "10", "--rounds", "1", "--starts", "2", "--no-loss", "--no-kernel"];
     let output = compare(&lab, runs.path(), &server.far, &short).wait_with_output().unwrap();
-    assert!(done(&output, 4).contains("only peers with its key"));
+    let said = done(&output, 4);
+    assert_eq!(said.matches("only peers with its key").count(), 1, "{said}");
     assert!(std::fs::read_dir(runs.path()).unwrap().next().is_none(), "no run is left");
     let with_key = [&short[..], &["--key-file", key]].concat();
     let output = compare(&lab, runs.path(), &server.far, &with_key).wait_with_output().unwrap();
     done(&output, 0);
     let sent = number(&json(&output)["patterns"][0], "sent");
     assert!(server.line_with(" test down ").contains("hd-1368"));
-    assert_eq!(server.packets_of_the_stream(), sent);
+    let streams = [server.packets_of_the_stream(), server.packets_of_the_stream()];
+    assert_eq!(streams.iter().sum::<u64>(), sent, "one stream of each start");
 }
 
 #[test]
@@ -143,6 +155,11 @@ fn where_the_server_goes_what_came_before_is_kept() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let server = sending.join().unwrap();
+    // The server logs the test before the other side has heard that it begins.
+    while packets_in(&lab) < 50 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended of itself");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     kill_process(pid, Signal::KILL).unwrap();
     let output = child.wait_with_output().unwrap();
     drop(server);

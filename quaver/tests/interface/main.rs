@@ -12,13 +12,23 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Kinds of runs: the verb in the manifest, the type that is `summary.json`, and the files that a whole run can have.
-const RUNS: [(&str, &str, &str); 11] = [
-    ("chase", "ChaseSummary", "samples.parquet events.parquet names.json timeline.perfetto-trace late.csv"),
-    ("sink", "ChaseSummary", "samples.parquet events.parquet names.json timeline.perfetto-trace late.csv"),
+const RUNS: [(&str, &str, &str); 13] = [
+    (
+        "chase",
+        "ChaseSummary",
+        "samples.parquet events.parquet late.parquet names.json timeline.perfetto-trace late.csv",
+    ),
+    (
+        "sink",
+        "ChaseSummary",
+        "samples.parquet events.parquet late.parquet names.json timeline.perfetto-trace late.csv",
+    ),
     ("noise", "NoiseSummary", "gaps.parquet events.parquet names.json timeline.perfetto-trace late.csv"),
     ("probe", "PathSummary", "samples.parquet packets.csv jitlat.log.up jitlat.log.down gnuplot/"),
+    ("probe-mesh", "MeshSummary", "tests/"),
     ("capture-compare", "CompareSummary", "samples.parquet"),
     ("study", "StudySummary", "cells/ cost.json dummy.parquet"),
+    ("cure", "CureSummary.not_tried", "measured/"),
     ("sync", "SyncSummary", "sync/ names.json timeline.perfetto-trace"),
     ("sync-bench", "BenchSummary", "recordings/"),
     ("sim", "SimSummary", "machine.toml cure.toml intervals.parquet lanes.json timeline.perfetto-trace"),
@@ -30,9 +40,10 @@ const RUNS: [(&str, &str, &str); 11] = [
 const ALWAYS: &str = "manifest.json summary.json report.html";
 
 /// Other JSON that is printed or stored: what it is, and its type.
-const DOCUMENTS: [(&str, &str); 11] = [
+const DOCUMENTS: [(&str, &str); 12] = [
     ("manifest.json", "Manifest"),
     ("manifest.json of a path test, key path", "PathFacts"),
+    ("manifest.json of a mesh, key path", "MeshFacts"),
     ("manifest.json of a comparison, key compare", "CompareFacts"),
     ("names.json of packets and gaps", "Names"),
     ("analyze --json of a capture", "CaptureSummary"),

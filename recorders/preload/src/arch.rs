@@ -86,6 +86,24 @@ pub(crate) fn cycles() -> u64 {
     }
 }
 
+/// The cycle counter once all before is done. Read alone it may be read before an unlock in front of it has been seen by others,
+/// by as long as its cache line takes to come: the unlock would seem to have returned before a thread asked that still found the
+/// lock taken.
+#[inline(always)]
+pub(crate) fn cycles_after() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: each x86-64 has SSE2, of which this is.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: barriers; they touch nothing.
+    unsafe {
+        std::arch::asm!("dmb ish", "isb", options(nostack, preserves_flags));
+    }
+    cycles()
+}
+
 /// The CPU that the thread runs on, from the memory that the kernel keeps up to date (rseq).
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
@@ -137,6 +155,30 @@ pub(crate) fn count(counter: &AtomicU64) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Takes one from a count that only this thread and its signal handlers write; whether it is at zero now.
+#[inline(always)]
+pub(crate) fn runs_out(counter: &AtomicU64) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let is_zero: u8;
+        // SAFETY: a valid counter, aligned.
+        unsafe {
+            std::arch::asm!(
+                "dec qword ptr [{at}]",
+                "setz {is_zero}",
+                at = in(reg) counter.as_ptr(),
+                is_zero = out(reg_byte) is_zero,
+                options(nostack),
+            );
+        }
+        is_zero != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        counter.fetch_sub(1, Ordering::Relaxed) == 1
+    }
 }
 
 /// Moves a pointer that only this thread and its signal handlers move, in one instruction; its old value.

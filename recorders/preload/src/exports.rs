@@ -3,7 +3,7 @@
 
 #[cfg(target_env = "gnu")]
 use crate::hooks::c11;
-use crate::hooks::{barrier, condition, futex, mutex, process, read_write, semaphore, spin, thread};
+use crate::hooks::{barrier, condition, futex, init, mutex, process, read_write, semaphore, spin, thread};
 use std::arch::naked_asm;
 
 /// Puts the return address into the register of the next argument and goes on to the hook.
@@ -47,6 +47,10 @@ export! {
     pthread_mutex_timedlock 2 => mutex::timedlock;
     pthread_mutex_clocklock 3 => mutex::clocklock;
     pthread_mutex_unlock 1 => mutex::unlock;
+    pthread_mutex_init 2 => init::mutex;
+    pthread_cond_init 2 => init::condition;
+    pthread_rwlock_init 2 => init::read_write;
+    pthread_spin_init 2 => init::spin;
     pthread_cond_wait 2 => condition::wait;
     pthread_cond_timedwait 3 => condition::timedwait;
     pthread_cond_clockwait 4 => condition::clockwait;
@@ -86,6 +90,8 @@ export! {
 // Of musl's, `thrd_create` and `cnd_wait` are no thin covers.
 #[cfg(target_env = "gnu")]
 export! {
+    mtx_init 2 => init::mtx;
+    cnd_init 1 => init::cnd;
     mtx_lock 1 => c11::mtx_lock;
     mtx_trylock 1 => c11::mtx_trylock;
     mtx_timedlock 2 => c11::mtx_timedlock;

@@ -35,6 +35,7 @@ mod image;
 mod marks;
 mod real;
 mod ring;
+mod samples;
 mod segment;
 mod shared;
 mod start;

@@ -50,6 +50,12 @@ real! {
     mutex_timedlock: c"pthread_mutex_timedlock" Default fn(Object, Time) -> c_int;
     mutex_clocklock: c"pthread_mutex_clocklock" Default fn(Object, c_int, Time) -> c_int;
     mutex_unlock: c"pthread_mutex_unlock" Default fn(Object) -> c_int;
+    mutex_init: c"pthread_mutex_init" Default fn(Object, Object) -> c_int;
+    cond_init: c"pthread_cond_init" Version232 fn(Object, Object) -> c_int;
+    rwlock_init: c"pthread_rwlock_init" Default fn(Object, Object) -> c_int;
+    spin_init: c"pthread_spin_init" Default fn(Object, c_int) -> c_int;
+    mtx_init: c"mtx_init" Default fn(Object, c_int) -> c_int;
+    cnd_init: c"cnd_init" Default fn(Object) -> c_int;
     cond_wait: c"pthread_cond_wait" Version232 fn(Object, Object) -> c_int;
     cond_timedwait: c"pthread_cond_timedwait" Version232 fn(Object, Object, Time) -> c_int;
     cond_clockwait: c"pthread_cond_clockwait" Default fn(Object, Object, c_int, Time) -> c_int;

@@ -5,6 +5,7 @@
 //! never changes hands, and new chunks lie at higher addresses.
 
 use crate::handoffs::Origin;
+use crate::samples::Samples;
 use crate::{arch, segment, start, system};
 use quaver_abi::sync::{
     CHUNK_MAGIC, PAGE_BYTES, SyncChunkHeader, SyncKind, SyncRecord, SyncRingHeader, ring_flags,
@@ -38,6 +39,8 @@ pub(crate) struct Thread {
     chunks: AtomicU32,
     /// Whether our own start routine runs this thread, and so will see it end.
     started_by_us: AtomicU32,
+    /// Its samples of free locks.
+    samples: Samples,
 }
 const _: () = assert!(size_of::<Thread>() <= arch::THREAD_BYTES);
 
@@ -135,6 +138,12 @@ impl Thread {
         unsafe { &*self.ring.load(Ordering::Relaxed) }
     }
 
+    /// Its samples of free locks.
+    #[inline(always)]
+    pub(crate) fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
     /// Whether our own start routine runs it.
     pub(crate) fn is_started_by_us(&self) -> bool {
         self.started_by_us.load(Ordering::Relaxed) != 0
@@ -149,6 +158,7 @@ impl Thread {
         self.next.store(0, Ordering::Relaxed);
         self.end.store(0, Ordering::Relaxed);
         self.chunks.store(0, Ordering::Relaxed);
+        self.samples.begin();
         self.ring.store((&raw const NOWHERE).cast_mut(), Ordering::Relaxed);
         self.started_by_us.store(u32::from(origin.is_some()), Ordering::Relaxed);
         if let Some(chunk) = segment::take_chunk(1) {

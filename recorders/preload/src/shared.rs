@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// PTHREAD_MUTEX_PSHARED_BIT in `__kind`.
 const SHARED_MUTEX: u32 = 128;
 const MUTEX_KIND_OFFSET: usize = 16;
+/// The type in `__kind`, and PTHREAD_MUTEX_RECURSIVE_NP.
+const MUTEX_TYPE: u32 = 3;
+const RECURSIVE: u32 = 1;
 const READ_WRITE_SHARED_OFFSET: usize = 28;
 const SEMAPHORE_SHARED_OFFSET: usize = 8;
 
@@ -21,6 +24,12 @@ pub(crate) fn is_lock(address: usize, object: SyncObject) -> bool {
         SyncObject::ReadWrite => word(address, READ_WRITE_SHARED_OFFSET) != 0,
         SyncObject::Spin => false,
     }
+}
+
+/// Whether a thread may have a lock several times over.
+pub(crate) fn is_recursive(address: usize, object: SyncObject) -> bool {
+    let is = |kind: u32| kind & MUTEX_TYPE == RECURSIVE;
+    object == SyncObject::Mutex && is(word(address, MUTEX_KIND_OFFSET))
 }
 
 /// Whether a semaphore, which is about to be posted, belongs to several processes.

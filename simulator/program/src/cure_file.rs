@@ -5,7 +5,6 @@ use super::kernel_activity::KernelActivity;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_sim::cure::CureConfig;
 use quaver_sim::inject::{self, InjectionConfig};
-use quaver_store::run::RunDir;
 use quaver_sync_analysis::sync::SyncResults;
 use std::path::{Path, PathBuf};
 
@@ -64,7 +63,7 @@ struct Recorded {
 
 /// Classes that the configuration does not give take the distributions of a run of `quaver sync`.
 fn take_recorded(config: &mut CureConfig, run: &Path) -> anyhow::Result<()> {
-    let recorded: Recorded = RunDir::open(run)?.read_summary().map_err(|error| {
+    let recorded: Recorded = quaver_store::listing::open(run)?.read_summary().map_err(|error| {
         let message =
             format!("{}: no results of quaver sync ({error}); quaver analyze makes them", run.display());
         failure(ExitCode::BadInput, message)

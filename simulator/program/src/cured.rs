@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_sim::config::Config;
-use quaver_sim::cure::{CacheKind, CureCache, CureConfig};
+use quaver_sim::cure::{CacheKind, CureCache, CureConfig, Refills};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -196,7 +196,10 @@ fn gather(
         interrupted |= !whole;
         let duration_fs = outcome.results.duration_fs;
         let cure = if number == 0 { outcome.cure.clone() } else { outcome.cure.take() };
-        let run = cure.filter(|_| whole || number == 0).map(|cure| OneRun { duration_fs, cure });
+        let run = cure.filter(|_| whole || number == 0).map(|cure| {
+            let refills = Refills::of(&outcome.results, &cure.activities);
+            OneRun { duration_fs, cure, refills }
+        });
         if number == 0 {
             runs.second_level = outcome.results.second_level;
             first = Some(outcome);

@@ -201,7 +201,7 @@ fn print(args: &SimImportArgs, imported: &Imported) -> anyhow::Result<()> {
     let text = if args.json { json_of(imported, octets)? } else { page(args, imported, octets) };
     if standard {
         // The trace is there already.
-        eprint!("{text}");
+        quaver_instrument::tell!("{}", text.trim_end());
         return Ok(());
     }
     results::to_stdout(text.as_bytes())

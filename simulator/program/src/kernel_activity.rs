@@ -47,16 +47,9 @@ impl<'a> TimedActivity<'a> {
         let before = program.blocks.len() as u32;
         let mut dictionary = program.clone();
         dictionary.blocks.extend(self.activity.dictionary.blocks.iter().cloned());
-        let epochs = self.renumbered.of(before, || {
-            let renumbered = |epoch: &Epoch| Epoch {
-                blocks: epoch
-                    .blocks
-                    .iter()
-                    .map(|(block, accesses)| (block + before, accesses.clone()))
-                    .collect(),
-            };
-            Ok(self.activity.epochs.iter().map(renumbered).collect())
-        })?;
+        let epochs = self
+            .renumbered
+            .of(before, || Ok(self.activity.epochs.iter().map(|epoch| epoch.behind(before)).collect()))?;
         let durations_fs = self.durations_fs.of((serde_json::to_string(machine)?, before), || {
             let timed = Library::timed(machine, &dictionary, epochs.to_vec())
                 .map_err(|error| failure(ExitCode::BadInput, format!("kernel activity: {error}")))?;

@@ -47,7 +47,8 @@ use quaver_lab_guests::GuestError;
 
 /// Runs the program with the process's arguments and says how it ended.
 pub fn main() -> ExitCode {
-    quaver_instrument::program::main(&Program { command, run: dispatch, status: &[exit_status] })
+    let interface = include_str!("../../../docs/interface.txt");
+    quaver_instrument::program::main(&Program { command, run: dispatch, interface, status: &[exit_status] })
 }
 
 /// The whole command line, as `quaver sim` has it. Verbs on stored runs are hidden: `quaver` hands these over.

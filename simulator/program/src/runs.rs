@@ -24,6 +24,10 @@ impl RunKind for SimulationRuns {
         Some("--late is for received streams; simulated threads have no schedule to be late for")
     }
 
+    fn headline(&self) -> &'static [&'static str] {
+        &["chip.duration_fs"]
+    }
+
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
         Ok(Box::new(Simulation(stored::analyze(run)?)))
     }

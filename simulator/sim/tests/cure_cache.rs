@@ -102,7 +102,7 @@ fn epoch(addresses: impl IntoIterator<Item = (u64, bool)>) -> Epoch {
     let each = addresses.into_iter();
     let blocks: Vec<_> =
         each.map(|(address, write)| (KERNEL, vec![access(address, write)].into_boxed_slice())).collect();
-    Epoch { blocks: blocks.into() }
+    Epoch { blocks: blocks.into(), ..Epoch::default() }
 }
 
 /// At each barrier who waited runs one of these epochs: that which takes as long as was drawn.

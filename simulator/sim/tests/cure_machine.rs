@@ -314,7 +314,8 @@ fn traced_kernel_activity_runs_on_the_core_that_it_holds_up() {
         round.push(meet(4));
         round
     });
-    let kernel = |blocks: usize| Epoch { blocks: vec![(KERNEL, Box::default()); blocks].into() };
+    let kernel =
+        |blocks: usize| Epoch { blocks: vec![(KERNEL, Box::default()); blocks].into(), ..Epoch::default() };
     let library = Library::timed(&config, &dictionary(), [100, 300, 900].map(kernel).to_vec()).unwrap();
     let durations: Vec<u64> = library.durations_fs().collect();
     assert!(

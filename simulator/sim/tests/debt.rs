@@ -94,15 +94,14 @@ impl Oracle {
         let end_us = self.now_us.iter().copied().fold(0.0, f64::max);
         let last = self.now_us.iter().position(|now_us| *now_us == end_us).unwrap();
         let most_us = self.owed_us.iter().copied().fold(f64::MIN, f64::max);
-        let of_last_us = self.owed_us[last];
+        let most_each_us =
+            (0..self.now_us.len()).map(|thread| self.owed_us[thread] + end_us - self.now_us[thread]);
+        let least_us = most_each_us.fold(f64::MAX, f64::min);
         for thread in 0..self.now_us.len() {
-            let waited_us = end_us - self.now_us[thread];
             match self.rule {
                 CriticalPath::Join => {}
                 CriticalPath::Max => self.owed_us[thread] = most_us,
-                CriticalPath::Slack => {
-                    self.owed_us[thread] = of_last_us.min(self.owed_us[thread] + waited_us);
-                }
+                CriticalPath::Slack => self.owed_us[thread] = least_us,
             }
             let late_us = if thread == last { 0.0 } else { draw(thread) };
             self.now_us[thread] = end_us + late_us;

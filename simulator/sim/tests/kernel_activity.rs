@@ -6,7 +6,7 @@ mod listed;
 use listed::{Listed, dictionary};
 use quaver_sim::config::Config;
 use quaver_sim::cure::{Cure, CureConfig, CureResults, Library};
-use quaver_sim::inject::{Draw, Duration, Epoch, InjectionConfig, bundled};
+use quaver_sim::inject::{Draw, Duration, InjectionConfig, KernelData, bundled};
 use quaver_sim::machine::Machine;
 use quaver_sim::statistics::Results;
 use quaver_sync_analysis::sync::SyncClass;
@@ -48,10 +48,8 @@ fn library(config: &Config) -> (Dictionary, Library) {
     let mut all = dictionary();
     let before = all.blocks.len() as u32;
     all.blocks.extend(kernel.blocks);
-    let renumbered = |epoch: &Epoch| Epoch {
-        blocks: epoch.blocks.iter().map(|(block, accesses)| (block + before, accesses.clone())).collect(),
-    };
-    let library = Library::timed(config, &all, epochs.iter().map(renumbered).collect()).unwrap();
+    let library =
+        Library::timed(config, &all, epochs.iter().map(|epoch| epoch.behind(before)).collect()).unwrap();
     (all, library)
 }
 
@@ -151,6 +149,21 @@ fn the_kernel_takes_the_caches_from_the_program() {
     let share = took_fs as f64 / counts.total_fs as f64;
     println!("the kernel took {share:.2} of what was drawn");
     assert!((0.7..1.6).contains(&share), "{share}");
+    // Where all cores touch the same addresses, they take the lines from each other.
+    let common = CureConfig { kernel_data: KernelData::Same, ..cure(Some(draws.clone())) };
+    let (without, _) = run(&config, common, &all, kernel.clone());
+    let taken = |results: &Results| {
+        let kernel = results.kernel.iter();
+        kernel.fold((0, 0), |sum, core| (sum.0 + core.upgrades, sum.1 + core.stalls.remote_fs))
+    };
+    let (own, common) = (taken(&with), taken(&without));
+    println!("upgrades, and stalls for other cores' data: {own:?} and {common:?}");
+    assert!(own.0 * 2 < common.0 && own.1 * 5 < common.1 * 4);
+    let lines: u64 = cured.activities.values().flat_map(|counts| counts.lines).sum();
+    let events: u64 = cured.activities.values().map(|counts| counts.events).sum();
+    let total_fs: u64 = cured.activities.values().map(|counts| counts.total_fs).sum();
+    assert_eq!((events, total_fs), (counts.injected, took_fs));
+    assert!(cured.activities.values().all(|one| one.refill_fs() < one.total_fs && one.again < lines));
     // The same again.
     let (again, same) = run(&config, cure(Some(draws)), &all, kernel);
     assert_eq!((again, same), (with, cured));

@@ -75,7 +75,7 @@ fn laws_hold_in_the_papers_own_runs() {
     let summary = summary(&laid);
     let all = claims(&summary);
     let laws: Vec<&Claim> = all.iter().filter(|claim| claim.kind == Kind::Law).collect();
-    assert_eq!(laws.len(), 5, "{laws:#?}");
+    assert_eq!(laws.len(), 4, "{laws:#?}");
     for law in laws {
         assert_eq!(law.holds, Some(true), "{law:?}");
     }
@@ -84,7 +84,7 @@ fn laws_hold_in_the_papers_own_runs() {
     assert!(slow.min > 1.0 && slow.max > slow.min, "{slow:?}");
     let dvfs = barnes.arm(Arm::UnifiedDvfs).unwrap();
     assert!(dvfs.slow_down_percent.unwrap().mean < slow.mean, "{dvfs:?}");
-    assert!(dvfs.least_ratio.unwrap() >= 1.0 / 1.2 && dvfs.changes > 0.0);
+    assert!(dvfs.least_ratio.unwrap() < 1.0 && dvfs.changes > 0.0);
     assert!(barnes.row.unwrap().events_per_ms > 0.0 && !barnes.distribution.is_empty());
     assert_eq!(barnes.units.unwrap().slots_differ, 0);
 }

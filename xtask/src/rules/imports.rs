@@ -11,6 +11,11 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ("core", &[], &["testbed"]),
     ("instruments/capture", &["core", "instruments/chase", "instruments/path"], &["testbed"]),
     ("instruments/chase", &["core", "instruments/path"], &["testbed"]),
+    (
+        "instruments/cure",
+        &["core", "instruments/chase", "instruments/noise", "instruments/study/analysis", "instruments/tune"],
+        &["testbed"],
+    ),
     ("instruments/doctor", &["core", "instruments/capture"], &["testbed"]),
     (
         "instruments/lab",
@@ -24,6 +29,7 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ),
     ("instruments/sync", &["core", "simulator/dvfs"], &["testbed"]),
     ("instruments/tune", &["core", "instruments/chase", "instruments/noise"], &["testbed"]),
+    ("instruments/watch", &["core", "instruments/chase"], &["testbed"]),
     ("instruments", &["core"], &["testbed"]),
     ("recorders", &["core/abi", "simulator/trace"], &["instruments/sync/store"]),
     ("simulator/program", &["core", "simulator", "instruments/sync/analysis"], &[]),
@@ -39,6 +45,7 @@ const PURE: &[&str] = &[
     "core/analysis",
     "core/view",
     "instruments/capture/analysis",
+    "instruments/cure/analysis",
     "instruments/study/analysis",
     "instruments/sync/analysis",
     "simulator/dvfs",

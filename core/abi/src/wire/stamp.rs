@@ -78,6 +78,9 @@ pub const HMAC_FIELD: Range<usize> = 96..112;
 /// Bytes of an unauthenticated reply up to and with the TTL: what TWAMP Light has too (RFC 5357, section 4.2.1).
 pub const LIGHT_BYTES: usize = 41;
 
+/// Least bytes of an unauthenticated packet of TWAMP Light: number, time and error estimate (RFC 5357, section 4.1.2).
+pub const LEAST_LIGHT_BYTES: usize = 14;
+
 /// Whether packets carry an HMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

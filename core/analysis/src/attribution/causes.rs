@@ -38,6 +38,8 @@ pub(crate) enum Detail {
     Kernel(u32, u64),
     /// A system call of the receiver, by number.
     Call(u64),
+    /// This text, on a grid of this period, nanoseconds.
+    Periodic(&'static str, i64),
 }
 
 /// What the holder of a lock did while others waited for it.
@@ -90,7 +92,7 @@ impl CauseKey {
         Self { id, detail, behind_source: false }
     }
 
-    fn name(&self, names: &Names) -> String {
+    pub(crate) fn name(&self, names: &Names) -> String {
         let name = match self.detail {
             Detail::Plain(text) => text.to_string(),
             Detail::Irq(number) => match names.irq.get(&number) {
@@ -132,6 +134,7 @@ impl CauseKey {
                 Some(call) => format!("system call {call} of the receiver"),
                 None => format!("system call {number} of the receiver"),
             },
+            Detail::Periodic(text, period_ns) => format!("{text}, every {} ms", period_ns / 1_000_000),
         };
         match self.detail {
             _ if !self.behind_source => name,
@@ -167,6 +170,7 @@ struct Sums {
     id: &'static str,
     name: String,
     body_ns: i64,
+    inferred_ns: i64,
     entry_exit_ns: i64,
     catch_up_ns: i64,
     packets: u64,
@@ -227,6 +231,8 @@ pub(crate) struct CauseTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
     Body,
+    /// A body that no record or sample shows.
+    InferredBody,
     EntryExit,
     CatchUp,
 }
@@ -247,6 +253,7 @@ impl CauseTable {
                 id,
                 name,
                 body_ns: 0,
+                inferred_ns: 0,
                 entry_exit_ns: 0,
                 catch_up_ns: 0,
                 packets: 0,
@@ -280,8 +287,9 @@ impl CauseTable {
         match account {
             Account::EntryExit => sums.entry_exit_ns += time_ns,
             Account::CatchUp => sums.catch_up_ns += time_ns,
-            Account::Body => {
+            Account::Body | Account::InferredBody => {
                 sums.body_ns += time_ns;
+                sums.inferred_ns += if account == Account::InferredBody { time_ns } else { 0 };
                 sums.intervals += u64::from(sums.last_event != event || event == u32::MAX);
                 sums.last_event = event;
             }
@@ -334,7 +342,7 @@ impl CauseTable {
                 example_seq: sums.example_seq,
                 remedy: source.map_or_else(Remedy::default, |source| source.remedy.clone()),
                 functions: Vec::new(),
-                inferred_ns: 0,
+                inferred_ns: sums.inferred_ns,
             });
         }
         (ranked, places)

@@ -7,7 +7,7 @@ use super::causes::{CauseKey, CauseTable, SOURCE_LATE};
 use super::naming::Namer;
 use super::timeline::{Level, Segment, start_of};
 use super::waiting::{self, Facts};
-use super::{EdgeCap, PacketPosition, Part};
+use super::{Certainty, EdgeCap, PacketPosition, Part};
 use crate::model::{Actor, Circumstances};
 use quaver_abi::record::OffCpu;
 
@@ -28,6 +28,20 @@ pub(crate) struct Draft {
     pub(crate) shift_ns: i64,
     /// The hypervisor had this time, see [`super::steal`].
     pub(crate) taken: bool,
+    /// No record or sample shows the cause itself.
+    pub(crate) inferred: bool,
+}
+
+impl Draft {
+    /// How it is known.
+    pub(crate) const fn certainty(&self) -> Certainty {
+        match (self.cause, self.part) {
+            (None, _) | (_, Part::Unexplained) => Certainty::Unknown,
+            (_, Part::EntryExit | Part::CatchUp) => Certainty::Inferred,
+            (_, Part::Body) if self.inferred => Certainty::Inferred,
+            (_, Part::Body) => Certainty::Certain,
+        }
+    }
 }
 
 /// What a part of a window asks.
@@ -366,6 +380,7 @@ impl<'a> Engine<'a> {
             edges,
             shift_ns: cut.shift_ns,
             taken: false,
+            inferred: false,
         });
     }
 }

@@ -1,7 +1,7 @@
 //! When each packet was expected at the application.
 
 use crate::distribution::median;
-use crate::model::{Layer, MISSING, PacketRun, PacketTable};
+use crate::model::{Layer, MISSING, PacketRun, PacketTable, distance_ns};
 use crate::pace::{self, Arrivals, Pace};
 use crate::series::{StreamLine, fit_line};
 use crate::summary::PaceSummary;
@@ -9,7 +9,7 @@ use crate::summary::PaceSummary;
 /// The expected instants of a run.
 pub(super) enum Expected<'a> {
     /// The source's schedule plus the typical path ([`typical_before_app`]).
-    Schedule { before_app_ns: &'a [i32], typical_ns: i64, drift: Option<StreamLine> },
+    Schedule { before_app_ns: &'a [i64], typical_ns: i64, drift: Option<StreamLine> },
     /// A schedule learned from the arrivals, plus the typical path.
     Learned(LearnedSchedule<'a>),
     /// The stream keeps to no period: only what the way from its arrival at this host adds is lateness.
@@ -21,7 +21,7 @@ pub(super) enum Expected<'a> {
 /// Due instants that the arrivals tell ([`pace`]).
 pub(super) struct LearnedSchedule<'a> {
     /// Distance of the due instant back from the application.
-    due_before_app_ns: Vec<i32>,
+    due_before_app_ns: Vec<i64>,
     typical_ns: i64,
     /// Where the packets were stamped on arrival; none where only the application stamped them.
     arrival: Option<UsualWay<'a>>,
@@ -31,15 +31,15 @@ pub(super) struct LearnedSchedule<'a> {
 
 /// A layer's distances back from the application, and the typical one.
 pub(super) struct UsualWay<'a> {
-    before_app_ns: &'a [i32],
+    before_app_ns: &'a [i64],
     typical_ns: i64,
 }
 
 impl UsualWay<'_> {
     /// What the way took beyond the typical; none where the layer was not stamped.
     fn excess_ns(&self, row: usize) -> Option<i64> {
-        let before = self.before_app_ns.get(row).copied().filter(|before| known(*before))?;
-        Some(i64::from(before) - self.typical_ns)
+        let before = self.before_app_ns.get(row).copied().filter(|before| *before != MISSING)?;
+        Some(before - self.typical_ns)
     }
 }
 
@@ -61,25 +61,24 @@ pub(super) fn typical_before_app(packets: &PacketTable, layer: Layer, slack_ns: 
     typical(&packets.column(layer)?.before_app_ns, slack_ns)
 }
 
-fn typical(before_app_ns: &[i32], slack_ns: i64) -> Option<i64> {
-    let mut distances: Vec<i32> = before_app_ns.iter().copied().filter(|&before| before != MISSING).collect();
+fn typical(before_app_ns: &[i64], slack_ns: i64) -> Option<i64> {
+    let mut distances: Vec<i64> = before_app_ns.iter().copied().filter(|&before| before != MISSING).collect();
     if distances.is_empty() {
         return None;
     }
     let index = distances.len().div_ceil(UNHINDERED_SHARE) - 1;
-    let unhindered = i64::from(*distances.select_nth_unstable(index).1);
-    distances.retain(|&before| i64::from(before) <= unhindered.saturating_add(slack_ns));
+    let unhindered = *distances.select_nth_unstable(index).1;
+    distances.retain(|&before| before <= unhindered.saturating_add(slack_ns));
     let middle = distances.len().div_ceil(2) - 1;
-    Some(i64::from(*distances.select_nth_unstable(middle).1))
+    Some(*distances.select_nth_unstable(middle).1)
 }
 
-/// The schedule's column, where at least half of the packets have it and it is not beyond what a column holds.
-fn usable_schedule(packets: &PacketTable, slack_ns: i64) -> Option<(&[i32], i64)> {
+/// The schedule's column, where at least half of the packets have it.
+fn usable_schedule(packets: &PacketTable, slack_ns: i64) -> Option<(&[i64], i64)> {
     let column = packets.column(Layer::Schedule)?.before_app_ns.as_slice();
     let known = column.iter().filter(|&&before| before != MISSING).count();
     let typical_ns = typical_before_app(packets, Layer::Schedule, slack_ns)?;
-    let clamped = typical_ns.abs() >= i64::from(i32::MAX);
-    (known * 2 >= packets.len() && column.len() == packets.len() && !clamped).then_some((column, typical_ns))
+    (known * 2 >= packets.len() && column.len() == packets.len()).then_some((column, typical_ns))
 }
 
 /// Takes the schedule's column where there is one, else learns it from the arrivals. A schedule by another host's clock
@@ -98,8 +97,8 @@ pub(super) fn schedule(run: &PacketRun, slack_ns: i64, threshold_ns: impl Fn(f64
     let arrival = arrival(packets, slack_ns);
     let at = |row: usize| match &arrival {
         Some(way) => Some(way.before_app_ns[row])
-            .filter(|b| known(*b))
-            .map(|b| packets.app_ns[row].saturating_sub(i64::from(b))),
+            .filter(|b| *b != MISSING)
+            .map(|b| packets.app_ns[row].saturating_sub(b)),
         None => Some(packets.app_ns[row]),
     };
     let arrivals = Arrivals { seq: &packets.seq, at: &at };
@@ -138,18 +137,13 @@ fn mean_distance_ns(packets: &PacketTable) -> f64 {
     last.saturating_sub(*first) as f64 / (packets.len().max(2) - 1) as f64
 }
 
-/// Whether a column holds the distance: it is stamped, and not longer than a column can hold.
-fn known(before_app_ns: i32) -> bool {
-    before_app_ns != MISSING && before_app_ns != i32::MAX
-}
-
 /// Where the packets were first stamped, of the layers that nearly all packets have.
 fn arrival(packets: &PacketTable, slack_ns: i64) -> Option<UsualWay<'_>> {
     [Layer::Receive, Layer::KernelStamp, Layer::Softirq, Layer::Interrupt, Layer::Enqueued, Layer::Ready]
         .into_iter()
         .find_map(|layer| {
             let before_app_ns = packets.column(layer)?.before_app_ns.as_slice();
-            let missing = before_app_ns.iter().filter(|before| !known(**before)).count();
+            let missing = before_app_ns.iter().filter(|before| **before == MISSING).count();
             let complete = before_app_ns.len() == packets.len() && missing * 10 <= packets.len();
             let typical_ns = complete.then(|| typical_before_app(packets, layer, slack_ns)).flatten()?;
             Some(UsualWay { before_app_ns, typical_ns })
@@ -167,8 +161,7 @@ fn learned<'a>(
     let mut late: Vec<i64> = Vec::with_capacity(packets.len());
     let horizon_ns = pace::horizon_ns(pace.period_ns);
     pace::each_due(arrivals, pace.period_ns, horizon_ns, |row, due| {
-        let before = packets.app_ns[row].saturating_sub(due.due_ns);
-        due_before_app_ns[row] = before.clamp(i64::from(MISSING) + 1, i64::from(i32::MAX)) as i32;
+        due_before_app_ns[row] = distance_ns(packets.app_ns[row], due.due_ns);
         late.extend(due.late_ns());
     });
     let typical_ns = typical(&due_before_app_ns, slack_ns).unwrap_or(0);
@@ -186,7 +179,7 @@ impl LearnedSchedule<'_> {
     /// Lateness of a packet. What it brought along counts only beyond the uncertainty of the schedule.
     fn lateness_ns(&self, row: usize) -> Option<i64> {
         let before = self.due_before_app_ns[row];
-        let lateness = (before != MISSING).then(|| i64::from(before) - self.typical_ns)?;
+        let lateness = (before != MISSING).then(|| before - self.typical_ns)?;
         let Some(on_this_host) = self.arrival.as_ref().and_then(|arrival| arrival.excess_ns(row)) else {
             return Some(lateness);
         };
@@ -196,14 +189,9 @@ impl LearnedSchedule<'_> {
 }
 
 /// How the path, by two clocks, changes with the sequence number.
-fn drift(packets: &PacketTable, before_app_ns: &[i32]) -> Option<StreamLine> {
-    let (seq, path): (Vec<u64>, Vec<i64>) = packets
-        .seq
-        .iter()
-        .zip(before_app_ns)
-        .filter(|(_, before)| **before != MISSING)
-        .map(|(&seq, &before)| (seq, i64::from(before)))
-        .unzip();
+fn drift(packets: &PacketTable, before_app_ns: &[i64]) -> Option<StreamLine> {
+    let (seq, path): (Vec<u64>, Vec<i64>) =
+        packets.seq.iter().zip(before_app_ns).filter(|(_, before)| **before != MISSING).unzip();
     fit_line(&seq, &path, Some(0.0))
 }
 
@@ -214,7 +202,7 @@ impl Expected<'_> {
             Self::Schedule { before_app_ns, typical_ns, drift } => {
                 let before = before_app_ns[row];
                 let usual = drift.map_or(*typical_ns, |line| line.at(packets.seq[row]));
-                (before != MISSING).then(|| i64::from(before).saturating_sub(usual))
+                (before != MISSING).then(|| before.saturating_sub(usual))
             }
             Self::Learned(learned) => learned.lateness_ns(row),
             Self::Path(way) => way.excess_ns(row),
@@ -236,14 +224,14 @@ impl Expected<'_> {
 pub(super) fn catch_up_cap_ns(
     packets: &PacketTable,
     expected: &Expected<'_>,
-    enqueued: Option<&[i32]>,
+    enqueued: Option<&[i64]>,
 ) -> i64 {
     const FLOOR_NS: i64 = 500;
     let mut gaps: Vec<i64> = Vec::new();
     for row in 1..packets.len() {
         let gap = packets.app_ns[row] - packets.app_ns[row - 1];
         let since = match enqueued.map(|before| before[row]) {
-            Some(before) if before != MISSING => Some(i64::from(before)),
+            Some(before) if before != MISSING => Some(before),
             _ => expected.lateness_ns(packets, row),
         };
         if gap > 0 && since.is_some_and(|since| since >= gap) {

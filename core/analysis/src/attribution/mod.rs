@@ -22,6 +22,7 @@ mod crowd;
 mod edges;
 mod engine;
 mod expected;
+mod grid;
 mod late;
 mod naming;
 mod noise;
@@ -30,6 +31,7 @@ mod own;
 mod packets;
 mod stages;
 mod steal;
+mod stretched;
 mod timeline;
 mod waiting;
 
@@ -41,6 +43,7 @@ pub use crowd::{Crowd, TicklessHost, bear_out, crowd};
 pub use edges::learn_edge_cost;
 pub use late::LatePacket;
 pub use noise::{NoiseAnalysis, NoiseOptions, analyze_noise};
+pub use outside::NO_TRACING;
 pub use packets::{PacketAnalysis, analyze_packets};
 
 /// What attribution assumes.
@@ -95,6 +98,18 @@ pub enum Part {
     Unexplained,
 }
 
+impl Part {
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::EntryExit => "entry-exit",
+            Self::CatchUp => "catch-up",
+            Self::Unexplained => "unexplained",
+        }
+    }
+}
+
 /// Where the packet was meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketPosition {
@@ -104,6 +119,39 @@ pub enum PacketPosition {
     Stack,
     /// In the socket.
     Receiver,
+}
+
+impl PacketPosition {
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Stack => "stack",
+            Self::Receiver => "receiver",
+        }
+    }
+}
+
+/// How a piece of a late window is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Certainty {
+    /// Records show that the cause had the time.
+    Certain,
+    /// It is learned or concluded: entry and exit, the catching up, a cause that no record or sample of the window shows.
+    Inferred,
+    /// It has no cause.
+    Unknown,
+}
+
+impl Certainty {
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Certain => "certain",
+            Self::Inferred => "inferred",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// A piece of a late window. Pieces of one window are in time order and cover it exactly.
@@ -120,8 +168,10 @@ pub struct Piece {
     pub part: Part,
     /// Where the packet was.
     pub place: PacketPosition,
-    /// CPU that was looked at.
+    /// CPU that was looked at, [`crate::model::NO_CPU`] where that is unknown.
     pub cpu: u16,
+    /// How it is known.
+    pub certainty: Certainty,
 }
 
 /// Largest time of a window: its leading cause (none: unexplained) by summed time, ties to the lower number.
@@ -166,7 +216,10 @@ impl Books {
             let time = draft.end_ns - draft.start_ns;
             self.late_ns += time;
             match (draft.cause, draft.part) {
-                (Some(cause), Part::Body) => causes.book(cause, Account::Body, time, draft.event),
+                (Some(cause), Part::Body) => {
+                    let account = if draft.inferred { Account::InferredBody } else { Account::Body };
+                    causes.book(cause, account, time, draft.event);
+                }
                 (Some(cause), Part::EntryExit) => causes.book(cause, Account::EntryExit, time, draft.event),
                 (Some(cause), Part::CatchUp) => causes.book(cause, Account::CatchUp, time, draft.event),
                 _ => self.unexplained.time_ns += time,
@@ -178,6 +231,7 @@ impl Books {
                 part: draft.part,
                 place: draft.place,
                 cpu: draft.cpu,
+                certainty: draft.certainty(),
             });
         }
         total_up(drafts, &mut self.totals);
@@ -207,7 +261,11 @@ impl Books {
 const LEAST_PART: i64 = 100;
 
 /// What unexplained time can be on this host, given how much of it is what.
-fn unexplained_note(circumstances: &Circumstances, unexplained: &crate::summary::Unexplained) -> String {
+fn unexplained_note(
+    circumstances: &Circumstances,
+    unexplained: &crate::summary::Unexplained,
+    grid_is_named: bool,
+) -> String {
     let mut note = String::from(if circumstances.virtual_machine {
         "hypervisor or hardware, or work of the receiver itself"
     } else {
@@ -219,13 +277,13 @@ fn unexplained_note(circumstances: &Circumstances, unexplained: &crate::summary:
     let mut part = |part_ns: i64, what: &str| {
         if part_ns.saturating_mul(LEAST_PART) >= unexplained.time_ns && part_ns > 0 {
             let us = part_ns as f64 / 1e3;
-            let time = if us < 1e3 { format!("{us:.1} us") } else { format!("{:.1} ms", us / 1e3) };
+            let time = if us < 1e3 { format!("{us:.1} µs") } else { format!("{:.1} ms", us / 1e3) };
             note.push_str(&format!("; {time} of it {what}"));
         }
     };
     part(unexplained.unplaced_steal_ns, "may be steal, whose place between two readings is not known");
-    part(unexplained.in_call_ns, "lies in long receive calls");
-    if let Some(period_ns) = unexplained.gap_period_ns {
+    part(unexplained.in_call_ns, "lies in long receive or send calls");
+    if let Some(period_ns) = unexplained.gap_period_ns.filter(|_| !grid_is_named) {
         note.push_str(&format!(
             "; turns of the receiver's loop that nothing recorded explains begin on a grid of {} ms",
             period_ns / 1_000_000

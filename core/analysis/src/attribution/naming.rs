@@ -16,8 +16,11 @@ const IPI_LOOK_BACK: usize = 64;
 /// How many packets, or events that name another, are looked at for one interval: a broken record as long as the
 /// run must not make the analysis quadratic.
 const LOOK_AHEAD: usize = 4096;
-/// A NET_RX run is the stream's own if it took no longer than this for each of the stream's packets in it.
+/// Where packets of others were not counted, a NET_RX run is the stream's own if it took no longer than this for each of
+/// the stream's packets in it.
 const OWN_PACKET_CAP_NS: i64 = 10_000;
+/// What the record of a NET_RX run says of packets of others ([`EventKind::Softirq`]): there were none.
+const NO_OTHERS: u64 = 1;
 
 /// Names intervals.
 pub(crate) struct Namer<'a> {
@@ -30,7 +33,7 @@ pub(crate) struct Namer<'a> {
 
 struct OwnPackets<'a> {
     packets: &'a PacketTable,
-    before_app_ns: &'a [i32],
+    before_app_ns: &'a [i64],
 }
 
 impl<'a> Namer<'a> {
@@ -218,6 +221,7 @@ impl<'a> Namer<'a> {
             },
             2 => CauseKey::plain("net-rx", "NET_TX softirq"),
             3 if self.is_own(event) => CauseKey::plain("own-packets", "NET_RX softirq of the stream"),
+            3 if event.aux == NO_OTHERS => CauseKey::plain("net-rx", "NET_RX softirq, no packet received"),
             3 => CauseKey::plain("net-rx", "NET_RX softirq of other traffic"),
             4 => CauseKey::plain("softirq-other", "BLOCK softirq"),
             5 => CauseKey::plain("softirq-other", "IRQ_POLL softirq"),
@@ -229,12 +233,15 @@ impl<'a> Namer<'a> {
         }
     }
 
-    /// Whether a NET_RX run handled the stream's own packets: at least one, in at most
-    /// [`OWN_PACKET_CAP_NS`] each. A longer run had mostly other work and is other traffic.
+    /// Whether a NET_RX run handled the stream's own packets: at least one, and none of others. Beside others, or where
+    /// they were not counted, it may take [`OWN_PACKET_CAP_NS`] for each; a longer run had mostly other work.
     fn is_own(&self, event: &EventRecord) -> bool {
         let Some(own) = &self.own else { return false };
         let (from, to) = (start_of(event), end_of(event));
-        let needed = (to - from).div_euclid(OWN_PACKET_CAP_NS) as usize + 1;
+        let needed = match event.aux {
+            NO_OTHERS => 1,
+            _ => (to - from).div_euclid(OWN_PACKET_CAP_NS) as usize + 1,
+        };
         let table = own.packets;
         // A packet reaches the application after the stack, so earlier rows cannot be of this run.
         let first = table.app_ns.partition_point(|&app_ns| app_ns < from);
@@ -247,7 +254,7 @@ impl<'a> Namer<'a> {
             if before == MISSING || stack_cpu != event.cpu {
                 continue;
             }
-            let stamp = app_ns - i64::from(before);
+            let stamp = app_ns - before;
             if stamp > to {
                 break;
             }

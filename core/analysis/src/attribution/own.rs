@@ -21,6 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const PERIOD_NS: i64 = SAMPLE_PERIOD_NS as i64;
 /// Longer than this no code runs without a sample or another interruption.
 const LONGEST_SILENCE_NS: i64 = PERIOD_NS + PERIOD_NS / 10;
+/// A system call is recorded from this duration on. One that an interrupt alone made so long is as short as those that
+/// are not recorded; else the timer of the samples would find the program in a long call wherever it looks.
+const LONG_CALL_NS: i64 = 20_000;
 /// Own time of a window from which the next order of length begins.
 const ORDERS_NS: [i64; 2] = [100_000, 1_000_000];
 /// Bins of the period in which samples are counted to learn when they are due.
@@ -66,8 +69,6 @@ struct Evidence {
 struct Tally {
     /// Punctual samples by their pair of stacks.
     stacks: BTreeMap<u64, u64>,
-    /// Time in windows without a sample of the cause.
-    inferred_ns: i64,
 }
 
 impl<'a> OwnWork<'a> {
@@ -91,7 +92,7 @@ impl<'a> OwnWork<'a> {
         let of_receiver = |event: &&EventRecord| run.receiver.threads.contains(&event.id);
         for (index, event) in (0..u32::MAX).zip(events).filter(|(_, event)| of_receiver(event)) {
             let list = match EventKind::from_raw(event.kind) {
-                Some(EventKind::SystemCall) if event.end_ns > event.start_ns => &mut own.calls,
+                Some(EventKind::SystemCall) if own.is_long(event) => &mut own.calls,
                 Some(EventKind::Sample) => &mut own.samples,
                 _ => continue,
             };
@@ -100,6 +101,17 @@ impl<'a> OwnWork<'a> {
         own.calls.values_mut().chain(own.samples.values_mut()).for_each(|list| sort_by_start(events, list));
         own.due_ns = due(events, own.samples.values().flatten().copied());
         own
+    }
+
+    /// Whether a call lasted long without what interrupted it.
+    fn is_long(&self, call: &EventRecord) -> bool {
+        let (from, to) = (start_of(call), end_of(call));
+        let interrupted = [Level::Nmi, Level::Interrupt, Level::Softirq]
+            .into_iter()
+            .flat_map(|level| self.timeline.segments(call.cpu, level, from, to))
+            .map(|segment| segment.end_ns - segment.start_ns)
+            .sum::<i64>();
+        to > from && to - from - interrupted >= LONG_CALL_NS
     }
 
     /// Whether windows must be gone through once before any is booked, to learn what to believe.
@@ -220,8 +232,8 @@ impl<'a> OwnWork<'a> {
             .take_while(move |(_, sample)| start_of(sample) < to)
     }
 
-    /// Counts the samples of a window for the causes that they interrupted.
-    fn count(&mut self, drafts: &[Draft], causes: &CauseTable, thread: u32, order: usize) {
+    /// Counts the samples of a window for the causes that they interrupted. A cause without any is inferred there.
+    fn count(&mut self, drafts: &mut [Draft], causes: &CauseTable, thread: u32, order: usize) {
         let (Some(first), Some(last)) = (drafts.first(), drafts.last()) else { return };
         let is_code = |cause| causes.id(cause) == CODE.id;
         let mut sampled: BTreeSet<u32> = BTreeSet::new();
@@ -247,9 +259,7 @@ impl<'a> OwnWork<'a> {
             if is_code(cause) {
                 self.evidence[order].time_ns += time_ns;
             }
-            if !sampled.contains(&cause) {
-                self.tallies.entry(cause).or_default().inferred_ns += time_ns;
-            }
+            draft.inferred = !sampled.contains(&cause);
         }
     }
 
@@ -273,7 +283,6 @@ impl<'a> OwnWork<'a> {
     pub(crate) fn tell(&self, ranked: &mut [CauseSummary], places: &[u32]) {
         for (cause, tally) in &self.tallies {
             let cause = &mut ranked[places[*cause as usize] as usize];
-            cause.inferred_ns = tally.inferred_ns;
             cause.functions = functions(tally, self.names);
             let leading = cause.functions.first().filter(|leading| leading.samples >= FEWEST_SAMPLES);
             if let Some(FunctionShare { name, share, .. }) = leading {

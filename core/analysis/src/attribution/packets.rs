@@ -42,7 +42,7 @@ impl PacketAnalysis {
 
 /// A stamp column with its typical distance from the application.
 struct Way<'a> {
-    before_app_ns: &'a [i32],
+    before_app_ns: &'a [i64],
     typical_ns: i64,
 }
 
@@ -56,7 +56,7 @@ impl Way<'_> {
     /// Expected reading of a packet, given when it passed here: its stamp plus the typical rest of the way.
     fn expected_app(&self, app_ns: i64, row: usize) -> Option<i64> {
         let before = self.before_app_ns.get(row).copied().filter(|&before| before != MISSING)?;
-        Some(app_ns - i64::from(before) + self.typical_ns)
+        Some(app_ns.saturating_sub(before).saturating_add(self.typical_ns))
     }
 }
 
@@ -66,6 +66,8 @@ struct Chase<'a> {
     sender: &'a [Life<'a>],
     source: Option<Way<'a>>,
     socket: Option<Way<'a>>,
+    /// Where the receiver is told of a packet that has entered its queue.
+    ready: Option<Way<'a>>,
     /// The way from the socket is that from its queue, not from an earlier stamp.
     in_queue: bool,
     /// Where this host first saw the packet.
@@ -131,6 +133,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
             .catch_up_cap_ns
             .unwrap_or_else(|| catch_up_cap_ns(&run.packets, &schedule.expected, waiting)),
         socket,
+        ready: way(run, Layer::Ready, slack_ns),
         in_queue,
         arrival,
         threshold_ns: options.threshold(schedule.period_ns),
@@ -138,8 +141,10 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         schedule,
     };
     let engine = || Engine::new(&namer, &run.circumstances, &receiver);
+    let read = &run.packets.app_ns;
+    let measured = read.iter().min().copied().unwrap_or(0)..=read.iter().max().copied().unwrap_or(0);
     let fresh = || {
-        let gaps = LoopGaps::new(&run.events, &run.circumstances);
+        let gaps = LoopGaps::new(&run.events, &run.circumstances, measured.clone());
         Settlement {
             steal: Steal::new(&run.events, gaps.stretches()),
             gaps,
@@ -168,10 +173,8 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));
     let mut unexplained = books.unexplained;
     unexplained.share = share(unexplained.time_ns, late_ns);
-    let read = &run.packets.app_ns;
-    let measured = read.iter().min().copied().unwrap_or(0)..=read.iter().max().copied().unwrap_or(0);
-    unexplained.gap_period_ns = gaps.period_ns(&run.events, measured);
-    unexplained.note = unexplained_note(&run.circumstances, &unexplained);
+    unexplained.gap_period_ns = gaps.period_ns();
+    unexplained.note = unexplained_note(&run.circumstances, &unexplained, gaps.are_named());
     let mut summary = chase.summary(&late, late_ns);
     summary.causes = ranked;
     summary.unexplained = unexplained;
@@ -250,19 +253,21 @@ impl Chase<'_> {
         let app_cpu = packets.app_cpu.get(row).copied().unwrap_or(NO_CPU);
         let known = |cpu: Option<u16>| cpu.filter(|&cpu| cpu != NO_CPU);
         let stack_cpu = known(packets.stack_cpu.get(row).copied()).unwrap_or(app_cpu);
-        let boundary = |way: &Option<Way<'_>>, low: i64| {
-            way.as_ref().and_then(|way| way.expected_app(app_ns, row)).unwrap_or(low).clamp(low, end_ns)
+        let boundary = |way: Option<&Way<'_>>, low: i64| {
+            way.and_then(|way| way.expected_app(app_ns, row)).unwrap_or(low).clamp(low, end_ns)
         };
-        let shift = |way: &Option<Way<'_>>| way.as_ref().map_or(0, |way| way.typical_ns);
+        let shift = |way: Option<&Way<'_>>| way.map_or(0, |way| way.typical_ns);
         // On loopback a packet arrives within its send call, whose own stamp may be missing.
-        let sent = if self.sender_arrives { &self.arrival } else { &self.source };
+        let arrival = self.arrival.as_ref();
+        let sent = if self.sender_arrives { arrival } else { self.source.as_ref() };
+        let socket = self.way_into_queue(row);
         let sent_ns = if self.foreign {
             self.sent_by_other_clock(row).unwrap_or(start_ns).clamp(start_ns, end_ns)
         } else {
             boundary(sent, start_ns)
         };
-        let arrived_ns = if self.foreign { boundary(&self.arrival, sent_ns) } else { sent_ns };
-        let queued_ns = boundary(&self.socket, arrived_ns);
+        let arrived_ns = if self.foreign { boundary(arrival, sent_ns) } else { sent_ns };
+        let queued_ns = boundary(socket, arrived_ns);
 
         let actor = self.run.source.as_ref();
         let sender = self.sender.first();
@@ -270,13 +275,12 @@ impl Chase<'_> {
         let ask = Ask { from_ns: start_ns, to_ns: sent_ns, shift_ns: shift(sent), cpu: source_cpu };
         engine.source(ask, actor.map(|actor| (actor, sender)));
         let late = CauseKey::plain("arrival-late", "late on arrival at this host");
-        let ask = Ask { from_ns: sent_ns, to_ns: arrived_ns, shift_ns: shift(&self.arrival), cpu: stack_cpu };
+        let ask = Ask { from_ns: sent_ns, to_ns: arrived_ns, shift_ns: shift(arrival), cpu: stack_cpu };
         engine.stack(ask, None, Some(late));
-        let ask =
-            Ask { from_ns: arrived_ns, to_ns: queued_ns, shift_ns: shift(&self.socket), cpu: stack_cpu };
+        let ask = Ask { from_ns: arrived_ns, to_ns: queued_ns, shift_ns: shift(socket), cpu: stack_cpu };
         engine.stack(ask, actor.zip(sender), None);
         let ask = Ask { from_ns: queued_ns, to_ns: end_ns, shift_ns: 0, cpu: app_cpu };
-        let queued = match &self.socket {
+        let queued = match socket {
             None => Queued::No,
             Some(way) => match way.expected_app(app_ns, row) {
                 Some(read_ns) if self.in_queue => Queued::Since(read_ns - way.typical_ns),
@@ -284,6 +288,13 @@ impl Chase<'_> {
             },
         };
         engine.receiver(ask, &self.run.receiver, self.reader(app_cpu, app_ns), queued);
+    }
+
+    /// How a packet came into the socket's queue. A stop between the stamps before and after that is the stack's if the packet
+    /// was read after the later one: nobody was told of it until then.
+    fn way_into_queue(&self, row: usize) -> Option<&Way<'_>> {
+        let told = |way: &&Way<'_>| way.before_app_ns.get(row).is_some_and(|&before| before >= 0);
+        self.ready.as_ref().filter(told).or(self.socket.as_ref())
     }
 
     /// Expected reading of a packet, given when it was sent, where schedule and sending are stamped by a clock
@@ -296,7 +307,7 @@ impl Chase<'_> {
         let (scheduled, sent) = (before_app_ns[row], *source.before_app_ns.get(row)?);
         let lateness_ns = self.schedule.expected.lateness_ns(&self.run.packets, row)?;
         (sent != MISSING).then(|| {
-            let after_schedule = i64::from(scheduled) - i64::from(sent);
+            let after_schedule = scheduled - sent;
             let typical = typical_ns - source.typical_ns;
             self.run.packets.app_ns[row] - lateness_ns + after_schedule - typical
         })

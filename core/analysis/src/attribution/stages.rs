@@ -36,7 +36,7 @@ fn stamps_first(packets: &PacketTable, other: Layer, buffer: &mut Vec<i64>) -> b
     buffer.clear();
     buffer.extend(
         both.filter(|(kernel, other)| **kernel != MISSING && **other != MISSING)
-            .map(|(kernel, other)| i64::from(*kernel) - i64::from(*other)),
+            .map(|(kernel, other)| kernel - other),
     );
     distribution(buffer).p50_ns > 0
 }
@@ -68,9 +68,7 @@ pub(super) fn stages(packets: &PacketTable, late: &[LatePacket], buffer: &mut Ve
         let [from, to] = [pair[0], pair[1]].map(|layer| packets.column(layer));
         let before = |column: Option<&LayerColumn>, row: usize| match column {
             None => Some(0),
-            Some(column) => {
-                column.before_app_ns.get(row).filter(|&&before| before != MISSING).map(|&b| i64::from(b))
-            }
+            Some(column) => column.before_app_ns.get(row).copied().filter(|before| *before != MISSING),
         };
         let time = |row: usize| Some(before(from, row)? - before(to, row)?);
         buffer.clear();
@@ -95,7 +93,7 @@ pub(super) fn stages(packets: &PacketTable, late: &[LatePacket], buffer: &mut Ve
 mod tests {
     use super::*;
 
-    fn table(softirq: i32, receive: i32, kernel: i32) -> PacketTable {
+    fn table(softirq: i64, receive: i64, kernel: i64) -> PacketTable {
         let column = |layer, before| LayerColumn { layer, before_app_ns: vec![before; 3] };
         PacketTable {
             seq: vec![0, 1, 2],

@@ -173,6 +173,7 @@ impl Steal {
                 event: u32::MAX,
                 edges: false,
                 taken: true,
+                inferred: false,
                 ..*draft
             };
             let after = Draft { start_ns: end_ns, ..*draft };

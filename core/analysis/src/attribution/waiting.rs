@@ -124,11 +124,8 @@ impl Facts<'_> {
         let ran_before = holder.start_ns <= span.since_ns.max(0) as u64;
         let gives_way = span.state == ActorState::Woken && ran_before;
         if gives_way && known {
-            let place = namer.leaf(namer.frames(holder.end_ns, holder.id));
-            let kernel = place != 0 && !namer.symbol(place).starts_with("irqentry_exit_to_user_mode");
-            if !kernel {
-                return Some(self.wake_up);
-            }
+            let place = kernel_work(namer, namer.frames(holder.end_ns, holder.id));
+            let Some(place) = place else { return Some(self.wake_up) };
             // A thread of the kernel's own has a source of its own.
             let thread = namer.thread(holder, &self.circumstances.own_threads);
             let work = CauseKey::new("kernel-work", Detail::Kernel(holder.id, place));
@@ -142,6 +139,17 @@ impl Facts<'_> {
         }
         self.circumstances.rt_throttling.then_some(THROTTLED)
     }
+}
+
+/// Where a thread was in the kernel until it gave way, by its stack at that instant; none where an interrupt of its own
+/// code made it give way. An exception, as a page fault is, goes back to user code as an interrupt does; only how it came in
+/// tells the two apart.
+fn kernel_work(namer: &Namer<'_>, frames: &[u64]) -> Option<u64> {
+    let place = Some(namer.leaf(frames)).filter(|place| *place != 0)?;
+    if !namer.symbol(place).starts_with("irqentry_exit_to_user_mode") {
+        return Some(place);
+    }
+    frames.iter().copied().find(|frame| namer.symbol(*frame).starts_with("asm_exc_"))
 }
 
 /// What would have become of the wait without the move: hands on `span`, and of a thread that was preempted and then

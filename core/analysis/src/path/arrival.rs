@@ -1,8 +1,8 @@
 //! From the receiver's records to the packets that enter the analysis, and how many there are of each kind.
 
-use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, Singleton};
+use quaver_abi::wire::jitlat::{FLAG_DUPLICATE, FLAG_INVALID, Singleton};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 #[cfg(test)]
 mod tests;
@@ -198,15 +198,62 @@ pub struct Classified {
     pub counts: Counts,
 }
 
+/// Leaps over fewer numbers are taken as they come; one over more is held against the packets that come after it.
+const FAR: u64 = 256;
+/// So many packets decide whether a leap was right.
+const ENOUGH: usize = 3;
+/// So many packets after a leap are looked at.
+const LOOKED_AT: usize = 256;
+
+impl Classifier {
+    /// The number of a packet that leaps far ahead of all others, and wrongly: a sender numbers packets in the order in
+    /// which it sends them, but the next ones were sent later and have numbers that the leap passed over. None for
+    /// every other packet. A wrong bit in a number does that where no key protects it.
+    fn wrong_leap(&self, singleton: &Singleton, later: &[Singleton]) -> Option<u64> {
+        let near = self.next_expected.saturating_sub(1);
+        let number =
+            |row: &Singleton| self.numbering.unwrap(row.tx_seq as u32, near).filter(|&s| s < self.end);
+        let leap = number(singleton).filter(|_| singleton.flags == 0)?;
+        if leap < self.next_expected.saturating_add(FAR) {
+            return None;
+        }
+        let [mut passed_over, mut beyond] = [0; 2];
+        for row in later.iter().take(LOOKED_AT).filter(|row| row.flags == 0) {
+            let Some(sequence) = number(row) else { continue };
+            let after = row.tx_real_time_ns > singleton.tx_real_time_ns;
+            passed_over += usize::from(after && (self.next_expected..leap).contains(&sequence));
+            beyond += usize::from(after && sequence > leap);
+            if passed_over.max(beyond) == ENOUGH {
+                break;
+            }
+        }
+        (passed_over > beyond).then_some(leap)
+    }
+}
+
 /// Sorts the records of a test, which stand in order of arrival, into packets that enter the analysis and others.
 ///
-/// `sent` is the number of packets sent, None if unknown. See [`Classifier`].
+/// `sent` is the number of packets sent, None if unknown. See [`Classifier`]. A packet whose number leaps far ahead while
+/// those sent after it go on as before has a wrong number: it is invalid and moves nothing. The packet whose number it
+/// has is then no copy of it, whatever the receiver took it for.
 pub fn classify(singletons: &[Singleton], numbering: Numbering, sent: Option<u64>) -> Classified {
     let mut classifier = Classifier::new(numbering, sent);
     let mut arrivals = Vec::with_capacity(singletons.len());
     let mut copies = Vec::with_capacity(singletons.len());
-    for singleton in singletons {
-        match classifier.add(singleton) {
+    let mut claimed: HashSet<u64> = HashSet::new();
+    for (at, singleton) in singletons.iter().enumerate() {
+        let mut row = *singleton;
+        if let Some(number) = classifier.wrong_leap(&row, &singletons[at + 1..]) {
+            claimed.insert(number);
+            row.flags = FLAG_INVALID;
+        } else if row.flags == FLAG_DUPLICATE && !claimed.is_empty() {
+            let near = classifier.next_expected.saturating_sub(1);
+            let number = numbering.unwrap(row.tx_seq as u32, near);
+            if number.is_some_and(|number| claimed.remove(&number)) {
+                row.flags = 0;
+            }
+        }
+        match classifier.add(&row) {
             Verdict::Unique(arrival) => {
                 arrivals.push(arrival);
                 copies.push(arrival.sequence);

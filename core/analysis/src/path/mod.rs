@@ -12,6 +12,7 @@ pub mod density;
 pub mod direction;
 pub mod duplication;
 pub mod edge;
+pub mod following;
 pub mod gilbert;
 pub mod histogram;
 pub mod jitlat_figures;

@@ -5,7 +5,7 @@ use super::arrival::{Arrival, Classified, delays_ns};
 use super::burstiness::{LeastSquares, burstiness};
 use super::bursts::{BurstSummary, GMIN, burst_summary};
 use super::clocks::{ClockWarning, warning};
-use super::density::{ReorderDensity, reorder_density};
+use super::density::{DISPLACEMENT_THRESHOLD, ReorderDensity, reorder_density};
 use super::duplication::{Duplication, duplication};
 use super::edge::Edge;
 use super::gilbert::{Gilbert, GilbertElliottFit, gilbert, gilbert_elliott};
@@ -17,9 +17,6 @@ use super::steps::LevelShift;
 use super::variation::{InterarrivalJitter, ipdv, pdv_ns};
 use crate::distribution::{Distribution, distribution};
 use serde::Serialize;
-
-/// Displacements up to this are told apart in the reorder density (RFC 5236, DT).
-const DISPLACEMENT_THRESHOLD: u64 = 32;
 
 /// A flow, and what is known of it beside its packets.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +86,14 @@ pub struct Delay {
     pub with_loss: DelayWithLoss,
     /// Why the values as measured cannot be believed.
     pub warning: Option<ClockWarning>,
+}
+
+impl Delay {
+    /// Whether the clocks are known well enough to believe the corrected values.
+    pub fn is_known(&self) -> bool {
+        let median_ns = self.corrected.as_ref().map(|corrected| corrected.p50_ns);
+        median_ns.zip(self.bound_ns).is_some_and(|(median_ns, bound_ns)| median_ns >= bound_ns)
+    }
 }
 
 /// Percentiles of delay with lost packets as +infinity (RFC 7679, section 5.1); none: lost.

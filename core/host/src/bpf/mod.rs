@@ -22,7 +22,7 @@ mod open_intervals;
 )]
 pub mod programs;
 #[cfg(feature = "bpf")]
-mod sampling;
+pub mod sampling;
 #[cfg(feature = "bpf")]
 mod steal;
 #[cfg(all(test, feature = "bpf"))]

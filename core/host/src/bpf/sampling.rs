@@ -70,8 +70,12 @@ pub(crate) fn trial() -> io::Result<()> {
 
 /// Lets the program look at each recorded CPU. A CPU that is offline, or where the kernel refuses, is left out.
 pub(crate) fn attach(program: &ProgramMut<'_>, cpus: &Mapping<CpuState>) -> Vec<Link> {
-    let recorded = (0..cpus.len()).filter(|cpu| cpus.copy(*cpu).recorded != 0);
-    let attached = recorded.filter_map(|cpu| {
+    attach_to(program, (0..cpus.len()).filter(|cpu| cpus.copy(*cpu).recorded != 0))
+}
+
+/// Lets the program look at these CPUs. One that is offline, or where the kernel refuses, is left out.
+pub fn attach_to(program: &ProgramMut<'_>, cpus: impl Iterator<Item = usize>) -> Vec<Link> {
+    let attached = cpus.filter_map(|cpu| {
         let event = open(cpu as libc::c_int).ok()?;
         let number = event.as_raw_fd();
         let link = program.attach_perf_event(number).ok()?;

@@ -1,6 +1,7 @@
 //! Real packets over the loopback device, recorded by real programs.
 
 mod hidden;
+mod ongoing;
 mod sleeps;
 
 use super::start;

@@ -26,6 +26,10 @@ const SETTLED_NS: u64 = 20_000_000;
 /// The same for another process's packets, which may wait in its socket's queue: a large one that stays full holds some
 /// seconds of a stream.
 const SETTLED_OBSERVED_NS: u64 = 10_000_000_000;
+/// Where packets are received in their order: one that has no stamp so long after a later one was received gets none.
+const OVERTAKEN_NS: u64 = 1_000_000_000;
+/// Packets behind one without a stamp that are asked whether they were received.
+const MOST_ASKED: u64 = 4_096;
 /// The shortest event ring.
 const SMALLEST_RING: usize = 256;
 
@@ -42,6 +46,7 @@ pub(crate) struct BpfTracer {
     drop_names: BTreeMap<u32, String>,
     blind: Vec<String>,
     observed: bool,
+    in_order: bool,
     samples: bool,
     recording: bool,
     next_arrival: u64,
@@ -75,6 +80,7 @@ impl BpfTracer {
             blind: blind(&missing, &steal),
             samples: spec.observed_process.is_some() && !spec.threads.is_empty(),
             observed: spec.observed_process.is_some(),
+            in_order: false,
             recording: false,
             next_arrival: 1,
             stamps_lost: 0,
@@ -155,7 +161,8 @@ impl BpfTracer {
             let crowded = newest - self.next_arrival > capacity / 4 * 3;
             match self.stamps.slot(self.next_arrival) {
                 Slot::Holds(record) => {
-                    if !(all || crowded || self.is_final(&record, settled_before_ns)) {
+                    let settled = all || crowded || self.is_final(&record, settled_before_ns);
+                    if !settled && !self.is_overtaken(newest) {
                         return;
                     }
                     sink.stamp(record);
@@ -173,6 +180,17 @@ impl BpfTracer {
         last != 0
             || record.flags & stamp_flags::DROPPED != 0
             || record.receive_ns.max(record.enqueued_ns).max(record.ready_ns) < settled_before_ns
+    }
+
+    /// Whether a packet that arrived after the next one was received long ago.
+    fn is_overtaken(&self, newest: u64) -> bool {
+        let behind = self.next_arrival + 1..=newest.min(self.next_arrival + MOST_ASKED);
+        let received = |arrival| match self.stamps.slot(arrival) {
+            Slot::Holds(record) if record.user_ns != 0 => Some(record.user_ns),
+            _ => None,
+        };
+        let first = if self.in_order { behind.into_iter().find_map(received) } else { None };
+        first.is_some_and(|user_ns| user_ns + OVERTAKEN_NS < monotonic_ns())
     }
 
     fn drain_events(&mut self, sink: &mut dyn TraceSink) {
@@ -313,6 +331,22 @@ impl Tracer for BpfTracer {
             }
         }
         Some(all)
+    }
+
+    fn expect_order(&mut self) {
+        self.in_order = true;
+    }
+
+    fn snapshot(&mut self, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError> {
+        let (now_ns, mut open) = (monotonic_ns(), Vec::new());
+        for cpu in 0..self.cpus.len() {
+            open_intervals::close(cpu as u16, &self.cpus.copy(cpu), now_ns, &mut open);
+        }
+        open.into_iter().for_each(|event| sink.event(event));
+        if self.samples {
+            sampling::stacks(&self.object, sink)?;
+        }
+        Ok(self.counts())
     }
 
     fn finish(mut self: Box<Self>, sink: &mut dyn TraceSink) -> Result<TraceCounts, TraceError> {

@@ -11,10 +11,11 @@ const WIDE: [f64; 2] = [1080.0, 540.0];
 
 /// A chart by itself.
 pub(super) fn chart<'a>(page: &'a mut Markup, chart: &Chart) -> &'a mut Markup {
-    framed(page, chart, WIDE[0])
+    framed(page, chart, WIDE[0], true)
 }
 
-fn framed<'a>(page: &'a mut Markup, chart: &Chart, wide: f64) -> &'a mut Markup {
+/// One that is not `first` of several waits for the script that shows it, which draws it then.
+fn framed<'a>(page: &'a mut Markup, chart: &Chart, wide: f64, first: bool) -> &'a mut Markup {
     let drawn = svg::draw(&chart.plot, wide);
     if drawn.is_empty() {
         return page;
@@ -23,7 +24,11 @@ fn framed<'a>(page: &'a mut Markup, chart: &Chart, wide: f64) -> &'a mut Markup 
     if chart.rendering == Rendering::Interactive {
         page.raw(" data-chart");
     }
-    page.raw(">");
+    let is_drawn_later = !first
+        && chart.rendering == Rendering::Interactive
+        && matches!(chart.plot, Plot::Xy(_) | Plot::Distribution(_) | Plot::Timeline(_));
+    page.raw(if is_drawn_later { " hidden>" } else { ">" });
+    let drawn = if is_drawn_later { Markup::default() } else { drawn };
     if !chart.title.is_empty() {
         page.element("h3", "", &chart.title);
     }
@@ -107,8 +112,9 @@ pub(super) fn group<'a>(page: &'a mut Markup, group: &Group, id: &str) -> &'a mu
             WIDE[0]
         }
     };
-    group.charts.iter().for_each(|chart| {
-        framed(page, chart, wide).raw("\n");
-    });
+    let is_choice = matches!(group.arrangement, Arrangement::OneOf(_));
+    for (at, chart) in group.charts.iter().enumerate() {
+        framed(page, chart, wide, at == 0 || !is_choice).raw("\n");
+    }
     page.raw("</div>")
 }

@@ -1,71 +1,27 @@
-//! Data inside the page: JSON that cannot end the script element that holds it, with long columns of numbers as base64.
+//! Data inside the page: one packed block of JSON from which scripts draw.
 
 use crate::chart::Chart;
 use crate::plot::Numbers;
+use base64::prelude::BASE64_STANDARD;
+use base64::write::EncoderWriter;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// From this many numbers on a column is base64.
-const LONG: usize = 32;
-
-/// Base64 with padding (RFC 4648, section 4).
-fn base64(bytes: impl ExactSizeIterator<Item = u8>, out: &mut String) {
-    out.reserve(bytes.len().div_ceil(3) * 4);
-    let (mut value, mut held) = (0_u32, 0);
-    let mut digits = |value: u32, held: usize| {
-        for digit in 0..4 {
-            let index = (value >> (18 - 6 * digit)) as usize & 63;
-            out.push(char::from(if digit <= held { ALPHABET[index] } else { b'=' }));
-        }
-    };
-    for byte in bytes {
-        value |= u32::from(byte) << (16 - 8 * held);
-        held += 1;
-        if held == 3 {
-            digits(value, held);
-            (value, held) = (0, 0);
-        }
-    }
-    if held > 0 {
-        digits(value, held);
-    }
-}
-
-/// A gap among integers.
-const GAP: i32 = i32::MIN;
+/// Integers up to here are exact in JSON's numbers (RFC 8259, section 6).
+const MOST_EXACT: f64 = (1_u64 << 53) as f64;
 
 impl Serialize for Numbers {
-    /// Few: a list with `null` for gaps. Many: `i` or `f` and the base64 of little-endian integers of 32 bits or floats of
-    /// 64 bits.
+    /// A list with `null` for gaps. Fractions have ten significant digits, which is finer than any drawing.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if self.len() < LONG {
-            return to.collect_seq(self.iter().map(|value| value.is_finite().then_some(*value)));
-        }
-        let integer = |value: f64| {
-            let known = value.is_finite();
-            (!known || (value.fract() == 0.0 && value.abs() < f64::from(i32::MAX))).then_some(if known {
-                value as i32
-            } else {
-                GAP
-            })
-        };
-        let mut out = String::new();
-        match self.iter().map(|value| integer(*value)).collect::<Option<Vec<i32>>>() {
-            Some(all) => {
-                out.push('i');
-                let bytes: Vec<u8> = all.iter().flat_map(|value| value.to_le_bytes()).collect();
-                base64(bytes.into_iter(), &mut out);
-            }
-            None => {
-                out.push('f');
-                let bytes: Vec<u8> = self.iter().flat_map(|value| value.to_le_bytes()).collect();
-                base64(bytes.into_iter(), &mut out);
-            }
-        }
-        to.serialize_str(&out)
+        to.collect_seq(self.iter().map(|value| match value {
+            value if !value.is_finite() => Value::Null,
+            value if value.fract() == 0.0 && value.abs() <= MOST_EXACT => Value::from(*value as i64),
+            value => Value::from(format!("{value:.9e}").parse::<f64>().unwrap_or(*value)),
+        }))
     }
 }
 
@@ -75,47 +31,56 @@ struct ChartData<'a> {
     plot: &'a crate::plot::Plot,
 }
 
-/// Columns of numbers that were written: equal ones of several charts stand in the page once.
+/// What scripts draw the page's charts from. Equal columns of numbers of several charts stand in it once.
 #[derive(Default)]
-pub(super) struct Columns(HashMap<String, usize>);
+pub(super) struct Drawings {
+    charts: Map<String, Value>,
+    columns: Vec<Value>,
+    known: HashMap<String, usize>,
+}
 
-/// From this many characters on a column stands by itself.
-const APART: usize = 256;
+/// From this many numbers on a column stands by itself.
+const LONG: usize = 32;
 /// Fields that hold columns.
 const FIELDS: [&str; 7] = ["x", "y", "low", "high", "edges", "counts", "shares"];
 
-impl Columns {
-    /// The data that a script draws a chart from.
-    pub(super) fn write_chart(&mut self, out: &mut dyn Write, chart: &Chart) -> io::Result<()> {
+impl Drawings {
+    /// Adds the data of a chart.
+    pub(super) fn add(&mut self, chart: &Chart) -> io::Result<()> {
         let mut data =
             serde_json::to_value(ChartData { linked: chart.linked.as_deref(), plot: &chart.plot })?;
-        self.set_apart(out, &mut data)?;
-        write_json(out, &format!("data-{}", chart.id), &data)
+        self.set_apart(&mut data);
+        self.charts.insert(chart.id.clone(), data);
+        Ok(())
     }
 
-    /// Writes long columns by themselves and leaves their numbers: `@3`.
-    fn set_apart(&mut self, out: &mut dyn Write, data: &mut Value) -> io::Result<()> {
+    /// Takes long columns out and leaves their numbers: `@3`.
+    fn set_apart(&mut self, data: &mut Value) {
         match data {
-            Value::Array(items) => items.iter_mut().try_for_each(|item| self.set_apart(out, item)),
-            Value::Object(fields) => fields.iter_mut().try_for_each(|(name, value)| match value {
-                Value::String(text) if FIELDS.contains(&name.as_str()) => {
-                    if text.len() < APART {
-                        return Ok(());
-                    }
-                    let next = self.0.len();
-                    let number = self.0.get(text.as_str()).copied().unwrap_or(next);
+            Value::Array(items) => items.iter_mut().for_each(|item| self.set_apart(item)),
+            Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| match value {
+                Value::Array(numbers) if numbers.len() >= LONG && FIELDS.contains(&name.as_str()) => {
+                    let next = self.columns.len();
+                    let number = *self.known.entry(value.to_string()).or_insert(next);
+                    let column = std::mem::replace(value, Value::String(format!("@{number}")));
                     if number == next {
-                        // Base64 holds nothing that would end the element.
-                        writeln!(out, "<script type=\"text/plain\" id=\"column-{number}\">{text}</script>")?;
-                        self.0.insert(std::mem::take(text), number);
+                        self.columns.push(column);
                     }
-                    *text = format!("@{number}");
-                    Ok(())
                 }
-                value => self.set_apart(out, value),
+                value => self.set_apart(value),
             }),
-            _ => Ok(()),
+            _ => {}
         }
+    }
+
+    /// Writes all as one block: JSON, deflated (RFC 1951), in base64, which holds nothing that would end the element.
+    pub(super) fn write(self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(b"<script type=\"text/plain\" id=\"view-data\">")?;
+        let text = EncoderWriter::new(&mut *out, &BASE64_STANDARD);
+        let mut packed = DeflateEncoder::new(text, Compression::best());
+        serde_json::to_writer(&mut packed, &json!({ "charts": self.charts, "columns": self.columns }))?;
+        packed.finish()?.finish()?;
+        out.write_all(b"</script>\n")
     }
 }
 
@@ -137,33 +102,11 @@ mod tests {
     use crate::plot::{Data, Series, Xy};
 
     #[test]
-    fn vectors_of_rfc_4648_section_10() {
-        let vectors = [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-        ];
-        for (text, wanted) in vectors {
-            let mut out = String::new();
-            base64(text.bytes(), &mut out);
-            assert_eq!(out, wanted);
-        }
-    }
-
-    #[test]
-    fn numbers_are_lists_integers_or_floats() {
-        let json = |values: Vec<f64>| serde_json::to_string(&Numbers(values)).unwrap();
-        assert_eq!(json(vec![1.0, f64::NAN, 2.5]), "[1.0,null,2.5]");
-        let many = json((0..40).map(f64::from).collect());
-        assert!(
-            many.starts_with("\"iAAAAAAEAAAACAAAA") && many.len() == 3 + 160_usize.div_ceil(3) * 4,
-            "{many}"
-        );
-        assert!(json((0..40).map(|at| f64::from(at) / 2.0).collect()).starts_with("\"fAAAAAAAAAAAAAAAA"));
+    fn numbers_are_exact_integers_short_fractions_and_gaps() {
+        let numbers =
+            Numbers(vec![1.0, f64::NAN, 2.5, 1.0 / 3.0, 12_345_678_901.0, -0.0, f64::INFINITY, 1e300]);
+        let json = serde_json::to_string(&numbers).unwrap();
+        assert_eq!(json, "[1,null,2.5,0.3333333333,12345678901,0,null,1e+300]");
     }
 
     #[test]
@@ -174,17 +117,27 @@ mod tests {
             let plot = Xy::default().with(Series::new("@1", Colour::Muted, Data::Points { x: x.into(), y }));
             Chart::new(id, "", plot)
         };
-        let (mut out, mut columns) = (Vec::new(), Columns::default());
+        let mut drawings = Drawings::default();
         for chart in [chart("a", 1.0), chart("b", 2.0)] {
-            columns.write_chart(&mut out, &chart).unwrap();
+            drawings.add(&chart).unwrap();
         }
-        let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.matches("id=\"column-").count(), 3, "{text}");
-        assert!(
-            text.contains(r#""name":"@1""#)
-                && text.contains(r#""x":"@0","y":"@1""#)
-                && text.contains(r#""x":"@0","y":"@2""#)
+        let mut out = Vec::new();
+        drawings.write(&mut out).unwrap();
+        let data = crate::html::unpacked(std::str::from_utf8(&out).unwrap());
+        let lengths: Vec<usize> = data["columns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|column| column.as_array().unwrap().len())
+            .collect();
+        assert_eq!(lengths, [100, 101, 101]);
+        assert_eq!(data["columns"][1][100], 1);
+        let series = |chart: &str| &data["charts"][chart]["plot"]["series"][0];
+        assert_eq!(
+            (&series("a")["name"], &series("a")["x"], &series("a")["y"]),
+            (&"@1".into(), &"@0".into(), &"@1".into())
         );
+        assert_eq!((&series("b")["x"], &series("b")["y"]), (&"@0".into(), &"@2".into()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The document as an HTML page: one file that works offline and fetches nothing.
 //!
-//! Words, tables and a still form of every drawing are written here and are readable without scripts. Scripts only add
-//! zoom and choice. The content security policy of the page forbids every request.
+//! Words, tables and still drawings are written here and are readable without scripts. Scripts add zoom and choice: of
+//! drawings that are shown one at a time, only the first has a still form. The content security policy of the page forbids every request.
 
 mod chart;
 mod embed;
@@ -38,11 +38,12 @@ pub fn write_html(out: &mut dyn Write, document: &Document) -> io::Result<()> {
     head(&mut page, document, scripted);
     body(&mut page, document, scripted);
     out.write_all(page.as_bytes())?;
-    let mut columns = embed::Columns::default();
-    for chart in charts(document).filter(|chart| chart.rendering == Rendering::Interactive) {
-        columns.write_chart(out, chart)?;
-    }
     if scripted {
+        let mut drawings = embed::Drawings::default();
+        for chart in charts(document).filter(|chart| chart.rendering == Rendering::Interactive) {
+            drawings.add(chart)?;
+        }
+        drawings.write(out)?;
         // The library's licence asks that its text goes with every copy.
         writeln!(out, "<script type=\"text/plain\" id=\"uplot-licence\">{PLOT_LICENCE}</script>")?;
         embed::write_json(out, "view-marks", &svg::MARKS)?;
@@ -101,7 +102,7 @@ fn body(page: &mut Markup, document: &Document, scripted: bool) {
         page.raw("<p class=\"notice\" role=\"status\">This run was cut short. Everything below covers what was kept.</p>\n");
     }
     if scripted {
-        page.raw("<noscript><p class=\"notice\">Without scripts the drawings stand still.</p></noscript>\n");
+        page.raw("<noscript><p class=\"notice\">Without scripts the drawings stand still, and where one of several can be chosen, the first is shown.</p></noscript>\n");
         page.raw(HOW);
     }
     tiles(page, document);
@@ -242,6 +243,15 @@ fn facts(page: &mut Markup, document: &Document) {
             .raw("</tr>\n");
     }
     page.raw("</tbody></table>\n</section>\n");
+}
+
+/// The data that a page's scripts draw from.
+#[cfg(test)]
+pub(crate) fn unpacked(page: &str) -> serde_json::Value {
+    use base64::prelude::{BASE64_STANDARD, Engine};
+    let (_, rest) = page.split_once("id=\"view-data\">").unwrap();
+    let packed = BASE64_STANDARD.decode(rest.split_once('<').unwrap().0).unwrap();
+    serde_json::from_reader(flate2::read::DeflateDecoder::new(packed.as_slice())).unwrap()
 }
 
 #[cfg(test)]

@@ -104,12 +104,24 @@ fn cell(page: &mut Markup, cell: &Cell, first: bool, numeric: bool) {
     });
     match cell {
         Cell::Text(text) => page.sentence(text),
+        Cell::Link { words, path } => {
+            page.raw("<a href=\"").text(&address(path)).raw("\">").text(words).raw("</a>")
+        }
         Cell::Bars(shares) => shares.iter().enumerate().fold(page, |page, (at, share)| {
             bar(page, *share, if at + 1 == shares.len() { Colour::of_cause(Some(0)) } else { Colour::Muted })
         }),
         cell => page.text(&cell.to_string()),
     }
     .raw(if heads { "</th>" } else { "</td>" });
+}
+
+/// A path as an address: it names no scheme, whatever the folders are called (RFC 3986, section 4.2).
+fn address(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
+    let encoded = path
+        .bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
+    encoded.collect()
 }
 
 fn bar(page: &mut Markup, share: f64, colour: Colour) -> &mut Markup {

@@ -12,7 +12,7 @@ mod room;
 pub mod write;
 
 pub use read::{CaptureFormat, CaptureReader, ReadError, is_magic};
-pub use write::{PcapngWriter, WriteError};
+pub use write::{PcapngWriter, UnwrittenPacket, WriteError};
 
 use option::StampOption;
 use quaver_abi::stamp::{Layer, PacketStamps};

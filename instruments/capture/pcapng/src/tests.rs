@@ -138,3 +138,68 @@ fn packets_are_gathered_and_the_buffer_does_not_grow() {
     assert_eq!(out.octets, octets);
     assert!(out.writes < octets / 200_000, "{} writes", out.writes);
 }
+
+/// Takes so many bytes, and then no more, as a full disk does.
+struct FullDisk<'a> {
+    file: &'a std::cell::RefCell<Vec<u8>>,
+    room: usize,
+}
+
+impl std::io::Write for FullDisk<'_> {
+    fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+        let mut file = self.file.borrow_mut();
+        let taken = octets.len().min(self.room - file.len());
+        if taken == 0 {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        file.extend_from_slice(&octets[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn wherever_the_disk_is_full_each_packet_is_in_the_file_or_told_as_unwritten() {
+    const PACKETS: u32 = 6;
+    let facts = InterfaceFacts { name: "e".to_owned(), ..InterfaceFacts::default() };
+    let stamps = stamps();
+    let write = |room: usize| {
+        let file = std::cell::RefCell::new(Vec::new());
+        let mut writer = PcapngWriter::new(FullDisk { file: &file, room }, &SectionFacts::default()).unwrap();
+        writer.interface(&facts).unwrap();
+        for number in 0..PACKETS {
+            let data = vec![7; number as usize];
+            let record = PacketRecord {
+                direction: PacketDirection::Inbound,
+                ..PacketRecord::new(Layer::Kernel, &stamps, &data, 100 + number)
+            };
+            writer.packet(0, &record).unwrap();
+            if number == 2 {
+                let _ = writer.flush();
+            }
+        }
+        let failed = writer.flush().is_err();
+        let lost: Vec<_> = writer.unwritten().collect();
+        let (whole, told) = (writer.whole_octets() as usize, writer.octets() as usize);
+        drop(writer);
+        (file.into_inner(), lost, whole, told, failed)
+    };
+    let (all, lost, whole, told, failed) = write(usize::MAX);
+    assert_eq!((lost.len(), whole, told, failed), (0, all.len(), all.len(), false));
+    for room in 0..all.len() {
+        let (mut file, lost, whole, told, failed) = write(room);
+        assert_eq!((file.len(), told, failed), (room, all.len(), true));
+        file.truncate(whole);
+        assert_eq!(file, all[..whole], "{room}");
+        let there = blocks(&file).iter().filter(|(kind, _)| *kind == 6).count() as u32;
+        assert_eq!(there + lost.len() as u32, PACKETS, "{room}");
+        for (number, packet) in (there..).zip(&lost) {
+            let option = option::StampOption { shown: Some(Layer::Kernel), stamps };
+            let expected = UnwrittenPacket { interface: 0, original_length: 100 + number, stamps: option };
+            assert_eq!(*packet, expected, "{room}");
+        }
+    }
+}

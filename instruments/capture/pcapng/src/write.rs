@@ -1,7 +1,7 @@
 //! Writing pcapng. Blocks are put together in one buffer that is used again and again, so that a packet costs one copy
 //! and no allocation; the buffer goes out when it is full, and when it is asked to.
 
-use super::option;
+use super::option::{self, StampOption};
 use super::{
     InterfaceFacts, InterfaceStatistics, PacketDirection, PacketRecord, Reception, SectionFacts, number,
 };
@@ -62,6 +62,8 @@ impl WriteError {
 pub struct PcapngWriter<W: Write> {
     out: W,
     buffer: Vec<u8>,
+    /// Bytes of the buffer that are out already, where the rest was refused.
+    written: usize,
     /// Offset of each interface's time, seconds.
     offsets_s: Vec<i64>,
     flushed: u64,
@@ -71,7 +73,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Begins a section.
     pub fn new(out: W, facts: &SectionFacts) -> Result<Self, WriteError> {
         let buffer = Vec::with_capacity(BUFFER_BYTES + 4096);
-        let mut writer = Self { out, buffer, offsets_s: Vec::new(), flushed: 0 };
+        let mut writer = Self { out, buffer, written: 0, offsets_s: Vec::new(), flushed: 0 };
         let block = Block::begin(&mut writer.buffer, number::SECTION_HEADER);
         block.buffer.extend_from_slice(&number::BYTE_ORDER_MAGIC.to_le_bytes());
         block.buffer.extend_from_slice(&1u16.to_le_bytes());
@@ -183,6 +185,25 @@ impl<W: Write> PcapngWriter<W> {
         self.flushed + self.buffer.len() as u64
     }
 
+    /// Bytes of the blocks that the destination has taken whole.
+    pub fn whole_octets(&self) -> u64 {
+        let whole = blocks(&self.buffer).take_while(|(end, _)| *end <= self.written).last();
+        self.flushed + whole.map_or(0, |(end, _)| end as u64)
+    }
+
+    /// Packets that were given to the writer and that the destination has not taken whole, in their order. After a failure
+    /// these are the packets that are missing from the file.
+    pub fn unwritten(&self) -> impl Iterator<Item = UnwrittenPacket> {
+        blocks(&self.buffer)
+            .filter(|(end, _)| *end > self.written)
+            .filter_map(|(_, block)| UnwrittenPacket::of(block))
+    }
+
+    /// The destination.
+    pub fn get_ref(&self) -> &W {
+        &self.out
+    }
+
     /// Hands over what is in the buffer: whole blocks, so a reader of a pipe sees every packet so far.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         self.hand_over()?;
@@ -206,9 +227,17 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     fn hand_over(&mut self) -> Result<(), WriteError> {
-        self.out.write_all(&self.buffer)?;
+        while self.written < self.buffer.len() {
+            match self.out.write(&self.buffer[self.written..]) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(octets) => self.written += octets,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         self.flushed += self.buffer.len() as u64;
         self.buffer.clear();
+        self.written = 0;
         Ok(())
     }
 
@@ -219,6 +248,53 @@ impl<W: Write> PcapngWriter<W> {
         let since = u64::try_from(since).map_err(|_| WriteError::Time(time_ns))?;
         Ok((since.rotate_left(32)).to_le_bytes())
     }
+}
+
+/// A packet that did not reach its destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnwrittenPacket {
+    /// Its interface.
+    pub interface: u32,
+    /// Bytes of the whole packet.
+    pub original_length: u32,
+    /// Its stamps, and which of them is its time in the file.
+    pub stamps: StampOption,
+}
+
+impl UnwrittenPacket {
+    /// A packet of a block that this writer made; none for other blocks.
+    fn of(block: &[u8]) -> Option<Self> {
+        const DATA_AT: usize = 28;
+        if word(block, 0)? != number::ENHANCED_PACKET {
+            return None;
+        }
+        let mut options = block.get(DATA_AT + (word(block, 20)? as usize).next_multiple_of(4)..)?;
+        let stamps = loop {
+            let [code, length] = [0, 2].map(|at| options.get(at..at + 2).map(|two| [two[0], two[1]]));
+            let (code, length) = (u16::from_le_bytes(code?), usize::from(u16::from_le_bytes(length?)));
+            let value = options.get(4..4 + length)?;
+            if code == number::CUSTOM_BINARY {
+                // Behind the enterprise number.
+                break option::decode(value.get(4..)?)?;
+            }
+            options = options.get(4 + length.next_multiple_of(4)..)?;
+        };
+        Some(Self { interface: word(block, 8)?, original_length: word(block, 24)?, stamps })
+    }
+}
+
+fn word(block: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(block.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Blocks of a buffer, each with the place where it ends.
+fn blocks(buffer: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let block = buffer.get(at..at + word(buffer, at + 4)? as usize)?;
+        at += block.len();
+        Some((at, block))
+    })
 }
 
 /// Facts of the run as the value of a custom option.

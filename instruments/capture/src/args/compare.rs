@@ -23,7 +23,10 @@ pub struct CompareArgs {
     /// Packets per method and pattern [default: 400, 2000 and 50000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=10_000_000), requires = "compare")]
     pub packets: Option<u32>,
-    /// Rounds; each has one block per method [default: 10, 20 and 20]
+    /// Starts of the program that packets and rounds are spread over; intervals need at least 5
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "compare")]
+    pub starts: u32,
+    /// Rounds; each has two blocks per method [default: 10, 20 and 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), requires = "compare")]
     pub rounds: Option<u32>,
     /// Quick: a quarter of the packets, a tenth of the loss sweeps

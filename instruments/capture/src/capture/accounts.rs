@@ -100,6 +100,15 @@ impl Accounts {
         }
     }
 
+    /// The account of the first file, which begins with the capture.
+    pub(super) fn first_file(&self) -> FileAccount {
+        FileAccount {
+            began_ns: self.began_ns,
+            counters: self.before.clone(),
+            of: vec![OfInterface::default(); self.interfaces.len()],
+        }
+    }
+
     /// Takes what each thread and the kernel counted.
     pub(super) fn finish(&mut self, rings: &Rings, fates: &[Fates]) {
         self.ended_ns = realtime_ns();
@@ -128,7 +137,7 @@ impl Accounts {
         let rest = self.interfaces.iter().zip(&told.of).map(|(whole, told)| InterfaceCount {
             tap: since(&whole.tap, &told.tap),
             fates: whole.fates.since(&told.fates),
-            counters: counters.interfaces.get(&whole.name).copied(),
+            counters: counters.interfaces.get(&whole.name).map(|of| carried(*of, told.on_the_way, 0)),
             ..whole.clone()
         });
         rest.map(|count| statistics(&count, told.began_ns, self.ended_ns)).collect()
@@ -145,14 +154,22 @@ fn since(now: &TapCounts, earlier: &TapCounts) -> TapCounts {
     TapCounts { ring, delivered: now.delivered.saturating_sub(earlier.delivered), ..*now }
 }
 
+/// What an interface received, with the packets that were on the way when a file began, and without those on the way when
+/// it ended: each packet is told by the file that tells what became of it.
+fn carried(counters: InterfaceCounters, before: u64, now: u64) -> InterfaceCounters {
+    InterfaceCounters { rx_packets: (counters.rx_packets + before).saturating_sub(now), ..counters }
+}
+
 fn statistics(count: &InterfaceCount, began_ns: i64, ended_ns: i64) -> InterfaceStatistics {
+    let accepted = count.seen() - count.fates.filtered.min(count.seen());
     InterfaceStatistics {
         taken_ns: ended_ns,
         start_ns: Some(began_ns),
         end_ns: Some(ended_ns),
-        received: count.counters.map(|counters| counters.rx_packets + counters.tx_packets),
+        // Counters are read at another moment than the socket's; what came to the socket was received.
+        received: count.counters.map(|counters| (counters.rx_packets + counters.tx_packets).max(accepted)),
         dropped_by_interface: count.counters.map(|counters| counters.rx_dropped),
-        accepted_by_filter: Some(count.seen() - count.fates.filtered.min(count.seen())),
+        accepted_by_filter: Some(accepted),
         dropped_by_os: Some(count.tap.ring.dropped),
         delivered: Some(count.fates.captured),
         comment: Some(sentence(count)),
@@ -164,7 +181,7 @@ fn statistics(count: &InterfaceCount, began_ns: i64, ended_ns: i64) -> Interface
 /// that were dropped meanwhile; so what all of them tell adds up to what the capture tells at its end.
 #[derive(Clone, Debug)]
 pub(super) struct FileAccount {
-    /// When the file of now began.
+    /// When the file of now began, or the time of its earliest packet, if that is earlier.
     began_ns: i64,
     /// What interfaces had counted then.
     counters: PathCounters,
@@ -176,13 +193,14 @@ pub(super) struct FileAccount {
 struct OfInterface {
     tap: TapCounts,
     fates: Fates,
+    /// Packets that the socket had counted, and that belong to a later file.
+    on_the_way: u64,
 }
 
 impl FileAccount {
-    /// Nothing, of so many interfaces.
-    pub(super) fn new(interfaces: usize) -> Self {
-        let counters = PathCounters::read(&HostRoot::system());
-        Self { began_ns: realtime_ns(), counters, of: vec![OfInterface::default(); interfaces] }
+    /// A packet with this time is in the file. It may have come before the file began.
+    pub(super) fn has(&mut self, time_ns: i64) {
+        self.began_ns = self.began_ns.min(time_ns);
     }
 
     /// What the file of now has to tell, where another begins.
@@ -221,7 +239,10 @@ impl FileAccount {
             of.tap.ring.dropped += dropped;
             of.tap.ring.freezes += freezes;
             of.tap.delivered += tap.delivered;
-            let counters = counters.interfaces.get(name).copied();
+            let on_the_way = ring.seen.saturating_sub(of.tap.ring.seen);
+            let counters =
+                counters.interfaces.get(name).map(|counters| carried(*counters, of.on_the_way, on_the_way));
+            of.on_the_way = on_the_way;
             let count = InterfaceCount { name: name.to_owned(), link_type: 0, tap, fates, counters };
             counted.push(statistics(&count, began_ns, ended_ns));
         }

@@ -1,6 +1,6 @@
 //! What became of the packets that came to the writing thread.
 
-use quaver_abi::stamp::Layer;
+use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 
 /// What became of the packets of one tap that came to the writing thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,38 @@ pub(super) struct Fates {
 }
 
 impl Fates {
+    /// One captured packet. `other_layer`: its time in the file is not of the layer that was asked for.
+    fn one(original_length: u32, other_layer: bool, stamps: &PacketStamps) -> Self {
+        let mut fates = Self { captured: 1, octets: original_length.into(), ..Self::default() };
+        fates.other_layer = other_layer.into();
+        let mut before: Option<LayerStamp> = None;
+        for (layer, stamp) in stamps.iter() {
+            fates.stamped[layer as usize - 1] = 1;
+            // What an interface's own clock counts does not compare.
+            if stamp.clock != StampClock::Phc {
+                fates.disordered |= u64::from(before.is_some_and(|before| is_before(stamp, before)));
+                before = Some(stamp);
+            }
+        }
+        fates
+    }
+
+    /// Counts a captured packet.
+    pub(super) fn capture(&mut self, original_length: u32, other_layer: bool, stamps: &PacketStamps) {
+        let one = Self::one(original_length, other_layer, stamps);
+        self.captured += 1;
+        self.octets += one.octets;
+        self.other_layer += one.other_layer;
+        self.disordered += one.disordered;
+        self.stamped.iter_mut().zip(one.stamped).for_each(|(all, one)| *all += one);
+    }
+
+    /// A packet that was counted as captured could not be written after all.
+    pub(super) fn take_back(&mut self, original_length: u32, other_layer: bool, stamps: &PacketStamps) {
+        *self = self.since(&Self::one(original_length, other_layer, stamps));
+        self.unwritten += 1;
+    }
+
     /// Packets that came to the writing thread and were understood.
     pub(super) fn handled(&self) -> u64 {
         self.captured + self.filtered + self.direction + self.after_limit + self.unwritten
@@ -45,4 +77,13 @@ impl Fates {
             disordered: self.disordered - earlier.disordered,
         }
     }
+}
+
+/// Whether a stamp lies before another by more than both bounds allow.
+fn is_before(stamp: LayerStamp, other: LayerStamp) -> bool {
+    if stamp.bound_ns == u32::MAX || other.bound_ns == u32::MAX {
+        return false;
+    }
+    let slack_ns = i64::from(stamp.bound_ns) + i64::from(other.bound_ns);
+    stamp.time_ns.saturating_add(slack_ns) < other.time_ns
 }

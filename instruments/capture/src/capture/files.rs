@@ -1,12 +1,13 @@
 //! Where packets are written: one file, standard output, or files in turn.
 
 use quaver_pcapng::{
-    InterfaceFacts, InterfaceStatistics, PacketRecord, PcapngWriter, SectionFacts, WriteError,
+    InterfaceFacts, InterfaceStatistics, PacketRecord, PcapngWriter, SectionFacts, UnwrittenPacket,
+    WriteError,
 };
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -28,7 +29,7 @@ impl Rotation {
     }
 }
 
-type Writer = PcapngWriter<Box<dyn Write + Send>>;
+type Writer = PcapngWriter<File>;
 
 /// The files of a capture.
 pub(super) struct Output {
@@ -119,6 +120,15 @@ impl Output {
         self.writer.flush()
     }
 
+    /// After a failure: ends the file behind the last packet that is whole, and tells the packets that are not in it.
+    pub(super) fn give_up(&mut self) -> Vec<UnwrittenPacket> {
+        if self.base != Path::new("-") {
+            // A file that keeps the begin of a packet is readable too: readers say that it was cut short.
+            let _ = self.writer.get_ref().set_len(self.writer.whole_octets());
+        }
+        self.writer.unwritten().collect()
+    }
+
     /// Bytes of all files so far.
     pub(super) fn octets(&self) -> u64 {
         self.before + self.writer.octets()
@@ -153,17 +163,13 @@ fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-fn open(
-    base: &Path,
-    rotation: Rotation,
-    number: u32,
-) -> io::Result<(Box<dyn Write + Send>, Option<PathBuf>)> {
+fn open(base: &Path, rotation: Rotation, number: u32) -> io::Result<(File, Option<PathBuf>)> {
     if base == Path::new("-") {
         // Past the standard library's buffer, which looks for ends of lines.
-        return Ok((Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)), None));
+        return Ok((File::from(io::stdout().as_fd().try_clone_to_owned()?), None));
     }
     let path = if rotation.rotates() { numbered(base, number) } else { base.to_owned() };
-    Ok((Box::new(File::create(&path)?), Some(path)))
+    Ok((File::create(&path)?, Some(path)))
 }
 
 /// `out.pcapng` becomes `out_00001_20261120165800.pcapng`: number, and time of its beginning in UTC.

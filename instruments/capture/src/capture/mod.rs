@@ -5,6 +5,8 @@ pub mod cores;
 mod fates;
 mod files;
 mod guard;
+mod memory;
+mod order;
 mod plan;
 mod qos;
 mod settings;
@@ -50,7 +52,7 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     if !args.quiet {
         session.tell(&plan, &accounts.notes);
     }
-    let (reading, clock, writer, live) = session.start(args, &plan)?;
+    let (reading, clock, writer, live) = session.start(args, &plan, accounts.first_file())?;
     let writing = std::thread::Builder::new()
         .name("quaver-write".into())
         .spawn(move || writer.run())
@@ -188,11 +190,11 @@ fn went(reading: &Reading, quiet: bool) -> bool {
         if reading.went_down(number) {
             let name = &tap.interface().name;
             if crate::record::TapInterface::find(name).is_err() {
-                eprintln!("quaver: interface {name} was removed; capture ended and kept");
+                quaver_instrument::tell!("quaver: interface {name} was removed; capture ended and kept");
                 return true;
             }
             if !quiet {
-                eprintln!("quaver: interface {name} is down; capture resumes when it is up");
+                quaver_instrument::tell!("quaver: interface {name} is down; capture resumes when it is up");
             }
         }
     }

@@ -7,12 +7,13 @@ use quaver_host::interface::InterfaceFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_probe::thread::{Setting, ThreadSettings};
+use quaver_view::Cell;
 use std::path::Path;
 use std::time::Duration;
 
 /// Bytes of a block of the ring, where the ring has room for a few of them.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// Least bytes of a block: a page.
+/// Least bytes of a block, which has to hold two packets as well: a page.
 const LEAST_BLOCK_BYTES: u64 = 4096;
 /// Most bytes kept of a packet that is handed over by itself: what the kernel merges packets to, with a link header and a
 /// tag. Each has room for so much.
@@ -71,6 +72,14 @@ impl Plan {
         let tap = |name: &String| TapOptions { filter: filter.clone(), ..tap(args, name) };
         let taps: Vec<TapOptions> = args.interface.iter().map(tap).collect();
         let rings_bytes = taps.iter().map(|tap| (tap.block_bytes * tap.blocks) as u64).sum();
+        super::memory::check(rings_bytes, &HostRoot::system())?;
+        let mut core_notes = core_notes;
+        if rings_bytes > args.buffer * taps.len() as u64 {
+            core_notes.push(format!(
+                "--buffer has no room for two blocks that hold a packet each: {} bytes are used; -s makes packets smaller",
+                Cell::Count(rings_bytes)
+            ));
+        }
         Ok(Self {
             wish: LayerWish { rings_bytes, ..wish(args) },
             taps,
@@ -156,11 +165,13 @@ fn tap(args: &CaptureArgs, name: &str) -> TapOptions {
             ..usual
         };
     }
+    // The kernel cuts a packet that does not fit in a block.
+    let packet = TapOptions::packet_bytes(args.snaplen.min(ALONE_BYTES)).next_power_of_two() as u64;
     let block = if args.buffer >= LEAST_BLOCKS * BLOCK_BYTES {
         BLOCK_BYTES
     } else {
         let share = (args.buffer / LEAST_BLOCKS).max(LEAST_BLOCK_BYTES);
-        1 << share.ilog2()
+        (1 << share.ilog2()).max(2 * packet)
     };
     TapOptions {
         snap_length: args.snaplen,

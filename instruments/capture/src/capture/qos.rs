@@ -44,7 +44,7 @@ pub(super) fn show(figures: &Mutex<(u64, Option<CaptureFigures>)>, last: u64) ->
     if let (true, Some(figures)) = (figures.0 > last, &figures.1)
         && !figures.flows.is_empty()
     {
-        eprintln!("{}", terminal::page(&live_document(figures), terminal::style_of_stderr()));
+        quaver_instrument::tell!("{}", terminal::page(&live_document(figures), terminal::style_of_stderr()));
     }
     figures.0
 }

@@ -1,6 +1,8 @@
 //! Opening all that a capture needs, in the order that gives the first packet all its stamps.
 
+use super::accounts::FileAccount;
 use super::files::{Output, Rotation};
+use super::order::Order;
 use super::plan::{Plan, interfaces};
 use super::qos;
 use super::write::{Limits, Live, Writer};
@@ -115,19 +117,19 @@ impl Session {
     pub(super) fn tell(&self, plan: &Plan, notes: &[String]) {
         for LayerState { layer, interface, state } in self.layers.states() {
             match state {
-                Ok(how) => eprintln!("{interface}: {} stamp by {how}", layer.name()),
-                Err(why) => eprintln!("{interface}: no {} stamp: {why}", layer.name()),
+                Ok(how) => quaver_instrument::tell!("{interface}: {} stamp by {how}", layer.name()),
+                Err(why) => quaver_instrument::tell!("{interface}: no {} stamp: {why}", layer.name()),
             }
         }
         for note in plan.core_notes.iter().chain(notes).chain(self.taps.iter().flat_map(|tap| tap.notes())) {
-            eprintln!("note: {note}");
+            quaver_instrument::tell!("note: {note}");
         }
         for (tap, options) in self.taps.iter().zip(&plan.taps) {
             let filter = tap.filter().map(|filter| {
                 let place = if filter.runs_here() { ", filtered here" } else { "" };
                 format!(", filter `{}`{place}", filter.expression)
             });
-            eprintln!(
+            quaver_instrument::tell!(
                 "capturing on {}: ring of {} {} of {} bytes, snap length {} bytes{}",
                 tap.interface().name,
                 Cell::Count(tap.blocks() as u64),
@@ -144,6 +146,7 @@ impl Session {
         self,
         args: &CaptureArgs,
         plan: &Plan,
+        told: FileAccount,
     ) -> anyhow::Result<(Reading, LiveClock, Writer, Arc<Live>)> {
         let settings = PipelineSettings {
             converters: plan.converters.clone(),
@@ -159,7 +162,10 @@ impl Session {
         let (reading, blocks) =
             capture::start(self.taps, stamper, plan.capture_thread.clone(), joiner).map_err(super::fail)?;
         let limits = Limits { packets: args.count, octets: args.size_limit };
+        let timeout = blocks.taps().iter().map(Tap::block_timeout).max().unwrap_or_default();
+        let least = blocks.taps().iter().map(Tap::blocks).min().unwrap_or_default();
         let writer = Writer {
+            order: Order::new(blocks.taps().len(), timeout, least),
             blocks,
             layers,
             resolver,
@@ -167,6 +173,7 @@ impl Session {
             layer: args.layer,
             only_outgoing: args.direction == crate::args::WantedDirection::Out,
             output: self.output,
+            told,
             limits,
             cpu: plan.write_cpu,
             flows: args.qos.then(|| qos::Flows::new(args.layer, wall_clock)),

@@ -29,7 +29,8 @@ pub(super) fn print(
     }
     if is_pipe(args) {
         if !args.quiet {
-            eprint!("{}", terminal::page(&view::document(accounts, written), terminal::style_of_stderr()));
+            let page = terminal::page(&view::document(accounts, written), terminal::style_of_stderr());
+            quaver_instrument::tell!("{}", page.trim_end());
         }
         return Ok(());
     }

@@ -102,7 +102,6 @@ fn stamped(interface: &InterfaceCount) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::accounts::FileAccount;
     use crate::capture::fates::Fates;
     use crate::record::{RingStatistics, TapCounts};
     use quaver_host::counters::InterfaceCounters;
@@ -133,7 +132,7 @@ mod tests {
         let written = Written {
             fates: Vec::new(),
             output: None,
-            told: FileAccount::new(1),
+            told: Accounts::begin(&[]).first_file(),
             failed: None,
             figures: None,
             stamps_lost: 3,

@@ -3,10 +3,11 @@
 use super::accounts::FileAccount;
 use super::fates::Fates;
 use super::files::Output;
+use super::order::{Order, Waiting};
 use super::qos::Flows;
 use crate::pipeline::Resolver;
 use crate::record::{Blocks, Frame, Layers, LinkKind, PacketKind, StampedBlock, Tap, ring_layer};
-use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
+use quaver_abi::stamp::{Layer, PacketStamps};
 use quaver_capture_analysis::flows::CaptureFigures;
 use quaver_clock::live::LiveReader;
 use quaver_pcapng::{PacketDirection, PacketRecord, Reception, WriteError};
@@ -76,10 +77,13 @@ pub(super) struct Writer {
     pub(super) blocks: Blocks,
     pub(super) layers: Layers,
     pub(super) resolver: Resolver<LiveReader>,
+    pub(super) order: Order,
     pub(super) links: Vec<LinkKind>,
     pub(super) layer: Layer,
     pub(super) only_outgoing: bool,
     pub(super) output: Option<Output>,
+    /// The account of the first file.
+    pub(super) told: FileAccount,
     pub(super) limits: Limits,
     pub(super) cpu: Option<u16>,
     pub(super) flows: Option<Flows>,
@@ -98,7 +102,7 @@ impl Writer {
         let mut to = Desk {
             fates: vec![Fates::default(); self.links.len()],
             output: self.output.take(),
-            told: FileAccount::new(self.links.len()),
+            told: self.told.clone(),
             flows: self.flows.take(),
             failed: None,
             limited: false,
@@ -106,18 +110,19 @@ impl Writer {
         };
         let mut told = Instant::now();
         while !self.blocks.is_finished() {
-            let taken = self.blocks.next(WAIT);
+            let taken = self.blocks.next(self.order.left().map_or(WAIT, |left| left.min(WAIT)));
             let idle = taken.is_none();
             if let Some(taken) = taken {
-                self.block(taken, &mut to);
+                self.take(taken);
             }
+            self.write_due(&mut to, false);
             if idle {
                 // Programs write a record of every packet of the interface, those too that a filter keeps out: were they left
                 // there until a packet passes, that one's would have no room.
                 self.layers.refresh(true);
             }
             if idle || self.blocks.is_empty() {
-                to.flush();
+                to.flush(self.layer);
             }
             if to.limited || to.failed.is_some() {
                 self.live.ended.store(true, Ordering::Release);
@@ -127,6 +132,9 @@ impl Writer {
                 self.tell(&mut to);
             }
         }
+        self.write_due(&mut to, true);
+        to.flush(self.layer);
+        self.live.captured.store(to.captured, Ordering::Relaxed);
         Written {
             fates: to.fates,
             output: to.output,
@@ -140,38 +148,52 @@ impl Writer {
         }
     }
 
-    fn block(&mut self, taken: StampedBlock, to: &mut Desk) {
-        let StampedBlock { tap, stamp, early, mut block } = taken;
+    fn take(&mut self, taken: StampedBlock) {
+        let StampedBlock { tap, stamp, early, block } = taken;
         let application = self.resolver.resolve(stamp);
         self.layers.refresh(false);
+        self.order.push(tap, Waiting { block, early, application, came: Instant::now() });
+    }
+
+    /// Writes what is before all that can still come, or `all`.
+    fn write_due(&mut self, to: &mut Desk, all: bool) {
+        while let Some((tap, mut waiting, until_ns)) = self.order.next(all) {
+            self.block(tap, &mut waiting, until_ns, to);
+            if waiting.block.next_time_ns().is_some() {
+                self.order.put_back(tap, waiting);
+            }
+        }
+        self.live.captured.store(to.captured, Ordering::Relaxed);
+        if to.failed.is_none() && to.output.as_ref().is_some_and(Output::is_old) {
+            to.rotate(self.blocks.taps(), self.layer);
+        }
+    }
+
+    fn block(&mut self, tap: usize, waiting: &mut Waiting, until_ns: Option<i64>, to: &mut Desk) {
         let (layers, link) = (&mut self.layers, self.links[tap]);
         let taps = self.blocks.taps();
         let filter = taps[tap].filter().filter(|filter| filter.runs_here());
-        let (only_outgoing, layer, limits) = (self.only_outgoing, self.layer, self.limits);
-        block.each(|frame| {
+        let Waiting { block, early, application, .. } = waiting;
+        while until_ns.is_none_or(|until| block.next_time_ns().is_some_and(|next| next <= until)) {
+            let Some(frame) = block.next_frame() else { return };
             let fates = &mut to.fates[tap];
             if to.limited {
                 fates.after_limit += 1;
-            } else if only_outgoing && frame.kind != PacketKind::Outgoing {
+            } else if self.only_outgoing && frame.kind != PacketKind::Outgoing {
                 fates.direction += 1;
             } else if filter.is_some_and(|filter| !filter.passes(frame.data, frame.original_length)) {
                 fates.filtered += 1;
             } else if to.failed.is_some() {
                 fates.unwritten += 1;
             } else {
-                let mut stamps = layers.stamps(frame, link, &early);
-                stamps.set(Layer::Application, application);
+                let mut stamps = layers.stamps(&frame, link, early);
+                stamps.set(Layer::Application, *application);
                 if to.output.as_ref().is_some_and(Output::is_full) {
-                    to.rotate(taps);
+                    to.rotate(taps, self.layer);
                 }
-                to.packet(tap, link, frame, &stamps, layer);
-                to.look_at_limits(limits);
+                to.packet(tap, link, &frame, &stamps, self.layer);
+                to.look_at_limits(self.limits);
             }
-            true
-        });
-        self.live.captured.store(to.captured, Ordering::Relaxed);
-        if to.failed.is_none() && to.output.as_ref().is_some_and(Output::is_old) {
-            to.rotate(taps);
         }
     }
 
@@ -208,6 +230,7 @@ impl Desk {
             return;
         }
         let shown = if stamps.get(wanted).is_some() { wanted } else { ring_layer(frame) };
+        let other_layer = shown != wanted;
         if let Some(output) = &mut self.output {
             let (direction, reception) = way(frame.kind);
             let record = PacketRecord {
@@ -215,31 +238,47 @@ impl Desk {
                 reception,
                 ..PacketRecord::new(shown, stamps, frame.data, frame.original_length)
             };
-            if let Err(error) = output.packet(tap as u32, &record) {
-                self.failed = Some(error);
-                self.fates[tap].unwritten += 1;
-                return;
+            match output.packet(tap as u32, &record) {
+                Ok(()) => {}
+                // The packet is among those that the output has and could not write.
+                Err(error @ WriteError::Io(_)) => {
+                    self.count(tap, frame.original_length, other_layer, stamps);
+                    self.fail(error, wanted);
+                    return;
+                }
+                Err(error) => {
+                    self.fates[tap].unwritten += 1;
+                    self.flush(wanted);
+                    self.failed.get_or_insert(error);
+                    return;
+                }
             }
         }
         if let Some(flows) = &mut self.flows {
             flows.packet(link, frame, stamps);
         }
+        if let Some(time) = stamps.get(shown) {
+            self.told.has(time.time_ns);
+        }
+        self.count(tap, frame.original_length, other_layer, stamps);
+    }
+
+    fn count(&mut self, tap: usize, original_length: u32, other_layer: bool, stamps: &PacketStamps) {
         self.captured += 1;
-        let fates = &mut self.fates[tap];
-        fates.captured += 1;
-        fates.octets += u64::from(frame.original_length);
-        fates.other_layer += u64::from(shown != wanted);
-        let mut before: Option<LayerStamp> = None;
-        let mut disordered = false;
-        for (layer, stamp) in stamps.iter() {
-            fates.stamped[layer as usize - 1] += 1;
-            // What an interface's own clock counts does not compare.
-            if stamp.clock != StampClock::Phc {
-                disordered |= before.is_some_and(|before| is_before(stamp, before));
-                before = Some(stamp);
+        self.fates[tap].capture(original_length, other_layer, stamps);
+    }
+
+    /// The output takes no more: what it has not written is not captured.
+    fn fail(&mut self, error: WriteError, wanted: Layer) {
+        if let Some(output) = &mut self.output {
+            for packet in output.give_up() {
+                let other_layer = packet.stamps.shown != Some(wanted);
+                let fates = &mut self.fates[packet.interface as usize];
+                fates.take_back(packet.original_length, other_layer, &packet.stamps.stamps);
+                self.captured -= 1;
             }
         }
-        fates.disordered += u64::from(disordered);
+        self.failed = Some(error);
     }
 
     fn look_at_limits(&mut self, limits: Limits) {
@@ -248,26 +287,24 @@ impl Desk {
             || limits.octets.is_some_and(|most| octets >= most);
     }
 
-    fn flush(&mut self) {
-        if self.failed.is_none() {
-            self.failed = self.output.as_mut().and_then(|output| output.flush().err());
+    fn flush(&mut self, wanted: Layer) {
+        if self.failed.is_none()
+            && let Some(Err(error)) = self.output.as_mut().map(Output::flush)
+        {
+            self.fail(error, wanted);
         }
     }
 
     /// Begins another file; this one tells its own stretch.
-    fn rotate(&mut self, taps: &[Tap]) {
+    fn rotate(&mut self, taps: &[Tap], wanted: Layer) {
+        // So that it is told what is in the file, and no more.
+        self.flush(wanted);
+        if self.failed.is_some() {
+            return;
+        }
         let counted = self.told.stretch(taps, &self.fates);
         self.failed = self.output.as_mut().and_then(|output| output.rotate(&counted).err());
     }
-}
-
-/// Whether a stamp lies before another by more than both bounds allow.
-fn is_before(stamp: LayerStamp, other: LayerStamp) -> bool {
-    if stamp.bound_ns == u32::MAX || other.bound_ns == u32::MAX {
-        return false;
-    }
-    let slack_ns = i64::from(stamp.bound_ns) + i64::from(other.bound_ns);
-    stamp.time_ns.saturating_add(slack_ns) < other.time_ns
 }
 
 fn way(kind: PacketKind) -> (PacketDirection, Reception) {

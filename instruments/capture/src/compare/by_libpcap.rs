@@ -32,7 +32,7 @@ pub(super) fn run(stream: &LibpcapStream, snap_bytes: u32) -> anyhow::Result<Exi
         snap_bytes,
         buffer_bytes: BUFFER_BYTES,
     };
-    let ready = || eprintln!("{READY} {}", stream.interface);
+    let ready = || quaver_instrument::tell!("{READY} {}", stream.interface);
     let found = count_by_libpcap(&plan, interrupt.flag(), ready)?;
     let told = serde_json::json!({
         "captured": found.captured,

@@ -1,7 +1,7 @@
 //! From a recorded comparison of stamps to its results.
 
 use crate::compare::samples::read_compare_samples;
-use quaver_capture_analysis::compare::{CompareFacts, CompareSummary, Verdict, summarize};
+use quaver_capture_analysis::compare::{CompareFacts, CompareSummary, summarize};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::{RunFacts, run_facts};
 use quaver_store::manifest::Manifest;
@@ -34,21 +34,12 @@ fn warnings(summary: &CompareSummary, facts: &CompareFacts, manifest: &Manifest)
     if manifest.host.pointer("/hypervisor/present") == Some(&serde_json::Value::Bool(true)) {
         warnings.push(
             "this is a virtual machine: cache contents depend on neighbours; repeat the comparison \
-             and compare the rounds' intervals"
+             and compare the intervals"
                 .to_owned(),
         );
     }
     for pattern in &summary.patterns {
         let name = &pattern.facts.name;
-        for ratio in pattern.ratios.iter().filter(|ratio| ratio.to.ends_with(" again")) {
-            if matches!(ratio.verdict, Verdict::Larger | Verdict::Smaller) {
-                warnings.push(format!(
-                    "pattern {name}: the clock against itself gives {:.2} instead of 1; smaller differences are not \
-                     significant (machine not quiet)",
-                    ratio.mean
-                ));
-            }
-        }
         let slots = pattern.facts.sent + pattern.facts.missed;
         if pattern.facts.missed * 100 > slots {
             let remedy = if facts.from.is_some() {

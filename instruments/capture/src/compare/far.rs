@@ -30,6 +30,14 @@ impl Far {
         Ok(Self { client: far_source::find(host, key_file)?, asked: Mutex::default() })
     }
 
+    /// Counts `streams` that were asked for in the time `since` towards the latest minute, as if evenly spread.
+    pub(super) fn asked_before(&self, streams: usize, since: Duration) {
+        let share = (MINUTE.as_secs_f64() / since.as_secs_f64()).min(1.0);
+        let latest = (streams as f64 * share).ceil() as usize;
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.extend(vec![Instant::now(); latest.min(STREAMS)]);
+    }
+
     /// Index of the interface that its packets most likely come in by.
     pub(super) fn interface(&self) -> Option<u32> {
         self.client.interface()

@@ -3,8 +3,8 @@
 use super::Bench;
 use super::plan::{FRAME_OVERHEAD, Pattern, SETTLE};
 use super::traffic::Wanted;
+use super::user::twice;
 use crate::compare::record::{KernelArm, KernelComparison, KernelOutcome, KernelPlan, ReceiverPlan, start};
-use quaver_analysis::order::shuffled_rounds;
 use quaver_capture_analysis::compare::CompareTable;
 use quaver_probe::thread::ThreadSettings;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ const ETHERNET_BYTES: u32 = 14;
 /// Longest wait for the packets of a block beyond their schedule.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs a pattern past the kernel's checkpoints; names of the arms.
+/// Runs a pattern past the kernel's checkpoints; blocks that were planned.
 pub(super) fn measure(
     bench: &Bench<'_>,
     number: u16,
     pattern: &Pattern,
     table: &mut CompareTable,
-) -> anyhow::Result<Vec<String>> {
+) -> anyhow::Result<u32> {
     let plan = bench.plan;
     let packet_bytes = pattern.profile.payload_bytes() as u32 + FRAME_OVERHEAD - ETHERNET_BYTES;
     let Some(interface) = bench.place.interface() else {
@@ -29,7 +29,7 @@ pub(super) fn measure(
     let wanted = KernelPlan { interface: interface.to_owned(), packet_bytes };
     let mut comparison = KernelComparison::start(&wanted)?;
     let stream_id = (plan.seed as u32).wrapping_add(0x4b00 + u32::from(number)) | 1;
-    let blocks = shuffled_rounds(KernelArm::ALL.len() as u16, pattern.rounds, plan.seed ^ 1);
+    let blocks = twice(KernelArm::ALL.len(), pattern.rounds, plan.seed ^ 1);
     // One may be past the first checkpoint when recording begins, and is counted as sent after that.
     let per_block = pattern.kernel_block + u64::from(SETTLE) + 1;
     let most = pattern.lasting(per_block) + GRACE;
@@ -68,7 +68,7 @@ pub(super) fn measure(
         );
     }
     keep(number, &outcome, table);
-    Ok(KernelArm::ALL.map(|arm| arm.name().to_owned()).to_vec())
+    Ok(blocks.len() as u32)
 }
 
 /// A receiver that only takes packets off the socket.

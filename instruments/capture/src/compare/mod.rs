@@ -1,7 +1,8 @@
 //! `quaver capture --compare`: the timestamping paper's evaluation as one command, on this machine.
 //!
 //! A source in one network namespace sends to a receiver in another over a veth pair; both namespaces have no name,
-//! so they go with this process. Ways to stamp alternate in blocks whose order is drawn at random.
+//! so they go with this process. Ways to stamp alternate in blocks whose order is drawn at random, in several starts of
+//! the program ([`starts`]).
 
 pub mod digest;
 pub mod record;
@@ -17,20 +18,20 @@ mod loss;
 mod peers;
 mod place;
 mod plan;
+mod starts;
 mod stream;
 mod traffic;
 mod user;
 
 use crate::args::CaptureArgs;
-use crate::compare::record::stamped_for_others;
-use crate::compare::samples::write_compare_samples;
+use crate::compare::record::{KernelArm, stamped_for_others};
 use anyhow::Context;
 use far::Far;
 use place::ReceiverSite;
 use plan::Plan;
 use quaver_capture_analysis::compare::{CompareFacts, CompareTable};
 use quaver_clock::live::{LiveClock, LiveOptions};
-use quaver_clock::{CounterSupport, nominal_scale, realtime_ns};
+use quaver_clock::{CounterSupport, realtime_ns};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::ExitCode;
@@ -40,6 +41,7 @@ use quaver_instrument::registry::Analyzed;
 use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use starts::Starts;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -62,38 +64,90 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     if let Some(stream) = &args.compare.count_by_libpcap {
         return by_libpcap::run(stream, args.snaplen);
     }
-    let plan = Plan::of(args)?;
+    let mut plan = Plan::of(args)?;
     let interrupt = Interrupt::catch()?;
+    starts::hear_requests();
+    let Some((run, before)) = Starts::before()? else { return start(args, &plan, interrupt, None) };
+    plan.seed = before.seed();
+    if interrupt.requested() {
+        return finish(args, &run, before, &interrupt, None);
+    }
+    let (number, kept) = (before.count(), run.path().display().to_string());
+    start(args, &plan, interrupt, Some((run, before)))
+        .with_context(|| format!("start {} ({kept} keeps the {number} before)", number + 1))
+}
+
+/// One start, and the end of the comparison where it is the last.
+fn start(
+    args: &CaptureArgs,
+    plan: &Plan,
+    interrupt: Interrupt,
+    before: Option<(RunDir, Starts)>,
+) -> anyhow::Result<ExitCode> {
     let place = match &args.compare.from {
         None => ReceiverSite::lab()?,
-        Some(host) => ReceiverSite::far(Far::find(host, args.compare.key_file.as_deref())?),
+        Some(host) => {
+            let far = Far::find(host, args.compare.key_file.as_deref())?;
+            if let Some((_, before)) = &before {
+                before.tell(&far, plan);
+            }
+            ReceiverSite::far(far)
+        }
     };
     let clock = LiveClock::start(LiveOptions::checked(plan.counter))?;
+    let first = before.is_none();
+    let (run, mut starts) = before.map_or_else(|| begin(args, plan), Ok)?;
+    let progress = Progress::timed(plan.length(), args.quiet);
+    let bench = Bench { plan, place, clock, run, interrupt, progress, lost: OnceLock::new() };
+    let number = starts.count() + 1;
+    match bench.measure(number) {
+        Ok((table, facts)) => starts.facts.join(&mut starts.table, facts, table),
+        Err(error) if first => return Err(bench.discard(error)),
+        // What the starts before have measured is kept.
+        Err(_) if bench.interrupt.requested() => {}
+        Err(error) => return Err(error),
+    }
+    let more = number < plan.starts && !bench.stopped();
+    starts.store(&bench.run)?;
+    if !more {
+        bench
+            .sweep(&mut starts.facts)
+            .or_else(|error| bench.interrupt.requested().then_some(()).ok_or(error))?;
+        starts.store(&bench.run)?;
+    }
+    let Bench { place, run, interrupt, progress, clock, lost, .. } = bench;
+    drop((place, clock, progress));
+    if more {
+        starts::again(&run, &interrupt)?;
+    }
+    finish(args, &run, starts, &interrupt, lost.into_inner())
+}
+
+/// A run without a start.
+fn begin(args: &CaptureArgs, plan: &Plan) -> anyhow::Result<(RunDir, Starts)> {
     let run = RunDir::create(&args.compare.runs, "capture-compare")?;
     let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
-    let mut manifest =
-        Manifest::begin(env!("CARGO_PKG_VERSION"), "capture-compare", plan.asked(), host, realtime_ns());
+    let version = env!("CARGO_PKG_VERSION");
+    let manifest = Manifest::begin(version, "capture-compare", plan.asked(), host, realtime_ns());
     run.write_manifest(&manifest)?;
-    let progress = Progress::timed(plan.length(), args.quiet);
-    let bench = Bench { plan: &plan, place, clock, run, interrupt, progress, lost: OnceLock::new() };
-    let (table, facts) = match bench.measure() {
-        Ok(found) => found,
-        Err(error) => return Err(bench.discard(error)),
-    };
-    let Bench { run, interrupt, progress, clock, lost, .. } = bench;
-    progress.say("computing the results");
-    manifest.compare = Some(serde_json::to_value(facts)?);
-    write_compare_samples(&run.samples(), &table)?;
-    let lost = lost.into_inner();
-    let went = lost.is_some() && !interrupt.requested();
+    Ok((run, Starts { manifest, facts: plan.facts(), table: CompareTable::default() }))
+}
+
+/// Closes the run and prints what it says. `lost`: why the source at another host went.
+fn finish(
+    args: &CaptureArgs,
+    run: &RunDir,
+    mut starts: Starts,
+    interrupt: &Interrupt,
+    lost: Option<String>,
+) -> anyhow::Result<ExitCode> {
+    let went = lost.is_some();
     let cut_short = interrupt.requested().then(|| "interrupted by the user".to_owned()).or(lost);
-    manifest.end(realtime_ns(), cut_short);
-    run.write_manifest(&manifest)?;
-    drop(clock);
-    let digest = crate::compare::digest::analyze(&run)?;
-    digest.store(&run)?;
-    drop(progress);
-    let code = results::print(&digest.summary()?, || digest.page(&run), args.json, &[])?;
+    starts.manifest.end(realtime_ns(), cut_short);
+    run.write_manifest(&starts.manifest)?;
+    let digest = crate::compare::digest::analyze(run)?;
+    digest.store(run)?;
+    let code = results::print(&digest.summary()?, || digest.page(run), args.json, &[])?;
     Ok(match (interrupt.requested(), went) {
         (true, _) => ExitCode::Interrupted,
         (false, true) => ExitCode::Peer,
@@ -102,18 +156,10 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Bench<'_> {
-    fn measure(&self) -> anyhow::Result<(CompareTable, CompareFacts)> {
+    /// Measures all patterns in this start.
+    fn measure(&self, start: u32) -> anyhow::Result<(CompareTable, CompareFacts)> {
         let mut table = CompareTable::default();
-        // A second is long enough for the rate to be good to a few parts in a million.
-        let hz = nominal_scale(self.plan.counter).cycles(1_000_000_000) as f64;
-        let mut facts = CompareFacts {
-            cycles_per_second: hz,
-            seed: self.plan.seed,
-            cores: self.plan.cpus.words(),
-            from: self.plan.from.clone(),
-            cannot: self.plan.cannot.clone(),
-            ..CompareFacts::default()
-        };
+        let mut facts = self.plan.facts();
         if self.plan.cpus.moved().is_some() {
             facts.cannot.extend(self.place.share_cpu(false, &self.plan.cpus)?.err());
         }
@@ -122,15 +168,17 @@ impl Bench<'_> {
             if self.stopped() {
                 break;
             }
-            self.progress.say(format!("pattern {}: stamps in user space", pattern.name));
-            let mut found = user::measure(self, number as u16, pattern, &mut table)
+            let stage = format!("start {start} of {}, pattern {}", self.plan.starts, pattern.name);
+            self.progress.say(format!("{stage}: stamps in user space"));
+            let mut found = user::measure(self, number as u16, (pattern, &stage), &mut table)
                 .with_context(|| format!("comparing with pattern {}", pattern.name))?;
             if kernel && !self.stopped() {
-                self.progress.say(format!("pattern {}: stamps in the kernel", pattern.name));
+                self.progress.say(format!("{stage}: stamps in the kernel"));
                 let others = stamped_for_others();
                 match kernel::measure(self, number as u16, pattern, &mut table) {
-                    Ok(arms) => {
-                        found.kernel = arms;
+                    Ok(blocks) => {
+                        found.kernel = KernelArm::ALL.map(|arm| arm.name().to_owned()).to_vec();
+                        found.kernel_blocks = vec![blocks];
                         // Looked at before and after: a capture may have come or gone meanwhile.
                         if others == Some(true) || stamped_for_others() == Some(true) {
                             facts.cannot.push(stamped_anyway(pattern.name));
@@ -144,17 +192,20 @@ impl Bench<'_> {
             }
             facts.patterns.push(found);
         }
-        if self.plan.loss.is_some() && !self.stopped() {
-            let (points, cannot) = loss::measure(self)?;
-            facts.loss = points;
-            facts.cannot.extend(cannot);
-            let (points, cannot) = peers::measure(self)?;
-            facts.peers = points;
-            facts.cannot.extend(cannot);
-        }
-        let mut told = BTreeSet::new();
-        facts.cannot.retain(|sentence| told.insert(sentence.clone()));
         Ok((table, facts))
+    }
+
+    /// The loss sweeps and whole captures, once.
+    fn sweep(&self, facts: &mut CompareFacts) -> anyhow::Result<()> {
+        let (points, cannot) = loss::measure(self)?;
+        facts.loss = points;
+        facts.cannot.extend(cannot);
+        let (points, cannot) = peers::measure(self)?;
+        facts.peers = points;
+        facts.cannot.extend(cannot);
+        let mut known = BTreeSet::new();
+        facts.cannot.retain(|sentence| known.insert(sentence.clone()));
+        Ok(())
     }
 
     /// Whether the user ended it, or the source at another host went.

@@ -3,7 +3,7 @@
 
 use super::far::refusal;
 use super::plan::FRAME_OVERHEAD;
-use super::stream::Waiting;
+use super::stream::{Stream, Waiting};
 use super::traffic::Wanted;
 use super::{Bench, by_libpcap};
 use crate::compare::record::{Peer, PeerCommand, PeerOutcome};
@@ -13,18 +13,20 @@ use quaver_path_record::StreamShape;
 use quaver_probe::source::Pace;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// 200,000 packets a second.
 const PERIOD_NS: u64 = 5_000;
+/// Packets of a stream, two million in three rounds; of a quick comparison a tenth.
+const PACKETS: u64 = 700_000;
 /// Bytes of the packets.
 const SIZES: [u32; 2] = [76, 512];
 /// A stream takes no longer.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Longest wait for a program to say that it captures.
 const START: Duration = Duration::from_secs(15);
-/// Time that programs of others get for packets that wait in their buffers: at an interruption, libpcap drops them
-/// uncounted, and tcpdump looks after a second at the latest. Ours see to it themselves.
+/// Time that programs get for packets that wait in their buffers, so that their work is counted: at an interruption, libpcap
+/// drops them uncounted, and tcpdump looks after a second at the latest.
 const DRAIN: Duration = Duration::from_millis(1_300);
 
 /// Programs by name, and what they say on standard error when they capture.
@@ -41,6 +43,7 @@ const LIBPCAP: &str = "libpcap program";
 pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<String>)> {
     let (mut points, mut cannot) = (Vec::new(), Vec::new());
     let Some(plan) = &bench.plan.loss else { return Ok((points, cannot)) };
+    let packets = if bench.plan.quick { PACKETS / 10 } else { PACKETS };
     let mut programs = Vec::new();
     for (name, ready) in PROGRAMS {
         match found(name) {
@@ -64,7 +67,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<(Vec<PeerPoint>, Vec<
                         return Ok((points, cannot));
                     }
                     bench.progress.say(format!("capture by {name}: {frame_bytes} bytes"));
-                    let stream = Stream { placement, round, frame_bytes, packets: plan.packets * 5 };
+                    let stream = Trial { placement, round, frame_bytes, packets };
                     // Within one thread from start to end, for the program is interrupted when its starter ends.
                     let result = bench.place.within(|| stream.captured_by(bench, name, ready, program))?;
                     match result {
@@ -96,15 +99,15 @@ fn found(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
-/// One stream.
-struct Stream {
+/// One stream, captured by one program.
+struct Trial {
     placement: Placement,
     round: u32,
     frame_bytes: u32,
     packets: u64,
 }
 
-impl Stream {
+impl Trial {
     /// None where the user interrupted.
     fn captured_by(
         &self,
@@ -127,16 +130,18 @@ impl Stream {
         };
         let peer = Peer::start(&command)?;
         let captures = peer.wait_ready(START);
-        let report = if captures { Some(send(bench, source)?) } else { None };
-        let own = ["quaver", LIBPCAP].contains(&name);
-        bench.wait(DRAIN, || own);
+        let startup_cpu_ns = peer.cpu_ns();
+        let report = if captures { Some(self.send(bench, source, &peer)?) } else { None };
+        bench.wait(DRAIN, || false);
+        let ended_ns = peer.cpu_ns();
         let outcome = peer.end()?;
         // Only its counts are of interest.
         let _ = std::fs::remove_file(&file);
         if bench.stopped() {
             return Ok(None);
         }
-        let sent = report.with_context(|| said(&outcome, "did not start to capture"))?;
+        let Sending { sent, steady_sent, steady_from_ns } =
+            report.with_context(|| said(&outcome, "did not start to capture"))?;
         let (captured, dropped) =
             counts(name, &outcome).with_context(|| said(&outcome, "printed no counts"))?;
         Ok(Some(PeerPoint {
@@ -147,8 +152,24 @@ impl Stream {
             sent,
             captured,
             dropped,
-            cpu_ns: outcome.cpu_ns,
+            startup_cpu_ns,
+            steady_sent,
+            steady_cpu_ns: ended_ns.saturating_sub(steady_from_ns),
         }))
+    }
+
+    fn send(&self, bench: &Bench<'_>, source: Waiting, peer: &Peer) -> anyhow::Result<Sending> {
+        let mut stream = bench.start(source)?;
+        let began = Instant::now();
+        // Another host tells what it sent at the end only.
+        let so_far = |stream: &Stream| {
+            stream.sent().unwrap_or((began.elapsed().as_nanos() / u128::from(PERIOD_NS)) as u64)
+        };
+        bench.wait(LONGEST, || so_far(&stream) >= self.packets / 10 || stream.is_finished());
+        let (steady_from_ns, warm_up) = (peer.cpu_ns(), so_far(&stream));
+        bench.wait(LONGEST, || stream.is_finished());
+        let sent = bench.end(stream).sent;
+        Ok(Sending { sent, steady_sent: sent.saturating_sub(warm_up), steady_from_ns })
     }
 
     fn wanted(&self, bench: &Bench<'_>) -> Wanted {
@@ -164,11 +185,12 @@ impl Stream {
     }
 }
 
-/// Packets sent.
-fn send(bench: &Bench<'_>, source: Waiting) -> anyhow::Result<u64> {
-    let mut stream = bench.start(source)?;
-    bench.wait(LONGEST, || stream.is_finished());
-    Ok(bench.end(stream).sent)
+/// A stream that was sent.
+struct Sending {
+    sent: u64,
+    /// Packets after the first tenth, and the program's CPU time by then.
+    steady_sent: u64,
+    steady_from_ns: u64,
 }
 
 fn said(outcome: &PeerOutcome, what: &str) -> String {
@@ -244,7 +266,7 @@ mod tests {
     use super::*;
 
     fn told(out: &str, errors: &str) -> PeerOutcome {
-        PeerOutcome { orderly: true, out: out.to_owned(), errors: errors.to_owned(), cpu_ns: 0 }
+        PeerOutcome { orderly: true, out: out.to_owned(), errors: errors.to_owned() }
     }
 
     #[test]

@@ -6,7 +6,8 @@ use crate::args::compare::WantedPattern;
 use crate::capture::cores::{check_online, online_cpus};
 use crate::pipeline::PipelineKind;
 use anyhow::Context;
-use quaver_clock::{Counter, realtime_ns};
+use quaver_capture_analysis::compare::CompareFacts;
+use quaver_clock::{Counter, nominal_scale, realtime_ns};
 use quaver_instrument::host_state::allowed_cpus;
 use quaver_path_record::StreamShape;
 use quaver_probe::profile::{Profile, ProfileName};
@@ -28,7 +29,7 @@ pub(super) struct Pattern {
     pub(super) profile: Profile,
     pub(super) ifg_bytes: Option<u64>,
     pub(super) pace: Pace,
-    /// Blocks of each arm.
+    /// Rounds of a start; each has two blocks of every arm.
     pub(super) rounds: u32,
     /// Packets of a block, with those that settle.
     pub(super) per_block: u32,
@@ -68,13 +69,15 @@ pub(super) struct Plan {
     pub(super) cpus: Cpus,
     pub(super) counter: Counter,
     pub(super) seed: u64,
+    /// Starts of the program.
+    pub(super) starts: u32,
     pub(super) cannot: Vec<String>,
-    quick: bool,
+    pub(super) quick: bool,
     /// The host that sends, in words.
     pub(super) from: Option<String>,
 }
 
-/// What is compared in user space; none is the checkpoints alone. The clock comes twice: a comparison that finds a
+/// What is compared in user space; none is the checkpoints alone. Each takes part twice in a round: a comparison that finds a
 /// difference between equals is worth nothing.
 pub(super) fn arms() -> Vec<(String, Option<PipelineKind>)> {
     let named = |kind: PipelineKind| (kind.to_string(), Some(kind));
@@ -85,7 +88,6 @@ pub(super) fn arms() -> Vec<(String, Option<PipelineKind>)> {
         named(PipelineKind::Threaded { converters: 1 }),
         named(PipelineKind::Threaded { converters: 2 }),
         named(PipelineKind::Batch),
-        ("inline-clock again".to_owned(), Some(PipelineKind::InlineClock)),
     ]
 }
 
@@ -102,9 +104,9 @@ impl Plan {
         let wanted = |pattern| [pattern, WantedPattern::All].contains(&options.pattern);
         let pattern = |which, defaults: (u32, u32), build: fn(u32, u32) -> Pattern| {
             let quarter = if options.quick { 4 } else { 1 };
-            let rounds = options.rounds.unwrap_or((defaults.1 / quarter.min(2)).max(1));
+            let rounds = options.rounds.unwrap_or(defaults.1 / quarter.min(2)).div_ceil(options.starts);
             let packets = options.packets.unwrap_or(defaults.0 / quarter);
-            wanted(which).then(|| build(rounds, packets.div_ceil(rounds) + SETTLE))
+            wanted(which).then(|| build(rounds, packets.div_ceil(2 * rounds * options.starts) + SETTLE))
         };
         let patterns = [
             pattern(WantedPattern::One, (400, 10), first),
@@ -122,6 +124,7 @@ impl Plan {
             cpus,
             counter: super::counter(),
             seed: options.seed.unwrap_or(realtime_ns() as u64),
+            starts: options.starts,
             cannot,
             quick: options.quick,
             from: options.from.as_ref().map(|far| format!("{}, port {}", far.host, far.port)),
@@ -141,8 +144,23 @@ impl Plan {
             "kernel": self.kernel,
             "quick": self.quick,
             "seed": self.seed,
+            "starts": self.starts,
             "cores": self.cpus.words(),
         })
+    }
+
+    /// Facts before anything is measured.
+    pub(super) fn facts(&self) -> CompareFacts {
+        // A second is long enough for the rate to be good to a few parts in a million.
+        let hz = nominal_scale(self.counter).cycles(1_000_000_000) as f64;
+        CompareFacts {
+            cycles_per_second: hz,
+            seed: self.seed,
+            cores: self.cpus.words(),
+            from: self.from.clone(),
+            cannot: self.cannot.clone(),
+            ..CompareFacts::default()
+        }
     }
 
     fn stream_words(&self) -> String {
@@ -152,13 +170,13 @@ impl Plan {
         }
     }
 
-    /// About how long it takes.
+    /// About how long a start takes.
     pub(super) fn length(&self) -> Duration {
         let arms = arms().len() as f64;
         let user: f64 = self
             .patterns
             .iter()
-            .map(|one| f64::from(one.rounds) * f64::from(one.per_block) * arms * one.period_ns())
+            .map(|one| f64::from(one.rounds * 2) * f64::from(one.per_block) * arms * one.period_ns())
             .sum();
         Duration::from_nanos(user as u64)
     }
@@ -174,7 +192,7 @@ fn first(rounds: u32, per_block: u32) -> Pattern {
         pace: Pace::Hybrid,
         rounds,
         per_block,
-        kernel_block: 20,
+        kernel_block: 10,
     }
 }
 
@@ -188,7 +206,7 @@ fn second(rounds: u32, per_block: u32) -> Pattern {
         pace: Pace::Hybrid,
         rounds,
         per_block,
-        kernel_block: 100,
+        kernel_block: 50,
     }
 }
 
@@ -203,7 +221,7 @@ fn fast(rounds: u32, per_block: u32) -> Pattern {
         pace: Pace::Spin,
         rounds,
         per_block,
-        kernel_block: 2_000,
+        kernel_block: 1_000,
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `cpu` | unsigned 16 | where |
 //! | `before_cycles` | unsigned 64 | first checkpoint, raw cycles |
 //! | `between_cycles` | unsigned 64 | from the first to the second checkpoint, raw cycles |
-//! | `stamp_ns` | signed 64 | the stamp, CLOCK_REALTIME; 0 is missing |
+//! | `stamp_ns` | signed 64, nullable | the stamp, CLOCK_REALTIME (0 where it is missing in earlier runs) |
 //! | `bound_ns` | unsigned 32 | its bound |
 //! | `interrupts_off` | unsigned 8 | 1: interrupts were off at the first checkpoint (kernel only) |
 //!
@@ -55,7 +55,7 @@ pub fn write_compare_samples(path: &Path, rows: &CompareTable) -> Result<(), Sto
         Column::required("cpu", Layout::Few(16)),
         Column::required("before_cycles", Layout::U64),
         Column::required("between_cycles", Layout::U64),
-        Column::required("stamp_ns", Layout::I64),
+        Column::optional("stamp_ns", Layout::I64),
         Column::required("bound_ns", Layout::U32),
         Column::required("interrupts_off", Layout::Few(8)),
     ];
@@ -72,7 +72,7 @@ pub fn write_compare_samples(path: &Path, rows: &CompareTable) -> Result<(), Sto
         group.u32(few(&rows.cpu).into_iter())?;
         group.u64(rows.before_cycles[range.clone()].iter().copied())?;
         group.u64(rows.between_cycles[range.clone()].iter().copied())?;
-        group.i64(rows.stamp_ns[range.clone()].iter().copied())?;
+        group.optional_i64(rows.stamp_ns[range.clone()].iter().map(|ns| (*ns != 0).then_some(*ns)))?;
         group.u32(rows.bound_ns[range.clone()].iter().copied())?;
         group.u32(rows.interrupts_off[range].iter().map(|off| u32::from(*off)))
     })?;
@@ -125,6 +125,10 @@ mod tests {
         };
         write_compare_samples(&path, &rows).unwrap();
         assert_eq!(read_compare_samples(&path).unwrap(), rows);
+        let mut stamps = Vec::new();
+        let table = TableReader::open(&path, TABLE).unwrap();
+        table.optional_i64("stamp_ns", |_, ns| stamps.push(ns)).unwrap();
+        assert_eq!(stamps, [Some(1_795_000_000_000_000_001), None], "a missing stamp is null");
         rows.cpu.pop();
         assert!(write_compare_samples(&path, &rows).is_err());
     }

@@ -20,17 +20,24 @@ const SLACK: Duration = Duration::from_secs(20);
 /// Bytes of the receiver's buffer.
 const BUFFER_BYTES: usize = 8 << 20;
 
+/// So many rounds with each of the arms twice, in random order.
+pub(super) fn twice(arms: usize, rounds: u32, seed: u64) -> Vec<u16> {
+    let arms = arms as u16;
+    shuffled_rounds(2 * arms, rounds, seed).into_iter().map(|one| one % arms).collect()
+}
+
 /// Runs a pattern through all arms.
 pub(super) fn measure(
     bench: &Bench<'_>,
     number: u16,
-    pattern: &Pattern,
+    (pattern, stage): (&Pattern, &str),
     table: &mut CompareTable,
 ) -> anyhow::Result<PatternFacts> {
     let plan = bench.plan;
     let stream_id = (plan.seed as u32).wrapping_add(u32::from(number)) | 1;
     let arms = arms();
-    let blocks = shuffled_rounds(arms.len() as u16, pattern.rounds, plan.seed);
+    let blocks = twice(arms.len(), pattern.rounds, plan.seed);
+    let number_of_blocks = blocks.len() as u32;
     let packets = blocks.len() as u64 * u64::from(pattern.per_block) + SPARE;
     let receiver = ReceiverPlan {
         arms: arms.iter().map(|(_, kind)| kind.map(|kind| bench.pipeline(kind, pattern.per_block))).collect(),
@@ -57,14 +64,14 @@ pub(super) fn measure(
     bench.wait(Duration::MAX, || {
         bench.progress.show(
             Duration::from_nanos((receiving.received() as f64 * pattern.period_ns()) as u64),
-            format!("pattern {}: {} packets stamped", pattern.name, receiving.received()),
+            format!("{stage}: {} packets stamped", receiving.received()),
         );
         receiving.is_finished() || stream.is_finished()
     });
     let sent = bench.end(stream);
     let received = receiving.join()?;
     keep(number, plan.cpus.capture, &received, table);
-    Ok(facts(bench, pattern, sent, &received))
+    Ok(PatternFacts { user_blocks: vec![number_of_blocks], ..facts(bench, pattern, sent, &received) })
 }
 
 impl Bench<'_> {
@@ -99,11 +106,17 @@ fn keep(number: u16, cpu: u16, received: &Received, table: &mut CompareTable) {
 
 fn facts(bench: &Bench<'_>, pattern: &Pattern, sent: Sent, received: &Received) -> PatternFacts {
     let scale = nominal_scale(bench.plan.counter);
-    let user = arms().into_iter().zip(&received.costs).map(|((name, _), cost)| UserArmFacts {
-        name,
-        stamps: cost.stamps,
-        resolve_ns: scale.ns(cost.resolve_cycles) as f64 / cost.stamps.max(1) as f64,
-        ring_full: cost.ring_full,
+    let user = arms().into_iter().zip(&received.costs).map(|((name, _), cost)| {
+        let per_stamp = |cycles: u64| scale.ns(cycles) as f64 / cost.stamps.max(1) as f64;
+        let (resolve_ns, converter_ns) = (per_stamp(cost.resolve_cycles), per_stamp(cost.converter_cycles));
+        UserArmFacts {
+            name,
+            stamps: cost.stamps,
+            resolve_ns,
+            converter_ns,
+            later_ns: vec![resolve_ns + converter_ns],
+            ring_full: cost.ring_full,
+        }
     });
     PatternFacts {
         name: pattern.name.to_owned(),
@@ -115,7 +128,7 @@ fn facts(bench: &Bench<'_>, pattern: &Pattern, sent: Sent, received: &Received) 
         socket_drops: received.socket_drops.map(u64::from),
         settle: SETTLE,
         user: user.collect(),
-        kernel: Vec::new(),
+        ..PatternFacts::default()
     }
 }
 

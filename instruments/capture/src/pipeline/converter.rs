@@ -2,11 +2,12 @@
 
 use super::{Convert, PipelineError};
 use quaver_abi::stamp::LayerStamp;
+use quaver_clock::{Counter, CycleCounter};
 use quaver_probe::thread::ThreadSettings;
 use quaver_waiting as waiting;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(super) struct LaneBack {
     pub(super) from_converter: Consumer<Delivery>,
     /// Lowest number that can still come.
     pub(super) expected: u32,
+    /// Raw cycles that the thread spent on orders: taking, converting and handing over, without waits for the next.
+    pub(super) busy_cycles: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -64,12 +67,15 @@ pub(super) fn spawn<C: Convert>(
     index: usize,
     slots: usize,
     settings: ThreadSettings,
+    counter: Counter,
     convert: C,
 ) -> Result<(LaneOut, LaneBack), PipelineError> {
     let (to_converter, orders) = RingBuffer::new(slots);
     let (deliveries, from_converter) = RingBuffer::new(slots);
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
+    let busy_cycles = Arc::new(AtomicU64::new(0));
+    let busy = Arc::clone(&busy_cycles);
     let (tell, told) = sync_channel(1);
     let thread = std::thread::Builder::new()
         .name(format!("quaver-conv-{index}"))
@@ -77,13 +83,13 @@ pub(super) fn spawn<C: Convert>(
             let prepared = settings.prepare();
             let ready = prepared.is_ok();
             if tell.send(prepared.map(drop)).is_ok() && ready {
-                run(orders, deliveries, &convert, &flag);
+                run(orders, deliveries, &convert, &flag, (counter, &busy));
             }
         })
         .map_err(PipelineError::Spawn)?;
     let settled = waiting::hear("quaver-conv", &told).map_err(PipelineError::Spawn)?;
     settled.expect("the thread tells how its settings went before anything else can end it")?;
-    let back = LaneBack { from_converter, expected: 0, stop, thread: Some(thread) };
+    let back = LaneBack { from_converter, expected: 0, busy_cycles, stop, thread: Some(thread) };
     Ok((LaneOut { to_converter, sequence: 0 }, back))
 }
 
@@ -92,11 +98,13 @@ fn run<C: Convert>(
     mut deliveries: Producer<Delivery>,
     convert: &C,
     stop: &AtomicBool,
+    (counter, busy): (Counter, &AtomicU64),
 ) {
     let mut idle = 0;
     while !stop.load(Ordering::Acquire) {
         // Asked before the ring is looked at: what was pushed before the stamper went is then seen.
         let last_look = orders.is_abandoned();
+        let began = counter.read();
         let Ok(order) = orders.pop() else {
             if last_look {
                 return;
@@ -113,6 +121,9 @@ fn run<C: Convert>(
             delivery = back;
             wait(&mut idle);
         }
+        // This thread alone writes it.
+        let spent = counter.read().saturating_sub(began);
+        busy.store(busy.load(Ordering::Relaxed) + spent, Ordering::Relaxed);
     }
 }
 

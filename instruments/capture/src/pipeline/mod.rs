@@ -165,7 +165,13 @@ pub fn start<C: Convert>(
         }
         for index in 0..usize::from(converters) {
             let thread = settings.converters.get(index).cloned().unwrap_or_default();
-            let (out, back) = converter::spawn(index, settings.ring_slots.max(1), thread, convert.clone())?;
+            let (out, back) = converter::spawn(
+                index,
+                settings.ring_slots.max(1),
+                thread,
+                settings.counter,
+                convert.clone(),
+            )?;
             lanes_out.push(out);
             lanes_back.push(back);
         }

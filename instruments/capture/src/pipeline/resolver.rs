@@ -59,6 +59,11 @@ impl<C: Convert> Resolver<C> {
         self.counts
     }
 
+    /// Raw cycles that converter threads spent on stamps so far, on other CPUs.
+    pub fn converter_cycles(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.busy_cycles.load(std::sync::atomic::Ordering::Relaxed)).sum()
+    }
+
     fn receive(&mut self, raw: RawStamp) -> LayerStamp {
         let lane = self.lanes.get_mut(usize::from(raw.lane));
         match lane.and_then(|lane| take(lane, raw.detail, &mut self.counts.unclaimed)) {

@@ -5,9 +5,11 @@ use super::frame::LinkKind;
 use super::libpcap::{self, MASK_UNKNOWN, PacketHeader, Program};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::io;
 
 type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
 type Compile = unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, u32) -> c_int;
+type OpenLive = unsafe extern "C" fn(*const c_char, c_int, c_int, c_int, *mut c_char) -> *mut c_void;
 type GetError = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 type FreeCode = unsafe extern "C" fn(*mut Program);
 type Close = unsafe extern "C" fn(*mut c_void);
@@ -46,16 +48,33 @@ fn library() -> Result<Library, CaptureError> {
 }
 
 impl Filter {
+    /// Compiles `expression` for an interface, in whose packets the kernel keeps the tag of a VLAN beside the data. Then
+    /// libpcap asks the kernel for the tag, as it does for tcpdump, and all other terms see the packet without it.
+    ///
+    /// # Errors
+    /// As [`Self::compile`], and where libpcap may not open the interface.
+    pub fn for_interface(
+        expression: &str,
+        interface: &str,
+        link: LinkKind,
+        snap_length: u32,
+    ) -> Result<Self, CaptureError> {
+        if link != LinkKind::Ethernet || !has_tags(expression) {
+            return Self::compile(expression, link, snap_length);
+        }
+        let program = compile_with(&library()?, expression, link, snap_length, Some(interface))?;
+        Ok(Self { expression: expression.to_owned(), program, here: None })
+    }
+
     /// Compiles `expression` for packets that begin as `link` says, of which `snap_length` bytes are kept.
     ///
     /// # Errors
     /// [`CaptureError::Filter`] with libpcap's own sentence; [`CaptureError::NotSupported`] where there is no libpcap.
     pub fn compile(expression: &str, link: LinkKind, snap_length: u32) -> Result<Self, CaptureError> {
         let library = library()?;
-        let program = compile_with(&library, expression, link, snap_length)?;
+        let program = compile_with(&library, expression, link, snap_length, None)?;
         // The kernel keeps the tag of a VLAN beside the packet, and has no cooked header at all.
-        let tags = expression.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "vlan");
-        let here = if tags || link == LinkKind::Cooked {
+        let here = if has_tags(expression) || link == LinkKind::Cooked {
             // SAFETY: the type is that of the documented function.
             let run = unsafe { symbol::<Offline>(&library, c"pcap_offline_filter") }?;
             Some(Here { run, _library: library })
@@ -86,6 +105,11 @@ impl Filter {
     }
 }
 
+/// Whether the filter asks for tags of VLANs.
+fn has_tags(expression: &str) -> bool {
+    expression.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "vlan")
+}
+
 /// # Safety
 /// `T` is the type of the function.
 unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, CaptureError> {
@@ -101,6 +125,7 @@ fn compile_with(
     expression: &str,
     link: LinkKind,
     snap_length: u32,
+    interface: Option<&str>,
 ) -> Result<Vec<libc::sock_filter>, CaptureError> {
     let refused = |why: &str| CaptureError::Filter { expression: expression.to_owned(), why: why.to_owned() };
     let text = CString::new(expression).map_err(|_| refused("it holds a zero byte"))?;
@@ -118,7 +143,11 @@ fn compile_with(
     // SAFETY: the handle is valid between open and close; the text is NUL-terminated; libpcap fills the program, which is
     // copied and then freed by it; its error text is valid until the handle is closed.
     unsafe {
-        let handle = open(link.pcap_type(), snap_length.min(i32::MAX as u32) as c_int);
+        let snap_length = snap_length.min(i32::MAX as u32) as c_int;
+        let handle = match interface {
+            None => open(link.pcap_type(), snap_length),
+            Some(name) => open_live(library, name, snap_length)?,
+        };
         if handle.is_null() {
             return Err(refused("libpcap has no memory"));
         }
@@ -132,6 +161,28 @@ fn compile_with(
         close(handle);
         outcome
     }
+}
+
+/// libpcap's own handle of an interface, for compiling alone.
+fn open_live(library: &Library, name: &str, snap_length: c_int) -> Result<*mut c_void, CaptureError> {
+    /// PCAP_ERRBUF_SIZE.
+    const ERROR_BYTES: usize = 256;
+    let operation = format!("have libpcap compile a filter for {name}");
+    let failed = |why: String| CaptureError::os(operation, io::Error::other(why));
+    let Ok(name) = CString::new(name) else { return Err(failed("the name holds a zero byte".to_owned())) };
+    let mut why = [0 as c_char; ERROR_BYTES];
+    // SAFETY: the type is that of the documented function; the name is NUL-terminated, and the error has the documented
+    // room and begins with a NUL.
+    let handle = unsafe {
+        let open: OpenLive = symbol(library, c"pcap_open_live")?;
+        open(name.as_ptr(), snap_length, 0, 1, why.as_mut_ptr())
+    };
+    if handle.is_null() {
+        // SAFETY: libpcap ends its text with a NUL within the room.
+        let text = unsafe { CStr::from_ptr(why.as_ptr()) };
+        return Err(failed(text.to_string_lossy().into_owned()));
+    }
+    Ok(handle)
 }
 
 #[cfg(test)]

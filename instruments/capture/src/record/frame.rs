@@ -195,14 +195,31 @@ impl Head {
             address: 32,
         })
     }
+
+    fn time_ns(&self) -> i64 {
+        i64::from(self.seconds) * 1_000_000_000 + i64::from(self.ns)
+    }
 }
 
-/// The packet whose header is at `at`, and how far behind it the next one's is (0: it is the last). None where the
-/// block does not hold what it claims, which a kernel never does.
-pub(super) fn decode(block: &mut [u8], at: usize, link: LinkKind) -> Option<(Frame<'_>, usize)> {
+/// The packet whose header is at `at`. None where the block does not hold what it claims, which a kernel never does.
+pub(super) fn decode(block: &mut [u8], at: usize, link: LinkKind) -> Option<Frame<'_>> {
     let head = Head::in_block(block, at)?;
-    let next = head.next;
-    Some((complete(block, &head, link)?, next))
+    complete(block, &head, link)
+}
+
+/// How far behind the header at `at` the next one is (0: it is the last).
+pub(super) fn next_in_block(block: &[u8], at: usize) -> Option<usize> {
+    Some(Head::in_block(block, at)?.next)
+}
+
+/// The stamp of the packet whose header is at `at`.
+pub(super) fn time_ns_in_block(block: &[u8], at: usize) -> Option<i64> {
+    Some(Head::in_block(block, at)?.time_ns())
+}
+
+/// The stamp of the packet that has a frame of its own.
+pub(super) fn time_ns_alone(frame: &[u8]) -> Option<i64> {
+    Some(Head::alone(frame)?.time_ns())
 }
 
 /// The packet that has a frame of its own. None where it does not hold what it claims.
@@ -216,7 +233,7 @@ fn complete<'a>(block: &'a mut [u8], head: &Head, link: LinkKind) -> Option<Fram
     block.get(place.clone())?;
     let address = block.get(head.address..head.address + ADDRESS_BYTES)?;
     let (kind, interface) = (PacketKind::from_number(address[10]), word(address, 4)?);
-    let time_ns = i64::from(head.seconds) * 1_000_000_000 + i64::from(head.ns);
+    let time_ns = head.time_ns();
     let (place, added) = match link {
         LinkKind::Ethernet => restore_tag(block, head, place)?,
         LinkKind::RawIp => (place, 0),
@@ -304,9 +321,10 @@ mod tests {
     #[test]
     fn a_packet_that_the_kernel_stamped() {
         let mut block = block(STAMP_SOFTWARE | LOSING | 1, &ETHERNET, 14, (0, 0));
-        let (frame, next) = decode(&mut block, 48, LinkKind::Ethernet).unwrap();
+        let next = next_in_block(&block, 48);
+        let frame = decode(&mut block, 48, LinkKind::Ethernet).unwrap();
         assert_eq!((frame.time_ns, frame.stamped_by), (1_700_000_000_123_456_789, RingStamp::Kernel));
-        assert_eq!((frame.original_length, frame.kernel_length, next), (1500, 1500, 0));
+        assert_eq!((frame.original_length, frame.kernel_length, next), (1500, 1500, Some(0)));
         assert_eq!((frame.data, frame.kind, frame.interface), (&ETHERNET[..], PacketKind::OtherHost, 7));
         assert!(frame.losing);
     }
@@ -314,21 +332,21 @@ mod tests {
     #[test]
     fn who_stamped_is_told_and_zero_is_missing() {
         let by = |status| {
-            decode(&mut block(status, &ETHERNET, 14, (0, 0)), 48, LinkKind::RawIp).unwrap().0.stamped_by
+            decode(&mut block(status, &ETHERNET, 14, (0, 0)), 48, LinkKind::RawIp).unwrap().stamped_by
         };
         assert_eq!(by(STAMP_HARDWARE | STAMP_SOFTWARE), RingStamp::Hardware);
         assert_eq!(by(STAMP_SOFTWARE), RingStamp::Kernel);
         assert_eq!(by(0), RingStamp::Late);
         let mut zero = block(STAMP_HARDWARE, &ETHERNET, 14, (0, 0));
         zero[52..60].fill(0);
-        assert_eq!(decode(&mut zero, 48, LinkKind::RawIp).unwrap().0.stamped_by, RingStamp::Late);
+        assert_eq!(decode(&mut zero, 48, LinkKind::RawIp).unwrap().stamped_by, RingStamp::Late);
     }
 
     #[test]
     fn the_tag_of_a_vlan_is_put_back() {
         for (status, protocol) in [(VLAN_VALID, 0x8100u16), (VLAN_VALID | VLAN_PROTOCOL_VALID, 0x88a8)] {
             let mut block = block(status, &ETHERNET, 14, (0x2005, 0x88a8));
-            let (frame, _) = decode(&mut block, 48, LinkKind::Ethernet).unwrap();
+            let frame = decode(&mut block, 48, LinkKind::Ethernet).unwrap();
             let mut expected = ETHERNET[..12].to_vec();
             expected.extend(protocol.to_be_bytes());
             expected.extend([0x20, 5]);
@@ -337,13 +355,13 @@ mod tests {
         }
         // No room in front: the packet stays as it is.
         let mut tight = block(VLAN_VALID, &ETHERNET, 0, (5, 0));
-        assert_eq!(decode(&mut tight, 48, LinkKind::Ethernet).unwrap().0.data, ETHERNET);
+        assert_eq!(decode(&mut tight, 48, LinkKind::Ethernet).unwrap().data, ETHERNET);
     }
 
     #[test]
     fn a_cooked_header_as_linux_sll2_has_it() {
         let mut block = block(0, &[0x45, 0], 28, (0, 0));
-        let (frame, _) = decode(&mut block, 48, LinkKind::Cooked).unwrap();
+        let frame = decode(&mut block, 48, LinkKind::Cooked).unwrap();
         let head = [8, 0, 0, 0, 0, 0, 0, 7, 0, 1, 3, 6, 2, 0, 0, 0, 0, 9, 0, 0];
         assert_eq!((&frame.data[..20], &frame.data[20..]), (&head[..], &[0x45, 0][..]));
         assert_eq!(frame.original_length, 1520);
@@ -377,7 +395,7 @@ mod tests {
             for link in [LinkKind::Ethernet, LinkKind::RawIp, LinkKind::Cooked] {
                 let mut alone = frame(status, &ETHERNET, 28, (0x2005, 0x88a8));
                 let mut whole = block(status, &ETHERNET, 28, (0x2005, 0x88a8));
-                assert_eq!(decode_alone(&mut alone, link), decode(&mut whole, 48, link).map(|both| both.0));
+                assert_eq!(decode_alone(&mut alone, link), decode(&mut whole, 48, link));
             }
         }
         let whole = frame(0, &ETHERNET, 28, (0, 0));

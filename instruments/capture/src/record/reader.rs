@@ -203,7 +203,10 @@ impl StampWith for Reader {
             for event in &events {
                 let flags = event.flags;
                 if flags.contains(epoll::EventFlags::ERR) {
-                    self.shared.down[event.data.u64() as usize].store(true, Ordering::Relaxed);
+                    let tap = event.data.u64() as usize;
+                    // The error stays, and comes with every later event, until it is read.
+                    let _ = rustix::net::sockopt::socket_error(&self.shared.taps[tap]);
+                    self.shared.down[tap].store(true, Ordering::Relaxed);
                 }
             }
         }

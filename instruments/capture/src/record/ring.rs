@@ -17,7 +17,7 @@
 //! In the other version of the ring (TPACKET_V2) each packet has a frame of its own, which the kernel hands over at once.
 //! To all but this file that is a block of one packet; its status stands first.
 
-use super::frame::{Frame, LinkKind, decode, decode_alone};
+use super::frame::{Frame, LinkKind, decode, decode_alone, next_in_block, time_ns_alone, time_ns_in_block};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -108,15 +108,21 @@ impl RingMemory {
             return None;
         }
         let free = held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        free.then(|| Block { memory: Arc::clone(self), index: block })
+        free.then(|| Block { memory: Arc::clone(self), index: block, given: 0, next_at: self.first(block) })
     }
 
     /// Packets in a block that the kernel has handed over.
     fn packets(&self, block: usize) -> u32 {
-        if self.hand_over == HandOver::Packets {
-            return 1;
-        }
-        let at = self.place(block) + PACKETS_AT;
+        if self.hand_over == HandOver::Packets { 1 } else { self.word(block, PACKETS_AT) }
+    }
+
+    /// Where the first packet of such a block is.
+    fn first(&self, block: usize) -> usize {
+        if self.hand_over == HandOver::Packets { 0 } else { self.word(block, FIRST_AT) as usize }
+    }
+
+    fn word(&self, block: usize, at: usize) -> u32 {
+        let at = self.place(block) + at;
         // SAFETY: inside the mapping and aligned to 4 bytes; the kernel wrote it before it handed the block over.
         unsafe { self.base.as_ptr().add(at).cast::<u32>().read_volatile() }
     }
@@ -133,6 +139,10 @@ impl Drop for RingMemory {
 pub struct Block {
     memory: Arc<RingMemory>,
     index: usize,
+    /// Packets that were handed over.
+    given: u32,
+    /// Where the next one is.
+    next_at: usize,
 }
 
 impl Block {
@@ -143,19 +153,41 @@ impl Block {
         unsafe { std::slice::from_raw_parts_mut(self.memory.base.as_ptr().add(at), self.memory.block_bytes) }
     }
 
+    /// The stamp of the packet that comes next; none behind the last.
+    pub fn next_time_ns(&self) -> Option<i64> {
+        let at = self.memory.place(self.index);
+        // SAFETY: as in `octets`; nobody changes the block while `self` is borrowed.
+        let block =
+            unsafe { std::slice::from_raw_parts(self.memory.base.as_ptr().add(at), self.memory.block_bytes) };
+        if self.given >= self.packets() {
+            return None;
+        }
+        match self.memory.hand_over {
+            HandOver::Blocks => time_ns_in_block(block, self.next_at),
+            HandOver::Packets => time_ns_alone(block),
+        }
+    }
+
     /// Packets that it holds.
     pub fn packets(&self) -> u32 {
         self.memory.packets(self.index)
     }
 
-    /// Hands over each packet in turn, until `take` says false. Returns how many were handed over.
-    pub fn each(&mut self, mut take: impl FnMut(&Frame<'_>) -> bool) -> u32 {
-        let (packets, link, hand_over) = (self.packets(), self.memory.link, self.memory.hand_over);
-        let block = self.octets();
-        match hand_over {
-            HandOver::Blocks => walk(block, packets, link, &mut take),
-            HandOver::Packets => u32::from(decode_alone(block, link).map(|frame| take(&frame)).is_some()),
+    /// The next packet. None behind the last, and where the block does not hold what it claims, which a kernel never does.
+    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
+        let (packets, link, at) = (self.packets(), self.memory.link, self.next_at);
+        if self.given >= packets {
+            return None;
         }
+        if self.memory.hand_over == HandOver::Packets {
+            self.given = packets;
+            return decode_alone(self.octets(), link);
+        }
+        let next = next_in_block(self.octets(), at);
+        // Where it cannot be read, there is no way to those behind it.
+        self.given = next.map_or(packets, |_| self.given + 1);
+        self.next_at += next.unwrap_or(0);
+        decode(self.octets(), at, link)
     }
 
     /// The packet that has this frame of its own, with nothing put back in it yet.
@@ -164,19 +196,6 @@ impl Block {
         let alone = self.memory.hand_over == HandOver::Packets;
         if alone { decode_alone(self.octets(), LinkKind::RawIp) } else { None }
     }
-}
-
-fn walk(block: &mut [u8], packets: u32, link: LinkKind, take: &mut impl FnMut(&Frame<'_>) -> bool) -> u32 {
-    let first = block.get(FIRST_AT..FIRST_AT + 4).and_then(|octets| octets.try_into().ok());
-    let mut at = u32::from_ne_bytes(first.unwrap_or_default()) as usize;
-    for number in 0..packets {
-        let Some((frame, next)) = decode(block, at, link) else { return number };
-        if !take(&frame) {
-            return number + 1;
-        }
-        at += next;
-    }
-    packets
 }
 
 impl Drop for Block {

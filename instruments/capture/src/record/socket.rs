@@ -193,7 +193,9 @@ impl Tap {
         check(options)?;
         let interface = TapInterface::find(&options.interface)?;
         let filter = match &options.filter {
-            Some(text) => Some(Filter::compile(text, interface.link, options.snap_length)?),
+            Some(text) => {
+                Some(Filter::for_interface(text, &interface.name, interface.link, options.snap_length)?)
+            }
             None => None,
         };
         let mut notes = Vec::new();
@@ -257,7 +259,7 @@ impl Tap {
     }
 
     /// After this the kernel hands over a block that is not full.
-    pub(super) fn block_timeout(&self) -> Duration {
+    pub fn block_timeout(&self) -> Duration {
         self.block_timeout
     }
 

@@ -25,14 +25,17 @@ use quaver_store::run::RunDir;
 use quaver_view::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time that packets in flight get to arrive after the source has ended.
 const DRAIN: Duration = Duration::from_millis(150);
 
+const NETNS: &str = "between two network namespaces";
+
 /// Where source and sink live.
 struct StreamSite {
-    lab: Option<Lab>,
+    lab: Option<Arc<Lab>>,
     words: &'static str,
 }
 
@@ -40,7 +43,7 @@ impl StreamSite {
     /// Two namespaces where they can be had, else loopback; with the reason as a note.
     fn choose(asked: Option<LabKind>, notes: &mut Vec<String>) -> anyhow::Result<Self> {
         let loopback = Self { lab: None, words: "over loopback" };
-        let netns = |lab| Self { lab: Some(lab), words: "between two network namespaces" };
+        let netns = |lab: Lab| Self { lab: Some(Arc::new(lab)), words: NETNS };
         match asked {
             Some(LabKind::Loopback) => Ok(loopback),
             Some(LabKind::Qemu) => {
@@ -89,7 +92,11 @@ struct Ends {
 }
 
 /// Measures; the run directory is left with raw segments and a manifest.
-pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result<(RunDir, Manifest)> {
+pub(super) fn measure(
+    args: &ChaseArgs,
+    ends: Option<Arc<Lab>>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(RunDir, Manifest)> {
     let stream = StreamPlan::of(&args.stream)?;
     let cpus = plan::Cpus::choose(args)?;
     let mut notes = Vec::new();
@@ -98,7 +105,10 @@ pub(super) fn measure(args: &ChaseArgs, interrupt: &Interrupt) -> anyhow::Result
             "source and sink share a CPU: give them one each with --source-cpu and --sink-cpu".to_owned(),
         );
     }
-    let place = StreamSite::choose(args.lab, &mut notes)?;
+    let place = match ends {
+        Some(lab) => StreamSite { lab: Some(lab), words: NETNS },
+        None => StreamSite::choose(args.lab, &mut notes)?,
+    };
     if args.rps {
         let lab = place.lab.as_ref();
         let lab =

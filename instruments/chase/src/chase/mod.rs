@@ -4,33 +4,45 @@ mod cost;
 mod early_end;
 mod edges;
 mod made_here;
-mod observe;
+pub mod observe;
 mod plan;
 mod received;
 
 use crate::args::ChaseArgs;
 use crate::digest::{self, ChaseDigest};
+use quaver_host::netns::Lab;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use std::sync::Arc;
 
 /// Measures, analyses, prints.
 pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
-    let (run, manifest) = match (args.pid, args.listen, &args.from) {
-        (Some(pid), _, _) => observe::measure(args, pid, &interrupt)?,
-        (None, Some(address), _) => received::measure_listened(args, address, &interrupt)?,
-        (None, None, Some(host)) => received::measure_from(args, host, &interrupt)?,
-        (None, None, None) => made_here::measure(args, &interrupt)?,
-    };
+    let (run, manifest) = measure(args, None, &interrupt)?;
     // Whatever else ends a chase early is that the other side went.
     let went = manifest.interrupted.is_some().then_some(ExitCode::Peer);
     let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested()).or(went);
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
     Ok(early.unwrap_or(code))
+}
+
+/// Measures; the run directory is left with raw segments and a manifest. A stream made here travels between `ends` where these
+/// are given, which outlive it.
+pub fn measure(
+    args: &ChaseArgs,
+    ends: Option<Arc<Lab>>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(RunDir, Manifest)> {
+    match (args.pid, &args.listen, &args.from) {
+        (Some(pid), _, _) => observe::measure(args, pid, interrupt),
+        (None, Some(here), _) => received::measure_listened(args, here.address()?, interrupt),
+        (None, None, Some(host)) => received::measure_from(args, host, interrupt),
+        (None, None, None) => made_here::measure(args, ends, interrupt),
+    }
 }
 
 /// Converts, analyses and stores a run that was just recorded.

@@ -15,6 +15,7 @@ use quaver_instrument::names::{name_events, name_what_is_left};
 use quaver_instrument::results::store_report;
 use quaver_instrument::terminal;
 use quaver_store::convert::{JoinReport, convert_raw};
+use quaver_store::late::write_late;
 use quaver_store::load::load_packet_run;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -140,11 +141,12 @@ fn facts_of(run: &RunDir, manifest: &Manifest) -> RunFacts {
 }
 
 impl ChaseDigest {
-    /// Writes `summary.json` and `report.html`.
+    /// Writes `late.parquet`, `summary.json` and `report.html`.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        write_late(&run.late(), &self.analysis)?;
         run.write_summary(&self.analysis.summary)?;
         store_report(run, |out| self.write_html(out))
     }

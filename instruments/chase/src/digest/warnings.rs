@@ -22,6 +22,38 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
             "{missing} packets missing at an unknown place; more tracing (see `quaver doctor`) would locate them"
         ));
     }
+    let sent = summary.losses.sent.filter(|_| !summary.period_learned);
+    warnings.extend(skipped_slots(sent, summary.period_ns, summary.duration_ns));
     warnings.extend(notes(manifest));
     warnings
+}
+
+/// A sender that skipped more than one slot in a hundred of its schedule: what it did not send is not late anywhere.
+fn skipped_slots(sent: Option<u64>, period_ns: f64, duration_ns: i64) -> Option<String> {
+    let slots = (period_ns > 0.0).then(|| (duration_ns as f64 / period_ns).round() as u64 + 1)?;
+    let skipped = slots.saturating_sub(sent?);
+    (skipped > slots / 100).then(|| {
+        format!(
+            "the source skipped {} of its {} slots ({}): nothing tells how late those packets would have been; it needs a CPU \
+             of its own, or a longer period",
+            Cell::Count(skipped),
+            Cell::Count(slots),
+            Cell::Share(skipped as f64 / slots as f64)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_skipped_slots_is_told_of() {
+        let of = |sent| skipped_slots(sent, 500_000.0, 4_999_500_000);
+        let said = of(Some(1_961)).unwrap();
+        assert!(said.starts_with("the source skipped 8,039 of its 10,000 slots (80.4 %)"), "{said}");
+        assert!(of(Some(9_900)).is_none() && of(Some(9_899)).is_some());
+        assert_eq!(of(None), None);
+        assert_eq!(skipped_slots(Some(1_961), 0.0, 4_999_500_000), None);
+    }
 }

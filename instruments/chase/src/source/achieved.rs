@@ -1,6 +1,5 @@
 //! What a source achieved, as a page and as JSON.
 
-use crate::args::SourceArgs;
 use crate::stream_plan::StreamPlan;
 use quaver_analysis::distribution::Distribution;
 use quaver_instrument::percentiles::{PERCENTILES, percentiles};
@@ -8,6 +7,7 @@ use quaver_probe::source::SourceReport;
 use quaver_view::{Block, Cell, Document, Section, Table, Text, text};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// Version of the shape, in the `schema` field.
 const SCHEMA: &str = "quaver.source/1";
@@ -57,7 +57,7 @@ pub(super) struct Achieved {
 
 impl Achieved {
     pub(super) fn of(
-        args: &SourceArgs,
+        destination: SocketAddr,
         stream: &StreamPlan,
         report: &SourceReport,
         lateness: Option<Distribution>,
@@ -69,7 +69,7 @@ impl Achieved {
             .then(|| (report.sent - 1) as f64 / (duration_ns as f64 / 1e9));
         Self {
             schema: SCHEMA,
-            destination: args.destination.to_string(),
+            destination: destination.to_string(),
             stream: stream.words.clone(),
             period_ns: stream.period_ns(),
             duration_ns,

@@ -5,7 +5,7 @@ use super::slices::{Grid, Thinned, column_of, delta_t_ns, drawn_ns, thin};
 use quaver_analysis::attribution::LatePacket;
 use quaver_analysis::model::Layer;
 use quaver_instrument::bins::binned;
-use quaver_instrument::marks::{MOST_MARKS, by_cause, largest_of_each_slice};
+use quaver_instrument::marks::{MOST_MARKS, by_cause, largest};
 use quaver_view::{
     Axis, Cell, Chart, Colour, Data, Distribution, DistributionView, Document, Group, Quantity, Section,
     Series, Text, Xy, text,
@@ -51,7 +51,7 @@ fn drawn_late<'a>(input: &ChaseInput<'a>) -> (Vec<&'a LatePacket>, usize) {
         .filter_map(|late| Some((*app_ns.get(late.row as usize)?, late.lateness_ns, late)))
         .collect();
     let sizes: Vec<(i64, i64)> = points.iter().map(|(at_ns, late_ns, _)| (*at_ns, *late_ns)).collect();
-    let chosen = largest_of_each_slice(&sizes, MOST_MARKS);
+    let chosen = largest(&sizes, MOST_MARKS);
     (chosen.into_iter().map(|number| points[number].2).collect(), points.len())
 }
 
@@ -62,7 +62,11 @@ fn marked(drawn: usize, all: usize) -> Text {
         1 => "The late packet is marked.".into(),
         all if drawn == all => text!("All {} late packets are marked.", count(all)),
         all => {
-            text!("{} of {} late packets are marked: the worst of each time slice.", count(drawn), count(all))
+            text!(
+                "{} of {} late packets are marked: the worst of each time slice, and of all.",
+                count(drawn),
+                count(all)
+            )
         }
     }
 }

@@ -54,6 +54,7 @@ pub(super) fn event_name(event: &EventRecord, kind: EventKind, names: &Names) ->
             Some(GapPlace::UserCode) => "long turn of the receiver: in its own code".to_owned(),
             Some(GapPlace::Call) => "long turn of the receiver: in a receive call".to_owned(),
             Some(GapPlace::EmptyPoll) => "long turn of the receiver: in an empty poll".to_owned(),
+            Some(GapPlace::Send) => "long send call of the source".to_owned(),
             None => "long turn of the receiver".to_owned(),
         },
         EventKind::SoftirqRaise => "softirq raised".to_owned(),

@@ -3,11 +3,11 @@
 use quaver_analysis::model::{Layer, MISSING, PacketTable};
 use quaver_instrument::bins::Bins;
 
-/// Bytes that the slices of all layers may take together.
-const SLICE_BYTES: usize = 5_400_000;
+/// Most numbers that the slices of all layers may have together. Packed, a page takes about two bytes for each.
+const MOST_NUMBERS: usize = 200_000;
 
 /// Most slices of a layer.
-const MOST_SLICES: usize = 1 << 18;
+const MOST_SLICES: usize = 1 << 16;
 
 /// Time cut into slices of equal length, common to all layers.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Grid {
         let layers = packets.layers.len() + 1;
         let mut slices = MOST_SLICES;
         while slices > 1_024
-            && (slices * 8 * layers > SLICE_BYTES || slices >= packets.len().saturating_mul(8))
+            && (slices * 2 * layers > MOST_NUMBERS || slices >= packets.len().saturating_mul(8))
         {
             slices /= 2;
         }
@@ -56,7 +56,7 @@ pub(super) struct Thinned {
 }
 
 /// ΔT between rows `row - 1` and `row`, where the two are successive packets and both have a stamp.
-pub(super) fn delta_t_ns(packets: &PacketTable, column: Option<&[i32]>, row: usize) -> Option<i64> {
+pub(super) fn delta_t_ns(packets: &PacketTable, column: Option<&[i64]>, row: usize) -> Option<i64> {
     let before = row.checked_sub(1)?;
     if packets.seq[before].checked_add(1) != Some(packets.seq[row]) {
         return None;
@@ -64,19 +64,19 @@ pub(super) fn delta_t_ns(packets: &PacketTable, column: Option<&[i32]>, row: usi
     Some(stamp_ns(packets, column, row)? - stamp_ns(packets, column, before)?)
 }
 
-fn stamp_ns(packets: &PacketTable, column: Option<&[i32]>, row: usize) -> Option<i64> {
+fn stamp_ns(packets: &PacketTable, column: Option<&[i64]>, row: usize) -> Option<i64> {
     let app_ns = *packets.app_ns.get(row)?;
     match column {
         None => Some(app_ns),
         Some(column) => {
             let before = *column.get(row)?;
-            (before != MISSING).then(|| app_ns - i64::from(before))
+            (before != MISSING).then(|| app_ns - before)
         }
     }
 }
 
 /// The stamps of a layer; none stands for the application's own.
-pub(super) fn column_of(packets: &PacketTable, layer: Layer) -> Option<&[i32]> {
+pub(super) fn column_of(packets: &PacketTable, layer: Layer) -> Option<&[i64]> {
     packets.column(layer).map(|column| column.before_app_ns.as_slice())
 }
 
@@ -170,7 +170,7 @@ mod tests {
             let column = LayerColumn { layer: Layer::Receive, before_app_ns: Vec::new() };
             packets.layers = vec![column; layers];
             let grid = Grid::over(&packets);
-            assert!(grid.slices * 8 * (layers + 1) <= SLICE_BYTES);
+            assert!(grid.slices * 2 * (layers + 1) <= MOST_NUMBERS);
             assert!(grid.index(i64::MAX) < grid.slices && grid.index(i64::MIN) == 0);
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use quaver_abi::record::{EventKind, EventRecord};
-use quaver_analysis::attribution::{EdgeCap, LatePacket, PacketPosition, Part, Piece};
+use quaver_analysis::attribution::{Certainty, EdgeCap, LatePacket, PacketPosition, Part, Piece};
 use quaver_analysis::distribution::Distribution;
 use quaver_analysis::model::{LayerColumn, Names, PacketTable};
 use quaver_analysis::summary::{
@@ -209,6 +209,7 @@ impl Case {
             part: Part::CatchUp,
             place: PacketPosition::Receiver,
             cpu: 1,
+            certainty: Certainty::Inferred,
         };
         let event = EventRecord {
             start_ns: 1_050_000,
@@ -352,7 +353,6 @@ fn hostile_names_never_become_markup() {
     let page = case.html();
     assert!(!page.contains("<script>alert"));
     assert!(page.contains("&lt;script&gt;alert(1)"));
-    assert!(page.contains(r"\u003c/script>\u003cscript>alert(1)"), "the data keeps the name whole");
     assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
 }
 

@@ -2,7 +2,7 @@
 
 use super::NoiseInput;
 use quaver_instrument::bins::binned;
-use quaver_instrument::marks::{MOST_MARKS, by_cause, largest_of_each_slice};
+use quaver_instrument::marks::{MOST_MARKS, by_cause, largest};
 use quaver_view::{Axis, Cell, Chart, Distribution, DistributionView, Document, Quantity, Section, Xy, text};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn over_time(input: &NoiseInput<'_>) -> Chart {
     let (gaps, start_ns) = (&input.measured.gaps, input.start_ns());
     let length = |row: usize| gaps.after_ns[row] - gaps.before_ns[row];
     let points: Vec<(i64, i64)> = (0..gaps.len()).map(|row| (gaps.before_ns[row], length(row))).collect();
-    let chosen = largest_of_each_slice(&points, MOST_MARKS);
+    let chosen = largest(&points, MOST_MARKS);
     let marks = chosen.iter().map(|row| {
         ((gaps.before_ns[*row] - start_ns) as f64, length(*row) as f64, input.analysis.causes[*row])
     });
@@ -39,7 +39,7 @@ fn over_time(input: &NoiseInput<'_>) -> Chart {
     }
     let drawn = Cell::Count(chosen.len() as u64);
     let all = Cell::Count(gaps.len() as u64);
-    chart.note(text!("Shown: the longest gap of each time slice, {drawn} of {all}."))
+    chart.note(text!("Shown: the longest gap of each time slice, and the longest of all, {drawn} of {all}."))
 }
 
 /// The lengths of each CPU's gaps, or the ΔT of its stamps.

@@ -29,7 +29,7 @@ pub use clocks::{ClockEstimate, ClockPair, ClockStep, STEP_LEAST_NS};
 pub use error::PathError;
 pub use event::{Progress, ServerEvent};
 pub use hosts::Side;
-pub use limits::{LegacyLimits, Limits};
+pub use limits::{Budget, LegacyLimits, Limits};
 pub use options::{ClientOptions, Directions, ServerOptions};
 pub use outcome::{
     Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,

@@ -1,6 +1,6 @@
 //! What a peer may ask of a server.
 
-use super::flow::FlowSchedule;
+use super::flow::{FlowSchedule, MOST_STAMPS_KEPT};
 use quaver_abi::wire::extension::Refusal;
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub struct Limits {
     /// New control connections of one peer a minute, and as many at once; of an IPv6 network of 48 bits, four times
     /// as many.
     pub hellos_per_minute: u32,
-    /// Tests at a time.
-    pub tests: usize,
+    /// What all tests that run at the same time may need.
+    pub budget: Budget,
     /// Tests of one peer that run or wait; the next is refused.
     pub tests_per_peer: usize,
     /// Tests that may wait for their turn; the next is refused.
@@ -48,7 +48,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            packets_per_second: 250_000,
+            packets_per_second: 500_000,
             bits_per_second: 2_000_000_000,
             duration: Duration::from_secs(25 * 3600),
             packet_bytes: 65_507,
@@ -57,15 +57,101 @@ impl Default for Limits {
             sessions: 64,
             sessions_per_peer: 8,
             hellos_per_minute: 60,
-            tests: 1,
-            tests_per_peer: 1,
-            queue: 4,
+            budget: Budget::default(),
+            tests_per_peer: 8,
+            queue: 16,
             queue_wait: Duration::from_secs(600),
             silence: Duration::from_secs(30),
             setup: Duration::from_secs(300),
             probes: 1_000,
             legacy: LegacyLimits::default(),
         }
+    }
+}
+
+/// What all tests that run at the same time may need, and what those of one peer may: an IPv4 address, or an IPv6 network
+/// of 48 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Tests, each with a thread of its own.
+    pub tests: usize,
+    /// Test packets a second.
+    pub packets_per_second: u64,
+    /// Bytes a second of test packets' payloads.
+    pub bytes_per_second: u64,
+    /// Samples that are kept (24 bytes each).
+    pub rows: u64,
+    /// Test packets a second of one peer.
+    pub share_packets_per_second: u64,
+    /// Bytes a second of one peer.
+    pub share_bytes_per_second: u64,
+    /// Samples of one peer.
+    pub share_rows: u64,
+}
+
+impl Default for Budget {
+    /// Room for two peers that take all they may.
+    fn default() -> Self {
+        let (packets_per_second, bytes_per_second, rows) = (500_000, 250_000_000, 6_500_000);
+        Self {
+            tests: 32,
+            packets_per_second: 2 * packets_per_second,
+            bytes_per_second: 2 * bytes_per_second,
+            rows: 2 * rows,
+            share_packets_per_second: packets_per_second,
+            share_bytes_per_second: bytes_per_second,
+            share_rows: rows,
+        }
+    }
+}
+
+impl Budget {
+    /// What one peer may take of it.
+    pub(super) fn share(&self) -> Self {
+        Self {
+            packets_per_second: self.share_packets_per_second,
+            bytes_per_second: self.share_bytes_per_second,
+            rows: self.share_rows,
+            ..*self
+        }
+    }
+}
+
+/// What a test needs of the budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Demand {
+    /// Test packets a second.
+    pub(super) packets_per_second: u64,
+    /// Bytes a second of their payloads.
+    pub(super) bytes_per_second: u64,
+    /// Samples, stamps and offsets that are kept.
+    pub(super) rows: u64,
+    /// Its peer speaks Jitlat as its document has it.
+    pub(super) legacy: bool,
+}
+
+impl Demand {
+    /// Of packets of this size, so many a second.
+    pub(super) fn of(packets_per_second: u64, packet_bytes: u32, rows: u64) -> Self {
+        let bytes_per_second = packets_per_second.saturating_mul(packet_bytes.into());
+        Self { packets_per_second, bytes_per_second, rows, legacy: false }
+    }
+
+    /// Both at the same time.
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        Self {
+            packets_per_second: self.packets_per_second.saturating_add(other.packets_per_second),
+            bytes_per_second: self.bytes_per_second.saturating_add(other.bytes_per_second),
+            rows: self.rows.saturating_add(other.rows),
+            legacy: self.legacy || other.legacy,
+        }
+    }
+
+    /// Whether a budget has room for it.
+    pub(super) fn is_within(&self, budget: &Budget) -> bool {
+        self.packets_per_second <= budget.packets_per_second
+            && self.bytes_per_second <= budget.bytes_per_second
+            && self.rows <= budget.rows
     }
 }
 
@@ -168,6 +254,17 @@ impl Limits {
     pub(super) fn most_rows(&self, packets: Option<u64>) -> usize {
         let most = packets.unwrap_or(u64::MAX).min(self.kept_packets);
         usize::try_from(most.saturating_add(most / 4).saturating_add(1_000)).unwrap_or(usize::MAX)
+    }
+
+    /// What a flow needs while it runs.
+    pub(super) fn demand(&self, asked: &FlowRequest<'_>) -> Demand {
+        let rows = match (asked.rolling, self.most_rows(asked.packets) as u64) {
+            (true, _) => 0,
+            (false, rows) if asked.received_here => rows,
+            // Stamps of departure.
+            (false, rows) => rows.min(MOST_STAMPS_KEPT as u64),
+        };
+        Demand::of(per_second(asked.schedule), asked.packet_bytes, rows)
     }
 
     /// The caps for a peer that speaks Jitlat as its document has it.

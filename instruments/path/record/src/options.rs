@@ -58,6 +58,8 @@ pub enum Directions {
     Down,
     /// Up, and when that is over, down. Not in legacy Jitlat.
     Both,
+    /// Up and down at the same time, in a session for each. Not in legacy Jitlat.
+    AtOnce,
 }
 
 /// What a client measures.

@@ -4,6 +4,7 @@ use super::{KnownFlow, PathSummary};
 use crate::facts::SendingFacts;
 use quaver_analysis::path::clocks::ClockWarning;
 use quaver_analysis::path::offset::OffsetSource;
+use quaver_analysis::path::summary::Delay;
 use quaver_store::manifest::Manifest;
 use quaver_view::Cell;
 
@@ -55,7 +56,7 @@ fn of_flow(known: &KnownFlow<'_>, warnings: &mut Vec<String>) {
             Cell::Duration(bound_ns)
         ));
     }
-    let use_what = if corrected.is_some() { "use the corrected values" } else { "use PDV" };
+    let use_what = if delay.is_some_and(Delay::is_known) { "use the corrected values" } else { "use PDV" };
     match delay.and_then(|delay| delay.warning) {
         Some(ClockWarning::NegativeLatency { min_latency_ns }) => warnings.push(format!(
             "{way}: minimum measured delay {} is negative: the clocks differ; {use_what}",

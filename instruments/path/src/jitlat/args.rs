@@ -25,7 +25,8 @@ connection, within caps; `quaver serve` and `quaver probe` do more.
 Units are Jitlat's: -p takes nanoseconds, -r packets per second. Latencies are shown as measured,
 and with -C corrected. The page is that of figures 16 and 17 of the document, with --v1 that of
 figures 7, 10 and 13. The document does not give the number of histogram bins: 70 in figures 7, 16
-and 17, 186 in figure 10, 500 in figure 13 (--bins).")]
+and 17, 186 in figure 10, 500 in figure 13 (--bins). The receive period is the time from the first
+to the last arrival divided by all packets, as the document has it, so it is short by one part in n.")]
 pub struct JitlatArgs {
     /// Host that runs the server [default: act as server]
     #[arg(value_name = "HOST", conflicts_with = "file")]

@@ -187,7 +187,7 @@ fn ending(outcome: &TestOutcome, when: &str) -> anyhow::Result<ExitCode> {
     match &outcome.completion {
         Completion::Complete => Ok(ExitCode::Done),
         Completion::Interrupted => {
-            eprintln!("quaver: interrupted {when}");
+            quaver_instrument::tell!("quaver: interrupted {when}");
             Ok(ExitCode::Interrupted)
         }
         Completion::ServerLost(why) => {

@@ -12,7 +12,7 @@ use quaver_path_record::{
 };
 
 /// Facts of a test between two Quavers, or with a Jitlat server.
-pub(super) fn of_test(outcome: &TestOutcome) -> PathFacts {
+pub(crate) fn of_test(outcome: &TestOutcome) -> PathFacts {
     let why = match &outcome.completion {
         Completion::Complete => None,
         Completion::Interrupted => Some("interrupted by the user".to_owned()),
@@ -154,14 +154,18 @@ fn achieved(sender: &SenderSummary, report: Option<&SendReport>) -> AchievedSche
     }
 }
 
+pub(super) fn late_policy_name(late: LatePolicy) -> LatePolicyName {
+    match late {
+        LatePolicy::Skip => LatePolicyName::Skip,
+        LatePolicy::SendLate => LatePolicyName::SendLate,
+        LatePolicy::Burst => LatePolicyName::Burst,
+    }
+}
+
 fn sending(sender: &SenderSummary, receiver: Option<&ReceiverSummary>) -> Option<SendingFacts> {
     let said = sender.sending?;
     Some(SendingFacts {
-        late_policy: match said.late_policy {
-            LatePolicy::Skip => LatePolicyName::Skip,
-            LatePolicy::SendLate => LatePolicyName::SendLate,
-            LatePolicy::Burst => LatePolicyName::Burst,
-        },
+        late_policy: late_policy_name(said.late_policy),
         late: said.late,
         unsent: said.unsent,
         train_packets: said.train_packets,

@@ -1,10 +1,11 @@
 //! What is shown while a test runs: a line of rolling figures, JSON lines or the live view, in constant memory.
 
-use crate::facts::RollingFigures;
+use crate::facts::{FollowedDrift, RollingFigures};
 use crate::tui::{LiveView, Totals, View, Way as ViewWay};
 use quaver_abi::wire::jitlat::{FLAG_INVALID, Singleton};
 use quaver_analysis::path::arrival::{Arrival, Numbering};
 use quaver_analysis::path::direction::Direction;
+use quaver_analysis::path::following::{Follower, Following};
 use quaver_analysis::path::rolling::{Figures, Rolling, RollingCounts, WINDOW};
 use quaver_instrument::progress::Progress as Line;
 use quaver_instrument::results::to_stdout;
@@ -27,7 +28,11 @@ const TOTALS_EVERY: Duration = Duration::from_millis(90);
 /// One direction, as it goes.
 struct Way {
     direction: Direction,
+    /// Figures at once, without what is known of the clocks' drift by then.
     rolling: Rolling,
+    /// Figures of the end, from packets that were held back until more was known of the drift.
+    settled: Rolling,
+    follower: Follower,
     /// Highest number that came.
     highest: u64,
     /// When the live view was given figures.
@@ -39,6 +44,43 @@ struct Way {
 }
 
 impl Way {
+    fn new(direction: Direction) -> Self {
+        Self {
+            direction,
+            rolling: Rolling::new(WINDOW),
+            settled: Rolling::new(WINDOW),
+            follower: Follower::default(),
+            highest: 0,
+            told: None,
+            start: Instant::now(),
+            over: false,
+        }
+    }
+
+    /// Takes a packet in. Gives its delay without the drift.
+    fn take(&mut self, arrival: &Arrival) -> i64 {
+        let settled = &mut self.settled;
+        self.follower.push(arrival, |arrival| settled.push(arrival));
+        let corrected = self.follower.corrected(arrival);
+        self.rolling.push(&corrected);
+        corrected.delay_ns()
+    }
+
+    /// The figures once all is over.
+    fn finish(&mut self, sent: Option<u64>) -> RollingFigures {
+        let settled = &mut self.settled;
+        self.follower.finish(|arrival| settled.push(arrival));
+        settled.finish(sent);
+        let interarrival_ns = settled.interarrival_jitter_ns();
+        match settled.total() {
+            Some(figures) => RollingFigures {
+                followed: self.follower.found().map(followed),
+                ..stored(self.direction, figures, interarrival_ns)
+            },
+            None => nothing_arrived(self.direction, sent.unwrap_or(0)),
+        }
+    }
+
     /// Gives the live view the figures so far, unless it has just got some.
     fn tell(&mut self, view: Option<&LiveView>) {
         let Some(view) = view.filter(|_| self.told.is_none_or(|told| told.elapsed() >= TOTALS_EVERY)) else {
@@ -62,7 +104,7 @@ pub(super) fn view(options: &ClientOptions, length: Option<Duration>) -> View {
     let directions: &[Direction] = match options.directions {
         Directions::Up => &[Direction::Up],
         Directions::Down => &[Direction::Down],
-        Directions::Both => &[Direction::Up, Direction::Down],
+        Directions::Both | Directions::AtOnce => &[Direction::Up, Direction::Down],
     };
     let period_ns = options.schedule.mean_period_ns();
     let way = |direction: &Direction| {
@@ -140,8 +182,7 @@ impl Live {
             Progress::Started { direction, .. } => {
                 self.words = format!("{}: begun", direction.name());
                 self.start = Instant::now();
-                let (rolling, start) = (Rolling::new(WINDOW), self.start);
-                self.ways.push(Way { direction, rolling, highest: 0, told: None, start, over: false });
+                self.ways.push(Way::new(direction));
             }
             Progress::Samples { direction, samples } => self.take(direction, samples),
             Progress::Ended { direction } => {
@@ -172,9 +213,9 @@ impl Live {
             way.highest = way.highest.max(sequence);
             let (sent_ns, received_ns) = (sample.tx_real_time_ns, sample.rx_real_time_ns);
             let arrival = Arrival { sequence, sent_ns, received_ns };
-            way.rolling.push(&arrival);
+            let delay_ns = way.take(&arrival);
             if self.view.is_some() && sample.flags == 0 {
-                first_copies.push((sequence, arrival.delay_ns()));
+                first_copies.push((sequence, delay_ns));
             }
         }
         if let Some(view) = &self.view {
@@ -213,16 +254,17 @@ impl Live {
     /// The figures of each direction, once all is over; `sent` tells how many packets each sent.
     pub(super) fn finish(mut self, sent: impl Fn(Direction) -> Option<u64>) -> Vec<RollingFigures> {
         self.tell();
-        let results = self.ways.iter_mut().map(|way| {
-            let sent = sent(way.direction);
-            way.rolling.finish(sent);
-            let interarrival_ns = way.rolling.interarrival_jitter_ns();
-            match way.rolling.total() {
-                Some(figures) => stored(way.direction, figures, interarrival_ns),
-                None => nothing_arrived(way.direction, sent.unwrap_or(0)),
-            }
-        });
+        let results = self.ways.iter_mut().map(|way| way.finish(sent(way.direction)));
         results.collect()
+    }
+}
+
+fn followed(following: Following) -> FollowedDrift {
+    FollowedDrift {
+        ppm: following.ppm,
+        bound_ns: following.bound_ns.ceil() as i64,
+        most_taken_ns: following.most_taken_ns.ceil() as i64,
+        least: following.least.iter().map(|arrival| (arrival.sent_ns, arrival.received_ns)).collect(),
     }
 }
 
@@ -250,6 +292,8 @@ fn stored(direction: Direction, figures: &Figures, interarrival_jitter_ns: f64) 
         delay_quantiles_ns: all(delays),
         pdv_quantiles_ns: all(pdvs),
         interarrival_jitter_ns: (counts.unique > 0).then_some(interarrival_jitter_ns),
+        followed: None,
+        corrected: None,
     }
 }
 
@@ -271,7 +315,7 @@ fn nothing_arrived(direction: Direction, sent: u64) -> RollingFigures {
 }
 
 fn line_of(elapsed: Duration, figures: &RollingFigures) -> Value {
-    let mut line = json!({"after_ms": elapsed.as_millis() as u64});
+    let mut line = json!({"after_ns": elapsed.as_nanos() as u64});
     if let (Some(line), Ok(Value::Object(figures))) = (line.as_object_mut(), serde_json::to_value(figures)) {
         line.extend(figures);
     }
@@ -294,7 +338,7 @@ mod tests {
         let figures = &follow().finish(|_| Some(7))[0];
         assert_eq!((figures.unique, figures.lost, figures.longest_loss_period), (0, 7, 7));
         let line = line_of(Duration::from_millis(1_500), figures);
-        assert_eq!(line["after_ms"], 1_500);
+        assert_eq!(line["after_ns"], 1_500_000_000);
         for name in ["min_delay_ns", "delay_quantiles_ns", "pdv_quantiles_ns", "interarrival_jitter_ns"] {
             assert_eq!(line[name], Value::Null, "{name}");
         }
@@ -315,5 +359,60 @@ mod tests {
         assert_eq!(due(&mut live), Some(0), "an outage");
         live.hear(Progress::Ended { direction: Direction::Up });
         assert_eq!(due(&mut live), None);
+    }
+
+    /// A minute of both ways, the server's clock 7 ms ahead at first and 50 ppm fast. Packets take 1 ms, and up to 0.4 ms
+    /// of queue.
+    #[test]
+    fn a_rolling_test_has_neither_drift_nor_offset_in_its_delays() {
+        let mut live = Live::new(false, true, None, None, Numbering::Jitlat);
+        let at = ([127, 0, 0, 1], 9).into();
+        let server_ns = |true_ns: i64| true_ns + 7_000_000 + true_ns / 20_000;
+        for direction in [Direction::Up, Direction::Down] {
+            live.hear(Progress::Started { direction, source: at, destination: at });
+            for number in 0..3_000 {
+                let sent_ns = i64::from(number) * 20_000_000;
+                let arrived_ns = sent_ns + 1_000_000 + i64::from(number) * 7_919 % 400 * 1_000;
+                let (tx_real_time_ns, rx_real_time_ns) = match direction {
+                    Direction::Up => (sent_ns, server_ns(arrived_ns)),
+                    Direction::Down => (server_ns(sent_ns), arrived_ns),
+                };
+                let singleton = Singleton { tx_real_time_ns, tx_seq: number, rx_real_time_ns, flags: 0 };
+                let stamped_by = quaver_path_record::flow::StampSource::Kernel;
+                live.take(direction, &[Received { singleton, stamped_by, of_train: false }]);
+            }
+        }
+        let rolling = live.finish(|_| Some(3_000));
+        for figures in &rolling {
+            let p99_ns = figures.pdv_quantiles_ns.unwrap()[2];
+            assert!((p99_ns - 395_000).abs() < 4_000, "PDV p99 {p99_ns}: 3 ms of drift");
+        }
+        let flow = |direction| crate::view::tests::flow_facts(direction, 3_000);
+        let flows = vec![flow(Direction::Up), flow(Direction::Down)];
+        let run = crate::view::tests::run();
+        let mut facts = crate::facts::PathFacts { flows, rolling, ..Default::default() };
+        let digest = crate::digest::digest(&facts, &[vec![], vec![]], run.clone());
+        let clock = digest.summary.clock.expect("packets both ways");
+        assert!((clock.skew_ppm.unwrap() - 50.0).abs() < 0.5, "{clock:?}");
+        for figures in &digest.summary.rolling {
+            let delay = figures.corrected.as_ref().expect("both ways tell the offset");
+            assert!((delay.min_ns - 1_000_000).abs() < 5_000 && delay.bound_ns < 1_200_000, "{delay:?}");
+            assert!((delay.quantiles_ns[0] - 1_200_000).abs() < 10_000, "{delay:?}");
+            assert!(figures.followed.as_ref().unwrap().least.is_empty(), "figures only");
+        }
+        // Ends that read one clock know that all that was taken out is an error.
+        facts.boot_gap_ns = Some(0);
+        facts.rolling.truncate(1);
+        facts.rolling[0]
+            .followed
+            .as_mut()
+            .unwrap()
+            .least
+            .iter_mut()
+            .for_each(|(sent, at)| *at = *sent + 1_000_000);
+        let figures = &crate::digest::digest(&facts, &[vec![], vec![]], run).summary.rolling[0];
+        let taken_ns = figures.followed.as_ref().unwrap().bound_ns;
+        assert!((taken_ns - 3_000_000).abs() < 30_000, "50 ppm for a minute: {taken_ns}");
+        assert_eq!(figures.corrected.as_ref().unwrap().bound_ns, taken_ns);
     }
 }

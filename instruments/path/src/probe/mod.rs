@@ -3,7 +3,7 @@
 pub(crate) mod facts;
 mod live;
 pub(crate) mod logs;
-mod options;
+pub(crate) mod options;
 pub(crate) mod plots;
 mod stamp;
 
@@ -26,21 +26,21 @@ use quaver_instrument::results;
 use quaver_path_record::{Completion, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use std::path::Path;
 use std::time::Duration;
 
-/// Measures, analyses, prints.
-pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
-    let interrupt = Interrupt::catch()?;
+/// Measures in one test, analyses, prints.
+pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
     if let Some(port) = args.stamp {
         refuse_beside_stamp(args)?;
-        return stamp::run(args, port, &interrupt);
+        return stamp::run(args, port, interrupt);
     }
     let options = options::client_options(args)?;
     let by_packets = options
         .packets
         .map(|packets| Duration::from_nanos(options.schedule.mean_period_ns().saturating_mul(packets)));
     let length = options.lasting.or(by_packets);
-    let view = args.live.then(|| LiveView::open(live::view(&options, length), &interrupt)).transpose()?;
+    let view = args.live.then(|| LiveView::open(live::view(&options, length), interrupt)).transpose()?;
     let loss = spinners_loss(&args.thread, &HostFacts::read(&HostRoot::system()).scheduling);
     let record = Record::begin(args)?.noting(&Vec::from_iter(loss));
     let mut live = Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Jitlat);
@@ -49,11 +49,11 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         Err(error) => {
             drop(live);
             record.discard();
-            return Err(error).context(format!("measuring the path to {}", args.host));
+            return Err(error).context(format!("measuring the path to {}", options::host(args)));
         }
     };
     if let Some(error) = live.failed.take() {
-        eprintln!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
+        quaver_instrument::tell!("quaver: {}", quaver_instrument::exit_code::sentence(&error));
     }
     let sent = |direction| outcome.flows.iter().find(|flow| flow.direction == direction)?.packets_sent();
     let rolling = live.finish(sent);
@@ -71,7 +71,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         Completion::Complete => code,
         Completion::Interrupted => ExitCode::Interrupted,
         Completion::ServerLost(sentence) => {
-            eprintln!("quaver: {sentence}; results so far are kept");
+            quaver_instrument::tell!("quaver: {sentence}; results so far are kept");
             ExitCode::Peer
         }
     })
@@ -81,7 +81,6 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
 fn refuse_beside_stamp(args: &ProbeArgs) -> anyhow::Result<()> {
     let ThreadArgs { pace, cpu, fifo } = args.thread;
     let asked = [
-        ("--late", args.late.is_some()),
         ("--train", args.train.is_some()),
         ("--pace", pace != PaceName::Hybrid),
         ("--cpu", cpu.is_some()),
@@ -95,7 +94,8 @@ fn refuse_beside_stamp(args: &ProbeArgs) -> anyhow::Result<()> {
     }
 }
 
-fn cut_short(outcome: &TestOutcome) -> Option<String> {
+/// Why a test did not go its full length, where it did not.
+pub(crate) fn cut_short(outcome: &TestOutcome) -> Option<String> {
     match &outcome.completion {
         Completion::Complete => None,
         Completion::Interrupted => Some("interrupted by the user".to_owned()),
@@ -105,14 +105,19 @@ fn cut_short(outcome: &TestOutcome) -> Option<String> {
 
 /// A run that is being measured. Its directory is made first, so that a place that cannot be written to is known before
 /// hours of measuring.
-pub(super) struct Record {
+pub(crate) struct Record {
     run: RunDir,
     manifest: Manifest,
 }
 
 impl Record {
     pub(super) fn begin(args: &ProbeArgs) -> anyhow::Result<Self> {
-        let run = RunDir::create(&args.output.output, "probe")?;
+        Self::begin_in(&args.output.output)
+    }
+
+    /// The same in any directory.
+    pub(crate) fn begin_in(parent: &Path) -> anyhow::Result<Self> {
+        let run = RunDir::create(parent, "probe")?;
         let command: Vec<String> = std::env::args().collect();
         let asked = serde_json::json!({"command": command.join(" ")});
         let host = serde_json::to_value(HostFacts::read(&HostRoot::system()))?;
@@ -130,14 +135,19 @@ impl Record {
         self
     }
 
+    /// Name of its directory.
+    pub(crate) fn name(&self) -> String {
+        self.run.name()
+    }
+
     /// Takes the directory away, where nothing was measured.
-    pub(super) fn discard(self) {
+    pub(crate) fn discard(self) {
         // One that is left over is found to be empty by whoever opens it.
         let _ = std::fs::remove_dir_all(self.run.path());
     }
 
     /// Stores packets and facts, analyses them, and stores the results. Gives the path of the report too.
-    pub(super) fn conclude(
+    pub(crate) fn conclude(
         mut self,
         facts: PathFacts,
         packets: &[&[Singleton]],

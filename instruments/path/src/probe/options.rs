@@ -5,7 +5,7 @@ use crate::serve::{path_key, read_key};
 use crate::thread::thread;
 use anyhow::Context;
 use quaver_abi::wire::jitlat::{DEFAULT_NPKTS, DEFAULT_PERIOD_NS};
-use quaver_instrument::args::DirectionName;
+use quaver_instrument::args::{DirectionName, host_and_port};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_path_record::flow::{FlowSchedule, LatePolicy, TrainWish, Transport};
 use quaver_path_record::{ClientOptions, Directions};
@@ -14,14 +14,19 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The options of the client.
-pub(super) fn client_options(args: &ProbeArgs) -> anyhow::Result<ClientOptions> {
-    let mut options = ClientOptions::new(resolve(&args.host, args.port)?);
+pub(crate) fn client_options(args: &ProbeArgs) -> anyhow::Result<ClientOptions> {
+    let mut options = ClientOptions::new(resolve(host(args), args.port)?);
     options.legacy = args.legacy;
+    if args.at_once && args.direction != DirectionName::Both {
+        let message = "--at-once measures both directions: leave out --direction";
+        return Err(failure(ExitCode::Usage, message.to_owned()));
+    }
     options.directions = match args.direction {
         DirectionName::Up => Directions::Up,
         DirectionName::Down => Directions::Down,
         // Jitlat measures one way at a time.
         DirectionName::Both if args.legacy => Directions::Up,
+        DirectionName::Both if args.at_once => Directions::AtOnce,
         DirectionName::Both => Directions::Both,
     };
     options.transport = if args.tcp { Transport::Tcp } else { Transport::Udp };
@@ -32,7 +37,7 @@ pub(super) fn client_options(args: &ProbeArgs) -> anyhow::Result<ClientOptions> 
     options.late = args.late.map(late);
     options.train = args.train.map_or(TrainWish::Auto, TrainWish::Packets);
     (options.pace, options.thread) = thread(&args.thread)?;
-    options.dscp = args.dscp;
+    options.dscp = args.dscp.first().copied().unwrap_or(0);
     options.source_port = args.source_port;
     options.rtt_probes = args.rtt_probes;
     options.rtt_interval = args.rtt_interval;
@@ -40,6 +45,11 @@ pub(super) fn client_options(args: &ProbeArgs) -> anyhow::Result<ClientOptions> 
     options.key = args.key_file.as_deref().map(read_key).transpose()?.as_deref().map(path_key).transpose()?;
     options.answer_timeout = args.timeout;
     Ok(options)
+}
+
+/// The host that is measured to; empty where a file has the hosts.
+pub(super) fn host(args: &ProbeArgs) -> &str {
+    args.host.as_deref().unwrap_or_default()
 }
 
 /// Tests that last longer keep figures in place of packets, unless something is asked for that needs the packets.
@@ -52,9 +62,10 @@ pub(super) fn rolling(args: &ProbeArgs) -> bool {
     args.rolling.unwrap_or(long && !needs_packets && !args.legacy)
 }
 
-/// The first address of the host.
-pub(super) fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
-    let found = (host, port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+/// The first address of a host (`HOST`, `HOST:PORT`), at a port where it names none.
+pub(crate) fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
+    let (name, own) = host_and_port(host).map_err(|message| failure(ExitCode::Usage, message))?;
+    let found = (name, own.unwrap_or(port)).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| {
         failure(ExitCode::Usage, format!("{host}: no such host; give its address or a name that resolves"))
     })
@@ -128,7 +139,7 @@ fn packets(args: &ProbeArgs, schedule: &FlowSchedule) -> u64 {
 }
 
 /// When a flow is over, nanoseconds: at `--for`, but not before the first packet of a period.
-fn lasting_ns(args: &ProbeArgs, schedule: &FlowSchedule) -> Option<u64> {
+pub(super) fn lasting_ns(args: &ProbeArgs, schedule: &FlowSchedule) -> Option<u64> {
     let asked_ns = u64::try_from(args.duration?.as_nanos()).unwrap_or(u64::MAX);
     let first_ns = match schedule {
         FlowSchedule::Periodic { period_ns, .. } => *period_ns,
@@ -137,7 +148,7 @@ fn lasting_ns(args: &ProbeArgs, schedule: &FlowSchedule) -> Option<u64> {
     Some(asked_ns.max(first_ns))
 }
 
-fn late(name: LateName) -> LatePolicy {
+pub(super) fn late(name: LateName) -> LatePolicy {
     match name {
         LateName::Skip => LatePolicy::Skip,
         LateName::SendLate => LatePolicy::SendLate,

@@ -1,5 +1,6 @@
 //! `quaver probe --stamp`: the path to any STAMP reflector (RFC 8762).
 
+mod hops;
 mod told;
 
 use super::live::{self, Live};
@@ -8,6 +9,7 @@ use crate::args::{ProbeArgs, ScheduleName};
 use crate::serve::read_key;
 use crate::tui::LiveView;
 use anyhow::Context;
+use hops::Hops;
 use quaver_abi::wire::jitlat::DEFAULT_NPKTS;
 use quaver_analysis::path::arrival::Numbering;
 use quaver_analysis::path::direction::Direction;
@@ -15,7 +17,7 @@ use quaver_instrument::args::DirectionName;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::Progress;
-use quaver_path_record::flow::{Received, StampSource};
+use quaver_path_record::flow::{FlowSchedule, LatePolicy, Received, StampSource};
 use quaver_path_record::stamp::{
     Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,
 };
@@ -41,7 +43,7 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
             return Err(error).context(format!("measuring to the reflector {}", options.target));
         }
     };
-    let (live, fastest) = follower.end();
+    let (live, fastest, routes) = follower.end();
     let rolling = live.finish(|direction| Some(told::sent(&outcome, direction)));
     let mut facts = told::facts(&outcome, &options, fastest);
     if !options.keep_packets {
@@ -52,15 +54,25 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
         super::logs::write(path, &facts, &[&up, &down])?;
     }
     let cut_short = (!outcome.complete).then(|| "interrupted by the user".to_owned());
-    let record = record.noting(&told::notes(&outcome));
+    let record = record.noting(&[told::notes(&outcome), routes].concat());
     let (digest, report) = record.conclude(facts, &[&up, &down], cut_short)?;
     let code = print(args, &digest, &report)?;
     Ok(match (interrupt.requested(), outcome.answered) {
         (true, _) => ExitCode::Interrupted,
+        (false, 0) if outcome.short > 0 => {
+            quaver_instrument::tell!(
+                "quaver: {}: {} datagrams came back, all too short for replies: what answers there speaks neither STAMP \
+                 nor TWAMP Light",
+                options.target,
+                outcome.short
+            );
+            ExitCode::Peer
+        }
         (false, 0) => {
-            eprintln!(
+            quaver_instrument::tell!(
                 "quaver: {}: no reply to {} packets: check that a STAMP reflector runs there and that firewalls pass UDP",
-                options.target, outcome.sent
+                options.target,
+                outcome.sent
             );
             ExitCode::Peer
         }
@@ -78,15 +90,18 @@ fn sender_options(args: &ProbeArgs, port: u16) -> anyhow::Result<SenderOptions> 
     if let Some((_, option)) = unsupported.into_iter().find(|(asked, _)| *asked) {
         return Err(failure(ExitCode::Usage, format!("{option} is not for --stamp; leave one of them out")));
     }
-    let mut options = SenderOptions::new(options::resolve(&args.host, port)?);
+    let mut options = SenderOptions::new(options::resolve(options::host(args), port)?);
     options.period_ns = options::period_ns(args)?;
     options.count = Some(match (args.count, args.duration) {
         (Some(count), _) => count,
         (None, Some(time)) => options::lasting(time, options.period_ns),
         (None, None) => u64::from(DEFAULT_NPKTS),
     });
+    let schedule = FlowSchedule::every(options.period_ns);
+    options.late = args.late.map_or_else(|| LatePolicy::usual(&schedule), options::late);
+    options.lasting_ns = options::lasting_ns(args, &schedule);
     options.packet_bytes = Some(args.size as usize);
-    options.dscp = args.dscp;
+    options.dscp = args.dscp.first().copied().unwrap_or(0);
     options.keep_packets = !options::rolling(args);
     options.ssid = (quaver_clock::realtime_ns() as u16) | 1;
     if let Some(path) = &args.key_file {
@@ -109,6 +124,8 @@ const NEAR_THE_BEGINNING: u64 = 16;
 struct Follower {
     live: Live,
     fastest: Fastest,
+    /// Of the way there, and of the way back.
+    hops: [Hops; 2],
     up: Vec<Received>,
     down: Vec<Received>,
     handed: Instant,
@@ -119,7 +136,15 @@ struct Follower {
 impl Follower {
     fn new(live: Live) -> Self {
         let (up, down) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
-        Self { live, fastest: Fastest::default(), up, down, handed: Instant::now(), first: None }
+        Self {
+            live,
+            fastest: Fastest::default(),
+            hops: <[Hops; 2]>::default(),
+            up,
+            down,
+            handed: Instant::now(),
+            first: None,
+        }
     }
 
     fn hear(&mut self, progress: StampProgress<'_>) {
@@ -145,6 +170,8 @@ impl Follower {
         let zero = *self.first.get_or_insert(if known_before { reflected } else { 0 });
         if first {
             self.fastest.take(packet);
+            self.hops[0].take(packet.sequence, reply.forward_ttl);
+            self.hops[1].take(packet.sequence, reply.backward_ttl.unwrap_or(0));
             // Who stamps at the reflector it does not say.
             let there = singleton(packet.sequence, packet.t1_ns, reply.t2_ns);
             self.up.push(Received {
@@ -167,11 +194,14 @@ impl Follower {
         }
     }
 
-    fn end(mut self) -> (Live, Fastest) {
+    /// Also what changed of the routes, in sentences.
+    fn end(mut self) -> (Live, Fastest, Vec<String>) {
         self.hand_over();
         for direction in [Direction::Up, Direction::Down] {
             self.live.hear(Progress::Ended { direction });
         }
-        (self.live, self.fastest)
+        let routes = [Direction::Up, Direction::Down].iter().zip(&self.hops);
+        let routes = routes.filter_map(|(direction, hops)| hops.told(*direction)).collect();
+        (self.live, self.fastest, routes)
     }
 }

@@ -14,6 +14,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{IsTerminal, Stdout, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,7 +67,7 @@ impl LiveView {
             held: interrupt.hold(),
             choice: Choice::default(),
             still: None,
-            keys: true,
+            keys: std::io::stdin().is_terminal(),
         };
         let thread = std::thread::Builder::new().name("quaver-view".to_owned());
         let thread = thread.spawn(move || painter.run()).context("making a thread for the live view")?;
@@ -167,6 +168,14 @@ fn wish(key: KeyEvent) -> Option<Wish> {
     }
 }
 
+/// What a wait for keys brought.
+enum Keyboard {
+    Silent,
+    Pressed,
+    /// The terminal was hung up.
+    Gone,
+}
+
 /// The thread that draws and hears keys.
 struct Painter {
     shared: Arc<Shared>,
@@ -223,19 +232,51 @@ impl Painter {
             if left.is_zero() || self.shared.closing.load(Ordering::Relaxed) {
                 return;
             }
-            if !self.keys {
-                std::thread::sleep(left);
-                return;
+            match self.keyboard(left) {
+                Keyboard::Silent => {}
+                Keyboard::Pressed => self.hear(),
+                // What reads keys would read the end of such a terminal for ever.
+                Keyboard::Gone => {
+                    self.keys = false;
+                    self.interrupt.request();
+                }
             }
-            match poll(left).and_then(|ready| if ready { read().map(Some) } else { Ok(None) }) {
-                Ok(Some(Event::Key(key))) => {
+        }
+    }
+
+    /// Waits for a key.
+    fn keyboard(&self, most: Duration) -> Keyboard {
+        if !self.keys {
+            std::thread::sleep(most);
+            return Keyboard::Silent;
+        }
+        let stdin = std::io::stdin();
+        let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
+        let waited = Timespec::try_from(most).map(|most| rustix::event::poll(&mut wanted, Some(&most)));
+        let came = wanted[0].revents();
+        match waited {
+            Ok(Ok(0)) | Ok(Err(rustix::io::Errno::INTR)) | Err(_) => Keyboard::Silent,
+            Ok(Ok(_)) if !came.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) => {
+                Keyboard::Pressed
+            }
+            Ok(_) => Keyboard::Gone,
+        }
+    }
+
+    fn hear(&mut self) {
+        while let Ok(true) = poll(Duration::ZERO) {
+            match read() {
+                Ok(Event::Key(key)) => {
                     if let Some(wish) = wish(key) {
                         self.grant(wish);
                     }
                 }
                 Ok(_) => {}
                 // No keyboard: signals still end the test.
-                Err(_) => self.keys = false,
+                Err(_) => {
+                    self.keys = false;
+                    return;
+                }
             }
         }
     }

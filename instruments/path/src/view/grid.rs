@@ -10,7 +10,7 @@ use quaver_view::Numbers;
 const MOST_SLICES: usize = 1 << 17;
 
 /// Most losses that have a mark of their own.
-const MOST_MARKS: usize = 60_000;
+const MOST_MARKS: usize = 10_000;
 
 /// Time cut into slices of equal length. Each flow begins with its own first arrival.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ mod metrics;
 mod quality;
 mod rolling;
 
-use crate::digest::{FlowResults, PathSummary};
+use crate::digest::{FlowResults, PathSummary, RoundTripLoss};
 use crate::facts::FlowFacts;
 use metrics::{Fates, duration, spread_group, spreads};
 use quaver_analysis::path::Arrival;
@@ -48,7 +48,7 @@ pub fn document(input: &PathInput<'_>) -> Document {
         document.verdict = Some(verdict(&flows));
         tiles(&mut document, summary, &flows);
         document.sections.extend(charts::section(input));
-        document.section(packets(&flows));
+        document.section(packets(&flows, summary.round_trip_loss.as_ref()));
         document.sections.extend(sections.remove(0));
         document.sections.extend(variation(&flows));
         document.section(delay(&flows));
@@ -182,13 +182,7 @@ fn tiles(document: &mut Document, summary: &PathSummary, flows: &[&FlowResults])
 /// Median delay, where the clocks' bound leaves anything of it.
 fn delay_p50_ns(results: &FlowResults) -> Option<i64> {
     let delay = results.figures.delay.as_ref()?;
-    delay.corrected.as_ref().filter(|_| is_told(delay)).map(|corrected| corrected.p50_ns)
-}
-
-/// Whether a corrected delay says more than its bound.
-fn is_told(delay: &Delay) -> bool {
-    let median = delay.corrected.as_ref().map(|corrected| corrected.p50_ns);
-    median.zip(delay.bound_ns).is_some_and(|(median_ns, bound_ns)| median_ns >= bound_ns)
+    delay.corrected.as_ref().filter(|_| delay.is_known()).map(|corrected| corrected.p50_ns)
 }
 
 /// The buffer for the laxest target.
@@ -199,7 +193,7 @@ fn buffer_ns(results: &FlowResults) -> Option<i64> {
     }
 }
 
-fn packets(flows: &[&FlowResults]) -> Section {
+fn packets(flows: &[&FlowResults], round_trip: Option<&RoundTripLoss>) -> Section {
     let mut fates = Fates::new(flows.iter().map(|results| (way(results), results.figures.packets.sent)));
     let each = |count: fn(&FlowResults) -> u64| flows.iter().map(move |results| count(results));
     fates.aside("sent", "sender's count, or planned", each(|r| r.figures.packets.sent).map(Some));
@@ -218,12 +212,21 @@ fn packets(flows: &[&FlowResults]) -> Section {
         Some(timeout_ns) => text!("after {}", Cell::Duration(timeout_ns)),
         None => "at the end of reception".into(),
     };
-    Section::new("packets", "Packets")
+    let without_reply = round_trip.filter(|found| found.lost > 0).map(|found| {
+        text!(
+            "{} of {} packets have no reply, {} (RFC 6673).",
+            Cell::Count(found.lost),
+            Cell::Count(found.sent),
+            Cell::from(found.share.map(Cell::Share))
+        )
+    });
+    let section = Section::new("packets", "Packets")
         .note(text!(
             "Sent = arrived + lost. Duplicates and invalid packets are counted separately. A packet counts as lost {waited} \
              (RFC 7680, section 2.8)."
         ))
-        .with(fates.table)
+        .with(fates.table);
+    without_reply.into_iter().fold(section, |section, words| section.with(Block::Note(words)))
 }
 
 fn delay(flows: &[&FlowResults]) -> Section {
@@ -237,7 +240,7 @@ fn delay(flows: &[&FlowResults]) -> Section {
         return section.with("Nothing arrived, so there is no delay.");
     }
     let mut table = spreads();
-    let told: Vec<_> = arrived.iter().filter(|(_, delay)| is_told(delay)).collect();
+    let told: Vec<_> = arrived.iter().filter(|(_, delay)| delay.is_known()).collect();
     for flows in told.chunk_by(|one, other| one.1.bound_ns == other.1.bound_ns) {
         let bound = Cell::from(flows[0].1.bound_ns.map(Cell::Duration));
         let rows = flows.iter().filter_map(|(results, delay)| {
@@ -247,7 +250,7 @@ fn delay(flows: &[&FlowResults]) -> Section {
     }
     for by in ["kernel", "hardware"] {
         let departed = || {
-            let all = arrived.iter().filter(|(_, delay)| is_told(delay));
+            let all = arrived.iter().filter(|(_, delay)| delay.is_known());
             let all =
                 all.filter_map(|(results, _)| Some((way(results), results.delay_from_departure.as_ref()?)));
             all.filter(|(_, delay)| delay.stamped_by == by)
@@ -256,7 +259,7 @@ fn delay(flows: &[&FlowResults]) -> Section {
         let rows = departed().filter_map(|(way, delay)| Some((way, delay.corrected.as_ref()?, definition)));
         spread_group(&mut table, &format!("from {by} departure, corrected"), &rows.collect::<Vec<_>>());
     }
-    let lost = arrived.iter().filter(|(results, delay)| results.figures.loss.packets > 0 && is_told(delay));
+    let lost = arrived.iter().filter(|(results, delay)| results.figures.loss.packets > 0 && delay.is_known());
     let lost = lost.map(|(results, delay)| {
         let all = &delay.with_loss;
         let [p50, p90, p99, p99_9] = [all.p50_ns, all.p90_ns, all.p99_ns, all.p99_9_ns]
@@ -270,7 +273,7 @@ fn delay(flows: &[&FlowResults]) -> Section {
     let section = lost.fold(section, |section, words| section.with(Block::Note(words)));
     let hidden = arrived
         .iter()
-        .filter(|(_, delay)| !is_told(delay))
+        .filter(|(_, delay)| !delay.is_known())
         .map(|(results, delay)| why_not_told(results, delay));
     let section = hidden.fold(section, |section, words| section.with(Block::Note(words)));
     section.with(Block::Only(Shown::HtmlOnly, Box::new(as_measured(&arrived).into())))
@@ -280,16 +283,22 @@ fn delay(flows: &[&FlowResults]) -> Section {
 fn why_not_told(results: &FlowResults, delay: &Delay) -> Text {
     let way = way(results);
     match delay.corrected.as_ref().zip(delay.bound_ns) {
-        None => text!(
-            "{way}: nothing tells the clocks' offset, so there is no delay by one clock. PDV needs no offset."
-        ),
-        Some((corrected, bound_ns)) => text!(
-            "{way}: the clocks are known within ± {}, more than the delay itself (p50 {}, min {}). PDV needs no offset.",
-            Cell::Duration(bound_ns),
-            Cell::Duration(corrected.p50_ns),
-            Cell::Duration(corrected.min_ns)
-        ),
+        None => no_offset(way),
+        Some((corrected, bound_ns)) => drowned(way, bound_ns, corrected.p50_ns, corrected.min_ns),
     }
+}
+
+fn no_offset(way: &str) -> Text {
+    text!("{way}: nothing tells the clocks' offset, so there is no delay by one clock. PDV needs no offset.")
+}
+
+fn drowned(way: &str, bound_ns: i64, p50_ns: i64, min_ns: i64) -> Text {
+    text!(
+        "{way}: the clocks are known within ± {}, more than the delay itself (p50 {}, min {}). PDV needs no offset.",
+        Cell::Duration(bound_ns),
+        Cell::Duration(p50_ns),
+        Cell::Duration(min_ns)
+    )
 }
 
 /// Delays with the clocks' offset in them.
@@ -341,4 +350,4 @@ fn variation(flows: &[&FlowResults]) -> Option<Section> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -12,7 +12,7 @@ use quaver_view::{Binned, Block, Cell, Data, Plot, Row, Series, Style, Xy, plain
 const HOSTILE: &str = "</script><script>alert(1)</script>";
 const MS: i64 = 1_000_000;
 
-fn flow_facts(direction: Direction, sent: u64) -> FlowFacts {
+pub(crate) fn flow_facts(direction: Direction, sent: u64) -> FlowFacts {
     FlowFacts {
         direction,
         transport: "UDP".into(),
@@ -74,7 +74,7 @@ fn facts(flows: Vec<FlowFacts>) -> PathFacts {
     }
 }
 
-fn run() -> RunFacts {
+pub(crate) fn run() -> RunFacts {
     RunFacts {
         name: "probe-20261120T165800Z-7f3a".into(),
         verb: "probe".into(),
@@ -244,6 +244,11 @@ fn delays_that_the_clocks_drown_are_folded_with_the_reason() {
     let digest = digest_of(&wide, packets(100));
     let page = plain(&digest.document());
     assert!(page.contains("more than the delay itself") && !page.contains("corrected, ±"), "{page}");
+    assert!(!page.contains("use the corrected values"), "which are not there: {page}");
+    let trip = RoundTrip { t1_ns: 0, t2_ns: 2_950_000, t3_ns: 1_900_000 };
+    let apart = PathFacts { round_trips: vec![trip], ..wide.clone() };
+    let warned = |packets| digest_of(&apart, packets).summary.warnings.join("\n");
+    assert!(warned(packets(100)).contains("the clocks differ; use PDV"), "{}", warned(packets(100)));
     assert!(page.find("Delay variation") < page.find("One-way delay"), "PDV comes first: {page}");
     // The page keeps what was measured.
     assert!(html(&digest).contains("as measured, with the clocks"));
@@ -427,6 +432,8 @@ fn rolling_figures_have_tables_only() {
         delay_quantiles_ns: Some([MS, 2 * MS, 3 * MS, 4 * MS]),
         pdv_quantiles_ns: Some([0, MS, 2 * MS, 3 * MS]),
         interarrival_jitter_ns: Some(12_500.0),
+        followed: None,
+        corrected: None,
     };
     let flows = vec![flow_facts(Direction::Up, 1_000_000)];
     let facts = PathFacts { flows, rolling: vec![figures], ..PathFacts::default() };
@@ -523,6 +530,8 @@ fn a_test_that_kept_no_packets_tells_its_flows_and_warns_of_them() {
         delay_quantiles_ns: Some([6_000; 4]),
         pdv_quantiles_ns: Some([1_000; 4]),
         interarrival_jitter_ns: Some(10.0),
+        followed: None,
+        corrected: None,
     };
     let departures = DepartureFacts {
         stamped_by: "hardware".into(),

@@ -1,5 +1,6 @@
 //! What a study is given: its arms, and what each cell measured.
 
+use super::design::blocks_needed;
 use super::figures::{Figures, LayerFigures, Metric};
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +99,23 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl StudyFacts {
+    /// How many factors are restored one at a time.
+    pub fn factors(&self) -> usize {
+        self.arms.iter().filter(|arm| matches!(arm.role, Role::Factor { .. })).count()
+    }
+
+    /// Why so few blocks cannot tell any factor from chance; none where they can.
+    pub fn too_few_blocks(&self) -> Option<String> {
+        let (blocks, factors) = (self.blocks, self.factors());
+        let needed = blocks_needed(factors);
+        (blocks < needed).then(|| {
+            format!(
+                "{blocks} blocks cannot tell any of {factors} factors from chance, however large its effect: the smallest p of \
+                 {blocks} blocks is 2/2^{blocks}, times {factors} factors; use --blocks {needed} or more"
+            )
+        })
+    }
+
     /// Arms of the first blocks, by their places.
     pub fn first_arms(&self) -> Vec<usize> {
         let chosen = |arm: &Arm| matches!(arm.role, Role::Pair { chosen: true, .. });

@@ -97,7 +97,7 @@ pub struct StudySummary {
 
 /// Computes everything from what was planned and what the cells measured.
 pub fn summarize(facts: &StudyFacts, cells: &[Cell]) -> StudySummary {
-    let factors = facts.arms.iter().filter(|arm| matches!(arm.role, Role::Factor { .. })).count();
+    let factors = facts.factors();
     let (ranking, controls) = effects(facts, cells, factors);
     let planned = facts.cells_planned();
     // A cell that does not count is measured once more.

@@ -111,6 +111,9 @@ fn study(study: Study, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     let _lock = keep::lock(&run)?;
     let length = (plan.warm_up + plan.measured) * plan.facts.cells_planned();
     let progress = Progress::timed(length, output.quiet);
+    if let Some(reason) = plan.facts.too_few_blocks() {
+        progress.tell(&format!("quaver: {reason} (Ctrl-C ends it)"));
+    }
     let directory = keep::directory(&run);
     let mut stages =
         Stages { run: &run, directory: &directory, manifest, asked, plan, interrupt: &interrupt };
@@ -150,7 +153,7 @@ fn study(study: Study, output: &OutputArgs) -> anyhow::Result<ExitCode> {
 
 /// A run to go on with.
 fn earlier(path: &Path) -> anyhow::Result<(RunDir, Manifest, serde_json::Value)> {
-    let run = RunDir::open(path)?;
+    let run = quaver_store::listing::open(path)?;
     let manifest = run.read_manifest()?;
     let asked = manifest.asked.get("study").cloned().filter(|_| manifest.verb == "study");
     let asked = asked.ok_or_else(|| {

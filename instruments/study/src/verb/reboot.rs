@@ -69,7 +69,9 @@ impl Reboot {
             anyhow::bail!("{DROP_IN} is not as it was; see quaver tune status");
         }
         if !undone.is_empty() {
-            eprintln!("quaver: {DROP_IN} is gone: run update-grub and boot once more to be as before");
+            quaver_instrument::tell!(
+                "quaver: {DROP_IN} is gone: run update-grub and boot once more to be as before"
+            );
         }
         Ok(())
     }

@@ -4,5 +4,6 @@
 pub mod bench;
 pub mod futex;
 pub mod lanes;
+pub mod replay;
 pub mod subframes;
 pub mod sync;

@@ -1,18 +1,27 @@
 //! From the recordings of a threaded program to what they say.
 
+mod advice;
 mod compensation;
+mod contention;
 pub mod facts;
 mod images;
 mod names;
+mod origins;
 mod shared;
+mod spins;
 mod summary;
 mod warnings;
 
+pub use advice::Advice;
 pub use compensation::{CompensationFacts, PolicyFacts};
+pub use contention::{ContentionSummary, LockSummary, Share, ThreadSummary};
 pub use facts::{KernelFacts, SyncFacts, UprobeFacts, set_facts};
 use names::FutexWords;
 pub use names::SyncNames;
+use origins::Beginnings;
+pub use origins::{FirstDeed, Origin};
 use shared::SharedMemory;
+use spins::Spins;
 pub use summary::{Named, ProcessSummary, SCHEMA, SyncSummary};
 
 use anyhow::Context;
@@ -25,10 +34,14 @@ use quaver_store::perfetto::threads::{ThreadSpan, WakeUp, draw_threads};
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::futex::{FunctionCalls, FutexCounter, FutexFigures, Reconciler};
 use quaver_sync_analysis::lanes::{LaneKeeper, Lanes, Span};
+use quaver_sync_analysis::replay::{Gains, LatestWakeup, Recorder};
 use quaver_sync_analysis::subframes::{Cutter, Step};
-use quaver_sync_analysis::sync::{AnyEvent, Protocol, Settings, SyncResults, ThreadId, Wait};
+use quaver_sync_analysis::sync::{
+    AnyEvent, Contention, Ledger, Protocol, Settings, SyncResults, ThreadId, Wait,
+};
 use quaver_sync_store::{SyncCounts, pack, trim};
 use quaver_view::Cell;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,12 +95,16 @@ struct Measured {
     images: Vec<Image>,
     unreadable: Vec<String>,
     results: SyncResults,
+    contention: Contention,
+    gains: Gains,
     lanes: Lanes,
     futex: Option<FutexFigures>,
     from_kernel: bool,
     /// Calls that waited and returned.
     waits: u64,
     words: FutexWords,
+    beginnings: Beginnings,
+    spins: Vec<BTreeSet<u64>>,
 }
 
 /// Packs the recordings of a run that ended just now, gives addresses their names and analyses.
@@ -103,9 +120,17 @@ pub fn conclude(run: &RunDir, manifest: Manifest, quiet: bool) -> anyhow::Result
         Some(image) => Some(names::maps_of(image)),
         None => Some(attached_maps(&directory)),
     };
-    let (results, spans, words) = (&measured.results, &measured.lanes.spans, &measured.words);
-    let mut names = names::look_up(measured.images.len().max(1), results, spans, words, maps);
-    names.add_shared(results, spans, &SharedMemory::of(measured.images.iter().map(names::map_of)));
+    let shared = SharedMemory::of(measured.images.iter().map(names::map_of));
+    let sources = names::Sources {
+        images: &measured.images,
+        results: &measured.results,
+        contention: &measured.contention,
+        spans: &measured.lanes.spans,
+        words: &measured.words,
+        beginnings: &measured.beginnings,
+    };
+    let mut names = names::look_up(&sources, &shared, maps);
+    names.0.iter_mut().zip(&measured.spins).for_each(|(image, spins)| image.spins.clone_from(spins));
     names.write(&directory)?;
     run.write_manifest(&manifest)?;
     digest(run, manifest, facts, measured)
@@ -171,27 +196,44 @@ fn measure(directory: &Path, facts: &SyncFacts, kernel: Option<&Path>) -> anyhow
     let (images, unreadable) = images::open_all(directory)?;
     let (from_ns, to_ns) = span(facts, &images);
     let mut lanes = LaneKeeper::new(from_ns, to_ns);
-    let mut protocol = Protocol::new(settings(facts));
+    let mut protocol = Protocol::with_observer(settings(facts), LatestWakeup::default());
     let kernel = kernel.filter(|path| path.is_file());
-    let (mut waits, mut words) = (0, FutexWords::default());
+    let (mut waits, mut words, mut beginnings) = (0, FutexWords::default(), Beginnings::default());
+    let (mut ledger, mut replay) = (Ledger::default(), Recorder::default());
+    let mut spins = Spins::of(&images, SyncNames::stored(directory)?.as_ref());
     let told = tell(&images, kernel, &mut |event| {
+        let mut event = *event;
+        spins.complete(&mut event);
+        let event = &event;
         if let AnyEvent::Sync(event) = event {
             lanes.event(event);
             words.event(event);
+            beginnings.event(event);
             waits += u64::from(event.kind.ends_wait());
         }
+        ledger.any(event);
         protocol.any(event);
+        if let AnyEvent::Sync(event) = event {
+            replay.event(event, protocol.observer_mut().take(), ledger.so_far(event.thread));
+        }
     })?;
     images.iter().for_each(|image| protocol.lost(image.facts().records_lost));
+    let mut trace = replay.finish(ledger.kernel_seen());
+    let contention = ledger.finish(contention::LISTED);
+    let gains = trace.gains(&contention::worth_changing(&contention));
     Ok(Measured {
         images,
         unreadable,
         results: protocol.finish(),
+        contention,
+        gains,
         lanes: lanes.finish(),
         futex: told.futex,
         from_kernel: told.from_kernel,
         waits,
         words,
+        beginnings,
+        spins: spins.found(),
     })
 }
 
@@ -318,6 +360,7 @@ fn digest(
         })
         .collect();
     let (objects, call_sites) = summary::name_offenders(&mut results, &names);
+    let contention = contention::name(measured.contention, measured.gains, &names);
     let mut summary = SyncSummary {
         schema: SCHEMA,
         complete: manifest.complete,
@@ -326,10 +369,13 @@ fn digest(
         processes,
         objects,
         call_sites,
+        contention,
         futex: measured.futex,
         results,
+        advice: Vec::new(),
         warnings: measured.unreadable,
     };
+    summary.advice = advice::of(&summary.contention, &summary.results.causes, &names);
     let warned = warnings::of(&summary, &manifest, &directory(run));
     summary.warnings.extend(warned);
     let runtimes = names::runtimes(&measured.images);
@@ -359,7 +405,7 @@ impl SyncDigest {
         let wake_ups: Vec<WakeUp> = self.summary.results.longest.iter().map(wake_up).collect();
         if self.lanes.shortest_ns > 0 {
             let shortest = Cell::Duration(self.lanes.shortest_ns.cast_signed());
-            eprintln!("the run is large: drawn are waits of {shortest} and more");
+            quaver_instrument::tell!("the run is large: drawn are waits of {shortest} and more");
         }
         draw_threads(&spans, &wake_ups, out)?;
         Ok(())

@@ -2,6 +2,7 @@
 //! names are kept beside the recordings.
 
 use super::images::Image;
+use super::origins::{Beginnings, Origin};
 use super::shared::SharedMemory;
 use crate::record::maps::MemoryMap;
 use crate::record::runtimes::{self, FutexWord};
@@ -9,7 +10,7 @@ use crate::record::symbols::Symbolizer;
 use anyhow::Context;
 use quaver_abi::sync::SyncKind;
 use quaver_sync_analysis::lanes::Span;
-use quaver_sync_analysis::sync::{SHARED_ADDRESS, SyncEvent, SyncResults};
+use quaver_sync_analysis::sync::{Contention, SHARED_ADDRESS, SyncEvent, SyncResults, ThreadId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,30 @@ pub struct ImageNames {
     pub objects: BTreeMap<u64, String>,
     /// Functions that called.
     pub callers: BTreeMap<u64, String>,
+    /// Those whose line in the source is known: `push (queue.c:12)`.
+    #[serde(default)]
+    pub lines: BTreeMap<u64, String>,
+    /// Where objects without a symbol come from.
+    #[serde(default)]
+    pub origins: BTreeMap<u64, Origin>,
+    /// Samples in loops that wait for others, by address.
+    #[serde(default)]
+    pub spins: BTreeSet<u64>,
+    /// Files whose calls have no line, and those whose functions have no name.
+    #[serde(default)]
+    pub without: Without,
+    /// Threads by their numbers.
+    #[serde(default)]
+    pub threads: BTreeMap<u32, String>,
+}
+
+/// Files of calls that are shown, for which something is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Without {
+    /// No debug information says which line it is.
+    pub lines: BTreeSet<String>,
+    /// No symbol says which function it is.
+    pub symbols: BTreeSet<String>,
 }
 
 /// Names by process image, in the order of the images.
@@ -32,29 +57,74 @@ impl SyncNames {
     pub fn object(&self, process: u16, address: u64) -> String {
         // Places in shared memory are no image's; their names are kept with the first.
         let process = if address & SHARED_ADDRESS == 0 { usize::from(process) } else { 0 };
-        let known = self.0.get(process).and_then(|image| image.objects.get(&address));
-        known.cloned().unwrap_or_else(|| format!("{address:#x}"))
+        let image = self.0.get(process);
+        let known = image.and_then(|image| image.objects.get(&address)).cloned();
+        let name = known.unwrap_or_else(|| format!("{address:#x}"));
+        match image.and_then(|image| image.origins.get(&address)) {
+            Some(origin) => format!("{name} {}", origin.short()),
+            None => name,
+        }
+    }
+
+    /// Where an object without a symbol comes from.
+    pub fn origin(&self, process: u16, address: u64) -> Option<&Origin> {
+        let process = if address & SHARED_ADDRESS == 0 { usize::from(process) } else { 0 };
+        self.0.get(process)?.origins.get(&address)
+    }
+
+    /// What cannot be named, and what would change that; a sentence each.
+    pub fn missing(&self) -> Vec<String> {
+        let of = |files: fn(&ImageNames) -> &BTreeSet<String>| -> Vec<String> {
+            let all: BTreeSet<String> = self.0.iter().flat_map(files).cloned().collect();
+            all.into_iter().collect()
+        };
+        let (lines, symbols) = (of(|image| &image.without.lines), of(|image| &image.without.symbols));
+        let mut told = Vec::new();
+        if !symbols.is_empty() {
+            let files = symbols.join(", ");
+            told.push(format!("Functions of {files} have no names: no symbols are left there (stripped)."));
+        }
+        if !lines.is_empty() {
+            let files = lines.join(", ");
+            told.push(format!(
+                "Calls in {files} have no line: no debug information was found (compile with -g)."
+            ));
+        }
+        told
     }
 
     /// Which function a call returns into.
     pub fn caller(&self, process: u16, address: u64) -> String {
-        let known = self.0.get(usize::from(process)).and_then(|image| image.callers.get(&address));
+        let image = self.0.get(usize::from(process));
+        let known = image.and_then(|image| image.lines.get(&address).or_else(|| image.callers.get(&address)));
         known
             .cloned()
             .unwrap_or_else(|| if address == 0 { "not known".to_owned() } else { format!("{address:#x}") })
     }
 
-    /// Names the objects in shared memory.
-    pub(super) fn add_shared(&mut self, results: &SyncResults, spans: &[Span], shared: &SharedMemory) {
-        let Some(first) = self.0.first_mut() else { return };
-        let objects = results.objects.iter().map(|one| one.address);
-        let waits = results.longest.iter().map(|wait| wait.object);
-        let places = objects.chain(waits).chain(spans.iter().map(|span| span.object));
-        for place in places.filter(|address| address & SHARED_ADDRESS != 0) {
-            if let Some(name) = shared.name(place) {
-                first.objects.insert(place, name);
+    /// The function that a call returns into, without the place in it.
+    pub fn function(&self, process: u16, address: u64) -> String {
+        let name = self.caller(process, address);
+        match name.split_once("+0x") {
+            Some((function, rest)) => {
+                let file = rest.split_once(' ').map_or("", |(_, file)| file);
+                if file.is_empty() { function.to_owned() } else { format!("{function} {file}") }
             }
+            None => name,
         }
+    }
+
+    /// What a thread is called, with its number.
+    pub fn thread(&self, thread: ThreadId) -> String {
+        match self.0.iter().find_map(|image| image.threads.get(&thread.0)) {
+            Some(name) => format!("{name} ({})", thread.0),
+            None => format!("thread {}", thread.0),
+        }
+    }
+
+    /// The names of a run that was analysed before.
+    pub(super) fn stored(directory: &Path) -> anyhow::Result<Option<Self>> {
+        path(directory).is_file().then(|| Self::read(directory)).transpose()
     }
 
     /// Reads the names of a run; none where it was killed before they were written.
@@ -111,47 +181,160 @@ impl FutexWords {
     }
 }
 
+/// What is to be named.
+pub(super) struct Sources<'a> {
+    pub(super) images: &'a [Image],
+    pub(super) results: &'a SyncResults,
+    pub(super) contention: &'a Contention,
+    pub(super) spans: &'a [Span],
+    pub(super) words: &'a FutexWords,
+    pub(super) beginnings: &'a Beginnings,
+}
+
+impl Sources<'_> {
+    /// Image and address of each object.
+    fn objects(&self) -> impl Iterator<Item = (u16, u64)> {
+        let locks = &self.contention.locks;
+        let of_locks = locks.iter().map(|one| (one.process, one.address));
+        let nested = locks.iter().flat_map(|one| &one.waited_for).map(|one| (one.process, one.address));
+        let late = self.results.objects.iter().map(|one| (one.process, one.address));
+        let longest = self.results.longest.iter().map(|wait| (wait.process, wait.object));
+        let drawn = self.spans.iter().map(|span| (span.process, span.object));
+        late.chain(longest).chain(drawn).chain(of_locks).chain(nested)
+    }
+
+    /// Image and address of each place that a call returns to.
+    fn callers(&self) -> impl Iterator<Item = (u16, u64)> {
+        let locks = self.contention.locks.iter();
+        let sites = locks.flat_map(|one| one.owner_sites.iter().chain(&one.waiter_sites));
+        let of_locks = sites.map(|one| (one.process, one.address));
+        let late = self.results.call_sites.iter().map(|one| (one.process, one.address));
+        let waits = self.results.longest.iter();
+        let longest =
+            waits.flat_map(|one| [(one.process, one.call_site), (one.process, one.waker_call_site)]);
+        late.chain(longest).chain(of_locks)
+    }
+
+    /// Threads of others that kept owners from their CPUs.
+    fn strangers(&self) -> impl Iterator<Item = ThreadId> {
+        self.contention.locks.iter().flat_map(|one| &one.preempted_by).map(|one| one.thread)
+    }
+}
+
 /// Looks up all addresses that the results and the drawn waits show. `maps_of` tells where the memory of an image is described.
 pub(super) fn look_up(
-    images: usize,
-    results: &SyncResults,
-    spans: &[Span],
-    words: &FutexWords,
+    sources: &Sources<'_>,
+    shared: &SharedMemory,
     maps_of: impl Fn(usize) -> Option<PathBuf>,
 ) -> SyncNames {
-    let mut objects: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); images];
+    let mut objects: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); sources.images.len().max(1)];
     let mut callers = objects.clone();
     let add = |to: &mut Vec<BTreeSet<u64>>, process: u16, address: u64| {
         if let Some(set) = to.get_mut(usize::from(process)).filter(|_| address != 0) {
             set.insert(address);
         }
     };
-    results.objects.iter().for_each(|one| add(&mut objects, one.process, one.address));
-    results.call_sites.iter().for_each(|one| add(&mut callers, one.process, one.address));
-    for wait in &results.longest {
-        add(&mut objects, wait.process, wait.object);
-        add(&mut callers, wait.process, wait.call_site);
-        add(&mut callers, wait.process, wait.waker_call_site);
-    }
-    spans.iter().for_each(|span| add(&mut objects, span.process, span.object));
+    sources.objects().for_each(|(process, address)| add(&mut objects, process, address));
+    sources.callers().for_each(|(process, address)| add(&mut callers, process, address));
     let mut names = SyncNames::default();
     for (at, (objects, callers)) in objects.into_iter().zip(callers).enumerate() {
         let text = maps_of(at).and_then(|path| std::fs::read_to_string(path).ok());
         let mut symbols = Symbolizer::new(MemoryMap::parse(&text.unwrap_or_default()));
-        names.0.push(ImageNames {
-            objects: objects
-                .into_iter()
-                .filter_map(|address| {
-                    let label = words.label(at as u16, address, &mut symbols);
-                    let name = symbols.name(address);
-                    let parts: Vec<String> = [label, name].into_iter().flatten().collect();
-                    (!parts.is_empty()).then(|| (address, parts.join(", ")))
-                })
-                .collect(),
-            callers: callers.into_iter().filter_map(|at| Some((at, symbols.caller(at)?))).collect(),
-        });
+        let mut image = ImageNames::default();
+        if let Some(recorded) = sources.images.get(at) {
+            image.threads = thread_names(recorded, &mut symbols);
+        }
+        callers.into_iter().for_each(|address| image.name_call(address, &mut symbols));
+        for address in objects {
+            let label = sources.words.label(at as u16, address, &mut symbols);
+            let parts: Vec<String> = [label, symbols.name(address)].into_iter().flatten().collect();
+            let named = symbols.is_named(address) || address & SHARED_ADDRESS != 0;
+            let origin = (!named).then(|| image.origin(at as u16, address, sources.beginnings, &mut symbols));
+            image.origins.extend(origin.flatten().map(|origin| (address, origin)));
+            if !parts.is_empty() {
+                image.objects.insert(address, parts.join(", "));
+            }
+        }
+        names.0.push(image);
+    }
+    // What is no image's is kept with the first.
+    if let Some(first) = names.0.first_mut() {
+        let places = sources.objects().map(|(_, address)| address).filter(|at| at & SHARED_ADDRESS != 0);
+        first.objects.extend(places.filter_map(|place| Some((place, shared.name(place)?))));
+        for thread in sources.strangers().filter(|thread| thread.0 != 0) {
+            let name = || std::fs::read_to_string(format!("/proc/{}/comm", thread.0)).ok();
+            let missing =
+                !sources.images.iter().any(|image| image.threads().iter().any(|one| one.tid == thread.0));
+            if let Some(name) = missing.then(name).flatten() {
+                first.threads.insert(thread.0, name.trim().to_owned());
+            }
+        }
     }
     names
+}
+
+impl ImageNames {
+    /// Names a place that a call returns to.
+    fn name_call(&mut self, address: u64, symbols: &mut Symbolizer) {
+        let Some(name) = symbols.caller(address) else { return };
+        if let Some(file) = symbols.file(address - 1) {
+            match symbols.line(address) {
+                Some(line) => drop(self.lines.insert(address, line)),
+                None => drop(self.without.lines.insert(file.clone())),
+            }
+            if !symbols.is_named(address - 1) {
+                self.without.symbols.insert(file);
+            }
+        }
+        self.callers.insert(address, name);
+    }
+
+    /// Where an object comes from.
+    fn origin(
+        &mut self,
+        process: u16,
+        address: u64,
+        all: &Beginnings,
+        symbols: &mut Symbolizer,
+    ) -> Option<Origin> {
+        let begun = all.of(process, address)?;
+        let site = begun.sites.first().filter(|(image, _)| *image == process)?.1;
+        self.name_call(site, symbols);
+        let site = self.lines.get(&site).or_else(|| self.callers.get(&site))?.clone();
+        let thread = match self.threads.get(&begun.thread.0) {
+            Some(name) => format!("{name} ({})", begun.thread.0),
+            None => format!("thread {}", begun.thread.0),
+        };
+        let others = begun.sites.len() - 1;
+        Some(Origin { how: begun.how, site, thread, others })
+    }
+}
+
+/// By number, what the threads of an image are called: by their own name where it is not that of the program, else by the
+/// function that they started in.
+fn thread_names(image: &Image, symbols: &mut Symbolizer) -> BTreeMap<u32, String> {
+    let program = image.threads().iter().find(|thread| thread.initial).map(|thread| thread.name.clone());
+    let mut named = BTreeMap::new();
+    for thread in image.threads() {
+        let own =
+            (!thread.name.is_empty() && Some(&thread.name) != program.as_ref()).then(|| thread.name.clone());
+        let name = own.or_else(|| match thread.initial {
+            true => Some("main".to_owned()),
+            false => start_routine(thread.start_routine, symbols),
+        });
+        if let Some(name) = name {
+            named.insert(thread.tid, name);
+        }
+    }
+    named
+}
+
+/// The function that a thread starts in; none where it is one that all threads of a language start in.
+fn start_routine(address: u64, symbols: &mut Symbolizer) -> Option<String> {
+    let name = symbols.name(address).filter(|_| address != 0)?;
+    let says_nothing =
+        ["+0x", "thread_start", "native_thread_routine"].iter().any(|part| name.contains(part));
+    (!says_nothing).then_some(name)
 }
 
 /// The memory of an image; empty where nothing tells.

@@ -62,9 +62,10 @@ impl SharedMemory {
         else {
             return;
         };
-        if let Some(one) = stretches.iter().find(|one| (one.start..one.end).contains(&event.object)) {
-            event.object = one.place(event.object);
-        }
+        let holds = stretches.iter().find(|one| (one.start..one.end).contains(&event.object));
+        let Some(one) = holds else { return };
+        event.object = one.place(event.object);
+        // The mutex of a shared condition is shared, too. Of a private one, the half of an address could lie anywhere.
         if matches!(event.kind, SyncKind::WaitEntry | SyncKind::WaitExit) {
             let mutex = |one: &Stretch| {
                 let near = one.start & !0xffff_ffff | u64::from(event.detail);
@@ -123,6 +124,8 @@ mod tests {
         assert_eq!(memory.name(ours.0).as_deref(), Some("shared memory /memfd:queue+0x2f40"));
         let mutex = event(1, 0x7fab_0000_0f10, 1).0;
         assert_eq!(ours.1, mutex as u32, "a wait and a lock name the mutex alike");
+        // Half of an address says nothing where the condition is private.
+        assert_eq!(event(0, 0x5600_0000_0040, 0x0000_1f10), (0x5600_0000_0040, 0x0000_1f10));
         let other = event(0, 0x7f00_0001_1f40, 1).0;
         assert_eq!(memory.name(other).as_deref(), Some("shared memory /dev/shm/other+0x1f40"));
         let private = (0x7f00_0002_0040, 0x0002_0080);

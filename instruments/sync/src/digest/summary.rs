@@ -1,5 +1,7 @@
 //! `summary.json` of `quaver sync`.
 
+use super::advice::Advice;
+use super::contention::ContentionSummary;
 use super::facts::SyncFacts;
 use super::names::SyncNames;
 use quaver_sync_analysis::futex::FutexFigures;
@@ -29,8 +31,12 @@ pub struct SyncSummary {
     pub objects: Vec<Named>,
     /// Functions that were late, the worst first.
     pub call_sites: Vec<Named>,
+    /// All waiting for locks, and where the time of threads went.
+    pub contention: ContentionSummary,
     /// Futex calls as the kernel saw them; none where nobody looked.
     pub futex: Option<FutexFigures>,
+    /// What to change, that of the largest gain first; each with what of this run bears it out.
+    pub advice: Vec<Advice>,
     /// All else. `objects` and `call_sites` of it stand above.
     pub results: SyncResults,
     /// What to know before believing the numbers.

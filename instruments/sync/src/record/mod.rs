@@ -6,6 +6,8 @@
 pub mod kernel;
 pub mod maps;
 pub mod runtimes;
+pub mod source;
+pub mod spins;
 pub mod symbols;
 
 use quaver_instrument::exit_code::{ExitCode, failure};

@@ -1,10 +1,13 @@
 //! What a program's addresses are called: functions and variables of the files that were mapped.
 
 use super::maps::{Mapped, MemoryMap};
+use super::source::Lines;
+use super::spins;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Most symbols of one file that are kept; more would be a generated giant, whose first are named all the same.
@@ -31,12 +34,13 @@ struct Image {
 pub struct Symbolizer {
     map: MemoryMap,
     images: BTreeMap<PathBuf, Option<Image>>,
+    lines: Lines,
 }
 
 impl Symbolizer {
     /// For a process that had this memory.
     pub fn new(map: MemoryMap) -> Self {
-        Self { map, images: BTreeMap::new() }
+        Self { map, images: BTreeMap::new(), lines: Lines::default() }
     }
 
     /// What lies at an address: `queue.lock`, `queue+0x28`, `main+0x1f (prog)`, `[heap]+0x2a0`, `prog+0x4010`. None where the
@@ -54,8 +58,7 @@ impl Symbolizer {
             });
         };
         let short = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let image = self.images.entry(file.clone()).or_insert_with(|| read_image(&file));
-        let named = image.as_ref().and_then(|image| image.name(offset));
+        let named = self.image(&file).and_then(|image| image.name(offset));
         Some(named.unwrap_or_else(|| format!("{short}+{offset:#x}")))
     }
 
@@ -63,6 +66,41 @@ impl Symbolizer {
     pub fn file(&self, address: u64) -> Option<String> {
         let file = self.map.find(address)?.file()?;
         Some(file.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// Whether an address is in a symbol of a file: what has no such name is called after the memory that it lies in.
+    pub fn is_named(&mut self, address: u64) -> bool {
+        let Some(mapped) = self.map.find(address).cloned() else { return false };
+        let place = self.place_in_file(&mapped, address).filter(|place| self.is_loaded(&mapped, place));
+        let image = place.and_then(|(file, offset)| Some((self.image(&file)?, offset)));
+        image.is_some_and(|(image, offset)| image.name(offset).is_some())
+    }
+
+    /// The line of the source that a call returns to, with its function: `push (queue.c:12)`. None without debug information.
+    pub fn line(&mut self, return_address: u64) -> Option<String> {
+        let address = return_address.checked_sub(1)?;
+        let mapped = self.map.find(address)?;
+        let (file, offset) = (mapped.file()?, mapped.offset + (address - mapped.start));
+        let address = self.image(&file)?.address(offset)?;
+        self.lines.of(&file, address)
+    }
+
+    /// Whether code at an address waits for others in a loop without sleeping. False where its file cannot be read.
+    pub fn spins(&self, address: u64) -> bool {
+        let place = self
+            .map
+            .find(address)
+            .filter(|mapped| mapped.executable)
+            .and_then(|mapped| Some((mapped.file()?, mapped.offset + (address - mapped.start))));
+        let Some((file, offset)) = place else { return false };
+        let from = offset.saturating_sub(spins::AROUND as u64);
+        let mut code = vec![0; (offset - from) as usize + spins::AROUND];
+        let read = File::open(file).and_then(|file| file.read_at(&mut code, from)).unwrap_or(0);
+        spins::is_in_spin(&code[..read], (offset - from) as usize)
+    }
+
+    fn image(&mut self, file: &Path) -> Option<&Image> {
+        self.images.entry(file.to_owned()).or_insert_with(|| read_image(file)).as_ref()
     }
 
     /// The function that a call returns into: the name of the byte before the return address, since a call may be the
@@ -89,8 +127,7 @@ impl Symbolizer {
         if mapped.file().is_some() {
             return true;
         }
-        let image = self.images.entry(file.clone()).or_insert_with(|| read_image(file));
-        image.as_ref().is_some_and(|image| image.reaches(*offset))
+        self.image(file).is_some_and(|image| image.reaches(*offset))
     }
 
     /// File and offset in it; zeroed data lies behind what the file holds.
@@ -114,20 +151,52 @@ impl Image {
         holds.is_some_and(|(from, bytes, _)| offset - from < bytes.next_multiple_of(4096))
     }
 
-    /// The name of what lies at an offset of the file, as it was mapped.
-    fn name(&self, offset: u64) -> Option<String> {
+    /// Where an offset of the file is, in the addresses that the symbols are given in.
+    fn address(&self, offset: u64) -> Option<u64> {
         // Zeroed data is mapped behind the last bytes of its segment, so that segment begins last before it.
         let holds = self.loaded.iter().rev().find(|(from, ..)| *from <= offset);
-        let (from, _, address) = holds?;
-        let address = address + (offset - from);
+        holds.map(|(from, _, address)| address + (offset - from))
+    }
+
+    /// The name of what lies at an offset of the file, as it was mapped.
+    fn name(&self, offset: u64) -> Option<String> {
+        let address = self.address(offset)?;
         let at = self.symbols.partition_point(|symbol| symbol.address <= address).checked_sub(1)?;
         let symbol = &self.symbols[at];
         let within = address - symbol.address;
-        if symbol.size != 0 && within >= symbol.size {
+        if symbol.size != 0 && within >= symbol.size || symbol.size == 0 && is_mark(&symbol.name) {
             return None;
         }
-        Some(if within == 0 { symbol.name.clone() } else { format!("{}+{within:#x}", symbol.name) })
+        let name = demangled(&symbol.name);
+        Some(if within == 0 { name } else { format!("{name}+{within:#x}") })
     }
+}
+
+/// Whether a linker put the symbol there to mark an end: what lies behind it is not its own.
+fn is_mark(name: &str) -> bool {
+    matches!(
+        name,
+        "_end"
+            | "end"
+            | "_edata"
+            | "edata"
+            | "__bss_start"
+            | "_etext"
+            | "etext"
+            | "__data_start"
+            | "data_start"
+    )
+}
+
+/// `queue::push` for what compilers of Rust and C++ make of that. Parameters are left out.
+fn demangled(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    let plain = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
+    // A C name is no C++ type: the variable `m` would be an `unsigned long`.
+    let symbol = cpp_demangle::Symbol::new(name).ok().filter(|_| name.starts_with("_Z"));
+    symbol.and_then(|symbol| symbol.demangle_with_options(&plain).ok()).unwrap_or_else(|| name.to_owned())
 }
 
 fn read_image(path: &Path) -> Option<Image> {
@@ -211,6 +280,19 @@ int main(void) {
         assert!(image.reaches(0xfff) && image.reaches(0x3fff));
         assert!(!image.reaches(0x4000), "that is another's memory");
         assert!(!Image::default().reaches(0));
+    }
+
+    #[test]
+    fn names_are_those_of_the_source() {
+        assert_eq!(demangled("_ZN5queue4pushEiPKc"), "queue::push");
+        assert_eq!(
+            demangled("_ZN4core3fmt5Write9write_str17h0123456789abcdefE"),
+            "core::fmt::Write::write_str"
+        );
+        for of_c in ["pthread_mutex_lock", "m", "i", "St", "Pc"] {
+            assert_eq!(demangled(of_c), of_c);
+        }
+        assert_eq!(demangled("_Znonsense"), "_Znonsense");
     }
 
     #[test]

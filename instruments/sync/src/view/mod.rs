@@ -1,5 +1,7 @@
 //! The document of `quaver sync`: threads over time with who woke whom, the six classes, who was late and why.
 
+mod advice;
+mod contention;
 mod drawings;
 mod late;
 mod sizes;
@@ -18,18 +20,21 @@ pub fn document(digest: &SyncDigest) -> Document {
     let summary = &digest.summary;
     let mut document = crate::head::document("quaver sync", &digest.facts, program(summary));
     circumstances(&mut document, summary);
-    document.verdict = verdict(summary);
+    document.verdict = verdict(digest);
     document.incomplete = !summary.complete;
     tiles(&mut document, summary);
     let sections = [
         Some(drawings::overview(digest)),
+        advice::section(summary),
         Some(late::classes(summary)),
         sizes::section(&summary.results.classes),
         why::section(digest),
+        contention::locks(digest),
         late::offenders("objects", "Locks and conditions", "late operations by object", &summary.objects),
         summary.facts.call_sites.then_some(&summary.call_sites).and_then(|sites| {
             late::offenders("call-sites", "Call sites", "late operations by calling function", sites)
         }),
+        contention::threads(summary),
         late::threads(summary),
         late::cores(summary),
         critical_path(summary),
@@ -76,22 +81,31 @@ fn circumstances(document: &mut Document, summary: &SyncSummary) {
     document.html_fact("Kernel events", text!("{}", Cell::Count(summary.results.counts.kernel_events)));
 }
 
-fn verdict(summary: &SyncSummary) -> Option<Text> {
+fn verdict(digest: &SyncDigest) -> Option<Text> {
+    let summary = &digest.summary;
     let results = &summary.results;
     if results.counts.events == 0 {
         return None;
     }
+    let waited = contention::verdict(summary, &digest.names);
     if results.late.count == 0 {
         let threshold = time(results.settings.threshold_ns);
-        return Some(text!("No synchronization took longer than {threshold}."));
+        return Some(match waited {
+            Some(waited) => text!("{waited} No wake-up took longer than {threshold}."),
+            None => text!("No synchronization took longer than {threshold}."),
+        });
     }
     let largest = results.classes.iter().max_by_key(|one| one.late.total_ns)?;
-    Some(text!(
+    let lost = text!(
         "Threads lost {} to wake-ups. Largest class ({}): {}.",
         time(results.late.total_ns),
         Cell::Share(largest.share.unwrap_or(0.0)),
         largest.class.name()
-    ))
+    );
+    Some(match waited {
+        Some(waited) => text!("{waited} {lost}"),
+        None => lost,
+    })
 }
 
 fn tiles(document: &mut Document, summary: &SyncSummary) {
@@ -101,6 +115,14 @@ fn tiles(document: &mut Document, summary: &SyncSummary) {
     let length = time(results.duration_ns());
     document.tile("Late operations per ms", per_ms(late, summary), text!("over {length}"));
     document.tile("Largest", time(late.max_ns).only_if(late.count > 0), late::how_counted(summary));
+    let waited = &summary.contention.wait;
+    if waited.count > 0 {
+        document.tile(
+            "Waited for locks",
+            time(waited.total_ns),
+            text!("{} waits", Cell::Count(waited.count)),
+        );
+    }
     let path = &results.critical_path;
     if path.length_ns > 0 {
         let share = Cell::part(path.sync_jitter_ns, path.length_ns);
@@ -124,11 +146,14 @@ fn critical_path(summary: &SyncSummary) -> Option<Section> {
     if path.length_ns == 0 {
         return None;
     }
+    let execution = if summary.contention.kernel_seen { "execution" } else { "execution and sleep" };
     let mut table = Table::new(["part", "time", "share", ""]);
     for (name, ns) in [
-        ("execution", path.execution_ns),
+        (execution, path.execution_ns),
         ("sync jitter", path.sync_jitter_ns),
         ("other jitter", path.other_ns),
+        ("sleep", path.slept_ns),
+        ("spinning", path.spun_ns),
         ("blocked, waker unknown", path.blocked_ns),
     ] {
         let bar = Cell::Bars(vec![ns as f64 / path.length_ns as f64]);

@@ -3,16 +3,15 @@
 use crate::audit::Cost;
 use quaver_analysis::summary::CauseSummary;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_store::run::RunDir;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Costs by cause.
-pub(super) type Costs = BTreeMap<String, Cost>;
+pub type Costs = BTreeMap<String, Cost>;
 
 /// The costs in a run of `chase`, `sink` or `noise`, by cause.
 pub(super) fn of_run(path: &Path) -> anyhow::Result<Costs> {
-    let run = RunDir::open(path)?;
+    let run = quaver_store::listing::open(path)?;
     let causes = match run.read_manifest()?.verb.as_str() {
         "chase" | "sink" => quaver_chase::digest::analyze(&run, None)?.analysis.summary.causes,
         "noise" => quaver_noise::digest::analyze(&run)?.analysis.summary.causes,
@@ -25,7 +24,8 @@ pub(super) fn of_run(path: &Path) -> anyhow::Result<Costs> {
     Ok(by_source(&causes))
 }
 
-fn by_source(causes: &[CauseSummary]) -> Costs {
+/// Causes of a run by their sources.
+pub fn by_source(causes: &[CauseSummary]) -> Costs {
     let mut costs = Costs::new();
     for cause in causes {
         let cost = costs.entry(cause.source.clone()).or_insert(Cost { time_ns: 0, share: 0.0, worst_ns: 0 });

@@ -1,6 +1,6 @@
 //! `quaver tune`: what makes threads and packets late on this machine, and setting it otherwise so that it can be undone.
 
-mod costs;
+pub mod costs;
 mod document;
 
 use crate::args::{

@@ -1,5 +1,6 @@
 //! `pthread_barrier_wait`, and how many meet there.
 
+use super::init::note;
 use super::{Blocking, outcome_of};
 use crate::marks::{self, Call, Marked};
 use crate::real::Object;
@@ -30,11 +31,11 @@ pub(crate) unsafe extern "C-unwind" fn init(
     barrier: Object,
     attributes: Object,
     parties: c_uint,
-    _site: usize,
+    site: usize,
 ) -> c_int {
     let result = library!(barrier_init(barrier, attributes, parties) or libc::ENOSYS);
     if result == 0 {
         marks::made(Call::Barrier, barrier as usize, parties as usize);
     }
-    result
+    note(result, barrier, site)
 }

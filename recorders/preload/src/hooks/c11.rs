@@ -7,7 +7,7 @@ use libc::{c_int, c_void};
 
 const SUCCESS: c_int = 0;
 const BUSY: c_int = 1;
-const ERROR: c_int = 2;
+pub(super) const ERROR: c_int = 2;
 const NO_MEMORY: c_int = 3;
 const TIMED_OUT: c_int = 4;
 

@@ -5,7 +5,7 @@
 //! unlock orders nothing on x86). Waits on conditions take their mutex again inside the C library; of these its own
 //! mark in the mutex tells.
 
-use super::{Blocking, CONTENDED, outcome_of};
+use super::{Blocking, CONTENDED, outcome_of, sample};
 use crate::marks::{self, Call, Marked};
 use crate::ring::{self, Ring};
 use crate::{arch, shared, waiters};
@@ -57,6 +57,15 @@ impl Lock {
         if self.for_reading { &ring.free_read_locks } else { &ring.free_locks }
     }
 
+    /// It was free, and the thread has it. Of several readers none is the owner.
+    #[inline(always)]
+    fn was_free(self, thread: &ring::Thread) {
+        arch::count(self.free_count(thread.ring()));
+        if !self.for_reading && thread.samples().are_due() {
+            sample::take(thread, self.address, self.site, self.object);
+        }
+    }
+
     /// What a tracer is told of it.
     fn marked(self) -> Marked {
         Marked::new(if self.for_reading { Call::ReadLock } else { Call::Lock }, self.address)
@@ -86,7 +95,7 @@ pub(crate) fn lock(lock: Lock, attempt: impl Fn() -> c_int, wait: impl FnOnce() 
     let Some(thread) = ring::current() else { return not_recorded(lock.marked(), wait) };
     let found = attempt();
     if found == 0 {
-        arch::count(lock.free_count(thread.ring()));
+        lock.was_free(thread);
         return 0;
     }
     // In registers: as a whole it would be written to memory, at the cost of those who find the lock free.
@@ -114,7 +123,7 @@ fn not_free(
     let lock = Lock { address, site, object, for_reading };
     match found {
         libc::EOWNERDEAD => {
-            arch::count(lock.free_count(thread.ring()));
+            lock.was_free(thread);
             return libc::EOWNERDEAD;
         }
         libc::EBUSY => {}
@@ -124,10 +133,10 @@ fn not_free(
     let slot = waiters::of(lock.address);
     // Before the look that finds the lock taken: whoever gives it back after that does so after this instant.
     let entered = arch::cycles();
-    waiters::enter(slot, entered);
+    waiters::enter(slot);
     let result = match attempt() {
         got @ (0 | libc::EOWNERDEAD) => {
-            arch::count(lock.free_count(thread.ring()));
+            lock.was_free(thread);
             got
         }
         _ => {
@@ -148,7 +157,7 @@ pub(crate) fn try_lock(lock: Lock, attempt: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else { return marks::around(lock.marked(), attempt) };
     let result = attempt();
     match result {
-        0 | libc::EOWNERDEAD => arch::count(lock.free_count(thread.ring())),
+        0 | libc::EOWNERDEAD => lock.was_free(thread),
         libc::EBUSY => arch::count(&thread.ring().busy_tries),
         _ => {}
     }
@@ -161,6 +170,9 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     let Some(thread) = ring::current() else {
         return not_recorded(Marked::new(Call::Unlock, lock.address), give_back);
     };
+    if thread.samples().time(lock.address) {
+        sample::give_back(thread, lock.address, lock.site, lock.object);
+    }
     let slot = waiters::of(lock.address);
     let first_look = waiters::look(slot);
     if waiters::is_waited_for(first_look) || lock.is_marked() || lock.is_shared() {
@@ -168,7 +180,7 @@ pub(crate) fn unlock(lock: Lock, give_back: impl FnOnce() -> c_int) -> c_int {
     }
     let result = give_back();
     if waiters::came_since(slot, first_look) {
-        let since = waiters::newcomer_since(slot);
+        let since = waiters::first_since(slot, first_look);
         given_back_to_newcomer(thread, since, lock.address, lock.site, lock.kind(), result);
     } else if result == 0 {
         arch::count(&thread.ring().free_unlocks);
@@ -191,14 +203,15 @@ fn give_back_to_waiter(
 ) -> c_int {
     let entered = arch::cycles();
     let result = give_back();
+    let returned = arch::cycles_after();
     let call = unlock_call(Lock { address, site, object, for_reading });
     thread.put_at(entered, call.entry());
-    thread.put(call.exit(outcome_of(result)));
+    thread.put_at(returned, call.exit(outcome_of(result)));
     result
 }
 
-/// Somebody came while the lock was given back. Nobody stamped the entry of that, which was before the newcomer's own: it
-/// is told as of then, which is where the newcomer's lateness begins in any case.
+/// Somebody came while the lock was given back. Nobody stamped the entry of that, which was before the newcomer's own. It is
+/// recorded as of when the first of them came, which is where that one's lateness begins in any case.
 #[cold]
 #[inline(never)]
 fn given_back_to_newcomer(
@@ -211,13 +224,16 @@ fn given_back_to_newcomer(
 ) {
     let call = unlock_call(Lock { address, site, object, for_reading });
     thread.put_at(since, call.entry());
-    thread.put(call.exit(outcome_of(result)));
+    thread.put_at(arch::cycles_after(), call.exit(outcome_of(result)));
 }
 
 /// Records that a mutex is given back inside a wait on a condition, if somebody waits for it.
 #[inline(always)]
 pub(crate) fn given_back_inside_wait(thread: &ring::Thread, mutex: usize, site: usize) {
     let lock = Lock::exclusive(mutex, site, SyncObject::Mutex);
+    if thread.samples().time(mutex) {
+        sample::give_back(thread, mutex, site, SyncObject::Mutex);
+    }
     if waiters::any(waiters::of(mutex)) || lock.is_shared() {
         let flags = CONTENDED | quaver_abi::sync::outcome_flags::INSIDE_WAIT;
         let call = Blocking { flags, ..unlock_call(lock) };

@@ -35,7 +35,7 @@ fn wait_by(semaphore: Object, site: usize, make: impl FnOnce() -> c_int) -> c_in
     let slot = waiters::of(semaphore as usize);
     // Before the look that finds it at zero, as with locks.
     let entered = arch::cycles();
-    waiters::enter(slot, entered);
+    waiters::enter(slot);
     if attempt(semaphore) == 0 {
         waiters::leave(slot);
         system::set_errno(errno);
@@ -108,13 +108,13 @@ pub(crate) unsafe extern "C-unwind" fn post(semaphore: Object, site: usize) -> c
     if waiters::is_waited_for(first_look) || shared::is_semaphore(semaphore as usize) {
         thread.put(call.entry());
         let result = make();
-        thread.put(call.exit(outcome_by_errno(result)));
+        thread.put_at(arch::cycles_after(), call.exit(outcome_by_errno(result)));
         return result;
     }
     let result = make();
     if waiters::came_since(slot, first_look) {
-        thread.put_at(waiters::newcomer_since(slot), call.entry());
-        thread.put(call.exit(outcome_by_errno(result)));
+        thread.put_at(waiters::first_since(slot, first_look), call.entry());
+        thread.put_at(arch::cycles_after(), call.exit(outcome_by_errno(result)));
     } else if result == 0 {
         arch::count(&thread.ring().quiet_posts);
     }
@@ -125,11 +125,11 @@ pub(crate) unsafe extern "C-unwind" fn init(
     semaphore: Object,
     shared: c_int,
     value: c_uint,
-    _site: usize,
+    site: usize,
 ) -> c_int {
     let result = library!(sem_init(semaphore, shared, value) or missing());
     if result == 0 {
         marks::made(Call::Post, semaphore as usize, value as usize);
     }
-    result
+    super::init::note(result, semaphore, site)
 }

@@ -6,7 +6,7 @@
 //! ([`Compensator::ended_at`]) it was done at whatever frequency the core really had.
 
 use super::controller::{Controller, ControllerConfig, SubframeTimes};
-use super::debt::{Arrival, CriticalPath};
+use super::debt::Arrival;
 use super::table::{CoreResidency, OperatingPoint, Table};
 use quaver_sync_analysis::subframes::{SoFar, Subframe};
 use quaver_sync_analysis::sync::Wakeup;
@@ -113,8 +113,9 @@ struct Thread {
 #[derive(Clone, Debug)]
 struct Meeting {
     released_ns: u64,
+    /// Largest debt, and least debt plus wait.
     most: Debt,
-    last: Debt,
+    least: Debt,
     threads: Vec<u32>,
 }
 
@@ -242,32 +243,31 @@ impl Compensator {
         let (thread, by) = (wakeup.thread.0, wakeup.by.0);
         let (Some(own), Some(others)) = (self.debt(thread, own), self.debt(by, others)) else { return };
         let rule = self.config.critical_path;
+        let waited_fs = wakeup.waited_ns * 1_000_000;
         if !wakeup.met {
-            return self.owes(thread, own, own.with(others, |own_fs, other_fs| rule.woken(own_fs, other_fs)));
+            let owes = |owed_fs, other_fs| rule.woken(Arrival { owed_fs, waited_fs }, other_fs);
+            return self.owes(thread, own, own.with(others, owes));
         }
         let met =
-            || Meeting { released_ns: wakeup.released_ns, most: others, last: others, threads: vec![by] };
+            || Meeting { released_ns: wakeup.released_ns, most: others, least: others, threads: vec![by] };
         let meeting = self.meetings.entry(by).or_insert_with(met);
         if meeting.released_ns != wakeup.released_ns {
             *meeting = met();
         }
-        let (before, last) = (meeting.most, meeting.last);
-        let most = before.with(own, i64::max);
-        let came_back = meeting.threads.clone();
-        meeting.most = most;
-        meeting.threads.push(thread);
-        let waited_fs = wakeup.waited_ns * 1_000_000;
-        let after =
-            |own_fs, last_fs, most_fs| rule.met(Arrival { owed_fs: own_fs, waited_fs }, last_fs, most_fs);
-        let after = Debt {
-            with_fs: after(own.with_fs, last.with_fs, most.with_fs),
-            without_fs: after(own.without_fs, last.without_fs, most.without_fs),
+        let owes = |own: Debt, meeting: &Meeting| Debt {
+            with_fs: rule.met(own.with_fs, meeting.most.with_fs, meeting.least.with_fs),
+            without_fs: rule.met(own.without_fs, meeting.most.without_fs, meeting.least.without_fs),
         };
+        let before = owes(own, meeting);
+        let came_back = meeting.threads.clone();
+        let arrived = |owed_fs| Arrival { owed_fs, waited_fs }.most_fs();
+        meeting.most = meeting.most.with(own, i64::max);
+        meeting.least = meeting.least.with(own, |least_fs, owed_fs| least_fs.min(arrived(owed_fs)));
+        meeting.threads.push(thread);
+        let after = owes(own, meeting);
         self.owes(thread, own, after);
-        // Whoever came back before did not know of this one's debt.
-        if rule == CriticalPath::Max {
-            came_back.into_iter().for_each(|other| self.owes(other, before, most));
-        }
+        // Whoever came back before did not know of this one's debt and wait.
+        came_back.into_iter().for_each(|other| self.owes(other, before, after));
     }
 
     /// What a thread owes in the middle of its subframe.

@@ -3,7 +3,7 @@
 use quaver_dvfs::dvfs::Table;
 use quaver_dvfs::power::{PowerModel, Run, sensitivity};
 use quaver_sim::coherence::SecondLevelCounts;
-use quaver_sim::cure::{CureConfig, CureResults, InjectedCounts, SubframeRecord};
+use quaver_sim::cure::{ActivityCounts, CureConfig, CureResults, InjectedCounts, Refills, SubframeRecord};
 use quaver_sim::frames::SlowDown;
 use quaver_sim::inject::Spread;
 use quaver_sync_analysis::sync::SyncClass;
@@ -24,6 +24,8 @@ pub struct OneRun {
     pub duration_fs: u64,
     /// All else.
     pub cure: CureResults,
+    /// What lines cost that had to come back; of threads all their stalls for lines.
+    pub refills: Refills,
 }
 
 /// The runs of one seed that came to their ends.
@@ -81,6 +83,12 @@ pub struct CureSummary {
     pub power: Vec<PowerFigures>,
     /// Of the first seed: what was injected and found, by class.
     pub classes: Vec<ClassFigures>,
+    /// Of the first seed, without the cure: what injected activity touched and waited for, by class.
+    #[serde(default)]
+    pub activities: BTreeMap<String, ActivityCounts>,
+    /// Of the first seed: what of the cost of injected activity lines were that had to come back.
+    #[serde(default)]
+    pub refill: Option<RefillFigures>,
     /// Of the first seed: what the units did.
     pub units: UnitFigures,
     /// Of the first seed: where the cores' time went, by operating point.
@@ -105,6 +113,17 @@ pub struct CureSummary {
     /// What each of the first threads owed over time, with the cure.
     #[serde(default)]
     pub debts: Vec<ThreadDebt>,
+}
+
+/// What of the cost of injected activity lines were that had to come back, 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefillFigures {
+    /// Cost of an event on the unified cache, femtoseconds: its time, and stalls of threads for lines beyond the ideal run.
+    pub event_fs: f64,
+    /// Part that a cache of the core's own could remove at most, and prefetching.
+    pub removable: [f64; 2],
+    /// Part that went with the cure; negative where an event costs more.
+    pub removed: Option<f64>,
 }
 
 /// What a thread owed over time.
@@ -234,6 +253,8 @@ impl CureRuns {
             power_overhead: spread(|one| one.power_overhead),
             power: power(cured, disturbed),
             classes: cured.map(|run| classes(&run.cure)).unwrap_or_default(),
+            activities: disturbed.or(cured).map(activities).unwrap_or_default(),
+            refill: self.refill(disturbed, cured),
             units: cured.map(|run| units(&run.cure)).unwrap_or_default(),
             points: cured.map(|run| points(&run.cure)).unwrap_or_default(),
             changes: cured.map_or(0, |run| run.cure.residency.iter().map(|core| core.changes).sum()),
@@ -251,6 +272,20 @@ impl CureRuns {
             seeds,
         }
     }
+
+    fn refill(&self, disturbed: Option<&OneRun>, cured: Option<&OneRun>) -> Option<RefillFigures> {
+        let ideal = self.ideal.as_ref()?.refills;
+        let plain = disturbed?.refills.beyond(&ideal);
+        let removed = cured.and_then(|run| {
+            let ideal = self.ideal_in_cache.as_ref().map_or(ideal, |run| run.refills);
+            plain.removed_in(&run.refills.beyond(&ideal))
+        });
+        Some(RefillFigures { event_fs: plain.per_event_fs()?, removable: plain.removable()?, removed })
+    }
+}
+
+fn activities(run: &OneRun) -> BTreeMap<String, ActivityCounts> {
+    run.cure.activities.iter().map(|(class, counts)| ((*class).to_owned(), *counts)).collect()
 }
 
 fn measured(run: &OneRun) -> (&quaver_sim::frames::Progress, u64) {
@@ -402,6 +437,7 @@ mod tests {
             units: Units::new(&UnitConfig::new(1), 2).finish(1),
             injected: BTreeMap::new(),
             timer: InjectedCounts::default(),
+            activities: BTreeMap::new(),
             subframes: (0, 0),
             kept,
             table: Table::default(),
@@ -412,7 +448,7 @@ mod tests {
             evicted_lines: 0,
             progress: Progress::default(),
         };
-        let mut run = OneRun { duration_fs: 300, cure };
+        let mut run = OneRun { duration_fs: 300, cure, refills: Refills::default() };
         let lines = debts(&run);
         assert_eq!(
             lines.iter().map(|line| (line.thread, line.points.len())).collect::<Vec<_>>(),

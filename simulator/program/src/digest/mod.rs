@@ -9,8 +9,8 @@ mod summary;
 mod timeline;
 
 pub use cure::{
-    ClassFigures, CureRuns, CureSummary, OneRun, PointFigures, PowerFigures, SeedFigures, SeedRuns,
-    TimeSlice, UnitFigures,
+    ClassFigures, CureRuns, CureSummary, OneRun, PointFigures, PowerFigures, RefillFigures, SeedFigures,
+    SeedRuns, TimeSlice, UnitFigures,
 };
 pub use facts::{SimFacts, SimSpeed};
 pub(crate) use facts::{facts_of, speed_of};

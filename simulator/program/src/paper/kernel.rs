@@ -40,10 +40,7 @@ impl Activity {
     pub(super) fn behind(&self, dictionary: &mut Dictionary) -> Vec<Epoch> {
         let before = dictionary.blocks.len() as u32;
         dictionary.blocks.extend(self.activity.dictionary.blocks.iter().cloned());
-        let renumbered = |epoch: &Epoch| Epoch {
-            blocks: epoch.blocks.iter().map(|(block, accesses)| (block + before, accesses.clone())).collect(),
-        };
-        self.activity.epochs.iter().map(renumbered).collect()
+        self.activity.epochs.iter().map(|epoch| epoch.behind(before)).collect()
     }
 }
 

@@ -99,7 +99,7 @@ fn calibration(args: &SimPaperArgs) -> anyhow::Result<(Calibration, String)> {
 
 /// The figures of a run of `quaver sync bench`.
 fn bench(path: &Path) -> anyhow::Result<BenchSummary> {
-    let run = RunDir::open(path)?;
+    let run = quaver_store::listing::open(path)?;
     if run.read_manifest()?.verb != BENCH {
         let message = format!("{} is no run of `quaver sync bench`; name one with --sync", path.display());
         return Err(failure(ExitCode::BadInput, message));

@@ -142,6 +142,7 @@ impl<'a> Work<'a> {
         }
         let (knobs, fitted) = self.calibration.0.knobs(name, &laid.how.occasions);
         (laid.how.knobs, laid.how.fitted) = (knobs, fitted);
+        laid.how.missed_by = if fitted { None } else { self.calibration.0.missed_by() };
         let mut runs = ProgramRuns {
             program: name.to_owned(),
             suite: row.suite,
@@ -238,6 +239,7 @@ impl<'a> Work<'a> {
             occasions,
             knobs,
             fitted: false,
+            missed_by: None,
         };
         Ok(Some(laid))
     }

@@ -63,7 +63,7 @@ fn usable_cpus() -> usize {
 pub(super) fn begin(sweep: &Sweep, from_plan: bool, quiet: bool) -> anyhow::Result<()> {
     let place = &sweep.place;
     if !quiet {
-        sweep.points.warnings.iter().for_each(|warning| eprintln!("quaver: {warning}"));
+        sweep.points.warnings.iter().for_each(|warning| quaver_instrument::tell!("quaver: {warning}"));
     }
     if from_plan {
         let changed = place.is_sweep()
@@ -77,7 +77,7 @@ pub(super) fn begin(sweep: &Sweep, from_plan: bool, quiet: bool) -> anyhow::Resu
         }
         place.begin(&sweep.plan, &sweep.ids())?;
         if changed && !quiet {
-            eprintln!(
+            quaver_instrument::tell!(
                 "quaver: {}: the plan was changed; {} points of it as it was are put aside in earlier/",
                 place.path().display(),
                 place.put_aside()?
@@ -104,7 +104,11 @@ pub(super) fn do_missing(
         return Ok(Worked::default());
     }
     if !quiet && todo.len() < mine.len() {
-        eprintln!("quaver: {} of {} points were done before", mine.len() - todo.len(), mine.len());
+        quaver_instrument::tell!(
+            "quaver: {} of {} points were done before",
+            mine.len() - todo.len(),
+            mine.len()
+        );
     }
     check_inputs(sweep, &todo)?;
     let kernel = kernel(sweep)?;
@@ -160,13 +164,17 @@ fn part_words(sweep: &Sweep, args: &SweepRunArgs, shard: Shard, mine: &[usize]) 
     let of_mine = mine.iter().filter(|point| done.contains(&sweep.points.all[**point].id)).count();
     let path = sweep.place.path().display();
     if args.shard.is_some() {
-        eprintln!("quaver: part {shard}: {of_mine} of its {} points are done", mine.len());
+        quaver_instrument::tell!("quaver: part {shard}: {of_mine} of its {} points are done", mine.len());
     }
-    eprintln!("quaver: {} of {} points of the sweep are kept in {path}", done.len(), sweep.points.all.len());
+    quaver_instrument::tell!(
+        "quaver: {} of {} points of the sweep are kept in {path}",
+        done.len(),
+        sweep.points.all.len()
+    );
     if of_mine < mine.len() {
-        eprintln!("quaver: the same command goes on with the rest");
+        quaver_instrument::tell!("quaver: the same command goes on with the rest");
     } else {
-        eprintln!("quaver: when all parts are done: quaver sim sweep merge {path}");
+        quaver_instrument::tell!("quaver: when all parts are done: quaver sim sweep merge {path}");
     }
     Ok(())
 }

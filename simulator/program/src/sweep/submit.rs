@@ -29,7 +29,7 @@ pub(super) fn run(args: &SweepSubmitArgs) -> anyhow::Result<ExitCode> {
     let done = sweep.done()?;
     if done.len() == sweep.points.all.len() {
         let path = sweep.place.path().display();
-        eprintln!("quaver: all {} points are done: quaver sim sweep merge {path}", done.len());
+        quaver_instrument::tell!("quaver: all {} points are done: quaver sim sweep merge {path}", done.len());
         return Ok(ExitCode::Done);
     }
     let interrupt = Interrupt::catch()?;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &SweepSubmitArgs) -> anyhow::Result<ExitCode> {
     let tasks = tasks(&sweep, parts)?;
     if tasks.is_empty() {
         let path = sweep.place.path().display();
-        eprintln!("quaver: all points are done: quaver sim sweep merge {path}");
+        quaver_instrument::tell!("quaver: all points are done: quaver sim sweep merge {path}");
         return Ok(ExitCode::Done);
     }
     let directory = std::path::absolute(sweep.place.path()).context("finding the sweep's directory")?;

@@ -84,7 +84,7 @@ fn start(name: &str, task: impl FnOnce() -> anyhow::Result<()> + Send + 'static)
     let told = name.to_owned();
     let body = move || {
         if let Err(error) = task() {
-            eprintln!("quaver: {told}: {error:#}");
+            quaver_instrument::tell!("quaver: {told}: {error:#}");
         }
     };
     std::thread::Builder::new()

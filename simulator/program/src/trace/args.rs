@@ -44,7 +44,7 @@ Static programs, scripts, and programs for other machines are refused. Programs 
 calls of their own (Rust, Go) are told.")]
 pub struct SimTraceArgs {
     /// The program to trace, and its arguments
-    #[arg(last = true, value_name = "PROGRAM", required_unless_present_any = ["info", "armour", "system", "thin"], conflicts_with_all = ["info", "armour", "system", "thin"])]
+    #[arg(trailing_var_arg = true, value_name = "PROGRAM", required_unless_present_any = ["info", "armour", "system", "thin"], conflicts_with_all = ["info", "armour", "system", "thin"])]
     pub program: Vec<OsString>,
     /// File for the trace [default: PROGRAM.qtrace; of --system kernel.qepochs]
     #[arg(short, long, value_name = "FILE")]

@@ -18,7 +18,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     // A panic must not leave the machine running: the kernel would wait for its first process.
     let done = std::panic::catch_unwind(serve);
     if let Ok(Err(error)) = done {
-        eprintln!("quaver: {}", sentence(&error));
+        quaver_instrument::tell!("quaver: {}", sentence(&error));
     }
     guest::power_off();
     Ok(ExitCode::Bug)

@@ -82,9 +82,9 @@ fn page(info: &Info) -> String {
     let per_million = info.octets_per_million_instructions;
     let per_million =
         per_million.map_or(String::new(), |octets| format!(", {octets:.0} a million instructions"));
-    line("octets", format!("{}{per_million}", info.octets));
-    line("steps", steps(&info.syncs));
-    let _ = writeln!(page, "\nthread  instructions       loads      stores   steps of synchronisation");
+    line("bytes", format!("{}{per_million}", info.octets));
+    line("calls", steps(&info.syncs));
+    let _ = writeln!(page, "\nthread  instructions       loads      stores   thread calls");
     for thread in &info.threads {
         let ThreadSummary { thread, instructions, loads, stores, syncs, .. } = thread;
         let _ = writeln!(page, "{thread:>6}  {instructions:>12} {loads:>11} {stores:>11}   {}", syncs.all());
@@ -155,7 +155,7 @@ mod tests {
             "written by    quaver 0.1.0, for x86-64\n",
             "instructions  10 in 1 blocks\n",
             "accesses      2 loads, 0 stores\n",
-            "steps         1 creations, 1 waits (1 ended by another thread)\n",
+            "calls         1 creations, 1 waits (1 ended by another thread)\n",
             "     0            10           2           0   1\n",
         ] {
             assert!(page.contains(said), "{page}");

@@ -4,8 +4,8 @@ use crate::file;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::results;
 use quaver_instrument::terminal;
-use quaver_trace::epochs::{EpochFacts, EpochSummary, summary_of};
-use quaver_view::{Cell, Document, Section, Table, text};
+use quaver_trace::epochs::{EpochFacts, EpochSummary, Region, summary_of};
+use quaver_view::{Block, Cell, Document, Section, Table, text};
 use serde::Serialize;
 use std::path::Path;
 
@@ -64,6 +64,24 @@ fn document(path: &Path, info: &Info) -> Document {
         ),
     );
     document.fact("accesses", text!("{} loads, {} stores", count(all.loads), count(all.stores)));
+    let accesses = all.regions.values().sum::<u64>().max(1) as f64;
+    let regions =
+        Region::KINDS.map(|kind| (kind, all.regions.get(kind).copied().unwrap_or(0) as f64 / accesses));
+    let mut data = Table::new(["data", "accesses"]);
+    for (kind, share) in regions {
+        data.row([Cell::from(kind), Cell::Share(share)]);
+    }
+    let mut section = Section::new("data", "Whose data").note(
+        "stack: of a thread in the kernel; program: of the thread's program; one CPU: elsewhere, and one CPU alone was seen to touch the \
+         line; common: several were, or it is a variable of the kernel",
+    );
+    section.push(data);
+    if !all.tells_processors {
+        section.push(Block::Note(text!(
+            "Data of CPUs cannot be told from other data here: that takes epochs of several CPUs that agree on the distance."
+        )));
+    }
+    document.section(section);
     document.fact("bytes", text!("{}", count(info.octets)));
     document.section(Section::new("classes", "Classes").with(classes(all)));
     let most = all.duration.by_power_of_two.values().copied().max().unwrap_or(1);

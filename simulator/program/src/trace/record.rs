@@ -48,7 +48,7 @@ pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<u8> {
     };
     let words = emulated.words().map_err(unsupported)?;
     if !args.quiet {
-        sentences.iter().for_each(|sentence| eprintln!("quaver: {sentence}"));
+        sentences.iter().for_each(|sentence| quaver_instrument::tell!("quaver: {sentence}"));
     }
     let (status, interrupted) = follow(&words, &control, &signals, args.quiet)?;
     drop(signals);
@@ -155,13 +155,17 @@ fn keep(control: &Control, output: &Path, quiet: bool) -> anyhow::Result<()> {
         return Err(failure(ExitCode::Output, message));
     }
     if progress.state != TraceState::Whole {
-        eprintln!(
+        quaver_instrument::tell!(
             "quaver: the program was killed: of what its threads did last, the trace {} has nothing",
             output.display()
         );
     } else if !quiet {
         let per_million = progress.octets as f64 / 1e3 / (progress.instructions.max(1) as f64 / 1e6);
-        eprintln!("quaver: {}: {}, {per_million:.1} kB a million", output.display(), told(&progress));
+        quaver_instrument::tell!(
+            "quaver: {}: {}, {per_million:.1} kB a million",
+            output.display(),
+            told(&progress)
+        );
     }
     Ok(())
 }

@@ -48,6 +48,7 @@ pub(super) fn run(args: &SimTraceArgs) -> anyhow::Result<ExitCode> {
         workload: WORKLOAD.into(),
         seed: args.seed,
         changes: Vec::new(),
+        regions: None,
     };
     let control = Control::begin_system(&unfinished(&output), &facts, args.entries)?;
     let image = Image::build(&kernel, INTERFACE, b"activity")?;
@@ -160,7 +161,7 @@ fn keep(control: &Control, output: &Path, quiet: bool, ended: Option<Ended>) -> 
         .map_err(|error| failure(ExitCode::Output, format!("write {}: {error}", output.display())))?;
     let Some(Ended { boot, traced, .. }) = ended.filter(|_| !quiet) else { return Ok(()) };
     let per_minute = progress.instructions as f64 / 1e6 / traced.as_secs_f64().max(0.001) * 60.0;
-    eprintln!(
+    quaver_instrument::tell!(
         "quaver: {}: {} in {:.0} s ({per_minute:.0} million entries a minute) after {:.0} s of boot",
         output.display(),
         told(&progress),

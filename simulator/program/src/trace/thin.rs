@@ -16,7 +16,7 @@ pub(super) fn run(path: &Path, args: &SimTraceArgs) -> anyhow::Result<ExitCode> 
     std::fs::write(output, &octets)
         .map_err(|error| failure(ExitCode::Output, format!("write {}: {error}", output.display())))?;
     if !args.quiet {
-        eprintln!("quaver: {}: {told}, {} bytes", output.display(), octets.len());
+        quaver_instrument::tell!("quaver: {}: {told}, {} bytes", output.display(), octets.len());
     }
     Ok(ExitCode::Done)
 }

@@ -4,7 +4,7 @@ use super::simulated;
 use crate::digest::{ClassFigures, CureSummary, TimeSlice};
 use quaver_dvfs::dvfs::CriticalPath;
 use quaver_sim::cure::CacheKind;
-use quaver_sim::inject::Spread;
+use quaver_sim::inject::{KernelData, Spread};
 use quaver_view::{
     Axis, BarSeries, Bars, Block, Cell, Chart, Colour, Data, Document, Numbers, Quantity, Section, Series,
     Shown, Table, Text, Xy, text,
@@ -19,6 +19,9 @@ pub(super) fn add(document: &mut Document, cure: &CureSummary) {
     document.section(outcome(cure));
     if !cure.classes.is_empty() {
         document.section(injected(cure));
+    }
+    if !cure.activities.is_empty() {
+        document.section(kernel(cure));
     }
     if cure.points.len() > 1 {
         document.section(frequencies(cure));
@@ -178,6 +181,51 @@ fn injected(cure: &CureSummary) -> Section {
     units(cure).into_iter().for_each(|words| {
         section.push(note(words));
     });
+    section
+}
+
+/// What the kernel's activity touched and waited for.
+fn kernel(cure: &CureSummary) -> Section {
+    let columns = ["class", "events", "mean", "lines", "again", "own", "common", "for lines", "other cores"];
+    let mut table = Table::new(columns);
+    for (class, counts) in &cure.activities {
+        let lines: u64 = counts.lines.iter().sum();
+        let [per_cpu, stack, user, alone, common] = counts.lines;
+        let own =
+            per_cpu + stack + user + if cure.config.kernel_data == KernelData::Split { alone } else { 0 };
+        let own = if cure.config.kernel_data == KernelData::Same { 0 } else { own };
+        let share = |part: u64, whole: u64| -> Cell {
+            (whole > 0).then(|| Cell::Share(part as f64 / whole as f64)).into()
+        };
+        table.row([
+            Cell::from(&**class),
+            Cell::Count(counts.events),
+            counts.total_fs.checked_div(counts.events).map(simulated).into(),
+            lines.checked_div(counts.events).map(Cell::Count).into(),
+            share(counts.again, lines),
+            share(own, lines),
+            share(common, lines),
+            share(counts.refill_fs(), counts.total_fs),
+            share(counts.remote_fs, counts.total_fs),
+        ]);
+    }
+    let mut section = Section::new("kernel", "Injected kernel activity")
+        .link("Kernel activity")
+        .note(
+            "first seed, unified cache without the cure, by class. Lines: of data, each event; again: its core's kernel had touched them \
+             before; own: of the CPU, the stack or the program; common: several CPUs were seen to touch them. For lines: part of the time \
+             that waits for lines of code and data; other cores: for data that those have",
+        )
+        .with(table);
+    if let Some(one) = &cure.refill {
+        let [own_cache, prefetch] = one.removable.map(Cell::Share);
+        section.push(note(text!(
+            "An event costs {}, the threads' further stalls for lines included. A cache of the core's own could remove {own_cache} of that \
+             at most, prefetching {prefetch}; {} went with the cure.",
+            simulated(one.event_fs as u64),
+            optional(one.removed)
+        )));
+    }
     section
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cure_cache::CureCache;
 use crate::frames::FrameConfig;
-use crate::inject::InjectionConfig;
+use crate::inject::{InjectionConfig, KernelData};
 use quaver_dvfs::dvfs::ControllerConfig;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,9 @@ pub struct CureConfig {
     /// Kernel activity of which only the time is known becomes shorter with the core's clock.
     #[serde(default)]
     pub kernel_scales: bool,
+    /// What of the kernel's data belongs to the core or thread for which it is active.
+    #[serde(default)]
+    pub kernel_data: KernelData,
     /// N of the units, nanoseconds.
     #[serde(default = "threshold_ns")]
     pub threshold_ns: u64,
@@ -79,6 +82,7 @@ impl Default for CureConfig {
         Self {
             injection: None,
             kernel_scales: false,
+            kernel_data: KernelData::default(),
             threshold_ns: threshold_ns(),
             count_all: false,
             entries: entries(),

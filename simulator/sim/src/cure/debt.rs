@@ -26,10 +26,12 @@ impl Cure {
     /// The thread that has just entered a call wakes this one: by a lock, a signal or a broadcast.
     pub(super) fn passes_debt(&mut self, woken: u32) {
         let Some(rule) = self.config.dvfs.as_ref().map(|dvfs| dvfs.critical_path) else { return };
-        let (Some(own_fs), Some(waker_fs)) = (self.owed_now_fs(woken), self.owed_now_fs(self.wakes)) else {
+        let (Some(owed_fs), Some(waker_fs)) = (self.owed_now_fs(woken), self.owed_now_fs(self.wakes)) else {
             return;
         };
-        self.take_over(woken, rule.woken(own_fs, waker_fs) - own_fs);
+        let since_fs = self.threads[woken as usize].waits_since_fs;
+        let own = Arrival { owed_fs, waited_fs: self.wakes_at_fs.saturating_sub(since_fs) };
+        self.take_over(woken, rule.woken(own, waker_fs) - owed_fs);
     }
 
     /// The last has come to the barrier at which `meeting` waited, if that is what happened at `at_fs`.
@@ -48,14 +50,13 @@ impl Cure {
                 Some((thread, Arrival { owed_fs: self.owed_now_fs(thread)?, waited_fs }))
             })
             .collect();
-        let Some((_, came_last)) = arrivals.last().copied() else { return };
         let most_fs = arrivals.iter().map(|(_, own)| own.owed_fs).fold(i64::MIN, i64::max);
+        let least_fs = arrivals.iter().map(|(_, own)| own.most_fs()).fold(i64::MAX, i64::min);
         for (thread, own) in arrivals {
-            let owes_fs = rule.met(own, came_last.owed_fs, most_fs);
+            let owes_fs = rule.met(own.owed_fs, most_fs, least_fs);
             self.take_over(thread, owes_fs - own.owed_fs);
-            let by_slack_fs = CriticalPath::Slack.met(own, came_last.owed_fs, most_fs);
             if rule == CriticalPath::Max {
-                self.threads[thread as usize].beyond_slack_fs += (owes_fs - by_slack_fs).max(0) as u64;
+                self.threads[thread as usize].beyond_slack_fs += (owes_fs - least_fs).max(0) as u64;
             }
         }
     }

@@ -45,7 +45,7 @@ impl Cure {
         // The units must know the thread before they hear that it runs.
         self.kernel(
             moment.core,
-            KernelKind::Switch { prev, next, prev_state: OffCpu::Blocked },
+            KernelKind::Switch { prev, next, prev_state: OffCpu::Blocked, priorities: None },
             moment.at_fs,
         );
         self.units.kernel_exit(moment.core, next, SLEEP_PC);
@@ -66,7 +66,11 @@ impl Cure {
         let prev_state = if waits { OffCpu::Blocked } else { OffCpu::Preempted };
         let prev = unit_id(thread);
         let next = ThreadId(0);
-        self.kernel(moment.core, KernelKind::Switch { prev, next, prev_state }, moment.at_fs);
+        self.kernel(
+            moment.core,
+            KernelKind::Switch { prev, next, prev_state, priorities: None },
+            moment.at_fs,
+        );
         self.units.swap_out(moment.core, prev, SLEEP_PC);
         if let Some(state) = self.threads.get_mut(thread as usize) {
             state.running = None;
@@ -83,7 +87,7 @@ impl Cure {
             // Whoever it wakes is told what it owes now.
             self.account(thread, moment);
         }
-        self.wakes = thread;
+        (self.wakes, self.wakes_at_fs) = (thread, moment.at_fs);
         if let Some(injection) = &mut self.injection {
             injection.enters(thread);
         }
@@ -199,6 +203,7 @@ impl Cure {
             self.account(thread, moment);
         }
         let Some(ordered) = self.cores[moment.core].in_kernel.front().copied() else { return };
+        self.activities.begins(moment);
         let kind = match ordered.thread {
             _ if ordered.timer => KernelKind::IrqEnter { timer: true },
             Some(thread) => KernelKind::Enter { thread: unit_id(thread), reason: KernelReason::Futex },
@@ -212,6 +217,7 @@ impl Cure {
             self.account(thread, moment);
         }
         let Some(left) = self.cores[moment.core].in_kernel.pop_front() else { return };
+        self.activities.ends(left.class, moment);
         if left.timer {
             self.kernel(moment.core, KernelKind::IrqExit, moment.at_fs);
         } else {

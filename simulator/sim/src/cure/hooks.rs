@@ -1,5 +1,6 @@
 //! The machine's events, taken in the order of time.
 
+use super::activity::Activities;
 use super::config::CureConfig;
 use super::library::Library;
 use super::results::{CoreResidency, CureResults, InjectedCounts, SubframeRecord};
@@ -9,7 +10,7 @@ use crate::config::Config;
 use crate::error::SimulationError;
 use crate::frames::Progress;
 use crate::hooks::{Event, FrequencyChange, Hooks, Moment, Orders, Woken};
-use crate::inject::{Draw, EpochSteps, Injection};
+use crate::inject::{Draw, EpochSteps, Injection, Owner};
 use crate::private::SecondLevel;
 use crate::unit::{UnitConfig, Units};
 use quaver_abi::sync::SyncOutcome;
@@ -34,6 +35,8 @@ pub(super) struct InKernel {
     pub(super) thread: Option<u32>,
     pub(super) told: Option<SyncCall>,
     pub(super) timer: bool,
+    /// Name of the class of what the kernel does.
+    pub(super) class: &'static str,
 }
 
 /// A core.
@@ -88,9 +91,12 @@ pub struct Cure {
     pub(super) held_up: BTreeMap<u32, Draw>,
     /// The thread that entered a call last, which wakes others in it.
     pub(super) wakes: u32,
+    /// When that was, femtoseconds.
+    pub(super) wakes_at_fs: u64,
     /// Whom it wakes at a barrier, to which it came last.
     pub(super) meeting: Vec<u32>,
     pub(super) timer: InjectedCounts,
+    pub(super) activities: Activities,
     pub(super) kept: Vec<SubframeRecord>,
     pub(super) progress: Progress,
     pub(super) evicted_lines: u64,
@@ -167,8 +173,10 @@ impl Cure {
             injected: BTreeMap::new(),
             held_up: BTreeMap::new(),
             wakes: 0,
+            wakes_at_fs: 0,
             meeting: Vec::new(),
             timer: InjectedCounts::default(),
+            activities: Activities::new(chip.cores, machine.l2.line_octets),
             kept: Vec::new(),
             progress: Progress::default(),
             evicted_lines: 0,
@@ -261,8 +269,11 @@ impl Cure {
             let lasts_fs = if self.config.kernel_scales { scaled.round() as u64 } else { draw.duration_fs };
             EpochSteps::only_time(lasts_fs)
         });
+        let (core, cores) = (moment.core as u32, self.cores.len() as u32);
+        let steps = steps.of(Owner { data: self.config.kernel_data, core, cores, thread });
+        let class = self.activities.ordered(moment.core, &steps);
         self.ordered.kernel.push(steps);
-        self.cores[moment.core].in_kernel.push_back(InKernel { thread, told, timer });
+        self.cores[moment.core].in_kernel.push_back(InKernel { thread, told, timer, class });
     }
 
     /// What the event's core is to do, and when it is to be called next.
@@ -313,6 +324,7 @@ impl Cure {
             units: self.units.finish(end_fs / self.cycle_fs),
             injected: self.injected,
             timer: self.timer,
+            activities: self.activities.by_class,
             subframes,
             kept: self.kept,
             table: self.table,

@@ -9,6 +9,7 @@
 //!    └── frequency, PLL ◄── controller of the thread ◄── its subframe ends
 //! ```
 
+mod activity;
 mod config;
 mod debt;
 mod events;
@@ -21,6 +22,7 @@ mod threads;
 mod translate;
 
 pub use crate::cure_cache::{CacheKind, CureCache};
+pub use activity::{ActivityCounts, Refills};
 pub use config::{CureConfig, Evictions};
 pub use hooks::Cure;
 pub use library::Library;

@@ -1,5 +1,6 @@
 //! What became of a run with jitter and its cure.
 
+use super::activity::ActivityCounts;
 use crate::frames::{Ended, Progress};
 use crate::inject::Draw;
 use crate::unit::UnitResults;
@@ -56,6 +57,8 @@ pub struct CureResults {
     pub injected: BTreeMap<SyncClass, InjectedCounts>,
     /// Injected as timer interrupts.
     pub timer: InjectedCounts,
+    /// What was injected touched and waited for, by class.
+    pub activities: BTreeMap<&'static str, ActivityCounts>,
     /// Subframes that ended because their time was over, and that were forced to.
     pub subframes: (u64, u64),
     /// The first of them, one by one.

@@ -5,5 +5,5 @@ pub mod epochs;
 mod plan;
 
 pub use duration::Duration;
-pub use epochs::{BUNDLED, Epoch, EpochSteps, Epochs, bundled, loaded};
+pub use epochs::{BUNDLED, Epoch, EpochSteps, Epochs, KernelData, Owner, bundled, loaded};
 pub use plan::{Draw, Injection, InjectionConfig, Spread, TimerConfig};

@@ -171,7 +171,30 @@ impl Calibration {
             None => (predicted(self.programs.values(), occasions), false),
         }
     }
+
+    /// How far the relation between the fitted programs misses one that it was not made of: each in turn is predicted from the
+    /// others. The median factor, 1 or more, between predicted and fitted lateness of a wait (probability times mean). None of
+    /// fewer than four programs.
+    pub fn missed_by(&self) -> Option<f64> {
+        let others = |name: &String| {
+            let name = name.clone();
+            self.programs.iter().filter(move |(other, _)| **other != name).map(|(_, fitted)| fitted)
+        };
+        let lateness = |knobs: &Knobs| knobs.probability * knobs.mean_us;
+        let mut factors: Vec<f64> = self
+            .programs
+            .iter()
+            .map(|(name, own)| lateness(&predicted(others(name), &own.occasions)) / lateness(&own.knobs))
+            .map(|ratio| ratio.max(1.0 / ratio))
+            .collect();
+        factors.sort_by(f64::total_cmp);
+        let middle = factors.len() / 2;
+        (factors.len() >= 4).then(|| (factors[(factors.len() - 1) / 2] * factors[middle]).sqrt())
+    }
 }
+
+/// A relation that misses by a larger factor predicts nothing.
+pub(super) const MOST_MISSED: f64 = 2.0;
 
 /// What the relation between the fitted programs says of one that synchronises so often: each knob's logarithm is a line over
 /// the logarithm of the waits a millisecond, by least squares, and never beyond what was fitted.
@@ -351,6 +374,27 @@ mod tests {
         assert!(HELD_OUT.iter().all(|name| !calibration.programs.contains_key(*name)));
         calibration.programs.insert("fmm".to_owned(), fitted(1.0, 0.5));
         assert!(Calibration::from_toml(&calibration.to_toml()).unwrap_err().contains("fmm"));
+    }
+
+    #[test]
+    fn a_relation_that_holds_predicts_the_one_left_out_and_another_does_not() {
+        let of = |knobs: fn(f64) -> f64| {
+            let mut all = Calibration::default();
+            for waits in [2.0_f64, 5.0, 20.0, 60.0, 300.0] {
+                all.programs.insert(format!("{waits}"), fitted(waits, knobs(waits)));
+            }
+            all
+        };
+        // Held by its bounds, the relation cannot go beyond the others: the two at the ends are missed.
+        let holds = of(|waits| 0.5 / waits).missed_by().unwrap();
+        assert!((holds - 1.0).abs() < 1e-9, "{holds}");
+        let jumps = of(|waits| if [5.0, 60.0].contains(&waits) { 0.01 } else { 0.9 }).missed_by().unwrap();
+        assert!(jumps > MOST_MISSED, "{jumps}");
+        assert_eq!(Calibration::default().missed_by(), None);
+        // The six of the bundled one miss each other: barnes by 1.8, lu by 8.1, ocean by 1.4, radix by 6.6, raytrace by 2.3 and
+        // water-nsquared by 6.8.
+        let bundled = Calibration::bundled().missed_by().unwrap();
+        assert!((3.5..4.2).contains(&bundled), "{bundled}");
     }
 
     #[test]

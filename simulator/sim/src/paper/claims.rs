@@ -210,24 +210,26 @@ fn undisturbed(summary: &PaperSummary) -> Vec<Claim> {
     all
 }
 
+/// No law: a faster thread takes a lock before another, and other operations are late, so that a run may beat the clock's bound.
 fn bound_of_dvfs(summary: &PaperSummary) -> Claim {
-    let what = "DVFS alone never below (1 + J) / 1.2 - 1, J with the same cache and seed";
-    let law = claim(Kind::Law, what, "table 3 ends at 1.2");
+    let what = "least time with DVFS over that without, same cache and seed (lateness and order of locks may differ)";
+    let told = claim(Kind::Told, what, "table 3 ends at 1.2");
     let found = each_late(summary, |program| {
         let ratios = program.arms.iter().filter_map(|arm| Some((arm.arm, arm.least_ratio?)));
         ratios.min_by(|one, other| one.1.total_cmp(&other.1))
     });
     let least = found.iter().min_by(|one, other| one.1.1.total_cmp(&other.1.1));
     let Some((program, (arm, ratio))) = least else {
-        return law.not_judged(NOT_LATE_WITH_DVFS);
+        return told.not_judged(NOT_LATE_WITH_DVFS);
     };
     let bound = 1.0 / HIGHEST;
     let ours = format!(
-        "at least {ratio:.3} of the time without ({}; {}); the bound is {bound:.3}",
+        "{ratio:.3} ({}; {}); the clock alone could reach {bound:.3}",
         program.program,
         share(&found)
     );
-    law.judged(ours, *ratio >= bound, || reasons::below_the_bound(program, *arm))
+    let why = if *ratio < bound { reasons::below_the_bound(program, *arm) } else { String::new() };
+    Claim { why, ..told.told(ours) }
 }
 
 fn power(summary: &PaperSummary) -> [Claim; 2] {
@@ -299,6 +301,9 @@ fn slow_down(summary: &PaperSummary, paper: &PaperProgram) -> Option<Claim> {
     }
     let holds = (*low..=*high).contains(&row.slow_down_percent);
     let ours = format!("{:.2} %", row.slow_down_percent);
+    if let Some(why) = reasons::not_predicted(program) {
+        return Some(Claim { ours, why, ..bar });
+    }
     Some(bar.judged(ours, holds, || reasons::slow_down(program, &row, paper, (*low, *high))))
 }
 
@@ -314,6 +319,9 @@ fn events(summary: &PaperSummary, paper: &PaperProgram) -> Claim {
     }
     let far = (row.events_per_ms / paper.events_per_ms - 1.0) * 100.0;
     let ours = format!("{:.2} ({far:+.0} %)", row.events_per_ms);
+    if let Some(why) = reasons::not_predicted(program) {
+        return Claim { ours, why, ..bar };
+    }
     let (expected, chance) = reasons::chance(program, paper);
     let decided =
         if far.abs() <= RATE_PERCENT { chance <= RATE_PERCENT } else { far.abs() > RATE_PERCENT + chance };
@@ -448,7 +456,9 @@ fn grid(summary: &PaperSummary) -> Vec<Claim> {
             (Arm::OsCacheDvfs, format!("{} %", OVERHEAD_WITH_BOTH_PERCENT[number])),
         ] {
             if let Some(mean) = summary.mean(suite, arm) {
-                let what = format!("section 6.2: mean slow-down of {}, {}", suite.name(), arm.name());
+                let what =
+                    format!("section 6.2: mean slow-down of {}, {}", summary.coverage(suite), arm.name());
+                let paper = if summary.covers(suite) { paper } else { "-".to_owned() };
                 all.push(claim(Kind::Told, what, paper).told(format!("{mean:.2} %")));
             }
         }
@@ -485,7 +495,8 @@ fn learning(summary: &PaperSummary) -> Vec<Claim> {
     let judge = |suite: Suite| {
         let (reacts, learns) =
             (summary.mean(suite, Arm::UnifiedDvfs)?, summary.mean(suite, Arm::UnifiedPredictive)?);
-        let what = format!("beyond the paper: the controller that learns, mean of {}", suite.name());
+        let what =
+            format!("beyond the paper: the controller that learns, mean of {}", summary.coverage(suite));
         Some(
             claim(Kind::Told, what, "-")
                 .told(format!("{learns:.2} %, and {reacts:.2} % by the one that reacts")),

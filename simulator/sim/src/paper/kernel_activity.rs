@@ -72,7 +72,8 @@ impl MadeActivity {
         }
         lengths.push(whole.len());
         // A longer epoch begins as the shorter ones do: the entry, then the scheduler, then what the kernel found to do.
-        lengths.into_iter().map(|length| Epoch { blocks: whole[..length].to_vec().into() }).collect()
+        let epoch = |length: usize| Epoch { blocks: whole[..length].to_vec().into(), ..Epoch::default() };
+        lengths.into_iter().map(epoch).collect()
     }
 
     fn walk(&self, random: &mut Pcg64Mcg, first: u32, blocks: u32) -> Vec<(u32, Box<[Access]>)> {

@@ -4,7 +4,7 @@ use super::arms::Arm;
 use super::calibration::{Knobs, Occasions};
 use super::program::{Program, Rounds};
 use crate::config::Config;
-use crate::cure::{Cure, CureResults, Library};
+use crate::cure::{Cure, CureResults, Library, Refills};
 use crate::error::SimulationError;
 use crate::frames::{Ended, FrameConfig, Progress, SlowDown, WarmUp};
 use crate::hooks::Hooks;
@@ -153,6 +153,9 @@ pub struct PointFigures {
     pub subframes: (u64, u64),
     /// Lines that kernel activity brought in.
     pub kernel_lines: u64,
+    /// What lines cost that had to come back.
+    #[serde(default)]
+    pub refills: Refills,
     /// What the units did.
     pub units: UnitWork,
     /// The first subframes of the thread that lost most.
@@ -245,6 +248,7 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         beyond_slack_us: cure.mean_beyond_slack_fs() / 1e9,
         subframes: cure.subframes,
         kernel_lines: results.kernel.iter().map(|core| core.from_memory + core.from_remote).sum(),
+        refills: Refills::of(results, &cure.activities),
         units: unit_work(cure, duration_ns),
         drawn: if arm.controller().is_some() { most_lost(cure) } else { Vec::new() },
         packets: if arm == Arm::Unified { packets(results, cure) } else { <[Packets; 3]>::default() },
@@ -360,6 +364,7 @@ mod tests {
             units: Units::new(&UnitConfig::new(1), 2).finish(1),
             injected: BTreeMap::new(),
             timer: Default::default(),
+            activities: BTreeMap::new(),
             subframes: (0, 0),
             kept,
             table: Table::default(),

@@ -3,9 +3,10 @@
 use super::arms::Arm;
 use super::calibration::{HELD_OUT, Knobs, Occasions, Shown};
 use super::point::{Packets, Point, PointFigures, SubframePoint, UnitWork};
+use crate::cure::Refills;
 use crate::inject::Spread;
 use quaver_dvfs::power::MODELS;
-use quaver_sync_analysis::bench::paper::{PaperProgram, Suite, program};
+use quaver_sync_analysis::bench::paper::{PROGRAMS, PaperProgram, Suite, program};
 use quaver_sync_analysis::sync::Bin;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +51,9 @@ pub struct HowRun {
     pub knobs: Knobs,
     /// Whether the injection was fitted to this program's own figures; else it was predicted.
     pub fitted: bool,
+    /// Where it was predicted, the factor by which the relation misses the fitted programs (`Calibration::missed_by`).
+    #[serde(default)]
+    pub missed_by: Option<f64>,
 }
 
 /// What the paper could give of a program, and we in its place.
@@ -106,6 +110,9 @@ pub struct ArmSummary {
     pub changes: f64,
     /// Lines that kernel activity brought in, mean.
     pub kernel_lines: f64,
+    /// What lines cost that had to come back, all seeds; of threads, what they stalled beyond the run without jitter.
+    #[serde(default)]
+    pub refills: Refills,
     /// What barriers made a thread owe beyond the rule of slack, mean over threads and seeds, percent of the run.
     #[serde(default)]
     pub beyond_slack_percent: f64,
@@ -126,6 +133,12 @@ impl ProgramRuns {
     fn own_slow_down(&self, point: &Point, figures: &PointFigures) -> Option<f64> {
         let ideal = self.at(point.arm.ideal(), 0)?.slow_down?;
         Some((1.0 + figures.slow_down?) / (1.0 + ideal) - 1.0)
+    }
+
+    fn refills(&self, arm: Arm) -> Refills {
+        let ideal = self.at(arm.ideal(), 0).map(|one| one.refills).unwrap_or_default();
+        let beyond = self.of(arm).map(|(_, one)| one.refills.beyond(&ideal));
+        beyond.fold(Refills::default(), |sum, one| sum.and(&one))
     }
 
     fn arm(&self, arm: Arm) -> Option<ArmSummary> {
@@ -167,6 +180,7 @@ impl ProgramRuns {
             mean_factor: mean(|one| one.mean_factor),
             changes: mean(|one| one.changes as f64),
             kernel_lines: mean(|one| one.kernel_lines as f64),
+            refills: self.refills(arm),
             beyond_slack_percent: mean(|one| one.beyond_slack_us * 1e5 / one.duration_ns.max(1.0)),
             least_ratio: if controlled { ratios.min_by(f64::total_cmp) } else { None },
         })
@@ -293,8 +307,20 @@ impl PaperSummary {
 
     /// Mean over the programs of a suite of the mean slow-down of an arm, percent.
     pub fn mean(&self, suite: Suite, arm: Arm) -> Option<f64> {
-        let all: Vec<f64> = self.of(suite).filter_map(|program| program.slow_down(arm)).collect();
-        Spread::of(&all).map(|spread| spread.mean)
+        let all: Option<Vec<f64>> = self.of(suite).map(|program| program.slow_down(arm)).collect();
+        Spread::of(&all?).map(|spread| spread.mean)
+    }
+
+    /// All of the paper's programs of a suite ran, so that their means are of the same.
+    pub fn covers(&self, suite: Suite) -> bool {
+        self.of(suite).count() == PROGRAMS.iter().filter(|row| row.suite == suite).count()
+    }
+
+    /// A suite by its name, and how many of its programs ran where not all did.
+    pub fn coverage(&self, suite: Suite) -> String {
+        let (ran, all) = (self.of(suite).count(), PROGRAMS.iter().filter(|row| row.suite == suite).count());
+        let part = if ran < all { format!("{ran} of {all} programs of ") } else { String::new() };
+        part + suite.name()
     }
 
     /// Programs of a suite.

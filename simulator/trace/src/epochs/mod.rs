@@ -8,6 +8,7 @@
 //! ```
 
 mod read;
+mod regions;
 mod summary;
 mod thin;
 mod write;
@@ -16,6 +17,7 @@ use crate::step::Access;
 use serde::{Deserialize, Serialize};
 
 pub use read::{EpochReader, EpochsOf};
+pub use regions::{Region, RegionMap, STACK_OCTETS};
 pub use summary::{ClassSummary, EpochSummary, Spread, summary_of};
 pub use thin::thinned;
 pub use write::EpochWriter;
@@ -54,6 +56,9 @@ pub struct EpochFacts {
     /// What became of it since (`240 of 91000 epochs, by duration`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
+    /// Whose data is where, where it was derived from more epochs than are left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<RegionMap>,
 }
 
 /// Why the kernel was active.
@@ -140,7 +145,8 @@ impl Activity {
 pub struct About {
     /// Why the kernel was active.
     pub activity: Activity,
-    /// Name of the task that had the processor; at most [`LONGEST_NAME`] bytes.
+    /// Name of the task that had the processor; at most [`LONGEST_NAME`] bytes. Empty until the first change of tasks that was
+    /// recorded on this processor.
     pub task: Box<str>,
     /// The processor.
     pub processor: u32,

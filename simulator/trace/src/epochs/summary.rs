@@ -1,6 +1,6 @@
 //! What is in a library.
 
-use super::{Activity, EpochReader, KernelEpoch};
+use super::{Activity, EpochReader, KernelEpoch, Region, RegionMap};
 use crate::container::{FileError, ReadAt};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -66,6 +66,10 @@ pub struct EpochSummary {
     pub loads: u64,
     /// Stores.
     pub stores: u64,
+    /// Accesses by whose data they touch, by the names of [`Region::KINDS`].
+    pub regions: BTreeMap<&'static str, u64>,
+    /// Whether data of processors can be told from other data.
+    pub tells_processors: bool,
     /// Durations of all in instructions.
     pub duration: Spread,
     /// By class; those that there are.
@@ -95,9 +99,14 @@ fn within(epoch: &KernelEpoch) -> Option<String> {
 pub fn summary_of<R: ReadAt>(library: &EpochReader<R>) -> Result<EpochSummary, FileError> {
     let mut gathered: BTreeMap<u8, Gathered> = BTreeMap::new();
     let (mut blocks, mut loads, mut stores) = (0, 0, 0);
+    let map = RegionMap::of(library)?;
+    let mut regions = [0; Region::KINDS.len()];
     for epoch in library.epochs() {
         let epoch = epoch?;
         blocks += epoch.blocks.len() as u64;
+        for access in &epoch.accesses {
+            regions[map.region(&epoch.about, access.address).kind()] += 1;
+        }
         let writes = epoch.accesses.iter().filter(|access| access.write).count();
         stores += writes as u64;
         loads += (epoch.accesses.len() - writes) as u64;
@@ -125,6 +134,8 @@ pub fn summary_of<R: ReadAt>(library: &EpochReader<R>) -> Result<EpochSummary, F
         instructions: all.iter().sum(),
         loads,
         stores,
+        regions: Region::KINDS.into_iter().zip(regions).collect(),
+        tells_processors: map.tells_processors(),
         duration: Spread::of(all),
         classes: classes.collect(),
     })

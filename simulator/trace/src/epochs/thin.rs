@@ -1,6 +1,6 @@
 //! A smaller library of a large one.
 
-use super::{Activity, EpochReader, EpochWriter, KernelEpoch};
+use super::{Activity, EpochReader, EpochWriter, KernelEpoch, RegionMap};
 use crate::container::{FileError, ReadAt};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,11 +70,12 @@ pub fn thinned<R: ReadAt>(library: &EpochReader<R>, most_octets: u64) -> Result<
             kept.insert(place, epoch?);
         }
     }
+    let regions = RegionMap::of(library)?;
     let written = |count: usize| {
         let chosen: BTreeSet<usize> = candidates[..count].iter().copied().collect();
         let epochs: Vec<&KernelEpoch> =
             kept.iter().filter(|(place, _)| chosen.contains(place)).map(|(_, epoch)| epoch).collect();
-        write(library, &epochs)
+        write(library, &epochs, &regions)
     };
     // The largest number that fits; bytes hardly ever become fewer by one epoch more.
     let (mut fits, mut too_many) = (0, candidates.len() + 1);
@@ -91,8 +92,14 @@ pub fn thinned<R: ReadAt>(library: &EpochReader<R>, most_octets: u64) -> Result<
     best.ok_or_else(|| FileError::Foreign(format!("{most_octets} bytes do not hold one of its epochs")))
 }
 
-fn write<R: ReadAt>(library: &EpochReader<R>, epochs: &[&KernelEpoch]) -> Result<Vec<u8>, FileError> {
+fn write<R: ReadAt>(
+    library: &EpochReader<R>,
+    epochs: &[&KernelEpoch],
+    regions: &RegionMap,
+) -> Result<Vec<u8>, FileError> {
     let mut facts = library.facts.clone();
+    let accesses = epochs.iter().flat_map(|epoch| &epoch.accesses);
+    facts.regions = Some(regions.of_lines(&accesses.map(|access| RegionMap::line(access.address)).collect()));
     facts.changes.push(format!("{} of {} epochs, of all kinds and durations", epochs.len(), library.count()));
     let mut writer = EpochWriter::new(Vec::new(), &facts)?;
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();

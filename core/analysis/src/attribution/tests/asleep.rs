@@ -191,8 +191,8 @@ fn kernel_code_that_cannot_be_preempted_is_named_by_its_stack() {
         detail: depth,
         ..event(EventKind::Frame, 1, BACK, BACK, HOG, address)
     };
-    let analyzed = |leaf: &str, detail: u8| {
-        let mut run = run_with(OffCpu::Receiving, &[woken, frame(0x10, 0), frame(0x20, 1)]);
+    let entered = |leaf: &str, entry: &str, detail: u8| {
+        let mut run = run_with(OffCpu::Receiving, &[woken, frame(0x10, 0), frame(0x20, 1), frame(0x30, 2)]);
         run.receiver.realtime = true;
         run.circumstances.fair_server = true;
         let hog =
@@ -200,16 +200,21 @@ fn kernel_code_that_cannot_be_preempted_is_named_by_its_stack() {
         let hog = hog.unwrap();
         hog.start_ns = (LEFT - 500) as u64;
         hog.detail = OffCpu::Preempted as u8 | detail;
-        run.names.symbol = [(0x10, "__schedule".to_string()), (0x20, leaf.to_string())].into();
+        run.names.symbol = [(0x10, "__schedule"), (0x20, leaf), (0x30, entry)]
+            .map(|(at, name)| (at, name.to_string()))
+            .into();
         let analysis = analyze(&run);
         let first = causes(&analysis)[0];
         (first.0.to_string(), first.1.to_string())
     };
+    let analyzed = |leaf: &str, detail: u8| entered(leaf, "asm_sysvec_reschedule_ipi", detail);
     let row = |source: &str, name: &str| (source.to_string(), name.to_string());
     let work = row("kernel-work", "kernel work zap_pte_range of thread hog");
     assert_eq!(analyzed("zap_pte_range", served::KNOWN), work);
     let wake_up = row("block-recv", "blocking wake-up");
     assert_eq!(analyzed("irqentry_exit_to_user_mode", served::KNOWN), wake_up, "it ran code of its own");
+    let fault = row("kernel-work", "kernel work asm_exc_page_fault of thread hog");
+    assert_eq!(entered("irqentry_exit_to_user_mode", "asm_exc_page_fault", served::KNOWN), fault);
     let server = row("fair-server", "fair server ran normal threads");
     assert_eq!(analyzed("zap_pte_range", served::BITS), server, "the kernel says so");
 }

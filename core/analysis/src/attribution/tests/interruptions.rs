@@ -134,7 +134,7 @@ fn net_rx_of_another_flow_and_of_our_own() {
     for number in 0..20 {
         let row = 50 + number as usize;
         let stamp = FROM + number * 3_000 + 1_000;
-        run.packets.layers[column].before_app_ns[row] = (run.packets.app_ns[row] - stamp) as i32;
+        run.packets.layers[column].before_app_ns[row] = run.packets.app_ns[row] - stamp;
     }
     let analysis = analyze(&run);
     let own: Vec<_> = analysis.summary.causes.iter().map(|cause| cause.source.as_str()).collect();

@@ -4,6 +4,7 @@ mod asleep;
 mod conservation;
 mod crowd;
 mod episodes;
+mod grid;
 mod interruptions;
 mod names;
 mod noise;

@@ -255,10 +255,9 @@ fn kernel_threads_are_named_by_what_they_do() {
 #[test]
 fn a_softirq_is_the_streams_own_with_a_packet_for_each_ten_microseconds() {
     // 20 µs and less than 30 need three packets that entered the socket inside, on its CPU.
-    let own = |stamps: &[i64], cpu: u16, length: i64| {
+    let own = |stamps: &[i64], cpu: u16, length: i64, counted: u64| {
         let app_ns: Vec<i64> = (0..stamps.len() as i64).map(|n| TO + 50_000 + n).collect();
-        let before =
-            |(stamp, app): (&i64, &i64)| if *stamp == 0 { MISSING } else { (app - (FROM + stamp)) as i32 };
+        let before = |(stamp, app): (&i64, &i64)| if *stamp == 0 { MISSING } else { app - (FROM + stamp) };
         let packets = PacketTable {
             seq: (0..stamps.len() as u64).collect(),
             app_cpu: vec![1; stamps.len()],
@@ -269,19 +268,25 @@ fn a_softirq_is_the_streams_own_with_a_packet_for_each_ten_microseconds() {
             }],
             app_ns,
         };
-        let run = [event(EventKind::Softirq, 1, FROM, FROM + length, 3, 0)];
+        let run = [event(EventKind::Softirq, 1, FROM, FROM + length, 3, counted)];
         let (id, name) =
             called(&run, &Names::default(), Some(&packets), |namer, event| namer.interruption(event));
+        let nothing = counted == 1 && id != "own-packets";
+        assert_eq!(name == "NET_RX softirq, no packet received", nothing);
         assert_eq!(name == "NET_RX softirq of the stream", id == "own-packets");
         id == "own-packets"
     };
-    assert!(own(&[5, 6, 7], 1, 20_000));
-    assert!(!own(&[5, 6], 1, 20_000));
-    assert!(own(&[5, 6], 1, 19_999));
-    assert!(!own(&[5, 6, 7], 2, 20_000), "another CPU's");
-    assert!(own(&[-5, 6, 7, 20_000], 1, 20_000), "the first is earlier, the last at its end");
-    assert!(!own(&[-5, 6, 7, 20_001], 1, 20_000));
-    assert!(own(&[0, 6, 7, 8], 1, 20_000), "one without a stamp");
-    assert!(!own(&[0, 6, 7], 1, 20_000));
-    assert!(!own(&[], 1, 5));
+    assert!(own(&[5, 6, 7], 1, 20_000, 0));
+    assert!(!own(&[5, 6], 1, 20_000, 0));
+    assert!(own(&[5, 6], 1, 19_999, 0));
+    assert!(!own(&[5, 6, 7], 2, 20_000, 0), "another CPU's");
+    assert!(own(&[-5, 6, 7, 20_000], 1, 20_000, 0), "the first is earlier, the last at its end");
+    assert!(!own(&[-5, 6, 7, 20_001], 1, 20_000, 0));
+    assert!(own(&[0, 6, 7, 8], 1, 20_000, 0), "one without a stamp");
+    assert!(!own(&[0, 6, 7], 1, 20_000, 0));
+    assert!(!own(&[], 1, 5, 0));
+    // Where packets of others are counted (from 1 on), a run without any is the stream's however long it was.
+    assert!(own(&[5], 1, 300_000, 1) && own(&[5, 6], 1, 20_000, 1));
+    assert!(!own(&[5, 6], 1, 20_000, 2) && own(&[5, 6], 1, 19_999, 2));
+    assert!(!own(&[], 1, 5_000, 1) && !own(&[5], 0, 5_000, 1));
 }

@@ -34,11 +34,7 @@ fn stopped(stops: &[(i64, i64)]) -> PacketRun {
         app_ns.push(stop.map_or(at, |(_, until)| until + SERVICE_NS));
     }
     let before = |after_schedule: i64| {
-        app_ns
-            .iter()
-            .zip(0..)
-            .map(|(app, number)| (app - due(number) + 2_000 - after_schedule) as i32)
-            .collect()
+        app_ns.iter().zip(0..).map(|(app, number)| app - due(number) + 2_000 - after_schedule).collect()
     };
     let layers = vec![
         LayerColumn { layer: Layer::Schedule, before_app_ns: before(0) },
@@ -300,4 +296,25 @@ fn the_timer_of_the_samples_is_ours() {
     assert_eq!(tool(&run), None);
     let summary = analyze(&run).summary;
     assert_eq!(found(&summary.causes, "timers").unwrap().name, "timer perf_swevent_hrtimer");
+}
+
+#[test]
+fn a_loop_of_short_calls_is_code_also_where_a_sample_interrupts_one() {
+    // The timer's interrupt makes the call that it meets 25 us long, and so recorded: 6 us are the call's own.
+    let meets =
+        |at: i64| [call(at - 8_000, at + 17_000), vector(Vector::LocalTimer, 1, at - 2_000, at + 17_000)];
+    let stops: Vec<(i64, i64)> =
+        (0..10).map(|n| due(100 + 300 * n)).map(|at| (at, at + 4 * PERIOD)).collect();
+    let mut run = stopped(&stops);
+    run.circumstances.virtual_machine = true;
+    for (from, until) in stops {
+        for at in dues(from + 20_000, until) {
+            run.events.push(sample(at, 3, NO_STACK)[1]);
+            run.events.extend(meets(at));
+        }
+    }
+    let causes = analyze(&run).summary.causes;
+    let code = found(&causes, "own-code").map_or(0, body);
+    assert!(code > 10 * 3 * PERIOD, "{causes:?}");
+    assert!(found(&causes, "own-call").is_none(), "{causes:?}");
 }

@@ -62,7 +62,7 @@ fn constant(seed: u64, ppm: f64, mut skip: impl FnMut(&mut Random) -> u64) -> (S
 fn received(sent: &Sent) -> PacketRun {
     let seq: Vec<u64> = sent.iter().map(|(number, _)| *number).collect();
     let app_ns: Vec<i64> = sent.iter().map(|(_, at)| *at as i64 + WAY_NS).collect();
-    let before_app_ns = vec![WAY_NS as i32; seq.len()];
+    let before_app_ns = vec![WAY_NS; seq.len()];
     PacketRun {
         packets: PacketTable {
             app_cpu: vec![1; seq.len()],
@@ -223,7 +223,7 @@ fn what_holds_up_the_receiver_is_not_the_streams() {
         let taken_ns = (arrived_ns + WAY_NS).max(free_ns);
         free_ns = taken_ns + if row % 250 == 249 { 3_000_000 } else { 2_000 };
         run.packets.app_ns[row] = taken_ns;
-        run.packets.layers[0].before_app_ns[row] = (taken_ns - arrived_ns) as i32;
+        run.packets.layers[0].before_app_ns[row] = taken_ns - arrived_ns;
         late += usize::from(taken_ns - arrived_ns - WAY_NS > THRESHOLD_NS);
     }
     let analysis = analyze(&run);

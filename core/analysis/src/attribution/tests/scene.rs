@@ -3,7 +3,7 @@
 //! Packets leave each 10 µs: source 100 ns after the schedule, in the socket after 1500 ns, read after 2000 ns.
 //! The receiver is thread 7 on CPU 1, the source is thread 6 on CPU 0. Waiting packets are read each 300 ns.
 
-use crate::attribution::{AttributionOptions, PacketAnalysis, Part, analyze_packets};
+use crate::attribution::{AttributionOptions, Certainty, PacketAnalysis, Part, analyze_packets};
 use crate::model::{Actor, Layer, LayerColumn, PacketRun, PacketTable};
 use crate::summary::CauseSummary;
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, Vector};
@@ -45,7 +45,7 @@ pub(super) fn run(stops: &[(i64, i64)]) -> PacketRun {
         before_app_ns: app_ns
             .iter()
             .zip(0..)
-            .map(|(app, number)| (app - (reading(number) - 2_000 + after_schedule)) as i32)
+            .map(|(app, number)| app - (reading(number) - 2_000 + after_schedule))
             .collect(),
     };
     let layers = vec![column(Layer::Schedule, 0), column(Layer::Source, 100), column(Layer::Enqueued, 1_500)];
@@ -99,6 +99,7 @@ pub(super) fn analyze(run: &PacketRun) -> PacketAnalysis {
 pub(super) fn check(analysis: &PacketAnalysis) {
     let mut reached = i64::MIN;
     let mut totals = vec![[0i64; 3]; analysis.summary.causes.len()];
+    let mut inferred = vec![0i64; totals.len()];
     let (mut unexplained, mut all) = (0, 0);
     for late in &analysis.late {
         assert!(late.start_ns >= reached && late.end_ns >= late.start_ns, "{late:?}");
@@ -109,12 +110,16 @@ pub(super) fn check(analysis: &PacketAnalysis) {
             assert!(piece.end_ns > piece.start_ns);
             cursor = piece.end_ns;
             let time = piece.end_ns - piece.start_ns;
+            assert_eq!(piece.certainty == Certainty::Unknown, piece.cause.is_none(), "{piece:?}");
             match (piece.cause, piece.part) {
                 (None, part) => {
                     assert_eq!(part, Part::Unexplained);
                     unexplained += time;
                 }
-                (Some(cause), part) => totals[cause as usize][part as usize] += time,
+                (Some(cause), part) => {
+                    totals[cause as usize][part as usize] += time;
+                    inferred[cause as usize] += i64::from(piece.certainty == Certainty::Inferred) * time;
+                }
             }
         }
         assert_eq!(cursor, late.end_ns);
@@ -123,7 +128,8 @@ pub(super) fn check(analysis: &PacketAnalysis) {
     let summary = &analysis.summary;
     assert_eq!(summary.unexplained.time_ns, unexplained);
     assert_eq!(summary.lateness.time_ns, all);
-    for (cause, [body, edges, catch_up]) in summary.causes.iter().zip(totals) {
+    for ((cause, [body, edges, catch_up]), inferred) in summary.causes.iter().zip(totals).zip(inferred) {
+        assert_eq!(cause.inferred_in_all_ns(), inferred, "{cause:?}");
         assert_eq!(cause.time_ns, body + edges + catch_up, "{cause:?}");
         assert_eq!((cause.entry_exit_ns, cause.catch_up_ns), (edges, catch_up), "{cause:?}");
         assert!(crate::catalogue::source(&cause.source).is_some(), "{cause:?}");

@@ -22,6 +22,7 @@ fn piece(length_ns: i64, cause: Option<u32>, edges: bool, cpu: u16, place: Packe
         edges: edges && cause.is_some(),
         shift_ns: 0,
         taken: false,
+        inferred: false,
     }
 }
 

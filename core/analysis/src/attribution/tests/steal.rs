@@ -3,10 +3,9 @@
 use super::scene::*;
 use crate::attribution::causes::{CauseKey, CauseTable};
 use crate::attribution::engine::Draft;
-use crate::attribution::outside::LoopGaps;
 use crate::attribution::steal::{Steal, Stretch};
 use crate::attribution::{AttributionOptions, PacketAnalysis, PacketPosition, Part, analyze_packets};
-use crate::model::{Circumstances, Names, PacketRun, PacketTable};
+use crate::model::{Names, PacketRun, PacketTable};
 use proptest::prelude::*;
 use quaver_abi::record::{EventKind, EventRecord, GapPlace, OffCpu, Vector};
 
@@ -93,7 +92,7 @@ fn only_what_fits_nowhere_else_is_certain() {
         let booked = time_of(&analysis, "steal");
         assert!(booked <= (amount_ns - elsewhere).max(0), "{amount_ns}: {booked}");
         let unplaced = analysis.summary.unexplained.unplaced_steal_ns;
-        assert!(analysis.summary.unexplained.note.contains("us of it may be steal"), "{unplaced}");
+        assert!(analysis.summary.unexplained.note.contains("µs of it may be steal"), "{unplaced}");
         assert!(unplaced > 0 && booked + unplaced <= amount_ns, "{amount_ns}: {booked}, {unplaced}");
     }
     assert!(time_of(&late(139_000), "steal") > 0);
@@ -124,7 +123,9 @@ fn a_gap_in_the_receivers_own_code_is_taken_from_outside() {
     let run = stopped(100_000, &[own_code]);
     let analysis = analyze(&run);
     assert!(time_of(&analysis, "outside") > 90_000, "{:?}", times(&analysis));
-    assert_eq!(analysis.summary.causes[0].name, "host worked for or beside this CPU");
+    let cause = &analysis.summary.causes[0];
+    assert_eq!(cause.name, "host worked for or beside this CPU");
+    assert_eq!(cause.inferred_in_all_ns(), cause.time_ns, "no record shows what had the time");
     // The hypervisor's share is its own.
     let both = analyze(&stopped(100_000, &[own_code, taken(1, STOP, STOP + 100_000, 60_000)]));
     assert_eq!(time_of(&both, "outside") + time_of(&both, "steal"), time_of(&analysis, "outside"));
@@ -147,29 +148,6 @@ fn a_gap_in_the_receivers_own_code_is_taken_from_outside() {
     let mut metal = run.clone();
     metal.circumstances.virtual_machine = false;
     assert_eq!(analyze(&metal).summary.causes[0].name, "taken from outside this kernel");
-}
-
-#[test]
-fn a_grid_of_gaps_is_named_and_chance_is_not() {
-    let turns = |begin: fn(i64) -> i64| -> Vec<EventRecord> {
-        (1..100).map(|number| long_turn(begin(number), begin(number) + 3_000, GapPlace::UserCode)).collect()
-    };
-    let within = |events: &[EventRecord], until_ns: i64| {
-        LoopGaps::new(events, &Circumstances::default()).period_ns(events, 0..=until_ns)
-    };
-    let period = |events: &[EventRecord]| within(events, i64::MAX);
-    let grid = turns(|number| number * 10_000_000 + number % 7 * 1_000);
-    assert_eq!(period(&grid), Some(10_000_000));
-    assert_eq!(within(&grid, 40_000_000), None, "four of them are chance");
-    assert_eq!(period(&turns(|number| 77_000_000 + number * 5_000)), None, "a burst is one event");
-    assert_eq!(period(&turns(|number| number * 7_000_000 + number % 7 * 1_000)), Some(1_000_000));
-    assert_eq!(period(&turns(|number| number * 1_618_034)), None);
-    // The kernel's own tick has a period as well.
-    let mut ticks = turns(|number| number * 4_000_000);
-    let tick =
-        |number: i64| vector(Vector::LocalTimer, 1, number * 4_000_000 + 100, number * 4_000_000 + 900);
-    ticks.extend((1..100).map(tick));
-    assert_eq!(period(&ticks), None);
 }
 
 /// A busy guest: `stops` of the receiver of which each has its record, both looks up to 15 us away.
@@ -223,6 +201,7 @@ fn any_drafts() -> impl Strategy<Value = Vec<Draft>> {
                 edges: false,
                 shift_ns: 0,
                 taken: false,
+                inferred: false,
             });
             at += length;
         }

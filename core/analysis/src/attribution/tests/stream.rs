@@ -1,7 +1,7 @@
 //! Lateness that the packet brought along: source, stack, network.
 
 use super::scene::*;
-use crate::model::{Layer, PacketRun};
+use crate::model::{Layer, LayerColumn, PacketRun};
 use quaver_abi::record::{EventKind, OffCpu};
 
 /// Delays `layers` and the reading of packet 50 by 8 µs, less than makes the next one wait.
@@ -12,7 +12,7 @@ fn delay_of_one(layers: &[Layer]) -> PacketRun {
     run.packets.app_ns[row] += delay;
     for column in &mut run.packets.layers {
         if !layers.contains(&column.layer) {
-            column.before_app_ns[row] += delay as i32;
+            column.before_app_ns[row] += delay;
         }
     }
     run.events = receiver_runs(120, &[]);
@@ -51,6 +51,35 @@ fn the_stack_was_kept_waiting_on_its_cpu() {
     assert_eq!(cause.time_ns + analysis.summary.unexplained.time_ns, 8_000);
     assert_eq!(analysis.summary.stages[1].excess_share, 1.0);
     assert_eq!(cause.time_ns - cause.entry_exit_ns, 6_300);
+}
+
+/// Packet 50 is 8 µs late, and not before it was about to enter the queue. The receiver is told of each packet 200 ns before it is
+/// read, and of packet 50 this long before.
+fn told_before(packet_50_ns: i64) -> PacketRun {
+    let mut run = delay_of_one(&[]);
+    let mut before_app_ns = vec![200; run.packets.len()];
+    before_app_ns[50] = packet_50_ns;
+    run.packets.layers.push(LayerColumn { layer: Layer::Ready, before_app_ns });
+    let enqueued = reading(50) - 500;
+    run.events.push(event(EventKind::Irq, 0, enqueued + 50, enqueued + 8_000, 12, 0));
+    run.events.push(event(EventKind::Irq, 1, enqueued + 250, enqueued + 7_950, 13, 0));
+    run
+}
+
+#[test]
+fn a_stop_before_the_receiver_is_told_is_the_stacks() {
+    let analysis = analyze(&told_before(200));
+    let first = &analysis.summary.causes[0];
+    assert_eq!((first.name.as_str(), first.time_ns - first.entry_exit_ns), ("irq 12", 7_700));
+    assert_eq!(analysis.summary.causes.len(), 1, "{:?}", analysis.summary.causes);
+}
+
+#[test]
+fn a_packet_that_is_read_before_the_receiver_is_told_was_in_the_queue() {
+    let analysis = analyze(&told_before(-100));
+    let first = &analysis.summary.causes[0];
+    assert_eq!((first.name.as_str(), first.time_ns - first.entry_exit_ns), ("irq 13", 7_500));
+    assert_eq!(analysis.summary.causes.len(), 1, "{:?}", analysis.summary.causes);
 }
 
 #[test]

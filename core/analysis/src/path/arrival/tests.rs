@@ -1,6 +1,5 @@
 use super::*;
 use proptest::prelude::*;
-use quaver_abi::wire::jitlat::FLAG_INVALID;
 use std::collections::BTreeSet;
 
 fn row(sequence: u32, flags: i32) -> Singleton {
@@ -42,6 +41,59 @@ fn jitlats_sample_rows() {
     assert_eq!(delays_ns(&classified.arrivals), [113_800, 99_000, 293_800]);
     assert_eq!(sequences(&classified), [0, 1, 2]);
     assert_eq!(classified.counts, Counts { sent: 3, received: 3, unique: 3, ..Counts::default() });
+}
+
+/// A packet of a flow with one each microsecond, which arrives 7 ns later.
+fn timed(number: u32, sent: u32) -> Singleton {
+    let tx_real_time_ns = i64::from(sent) * 1_000;
+    Singleton { tx_real_time_ns, tx_seq: number as i32, rx_real_time_ns: tx_real_time_ns + 7, flags: 0 }
+}
+
+#[test]
+fn a_wrong_number_makes_no_later_packet_reordered() {
+    let (sent, numbering) = (4_000, Numbering::Jitlat);
+    for bit in 8..12 {
+        for at in [0, 1, 255, 1_000, 2_047] {
+            let mut list: Vec<Singleton> = (0..sent).map(|number| timed(number, number)).collect();
+            let wrong = at | 1 << bit;
+            if wrong == at || wrong >= sent {
+                continue;
+            }
+            list[at as usize] = timed(wrong, at);
+            // The receiver takes the packet whose number it has for a copy.
+            list[wrong as usize].flags = FLAG_DUPLICATE;
+            let classified = classify(&list, numbering, Some(sent.into()));
+            let whole = u64::from(sent);
+            let wanted = Counts {
+                sent: whole,
+                received: whole,
+                invalid: 1,
+                unique: whole - 1,
+                lost: 1,
+                ..Counts::default()
+            };
+            assert_eq!(classified.counts, wanted, "bit {bit} of packet {at}");
+        }
+    }
+}
+
+#[test]
+fn a_leap_that_others_follow_is_right() {
+    // 300 packets were lost in a row.
+    let list: Vec<Singleton> = (0..100).chain(400..900).map(|number| timed(number, number)).collect();
+    let counts = classify(&list, Numbering::Jitlat, Some(900)).counts;
+    assert_eq!((counts.unique, counts.lost, counts.invalid, counts.out_of_sequence), (600, 300, 0, 0));
+    // One packet overtook 500 that were sent before it.
+    let order = (0..100).chain([600]).chain(100..600).chain(601..900);
+    let list: Vec<Singleton> = order.map(|number| timed(number, number)).collect();
+    let counts = classify(&list, Numbering::Jitlat, Some(900)).counts;
+    assert_eq!((counts.unique, counts.invalid, counts.out_of_sequence), (900, 0, 500));
+    // The clock of the sender was set back in the middle of a loss.
+    let list: Vec<Singleton> = (0..100)
+        .chain(400..900)
+        .map(|number| timed(number, if number < 450 { number } else { 10 }))
+        .collect();
+    assert_eq!(classify(&list, Numbering::Jitlat, Some(900)).counts.invalid, 0);
 }
 
 #[test]

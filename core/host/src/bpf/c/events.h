@@ -86,7 +86,8 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	if (!state)
 		return 0;
 	if (state->recorded && state->softirq_ns && state->softirq_vector == vector)
-		emit(state, cpu, state->softirq_ns, seen(state), 0, vector, EVENT_SOFTIRQ, 0);
+		emit(state, cpu, state->softirq_ns, seen(state), vector == SOFTIRQ_NET_RX ? state->in_net_rx : 0, vector,
+		     EVENT_SOFTIRQ, 0);
 	state->softirq_ns = 0;
 	state->in_net_rx = 0;
 	state->stream_enters = 0;

@@ -130,6 +130,15 @@ static __always_inline __u32 followed(const unsigned char *network, __u16 protoc
 	return followed_port(be16(header + 2)) ? udp : 0;
 }
 
+/* A part of a datagram, of which only the first has ports. */
+static __always_inline bool fragment(const unsigned char *network, __u16 protocol)
+{
+	__u8 header[8];
+
+	return protocol == ETH_P_IP && !bpf_probe_read_kernel(header, sizeof(header), network) &&
+	       (be16(header + 6) & 0x3fff);
+}
+
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 {
@@ -154,8 +163,11 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		network += 4;
 	}
 	udp = followed(network, protocol, &bytes);
-	if (!udp)
+	if (!udp) {
+		if (state->in_net_rx && !fragment(network, protocol))
+			state->in_net_rx++;
 		return 0;
+	}
 	address = number_of(state, SCRATCH_RECEIVE, skb);
 	flight = flight_of(address);
 	/* A bridge or a VLAN shows the same packet again: its first sight counts. */

@@ -113,7 +113,7 @@ struct cpu_state {
 	__u64 softirq_ns;
 	__u64 idle_ns;
 	__u32 idle_state;
-	__u32 in_net_rx;
+	__u32 in_net_rx; /* 1 and the packets of others so far; 0 outside */
 	__u64 vector_ns[VECTORS];
 	struct open_interval hrtimer[2];
 	struct open_interval timer;

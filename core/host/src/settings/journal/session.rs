@@ -191,6 +191,17 @@ impl Session {
         self.undo_own()
     }
 
+    /// Puts back what this session changed so far, the latest first, and goes on: nobody else's turn comes in between.
+    ///
+    /// # Errors
+    /// When the journal cannot be kept.
+    pub fn put_back(&mut self) -> Result<Vec<Undone>, TuneError> {
+        let Some(number) = self.number else { return Ok(Vec::new()) };
+        let undone = self.undo(Others::Leave, &|_, entry| entry.session == number)?;
+        self.holdings.clear();
+        Ok(undone)
+    }
+
     /// Leaves what this session changed for `quaver tune revert` to put back.
     ///
     /// # Errors

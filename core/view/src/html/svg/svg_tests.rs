@@ -93,14 +93,11 @@ fn many_marks_are_one_cloud() {
     assert_eq!(drawn(plot(400)).matches("<path transform").count(), 400);
     let out = drawn(plot(60_000));
     assert_eq!(
-        (
-            out.matches("<path transform").count(),
-            out.matches("style=\"fill:var(--c3);fill-opacity:1\"").count()
-        ),
+        (out.matches("<path transform").count(), out.matches("stroke:var(--c3);stroke-width:3\"").count()),
         (0, 1)
     );
     // Seven full rows, each one run of cells.
-    assert_eq!(out.matches("v2h").count(), 7, "{out}");
+    assert_eq!(out.matches(".5h501").count(), 7, "{out}");
 }
 
 #[test]
@@ -222,6 +219,24 @@ fn lanes_have_intervals_instants_fills_and_arrows() {
     assert_eq!(out.matches("class=\"arrow\"").count(), 3, "one arrow; the other has no lane\n{out}");
     // The second fill stands on the first and ends with the lane.
     assert_eq!((out.matches("v-10h").count(), out.matches("v-20h").count()), (2, 0), "{out}");
+}
+
+#[test]
+fn many_thin_spans_are_one_line_a_row_and_colour() {
+    let span =
+        |start: f64, end: f64| Span { start, end, label: "tick".into(), depth: 0, colour: Colour::Muted };
+    let plot = |thin: u32| {
+        let thin = (0..thin).map(|at| span(f64::from(at) * 10.0, f64::from(at) * 10.0 + 0.5));
+        let spans = std::iter::once(span(0.0, 500_000.0)).chain(thin).collect();
+        let lanes = vec![Lane { name: "CPU 0".into(), spans, ..Lane::default() }];
+        Timeline { span: (0.0, 1_000_000.0), lanes, ..Timeline::default() }
+    };
+    let out = drawn(plot(40));
+    assert_eq!(out.matches("<title>tick: ").count(), 41, "{out}");
+    let out = drawn(plot(60_000));
+    assert_eq!(out.matches("<title>tick: ").count(), 1, "the long one");
+    assert_eq!(out.matches("stroke:var(--muted);stroke-width:18\"").count(), 1, "{out}");
+    assert!(out.len() < 4_000, "neighbours are joined: {}", out.len());
 }
 
 #[test]

@@ -5,11 +5,16 @@ use crate::axis::{Axis, Colour, Quantity};
 use crate::html::markup::Markup;
 use crate::plot::{Lane, Span, Timeline};
 use crate::ticks::Scale;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ROW: f64 = 20.0;
 const GAP: f64 = 10.0;
 const TOP: f64 = 32.0;
 const MOST_LABEL: f64 = 170.0;
+/// Spans narrower than this are thin, pixels.
+const THIN: f64 = 2.0;
+/// More thin spans than these in a lane are drawn without their words.
+const MOST_THIN: usize = 40;
 
 pub(super) fn draw(plot: &Timeline, wide: f64) -> Markup {
     let (from, to) = plot.span;
@@ -107,12 +112,16 @@ fn draw_lane(
     // Long intervals first, so that short ones and instants stay visible on top of them.
     let mut spans: Vec<&Span> = lane.spans.iter().collect();
     spans.sort_by(|one, other| (other.end - other.start).total_cmp(&(one.end - one.start)));
-    for span in spans {
+    let foot = |depth: u8| top + high - ROW * f64::from(depth);
+    let is_thin = |span: &&Span| x(span.end) - x(span.start) < THIN;
+    let thin = spans.iter().filter(|span| is_thin(span)).count();
+    let kept = if thin > MOST_THIN { spans.len() - thin } else { spans.len() };
+    for span in &spans[..kept] {
         let instant = span.end <= span.start;
         let (start, wide) =
             (x(span.start), if instant { 1.5 } else { (x(span.end) - x(span.start)).max(1.5) });
         let colour = if instant { Colour::Ink } else { span.colour };
-        let y = top + high - ROW * (f64::from(span.depth) + 1.0) + 1.0;
+        let y = foot(span.depth) - ROW + 1.0;
         let took = if instant {
             String::new()
         } else {
@@ -123,6 +132,32 @@ fn draw_lane(
             let class = if matches!(colour, Colour::Faint) { "inside faint" } else { "inside" };
             svg.words((start + 5.0, y + 13.5), Anchor::Start, class, &cut_to(&span.label, wide - 8.0));
         }
+    }
+    cloud(svg, &spans[kept..], &foot, x);
+}
+
+/// Many spans of less than two pixels: neighbours of a row and colour are one line, without their words.
+fn cloud(svg: &mut Svg, spans: &[&Span], foot: &dyn Fn(u8) -> f64, x: &dyn Fn(f64) -> f64) {
+    let colour = |span: &Span| if span.end <= span.start { Colour::Ink } else { span.colour };
+    let mut paths: BTreeMap<(u8, &str), (Colour, BTreeSet<i64>)> = BTreeMap::new();
+    for span in spans {
+        let (_, places) = paths
+            .entry((span.depth, colour(span).variable()))
+            .or_insert_with(|| (colour(span), BTreeSet::new()));
+        places.insert((x(span.start) / THIN) as i64);
+    }
+    for ((depth, _), (colour, places)) in paths {
+        let mut path = Markup::default();
+        let mut places = places.into_iter().peekable();
+        while let Some(first) = places.next() {
+            let mut last = first;
+            while places.next_if_eq(&(last + 1)).is_some() {
+                last += 1;
+            }
+            path.raw("M").number(first as f64 * THIN).raw(" ").number(foot(depth) - ROW / 2.0);
+            path.raw("h").number((last - first + 1) as f64 * THIN);
+        }
+        svg.stroked(&path, colour, false, ROW - 2.0);
     }
 }
 

@@ -210,14 +210,16 @@ fn rug(svg: &mut Svg, series: &Series, row: usize, pane: &Pane) {
 
 /// Bands of no more values have a mark at each.
 const MOST_SPREADS: usize = 32;
+/// Side of a mark in a cloud of them, pixels.
+const DOT: f64 = 3.0;
 /// More marks than these are drawn as a cloud.
 const MOST_MARKS: usize = 500;
 
 /// Marks; of those that would cover each other one is drawn. Of many only the places are drawn, as one path: each a
-/// square of two pixels, neighbours along joined.
+/// square of three pixels, neighbours along joined.
 fn points(svg: &mut Svg, points: &[Option<(f64, f64)>], colour: Colour) {
     let mut taken = BTreeSet::new();
-    let cell = |(x, y): (f64, f64)| ((y / 2.0) as i64, (x / 2.0) as i64);
+    let cell = |(x, y): (f64, f64)| ((y / DOT) as i64, (x / DOT) as i64);
     let seen: Vec<(f64, f64)> =
         points.iter().flatten().filter(|point| taken.insert(cell(**point))).copied().collect();
     if seen.len() <= MOST_MARKS {
@@ -231,14 +233,13 @@ fn points(svg: &mut Svg, points: &[Option<(f64, f64)>], colour: Colour) {
         while cells.next_if_eq(&(row, last + 1)).is_some() {
             last += 1;
         }
-        let wide = (last - first + 1) as f64 * 2.0;
-        path.raw("M").number(first as f64 * 2.0).raw(" ").number(row as f64 * 2.0);
-        path.raw("h").number(wide).raw("v2h").number(-wide).raw("z");
+        path.raw("M").number(first as f64 * DOT).raw(" ").number((row as f64 + 0.5) * DOT);
+        path.raw("h").number((last - first + 1) as f64 * DOT);
     }
-    svg.filled(&path, colour, 1.0);
+    svg.stroked(&path, colour, false, DOT);
 }
 
-/// Points joined, with gaps. Of the points in one column of half a pixel the first, the extremes and the last are kept.
+/// Points joined, with gaps. Of the points in one column of a pixel the first, the extremes and the last are kept.
 fn line(points: &[Option<(f64, f64)>]) -> Markup {
     let mut path = Markup::default();
     let mut pen_down = false;
@@ -248,7 +249,7 @@ fn line(points: &[Option<(f64, f64)>]) -> Markup {
             (pen_down, at) = (false, at + 1);
             continue;
         };
-        let column = |point: (f64, f64)| (point.0 * 2.0).floor() as i64;
+        let column = |point: (f64, f64)| point.0.floor() as i64;
         let run: Vec<(f64, f64)> = points[at..]
             .iter()
             .map_while(|point| point.filter(|point| column(*point) == column(first)))

@@ -1,12 +1,14 @@
-//! What is said of every arm alike, be it in user space or in the kernel: overheads, how they go on from packet to
-//! packet, and the ratio of two.
+//! What is said of every arm alike, be it in user space or in the kernel: overheads, and how they go on from packet to
+//! packet.
 
 use super::density::{Density, LogDensity};
-use super::model::{CompareFacts, CompareTable, Context};
+use super::model::{CompareFacts, CompareTable, Context, PatternFacts};
 use super::series::{Correlation, autocorrelation, correlation};
 use quaver_analysis::moments::Moments;
-use quaver_analysis::rounds::{Interval, Rounds, Sums, Verdict, interval};
+use quaver_analysis::rounds::{Interval, Rounds, Sums, interval_over_starts};
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Lags of the autocorrelation.
 const LAGS: usize = 20;
@@ -33,6 +35,8 @@ pub struct Overheads {
     pub added_variance_ns2: Option<f64>,
     /// Its 95 % interval.
     pub added_variance_interval: Option<Interval>,
+    /// Why the overhead is no result: negative, or not distinguishable from nothing.
+    pub refused: Option<&'static str>,
     /// Stamps with an overhead below 25 ns, which the paper puts down to the instruction cache.
     pub below_25_ns: u64,
     /// Autocorrelation of the overheads at the lags 1, 2, …
@@ -48,32 +52,13 @@ pub struct Overheads {
     pub interarrival_density: Density,
 }
 
-/// How many times the overhead of another is that of one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Ratio {
-    /// The one above the line.
-    pub of: String,
-    /// The one below.
-    pub to: String,
-    /// Means of all overheads.
-    pub mean: f64,
-    /// Its 95 % interval.
-    pub mean_interval: Option<Interval>,
-    /// Trimmed variances.
-    pub trimmed_variance: f64,
-    /// Its 95 % interval.
-    pub trimmed_variance_interval: Option<Interval>,
-    /// What the interval of the means says.
-    pub verdict: Verdict,
-    /// What the interval of the variances says.
-    pub variance_verdict: Verdict,
-}
-
 /// Rows of one arm.
 #[derive(Default)]
 pub(super) struct Rows {
     /// (round, nanoseconds between the checkpoints).
     pub(super) values: Vec<(usize, f64)>,
+    /// The same, of the one and of the other half of its blocks.
+    pub(super) halves: [Vec<(usize, f64)>; 2],
     /// The same, by block.
     runs: Vec<Vec<f64>>,
     /// Block of the last of these.
@@ -90,8 +75,9 @@ impl Rows {
         self.values.iter().map(|(_, ns)| *ns).collect()
     }
 
-    fn keep(&mut self, block: u32, round: usize, ns: f64) {
+    fn keep(&mut self, block: u32, (round, half): (usize, usize), ns: f64) {
         self.values.push((round, ns));
+        self.halves[half].push((round, ns));
         if self.run_block.replace(block) != Some(block) {
             self.runs.push(Vec::new());
         }
@@ -107,12 +93,16 @@ pub(super) struct Arms {
     pub(super) rows: Vec<Rows>,
     /// Their rounds.
     pub(super) by_round: Vec<Rounds>,
+    /// What each arm costs after the hot path, by round; nothing in the kernel.
+    pub(super) later: Vec<Vec<Sums>>,
     /// The checkpoints alone.
     pub(super) checkpoints: Moments,
-    names: Vec<String>,
-    checkpoint: Option<usize>,
+    pub(super) names: Vec<String>,
+    pub(super) checkpoint: Option<usize>,
     /// Rounds of the checkpoints, as many as of the arms; all empty where there are none.
-    own: Vec<Sums>,
+    pub(super) own: Vec<Sums>,
+    /// Rounds of each start of the program.
+    pub(super) starts: Vec<Range<usize>>,
     interarrivals: Vec<Vec<f64>>,
     densities: Vec<Density>,
 }
@@ -126,12 +116,26 @@ impl Arms {
         names: &[&str],
         checkpoint: &str,
     ) -> Self {
-        let (rows, rounds) = rows(table, facts, which, names.len());
+        let (rows, starts) = rows(table, facts, which, names.len());
+        let rounds = starts.last().map_or(0, |last| last.end);
         let checkpoint = names.iter().position(|name| *name == checkpoint);
         let by_round: Vec<Rounds> = rows.iter().map(|rows| Rounds::of(&rows.values, rounds)).collect();
         let interarrivals: Vec<Vec<f64>> =
             rows.iter().map(|rows| rows.pairs.iter().map(|(_, ns)| *ns).collect()).collect();
+        let user =
+            if which.1 == Context::User { &facts.patterns[usize::from(which.0)].user[..] } else { &[] };
+        let later = (0..names.len()).map(|arm| {
+            let of_start = |start: usize| user.get(arm).and_then(|arm| arm.later_ns.get(start)).copied();
+            let values: Vec<(usize, f64)> = (starts.iter().enumerate())
+                .flat_map(|(at, rounds)| {
+                    rounds.clone().map(move |round| (round, of_start(at).unwrap_or(0.0)))
+                })
+                .collect();
+            Rounds::of(&values, rounds).all
+        });
         Self {
+            later: later.collect(),
+            starts,
             checkpoints: checkpoint
                 .map_or_else(Moments::default, |arm| Moments::of(&mut rows[arm].between_ns(), 0.0)),
             own: checkpoint
@@ -143,6 +147,11 @@ impl Arms {
             by_round,
             rows,
         }
+    }
+
+    /// The interval of a statistic of arms, over starts.
+    pub(super) fn interval(&self, arms: &[&[Sums]], statistic: impl Fn(&[Sums]) -> f64) -> Option<Interval> {
+        interval_over_starts(arms, &self.starts, statistic)
     }
 
     /// Index of the arm of that name.
@@ -170,17 +179,19 @@ impl Arms {
         let variance = |sums: &[Sums]| sums[0].variance();
         let added = |sums: &[Sums]| sums[0].variance() - sums[1].variance();
         let sides: [&[Sums]; 2] = [&rounds.trimmed, &self.own];
+        let trimmed_mean_interval = self.interval(&sides, less_own);
         Overheads {
+            refused: refused(less_own(&sides.map(Sums::total)), trimmed_mean_interval),
             name: self.names[arm].clone(),
             density: LogDensity::of(&overheads),
             below_25_ns: overheads.iter().filter(|ns| **ns < CACHED_NS).count() as u64,
             overhead: Moments::of(&mut overheads, 0.0),
-            mean_interval: interval(&[&rounds.all, &self.own], less_own),
-            trimmed_mean_interval: interval(&sides, less_own),
-            variance_interval: interval(&[&rounds.all], variance),
-            trimmed_variance_interval: interval(&[&rounds.trimmed], variance),
+            mean_interval: self.interval(&[&rounds.all, &self.own], less_own),
+            trimmed_mean_interval,
+            variance_interval: self.interval(&[&rounds.all], variance),
+            trimmed_variance_interval: self.interval(&[&rounds.trimmed], variance),
             added_variance_ns2: Some(added(&sides.map(Sums::total))).filter(|ns2| ns2.is_finite()),
-            added_variance_interval: interval(&sides, added),
+            added_variance_interval: self.interval(&sides, added),
             autocorrelation: autocorrelation(&rows.runs, LAGS),
             with_interarrival: correlation(&rows.pairs),
             interarrival: (!self.interarrivals[arm].is_empty())
@@ -188,53 +199,38 @@ impl Arms {
             interarrival_density: self.densities[arm].clone(),
         }
     }
+}
 
-    /// How many times the overhead of the second arm that of the first is.
-    pub(super) fn ratio(&self, of: usize, to: usize) -> Ratio {
-        let (first, second, own) = (&self.by_round[of], &self.by_round[to], &self.own[..]);
-        let mean = |sums: &[Sums]| {
-            let own = mean_or_0(&sums[2]);
-            (sums[0].mean() - own) / (sums[1].mean() - own)
-        };
-        let variance = |sums: &[Sums]| sums[0].variance() / sums[1].variance();
-        let whole = |parts: [&[Sums]; 3]| parts.map(Sums::total);
-        let mean_interval = interval(&[&first.all, &second.all, own], mean);
-        let variance_interval = interval(&[&first.trimmed, &second.trimmed], variance);
-        Ratio {
-            of: self.names[of].clone(),
-            to: self.names[to].clone(),
-            mean: mean(&whole([&first.all, &second.all, own])),
-            mean_interval,
-            trimmed_variance: variance(&whole([&first.trimmed, &second.trimmed, own])),
-            trimmed_variance_interval: variance_interval,
-            verdict: Verdict::of(mean_interval, 1.0),
-            variance_verdict: Verdict::of(variance_interval, 1.0),
-        }
+/// Why a stamp's cost, which cannot be negative, is no result.
+fn refused(ns: f64, interval: Option<Interval>) -> Option<&'static str> {
+    match interval {
+        Some(found) if found.high < 0.0 => Some("less than the checkpoints alone: impossible"),
+        Some(found) if found.low <= 0.0 => Some("not distinguishable from the checkpoints alone"),
+        None if ns < 0.0 => Some("less than the checkpoints alone: impossible"),
+        _ => None,
     }
 }
 
-/// Rows of each arm of a context, without those in which a block settles; and how many rounds there are.
+/// Rows of each arm of a context, without those in which a block settles; and the rounds of each start.
 fn rows(
     table: &CompareTable,
     facts: &CompareFacts,
     which: (u16, Context),
     arms: usize,
-) -> (Vec<Rows>, usize) {
+) -> (Vec<Rows>, Vec<Range<usize>>) {
     let pattern = &facts.patterns[usize::from(which.0)];
     let ns_per_cycle = 1e9 / facts.cycles_per_second.max(1.0);
     let mut all: Vec<Rows> = (0..arms).map(|_| Rows::default()).collect();
-    let mut rounds = 0;
+    let places = Places::of(table, which, &pattern_blocks(pattern, which.1), 2 * arms);
     let mut before: Option<usize> = None;
     for row in in_order(table, which) {
         let Some(arm) = all.get_mut(usize::from(table.arm[row])) else { continue };
-        let round = table.block[row] as usize / arms.max(1);
-        rounds = rounds.max(round + 1);
         let last = before.replace(row).filter(|last| table.block[*last] == table.block[row]);
         if table.position[row] < pattern.settle {
             continue;
         }
         let ns = table.between_cycles[row] as f64 * ns_per_cycle;
-        arm.keep(table.block[row], round, ns);
+        arm.keep(table.block[row], places.of_block[&table.block[row]], ns);
         if table.stamp_ns[row] != 0 {
             arm.bounds.push(table.bound_ns[row]);
         }
@@ -248,7 +244,62 @@ fn rows(
             arm.pairs.push((ns, since_ns - pattern.period_ns));
         }
     }
-    (all, rounds)
+    (all, places.starts)
+}
+
+fn pattern_blocks(pattern: &PatternFacts, context: Context) -> Vec<u32> {
+    match context {
+        Context::User => pattern.user_blocks.clone(),
+        Context::Kernel => pattern.kernel_blocks.clone(),
+    }
+}
+
+/// Round and half of each block.
+struct Places {
+    of_block: BTreeMap<u32, (usize, usize)>,
+    starts: Vec<Range<usize>>,
+}
+
+impl Places {
+    /// Of blocks that each start has so many of, and each round `per_round`. The first block of an arm in a round is in the
+    /// one half and the second in the other; in every second round the other way round, lest halves differ by their age.
+    fn of(
+        table: &CompareTable,
+        (pattern, context): (u16, Context),
+        starts: &[u32],
+        per_round: usize,
+    ) -> Self {
+        let rows = (0..table.len())
+            .filter(|row| table.pattern[*row] == pattern && table.context[*row] == context.number());
+        let arm_of: BTreeMap<u32, u16> = rows.map(|row| (table.block[row], table.arm[row])).collect();
+        let mut found = Self { of_block: BTreeMap::new(), starts: Vec::new() };
+        let per_round = per_round.max(1) as u32;
+        // A recording without starts is one start.
+        let last = arm_of.last_key_value().map_or(0, |(block, _)| block + 1);
+        let known: u32 = starts.iter().sum();
+        let rest = last.saturating_sub(known);
+        let (mut from, mut round) = (0u32, 0usize);
+        for blocks in starts.iter().copied().chain((rest > 0).then_some(rest)) {
+            let began = round;
+            for first in (from..from + blocks).step_by(per_round as usize) {
+                let mut seen = Vec::new();
+                for (block, arm) in arm_of.range(first..(first + per_round).min(from + blocks)) {
+                    let half = usize::from(seen.contains(arm)) ^ (round % 2);
+                    seen.push(*arm);
+                    found.of_block.insert(*block, (round, half));
+                }
+                // A round that was cut short is none.
+                if !seen.is_empty() {
+                    round += 1;
+                }
+            }
+            if round > began {
+                found.starts.push(began..round);
+            }
+            from += blocks;
+        }
+        found
+    }
 }
 
 /// Rows of a pattern in a context in the order in which its packets came. The kernel's rings are read one CPU after the
@@ -268,6 +319,6 @@ fn stamped_apart_ns(table: &CompareTable, last: usize, row: usize) -> Option<f64
     neighbours.then(|| (table.stamp_ns[row] - table.stamp_ns[last]) as f64)
 }
 
-fn mean_or_0(sums: &Sums) -> f64 {
+pub(super) fn mean_or_0(sums: &Sums) -> f64 {
     Some(sums.mean()).filter(|mean| mean.is_finite()).unwrap_or(0.0)
 }

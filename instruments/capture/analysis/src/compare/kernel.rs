@@ -1,10 +1,11 @@
 //! Stamps in the kernel: the figures of user space, and what its arms take more than each other.
 
-use super::arms::{Arms, Overheads, Ratio};
+use super::arms::{Arms, Overheads};
 use super::density::Density;
 use super::model::{CompareFacts, CompareTable, Context, PatternFacts};
+use super::ratio::{Compared, Ratio, Same};
 use quaver_analysis::moments::Moments;
-use quaver_analysis::rounds::{Interval, Sums, Verdict, interval};
+use quaver_analysis::rounds::{Interval, Sums, Verdict};
 use serde::Serialize;
 
 /// The arm with nothing between the checkpoints.
@@ -28,6 +29,8 @@ pub struct KernelSummary {
     pub between: Vec<(String, Moments)>,
     /// Arms but the checkpoints alone, these taken off.
     pub arms: Vec<Overheads>,
+    /// Half of each arm's blocks against the other half, the checkpoints first.
+    pub same: Vec<Same>,
     /// Kernel time against raw cycles.
     pub ratios: Vec<Ratio>,
     /// Differences of trimmed means.
@@ -48,8 +51,9 @@ pub struct Difference {
     pub of: String,
     /// The other.
     pub to: String,
-    /// Trimmed mean of the one less that of the other, nanoseconds.
-    pub ns: f64,
+    /// Trimmed mean of the one less that of the other, nanoseconds. None where it is below zero: the one does all that
+    /// the other does, so that a negative cost is an error of the measurement.
+    pub ns: Option<f64>,
     /// Its 95 % interval.
     pub interval: Option<Interval>,
     /// What it says.
@@ -68,14 +72,17 @@ pub(super) fn kernel_summary(
     if arms.rows.iter().all(|rows| rows.values.is_empty()) {
         return None;
     }
+    let compared = Compared::of(&arms);
     let measured = |name: &str| arms.index(name).filter(|arm| !arms.rows[*arm].values.is_empty());
-    let ratios = RATIOS.iter().filter_map(|(of, to)| Some(arms.ratio(measured(of)?, measured(to)?)));
+    let ratios =
+        RATIOS.iter().filter_map(|(of, to)| Some(compared.ratio(measured(of)?, measured(to)?, false)));
     let overheads: Vec<Vec<f64>> = (0..names.len()).map(|arm| arms.overheads_ns(arm)).collect();
     let between =
         names.iter().zip(&arms.rows).map(|(name, rows)| (*name, Moments::of(&mut rows.between_ns(), 0.0)));
     Some(KernelSummary {
         between: between.map(|(name, moments)| (name.to_owned(), moments)).collect(),
         arms: arms.stamping().map(|arm| arms.overheads(arm)).collect(),
+        same: compared.same.clone(),
         ratios: ratios.collect(),
         differences: DIFFERENCES.iter().filter_map(|one| difference(&arms, one)).collect(),
         densities: pattern.kernel.iter().cloned().zip(Density::of_all(&overheads)).collect(),
@@ -87,15 +94,16 @@ fn difference(arms: &Arms, (what, of, to): &(&'static str, &str, &str)) -> Optio
     let rounds = |name: &str| Some(&arms.by_round[arms.index(name)?].trimmed[..]);
     let sides = [rounds(of)?, rounds(to)?];
     let less = |sums: &[Sums]| sums[0].mean() - sums[1].mean();
-    let found = interval(&sides, less);
+    let found = arms.interval(&sides, less);
+    let verdict = Verdict::of(found, 0.0);
     let ns = less(&sides.map(Sums::total));
     ns.is_finite().then(|| Difference {
         what,
         of: (*of).to_owned(),
         to: (*to).to_owned(),
-        ns,
+        ns: Some(ns).filter(|ns| *ns >= 0.0),
         interval: found,
-        verdict: Verdict::of(found, 0.0),
+        verdict,
     })
 }
 

@@ -109,20 +109,87 @@ pub struct PatternFacts {
     pub user: Vec<UserArmFacts>,
     /// Names of the arms in the kernel; empty where it could not be looked into.
     pub kernel: Vec<String>,
+    /// Blocks in user space, by start of the program. A round has each arm twice, for the comparison with itself.
+    pub user_blocks: Vec<u32>,
+    /// Blocks in the kernel, by start.
+    pub kernel_blocks: Vec<u32>,
 }
 
 /// An arm in user space.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UserArmFacts {
-    /// `checkpoints`, or the name of a pipeline; the second of two equal arms has `again` behind it.
+    /// `checkpoints`, or the name of a pipeline.
     pub name: String,
     /// Stamps taken.
     pub stamps: u64,
     /// What resolving them took on the receiving thread after each block, nanoseconds a stamp.
     pub resolve_ns: f64,
+    /// What converter threads spent on them on other CPUs, nanoseconds a stamp, without waits for the next stamp.
+    pub converter_ns: f64,
+    /// Both together, by start of the program.
+    pub later_ns: Vec<f64>,
     /// Stamps that found a ring full and were converted by the resolver.
     pub ring_full: u64,
+}
+
+impl CompareFacts {
+    /// Takes over what another start of the program measured, whose patterns are a prefix of these or these of it.
+    /// The blocks in `its_table` are numbered behind those of `table`.
+    pub fn join(&mut self, table: &mut CompareTable, its: Self, its_table: CompareTable) {
+        let before: Vec<[u32; 2]> = self.patterns.iter().map(PatternFacts::blocks).collect();
+        self.cycles_per_second = its.cycles_per_second;
+        self.cannot
+            .extend(its.cannot.into_iter().filter(|said| !self.cannot.contains(said)).collect::<Vec<_>>());
+        for (at, pattern) in its.patterns.into_iter().enumerate() {
+            match self.patterns.get_mut(at) {
+                Some(known) => known.join(pattern),
+                None => self.patterns.push(pattern),
+            }
+        }
+        let blocks = its_table.block.iter().zip(its_table.pattern.iter().zip(&its_table.context));
+        table.block.extend(blocks.map(|(block, (pattern, context))| {
+            block + before.get(usize::from(*pattern)).map_or(0, |both| both[usize::from(*context).min(1)])
+        }));
+        table.pattern.extend(its_table.pattern);
+        table.context.extend(its_table.context);
+        table.arm.extend(its_table.arm);
+        table.position.extend(its_table.position);
+        table.seq.extend(its_table.seq);
+        table.cpu.extend(its_table.cpu);
+        table.before_cycles.extend(its_table.before_cycles);
+        table.between_cycles.extend(its_table.between_cycles);
+        table.stamp_ns.extend(its_table.stamp_ns);
+        table.bound_ns.extend(its_table.bound_ns);
+        table.interrupts_off.extend(its_table.interrupts_off);
+    }
+}
+
+impl PatternFacts {
+    /// Blocks of all starts: in user space, in the kernel.
+    fn blocks(&self) -> [u32; 2] {
+        [self.user_blocks.iter().sum(), self.kernel_blocks.iter().sum()]
+    }
+
+    fn join(&mut self, its: Self) {
+        self.sent += its.sent;
+        self.missed += its.missed;
+        self.socket_drops = self.socket_drops.zip(its.socket_drops).map(|(a, b)| a + b);
+        self.user_blocks.extend(its.user_blocks);
+        self.kernel_blocks.extend(its.kernel_blocks);
+        if self.kernel.is_empty() {
+            self.kernel = its.kernel;
+        }
+        for (arm, other) in self.user.iter_mut().zip(its.user) {
+            let (ours, theirs) = (arm.stamps as f64, other.stamps as f64);
+            let joined = |a: f64, b: f64| (a * ours + b * theirs) / (ours + theirs).max(1.0);
+            arm.resolve_ns = joined(arm.resolve_ns, other.resolve_ns);
+            arm.converter_ns = joined(arm.converter_ns, other.converter_ns);
+            arm.later_ns.extend(other.later_ns);
+            arm.stamps += other.stamps;
+            arm.ring_full += other.ring_full;
+        }
+    }
 }
 
 /// Which softirq placement a loss point ran under.
@@ -189,6 +256,10 @@ pub struct PeerPoint {
     pub captured: u64,
     /// Packets that it says were dropped.
     pub dropped: u64,
-    /// CPU time from its start to its end, nanoseconds.
-    pub cpu_ns: u64,
+    /// CPU time from its start until it captured, nanoseconds.
+    pub startup_cpu_ns: u64,
+    /// Packets of the steady part: sent after a tenth of the stream.
+    pub steady_sent: u64,
+    /// CPU time of the steady part, nanoseconds.
+    pub steady_cpu_ns: u64,
 }

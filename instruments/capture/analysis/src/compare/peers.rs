@@ -18,8 +18,12 @@ pub struct PeerTotal {
     pub dropped: u64,
     /// Sent, and neither captured nor told as dropped. Negative where a program counts drops twice or of others.
     pub unaccounted: i64,
-    /// CPU time from start to end, nanoseconds a captured packet; none where nothing was captured.
+    /// CPU time at steady state, nanoseconds a captured packet; none where nothing was captured.
     pub cpu_ns_per_packet: Option<f64>,
+    /// Least and most of the single streams.
+    pub cpu_range_ns: Option<(f64, f64)>,
+    /// CPU time of a start until the program captures, nanoseconds; mean.
+    pub startup_cpu_ns: f64,
 }
 
 /// Sums: our own first, then by name.
@@ -45,10 +49,24 @@ pub(super) fn totals(points: &[PeerPoint]) -> Vec<PeerTotal> {
             captured,
             dropped,
             unaccounted: sent as i64 - captured as i64 - dropped as i64,
-            cpu_ns_per_packet: (captured > 0).then(|| sum(|one| one.cpu_ns) as f64 / captured as f64),
+            cpu_ns_per_packet: per_packet(own()),
+            cpu_range_ns: own().filter_map(|one| per_packet(std::iter::once(one))).fold(None, |range, ns| {
+                let (low, high) = range.unwrap_or((ns, ns));
+                Some((ns.min(low), ns.max(high)))
+            }),
+            startup_cpu_ns: sum(|one| one.startup_cpu_ns) as f64 / own().count().max(1) as f64,
         }
     };
     keys.into_iter().map(total).collect()
+}
+
+/// CPU time of the steady parts over the packets captured in them, at each stream's share of captured packets.
+fn per_packet<'a>(points: impl Iterator<Item = &'a PeerPoint>) -> Option<f64> {
+    let (packets, ns) = points.fold((0.0, 0.0), |(packets, ns), one| {
+        let share = one.captured as f64 / one.sent.max(1) as f64;
+        (packets + one.steady_sent as f64 * share, ns + one.steady_cpu_ns as f64)
+    });
+    (packets > 0.0).then(|| ns / packets)
 }
 
 #[cfg(test)]
@@ -65,7 +83,9 @@ mod tests {
             sent: 1_000,
             captured,
             dropped,
-            cpu_ns: 500_000,
+            startup_cpu_ns: 20_000_000,
+            steady_sent: 900,
+            steady_cpu_ns: 450_000,
         };
         let points = [
             point("dumpcap", 0, 990, 10),
@@ -78,7 +98,11 @@ mod tests {
         assert_eq!(names, ["quaver", "dumpcap", "tcpdump"]);
         assert_eq!((found[0].sent, found[0].captured, found[0].dropped), (2_000, 1_900, 70));
         assert_eq!((found[0].unaccounted, found[1].unaccounted), (30, 0));
-        assert_eq!(found[0].cpu_ns_per_packet, Some(1e6 / 1_900.0));
+        let ours = found[0].cpu_ns_per_packet.unwrap();
+        assert!((ours - 900_000.0 / (900.0 + 810.0)).abs() < 1e-9, "start-up is no part of it: {ours}");
+        let (low, high) = found[0].cpu_range_ns.unwrap();
+        assert!((low - 500.0).abs() < 1e-9 && (high - 450_000.0 / 810.0).abs() < 1e-9);
+        assert_eq!(found[0].startup_cpu_ns, 20e6);
         assert_eq!((found[2].unaccounted, found[2].cpu_ns_per_packet), (1_000, None));
     }
 }

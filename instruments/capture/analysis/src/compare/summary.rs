@@ -1,17 +1,18 @@
 //! Everything that a comparison says.
 
-use super::arms::{Arms, Overheads, Ratio};
+use super::arms::{Arms, Overheads};
 use super::conversion::{Conversion, conversions};
 use super::kernel::{KernelSummary, kernel_summary};
 use super::losses::LossSummary;
 use super::model::{CompareFacts, CompareTable, Context, PatternFacts};
 use super::paper::Paper;
 use super::peers::{self, PeerTotal};
+use super::ratio::{Compared, Ratio, Same};
 use quaver_analysis::moments::Moments;
 use serde::Serialize;
 
 /// Version of the summary's shape.
-const SCHEMA: &str = "quaver.capture-compare.1";
+const SCHEMA: &str = "quaver.capture-compare.2";
 /// The arm with nothing between the checkpoints.
 const CHECKPOINTS: &str = "checkpoints";
 /// The arm that others are compared with.
@@ -51,6 +52,8 @@ pub struct PatternSummary {
     pub user: Vec<ArmSummary>,
     /// What the checkpoints take in user space; it is taken off from every arm.
     pub checkpoints: Moments,
+    /// Half of each arm's blocks against the other half, the checkpoints first.
+    pub same: Vec<Same>,
     /// Each arm's overhead against that of the kernel's clock asked inline.
     pub ratios: Vec<Ratio>,
     /// Ways to convert raw cycles, held against each other.
@@ -71,6 +74,8 @@ pub struct ArmSummary {
     pub bound_p50_ns: Option<u32>,
     /// What resolving took afterwards, nanoseconds a stamp.
     pub resolve_ns: f64,
+    /// What converter threads took on other CPUs, nanoseconds a stamp.
+    pub converter_ns: f64,
     /// Stamps that found a ring full.
     pub ring_full: u64,
 }
@@ -99,6 +104,7 @@ fn pattern_summary(
 ) -> PatternSummary {
     let names: Vec<&str> = pattern.user.iter().map(|arm| arm.name.as_str()).collect();
     let arms = Arms::of(table, facts, (at, Context::User), &names, CHECKPOINTS);
+    let compared = Compared::of(&arms);
     let user = arms.stamping().map(|arm| {
         let mut bounds = arms.rows[arm].bounds.clone();
         bounds.sort_unstable();
@@ -106,18 +112,20 @@ fn pattern_summary(
             figures: arms.overheads(arm),
             bound_p50_ns: bounds.get(bounds.len() / 2).copied(),
             resolve_ns: pattern.user[arm].resolve_ns,
+            converter_ns: pattern.user[arm].converter_ns,
             ring_full: pattern.user[arm].ring_full,
         }
     });
     let ratios = arms.index(GENERIC).map_or_else(Vec::new, |generic| {
-        arms.stamping().filter(|arm| *arm != generic).map(|arm| arms.ratio(generic, arm)).collect()
+        arms.stamping().filter(|arm| *arm != generic).map(|arm| compared.ratio(generic, arm, true)).collect()
     });
     PatternSummary {
         facts: pattern.clone(),
         user: user.collect(),
         checkpoints: arms.checkpoints,
+        same: compared.same.clone(),
         ratios,
-        conversions: conversions(pattern, &arms.by_round),
+        conversions: conversions(pattern, &arms),
         kernel: kernel_summary(table, facts, at, pattern),
         paper: Paper::of(&pattern.name),
     }

@@ -156,19 +156,29 @@ fn facts(arms: &[&str], settle: u32) -> CompareFacts {
     }
 }
 
-/// Blocks of 12 packets, 10 rounds: checkpoints 15 ns; the clock 45 and 65 in turn; batch 25 and 27 in turn; the clock
-/// again. The first two packets of a block take ten times as long.
+/// Blocks of 12 packets, five starts of two rounds, each arm twice in each: checkpoints 15 ns; the clock 45 and 65 in turn;
+/// batch 25 and 27 in turn. The first two packets of a block take ten times as long.
 fn measured() -> (CompareTable, CompareFacts) {
+    made(|_, arm, odd| [15, 45 + 20 * odd, 25 + 2 * odd][arm])
+}
+
+/// As [`measured`], of these nanoseconds by (block, arm, 1 at odd places).
+fn made(ns: impl Fn(u32, usize, u64) -> u64) -> (CompareTable, CompareFacts) {
     let mut table = CompareTable::default();
-    for block in 0..40u32 {
-        let arm = ((block / 4) + block) as u16 % 4;
+    for block in 0..60u32 {
+        let arm = (block + block / 6) % 3;
         for position in 0..12 {
-            let odd = u64::from(position % 2);
-            let ns = [15, 45 + 20 * odd, 25 + 2 * odd, 45 + 20 * odd][usize::from(arm)];
-            row(&mut table, arm, block, position, if position < 2 { 10 * ns } else { ns });
+            let ns = ns(block, arm as usize, u64::from(position % 2));
+            row(&mut table, arm as u16, block, position, if position < 2 { 10 * ns } else { ns });
         }
     }
-    (table, facts(&["checkpoints", "inline-clock", "batch", "inline-clock again"], 2))
+    let mut facts = facts(&["checkpoints", "inline-clock", "batch"], 2);
+    facts.patterns[0].user_blocks = vec![12; 5];
+    (table, facts)
+}
+
+fn ratio_of(table: &CompareTable, facts: &CompareFacts) -> Ratio {
+    summarize(table, facts).patterns[0].ratios[0].clone()
 }
 
 #[test]
@@ -176,27 +186,161 @@ fn a_comparison_in_user_space_is_exact() {
     let (table, facts) = measured();
     let summary = summarize(&table, &facts);
     let pattern = &summary.patterns[0];
-    assert_eq!((pattern.checkpoints.count, pattern.checkpoints.mean_ns), (100, 15.0));
+    assert_eq!((pattern.checkpoints.count, pattern.checkpoints.mean_ns), (200, 15.0));
     let names: Vec<&str> = pattern.user.iter().map(|arm| arm.figures.name.as_str()).collect();
-    assert_eq!(names, ["inline-clock", "batch", "inline-clock again"]);
+    assert_eq!(names, ["inline-clock", "batch"]);
     let batch = &pattern.user[1].figures;
-    assert_eq!((batch.overhead.count, batch.overhead.mean_ns, batch.overhead.variance_ns2), (100, 11.0, 1.0));
-    assert_eq!((batch.below_25_ns, pattern.user[0].figures.below_25_ns), (100, 0));
-    assert_eq!(pattern.user[1].bound_p50_ns, Some(20));
+    assert_eq!((batch.overhead.count, batch.overhead.mean_ns, batch.overhead.variance_ns2), (200, 11.0, 1.0));
+    assert_eq!((batch.below_25_ns, pattern.user[0].figures.below_25_ns), (200, 0));
+    assert_eq!((pattern.user[1].bound_p50_ns, batch.refused), (Some(20), None));
     assert_eq!(batch.mean_interval, Some(Interval { low: 11.0, high: 11.0 }));
     assert_eq!(&batch.autocorrelation[..3], [-1.0, 1.0, -1.0]);
     // Each stamp is late by its own overhead, so the time since the one before goes with it exactly.
     let correlation = batch.with_interarrival.as_ref().unwrap();
-    assert_eq!((correlation.pairs, correlation.spearman > 0.8), (100, true));
-    assert_eq!(batch.interarrival.as_ref().unwrap().count, 100);
+    assert_eq!((correlation.pairs, correlation.spearman > 0.8), (200, true));
+    assert_eq!(batch.interarrival.as_ref().unwrap().count, 200);
     let ratio = &pattern.ratios[0];
     assert_eq!((ratio.of.as_str(), ratio.to.as_str()), ("inline-clock", "batch"));
-    assert_eq!((ratio.mean, ratio.trimmed_variance), (40.0 / 11.0, 100.0));
-    assert_eq!((ratio.verdict, ratio.variance_verdict), (Verdict::Larger, Verdict::Larger));
-    let again = &pattern.ratios[1];
-    assert_eq!((again.mean, again.verdict), (1.0, Verdict::NoDifference), "an arm against itself");
+    assert_eq!((ratio.mean.result(), ratio.variance.result()), (Some(40.0 / 11.0), Some(100.0)));
+    assert_eq!((ratio.mean.verdict, ratio.variance.verdict), (Verdict::Larger, Verdict::Larger));
+    let same: Vec<Option<f64>> = pattern.same.iter().map(|one| one.mean.ratio).collect();
+    assert_eq!(same, [Some(1.0); 3], "every arm against itself, the checkpoints too");
     assert_eq!(pattern.paper.map(|paper| paper.table), Some("II"));
     assert!(pattern.kernel.is_none());
+}
+
+#[test]
+fn conversion_counts_wherever_it_is_done() {
+    let (table, mut facts) = measured();
+    facts.patterns[0].user[1].later_ns = vec![0.0; 5];
+    facts.patterns[0].user[2].later_ns = vec![29.0; 5];
+    let ratio = ratio_of(&table, &facts);
+    assert_eq!((ratio.mean.result(), ratio.whole.unwrap().result()), (Some(40.0 / 11.0), Some(1.0)));
+    // A cost that differs from start to start widens the interval.
+    facts.patterns[0].user[2].later_ns = vec![0.0, 0.0, 29.0, 100.0, 200.0];
+    let whole = ratio_of(&table, &facts).whole.unwrap();
+    assert!(whole.result().is_none() && whole.refusals[0].contains("factor of two"), "{whole:?}");
+}
+
+#[test]
+fn ways_to_convert_are_compared_with_what_they_cost_later() {
+    let (table, mut facts) = measured();
+    let pattern = &mut facts.patterns[0];
+    for (arm, (name, later_ns)) in
+        pattern.user.iter_mut().zip([("checkpoints", 0.0), ("inline-cycles", 1.0), ("batch", 6.0)])
+    {
+        (arm.name, arm.later_ns) = (name.to_owned(), vec![later_ns; 5]);
+    }
+    let found = &summarize(&table, &facts).patterns[0].conversions;
+    assert_eq!(found.len(), 1, "an arm that took no part is left out");
+    assert_eq!((found[0].hot.ns, found[0].whole.ns), (-29.0, -24.0));
+    assert_eq!((found[0].hot.verdict, found[0].whole.verdict), (Verdict::Smaller, Verdict::Smaller));
+    facts.patterns[0].user[2].later_ns = vec![60.0; 5];
+    let found = &summarize(&table, &facts).patterns[0].conversions[0];
+    assert_eq!((found.hot.verdict, found.whole.verdict), (Verdict::Smaller, Verdict::Larger));
+}
+
+#[test]
+fn four_starts_or_starts_that_disagree_give_no_result() {
+    let (table, mut facts) = measured();
+    facts.patterns[0].user_blocks = vec![12, 12, 12, 24];
+    let ratio = ratio_of(&table, &facts);
+    assert_eq!((ratio.mean.interval, ratio.mean.result()), (None, None));
+    assert_eq!(ratio.mean.refusals, ["4 of at least 5 starts of the program"]);
+    // The clock takes 45, 65, 85, 105 and 125 ns: rounds within a start agree to the nanosecond.
+    let (table, facts) = made(|block, arm, _| [15, 45 + 20 * u64::from(block / 12), 26][arm]);
+    let ratio = ratio_of(&table, &facts);
+    let interval = ratio.mean.interval.unwrap();
+    assert!(interval.low < 4.0 && interval.high > 9.0, "{interval:?}");
+    assert!(
+        ratio.mean.refusals.iter().any(|said| said.contains("factor of two")),
+        "{:?}",
+        ratio.mean.refusals
+    );
+}
+
+/// The halves of an arm take turns at going first, so that its second block in even rounds and its first in odd ones
+/// belong together.
+fn in_second_half(block: u32) -> bool {
+    (block % 6 >= 3) != (block / 6 % 2 == 1)
+}
+
+#[test]
+fn an_arm_that_differs_from_itself_takes_its_ratios_away() {
+    for broken in 0..3 {
+        let (table, facts) = made(|block, arm, odd| {
+            let more = if arm == broken && in_second_half(block) { 20 } else { 0 };
+            [15, 85 + odd, 55 + odd][arm] + more
+        });
+        let summary = summarize(&table, &facts);
+        let pattern = &summary.patterns[0];
+        let refusals = &pattern.ratios[0].mean.refusals;
+        let name = ["checkpoints", "inline-clock", "batch"][broken];
+        assert!(
+            refusals.iter().any(|said| said.starts_with(&format!("{name} against itself"))),
+            "{refusals:?}"
+        );
+        assert_eq!(pattern.same[broken].mean.verdict, Verdict::Smaller, "{name}");
+    }
+    // What changes with a round's age alone hits both halves alike.
+    let (table, facts) = made(|block, arm, odd| [15, 85 + odd, 55 + odd][arm] + u64::from(block % 6 >= 3));
+    assert_eq!(ratio_of(&table, &facts).mean.refusals, Vec::<String>::new());
+}
+
+#[test]
+fn a_stamp_that_takes_less_than_nothing_is_refused() {
+    let (table, facts) = made(|_, arm, odd| [200, 300 + odd, 30 + odd][arm]);
+    let pattern = &summarize(&table, &facts).patterns[0];
+    assert_eq!(pattern.user[1].figures.refused, Some("less than the checkpoints alone: impossible"));
+    let mean = &pattern.ratios[0].mean;
+    assert_eq!((mean.ratio, mean.result()), (None, None));
+    assert!(mean.refusals.iter().any(|said| said.starts_with("overhead of batch")), "{:?}", mean.refusals);
+    // Both halves are as far below the checkpoints, yet no stamp has a ratio of two negative costs.
+    let same = &pattern.same[2].mean;
+    assert_eq!((same.ratio, same.interval, same.verdict), (None, None, Verdict::Unknown));
+    assert!(mean.refusals.iter().any(|said| said == "batch could not be compared with itself"));
+    assert_eq!(pattern.same[1].mean.verdict, Verdict::NoDifference, "the other is as before");
+}
+
+#[test]
+fn an_arm_whose_overhead_may_be_nothing_cannot_be_compared_with_itself() {
+    // 5 ns above the checkpoints in two starts, 5 ns below in three.
+    let (table, facts) = made(|block, arm, odd| [20, 85 + odd, if block < 24 { 25 } else { 15 } + odd][arm]);
+    let same = &summarize(&table, &facts).patterns[0].same;
+    assert_eq!((same[2].mean.interval, same[2].mean.verdict), (None, Verdict::Unknown));
+    assert_eq!(same[0].mean.verdict, Verdict::NoDifference);
+    assert_eq!(same[1].mean.verdict, Verdict::NoDifference);
+}
+
+#[test]
+fn starts_are_numbered_one_behind_the_other() {
+    let (mut table, mut facts) = (CompareTable::default(), CompareFacts::default());
+    let (all, whole) = measured();
+    for start in 0..5u32 {
+        let mut part = CompareTable::default();
+        for row in (0..all.len()).filter(|row| all.block[*row] / 12 == start) {
+            self::row(
+                &mut part,
+                all.arm[row],
+                all.block[row] % 12,
+                all.position[row],
+                all.between_cycles[row],
+            );
+        }
+        let mut its = self::facts(&["checkpoints", "inline-clock", "batch"], 2);
+        its.patterns[0].user_blocks = vec![12];
+        for (at, arm) in its.patterns[0].user.iter_mut().enumerate() {
+            (arm.stamps, arm.resolve_ns, arm.later_ns) =
+                (100, f64::from(start) + at as f64, vec![f64::from(start)]);
+        }
+        facts.join(&mut table, its, part);
+    }
+    assert_eq!((&table.block, &table.between_cycles), (&all.block, &all.between_cycles));
+    let pattern = &facts.patterns[0];
+    assert_eq!((&pattern.user_blocks, facts.patterns.len()), (&whole.patterns[0].user_blocks, 1));
+    let clock = &pattern.user[1];
+    assert_eq!((clock.stamps, clock.resolve_ns), (500, 3.0));
+    assert_eq!(clock.later_ns, [0.0, 1.0, 2.0, 3.0, 4.0]);
 }
 
 #[test]
@@ -207,7 +351,7 @@ fn a_lost_packet_makes_no_time_between_two() {
     };
     let row = (0..table.len()).find(|row| table.arm[*row] == 2 && table.position[*row] == 6).unwrap();
     table.seq[row..].iter_mut().for_each(|seq| *seq += 1);
-    assert_eq!(batch(&table), 99);
+    assert_eq!(batch(&table), 199);
 }
 
 fn point(arm: &str, frame_bytes: u32, round: u32, received: u64) -> LossPoint {

@@ -33,7 +33,7 @@ pub struct Peer {
     out: Option<JoinHandle<String>>,
     errors: Option<JoinHandle<String>>,
     ready: Receiver<()>,
-    before_ns: u64,
+    clock: libc::clockid_t,
 }
 
 /// What a program left.
@@ -45,8 +45,6 @@ pub struct PeerOutcome {
     pub out: String,
     /// And to standard error.
     pub errors: String,
-    /// CPU time from its start to its end, its threads and children included, nanoseconds.
-    pub cpu_ns: u64,
 }
 
 /// How long a program gets to end before it is killed.
@@ -58,7 +56,6 @@ impl Peer {
     /// # Errors
     /// When the program cannot be started.
     pub fn start(command: &PeerCommand) -> Result<Self, CompareError> {
-        let before_ns = children_ns();
         let mut cpus = CpuSet::new();
         cpus.set(usize::from(command.cpu));
         let mut wanted = Command::new(&command.program);
@@ -71,6 +68,15 @@ impl Peer {
         unsafe { wanted.pre_exec(settle) };
         let failed = |e| CompareError::os(format!("start {}", command.program.display()), e);
         let mut child = wanted.spawn().map_err(failed)?;
+        let mut clock = 0;
+        // SAFETY: `clock` is a valid out-pointer, and the number is that of a child that was not waited for.
+        let found = unsafe { libc::clock_getcpuclockid(child.id() as libc::pid_t, &raw mut clock) };
+        if found != 0 {
+            return Err(CompareError::os(
+                "find a program's CPU clock",
+                std::io::Error::from_raw_os_error(found),
+            ));
+        }
         let (tell, ready) = sync_channel(1);
         let (out, errors) = (child.stdout.take(), child.stderr.take());
         let marker = command.ready;
@@ -79,13 +85,23 @@ impl Peer {
             out: Some(std::thread::spawn(move || all_of(out))),
             errors: Some(std::thread::spawn(move || lines_of(errors, marker, &tell))),
             ready,
-            before_ns,
+            clock,
         })
     }
 
     /// Waits until it says that it captures; false when it ended first or did not say so in time.
     pub fn wait_ready(&self, most: Duration) -> bool {
         self.ready.recv_timeout(most).is_ok()
+    }
+
+    /// CPU time of all its threads so far, nanoseconds; 0 once it has ended.
+    pub fn cpu_ns(&self) -> u64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is a valid out-pointer. A clock of a process that has gone is refused.
+        match unsafe { libc::clock_gettime(self.clock, &raw mut time) } {
+            0 => time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs(),
+            _ => 0,
+        }
     }
 
     /// Interrupts it and waits for its end.
@@ -97,12 +113,7 @@ impl Peer {
         let text = |handle: Option<JoinHandle<String>>| {
             handle.and_then(|handle| handle.join().ok()).unwrap_or_default()
         };
-        Ok(PeerOutcome {
-            orderly: success,
-            out: text(self.out.take()),
-            errors: text(self.errors.take()),
-            cpu_ns: children_ns().saturating_sub(self.before_ns),
-        })
+        Ok(PeerOutcome { orderly: success, out: text(self.out.take()), errors: text(self.errors.take()) })
     }
 
     /// Ends the child, by force if it takes too long; whether it ended by itself.
@@ -153,14 +164,4 @@ fn lines_of(from: Option<impl Read>, marker: &str, tell: &SyncSender<()>) -> Str
         text.push('\n');
     }
     text
-}
-
-/// CPU time of all children that were waited for, nanoseconds (getrusage, RUSAGE_CHILDREN).
-fn children_ns() -> u64 {
-    // SAFETY: all-zero bytes are a valid rusage, which is plain numbers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid out-pointer; RUSAGE_CHILDREN exists on every Linux, so it cannot fail.
-    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
-    let ns = |time: libc::timeval| (time.tv_sec * 1_000_000_000 + time.tv_usec * 1_000).unsigned_abs();
-    ns(usage.ru_utime) + ns(usage.ru_stime)
 }

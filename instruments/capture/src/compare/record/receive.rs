@@ -68,6 +68,8 @@ pub struct ArmCost {
     pub stamps: u64,
     /// Raw cycles that resolving them took on the receiving thread, after each block.
     pub resolve_cycles: u64,
+    /// Raw cycles that converter threads spent on them.
+    pub converter_cycles: u64,
     /// Stamps that found a ring full.
     pub ring_full: u64,
     /// Who converted them.
@@ -281,6 +283,7 @@ impl<'a, C: Convert> Hot<'a, C> {
         for (cost, arm) in self.out.costs.iter_mut().zip(&self.arms) {
             if let Some((stamper, resolver)) = arm {
                 cost.ring_full = stamper.ring_full();
+                cost.converter_cycles = resolver.converter_cycles();
                 cost.resolved = resolver.counts();
             }
         }

@@ -5,11 +5,11 @@ use quaver_capture_analysis::compare::{
     UserArmFacts, summarize,
 };
 
-const ARMS: [&str; 4] = ["checkpoints", "inline-clock", "batch", "inline-clock again"];
+const ARMS: [&str; 4] = ["checkpoints", "inline-clock", "inline-cycles", "batch"];
 const KERNEL: [&str; 4] = ["off", "stamping", "second-cycles", "second-mono"];
 const PERIOD: i64 = 1_367_992;
 
-/// Ten rounds in user space and in the kernel, and losses of two pipelines.
+/// Five starts of one round in user space and in the kernel, and losses of two pipelines.
 pub(crate) fn summary() -> CompareSummary {
     let mut table = CompareTable::default();
     for context in 0..2u16 {
@@ -17,7 +17,7 @@ pub(crate) fn summary() -> CompareSummary {
             for position in 0..24u32 {
                 let arm = ((block / 4 + block) % 4) as u16;
                 let odd = u64::from(position % 2);
-                let user = [15, 45 + 20 * odd, 25 + 2 * odd, 45 + 20 * odd][usize::from(arm)];
+                let user = [15, 45 + 20 * odd, 40 + 20 * odd, 25 + 2 * odd][usize::from(arm)];
                 let kernel = [200, 240, 310, 310][usize::from(arm)] + odd;
                 let seq = table.len() as u64;
                 table.pattern.push(0);
@@ -58,6 +58,8 @@ fn facts() -> CompareFacts {
             settle: 4,
             user: ARMS.map(|name| UserArmFacts { name: name.to_owned(), ..UserArmFacts::default() }).to_vec(),
             kernel: KERNEL.map(str::to_owned).to_vec(),
+            user_blocks: vec![8; 5],
+            kernel_blocks: vec![8; 5],
         }],
         loss: [64, 512, 1_368].into_iter().flat_map(points).collect(),
         peers: vec![PeerPoint {
@@ -68,7 +70,9 @@ fn facts() -> CompareFacts {
             sent: 40_000,
             captured: 39_000,
             dropped: 990,
-            cpu_ns: 39_000_000,
+            startup_cpu_ns: 40_000_000,
+            steady_sent: 36_000,
+            steady_cpu_ns: 36_000_000,
         }],
         cannot: vec!["Interrupts were not disabled around stamps.".to_owned()],
     }

@@ -1,8 +1,8 @@
 //! Stamps in the kernel: the tables of user space once more, and what each part costs.
 
-use super::{part, ratio_table, series_cells, series_table, span, undecided};
-use quaver_capture_analysis::compare::{KernelSummary, PatternSummary};
-use quaver_view::{Block, Cell, Column, Section, Table, Text, text};
+use super::{mean_cell, part, ratio_table, series_cells, series_table, span};
+use quaver_capture_analysis::compare::{Difference, KernelSummary, PatternSummary, Verdict};
+use quaver_view::{Block, Cell, Column, Section, Shown, Table, Text, text};
 
 /// The checkpoints alone.
 const CHECKPOINTS: &str = "off";
@@ -26,7 +26,9 @@ pub(super) fn add(section: &mut Section, pattern: &PatternSummary, kernel: &Kern
                 Variances in ns²: those of stamp and checkpoints together, and the stamp's share of the trimmed one.";
     part(section, "In the kernel: overhead", lead, overhead_table(kernel));
     let lead = "Kernel time over raw cycles, as far as a stock kernel has both.";
-    part(section, "In the kernel: ratios", lead, ratio_table(&kernel.ratios, pattern));
+    section.push(Block::Heading("In the kernel: ratios".to_owned()));
+    section.push(Block::Note(lead.into()).only(Shown::HtmlOnly));
+    ratio_table(section, &kernel.ratios, &kernel.same, pattern.paper.as_ref());
     let lead = "Autocorrelation of the overheads, their rank correlation with the time since the previous packet (between \
                 first checkpoints), and the trimmed deviation of these times.";
     let mut series = series_table();
@@ -38,15 +40,25 @@ pub(super) fn add(section: &mut Section, pattern: &PatternSummary, kernel: &Kern
     for difference in &kernel.differences {
         costs.row([
             difference.what.into(),
-            Cell::FineDuration(difference.ns),
+            difference.ns.map_or_else(|| "no result".into(), Cell::FineDuration),
             span(difference.interval, Cell::FineDuration),
-            undecided(difference.verdict),
+            cost_words(difference).into(),
         ]);
     }
     part(section, "In the kernel: costs", "Differences of trimmed means.", costs);
     section.push(ARM_WORDS).push(checkpoint_words(kernel));
     section.push("Not measurable in a stock kernel:");
     section.push(Block::List(LIMITS.map(Text::from).to_vec()));
+}
+
+/// What the interval of a cost says.
+fn cost_words(difference: &Difference) -> &'static str {
+    match (difference.verdict, difference.ns) {
+        (Verdict::NoDifference, _) => "not distinguishable from nothing",
+        (_, None) => "negative: impossible",
+        (Verdict::Unknown, _) => "too few starts",
+        _ => "",
+    }
 }
 
 fn overhead_table(kernel: &KernelSummary) -> Table {
@@ -67,9 +79,9 @@ fn overhead_table(kernel: &KernelSummary) -> Table {
         table.row([
             arm.name.as_str().into(),
             Cell::Count(overhead.count),
-            Cell::FineDuration(overhead.mean_ns),
+            mean_cell(arm, overhead.mean_ns),
             span(arm.mean_interval, Cell::FineDuration),
-            Cell::FineDuration(overhead.trimmed_mean_ns),
+            mean_cell(arm, overhead.trimmed_mean_ns),
             Cell::Figure(overhead.variance_ns2),
             Cell::Figure(overhead.trimmed_variance_ns2),
             arm.added_variance_ns2.map(Cell::Figure).into(),

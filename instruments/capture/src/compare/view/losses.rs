@@ -8,7 +8,7 @@ use quaver_view::{Block, Cell, Section, Shown, Table, Text, text};
 /// What the captures' figures are.
 const PEER_WORDS: &str = "Streams of 200,000 packets/s, captured to a file by Quaver and other programs in turn. Counts are \
     each program's own. Each keeps 128 bytes per packet, stamped by the kernel alone. The libpcap program counts packets \
-    with their stamps and writes no file. CPU time includes start and exit.";
+    with their stamps and writes no file. CPU time is that of the last nine tenths of each stream; start-up stands apart.";
 
 /// Loss over packet sizes and gaps; none where it was not measured.
 pub(super) fn section(loss: &LossSummary) -> Option<Section> {
@@ -92,8 +92,17 @@ fn point_table(curves: &[Curve]) -> Table {
 
 /// Whole captures beside other programs; none where there were none.
 pub(super) fn peer_section(peers: &[PeerTotal]) -> Option<Section> {
-    let mut table =
-        Table::new(["placement", "program", "sent", "captured", "dropped", "unaccounted", "CPU per packet"]);
+    let mut table = Table::new([
+        "placement",
+        "program",
+        "sent",
+        "captured",
+        "dropped",
+        "unaccounted",
+        "CPU per packet",
+        "of single streams",
+        "start-up",
+    ]);
     for total in peers {
         table.row([
             placement_words(total.placement).into(),
@@ -103,6 +112,10 @@ pub(super) fn peer_section(peers: &[PeerTotal]) -> Option<Section> {
             Cell::Count(total.dropped),
             Cell::Number { value: total.unaccounted as f64, digits: 0 },
             total.cpu_ns_per_packet.map(Cell::FineDuration).into(),
+            (total.cpu_range_ns)
+                .map(|(low, high)| Cell::interval(Cell::FineDuration(low), Cell::FineDuration(high)))
+                .into(),
+            Cell::FineDuration(total.startup_cpu_ns),
         ]);
     }
     let section = Section::new("peers", "Whole captures").note("beside other programs");

@@ -7,8 +7,8 @@ mod kernel;
 mod losses;
 
 use quaver_capture_analysis::compare::{
-    ArmSummary, CompareSummary, Conversion, Cost, Interval, Overheads, PatternSummary, Placement, Ratio,
-    Verdict,
+    ArmSummary, CompareSummary, Comparison, Conversion, Cost, Interval, Overheads, Paper, PatternSummary,
+    Placement, Ratio, Same, Verdict,
 };
 use quaver_instrument::facts::RunFacts;
 use quaver_view::{Block, Cell, Column, Document, Section, Shown, Table, Text, text};
@@ -44,8 +44,10 @@ pub fn document(summary: &CompareSummary, run: &RunFacts) -> Document {
     document
 }
 
-fn main_ratio(pattern: &PatternSummary) -> Option<&Ratio> {
-    pattern.ratios.iter().find(|ratio| ratio.of == GENERIC && ratio.to == OURS)
+/// The comparison that the head of the page is about: with conversion, wherever it is done.
+fn main_ratio(pattern: &PatternSummary) -> Option<&Comparison> {
+    let ratio = pattern.ratios.iter().find(|ratio| ratio.of == GENERIC && ratio.to == OURS)?;
+    ratio.whole.as_ref()
 }
 
 fn verdict(patterns: &[PatternSummary]) -> Text {
@@ -53,39 +55,39 @@ fn verdict(patterns: &[PatternSummary]) -> Text {
     if found.is_empty() {
         return "No pattern was completed.".into();
     }
-    text!("Raw cycles, converted in batches, against the kernel's clock: {}.", found.join("; "))
+    text!(
+        "User space, conversion included: the kernel's clock (vDSO) against raw cycles converted in batches. {}",
+        found.join(" ")
+    )
 }
 
 fn pattern_verdict(pattern: &PatternSummary) -> Option<String> {
-    let ratio = main_ratio(pattern)?;
-    let times = Cell::Figure(ratio.mean);
-    let words = match ratio.verdict {
-        Verdict::Larger => format!("{times}× lower"),
-        Verdict::Smaller => format!("higher, {times}× of the clock's remains"),
-        Verdict::NoDifference => "no difference".to_owned(),
-        Verdict::Unknown => "undecided: too few rounds".to_owned(),
+    let found = main_ratio(pattern)?;
+    let name = &pattern.facts.name;
+    let (Some(ratio), Some(interval)) = (found.result(), found.interval) else {
+        return Some(format!("Pattern {name}: no result ({}).", found.refusals.join("; ")));
     };
-    Some(format!("pattern {}: {words}", pattern.facts.name))
+    let times = Cell::Figure(ratio);
+    let span = Cell::interval(Cell::Figure(interval.low), Cell::Figure(interval.high));
+    Some(match found.verdict {
+        Verdict::Larger | Verdict::Smaller => {
+            format!("Pattern {name}: the clock takes {times}× as long (95 % CI {span}).")
+        }
+        Verdict::NoDifference | Verdict::Unknown => {
+            format!("Pattern {name}: no difference (ratio {times}, 95 % CI {span}).")
+        }
+    })
 }
 
 fn tiles(document: &mut Document, pattern: &PatternSummary) {
-    let Some(ratio) = main_ratio(pattern) else { return };
-    let mean = |name: &str| {
-        let arm = pattern.user.iter().map(|arm| &arm.figures).find(|arm| arm.name == name);
-        Cell::from(arm.map(|arm| Cell::FineDuration(arm.overhead.mean_ns)))
-    };
-    let times = |ratio: f64| text!("{}×", Cell::Figure(ratio));
-    let paper =
-        |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("; paper {}", times(ratio)));
-    let papers = pattern.paper.as_ref();
+    let Some(found) = main_ratio(pattern) else { return };
+    let Some(ratio) = found.result() else { return };
     let name = match pattern.facts.name.as_str() {
         name @ ("1" | "2") => format!("pattern {name}"),
         other => other.to_owned(),
     };
-    let note = text!("{} / {}{}", mean(GENERIC), mean(OURS), paper(papers.map(|one| one.mean_ratio())));
-    document.tile(format!("Mean, {name}"), times(ratio.mean), note);
-    let note = text!("trimmed{}", paper(papers.map(|one| one.variance_ratio())));
-    document.tile(format!("Variance, {name}"), times(ratio.trimmed_variance), note);
+    let note = text!("clock / batch, 95 % CI {}", span(found.interval, Cell::Figure));
+    document.tile(format!("User space, {name}"), text!("{}×", Cell::Figure(ratio)), note);
 }
 
 fn pattern_words(pattern: &PatternSummary) -> Text {
@@ -121,15 +123,23 @@ fn section(at: usize, pattern: &PatternSummary) -> Section {
         Cell::FineDuration(own.trimmed_mean_ns),
         Cell::Figure(own.trimmed_variance_ns2)
     ));
-    let lead = "Overhead of the kernel's clock over that of each method. Intervals resample whole rounds. The clock against \
-                itself must give 1.";
-    part(&mut section, "Ratios", lead, ratio_table(&pattern.ratios, pattern));
+    let lead = "Overhead of the kernel's clock (vDSO) over that of each method. Intervals resample starts of the program and \
+                rounds within them. Each method against itself must give 1. The paper measured in the kernel: its ratio \
+                stands there.";
+    section.push(Block::Heading("Ratios".to_owned()));
+    section.push(Block::Note(lead.into()).only(Shown::HtmlOnly));
+    ratio_table(&mut section, &pattern.ratios, &pattern.same, None);
     let lead = "Autocorrelation of the overheads, their rank correlation with the time since the previous packet, the \
                 trimmed deviation of these times, and what a stamp costs the receiver later.";
     let mut series = series_table();
     series.columns.push(Column::new("deferred cost").note("per stamp"));
+    series.columns.push(Column::new("converters").note("per stamp, on other CPUs, without waits"));
     for arm in &pattern.user {
-        series.row(series_cells(&arm.figures).into_iter().chain([Cell::FineDuration(arm.resolve_ns)]));
+        series.row(
+            series_cells(&arm.figures)
+                .into_iter()
+                .chain([arm.resolve_ns, arm.converter_ns].map(Cell::FineDuration)),
+        );
     }
     part(&mut section, "Autocorrelation and inter-arrival time", lead, series);
     for conversion in &pattern.conversions {
@@ -139,6 +149,11 @@ fn section(at: usize, pattern: &PatternSummary) -> Section {
         kernel::add(&mut section, pattern, found);
     }
     section
+}
+
+/// An overhead, where it is a result.
+fn mean_cell(arm: &Overheads, ns: f64) -> Cell {
+    arm.refused.map_or(Cell::FineDuration(ns), Cell::from)
 }
 
 fn overhead_table(pattern: &PatternSummary) -> Table {
@@ -159,10 +174,10 @@ fn overhead_table(pattern: &PatternSummary) -> Table {
         table.row([
             arm.name.as_str().into(),
             Cell::Count(overhead.count),
-            Cell::FineDuration(overhead.mean_ns),
+            mean_cell(arm, overhead.mean_ns),
             span(arm.mean_interval, Cell::FineDuration),
             Cell::Figure(overhead.variance_ns2),
-            Cell::FineDuration(overhead.trimmed_mean_ns),
+            mean_cell(arm, overhead.trimmed_mean_ns),
             Cell::Figure(overhead.trimmed_variance_ns2),
             Cell::FineDuration(overhead.p50_ns),
             Cell::FineDuration(overhead.p99_ns),
@@ -204,32 +219,49 @@ fn series_cells(arm: &Overheads) -> [Cell; 7] {
     ]
 }
 
-/// Ratios, and the paper's as the last row.
-fn ratio_table(ratios: &[Ratio], pattern: &PatternSummary) -> Table {
-    let mut table = Table::new([
+/// Ratios, those that are no results without a number, and each arm against itself.
+fn ratio_table(section: &mut Section, ratios: &[Ratio], same: &[Same], paper: Option<&Paper>) {
+    let later = ratios.iter().any(|ratio| ratio.whole.is_some());
+    let mut columns = vec![
         Column::new("ratio"),
-        Column::new("means").note("ratio of means"),
+        Column::new("means").note("ratio of trimmed means"),
         Column::new("95 % CI"),
-        Column::new(""),
-        Column::new("trimmed var.").note("ratio of trimmed variances"),
-        Column::new("95 % CI").html_only(),
-        Column::new("").html_only(),
-    ]);
-    for ratio in ratios {
-        table.row([
-            format!("{} / {}", ratio.of, ratio.to).into(),
-            Cell::Figure(ratio.mean),
-            span(ratio.mean_interval, Cell::Figure),
-            undecided(ratio.verdict),
-            Cell::Figure(ratio.trimmed_variance),
-            span(ratio.trimmed_variance_interval, Cell::Figure),
-            undecided(ratio.variance_verdict),
-        ]);
+    ];
+    if later {
+        columns.push(Column::new("with conversion").note("wherever it is done: later, on other CPUs"));
+        columns.push(Column::new("95 % CI"));
     }
-    if let Some(paper) = &pattern.paper {
+    columns.push(Column::new("variances").note("ratio of trimmed variances"));
+    columns.push(Column::new("95 % CI"));
+    let mut table = Table::new(columns);
+    let cells = |found: &Comparison| {
+        let shown = found.result().map_or_else(|| "no result".into(), Cell::Figure);
+        [shown, span(found.interval, Cell::Figure)]
+    };
+    let mut refusals: Vec<Text> = Vec::new();
+    for ratio in ratios {
+        let name = format!("{} / {}", ratio.of, ratio.to);
+        let (mean, whole, variance) =
+            (cells(&ratio.mean), ratio.whole.as_ref().map(cells), cells(&ratio.variance));
+        let row =
+            [name.as_str().into()].into_iter().chain(mean).chain(whole.into_iter().flatten()).chain(variance);
+        table.row(row);
+        let parts = [
+            ("means", Some(&ratio.mean)),
+            ("with conversion", ratio.whole.as_ref()),
+            ("variances", Some(&ratio.variance)),
+        ];
+        for (what, found) in parts {
+            let said = found.map_or(&[][..], |found| &found.refusals);
+            if !said.is_empty() {
+                refusals.push(text!("{name}, {what}: {}", said.join("; ")));
+            }
+        }
+    }
+    if let Some(paper) = paper {
         let name = format!("paper, table {}: ktime / raw cycles", paper.table);
         let (means, variances) = (Cell::Figure(paper.mean_ratio()), Cell::Figure(paper.variance_ratio()));
-        table.row([name.into(), means, Cell::Empty, Cell::Empty, variances]);
+        table.row([name.into(), means, Cell::Empty, variances]);
         let (ktime, raw) = (&paper.ktime, &paper.raw);
         table.note(text!(
             "paper: means {} and {}, variances {} and {} ns²",
@@ -239,15 +271,27 @@ fn ratio_table(ratios: &[Ratio], pattern: &PatternSummary) -> Table {
             Cell::Figure(raw.variance_ns2)
         ));
     }
-    table
+    section.push(table).push(same_table(same));
+    if !refusals.is_empty() {
+        section.push("No result:").push(Block::List(refusals));
+    }
 }
 
-/// Words where an interval settles nothing.
-fn undecided(verdict: Verdict) -> Cell {
-    match verdict {
-        Verdict::NoDifference | Verdict::Unknown => verdict.words().into(),
-        Verdict::Larger | Verdict::Smaller => Cell::Empty,
+/// Each arm against itself.
+fn same_table(same: &[Same]) -> Table {
+    let mut table = Table::new(["against itself", "means", "95 % CI", "", "variances", "95 % CI", ""]);
+    let differs = |found: &Comparison| match found.verdict {
+        Verdict::Larger | Verdict::Smaller => "differs".into(),
+        Verdict::Unknown => "cannot tell".into(),
+        Verdict::NoDifference => Cell::Empty,
+    };
+    for one in same {
+        let [mean, variance] = [&one.mean, &one.variance].map(|found| {
+            [found.ratio.map(Cell::Figure).into(), span(found.interval, Cell::Figure), differs(found)]
+        });
+        table.row([one.name.as_str().into()].into_iter().chain(mean).chain(variance));
     }
+    table
 }
 
 fn span(interval: Option<Interval>, shown: impl Fn(f64) -> Cell) -> Cell {
@@ -267,7 +311,7 @@ fn conversion_words(conversion: &Conversion) -> Text {
             Verdict::Larger => format!("costs {size} more (95 % CI {interval})"),
             Verdict::Smaller => format!("costs {size} less (95 % CI {interval})"),
             Verdict::NoDifference => format!("does not differ (95 % CI {interval})"),
-            Verdict::Unknown => "is undecided: too few rounds".to_owned(),
+            Verdict::Unknown => "is undecided: too few starts".to_owned(),
         }
     };
     let what = |name: &str| match name {
@@ -278,7 +322,7 @@ fn conversion_words(conversion: &Conversion) -> Text {
         other => other.to_owned(),
     };
     text!(
-        "Result: {} against {}: on the hot path it {}; including deferred work and waits of the receiver it {}.",
+        "Result: {} against {}: on the hot path it {}; including conversion on every CPU and waits of the receiver it {}.",
         what(&conversion.of),
         what(&conversion.to),
         side(&conversion.hot),

@@ -16,7 +16,7 @@ use quaver_analysis::model::{Actor, Names};
 use quaver_host::root::HostRoot;
 use quaver_host::sockets::{ProcessError, ProcessIdentity, ThreadFacts, UdpSocket};
 use quaver_host::symbols::{self, MemoryMap};
-use quaver_host::trace::{Flow, Payload, QueueCounts};
+use quaver_host::trace::{Flow, Payload, QueueCounts, TraceSpec};
 use quaver_instrument::args::TierName;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::{HostState, keep_off};
@@ -30,7 +30,7 @@ use quaver_store::segments::read_all;
 use quaver_view::Cell;
 use receiver::receivers;
 use sender::{Sender, sending_thread};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -48,11 +48,14 @@ const MOST_EVENTS: usize = 1 << 24;
 const NEEDS_BPF: &str = "--pid needs the BPF tier (returns of receive calls)";
 
 /// The process and what it receives.
-struct Observed {
-    process: ProcessIdentity,
+#[derive(Clone)]
+pub struct Observed {
+    /// The process.
+    pub process: ProcessIdentity,
     /// `receiver (process 4711)`.
-    name: String,
-    threads: Vec<ThreadFacts>,
+    pub name: String,
+    /// Its threads that are followed.
+    pub threads: Vec<ThreadFacts>,
     learned: Learned,
     address: Option<IpAddr>,
 }
@@ -72,12 +75,12 @@ pub(super) fn measure(
     let root = HostRoot::system();
     let progress = Progress::timed(args.duration, args.output.quiet);
     let mut notes = Vec::new();
-    let observed = look_at(pid, &root, &progress, interrupt, &mut notes)?;
-    let words = describe_stream(&observed);
-    let (mut recording, host) = plan::begin(args, &words, &notes)?;
-    let traced = traced_cpus(&observed, &root)?;
-    start_tracer(args, &mut recording, &observed, &traced)?;
-    describe(&mut recording, &observed);
+    let observed = look_at(pid, None, &root, &progress, interrupt, &mut notes)?;
+    let (mut recording, host) = plan::begin(args, &observed.stream_words(), &notes)?;
+    let traced = observed.traced_cpus(&root)?;
+    let total = plan::WARM_UP + args.duration + Duration::from_secs(1);
+    recording.trace_with(tier::start(Some(TierName::Bpf), &observed.trace_spec(&traced, total))?, true);
+    describe(&mut recording.manifest, &observed);
     recording.save_manifest()?;
     progress.say("warming up");
     let maps = MemoryMap::of(&root, pid);
@@ -100,18 +103,13 @@ pub(super) fn measure(
         ended().then(|| format!("{} exited {seconds:.1} s into the measurement", observed.name))
     });
     let counts = recording.end_tracing()?;
-    name_functions(&mut recording, &observed, maps)?;
     let facts = recording.manifest.analysis.get_or_insert_default();
-    facts.window = Some(Window { start_ns, end_ns });
     facts.circumstances = before.circumstances(&after, &host, traced);
-    facts.circumstances.blind = facts.blind.clone();
     facts.backlog = watch.backlog(&queue_before, &queue_after, (end_ns - start_ns) as f64 / 1e9);
     facts.counts.stamps_lost = counts.stamps_lost;
     facts.counts.events_lost = counts.events_lost;
-    let stamps: Vec<StampRecord> = read_all(&recording.run.stamps_segment())?;
-    let events: Vec<EventRecord> = read_all(&recording.run.events_segment())?;
-    facts.receiver = who_received(&stamps, &events, &observed.threads);
-    facts.source = who_sent(&stamps, &events, observed.learned.sender.as_ref());
+    let stacks = recording.stacks().clone();
+    observed.conclude(&recording.run, &mut recording.manifest, Window { start_ns, end_ns }, maps, &stacks)?;
     recording.finish(cut_short)
 }
 
@@ -119,9 +117,13 @@ fn queue_counts(recording: &mut Recording) -> QueueCounts {
     recording.tracer().and_then(|tracer| tracer.queues()).unwrap_or_default()
 }
 
-/// The process, its sockets and what comes to them.
-fn look_at(
+/// The process, its sockets and what comes to them; on `port` alone, where one is given. Waits for packets for ten seconds.
+///
+/// # Errors
+/// There is no such process, it has no UDP socket (there), nothing comes, or BPF cannot be used.
+pub fn look_at(
     pid: u32,
+    port: Option<u16>,
     root: &HostRoot,
     progress: &Progress,
     interrupt: &Interrupt,
@@ -131,7 +133,8 @@ fn look_at(
     let name = format!("{} (process {pid})", process.name(root));
     let sockets = process.udp_sockets(root).map_err(of_process)?;
     let ports: BTreeSet<u16> =
-        sockets.iter().map(|socket| socket.local.port()).filter(|port| *port != 0).collect();
+        sockets.iter().map(|socket| socket.local.port()).filter(|own| *own != 0).collect();
+    let ports: BTreeSet<u16> = ports.into_iter().filter(|own| port.is_none_or(|port| port == *own)).collect();
     if ports.is_empty() {
         return Err(failure(
             ExitCode::Unsupported,
@@ -164,14 +167,23 @@ fn look_at(
             learned.others, learned.port
         ));
     }
-    let mut threads = process.threads(root);
-    if threads.len() > MOST_THREADS {
-        notes.push(format!("following {MOST_THREADS} of its {} threads", threads.len()));
-        threads.sort_by_key(|thread| (!thread.realtime, thread.id));
-        threads.truncate(MOST_THREADS);
+    let (threads, all) = followed_threads(&process, root);
+    if all > threads.len() {
+        notes.push(format!("following {MOST_THREADS} of its {all} threads"));
     }
     let address = only_address(&sockets, Some(learned.port));
     Ok(Observed { process, name, threads, learned, address })
+}
+
+/// The threads of a process that are followed, and how many it has.
+fn followed_threads(process: &ProcessIdentity, root: &HostRoot) -> (Vec<ThreadFacts>, usize) {
+    let mut threads = process.threads(root);
+    let all = threads.len();
+    if all > MOST_THREADS {
+        threads.sort_by_key(|thread| (!thread.realtime, thread.id));
+        threads.truncate(MOST_THREADS);
+    }
+    (threads, all)
 }
 
 fn of_process(error: ProcessError) -> anyhow::Error {
@@ -192,67 +204,97 @@ fn only_address(sockets: &[UdpSocket], port: Option<u16>) -> Option<IpAddr> {
     addresses.all(|address| address == first).then_some(first)
 }
 
-fn describe_stream(observed: &Observed) -> String {
-    let Learned { port, payload, period_ns, payload_bytes, .. } = observed.learned;
-    let sender = observed.learned.sender.as_ref().map(|sender| format!(", sent by {}", sender.words()));
-    let kind = match payload {
-        Payload::Ours { .. } => "a quaver source's packets",
-        Payload::Rtp => "RTP",
-        Payload::Opaque => "UDP without known sequence numbers",
-    };
-    let size =
-        payload_bytes.map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} bytes"));
-    format!(
-        "{kind}: {size} about every {}{}, received on port {port} by {}",
-        Cell::FineDuration(period_ns),
-        sender.unwrap_or_default(),
-        observed.name
-    )
+impl Observed {
+    /// The same stream with the threads that its receiver has now.
+    pub fn with_threads_of_now(&self, root: &HostRoot) -> Self {
+        Self { threads: followed_threads(&self.process, root).0, ..self.clone() }
+    }
+
+    /// Whether all packets come through one socket, and so in their order.
+    pub fn has_one_socket(&self, root: &HostRoot) -> bool {
+        let sockets = self.process.udp_sockets(root).unwrap_or_default();
+        sockets.iter().filter(|socket| socket.local.port() == self.learned.port).count() == 1
+    }
+
+    /// What is received, for people.
+    pub fn stream_words(&self) -> String {
+        let Learned { port, payload, period_ns, payload_bytes, .. } = self.learned;
+        let sender = self.learned.sender.as_ref().map(|sender| format!(", sent by {}", sender.words()));
+        let kind = match payload {
+            Payload::Ours { .. } => "a quaver source's packets",
+            Payload::Rtp => "RTP",
+            Payload::Opaque => "UDP without known sequence numbers",
+        };
+        let size =
+            payload_bytes.map_or("packets of different lengths".to_owned(), |bytes| format!("{bytes} bytes"));
+        format!(
+            "{kind}: {size} about every {}{}, received on port {port} by {}",
+            Cell::FineDuration(period_ns),
+            sender.unwrap_or_default(),
+            self.name
+        )
+    }
+
+    /// CPUs to trace: those that the threads are bound to, or all; on a small machine all. The calling thread moves off the
+    /// former, as far as there are others.
+    ///
+    /// # Errors
+    /// This thread's CPUs cannot be read or set.
+    pub fn traced_cpus(&self, root: &HostRoot) -> anyhow::Result<Vec<u16>> {
+        let bound: BTreeSet<u16> = self.threads.iter().filter_map(|thread| thread.cpu).collect();
+        let all_bound = self.threads.iter().all(|thread| thread.cpu.is_some());
+        // Our own work stays off the receiver's CPU as far as that is known.
+        keep_off(&bound)?;
+        let online = root.cpu_list("sys/devices/system/cpu/online");
+        if all_bound && online.len() > FEW_CPUS { Ok(bound.into_iter().collect()) } else { Ok(online) }
+    }
+
+    /// What to trace on these CPUs, with memory for `length`.
+    pub fn trace_spec(&self, traced: &[u16], length: Duration) -> TraceSpec {
+        let Learned { port, payload, period_ns, .. } = self.learned;
+        let flow = Flow { address: self.address, ports: vec![port], payload };
+        let sender = self.learned.sender.as_ref().map(|sender| sender.thread.id);
+        let threads = self.threads.iter().map(|thread| thread.id).chain(sender).collect();
+        let mut spec = plan::trace_spec(flow, threads, traced.to_vec(), period_ns / ROOM, length);
+        spec.observed_process = Some(self.process.pid);
+        spec.event_capacity = spec.event_capacity.min(MOST_EVENTS / traced.len().max(1));
+        spec
+    }
+
+    /// Names what the receiver ran, while it still lives (its memory map is gone with it), and says who received and who
+    /// sent, by the records of the run.
+    ///
+    /// # Errors
+    /// The run's segments cannot be read, or its names not be written.
+    pub fn conclude(
+        &self,
+        run: &RunDir,
+        manifest: &mut Manifest,
+        window: Window,
+        maps: MemoryMap,
+        stacks: &BTreeMap<u32, Vec<u64>>,
+    ) -> anyhow::Result<()> {
+        let root = HostRoot::system();
+        let lives = self.process.lives(&root).then_some(self.process.pid);
+        let named = symbols::name_stacks(&root, lives, maps, stacks);
+        run.write_names(&Names { stack: named.stacks, ..Names::default() })?;
+        let stamps: Vec<StampRecord> = read_all(&run.stamps_segment())?;
+        let events: Vec<EventRecord> = read_all(&run.events_segment())?;
+        let facts = manifest.analysis.get_or_insert_default();
+        facts.window = Some(window);
+        facts.blind.extend(named.unnamed);
+        facts.circumstances.blind = facts.blind.clone();
+        facts.receiver = who_received(&stamps, &events, &self.threads);
+        facts.source = who_sent(&stamps, &events, self.learned.sender.as_ref());
+        Ok(())
+    }
 }
 
-/// CPUs to trace: those that the threads are bound to, or all; on a small machine all.
-fn traced_cpus(observed: &Observed, root: &HostRoot) -> anyhow::Result<Vec<u16>> {
-    let bound: BTreeSet<u16> = observed.threads.iter().filter_map(|thread| thread.cpu).collect();
-    let all_bound = observed.threads.iter().all(|thread| thread.cpu.is_some());
-    // Our own work stays off the receiver's CPU as far as that is known.
-    keep_off(&bound)?;
-    let online = root.cpu_list("sys/devices/system/cpu/online");
-    if all_bound && online.len() > FEW_CPUS { Ok(bound.into_iter().collect()) } else { Ok(online) }
-}
-
-fn start_tracer(
-    args: &ChaseArgs,
-    recording: &mut Recording,
-    observed: &Observed,
-    traced: &[u16],
-) -> anyhow::Result<()> {
-    let Learned { port, payload, period_ns, .. } = observed.learned;
-    let flow = Flow { address: observed.address, ports: vec![port], payload };
-    let sender = observed.learned.sender.as_ref().map(|sender| sender.thread.id);
-    let threads = observed.threads.iter().map(|thread| thread.id).chain(sender).collect();
-    let total = plan::WARM_UP + args.duration + Duration::from_secs(1);
-    let mut spec = plan::trace_spec(flow, threads, traced.to_vec(), period_ns / ROOM, total);
-    spec.observed_process = Some(observed.process.pid);
-    spec.event_capacity = spec.event_capacity.min(MOST_EVENTS / traced.len().max(1));
-    let choice = tier::start(Some(TierName::Bpf), &spec)?;
-    recording.trace_with(choice, true);
-    Ok(())
-}
-
-/// Names what the receiver ran, while it still lives: its memory map is gone with it.
-fn name_functions(recording: &mut Recording, observed: &Observed, before: MemoryMap) -> anyhow::Result<()> {
-    let root = HostRoot::system();
-    let lives = observed.process.lives(&root).then_some(observed.process.pid);
-    let named = symbols::name_stacks(&root, lives, before, recording.stacks());
-    let facts = recording.manifest.analysis.get_or_insert_default();
-    facts.blind.extend(named.unnamed);
-    Ok(recording.run.write_names(&Names { stack: named.stacks, ..Names::default() })?)
-}
-
-fn describe(recording: &mut Recording, observed: &Observed) {
+/// Puts the stream and its receiver into the manifest of a run.
+pub fn describe(manifest: &mut Manifest, observed: &Observed) {
     let Learned { port, payload, payload_bytes, .. } = observed.learned;
     let any = observed.address.map_or_else(|| "any address".to_owned(), |address| address.to_string());
-    let facts = recording.manifest.analysis.get_or_insert_default();
+    let facts = manifest.analysis.get_or_insert_default();
     facts.period_ns = None;
     facts.source_on_this_host = false;
     facts.source = None;

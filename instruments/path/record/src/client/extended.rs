@@ -33,7 +33,7 @@ pub(super) fn run(test: &mut Test<'_>) -> Result<Completion, PathError> {
     let directions: &[Direction] = match test.options.directions {
         Directions::Up => &[Direction::Up],
         Directions::Down => &[Direction::Down],
-        Directions::Both => &[Direction::Up, Direction::Down],
+        Directions::Both | Directions::AtOnce => &[Direction::Up, Direction::Down],
     };
     if cookies.len() != directions.len() {
         return Err(test.protocol_error("accepted another number of flows"));
@@ -206,7 +206,7 @@ fn flow_element(options: &ClientOptions) -> FlowElement {
         directions: match options.directions {
             Directions::Up => FlowElement::UP,
             Directions::Down => FlowElement::DOWN,
-            Directions::Both => FlowElement::UP | FlowElement::DOWN,
+            Directions::Both | Directions::AtOnce => FlowElement::UP | FlowElement::DOWN,
         },
         transport: proto as u8,
         schedule,

@@ -28,7 +28,7 @@ pub(super) fn check(options: &ClientOptions) -> Result<(), PathError> {
             "Jitlat as its document has it knows only IPv4: give an IPv4 address, or use `quaver probe`",
         );
     }
-    if options.directions == Directions::Both {
+    if matches!(options.directions, Directions::Both | Directions::AtOnce) {
         return wrong("Jitlat as its document has it measures one way at a time: choose one");
     }
     if !matches!(options.schedule, FlowSchedule::Periodic { .. }) {
@@ -47,7 +47,7 @@ pub(super) fn run(test: &mut Test<'_>) -> Result<Completion, PathError> {
     probes::run(test, false)?;
     match test.options.directions {
         Directions::Down => down(test),
-        Directions::Up | Directions::Both => up(test),
+        _ => up(test),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The client: asks a server for a test, measures, and brings home what both ends know.
 
+mod both;
 mod extended;
 mod legacy;
 mod probes;
@@ -43,6 +44,27 @@ pub fn run_client(
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<TestOutcome, PathError> {
     check(options)?;
+    match options.directions {
+        Directions::AtOnce => both::run(options, stop, watch),
+        _ => measure(options, stop, watch),
+    }
+}
+
+/// The worse of two ends.
+fn worst(one: Completion, other: Completion) -> Completion {
+    match (one, other) {
+        (Completion::ServerLost(why), _) | (_, Completion::ServerLost(why)) => Completion::ServerLost(why),
+        (Completion::Interrupted, _) | (_, Completion::Interrupted) => Completion::Interrupted,
+        (Completion::Complete, Completion::Complete) => Completion::Complete,
+    }
+}
+
+/// Measures in one session.
+fn measure(
+    options: &ClientOptions,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Progress<'_>),
+) -> Result<TestOutcome, PathError> {
     let mut test = Test::connect(options, stop, watch)?;
     let completion = if options.legacy { legacy::run(&mut test)? } else { extended::run(&mut test)? };
     Ok(test.finish(completion))
@@ -67,6 +89,9 @@ fn check(options: &ClientOptions) -> Result<(), PathError> {
         return wrong(
             "a test upwards without end keeps no samples: give a number of packets, or a rolling test",
         );
+    }
+    if options.directions == Directions::AtOnce && options.source_port != 0 {
+        return wrong("two flows at the same time cannot come from one port: leave out the source port");
     }
     if options.legacy {
         return legacy::check(options);

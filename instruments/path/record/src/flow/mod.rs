@@ -10,7 +10,7 @@ mod inbox;
 mod judge;
 mod observe;
 mod outbox;
-mod pacing;
+pub(crate) mod pacing;
 mod packet;
 mod random;
 mod receive;
@@ -33,6 +33,7 @@ pub use schedule::{FlowSchedule, HIGH_RATE_PERIOD_NS, LEAST_MEAN_NS, LEAST_PERIO
 pub use segments::{Segment, SegmentCounts, SegmentStream, Side, read_segment};
 pub use send::send_flow;
 pub use socket::{TestListener, TestSocket};
+pub(crate) use spec::MOST_STAMPS_KEPT;
 pub use spec::{
     AUTHENTICATION_BYTES, AcceptFrom, FlowSpec, LEAST_PACKET_BYTES, MOST_DATAGRAM_BYTES, MOST_RECORD_BYTES,
     PacketAuthenticator, SESSION_TAG_BYTES, StampSource, StampWish, TrainWish, Transport,

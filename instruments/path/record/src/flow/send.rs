@@ -1,5 +1,6 @@
 //! Sending a flow.
 
+use super::LatePolicy;
 use super::departures::Departures;
 use super::error::FlowError;
 use super::hardware::Way;
@@ -27,6 +28,9 @@ const SENTINEL_PERIODS: u64 = 10;
 const STOPPED_SENTINELS_NS: u64 = 500_000_000;
 /// Longest sleep between looks at the acknowledgement.
 const LONGEST_DOZE_NS: i64 = 1_000_000;
+/// How long packets gather where a sender that only sleeps is to wake up for several of them, nanoseconds: a wake-up for
+/// each costs more than its call.
+const SLEEPERS_GATHER_NS: u64 = 100_000;
 /// Time before the next deadline that suffices to empty the queue of stamps.
 const TIME_TO_COLLECT_NS: i64 = 200_000;
 
@@ -97,6 +101,13 @@ pub(super) fn restore_thread(thread: Result<PreparedThread, SettingRefused>) -> 
 pub(super) fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     (time.tv_sec * 1_000_000_000 + time.tv_nsec).unsigned_abs()
+}
+
+/// How long packets wait for each other under [`Pace::Sleep`]: not at all unless four or more are due meanwhile.
+fn sleepers_gather_ns(spec: &FlowSpec) -> u64 {
+    let several = spec.schedule.mean_period_ns().saturating_mul(4) <= SLEEPERS_GATHER_NS;
+    let gathers = spec.pace == Pace::Sleep && spec.late != LatePolicy::Skip && several;
+    if gathers { SLEEPERS_GATHER_NS } else { 0 }
 }
 
 /// Starts to collect stamps of departure, where that is asked for and possible.
@@ -245,7 +256,7 @@ impl<'a> Sender<'a> {
     }
 
     fn set_trains(&self, pacing: &mut Pacing) {
-        pacing.gather_ns = self.spec.gather_ns.max(self.train.gather_ns());
+        pacing.gather_ns = self.spec.gather_ns.max(self.train.gather_ns()).max(sleepers_gather_ns(self.spec));
         pacing.most_at_once = self.outbox.most();
         pacing.train = self.train.packets();
     }

@@ -13,6 +13,8 @@ pub const LEAST_PACKET_BYTES: u32 = 12;
 pub const SESSION_TAG_BYTES: u32 = 8;
 /// Bytes of a truncated HMAC, which follow the tag.
 pub const AUTHENTICATION_BYTES: u32 = 16;
+/// Stamps of departure that are kept of a flow, unless somebody asks for another number.
+pub(crate) const MOST_STAMPS_KEPT: usize = 1 << 20;
 /// Most bytes of a datagram's payload over IPv4; over IPv6 it is 20 more, which nobody needs.
 pub const MOST_DATAGRAM_BYTES: u32 = 65_507;
 /// Most bytes of a record in a TCP flow.
@@ -179,7 +181,7 @@ impl FlowSpec {
             start_delay_ns: 0,
             sentinel_timeout_ns: 10_000_000_000,
             transmit_stamps: mean_period_ns >= HIGH_RATE_PERIOD_NS,
-            stamps_kept: 1 << 20,
+            stamps_kept: MOST_STAMPS_KEPT,
             accept_from: AcceptFrom::Anyone,
             end_timeout_ns: 5_000_000_000,
             linger_ns: 0,

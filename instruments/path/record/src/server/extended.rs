@@ -11,7 +11,7 @@ use crate::drive;
 use crate::flow::{
     FlowSchedule, FlowSpec, LEAST_PACKET_BYTES, SESSION_TAG_BYTES, TestListener, TestSocket, Transport,
 };
-use crate::limits::{FlowRequest, No};
+use crate::limits::{Demand, FlowRequest, No};
 use crate::message::{Body, Message};
 use crate::outcome::Protocol;
 use crate::sending::Sending;
@@ -53,8 +53,8 @@ pub(super) fn serve(session: &mut Session<'_>, hello: &Message) -> Result<(), Br
     let mut test = Test::read(&request)?;
     test.admit(session)?;
     session.recording = test.recorded.map(Recording::new);
-    let turn = session.turn(test.wait)?;
-    test.hear_recording(session)?;
+    let turn = session.turn(test.demand(session), test.wait)?;
+    test.hear_recording(session, &turn)?;
     test.run(session, turn)?;
     farewell(session)
 }
@@ -179,7 +179,7 @@ impl Test {
     }
 
     /// Takes what has not come of the offsets meanwhile; then the caps that only they can tell of.
-    fn hear_recording(&mut self, session: &mut Session<'_>) -> Result<(), Break> {
+    fn hear_recording(&mut self, session: &mut Session<'_>, turn: &Turn) -> Result<(), Break> {
         let Some(mut recording) = session.recording.take() else { return Ok(()) };
         while !recording.is_whole() {
             match session.hear()? {
@@ -188,7 +188,20 @@ impl Test {
             }
         }
         self.schedule = FlowSchedule::Recorded { offsets_ns: recording.into_offsets()?.into() };
-        Ok(self.admit(session)?)
+        self.admit(session)?;
+        if !turn.change(self.demand(session)) {
+            let sentence = "your recording's busiest second needs more than is free now; try again later";
+            return Err(Break::No((Refusal::Busy, sentence.into())));
+        }
+        Ok(())
+    }
+
+    /// What the test needs of the server's budget, whose directions go one after the other.
+    fn demand(&self, session: &Session<'_>) -> Demand {
+        let Self { packet_bytes, packets, rolling, .. } = *self;
+        let received_here = self.directions.contains(&Direction::Up);
+        let schedule = &self.schedule;
+        session.limits().demand(&FlowRequest { packet_bytes, packets, schedule, rolling, received_here })
     }
 
     /// Caps, for each way.

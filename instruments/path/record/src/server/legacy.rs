@@ -12,7 +12,7 @@ use crate::drive::Happening;
 use crate::flow::{
     AcceptFrom, FlowSchedule, FlowSpec, Received, TestListener, TestSocket, Transport, prepare_receive,
 };
-use crate::limits::{FlowRequest, No};
+use crate::limits::{Demand, FlowRequest, No};
 use crate::outcome::Protocol;
 use quaver_abi::wire::extension::Refusal;
 use quaver_abi::wire::jitlat::{
@@ -34,7 +34,10 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Serves the test that this workorder asks for.
 pub(super) fn serve(session: &mut Session<'_>, workorder: Workorder) -> Result<(), Break> {
     let flow = judge(session, &workorder)?;
-    let turn = session.turn(true)?;
+    let up = workorder.command == Command::Sending;
+    let request = flow_request(&flow.schedule, &workorder, up);
+    let demand = Demand { legacy: true, ..session.limits().demand(&request) };
+    let turn = session.turn(demand, true)?;
     let what = format!(
         "{} packets of {} bytes, {} ns apart, by {}",
         workorder.npkts,
@@ -82,10 +85,9 @@ fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
     }
     let up = workorder.command == Command::Sending;
     let schedule = FlowSchedule::every(period_ns);
-    let packets = Some(u64::from(npkts));
-    let asked =
-        FlowRequest { packet_bytes: pktlen, packets, schedule: &schedule, rolling: false, received_here: up };
+    let asked = flow_request(&schedule, workorder, up);
     options.limits.for_legacy().admit(&asked)?;
+    let packets = asked.packets;
     let silence_ns = u64::try_from(options.limits.silence.as_nanos()).unwrap_or(u64::MAX);
     Ok(FlowSpec {
         transport,
@@ -98,6 +100,15 @@ fn judge(session: &Session<'_>, workorder: &Workorder) -> Result<FlowSpec, No> {
         segments: false,
         ..FlowSpec::new(pktlen, packets, schedule)
     })
+}
+
+fn flow_request<'a>(
+    schedule: &'a FlowSchedule,
+    workorder: &Workorder,
+    received_here: bool,
+) -> FlowRequest<'a> {
+    let packets = Some(u64::from(workorder.npkts));
+    FlowRequest { packet_bytes: workorder.pktlen, packets, schedule, rolling: false, received_here }
 }
 
 /// SENDING: the client sends.

@@ -78,7 +78,7 @@ pub fn serve(
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
         .map_err(|e| PathError::os("make an event of the server", e))?;
     let shared = Shared {
-        turns: Turns::new(options.limits.tests, options.limits.queue, options.limits.tests_per_peer),
+        turns: Turns::new(options.limits.budget, options.limits.queue, options.limits.tests_per_peer),
         options,
         expectations: Expectations::default(),
         stop: Arc::default(),

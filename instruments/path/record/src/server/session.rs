@@ -9,7 +9,7 @@ use super::turns::{Entry, Turn};
 use crate::control::{Control, Incoming, LONGEST_WAIT, at_port, same_host};
 use crate::event::ServerEvent;
 use crate::flow::{TestListener, TestSocket};
-use crate::limits::Limits;
+use crate::limits::{Demand, Limits};
 use crate::message::Body;
 use crate::outcome::Protocol;
 use quaver_abi::wire::extension::{COOKIE_BYTES, Kind, Refusal, VERSION};
@@ -97,17 +97,26 @@ impl<'a> Session<'a> {
     }
 
     /// Waits for this session's turn.
-    pub(super) fn turn(&mut self, wait: bool) -> Result<Turn, Break> {
-        let ticket = match self.shared.turns.enter(party(self.peer_ip()), wait) {
+    pub(super) fn turn(&mut self, demand: Demand, wait: bool) -> Result<Turn, Break> {
+        let ticket = match self.shared.turns.enter(party(self.peer_ip()), demand, wait) {
             Entry::Now(turn) => return Ok(turn),
             Entry::Wait(ticket) => ticket,
             Entry::Enough => {
                 let most = self.limits().tests_per_peer;
+                let tests = if most == 1 { "test" } else { "tests" };
                 let sentence = format!(
-                    "your host has {most} test under way or in the queue already, and no more are allowed; \
-                     try again when it is over"
+                    "your host has {most} {tests} under way or in the queue already, and no more are allowed; \
+                     try again when one is over"
                 );
                 return Err(Break::No((Refusal::Busy, sentence)));
+            }
+            Entry::TooMuch => {
+                let share = self.limits().budget.share();
+                let sentence = format!(
+                    "one peer has at most {} packets/s, {} bytes/s and {} samples here",
+                    share.packets_per_second, share.bytes_per_second, share.rows
+                );
+                return Err(Break::No((Refusal::Rate, sentence)));
             }
             Entry::Full => {
                 let sentence = "other tests are under way; try again later";

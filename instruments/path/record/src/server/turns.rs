@@ -1,23 +1,34 @@
-//! One test at a time (or as many as permitted); the next ones wait in their order. A party has as many as it may.
+//! Many tests at a time, as far as a budget goes; those beyond it wait. Of the budget each peer has a share.
+//!
+//! A test that waits goes as soon as it fits, and of those that fit the one that has waited longest. So a test that needs
+//! much, or whose peer has used up its share, keeps no other waiting.
 
+use crate::limits::{Budget, Demand};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]
 struct TurnQueue {
-    /// Whose tests run.
-    running: Vec<IpAddr>,
-    /// Whose tests wait, with their numbers.
-    waiting: VecDeque<(u64, IpAddr)>,
+    /// Tests that run, with their numbers.
+    running: Vec<(u64, Test)>,
+    /// Tests that wait, in their order.
+    waiting: VecDeque<(u64, Test)>,
     next: u64,
+}
+
+/// Whose it is, and what it needs.
+#[derive(Clone, Copy, Debug)]
+struct Test {
+    party: IpAddr,
+    demand: Demand,
 }
 
 /// Who measures and who waits.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     state: Arc<Mutex<TurnQueue>>,
-    tests: usize,
+    budget: Budget,
     queue: usize,
     per_party: usize,
 }
@@ -26,7 +37,7 @@ pub(super) struct Turns {
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Turns,
-    party: IpAddr,
+    number: u64,
 }
 
 /// A place in the queue; dropping it leaves the queue.
@@ -44,11 +55,13 @@ pub(super) enum Entry {
     /// The party has as many tests as it may.
     Enough,
     Full,
+    /// It needs more than one peer's share, so it will never fit.
+    TooMuch,
 }
 
 impl Turns {
-    pub(super) fn new(tests: usize, queue: usize, per_party: usize) -> Self {
-        Self { state: Arc::default(), tests: tests.max(1), queue, per_party: per_party.max(1) }
+    pub(super) fn new(budget: Budget, queue: usize, per_party: usize) -> Self {
+        Self { state: Arc::default(), budget, queue, per_party: per_party.max(1) }
     }
 
     fn state(&self) -> MutexGuard<'_, TurnQueue> {
@@ -56,23 +69,65 @@ impl Turns {
     }
 
     /// The right to measure, or a place in the queue if `wait`.
-    pub(super) fn enter(&self, party: IpAddr, wait: bool) -> Entry {
+    pub(super) fn enter(&self, party: IpAddr, demand: Demand, wait: bool) -> Entry {
         let mut state = self.state();
-        let of_all = state.running.iter().chain(state.waiting.iter().map(|(_, party)| party));
-        if of_all.filter(|other| **other == party).count() >= self.per_party {
+        let test = Test { party, demand };
+        if !demand.is_within(&self.budget.share()) {
+            return Entry::TooMuch;
+        }
+        let of_all = state.running.iter().chain(&state.waiting);
+        if of_all.filter(|(_, other)| other.party == party).count() >= self.per_party {
             return Entry::Enough;
         }
-        if state.running.len() < self.tests && state.waiting.is_empty() {
-            state.running.push(party);
-            return Entry::Now(Turn { turns: self.clone(), party });
+        let number = state.next;
+        state.next += 1;
+        if state.fits(&test, &self.budget) && state.first_that_fits(&self.budget).is_none() {
+            state.running.push((number, test));
+            return Entry::Now(Turn { turns: self.clone(), number });
         }
         if !wait || state.waiting.len() >= self.queue {
             return Entry::Full;
         }
-        let number = state.next;
-        state.next += 1;
-        state.waiting.push_back((number, party));
+        state.waiting.push_back((number, test));
         Entry::Wait(Ticket { turns: self.clone(), number })
+    }
+}
+
+impl TurnQueue {
+    /// Whether the budget has room for a test, and so has the share of its site.
+    fn fits(&self, test: &Test, budget: &Budget) -> bool {
+        let running = || self.running.iter().map(|(_, other)| other);
+        let of_site = || running().filter(|other| site(other.party) == site(test.party));
+        // A peer that speaks Jitlat may send from any port, so that its flow and others of its host mix.
+        let legacy = |other: &Test| other.demand.legacy;
+        let mixes = if test.demand.legacy {
+            running().any(legacy) || of_site().count() > 0
+        } else {
+            of_site().any(legacy)
+        };
+        let sum = |tests: &mut dyn Iterator<Item = &Test>| {
+            tests.fold(test.demand, |sum, other| sum.plus(&other.demand))
+        };
+        self.running.len() < budget.tests
+            && !mixes
+            && sum(&mut running()).is_within(budget)
+            && sum(&mut of_site()).is_within(&budget.share())
+    }
+
+    /// Number of the test that has its turn next, if any fits.
+    fn first_that_fits(&self, budget: &Budget) -> Option<u64> {
+        self.waiting.iter().find(|(_, test)| self.fits(test, budget)).map(|(number, _)| *number)
+    }
+}
+
+/// Who shares one share: an IPv4 address, or an IPv6 network of 48 bits.
+fn site(party: IpAddr) -> IpAddr {
+    match party {
+        IpAddr::V6(ip) => {
+            let [a, b, c, ..] = ip.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
+        }
+        ip => ip,
     }
 }
 
@@ -87,13 +142,28 @@ impl Ticket {
     /// The right to measure, if it is this one's turn.
     pub(super) fn turn(&self) -> Option<Turn> {
         let mut state = self.turns.state();
-        let (number, party) = *state.waiting.front()?;
-        if number != self.number || state.running.len() >= self.turns.tests {
+        if state.first_that_fits(&self.turns.budget) != Some(self.number) {
             return None;
         }
-        state.waiting.pop_front();
-        state.running.push(party);
-        Some(Turn { turns: self.turns.clone(), party })
+        let place = state.waiting.iter().position(|(number, _)| *number == self.number)?;
+        let waited = state.waiting.remove(place)?;
+        state.running.push(waited);
+        Some(Turn { turns: self.turns.clone(), number: self.number })
+    }
+}
+
+impl Turn {
+    /// Needs something else from now on. Says whether the budget has room for that; if not, all stays as it was.
+    pub(super) fn change(&self, demand: Demand) -> bool {
+        let mut state = self.turns.state();
+        let Some(place) = state.running.iter().position(|(number, _)| *number == self.number) else {
+            return false;
+        };
+        let (number, test) = state.running.swap_remove(place);
+        let changed = Test { demand, ..test };
+        let fits = state.fits(&changed, &self.turns.budget);
+        state.running.push((number, if fits { changed } else { test }));
+        fits
     }
 }
 
@@ -105,10 +175,7 @@ impl Drop for Ticket {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut state = self.turns.state();
-        if let Some(place) = state.running.iter().position(|party| *party == self.party) {
-            state.running.swap_remove(place);
-        }
+        self.turns.state().running.retain(|(number, _)| *number != self.number);
     }
 }
 
@@ -120,54 +187,137 @@ mod tests {
     const PARTY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 
+    const LITTLE: Demand =
+        Demand { packets_per_second: 100, bytes_per_second: 8_000, rows: 1_000, legacy: false };
+
+    fn turns(tests: usize, queue: usize, per_party: usize) -> Turns {
+        Turns::new(Budget { tests, ..Budget::default() }, queue, per_party)
+    }
+
+    fn enter(turns: &Turns, party: IpAddr, wait: bool) -> Entry {
+        turns.enter(party, LITTLE, wait)
+    }
+
     #[test]
     fn turns_come_in_order_and_leavers_are_left_out() {
-        let turns = Turns::new(1, 2, 9);
-        let Entry::Now(first) = turns.enter(PARTY, true) else { panic!("free") };
-        let Entry::Wait(second) = turns.enter(PARTY, true) else { panic!("waits") };
-        let Entry::Wait(third) = turns.enter(PARTY, true) else { panic!("waits") };
-        assert!(matches!(turns.enter(PARTY, true), Entry::Full));
-        assert!(matches!(turns.enter(PARTY, false), Entry::Full));
+        let turns = turns(1, 2, 9);
+        let Entry::Now(first) = enter(&turns, PARTY, true) else { panic!("free") };
+        let Entry::Wait(second) = enter(&turns, PARTY, true) else { panic!("waits") };
+        let Entry::Wait(third) = enter(&turns, PARTY, true) else { panic!("waits") };
+        assert!(matches!(enter(&turns, PARTY, true), Entry::Full));
+        assert!(matches!(enter(&turns, PARTY, false), Entry::Full));
         assert_eq!((second.place(), third.place()), (1, 2));
         assert!(second.turn().is_none());
         drop(first);
         assert!(third.turn().is_none(), "not before the second");
-        assert!(matches!(turns.enter(PARTY, false), Entry::Full), "nobody overtakes those who wait");
+        assert!(matches!(enter(&turns, PARTY, false), Entry::Full), "nobody overtakes those who wait");
         drop(second);
         assert_eq!(third.place(), 1);
         let turn = third.turn().expect("its turn");
         drop(third);
-        assert!(matches!(turns.enter(PARTY, false), Entry::Full));
+        assert!(matches!(enter(&turns, PARTY, false), Entry::Full));
         drop(turn);
-        assert!(matches!(turns.enter(PARTY, false), Entry::Now(_)));
+        assert!(matches!(enter(&turns, PARTY, false), Entry::Now(_)));
     }
 
     #[test]
     fn as_many_as_permitted_run() {
-        let turns = Turns::new(2, 0, 9);
-        let (one, two) = (turns.enter(PARTY, false), turns.enter(PARTY, false));
+        let turns = turns(2, 0, 9);
+        let (one, two) = (enter(&turns, PARTY, false), enter(&turns, PARTY, false));
         assert!(matches!((&one, &two), (Entry::Now(_), Entry::Now(_))));
-        assert!(matches!(turns.enter(PARTY, true), Entry::Full));
+        assert!(matches!(enter(&turns, PARTY, true), Entry::Full));
         drop(one);
-        assert!(matches!(turns.enter(PARTY, true), Entry::Now(_)));
+        assert!(matches!(enter(&turns, PARTY, true), Entry::Now(_)));
     }
 
     #[test]
     fn a_party_runs_or_waits_once_and_others_have_their_turn() {
-        let turns = Turns::new(2, 4, 1);
-        let first = turns.enter(PARTY, true);
-        assert!(matches!(turns.enter(PARTY, true), Entry::Enough), "though a place is free");
-        let second = turns.enter(OTHER, true);
+        let turns = turns(2, 4, 1);
+        let first = enter(&turns, PARTY, true);
+        assert!(matches!(enter(&turns, PARTY, true), Entry::Enough), "though a place is free");
+        let second = enter(&turns, OTHER, true);
         assert!(matches!((&first, &second), (Entry::Now(_), Entry::Now(_))));
         drop(first);
-        let Entry::Now(again) = turns.enter(PARTY, true) else { panic!("its test is over") };
+        let Entry::Now(again) = enter(&turns, PARTY, true) else { panic!("its test is over") };
         let third = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3));
-        let Entry::Wait(waits) = turns.enter(third, true) else { panic!("waits") };
-        assert!(matches!(turns.enter(third, true), Entry::Enough), "it waits already");
+        let Entry::Wait(waits) = enter(&turns, third, true) else { panic!("waits") };
+        assert!(matches!(enter(&turns, third, true), Entry::Enough), "it waits already");
         drop(again);
         let turn = waits.turn().expect("its turn");
-        assert!(matches!(turns.enter(third, true), Entry::Enough), "it runs");
+        assert!(matches!(enter(&turns, third, true), Entry::Enough), "it runs");
         drop((waits, turn));
-        assert!(matches!(turns.enter(third, true), Entry::Now(_)));
+        assert!(matches!(enter(&turns, third, true), Entry::Now(_)));
+    }
+
+    /// A budget of 1,000 packets a second, half of it for one peer.
+    fn thousand() -> Turns {
+        let budget = Budget { packets_per_second: 1_000, share_packets_per_second: 500, ..Budget::default() };
+        Turns::new(budget, 9, 9)
+    }
+
+    fn ask(turns: &Turns, party: IpAddr, packets_per_second: u64) -> Entry {
+        turns.enter(party, Demand { packets_per_second, ..LITTLE }, true)
+    }
+
+    #[test]
+    fn a_greedy_peer_waits_for_itself_and_others_pass_it() {
+        let turns = thousand();
+        let Entry::Now(_day) = ask(&turns, PARTY, 10) else { panic!("free") };
+        assert!(matches!(ask(&turns, PARTY, 501), Entry::TooMuch));
+        let Entry::Now(most) = ask(&turns, PARTY, 490) else { panic!("its share") };
+        let Entry::Wait(more) = ask(&turns, PARTY, 1) else { panic!("beyond its share") };
+        let Entry::Now(_other) = ask(&turns, OTHER, 400) else { panic!("has a share of its own") };
+        let third = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3));
+        let Entry::Wait(large) = ask(&turns, third, 200) else { panic!("beyond the budget") };
+        let Entry::Now(_small) = ask(&turns, third, 100) else { panic!("a small one passes") };
+        assert!(more.turn().is_none() && large.turn().is_none());
+        drop(most);
+        assert!(large.turn().is_none(), "the first that fits goes first");
+        let (_one, _two) = (more.turn().expect("fits"), large.turn().expect("fits"));
+    }
+
+    #[test]
+    fn networks_of_a_site_share_one_share() {
+        let turns = thousand();
+        let peer = |network: u16| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, network, 0, 0, 0, 0));
+        let _inside: Vec<Entry> = (0..5).map(|network| ask(&turns, peer(network), 100)).collect();
+        assert!(matches!(ask(&turns, peer(9), 100), Entry::Wait(_)));
+        assert!(matches!(ask(&turns, OTHER, 500), Entry::Now(_)));
+    }
+
+    #[test]
+    fn bytes_and_rows_are_a_budget_too() {
+        let budget = Budget { bytes_per_second: 10_000, rows: 1_500, ..Budget::default() };
+        let budget = Budget { share_bytes_per_second: 10_000, share_rows: 1_500, ..budget };
+        for demand in [Demand { rows: 0, ..LITTLE }, Demand { bytes_per_second: 0, ..LITTLE }] {
+            let turns = Turns::new(budget, 9, 9);
+            let _first = turns.enter(PARTY, demand, true);
+            assert!(matches!(turns.enter(OTHER, demand, true), Entry::Wait(_)), "{demand:?}");
+        }
+    }
+
+    #[test]
+    fn what_changes_must_fit() {
+        let turns = thousand();
+        let Entry::Now(turn) = ask(&turns, PARTY, 1) else { panic!("free") };
+        let Entry::Now(other) = ask(&turns, PARTY, 400) else { panic!("free") };
+        let needs = |packets_per_second| Demand { packets_per_second, ..LITTLE };
+        assert!(turn.change(needs(100)) && !turn.change(needs(101)));
+        assert!(matches!(ask(&turns, PARTY, 1), Entry::Wait(_)), "it kept the 100");
+        drop(other);
+        assert!(turn.change(needs(500)));
+    }
+
+    #[test]
+    fn a_peer_that_speaks_jitlat_is_alone_with_its_host() {
+        let turns = thousand();
+        let legacy = Demand { legacy: true, ..LITTLE };
+        let Entry::Now(first) = turns.enter(PARTY, legacy, true) else { panic!("free") };
+        let Entry::Wait(same) = ask(&turns, PARTY, 1) else { panic!("its packets would mix") };
+        assert!(matches!(turns.enter(OTHER, legacy, true), Entry::Wait(_)), "one test port for all");
+        assert!(matches!(ask(&turns, OTHER, 1), Entry::Now(_)));
+        drop(first);
+        let _running = same.turn().expect("its turn");
+        assert!(matches!(turns.enter(PARTY, legacy, true), Entry::Wait(_)));
     }
 }

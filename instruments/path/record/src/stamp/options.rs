@@ -2,8 +2,9 @@
 
 use super::key::Protection;
 use super::{StampError, TimestampFormat};
+use crate::flow::LatePolicy;
 use quaver_abi::wire::stamp::PORT;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// Limits of a reflector. What exceeds them is not answered.
@@ -47,6 +48,9 @@ pub struct ReflectorOptions {
     pub format: TimestampFormat,
     /// Whether a reply may have the DSCP of the request, or the one that a Class of Service TLV asks for.
     pub allow_dscp: bool,
+    /// Addresses whose packets are answered from 14 bytes on, though a reply has 41: who forges such an address makes
+    /// this host send it three times as many bytes. Without HMAC only.
+    pub short_from: Vec<IpAddr>,
     /// Limits.
     pub caps: Caps,
 }
@@ -59,6 +63,7 @@ impl Default for ReflectorOptions {
             protection: Protection::None,
             format: TimestampFormat::Ntp,
             allow_dscp: true,
+            short_from: Vec::new(),
             caps: Caps::default(),
         }
     }
@@ -103,6 +108,10 @@ pub struct SenderOptions {
     pub count: Option<u64>,
     /// Nanoseconds from one packet to the next, at least 1000.
     pub period_ns: u64,
+    /// What becomes of packets whose time has passed.
+    pub late: LatePolicy,
+    /// When the session is over, whatever was sent by then, nanoseconds; none: its packets alone decide.
+    pub lasting_ns: Option<u64>,
     /// Bytes of UDP payload; none sends the least that holds what is asked. More is filled with an Extra Padding
     /// TLV, which takes four bytes or more.
     pub packet_bytes: Option<usize>,
@@ -135,6 +144,8 @@ impl SenderOptions {
             bind: None,
             count: Some(10),
             period_ns: 1_000_000_000,
+            late: LatePolicy::SendLate,
+            lasting_ns: None,
             packet_bytes: None,
             ssid: 0,
             zero_ssid: ZeroSsid::default(),

@@ -2,6 +2,7 @@
 
 use super::directions::DirectionCounts;
 use crate::clocks::{ClockPair, ClockStep};
+use crate::flow::Lateness;
 use crate::flow::StampSource;
 use quaver_abi::wire::stamp::time::ErrorEstimate;
 use quaver_abi::wire::stamp::tlv::{ClassOfService, DirectMeasurement, FollowUp, TimestampInformation};
@@ -131,14 +132,24 @@ pub struct StampOutcome {
     pub late: u64,
     /// Datagrams that are no reply to any of our packets.
     pub foreign: u64,
+    /// Datagrams of the reflector with too few bytes for a reply (41; with an HMAC 112).
+    pub short: u64,
+    /// Replies that have another length than the packets; they count.
+    pub other_length: u64,
     /// Replies whose HMAC is wrong, that of the base packet or of the TLVs.
     pub wrong_hmac: u64,
     /// Replies whose TLVs the reflector did not understand (U), found malformed (M) or altered (I).
     pub flagged: u64,
     /// Whether a reply had 0 for our session identifier: the reflector knows no RFC 8972.
     pub zero_ssid: bool,
-    /// Places of the schedule that were left out, because the one before was sent too late.
+    /// Slots that were skipped, because the one before was sent too late.
     pub skipped: u64,
+    /// Packets that were sent when the next one was due as well.
+    pub sent_late: u64,
+    /// Packets due within the session's time that had not been sent when it was over.
+    pub unsent: u64,
+    /// Sending time less deadline.
+    pub lateness: Lateness,
     /// Packets that the system would not send; they are no packets.
     pub not_sent: u64,
     /// The reflector's estimate of its error, from its first reply.

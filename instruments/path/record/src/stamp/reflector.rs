@@ -9,6 +9,7 @@ use super::sessions::{SessionKey, Sessions};
 use super::socket::{Arrival, LONGEST_WAIT, MOST_BYTES, StampSocket};
 use crate::clocks::ClockEstimate;
 use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
+use quaver_abi::wire::stamp::{LEAST_LIGHT_BYTES, LIGHT_BYTES};
 use quaver_clock::{monotonic_ns, realtime_ns};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,7 +110,9 @@ impl Reflector<'_> {
         }
         // Rates first: an HMAC costs more than a look at two counters.
         self.sessions.admits(peer.ip(), now_ns)?;
-        let packet = check(request, &self.options.protection)?;
+        let short = self.options.short_from.contains(&peer.ip().to_canonical());
+        let least = if short { LEAST_LIGHT_BYTES } else { LIGHT_BYTES };
+        let packet = check(request, &self.options.protection, least)?;
         if answers_us(request, self.options.protection.mode(), self.options.format, realtime_ns()) {
             return Err(Refusal::Looping);
         }

@@ -49,12 +49,13 @@ impl Local<'_> {
 }
 
 /// Whether `request` may be answered, and what it says. Senders of TWAMP Light may send fewer bytes than STAMP's
-/// base packet; those that its reply needs at least must be there, the rest is zero.
-pub(super) fn check(request: &[u8], protection: &Protection) -> Result<SenderPacket, Refusal> {
+/// base packet. `least` must be there, which are those of the least reply unless larger replies are permitted; the rest
+/// is zero.
+pub(super) fn check(request: &[u8], protection: &Protection, least: usize) -> Result<SenderPacket, Refusal> {
     let mode = protection.mode();
     let mut padded = [0; Mode::Unauthenticated.base_bytes()];
     let base = match mode {
-        Mode::Unauthenticated if request.len() >= LIGHT_BYTES && request.len() < mode.base_bytes() => {
+        Mode::Unauthenticated if (least..mode.base_bytes()).contains(&request.len()) => {
             padded[..request.len()].copy_from_slice(request);
             &padded[..]
         }
@@ -67,7 +68,7 @@ pub(super) fn check(request: &[u8], protection: &Protection) -> Result<SenderPac
     }
 }
 
-/// Writes the reply to `request`, of the same length, into `reply`, and gives the traffic class that it is to have.
+/// Writes the reply to `request`, of the same length but for the least that a reply has, into `reply`, and gives the traffic class that it is to have.
 /// `now_ns` is asked for T3 as late as can be. Without a session no state is kept.
 pub(super) fn compose(
     request: &[u8],
@@ -110,7 +111,7 @@ pub(super) fn compose(
     if let Protection::All(key) = local.protection {
         key.seal_base(base);
     }
-    reply.truncate(request.len());
+    reply.truncate(request.len().max(LIGHT_BYTES));
     (class, sent_ns)
 }
 

@@ -9,19 +9,25 @@ use super::reflector::error_estimate;
 use super::request::Request;
 use super::socket::{Arrival, LONGEST_WAIT, MOST_BYTES, StampSocket};
 use crate::clocks::{ClockPair, PairKeeper, steps};
+use crate::flow::pacing::Pacing;
+use crate::flow::{FlowSchedule, Lateness};
 use crate::hosts::Side;
-use quaver_abi::wire::stamp::ReflectorPacket;
+use hdrhistogram::Histogram;
 use quaver_abi::wire::stamp::time::ErrorEstimate;
 use quaver_abi::wire::stamp::tlv::{
     ClassOfService, DirectMeasurement, FLAG_INTEGRITY, FLAG_MALFORMED, FLAG_UNRECOGNIZED, FollowUp, Location,
     Span, TimestampInformation, kind, location,
 };
+use quaver_abi::wire::stamp::{LIGHT_BYTES, Mode, ReflectorPacket};
 use quaver_clock::{monotonic_ns, realtime_ns};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Packets that are sent before replies are looked for again.
+const MOST_AT_ONCE: usize = 64;
 
 /// Measures to a reflector on the calling thread: sends the packets of `options`, waits for the last replies, and
 /// gives what was had. `watch` hears of each packet that is answered, in order of arrival. With `stop` set it ends
@@ -54,6 +60,7 @@ pub fn send_session(
         ended: false,
         direct: None,
         counter: DirectionCounter::new(),
+        lateness: Lateness::histogram(),
         remembered: VecDeque::new(),
         outcome: blank(options, local),
         watch,
@@ -76,10 +83,15 @@ fn blank(options: &SenderOptions, local: SocketAddr) -> StampOutcome {
         replies: Vec::new(),
         late: 0,
         foreign: 0,
+        short: 0,
+        other_length: 0,
         wrong_hmac: 0,
         flagged: 0,
         zero_ssid: false,
         skipped: 0,
+        sent_late: 0,
+        unsent: 0,
+        lateness: Lateness::default(),
         not_sent: 0,
         reflector_error: None,
         timestamp_information: None,
@@ -100,6 +112,7 @@ struct Session<'a> {
     /// The reflector's count of received packets with the greatest number of ours.
     direct: Option<(u64, u32)>,
     counter: DirectionCounter,
+    lateness: Histogram<u64>,
     /// The newest packets: those whose replies can be known.
     remembered: VecDeque<Remembered>,
     outcome: StampOutcome,
@@ -118,9 +131,12 @@ impl Session<'_> {
     fn run(mut self, stop: &AtomicBool) -> StampOutcome {
         let mut buffer = vec![0; MOST_BYTES];
         let mut clocks = PairKeeper::new();
-        let period_ns = self.options.period_ns.cast_signed();
-        let mut deadline_ns = monotonic_ns();
-        let mut last_ns = deadline_ns;
+        let SenderOptions { period_ns, late, lasting_ns, .. } = *self.options;
+        let mut pacing = Pacing::new(FlowSchedule::every(period_ns).offsets(), late, lasting_ns);
+        pacing.most_at_once = MOST_AT_ONCE;
+        let mut deadlines = Vec::with_capacity(MOST_AT_ONCE);
+        let start_ns = monotonic_ns();
+        let (mut last_ns, mut over) = (start_ns, false);
         loop {
             self.drain(&mut buffer);
             clocks.tick();
@@ -129,9 +145,14 @@ impl Session<'_> {
                 break;
             }
             let now_ns = monotonic_ns();
-            let sending = self.options.count.is_none_or(|count| self.tried() < count);
-            let until_ns =
-                if sending { deadline_ns } else { last_ns + self.options.loss_timeout_ns.cast_signed() };
+            let left = self.options.count.map_or(u64::MAX, |count| count.saturating_sub(self.tried()));
+            over |= left == 0 || pacing.gives_up(now_ns.abs_diff(start_ns), left);
+            let next_ns = pacing.next_ns().filter(|_| !over);
+            let sending = next_ns.is_some();
+            let until_ns = match next_ns {
+                Some(next_ns) => start_ns.saturating_add_unsigned(next_ns),
+                None => last_ns + self.options.loss_timeout_ns.cast_signed(),
+            };
             if !sending && (self.outcome.lost() == 0 || now_ns >= until_ns) {
                 self.outcome.complete = true;
                 break;
@@ -141,13 +162,19 @@ impl Session<'_> {
                 self.socket.wait(left.min(LONGEST_WAIT));
                 continue;
             }
-            self.send();
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(MOST_AT_ONCE);
+            pacing.take(now_ns.abs_diff(start_ns), most, &mut deadlines);
+            for due_ns in &deadlines {
+                let late_ns = monotonic_ns().abs_diff(start_ns).saturating_sub(*due_ns);
+                self.lateness.saturating_record(late_ns);
+                self.send();
+            }
             last_ns = monotonic_ns();
-            // Never a burst to catch up: places of the schedule that have passed are left out.
-            let passed = (last_ns - deadline_ns) / period_ns;
-            self.outcome.skipped += passed.unsigned_abs();
-            deadline_ns = deadline_ns.saturating_add(period_ns.saturating_mul(passed + 1));
         }
+        let counts = pacing.counts;
+        let outcome = &mut self.outcome;
+        (outcome.skipped, outcome.sent_late, outcome.unsent) = (counts.misses, counts.late, counts.unsent);
+        outcome.lateness = Lateness::of(&self.lateness, Some(self.lateness.mean()));
         clocks.read();
         self.finish(clocks.pairs().to_vec())
     }
@@ -213,8 +240,17 @@ impl Session<'_> {
     /// Judges a datagram of the reflector and keeps what it says.
     fn take(&mut self, octets: &[u8], arrival: &Arrival) {
         let mode = self.options.protection.mode();
-        let Ok(reply) = ReflectorPacket::read(mode, octets) else {
-            self.outcome.foreign += 1;
+        // TWAMP Light's replies may end with the TTL.
+        let mut padded = [0; Mode::Unauthenticated.base_bytes()];
+        let base = match mode {
+            Mode::Unauthenticated if (LIGHT_BYTES..padded.len()).contains(&octets.len()) => {
+                padded[..octets.len()].copy_from_slice(octets);
+                &padded[..]
+            }
+            _ => octets,
+        };
+        let Ok(reply) = ReflectorPacket::read(mode, base) else {
+            self.outcome.short += 1;
             return;
         };
         if let Protection::All(key) = &self.options.protection
@@ -242,7 +278,8 @@ impl Session<'_> {
             self.outcome.replies.push((sequence, reply.sequence));
         }
         let mut kept = self.kept(&reply, arrival);
-        self.take_tlvs(&octets[mode.base_bytes()..], &reply, sequence, &mut kept);
+        self.outcome.other_length += u64::from(octets.len() != self.request.octets.len());
+        self.take_tlvs(octets.get(mode.base_bytes()..).unwrap_or_default(), &reply, sequence, &mut kept);
         let remembered = &mut self.remembered[place as usize];
         let t1_ns = remembered.t1_ns;
         if arrival.received_ns.saturating_sub(t1_ns) > self.options.loss_timeout_ns.cast_signed() {

@@ -191,10 +191,11 @@ fn packet(number: i32, tag: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// A server with its usual limit of tests a peer, and little patience.
+/// A server with one test at a time, and little patience.
 fn strict(silence: Duration) -> ServerOptions {
     let mut options = options(V4);
-    options.limits.tests_per_peer = Limits::default().tests_per_peer;
+    options.limits.tests_per_peer = 1;
+    options.limits.budget.tests = 1;
     options.limits.silence = silence;
     options
 }
@@ -208,6 +209,31 @@ fn assert_free(server: &Served) {
     let options = ClientOptions { queue_patience: Duration::ZERO, rtt_probes: 1, ..server.client() };
     let outcome = measure(&options).unwrap();
     assert!(outcome.is_complete(), "{outcome:?}");
+}
+
+#[test]
+fn a_greedy_peer_has_its_share_and_waits_alone() {
+    let mut options = options(V4);
+    options.limits.budget.share_packets_per_second = 1_500;
+    options.limits.budget.packets_per_second = 3_000;
+    let server = Served::with(options);
+    let mut greedy = Peer::greet(&server, "127.0.0.2");
+    greedy.ask(ASK);
+    let (test, _) = greedy.meet(&server);
+    greedy.say(START, &[]);
+    let mut more = Peer::greet(&server, "127.0.0.2");
+    more.ask(Ask { flags: WAIT, ..ASK });
+    let place = more.expect(QUEUED);
+    assert_eq!(place.body[place.body.len() - 4..], [0, 0, 0, 1], "its place is told");
+    // A recording tells what it needs only when it has come.
+    let mut slow = Peer::greet(&server, "127.0.0.2");
+    slow.ask(Ask { schedule: RECORDED, packets: 600, period_ns: 1_000_000_000, ..ASK });
+    slow.offsets(0, &(0..600).collect::<Vec<u64>>());
+    let refused = slow.refused();
+    assert!(String::from_utf8_lossy(refused.field(5).unwrap()).contains("busiest second"));
+    assert_free(&server);
+    drop((greedy, test));
+    more.expect(ACCEPT);
 }
 
 #[test]
@@ -377,8 +403,8 @@ fn a_recording_is_taken_while_its_test_waits() {
     peer.offsets(0, &[0; 5]);
     assert_eq!(peer.refused().reason(), 2, "more than announced");
     let mut peer = Peer::greet(&server, "127.0.0.1");
-    peer.ask(Ask { schedule: RECORDED, packets: 300_000, flags: WAIT, ..ASK });
-    for part in 0..300 {
+    peer.ask(Ask { schedule: RECORDED, packets: 600_000, flags: WAIT, ..ASK });
+    for part in 0..600 {
         peer.offsets(part * 1_000, &[0; 1_000]);
     }
     assert_eq!(peer.refused().reason(), 4, "the rate that only its offsets tell");

@@ -168,6 +168,7 @@ fn with_a_key_only_its_holder_gets_a_stream() {
 fn what_is_above_a_cap_is_refused_with_the_cap() {
     let mut options = options(V4);
     options.limits.packets_per_second = 2_000;
+    options.limits.budget.tests = 1;
     options.limits.duration = Duration::from_secs(60);
     let server = Served::with(options);
     let client = client(&server);

@@ -1,7 +1,7 @@
 //! From a session with a STAMP reflector to the facts and packets of two flows.
 
-use crate::facts::{EndClock, FlowFacts, PathFacts, RoundTrip};
-use crate::probe::facts::{clock_of, clock_steps};
+use crate::facts::{AchievedSchedule, EndClock, FlowFacts, PathFacts, RoundTrip, SendingFacts};
+use crate::probe::facts::{clock_of, clock_steps, late_policy_name};
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::direction::Direction;
 use quaver_path_record::ClockEstimate;
@@ -42,12 +42,16 @@ pub(super) fn notes(outcome: &StampOutcome) -> Vec<String> {
     let of = |packets: u64, words: &str| (packets > 0).then(|| format!("{} {words}", Cell::Count(packets)));
     let notes = [
         ways_of_loss(outcome),
-        of(
-            outcome.skipped,
-            "slots were skipped because the previous packet was late; use a longer period or a quieter CPU",
-        ),
         of(outcome.not_sent, "packets were refused by the local kernel and count as not sent"),
         of(outcome.late, "replies came after the loss timeout; their packets count as lost"),
+        of(
+            outcome.short,
+            "datagrams of the reflector are too short for replies (RFC 8762, section 4.3), so their packets count as lost",
+        ),
+        of(
+            outcome.other_length,
+            "replies have another length than the packets they answer (RFC 8762, section 4.3); they count",
+        ),
         of(outcome.wrong_hmac, "replies with a wrong HMAC were discarded"),
         of(outcome.flagged, "replies carry TLVs that the reflector flagged as unknown or altered"),
     ];
@@ -63,7 +67,7 @@ fn ways_of_loss(outcome: &StampOutcome) -> Option<String> {
     if outcome.answered == 0 {
         let words = "no replies, so the direction of the loss is unknown, and whether a reflector is there at all: both \
                      directions count all packets";
-        return Some(words.to_owned());
+        return (outcome.short == 0).then(|| words.to_owned());
     }
     let directions = &outcome.directions;
     Some(match (directions.forward_lost, directions.backward_lost) {
@@ -155,6 +159,27 @@ pub(super) fn sent(outcome: &StampOutcome, direction: Direction) -> u64 {
     }
 }
 
+/// How our sender kept its schedule.
+fn achieved(outcome: &StampOutcome, options: &SenderOptions) -> AchievedSchedule {
+    let held = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    AchievedSchedule {
+        slope_ppm: None,
+        error_p50_ns: held(outcome.lateness.quantiles_ns[0]),
+        error_p99_ns: held(outcome.lateness.quantiles_ns[2]),
+        error_max_ns: held(outcome.lateness.largest_ns),
+        missed: outcome.skipped,
+        cpu_per_million_ns: None,
+        sending: Some(SendingFacts {
+            late_policy: late_policy_name(options.late),
+            late: outcome.sent_late,
+            unsent: outcome.unsent,
+            train_packets: 0,
+            longest_train: 0,
+            received_in_trains: 0,
+        }),
+    }
+}
+
 fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -> FlowFacts {
     let up = direction == Direction::Up;
     let (source, destination) =
@@ -174,7 +199,7 @@ fn flow(outcome: &StampOutcome, options: &SenderOptions, direction: Direction) -
         received_stamped_by: if up { "the reflector".to_owned() } else { "kernel".to_owned() },
         own_drops: None,
         foreign: outcome.foreign,
-        achieved: None,
+        achieved: up.then(|| achieved(outcome, options)),
         departures: None,
         segments: None,
         segments_at_server: None,

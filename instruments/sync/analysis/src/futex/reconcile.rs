@@ -105,7 +105,8 @@ impl Held {
 /// Whether a call of the library begins, or ends; neither for starts and ends of threads.
 fn begins(kind: SyncKind) -> Option<bool> {
     match kind {
-        SyncKind::ThreadStart | SyncKind::ThreadExit | SyncKind::Anchor => None,
+        SyncKind::ThreadStart | SyncKind::ThreadExit => None,
+        other if !other.is_call() => None,
         // Entries have odd numbers, returns even ones.
         other => Some(!(other as u8).is_multiple_of(2)),
     }
@@ -260,7 +261,8 @@ mod tests {
         for kind in SyncKind::ALL {
             let name = format!("{kind:?}");
             let want = match kind {
-                SyncKind::ThreadStart | SyncKind::ThreadExit | SyncKind::Anchor => None,
+                SyncKind::ThreadStart | SyncKind::ThreadExit => None,
+                _ if !kind.is_call() => None,
                 _ => Some(name.ends_with("Entry") || name == "Create"),
             };
             assert_eq!(begins(kind), want, "{name}");

@@ -199,7 +199,7 @@ impl Cutter {
 
     fn sync(&mut self, event: &SyncEvent, sink: &mut dyn FnMut(Step)) {
         self.until(event.at_ns, sink);
-        if event.kind == SyncKind::Anchor {
+        if !event.kind.is_call() {
             return self.protocol.event(event);
         }
         let thread = event.thread;

@@ -138,6 +138,7 @@ fn other_lost_time_counts_in_the_subframe_in_which_it_ends() {
         prev: ThreadId(prev),
         next: ThreadId(next),
         prev_state: quaver_abi::record::OffCpu::from_raw(0),
+        priorities: None,
     };
     let events = [
         start(0, 1, 0),

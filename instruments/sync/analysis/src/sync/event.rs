@@ -124,6 +124,8 @@ pub enum KernelKind {
         next: ThreadId,
         /// In which state the one leaves.
         prev_state: OffCpu,
+        /// How urgent the two are as the kernel numbers it (the smaller, the more urgent), where that is known.
+        priorities: Option<(i16, i16)>,
     },
     /// Somebody begins to wake the thread.
     Waking {
@@ -174,6 +176,12 @@ pub enum KernelKind {
         /// How long the thread slept in it, nanoseconds. Time off the CPU in which it could run is not among it: that
         /// is preemption.
         blocked_ns: u64,
+        /// How long the thread was in it, nanoseconds.
+        inside_ns: u64,
+        /// Its number in the machine's table.
+        number: u16,
+        /// All that it is for is to wait, so that it loses no time.
+        only_waits: bool,
     },
     /// The CPU ran slower until now: throttling, a lower frequency.
     Slow {
@@ -181,6 +189,15 @@ pub enum KernelKind {
         duration_ns: u64,
         /// Share of the full speed that it lost, in thousandths, up to 1,000. The user sets what an event costs.
         lost_permille: u16,
+    },
+    /// A sample: the thread has the CPU.
+    Sample {
+        /// Who.
+        thread: ThreadId,
+        /// Address of its next instruction; 0 in the kernel.
+        address: u64,
+        /// That is in a loop that waits for others. The record does not say so.
+        spins: bool,
     },
     /// Messages of the thread were late on the bus.
     BusDelay {
@@ -202,6 +219,8 @@ impl KernelEvent {
                 prev: thread,
                 next: ThreadId(record.other),
                 prev_state: OffCpu::from_raw(record.detail),
+                priorities: (record.operand != 0)
+                    .then_some(((record.operand >> 16) as i16, record.operand as i16)),
             },
             KernelSideKind::Waking => {
                 let context = WakingContext::from_raw(record.detail);
@@ -223,15 +242,19 @@ impl KernelEvent {
             KernelSideKind::IdleExit => KernelKind::IdleExit,
             KernelSideKind::SystemCall => {
                 let call = record.system_call()?;
-                if call.only_waits {
-                    return None;
+                KernelKind::SystemCall {
+                    thread,
+                    blocked_ns: call.blocked_ns,
+                    inside_ns: call.inside_ns,
+                    number: call.number,
+                    only_waits: call.only_waits,
                 }
-                KernelKind::SystemCall { thread, blocked_ns: call.blocked_ns }
             }
             KernelSideKind::Slow => KernelKind::Slow {
                 duration_ns: record.value,
                 lost_permille: record.operand.min(1_000) as u16,
             },
+            KernelSideKind::Sample => KernelKind::Sample { thread, address: record.value, spins: false },
             KernelSideKind::Fork
             | KernelSideKind::Exit
             | KernelSideKind::FunctionEnter

@@ -55,17 +55,20 @@ impl<O: Observer> Protocol<O> {
 
     fn critical_path(&self, from_ns: u64) -> CriticalPath {
         let Some((last_ns, thread, path)) = self.threads.retired.last else { return CriticalPath::default() };
-        let Path { classes_ns, other_ns, blocked_ns, hand_overs, .. } = path;
+        let Path { classes_ns, other_ns, blocked_ns, slept_ns, spun_ns, hand_overs, .. } = path;
         let length_ns = last_ns - from_ns.min(last_ns);
         let sync_jitter_ns: u64 = classes_ns.iter().sum();
         CriticalPath {
             last_thread: Some(thread),
             length_ns,
-            execution_ns: length_ns.saturating_sub(sync_jitter_ns + other_ns + blocked_ns),
+            execution_ns: length_ns
+                .saturating_sub(sync_jitter_ns + other_ns + blocked_ns + slept_ns + spun_ns),
             sync_jitter_ns,
             classes_ns,
             other_ns,
             blocked_ns,
+            slept_ns,
+            spun_ns,
             hand_overs,
         }
     }

@@ -6,7 +6,7 @@ use super::protocol::Protocol;
 use super::results::{Cause, OtherClass};
 use super::threads::Slot;
 use super::timeline::{InKernel, WaitState, Whereabouts};
-use quaver_abi::record::OffCpu;
+use quaver_abi::record::{OffCpu, SAMPLE_PERIOD_NS};
 
 const IDLE: ThreadId = ThreadId(0);
 
@@ -17,7 +17,7 @@ impl<O: Observer> Protocol<O> {
         self.counts.kernel_events += 1;
         let cpu = event.cpu;
         match event.kind {
-            KernelKind::Switch { prev, next, prev_state } => self.switch(cpu, prev, next, prev_state),
+            KernelKind::Switch { prev, next, prev_state, .. } => self.switch(cpu, prev, next, prev_state),
             KernelKind::Waking { thread, by_current } => self.waking(by_current.then_some(cpu), thread),
             KernelKind::Wakeup { thread, target_cpu } => self.woken(thread, target_cpu),
             KernelKind::Migrate { thread, to, .. } => self.migrate(thread, to),
@@ -29,7 +29,18 @@ impl<O: Observer> Protocol<O> {
                     self.lose_outside_calls(slot, cpu, OtherClass::Bus, lost_ns);
                 }
             }
-            KernelKind::SystemCall { thread, blocked_ns } => self.system_call(cpu, thread, blocked_ns),
+            KernelKind::SystemCall { only_waits: true, .. } => {}
+            KernelKind::Sample { thread, spins: true, .. } => {
+                let slot = self.threads.find(thread);
+                let now_ns = self.now_ns;
+                if let Some(thread) = slot.map(|slot| self.threads.get_mut(slot))
+                    && !thread.is_in_call()
+                    && !thread.ended
+                {
+                    thread.path.spin(SAMPLE_PERIOD_NS, now_ns);
+                }
+            }
+            KernelKind::SystemCall { thread, blocked_ns, .. } => self.system_call(cpu, thread, blocked_ns),
             _ => self.core_state(cpu, event.kind),
         }
     }
@@ -164,6 +175,7 @@ impl<O: Observer> Protocol<O> {
         let thread = self.threads.get_mut(slot);
         let in_call = thread.is_in_call();
         let timeline = &mut thread.timeline;
+        timeline.asleep_ns = (state != OffCpu::Preempted && !in_call).then_some(now_ns);
         match timeline.kernel {
             Some(_) => timeline.off_ns = Some(now_ns),
             None if state == OffCpu::Preempted && !in_call => timeline.preempted_ns = Some(now_ns),
@@ -180,12 +192,17 @@ impl<O: Observer> Protocol<O> {
         timeline.moved = false;
         let off_ns = timeline.off_ns.take();
         let preempted_ns = timeline.preempted_ns.take();
+        let asleep_ns = timeline.asleep_ns.take();
         if let (Some(stay), Some(off_ns)) = (&mut timeline.kernel, off_ns) {
             stay.off_ns += now_ns - off_ns;
         }
         let kernel_ns = timeline.kernel.map(|stay| stay.since_ns);
         if let Some(core) = self.cores.get_mut(cpu) {
             core.kernel_ns = kernel_ns;
+        }
+        let thread = self.threads.get_mut(slot);
+        if let Some(since_ns) = asleep_ns.filter(|_| !thread.is_in_call() && !thread.ended) {
+            thread.path.sleep(now_ns - since_ns.max(thread.last_ns), now_ns);
         }
         if let Some(since_ns) = preempted_ns {
             // What the library has told of since is its own, if the two clocks are a little apart.

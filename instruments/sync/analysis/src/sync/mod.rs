@@ -14,6 +14,7 @@ mod finish;
 mod handlers;
 mod kernel;
 mod keys;
+mod ledger;
 mod objects;
 mod observer;
 mod protocol;
@@ -30,6 +31,10 @@ mod tests;
 
 pub use event::{AnyEvent, KernelEvent, KernelKind, KernelReason, SyncEvent, ThreadId};
 pub use keys::SHARED_ADDRESS;
+pub use ledger::{
+    Activity, CallShare, Contention, Ledger, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare,
+    RootShare, SoFar, Spending, ThreadShare, ThreadTime,
+};
 pub use observer::{Buffer, Message, Observer, Operation, Wakeup};
 pub use protocol::Protocol;
 pub use results::{

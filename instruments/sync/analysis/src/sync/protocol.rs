@@ -126,8 +126,11 @@ impl<O: Observer> Protocol<O> {
     /// earlier than the one before counts as of its time.
     pub fn event(&mut self, event: &SyncEvent) {
         self.advance(event.at_ns);
+        if event.kind == SyncKind::Initialised {
+            return;
+        }
         self.counts.events += 1;
-        if event.kind == SyncKind::Anchor {
+        if !event.kind.is_call() {
             return;
         }
         let slot = self.thread_of(event);
@@ -164,7 +167,7 @@ impl<O: Observer> Protocol<O> {
             SyncKind::CreateExit => self.created(event, slot),
             SyncKind::ThreadStart => self.start(event, slot),
             SyncKind::ThreadExit => self.end(slot),
-            SyncKind::Anchor => {}
+            SyncKind::Anchor | SyncKind::Taken | SyncKind::GivenBack | SyncKind::Initialised => {}
         }
         self.recount(slot);
     }

@@ -333,7 +333,7 @@ pub struct Counts {
 }
 
 /// The chain of events that the run could not be shorter than. It covers the run without a hole:
-/// execution + sync jitter + other jitter + blocked = length.
+/// execution + sync jitter + other jitter + blocked + sleep + spinning = length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CriticalPath {
     /// Thread that it ends in.
@@ -350,6 +350,13 @@ pub struct CriticalPath {
     pub other_ns: u64,
     /// Waits on the path that nobody ended: timeouts, waits without a known waker.
     pub blocked_ns: u64,
+    /// Sleep on the path outside of calls of the library, until the thread ran again; 0 where no switches were recorded. Sleep in
+    /// system calls that do more than wait is other jitter from the threshold on.
+    #[serde(default)]
+    pub slept_ns: u64,
+    /// Loops on the path that wait for others without sleeping, by samples; 0 where none were taken.
+    #[serde(default)]
+    pub spun_ns: u64,
     /// How often it goes from one thread to another.
     pub hand_overs: u64,
 }

@@ -18,6 +18,10 @@ pub(super) struct Path {
     pub(super) classes_ns: [u64; 6],
     pub(super) other_ns: u64,
     pub(super) blocked_ns: u64,
+    /// Sleep outside of calls of the library.
+    pub(super) slept_ns: u64,
+    /// In loops that wait for others, by samples.
+    pub(super) spun_ns: u64,
     pub(super) hand_overs: u64,
     /// Everything before is accounted for: parts never overlap.
     pub(super) accounted_ns: u64,
@@ -32,12 +36,24 @@ impl Path {
     }
 
     /// Books lost time that ended before `now_ns`, and lies before or between what is booked already: it was taken for
-    /// execution until now.
+    /// sleep, or where no switch was seen for execution, until now.
     pub(super) fn lose_earlier(&mut self, lost_ns: u64, now_ns: u64) {
         self.account(0, now_ns);
-        let lost_ns = lost_ns.min(self.executed_ns);
-        self.executed_ns -= lost_ns;
-        self.other_ns += lost_ns;
+        let of_sleep_ns = lost_ns.min(self.slept_ns);
+        self.slept_ns -= of_sleep_ns;
+        let of_execution_ns = (lost_ns - of_sleep_ns).min(self.executed_ns);
+        self.executed_ns -= of_execution_ns;
+        self.other_ns += of_sleep_ns + of_execution_ns;
+    }
+
+    /// Books sleep that ended at `now_ns`, as far as it is not booked yet.
+    pub(super) fn sleep(&mut self, slept_ns: u64, now_ns: u64) {
+        self.slept_ns += self.account(slept_ns, now_ns);
+    }
+
+    /// Books a sample in a loop that waits for others: the time since the one before, as far as it is not booked yet.
+    pub(super) fn spin(&mut self, period_ns: u64, now_ns: u64) {
+        self.spun_ns += self.account(period_ns, now_ns);
     }
 
     /// Accounts for the time up to `now_ns`, the last of which is not execution; how much there was of that.

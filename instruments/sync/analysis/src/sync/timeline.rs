@@ -55,6 +55,8 @@ pub(super) struct ThreadTimeline {
     pub(super) moved: bool,
     /// Off the CPU since, outside every call, though it could run.
     pub(super) preempted_ns: Option<u64>,
+    /// Asleep since, outside every call of the library.
+    pub(super) asleep_ns: Option<u64>,
     /// Off the CPU since, during a system call.
     pub(super) off_ns: Option<u64>,
     /// Others that its CPU switched to while it was runnable, since it was woken last.

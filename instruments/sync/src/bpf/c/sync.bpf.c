@@ -342,6 +342,19 @@ int BPF_PROG(sync_migrate, struct task_struct *task, int target)
 	return 0;
 }
 
+/* What a thread that computes is at: a loop that waits for others looks like work from outside. */
+SEC("perf_event")
+int sync_sample(struct bpf_perf_event_data *context)
+{
+	__u64 identity = bpf_get_current_pid_tgid(), address = NEXT_INSTRUCTION(&context->regs);
+
+	if (!followed(identity >> 32))
+		return 0;
+	/* Addresses of the kernel have the highest bit, and are nobody's business. */
+	emit(bpf_ktime_get_ns(), KIND_SAMPLE, identity, 0, 0, address >> 63 ? 0 : address, 0);
+	return 0;
+}
+
 static __always_inline int held(__u8 kind, __u32 operand)
 {
 	__u64 now = bpf_ktime_get_ns(), identity = bpf_get_current_pid_tgid();

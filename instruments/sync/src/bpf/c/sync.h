@@ -36,6 +36,7 @@ struct task_struct {
 };
 
 #ifdef __TARGET_ARCH_x86
+#define NEXT_INSTRUCTION(regs) ((regs)->ip)
 struct pt_regs {
 	unsigned long ax;
 	unsigned long r10;
@@ -58,6 +59,7 @@ struct pt_regs {
 	(IS(7) || IS(23) || IS(34) || IS(35) || IS(43) || IS(61) || IS(128) || IS(130) || IS(208) || IS(230) || IS(232) || \
 	 IS(247) || IS(270) || IS(271) || IS(281) || IS(288) || IS(333) || IS(441))
 #else
+#define NEXT_INSTRUCTION(regs) ((regs)->pc)
 struct pt_regs {
 	__u64 regs[31];
 	__u64 orig_x0;
@@ -76,6 +78,11 @@ struct pt_regs {
 	(IS(4) || IS(22) || IS(72) || IS(73) || IS(95) || IS(101) || IS(115) || IS(133) || IS(137) || IS(202) || IS(242) || \
 	 IS(260) || IS(292) || IS(441))
 #endif
+
+/* What a program of the kernel's clock event is given. */
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+};
 
 #pragma clang attribute pop
 
@@ -103,6 +110,7 @@ enum kernel_side_kind {
 	KIND_SYSTEM_CALL = 15,
 	KIND_FUNCTION_ENTER = 17,
 	KIND_FUNCTION_EXIT = 18,
+	KIND_SAMPLE = 19,
 };
 
 /* quaver_abi::kernel_side::KernelSideRecord */

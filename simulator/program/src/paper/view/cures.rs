@@ -60,6 +60,7 @@ pub(super) fn exhibits(summary: &PaperSummary) -> Vec<Exhibit> {
         os_cache(summary),
         (&["figure 18"], compared(reactivity, summary, &REACTIVITY)),
         (&["figure 19"], compared(alternatives, summary, &ALTERNATIVES)),
+        refills(summary),
     ]
 }
 
@@ -79,7 +80,11 @@ fn heads(arms: &[(Arm, &'static str)], first: &'static str) -> Vec<&'static str>
 fn means(summary: &PaperSummary, suite: Suite, arms: &[(Arm, &'static str)]) -> Option<Vec<Cell>> {
     summary.of(suite).next()?;
     let cells = arms.iter().map(|(arm, _)| number(summary.mean(suite, *arm)));
-    Some([text!("mean of {}", suite.name()).into()].into_iter().chain(cells).collect())
+    Some([mean_name(summary, suite)].into_iter().chain(cells).collect())
+}
+
+fn mean_name(summary: &PaperSummary, suite: Suite) -> Cell {
+    text!("mean of {}", summary.coverage(suite)).into()
 }
 
 /// A drawing and a table of slow-downs.
@@ -110,7 +115,8 @@ fn grid(summary: &PaperSummary) -> Exhibit {
         let Some(mut ours) = means(summary, suite, &GRID) else { continue };
         let place = suite as usize;
         let paper = Some(UNIFIED_PERCENT[place]);
-        ours.extend([number(paper), difference(summary.mean(suite, Arm::Unified), paper)]);
+        let compared = paper.filter(|_| summary.covers(suite));
+        ours.extend([number(compared), difference(summary.mean(suite, Arm::Unified), compared)]);
         table.row(ours);
         let with_dvfs = ["<= 2.5 % for 5 of 8, 10 % to 20 % for three", "1 %, and <= 2.5 % for each"][place];
         let also = if suite == Suite::Parsec { " (section 7: 0 %)" } else { "" };
@@ -215,10 +221,14 @@ fn power(summary: &PaperSummary) -> Exhibit {
         let printed = POWER_PERCENT[suite as usize];
         let ours = POWER.iter().zip(printed).map(|((arm, _), paper)| {
             let ours = mean(suite, *arm, 0);
-            let difference = difference(ours, Some(paper));
-            Cell::from(text!("{} (paper: {}, {difference} %)", number(ours), number(Some(paper))))
+            match summary.covers(suite).then_some(paper) {
+                None => number(ours),
+                paper => {
+                    text!("{} (paper: {}, {} %)", number(ours), number(paper), difference(ours, paper)).into()
+                }
+            }
         });
-        table.row([Cell::from(text!("mean of {}", suite.name()))].into_iter().chain(ours));
+        table.row([mean_name(summary, suite)].into_iter().chain(ours));
         for (number_of, model) in MODELS.iter().enumerate() {
             others.row([
                 suite.name().into(),
@@ -238,6 +248,42 @@ fn power(summary: &PaperSummary) -> Exhibit {
         section.push(chart);
     }
     (&["figure 13"], section.with(table).with(others))
+}
+
+fn refills(summary: &PaperSummary) -> Exhibit {
+    let mut table = Table::new([
+        "program",
+        "events",
+        "cost of one",
+        "own cache, at most",
+        "prefetch, at most",
+        "OS cache",
+        "prefetch",
+        "pinning",
+    ]);
+    for one in &summary.programs {
+        let Some(unified) = one.arm(Arm::Unified).map(|arm| arm.refills) else { continue };
+        let removed = |arm: Arm| unified.removed_in(&one.arm(arm)?.refills).map(Cell::Share);
+        let at_most = |which: usize| unified.removable().map(|shares| Cell::Share(shares[which]));
+        table.row([
+            called(one),
+            Cell::Count(unified.kernel.events),
+            unified.per_event_fs().map(|fs| Cell::Duration((fs / 1e6) as i64)).into(),
+            at_most(0).into(),
+            at_most(1).into(),
+            removed(Arm::OsCache).into(),
+            removed(Arm::Prefetch).into(),
+            removed(Arm::Pinned).into(),
+        ]);
+    }
+    let section = Section::new("refills", "What caches could remove, and what they did").link("Refills")
+        .note(
+            "An injected event costs its time in the kernel, and the threads' stalls for lines beyond the run without jitter. A cache of \
+             the core's own (OS cache, pinning) removes at most the stalls for lines that no other core has; prefetching also the others. \
+             The last columns are the part that went, over the unified cache; negative where an event costs more.",
+        )
+        .with(table);
+    (&["figure 14", "figure 19"], section)
 }
 
 fn os_cache(summary: &PaperSummary) -> Exhibit {

@@ -121,11 +121,16 @@ fn tiles(document: &mut Document, summary: &PaperSummary) {
     document.tile("Programs", Cell::Count(summary.programs.len() as u64), not_run);
     for (suite, paper) in Suite::ALL.into_iter().zip(UNIFIED_PERCENT) {
         if let Some(mean) = summary.mean(suite, Arm::Unified) {
-            let note = text!("mean, unified cache; paper: {}", percent(Some(paper)));
-            document.tile(format!("Slow-down, {}", suite.name()), percent(Some(mean)), note);
+            let note = if summary.covers(suite) {
+                text!("mean, unified cache; paper: {}", percent(Some(paper)))
+            } else {
+                "mean, unified cache".into()
+            };
+            document.tile(format!("Slow-down, {}", summary.coverage(suite)), percent(Some(mean)), note);
         }
     }
-    if let Some(mean) = summary.mean(Suite::Splash2, Arm::OsCacheDvfs) {
+    let covered = Some(Suite::Splash2).filter(|suite| summary.covers(*suite));
+    if let Some(mean) = covered.and_then(|suite| summary.mean(suite, Arm::OsCacheDvfs)) {
         let paper = percent(Some(quaver_sim::paper::OVERHEAD_WITH_BOTH_PERCENT[0]));
         document.tile("With DVFS and OS cache", percent(Some(mean)), text!("Splash-2, mean; paper: {paper}"));
     }

@@ -20,6 +20,7 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
             mean_factor: 1.0,
             changes: 0.0,
             kernel_lines: 1_234.0,
+            refills: Default::default(),
             beyond_slack_percent: 0.5,
             least_ratio: controlled.then_some(0.95),
         }

@@ -1,7 +1,7 @@
 //! Figures of a run that go with a statement that does not hold. Each sentence is computed; the runs do not tell more.
 
 use super::super::arms::Arm;
-use super::super::calibration::Shown;
+use super::super::calibration::{MOST_MISSED, Shown};
 use super::super::summary::{PaperSummary, ProgramSummary};
 use crate::inject::Spread;
 use quaver_sync_analysis::bench::paper::{PaperProgram, Suite};
@@ -92,6 +92,15 @@ pub(super) fn nothing_late(program: &ProgramSummary) -> String {
         if runs == 1 { "" } else { "s" },
         program.how.ideal_us / 1e3
     )
+}
+
+/// The injection of a program was predicted by a relation that does not predict: what came of it says nothing of the program.
+pub(super) fn not_predicted(program: &ProgramSummary) -> Option<String> {
+    let factor = program.how.missed_by.filter(|factor| !program.how.fitted && *factor > MOST_MISSED)?;
+    Some(format!(
+        "its lateness cannot be predicted: waits a millisecond, the only thing that the prediction knows, miss the lateness of \
+         each fitted program by a factor of {factor:.1} in the median when that one is left out"
+    ))
 }
 
 /// How many events these runs should have by the paper, in words, and by how much chance moves their rate, percent.
@@ -199,18 +208,27 @@ pub(super) fn reactivity(summary: &PaperSummary, suite: Suite, arms: &[Arm]) -> 
     words
 }
 
-/// What an alternative did beside the unified cache.
+/// What an alternative did beside the unified cache, and what it could have done.
 pub(super) fn beside_unified(program: &ProgramSummary, arm: Arm) -> String {
     let slow = |arm: Arm| percent(program.arm(arm).and_then(|own| own.slow_down_percent));
     let lines = |arm: Arm| program.arm(arm).map_or(f64::NAN, |own| own.kernel_lines);
-    format!(
+    let mut words = format!(
         "{}: slow-down {} and {} with the unified cache; kernel activity brings in {:.0} lines a run, and {:.0} there",
         program.program,
         slow(arm),
         slow(Arm::Unified),
         lines(arm),
         lines(Arm::Unified)
-    )
+    );
+    let refills = |arm: Arm| program.arm(arm).map(|own| own.refills);
+    if let (Some(unified), Some(own)) = (refills(Arm::Unified), refills(arm))
+        && let (Some(removed), Some(removable)) = (unified.removed_in(&own), unified.removable())
+    {
+        let at_most = removable[usize::from(arm == Arm::Prefetch)];
+        let (removed, at_most) = (removed * 100.0, at_most * 100.0);
+        words.push_str(&format!("; {removed:.1} % of what an event costs went, {at_most:.1} % could"));
+    }
+    words
 }
 
 /// Mean over the seeds, and from which to which they lie.

@@ -135,7 +135,10 @@ fn a_timer_interrupt_is_lost_time_of_who_runs() {
     let kernel = |at_us: u64, kind| KernelEvent { at_ns: at_us * 1_000, cpu: 0, kind };
     units.sync(&event(0, 1, 0, SyncKind::ThreadStart, 0x7001), None);
     let prev = ThreadId(0);
-    units.kernel(&kernel(1, KernelKind::Switch { prev, next: ThreadId(1), prev_state: OffCpu::Blocked }));
+    units.kernel(&kernel(
+        1,
+        KernelKind::Switch { prev, next: ThreadId(1), prev_state: OffCpu::Blocked, priorities: None },
+    ));
     units.kernel(&kernel(10_000, KernelKind::IrqEnter { timer: true }));
     units.kernel(&kernel(10_025, KernelKind::IrqExit));
     assert_eq!(units.lost_ns(ThreadId(1)), 25_000);

@@ -24,9 +24,9 @@ pub(super) fn run(test: &mut Test<'_>, cookie: &CookieElement) -> Result<Option<
     let spec = spec(test, cookie);
     prepare_receive(&socket, &spec)?;
     let patience = test.patience();
+    let mut flow = test.begin(Direction::Down, &socket)?;
     let said = test.control.say(Kind::Start, Body::new(), patience);
     said.map_err(|e| test.failed(e, "for the flow to begin"))?;
-    let mut flow = test.begin(Direction::Down, &socket)?;
     let (keep, stop) = (!test.options.rolling, test.stop);
     let (watch, pairs) = (&mut *test.watch, &mut test.pairs);
     let (mut lost, mut stopped, mut ends, mut in_time) = (None, false, None::<Instant>, false);

@@ -89,6 +89,23 @@ fn no_packet_is_sent_before_its_deadline() {
     }
 }
 
+#[test]
+fn a_sender_that_sleeps_wakes_up_once_for_several_packets_of_a_high_rate() {
+    let sent = |period_ns, pace, late| {
+        let spec = FlowSpec { pace, late, ..FlowSpec::new(80, Some(2_000), FlowSchedule::every(period_ns)) };
+        let (sent, received, _) = run(&udp_pair(), &spec);
+        assert_eq!((sent.packets, received.received), (2_000, 2_000));
+        sent
+    };
+    let light = sent(20_000, Pace::Sleep, LatePolicy::Burst);
+    assert!(light.batched > 1_800, "{light:?}");
+    // The first of those that go together has waited for the others.
+    assert!(light.lateness.quantiles_ns[0] >= 20_000, "{:?}", light.lateness);
+    // Where each has its own wake-up anyhow, none waits for another.
+    let slow = sent(200_000, Pace::Sleep, LatePolicy::Burst);
+    assert!(slow.lateness.smallest_ns < 100_000, "{:?}", slow.lateness);
+}
+
 /// By the wall clock, which may be slewed by 500 ppm against the clock of the deadlines.
 fn assert_not_early(sent: &SendReport, packets: &[Received], offsets_ns: &[u64]) {
     for (packet, offset_ns) in packets.iter().zip(offsets_ns) {

@@ -216,3 +216,13 @@ fn a_refused_destination_is_counted_and_the_flow_goes_on() {
     assert_eq!((sent.packets, sent.sent), (20, 20), "{:?}", sent.failed);
     assert!(sent.refused > 0);
 }
+
+/// iperf3 issue 1741: a slow sender has a CPU to itself.
+#[test]
+fn a_slow_sender_leaves_its_cpu() {
+    let slow = FlowSpec { pace: quaver_probe::source::Pace::Hybrid, ..spec(5, 200_000_000) };
+    let (sent, ..) = run(&udp_pair(), &slow);
+    assert_eq!(sent.sent, 5);
+    // 800 ms of waiting.
+    assert!(sent.cpu_ns < 80_000_000, "{} ns on the CPU", sent.cpu_ns);
+}

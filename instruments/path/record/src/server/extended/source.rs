@@ -7,7 +7,7 @@ use super::Meeting;
 use crate::clocks::ClockEstimate;
 use crate::control::{Incoming, LONGEST_WAIT};
 use crate::flow::{Lateness, TestSocket, Transport};
-use crate::limits::{Limits, No};
+use crate::limits::{Demand, Limits, No};
 use crate::message::{Body, Message};
 use crate::outcome::{Protocol, SenderSummary};
 use crate::source::{SourceRequest, SourceSummary, StreamShape};
@@ -35,7 +35,7 @@ pub(super) fn run(session: &mut Session<'_>, request: &Message) -> Result<(), Br
     let (asked, wait) = SourceRequest::of(&element).ok_or_else(impossible)?;
     let profile = asked.shape.profile().map_err(|error| Break::No((Refusal::Size, error.to_string())))?;
     admit(session.limits(), &asked, &profile)?;
-    let turn = session.turn(wait)?;
+    let turn = session.turn(Demand::of(rate(&profile), profile.payload_bytes() as u32, 0), wait)?;
     let meeting = Meeting::new(session, Transport::Udp)?;
     let cookie = meeting.cookie();
     let body = Body::new().clock(ClockEstimate::now()).element(field::COOKIE, &cookie);
@@ -75,14 +75,18 @@ fn admit(limits: &Limits, asked: &SourceRequest, profile: &Profile) -> Result<()
         let most = limits.packet_bytes;
         return Err((Refusal::Size, format!("packets of {packet_bytes} bytes; at most {most} here")));
     }
-    // Of a stream with gaps, the rate between them.
-    limits.admit_rate(1_000_000_000u64.div_ceil(profile.schedule().spacing_ns().max(1)), packet_bytes)?;
+    limits.admit_rate(rate(profile), packet_bytes)?;
     let period = Duration::from_nanos(profile.schedule().spacing_ns());
     if asked.duration > limits.duration || period > limits.duration {
         let (lasts, most) = (asked.duration.max(period).as_secs(), limits.duration.as_secs());
         return Err((Refusal::Duration, format!("a stream of {lasts} s; at most {most} s here")));
     }
     Ok(())
+}
+
+/// Packets a second; of a stream with gaps, the rate between them.
+fn rate(profile: &Profile) -> u64 {
+    1_000_000_000u64.div_ceil(profile.schedule().spacing_ns().max(1))
 }
 
 fn words(asked: &SourceRequest) -> String {

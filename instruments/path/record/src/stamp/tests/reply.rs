@@ -7,7 +7,7 @@ use crate::stamp::sessions::Session;
 use proptest::prelude::*;
 use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
 use quaver_abi::wire::stamp::tlv::Span;
-use quaver_abi::wire::stamp::{Mode, ReflectorPacket, SenderPacket};
+use quaver_abi::wire::stamp::{LIGHT_BYTES, Mode, ReflectorPacket, SenderPacket};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const RECEIVED_NS: i64 = 1_700_000_000_000_000_000;
@@ -64,7 +64,7 @@ fn reply(request: &[u8], protection: &Protection, session: Option<Session>) -> R
 }
 
 fn reply_with(request: &[u8], local: &Local<'_>, session: Option<Session>) -> Replied {
-    let packet = check(request, local.protection).expect("a request that is answered");
+    let packet = check(request, local.protection, LIGHT_BYTES).expect("a request that is answered");
     let mut octets = vec![0xee; 3];
     let (class, sent_ns) =
         compose(request, &packet, &seen(), local, session.as_ref(), &mut octets, || SENT_NS);
@@ -119,9 +119,9 @@ fn an_authenticated_reply_bears_its_code() {
     for at in 0..112 {
         let mut altered = sealed(&[]);
         altered[at] ^= 1;
-        assert_eq!(check(&altered, &protection), Err(Refusal::WrongHmac), "byte {at}");
+        assert_eq!(check(&altered, &protection, LIGHT_BYTES), Err(Refusal::WrongHmac), "byte {at}");
     }
-    assert_eq!(check(&open(&[0; 60]), &protection), Err(Refusal::Short), "an open packet");
+    assert_eq!(check(&open(&[0; 60]), &protection, LIGHT_BYTES), Err(Refusal::Short), "an open packet");
     assert!(StampKey::new(&[0; 15]).is_err());
 }
 
@@ -137,7 +137,7 @@ fn senders_of_twamp_light_get_a_reply_of_their_size() {
         assert!(answer[41..].iter().all(|octet| *octet == 0), "{length}");
     }
     for length in 0..41 {
-        assert_eq!(check(&vec![0; length], &Protection::None), Err(Refusal::Short));
+        assert_eq!(check(&vec![0; length], &Protection::None, LIGHT_BYTES), Err(Refusal::Short));
     }
 }
 
@@ -280,7 +280,7 @@ proptest! {
         if sealed == 2 && request.len() >= 112 {
             key().seal_base(&mut request);
         }
-        match check(&request, &protection) {
+        match check(&request, &protection, LIGHT_BYTES) {
             Ok(_) => {
                 let replied = reply(&request, &protection, stateful.then(session));
                 prop_assert_eq!(replied.octets.len(), request.len());

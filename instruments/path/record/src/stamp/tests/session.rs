@@ -1,5 +1,6 @@
 //! Sessions over loopback.
 
+use crate::flow::LatePolicy;
 use crate::stamp::{
     Caps, Evidence, Protection, ReflectorEvent, ReflectorOptions, ReflectorTotals, Refusal, Requests,
     SenderOptions, StampKey, StampOutcome, StampProgress, TimestampFormat, ZeroSsid, reflect, send_session,
@@ -244,6 +245,7 @@ fn a_long_session_remembers_two_time_outs_of_packets_only() {
         let options = SenderOptions {
             count: Some(6_000),
             period_ns: 100_000,
+            late: LatePolicy::Skip,
             loss_timeout_ns: 20_000_000,
             keep_packets: false,
             ..sender(target)
@@ -376,4 +378,91 @@ fn options_that_cannot_be_are_refused_with_a_sentence() {
     let bind = taken.local_addr().expect("bound");
     let error = reflect(&ReflectorOptions { bind, ..options(V4) }, &AtomicBool::new(true), &mut |_| {});
     assert!(error.expect_err("it is taken").to_string().contains("choose another port"));
+}
+
+#[test]
+fn late_packets_go_or_are_skipped_as_asked() {
+    // The sender's thread does something else for 40 of its 100 slots.
+    let stalled = |late: LatePolicy| {
+        let (outcome, ..) = beside(&options(V4), |target| {
+            let slots =
+                SenderOptions { count: Some(100), lasting_ns: Some(100_000_000), late, ..sender(target) };
+            let mut answers = 0;
+            send_session(&slots, &AtomicBool::new(false), &mut |progress| {
+                answers += u64::from(matches!(progress, StampProgress::Answered { .. }));
+                if answers == 5 {
+                    answers += 1;
+                    thread::sleep(std::time::Duration::from_millis(40));
+                }
+            })
+            .expect("a session")
+        });
+        assert!(outcome.complete && outcome.lost() == 0, "{outcome:?}");
+        assert!(
+            outcome.lateness.largest_ns >= 30_000_000 || late == LatePolicy::Skip,
+            "{:?}",
+            outcome.lateness
+        );
+        outcome
+    };
+    let skipped = stalled(LatePolicy::Skip);
+    assert!(skipped.skipped >= 35 && skipped.sent <= 65 && skipped.sent_late == 0, "{skipped:?}");
+    for late in [LatePolicy::SendLate, LatePolicy::Burst] {
+        let sent = stalled(late);
+        assert_eq!((sent.skipped, sent.sent + sent.unsent), (0, 100), "{late:?}");
+        assert!(sent.sent_late >= 20, "{late:?}: {}", sent.sent_late);
+    }
+}
+
+#[test]
+fn short_packets_are_answered_to_named_peers_alone() {
+    let named = ReflectorOptions { short_from: vec![V4], ..options(V4) };
+    let ((), totals, _) = beside(&named, |target| {
+        for (from, answered) in [("127.0.0.1", true), ("127.0.0.2", false)] {
+            let socket = UdpSocket::bind((from, 0)).unwrap();
+            socket.connect(target).unwrap();
+            // Number 7, a time, an error estimate: all that TWAMP Light must send.
+            let request = [0, 0, 0, 7, 0xe8, 0, 0, 1, 2, 3, 4, 5, 0, 1];
+            for length in [13, 14, 30] {
+                let octets: Vec<u8> = request.iter().copied().chain([0; 16]).take(length).collect();
+                socket.send(&octets).unwrap();
+            }
+            let mut reply = [0; 100];
+            for _ in 0..if answered { 2 } else { 0 } {
+                assert_eq!(socket.recv(&mut reply).unwrap(), 41, "the least that a reply has");
+                assert_eq!(reply[24..38], request, "number, time and estimate of the request");
+            }
+            // What is long enough is answered to anybody, after all that was sent before.
+            socket.send(&[0; 44]).unwrap();
+            assert_eq!(socket.recv(&mut reply).unwrap(), 44);
+        }
+    });
+    assert_eq!((totals.received, totals.reflected, totals.refused_for(Refusal::Short)), (8, 4, 4));
+}
+
+#[test]
+fn replies_of_another_length_are_counted() {
+    // A reflector of TWAMP Light that ends its replies at will.
+    let reply_of = |length: usize| {
+        let reflector = UdpSocket::bind((V4, 0)).unwrap();
+        let target = reflector.local_addr().unwrap();
+        let thread = thread::spawn(move || {
+            let mut octets = [0; 200];
+            for _ in 0..20 {
+                let (_, from) = reflector.recv_from(&mut octets).unwrap();
+                let request: Vec<u8> = octets[..14].to_vec();
+                octets[24..38].copy_from_slice(&request);
+                octets[16..24].copy_from_slice(&request[4..12]);
+                reflector.send_to(&octets[..length], from).unwrap();
+            }
+        });
+        let short = SenderOptions { loss_timeout_ns: 200_000_000, ssid: 0, ..sender(target) };
+        let outcome = run(&short);
+        thread.join().unwrap();
+        (outcome.answered, outcome.short, outcome.other_length, outcome.foreign)
+    };
+    assert_eq!(reply_of(44), (20, 0, 0, 0));
+    assert_eq!(reply_of(41), (20, 0, 20, 0));
+    assert_eq!(reply_of(60), (20, 0, 20, 0));
+    assert_eq!(reply_of(40), (0, 20, 0, 0));
 }

@@ -24,6 +24,12 @@ fn running() -> Scene {
     scene
 }
 
+fn system_call(thread: u32, blocked_us: u64) -> KernelKind {
+    let blocked_ns = blocked_us * 1_000;
+    let thread = ThreadId(thread);
+    KernelKind::SystemCall { thread, blocked_ns, inside_ns: blocked_ns, number: 0, only_waits: false }
+}
+
 fn irq(scene: &mut Scene, us: u64, end_us: u64, cpu: u16, timer: bool) {
     scene.kernel(us, cpu, KernelKind::IrqEnter { timer });
     scene.kernel(end_us, cpu, KernelKind::IrqExit);
@@ -49,7 +55,8 @@ fn interrupts_of_a_running_thread_are_lost_time_by_who_interrupts() {
     assert_eq!(lost(&results, OtherClass::Timer), (2, 3 + 5));
     assert_eq!(lost(&results, OtherClass::Interrupt), (1, 7));
     let path = &results.critical_path;
-    assert_eq!((path.length_ns, path.other_ns, path.execution_ns), (500_000, 15_000, 485_000));
+    assert_eq!((path.length_ns, path.other_ns, path.execution_ns), (500_000, 15_000, 425_000));
+    assert_eq!(path.slept_ns, 60_000, "from 400 to 460");
     assert_eq!(results.sync_share.threads_total, Some(0.0));
     assert_eq!((results.threads[0].other.total_ns, results.threads[0].count_ns), (15_000, 15_000));
     assert_eq!(results.cores.iter().map(|core| core.other.total_ns).max(), Some(15_000));
@@ -119,8 +126,7 @@ fn system_calls_count_with_their_sleep_above_the_threshold() {
     let mut scene = Scene::with(Settings { system_call_threshold_ns: 20_000, ..Settings::default() });
     scene.at(0, 1, ThreadStart, 0xa1);
     scene.switch(1, 1, 0, 1, OffCpu::Unknown);
-    let call =
-        |blocked_us: u64| KernelKind::SystemCall { thread: ThreadId(1), blocked_ns: blocked_us * 1_000 };
+    let call = |blocked_us: u64| system_call(1, blocked_us);
     // It sleeps from 100 to 150, then a timer and somebody else delay its way out.
     scene.switch(100, 1, 1, 0, OffCpu::Blocked);
     scene.wakeup(150, 1, 1, 1);
@@ -165,10 +171,12 @@ fn records_of_the_kernel_become_what_they_are() {
         let softirq = KernelKind::SoftirqEnter { timer };
         assert_eq!(event(KernelSideKind::SoftirqEnter, number, 0), Some(softirq));
     }
-    let call = KernelKind::SystemCall { thread: ThreadId(9), blocked_ns: 70_000 };
-    assert_eq!(event(KernelSideKind::SystemCall, 17, 0), Some(call));
-    // What was called to wait did what it was asked for.
-    assert_eq!(event(KernelSideKind::SystemCall, 230, 1), None);
+    let call = |number, only_waits| {
+        let (thread, blocked_ns, inside_ns) = (ThreadId(9), 70_000, 90_000);
+        KernelKind::SystemCall { thread, blocked_ns, inside_ns, number, only_waits }
+    };
+    assert_eq!(event(KernelSideKind::SystemCall, 17, 0), Some(call(17, false)));
+    assert_eq!(event(KernelSideKind::SystemCall, 230, 1), Some(call(230, true)));
     let futex = KernelKind::Enter { thread: ThreadId(9), reason: KernelReason::Futex };
     assert_eq!(event(KernelSideKind::FutexEnter, 0, 0), Some(futex));
 }

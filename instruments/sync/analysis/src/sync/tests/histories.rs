@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::{SyncKind, SyncOutcome};
 
-fn sync_events() -> impl Strategy<Value = AnyEvent> {
+pub(in crate::sync) fn sync_events() -> impl Strategy<Value = AnyEvent> {
     (0u64..2_000, 0u32..6, 0usize..29, 0u64..3, 0u16..3, 0u8..9, 0u32..4, 0u8..8).prop_map(
         |(at, thread, kind, object, cpu, outcome, detail, flags)| {
             AnyEvent::Sync(SyncEvent {
@@ -25,7 +25,7 @@ fn sync_events() -> impl Strategy<Value = AnyEvent> {
     )
 }
 
-fn kernel_events() -> impl Strategy<Value = AnyEvent> {
+pub(in crate::sync) fn kernel_events() -> impl Strategy<Value = AnyEvent> {
     (0u64..2_000, 0u16..3, 0usize..18, 0u32..8, 0u32..8, 0u16..3).prop_map(
         |(at, cpu, kind, one, other, third)| {
             let (thread, next) = (ThreadId(one), ThreadId(other));
@@ -34,7 +34,12 @@ fn kernel_events() -> impl Strategy<Value = AnyEvent> {
             let kind = match kind {
                 0 => KernelKind::Enter { thread, reason: reasons[other as usize % 4] },
                 1 => KernelKind::Exit { thread },
-                2..=4 => KernelKind::Switch { prev: thread, next, prev_state: OffCpu::from_raw(third as u8) },
+                2..=4 => KernelKind::Switch {
+                    prev: thread,
+                    next,
+                    prev_state: OffCpu::from_raw(third as u8),
+                    priorities: (one % 2 == 0).then_some((one as i16, other as i16)),
+                },
                 5 => KernelKind::Waking { thread, by_current: other % 2 == 0 },
                 6 | 7 => KernelKind::Wakeup { thread, target_cpu: third },
                 8 => KernelKind::Migrate { thread, from: cpu, to: third },
@@ -43,7 +48,13 @@ fn kernel_events() -> impl Strategy<Value = AnyEvent> {
                 11 => KernelKind::IdleExit,
                 14 | 15 => KernelKind::SoftirqEnter { timer: other % 2 == 0 },
                 16 => KernelKind::SoftirqExit,
-                17 => KernelKind::SystemCall { thread, blocked_ns: u64::from(other) * 20_000 },
+                17 => KernelKind::SystemCall {
+                    thread,
+                    blocked_ns: u64::from(other) * 20_000,
+                    inside_ns: u64::from(other) * 30_000,
+                    number: third,
+                    only_waits: one % 4 == 3,
+                },
                 12 => KernelKind::Slow { duration_ns: u64::from(other) * 30_000, lost_permille: 700 },
                 _ => KernelKind::BusDelay { thread, lost_ns: u64::from(other) * 5_000 },
             };

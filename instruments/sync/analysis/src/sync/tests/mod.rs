@@ -2,7 +2,7 @@
 
 mod causes;
 mod handlers;
-mod histories;
+pub(super) mod histories;
 mod lives;
 mod matching;
-mod scene;
+pub(super) mod scene;

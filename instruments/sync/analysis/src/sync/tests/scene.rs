@@ -9,26 +9,32 @@ use quaver_abi::sync::{SyncKind, SyncOutcome};
 
 /// Events in the order in which they are said.
 #[derive(Clone, Default)]
-pub(super) struct Scene {
-    pub(super) events: Vec<AnyEvent>,
-    pub(super) settings: Settings,
+pub(in crate::sync) struct Scene {
+    pub(in crate::sync) events: Vec<AnyEvent>,
+    pub(in crate::sync) settings: Settings,
 }
 
 impl Scene {
-    pub(super) fn new() -> Self {
+    pub(in crate::sync) fn new() -> Self {
         Self::default()
     }
 
-    pub(super) fn with(settings: Settings) -> Self {
+    pub(in crate::sync) fn with(settings: Settings) -> Self {
         Self { events: Vec::new(), settings }
     }
 
     /// Thread on the CPU of its number.
-    pub(super) fn at(&mut self, us: u64, thread: u32, kind: SyncKind, object: u64) -> &mut SyncEvent {
+    pub(in crate::sync) fn at(
+        &mut self,
+        us: u64,
+        thread: u32,
+        kind: SyncKind,
+        object: u64,
+    ) -> &mut SyncEvent {
         self.on(us, thread, thread as u16, kind, object)
     }
 
-    pub(super) fn on(
+    pub(in crate::sync) fn on(
         &mut self,
         us: u64,
         thread: u32,
@@ -54,36 +60,36 @@ impl Scene {
         }
     }
 
-    pub(super) fn kernel(&mut self, us: u64, cpu: u16, kind: KernelKind) {
+    pub(in crate::sync) fn kernel(&mut self, us: u64, cpu: u16, kind: KernelKind) {
         self.events.push(AnyEvent::Kernel(KernelEvent { at_ns: us * 1_000, cpu, kind }));
     }
 
-    pub(super) fn switch(&mut self, us: u64, cpu: u16, prev: u32, next: u32, prev_state: OffCpu) {
+    pub(in crate::sync) fn switch(&mut self, us: u64, cpu: u16, prev: u32, next: u32, prev_state: OffCpu) {
         let (prev, next) = (ThreadId(prev), ThreadId(next));
-        self.kernel(us, cpu, KernelKind::Switch { prev, next, prev_state });
+        self.kernel(us, cpu, KernelKind::Switch { prev, next, prev_state, priorities: None });
     }
 
-    pub(super) fn wakeup(&mut self, us: u64, cpu: u16, thread: u32, target_cpu: u16) {
+    pub(in crate::sync) fn wakeup(&mut self, us: u64, cpu: u16, thread: u32, target_cpu: u16) {
         self.kernel(us, cpu, KernelKind::Wakeup { thread: ThreadId(thread), target_cpu });
     }
 
-    pub(super) fn inside(&mut self, us: u64, cpu: u16, thread: u32, reason: KernelReason) {
+    pub(in crate::sync) fn inside(&mut self, us: u64, cpu: u16, thread: u32, reason: KernelReason) {
         self.kernel(us, cpu, KernelKind::Enter { thread: ThreadId(thread), reason });
     }
 
-    pub(super) fn outside(&mut self, us: u64, cpu: u16, thread: u32) {
+    pub(in crate::sync) fn outside(&mut self, us: u64, cpu: u16, thread: u32) {
         self.kernel(us, cpu, KernelKind::Exit { thread: ThreadId(thread) });
     }
 
     /// Entry and return of a call.
-    pub(super) fn call(&mut self, us: u64, end_us: u64, thread: u32, entry: SyncKind, object: u64) {
+    pub(in crate::sync) fn call(&mut self, us: u64, end_us: u64, thread: u32, entry: SyncKind, object: u64) {
         let exit = SyncKind::from_raw(entry as u8 + 1).expect("an exit follows each entry");
         self.at(us, thread, entry, object);
         self.at(end_us, thread, exit, object);
     }
 
     /// What the protocol says of the events in the order of their times.
-    pub(super) fn results(&self) -> SyncResults {
+    pub(in crate::sync) fn results(&self) -> SyncResults {
         let mut events = self.events.clone();
         events.sort_by_key(at_ns);
         let mut protocol = Protocol::new(self.settings);
@@ -94,7 +100,7 @@ impl Scene {
     }
 }
 
-pub(super) fn at_ns(event: &AnyEvent) -> u64 {
+pub(in crate::sync) fn at_ns(event: &AnyEvent) -> u64 {
     match event {
         AnyEvent::Sync(event) => event.at_ns,
         AnyEvent::Kernel(event) => event.at_ns,
@@ -114,7 +120,12 @@ pub(super) fn conserves(results: &SyncResults) {
     }
     let path = &results.critical_path;
     assert_eq!(
-        path.execution_ns + path.sync_jitter_ns + path.other_ns + path.blocked_ns,
+        path.execution_ns
+            + path.sync_jitter_ns
+            + path.other_ns
+            + path.blocked_ns
+            + path.slept_ns
+            + path.spun_ns,
         path.length_ns,
         "{path:?}"
     );

@@ -10,6 +10,7 @@ use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_abi::sync::SyncKind;
 use quaver_host::bpf::load::{failed, invalid, one_at_a_time};
 use quaver_host::bpf::memory::Mapping;
+use quaver_host::bpf::sampling;
 use quaver_host::bpf::{PRIVILEGE_REMEDY, kernel_types};
 use quaver_host::trace::TraceError;
 use ring::Ring;
@@ -53,6 +54,9 @@ const CROSS_CPU: &str = "wake-ups from within interrupts between CPUs";
 
 /// At functions of a process that already runs, where that is asked for: entry and return.
 const PROBES: [&str; 2] = ["sync_function", "sync_function_return"];
+
+/// By the kernel's clock event.
+const SAMPLE: &str = "sync_sample";
 
 /// Without these there is nothing to tell.
 const NEEDED: [&str; 2] = ["sync_switch", "sync_fork"];
@@ -143,6 +147,12 @@ impl SyncPrograms {
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
             if PROBES.contains(&name.as_str()) {
+                continue;
+            }
+            if name == SAMPLE {
+                let possible =
+                    libbpf_rs::num_possible_cpus().map_err(|error| failed("counting CPUs", &error))?;
+                self.links.extend(sampling::attach_to(&program, 0..possible));
                 continue;
             }
             let link = program.attach();

@@ -1,0 +1,339 @@
+//! A comparison as a person sees it.
+
+use super::result::{CauseChange, Compared, Comparison};
+use super::side::Side;
+use crate::run_list::unit_of;
+use quaver_analysis::compare::{Basis, Change, LEVELS};
+use quaver_analysis::rounds::Interval;
+use quaver_view::{
+    Axis, Block, Cell, Chart, Colour, Data, Document, Numbers, Quantity, Range, Ranges, Section, Series,
+    Shown, Table, Text, Tone, Unit, Xy, text,
+};
+
+/// Rows of tables before the reader asks for more.
+const FIRST: usize = 12;
+
+/// The document.
+pub(super) fn document(found: &Comparison) -> Document {
+    let mut document =
+        Document::new("quaver compare", format!("{} with {}", words(&found.a), words(&found.b)));
+    document.version = env!("CARGO_PKG_VERSION").into();
+    document.verdict = verdict(found);
+    document.warnings = warnings(found);
+    document.fact("kind", found.kind);
+    for (name, side) in [("A", &found.a), ("B", &found.b)] {
+        let names: Vec<&str> = side.runs.iter().map(|run| run.name.as_str()).collect();
+        document.fact(name, names.join(", "));
+    }
+    document.section(settings(found));
+    if let Some(first) = found.quantities.first() {
+        document.section(percentiles(first));
+    }
+    if found.quantities.len() > 1 {
+        document.section(stages(&found.quantities));
+    }
+    if !found.causes.is_empty() {
+        document.section(causes(&found.causes));
+    }
+    document.section(figures(found));
+    document
+}
+
+fn words(side: &Side) -> String {
+    match side.runs.as_slice() {
+        [one] => one.name.clone(),
+        several => format!("{} runs", several.len()),
+    }
+}
+
+/// The level as people write it: `p99.9`.
+fn level_name(name: &str) -> String {
+    name.replace('_', ".")
+}
+
+/// What came of it, from the changes that are judged; none where no interval is known.
+pub(super) fn verdict(found: &Comparison) -> Option<Text> {
+    let judged = found.judged();
+    let Some(first) = found.quantities.first().filter(|_| !judged.is_empty()) else {
+        let (path, change) = &found.figures[found.headline?];
+        let interval = change.relative?;
+        return Some(match change.found {
+            true => text!("{path} is {} in B ({}).", larger(change), range(interval)),
+            false => text!("No change of {path} was found ({}).", range(interval)),
+        });
+    };
+    let known: Vec<_> = judged.iter().filter(|(_, change)| change.difference.is_some()).collect();
+    let largest = known
+        .iter()
+        .filter(|(_, change)| change.found)
+        .max_by(|(_, one), (_, other)| size(one).total_cmp(&size(other)));
+    let scope = match known.first()?.1.basis {
+        Basis::Blocks => " between these two runs",
+        _ => "",
+    };
+    if let Some((level, change)) = largest {
+        let interval = change.relative.map_or_else(
+            || change.difference.map(|one| range_of(first.unit, one)).unwrap_or_default(),
+            range,
+        );
+        let name = level_name(level);
+        return Some(text!("{name} of {} is {} in B{scope} ({interval}).", first.name, larger(change)));
+    }
+    let each: Vec<String> = known
+        .iter()
+        .filter_map(|(level, change)| Some(format!("{} {}", level_name(level), range(change.relative?))))
+        .collect();
+    Some(text!("No change of {} was found{scope}: {}.", first.name, each.join(", ")))
+}
+
+fn size(change: &Change) -> f64 {
+    change.share().map_or((change.b - change.a).abs(), |share| (1.0 + share).max(1e-9).ln().abs())
+}
+
+fn larger(change: &Change) -> String {
+    match change.share() {
+        Some(share) if share >= 1.0 => format!("{} times as large", Cell::Figure(1.0 + share)),
+        Some(share) if share >= 0.0 => format!("{} larger", Cell::Share(share)),
+        Some(share) => format!("{} smaller", Cell::Share(-share)),
+        None if change.b > change.a => "larger".to_owned(),
+        None => "smaller".to_owned(),
+    }
+}
+
+/// A relative change, always with its sign.
+fn percent(share: f64) -> String {
+    format!("{}{}", if share > 0.0 { "+" } else { "" }, Cell::Share(share))
+}
+
+fn range(interval: Interval) -> String {
+    format!("{} to {}", percent(interval.low), percent(interval.high))
+}
+
+fn range_of(unit: Unit, interval: Interval) -> String {
+    format!("{} to {}", Cell::difference(unit.cell(interval.low)), Cell::difference(unit.cell(interval.high)))
+}
+
+/// What the reader should know first.
+pub(super) fn warnings(found: &Comparison) -> Vec<Text> {
+    let mut warnings = Vec::new();
+    let hosts: Vec<&str> =
+        found.differences.iter().filter(|one| one.of_host()).map(|one| one.path.as_str()).collect();
+    if !hosts.is_empty() {
+        warnings.push(text!("the hosts differ ({}): the change may be theirs", hosts.join(", ")));
+    }
+    match (found.a.runs.len(), found.b.runs.len()) {
+        (1, 1) => warnings.push(
+            "one run a side: the spread between runs cannot be seen, so other runs may differ by more; compare several".into(),
+        ),
+        (1, _) | (_, 1) => {
+            warnings.push("one side has a single run: it is taken to spread as the runs of the other side do".into());
+        }
+        _ => {}
+    }
+    for run in found.a.runs.iter().chain(&found.b.runs) {
+        if let Some(reason) = run.manifest.incomplete_reason() {
+            warnings.push(text!("{} is incomplete: {reason}", run.name));
+        }
+    }
+    let shared: Vec<&str> = found.a.runs.iter().map(|run| run.name.as_str()).collect();
+    for run in found.b.runs.iter().filter(|run| shared.contains(&run.name.as_str())) {
+        warnings.push(text!("{} stands on both sides", run.name));
+    }
+    warnings
+}
+
+fn settings(found: &Comparison) -> Section {
+    let mut table = Table::new(["what", "A", "B"]).empty("no setting, option or fact of the host differs");
+    for difference in &found.differences {
+        let tone = if difference.of_host() { Tone::Caution } else { Tone::Plain };
+        let [a, b] = &difference.values;
+        table.toned(
+            tone,
+            [difference.path.clone(), a.join(" | "), b.join(" | ")].map(Text::from).map(Cell::Text),
+        );
+    }
+    Section::new("settings", "What was not the same")
+        .note("options, settings, kernel and hardware, as the manifests have them")
+        .with(table.first_rows(FIRST).terminal_first(FIRST))
+}
+
+const COLUMNS: [&str; 6] = ["", "A", "B", "change", "95 % interval", ""];
+
+fn cells(name: impl Into<Text>, unit: Unit, change: &Change) -> [Cell; 6] {
+    let relative = change.share().map(|share| Cell::Text(percent(share).into()));
+    let interval = match (change.relative, change.difference) {
+        (Some(interval), _) => Cell::Text(range(interval).into()),
+        (None, Some(interval)) => Cell::Text(range_of(unit, interval).into()),
+        _ => Cell::Missing,
+    };
+    let difference = || Cell::difference(unit.cell(change.b - change.a));
+    let mark = if change.found { "changed" } else { "" };
+    [
+        Cell::Text(name.into()),
+        unit.cell(change.a),
+        unit.cell(change.b),
+        relative.unwrap_or_else(difference),
+        interval,
+        Cell::Text(mark.into()),
+    ]
+}
+
+fn tone(change: &Change) -> Tone {
+    match (change.found, change.b > change.a) {
+        (false, _) => Tone::Plain,
+        (true, true) => Tone::Bad,
+        (true, false) => Tone::Good,
+    }
+}
+
+fn percentiles(first: &Compared) -> Section {
+    let mut table = Table::new(COLUMNS);
+    let mut rows = Vec::new();
+    for ((name, _), change) in LEVELS.iter().zip(&first.levels) {
+        let Some(change) = change else { continue };
+        table.toned(tone(change), cells(level_name(name), first.unit, change));
+        if let Some(share) = change.share() {
+            rows.push(Range {
+                name: level_name(name),
+                at: share,
+                interval: change.relative.map(|one| (one.low, one.high)),
+                colour: if change.found { Colour::Series(1) } else { Colour::Muted },
+                words: percent(share),
+            });
+        }
+    }
+    if let Some(mean) = &first.mean {
+        table.toned(Tone::Quiet, cells("mean", first.unit, mean));
+    }
+    let mut section = Section::new("percentiles", format!("Change of {}", first.name))
+        .note("B against A; an interval holds the true change in 95 of 100 cases")
+        .link("Percentiles")
+        .with(table);
+    if !rows.is_empty() {
+        let value = Axis::linear("change from A to B", Quantity::Share);
+        let chart = Chart::new("shift", "Shift of each percentile", Ranges { value, rows, zero: Some(0.0) });
+        section.push(chart.note("left of zero B is smaller, right of it larger").on_terminal());
+    }
+    let quantity = if first.unit == Unit::Duration { Quantity::Duration } else { Quantity::Number };
+    let log = first.curves.iter().flatten().all(|(_, value)| *value > 0.0);
+    let y = if log { Axis::log(&first.name, quantity) } else { Axis::linear(&first.name, quantity) };
+    // From rare to common, since values along an axis ascend.
+    let series = [("A", Colour::Series(0)), ("B", Colour::Series(1))].into_iter().zip(&first.curves);
+    let plot = series.fold(
+        Xy::new(Axis::log("share of samples beyond", Quantity::Share), y),
+        |plot, ((name, colour), curve)| {
+            let (x, y): (Vec<f64>, Vec<f64>) = curve.iter().rev().copied().unzip();
+            plot.with(Series::new(name, colour, Data::Line { x: Numbers(x), y: Numbers(y), marks: false }))
+        },
+    );
+    let chart = Chart::new("tails", "All percentiles", plot)
+        .note("the value that a share of the samples exceeds: rare ones left");
+    section.push(Block::from(chart).only(Shown::HtmlOnly));
+    section
+}
+
+fn stages(all: &[Compared]) -> Section {
+    let mut table = Table::new([
+        "stage",
+        "p50 of A",
+        "p50 of B",
+        "change",
+        "p99 of A",
+        "p99 of B",
+        "change",
+        "95 % interval",
+    ]);
+    for stage in &all[1..] {
+        let (Some(p50), Some(p99)) = (&stage.levels[0], &stage.levels[2]) else { continue };
+        let [_, a, b, change, ..] = cells("", stage.unit, p50);
+        let [_, a99, b99, change99, interval, _] = cells("", stage.unit, p99);
+        table
+            .toned(tone(p99), [Cell::Text((&stage.name).into()), a, b, change, a99, b99, change99, interval]);
+    }
+    Section::new("stages", "By stage").note("where the change was made").with(table)
+}
+
+fn causes(all: &[CauseChange]) -> Section {
+    let mut table = Table::new(["cause", "A", "B", "difference", "95 % interval", ""]);
+    for cause in all {
+        let change = &cause.change;
+        let interval =
+            change.difference.map_or(Cell::Missing, |one| Cell::Text(range_of(Unit::Share, one).into()));
+        let difference = Cell::difference(Cell::Share(change.b - change.a));
+        table.toned(
+            tone(change),
+            [
+                Cell::Text((&cause.name).into()),
+                Cell::Share(change.a),
+                Cell::Share(change.b),
+                difference,
+                interval,
+                Cell::Text(cause.fate().into()),
+            ],
+        );
+    }
+    Section::new("causes", "Causes that came, went or changed")
+        .note("part of the measured time that each took; the largest difference first")
+        .link("Causes")
+        .with(table.first_rows(FIRST).terminal_first(6))
+}
+
+fn figures(found: &Comparison) -> Section {
+    let mut table = Table::new(COLUMNS).empty("no number of the summaries differs");
+    for (path, change) in found.figures.iter().filter(|(_, change)| change.a != change.b) {
+        table.toned(tone(change), cells(Text::default().code(path), unit_of(path), change));
+    }
+    let shown = if found.quantities.is_empty() { Shown::Everywhere } else { Shown::HtmlOnly };
+    Section::new("figures", "All numbers that differ")
+        .note("by their paths in summary.json; intervals need several runs a side")
+        .shown(shown)
+        .with(table.first_rows(40).terminal_first(20))
+}
+
+/// A table for a pull request.
+pub(super) fn markdown(found: &Comparison) -> String {
+    let safe =
+        |words: &str| quaver_view::safe(words).replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;");
+    let mut out = format!(
+        "**quaver compare**: {}\n\n",
+        safe(&verdict(found).map_or_else(|| "no verdict".to_owned(), |one| one.to_string()))
+    );
+    for warning in warnings(found) {
+        out.push_str(&format!("> {}\n", safe(&warning.to_string())));
+    }
+    out.push_str("\n| | A | B | change | 95 % interval |\n|---|---:|---:|---:|---:|\n");
+    let mut row = |cells: Vec<String>| {
+        let cells: Vec<String> = cells.iter().map(|cell| safe(cell)).collect();
+        out.push_str(&format!("| {} |\n", cells.join(" | ")));
+    };
+    let line = |name: String, unit: Unit, change: &Change| {
+        cells(name, unit, change).iter().take(5).map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for quantity in found.quantities.iter().take(1) {
+        for ((name, _), change) in LEVELS.iter().zip(&quantity.levels) {
+            if let Some(change) = change {
+                row(line(format!("{} of {}", level_name(name), quantity.name), quantity.unit, change));
+            }
+        }
+    }
+    if let Some((path, change)) = found.headline.map(|at| &found.figures[at]) {
+        row(line(path.clone(), unit_of(path), change));
+    }
+    for cause in found.causes.iter().take(6) {
+        let interval = cause.change.difference.map_or("-".to_owned(), |one| range_of(Unit::Share, one));
+        let difference = Cell::difference(Cell::Share(cause.change.b - cause.change.a)).to_string();
+        let name = format!("{}: {}", cause.name, cause.fate());
+        row(vec![
+            name,
+            Cell::Share(cause.change.a).to_string(),
+            Cell::Share(cause.change.b).to_string(),
+            difference,
+            interval,
+        ]);
+    }
+    for difference in &found.differences {
+        let [a, b] = &difference.values;
+        row(vec![difference.path.clone(), a.join(", "), b.join(", "), String::new(), String::new()]);
+    }
+    out
+}

@@ -1,0 +1,119 @@
+//! `quaver compare`: what differs between two runs, or two groups of runs, of one kind.
+
+mod differences;
+mod document;
+mod result;
+mod side;
+
+use crate::deliver::{deliver, say_written};
+use crate::exit_code::{ExitCode, failure};
+use crate::registry::RunKind;
+use crate::threshold::{self, FailIf};
+use crate::{results, terminal};
+use clap::Args;
+use quaver_store::run::RunDir;
+use result::Comparison;
+use side::Side;
+use std::path::PathBuf;
+
+/// `quaver compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quaver compare runs/chase-20261120T165800Z-7f3a last
+  quaver compare --html change.html before-1 before-2 before-3 -- after-1 after-2 after-3
+  quaver compare before last --fail-if 'p99.change > 10 %'
+  quaver compare before last --fail-if 'p99.change_low > 10 %'
+  quaver compare before last --fail-if 'figures.losses.network.b > 0'
+
+Each side has one run or several. Intervals cover the true change in 95 of 100 cases: by blocks of successive
+samples within one run, and by whole runs where a side has several. Only several runs a side show how much
+runs differ by themselves.
+
+--fail-if takes p50, p90, p99, p99_9, p99_99, p99_999 and mean of the first quantity, `stages.ID.p99` of the
+others, `figures.PATH` of any number of summary.json and `causes.SOURCE`. Each has a, b, difference, change
+(B/A - 1), change_low and change_high. `change > 10 %` fails by the estimate, `change_low > 10 %` only
+where the interval excludes less.")]
+pub struct CompareArgs {
+    /// Runs of A (or A and B, one of each)
+    #[arg(id = "run", value_name = "A", required = true)]
+    pub first: Vec<PathBuf>,
+    /// Runs of B
+    #[arg(last = true, value_name = "B")]
+    pub second: Vec<PathBuf>,
+    /// Print the comparison as JSON instead of a page
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print a table for a pull request
+    #[arg(long)]
+    pub markdown: bool,
+    /// Write a page, - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Exit with 1 if this holds (repeatable)
+    #[arg(long, value_parser = threshold::parse, value_name = "METRIC OP VALUE")]
+    pub fail_if: Vec<FailIf>,
+}
+
+/// Compares; `kind_of` knows the kinds of runs.
+///
+/// # Errors
+/// A run cannot be read, the kinds differ, or the page cannot be written.
+pub(crate) fn run(
+    args: &CompareArgs,
+    kind_of: impl Fn(&RunDir) -> anyhow::Result<&'static dyn RunKind>,
+) -> anyhow::Result<ExitCode> {
+    let (a, b) = sides(args)?;
+    let mut kinds: Vec<(&'static str, &'static dyn RunKind)> = Vec::new();
+    let mut read = |paths: &[PathBuf], number: u64| -> anyhow::Result<Side> {
+        let mut side = Side::default();
+        for path in paths {
+            let run = quaver_store::listing::open(path)?;
+            let kind = kind_of(&run)?;
+            let name = kind.verbs()[0];
+            if let Some((other, _)) = kinds.first().filter(|(other, _)| *other != name) {
+                let message = format!(
+                    "compare {}: a run of {name} cannot be compared with one of {other}; name runs of one kind",
+                    path.display()
+                );
+                return Err(failure(ExitCode::Usage, message));
+            }
+            kinds.push((name, kind));
+            let seed = number * 1_000 + side.runs.len() as u64;
+            side.runs.push(side::read(&run, kind, seed)?);
+        }
+        Ok(side)
+    };
+    let (a, b) = (read(a, 1)?, read(b, 2)?);
+    let comparison = Comparison::of(a, b, kinds[0].0, kinds[0].1.headline());
+    if let Some(target) = &args.html {
+        deliver(target, |out| Ok(quaver_view::write_html(out, &document::document(&comparison))?))?;
+        say_written(target);
+    }
+    let verdict = document::verdict(&comparison).map(|words| words.to_string());
+    let warnings: Vec<String> = document::warnings(&comparison).iter().map(ToString::to_string).collect();
+    let summary = comparison.json(verdict, &warnings);
+    if args.html.as_deref() == Some(std::path::Path::new("-")) {
+        return results::judge(&summary, &args.fail_if);
+    }
+    let page = || match args.markdown {
+        true => document::markdown(&comparison),
+        false => terminal::page(&document::document(&comparison), terminal::style()),
+    };
+    results::print(&summary, page, args.json, &args.fail_if)
+}
+
+fn sides(args: &CompareArgs) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {
+    match (args.first.as_slice(), args.second.as_slice()) {
+        ([_, _], []) => Ok(args.first.split_at(1)),
+        (_, second) if second.iter().any(|word| word.to_string_lossy().starts_with("--")) => {
+            let message = "compare: options stand before the runs of B, since all words after -- name runs";
+            Err(failure(ExitCode::Usage, message))
+        }
+        (_, []) => {
+            let message = "compare: name two runs, or separate the runs of A and B by --";
+            Err(failure(ExitCode::Usage, message))
+        }
+        sides => Ok(sides),
+    }
+}

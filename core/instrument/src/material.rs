@@ -1,0 +1,79 @@
+//! What an instrument gives to comparisons.
+
+use quaver_analysis::attribution::Piece;
+use quaver_analysis::summary::CauseSummary;
+use quaver_view::Unit;
+
+/// A run's time is cut into so many slices, which say how steadily a cause acted.
+const SLICES: usize = 512;
+
+/// What a comparison takes of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Material {
+    /// Quantities, the one that matters most first.
+    pub samples: Vec<Samples>,
+    /// Causes by their time.
+    pub causes: Vec<CauseTime>,
+}
+
+/// Samples of a quantity in their order of time.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// Identifier, the same in every run: `delay`, `application.delta_t`.
+    pub id: String,
+    /// What it is, for people: `schedule to application`.
+    pub name: String,
+    /// What the numbers count.
+    pub unit: Unit,
+    /// The samples.
+    pub values: Vec<f64>,
+}
+
+impl Samples {
+    /// Durations in nanoseconds.
+    pub fn durations(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        values_ns: impl IntoIterator<Item = i64>,
+    ) -> Self {
+        let values = values_ns.into_iter().map(|ns| ns as f64).collect();
+        Self { id: id.into(), name: name.into(), unit: Unit::Duration, values }
+    }
+}
+
+/// How much of the measured time a cause took.
+#[derive(Clone, Debug)]
+pub struct CauseTime {
+    /// Identifier in the catalogue of sources.
+    pub source: String,
+    /// What it was.
+    pub name: String,
+    /// Its part of each slice of the run, 0 to 1.
+    pub shares: Vec<f64>,
+}
+
+/// Times of causes by the pieces that they took of the run from `span.0` to `span.1`.
+pub fn cause_times<'a>(
+    causes: &[CauseSummary],
+    pieces: impl IntoIterator<Item = &'a Piece>,
+    span: (i64, i64),
+) -> Vec<CauseTime> {
+    let whole = (span.1 - span.0).max(1) as f64;
+    let mut times: Vec<CauseTime> = causes
+        .iter()
+        .map(|cause| CauseTime {
+            source: cause.source.clone(),
+            name: cause.name.clone(),
+            shares: vec![0.0; SLICES],
+        })
+        .collect();
+    for piece in pieces {
+        let Some(cause) = piece.cause.and_then(|cause| times.get_mut(cause as usize)) else { continue };
+        let at = |ns: i64| ((ns - span.0) as f64 / whole * SLICES as f64).clamp(0.0, SLICES as f64);
+        let (start, end) = (at(piece.start_ns), at(piece.end_ns));
+        for slice in start as usize..(end.ceil() as usize).min(SLICES) {
+            cause.shares[slice] += (end.min(slice as f64 + 1.0) - start.max(slice as f64)).max(0.0);
+        }
+    }
+    times
+}

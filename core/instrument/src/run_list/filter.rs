@@ -1,0 +1,156 @@
+//! `--where 'verb = chase and p99_ns > 20us'`.
+
+use super::row::RunRow;
+use std::cmp::Ordering;
+
+/// Conditions that all have to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter(Vec<Condition>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Condition {
+    key: String,
+    accepts: &'static [Ordering],
+    negated: bool,
+    words: String,
+    number: Option<f64>,
+}
+
+const OPERATORS: [(&str, &[Ordering], bool); 7] = [
+    ("<=", &[Ordering::Less, Ordering::Equal], false),
+    (">=", &[Ordering::Greater, Ordering::Equal], false),
+    ("==", &[Ordering::Equal], false),
+    ("!=", &[Ordering::Equal], true),
+    ("<", &[Ordering::Less], false),
+    (">", &[Ordering::Greater], false),
+    ("=", &[Ordering::Equal], false),
+];
+
+/// Reads conditions that are joined by `and`.
+pub(super) fn parse(text: &str) -> Result<Filter, String> {
+    text.split(" and ").map(condition).collect::<Result<_, _>>().map(Filter)
+}
+
+fn condition(text: &str) -> Result<Condition, String> {
+    let (operator, accepts, negated) =
+        OPERATORS
+            .into_iter()
+            .find(|(operator, ..)| text.contains(operator))
+            .ok_or_else(|| format!("`{text}` has no operator: write for example 'verb = chase'"))?;
+    let (key, words) = text.split_once(operator).expect("the operator was found in the text");
+    let (key, words) = (key.trim().to_owned(), words.trim().trim_matches(['"', '\'']).to_owned());
+    if key.is_empty() || words.is_empty() {
+        return Err(format!("`{}` lacks a key or a value: write for example 'verb = chase'", text.trim()));
+    }
+    let duration = || crate::quantity::duration(&words).ok().map(|time| time.as_nanos() as f64);
+    let percent = || Some(words.strip_suffix('%')?.trim_end().parse::<f64>().ok()? / 100.0);
+    let number = words.parse().ok().or_else(percent).or_else(duration);
+    let number = number.or_else(|| size_bytes(&words).ok().map(|bytes| bytes as f64));
+    Ok(Condition { key, accepts, negated, words, number })
+}
+
+/// A size such as `5GiB` or `200MB`; a number alone is bytes.
+pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, f64); 9] = [
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+        ("TiB", 1_099_511_627_776.0),
+        ("kB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("TB", 1e12),
+        ("B", 1.0),
+    ];
+    let (number, unit) = UNITS
+        .into_iter()
+        .find_map(|(name, unit)| Some((text.trim().strip_suffix(name)?, unit)))
+        .unwrap_or((text, 1.0));
+    match number.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok((number * unit) as u64),
+        _ => Err(format!("`{text}` is no size: write for example 5GiB")),
+    }
+}
+
+impl Filter {
+    /// Whether all of it holds of a run. What a run does not have does not hold.
+    pub(super) fn holds(&self, row: &RunRow) -> bool {
+        self.0.iter().all(|condition| condition.holds(row))
+    }
+}
+
+impl Condition {
+    fn holds(&self, row: &RunRow) -> bool {
+        let manifest = &row.listed.manifest;
+        match self.key.as_str() {
+            "verb" => self.words_hold(&manifest.verb),
+            "name" => self.words_hold(&row.listed.run.name()),
+            "host" => self.words_hold(&row.host()),
+            "when" => self.words_hold(&manifest.started),
+            "complete" => self.words_hold(if manifest.complete { "true" } else { "false" }),
+            "tag" => row.listed.tags.contains(&self.words) != self.negated,
+            "size_bytes" => self.number_holds(Some(row.bytes as f64)),
+            "headline" => self.number_holds(row.headline.as_ref().map(|(_, value)| *value)),
+            path => self.number_holds(row.number(path)),
+        }
+    }
+
+    fn words_hold(&self, words: &str) -> bool {
+        self.accepts.contains(&words.cmp(&self.words)) != self.negated
+    }
+
+    fn number_holds(&self, number: Option<f64>) -> bool {
+        let order = number.zip(self.number).and_then(|(number, limit)| number.partial_cmp(&limit));
+        order.is_some_and(|order| self.accepts.contains(&order) != self.negated)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_store::listing::Listed;
+    use quaver_store::manifest::Manifest;
+    use quaver_store::run::RunDir;
+    use serde_json::json;
+
+    #[test]
+    fn runs_are_chosen_by_what_is_known_of_them() {
+        let place = tempfile::tempdir().unwrap();
+        let run = RunDir::create(place.path(), "chase").unwrap();
+        let manifest = Manifest::begin("0.1.0", "chase", json!({}), json!({}), 1_795_193_880_000_000_000);
+        let summary = json!({"lateness": {"distribution": {"p99_ns": 25_000}}, "losses": {"ours": 0}});
+        let headline = Some(("lateness.distribution.p99_ns".to_owned(), 25_000.0));
+        let listed = Listed { run, manifest, tags: vec!["before".to_owned()] };
+        let row = RunRow { listed, bytes: 2_000_000, headline, summary };
+        let holds = |text: &str| parse(text).unwrap().holds(&row);
+        for yes in [
+            "verb = chase and p99_ns > 20000",
+            "p99_ns > 20us",
+            "lateness.distribution.p99_ns <= 25us",
+            "losses.ours == 0",
+            "tag = before",
+            "tag != after",
+            "when > 2026-11-20",
+            "size_bytes > 1MiB",
+            "complete = false",
+            "headline = 25us",
+            "verb != noise",
+        ] {
+            assert!(holds(yes), "{yes}");
+        }
+        for no in
+            ["verb = noise", "verb = chase and p99_ns > 1ms", "missing > 0", "missing != 0", "when < 2026"]
+        {
+            assert!(!holds(no), "{no}");
+        }
+        assert!(parse("verb").is_err() && parse("= 3").is_err() && parse("verb =").is_err());
+    }
+
+    #[test]
+    fn sizes_have_decimal_and_binary_units() {
+        assert_eq!(size_bytes("5GiB"), Ok(5 << 30));
+        assert_eq!(size_bytes("1.5 kB"), Ok(1_500));
+        assert_eq!(size_bytes("12"), Ok(12));
+        assert!(size_bytes("-1B").is_err() && size_bytes("many").is_err());
+    }
+}

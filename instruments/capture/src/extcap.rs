@@ -1,0 +1,140 @@
+//! `quaver extcap`: the four calls by which Wireshark and tshark list and start captures of others
+//! (Wireshark Developer's Guide, section 8.2).
+
+use crate::args::CaptureArgs;
+use crate::capture;
+use anyhow::Context;
+use clap::{Args, Command, FromArgMatches};
+use quaver_instrument::exit_code::{ExitCode, failure};
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Stands before the interface's own name, for Wireshark lists that too.
+const PREFIX: &str = "quaver-";
+
+/// `quaver extcap`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Wireshark calls this through the script quaver-extcap. `make install` puts it into
+PREFIX/lib/quaver/extcap. Link it into Wireshark's folder of extcap programs once:
+
+  tshark -G folders                prints that folder
+  ln -s /usr/local/lib/quaver/extcap/quaver-extcap FOLDER
+
+  tshark -i quaver-eth0            capture by Quaver
+  tshark -D                        lists quaver-NAME for each interface")]
+pub struct ExtcapArgs {
+    /// List interfaces
+    #[arg(long)]
+    extcap_interfaces: bool,
+    /// Print the link type of an interface
+    #[arg(long, requires = "extcap_interface")]
+    extcap_dlts: bool,
+    /// Print the options of an interface
+    #[arg(long, requires = "extcap_interface")]
+    extcap_config: bool,
+    /// Capture to --fifo
+    #[arg(long, requires = "extcap_interface", requires = "fifo")]
+    capture: bool,
+    /// Interface, as listed
+    #[arg(long, value_name = "NAME")]
+    extcap_interface: Option<String>,
+    /// Version of the caller
+    #[arg(long, value_name = "VERSION")]
+    extcap_version: Option<String>,
+    /// Capture filter (tcpdump syntax)
+    #[arg(long, value_name = "EXPR")]
+    extcap_capture_filter: Option<String>,
+    /// Where to write pcapng
+    #[arg(long, value_name = "FILE")]
+    fifo: Option<PathBuf>,
+    /// Additional timestamps, as for `quaver capture`
+    #[arg(long, default_value = "auto", value_name = "LIST")]
+    layers: String,
+    /// Deliver packets one by one
+    #[arg(long)]
+    immediate: bool,
+}
+
+/// Answers Wireshark, or captures for it.
+///
+/// # Errors
+/// The interface is not one of those listed, or the capture fails.
+pub fn run(args: &ExtcapArgs) -> anyhow::Result<ExitCode> {
+    if args.extcap_interfaces {
+        // Lines of others than the kernel's table of interfaces have no colon.
+        let table = std::fs::read_to_string("/proc/thread-self/net/dev").context("listing interfaces")?;
+        quaver_instrument::results::to_stdout(interfaces(&table).as_bytes())?;
+        return Ok(ExitCode::Done);
+    }
+    let Some(listed) = &args.extcap_interface else {
+        let message = "Wireshark calls this program: start Wireshark or tshark, or use quaver capture";
+        return Err(failure(ExitCode::Usage, message));
+    };
+    let interface = listed.strip_prefix(PREFIX).ok_or_else(|| {
+        failure(ExitCode::Usage, format!("{listed}: not listed; names begin with {PREFIX}"))
+    })?;
+    if args.extcap_dlts {
+        quaver_instrument::results::to_stdout(b"dlt {number=1}{name=EN10MB}{display=Ethernet}\n")?;
+    } else if args.extcap_config {
+        quaver_instrument::results::to_stdout(CONFIG.as_bytes())?;
+    } else if args.capture {
+        return capture_for_wireshark(args, interface);
+    }
+    // Without any of these calls the filter is to be checked: Wireshark's own check has the same language.
+    Ok(ExitCode::Done)
+}
+
+fn interfaces(table: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut out = format!("extcap {{version={version}}}{{display=Quaver: packets with every stamp}}\n");
+    for name in table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())) {
+        let _ = writeln!(out, "interface {{value={PREFIX}{name}}}{{display=Quaver: {name}}}");
+    }
+    out
+}
+
+const CONFIG: &str = "\
+arg {number=0}{call=--layers}{display=Additional timestamps}{type=selector}{tooltip=Stamps beside the kernel's}
+value {arg=0}{value=auto}{display=auto (changes no setting)}{default=true}
+value {arg=0}{value=none}{display=none}{default=false}
+value {arg=0}{value=all}{display=all (changes a setting of the interface)}{default=false}
+arg {number=1}{call=--immediate}{display=Deliver packets one by one}{type=boolflag}{default=false}
+";
+
+/// Captures until Wireshark closes the pipe or ends this process, both of which are orderly.
+fn capture_for_wireshark(args: &ExtcapArgs, interface: &str) -> anyhow::Result<ExitCode> {
+    let fifo = args.fifo.clone().context("--capture needs --fifo")?;
+    let mut words: Vec<OsString> =
+        ["quaver", "--quiet", "--layers", &args.layers, "-i", interface].map(OsString::from).to_vec();
+    words.extend([OsString::from("-o"), fifo.into()]);
+    if args.immediate {
+        words.push("--immediate".into());
+    }
+    if let Some(filter) = args.extcap_capture_filter.as_ref().filter(|filter| !filter.is_empty()) {
+        words.extend(["--filter".into(), OsString::from(filter)]);
+    }
+    let matches = CaptureArgs::augment_args(Command::new("quaver")).try_get_matches_from(words)?;
+    match capture::run(&CaptureArgs::from_arg_matches(&matches)?)? {
+        ExitCode::Interrupted => Ok(ExitCode::Done),
+        other => Ok(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_listed_as_wireshark_reads_them() {
+        let table = "Inter-|   Receive |\n face |bytes |\n    lo: 1 2 3\neth0.5: 4 5\n";
+        let expected = format!(
+            "extcap {{version={}}}{{display=Quaver: packets with every stamp}}\n\
+             interface {{value=quaver-lo}}{{display=Quaver: lo}}\n\
+             interface {{value=quaver-eth0.5}}{{display=Quaver: eth0.5}}\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert_eq!(interfaces(table), expected);
+    }
+}

@@ -1,0 +1,193 @@
+//! Effects of remedies on the objective, and harm to what is guarded.
+
+use crate::LEVEL;
+use quaver_analysis::intervals::{holm, interval, mean, sign_flip_p};
+use quaver_analysis::rounds::Interval;
+use serde::{Deserialize, Serialize};
+
+/// Figures of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockFigures {
+    /// What is to become smaller: a share, or nanoseconds.
+    pub objective: f64,
+    /// Packets that did not arrive, as a share of those expected.
+    pub lost_share: f64,
+    /// Packets received a second.
+    pub received_per_s: f64,
+    /// Time that all CPUs of the host were busy, over the block's time.
+    pub busy_cpus: f64,
+}
+
+/// One block of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Round, from 0.
+    pub round: u32,
+    /// 0 is no remedy; remedy n is n from 1.
+    pub arm: usize,
+    /// Its figures; none where the block is void.
+    pub figures: Option<BlockFigures>,
+    /// Why it is void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+}
+
+/// What a remedy does to the objective.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// Rounds that have both blocks.
+    pub rounds: u32,
+    /// Mean without it, over these.
+    pub without: f64,
+    /// Mean with it.
+    pub with: f64,
+    /// Mean of the differences; below zero it helps.
+    pub difference: f64,
+    /// 95 % interval of the difference, for this remedy alone.
+    pub interval: Option<Interval>,
+    /// Two-sided p of the sign-flip test over rounds.
+    pub p: f64,
+    /// The same after Holm's correction.
+    pub p_corrected: f64,
+}
+
+/// What must not become worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Guard {
+    /// Packets that did not arrive.
+    Losses,
+    /// Packets received a second.
+    Throughput,
+    /// Time that the host's CPUs were busy.
+    CpuTime,
+}
+
+impl Guard {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Losses, Self::Throughput, Self::CpuTime];
+
+    /// In words, after "it harms".
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Losses => "delivery: more packets were lost",
+            Self::Throughput => "throughput: fewer packets were received",
+            Self::CpuTime => "CPU time: the host's CPUs were busier",
+        }
+    }
+
+    /// How much worse `with` is than `without`: 1 is the most that is accepted.
+    fn excess(self, without: &BlockFigures, with: &BlockFigures) -> f64 {
+        match self {
+            // A tenth of a per cent of all packets.
+            Self::Losses => (with.lost_share - without.lost_share) / 0.001,
+            // One per cent of the rate.
+            Self::Throughput => {
+                (without.received_per_s - with.received_per_s) / (0.01 * without.received_per_s.max(1.0))
+            }
+            // A quarter of a CPU.
+            Self::CpuTime => (with.busy_cpus - without.busy_cpus) / 0.25,
+        }
+    }
+}
+
+/// What became of a remedy in its trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "verdict")]
+pub enum TrialVerdict {
+    /// It helps.
+    Helps,
+    /// No effect was found.
+    NoEffect,
+    /// It makes the objective worse.
+    Worse,
+    /// It harms what is guarded.
+    Harms {
+        /// What.
+        guard: Guard,
+    },
+}
+
+/// Pairs of figures, without and with a remedy, of the rounds that have both.
+fn pairs(blocks: &[Block], arm: usize) -> Vec<(BlockFigures, BlockFigures)> {
+    let of = |round: u32, arm: usize| {
+        blocks.iter().find(|block| block.round == round && block.arm == arm)?.figures
+    };
+    let rounds = blocks.iter().map(|block| block.round + 1).max().unwrap_or(0);
+    (0..rounds).filter_map(|round| of(round, 0).zip(of(round, arm))).collect()
+}
+
+fn differences(blocks: &[Block], arm: usize) -> Vec<f64> {
+    pairs(blocks, arm).iter().map(|(without, with)| with.objective - without.objective).collect()
+}
+
+/// The effect of one remedy, its p not yet corrected and without its interval; none without a whole round.
+pub(crate) fn effect(blocks: &[Block], arm: usize) -> Option<Effect> {
+    let pairs = pairs(blocks, arm);
+    if pairs.is_empty() {
+        return None;
+    }
+    let differences = differences(blocks, arm);
+    let p = sign_flip_p(&differences);
+    Some(Effect {
+        rounds: pairs.len() as u32,
+        without: mean(&pairs.iter().map(|(without, _)| without.objective).collect::<Vec<_>>()),
+        with: mean(&pairs.iter().map(|(_, with)| with.objective).collect::<Vec<_>>()),
+        difference: mean(&differences),
+        interval: None,
+        p,
+        p_corrected: p,
+    })
+}
+
+/// The guard that a remedy harms: worse by more than is accepted in the mean, and by a test at the level. The guards are not
+/// corrected for their number: a needless refusal costs less than harm.
+fn guard_harm(blocks: &[Block], arm: usize) -> Option<Guard> {
+    let pairs = pairs(blocks, arm);
+    Guard::ALL.into_iter().find(|guard| {
+        let excess: Vec<f64> = pairs.iter().map(|(without, with)| guard.excess(without, with)).collect();
+        !excess.is_empty() && mean(&excess) > 1.0 && sign_flip_p(&excess) <= LEVEL
+    })
+}
+
+/// The guard that one block breaks so grossly that its remedy is withdrawn at once: worse than every bare block so far by
+/// fifty times what is accepted, or by two whole CPUs.
+pub fn gross_harm(bare: &[BlockFigures], with: &BlockFigures) -> Option<Guard> {
+    let beyond = |guard: Guard| {
+        let limit = if guard == Guard::CpuTime { 8.0 } else { 50.0 };
+        !bare.is_empty() && bare.iter().all(|without| guard.excess(without, with) > limit)
+    };
+    Guard::ALL.into_iter().find(|guard| beyond(*guard))
+}
+
+/// Judges all remedies of a trial, in their order. `withdrawn` has the guard that one harmed grossly. A remedy without a whole
+/// round has no effect and is not kept, yet counts among those that were tried.
+pub fn judge(blocks: &[Block], withdrawn: &[Option<Guard>]) -> Vec<(Option<Effect>, TrialVerdict)> {
+    let mut judged = verdicts(blocks, withdrawn);
+    for (at, (effect, _)) in judged.iter_mut().enumerate() {
+        if let Some(effect) = effect {
+            effect.interval = interval(&differences(blocks, at + 1));
+        }
+    }
+    judged
+}
+
+/// The same without intervals, which decide nothing.
+pub(crate) fn verdicts(blocks: &[Block], withdrawn: &[Option<Guard>]) -> Vec<(Option<Effect>, TrialVerdict)> {
+    let effects: Vec<Option<Effect>> = (1..=withdrawn.len()).map(|arm| effect(blocks, arm)).collect();
+    let corrected = holm(&effects.iter().map(|one| one.map_or(1.0, |one| one.p)).collect::<Vec<_>>());
+    let judged = effects.into_iter().zip(corrected).zip(withdrawn).enumerate();
+    judged
+        .map(|(at, ((effect, p_corrected), withdrawn))| {
+            let effect = effect.map(|effect| Effect { p_corrected, ..effect });
+            let found = p_corrected <= LEVEL;
+            let verdict = match (withdrawn.or_else(|| guard_harm(blocks, at + 1)), effect) {
+                (Some(guard), _) => TrialVerdict::Harms { guard },
+                (None, Some(effect)) if found && effect.difference < 0.0 => TrialVerdict::Helps,
+                (None, Some(effect)) if found && effect.difference > 0.0 => TrialVerdict::Worse,
+                _ => TrialVerdict::NoEffect,
+            };
+            (effect, verdict)
+        })
+        .collect()
+}

@@ -1,0 +1,103 @@
+//! How the time that was given is spent, and what can be found in it.
+
+use crate::LEVEL;
+use quaver_analysis::intervals::normal_tail;
+use quaver_study_analysis::blocks_needed;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Rounds of the proof: the smallest p of so many is 2/2⁸.
+pub const LEAST_PROOF_ROUNDS: u32 = 8;
+/// Blocks are no shorter, what is dropped of each not counted.
+const LEAST_BLOCK: Duration = Duration::from_millis(250);
+/// Nor longer: more rounds tell more than longer blocks.
+const MOST_BLOCK: Duration = Duration::from_secs(2);
+/// A trial of few remedies has no more rounds than this: the proof follows.
+const MOST_ROUNDS: u32 = 40;
+
+/// How the time is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialPlan {
+    /// Remedies that are tried: the first so many of those that were ranked.
+    pub remedies: usize,
+    /// Rounds of the trial.
+    pub rounds: u32,
+    /// Rounds of the proof.
+    pub proof_rounds: u32,
+    /// Measured time of a block, nanoseconds.
+    pub block_ns: u64,
+}
+
+/// Plans for `ranked` remedies in the time that is left. `overhead` is what a block takes beside its measured time. Where the
+/// time does not suffice to tell all of them from chance, the last of the ranking are left out. None where it does not
+/// suffice for one.
+pub fn plan(ranked: usize, left: Duration, overhead: Duration) -> Option<TrialPlan> {
+    (1..=ranked).rev().find_map(|remedies| {
+        let arms = remedies as u32 + 1;
+        let needed = blocks_needed(remedies);
+        let blocks = |rounds: u32| rounds * arms + 2 * LEAST_PROOF_ROUNDS.max(rounds / 2);
+        if (LEAST_BLOCK + overhead) * blocks(needed) > left {
+            return None;
+        }
+        let usual = MOST_BLOCK / 2 + overhead;
+        let fits = |rounds: &u32| usual * blocks(*rounds) <= left;
+        let rounds = (needed..=MOST_ROUNDS.max(needed)).rev().find(fits).unwrap_or(needed);
+        let block = (left / blocks(rounds)).saturating_sub(overhead).clamp(LEAST_BLOCK, MOST_BLOCK);
+        let block_ns = u64::try_from(block.as_nanos()).unwrap_or(u64::MAX);
+        let proof_rounds = LEAST_PROOF_ROUNDS.max(rounds / 2);
+        Some(TrialPlan { remedies, rounds, proof_rounds, block_ns })
+    })
+}
+
+/// The time that one remedy and its proof take at least, where a block takes `overhead` beside its measured time.
+pub fn least_time(overhead: Duration) -> Duration {
+    (LEAST_BLOCK + overhead) * (2 * blocks_needed(1) + 2 * LEAST_PROOF_ROUNDS)
+}
+
+/// The smallest effect that a trial finds four times of five, in the unit of `sd`, which is the standard deviation of bare
+/// blocks. By the normal approximation for the hardest case of Holm's correction; none where blocks did not differ.
+pub fn smallest_detectable(sd: f64, rounds: u32, remedies: usize) -> Option<f64> {
+    let level = LEVEL / 2.0 / remedies.max(1) as f64;
+    // Few rounds know their own spread badly, as Student's t against the normal distribution.
+    let few = 1.0 + 1.0 / f64::from(rounds.max(2) - 1);
+    (sd > 0.0).then(|| (quantile(level) * few + quantile(0.2)) * sd * (2.0 / f64::from(rounds.max(1))).sqrt())
+}
+
+/// The value that a standard normal exceeds with this probability, below one half.
+fn quantile(tail: f64) -> f64 {
+    let (mut low, mut high) = (1e-9, 9.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if normal_tail(middle) > tail { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_decides_how_many_remedies_are_tried_and_never_too_few_rounds() {
+        let second = Duration::from_secs(1);
+        assert_eq!(plan(1, second, second / 2), None);
+        let least = least_time(second / 2);
+        assert_eq!(plan(1, least, second / 2).map(|plan| plan.remedies), Some(1));
+        assert_eq!(plan(1, least - second / 1000, second / 2), None);
+        for (ranked, seconds) in [(1, 60), (3, 90), (20, 120), (20, 600), (5, 30)] {
+            let left = second * seconds;
+            let plan = plan(ranked, left, second / 2).unwrap();
+            assert!(plan.remedies <= ranked && plan.rounds >= blocks_needed(plan.remedies), "{plan:?}");
+            let blocks = plan.rounds * (plan.remedies as u32 + 1) + 2 * plan.proof_rounds;
+            assert!((Duration::from_nanos(plan.block_ns) + second / 2) * blocks <= left, "{plan:?}");
+        }
+        assert_eq!(plan(3, second * 170, second / 2).unwrap().remedies, 3);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (tail, z) in [(0.025, 1.959_964), (0.2, 0.841_621), (0.001_25, 3.023_341)] {
+            assert!((quantile(tail) - z).abs() < 1e-4, "{tail}");
+        }
+    }
+}

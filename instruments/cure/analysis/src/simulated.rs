@@ -1,0 +1,129 @@
+//! Trials of remedies whose effect is known. Every seed is fixed, so each count is the same in every run.
+
+use super::judge::{effect, verdicts};
+use super::*;
+use quaver_analysis::order::below;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
+
+/// What the remedies really do.
+struct World<'a> {
+    /// Effect of each remedy on the objective.
+    effects: &'a [f64],
+    /// Effect of each on losses.
+    losses: &'a [f64],
+    /// Part of a remedy's effect that the next block has too.
+    carry_over: f64,
+    /// Whether the noise has rare large values, as lateness has.
+    heavy: bool,
+}
+
+fn noise(random: &mut Pcg64Mcg, heavy: bool) -> f64 {
+    let unit = |random: &mut Pcg64Mcg| below(random, 1 << 24) as f64 / f64::from(1 << 24);
+    let normal = (0..12).map(|_| unit(random)).sum::<f64>() - 6.0;
+    if heavy && below(random, 12) == 0 { normal * 12.0 } else { normal }
+}
+
+fn trial(world: &World<'_>, rounds: u32, seed: u64) -> Vec<(Option<Effect>, TrialVerdict)> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0xc0de);
+    let remedies = world.effects.len();
+    let mut blocks = Vec::new();
+    let (mut earlier, mut drift) = (0.0, 0.0);
+    for round in 0..rounds {
+        for arm in block_order(seed, round, remedies + 1) {
+            let own = if arm == 0 { 0.0 } else { world.effects[arm - 1] };
+            drift += 0.05 * noise(&mut random, false);
+            let objective = 50.0 + own + world.carry_over * earlier + drift + noise(&mut random, world.heavy);
+            let lost_share = if arm == 0 { 0.0 } else { world.losses[arm - 1] };
+            let figures = BlockFigures {
+                objective,
+                lost_share,
+                received_per_s: 1e5 * (1.0 - lost_share),
+                busy_cpus: 1.0,
+            };
+            blocks.push(Block { round, arm, figures: Some(figures), void: None });
+            earlier = own;
+        }
+    }
+    verdicts(&blocks, &vec![None; remedies])
+}
+
+fn kept(world: &World<'_>, rounds: u32, trials: u64, of: impl Fn(usize) -> bool) -> u64 {
+    let helps = |(at, (_, verdict)): (usize, &(Option<Effect>, TrialVerdict))| {
+        of(at) && *verdict == TrialVerdict::Helps
+    };
+    (0..trials).filter(|seed| trial(world, rounds, *seed).iter().enumerate().any(helps)).count() as u64
+}
+
+#[test]
+fn of_twenty_remedies_without_effect_one_is_kept_in_a_twentieth_of_trials_at_most() {
+    for heavy in [false, true] {
+        let world = World { effects: &[0.0; 20], losses: &[0.0; 20], carry_over: 0.0, heavy };
+        let falsely = kept(&world, 10, 200, |_| true);
+        // A test that never finds anything would pass too; the next test asks for power.
+        assert!(falsely <= 10, "{falsely} of 200");
+    }
+}
+
+#[test]
+fn one_remedy_that_helps_is_found_among_twenty_and_nothing_else_is_kept() {
+    let mut effects = [0.0; 20];
+    effects[7] = -6.0;
+    for carry_over in [0.0, 0.3] {
+        let world = World { effects: &effects, losses: &[0.0; 20], carry_over, heavy: false };
+        let found = kept(&world, 10, 100, |at| at == 7);
+        let falsely = kept(&world, 10, 100, |at| at != 7);
+        assert!(found >= 97, "carry-over {carry_over}: found {found} of 100");
+        assert!(falsely <= 5, "carry-over {carry_over}: {falsely} of 100 falsely");
+    }
+}
+
+#[test]
+fn the_smallest_detectable_effect_is_found_four_times_of_five() {
+    for (rounds, remedies) in [(8_u32, 1_usize), (12, 4), (16, 4)] {
+        let smallest = smallest_detectable(1.0, rounds, remedies).unwrap();
+        let mut effects = vec![0.0; remedies];
+        effects[0] = -smallest;
+        let losses = vec![0.0; remedies];
+        let world = World { effects: &effects, losses: &losses, carry_over: 0.0, heavy: false };
+        let found = kept(&world, rounds, 300, |at| at == 0);
+        assert!((195..=288).contains(&found), "{rounds} rounds, {remedies} remedies: {found} of 300");
+    }
+}
+
+#[test]
+fn a_remedy_that_helps_and_loses_packets_is_refused() {
+    let world = World { effects: &[-20.0, -20.0], losses: &[0.02, 0.0], carry_over: 0.0, heavy: false };
+    for seed in 0..50 {
+        let verdicts: Vec<TrialVerdict> =
+            trial(&world, 10, seed).into_iter().map(|(_, verdict)| verdict).collect();
+        assert_eq!(verdicts, [TrialVerdict::Harms { guard: Guard::Losses }, TrialVerdict::Helps]);
+    }
+}
+
+#[test]
+fn what_makes_it_worse_is_told_and_never_kept() {
+    let world = World { effects: &[20.0], losses: &[0.0], carry_over: 0.0, heavy: false };
+    assert!((0..50).all(|seed| trial(&world, 10, seed)[0].1 == TrialVerdict::Worse));
+}
+
+#[test]
+fn gross_harm_is_seen_in_one_block_and_void_blocks_count_nowhere() {
+    let bare = BlockFigures { objective: 1.0, lost_share: 0.0, received_per_s: 1000.0, busy_cpus: 1.0 };
+    let starved = BlockFigures { received_per_s: 400.0, ..bare };
+    assert_eq!(gross_harm(&[bare], &starved), Some(Guard::Throughput));
+    assert_eq!(gross_harm(&[bare, starved], &starved), None);
+    assert_eq!(gross_harm(&[], &starved), None);
+    let block = |round, arm, figures| Block { round, arm, figures, void: None };
+    let better = BlockFigures { objective: 0.0, ..bare };
+    let blocks = [
+        block(0, 0, Some(bare)),
+        block(0, 1, Some(better)),
+        block(1, 0, Some(bare)),
+        block(1, 1, None),
+        block(2, 1, Some(better)),
+    ];
+    let found = effect(&blocks, 1).unwrap();
+    assert_eq!((found.rounds, found.difference, found.p), (1, -1.0, 1.0));
+    assert_eq!(judge(&blocks[3..], &[None])[0], (None, TrialVerdict::NoEffect));
+}

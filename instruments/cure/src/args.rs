@@ -1,0 +1,92 @@
+//! The command line of `quaver cure`.
+
+use clap::{Args, ValueEnum};
+use quaver_chase::args::ChaseArgs;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What follows the options in the help.
+pub(crate) const HELP: &str = "\
+Examples:
+  quaver cure --dry-run                  what would be tried on a stream made here; sets nothing
+  sudo quaver cure                       asks before the first setting is changed
+  sudo quaver cure --listen 239.1.1.1:5004 --interface eth0 --for 5min
+  sudo quaver cure --pid 4711 --interface eth0 --allow host --yes
+  sudo quaver tune revert                takes back what was kept
+
+How it goes: measure; choose remedies for what was found; say the plan; try each remedy in blocks of random
+order; prove all that helped together by fresh blocks, against none; keep them, or take everything back.
+
+What is safe: a setting's old value is on disk before it is changed. Ctrl-C takes everything back. After kill -9
+or a crash, `quaver tune revert` does. What somebody else changes meanwhile is left alone.
+
+Exit status: 0 the cure went to its end, whether or not anything was kept; 1 --fail-if holds; 2 usage, or nobody
+could confirm; 3 not permitted or not supported here; 6 a setting could not be put back, or another verb is
+changing settings; 130 interrupted, and everything was put back.";
+
+/// `quaver cure`.
+#[derive(Debug, Args)]
+pub struct CureArgs {
+    /// Whose settings may be tried
+    #[arg(long, value_enum, default_value = "receiver", value_name = "WHOSE")]
+    pub allow: Allow,
+    /// What is to become smaller
+    #[arg(long, value_enum, default_value = "late-share", value_name = "FIGURE")]
+    pub objective: Objective,
+    /// Try these sources' remedies only, also those that are tried only when named (`quaver tune audit` lists them)
+    #[arg(long, value_delimiter = ',', value_name = "ID,...")]
+    pub only: Vec<String>,
+    /// Do not try these
+    #[arg(long, value_delimiter = ',', value_name = "ID,...")]
+    pub except: Vec<String>,
+    /// Measure and say the plan; set nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Go on without asking
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Seed of the random order [default: from the clock; printed]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Directory of the journal
+    #[arg(long, hide = true, env = "QUAVER_TUNE_JOURNAL", value_name = "DIR")]
+    pub journal: Option<PathBuf>,
+    /// The stream and its receiver
+    #[command(flatten)]
+    pub chase: ChaseArgs,
+}
+
+/// Whose settings may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allow {
+    /// Those of the receiver's CPU and of its interface
+    Receiver,
+    /// Those of the whole host, which others feel too
+    Host,
+}
+
+/// What is to become smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// Share of packets that are late
+    LateShare,
+    /// 99.9th percentile of the lateness
+    #[value(name = "p99.9")]
+    #[serde(rename = "p99.9")]
+    P999,
+    /// Lateness of the worst packet
+    Worst,
+}
+
+impl Objective {
+    /// In words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::LateShare => "share of late packets",
+            Self::P999 => "99.9th percentile of the lateness",
+            Self::Worst => "worst lateness",
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Stored runs of `quaver cure`.
+
+use crate::summary::CureSummary;
+use crate::view::document;
+use anyhow::Context;
+use quaver_instrument::facts::{RunFacts, run_facts};
+use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::terminal;
+use quaver_store::run::RunDir;
+use serde_json::Value;
+use std::io::Write;
+use std::time::Duration;
+
+/// Its kind of runs.
+pub(crate) struct CureRuns;
+
+impl RunKind for CureRuns {
+    fn verbs(&self) -> &'static [&'static str] {
+        &["cure"]
+    }
+
+    fn no_late(&self) -> Option<&'static str> {
+        Some("--late is for received streams; the figures of a cure hold from its blocks on")
+    }
+
+    fn headline(&self) -> &'static [&'static str] {
+        &["proof.effect.with"]
+    }
+
+    fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+        Ok(Box::new(CureDigest::read(run)?))
+    }
+}
+
+/// A cure as it was stored.
+pub(crate) struct CureDigest {
+    pub(crate) summary: CureSummary,
+    pub(crate) facts: RunFacts,
+}
+
+impl CureDigest {
+    fn read(run: &RunDir) -> anyhow::Result<Self> {
+        let path = run.path().join("summary.json");
+        let text = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let summary = serde_json::from_slice(&text).map_err(|error| {
+            let message = format!("{} is no summary of a cure: {error}", path.display());
+            quaver_instrument::exit_code::failure(quaver_instrument::exit_code::ExitCode::BadInput, message)
+        })?;
+        Ok(Self { summary, facts: run_facts(run, &run.read_manifest()?) })
+    }
+}
+
+impl Analyzed for CureDigest {
+    fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        run.write_summary(&self.summary)?;
+        quaver_instrument::results::store_report(run, |out| self.write_html(run, out))
+    }
+
+    fn summary(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(&self.summary)?)
+    }
+
+    fn page(&self, run: &RunDir) -> String {
+        let mut document = document(&self.summary, &self.facts);
+        document.report_path = run.report().is_file().then(|| run.report().display().to_string());
+        terminal::page(&document, terminal::style())
+    }
+
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        Ok(quaver_view::write_html(out, &document(&self.summary, &self.facts))?)
+    }
+
+    fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
+        Err(not_exported("a cure is not exported: summary.json holds every block of it"))
+    }
+}

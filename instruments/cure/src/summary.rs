@@ -1,0 +1,105 @@
+//! `summary.json` of a cure.
+
+use crate::args::{Allow, Objective};
+use quaver_cure_analysis::{Block, Effect, TrialPlan, TrialVerdict};
+use serde::{Deserialize, Serialize};
+
+/// Version of the summary's shape.
+pub const CURE_SCHEMA: &str = "quaver.cure/1";
+
+/// What a cure found and did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CureSummary {
+    /// [`CURE_SCHEMA`].
+    pub schema: String,
+    /// What was to become smaller: a share, or nanoseconds.
+    pub objective: Objective,
+    /// Whose settings could be tried.
+    pub allow: Allow,
+    /// Seed of the order.
+    pub seed: u64,
+    /// CPUs of the receiver.
+    pub cpus: Vec<u16>,
+    /// Its interface, where it is known.
+    pub interface: Option<String>,
+    /// Whether the interface was made for the cure and went with it.
+    pub interface_of_ours: bool,
+    /// The run that found the causes, below the run directory.
+    pub measured: String,
+    /// Causes that it found, the largest first.
+    pub causes: Vec<FoundCause>,
+    /// How the time was spent; none where nothing could be tried.
+    pub plan: Option<TrialPlan>,
+    /// Smallest effect that the trial could find, in the objective's unit; none where bare blocks did not differ.
+    pub smallest_detectable: Option<f64>,
+    /// Remedies that were planned, in the order of the ranking.
+    pub remedies: Vec<Remedy>,
+    /// What could not be tried.
+    pub not_tried: Vec<NotTried>,
+    /// The proof of all that helped against none.
+    pub proof: Option<Proof>,
+    /// Sources whose remedies were kept.
+    pub kept: Vec<String>,
+    /// Why what helped was not kept, or why nothing was tried.
+    pub outcome: String,
+    /// Whether it went to its end.
+    pub complete: bool,
+    /// Blocks of the trial.
+    pub trial_blocks: Vec<Block>,
+    /// Blocks of the proof; arm 1 is all that helped together.
+    pub proof_blocks: Vec<Block>,
+    /// Sentences that a reader has to know.
+    pub warnings: Vec<String>,
+}
+
+/// A cause that the first measurement found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FoundCause {
+    /// Source.
+    pub source: String,
+    /// Name.
+    pub name: String,
+    /// Share of the late time.
+    pub share: f64,
+}
+
+/// A remedy that was planned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// Source that it removes: its row of the catalogue.
+    pub id: String,
+    /// What happens there.
+    pub mechanism: String,
+    /// What setting it otherwise may cost.
+    pub risk: String,
+    /// What is set, to what.
+    pub changes: Vec<String>,
+    /// Share of the late time that the source cost when it was measured; none where it cost nothing that was seen.
+    pub cause_share: Option<f64>,
+    /// What the trial found; none before it.
+    pub effect: Option<Effect>,
+    /// What that says; none before it.
+    pub verdict: Option<TrialVerdict>,
+    /// Why it was withdrawn during the trial.
+    pub withdrawn: Option<String>,
+}
+
+/// A remedy that was not tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotTried {
+    /// Source.
+    pub id: String,
+    /// Why not.
+    pub why: String,
+    /// How a person can.
+    pub how: String,
+}
+
+/// A fresh comparison of all that helped with none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// Effect of all together.
+    pub effect: Option<Effect>,
+    /// What that says.
+    pub verdict: TrialVerdict,
+}

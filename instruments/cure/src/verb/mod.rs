@@ -1,0 +1,348 @@
+//! `quaver cure`: measure, choose, try, prove, keep.
+
+mod choice;
+mod site;
+mod trial;
+
+use crate::args::CureArgs;
+use crate::runs::CureDigest;
+use crate::summary::{CURE_SCHEMA, CureSummary, FoundCause, Proof};
+use crate::view;
+use anyhow::Context;
+use choice::Candidate;
+use quaver_chase::digest::ChaseDigest;
+use quaver_cure_analysis::{
+    BlockFigures, TrialPlan, TrialVerdict, judge, least_time, plan, smallest_detectable,
+};
+use quaver_host::facts::HostFacts;
+use quaver_host::root::HostRoot;
+use quaver_host::settings::journal::{DIRECTORY, Session};
+use quaver_host::settings::{Journal, JournalPlace};
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::facts::run_facts;
+use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::progress::Progress;
+use quaver_instrument::registry::Analyzed;
+use quaver_store::manifest::Manifest;
+use quaver_store::run::RunDir;
+use quaver_view::Cell;
+use serde_json::json;
+use site::Site;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use trial::{Arm, Trial};
+
+/// Bare blocks before the plan is made: they show how blocks differ and how long one takes.
+const BARE_BLOCKS: u32 = 5;
+/// Their length.
+const BARE_LENGTH: Duration = Duration::from_millis(500);
+/// The proof draws its order from another seed.
+const PROOF: u64 = 0x7072_6f6f_6600;
+
+/// Does what is asked for.
+pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
+    check(args)?;
+    let interrupt = Interrupt::catch()?;
+    let place = JournalPlace::at(args.journal.as_deref().unwrap_or(Path::new(DIRECTORY)), HostRoot::system());
+    // From here to the end no other verb can change settings, so that a second cure ends at once.
+    let session = (!args.dry_run)
+        .then(|| Journal::open(&place).session("cure"))
+        .transpose()
+        .context("changing settings")?;
+    let (run, mut manifest) = begin(args)?;
+    let began = Instant::now();
+    let progress = Progress::timed(args.chase.duration, args.chase.output.quiet);
+    let directory = run.path().join("measured");
+    let cure = Cure {
+        args,
+        site: Site::open(args, &directory, &interrupt)?,
+        interrupt: &interrupt,
+        progress: &progress,
+        began,
+    };
+    let summary = cure.all(&place, session)?;
+    drop(cure);
+    drop(progress);
+    let interrupted = interrupt.requested();
+    manifest.end(quaver_clock::realtime_ns(), interrupted.then(|| "interrupted by the user".to_owned()));
+    run.write_manifest(&manifest)?;
+    let digest = CureDigest { facts: run_facts(&run, &manifest), summary };
+    digest.store(&run)?;
+    let output = &args.chase.output;
+    let value = digest.summary()?;
+    let code = quaver_instrument::results::print(&value, || digest.page(&run), output.json, &output.fail_if)?;
+    Ok(if interrupted { ExitCode::Interrupted } else { code })
+}
+
+/// Refuses what cannot be done before anything is measured.
+fn check(args: &CureArgs) -> anyhow::Result<()> {
+    let unknown = |id: &&String| quaver_tune::catalogue::row(id).is_none();
+    if let Some(id) = args.only.iter().chain(&args.except).find(unknown) {
+        let message = format!("{id}: unknown source; quaver tune audit lists them");
+        return Err(failure(ExitCode::Usage, message));
+    }
+    if !args.dry_run && !args.yes && !std::io::stdin().is_terminal() {
+        let message = "there is no terminal to confirm the plan at: add --yes to go on without asking, or --dry-run to \
+                       see the plan";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    Ok(())
+}
+
+fn begin(args: &CureArgs) -> anyhow::Result<(RunDir, Manifest)> {
+    let host = HostFacts::read(&HostRoot::system());
+    let run = RunDir::create(&args.chase.output.output, "cure")?;
+    let asked = json!({ "command": quaver_instrument::recording::command_line() });
+    let host = serde_json::to_value(&host)?;
+    let manifest =
+        Manifest::begin(env!("CARGO_PKG_VERSION"), "cure", asked, host, quaver_clock::realtime_ns());
+    run.write_manifest(&manifest)?;
+    Ok((run, manifest))
+}
+
+/// A cure under way.
+struct Cure<'a> {
+    args: &'a CureArgs,
+    site: Site<'a>,
+    interrupt: &'a Interrupt,
+    progress: &'a Progress,
+    began: Instant,
+}
+
+impl Cure<'_> {
+    fn all(&self, place: &JournalPlace, session: Option<Session>) -> anyhow::Result<CureSummary> {
+        let length =
+            (self.args.chase.duration / 16).clamp(Duration::from_millis(500), Duration::from_secs(20));
+        self.progress.say("finding causes");
+        let (run, found) = self.site.find_causes(length)?;
+        let mut summary = self.summary(&found, &run)?;
+        if self.interrupt.requested() {
+            return Ok(ended(summary, "it was interrupted before anything was set"));
+        }
+        let mut candidates = self.choose(place, &found, &mut summary)?;
+        drop(found);
+        let Some(plan) = self.plan(&mut candidates, &mut summary)? else { return Ok(summary) };
+        summary.complete = true;
+        if self.args.dry_run {
+            return Ok(ended(summary, "this was a dry run, so nothing was set"));
+        }
+        if !self.confirmed(&summary)? {
+            return Ok(ended(summary, "the plan was not confirmed, so nothing was set"));
+        }
+        let Some(session) = session else { return Ok(summary) };
+        self.try_and_prove(session, plan, &candidates, summary)
+    }
+
+    fn summary(&self, found: &ChaseDigest, run: &RunDir) -> anyhow::Result<CureSummary> {
+        let target = self.site.target(found)?;
+        let seed = self.args.seed.unwrap_or_else(|| quaver_clock::realtime_ns().unsigned_abs() & 0xffff_ffff);
+        let chase = &found.analysis.summary;
+        let cause = |one: &quaver_analysis::summary::CauseSummary| FoundCause {
+            source: one.source.clone(),
+            name: one.name.clone(),
+            share: one.share,
+        };
+        Ok(CureSummary {
+            schema: CURE_SCHEMA.to_owned(),
+            objective: self.args.objective,
+            allow: self.args.allow,
+            seed,
+            cpus: target.cpus,
+            interface: target.interface,
+            interface_of_ours: self.site.interface_of_ours(),
+            measured: run.path().display().to_string(),
+            causes: chase.causes.iter().map(cause).collect(),
+            plan: None,
+            smallest_detectable: None,
+            remedies: Vec::new(),
+            not_tried: Vec::new(),
+            proof: None,
+            kept: Vec::new(),
+            outcome: String::new(),
+            complete: false,
+            trial_blocks: Vec::new(),
+            proof_blocks: Vec::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    fn choose(
+        &self,
+        place: &JournalPlace,
+        found: &ChaseDigest,
+        summary: &mut CureSummary,
+    ) -> anyhow::Result<Vec<Candidate>> {
+        let target = self.site.target(found)?;
+        let causes = &found.analysis.summary.causes;
+        let choice = self.site.within(|| choice::choose(self.args, place.contact(), &target, causes))?;
+        summary.not_tried = choice.not_tried;
+        Ok(choice.candidates)
+    }
+
+    /// Plans the rest of the time; none where there is nothing to try.
+    fn plan(
+        &self,
+        candidates: &mut Vec<Candidate>,
+        summary: &mut CureSummary,
+    ) -> anyhow::Result<Option<TrialPlan>> {
+        if candidates.is_empty() {
+            summary.complete = true;
+            summary.outcome = "no remedy for what was found is permitted here".to_owned();
+            return Ok(None);
+        }
+        let (bare, overhead) = match self.bare_blocks()? {
+            Some(measured) => measured,
+            None => {
+                summary.outcome = "it was interrupted before anything was set".to_owned();
+                return Ok(None);
+            }
+        };
+        let left = self.args.chase.duration.saturating_sub(self.began.elapsed());
+        let Some(plan) = plan(candidates.len(), left, overhead) else {
+            summary.complete = true;
+            let least = self.began.elapsed() + least_time(overhead);
+            summary.outcome = format!(
+                "the time does not suffice to try one remedy and prove it, since a block takes {} here beside what it \
+                 measures: --for {}s is the least",
+                Cell::Duration(i64::try_from(overhead.as_nanos()).unwrap_or(i64::MAX)),
+                (least.as_secs_f64() * 1.2).ceil()
+            );
+            return Ok(None);
+        };
+        for candidate in candidates.drain(plan.remedies..) {
+            summary.not_tried.push(crate::summary::NotTried {
+                id: candidate.remedy.id,
+                why: "the time does not suffice".to_owned(),
+                how: "a longer --for, or --only".to_owned(),
+            });
+        }
+        let sd = deviation(&bare) * (BARE_LENGTH.as_nanos() as f64 / plan.block_ns as f64).sqrt();
+        summary.smallest_detectable = smallest_detectable(sd, plan.rounds, plan.remedies);
+        summary.plan = Some(plan);
+        summary.remedies = candidates.iter().map(|one| one.remedy.clone()).collect();
+        Ok(Some(plan))
+    }
+
+    /// Objectives of bare blocks, and the time that a block takes beside what it measures.
+    fn bare_blocks(&self) -> anyhow::Result<Option<(Vec<f64>, Duration)>> {
+        self.progress.say("learning how blocks differ");
+        let began = Instant::now();
+        let mut bare: Vec<BlockFigures> = Vec::new();
+        for _ in 0..BARE_BLOCKS {
+            let Some(figures) = self.site.block(BARE_LENGTH)? else { return Ok(None) };
+            bare.push(figures);
+        }
+        let overhead = (began.elapsed() / BARE_BLOCKS).saturating_sub(BARE_LENGTH);
+        Ok(Some((bare.iter().map(|one| one.objective).collect(), overhead)))
+    }
+
+    /// Says the plan, and asks unless told not to.
+    fn confirmed(&self, summary: &CureSummary) -> anyhow::Result<bool> {
+        let mut err = std::io::stderr().lock();
+        if !self.args.chase.output.quiet {
+            write!(err, "{}", view::plan_text(summary)).context("writing to standard error")?;
+        }
+        if self.args.yes {
+            return Ok(true);
+        }
+        write!(err, "Try these settings now? [y/N] ").and_then(|()| err.flush()).context("asking")?;
+        let mut answer = String::new();
+        std::io::stdin().lock().read_line(&mut answer).context("reading the answer")?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+
+    fn try_and_prove(
+        &self,
+        mut session: Session,
+        plan: TrialPlan,
+        candidates: &[Candidate],
+        mut summary: CureSummary,
+    ) -> anyhow::Result<CureSummary> {
+        let length = Duration::from_nanos(plan.block_ns);
+        let (site, interrupt, progress, began) = (&self.site, self.interrupt, self.progress, self.began);
+        let mut trial = Trial { site, session: &mut session, interrupt, progress, began };
+        let mut arms: Vec<Arm> = candidates.iter().map(Arm::of).collect();
+        summary.complete = false;
+        let (blocks, whole) = trial.rounds(&mut arms, (plan.rounds, length, summary.seed))?;
+        let harmed: Vec<_> = arms.iter().map(|arm| arm.harmed).collect();
+        for ((remedy, arm), (effect, verdict)) in
+            summary.remedies.iter_mut().zip(&arms).zip(judge(&blocks, &harmed))
+        {
+            // What was planned to its end is judged at its end only.
+            (remedy.effect, remedy.verdict) = (effect, whole.then_some(verdict));
+            remedy.withdrawn.clone_from(&arm.withdrawn);
+        }
+        summary.trial_blocks = blocks;
+        if !whole {
+            return Ok(ended(summary, "it was interrupted, and every setting was put back"));
+        }
+        let helping: Vec<&Candidate> = candidates
+            .iter()
+            .zip(&summary.remedies)
+            .filter(|(_, remedy)| remedy.verdict == Some(TrialVerdict::Helps) && remedy.withdrawn.is_none())
+            .map(|(candidate, _)| candidate)
+            .collect();
+        if helping.is_empty() {
+            summary.complete = true;
+            return Ok(ended(summary, "no remedy was found to help, so none is set"));
+        }
+        let changes: Vec<_> = helping.iter().flat_map(|one| one.changes.clone()).collect();
+        let mut together = [Arm { name: "all that helped".to_owned(), changes, ..Arm::default() }];
+        let design = (plan.proof_rounds, length, summary.seed ^ PROOF);
+        let (blocks, whole) = trial.rounds(&mut together, design)?;
+        let (effect, verdict) = judge(&blocks, &[together[0].harmed])[0];
+        summary.proof_blocks = blocks;
+        if !whole {
+            return Ok(ended(summary, "it was interrupted, and every setting was put back"));
+        }
+        summary.proof = Some(Proof { effect, verdict });
+        summary.complete = true;
+        if verdict != TrialVerdict::Helps || together[0].withdrawn.is_some() || trial.interrupted() {
+            return Ok(ended(summary, "what helped in the trial was not proven afterwards, so none is set"));
+        }
+        self.keep(session, &helping, summary)
+    }
+
+    /// Keeps what was proven. Settings of an interface that goes with the cure go too.
+    fn keep(
+        &self,
+        mut session: Session,
+        helping: &[&Candidate],
+        mut summary: CureSummary,
+    ) -> anyhow::Result<CureSummary> {
+        let passing = |one: &&&Candidate| self.site.interface_of_ours() && one.is_of_interface();
+        let kept: Vec<&&Candidate> = helping.iter().filter(|one| !passing(one)).collect();
+        for one in helping.iter().filter(passing) {
+            summary.warnings.push(format!(
+                "{}: proven on an interface that was made for this cure and is gone: on yours, quaver tune apply --only {} \
+                 --interface NAME",
+                one.remedy.id, one.remedy.id
+            ));
+        }
+        let (interrupt, progress, began) = (self.interrupt, self.progress, self.began);
+        let mut trial = Trial { site: &self.site, session: &mut session, interrupt, progress, began };
+        let changes: Vec<_> = kept.iter().flat_map(|one| one.changes.clone()).collect();
+        let (_, refused) = trial.set(&changes)?;
+        if let Some(reason) = refused {
+            trial.put_back()?;
+            return Ok(ended(summary, &format!("proven, yet not kept, since {reason}")));
+        }
+        summary.kept = kept.iter().map(|one| one.remedy.id.clone()).collect();
+        session.keep().context("keeping the settings")?;
+        let gone = "what was proven belongs to an interface that was made for this cure and is gone";
+        let outcome = if summary.kept.is_empty() { gone } else { "proven" };
+        Ok(ended(summary, outcome))
+    }
+}
+
+fn ended(summary: CureSummary, outcome: &str) -> CureSummary {
+    CureSummary { outcome: outcome.to_owned(), ..summary }
+}
+
+/// Standard deviation of a few values.
+fn deviation(values: &[f64]) -> f64 {
+    let mean = quaver_analysis::intervals::mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (values.len().max(2) - 1) as f64).sqrt()
+}

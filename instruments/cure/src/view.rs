@@ -1,0 +1,257 @@
+//! What a person sees of a cure: the plan before, and afterwards what was tried, what was kept and how to undo it.
+
+use crate::args::Objective;
+use crate::summary::{CureSummary, Remedy};
+use quaver_cure_analysis::{Effect, TrialVerdict};
+use quaver_instrument::facts::RunFacts;
+use quaver_instrument::head::head;
+use quaver_instrument::terminal;
+use quaver_view::{
+    Axis, Block, Cell, Chart, Colour, Data, Document, Quantity, Section, Series, Style, Table, Text, Xy, text,
+};
+
+/// A value of the objective.
+fn value(objective: Objective, value: f64) -> Cell {
+    match objective {
+        Objective::LateShare => Cell::Share(value),
+        Objective::P999 | Objective::Worst => Cell::Duration(value as i64),
+    }
+}
+
+fn interval(objective: Objective, effect: &Effect) -> Cell {
+    effect.interval.map_or(Cell::Missing, |ends| {
+        let of = |end| Box::new(Cell::difference(value(objective, end)));
+        Cell::Interval(of(ends.low), of(ends.high))
+    })
+}
+
+/// A p to four digits: none is zero.
+fn p_value(p: f64) -> Cell {
+    const SMALLEST: f64 = 0.000_1;
+    if p < SMALLEST { Cell::from("< 0.0001") } else { Cell::Number { value: p, digits: 4 } }
+}
+
+/// The document of a cure.
+pub fn document(summary: &CureSummary, facts: &RunFacts) -> Document {
+    let whom = format!(
+        "CPU {}{}",
+        summary.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
+        summary.interface.as_ref().map_or_else(String::new, |name| format!(", interface {name}"))
+    );
+    let mut document = head(facts, ("receiver", whom.into()), None);
+    document.fact("objective", summary.objective.words());
+    document.fact("seed", summary.seed.to_string());
+    document.verdict = Some(verdict(summary));
+    document.incomplete = !summary.complete;
+    document.warnings = summary.warnings.iter().map(Text::from).collect();
+    if let Some(effect) = summary.proof.as_ref().and_then(|proof| proof.effect) {
+        document.tile("Before", value(summary.objective, effect.without), "fresh blocks without");
+        document.tile("After", value(summary.objective, effect.with), "fresh blocks with all that helped");
+    }
+    proof(&mut document, summary);
+    if !summary.remedies.is_empty() {
+        document.section(remedies(summary));
+    }
+    causes(&mut document, summary);
+    if !summary.not_tried.is_empty() {
+        let mut table = Table::new(["source", "why not", "how"]);
+        for one in &summary.not_tried {
+            table.row([one.id.clone(), one.why.clone(), one.how.clone()]);
+        }
+        document.section(Section::new("not-tried", "Not tried").with(table));
+    }
+    undo(&mut document, summary);
+    document
+}
+
+fn verdict(summary: &CureSummary) -> Text {
+    let effect = summary.proof.as_ref().and_then(|proof| proof.effect);
+    match (effect, summary.kept.is_empty()) {
+        (Some(effect), false) => text!(
+            "The {} fell from {} to {} in fresh blocks (p {}). Kept: {}.",
+            summary.objective.words(),
+            value(summary.objective, effect.without),
+            value(summary.objective, effect.with),
+            p_value(effect.p),
+            summary.kept.join(", ")
+        ),
+        _ => text!("Nothing was kept: {}.", summary.outcome),
+    }
+}
+
+fn proof(document: &mut Document, summary: &CureSummary) {
+    let Some(effect) = summary.proof.as_ref().and_then(|proof| proof.effect) else { return };
+    let mut table = Table::new(["", "without", "with", "difference", "95 % interval", "p", "rounds"]);
+    table.row([
+        Cell::from("all that helped"),
+        value(summary.objective, effect.without),
+        value(summary.objective, effect.with),
+        Cell::difference(value(summary.objective, effect.difference)),
+        interval(summary.objective, &effect),
+        p_value(effect.p),
+        Cell::Count(effect.rounds.into()),
+    ]);
+    let note = "Fresh blocks, which had no part in the choice. Effects in the trial are larger than true ones on the \
+                average, since the largest were chosen; this one is not.";
+    let chart = proof_chart(summary);
+    document.section(Section::new("proof", "Proof").note(note).with(table).with(chart));
+}
+
+/// The objective of each block of the proof, round by round.
+fn proof_chart(summary: &CureSummary) -> Chart {
+    let quantity = match summary.objective {
+        Objective::LateShare => Quantity::Share,
+        Objective::P999 | Objective::Worst => Quantity::Duration,
+    };
+    let mut plot = Xy::new(
+        Axis::linear("round of the proof", Quantity::Count),
+        Axis::linear(summary.objective.words(), quantity),
+    );
+    for (arm, name) in [(0, "without"), (1, "with")] {
+        let of_arm = summary.proof_blocks.iter().filter(|block| block.arm == arm);
+        let mut points: Vec<(u32, f64)> =
+            of_arm.filter_map(|block| Some((block.round + 1, block.figures?.objective))).collect();
+        points.sort_by_key(|(round, _)| *round);
+        let x = points.iter().map(|(round, _)| f64::from(*round)).collect();
+        let y = points.iter().map(|(_, value)| *value).collect();
+        let data = Data::Line { x, y, marks: true };
+        plot = plot.with(Series::new(name, Colour::Series(arm as u8), data));
+    }
+    Chart::new("proof-blocks", "Every block of the proof", plot)
+}
+
+fn remedies(summary: &CureSummary) -> Section {
+    let mut table = Table::new([
+        "remedy",
+        "cost before",
+        "without",
+        "with",
+        "difference",
+        "95 % interval",
+        "p",
+        "outcome",
+    ]);
+    for remedy in &summary.remedies {
+        let of = |get: fn(&Effect) -> f64| {
+            remedy.effect.as_ref().map_or(Cell::Missing, |effect| value(summary.objective, get(effect)))
+        };
+        table.row([
+            Cell::from(remedy.id.clone()),
+            remedy.cause_share.map_or(Cell::Missing, Cell::Share),
+            of(|effect| effect.without),
+            of(|effect| effect.with),
+            remedy.effect.as_ref().map_or(Cell::Missing, |effect| {
+                Cell::difference(value(summary.objective, effect.difference))
+            }),
+            remedy.effect.as_ref().map_or(Cell::Missing, |effect| interval(summary.objective, effect)),
+            remedy.effect.as_ref().map_or(Cell::Missing, |effect| p_value(effect.p_corrected)),
+            Cell::from(outcome(summary, remedy)),
+        ]);
+    }
+    let note = summary.plan.map_or_else(String::new, |plan| {
+        format!(
+            "{} rounds; each holds a block without and a block with each remedy, {} long, in random order. p is corrected for \
+             the number of remedies (Holm). The trial does not end early.",
+            plan.rounds,
+            Cell::Duration(i64::try_from(plan.block_ns).unwrap_or(i64::MAX))
+        )
+    });
+    Section::new("tried", "Remedies").note(note).with(table)
+}
+
+fn outcome(summary: &CureSummary, remedy: &Remedy) -> String {
+    if summary.kept.contains(&remedy.id) {
+        return "kept".to_owned();
+    }
+    if let Some(reason) = &remedy.withdrawn {
+        return format!("not kept: {reason}");
+    }
+    match remedy.verdict {
+        None if remedy.effect.is_some() => "not kept: the trial did not come to its end".to_owned(),
+        None => "planned".to_owned(),
+        Some(TrialVerdict::Helps) => "helped in the trial; taken back".to_owned(),
+        Some(TrialVerdict::NoEffect) => "not kept: no effect was found".to_owned(),
+        Some(TrialVerdict::Worse) => "not kept: it makes it worse".to_owned(),
+        Some(TrialVerdict::Harms { guard }) => format!("not kept: it harms {}", guard.words()),
+    }
+}
+
+fn causes(document: &mut Document, summary: &CureSummary) {
+    if summary.causes.is_empty() {
+        return;
+    }
+    let mut table = Table::new(["source", "cause", "share of late time"]).first_rows(30).terminal_first(8);
+    for cause in &summary.causes {
+        table.row([
+            Cell::from(cause.source.clone()),
+            Cell::from(cause.name.clone()),
+            Cell::Share(cause.share),
+        ]);
+    }
+    let note = text!("As found before anything was set: {}", summary.measured);
+    document.section(Section::new("causes", "Causes before").note(note).with(table));
+}
+
+fn undo(document: &mut Document, summary: &CureSummary) {
+    if summary.kept.is_empty() {
+        return;
+    }
+    let mut section = Section::new("undo", "Kept until taken back").note(
+        Text::default()
+            .code("quaver tune revert")
+            .plain(" takes all of it back; ")
+            .code("quaver tune status")
+            .plain(" shows it. A reboot takes it back too."),
+    );
+    for remedy in summary.remedies.iter().filter(|remedy| summary.kept.contains(&remedy.id)) {
+        section.push(Block::Note(text!(
+            "{}: {} (risk: {})",
+            remedy.id,
+            listed(&remedy.changes),
+            remedy.risk
+        )));
+    }
+    document.section(section);
+}
+
+/// The first few settings, and how many more there are.
+fn listed(changes: &[String]) -> String {
+    const LISTED: usize = 3;
+    let rest = changes.len().saturating_sub(LISTED);
+    let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+    format!("{}{more}", changes[..changes.len().min(LISTED)].join(", "))
+}
+
+/// The plan, as it is said before anything is set.
+pub fn plan_text(summary: &CureSummary) -> String {
+    let mut document = Document::new("quaver cure", "plan");
+    let Some(plan) = summary.plan else { return String::new() };
+    let mut section = Section::new("plan", "To be tried").note(format!(
+        "{} rounds of {} blocks, then {} rounds of 2 blocks as proof. A block measures {}. Order by seed {}. {}",
+        plan.rounds,
+        plan.remedies + 1,
+        plan.proof_rounds,
+        Cell::Duration(i64::try_from(plan.block_ns).unwrap_or(i64::MAX)),
+        summary.seed,
+        detectable(summary)
+    ));
+    for remedy in &summary.remedies {
+        let costs = format!("{}: {} (risk: {})", remedy.id, listed(&remedy.changes), remedy.risk);
+        section.push(Block::Note(costs.into()));
+    }
+    document.section(section);
+    terminal::page(&document, Style::PLAIN)
+}
+
+fn detectable(summary: &CureSummary) -> String {
+    summary.smallest_detectable.map_or_else(
+        || "Blocks without a remedy did not differ, so that the smallest effect that can be found is not known.".into(),
+        |smallest| {
+            let words = value(summary.objective, smallest);
+            format!(
+                "A change of the {} by less than about {words} is likely to be missed.",
+                summary.objective.words()
+            )
+        },
+    )
+}

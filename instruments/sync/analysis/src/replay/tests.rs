@@ -1,0 +1,188 @@
+//! Histories of which the gain of a change is known.
+
+use super::{Gains, LatestWakeup, Recorder, Trace};
+use crate::sync::{AnyEvent, Ledger, Protocol, Settings, SyncEvent, ThreadId};
+use quaver_abi::sync::SyncKind::{self, *};
+use quaver_abi::sync::SyncOutcome;
+
+const L: u64 = 0x1000;
+const M: u64 = 0x2000;
+const FULL: u64 = 0x3000;
+const EMPTY: u64 = 0x4000;
+
+/// Microseconds, thread, event, object, detail.
+type Told = (u64, u32, SyncKind, u64, u32);
+
+fn trace_of(told: &[Told]) -> Trace {
+    let mut told = told.to_vec();
+    told.sort_by_key(|one| one.0);
+    let (mut ledger, mut recorder) = (Ledger::default(), Recorder::default());
+    let mut protocol = Protocol::with_observer(Settings::default(), LatestWakeup::default());
+    for (us, thread, kind, object, detail) in told {
+        let event = SyncEvent {
+            at_ns: us * 1_000,
+            object,
+            call_site: 0,
+            thread: ThreadId(thread),
+            detail,
+            cpu: 0,
+            process: 0,
+            kind,
+            outcome: SyncOutcome::Ok,
+            flags: 0,
+        };
+        ledger.any(&AnyEvent::Sync(event));
+        protocol.any(&AnyEvent::Sync(event));
+        recorder.event(&event, protocol.observer_mut().take(), ledger.so_far(event.thread));
+    }
+    recorder.finish(false)
+}
+
+fn gains(told: &[Told], locks: &[u64]) -> Gains {
+    let asked: Vec<(u16, u64)> = locks.iter().map(|lock| (0, *lock)).collect();
+    let gains = trace_of(told).gains(&asked);
+    assert_eq!(gains.reason, None, "{gains:?}");
+    gains
+}
+
+fn near(found: f64, want: f64) {
+    assert!((found - want).abs() < 0.02, "{found} and not {want}");
+}
+
+fn begin(told: &mut Vec<Told>, threads: u32) {
+    told.extend((1..=threads).map(|thread| (0, thread, ThreadStart, u64::from(thread), 0)));
+}
+
+/// Threads in turns with a lock all the time.
+fn relay(told: &mut Vec<Told>, threads: [u32; 2], lock: u64, hold_us: u64, rounds: u64) {
+    for round in 0..rounds {
+        let (owner, other) = (threads[(round % 2) as usize], threads[((round + 1) % 2) as usize]);
+        let from_us = round * hold_us;
+        if round == 0 {
+            told.push((from_us, owner, Taken, lock, 1));
+        }
+        told.push((from_us + 1, other, LockEntry, lock, 1));
+        told.push((from_us + hold_us, owner, UnlockEntry, lock, 1));
+        told.push((from_us + hold_us, owner, UnlockExit, lock, 1));
+        told.push((from_us + hold_us, other, LockExit, lock, 1));
+    }
+}
+
+#[test]
+fn a_lock_that_is_always_held_is_the_run() {
+    let mut told = Vec::new();
+    begin(&mut told, 2);
+    relay(&mut told, [1, 2], L, 1_000, 40);
+    let gains = gains(&told, &[L, M]);
+    near(gains.replayed_ns as f64 / gains.recorded_ns as f64, 1.0);
+    assert_eq!(gains.locks.len(), 1, "the other one is not in the run");
+    near(gains.of(0, L).unwrap().hold_halved, 0.5);
+    assert!(gains.of(0, L).unwrap().split.unwrap() > 0.2, "{gains:?}");
+}
+
+#[test]
+fn the_lock_that_is_waited_for_longest_need_not_be_the_bottleneck() {
+    let mut told = Vec::new();
+    begin(&mut told, 5);
+    relay(&mut told, [1, 2], L, 2_000, 20);
+    // These two wait less in all, and the main thread waits for one of them.
+    relay(&mut told, [3, 4], M, 1_000, 60);
+    told.push((40_000, 1, UnlockEntry, L, 1));
+    told.push((60_000, 3, UnlockEntry, M, 1));
+    for (thread, us) in [(1, 40_001), (2, 40_001), (3, 60_001), (4, 60_001)] {
+        told.push((us, thread, ThreadExit, u64::from(thread), 0));
+    }
+    told.push((10, 5, JoinEntry, 3, 0));
+    told.push((60_010, 5, JoinExit, 3, 0));
+    let gains = gains(&told, &[L, M]);
+    near(gains.of(0, L).unwrap().hold_halved, 0.0);
+    near(gains.of(0, M).unwrap().hold_halved, 1.0 / 3.0);
+}
+
+#[test]
+fn free_holds_that_no_sample_shows_are_shorter_too() {
+    let mut told = vec![(0, 1, ThreadStart, 1, 0)];
+    // One in ten is a sample; half of the time is held.
+    for round in 0..50 {
+        told.push((round * 1_000 + 100, 1, Taken, L, 10));
+        told.push((round * 1_000 + 150, 1, GivenBack, L, 1));
+    }
+    told.push((50_000, 1, ThreadExit, 1, 0));
+    near(gains(&told, &[L]).of(0, L).unwrap().hold_halved, 0.25);
+}
+
+/// A queue of four between a thread that needs `make_us` an item and one that needs `take_us`, with the lock `L` for most of that.
+fn pipeline(make_us: u64, take_us: u64) -> Vec<Told> {
+    let mut told = vec![(0, 1, ThreadStart, 1, 0), (0, 2, ThreadStart, 2, 0)];
+    let (mut made_us, mut taken_us) = (Vec::new(), Vec::new());
+    let mut maker_us = 0;
+    let mut taker_us = 0;
+    for item in 0..60_usize {
+        maker_us += make_us;
+        // Full: until the one four before was taken.
+        if let Some(&free_us) = item.checked_sub(4).and_then(|item: usize| taken_us.get(item))
+            && free_us > maker_us
+        {
+            told.push((maker_us, 1, WaitEntry, FULL, M as u32));
+            told.push((free_us, 1, WaitExit, FULL, M as u32));
+            maker_us = free_us;
+        }
+        told.push((maker_us, 1, SignalEntry, EMPTY, 0));
+        told.push((maker_us, 1, SignalExit, EMPTY, 0));
+        made_us.push(maker_us);
+        if made_us[item] > taker_us {
+            told.push((taker_us, 2, WaitEntry, EMPTY, M as u32));
+            told.push((made_us[item], 2, WaitExit, EMPTY, M as u32));
+            taker_us = made_us[item];
+        }
+        told.push((taker_us, 2, SignalEntry, FULL, 0));
+        told.push((taker_us, 2, SignalExit, FULL, 0));
+        taken_us.push(taker_us);
+        told.push((taker_us + 1, 2, Taken, L, 1));
+        told.push((taker_us + take_us, 2, GivenBack, L, 1));
+        taker_us += take_us;
+    }
+    told.push((maker_us + 1, 1, ThreadExit, 1, 0));
+    told.push((taker_us + 1, 2, ThreadExit, 2, 0));
+    told
+}
+
+#[test]
+fn a_faster_thread_of_a_pipeline_waits_for_the_next_one() {
+    // 2 ms an item become 1 ms, but the maker needs 1.5 ms.
+    let found = gains(&pipeline(1_500, 2_000), &[L]);
+    near(found.of(0, L).unwrap().hold_halved, 0.25);
+    // The maker is the bottleneck: nothing is won.
+    near(gains(&pipeline(2_000, 1_000), &[L]).of(0, L).unwrap().hold_halved, 0.0);
+    // The maker is fast: all is won.
+    near(gains(&pipeline(300, 2_000), &[L]).of(0, L).unwrap().hold_halved, 0.5);
+}
+
+#[test]
+fn all_meet_at_a_barrier_whoever_comes_last() {
+    let mut told = Vec::new();
+    begin(&mut told, 2);
+    for round in 0..20 {
+        let us = round * 1_000;
+        told.push((us, 1, Taken, L, 1));
+        told.push((us + 990, 1, GivenBack, L, 1));
+        told.push((us + 700, 2, BarrierEntry, M, 0));
+        told.push((us + 990, 1, BarrierEntry, M, 0));
+        told.push((us + 1_000, 1, BarrierExit, M, 0));
+        told.push((us + 1_000, 2, BarrierExit, M, 0));
+    }
+    // 990 become 495, and the other one comes at 700.
+    near(gains(&told, &[L]).of(0, L).unwrap().hold_halved, 0.28);
+}
+
+#[test]
+fn a_replay_that_differs_from_the_run_says_nothing() {
+    // A wait whose waker is not recorded takes as long as it took; one whose waker ends later than it says nothing.
+    let mut told = Vec::new();
+    begin(&mut told, 2);
+    relay(&mut told, [1, 2], L, 1_000, 4);
+    let mut trace = trace_of(&told);
+    trace.recorded_ns *= 20;
+    let found = trace.gains(&[(0, L)]);
+    assert!(found.reason.is_some() && found.locks.is_empty(), "{found:?}");
+}

@@ -1,0 +1,305 @@
+//! What the ledger of contention shows.
+
+use crate::sync::event::ThreadId;
+use crate::sync::results::Sums;
+use serde::{Deserialize, Serialize};
+
+/// What a thread's time went into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spending {
+    /// It ran outside of blocking calls. Without kernel tracing, sleep and run queue outside of calls are in it.
+    Execution,
+    /// It waited for a mutex, a read-write lock or a spin lock.
+    Lock,
+    /// For a condition, its mutex included.
+    Condition,
+    /// For a semaphore.
+    Semaphore,
+    /// At a barrier.
+    Barrier,
+    /// For the end of a thread.
+    Join,
+    /// In a futex call of its own.
+    Futex,
+    /// It slept outside of these calls.
+    Sleep,
+    /// It could run and did not, inside of a blocking call or outside.
+    RunQueue,
+    /// It ran in a loop that waits for others: an estimate from samples.
+    Spin,
+}
+
+impl Spending {
+    /// All.
+    pub const ALL: [Self; 10] = [
+        Self::Execution,
+        Self::Lock,
+        Self::Condition,
+        Self::Semaphore,
+        Self::Barrier,
+        Self::Join,
+        Self::Futex,
+        Self::Sleep,
+        Self::RunQueue,
+        Self::Spin,
+    ];
+
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        [
+            "execution",
+            "lock",
+            "condition",
+            "semaphore",
+            "barrier",
+            "join",
+            "futex",
+            "sleep",
+            "run queue",
+            "spinning",
+        ][self as usize]
+    }
+}
+
+/// What the time of a thread went into until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// In the order of [`Spending::ALL`], nanoseconds.
+    pub parts_ns: [u64; 10],
+    /// Of the run queue: behind threads of the program itself, nanoseconds.
+    pub crowded_ns: u64,
+}
+
+/// Where the time of one thread went: the parts together are `last_ns` − `first_ns`, exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadTime {
+    /// Which.
+    pub thread: ThreadId,
+    /// Process image.
+    pub process: u16,
+    /// First event.
+    pub first_ns: u64,
+    /// Last event.
+    pub last_ns: u64,
+    /// See [`Spending::Execution`]; the others likewise.
+    pub execution_ns: u64,
+    /// Locks.
+    pub lock_ns: u64,
+    /// Conditions.
+    pub condition_ns: u64,
+    /// Semaphores.
+    pub semaphore_ns: u64,
+    /// Barriers.
+    pub barrier_ns: u64,
+    /// Joins.
+    pub join_ns: u64,
+    /// Futex calls of its own.
+    pub futex_ns: u64,
+    /// Sleep outside of these.
+    pub sleep_ns: u64,
+    /// Run queue.
+    pub run_queue_ns: u64,
+    /// Loops that wait for others, as far as samples tell.
+    pub spin_ns: u64,
+}
+
+impl ThreadTime {
+    /// The parts, in the order of [`Spending::ALL`].
+    pub const fn parts_ns(&self) -> [u64; 10] {
+        [
+            self.execution_ns,
+            self.lock_ns,
+            self.condition_ns,
+            self.semaphore_ns,
+            self.barrier_ns,
+            self.join_ns,
+            self.futex_ns,
+            self.sleep_ns,
+            self.run_queue_ns,
+            self.spin_ns,
+        ]
+    }
+}
+
+/// What a thread did at a time, as somebody who waits for it sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activity {
+    /// It ran. Without kernel tracing also whatever else it did outside of blocking calls.
+    Ran,
+    /// It could run, and its CPU ran another thread.
+    RunQueue,
+    /// It slept in a system call, or for a page.
+    Slept,
+    /// It waited in a blocking call.
+    Waited,
+    /// Not known any more: longer ago than its log reaches.
+    Unknown,
+}
+
+impl Activity {
+    /// All.
+    pub const ALL: [Self; 5] = [Self::Ran, Self::RunQueue, Self::Slept, Self::Waited, Self::Unknown];
+
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        ["ran", "waited for its CPU", "slept", "waited itself", "not known"][self as usize]
+    }
+}
+
+/// A thread's part of some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadShare {
+    /// Which.
+    pub thread: ThreadId,
+    /// Its part.
+    pub total_ns: u64,
+}
+
+/// A system call's part of the time that owners slept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallShare {
+    /// Its number in the machine's table; none where no system call was seen around the sleep: a page fault, or a call shorter
+    /// than the threshold.
+    pub call: Option<u16>,
+    /// Its part.
+    pub total_ns: u64,
+}
+
+/// An address's part of some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceShare {
+    /// Process image.
+    pub process: u16,
+    /// Address of an object, or that a call returns to.
+    pub address: u64,
+    /// Its part.
+    pub total_ns: u64,
+}
+
+/// Who waited for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairShare {
+    /// Who waited.
+    pub waiter: ThreadId,
+    /// Who owned the lock meanwhile.
+    pub owner: ThreadId,
+    /// Holds that it waited for.
+    pub holds: u64,
+    /// For how long.
+    pub total_ns: u64,
+}
+
+/// Where a chain of waits ends: a thread that waited for nobody, and what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootShare {
+    /// Which thread.
+    pub thread: ThreadId,
+    /// What it did.
+    pub activity: Activity,
+    /// Most locks on the way to it.
+    pub depth: u8,
+    /// Wait that it is the root of.
+    pub total_ns: u64,
+}
+
+/// What a lock's waiting looks like as a whole. Each is named where its share of the wait reaches [`PATTERN_SHARE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Threads that asked later got the lock first.
+    Barging,
+    /// Two threads and more waited nearly always, behind holds of many owners none of which was long.
+    Convoy,
+    /// An owner less urgent than who waited for the lock had to wait for its CPU behind a thread less urgent than that, too.
+    PriorityInversion,
+}
+
+impl Pattern {
+    /// Name in reports.
+    pub const fn name(self) -> &'static str {
+        ["barging", "convoy", "priority inversion"][self as usize]
+    }
+}
+
+/// Share of a lock's wait from which a pattern has a name.
+pub const PATTERN_SHARE: f64 = 0.25;
+
+/// One lock. `held_ns` + `handed_over_ns` + `owner_unknown_ns` are `wait.total_ns`, and the owner's activities are `held_ns`,
+/// exactly.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockFigures {
+    /// Process image.
+    pub process: u16,
+    /// Address.
+    pub address: u64,
+    /// Times that it was free when it was asked for, estimated from a sample: of each thread the first 512 free locks count
+    /// exactly, then one in two, and so on to one in 1,024.
+    pub free: u64,
+    /// Times that it was held by another thread when it was asked for, and was got.
+    pub contended: u64,
+    /// Waits for it, those that timed out included: from the call to its return.
+    pub wait: Sums,
+    /// Of the wait: somebody held it.
+    pub held_ns: u64,
+    /// Of the wait: it had been given back, and the next owner was on its way.
+    pub handed_over_ns: u64,
+    /// Of the wait: who held it is not known, since no unlock was recorded.
+    pub owner_unknown_ns: u64,
+    /// Holds whose beginning and end are known: those of threads that had waited, and samples of the others.
+    pub hold: Sums,
+    /// Of `held_ns`: what the owner did, in the order of [`Activity::ALL`].
+    pub owner_ns: [u64; 5],
+    /// Threads that ran while the owner waited for its CPU.
+    pub preempted_by: Vec<ThreadShare>,
+    /// Calls that the owner slept in.
+    pub slept_in: Vec<CallShare>,
+    /// What the owner waited for itself.
+    pub waited_for: Vec<PlaceShare>,
+    /// Who waited for whom.
+    pub pairs: Vec<PairShare>,
+    /// Where the chains of waits end.
+    pub roots: Vec<RootShare>,
+    /// Where owners gave it back: return addresses of their unlocks.
+    pub owner_sites: Vec<PlaceShare>,
+    /// Where it was waited for.
+    pub waiter_sites: Vec<PlaceShare>,
+    /// Time in which anybody waited.
+    pub queued_ns: u64,
+    /// Time in which two threads or more waited.
+    pub crowded_ns: u64,
+    /// Holds by threads that had asked later than one that waited, counted for each who waited.
+    pub overtaken: Sums,
+    /// Time that owners less urgent than who waited had to wait for their CPUs behind threads less urgent than that, too.
+    pub inverted_ns: u64,
+    /// Those threads.
+    pub inverted_by: Vec<ThreadShare>,
+    /// What it comes to.
+    pub patterns: Vec<Pattern>,
+}
+
+impl LockFigures {
+    /// Share of the times it was got that it was held by another thread first, 0 to 1; none where it was never got.
+    pub fn contended_share(&self) -> Option<f64> {
+        let all = self.contended + self.free;
+        (all > 0).then(|| self.contended as f64 / all as f64)
+    }
+}
+
+/// All locks and all threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Contention {
+    /// What the kernel's side did was seen, so that sleep and run queue are apart from execution.
+    pub kernel_seen: bool,
+    /// Waits for all locks together.
+    pub wait: Sums,
+    /// Time in run queues behind threads of the program itself, of all threads.
+    pub crowded_ns: u64,
+    /// The locks that were waited for longest.
+    pub locks: Vec<LockFigures>,
+    /// Locks that are not listed.
+    pub locks_left_out: u64,
+    /// Threads, in the order of their beginnings.
+    pub threads: Vec<ThreadTime>,
+}

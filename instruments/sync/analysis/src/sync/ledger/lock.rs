@@ -1,0 +1,258 @@
+//! One lock: who waits for it, and what their waiting consists of.
+
+use super::figures::{
+    Activity, CallShare, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare, ThreadShare,
+};
+use super::log::{Doing, Piece, Root};
+use crate::sync::event::ThreadId;
+use crate::sync::keys::{AddressMap, ObjectKey};
+use crate::sync::results::Sums;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Pairs, places and roots kept of one lock; further ones are in its sums only.
+const KEPT: usize = 256;
+/// Pairs, places and roots that the figures list.
+const LISTED: usize = 16;
+/// A convoy has at least so many owners and waits.
+const CONVOY_OWNERS: usize = 3;
+const CONVOY_WAITS: u64 = 8;
+
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter {
+    pub(super) slot: u32,
+    /// Place of its entry among all events.
+    pub(super) order: u64,
+    /// Until here its wait is booked.
+    pub(super) booked_ns: u64,
+    /// The lock was given back since, or was just then.
+    pub(super) released: bool,
+}
+
+/// A thread that has the lock and is known to have got it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub(super) thread: ThreadId,
+    pub(super) since_ns: u64,
+    /// Place of its entry among all events; none where that is not known.
+    pub(super) asked: Option<u64>,
+}
+
+/// The latest unlock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GivenBack {
+    pub(super) by: ThreadId,
+    pub(super) returned: bool,
+}
+
+/// What one waiter waited for until an unlock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slice {
+    pub(super) waiter: ThreadId,
+    pub(super) waiter_priority: Option<i16>,
+    pub(super) owner: ThreadId,
+    pub(super) owner_priority: Option<i16>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lock {
+    pub(super) waiters: Vec<Waiter>,
+    pub(super) holder: Option<Holder>,
+    pub(super) given_back: Option<GivenBack>,
+    /// Until here the length of the queue is booked.
+    counted_ns: u64,
+    longest_held_ns: u64,
+    figures: LockFigures,
+    preempted_by: BTreeMap<ThreadId, u64>,
+    slept_in: BTreeMap<Option<u16>, u64>,
+    waited_for: AddressMap<ObjectKey, u64>,
+    pairs: BTreeMap<(ThreadId, ThreadId), (u64, u64)>,
+    roots: BTreeMap<(ThreadId, Activity), (u8, u64)>,
+    owner_sites: AddressMap<ObjectKey, u64>,
+    waiter_sites: AddressMap<ObjectKey, u64>,
+    inverted_by: BTreeMap<ThreadId, u64>,
+}
+
+/// Adds to one of at most [`KEPT`] sums.
+macro_rules! add {
+    ($map:expr, $key:expr, $ns:expr) => {
+        if let Some(sum) = $map.get_mut(&$key) {
+            *sum += $ns;
+        } else if $map.len() < KEPT {
+            $map.insert($key, $ns);
+        }
+    };
+}
+
+impl Lock {
+    pub(super) fn wait_ns(&self) -> u64 {
+        self.figures.wait.total_ns
+    }
+
+    pub(super) fn waits(&self) -> &Sums {
+        &self.figures.wait
+    }
+
+    /// Books how many waited until now. To be called before that changes.
+    pub(super) fn count_queue(&mut self, now_ns: u64) {
+        let since_ns = now_ns - self.counted_ns.min(now_ns);
+        self.counted_ns = now_ns;
+        match self.waiters.len() {
+            0 => {}
+            1 => self.figures.queued_ns += since_ns,
+            _ => {
+                self.figures.queued_ns += since_ns;
+                self.figures.crowded_ns += since_ns;
+            }
+        }
+    }
+
+    /// It was free so many times when it was asked for.
+    pub(super) fn free(&mut self, times: u64) {
+        self.figures.free += times;
+    }
+
+    /// The owner had the lock since this time, and gives it back now; how long it had it, where that is known.
+    pub(super) fn end_hold(&mut self, owner: ThreadId, now_ns: u64) -> Option<Holder> {
+        let holder = self.holder.take().filter(|holder| holder.thread == owner)?;
+        self.figures.hold.add(now_ns - holder.since_ns.min(now_ns));
+        Some(holder)
+    }
+
+    /// Somebody waited this long until the next owner had the lock.
+    pub(super) fn hand_over(&mut self, ns: u64) {
+        self.figures.handed_over_ns += ns;
+    }
+
+    /// Nobody knows for whom somebody waited this long.
+    pub(super) fn owner_unknown(&mut self, ns: u64) {
+        self.figures.owner_unknown_ns += ns;
+    }
+
+    /// Somebody waited while this owner had it.
+    pub(super) fn held(&mut self, slice: Slice, site: ObjectKey, ns: u64, overtakes: bool) {
+        self.figures.held_ns += ns;
+        self.longest_held_ns = self.longest_held_ns.max(ns);
+        let pair = (slice.waiter, slice.owner);
+        if self.pairs.len() < KEPT || self.pairs.contains_key(&pair) {
+            let sum = self.pairs.entry(pair).or_default();
+            *sum = (sum.0 + 1, sum.1 + ns);
+        }
+        add!(self.owner_sites, site, ns);
+        if overtakes {
+            self.figures.overtaken.add(ns);
+        }
+    }
+
+    /// What the owner did in a part of that; where the chain ends from the waiter on.
+    pub(super) fn owner_did(&mut self, slice: Slice, piece: &Piece) -> Root {
+        let ns = piece.to_ns - piece.from_ns;
+        let activity = piece.doing.activity();
+        self.figures.owner_ns[activity as usize] += ns;
+        match piece.doing {
+            Doing::Queued { behind, priority } => {
+                add!(self.preempted_by, behind, ns);
+                let waits_at = slice.waiter_priority;
+                let is_less = |other: Option<i16>| waits_at.zip(other).is_some_and(|(own, its)| its > own);
+                // An owner as urgent as who waits would gain nothing by that one's priority.
+                if is_less(priority) && is_less(slice.owner_priority) && behind != ThreadId(0) {
+                    self.figures.inverted_ns += ns;
+                    add!(self.inverted_by, behind, ns);
+                }
+            }
+            Doing::Slept { call } => add!(self.slept_in, call, ns),
+            Doing::Waited { object } => add!(self.waited_for, object, ns),
+            Doing::Ran | Doing::Unknown => {}
+        }
+        let root = Root { depth: piece.root.depth.saturating_add(1), ..piece.root };
+        let key = (root.thread, root.activity);
+        if self.roots.len() < KEPT || self.roots.contains_key(&key) {
+            let sum = self.roots.entry(key).or_default();
+            *sum = (sum.0.max(root.depth), sum.1 + ns);
+        }
+        root
+    }
+
+    /// A wait has ended.
+    pub(super) fn waited(&mut self, site: ObjectKey, ns: u64, got: bool) {
+        self.figures.wait.add(ns);
+        self.figures.contended += u64::from(got);
+        add!(self.waiter_sites, site, ns);
+    }
+
+    fn patterns(&self) -> Vec<Pattern> {
+        let one = &self.figures;
+        let reaches = |ns: u64, of_ns: u64| of_ns > 0 && ns as f64 >= PATTERN_SHARE * of_ns as f64;
+        let mut found = Vec::new();
+        if one.overtaken.count > 1 && reaches(one.overtaken.total_ns, one.wait.total_ns) {
+            found.push(Pattern::Barging);
+        }
+        let mut owners: Vec<ThreadId> = self.pairs.keys().map(|(_, owner)| *owner).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        let nearly_always = one.crowded_ns > 0 && 2 * one.crowded_ns >= one.queued_ns;
+        let none_long = 4 * self.longest_held_ns <= one.queued_ns;
+        if nearly_always && none_long && owners.len() >= CONVOY_OWNERS && one.wait.count >= CONVOY_WAITS {
+            found.push(Pattern::Convoy);
+        }
+        if reaches(one.inverted_ns, one.wait.total_ns) {
+            found.push(Pattern::PriorityInversion);
+        }
+        found
+    }
+
+    pub(super) fn figures(self, key: ObjectKey) -> LockFigures {
+        let patterns = self.patterns();
+        let pairs = self.pairs.into_iter().map(|((waiter, owner), (holds, total_ns))| PairShare {
+            waiter,
+            owner,
+            holds,
+            total_ns,
+        });
+        let roots = self.roots.into_iter().map(|((thread, activity), (depth, total_ns))| RootShare {
+            thread,
+            activity,
+            depth,
+            total_ns,
+        });
+        let calls = self.slept_in.into_iter().map(|(call, total_ns)| CallShare { call, total_ns });
+        LockFigures {
+            process: key.process,
+            address: key.address,
+            preempted_by: threads(self.preempted_by),
+            slept_in: ranked(calls, |one| one.total_ns),
+            waited_for: places(self.waited_for),
+            pairs: ranked(pairs, |one| one.total_ns),
+            roots: ranked(roots, |one| one.total_ns),
+            owner_sites: places(self.owner_sites),
+            waiter_sites: places(self.waiter_sites),
+            inverted_by: threads(self.inverted_by),
+            patterns,
+            ..self.figures
+        }
+    }
+}
+
+/// The largest first; of equal ones in their order.
+fn ranked<T>(all: impl Iterator<Item = T>, ns: impl Fn(&T) -> u64) -> Vec<T> {
+    let mut all: Vec<T> = all.filter(|one| ns(one) > 0).collect();
+    all.sort_by_key(|one| Reverse(ns(one)));
+    all.truncate(LISTED);
+    all
+}
+
+fn threads(all: BTreeMap<ThreadId, u64>) -> Vec<ThreadShare> {
+    ranked(all.into_iter().map(|(thread, total_ns)| ThreadShare { thread, total_ns }), |one| one.total_ns)
+}
+
+fn places(all: AddressMap<ObjectKey, u64>) -> Vec<PlaceShare> {
+    let mut all: Vec<_> = all.into_iter().collect();
+    all.sort_unstable();
+    let places = all.into_iter().map(|(key, total_ns)| PlaceShare {
+        process: key.process,
+        address: key.address,
+        total_ns,
+    });
+    ranked(places, |one| one.total_ns)
+}

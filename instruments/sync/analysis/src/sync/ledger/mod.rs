@@ -1,0 +1,441 @@
+//! The ledger of contention: what all waiting for locks consists of, beside the paper's six classes, which count only what
+//! follows a release.
+//!
+//! A wait for a lock is cut at each unlock of it. Until an unlock the unlocking thread was the owner; what it did meanwhile is
+//! in its log. docs/methodology/sync.md has the rules.
+
+mod figures;
+mod lock;
+mod log;
+mod thread;
+
+#[cfg(test)]
+mod tests;
+
+pub use figures::{
+    Activity, CallShare, Contention, LockFigures, PATTERN_SHARE, PairShare, Pattern, PlaceShare, RootShare,
+    SoFar, Spending, ThreadShare, ThreadTime,
+};
+
+use super::event::{AnyEvent, KernelEvent, KernelKind, SyncEvent, ThreadId};
+use super::keys::{AddressMap, ObjectKey};
+use super::results::Sums;
+use lock::{GivenBack, Holder, Lock, Slice, Waiter};
+use log::{Doing, Piece, Root};
+use quaver_abi::record::OffCpu;
+use quaver_abi::sync::{CPU_UNKNOWN, SyncKind, SyncObject, SyncOutcome, outcome_flags};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use thread::{Call, Place, Thread};
+
+/// Locks kept; those that come later are in the totals only.
+const KEPT_LOCKS: usize = 65_536;
+/// Threads that the ledger lists.
+const LISTED_THREADS: usize = 4_096;
+
+#[derive(Debug, Default)]
+struct Cpu {
+    current: ThreadId,
+    priority: Option<i16>,
+    queued: Vec<u32>,
+}
+
+/// Takes the events of both sides in time order, as the protocol does.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    now_ns: u64,
+    order: u64,
+    kernel_seen: bool,
+    threads: Vec<Thread>,
+    by_id: AddressMap<ThreadId, u32>,
+    cpus: Vec<Cpu>,
+    locks: AddressMap<ObjectKey, Lock>,
+    /// Locks by the low half of their address, which is all that a wait on a condition names.
+    by_half: AddressMap<(u16, u32), ObjectKey>,
+    /// Waits for locks that have not returned, by their beginning.
+    open: BTreeSet<(u64, u32)>,
+    /// Waits for locks that are not kept.
+    others: Sums,
+}
+
+impl Ledger {
+    /// Takes the next event. One that is earlier than the one before counts as of its time.
+    pub fn any(&mut self, event: &AnyEvent) {
+        match event {
+            AnyEvent::Sync(event) => self.event(event),
+            AnyEvent::Kernel(event) => self.kernel(event),
+        }
+    }
+
+    /// What the time of a thread went into until its latest event.
+    pub fn so_far(&self, thread: ThreadId) -> SoFar {
+        self.by_id.get(&thread).map(|slot| self.threads[*slot as usize].so_far()).unwrap_or_default()
+    }
+
+    /// The kernel's side was seen until now.
+    pub const fn kernel_seen(&self) -> bool {
+        self.kernel_seen
+    }
+
+    fn event(&mut self, event: &SyncEvent) {
+        self.now_ns = self.now_ns.max(event.at_ns);
+        self.order += 1;
+        if event.kind == SyncKind::Anchor {
+            return;
+        }
+        let slot = self.slot_of(event);
+        self.book(slot);
+        let key = ObjectKey::of(event.process, event.object);
+        match event.kind {
+            SyncKind::LockEntry | SyncKind::ReadLockEntry => self.ask(event, slot, key),
+            SyncKind::LockExit | SyncKind::ReadLockExit => self.got(event, slot, key),
+            SyncKind::UnlockEntry => self.give_back(event, slot, key),
+            SyncKind::UnlockExit => {
+                let lock = self.locks.get_mut(&key).and_then(|lock| lock.given_back.as_mut());
+                if let Some(last) = lock.filter(|last| last.by == event.thread) {
+                    last.returned = true;
+                }
+            }
+            SyncKind::Taken => self.take_free(event, key),
+            SyncKind::GivenBack => {
+                if let Some(lock) = self.locks.get_mut(&key) {
+                    lock.end_hold(event.thread, self.now_ns);
+                }
+            }
+            SyncKind::WaitEntry => self.enter(event, slot, Spending::Condition),
+            SyncKind::SemWaitEntry => self.enter(event, slot, Spending::Semaphore),
+            SyncKind::BarrierEntry => self.enter(event, slot, Spending::Barrier),
+            SyncKind::JoinEntry => self.enter(event, slot, Spending::Join),
+            SyncKind::FutexWaitEntry => self.enter(event, slot, Spending::Futex),
+            SyncKind::WaitExit => {
+                self.leave(slot, Spending::Condition);
+                self.took_again(event);
+            }
+            SyncKind::SemWaitExit => self.leave(slot, Spending::Semaphore),
+            SyncKind::BarrierExit => self.leave(slot, Spending::Barrier),
+            SyncKind::JoinExit => self.leave(slot, Spending::Join),
+            SyncKind::FutexWaitExit => self.leave(slot, Spending::Futex),
+            SyncKind::ThreadExit => {
+                self.abandon(slot);
+                self.unqueue(slot);
+                self.threads[slot as usize].ended = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn slot_of(&mut self, event: &SyncEvent) -> u32 {
+        if let Some(&slot) = self.by_id.get(&event.thread) {
+            let old = &self.threads[slot as usize];
+            if !old.ended && old.process == event.process && event.kind != SyncKind::ThreadStart {
+                return slot;
+            }
+            self.book(slot);
+            self.abandon(slot);
+            self.unqueue(slot);
+            self.threads[slot as usize].ended = true;
+        }
+        let slot = self.threads.len() as u32;
+        self.threads.push(Thread::new(event.thread, event.process, self.now_ns));
+        self.by_id.insert(event.thread, slot);
+        slot
+    }
+
+    /// What happened before is needed by nobody.
+    fn needed_ns(&self) -> u64 {
+        self.open.first().map_or(self.now_ns, |(entered_ns, _)| *entered_ns)
+    }
+
+    fn book(&mut self, slot: u32) {
+        let needed_ns = self.needed_ns();
+        self.threads[slot as usize].book(self.now_ns, needed_ns);
+    }
+
+    fn enter(&mut self, event: &SyncEvent, slot: u32, spending: Spending) {
+        self.abandon(slot);
+        let (now_ns, order) = (self.now_ns, self.order);
+        self.threads[slot as usize].call = Some(Call {
+            spending,
+            object: ObjectKey::of(event.process, event.object),
+            site: event.call_site,
+            entered_ns: now_ns,
+            order,
+        });
+    }
+
+    fn leave(&mut self, slot: u32, spending: Spending) {
+        self.threads[slot as usize].call.take_if(|call| call.spending == spending);
+    }
+
+    /// The call that was open will not return.
+    fn abandon(&mut self, slot: u32) {
+        let Some(call) = self.threads[slot as usize].call.take() else { return };
+        if call.spending == Spending::Lock {
+            self.end_wait(slot, &call, false, self.now_ns);
+        }
+    }
+
+    fn ask(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
+        self.enter(event, slot, Spending::Lock);
+        if self.locks.len() >= KEPT_LOCKS && !self.locks.contains_key(&key) {
+            return;
+        }
+        let (now_ns, order) = (self.now_ns, self.order);
+        self.by_half.insert((key.process, key.address as u32), key);
+        let lock = self.locks.entry(key).or_default();
+        lock.count_queue(now_ns);
+        let released = lock.given_back.is_some_and(|last| !last.returned);
+        lock.waiters.push(Waiter { slot, order, booked_ns: now_ns, released });
+        self.open.insert((now_ns, slot));
+    }
+
+    /// A sample of the locks that are free when asked for.
+    fn take_free(&mut self, event: &SyncEvent, key: ObjectKey) {
+        if self.locks.len() >= KEPT_LOCKS && !self.locks.contains_key(&key) {
+            return;
+        }
+        self.by_half.insert((key.process, key.address as u32), key);
+        self.locks.entry(key).or_default().free(event.detail.into());
+        self.hold(key, event.thread, Some(self.order));
+    }
+
+    fn got(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
+        let fits = |call: &mut Call| call.spending == Spending::Lock && call.object == key;
+        let Some(call) = self.threads[slot as usize].call.take_if(fits) else { return };
+        let got = matches!(event.outcome, SyncOutcome::Ok | SyncOutcome::OwnerDied);
+        self.end_wait(slot, &call, got, self.now_ns);
+        // Of several readers none is the owner.
+        if got && event.kind == SyncKind::LockExit {
+            self.hold(key, event.thread, Some(call.order));
+        }
+    }
+
+    fn hold(&mut self, key: ObjectKey, thread: ThreadId, asked: Option<u64>) {
+        let since_ns = self.now_ns;
+        if let Some(lock) = self.locks.get_mut(&key) {
+            lock.holder = Some(Holder { thread, since_ns, asked });
+        }
+    }
+
+    /// A wait on a condition has returned with its mutex.
+    fn took_again(&mut self, event: &SyncEvent) {
+        if let Some(key) = self.by_half.get(&(event.process, event.detail)).copied()
+            && event.detail != 0
+        {
+            self.hold(key, event.thread, None);
+        }
+    }
+
+    /// A wait for a lock is over: what no unlock has booked is its last part.
+    fn end_wait(&mut self, slot: u32, call: &Call, got: bool, now_ns: u64) {
+        let process = self.threads[slot as usize].process;
+        self.open.remove(&(call.entered_ns, slot));
+        let Some(lock) = self.locks.get_mut(&call.object) else {
+            self.others.add(now_ns - call.entered_ns);
+            return;
+        };
+        lock.count_queue(now_ns);
+        let place = lock.waiters.iter().position(|waiter| waiter.slot == slot);
+        let Some(waiter) = place.map(|place| lock.waiters.swap_remove(place)) else { return };
+        let rest_ns = now_ns - waiter.booked_ns;
+        if got && waiter.released {
+            lock.hand_over(rest_ns);
+        } else {
+            lock.owner_unknown(rest_ns);
+        }
+        lock.waited(ObjectKey { process, address: call.site }, now_ns - call.entered_ns, got);
+        let needed_ns = self.needed_ns();
+        let thread = &mut self.threads[slot as usize];
+        let root = Root { thread: thread.id, activity: Activity::Waited, depth: 0 };
+        let doing = Doing::Waited { object: call.object };
+        thread.log.push(Piece { from_ns: waiter.booked_ns, to_ns: now_ns, doing, root }, needed_ns);
+    }
+
+    /// Whoever gives a lock back has been its owner; all who wait for it waited for this owner until now.
+    fn give_back(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
+        let (now_ns, needed_ns) = (self.now_ns, self.needed_ns());
+        let Some(lock) = self.locks.get_mut(&key) else { return };
+        lock.count_queue(now_ns);
+        let holder = lock.end_hold(event.thread, now_ns);
+        let returned = event.flags & outcome_flags::INSIDE_WAIT != 0;
+        let before = lock.given_back.replace(GivenBack { by: event.thread, returned });
+        let exclusive = event.detail != SyncObject::ReadWrite as u32;
+        let site = ObjectKey { process: event.process, address: event.call_site };
+        let mut waiters = std::mem::take(&mut lock.waiters);
+        let owner_priority = self.threads[slot as usize].priority;
+        for waiter in waiters.iter_mut().filter(|waiter| waiter.slot != slot) {
+            // Until the owner had it, it was on its way to the owner.
+            let from_ns = waiter.booked_ns;
+            let got_ns = holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
+            let late = holder.and_then(|holder| holder.asked).is_some_and(|asked| asked > waiter.order);
+            let free = holder.is_none() && waiter.released && before.is_some();
+            let slice = self.threads.get(waiter.slot as usize).map(|thread| Slice {
+                waiter: thread.id,
+                waiter_priority: thread.priority,
+                owner: event.thread,
+                owner_priority,
+            });
+            let Some(slice) = slice else { continue };
+            lock.hand_over(got_ns - from_ns);
+            lock.held(slice, site, now_ns - got_ns, exclusive && (late || free));
+            let mut pieces = Vec::new();
+            if got_ns > from_ns {
+                let root = Root { thread: slice.waiter, activity: Activity::Waited, depth: 0 };
+                let doing = Doing::Waited { object: key };
+                pieces.push(Piece { from_ns, to_ns: got_ns, doing, root });
+            }
+            let owner = &self.threads[slot as usize];
+            owner.log.cut(owner.id, got_ns, now_ns, |piece| {
+                let root = lock.owner_did(slice, &piece);
+                pieces.push(Piece { doing: Doing::Waited { object: key }, root, ..piece });
+            });
+            let log = &mut self.threads[waiter.slot as usize].log;
+            pieces.into_iter().for_each(|piece| log.push(piece, needed_ns));
+            (waiter.booked_ns, waiter.released) = (now_ns, true);
+        }
+        lock.waiters = waiters;
+    }
+
+    fn cpu(&mut self, cpu: u16) -> Option<&mut Cpu> {
+        if cpu == CPU_UNKNOWN {
+            return None;
+        }
+        let index = usize::from(cpu);
+        if index >= self.cpus.len() {
+            self.cpus.resize_with(index + 1, Cpu::default);
+        }
+        self.cpus.get_mut(index)
+    }
+
+    fn kernel(&mut self, event: &KernelEvent) {
+        self.now_ns = self.now_ns.max(event.at_ns);
+        match event.kind {
+            KernelKind::Switch { prev, next, prev_state, priorities } => {
+                self.kernel_seen = true;
+                if let Some(slot) = self.find(prev) {
+                    self.book(slot);
+                    self.threads[slot as usize].priority = priorities.map(|(prev, _)| prev);
+                    self.unqueue(slot);
+                    self.threads[slot as usize].place = Place::Asleep;
+                    if prev_state == OffCpu::Preempted && prev != next {
+                        self.queue(slot, event.cpu);
+                    }
+                }
+                if let Some(slot) = self.find(next) {
+                    self.book(slot);
+                    self.threads[slot as usize].priority = priorities.map(|(_, next)| next);
+                    self.unqueue(slot);
+                    self.threads[slot as usize].place = Place::Running;
+                }
+                self.turn(event.cpu, next, priorities.map(|(_, next)| next));
+            }
+            KernelKind::Wakeup { thread, target_cpu } => {
+                let Some(slot) = self.find(thread) else { return };
+                if self.threads[slot as usize].place == Place::Asleep {
+                    self.book(slot);
+                    self.queue(slot, target_cpu);
+                }
+            }
+            KernelKind::Migrate { thread, to, .. } => {
+                let Some(slot) = self.find(thread) else { return };
+                if matches!(self.threads[slot as usize].place, Place::Queued { .. }) {
+                    self.book(slot);
+                    self.queue(slot, to);
+                }
+            }
+            KernelKind::SystemCall { thread, number, inside_ns, .. } => {
+                let Some(slot) = self.find(thread) else { return };
+                let from_ns = self.now_ns.saturating_sub(inside_ns);
+                self.threads[slot as usize].log.slept_in(number, from_ns);
+            }
+            KernelKind::Sample { thread, spins, .. } => {
+                if let Some(slot) = self.find(thread) {
+                    self.threads[slot as usize].sample(spins);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The thread, unless it has ended.
+    fn find(&self, thread: ThreadId) -> Option<u32> {
+        let slot = *self.by_id.get(&thread)?;
+        (!self.threads[slot as usize].ended).then_some(slot)
+    }
+
+    fn queue(&mut self, slot: u32, on: u16) {
+        self.unqueue(slot);
+        let Some(cpu) = self.cpu(on) else { return };
+        cpu.queued.push(slot);
+        let behind = (cpu.current, cpu.priority);
+        let behind_own = self.by_id.contains_key(&behind.0);
+        let thread = &mut self.threads[slot as usize];
+        (thread.place, thread.behind) = (Place::Queued { cpu: on }, behind);
+        thread.behind_own = behind_own;
+    }
+
+    fn unqueue(&mut self, slot: u32) {
+        if let Place::Queued { cpu } = self.threads[slot as usize].place
+            && let Some(cpu) = self.cpu(cpu)
+        {
+            cpu.queued.retain(|queued| *queued != slot);
+        }
+    }
+
+    /// A CPU goes to a thread, and all who wait for the CPU wait for that one.
+    fn turn(&mut self, on: u16, current: ThreadId, priority: Option<i16>) {
+        let Some(cpu) = self.cpu(on) else { return };
+        (cpu.current, cpu.priority) = (current, priority);
+        let queued = std::mem::take(&mut cpu.queued);
+        for slot in &queued {
+            self.book(*slot);
+            self.threads[*slot as usize].behind = (current, priority);
+            self.threads[*slot as usize].behind_own = self.by_id.contains_key(&current);
+        }
+        if let Some(cpu) = self.cpu(on) {
+            cpu.queued = queued;
+        }
+    }
+
+    /// What was found. `listed`: how many locks are shown.
+    pub fn finish(mut self, listed: usize) -> Contention {
+        for slot in 0..self.threads.len() as u32 {
+            self.break_off(slot);
+        }
+        let mut wait = self.others;
+        self.locks.values().for_each(|lock| wait.merge(lock.waits()));
+        let mut ranked: Vec<(u64, ObjectKey)> =
+            self.locks.iter().map(|(key, lock)| (lock.wait_ns(), *key)).collect();
+        ranked.sort_unstable_by_key(|(ns, key)| (Reverse(*ns), *key));
+        let left_out = ranked.iter().skip(listed).filter(|(ns, _)| *ns > 0).count() as u64;
+        ranked.truncate(listed);
+        let locks = ranked.into_iter().filter_map(|(_, key)| Some(self.locks.remove(&key)?.figures(key)));
+        let locks = locks.collect();
+        let crowded_ns = self.threads.iter().map(|thread| thread.so_far().crowded_ns).sum();
+        let mut threads: Vec<ThreadTime> = self.threads.iter().map(Thread::time).collect();
+        threads.sort_by_key(|one| (one.first_ns, one.thread));
+        threads.truncate(LISTED_THREADS);
+        Contention {
+            kernel_seen: self.kernel_seen,
+            wait,
+            crowded_ns,
+            locks,
+            locks_left_out: left_out,
+            threads,
+        }
+    }
+
+    /// A wait that is open at the end counts as far as anything was seen of it.
+    fn break_off(&mut self, slot: u32) {
+        let needed_ns = self.needed_ns();
+        let thread = &mut self.threads[slot as usize];
+        let Some(call) = thread.call.take_if(|call| call.spending == Spending::Lock) else { return };
+        let waiters = self.locks.get(&call.object).map_or(&[][..], |lock| &lock.waiters);
+        let waiter = waiters.iter().find(|waiter| waiter.slot == slot);
+        let seen_ns = waiter.map_or(0, |waiter| waiter.booked_ns).max(thread.booked_ns());
+        thread.call = Some(call);
+        thread.book(seen_ns, needed_ns);
+        thread.call = None;
+        self.end_wait(slot, &call, false, seen_ns);
+    }
+}

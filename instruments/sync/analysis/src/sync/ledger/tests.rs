@@ -1,0 +1,252 @@
+//! Histories with a known ledger, and what holds of any.
+
+use super::{Activity, Contention, Ledger, LockFigures, Pattern, ThreadTime};
+use crate::sync::tests::histories::{kernel_events, sync_events};
+use crate::sync::tests::scene::{Scene, at_ns};
+use crate::sync::{AnyEvent, KernelEvent, KernelKind, ThreadId};
+use proptest::prelude::*;
+use quaver_abi::record::OffCpu;
+use quaver_abi::sync::SyncKind::{
+    LockEntry, LockExit, ThreadStart, UnlockEntry, UnlockExit, WaitEntry, WaitExit,
+};
+use quaver_abi::sync::SyncOutcome;
+
+const L: u64 = 0x1000;
+const M: u64 = 0x2000;
+
+fn ledger_of(events: &[AnyEvent]) -> Contention {
+    let mut ledger = Ledger::default();
+    events.iter().for_each(|event| ledger.any(event));
+    let found = ledger.finish(usize::MAX);
+    conserves(&found);
+    found
+}
+
+fn found(scene: &Scene) -> Contention {
+    let mut events = scene.events.clone();
+    events.sort_by_key(at_ns);
+    ledger_of(&events)
+}
+
+/// Each nanosecond of a thread and of a wait is in one place.
+fn conserves(found: &Contention) {
+    for thread in &found.threads {
+        assert_eq!(thread.parts_ns().iter().sum::<u64>(), thread.last_ns - thread.first_ns, "{thread:?}");
+    }
+    let mut waited_ns = 0;
+    for lock in &found.locks {
+        let parts_ns = lock.held_ns + lock.handed_over_ns + lock.owner_unknown_ns;
+        assert_eq!(parts_ns, lock.wait.total_ns, "{lock:?}");
+        assert_eq!(lock.owner_ns.iter().sum::<u64>(), lock.held_ns, "{lock:?}");
+        let doing_ns = |activity: Activity| lock.owner_ns[activity as usize];
+        // Sixteen of a kind are listed.
+        let adds_up = |parts_ns: Vec<u64>, whole_ns: u64| {
+            let sum: u64 = parts_ns.iter().sum();
+            assert!(sum == whole_ns || parts_ns.len() == 16 && sum < whole_ns, "{whole_ns}: {lock:?}");
+        };
+        adds_up(lock.pairs.iter().map(|one| one.total_ns).collect(), lock.held_ns);
+        adds_up(lock.roots.iter().map(|one| one.total_ns).collect(), lock.held_ns);
+        adds_up(lock.owner_sites.iter().map(|one| one.total_ns).collect(), lock.held_ns);
+        adds_up(lock.waiter_sites.iter().map(|one| one.total_ns).collect(), lock.wait.total_ns);
+        let queue = lock.preempted_by.iter().map(|one| one.total_ns).collect();
+        adds_up(queue, doing_ns(Activity::RunQueue));
+        adds_up(lock.slept_in.iter().map(|one| one.total_ns).collect(), doing_ns(Activity::Slept));
+        adds_up(lock.waited_for.iter().map(|one| one.total_ns).collect(), doing_ns(Activity::Waited));
+        adds_up(lock.inverted_by.iter().map(|one| one.total_ns).collect(), lock.inverted_ns);
+        assert!(lock.overtaken.total_ns <= lock.held_ns && lock.inverted_ns <= lock.held_ns, "{lock:?}");
+        assert!(lock.crowded_ns <= lock.queued_ns, "{lock:?}");
+        waited_ns += lock.wait.total_ns;
+    }
+    assert_eq!(waited_ns, found.wait.total_ns);
+}
+
+fn owner_us(lock: &LockFigures, activity: Activity) -> u64 {
+    lock.owner_ns[activity as usize] / 1_000
+}
+
+fn priorities(scene: &mut Scene, prev: i16, next: i16) {
+    if let Some(AnyEvent::Kernel(KernelEvent { kind: KernelKind::Switch { priorities, .. }, .. })) =
+        scene.events.last_mut()
+    {
+        *priorities = Some((prev, next));
+    }
+}
+
+/// An unlock that returns at once.
+fn unlock(scene: &mut Scene, us: u64, thread: u32, lock: u64) {
+    scene.at(us, thread, UnlockEntry, lock);
+    scene.at(us, thread, UnlockExit, lock);
+}
+
+#[test]
+fn a_wait_is_its_whole_time_and_not_what_follows_the_release() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    scene.at(0, 2, ThreadStart, 2);
+    scene.switch(0, 1, 0, 1, OffCpu::Unknown);
+    scene.at(100, 2, LockEntry, L);
+    // The owner sleeps from 200 to 900 in call 230.
+    scene.switch(200, 1, 1, 0, OffCpu::Blocked);
+    scene.switch(900, 1, 0, 1, OffCpu::Unknown);
+    let call = KernelKind::SystemCall {
+        thread: ThreadId(1),
+        blocked_ns: 700_000,
+        inside_ns: 705_000,
+        number: 230,
+        only_waits: true,
+    };
+    scene.kernel(902, 1, call);
+    unlock(&mut scene, 1_000, 1, L);
+    scene.at(1_020, 2, LockExit, L);
+    let found = found(&scene);
+    let lock = &found.locks[0];
+    assert_eq!((lock.wait.count, lock.contended, lock.wait.total_ns), (1, 1, 920_000));
+    assert_eq!((lock.held_ns, lock.handed_over_ns, lock.owner_unknown_ns), (900_000, 20_000, 0));
+    assert_eq!((owner_us(lock, Activity::Ran), owner_us(lock, Activity::Slept)), (200, 700));
+    assert_eq!((lock.slept_in[0].call, lock.slept_in.len()), (Some(230), 1));
+    assert_eq!((lock.pairs[0].waiter, lock.pairs[0].owner), (ThreadId(2), ThreadId(1)));
+    assert_eq!(lock.owner_sites[0].address, 0x4001);
+    assert_eq!(lock.patterns, []);
+    let owner: &ThreadTime = &found.threads[0];
+    assert_eq!((owner.execution_ns, owner.sleep_ns), (300_000, 700_000));
+    assert_eq!(found.threads[1].lock_ns, 920_000);
+}
+
+#[test]
+fn who_asked_later_and_was_first_barged_in() {
+    let mut scene = Scene::new();
+    scene.at(0, 2, LockEntry, L);
+    // Thread 1 has it four times more before thread 2 gets it; it is free each time when 1 asks.
+    for us in [100, 200, 300, 400, 500] {
+        unlock(&mut scene, us, 1, L);
+    }
+    scene.at(510, 2, LockExit, L);
+    let lock = &found(&scene).locks[0];
+    assert_eq!((lock.overtaken.count, lock.overtaken.total_ns), (4, 400_000));
+    assert_eq!((lock.held_ns, lock.handed_over_ns), (500_000, 10_000));
+    assert_eq!(lock.patterns, [Pattern::Barging]);
+    // One that had asked before is not among them, though it gets the lock first.
+    let mut scene = Scene::new();
+    scene.at(0, 3, LockEntry, L);
+    scene.at(10, 2, LockEntry, L);
+    unlock(&mut scene, 100, 1, L);
+    scene.at(110, 3, LockExit, L);
+    unlock(&mut scene, 300, 3, L);
+    scene.at(310, 2, LockExit, L);
+    let lock = &found(&scene).locks[0];
+    assert_eq!((lock.overtaken.count, lock.handed_over_ns), (0, 30_000));
+    assert_eq!((lock.hold.count, lock.hold.total_ns), (1, 190_000));
+}
+
+#[test]
+fn an_owner_behind_one_less_urgent_than_its_waiter_is_an_inversion() {
+    let inverted = |owner: i16, middle: i16| {
+        let mut scene = Scene::new();
+        scene.on(0, 1, 0, ThreadStart, 1);
+        scene.on(0, 2, 0, ThreadStart, 2);
+        scene.switch(0, 0, 0, 2, OffCpu::Unknown);
+        priorities(&mut scene, 120, 69);
+        scene.on(10, 2, 0, LockEntry, L);
+        scene.switch(20, 0, 2, 1, OffCpu::Blocked);
+        priorities(&mut scene, 69, owner);
+        scene.switch(50, 0, 1, 7, OffCpu::Preempted);
+        priorities(&mut scene, owner, middle);
+        scene.switch(850, 0, 7, 1, OffCpu::Blocked);
+        priorities(&mut scene, middle, owner);
+        scene.on(900, 1, 0, UnlockEntry, L);
+        scene.on(910, 2, 0, LockExit, L);
+        found(&scene).locks.remove(0)
+    };
+    let lock = inverted(89, 79);
+    assert_eq!((lock.inverted_ns, lock.inverted_by[0].thread), (800_000, ThreadId(7)));
+    assert_eq!(lock.patterns, [Pattern::PriorityInversion]);
+    assert_eq!((owner_us(&lock, Activity::RunQueue), lock.preempted_by[0].thread), (800, ThreadId(7)));
+    let lock = inverted(89, 59);
+    assert_eq!((lock.inverted_ns, lock.patterns.len()), (0, 0), "it is more urgent than both");
+    assert_eq!(owner_us(&lock, Activity::RunQueue), 800);
+    let lock = inverted(69, 79);
+    assert_eq!((lock.inverted_ns, lock.patterns.len()), (0, 0), "its owner is as urgent as who waits");
+}
+
+#[test]
+fn a_chain_of_waits_is_followed_to_its_root() {
+    let mut scene = Scene::new();
+    // 3 waits for L, which 2 has; 2 waits for M, which 1 has.
+    scene.at(0, 1, ThreadStart, 1);
+    scene.at(0, 2, ThreadStart, 2);
+    scene.at(10, 3, LockEntry, L);
+    scene.at(20, 2, LockEntry, M);
+    unlock(&mut scene, 500, 1, M);
+    scene.at(510, 2, LockExit, M);
+    unlock(&mut scene, 600, 2, L);
+    scene.at(600, 3, LockExit, L);
+    let found = found(&scene);
+    let lock = found.locks.iter().find(|lock| lock.address == L).expect("it was waited for");
+    assert_eq!((owner_us(lock, Activity::Ran), owner_us(lock, Activity::Waited)), (100, 490));
+    assert_eq!((lock.waited_for[0].address, lock.waited_for[0].total_ns), (M, 490_000));
+    let roots: Vec<_> = lock.roots.iter().map(|one| (one.thread.0, one.depth, one.total_ns)).collect();
+    // 10 µs in which M was on its way to 2 have nobody else to blame.
+    assert_eq!(roots, [(1, 2, 480_000), (2, 1, 100_000), (2, 1, 10_000)]);
+}
+
+#[test]
+fn threads_that_always_queue_are_a_convoy_and_one_long_hold_is_none() {
+    let mut scene = Scene::new();
+    // Four threads in turns of 100 µs, each asking again at once.
+    for thread in 0..4 {
+        scene.at(u64::from(thread), thread + 1, LockEntry, L);
+    }
+    for turn in 1..40_u32 {
+        let (us, thread) = (u64::from(turn) * 100, (turn - 1) % 4 + 1);
+        unlock(&mut scene, us, if turn == 1 { 9 } else { (turn + 2) % 4 + 1 }, L);
+        if turn > 1 {
+            scene.at(us + 1, (turn + 2) % 4 + 1, LockEntry, L);
+        }
+        scene.at(us + 2, thread, LockExit, L);
+    }
+    let lock = &found(&scene).locks[0];
+    assert_eq!(lock.patterns, [Pattern::Convoy], "{lock:?}");
+    let mut scene = Scene::new();
+    for thread in 0..12 {
+        scene.at(u64::from(thread), thread + 1, LockEntry, L);
+    }
+    for turn in 0..12_u32 {
+        unlock(&mut scene, 5_000 + u64::from(turn), if turn == 0 { 99 } else { turn }, L);
+        scene.at(5_000 + u64::from(turn), turn + 1, LockExit, L);
+    }
+    assert_eq!(found(&scene).locks[0].patterns, []);
+}
+
+#[test]
+fn a_wait_that_runs_out_has_no_owner_and_a_mutex_taken_again_has_a_hold() {
+    let mut scene = Scene::new();
+    scene.at(0, 2, LockEntry, L);
+    scene.at(100, 2, LockExit, L).outcome = SyncOutcome::Timeout;
+    let lock = &found(&scene).locks[0];
+    assert_eq!((lock.wait.count, lock.contended, lock.owner_unknown_ns), (1, 0, 100_000));
+    let mut scene = Scene::new();
+    scene.at(0, 2, LockEntry, L);
+    scene.at(10, 1, WaitEntry, M).detail = L as u32;
+    scene.at(20, 3, UnlockEntry, L);
+    scene.at(30, 1, WaitExit, M).detail = L as u32;
+    scene.at(90, 1, UnlockEntry, L);
+    scene.at(91, 2, LockExit, L);
+    let lock = &found(&scene).locks[0];
+    assert_eq!((lock.hold.count, lock.hold.total_ns, lock.handed_over_ns), (1, 60_000, 11_000));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_nanosecond_is_lost_or_counts_twice(
+        mut events in prop::collection::vec(prop_oneof![3 => sync_events(), 2 => kernel_events()], 0..200),
+        sorted in any::<bool>(),
+    ) {
+        if sorted {
+            events.sort_by_key(at_ns);
+        }
+        let found = ledger_of(&events);
+        prop_assert_eq!(&found, &ledger_of(&events));
+    }
+}

@@ -1,0 +1,166 @@
+//! One thread: what it does now, what its time went into, and what it did lately.
+
+use super::figures::{SoFar, Spending, ThreadTime};
+use super::log::{Doing, Log, Piece, Root};
+use crate::sync::event::ThreadId;
+use crate::sync::keys::ObjectKey;
+
+/// Where a thread is, as far as the kernel told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Whoever does something runs.
+    #[default]
+    Running,
+    Queued {
+        cpu: u16,
+    },
+    Asleep,
+}
+
+/// A blocking call that has not returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) spending: Spending,
+    pub(super) object: ObjectKey,
+    pub(super) site: u64,
+    pub(super) entered_ns: u64,
+    /// Place of its entry among all events.
+    pub(super) order: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub(super) id: ThreadId,
+    pub(super) process: u16,
+    first_ns: u64,
+    /// Until here its time is booked.
+    booked_ns: u64,
+    pub(super) place: Place,
+    /// Who has its CPU while it is queued, and how urgent that is.
+    pub(super) behind: (ThreadId, Option<i16>),
+    /// That one is of the program, too.
+    pub(super) behind_own: bool,
+    /// Run queue behind threads of the program.
+    crowded_ns: u64,
+    pub(super) call: Option<Call>,
+    pub(super) ended: bool,
+    /// As the kernel numbers it: the smaller, the more urgent.
+    pub(super) priority: Option<i16>,
+    parts_ns: [u64; 10],
+    /// Samples while it ran outside of calls: all, and those in loops that wait for others.
+    samples: [u64; 2],
+    pub(super) log: Log,
+}
+
+impl Thread {
+    pub(super) fn new(id: ThreadId, process: u16, at_ns: u64) -> Self {
+        Self {
+            id,
+            process,
+            first_ns: at_ns,
+            booked_ns: at_ns,
+            place: Place::Running,
+            behind: (ThreadId(0), None),
+            behind_own: false,
+            crowded_ns: 0,
+            call: None,
+            ended: false,
+            priority: None,
+            parts_ns: [0; 10],
+            samples: [0; 2],
+            log: Log::default(),
+        }
+    }
+
+    fn spending(&self) -> Spending {
+        match (self.place, self.call) {
+            (Place::Queued { .. }, _) => Spending::RunQueue,
+            (_, Some(call)) => call.spending,
+            (Place::Running, None) => Spending::Execution,
+            (Place::Asleep, None) => Spending::Sleep,
+        }
+    }
+
+    /// What it does; none where it waits for a lock, which is told later by who had that.
+    fn doing(&self) -> Option<Doing> {
+        match (self.place, self.call) {
+            (_, Some(call)) if call.spending == Spending::Lock => None,
+            (Place::Queued { .. }, _) => {
+                Some(Doing::Queued { behind: self.behind.0, priority: self.behind.1 })
+            }
+            (_, Some(call)) => Some(Doing::Waited { object: call.object }),
+            (Place::Running, None) => Some(Doing::Ran),
+            (Place::Asleep, None) => Some(Doing::Slept { call: None }),
+        }
+    }
+
+    /// Books its time until now. To be called before anything of it changes.
+    pub(super) fn book(&mut self, now_ns: u64, needed_ns: u64) {
+        let from_ns = self.booked_ns;
+        if self.ended || now_ns <= from_ns {
+            return;
+        }
+        self.parts_ns[self.spending() as usize] += now_ns - from_ns;
+        if self.behind_own && matches!(self.place, Place::Queued { .. }) {
+            self.crowded_ns += now_ns - from_ns;
+        }
+        self.booked_ns = now_ns;
+        if let Some(doing) = self.doing() {
+            let root = Root { thread: self.id, activity: doing.activity(), depth: 0 };
+            self.log.push(Piece { from_ns, to_ns: now_ns, doing, root }, needed_ns);
+        }
+    }
+
+    /// What its time went into so far.
+    pub(super) const fn so_far(&self) -> SoFar {
+        SoFar { parts_ns: self.parts_ns, crowded_ns: self.crowded_ns }
+    }
+
+    /// Until when its time is booked.
+    pub(super) const fn booked_ns(&self) -> u64 {
+        self.booked_ns
+    }
+
+    /// What it ran in when its CPU was looked at.
+    pub(super) fn sample(&mut self, spins: bool) {
+        if self.spending() == Spending::Execution {
+            self.samples[0] += 1;
+            self.samples[1] += u64::from(spins);
+        }
+    }
+
+    /// Its time. Of execution, the part is spinning that samples found there.
+    pub(super) fn time(&self) -> ThreadTime {
+        let [
+            execution_ns,
+            lock_ns,
+            condition_ns,
+            semaphore_ns,
+            barrier_ns,
+            join_ns,
+            futex_ns,
+            sleep_ns,
+            run_queue_ns,
+            _,
+        ] = self.parts_ns;
+        let [all, spinning] = self.samples.map(u128::from);
+        let spin_ns = (u128::from(execution_ns) * spinning).checked_div(all).unwrap_or(0) as u64;
+        let execution_ns = execution_ns - spin_ns;
+        ThreadTime {
+            thread: self.id,
+            process: self.process,
+            first_ns: self.first_ns,
+            last_ns: self.booked_ns,
+            execution_ns,
+            lock_ns,
+            condition_ns,
+            semaphore_ns,
+            barrier_ns,
+            join_ns,
+            futex_ns,
+            sleep_ns,
+            run_queue_ns,
+            spin_ns,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What to change in a program or on its host, each with the figures of this run that bear it out. Nothing is advised without.
+
+use super::contention::{ContentionSummary, LockSummary, Share};
+use super::names::SyncNames;
+use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare};
+use quaver_view::Cell;
+use serde::Serialize;
+
+/// Gain by replay below which a change is not worth it, as part of the run's length.
+const WORTH: f64 = 0.03;
+/// Part of all threads' time below which what it went into is no matter.
+const MATTERS: f64 = 0.03;
+/// Part of a lock's wait that one reason needs.
+const LEADS: f64 = 0.25;
+/// Share of a lock's uses that find it held from which on it is got too often.
+const OFTEN: f64 = 0.1;
+/// Waits for a lock from which on their mean says something.
+const ENOUGH_WAITS: u64 = 50;
+/// Part of late waits that threads' moves between CPUs need.
+const MOVED: f64 = 0.1;
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// What kind of change, in one word: `shorten-hold`, `sleep-outside`, `split-lock`, `batch`, `priority-inheritance`, `more-cpus`,
+    /// `others-off`, `pin`, `spin-less`.
+    pub kind: &'static str,
+    /// What to do.
+    pub change: String,
+    /// Part of the run's length that it gains, where that was replayed; an estimate from above where `at_most`.
+    pub gain: Option<f64>,
+    /// The gain is that of removing all of it.
+    pub at_most: bool,
+    /// What of this run says so, a sentence each.
+    pub evidence: Vec<String>,
+}
+
+fn time(ns: u64) -> Cell {
+    Cell::Duration(ns.cast_signed())
+}
+
+/// All that this run bears out.
+pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names: &SyncNames) -> Vec<Advice> {
+    let locks = &contention.locks;
+    let mut all: Vec<Advice> = locks.iter().flat_map(|lock| of_lock(lock, contention, names)).collect();
+    all.extend(
+        [more_cpus(contention), others_off(contention), pin(contention, causes), spin_less(contention)]
+            .into_iter()
+            .flatten(),
+    );
+    all.sort_by(|one, other| other.gain.unwrap_or(0.0).total_cmp(&one.gain.unwrap_or(0.0)));
+    all
+}
+
+fn of_lock(lock: &LockSummary, contention: &ContentionSummary, names: &SyncNames) -> Vec<Advice> {
+    let mut all = Vec::new();
+    let name = &lock.name;
+    let one = &lock.figures;
+    let halved = lock.gain.map(|gain| gain.hold_halved).filter(|gain| *gain >= WORTH);
+    if let Some(gain) = halved {
+        let mut evidence =
+            vec![format!("Held for half as long, the run is {} shorter by replay.", Cell::Share(gain))];
+        evidence.extend(one.hold.mean_ns().map(|ns| {
+            format!(
+                "It was held for {} on average, and waited for {}.",
+                Cell::FineDuration(ns),
+                time(one.wait.total_ns)
+            )
+        }));
+        evidence.extend(
+            most(&lock.owner_functions, one.held_ns)
+                .map(|(place, part)| format!("{part} of the wait was for holds that ended in {place}.")),
+        );
+        let slept_ns = one.owner_ns[Activity::Slept as usize];
+        let call = lock.owner_calls.first().filter(|_| slept_ns as f64 >= LEADS * one.held_ns as f64);
+        let (kind, change) = match call.filter(|_| one.held_ns > 0) {
+            Some(call) => {
+                evidence.push(format!(
+                    "While others waited, its owners slept {} in {}.",
+                    time(call.total_ns),
+                    call.name
+                ));
+                ("sleep-outside", format!("Sleep in {} without {name}.", call.name))
+            }
+            None => ("shorten-hold", format!("Hold {name} for less time.")),
+        };
+        all.push(Advice { kind, change, gain: Some(gain), at_most: false, evidence });
+    }
+    if let Some(gain) = lock.gain.and_then(|gain| gain.split).filter(|gain| *gain >= WORTH) {
+        all.push(Advice {
+            kind: "split-lock",
+            change: format!("Split {name} in two, if what it guards can be told apart."),
+            gain: Some(gain),
+            at_most: false,
+            evidence: vec![
+                format!("With half of the uses each, the run is {} shorter by replay.", Cell::Share(gain)),
+                format!(
+                    "{} of its uses found it held.",
+                    one.contended_share().map_or(Cell::Missing, Cell::Share)
+                ),
+            ],
+        });
+    }
+    all.extend(batch(lock, contention));
+    if one.patterns.contains(&Pattern::PriorityInversion) {
+        all.push(Advice {
+            kind: "priority-inheritance",
+            change: format!("Initialise {name} with PTHREAD_PRIO_INHERIT."),
+            gain: None,
+            at_most: false,
+            evidence: vec![format!(
+                "Its owners waited {} for their CPUs behind threads less urgent than who waited for it ({}): {} of the wait.",
+                time(one.inverted_ns),
+                threads(&one.inverted_by, names),
+                Cell::part(one.inverted_ns, one.wait.total_ns)
+            )],
+        });
+    }
+    all
+}
+
+/// A lock whose handing over takes longer than its holds.
+fn batch(lock: &LockSummary, contention: &ContentionSummary) -> Option<Advice> {
+    let one = &lock.figures;
+    let hold_ns = one.hold.mean_ns()?;
+    let hand_over_ns = one.handed_over_ns as f64 / one.contended.max(1) as f64;
+    let matters = one.handed_over_ns as f64 >= MATTERS * lived_ns(contention) as f64;
+    let leads = one.handed_over_ns as f64 >= LEADS * one.wait.total_ns as f64;
+    let often = one.contended_share().is_some_and(|share| share >= OFTEN);
+    (one.contended >= ENOUGH_WAITS && often && matters && leads && hand_over_ns > hold_ns).then(|| Advice {
+        kind: "batch",
+        change: format!("Do more each time that {} is got, so that it is got less often.", lock.name),
+        gain: None,
+        at_most: false,
+        evidence: vec![format!(
+            "It was handed over {} times, which took {} on average. It was held for {}.",
+            Cell::Count(one.contended),
+            Cell::FineDuration(hand_over_ns),
+            Cell::FineDuration(hold_ns)
+        )],
+    })
+}
+
+fn most(shares: &[Share], whole_ns: u64) -> Option<(&str, Cell)> {
+    let first = shares.first().filter(|one| one.total_ns as f64 >= LEADS * whole_ns as f64)?;
+    Some((&first.name, Cell::part(first.total_ns, whole_ns)))
+}
+
+fn threads(all: &[ThreadShare], names: &SyncNames) -> String {
+    let named = all.iter().take(2).map(|one| names.thread(one.thread));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+fn spent_ns(contention: &ContentionSummary, spending: Spending) -> u64 {
+    contention.threads.iter().map(|one| one.time.parts_ns()[spending as usize]).sum()
+}
+
+/// Time of all threads, from the first event of each to its last.
+fn lived_ns(contention: &ContentionSummary) -> u64 {
+    contention.threads.iter().map(|one| one.time.last_ns - one.time.first_ns).sum()
+}
+
+fn more_cpus(contention: &ContentionSummary) -> Option<Advice> {
+    let gain = contention.replay.cpus_doubled.filter(|gain| *gain >= WORTH)?;
+    let (crowded_ns, lived_ns) = (contention.crowded_ns, lived_ns(contention));
+    (crowded_ns as f64 >= MATTERS * lived_ns as f64).then(|| Advice {
+        kind: "more-cpus",
+        change: "Give the program more CPUs, or fewer threads.".to_owned(),
+        gain: Some(gain),
+        at_most: false,
+        evidence: vec![
+            format!(
+                "Its threads stood {} in run queues behind each other, {} of their time.",
+                time(crowded_ns),
+                Cell::part(crowded_ns, lived_ns)
+            ),
+            format!("With twice as many CPUs, the run is {} shorter by replay.", Cell::Share(gain)),
+        ],
+    })
+}
+
+/// Other programs on its CPUs.
+fn others_off(contention: &ContentionSummary) -> Option<Advice> {
+    if !contention.kernel_seen {
+        return None;
+    }
+    let (queued_ns, lived_ns) = (spent_ns(contention, Spending::RunQueue), lived_ns(contention));
+    let taken_ns = queued_ns - contention.crowded_ns.min(queued_ns);
+    (taken_ns as f64 >= MATTERS * lived_ns as f64).then(|| Advice {
+        kind: "others-off",
+        change: "Keep other programs off its CPUs.".to_owned(),
+        gain: None,
+        at_most: false,
+        evidence: vec![format!(
+            "Its threads stood {} in run queues while their CPUs ran others or were about to switch, {} of their time.",
+            time(taken_ns),
+            Cell::part(taken_ns, lived_ns)
+        )],
+    })
+}
+
+fn pin(contention: &ContentionSummary, causes: &[CauseFigures]) -> Option<Advice> {
+    let late_ns: u64 = causes.iter().map(|one| one.waits.total_ns).sum();
+    let moved = causes.iter().find(|one| one.cause == Cause::Migrated)?.waits;
+    let gain = contention.replay.no_delay.filter(|gain| *gain >= WORTH)?;
+    let part = moved.total_ns as f64 / late_ns.max(1) as f64;
+    (part >= MOVED).then(|| Advice {
+        kind: "pin",
+        change: "Pin each thread to a CPU.".to_owned(),
+        gain: Some(gain * part),
+        at_most: true,
+        evidence: vec![
+            format!(
+                "{} late waits were longer since the thread moved to another CPU: {}, {} of what they took after the release.",
+                Cell::Count(moved.count),
+                time(moved.total_ns),
+                Cell::Share(part)
+            ),
+            format!("If who is woken went on at once, the run is {} shorter by replay.", Cell::Share(gain)),
+        ],
+    })
+}
+
+fn spin_less(contention: &ContentionSummary) -> Option<Advice> {
+    let (spin_ns, lived_ns) = (spent_ns(contention, Spending::Spin), lived_ns(contention));
+    let crowded_ns = contention.crowded_ns;
+    let matters = |ns: u64| ns as f64 >= MATTERS * lived_ns as f64;
+    (matters(spin_ns) && matters(crowded_ns)).then(|| Advice {
+        kind: "spin-less",
+        change: "Let threads sleep while they wait (of OpenMP: OMP_WAIT_POLICY=passive).".to_owned(),
+        gain: None,
+        at_most: false,
+        evidence: vec![format!(
+            "Threads spun for {}, {} of their time, while threads of the program stood {} in run queues behind each other.",
+            time(spin_ns),
+            Cell::part(spin_ns, lived_ns),
+            time(crowded_ns)
+        )],
+    })
+}

@@ -1,0 +1,144 @@
+//! The ledger of contention with names.
+
+use super::names::SyncNames;
+use super::origins::Origin;
+use quaver_host::names::system_call_name;
+use quaver_sync_analysis::replay::{Gains, LockGain};
+use quaver_sync_analysis::sync::{Contention, LockFigures, PlaceShare, Sums, ThreadTime};
+use serde::Serialize;
+
+/// Locks that the summary lists.
+pub(super) const LISTED: usize = 100;
+/// Locks of which is replayed what a change would gain.
+const CHANGED: usize = 4;
+/// Part of all waits for locks, or of the time of all threads, below which a change of a lock is not worth a replay.
+const LEAST_PART: f64 = 0.01;
+
+/// All locks and all threads, by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ContentionSummary {
+    /// Sleep and run queue are apart from execution: the kernel's side was seen.
+    pub kernel_seen: bool,
+    /// Waits for all locks together, each from the call to its return.
+    pub wait: Sums,
+    /// Time in run queues behind threads of the program itself, of all threads, nanoseconds.
+    pub crowded_ns: u64,
+    /// The locks that were waited for longest.
+    pub locks: Vec<LockSummary>,
+    /// Locks with waits that are not listed.
+    pub locks_left_out: u64,
+    /// How the replay compares with the run. Its gains are with the locks.
+    pub replay: Gains,
+    /// What could not be named, a sentence each.
+    pub unnamed: Vec<String>,
+    /// Where the time of each thread went.
+    pub threads: Vec<ThreadSummary>,
+}
+
+/// One lock.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LockSummary {
+    /// What it is called.
+    pub name: String,
+    /// Where it comes from, where it has no symbol: also part of `name`.
+    pub origin: Option<Origin>,
+    /// What a change of it would gain by replay; none where none was asked or the replay is no base.
+    pub gain: Option<LockGain>,
+    /// Functions that gave it back while others waited, with the time that those had waited for that hold.
+    pub owner_functions: Vec<Share>,
+    /// Functions that waited for it.
+    pub waiter_functions: Vec<Share>,
+    /// System calls that owners slept in.
+    pub owner_calls: Vec<Share>,
+    /// What owners waited for themselves.
+    pub owner_waits: Vec<Share>,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: LockFigures,
+}
+
+/// A named part of some time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// What.
+    pub name: String,
+    /// How much, nanoseconds.
+    pub total_ns: u64,
+}
+
+/// One thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ThreadSummary {
+    /// What it is called.
+    pub name: String,
+    /// Its figures.
+    #[serde(flatten)]
+    pub time: ThreadTime,
+}
+
+/// The name of what an owner slept in.
+fn call_name(call: Option<u16>) -> String {
+    let Some(number) = call else { return "a page fault or a short call".to_owned() };
+    system_call_name(number.into()).map_or_else(|| format!("system call {number}"), str::to_owned)
+}
+
+/// Locks that may be worth a change: those that were waited for longest, then those that were held longest.
+pub(super) fn worth_changing(found: &Contention) -> Vec<(u16, u64)> {
+    let key = |lock: &LockFigures| (lock.process, lock.address);
+    let worth = |lock: &&LockFigures| lock.wait.total_ns as f64 >= LEAST_PART * found.wait.total_ns as f64;
+    let waited = found.locks.iter().filter(|lock| lock.wait.count > 0).filter(worth);
+    let mut locks: Vec<(u16, u64)> = waited.take(CHANGED).map(key).collect();
+    let held_ns =
+        |lock: &LockFigures| lock.hold.mean_ns().unwrap_or(0.0) * (lock.contended + lock.free) as f64;
+    let mut held: Vec<&LockFigures> = found.locks.iter().filter(|lock| !locks.contains(&key(lock))).collect();
+    held.sort_by(|one, other| held_ns(other).total_cmp(&held_ns(one)));
+    let lived_ns: u64 = found.threads.iter().map(|thread| thread.last_ns - thread.first_ns).sum();
+    let long = held.into_iter().filter(|lock| held_ns(lock) >= LEAST_PART * lived_ns as f64);
+    locks.extend(long.take(CHANGED / 2).map(key));
+    locks
+}
+
+/// Puts names to the ledger. Places with one name are one.
+pub(super) fn name(found: Contention, gains: Gains, names: &SyncNames) -> ContentionSummary {
+    let shares = |places: &[PlaceShare], name: &dyn Fn(u16, u64) -> String| {
+        let mut shares: Vec<Share> = Vec::new();
+        for place in places {
+            let name = name(place.process, place.address);
+            match shares.iter_mut().find(|share| share.name == name) {
+                Some(share) => share.total_ns += place.total_ns,
+                None => shares.push(Share { name, total_ns: place.total_ns }),
+            }
+        }
+        shares.sort_by_key(|share| std::cmp::Reverse(share.total_ns));
+        shares
+    };
+    let function = |process, address| names.function(process, address);
+    let object = |process, address| names.object(process, address);
+    let lock = |figures: LockFigures| {
+        let calls = figures.slept_in.iter();
+        LockSummary {
+            name: names.object(figures.process, figures.address),
+            gain: gains.of(figures.process, figures.address).copied(),
+            origin: names.origin(figures.process, figures.address).cloned(),
+            owner_functions: shares(&figures.owner_sites, &function),
+            waiter_functions: shares(&figures.waiter_sites, &function),
+            owner_calls: calls
+                .map(|one| Share { name: call_name(one.call), total_ns: one.total_ns })
+                .collect(),
+            owner_waits: shares(&figures.waited_for, &object),
+            figures,
+        }
+    };
+    let thread = |time: ThreadTime| ThreadSummary { name: names.thread(time.thread), time };
+    let locks = found.locks.into_iter().map(lock).collect();
+    ContentionSummary {
+        kernel_seen: found.kernel_seen,
+        wait: found.wait,
+        crowded_ns: found.crowded_ns,
+        locks,
+        locks_left_out: found.locks_left_out,
+        replay: gains,
+        unnamed: names.missing(),
+        threads: found.threads.into_iter().map(thread).collect(),
+    }
+}

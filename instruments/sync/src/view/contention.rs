@@ -1,0 +1,230 @@
+//! All waiting for locks, and where the time of threads went.
+
+use super::{FIRST_ROWS, time};
+use crate::digest::{ContentionSummary, LockSummary, Share, SyncDigest, SyncNames, SyncSummary};
+use quaver_sync_analysis::sync::{Activity, Pattern, Spending, ThreadShare};
+use quaver_view::{Block, Cell, Section, Table, Text, text};
+
+/// Locks that are told in sentences.
+const TOLD: usize = 5;
+/// What a lock's sentence names of a kind.
+const NAMED: usize = 2;
+/// A part of a wait below this share is not worth words.
+const WORTH_TELLING: f64 = 0.05;
+
+/// The locks; none without waits for any.
+pub(super) fn locks(digest: &SyncDigest) -> Option<Section> {
+    let contention = &digest.summary.contention;
+    if contention.wait.count == 0 {
+        return None;
+    }
+    let columns = [
+        "lock",
+        "got",
+        "contended",
+        "waited",
+        "share",
+        "longest",
+        "held",
+        "handing over",
+        "mean hold",
+        "if halved",
+        "pattern",
+    ];
+    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
+    for lock in contention.locks.iter().filter(|lock| lock.figures.wait.count > 0) {
+        let one = &lock.figures;
+        let patterns: Vec<&str> = one.patterns.iter().map(|pattern| pattern.name()).collect();
+        table.row([
+            Cell::from(&*lock.name),
+            Cell::Count(one.contended + one.free),
+            one.contended_share().map(Cell::Share).into(),
+            time(one.wait.total_ns),
+            Cell::part(one.wait.total_ns, contention.wait.total_ns),
+            time(one.wait.max_ns),
+            time(one.held_ns),
+            time(one.handed_over_ns),
+            one.hold.mean_ns().map(Cell::FineDuration).into(),
+            lock.gain.map(|gain| Cell::Share(gain.hold_halved)).into(),
+            patterns.join(", ").into(),
+        ]);
+    }
+    let note =
+        "whole waits, from the call to its return; the classes above count only what follows a release";
+    let section = Section::new("contention", "Waiting for locks").note(note).with(table);
+    let worst = contention.locks.iter().filter(|lock| lock.figures.wait.count > 0);
+    let told = worst.take(TOLD).map(|lock| sentence(lock, digest)).collect();
+    let section = replay_notes(contention).into_iter().map(Block::Note).fold(section, Section::with);
+    let notes = contention.unnamed.iter().map(|words| Block::Note(words.as_str().into()));
+    Some(notes.fold(section.with(Block::List(told)), Section::with))
+}
+
+/// What stands behind the column of gains.
+fn replay_notes(contention: &ContentionSummary) -> Option<Text> {
+    let replay = &contention.replay;
+    let lengths = text!("{} replayed, {} recorded", time(replay.replayed_ns), time(replay.recorded_ns));
+    if let Some(reason) = &replay.reason {
+        return Some(text!("What a change of a lock would gain is not told: {reason} ({lengths})."));
+    }
+    if replay.locks.is_empty() {
+        return None;
+    }
+    let part = if replay.complete { "the run" } else { "the beginning of the run" };
+    Some(text!(
+        "If halved: {part} would be so much shorter with holds half as long, by replay. Without a change: {lengths}."
+    ))
+}
+
+/// The parts that are worth words, the first [`NAMED`] of them.
+fn parts(shares: &[Share], whole_ns: u64) -> String {
+    let worth = shares.iter().filter(|one| one.total_ns as f64 >= WORTH_TELLING * whole_ns as f64);
+    let words = worth.take(NAMED).map(|one| format!("{} {}", one.name, time(one.total_ns)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn by_name(threads: &[ThreadShare], names: &SyncNames) -> Vec<Share> {
+    let name = |one: &ThreadShare| match one.thread.0 {
+        0 => "nobody (its CPU was idle)".to_owned(),
+        _ => names.thread(one.thread),
+    };
+    threads.iter().map(|one| Share { name: name(one), total_ns: one.total_ns }).collect()
+}
+
+/// Who waited for whom, what the owner did, and what it comes to.
+fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
+    let (one, names) = (&lock.figures, &digest.names);
+    let mut words = format!("{}: waited {}.", lock.name, time(one.wait.total_ns));
+    if let Some(origin) = &lock.origin {
+        words += &format!(" It was {}.", origin.words());
+    }
+    if let Some(pair) = one.pairs.first() {
+        words += &format!(
+            " Largest pair: {} for {}, {} in {} holds.",
+            names.thread(pair.waiter),
+            names.thread(pair.owner),
+            time(pair.total_ns),
+            Cell::Count(pair.holds)
+        );
+    }
+    let sites = parts(&lock.owner_functions, one.held_ns);
+    if !sites.is_empty() {
+        words += &format!(" Given back in {sites}.");
+    }
+    words += &owner(lock, digest);
+    if let Some(root) = one.roots.iter().find(|root| root.depth > 1) {
+        words += &format!(
+            " Chain of {} locks: its root {} {} for {}.",
+            root.depth,
+            names.thread(root.thread),
+            root.activity.name(),
+            time(root.total_ns)
+        );
+    }
+    one.patterns.iter().for_each(|pattern| words += &evidence(*pattern, lock, names));
+    words.into()
+}
+
+/// What the owners did.
+fn owner(lock: &LockSummary, digest: &SyncDigest) -> String {
+    let one = &lock.figures;
+    if one.held_ns == 0 || !digest.summary.contention.kernel_seen {
+        return String::new();
+    }
+    let detail = |activity: Activity| match activity {
+        Activity::RunQueue => parts(&by_name(&one.preempted_by, &digest.names), one.held_ns),
+        Activity::Slept => parts(&lock.owner_calls, one.held_ns),
+        Activity::Waited => parts(&lock.owner_waits, one.held_ns),
+        Activity::Ran | Activity::Unknown => String::new(),
+    };
+    let mut did: Vec<(u64, Activity)> = one.owner_ns.into_iter().zip(Activity::ALL).collect();
+    did.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let worth = did.into_iter().filter(|(ns, _)| *ns as f64 >= WORTH_TELLING * one.held_ns as f64);
+    let words = worth.map(|(ns, activity)| match detail(activity) {
+        detail if detail.is_empty() => format!("{} {}", activity.name(), Cell::part(ns, one.held_ns)),
+        detail => format!("{} {} ({detail})", activity.name(), Cell::part(ns, one.held_ns)),
+    });
+    format!(" Its owner meanwhile: {}.", words.collect::<Vec<_>>().join(", "))
+}
+
+fn evidence(pattern: Pattern, lock: &LockSummary, names: &SyncNames) -> String {
+    let one = &lock.figures;
+    match pattern {
+        Pattern::Barging => format!(
+            " Barging: {} holds by threads that had asked later than one that waited, {} of the wait.",
+            Cell::Count(one.overtaken.count),
+            time(one.overtaken.total_ns)
+        ),
+        Pattern::Convoy => format!(
+            " Convoy: two threads or more waited in {} of the {} in which any did.",
+            time(one.crowded_ns),
+            time(one.queued_ns)
+        ),
+        Pattern::PriorityInversion => format!(
+            " Priority inversion: the owner waited {} for its CPU behind less urgent threads ({}).",
+            time(one.inverted_ns),
+            parts(&by_name(&one.inverted_by, names), one.inverted_ns)
+        ),
+    }
+}
+
+/// Where the time of each thread went.
+pub(super) fn threads(summary: &SyncSummary) -> Option<Section> {
+    let all = &summary.contention.threads;
+    let spent = |spending: Spending| all.iter().any(|one| one.time.parts_ns()[spending as usize] > 0);
+    let shown: Vec<Spending> = Spending::ALL.into_iter().filter(|spending| spent(*spending)).collect();
+    let columns = ["thread", "lived"].into_iter().chain(shown.iter().map(|spending| spending.name()));
+    let mut table = Table::new(columns).first_rows(2 * FIRST_ROWS).terminal_first(FIRST_ROWS);
+    for one in all {
+        let parts_ns = one.time.parts_ns();
+        let lived_ns = one.time.last_ns - one.time.first_ns;
+        let cells = shown.iter().map(|spending| time(parts_ns[*spending as usize]));
+        table.row([Cell::from(&*one.name), time(lived_ns)].into_iter().chain(cells));
+    }
+    if table.rows.is_empty() {
+        return None;
+    }
+    let note = match summary.contention.kernel_seen {
+        true if summary.facts.kernel.tier == "bpf" => {
+            "the parts of a thread are its whole time; spinning is by samples"
+        }
+        true => {
+            "the parts of a thread are its whole time; without BPF, loops that wait for others are in execution"
+        }
+        false => {
+            "the parts of a thread are its whole time; the kernel was not traced, so execution has sleep and run queue in it"
+        }
+    };
+    Some(Section::new("thread-time", "Where threads' time went").note(note).with(table))
+}
+
+/// Waiting for locks in a sentence for the verdict; none where it is not worth one.
+pub(super) fn verdict(summary: &SyncSummary, names: &SyncNames) -> Option<Text> {
+    let contention = &summary.contention;
+    let worst = contention.locks.first()?;
+    let (whole_ns, one) = (contention.wait.total_ns, &worst.figures);
+    if whole_ns < summary.results.settings.threshold_ns {
+        return None;
+    }
+    let owner = one.pairs.iter().fold(std::collections::BTreeMap::new(), |mut sums, pair| {
+        *sums.entry(pair.owner).or_insert(0_u64) += pair.total_ns;
+        sums
+    });
+    let owner = owner.into_iter().max_by_key(|(thread, ns)| (*ns, std::cmp::Reverse(*thread)));
+    let held = owner.map_or_else(String::new, |(thread, ns)| {
+        let function =
+            worst.owner_functions.first().map_or_else(String::new, |one| format!(" in {}", one.name));
+        format!(
+            ", {} of it while {} held it{function}",
+            Cell::part(ns, one.wait.total_ns),
+            names.thread(thread)
+        )
+    });
+    let patterns: Vec<&str> = one.patterns.iter().map(|pattern| pattern.name()).collect();
+    let pattern = if patterns.is_empty() { String::new() } else { format!(" ({})", patterns.join(", ")) };
+    Some(text!(
+        "Threads waited {} for locks, {} for {}{pattern}{held}.",
+        time(whole_ns),
+        time(one.wait.total_ns),
+        worst.name
+    ))
+}

@@ -1,0 +1,189 @@
+//! What is known of all receivers and incidents, for metrics and status.
+
+use crate::judge::{Histogram, PacketFigures, Reason};
+use quaver_instrument::exit_code::{ExitCode, failure};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// One receiver. Counts never fall while the program runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReceiverState {
+    pub(crate) watched: bool,
+    /// What is watched, or why nothing is.
+    pub(crate) words: String,
+    pub(crate) received: u64,
+    pub(crate) missing: u64,
+    pub(crate) dropped: u64,
+    pub(crate) lateness: Histogram,
+    pub(crate) delivery: Histogram,
+    pub(crate) triggers: BTreeMap<Reason, u64>,
+    /// Triggers that were not kept, because of a limit.
+    pub(crate) suppressed: u64,
+    /// Incidents whose records bore out no late packet, so that they were not kept.
+    pub(crate) unconfirmed: u64,
+    /// Incidents kept, by leading cause; those counted in another; and late time by cause.
+    pub(crate) incidents: BTreeMap<String, u64>,
+    pub(crate) folded: BTreeMap<String, u64>,
+    pub(crate) late_ns: BTreeMap<String, u64>,
+    pub(crate) failed: u64,
+    /// Records that found no room.
+    pub(crate) records_lost: u64,
+    /// Times that recording began anew.
+    pub(crate) anew: u64,
+    /// Time that the flight recorder holds, and its memory.
+    pub(crate) held_ns: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+impl ReceiverState {
+    /// Adds packets.
+    pub(crate) fn add(&mut self, figures: &PacketFigures) {
+        self.received += figures.received;
+        self.missing += u64::try_from(figures.missing).unwrap_or(0);
+        self.dropped += figures.dropped;
+        self.lateness.merge(&figures.lateness);
+        self.delivery.merge(&figures.delivery);
+    }
+}
+
+/// What the program costs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) cpu_ns: u64,
+    /// Of one CPU, lately.
+    pub(crate) cpu_percent: f64,
+    pub(crate) resident_bytes: u64,
+    pub(crate) disk_bytes: u64,
+}
+
+/// Everything, behind one lock that is held for moments.
+#[derive(Default)]
+pub(crate) struct Board {
+    inner: Mutex<Inner>,
+}
+
+/// What the lock guards.
+#[derive(Default)]
+struct Inner {
+    receivers: BTreeMap<String, ReceiverState>,
+    asked: BTreeSet<String>,
+    kept: VecDeque<Instant>,
+    cost: Cost,
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known of a receiver.
+    pub(crate) fn receiver(&self, name: &str, change: impl FnOnce(&mut ReceiverState)) {
+        change(self.lock().receivers.entry(name.to_owned()).or_default());
+    }
+
+    /// Leaves these receivers. Counts of those that stay go on.
+    pub(crate) fn retain(&self, names: &BTreeSet<&str>) {
+        let mut inner = self.lock();
+        inner.receivers.retain(|name, _| names.contains(name.as_str()));
+        names.iter().for_each(|name| {
+            inner.receivers.entry((*name).to_owned()).or_default();
+        });
+    }
+
+    /// Asks for an incident of a receiver, or of all that are watched now.
+    ///
+    /// # Errors
+    /// There is no such receiver, or nothing is recorded of it now.
+    pub(crate) fn ask(&self, receiver: Option<&str>) -> anyhow::Result<usize> {
+        let mut inner = self.lock();
+        let named = |name: &String| receiver.is_none_or(|asked| asked == name);
+        if let Some(name) = receiver.filter(|name| !inner.receivers.contains_key(*name)) {
+            return Err(failure(ExitCode::Usage, format!("no receiver is named `{name}`")));
+        }
+        let watched = inner.receivers.iter().filter(|(name, state)| state.watched && named(name));
+        let names: Vec<String> = watched.map(|(name, _)| name.clone()).collect();
+        if names.is_empty() {
+            return Err(failure(ExitCode::Usage, "nothing is recorded now: `quaver watch status` says why"));
+        }
+        let count = names.len();
+        inner.asked.extend(names);
+        Ok(count)
+    }
+
+    /// Whether somebody asked since the last time.
+    pub(crate) fn take_asked(&self, name: &str) -> bool {
+        self.lock().asked.remove(name)
+    }
+
+    /// Whether another incident may be kept in this hour. One that somebody asked for always is.
+    pub(crate) fn may_keep(&self, asked: bool, an_hour: u32) -> bool {
+        let mut inner = self.lock();
+        while inner.kept.front().is_some_and(|at| at.elapsed() > HOUR) {
+            inner.kept.pop_front();
+        }
+        if asked {
+            return true;
+        }
+        let may = inner.kept.len() < an_hour as usize;
+        if may {
+            inner.kept.push_back(Instant::now());
+        }
+        may
+    }
+
+    /// Notes the cost.
+    pub(crate) fn set_cost(&self, change: impl FnOnce(&mut Cost)) {
+        change(&mut self.lock().cost);
+    }
+
+    /// All as it is now.
+    pub(crate) fn read(&self) -> (BTreeMap<String, ReceiverState>, Cost) {
+        let inner = self.lock();
+        (inner.receivers.clone(), inner.cost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incidents_are_bounded_by_the_hour_except_those_that_somebody_asked_for() {
+        let board = Board::default();
+        let kept: Vec<bool> = (0..4).map(|_| board.may_keep(false, 2)).collect();
+        assert_eq!(kept, [true, true, false, false]);
+        assert!(board.may_keep(true, 2));
+    }
+
+    #[test]
+    fn asking_reaches_one_receiver_or_all_and_each_once() {
+        let board = Board::default();
+        board.retain(&["a", "b"].into());
+        assert!(board.ask(None).unwrap_err().to_string().contains("nothing is recorded now"));
+        ["a", "b"].into_iter().for_each(|name| board.receiver(name, |state| state.watched = true));
+        assert_eq!(board.ask(Some("a")).unwrap(), 1);
+        assert_eq!(
+            (board.take_asked("a"), board.take_asked("a"), board.take_asked("b")),
+            (true, false, false)
+        );
+        assert_eq!(board.ask(None).unwrap(), 2);
+        assert!(board.take_asked("b"));
+        assert!(board.ask(Some("c")).unwrap_err().to_string().contains("`c`"));
+    }
+
+    #[test]
+    fn counts_of_a_receiver_that_stays_go_on() {
+        let board = Board::default();
+        board.receiver("a", |state| state.received = 7);
+        board.receiver("b", |state| state.received = 8);
+        board.retain(&["a", "c"].into());
+        let (receivers, _) = board.read();
+        assert_eq!(
+            receivers.iter().map(|(name, state)| (name.as_str(), state.received)).collect::<Vec<_>>(),
+            [("a", 7), ("c", 0)]
+        );
+    }
+}

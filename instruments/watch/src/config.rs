@@ -1,0 +1,240 @@
+//! The file of settings.
+
+use anyhow::Context;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::quantity;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A documented file.
+pub(crate) const EXAMPLE: &str = include_str!("example.toml");
+/// Socket of a watch unless its settings name another.
+pub(crate) const USUAL_SOCKET: &str = "/run/quaver/watch.sock";
+/// Most receivers. Each has BPF programs and a thread of its own.
+const MOST_RECEIVERS: usize = 16;
+/// Longest part of a window, before or after its trigger.
+const LONGEST_PART: Duration = Duration::from_secs(60);
+
+/// All settings.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    #[serde(default = "usual_directory")]
+    pub(crate) directory: PathBuf,
+    #[serde(default = "usual_socket")]
+    pub(crate) socket: PathBuf,
+    #[serde(default)]
+    pub(crate) metrics: Option<SocketAddr>,
+    #[serde(default)]
+    pub(crate) window: WindowSettings,
+    #[serde(default)]
+    pub(crate) limits: Limits,
+    #[serde(default, rename = "receiver")]
+    pub(crate) receivers: Vec<ReceiverSettings>,
+}
+
+/// What an incident holds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct WindowSettings {
+    #[serde(deserialize_with = "duration")]
+    pub(crate) before: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) after: Duration,
+    pub(crate) memory_mib: u32,
+}
+
+impl Default for WindowSettings {
+    fn default() -> Self {
+        Self { before: Duration::from_secs(3), after: Duration::from_secs(1), memory_mib: 16 }
+    }
+}
+
+/// What bounds the watch.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Limits {
+    pub(crate) disk_mib: u64,
+    pub(crate) incidents_an_hour: u32,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) fold_within: Duration,
+    pub(crate) cpu_percent: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            disk_mib: 1024,
+            incidents_an_hour: 30,
+            fold_within: Duration::from_secs(86_400),
+            cpu_percent: 5.0,
+        }
+    }
+}
+
+/// One receiver and its triggers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReceiverSettings {
+    pub(crate) name: String,
+    pub(crate) pid: Option<u32>,
+    pub(crate) comm: Option<String>,
+    pub(crate) unit: Option<String>,
+    pub(crate) port: Option<u16>,
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(crate) late: Option<Duration>,
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(crate) gap: Option<Duration>,
+    pub(crate) losses: Option<u32>,
+}
+
+fn usual_directory() -> PathBuf {
+    "/var/lib/quaver/watch".into()
+}
+
+fn usual_socket() -> PathBuf {
+    USUAL_SOCKET.into()
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    quantity::duration(&text).map_err(serde::de::Error::custom)
+}
+
+fn some_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    duration(from).map(Some)
+}
+
+impl Settings {
+    /// Reads and judges a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or does not hold settings that make sense; the message says what to change.
+    pub(crate) fn read(file: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            let remedy = "`quaver watch --example` prints one";
+            failure(ExitCode::Usage, format!("read {}: {error} ({remedy})", file.display()))
+        })?;
+        Self::parse(&text).map_err(|why| failure(ExitCode::Usage, format!("{}: {why}", file.display())))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let settings: Self = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        settings.judge()?;
+        Ok(settings)
+    }
+
+    fn judge(&self) -> Result<(), String> {
+        let WindowSettings { before, after, memory_mib } = self.window;
+        if before > LONGEST_PART || after > LONGEST_PART {
+            return Err(format!(
+                "window: before and after may each be {} s long at most",
+                LONGEST_PART.as_secs()
+            ));
+        }
+        if !(1..=1024).contains(&memory_mib) {
+            return Err("window.memory_mib: must lie between 1 and 1024".to_owned());
+        }
+        let Limits { disk_mib, incidents_an_hour, cpu_percent, .. } = self.limits;
+        if disk_mib == 0 || incidents_an_hour == 0 || cpu_percent.is_nan() || cpu_percent <= 0.0 {
+            return Err("limits: disk_mib, incidents_an_hour and cpu_percent must be above 0".to_owned());
+        }
+        if self.receivers.is_empty() || self.receivers.len() > MOST_RECEIVERS {
+            return Err(format!(
+                "name between 1 and {MOST_RECEIVERS} receivers, each in a table [[receiver]]"
+            ));
+        }
+        self.receivers.iter().try_for_each(ReceiverSettings::judge)?;
+        let names: BTreeSet<&str> = self.receivers.iter().map(|receiver| receiver.name.as_str()).collect();
+        if names.len() < self.receivers.len() {
+            return Err("two receivers have the same name".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl ReceiverSettings {
+    fn judge(&self) -> Result<(), String> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(allowed) {
+            return Err(format!(
+                "receiver `{}`: a name has 1 to 64 letters, digits, `-`, `_` or `.`",
+                self.name
+            ));
+        }
+        let fail = |what: &str| Err(format!("receiver `{}`: {what}", self.name));
+        let processes = [self.pid.is_some(), self.comm.is_some(), self.unit.is_some()];
+        match processes.iter().filter(|given| **given).count() {
+            0 if self.port.is_none() => return fail("say which process: pid, comm, unit or port"),
+            0 | 1 => {}
+            _ => return fail("name the process in one way only: pid, comm or unit"),
+        }
+        if self.port == Some(0) || self.pid == Some(0) || self.losses == Some(0) {
+            return fail("pid, port and losses must be above 0");
+        }
+        // The kernel keeps 15 bytes of a name.
+        if self.comm.as_ref().is_some_and(|comm| comm.is_empty() || comm.len() > 15) {
+            return fail("comm is a name of 1 to 15 bytes, as /proc/PID/comm has it");
+        }
+        if self.late.is_none() && self.gap.is_none() && self.losses.is_none() {
+            return fail("has no trigger: give it late, gap or losses");
+        }
+        Ok(())
+    }
+
+    /// Packets are late beyond this: as the triggers say, else as a chase has it.
+    pub(crate) fn late_ns(&self) -> Option<i64> {
+        self.late.or(self.gap).and_then(|time| i64::try_from(time.as_nanos()).ok())
+    }
+}
+
+/// Makes a directory and those above it.
+pub(crate) fn make_directory(path: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path).with_context(|| format!("make directory {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: &str = "[[receiver]]\nname = 'a'\nport = 5004\ngap = '1s'\n";
+
+    #[test]
+    fn the_example_is_good_and_says_what_the_defaults_are() {
+        let example = Settings::parse(EXAMPLE).unwrap();
+        let least = Settings::parse(LEAST).unwrap();
+        assert_eq!(
+            Settings { receivers: Vec::new(), ..example.clone() },
+            Settings { receivers: Vec::new(), ..least }
+        );
+        assert_eq!(example.receivers[0].late_ns(), Some(5_000_000));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_to_change() {
+        let cases = [
+            ("", "between 1 and 16 receivers"),
+            ("colour = 1", "unknown field `colour`"),
+            ("[window]\nbefore = '3'", "`3` has no unit"),
+            ("[window]\nafter = '2h'\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "60 s long at most"),
+            ("[[receiver]]\nname='a b'\nport=1\ngap='1s'", "a name has"),
+            ("[[receiver]]\nname='a'\ngap='1s'", "say which process"),
+            ("[[receiver]]\nname='a'\npid=1\ncomm='x'\ngap='1s'", "one way only"),
+            ("[[receiver]]\nname='a'\nport=1", "no trigger"),
+            ("[[receiver]]\nname='a'\nport=0\ngap='1s'", "above 0"),
+            ("[[receiver]]\nname='a'\ncomm='0123456789abcdef'\ngap='1s'", "1 to 15 bytes"),
+            ("[limits]\ncpu_percent=nan\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "above 0"),
+            (
+                "[[receiver]]\nname='a'\nport=1\ngap='1s'\n[[receiver]]\nname='a'\nport=2\ngap='1s'",
+                "same name",
+            ),
+        ];
+        for (text, expected) in cases {
+            let why = Settings::parse(text).unwrap_err();
+            assert!(why.contains(expected), "{text}: {why}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The service: receivers' threads, the thread that writes incidents, signals, and the watch's own cost.
+
+use crate::board::Board;
+use crate::config::{Settings, make_directory};
+use crate::incident::Keeper;
+use crate::receiver::{Frozen, Watchman};
+use crate::serve;
+use anyhow::Context;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::interrupt::Interrupt;
+use rustix::fs::{FlockOperation, flock};
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGHUP, SIGUSR1};
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const TICK: Duration = Duration::from_millis(100);
+/// Time over which the CPU share is taken.
+const COST: Duration = Duration::from_secs(10);
+/// Frozen windows that wait to be written, beside the one that is.
+const WAITING: usize = 1;
+
+/// Watches until SIGTERM or Ctrl-C.
+pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
+    let mut settings = Arc::new(Settings::read(file)?);
+    let interrupt = Interrupt::catch_but_hangup()?;
+    let (reload, trigger) = (flag(SIGHUP)?, flag(SIGUSR1)?);
+    make_directory(&settings.directory)?;
+    let _lock = lock(&settings.directory)?;
+    let board = Arc::new(Board::default());
+    let keeper = Keeper::open(&settings.directory, settings.limits.clone(), Arc::clone(&board))?;
+    let keeper = Arc::new(Mutex::new(keeper));
+    let _socket = serve::listen_here(&settings.socket, &board)?;
+    settings.metrics.map_or(Ok(()), |address| serve::listen_at(address, &board))?;
+    let (sender, writer) = start_writer(&keeper)?;
+    let mut team = Team::start(&settings, &board, &sender)?;
+    let mut cost = CostWatch::start();
+    while !interrupt.requested() {
+        std::thread::sleep(TICK);
+        if trigger.swap(false, Ordering::Relaxed) {
+            let asked = board.ask(None);
+            asked
+                .err()
+                .into_iter()
+                .for_each(|error| quaver_instrument::tell!("quaver watch: SIGUSR1: {error}"));
+        }
+        cost.tick(&board, settings.limits.cpu_percent);
+        if !reload.swap(false, Ordering::Relaxed) {
+            continue;
+        }
+        match Settings::read(file).and_then(|new| check_reload(&settings, new)) {
+            Err(error) => quaver_instrument::tell!("quaver watch: the settings stay as they were: {error:#}"),
+            Ok(new) if new == *settings => {
+                quaver_instrument::tell!("quaver watch: the settings are the same")
+            }
+            Ok(new) => {
+                team.end()?;
+                settings = Arc::new(new);
+                keeper.lock().unwrap_or_else(PoisonError::into_inner).set_limits(settings.limits.clone());
+                team = Team::start(&settings, &board, &sender)?;
+                quaver_instrument::tell!("quaver watch: new settings are in force");
+            }
+        }
+    }
+    team.end()?;
+    drop(sender);
+    if quaver_waiting::join("the writer of incidents", writer)?.is_err() {
+        quaver_instrument::tell!("quaver watch: the writer of incidents ended by a bug");
+    }
+    cost.measure(&board, f64::INFINITY);
+    quaver_instrument::results::to_stdout(serve::last_words(&board).as_bytes())?;
+    Ok(ExitCode::Done)
+}
+
+fn flag(signal: i32) -> anyhow::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal, Arc::clone(&flag)).context("catching signals")?;
+    Ok(flag)
+}
+
+/// Sockets and the directory stay for as long as the process lives.
+fn check_reload(old: &Settings, new: Settings) -> anyhow::Result<Settings> {
+    if (&old.directory, &old.socket, old.metrics) != (&new.directory, &new.socket, new.metrics) {
+        let message = "directory, socket and metrics change by a restart only";
+        return Err(failure(ExitCode::Usage, message));
+    }
+    Ok(new)
+}
+
+/// Keeps another watch from this directory for as long as it lives.
+fn lock(directory: &Path) -> anyhow::Result<File> {
+    let path = directory.join("lock");
+    let file = File::create(&path).with_context(|| format!("make {}", path.display()))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        failure(ExitCode::Usage, format!("another watch keeps its incidents in {}", directory.display()))
+    })?;
+    Ok(file)
+}
+
+fn start_writer(keeper: &Arc<Mutex<Keeper>>) -> anyhow::Result<(SyncSender<Frozen>, JoinHandle<()>)> {
+    let (sender, incidents): (_, Receiver<Frozen>) = sync_channel(WAITING);
+    let keeper = Arc::clone(keeper);
+    let writer = std::thread::Builder::new().name("watch-incidents".to_owned()).spawn(move || {
+        // The analysis is in no hurry; what is watched may be.
+        let _ = rustix::process::nice(10);
+        for frozen in incidents {
+            keeper.lock().unwrap_or_else(PoisonError::into_inner).keep(frozen);
+        }
+    })?;
+    Ok((sender, writer))
+}
+
+/// The threads of all receivers.
+struct Team {
+    end: Interrupt,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Team {
+    fn start(
+        settings: &Arc<Settings>,
+        board: &Arc<Board>,
+        incidents: &SyncSender<Frozen>,
+    ) -> anyhow::Result<Self> {
+        board.retain(&settings.receivers.iter().map(|receiver| receiver.name.as_str()).collect());
+        let end = Interrupt::default();
+        let start = |receiver: &crate::config::ReceiverSettings| {
+            let watchman = Watchman {
+                settings: receiver.clone(),
+                all: Arc::clone(settings),
+                board: Arc::clone(board),
+                incidents: incidents.clone(),
+                end: end.clone(),
+            };
+            std::thread::Builder::new().name("watch-receiver".to_owned()).spawn(move || watchman.run())
+        };
+        let threads = settings.receivers.iter().map(start).collect::<Result<_, _>>()?;
+        Ok(Self { end, threads })
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        self.end.request();
+        for thread in self.threads {
+            if quaver_waiting::join("the thread of a receiver", thread)?.is_err() {
+                quaver_instrument::tell!("quaver watch: the thread of a receiver ended by a bug");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// CPU time and memory of this process.
+struct CostWatch {
+    since: Instant,
+    cpu_ns: u64,
+    above: bool,
+}
+
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+impl CostWatch {
+    fn start() -> Self {
+        Self { since: Instant::now(), cpu_ns: cpu_ns(), above: false }
+    }
+
+    fn tick(&mut self, board: &Board, most_percent: f64) {
+        if self.since.elapsed() >= COST {
+            self.measure(board, most_percent);
+        }
+    }
+
+    fn measure(&mut self, board: &Board, most_percent: f64) {
+        let now_ns = cpu_ns();
+        let percent = (now_ns - self.cpu_ns) as f64 / self.since.elapsed().as_nanos() as f64 * 100.0;
+        let seconds = self.since.elapsed().as_secs_f64();
+        (self.since, self.cpu_ns) = (Instant::now(), now_ns);
+        board.set_cost(|cost| {
+            (cost.cpu_ns, cost.cpu_percent, cost.resident_bytes) = (now_ns, percent, resident_bytes());
+        });
+        let above = percent > most_percent;
+        if above && !self.above {
+            quaver_instrument::tell!(
+                "quaver watch: its own CPU time was {percent:.1} % in {seconds:.0} s, above the {most_percent} % of limits.cpu_percent"
+            );
+        }
+        self.above = above;
+    }
+}

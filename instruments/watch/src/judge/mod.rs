@@ -1,0 +1,307 @@
+//! What makes an incident of a packet, and the counts of all packets.
+
+mod pace;
+
+use crate::config::ReceiverSettings;
+use pace::{LivePace, Sequence};
+use quaver_abi::record::{StampRecord, stamp_flags};
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Upper bounds of the histograms' buckets, microseconds.
+pub(crate) const BOUNDS_US: [u64; 14] =
+    [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
+/// A stream of which a larger part was late lately keeps to no pace; then lateness is no trigger.
+const MOST_LATE: f64 = 0.1;
+/// Packets by which that is judged.
+const JUDGED: u32 = 1_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Why the last seconds were kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// A packet came late by the learned pace.
+    Late,
+    /// A packet waited in this host.
+    Held,
+    /// No packet came for long.
+    Gap,
+    /// Packets were lost.
+    Losses,
+    /// Somebody asked.
+    Asked,
+}
+
+impl Reason {
+    /// All, for metrics.
+    pub(crate) const ALL: [Self; 5] = [Self::Late, Self::Held, Self::Gap, Self::Losses, Self::Asked];
+
+    /// Name in metrics and manifests.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::Held => "held",
+            Self::Gap => "gap",
+            Self::Losses => "losses",
+            Self::Asked => "asked",
+        }
+    }
+}
+
+/// A reason at an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Trigger {
+    pub(crate) reason: Reason,
+    pub(crate) at_ns: u64,
+    /// Nanoseconds, or packets lost.
+    pub(crate) amount: u64,
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.amount as f64 / 1e6;
+        match self.reason {
+            Reason::Late => write!(out, "a packet came {ms:.2} ms late"),
+            Reason::Held => write!(out, "a packet waited {ms:.2} ms in this host"),
+            Reason::Gap => write!(out, "no packet came for {ms:.2} ms"),
+            Reason::Losses => write!(out, "{} packets were lost within a second", self.amount),
+            Reason::Asked => write!(out, "somebody asked"),
+        }
+    }
+}
+
+/// Counts in buckets, the last one above all bounds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Histogram {
+    pub(crate) counts: [u64; BOUNDS_US.len() + 1],
+    pub(crate) sum_ns: u64,
+}
+
+impl Histogram {
+    /// Counts a time.
+    pub(crate) fn add(&mut self, ns: u64) {
+        let bucket = BOUNDS_US.partition_point(|bound_us| bound_us * 1_000 < ns);
+        self.counts[bucket] += 1;
+        self.sum_ns += ns;
+    }
+
+    /// Adds another.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.sum_ns += other.sum_ns;
+    }
+}
+
+/// Packets of one receiver, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PacketFigures {
+    /// Received by the program.
+    pub(crate) received: u64,
+    /// Missing by sequence numbers; below 0 within a stretch in which missing ones came after all.
+    pub(crate) missing: i64,
+    /// Dropped by this host's network stack.
+    pub(crate) dropped: u64,
+    /// Lateness by the learned pace.
+    pub(crate) lateness: Histogram,
+    /// From the network stack to the program.
+    pub(crate) delivery: Histogram,
+}
+
+/// Judges packet after packet.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    late_ns: Option<u64>,
+    gap_ns: Option<u64>,
+    most_lost: Option<u64>,
+    pace: LivePace,
+    sequence: Sequence,
+    last_user_ns: u64,
+    /// Instants of losses within the last second, with their numbers.
+    lost: VecDeque<(u64, i64)>,
+    judged: u32,
+    late: u32,
+    steady: bool,
+    pub(crate) figures: PacketFigures,
+}
+
+impl Judge {
+    /// Judges by the triggers of a receiver.
+    pub(crate) fn new(settings: &ReceiverSettings) -> Self {
+        let ns = |time: Option<std::time::Duration>| time.map(|time| time.as_nanos() as u64);
+        Self {
+            late_ns: ns(settings.late),
+            gap_ns: ns(settings.gap),
+            most_lost: settings.losses.map(u64::from),
+            ..Self::default()
+        }
+    }
+
+    /// Takes a packet; why it is worth an incident, if it is.
+    pub(crate) fn take(&mut self, stamp: &StampRecord) -> Option<Trigger> {
+        let numbered = [(stamp_flags::OURS, 64), (stamp_flags::RTP, 16)];
+        let bits = numbered.into_iter().find(|(flag, _)| stamp.flags & flag != 0).map(|(_, bits)| bits);
+        if stamp.flags & stamp_flags::DROPPED != 0 {
+            self.figures.dropped += 1;
+            // It has its number, so that it is not missing as well.
+            let missing = bits.map_or(0, |bits| self.sequence.take(stamp.key, bits).1);
+            self.figures.missing += missing;
+            return self.lose(stamp.receive_ns.max(stamp.ready_ns), 1 + missing);
+        }
+        if stamp.user_ns == 0 || stamp.flags & stamp_flags::PEEKED != 0 {
+            return None;
+        }
+        self.figures.received += 1;
+        let at_ns = stamp.user_ns;
+        let gap_ns = at_ns.saturating_sub(self.last_user_ns);
+        let gap = self.gap_ns.filter(|most_ns| self.last_user_ns != 0 && gap_ns > *most_ns);
+        self.last_user_ns = at_ns.max(self.last_user_ns);
+        let (number, missing) = bits.map_or((stamp.arrival, 0), |bits| self.sequence.take(stamp.key, bits));
+        self.figures.missing += missing;
+        let lost = self.lose(at_ns, missing);
+        let late = self.late(stamp, number);
+        let gap = gap.map(|_| Trigger { reason: Reason::Gap, at_ns, amount: gap_ns });
+        late.or(gap).or(lost)
+    }
+
+    fn late(&mut self, stamp: &StampRecord, number: u64) -> Option<Trigger> {
+        let at_ns = stamp.user_ns;
+        let entered_ns = stamp.receive_ns.max(stamp.enqueued_ns);
+        let held_ns = (entered_ns != 0).then(|| at_ns.saturating_sub(entered_ns));
+        held_ns.into_iter().for_each(|ns| self.figures.delivery.add(ns));
+        let limit_ns = self.late_ns.unwrap_or(u64::MAX);
+        let held = held_ns.filter(|ns| *ns > limit_ns);
+        let held = held.map(|amount| Trigger { reason: Reason::Held, at_ns, amount });
+        let mut latest: Option<Trigger> = None;
+        for judged in self.pace.take(number, at_ns as i64) {
+            let amount = judged.lateness_ns.unsigned_abs();
+            self.figures.lateness.add(amount);
+            self.judged += 1;
+            if amount > limit_ns {
+                self.late += 1;
+                let at_ns = judged.at_ns.unsigned_abs();
+                let trigger = Trigger { reason: Reason::Late, at_ns, amount };
+                latest =
+                    latest.filter(|latest| latest.amount >= amount).or(Some(trigger)).filter(|_| self.steady);
+            }
+            if self.judged == JUDGED {
+                self.steady = f64::from(self.late) <= MOST_LATE * f64::from(self.judged);
+                (self.judged, self.late) = (0, 0);
+            }
+        }
+        held.or(latest)
+    }
+
+    fn lose(&mut self, at_ns: u64, packets: i64) -> Option<Trigger> {
+        let most = self.most_lost?;
+        if packets == 0 {
+            return None;
+        }
+        self.lost.push_back((at_ns, packets));
+        // One entry a loss, so that the memory is bounded by the packets of a second; and by this.
+        while self.lost.front().is_some_and(|(then_ns, _)| then_ns + SECOND_NS < at_ns)
+            || self.lost.len() > 10_000
+        {
+            self.lost.pop_front();
+        }
+        let within: i64 = self.lost.iter().map(|(_, packets)| packets).sum();
+        let amount = u64::try_from(within).ok().filter(|within| *within >= most)?;
+        self.lost.clear();
+        Some(Trigger { reason: Reason::Losses, at_ns, amount })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn settings() -> ReceiverSettings {
+        ReceiverSettings {
+            name: "a".to_owned(),
+            pid: Some(1),
+            comm: None,
+            unit: None,
+            port: None,
+            late: Some(Duration::from_millis(5)),
+            gap: Some(Duration::from_millis(100)),
+            losses: Some(3),
+        }
+    }
+
+    /// RTP of 1 ms, packet by packet; `change` alters one, and nothing to drop it.
+    fn judge(packets: u64, change: impl Fn(u64, &mut StampRecord) -> bool) -> (Vec<Trigger>, PacketFigures) {
+        let mut judge = Judge::new(&settings());
+        let found = (1..=packets).filter_map(|n| {
+            let at_ns = 1_000_000_000 + n * 1_000_000;
+            let mut stamp = StampRecord {
+                arrival: n,
+                key: n & 0xffff,
+                flags: stamp_flags::RTP,
+                receive_ns: at_ns,
+                user_ns: at_ns + 20_000,
+                ..StampRecord::default()
+            };
+            change(n, &mut stamp).then(|| judge.take(&stamp)).flatten()
+        });
+        (found.collect(), judge.figures)
+    }
+
+    #[test]
+    fn a_quiet_stream_triggers_nothing_and_is_counted() {
+        let (found, figures) = judge(5_000, |_, _| true);
+        assert_eq!(found, []);
+        assert_eq!((figures.received, figures.missing, figures.dropped), (5_000, 0, 0));
+        assert_eq!(figures.delivery.counts[1], 5_000);
+        assert_eq!(figures.delivery.sum_ns, 5_000 * 20_000);
+    }
+
+    #[test]
+    fn a_packet_that_waits_here_or_comes_late_triggers_with_the_time() {
+        let (found, _) = judge(6_000, |n, stamp| {
+            stamp.user_ns += if n == 5_000 { 8_000_000 } else { 0 };
+            true
+        });
+        // By the pace it is late, too, which is known a moment later.
+        assert_eq!(found[0], Trigger { reason: Reason::Held, at_ns: 6_008_020_000, amount: 8_020_000 });
+        assert_eq!(found[1..].iter().map(|trigger| trigger.reason).collect::<Vec<_>>(), [Reason::Late]);
+        let (found, _) = judge(6_000, |n, stamp| {
+            let late_ns = if n == 5_000 { 8_000_000 } else { 0 };
+            stamp.user_ns += late_ns;
+            stamp.receive_ns += late_ns;
+            true
+        });
+        assert_eq!((found.len(), found[0].reason), (1, Reason::Late));
+        assert!(found[0].amount.abs_diff(8_000_000) < 2_000, "{}", found[0]);
+    }
+
+    #[test]
+    fn gaps_and_losses_trigger_at_their_bounds() {
+        let (found, figures) = judge(6_000, |n, _| !(5_000..5_100).contains(&n));
+        assert_eq!((found.len(), found[0].reason, found[0].amount), (1, Reason::Gap, 101_000_000));
+        assert_eq!(figures.missing, 100);
+        let (found, _) = judge(6_000, |n, _| !(5_000..5_002).contains(&n));
+        assert_eq!(found, [], "two packets are below three");
+        let (found, _) = judge(6_000, |n, _| ![5_000, 5_300, 5_600].contains(&n));
+        assert_eq!((found.len(), found[0].reason, found[0].amount), (1, Reason::Losses, 3));
+        let (found, figures) = judge(6_000, |n, stamp| {
+            stamp.flags |= if n % 400 == 0 { stamp_flags::DROPPED } else { 0 };
+            true
+        });
+        assert!(found.is_empty() || found.iter().all(|trigger| trigger.reason == Reason::Losses));
+        assert_eq!(figures.dropped, 15);
+    }
+
+    #[test]
+    fn a_stream_without_a_pace_triggers_by_what_waits_here_alone() {
+        // Bursts of 20 packets each 20 ms.
+        let (found, _) = judge(9_000, |n, stamp| {
+            let at_ns = 1_000_000_000 + n / 20 * 20_000_000 + n % 20 * 5_000;
+            (stamp.receive_ns, stamp.user_ns) = (at_ns, at_ns + 20_000);
+            if n == 8_000 {
+                stamp.user_ns += 6_000_000;
+            }
+            true
+        });
+        assert_eq!(found.iter().map(|trigger| trigger.reason).collect::<Vec<_>>(), [Reason::Held]);
+    }
+}

@@ -1,0 +1,177 @@
+//! The flight recorder: the last seconds of packets and events of one receiver, in bounded memory.
+
+use quaver_abi::record::{EventRecord, StampRecord};
+use quaver_host::trace::TraceSink;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The last seconds.
+#[derive(Debug)]
+pub(super) struct FlightRecorder {
+    stamps: VecDeque<StampRecord>,
+    events: VecDeque<EventRecord>,
+    /// Records of one reading go together: ends of events are not in order, and an interval may have begun long ago.
+    batches: VecDeque<Batch>,
+    open: Batch,
+    keep_ns: u64,
+    most_bytes: usize,
+    /// Everything recorded since then is held.
+    held_from_ns: u64,
+    newest_ns: u64,
+    /// Records that came since it was last asked.
+    fresh: Vec<StampRecord>,
+}
+
+/// Records of one reading of the tracer's memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Batch {
+    /// None of them is of later than this.
+    until_ns: u64,
+    stamps: usize,
+    events: usize,
+}
+
+/// When a packet was last seen, by any layer.
+fn last_ns(stamp: &StampRecord) -> u64 {
+    stamp.user_ns.max(stamp.ready_ns).max(stamp.enqueued_ns).max(stamp.receive_ns)
+}
+
+impl FlightRecorder {
+    /// An empty one that begins at `now_ns`, and holds `keep` as long as that takes no more than `most_bytes`.
+    pub(super) fn new(now_ns: u64, keep: Duration, most_bytes: usize) -> Self {
+        Self {
+            stamps: VecDeque::new(),
+            events: VecDeque::new(),
+            batches: VecDeque::new(),
+            open: Batch::default(),
+            keep_ns: keep.as_nanos() as u64,
+            most_bytes,
+            held_from_ns: now_ns,
+            newest_ns: 0,
+            fresh: Vec::new(),
+        }
+    }
+
+    /// Packets that came since the last call, in their order of arrival.
+    pub(super) fn take_fresh(&mut self) -> Vec<StampRecord> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// Ends a reading, which was done at `now_ns`, and lets go what is too much.
+    pub(super) fn end_reading(&mut self, now_ns: u64) {
+        self.batches.push_back(Batch { until_ns: now_ns, ..std::mem::take(&mut self.open) });
+        while self.bytes() > self.most_bytes && !self.batches.is_empty() {
+            self.let_go();
+        }
+    }
+
+    /// Lets go what is too old.
+    pub(super) fn trim(&mut self, now_ns: u64) {
+        let oldest_ns = now_ns.saturating_sub(self.keep_ns);
+        while self.batches.front().is_some_and(|batch| batch.until_ns < oldest_ns) {
+            self.let_go();
+        }
+    }
+
+    fn let_go(&mut self) {
+        let Some(batch) = self.batches.pop_front() else { return };
+        self.stamps.drain(..batch.stamps);
+        self.events.drain(..batch.events);
+        self.held_from_ns = self.held_from_ns.max(batch.until_ns + 1);
+    }
+
+    /// Memory that its records take.
+    pub(super) fn bytes(&self) -> usize {
+        self.stamps.len() * size_of::<StampRecord>() + self.events.len() * size_of::<EventRecord>()
+    }
+
+    /// When the newest packet was last seen.
+    pub(super) fn newest_ns(&self) -> u64 {
+        self.newest_ns
+    }
+
+    /// Everything recorded since this instant is held.
+    pub(super) fn held_from_ns(&self) -> u64 {
+        self.held_from_ns
+    }
+
+    /// A copy of what touches a window.
+    pub(super) fn copy(&self, from_ns: u64, to_ns: u64) -> (Vec<StampRecord>, Vec<EventRecord>) {
+        let stamps = self.stamps.iter().filter(|stamp| (from_ns..=to_ns).contains(&last_ns(stamp)));
+        let events = self.events.iter().filter(|event| event.end_ns >= from_ns && event.start_ns <= to_ns);
+        (stamps.copied().collect(), events.copied().collect())
+    }
+}
+
+impl TraceSink for FlightRecorder {
+    fn stamp(&mut self, record: StampRecord) {
+        self.newest_ns = self.newest_ns.max(last_ns(&record));
+        self.stamps.push_back(record);
+        self.fresh.push(record);
+        self.open.stamps += 1;
+    }
+
+    fn event(&mut self, record: EventRecord) {
+        self.events.push_back(record);
+        self.open.events += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn event(end_ns: u64) -> EventRecord {
+        EventRecord { start_ns: end_ns.saturating_sub(5), end_ns, kind: 1, ..EventRecord::default() }
+    }
+
+    fn stamp(user_ns: u64) -> StampRecord {
+        StampRecord { receive_ns: user_ns - 1, user_ns, ..StampRecord::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn it_keeps_its_bound_and_holds_all_since_the_instant_it_names(
+            kinds in proptest::collection::vec((any::<bool>(), 0u64..30, any::<bool>()), 1..600),
+            most in 1usize..200,
+            keep in 1u64..2_000
+        ) {
+            let mut flight = FlightRecorder::new(1, Duration::from_nanos(keep), most * 128);
+            let mut all = Vec::new();
+            for (turn, (is_stamp, ago, ends)) in kinds.into_iter().enumerate() {
+                let now_ns = 100 + turn as u64 * 7;
+                // Ends are in no order, and one of them is nonsense.
+                let at = if turn == 40 { u64::MAX - 9 } else { now_ns - ago };
+                all.push(at);
+                if is_stamp { flight.stamp(stamp(at)) } else { flight.event(event(at)) }
+                if !ends {
+                    continue;
+                }
+                flight.end_reading(now_ns);
+                flight.trim(now_ns);
+                prop_assert!(flight.bytes() <= most * 128);
+                prop_assert!(flight.held_from_ns() <= now_ns + 1);
+                let (stamps, events) = flight.copy(flight.held_from_ns(), u64::MAX);
+                let held = stamps.iter().map(last_ns).chain(events.iter().map(|event| event.end_ns));
+                let mut held: Vec<u64> = held.filter(|at| *at <= now_ns).collect();
+                held.sort_unstable();
+                let mut expected: Vec<u64> =
+                    all.iter().copied().filter(|at| (flight.held_from_ns()..=now_ns).contains(at)).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(held, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_has_what_touches_it() {
+        let mut flight = FlightRecorder::new(1, Duration::from_secs(1), 1 << 20);
+        (1..=10).for_each(|n| flight.event(event(n * 10)));
+        (1..=10).for_each(|n| flight.stamp(stamp(n * 10)));
+        let (stamps, events) = flight.copy(30, 57);
+        assert_eq!(stamps.iter().map(|stamp| stamp.user_ns).collect::<Vec<_>>(), [30, 40, 50]);
+        assert_eq!(events.iter().map(|event| event.end_ns).collect::<Vec<_>>(), [30, 40, 50, 60]);
+        assert_eq!((flight.take_fresh().len(), flight.take_fresh().len()), (10, 0));
+    }
+}

@@ -1,0 +1,382 @@
+//! One receiver: found, recorded all the time, and frozen when something triggers.
+
+mod find;
+mod flight;
+
+use crate::board::{Board, ReceiverState};
+use crate::config::{ReceiverSettings, Settings};
+use crate::judge::{Judge, Reason, Trigger};
+use flight::FlightRecorder;
+use quaver_abi::record::{EventRecord, StampRecord};
+use quaver_analysis::model::Circumstances;
+use quaver_chase::chase::observe::{Observed, look_at};
+use quaver_host::facts::HostFacts;
+use quaver_host::root::HostRoot;
+use quaver_host::symbols::MemoryMap;
+use quaver_host::trace::{TraceCounts, TraceSink, Tracer};
+use quaver_instrument::args::TierName;
+use quaver_instrument::host_state::HostState;
+use quaver_instrument::interrupt::Interrupt;
+use quaver_instrument::progress::Progress;
+use quaver_instrument::tier;
+use quaver_store::manifest::Window;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+/// Time between two readings of the tracer's memory.
+const TICK: Duration = Duration::from_millis(50);
+/// After a trigger, records of its window still settle for so long.
+const SETTLE: Duration = Duration::from_millis(250);
+/// Records of packets come so much later where the process has one socket, and where it has several.
+const DELAY: (Duration, Duration) = (Duration::from_millis(1_100), Duration::from_millis(10_100));
+/// Time between two looks at the receiver's threads, the CPUs and the counters of the host.
+const LOOK: Duration = Duration::from_secs(5);
+/// Time between two searches for a receiver that is not there, from the first to the last.
+const SEARCH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Recording begins anew at most so often, for new threads or CPUs, or a full memory of stacks.
+const ANEW: Duration = Duration::from_secs(60);
+/// Stacks after which the tracer's memory of them is nearly full.
+const MANY_STACKS: usize = 8_000;
+/// Packets and events that the tracer's memory holds between two readings, on all CPUs together.
+const MOST_STAMPS: usize = 1 << 17;
+const MOST_EVENTS: usize = 1 << 19;
+
+/// What a trigger kept of a receiver.
+pub(crate) struct Frozen {
+    pub(crate) receiver: String,
+    pub(crate) late_ns: Option<i64>,
+    pub(crate) triggers: Vec<Trigger>,
+    /// What is held of the window that was asked for.
+    pub(crate) window: Window,
+    pub(crate) before: Duration,
+    pub(crate) stamps: Vec<StampRecord>,
+    pub(crate) events: Vec<EventRecord>,
+    pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
+    pub(crate) counts: TraceCounts,
+    pub(crate) blind: Vec<String>,
+    pub(crate) observed: Arc<Observed>,
+    pub(crate) maps: MemoryMap,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) host: Arc<HostFacts>,
+}
+
+/// What a snapshot of the tracer hands over.
+#[derive(Default)]
+struct Snapshot {
+    open: Vec<EventRecord>,
+    stacks: BTreeMap<u32, Vec<u64>>,
+}
+
+impl TraceSink for Snapshot {
+    fn stamp(&mut self, _: StampRecord) {}
+
+    fn event(&mut self, record: EventRecord) {
+        self.open.push(record);
+    }
+
+    fn stack(&mut self, number: u32, addresses: &[u64]) {
+        self.stacks.insert(number, addresses.to_vec());
+    }
+}
+
+/// Watches one receiver until it is asked to end.
+pub(crate) struct Watchman {
+    pub(crate) settings: ReceiverSettings,
+    pub(crate) all: Arc<Settings>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) incidents: SyncSender<Frozen>,
+    pub(crate) end: Interrupt,
+}
+
+/// Why a session ended.
+enum Ended {
+    Asked,
+    ReceiverGone,
+    Anew(&'static str),
+}
+
+impl Watchman {
+    /// Finds the receiver, watches it, and finds it again when it was restarted.
+    pub(crate) fn run(self) {
+        let root = HostRoot::system();
+        let mut pause = SEARCH.0;
+        let mut said = String::new();
+        while !self.end.requested() {
+            let outcome = match find::find(&self.settings, &root) {
+                Some(pid) => self.watch(pid, &root),
+                None => Err(anyhow::anyhow!("no such receiver runs")),
+            };
+            match outcome {
+                Ok(()) => pause = SEARCH.0,
+                Err(error) => {
+                    let words = format!("{error:#}");
+                    self.publish(|state| (state.watched, state.words) = (false, words.clone()));
+                    if words != said && !self.end.requested() {
+                        self.say(&format!("not watched: {words}"));
+                    }
+                    said = words;
+                    pause = (pause * 2).min(SEARCH.1);
+                }
+            }
+            let start = Instant::now();
+            while start.elapsed() < pause && !self.end.requested() {
+                std::thread::sleep(TICK);
+            }
+        }
+        self.publish(|state| (state.watched, state.held_ns) = (false, 0));
+    }
+
+    fn say(&self, sentence: &str) {
+        quaver_instrument::tell!("quaver watch: {}: {sentence}", self.settings.name);
+    }
+
+    fn publish(&self, change: impl FnOnce(&mut ReceiverState)) {
+        self.board.receiver(&self.settings.name, change);
+    }
+
+    /// Watches one process until it ends.
+    fn watch(&self, pid: u32, root: &HostRoot) -> anyhow::Result<()> {
+        let quiet = Progress::timed(Duration::ZERO, true);
+        let mut notes = Vec::new();
+        let mut observed = look_at(pid, self.settings.port, root, &quiet, &self.end, &mut notes)?;
+        loop {
+            let words = observed.stream_words();
+            self.say(&format!("watching {words}"));
+            self.publish(|state| (state.watched, state.words) = (true, words));
+            match Session::begin(self, Arc::new(observed), root)?.run(root)? {
+                (_, Ended::Asked) => return Ok(()),
+                (gone, Ended::ReceiverGone) => {
+                    let words = format!("{} is gone", gone.name);
+                    self.say(&words);
+                    self.publish(|state| (state.watched, state.words, state.held_ns) = (false, words, 0));
+                    return Ok(());
+                }
+                (before, Ended::Anew(why)) => {
+                    self.say(&format!("recording begins anew: {why}"));
+                    self.publish(|state| state.anew += 1);
+                    observed = before.with_threads_of_now(root);
+                }
+            }
+        }
+    }
+}
+
+/// One stretch of recording.
+struct Session<'a> {
+    watchman: &'a Watchman,
+    observed: Arc<Observed>,
+    traced: Vec<u16>,
+    tracer: Box<dyn Tracer>,
+    flight: FlightRecorder,
+    judge: Judge,
+    maps: MemoryMap,
+    host: Arc<HostFacts>,
+    /// Counters of the host, oldest first.
+    states: VecDeque<(u64, HostState)>,
+    pending: Vec<Trigger>,
+    began: Instant,
+    lost: TraceCounts,
+    counted: Option<Instant>,
+}
+
+impl<'a> Session<'a> {
+    fn begin(watchman: &'a Watchman, observed: Arc<Observed>, root: &HostRoot) -> anyhow::Result<Self> {
+        let window = &watchman.all.window;
+        let traced = observed.traced_cpus(root)?;
+        let mut spec = observed.trace_spec(&traced, Duration::from_secs(1));
+        // An observed packet may wait in its socket's queue for ten seconds before its stamps are final.
+        let waiting = observed.trace_spec(&traced, Duration::from_secs(10)).stamp_capacity;
+        spec.stamp_capacity = waiting.saturating_sub(spec.stamp_capacity / 2).clamp(1 << 12, MOST_STAMPS);
+        spec.event_capacity = spec.event_capacity.min(MOST_EVENTS / traced.len().max(1));
+        let choice = tier::start(Some(TierName::Bpf), &spec)?;
+        let mut tracer = choice.tracer.ok_or_else(|| anyhow::anyhow!("the BPF tier has no tracer"))?;
+        let in_order = observed.has_one_socket(root);
+        if in_order {
+            tracer.expect_order();
+        }
+        let delay = if in_order { DELAY.0 } else { DELAY.1 };
+        let keep = window.before + window.after + Duration::from_secs(1) + SETTLE + delay;
+        let now_ns = monotonic_ns();
+        Ok(Self {
+            flight: FlightRecorder::new(now_ns, keep, window.memory_mib as usize * (1 << 20)),
+            judge: Judge::new(&watchman.settings),
+            maps: MemoryMap::of(root, observed.process.pid),
+            host: Arc::new(HostFacts::read(root)),
+            states: VecDeque::from([(now_ns, HostState::read(Some(observed.process.pid)))]),
+            pending: Vec::new(),
+            began: Instant::now(),
+            lost: TraceCounts::default(),
+            counted: None,
+            watchman,
+            observed,
+            traced,
+            tracer,
+        })
+    }
+
+    fn run(mut self, root: &HostRoot) -> anyhow::Result<(Arc<Observed>, Ended)> {
+        let mut looked = Instant::now();
+        let ended = loop {
+            std::thread::sleep(TICK);
+            self.read()?;
+            if self.watchman.end.requested() {
+                break Ended::Asked;
+            }
+            let lives = self.observed.process.lives(root);
+            if self.pending.first().is_some_and(|first| !lives || self.is_over(first)) {
+                self.freeze(root)?;
+            }
+            if !lives {
+                break Ended::ReceiverGone;
+            }
+            if looked.elapsed() > LOOK {
+                looked = Instant::now();
+                if let Some(why) = self.look(root)? {
+                    break Ended::Anew(why);
+                }
+            }
+        };
+        let observed = Arc::clone(&self.observed);
+        Ok((observed, ended))
+    }
+
+    /// Reads the tracer's memory and judges the packets.
+    fn read(&mut self) -> anyhow::Result<()> {
+        self.tracer.drain(&mut self.flight)?;
+        let now_ns = monotonic_ns();
+        self.flight.end_reading(now_ns);
+        let asked = self.watchman.board.take_asked(&self.watchman.settings.name);
+        let asked = asked.then_some(Trigger { reason: Reason::Asked, at_ns: now_ns, amount: 0 });
+        let fresh = self.flight.take_fresh();
+        for trigger in fresh.iter().filter_map(|stamp| self.judge.take(stamp)).chain(asked) {
+            // Of each reason the first counts; those of one window make one incident.
+            if self.pending.iter().all(|pending| pending.reason != trigger.reason) {
+                self.pending.push(trigger);
+            }
+        }
+        if self.pending.is_empty() {
+            self.flight.trim(now_ns);
+        }
+        let figures = std::mem::take(&mut self.judge.figures);
+        let held_ns = now_ns.saturating_sub(self.flight.held_from_ns());
+        let bytes = self.flight.bytes() as u64;
+        self.watchman.publish(|state| {
+            state.add(&figures);
+            (state.held_ns, state.memory_bytes) = (held_ns, bytes);
+        });
+        Ok(())
+    }
+
+    fn is_over(&self, first: &Trigger) -> bool {
+        let (now_ns, end_ns) =
+            (monotonic_ns(), first.at_ns + self.watchman.all.window.after.as_nanos() as u64);
+        let reached = |settle: Duration| now_ns >= end_ns + settle.as_nanos() as u64;
+        reached(SETTLE) && (self.flight.newest_ns() >= end_ns || reached(SETTLE + DELAY.0))
+    }
+
+    /// Hands the window around the pending triggers to whoever writes incidents.
+    fn freeze(&mut self, root: &HostRoot) -> anyhow::Result<()> {
+        let triggers = std::mem::take(&mut self.pending);
+        let name = &self.watchman.settings.name;
+        self.watchman.publish(|state| {
+            triggers.iter().for_each(|trigger| *state.triggers.entry(trigger.reason).or_default() += 1);
+        });
+        let asked = triggers.iter().any(|trigger| trigger.reason == Reason::Asked);
+        if !self.watchman.board.may_keep(asked, self.watchman.all.limits.incidents_an_hour) {
+            self.watchman.publish(|state| state.suppressed += 1);
+            return Ok(());
+        }
+        let window = &self.watchman.all.window;
+        let earliest = triggers.iter().map(|trigger| trigger.at_ns).min().unwrap_or(0);
+        let start_ns =
+            earliest.saturating_sub(window.before.as_nanos() as u64).max(self.flight.held_from_ns());
+        let end_ns = monotonic_ns().min(earliest + window.after.as_nanos() as u64);
+        let mut snapshot = Snapshot::default();
+        let counts = self.tracer.snapshot(&mut snapshot)?;
+        let (stamps, mut events) = self.flight.copy(start_ns, end_ns);
+        events.extend(snapshot.open);
+        let later = HostState::read(Some(self.observed.process.pid));
+        let before = self.states.iter().rev().find(|(at_ns, _)| *at_ns <= start_ns).or(self.states.front());
+        let mut circumstances = before
+            .map(|(_, state)| state.circumstances(&later, &self.host, self.traced.clone()))
+            .unwrap_or_default();
+        circumstances.own_threads =
+            root.names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
+        let frozen = Frozen {
+            receiver: name.clone(),
+            late_ns: self.watchman.settings.late_ns(),
+            triggers,
+            window: Window { start_ns: start_ns as i64, end_ns: end_ns as i64 },
+            before: window.before,
+            stamps,
+            events,
+            stacks: snapshot.stacks,
+            counts: TraceCounts {
+                events_lost: counts.events_lost - self.lost.events_lost.min(counts.events_lost),
+                stamps_lost: counts.stamps_lost - self.lost.stamps_lost.min(counts.stamps_lost),
+                ..counts
+            },
+            blind: self.tracer.blind(),
+            observed: Arc::clone(&self.observed),
+            maps: self.maps.clone(),
+            circumstances,
+            host: Arc::clone(&self.host),
+        };
+        if self.watchman.incidents.try_send(frozen).is_err() {
+            self.watchman.say("a trigger was not kept: the incidents before it are still being written");
+            self.watchman.publish(|state| state.suppressed += 1);
+        }
+        Ok(())
+    }
+
+    /// Looks at what changes slowly; why recording has to begin anew, if it has.
+    fn look(&mut self, root: &HostRoot) -> anyhow::Result<Option<&'static str>> {
+        let pid = self.observed.process.pid;
+        self.states.push_back((monotonic_ns(), HostState::read(Some(pid))));
+        let before = self.watchman.all.window.before + self.watchman.all.window.after;
+        if self.states.len() > (before.as_secs() / LOOK.as_secs()) as usize + 2 {
+            self.states.pop_front();
+        }
+        // Reading the stacks takes two system calls each.
+        if self.began.elapsed() < ANEW || !self.pending.is_empty() {
+            return Ok(None);
+        }
+        if self.counted.is_some_and(|counted| counted.elapsed() < ANEW) {
+            return self.others(root);
+        }
+        self.counted = Some(Instant::now());
+        let mut snapshot = Snapshot::default();
+        let counts = self.tracer.snapshot(&mut snapshot)?;
+        let (events, stamps) =
+            (counts.events_lost - self.lost.events_lost, counts.stamps_lost - self.lost.stamps_lost);
+        if events + stamps > 0 {
+            self.watchman
+                .say(&format!("the tracer's memory was full: {events} events and {stamps} packets are lost"));
+            self.watchman.publish(|state| state.records_lost += events + stamps);
+        }
+        self.lost = counts;
+        if snapshot.stacks.len() > MANY_STACKS {
+            return Ok(Some("the memory for stacks is nearly full"));
+        }
+        self.others(root)
+    }
+
+    /// Whether the receiver has other threads, or the host other CPUs, than are recorded.
+    fn others(&self, root: &HostRoot) -> anyhow::Result<Option<&'static str>> {
+        let ids = |observed: &Observed| observed.threads.iter().map(|thread| thread.id).collect::<Vec<u32>>();
+        let now = self.observed.with_threads_of_now(root);
+        Ok(if ids(&now) != ids(&self.observed) {
+            Some("the receiver's threads are others")
+        } else if now.traced_cpus(root)? != self.traced {
+            Some("CPUs came or went")
+        } else {
+            None
+        })
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    quaver_clock::monotonic_ns().unsigned_abs()
+}

@@ -1,0 +1,251 @@
+//! The watch's HTTP: `/metrics` and `/status`, and over its Unix socket `/trigger`. One short request a connection.
+
+pub(crate) mod metrics;
+mod status;
+
+use crate::board::Board;
+use anyhow::Context;
+use quaver_instrument::exit_code::{ExitCode, failure};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A request, and its answer, may take so long ...
+const PATIENCE: Duration = Duration::from_secs(2);
+/// ... and have so many bytes.
+const MOST_REQUEST: u64 = 8_192;
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A stream with limits on the time of its calls.
+trait Connection: Read + Write {
+    fn limit(&self, time: Duration) -> std::io::Result<()>;
+}
+
+impl Connection for TcpStream {
+    fn limit(&self, time: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+impl Connection for UnixStream {
+    fn limit(&self, time: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+/// The Unix socket's file, removed at the end.
+pub(crate) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Answers at a Unix socket, which its owner alone may use, until the process ends. A socket that a killed watch left is
+/// replaced.
+///
+/// # Errors
+/// Another watch answers there, or the socket cannot be made.
+pub(crate) fn listen_here(path: &Path, board: &Arc<Board>) -> anyhow::Result<SocketFile> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(failure(
+            ExitCode::Usage,
+            format!("another watch answers at {}: give this one another socket", path.display()),
+        ));
+    }
+    path.parent().map_or(Ok(()), crate::config::make_directory)?;
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type()) => {
+            std::fs::remove_file(path)?
+        }
+        Ok(_) => {
+            return Err(failure(ExitCode::Usage, format!("{} is there and is no socket", path.display())));
+        }
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).with_context(|| format!("listen at {}", path.display()))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    let board = Arc::clone(board);
+    spawn(move || {
+        for stream in listener.incoming() {
+            answer_or_drop(stream, &board, true);
+        }
+    })?;
+    Ok(SocketFile(path.to_owned()))
+}
+
+/// Answers `GET /metrics` and `GET /status` at an address, until the process ends.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn listen_at(address: SocketAddr, board: &Arc<Board>) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address).with_context(|| format!("listen at {address}"))?;
+    let board = Arc::clone(board);
+    spawn(move || {
+        for stream in listener.incoming() {
+            answer_or_drop(stream, &board, false);
+        }
+    })
+}
+
+fn spawn(body: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    std::thread::Builder::new().name("watch-http".to_owned()).spawn(body)?;
+    Ok(())
+}
+
+fn answer_or_drop(stream: std::io::Result<impl Connection>, board: &Board, may_trigger: bool) {
+    // A peer that goes, or says nothing, is its own business. Out of descriptors, we must not spin.
+    match stream {
+        Ok(mut stream) => drop(answer(&mut stream, board, may_trigger)),
+        Err(_) => std::thread::sleep(Duration::from_millis(50)),
+    }
+}
+
+fn answer(stream: &mut impl Connection, board: &Board, may_trigger: bool) -> std::io::Result<()> {
+    let Some(line) = read_request(stream)? else { return Ok(()) };
+    let mut words = line.split(' ');
+    let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let receiver = query.strip_prefix("receiver=");
+    let text = "text/plain; charset=utf-8";
+    let (status, kind, body) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => ("200 OK", OPENMETRICS, metrics::page(board)),
+        ("GET" | "HEAD", "/status") => ("200 OK", text, status::page(board)),
+        ("POST", "/trigger") if may_trigger => match board.ask(receiver) {
+            Ok(count) => ("202 Accepted", text, format!("receivers asked for an incident: {count}\n")),
+            Err(error) => ("404 Not Found", text, format!("{error}\n")),
+        },
+        ("POST", "/trigger") => {
+            ("403 Forbidden", text, "triggers come over the Unix socket alone\n".to_owned())
+        }
+        (_, "/metrics" | "/status" | "/trigger") => {
+            ("405 Method Not Allowed", text, "another method\n".to_owned())
+        }
+        _ => ("404 Not Found", text, "here are /metrics and /status\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    if method != "HEAD" {
+        stream.write_all(body.as_bytes())?;
+    }
+    stream.flush()
+}
+
+/// The request's first line; none where it does not end in time or in size.
+fn read_request(stream: &mut impl Connection) -> std::io::Result<Option<String>> {
+    let (start, mut octets) = (Instant::now(), Vec::new());
+    while !octets.windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = PATIENCE.saturating_sub(start.elapsed());
+        if left.is_zero() || octets.len() as u64 > MOST_REQUEST {
+            return Ok(None);
+        }
+        stream.limit(left)?;
+        let mut part = [0; 1_024];
+        match stream.read(&mut part)? {
+            0 => return Ok(None),
+            count => octets.extend_from_slice(&part[..count]),
+        }
+    }
+    stream.limit(PATIENCE)?;
+    let text = String::from_utf8_lossy(&octets);
+    Ok(text.lines().next().map(str::to_owned))
+}
+
+/// What a watch says when it ends.
+pub(crate) fn last_words(board: &Board) -> String {
+    status::page(board)
+}
+
+/// Asks a running watch.
+///
+/// # Errors
+/// None answers at the socket, or it refuses.
+pub(crate) fn ask(socket: &Path, method: &str, target: &str) -> anyhow::Result<String> {
+    let mut stream = UnixStream::connect(socket).map_err(|error| {
+        let remedy = "is a watch running, and may you use its socket?";
+        failure(ExitCode::Peer, format!("ask the watch at {}: {error} ({remedy})", socket.display()))
+    })?;
+    stream.limit(PATIENCE * 2)?;
+    write!(stream, "{method} {target} HTTP/1.1\r\nHost: watch\r\nConnection: close\r\n\r\n")?;
+    let mut reader = BufReader::new(stream);
+    let mut status = String::new();
+    reader.read_line(&mut status)?;
+    let mut header = String::new();
+    while reader.read_line(&mut header)? > 2 {
+        header.clear();
+    }
+    let mut body = String::new();
+    reader.read_to_string(&mut body)?;
+    if !status.contains(" 20") {
+        return Err(failure(ExitCode::Usage, body.trim_end().to_owned()));
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection that has said `request`.
+    fn talk(request: &[u8], may_trigger: bool) -> String {
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        let board = Board::default();
+        board.receiver("a", |state| state.watched = true);
+        here.write_all(request).unwrap();
+        here.shutdown(std::net::Shutdown::Write).unwrap();
+        answer(&mut there, &board, may_trigger).unwrap();
+        drop(there);
+        let mut answer = Vec::new();
+        // What was not read of a request resets the connection.
+        let end = here.read_to_end(&mut answer).map_err(|error| error.kind());
+        assert!(matches!(end, Ok(_) | Err(std::io::ErrorKind::ConnectionReset)), "{end:?}");
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[test]
+    fn requests_are_answered_and_triggers_come_over_the_unix_socket_alone() {
+        let metrics = talk(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", false);
+        assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n") && metrics.ends_with("# EOF\n"), "{metrics}");
+        assert!(talk(b"POST /trigger HTTP/1.1\r\n\r\n", true).starts_with("HTTP/1.1 202"));
+        assert!(talk(b"POST /trigger?receiver=b HTTP/1.1\r\n\r\n", true).starts_with("HTTP/1.1 404"));
+        assert!(talk(b"POST /trigger HTTP/1.1\r\n\r\n", false).starts_with("HTTP/1.1 403"));
+        assert!(talk(b"PUT /metrics HTTP/1.1\r\n\r\n", true).starts_with("HTTP/1.1 405"));
+        assert!(talk(b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", true).starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn hostile_requests_get_no_answer_and_take_no_memory() {
+        assert_eq!(talk(b"GET /metrics", true), "");
+        assert_eq!(talk(&[0xff; 20_000], true), "");
+        assert!(talk(b"\r\n\r\n", true).starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn a_socket_that_a_killed_watch_left_is_replaced_and_one_in_use_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("below/watch.sock");
+        let board = Arc::new(Board::default());
+        std::fs::create_dir(place.path().join("below")).unwrap();
+        drop(UnixListener::bind(&path).unwrap());
+        let file = listen_here(&path, &board).unwrap();
+        assert!(
+            listen_here(&path, &board).map(drop).unwrap_err().to_string().contains("another watch answers")
+        );
+        assert!(ask(&path, "GET", "/status").unwrap().contains("CPU"));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(file);
+        assert!(!path.exists());
+        std::fs::write(&path, "mine").unwrap();
+        assert!(listen_here(&path, &board).map(drop).unwrap_err().to_string().contains("is no socket"));
+    }
+}

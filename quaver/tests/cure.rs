@@ -1,0 +1,116 @@
+//! `quaver cure`: what it refuses before it measures, and that nothing of a trial outlives it, however it ends.
+
+use quaver_testbed::privileged::privileged;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Both tests look at the host's settings.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What the row `compaction` sets to 0.
+const SETTINGS: [&str; 2] =
+    ["/proc/sys/vm/compaction_proactiveness", "/proc/sys/vm/compact_unevictable_allowed"];
+
+fn settings() -> [Vec<u8>; 2] {
+    SETTINGS.map(|path| std::fs::read(path).unwrap())
+}
+
+fn quaver(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.args(arguments).env("QUAVER_TUNE_JOURNAL", directory.join("journal"));
+    command.env("QUAVER_RUNS", directory.join("runs")).stdin(Stdio::null());
+    command
+}
+
+/// A cure that tries a setting of the host without effect on this stream.
+fn cure(directory: &Path, more: &[&str]) -> Command {
+    let stream = ["cure", "--quiet", "--json", "--lab", "loopback", "--period", "1ms", "--tier", "user"];
+    let mut command = quaver(directory, &stream);
+    command.args(["--allow", "host", "--only", "compaction", "--seed", "1"]).args(more);
+    command
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn without_a_terminal_and_without_yes_nothing_is_measured() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = cure(directory.path(), &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", error(&output));
+    assert!(error(&output).contains("--yes"), "{}", error(&output));
+    let unknown = quaver(directory.path(), &["cure", "--dry-run", "--only", "no-such-row"]).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2), "{}", error(&unknown));
+    assert!(!directory.path().join("runs").exists() && !directory.path().join("journal").exists());
+}
+
+#[test]
+fn killed_at_any_moment_it_leaves_nothing_that_a_revert_does_not_put_back() {
+    let name = "killed_at_any_moment_it_leaves_nothing_that_a_revert_does_not_put_back";
+    if !privileged(name) {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = settings();
+    assert!(before.iter().any(|value| value != b"0\n"), "there is something to set: {before:?}");
+    // Each takes some seconds; more by the environment.
+    let kills = std::env::var("QUAVER_CURE_KILLS").map_or(4, |text| text.parse().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let mut in_force = 0_u32;
+    for kill in 0..kills {
+        let mut child =
+            cure(directory.path(), &["--yes", "--for", "60s"]).stdout(Stdio::null()).spawn().unwrap();
+        // The first half ends it while the setting is in force, after a delay of its own; the rest anywhere.
+        let (begun, delay) = (Instant::now(), Duration::from_millis(37 * kill % 400));
+        while kill % 2 == 0 && settings() == before && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(delay);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        in_force += u32::from(settings() != before);
+        let revert = quaver(directory.path(), &["tune", "revert"]).output().unwrap();
+        assert_eq!(revert.status.code(), Some(0), "kill {kill}: {}", error(&revert));
+        assert_eq!(settings(), before, "kill {kill}");
+    }
+    assert!(in_force > 0, "no kill met a setting in force");
+}
+
+#[test]
+fn interrupted_it_keeps_its_blocks_and_no_setting_and_meanwhile_there_is_no_second_one() {
+    let name = "interrupted_it_keeps_its_blocks_and_no_setting_and_meanwhile_there_is_no_second_one";
+    if !privileged(name) {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = settings();
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = cure(directory.path(), &["--yes", "--for", "60s"]);
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    // Until its first block with the setting is over, so that there is something to keep.
+    for expected in [false, true, false] {
+        while (settings() == before) == expected && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let second = cure(directory.path(), &["--yes", "--for", "60s"]).output().unwrap();
+    assert_eq!(second.status.code(), Some(6), "{}", error(&second));
+    let pid = i32::try_from(child.id()).unwrap();
+    // SAFETY: the child runs, or has not been waited for, so its pid is its own.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", error(&output));
+    assert_eq!(settings(), before);
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["outcome"], "it was interrupted, and every setting was put back");
+    let blocks = summary["trial_blocks"].as_array().unwrap();
+    assert!(
+        blocks.iter().any(|block| block["arm"] == 1) && summary["kept"] == serde_json::json!([]),
+        "{summary}"
+    );
+    assert!(summary["remedies"][0]["verdict"].is_null(), "{summary}");
+}
