@@ -5,6 +5,7 @@ mod clsact;
 mod ends;
 mod files;
 mod immediate;
+mod order;
 mod softirq;
 mod support;
 mod veth;

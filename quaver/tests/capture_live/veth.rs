@@ -101,8 +101,10 @@ fn what_a_full_ring_drops_is_told_to_the_packet() {
     assert_accounts(&summary);
     let (captured, dropped) = (number(&summary, "/captured"), number(&summary, "/interfaces/0/dropped/ring"));
     assert_eq!((captured + dropped, number(&summary, "/seen")), (sent, sent));
+    // The ring has 512 KiB: while the reader stands, more than 2,400 of 3,000 packets have no room. Whether it keeps up later, with a
+    // sender that never pauses, is this machine's affair.
     assert!(
-        dropped > 2_900 && captured > 0 && number(&summary, "/interfaces/0/ring_freezes") > 0,
+        dropped > 2_400 && captured > 0 && number(&summary, "/interfaces/0/ring_freezes") > 0,
         "{summary}"
     );
     let (packets, whole) = read(&path);
