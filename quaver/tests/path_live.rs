@@ -244,7 +244,7 @@ fn is_asked_for(part: &str) -> bool {
 }
 
 fn open_view(interrupt: &Interrupt) -> LiveView {
-    LiveView::open(View::new("a peer".to_owned(), "nothing".to_owned(), Vec::new()), interrupt).unwrap()
+    LiveView::open(View::new("a peer".to_owned(), "nothing".to_owned(), Vec::new()), interrupt, "").unwrap()
 }
 
 /// A part of the test after it, which runs it on a terminal; of no effect else.

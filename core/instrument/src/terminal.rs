@@ -16,6 +16,14 @@ pub fn style_of_stderr() -> Style {
     of(&std::io::stderr())
 }
 
+/// Whether the locale's characters are ASCII's alone, as far as we know: it is not UTF-8.
+pub fn is_ascii() -> bool {
+    // As setlocale(3) looks: the first that is set decides.
+    let variables = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| std::env::var(name).ok());
+    let locale = variables.map(|value| value.to_ascii_lowercase()).find(|value| !value.is_empty());
+    !locale.is_some_and(|locale| locale.contains("utf-8") || locale.contains("utf8"))
+}
+
 fn of(stream: &(impl AsFd + IsTerminal)) -> Style {
     if !stream.is_terminal() {
         return Style::PLAIN;

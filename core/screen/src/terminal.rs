@@ -1,15 +1,14 @@
 //! The terminal of the live view: taken, drawn on a few times a second by a thread of its own, and given back on every
 //! way out.
 
-use super::draw::{Choice, Look, draw};
-use super::state::View;
+use crate::keys::{Key, KeyReader};
+use crate::{Look, Moment, Picture};
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::{Interrupt, InterruptHold};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -25,31 +24,29 @@ use std::time::{Duration, Instant};
 const FRAME: Duration = Duration::from_millis(250);
 
 /// A view that is on the screen. The terminal is given back when this is dropped, and by whoever panics.
-pub struct LiveView {
-    shared: Arc<Shared>,
+pub struct LiveView<P> {
+    shared: Arc<Shared<P>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    view: Mutex<View>,
+struct Shared<P> {
+    view: Mutex<P>,
     begun: Instant,
     closing: AtomicBool,
     screen: Screen,
 }
 
-impl LiveView {
+impl<P: Picture> LiveView<P> {
     /// Takes the terminal and shows the view. The user's wish to end goes to `interrupt`.
     ///
     /// # Errors
-    /// A usage error where standard output is no terminal.
-    pub fn open(view: View, interrupt: &Interrupt) -> anyhow::Result<Self> {
+    /// A usage error with this remedy where standard output is no terminal.
+    pub fn open(view: P, interrupt: &Interrupt, remedy: &str) -> anyhow::Result<Self> {
         if !stdout().is_terminal() {
-            let message = "the live view needs a terminal, and standard output is none: leave --live out, or use \
-                           --json-lines for a pipe or a file";
+            let message = format!("the live view needs a terminal, and standard output is none: {remedy}");
             return Err(failure(ExitCode::Usage, message));
         }
-        let style = crate::plots::style();
-        let look = Look { colour: style.colour, ascii: style.ascii };
+        let look = Look::of_stdout();
         let shared = Arc::new(Shared {
             view: Mutex::new(view),
             begun: Instant::now(),
@@ -65,9 +62,11 @@ impl LiveView {
             look,
             interrupt: interrupt.clone(),
             held: interrupt.hold(),
-            choice: Choice::default(),
+            choice: P::Choice::default(),
+            moment: Moment::default(),
             still: None,
             keys: std::io::stdin().is_terminal(),
+            reader: KeyReader::default(),
         };
         let thread = std::thread::Builder::new().name("quaver-view".to_owned());
         let thread = thread.spawn(move || painter.run()).context("making a thread for the live view")?;
@@ -76,12 +75,12 @@ impl LiveView {
     }
 
     /// Changes what is shown. `change` is given the time on the view's clock; whoever draws waits for it.
-    pub fn update<R>(&self, change: impl FnOnce(&mut View, Duration) -> R) -> R {
+    pub fn update<R>(&self, change: impl FnOnce(&mut P, Duration) -> R) -> R {
         change(&mut locked(&self.shared.view), self.shared.begun.elapsed())
     }
 }
 
-impl Drop for LiveView {
+impl<P> Drop for LiveView<P> {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -134,7 +133,7 @@ impl Screen {
 
 /// Panics print their message on a terminal that can show it. The hook stays when the view is closed: it then does
 /// nothing but pass on.
-fn give_back_on_panic(shared: &Arc<Shared>) {
+fn give_back_on_panic<P: Send + 'static>(shared: &Arc<Shared<P>>) {
     let shared = Arc::downgrade(shared);
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -151,20 +150,18 @@ enum Wish {
     End,
     EndOrElse,
     Hold,
-    OtherWay,
     Help,
+    /// Of the picture.
+    Press(Key),
 }
 
-fn wish(key: KeyEvent) -> Option<Wish> {
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match key.code {
-        _ if key.kind == KeyEventKind::Release => None,
-        KeyCode::Char('c') if control => Some(Wish::EndOrElse),
-        KeyCode::Char('q' | 'Q') => Some(Wish::End),
-        KeyCode::Char('p' | 'P') => Some(Wish::Hold),
-        KeyCode::Tab => Some(Wish::OtherWay),
-        KeyCode::Char('?' | 'h') => Some(Wish::Help),
-        _ => None,
+fn wish(key: Key) -> Wish {
+    match key {
+        Key::ControlC => Wish::EndOrElse,
+        Key::Char('q' | 'Q') => Wish::End,
+        Key::Char('p' | 'P') => Wish::Hold,
+        Key::Char('?' | 'h') => Wish::Help,
+        other => Wish::Press(other),
     }
 }
 
@@ -177,19 +174,21 @@ enum Keyboard {
 }
 
 /// The thread that draws and hears keys.
-struct Painter {
-    shared: Arc<Shared>,
+struct Painter<P: Picture> {
+    shared: Arc<Shared<P>>,
     look: Look,
     interrupt: Interrupt,
     held: InterruptHold,
-    choice: Choice,
+    choice: P::Choice,
+    moment: Moment,
     /// What is shown while the picture stands still.
-    still: Option<(View, Duration)>,
-    /// Keys can be heard.
+    still: Option<(P, Duration)>,
+    /// Standard input is a terminal that was not hung up.
     keys: bool,
+    reader: KeyReader,
 }
 
-impl Painter {
+impl<P: Picture> Painter<P> {
     fn run(mut self) {
         *locked(&self.shared.screen.painter) = Some(std::thread::current().id());
         let Ok(mut terminal) = Terminal::new(CrosstermBackend::new(stdout())) else { return };
@@ -214,15 +213,21 @@ impl Painter {
         terminal: &mut Terminal<CrosstermBackend<Stdout>>,
         ending: bool,
     ) -> std::io::Result<()> {
-        let (mut view, now) = match &self.still {
+        let (view, now) = match &self.still {
             Some((view, now)) => (view.clone(), *now),
-            None => (locked(&self.shared.view).clone(), self.shared.begun.elapsed()),
+            None => self.now(),
         };
-        view.ending = ending;
-        let (choice, look) = (self.choice, self.look);
+        let moment = Moment { now, ending, ..self.moment };
         self.shared.screen.draw(|| {
-            terminal.draw(|frame| draw(&view, choice, now, look, frame.area(), frame.buffer_mut())).map(drop)
+            let frame = terminal.draw(|frame| {
+                view.draw(&self.choice, moment, self.look, frame.area(), frame.buffer_mut());
+            });
+            frame.map(drop)
         })
+    }
+
+    fn now(&self) -> (P, Duration) {
+        (locked(&self.shared.view).clone(), self.shared.begun.elapsed())
     }
 
     /// Hears keys until it is time for the next picture.
@@ -264,40 +269,31 @@ impl Painter {
     }
 
     fn hear(&mut self) {
-        while let Ok(true) = poll(Duration::ZERO) {
-            match read() {
-                Ok(Event::Key(key)) => {
-                    if let Some(wish) = wish(key) {
-                        self.grant(wish);
-                    }
-                }
-                Ok(_) => {}
-                // No keyboard: signals still end the test.
-                Err(_) => {
-                    self.keys = false;
-                    return;
-                }
+        let mut octets = [0; 256];
+        match rustix::io::read(std::io::stdin(), &mut octets) {
+            Ok(count @ 1..) => {
+                self.reader.take(&octets[..count]).into_iter().for_each(|key| self.grant(wish(key)))
             }
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            // No keyboard: signals still end the test.
+            Ok(0) | Err(_) => self.keys = false,
         }
     }
 
     fn grant(&mut self, wish: Wish) {
-        let choice = &mut self.choice;
         match wish {
             Wish::End => self.interrupt.request(),
             Wish::EndOrElse if self.interrupt.requested() => self.end_at_once(),
             Wish::EndOrElse => self.interrupt.request(),
-            Wish::Help => choice.help = !choice.help,
+            Wish::Help => self.moment.help = !self.moment.help,
             Wish::Hold => {
-                choice.paused = !choice.paused;
-                let now = || (locked(&self.shared.view).clone(), self.shared.begun.elapsed());
-                self.still = choice.paused.then(now);
+                self.moment.paused = !self.moment.paused;
+                self.still = self.moment.paused.then(|| self.now());
             }
-            Wish::OtherWay => {
-                let view = locked(&self.shared.view);
-                let shown = choice.way.unwrap_or(view.foremost());
-                choice.way = Some((shown + 1) % view.ways.len().max(1));
-            }
+            Wish::Press(key) => match &self.still {
+                Some((view, _)) => view.press(key, &mut self.choice),
+                None => locked(&self.shared.view).press(key, &mut self.choice),
+            },
         }
     }
 
@@ -312,20 +308,14 @@ impl Painter {
 mod tests {
     use super::*;
 
-    fn key(code: KeyCode, modifiers: KeyModifiers) -> Option<Wish> {
-        wish(KeyEvent::new(code, modifiers))
-    }
-
     #[test]
     fn keys_and_what_they_ask_for() {
-        let plain = |letter| key(KeyCode::Char(letter), KeyModifiers::NONE);
-        assert_eq!([plain('q'), plain('p')], [Some(Wish::End), Some(Wish::Hold)]);
-        assert_eq!([plain('?'), plain('c'), plain('x')], [Some(Wish::Help), None, None]);
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Wish::EndOrElse));
-        assert_eq!(key(KeyCode::Tab, KeyModifiers::NONE), Some(Wish::OtherWay));
-        let mut released = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
-        released.kind = KeyEventKind::Release;
-        assert_eq!(wish(released), None);
+        assert_eq!([wish(Key::Char('q')), wish(Key::Char('p'))], [Wish::End, Wish::Hold]);
+        assert_eq!([wish(Key::Char('?')), wish(Key::Tab)], [Wish::Help, Wish::Press(Key::Tab)]);
+        assert_eq!(
+            [wish(Key::ControlC), wish(Key::Char('c'))],
+            [Wish::EndOrElse, Wish::Press(Key::Char('c'))]
+        );
     }
 
     #[test]

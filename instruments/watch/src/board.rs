@@ -2,14 +2,18 @@
 
 use crate::judge::{Histogram, PacketFigures, Reason};
 use quaver_instrument::exit_code::{ExitCode, failure};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3_600);
+/// Incidents that are told of.
+const RECENT: usize = 50;
 
 /// One receiver. Counts never fall while the program runs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct ReceiverState {
     pub(crate) watched: bool,
     /// What is watched, or why nothing is.
@@ -49,8 +53,36 @@ impl ReceiverState {
     }
 }
 
+/// An incident that was kept, or counted in an earlier one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Incident {
+    pub(crate) realtime_ns: i64,
+    pub(crate) receiver: String,
+    /// Path of the run that it is, or is counted in.
+    pub(crate) run: String,
+    /// Incidents of that run by now.
+    pub(crate) count: u64,
+    /// Why the last seconds were kept.
+    pub(crate) reasons: String,
+    /// The leading cause with its share and its remedy.
+    pub(crate) words: String,
+}
+
+/// Everything at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Figures {
+    pub(crate) realtime_ns: i64,
+    pub(crate) receivers: BTreeMap<String, ReceiverState>,
+    /// The newest last.
+    pub(crate) incidents: VecDeque<Incident>,
+    pub(crate) cost: Cost,
+}
+
 /// What the program costs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Cost {
     pub(crate) cpu_ns: u64,
     /// Of one CPU, lately.
@@ -71,6 +103,7 @@ struct Inner {
     receivers: BTreeMap<String, ReceiverState>,
     asked: BTreeSet<String>,
     kept: VecDeque<Instant>,
+    incidents: VecDeque<Incident>,
     cost: Cost,
 }
 
@@ -139,10 +172,23 @@ impl Board {
         change(&mut self.lock().cost);
     }
 
+    /// Notes an incident, as of now: an answer later than this has it, and none before.
+    pub(crate) fn tell(&self, incident: Incident) {
+        let mut inner = self.lock();
+        inner.incidents.push_back(Incident { realtime_ns: quaver_clock::realtime_ns(), ..incident });
+        let surplus = inner.incidents.len().saturating_sub(RECENT);
+        inner.incidents.drain(..surplus);
+    }
+
     /// All as it is now.
-    pub(crate) fn read(&self) -> (BTreeMap<String, ReceiverState>, Cost) {
+    pub(crate) fn read(&self) -> Figures {
         let inner = self.lock();
-        (inner.receivers.clone(), inner.cost)
+        Figures {
+            realtime_ns: quaver_clock::realtime_ns(),
+            receivers: inner.receivers.clone(),
+            incidents: inner.incidents.clone(),
+            cost: inner.cost,
+        }
     }
 }
 
@@ -180,7 +226,7 @@ mod tests {
         board.receiver("a", |state| state.received = 7);
         board.receiver("b", |state| state.received = 8);
         board.retain(&["a", "c"].into());
-        let (receivers, _) = board.read();
+        let receivers = board.read().receivers;
         assert_eq!(
             receivers.iter().map(|(name, state)| (name.as_str(), state.received)).collect::<Vec<_>>(),
             [("a", 7), ("c", 0)]

@@ -8,14 +8,18 @@ mod incident;
 mod judge;
 mod receiver;
 mod serve;
+mod top;
 
 use quaver_instrument::registry::Instrument;
 use quaver_instrument::verb;
 
 /// The instrument, as the program takes it. Incidents are runs of packets, which `chase` reads.
-pub static INSTRUMENT: Instrument = Instrument::of(&[verb!(
-    "watch",
-    "Watch receivers all the time and keep an incident of each glitch, with its cause",
-    args::WatchArgs,
-    args::run
-)]);
+pub static INSTRUMENT: Instrument = Instrument::of(&[
+    verb!(
+        "watch",
+        "Watch receivers all the time and keep an incident of each glitch, with its cause",
+        args::WatchArgs,
+        args::run
+    ),
+    verb!("top", "Show live what a running watch sees", top::TopArgs, top::run),
+]);

@@ -11,16 +11,8 @@ use std::io::IsTerminal;
 /// Style of plots on standard output: drawn with ASCII characters where the locale is not UTF-8, and as wide as `COLUMNS`
 /// says where it is no terminal.
 pub(crate) fn style() -> Style {
-    // As setlocale(3) looks: the first that is set decides.
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .filter_map(|name| std::env::var(name).ok())
-        .find(|value| !value.is_empty());
-    let utf8 = locale.is_some_and(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    });
-    let style = Style { ascii: !utf8, ..quaver_instrument::terminal::style() };
+    let style =
+        Style { ascii: quaver_instrument::terminal::is_ascii(), ..quaver_instrument::terminal::style() };
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     match columns {
         Some(width) if !std::io::stdout().is_terminal() => Style { width, ..style },

@@ -13,7 +13,7 @@ use crate::digest::PathDigest;
 use crate::facts::PathFacts;
 use crate::samples::write_path_samples;
 use crate::thread::spinners_loss;
-use crate::tui::LiveView;
+use crate::tui::{LiveView, NO_TERMINAL};
 use anyhow::Context;
 use live::Live;
 use quaver_abi::wire::jitlat::Singleton;
@@ -40,7 +40,10 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         .packets
         .map(|packets| Duration::from_nanos(options.schedule.mean_period_ns().saturating_mul(packets)));
     let length = options.lasting.or(by_packets);
-    let view = args.live.then(|| LiveView::open(live::view(&options, length), interrupt)).transpose()?;
+    let view = args
+        .live
+        .then(|| LiveView::open(live::view(&options, length), interrupt, NO_TERMINAL))
+        .transpose()?;
     let loss = spinners_loss(&args.thread, &HostFacts::read(&HostRoot::system()).scheduling);
     let record = Record::begin(args)?.noting(&Vec::from_iter(loss));
     let mut live = Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Jitlat);

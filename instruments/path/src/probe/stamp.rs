@@ -7,7 +7,7 @@ use super::live::{self, Live};
 use super::{Record, options, print};
 use crate::args::{ProbeArgs, ScheduleName};
 use crate::serve::read_key;
-use crate::tui::LiveView;
+use crate::tui::{LiveView, NO_TERMINAL};
 use anyhow::Context;
 use hops::Hops;
 use quaver_abi::wire::jitlat::DEFAULT_NPKTS;
@@ -29,8 +29,10 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
     let options = sender_options(args, port)?;
     let packets = options.count.unwrap_or(0);
     let length = Some(Duration::from_nanos(options.period_ns.saturating_mul(packets)));
-    let view =
-        args.live.then(|| LiveView::open(live::stamp_view(&options, length), interrupt)).transpose()?;
+    let view = args
+        .live
+        .then(|| LiveView::open(live::stamp_view(&options, length), interrupt, NO_TERMINAL))
+        .transpose()?;
     let record = Record::begin(args)?;
     let mut follower =
         Follower::new(Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Full));

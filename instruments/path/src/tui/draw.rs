@@ -4,10 +4,9 @@ mod charts;
 
 use super::state::{Phase, Stage, Totals, View, Way};
 use quaver_analysis::path::direction::Direction;
+use quaver_screen::parts::{in_ascii, lines, right, text};
+use quaver_screen::{Buffer, Color, Key, Look, Moment, Picture, Rect, Style};
 use quaver_view::{Cell, bar};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
 use std::time::Duration;
 
 /// Columns of the names of figures.
@@ -21,46 +20,26 @@ const GAP: u16 = 2;
 /// Columns of a bar of progress.
 const BAR: u16 = 16;
 
-/// What the terminal can show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// Colours.
-    pub colour: bool,
-    /// ASCII characters only.
-    pub ascii: bool,
-}
+/// The direction that is looked at, instead of the one that runs: its place.
+pub type Choice = Option<usize>;
 
-/// What the user chose to see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
-    /// The direction that is looked at, instead of the one that runs: its place.
-    pub way: Option<usize>,
-    /// The picture stands still.
-    pub paused: bool,
-    /// The keys are explained.
-    pub help: bool,
-}
+impl Picture for View {
+    type Choice = Choice;
 
-impl Look {
-    fn coloured(self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
+    fn draw(&self, choice: &Choice, moment: Moment, look: Look, area: Rect, buffer: &mut Buffer) {
+        draw(self, *choice, moment, look, area, buffer);
     }
 
-    fn strong(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
-    }
-
-    fn faint(self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
-    }
-
-    fn alarm(self) -> Style {
-        self.coloured(Color::Red).add_modifier(Modifier::BOLD)
+    fn press(&self, key: Key, choice: &mut Choice) {
+        if key == Key::Tab {
+            let shown = choice.unwrap_or(self.foremost());
+            *choice = Some((shown + 1) % self.ways.len().max(1));
+        }
     }
 }
 
-/// Draws all of it, `now` on the clock of the view.
-pub fn draw(view: &View, choice: Choice, now: Duration, look: Look, area: Rect, buffer: &mut Buffer) {
+fn draw(view: &View, choice: Choice, moment: Moment, look: Look, area: Rect, buffer: &mut Buffer) {
+    let now = moment.now;
     let mut rows = area.rows();
     let footer = rows.next_back();
     if let Some(row) = rows.next() {
@@ -74,9 +53,9 @@ pub fn draw(view: &View, choice: Choice, now: Duration, look: Look, area: Rect, 
         progress(way, view, now, look, row, buffer);
     }
     if let Some(row) = footer {
-        let words = if view.ending {
+        let words = if moment.ending {
             "ending; results so far are kept"
-        } else if choice.paused {
+        } else if moment.paused {
             "the picture stands still; p goes on"
         } else {
             "q end and keep   p hold   Tab other way   ? help"
@@ -88,16 +67,13 @@ pub fn draw(view: &View, choice: Choice, now: Duration, look: Look, area: Rect, 
         Rect { y: area.y.saturating_add(taken), height: area.height.saturating_sub(taken + 1), ..area };
     // A line of air where there is room for it.
     let body = if body.height > 14 { Rect { y: body.y + 1, height: body.height - 2, ..body } } else { body };
-    if choice.help {
+    if moment.help {
         lines(buffer, body, &HELP, Style::new());
     } else {
         figures_and_plots(view, choice, look, body, buffer);
     }
     if look.ascii {
-        let micro = buffer.content.iter_mut().filter(|cell| cell.symbol() == "µ");
-        micro.for_each(|cell| {
-            cell.set_symbol("u");
-        });
+        in_ascii(buffer);
     }
 }
 
@@ -114,24 +90,6 @@ const HELP: [&str; 11] = [
     "without a packet; at the end these are lost.",
     "The page after the test has all other figures.",
 ];
-
-fn text(buffer: &mut Buffer, row: Rect, words: &str, style: Style) {
-    if !row.is_empty() {
-        buffer.set_stringn(row.x, row.y, words, usize::from(row.width), style);
-    }
-}
-
-fn lines(buffer: &mut Buffer, area: Rect, words: &[&str], style: Style) {
-    for (row, words) in area.rows().zip(words) {
-        text(buffer, row, words, style);
-    }
-}
-
-/// `words` at the right end of a row.
-fn right(buffer: &mut Buffer, row: Rect, words: &str, style: Style) {
-    let width = (words.chars().count() as u16).min(row.width);
-    text(buffer, Rect { x: row.right() - width, width, ..row }, words, style);
-}
 
 fn seconds(time: Duration) -> String {
     match time.as_secs() {
@@ -198,7 +156,7 @@ fn waiting(way: &Way, view: &View) -> String {
 }
 
 fn figures_and_plots(view: &View, choice: Choice, look: Look, area: Rect, buffer: &mut Buffer) {
-    let shown = choice.way.unwrap_or(view.foremost()).min(view.ways.len().saturating_sub(1));
+    let shown = choice.unwrap_or(view.foremost()).min(view.ways.len().saturating_sub(1));
     let Some(way) = view.ways.get(shown) else { return };
     let all: Vec<&Way> = view.ways.iter().collect();
     let wide = NAMES + FIGURES * all.len() as u16;

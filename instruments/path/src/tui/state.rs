@@ -20,8 +20,6 @@ pub struct View {
     pub stage: Stage,
     /// The directions that were asked for, in their order.
     pub ways: Vec<Way>,
-    /// The user asked to end.
-    pub ending: bool,
 }
 
 /// What a test is doing.
@@ -105,7 +103,7 @@ pub struct PdvHistogram {
 impl View {
     /// A test that is about to begin.
     pub fn new(peer: String, what: String, ways: Vec<Way>) -> Self {
-        Self { peer, what, stage: Stage::Connecting, ways, ending: false }
+        Self { peer, what, stage: Stage::Connecting, ways }
     }
 
     /// Follows the test, but for its packets, which come by [`View::take`].

@@ -2,7 +2,7 @@
 
 mod ledger;
 
-use crate::board::Board;
+use crate::board::{Board, Incident};
 use crate::config::{Limits, make_directory};
 use crate::judge::{Reason, Trigger};
 use crate::receiver::Frozen;
@@ -88,13 +88,13 @@ impl Keeper {
         let mut ledger = Ledger::read(&self.kept);
         let alike = if asked { None } else { ledger.alike(&note, self.limits.fold_within) };
         let told = told(&summary);
-        let (name, count) = match alike {
+        let (place, count) = match alike {
             Some(Alike { run: earlier, note: mut before }) => {
                 before.count += 1;
                 before.last_realtime_ns = note.last_realtime_ns;
                 before.write(&earlier)?;
                 std::fs::remove_dir_all(run.path())?;
-                (earlier.name(), before.count)
+                (earlier.path().to_owned(), before.count)
             }
             None => {
                 note.write(&run)?;
@@ -104,10 +104,10 @@ impl Keeper {
                 std::fs::File::open(&self.kept)?.sync_all()?;
                 ledger = Ledger::read(&self.kept);
                 ledger.bound(self.limits.disk_mib << 20, &run.name());
-                (run.name(), 1)
+                (place, 1)
             }
         };
-        let bytes = ledger.bytes();
+        let (bytes, run) = (ledger.bytes(), place.display().to_string());
         self.board.set_cost(|cost| cost.disk_bytes = bytes);
         self.board.receiver(&receiver, |state| {
             let counts = if count > 1 { &mut state.folded } else { &mut state.incidents };
@@ -118,8 +118,16 @@ impl Keeper {
             *state.late_ns.entry(UNEXPLAINED.to_owned()).or_default() +=
                 summary.unexplained.time_ns.unsigned_abs();
         });
+        self.board.tell(Incident {
+            receiver: receiver.clone(),
+            run: run.clone(),
+            count,
+            reasons: reasons.clone(),
+            words: told.clone(),
+            ..Incident::default()
+        });
         let times = if count > 1 { format!(", {count} times by now") } else { String::new() };
-        quaver_instrument::tell!("quaver watch: {receiver}: incident {name}{times}: {reasons}: {told}");
+        quaver_instrument::tell!("quaver watch: {receiver}: incident {run}{times}: {reasons}: {told}");
         Ok(())
     }
 }

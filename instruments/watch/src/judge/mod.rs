@@ -5,6 +5,7 @@ mod pace;
 use crate::config::ReceiverSettings;
 use pace::{LivePace, Sequence};
 use quaver_abi::record::{StampRecord, stamp_flags};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -18,7 +19,8 @@ const JUDGED: u32 = 1_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Why the last seconds were kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Reason {
     /// A packet came late by the learned pace.
     Late,
@@ -71,7 +73,7 @@ impl fmt::Display for Trigger {
 }
 
 /// Counts in buckets, the last one above all bounds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Histogram {
     pub(crate) counts: [u64; BOUNDS_US.len() + 1],
     pub(crate) sum_ns: u64,
@@ -83,6 +85,29 @@ impl Histogram {
         let bucket = BOUNDS_US.partition_point(|bound_us| bound_us * 1_000 < ns);
         self.counts[bucket] += 1;
         self.sum_ns += ns;
+    }
+
+    /// What was counted since an earlier state.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        since
+            .counts
+            .iter_mut()
+            .zip(&earlier.counts)
+            .for_each(|(count, before)| *count -= (*before).min(*count));
+        since.sum_ns -= earlier.sum_ns.min(since.sum_ns);
+        since
+    }
+
+    /// The bucket that holds the `quantile` (0 to 1) of all; none without any.
+    pub(crate) fn bucket(&self, quantile: f64) -> Option<usize> {
+        let all: u64 = self.counts.iter().sum();
+        let rank = ((all as f64 * quantile).ceil() as u64).clamp(1, all.max(1));
+        let mut so_far = 0;
+        self.counts.iter().position(|count| {
+            so_far += count;
+            so_far >= rank
+        })
     }
 
     /// Adds another.

@@ -2,7 +2,7 @@
 //!
 //! Labels are names of receivers from the settings and identifiers of the catalogue of causes, nothing else.
 
-use crate::board::{Board, Cost, ReceiverState};
+use crate::board::{Board, Cost, Figures, ReceiverState};
 use crate::judge::{BOUNDS_US, Histogram, Reason};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ type Receivers = BTreeMap<String, ReceiverState>;
 
 /// The whole page.
 pub(crate) fn page(board: &Board) -> String {
-    let (receivers, cost) = board.read();
+    let Figures { receivers, cost, .. } = board.read();
     let mut out = String::new();
     packets(&mut out, &receivers);
     incidents(&mut out, &receivers);

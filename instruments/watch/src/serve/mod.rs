@@ -1,12 +1,12 @@
-//! The watch's HTTP: `/metrics` and `/status`, and over its Unix socket `/trigger`. One short request a connection.
+//! The watch's HTTP: `/metrics`, `/status` and `/figures`, and over its Unix socket `/trigger`. One short request a connection.
 
 pub(crate) mod metrics;
 mod status;
 
-use crate::board::Board;
+use crate::board::{Board, Figures};
 use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// ... and have so many bytes.
 const MOST_REQUEST: u64 = 8_192;
+const JSON: &str = "application/json";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A stream with limits on the time of its calls.
@@ -117,7 +118,8 @@ fn answer(stream: &mut impl Connection, board: &Board, may_trigger: bool) -> std
     let text = "text/plain; charset=utf-8";
     let (status, kind, body) = match (method, path) {
         ("GET" | "HEAD", "/metrics") => ("200 OK", OPENMETRICS, metrics::page(board)),
-        ("GET" | "HEAD", "/status") => ("200 OK", text, status::page(board)),
+        ("GET" | "HEAD", "/status") => ("200 OK", text, status::page(&board.read())),
+        ("GET" | "HEAD", "/figures") => ("200 OK", JSON, serde_json::to_string(&board.read())?),
         ("POST", "/trigger") if may_trigger => match board.ask(receiver) {
             Ok(count) => ("202 Accepted", text, format!("receivers asked for an incident: {count}\n")),
             Err(error) => ("404 Not Found", text, format!("{error}\n")),
@@ -125,10 +127,10 @@ fn answer(stream: &mut impl Connection, board: &Board, may_trigger: bool) -> std
         ("POST", "/trigger") => {
             ("403 Forbidden", text, "triggers come over the Unix socket alone\n".to_owned())
         }
-        (_, "/metrics" | "/status" | "/trigger") => {
+        (_, "/metrics" | "/status" | "/figures" | "/trigger") => {
             ("405 Method Not Allowed", text, "another method\n".to_owned())
         }
-        _ => ("404 Not Found", text, "here are /metrics and /status\n".to_owned()),
+        _ => ("404 Not Found", text, "here are /metrics, /status and /figures\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -163,7 +165,17 @@ fn read_request(stream: &mut impl Connection) -> std::io::Result<Option<String>>
 
 /// What a watch says when it ends.
 pub(crate) fn last_words(board: &Board) -> String {
-    status::page(board)
+    status::page(&board.read())
+}
+
+/// What a running watch knows.
+///
+/// # Errors
+/// As [`ask`], and where the answer is of another version.
+pub(crate) fn figures(socket: &Path) -> anyhow::Result<Figures> {
+    let text = ask(socket, "GET", "/figures")?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("read the figures of the watch at {}", socket.display()))
 }
 
 /// Asks a running watch.
@@ -171,25 +183,26 @@ pub(crate) fn last_words(board: &Board) -> String {
 /// # Errors
 /// None answers at the socket, or it refuses.
 pub(crate) fn ask(socket: &Path, method: &str, target: &str) -> anyhow::Result<String> {
-    let mut stream = UnixStream::connect(socket).map_err(|error| {
+    let (status, body) = exchange(socket, method, target).map_err(|error| {
         let remedy = "is a watch running, and may you use its socket?";
         failure(ExitCode::Peer, format!("ask the watch at {}: {error} ({remedy})", socket.display()))
     })?;
-    stream.limit(PATIENCE * 2)?;
-    write!(stream, "{method} {target} HTTP/1.1\r\nHost: watch\r\nConnection: close\r\n\r\n")?;
-    let mut reader = BufReader::new(stream);
-    let mut status = String::new();
-    reader.read_line(&mut status)?;
-    let mut header = String::new();
-    while reader.read_line(&mut header)? > 2 {
-        header.clear();
-    }
-    let mut body = String::new();
-    reader.read_to_string(&mut body)?;
     if !status.contains(" 20") {
         return Err(failure(ExitCode::Usage, body.trim_end().to_owned()));
     }
     Ok(body)
+}
+
+/// The first line of the answer, and its body.
+fn exchange(socket: &Path, method: &str, target: &str) -> std::io::Result<(String, String)> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.limit(PATIENCE * 2)?;
+    let request = format!("{method} {target} HTTP/1.1\r\nHost: watch\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    Ok((head.lines().next().unwrap_or("").to_owned(), body.to_owned()))
 }
 
 #[cfg(test)]
@@ -242,6 +255,7 @@ mod tests {
             listen_here(&path, &board).map(drop).unwrap_err().to_string().contains("another watch answers")
         );
         assert!(ask(&path, "GET", "/status").unwrap().contains("CPU"));
+        assert_eq!(figures(&path).unwrap().cost, board.read().cost);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         drop(file);
         assert!(!path.exists());

@@ -1,13 +1,13 @@
 //! `/status`: the same for people.
 
-use crate::board::Board;
+use crate::board::Figures;
 use std::fmt::Write;
 
 /// The page.
-pub(super) fn page(board: &Board) -> String {
-    let (receivers, cost) = board.read();
+pub(super) fn page(figures: &Figures) -> String {
+    let Figures { receivers, cost, .. } = figures;
     let mut out = String::new();
-    for (name, state) in &receivers {
+    for (name, state) in receivers {
         let held = if state.watched {
             format!("{:.1} s held in {:.1} MiB", state.held_ns as f64 / 1e9, mib(state.memory_bytes))
         } else {

@@ -1,12 +1,10 @@
 //! Plots beside the figures: PDV and loss over time, and the histogram of PDV.
 
-use super::{Look, lines, right, text};
 use crate::tui::series::Point;
 use crate::tui::state::{PdvHistogram, Phase, Way};
+use quaver_screen::parts::{columns, headed, lines, right, split, text};
+use quaver_screen::{Buffer, Color, Look, Rect};
 use quaver_view::Cell;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Style};
 
 /// Rows that say what is drawn: three headings and the ends of an axis.
 const WORDS: u16 = 4;
@@ -36,23 +34,6 @@ fn why_empty(way: &Way) -> &'static [&'static str] {
         (_, false) => &["Received there, told", "here at the end."],
         (_, true) => &["No packet has come."],
     }
-}
-
-/// A part of so many rows, and what is below it.
-fn split(area: Rect, rows: u16) -> (Rect, Rect) {
-    let rows = rows.min(area.height);
-    let below = Rect { y: area.y + rows, height: area.height - rows, ..area };
-    (Rect { height: rows, ..area }, below)
-}
-
-/// A heading, in the longest form that fits, and the rows below it.
-fn headed(forms: &[String], look: Look, area: Rect, buffer: &mut Buffer) -> Rect {
-    let (heading, below) = split(area, 1);
-    let fits = |form: &&String| form.chars().count() <= usize::from(area.width);
-    if let Some(form) = forms.iter().find(fits).or(forms.last()) {
-        text(buffer, heading, form, look.faint());
-    }
-    below
 }
 
 fn pdv_over_time(way: &Way, points: &[Point], look: Look, area: Rect, buffer: &mut Buffer) {
@@ -113,24 +94,4 @@ fn histogram(histogram: &PdvHistogram, look: Look, area: Rect, buffer: &mut Buff
 
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-/// Bars upwards, one a column, from heights of 0 to 1. What is not zero is seen.
-fn columns(heights: &[f64], look: Look, style: Style, area: Rect, buffer: &mut Buffer) {
-    const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-    let steps = if look.ascii { 1 } else { 8 };
-    for (column, height) in area.columns().zip(heights) {
-        let full = (height.clamp(0.0, 1.0) * f64::from(area.height) * f64::from(steps)).round() as u32;
-        let mut left = if *height > 0.0 { full.max(1) } else { 0 };
-        for row in column.rows().rev() {
-            let here = left.min(steps);
-            left -= here;
-            let symbol = match here {
-                0 => break,
-                _ if look.ascii => "#",
-                eighths => EIGHTHS[eighths as usize],
-            };
-            text(buffer, row, symbol, style);
-        }
-    }
 }

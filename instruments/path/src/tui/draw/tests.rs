@@ -43,18 +43,23 @@ fn totals(received: u64, not_arrived: u64) -> Totals {
     }
 }
 
+const AT: Moment = Moment { now: Duration::from_secs(34), paused: false, help: false, ending: false };
+
 fn picture(view: &View, choice: Choice, look: Look, columns: u16, rows: u16) -> String {
+    picture_at(view, choice, AT, look, columns, rows)
+}
+
+fn picture_at(view: &View, choice: Choice, moment: Moment, look: Look, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
-    let now = Duration::from_secs(34);
-    terminal.draw(|frame| draw(view, choice, now, look, frame.area(), frame.buffer_mut())).unwrap();
+    terminal.draw(|frame| draw(view, choice, moment, look, frame.area(), frame.buffer_mut())).unwrap();
     terminal.backend().to_string()
 }
 
 #[test]
 fn a_picture_of_both_ways() {
-    insta::assert_snapshot!("100x30", picture(&view(), Choice::default(), PLAIN, 100, 30));
-    insta::assert_snapshot!("80x24", picture(&view(), Choice::default(), PLAIN, 80, 24));
-    insta::assert_snapshot!("60x15_ascii", picture(&view(), Choice::default(), ASCII, 60, 15));
+    insta::assert_snapshot!("100x30", picture(&view(), None, PLAIN, 100, 30));
+    insta::assert_snapshot!("80x24", picture(&view(), None, PLAIN, 80, 24));
+    insta::assert_snapshot!("60x15_ascii", picture(&view(), None, ASCII, 60, 15));
 }
 
 #[test]
@@ -64,14 +69,14 @@ fn before_the_first_packet_nothing_looks_like_a_zero() {
         *way = Way::new(way.direction, way.live, 20 * MS, way.length);
     }
     view.stage = Stage::RoundTrips { count: 2, least_ns: Some(1_200_000) };
-    let text = picture(&view, Choice::default(), PLAIN, 100, 30);
+    let text = picture(&view, None, PLAIN, 100, 30);
     for words in
         ["round trips: 2, at least 1.20 ms", "its turn comes later", "at the end", "not yet", "Not begun."]
     {
         assert!(text.contains(words), "{words}\n{text}");
     }
     view.begin(Direction::Up, Duration::from_secs(30));
-    let text = picture(&view, Choice::default(), PLAIN, 100, 30);
+    let text = picture(&view, None, PLAIN, 100, 30);
     for words in ["4 s of 20 s, 16 s left", "Received there, told", "at the end"] {
         assert!(text.contains(words), "{words}\n{text}");
     }
@@ -79,20 +84,23 @@ fn before_the_first_packet_nothing_looks_like_a_zero() {
     assert!(figures.clone().count() == 2 && figures.into_iter().all(|line| !line.contains('0')), "{text}");
     view.stage = Stage::Queued(3);
     view.ways[0].phase = Phase::Waiting;
-    assert!(picture(&view, Choice::default(), PLAIN, 80, 24).contains("queue position 3"));
+    assert!(picture(&view, None, PLAIN, 80, 24).contains("queue position 3"));
 }
 
 #[test]
 fn the_other_way_help_pause_and_the_end() {
     let shown = |choice| picture(&view(), choice, PLAIN, 60, 15);
-    assert!(shown(Choice { way: Some(0), ..Choice::default() }).contains("1,000"));
-    assert!(!shown(Choice::default()).contains("1,000"));
+    assert!(shown(Some(0)).contains("1,000"));
+    assert!(!shown(None).contains("1,000"));
     // A place that there is not is the last one.
-    assert_eq!(shown(Choice { way: Some(9), ..Choice::default() }), shown(Choice::default()));
-    assert!(shown(Choice { help: true, ..Choice::default() }).contains("(RFC 5481)"));
-    assert!(shown(Choice { paused: true, ..Choice::default() }).contains("stands still"));
-    let ending = View { ending: true, ..view() };
-    assert!(picture(&ending, Choice::default(), PLAIN, 60, 15).contains("results so far are kept"));
+    assert_eq!(shown(Some(9)), shown(None));
+    let mut choice = None;
+    view().press(Key::Tab, &mut choice);
+    assert_eq!(choice, Some(0));
+    let at = |moment| picture_at(&view(), None, moment, PLAIN, 60, 15);
+    assert!(at(Moment { help: true, ..AT }).contains("(RFC 5481)"));
+    assert!(at(Moment { paused: true, ..AT }).contains("stands still"));
+    assert!(at(Moment { ending: true, ..AT }).contains("results so far are kept"));
 }
 
 #[test]
@@ -100,15 +108,14 @@ fn every_size_is_drawn_and_ascii_is_ascii() {
     for columns in [1, 5, 19, 34, 37, 56, 60, 72, 80, 133, 250] {
         for rows in [1, 2, 3, 4, 6, 9, 12, 15, 18, 24, 60] {
             for help in [false, true] {
-                let choice = Choice { help, ..Choice::default() };
-                let text = picture(&view(), choice, ASCII, columns, rows);
+                let text = picture_at(&view(), None, Moment { help, ..AT }, ASCII, columns, rows);
                 assert!(text.is_ascii(), "{text}");
             }
         }
     }
     let mut endless = view();
     endless.ways.iter_mut().for_each(|way| way.length = None);
-    assert!(picture(&endless, Choice::default(), ASCII, 80, 24).contains("for 12 s"));
+    assert!(picture(&endless, None, ASCII, 80, 24).contains("for 12 s"));
 }
 
 #[test]
@@ -118,7 +125,7 @@ fn colour_only_where_it_is_wanted() {
         let area = Rect::new(0, 0, 100, 30);
         let mut buffer = Buffer::empty(area);
         let look = Look { colour, ascii: false };
-        draw(&view(), Choice::default(), Duration::from_secs(34), look, area, &mut buffer);
+        draw(&view(), None, AT, look, area, &mut buffer);
         colours[at] = buffer.content().iter().filter(|cell| cell.fg != Color::Reset).count();
     }
     assert_eq!(colours[0], 0);

@@ -1,0 +1,66 @@
+//! The same in lines: for pipes, files and screen readers.
+
+use super::history::{History, LATELY_S, bound, incident_lines, incidents, time_of_day};
+use quaver_view::Cell;
+use std::fmt::Write;
+
+/// A line for each receiver, and one for each incident since the answer before.
+pub(super) fn lines(history: &History) -> String {
+    let mut out = String::new();
+    let Some(now) = history.newest() else { return out };
+    for (name, state) in &now.receivers {
+        let _ = write!(out, "{} {name}: ", time_of_day(now.realtime_ns));
+        if !state.watched {
+            let _ = writeln!(out, "not watched: {}", state.words);
+            continue;
+        }
+        let lately = history.lately(name, 0);
+        let Some(rate) = lately.packets_per_second() else {
+            let _ = writeln!(out, "{}, {} packets so far", state.words, Cell::Count(state.received));
+            continue;
+        };
+        let [p50, p99, most] = [0.5, 0.99, 1.0].map(|quantile| bound(&lately.lateness, quantile));
+        let seconds = lately.seconds.round().min(LATELY_S as f64);
+        let _ = writeln!(
+            out,
+            "last {seconds} s: {}, {} missing, {} dropped; lateness p50 {p50}, p99 {p99}, largest {most}; incidents so far: {}",
+            Cell::Rate(rate, "packets"),
+            Cell::Count(lately.missing),
+            Cell::Count(lately.dropped),
+            Cell::Count(incidents(state)),
+        );
+    }
+    let before_ns = if history.most_back() > 0 {
+        history.at(1).map_or(0, |figures| figures.realtime_ns)
+    } else {
+        i64::MIN
+    };
+    for incident in now.incidents.iter().filter(|incident| incident.realtime_ns > before_ns) {
+        let _ = writeln!(out, "incident {}", incident_lines(incident).join("\n"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::tests::history;
+
+    #[test]
+    fn each_second_has_a_line_for_each_receiver_and_an_incident_is_told_once() {
+        let incident = "incident 10:00:05 studio: a packet came 412.00 ms late\n  86 % receiver stopped (stopped)\n  \
+                        quaver report /var/lib/quaver/watch/incidents/20261123T100005Z-watch\n";
+        let gone = "return: not watched: no such receiver runs\n";
+        let first = super::lines(&history(1));
+        assert_eq!(first, format!("10:00:00 {gone}10:00:00 studio: pid 812 (rx), 500 packets so far\n"));
+        let eighth = super::lines(&history(8));
+        assert_eq!(
+            eighth,
+            format!(
+                "10:00:07 {gone}10:00:07 studio: last 7 s: 500 packets/s, 2 missing, 0 dropped; lateness p50 ≤ 20.0 µs, \
+                 p99 ≤ 50.0 µs, largest ≤ 2.00 ms; incidents so far: 1\n"
+            )
+        );
+        // It is stamped in the second before it is told.
+        assert!(super::lines(&history(6)).ends_with(incident));
+    }
+}
