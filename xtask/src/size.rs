@@ -32,7 +32,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-preload", 4_000),
     ("quaver-probe", 3_500),
     ("quaver-qemu-plugin", 3_000),
-    ("quaver-screen", 500),
+    ("quaver-screen", 600),
     ("quaver-sim", 13_000),
     ("quaver-sim-program", 13_000),
     ("quaver-store", 4_000),

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         if let Some(view) = &view {
             view.update(|shown, _| shown.clone_from(&history));
         } else if args.json_lines {
-            let line = history.newest().map(|figures| serde_json::to_string(figures)).transpose()?;
+            let line = history.newest().map(serde_json::to_string).transpose()?;
             to_stdout(format!("{}\n", line.unwrap_or_default()).as_bytes())?;
         } else {
             to_stdout(plain::lines(&history).as_bytes())?;
