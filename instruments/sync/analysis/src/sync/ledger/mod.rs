@@ -350,7 +350,7 @@ impl Ledger {
             }
             KernelKind::Sample { thread, spins, .. } => {
                 if let Some(slot) = self.find(thread) {
-                    self.threads[slot as usize].sample(spins);
+                    self.threads[slot as usize].sample(spins, self.now_ns);
                 }
             }
             _ => {}

@@ -235,6 +235,28 @@ fn a_wait_that_runs_out_has_no_owner_and_a_mutex_taken_again_has_a_hold() {
     assert_eq!((lock.hold.count, lock.hold.total_ns, lock.handed_over_ns), (1, 60_000, 11_000));
 }
 
+#[test]
+fn a_sample_stands_for_the_execution_since_the_one_before() {
+    let mut scene = Scene::new();
+    scene.at(0, 1, ThreadStart, 1);
+    scene.switch(0, 1, 0, 1, OffCpu::Unknown);
+    let sample = |scene: &mut Scene, us, spins| {
+        scene.kernel(us, 1, KernelKind::Sample { thread: ThreadId(1), address: 0, spins });
+    };
+    // It works for 4 ms and spins for 12 ms. Within the loop the timer is held up twice, for 5 ms each.
+    (1..=4).for_each(|ms| sample(&mut scene, ms * 1_000, false));
+    [5, 10, 15, 16].into_iter().for_each(|ms| sample(&mut scene, ms * 1_000, true));
+    // Sleep is no execution, and samples in a call tell nothing.
+    scene.switch(16_000, 1, 1, 0, OffCpu::Blocked);
+    scene.switch(50_000, 1, 0, 1, OffCpu::Unknown);
+    scene.at(50_000, 1, LockEntry, L);
+    sample(&mut scene, 51_000, true);
+    scene.at(52_000, 1, LockExit, L);
+    let found = found(&scene);
+    let thread = &found.threads[0];
+    assert_eq!((thread.spin_ns, thread.execution_ns), (12_000_000, 4_000_000), "{thread:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

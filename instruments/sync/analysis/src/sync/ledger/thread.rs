@@ -47,8 +47,8 @@ pub(super) struct Thread {
     /// As the kernel numbers it: the smaller, the more urgent.
     pub(super) priority: Option<i16>,
     parts_ns: [u64; 10],
-    /// Samples while it ran outside of calls: all, and those in loops that wait for others.
-    samples: [u64; 2],
+    /// Execution that samples stand for, and the part of it in loops that wait for others.
+    sampled_ns: [u64; 2],
     pub(super) log: Log,
 }
 
@@ -67,7 +67,7 @@ impl Thread {
             ended: false,
             priority: None,
             parts_ns: [0; 10],
-            samples: [0; 2],
+            sampled_ns: [0; 2],
             log: Log::default(),
         }
     }
@@ -121,12 +121,16 @@ impl Thread {
         self.booked_ns
     }
 
-    /// What it ran in when its CPU was looked at.
-    pub(super) fn sample(&mut self, spins: bool) {
-        if self.spending() == Spending::Execution {
-            self.samples[0] += 1;
-            self.samples[1] += u64::from(spins);
+    /// What it ran in when its CPU was looked at. That stands for the execution since the sample before, however long: a timer that
+    /// a hypervisor holds up misses periods, and it holds up loops with `pause` more often than others.
+    pub(super) fn sample(&mut self, spins: bool, now_ns: u64) {
+        if self.spending() != Spending::Execution {
+            return;
         }
+        let executed_ns = self.parts_ns[Spending::Execution as usize] + now_ns.saturating_sub(self.booked_ns);
+        let [all_ns, spinning_ns] = &mut self.sampled_ns;
+        *spinning_ns += if spins { executed_ns.saturating_sub(*all_ns) } else { 0 };
+        *all_ns = executed_ns.max(*all_ns);
     }
 
     /// Its time. Of execution, the part is spinning that samples found there.
@@ -143,7 +147,7 @@ impl Thread {
             run_queue_ns,
             _,
         ] = self.parts_ns;
-        let [all, spinning] = self.samples.map(u128::from);
+        let [all, spinning] = self.sampled_ns.map(u128::from);
         let spin_ns = (u128::from(execution_ns) * spinning).checked_div(all).unwrap_or(0) as u64;
         let execution_ns = execution_ns - spin_ns;
         ThreadTime {
