@@ -182,7 +182,10 @@ fn segments_lost_and_copied_below_tcp_are_counted_and_the_program_misses_nothing
                 summary[way]["flow"]
             );
             assert!(of(receiver, "duplicate") >= copied, "{way}: {copied} copied, {}", summary[way]["flow"]);
-            assert!(of(receiver, "reordered") > 0, "{way}: {}", summary[way]["flow"]);
+            // Each hole is filled once. Whether that was sent later than what came before it, only the sender's clock tells, and
+            // it has a step of 1 ms: a segment sent again within that looks overtaken.
+            let filled = of(receiver, "retransmitted") + of(receiver, "reordered");
+            assert!(filled >= dropped, "{way}: {dropped} lost, {}", summary[way]["flow"]);
             let packets = &summary[way]["packets"];
             assert_eq!(
                 (&packets["unique"], &packets["reordered"], &packets["duplicate"]),
