@@ -26,6 +26,9 @@ pub struct HostFacts {
 /// The kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelFacts {
+    /// `uname -n`: the host's own name. Runs of earlier programs lack it.
+    #[serde(default)]
+    pub hostname: Option<String>,
     /// `uname -r`.
     pub release: Option<String>,
     /// `/proc/version`, which names the compiler and the preemption model.
@@ -229,6 +232,7 @@ fn kernel(root: &HostRoot) -> KernelFacts {
     let realtime = root.switch("sys/kernel/realtime").unwrap_or(false)
         || version.as_deref().is_some_and(|text| text.contains("PREEMPT_RT"));
     KernelFacts {
+        hostname: root.text("proc/sys/kernel/hostname"),
         release: root.text("proc/sys/kernel/osrelease"),
         cmdline: root.text("proc/cmdline"),
         realtime,

@@ -20,6 +20,7 @@ pub mod pieces;
 pub mod program;
 pub mod progress;
 pub mod quantity;
+pub mod query;
 pub mod recording;
 pub mod registry;
 pub mod results;

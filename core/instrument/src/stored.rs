@@ -1,8 +1,9 @@
-//! `quaver analyze`, `quaver report` and `quaver export`: stored runs again, of whatever kinds a program knows.
+//! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`.
 
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
+use crate::query::{self, QueryArgs};
 use crate::registry::{Analyzed, FileKind, RunKind};
 use crate::results;
 use crate::run_list::{self, RunsArgs};
@@ -34,6 +35,7 @@ impl Stored {
                 "Say what differs between two runs, or two groups of runs",
             ),
             (RunsArgs::augment_args(Command::new("runs")), "List stored runs, name them and remove them"),
+            (QueryArgs::augment_args(Command::new("query")), "Ask stored runs in SQL"),
         ];
         all.map(|(verb, about)| verb.about(about).long_about(None)).into_iter()
     }
@@ -61,6 +63,9 @@ impl Stored {
                     .map_err(asked)
                     .and_then(|args| run_list::run(&args, &self.kinds)),
             ),
+            "query" => {
+                Some(QueryArgs::from_arg_matches(matches).map_err(asked).and_then(|args| query::run(&args)))
+            }
             _ => None,
         }
     }

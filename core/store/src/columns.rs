@@ -261,6 +261,27 @@ impl RowGroup<'_> {
     }
 }
 
+/// The name of the table in a file, whatever it is.
+///
+/// # Errors
+/// The file cannot be read, is no table of ours, or is of a later format.
+pub fn table_name(path: &Path) -> Result<String, StoreError> {
+    let not = |reason: &str| StoreError::Shape { path: path.to_owned(), reason: reason.to_owned() };
+    let file = File::open(path).map_err(|e| StoreError::io("open", path, e))?;
+    let reader = contained(path, || SerializedFileReader::new(file))?;
+    let value = |key: &str| {
+        let pairs = reader.metadata().file_metadata().key_value_metadata()?;
+        pairs.iter().find(|pair| pair.key == key)?.value.clone()
+    };
+    match value(FORMAT_KEY).and_then(|text| text.parse().ok()) {
+        Some(found) if found > FORMAT => {
+            Err(StoreError::NewerFormat { path: path.to_owned(), found, supported: FORMAT })
+        }
+        Some(_) => value(TABLE_KEY).ok_or_else(|| not("it does not say which table it is")),
+        None => Err(not("it does not say which format it has")),
+    }
+}
+
 /// Reads a table column by column, a page at a time.
 pub struct TableReader {
     reader: SerializedFileReader<File>,
