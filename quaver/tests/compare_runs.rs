@@ -104,7 +104,16 @@ fn recorded_runs_are_compared() {
     assert!(of("change_low") <= of("change") && of("change") <= of("change_high"), "{p50}");
     assert!((of("b") / of("a") - 1.0 - of("change")).abs() < 1e-9);
     assert_eq!(found["p99_999"], Value::Null, "300 packets have no such percentile");
-    assert!(found["figures"]["losses"]["sent"]["a"].as_f64().expect("a number") > 200.0);
+    let sent = |name: &str| {
+        let run = quaver_store::listing::named(Path::new(name), root).expect("just made");
+        let summary: Value = run.read_summary().expect("written");
+        summary["losses"]["sent"].as_f64().expect("a number")
+    };
+    let both = &found["figures"]["losses"]["sent"];
+    for (side, [x, y]) in [("a", ["last~3", "last~2"]), ("b", ["last~1", "last"])] {
+        let mean = (sent(x) * sent(y)).sqrt();
+        assert!(mean > 0.0 && (both[side].as_f64().expect("a number") - mean).abs() < 1e-6, "{both}: {mean}");
+    }
 
     // A run is no different from itself, and says that it stands on both sides.
     let page = root.join("page.html");
