@@ -126,6 +126,11 @@ impl Timebase {
         self.pieces.iter().map(|piece| piece.bound_ns).max().expect("a time base has a piece")
     }
 
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC at the first anchor, nanoseconds.
+    pub fn realtime_minus_monotonic_ns(&self) -> i64 {
+        self.pieces[0].from.realtime_ns - self.pieces[0].from.monotonic_ns
+    }
+
     /// Steps of CLOCK_REALTIME seen: the instant (CLOCK_MONOTONIC) of the anchor before each, and its size.
     pub fn realtime_steps(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         self.pieces.iter().filter(|p| p.step_ns != 0).map(|p| (p.from.monotonic_ns, p.step_ns))

@@ -211,6 +211,7 @@ impl<C: ClockSource> Recording<C> {
                 anchors: self.keeper.anchors().len() as u64,
                 worst_half_bracket_ns: worst.unwrap_or(0),
                 error_bound_ns: timebase.worst_bound_ns() + cross_core_ns,
+                realtime_minus_monotonic_ns: Some(timebase.realtime_minus_monotonic_ns()),
                 realtime_steps: timebase
                     .realtime_steps()
                     .map(|(at_ns, step_ns)| RealtimeStep { at_ns, step_ns })

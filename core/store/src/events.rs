@@ -3,6 +3,7 @@
 //! | column | type | meaning |
 //! |---|---|---|
 //! | `kind` | unsigned 8 | `quaver_abi::record::EventKind` |
+//! | `kind_name` | text | its name; null for a number that the writing program did not know |
 //! | `name` | text | what it was, for people |
 //! | `cpu` | unsigned 16 | where |
 //! | `start_ns`, `end_ns` | unsigned 64 | CLOCK_MONOTONIC; equal for a point |
@@ -12,7 +13,7 @@
 
 use crate::columns::{Column, Layout, TableReader, TableWriter};
 use crate::error::StoreError;
-use crate::labels::{event_name, name_key};
+use crate::labels::{event_name, kind_name, name_key};
 use parquet::data_type::ByteArray;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::model::Names;
@@ -55,6 +56,7 @@ pub fn write_events(path: &Path, events: &[EventRecord], names: &Names) -> Resul
     let NetDurations { net_ns, nested_in } = net_durations(events);
     let columns = [
         Column::required("kind", Layout::Few(8)),
+        Column::optional("kind_name", Layout::Text),
         Column::required("name", Layout::Text),
         Column::required("cpu", Layout::Few(16)),
         Column::required("start_ns", Layout::U64),
@@ -70,6 +72,8 @@ pub fn write_events(path: &Path, events: &[EventRecord], names: &Names) -> Resul
     table.rows(events.len(), |group, range| {
         let part = &events[range.clone()];
         group.u32(part.iter().map(|e| u32::from(e.kind)))?;
+        let kind = |raw| EventKind::from_raw(raw).map(|kind| ByteArray::from(kind_name(kind)));
+        group.optional_text(part.iter().map(|e| kind(e.kind)))?;
         group.text(part.iter().map(|e| {
             known.entry(name_key(e)).or_insert_with(|| event_name(e, names).into_bytes().into()).clone()
         }))?;
@@ -147,10 +151,16 @@ mod tests {
         write_events(&path, &events, &names).unwrap();
         assert_eq!(read_events(&path).unwrap(), events);
         let table = TableReader::open(&path, TABLE).unwrap();
-        let (mut net, mut nested, mut text) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut net, mut nested, mut text, mut kinds) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         table.u64("duration_ns", |_, ns| net.push(ns)).unwrap();
         table.optional_u32("nested_in", |_, row| nested.push(row)).unwrap();
         table.text("name", |_, name| text.push(String::from_utf8(name.to_vec()).unwrap())).unwrap();
+        table
+            .optional_text("kind_name", |_, name| {
+                kinds.push(String::from_utf8(name.unwrap().to_vec()).unwrap())
+            })
+            .unwrap();
+        assert_eq!(kinds, ["thread", "irq", "irq", "wakeup"]);
         assert_eq!(net, [50, 30, 10, 0]);
         assert_eq!(nested, [None, Some(0), Some(0), Some(2)]);
         assert_eq!(text, ["thread 7", "irq 41 card", "irq 42", "wakeup 7"]);

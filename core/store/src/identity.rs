@@ -10,6 +10,10 @@ pub const RUN_KEY: &str = "quaver.run";
 pub const VERB_KEY: &str = "quaver.verb";
 /// Key of the run's start: CLOCK_REALTIME, nanoseconds.
 pub const STARTED_KEY: &str = "quaver.started_realtime_ns";
+/// Key of the name of the host (`uname -n`). Absent where the manifest lacks it.
+pub const HOST_KEY: &str = "quaver.host";
+/// Key of CLOCK_REALTIME minus CLOCK_MONOTONIC when the run began, nanoseconds. Absent where it is unknown.
+pub const WALL_CLOCK_KEY: &str = "quaver.realtime_minus_monotonic_ns";
 /// Key of the bound of the clock's error: no instant is wrong by more, nanoseconds. Absent where it is unknown.
 pub const CLOCK_BOUND_KEY: &str = "quaver.clock_error_bound_ns";
 
@@ -23,11 +27,16 @@ pub(crate) fn of_run_around(table: &Path) -> Vec<(&'static str, String)> {
     let Ok(text) = std::fs::read(&path) else { return Vec::new() };
     let Ok(manifest) = Manifest::parse(&path, &text) else { return Vec::new() };
     let name = directory.file_name().map(|name| name.to_string_lossy().into_owned());
-    let bound = manifest.clock.map(|clock| clock.error_bound_ns.to_string());
+    let host = manifest.host.pointer("/kernel/hostname").and_then(|name| name.as_str().map(str::to_owned));
+    let clock = manifest.clock.as_ref();
+    let bound = clock.map(|clock| clock.error_bound_ns.to_string());
+    let wall_clock = clock.and_then(|clock| clock.realtime_minus_monotonic_ns).map(|ns| ns.to_string());
     [
         (RUN_KEY, name),
         (VERB_KEY, Some(manifest.verb)),
+        (HOST_KEY, host),
         (STARTED_KEY, Some(manifest.started_realtime_ns.to_string())),
+        (WALL_CLOCK_KEY, wall_clock),
         (CLOCK_BOUND_KEY, bound),
     ]
     .into_iter()
@@ -81,10 +90,14 @@ mod tests {
             anchors: 12,
             worst_half_bracket_ns: 21,
             error_bound_ns: 30,
+            realtime_minus_monotonic_ns: Some(-5),
             realtime_steps: Vec::new(),
             state: None,
         });
+        manifest.host = json!({"kernel": {"hostname": "studio"}});
         run.write_manifest(&manifest).unwrap();
+        expected.insert(2, pair("quaver.host", "studio"));
+        expected.push(pair("quaver.realtime_minus_monotonic_ns", "-5"));
         expected.push(pair("quaver.clock_error_bound_ns", "30"));
         assert_eq!(written(&run.samples()), expected);
 

@@ -111,7 +111,7 @@ impl Rows {
         let layers = columns.filter_map(|(layer, column)| {
             let mut before_app_ns = column?;
             before_app_ns.resize(rows, MISSING);
-            Some(LayerColumn { layer, before_app_ns })
+            before_app_ns.iter().any(|ns| *ns != MISSING).then_some(LayerColumn { layer, before_app_ns })
         });
         PacketTable {
             layers: layers.collect(),

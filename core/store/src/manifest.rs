@@ -163,6 +163,10 @@ pub struct ClockCalibration {
     pub worst_half_bracket_ns: i64,
     /// No converted instant is wrong by more, nanoseconds.
     pub error_bound_ns: i64,
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC at the first anchor, nanoseconds: before any of the steps. None in runs of
+    /// earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub realtime_minus_monotonic_ns: Option<i64>,
     /// Steps of CLOCK_REALTIME against CLOCK_MONOTONIC.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub realtime_steps: Vec<RealtimeStep>,

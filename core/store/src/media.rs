@@ -5,6 +5,7 @@ use crate::error::StoreError;
 use parquet::errors::ParquetError;
 use quaver_abi::record::{PacketRecord, packet_flags};
 use quaver_analysis::rtp::{RtpFields, RtpHeaderFields};
+use std::ops::Range;
 
 /// Row by row with the packets of a table; empty where not one is RTP.
 pub type MediaRows = Vec<Option<RtpFields>>;
@@ -43,12 +44,14 @@ pub(crate) fn columns() -> [Column; 6] {
     ]
 }
 
+/// Writes the columns of these rows; nulls where `rows` is empty.
 pub(crate) fn write_columns(
     group: &mut RowGroup<'_>,
     rows: &[Option<RtpFields>],
+    range: Range<usize>,
 ) -> Result<(), ParquetError> {
-    let fields = || rows.iter();
-    let header = |row: &Option<RtpFields>| row.and_then(|row| row.header);
+    let fields = || range.clone().map(|row| rows.get(row).copied().flatten());
+    let header = |row: Option<RtpFields>| row.and_then(|row| row.header);
     group.optional_u32(fields().map(|row| row.map(|row| row.timestamp)))?;
     group.optional_u32(fields().map(|row| row.map(|row| row.payload_bytes)))?;
     group.optional_u32(fields().map(|row| header(row).map(|header| u32::from(header.marker))))?;
@@ -66,6 +69,9 @@ pub(crate) fn read_columns(table: &TableReader) -> Result<MediaRows, StoreError>
     table.optional_u32(TIMESTAMP, |_, timestamp| {
         rows.push(timestamp.map(|timestamp| RtpFields { timestamp, payload_bytes: 0, header: None }));
     })?;
+    if rows.iter().all(Option::is_none) {
+        return Ok(MediaRows::new());
+    }
     table.optional_u32(PAYLOAD_BYTES, |row, octets| {
         if let Some(fields) = rows.get_mut(row).and_then(Option::as_mut) {
             fields.payload_bytes = octets.unwrap_or(0);

@@ -8,7 +8,8 @@
 //! | `stack_cpu` | unsigned 16, nullable | CPU that ran the network stack |
 //! | `<layer>_ns` | signed 64, nullable | stamp at each other layer, CLOCK_MONOTONIC |
 //!
-//! Tables of RTP have the columns of [`crate::media`] besides.
+//! and the columns of [`crate::media`]. Every table has all of them; a layer that stamped nothing, and a packet that is not RTP,
+//! has nulls there. Tables of earlier programs lack such columns.
 
 use crate::columns::{Column, Layout, TableReader, TableWriter};
 use crate::error::StoreError;
@@ -25,6 +26,11 @@ pub fn column_name(layer: Layer) -> String {
         Layer::Application => "app_ns".to_owned(),
         other => format!("{}_ns", other.name().replace('-', "_")),
     }
+}
+
+/// Layers with a column of their own, in its order.
+fn layers() -> impl Iterator<Item = Layer> {
+    Layer::ALL.into_iter().filter(|layer| *layer != Layer::Application)
 }
 
 /// Earlier versions stored any larger distance as this one, in either direction.
@@ -67,10 +73,8 @@ pub fn write_packets_and_media(
         Column::required("app_cpu", Layout::Few(16)),
         Column::optional("stack_cpu", Layout::Few(16)),
     ];
-    columns.extend(packets.layers.iter().map(|c| Column::optional(&column_name(c.layer), Layout::I64)));
-    if !media.is_empty() {
-        columns.extend(media::columns());
-    }
+    columns.extend(layers().map(|layer| Column::optional(&column_name(layer), Layout::I64)));
+    columns.extend(media::columns());
     let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
     table.rows(rows, |group, range| {
         group.u64(packets.seq[range.clone()].iter().copied())?;
@@ -79,16 +83,14 @@ pub fn write_packets_and_media(
         group.optional_u32(
             packets.stack_cpu[range.clone()].iter().map(|cpu| (*cpu != NO_CPU).then_some(u32::from(*cpu))),
         )?;
-        for column in &packets.layers {
-            let stamps = column.before_app_ns[range.clone()].iter().zip(&packets.app_ns[range.clone()]);
-            group.optional_i64(
-                stamps.map(|(before, app)| (*before != MISSING).then(|| app.wrapping_sub(*before))),
-            )?;
+        for layer in layers() {
+            let column = packets.layers.iter().find(|column| column.layer == layer);
+            group.optional_i64(range.clone().map(|row| {
+                let before_ns = column?.before_app_ns[row];
+                (before_ns != MISSING).then(|| packets.app_ns[row].wrapping_sub(before_ns))
+            }))?;
         }
-        if !media.is_empty() {
-            media::write_columns(group, &media[range])?;
-        }
-        Ok(())
+        media::write_columns(group, media, range)
     })?;
     table.finish()
 }
@@ -118,14 +120,16 @@ pub fn read_packets_and_media(path: &Path) -> Result<(PacketTable, MediaRows), S
     table.i64("app_ns", |_, ns| packets.app_ns.push(ns))?;
     table.u32("app_cpu", |_, cpu| packets.app_cpu.push(cpu as u16))?;
     table.optional_u32("stack_cpu", |_, cpu| packets.stack_cpu.push(cpu.map_or(NO_CPU, |cpu| cpu as u16)))?;
-    for layer in Layer::ALL.into_iter().filter(|layer| *layer != Layer::Application) {
+    for layer in layers() {
         let name = column_name(layer);
         if table.has_column(&name) {
             let mut before_app_ns = table.reserved();
             table.optional_i64(&name, |row, ns| {
                 before_app_ns.push(ns.map_or(MISSING, |ns| stored_before_app(packets.app_ns[row], ns)));
             })?;
-            packets.layers.push(LayerColumn { layer, before_app_ns });
+            if before_app_ns.iter().any(|ns| *ns != MISSING) {
+                packets.layers.push(LayerColumn { layer, before_app_ns });
+            }
         }
     }
     let media = media::read_columns(&table)?;

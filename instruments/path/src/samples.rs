@@ -31,7 +31,7 @@ pub fn write_path_samples(path: &Path, flows: &[&[Singleton]]) -> Result<(), Sto
         Column::required("received_ns", Layout::I64),
         Column::required("flags", Layout::Few(32)),
     ];
-    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
     for (flow, packets) in flows.iter().enumerate() {
         table.rows(packets.len(), |group, range| {
             let packets = &packets[range];

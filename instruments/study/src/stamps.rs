@@ -42,7 +42,7 @@ pub fn write_study_stamps(path: &Path, stamps: &StampTable) -> Result<(), StoreE
     let mut columns = vec![Column::required("key", Layout::U64)];
     columns.extend(TIMES.map(|name| Column::optional(name, Layout::I64)));
     columns.push(Column::required("path", Layout::Few(16)));
-    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
     table.rows(rows, |group, range| {
         group.u64(stamps.key[range.clone()].iter().copied())?;
         for column in times {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Views of all runs together, each with the column `run`:
-  runs       a row per run: verb, hostname, kernel, cpu, started, ended, complete, tags, path
+  runs       a row per run: verb, hostname, kernel, cpu, started, ended, complete, tags, path, ...
   manifests  a row per run: manifest (JSON), as in manifest.json
   numbers    a row per number of summary.json: name (its path there), value
   incidents  a row per incident of `quaver watch`: receiver, cause, reasons, count, first, last

@@ -58,7 +58,7 @@ pub(super) fn of(runs: &[Listed]) -> anyhow::Result<Views> {
 const RUN: &str = "parse_filename(parse_dirpath(filename))";
 
 /// Columns of `runs`.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "run VARCHAR",
     "verb VARCHAR",
     "hostname VARCHAR",
@@ -66,6 +66,7 @@ const COLUMNS: [&str; 10] = [
     "cpu VARCHAR",
     "started TIMESTAMPTZ",
     "ended TIMESTAMPTZ",
+    "realtime_minus_monotonic_ns BIGINT",
     "complete BOOLEAN",
     "tags VARCHAR[]",
     "path VARCHAR",
@@ -103,6 +104,7 @@ fn row(path: &Path, listed: &Listed) -> String {
         _ => "NULL".to_owned(),
     };
     let time = |ns: i64| format!("make_timestamptz({})", ns / 1_000);
+    let clock = manifest.clock.as_ref();
     let tags: Vec<String> = listed.tags.iter().map(quoted).collect();
     let values = [
         quoted(path.file_name().unwrap_or(path.as_os_str())),
@@ -112,6 +114,9 @@ fn row(path: &Path, listed: &Listed) -> String {
         fact("/cpu/model"),
         time(manifest.started_realtime_ns),
         manifest.ended_realtime_ns.map_or_else(|| "NULL".to_owned(), time),
+        clock
+            .and_then(|clock| clock.realtime_minus_monotonic_ns)
+            .map_or_else(|| "NULL".to_owned(), |ns| ns.to_string()),
         manifest.complete.to_string(),
         format!("[{}]", tags.join(", ")),
         quoted(path),

@@ -59,7 +59,7 @@ pub fn write_compare_samples(path: &Path, rows: &CompareTable) -> Result<(), Sto
         Column::required("bound_ns", Layout::U32),
         Column::required("interrupts_off", Layout::Few(8)),
     ];
-    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
     table.rows(rows.len(), |group, range| {
         let few =
             |column: &[u16]| column[range.clone()].iter().map(|value| u32::from(*value)).collect::<Vec<_>>();

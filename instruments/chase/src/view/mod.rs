@@ -125,8 +125,35 @@ fn period(summary: &ChaseSummary) -> String {
 const NO_PERIOD: &str = "The stream keeps to no steady period, so nothing tells when a packet is due. Lateness is what \
                          this host adds to the typical way from a packet's arrival to the application.";
 
-/// What came of it; none where no packet was received.
+/// What came of it: losses, then lateness. None where no packet was received.
 fn verdict(summary: &ChaseSummary) -> Option<Text> {
+    let lateness = lateness(summary)?;
+    Some(match loss(&summary.losses) {
+        Some(loss) => text!("{loss} {lateness}"),
+        None => lateness,
+    })
+}
+
+/// How many packets were lost, and where most of them; none where no place counted one. Those that only our record lacks are not
+/// lost.
+fn loss(losses: &Losses) -> Option<Text> {
+    let places = places(&Losses { ours: 0, ..losses.clone() }).into_iter();
+    let places: Vec<_> = places.filter_map(|(place, lost)| Some((place, lost.filter(|n| *n > 0)?))).collect();
+    let lost: u64 = places.iter().map(|(_, lost)| lost).sum();
+    let all = losses.sent.unwrap_or(lost + losses.received.saturating_sub(losses.duplicates));
+    let (place, most) = places.iter().max_by_key(|(_, lost)| *lost)?;
+    let place = place.trim_start_matches("lost").trim_start_matches([',', ' ']);
+    let of_them = match (most * 2 > lost, *most == lost) {
+        (_, true) => format!(": {place}"),
+        (true, false) => format!(", {} of them {place}", Cell::Count(*most)),
+        (false, false) => format!(" at {} places", places.len()),
+    };
+    let [share, lost, all] = [Cell::part(lost, all), Cell::Count(lost), Cell::Count(all)];
+    Some(text!("{lost} of {all} packets ({share}) were lost{of_them}."))
+}
+
+/// How many packets were late and why; none where no packet was received.
+fn lateness(summary: &ChaseSummary) -> Option<Text> {
     let late = &summary.lateness;
     if let Some(backlog) = &summary.backlog {
         return Some(backlog::verdict(backlog));

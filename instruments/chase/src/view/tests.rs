@@ -331,7 +331,7 @@ fn nothing_received_gives_no_verdict() {
 #[test]
 fn verdict_names_a_cause_only_where_it_exceeds_the_unexplained() {
     let mut summary = summary();
-    let of = |summary: &ChaseSummary| verdict(summary).unwrap().to_string();
+    let of = |summary: &ChaseSummary| lateness(summary).unwrap().to_string();
     let named =
         "2,311 packets (0.17 %) were late. Largest cause: thread stress (fifo 50), 61.2 % of the late time.";
     assert_eq!(of(&summary), named);
@@ -340,6 +340,25 @@ fn verdict_names_a_cause_only_where_it_exceeds_the_unexplained() {
         of(&summary),
         "2,311 packets (0.17 %) were late. Most of the late time (70.0 %) is unexplained."
     );
+}
+
+#[test]
+fn verdict_tells_losses_before_lateness() {
+    let mut summary = summary();
+    let of = |summary: &ChaseSummary| verdict(summary).unwrap().to_string();
+    let lateness = lateness(&summary).unwrap().to_string();
+    let first = "27 of 1,349,527 packets (< 0.01 %) were lost, 24 of them at the socket buffer.";
+    assert_eq!(of(&summary), format!("{first} {lateness}"));
+    summary.losses.stack = [("NO_SOCKET".into(), 9), ("TCP_CSUM".into(), 15)].into();
+    assert!(of(&summary).starts_with("48 of 1,349,527 packets (< 0.01 %) were lost at 3 places. "));
+    summary.losses.stack.clear();
+    summary.losses.sent = None;
+    assert!(of(&summary).starts_with("24 of 1,349,524 packets (< 0.01 %) were lost: at the socket buffer. "));
+    summary.losses.socket_buffer = None;
+    summary.losses.ours = 5;
+    assert_eq!(of(&summary), lateness, "what only the record lacks is not lost");
+    summary.losses.unaccounted = 1_349_500;
+    assert!(of(&summary).starts_with("1,349,500 of 2,699,000 packets (50.0 %) were lost: place unknown. "));
 }
 
 #[test]
@@ -454,7 +473,8 @@ quaver chase · chase-20261120T165800Z-7f3a
                 cap_bpf,cap_perfmon+ep quaver
   not observed  NMI (no hardware counters in this virtual machine)
 
-  2,311 packets (0.17 %) were late. Largest cause: thread stress (fifo 50), 61.2 % of the late time.
+  27 of 1,349,527 packets (< 0.01 %) were lost, 24 of them at the socket buffer. 2,311 packets
+  (0.17 %) were late. Largest cause: thread stress (fifo 50), 61.2 % of the late time.
 
 Causes of lateness  ranked by share of the late time
   2,311 of 1,349,500 packets (0.17 %) were delayed by more than 14.8 µs. Total late time 61.0 ms

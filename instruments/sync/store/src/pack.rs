@@ -63,7 +63,7 @@ pub fn pack(segment: &Segment, path: &Path) -> Result<Packing, SyncSegmentError>
         Column::required("detail", Layout::Few(32)),
     ];
     let packed = Packed { facts: segment.facts().clone(), threads: segment.threads().to_vec() };
-    let mut table = TableWriter::create(path, TABLE, &columns)?;
+    let mut table = TableWriter::create(path, TABLE, &columns)?.of_run();
     let mut part: Vec<SyncMoment> = Vec::with_capacity(ROWS);
     let mut events = 0;
     for moment in segment.merge() {
