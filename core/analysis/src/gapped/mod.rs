@@ -10,6 +10,7 @@
 
 pub mod format;
 pub mod frames;
+mod levels;
 pub mod network;
 pub mod receiver;
 

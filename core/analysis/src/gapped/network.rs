@@ -17,7 +17,8 @@ pub struct CInst {
     pub max: u64,
     /// Mean; none without packets.
     pub mean: Option<f64>,
-    /// From C_INST to how often it was so.
+    /// From C_INST to how often it was so. Written as bins: [`super::levels`].
+    #[serde(serialize_with = "super::levels::serialize")]
     pub histogram: BTreeMap<u64, u64>,
 }
 

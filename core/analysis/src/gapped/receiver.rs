@@ -41,7 +41,8 @@ pub struct Vrx {
     pub max: u64,
     /// Mean level.
     pub mean: f64,
-    /// From level to how often it was so.
+    /// From level to how often it was so. Written as bins: [`super::levels`].
+    #[serde(serialize_with = "super::levels::serialize")]
     pub histogram: BTreeMap<u64, u64>,
     /// Packets that came after their instant: the buffer ran empty.
     pub late: u64,
