@@ -17,12 +17,15 @@ pub const WALL_CLOCK_KEY: &str = "quaver.realtime_minus_monotonic_ns";
 /// Key of the bound of the clock's error: no instant is wrong by more, nanoseconds. Absent where it is unknown.
 pub const CLOCK_BOUND_KEY: &str = "quaver.clock_error_bound_ns";
 
-/// Metadata of a table at `table` by the manifest beside it; nothing where there is none, or it cannot be read:
+/// Metadata of a table at `table` by the manifest beside it, or one folder above; nothing where there is none, or it cannot be read:
 /// whoever reads the run reports that.
 pub(crate) fn of_run_around(table: &Path) -> Vec<(&'static str, String)> {
     let Some(directory) = table.parent().and_then(|parent| parent.canonicalize().ok()) else {
         return Vec::new();
     };
+    // Some kinds keep their tables in a folder of the run.
+    let found = directory.ancestors().take(2).find(|place| place.join("manifest.json").is_file());
+    let Some(directory) = found else { return Vec::new() };
     let path = directory.join("manifest.json");
     let Ok(text) = std::fs::read(&path) else { return Vec::new() };
     let Ok(manifest) = Manifest::parse(&path, &text) else { return Vec::new() };
@@ -100,6 +103,10 @@ mod tests {
         expected.push(pair("quaver.realtime_minus_monotonic_ns", "-5"));
         expected.push(pair("quaver.clock_error_bound_ns", "30"));
         assert_eq!(written(&run.samples()), expected);
+
+        let below = run.path().join("sync");
+        std::fs::create_dir(&below).unwrap();
+        assert_eq!(written(&below.join("1.parquet")), expected, "of the run whose folder it is");
 
         std::fs::write(run.manifest(), "{").unwrap();
         assert_eq!(written(&run.samples()), [], "a damaged manifest states nothing");
