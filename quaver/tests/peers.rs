@@ -63,12 +63,12 @@ fn a_damaged_file_ends_with_5_and_a_sentence() {
     for name in ["irtt.json", "ping.flent.gz", "sockperf.csv", "cyclictest-h.txt", "rtla-osnoise-hist.txt"] {
         let whole = std::fs::read(Path::new(DATA).join(name)).expect("committed");
         let cut = place.path().join(name);
-        std::fs::write(&cut, &whole[..whole.len() * 2 / 3]).expect("written");
+        std::fs::write(&cut, &whole[..whole.len() / 2]).expect("written");
         let cut = cut.to_str().expect("a path");
         for verb in [&["analyze", cut][..], &["compare", cut, cut]] {
             let said = words(&quaver(place.path(), verb), 5);
             assert!(
-                said.starts_with(&format!("quaver: read {cut}: it ")) && said.lines().count() == 1,
+                said.starts_with(&format!("quaver: read {cut}: it")) && said.lines().count() == 1,
                 "{said}"
             );
         }
