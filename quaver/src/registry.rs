@@ -13,6 +13,7 @@ static INSTRUMENTS: &[&Instrument] = &[
     &quaver_watch::INSTRUMENT,
     &quaver_noise::INSTRUMENT,
     &quaver_capture::INSTRUMENT,
+    &quaver_peers::INSTRUMENT,
     &quaver_path::INSTRUMENT,
     &quaver_tune::INSTRUMENT,
     &quaver_cure::INSTRUMENT,

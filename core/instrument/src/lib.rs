@@ -7,6 +7,7 @@ pub mod compare;
 pub mod cpu_watch;
 pub mod deliver;
 pub mod exit_code;
+mod exports;
 pub mod facts;
 pub mod head;
 pub mod host_state;

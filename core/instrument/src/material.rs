@@ -12,8 +12,25 @@ const SLICES: usize = 512;
 pub struct Material {
     /// Quantities, the one that matters most first.
     pub samples: Vec<Samples>,
+    /// Quantities of which another program stated figures and kept no samples.
+    pub stated: Vec<Stated>,
     /// Causes by their time.
     pub causes: Vec<CauseTime>,
+}
+
+/// What another program stated about a quantity. Without samples in their order of time, nothing says how certain it is.
+#[derive(Clone, Debug)]
+pub struct Stated {
+    /// Identifier, the same in every run and file.
+    pub id: String,
+    /// What it is, for people.
+    pub name: String,
+    /// What the numbers count.
+    pub unit: Unit,
+    /// The mean, where it is known.
+    pub mean: Option<f64>,
+    /// Percentiles by share of the samples, as far as they are known: (0.5, median), (0.99, …).
+    pub percentiles: Vec<(f64, f64)>,
 }
 
 /// Samples of a quantity in their order of time.

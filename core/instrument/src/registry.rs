@@ -127,6 +127,30 @@ pub trait FileKind: Sync {
     /// # Errors
     /// The file is damaged, or an option means nothing for it.
     fn analyze(&self, asked: &AnalyzeArgs) -> anyhow::Result<ExitCode>;
+
+    /// What `quaver compare` takes of a file.
+    ///
+    /// # Errors
+    /// The file is damaged, or files of this kind are not compared (status 2).
+    fn comparable(&self, path: &Path) -> anyhow::Result<Comparable> {
+        let message = format!(
+            "compare {}: it is a file that can be analysed and not compared; name runs, or results of other tools",
+            path.display()
+        );
+        Err(failure(ExitCode::Usage, message))
+    }
+}
+
+/// A file as comparisons take it.
+pub struct Comparable {
+    /// Whose file it is, `cyclictest`: numbers of the summaries are compared within one kind only.
+    pub kind: String,
+    /// Its numbers.
+    pub summary: Value,
+    /// Its quantities.
+    pub material: Material,
+    /// What limits them, as sentences without a full stop.
+    pub notes: Vec<String>,
 }
 
 /// Writes one of the exports of results.

@@ -24,14 +24,19 @@ Examples:
   quaver analyze capture.pcapng
   quaver analyze capture.pcapng --layer application --json
   tcpdump -i eth0 --time-stamp-precision=nano -w capture.pcap udp && quaver analyze capture.pcap
+  cyclictest -q -m -p 90 -h 200 -l 100000 --json=before.json && quaver analyze before.json
 
 Of a capture, of quaver, tcpdump, Wireshark or anybody: which flows there are, their rate and
 delta T; what was lost, came twice or out of order by the senders' own numbers (RTP, STAMP, quaver
 and Jitlat); delay and its variation where packets say when they were sent; RFC 3550, ST 2022-6
 and ST 2110-21 for RTP. Captures of `quaver capture` carry a stamp for each layer with its error
-bound: --layer takes times from one of them, and the page tells the time between layers.")]
+bound: --layer takes times from one of them, and the page tells the time between layers.
+
+Of results of other tools: each quantity by its own name, and what the file leaves unknown. They are
+cyclictest (histogram or --json), rtla timerlat and osnoise (hist or top), irtt (JSON), iperf3 (JSON of UDP),
+flent (.flent.gz), and full logs of sockperf.")]
 pub struct AnalyzeArgs {
-    /// Run directory, capture (pcapng or pcap), or log of Jitlat
+    /// Run directory, capture (pcapng or pcap), log of Jitlat, or results of another tool
     #[arg(value_name = "RUN|FILE")]
     pub run: PathBuf,
     /// Take times of a capture from this layer's stamps [default: each packet's own time]
@@ -67,6 +72,8 @@ Examples:
   quaver export RUN --perfetto
   quaver export RUN --late-csv -o - | sort -t, -k2,2nr | head
   quaver export RUN --jitlat-log --direction up -o up.log
+  quaver export RUN --csv events
+  quaver export RUN --openmetrics -o /var/lib/node_exporter/quaver.prom
 
 A timeline of a run with more than 400 000 packets and events together shows the time around the worst packet only:
 a viewer holds all of it in memory. --late-csv writes one line for each piece of each late packet:
@@ -85,6 +92,18 @@ pub struct ExportArgs {
     /// The late packets, piece by piece, as comma-separated values
     #[arg(long, group = "format")]
     pub late_csv: bool,
+    /// A table of any run (samples, events, ...) as comma-separated values
+    #[arg(long, group = "format", value_name = "TABLE")]
+    pub csv: Option<String>,
+    /// A table of any run, an object a line
+    #[arg(long, group = "format", value_name = "TABLE")]
+    pub json_lines: Option<String>,
+    /// The numbers of any run's summary as OpenMetrics
+    #[arg(long, group = "format")]
+    pub openmetrics: bool,
+    /// The samples of any run that has some as an HdrHistogram log, in nanoseconds
+    #[arg(long, group = "format")]
+    pub hdr: bool,
     /// Of a path: a log of Jitlat for each direction, which `quaver jitlat -f` reads too
     #[arg(long, group = "format")]
     pub jitlat_log: bool,
@@ -102,7 +121,7 @@ pub struct ExportArgs {
     #[arg(long, value_parser = quantity::duration, value_name = "TIME")]
     pub late: Option<Duration>,
     /// Where to write, - for standard output [default: timeline.perfetto-trace, late.csv, jitlat.log.up and .down,
-    /// packets.csv, gnuplot/ in the run directory]
+    /// packets.csv, gnuplot/, TABLE.csv, TABLE.jsonl, metrics.txt, histograms.hlog in the run directory]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

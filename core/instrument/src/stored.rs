@@ -3,6 +3,7 @@
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
+use crate::exports;
 use crate::query::{self, QueryArgs};
 use crate::registry::{Analyzed, FileKind, RunKind};
 use crate::results;
@@ -10,6 +11,7 @@ use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use quaver_store::run::RunDir;
+use std::path::Path;
 use std::time::Duration;
 
 /// What a program can do with what is stored.
@@ -26,7 +28,7 @@ impl Stored {
         let all = [
             (
                 AnalyzeArgs::augment_args(Command::new("analyze")),
-                "Analyse a run again (also one that was cut short), a capture, or a log of Jitlat",
+                "Analyse a run again (also one that was cut short), a capture, or results of another tool",
             ),
             (ReportArgs::augment_args(Command::new("report")), "Draw the HTML report of a run again"),
             (ExportArgs::augment_args(Command::new("export")), "Convert a run for another program"),
@@ -53,11 +55,11 @@ impl Stored {
             "export" => {
                 Some(ExportArgs::from_arg_matches(matches).map_err(asked).and_then(|args| self.export(&args)))
             }
-            "compare" => Some(
-                CompareArgs::from_arg_matches(matches)
-                    .map_err(asked)
-                    .and_then(|args| compare::run(&args, |run| self.kind_of(run))),
-            ),
+            "compare" => {
+                Some(CompareArgs::from_arg_matches(matches).map_err(asked).and_then(|args| {
+                    compare::run(&args, |run| self.kind_of(run), |path| self.file_kind(path))
+                }))
+            }
             "runs" => Some(
                 RunsArgs::from_arg_matches(matches)
                     .map_err(asked)
@@ -88,7 +90,7 @@ impl Stored {
     /// as they are, for the run may still be recording. A file is of one of the kinds that instruments read.
     fn analyze(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         if args.run.is_file() {
-            return self.analyze_file(args);
+            return self.file_kind(&args.run)?.analyze(args);
         }
         if args.layer.is_some() {
             let message = "--layer is for captures, whose packets are stamped at several layers";
@@ -100,14 +102,18 @@ impl Stored {
         results::print(&results.summary()?, || results.page(&run), args.json, &args.fail_if)
     }
 
-    fn analyze_file(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+    /// The kind of a file, by its content.
+    ///
+    /// # Errors
+    /// Files like it are not known here, or it cannot be read.
+    fn file_kind(&self, path: &Path) -> anyhow::Result<&'static dyn FileKind> {
         for kind in &self.files {
-            if kind.recognizes(&args.run)? {
-                return kind.analyze(args);
+            if kind.recognizes(path)? {
+                return Ok(*kind);
             }
         }
         let names: Vec<&str> = self.files.iter().map(|kind| kind.missing()).collect();
-        let message = format!("read {}: not a run directory, {}", args.run.display(), names.join(", and "));
+        let message = format!("read {}: not a run directory, {}", path.display(), names.join(", and "));
         Err(failure(ExitCode::BadInput, message))
     }
 
@@ -124,7 +130,13 @@ impl Stored {
     /// Converts a run for another program.
     fn export(&self, args: &ExportArgs) -> anyhow::Result<ExitCode> {
         let run = quaver_store::listing::open(&args.run)?;
-        analyzed(self.kind_of(&run)?, &run, args.late)?.export(&run, args)?;
+        let kind = self.kind_of(&run)?;
+        if !exports::table(&run, args)? {
+            let results = analyzed(kind, &run, args.late)?;
+            if !exports::results(&run, &*results, args)? {
+                results.export(&run, args)?;
+            }
+        }
         Ok(ExitCode::Done)
     }
 }

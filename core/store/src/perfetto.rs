@@ -28,9 +28,9 @@ const STATE_CLEARED: u32 = 1;
 pub const SLICE_BEGIN: i32 = 1;
 pub const SLICE_END: i32 = 2;
 pub const INSTANT: i32 = 3;
-const COUNTER: i32 = 4;
+pub const COUNTER: i32 = 4;
 /// `CounterDescriptor.Unit.UNIT_TIME_NS`.
-const UNIT_TIME_NS: i32 = 1;
+pub const UNIT_TIME_NS: i32 = 1;
 
 const RECEIVE_TRACK: u64 = 1;
 const APPLICATION_TRACK: u64 = 2;

@@ -57,6 +57,7 @@ impl Analyzed for Packets {
             analysis.summary.stages.iter().map(|stage| (stage.from, stage.to)).collect();
         Material {
             samples: samples(packets, &stages),
+            stated: Vec::new(),
             causes: cause_times(&analysis.summary.causes, late, span),
         }
     }
@@ -73,7 +74,11 @@ impl Analyzed for Packets {
         let (name, write): (_, Exporter<ChaseDigest>) = match asked {
             _ if asked.perfetto => ("timeline.perfetto-trace", perfetto),
             _ if asked.late_csv => ("late.csv", late_csv),
-            _ => return Err(not_exported("a run of packets is exported by --perfetto or --late-csv")),
+            _ => {
+                return Err(not_exported(
+                    "a run of packets is exported by --perfetto, --late-csv, or what any run has",
+                ));
+            }
         };
         let target = asked.output.clone().unwrap_or_else(|| run.path().join(name));
         deliver(&target, |out| write(&self.0, out))?;

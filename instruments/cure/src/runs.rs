@@ -72,6 +72,6 @@ impl Analyzed for CureDigest {
     }
 
     fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported("a cure is not exported: summary.json holds every block of it"))
+        Err(not_exported("a cure has no such export: summary.json holds every block of it"))
     }
 }

@@ -1,12 +1,14 @@
 //! Stored runs of `quaver noise`.
 
 use crate::digest::{self, NoiseDigest};
+use quaver_analysis::summary::NoiseCpu;
 use quaver_instrument::deliver::{deliver, say_written};
-use quaver_instrument::material::{Material, Samples, cause_times};
+use quaver_instrument::material::{Material, Samples, Stated, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
+use quaver_view::Unit;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -34,6 +36,20 @@ impl RunKind for GapRuns {
 
 struct Gaps(NoiseDigest);
 
+/// The part of their time that the loops of all CPUs had, as osnoise states it.
+fn available(cpus: &[NoiseCpu]) -> Stated {
+    let sum = |of: fn(&NoiseCpu) -> i64| cpus.iter().map(of).sum::<i64>() as f64;
+    let runtime_ns = sum(|cpu| cpu.runtime_ns);
+    let mean = (runtime_ns > 0.0).then(|| 1.0 - sum(|cpu| cpu.noise_ns) / runtime_ns);
+    Stated {
+        id: "available".to_owned(),
+        name: "share of the time left to the loop".to_owned(),
+        unit: Unit::Share,
+        mean,
+        percentiles: Vec::new(),
+    }
+}
+
 impl Analyzed for Gaps {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
         self.0.store(run)
@@ -50,6 +66,7 @@ impl Analyzed for Gaps {
         let end_ns = gaps.after_ns.iter().copied().max().unwrap_or_default();
         Material {
             samples: vec![Samples::durations("gap", "gaps", spans.map(|(before, after)| after - before))],
+            stated: vec![available(&analysis.summary.cpus)],
             causes: cause_times(&analysis.summary.causes, &analysis.pieces, (start_ns, end_ns)),
         }
     }
@@ -66,7 +83,11 @@ impl Analyzed for Gaps {
         let (name, write): (_, Exporter<NoiseDigest>) = match asked {
             _ if asked.perfetto => ("timeline.perfetto-trace", NoiseDigest::write_perfetto),
             _ if asked.late_csv => ("late.csv", gaps_csv),
-            _ => return Err(not_exported("a noise run is exported by --perfetto or --late-csv")),
+            _ => {
+                return Err(not_exported(
+                    "a noise run is exported by --perfetto, --late-csv, or what any run has",
+                ));
+            }
         };
         let target = asked.output.clone().unwrap_or_else(|| run.path().join(name));
         deliver(&target, |out| write(&self.0, out))?;

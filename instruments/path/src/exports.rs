@@ -1,6 +1,7 @@
 //! What a path measurement is exported to.
 
-use crate::facts::PathFacts;
+use crate::digest::PathDigest;
+use crate::facts::{FlowFacts, PathFacts};
 use crate::probe::{logs, plots};
 use crate::samples::read_path_samples;
 use anyhow::Context;
@@ -10,14 +11,16 @@ use quaver_instrument::args::DirectionName;
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::runs::ExportArgs;
+use quaver_store::perfetto::{COUNTER, INSTANT, Trace, TraceCounts, TrackEvent, UNIT_TIME_NS};
 use quaver_store::run::RunDir;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Converts.
 pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<()> {
-    if args.perfetto || args.late_csv || args.late.is_some() {
-        let message = "path measurements have no causes: use --packets-csv, --jitlat-log or --gnuplot";
+    if args.late_csv || args.late.is_some() {
+        let message =
+            "path measurements have no causes: use --packets-csv, --jitlat-log, --gnuplot or --perfetto";
         return Err(failure(ExitCode::Usage, message));
     }
     let facts: Option<PathFacts> = run.read_facts(run.read_manifest()?.path.as_ref())?;
@@ -28,6 +31,13 @@ pub fn run(args: &ExportArgs, run: &RunDir) -> anyhow::Result<()> {
         return Err(failure(ExitCode::Usage, message));
     }
     let target = |name: &str| args.output.clone().unwrap_or_else(|| run.path().join(name));
+    if args.perfetto {
+        let target = target("timeline.perfetto-trace");
+        let found = crate::digest::analyze(run)?;
+        deliver(&target, |out| Ok(perfetto(&found, args.direction, out)?))?;
+        say_written(&target);
+        return Ok(());
+    }
     if args.gnuplot {
         return gnuplot(&target("gnuplot"), args.direction, run);
     }
@@ -73,6 +83,41 @@ fn gnuplot(directory: &PathBuf, direction: DirectionName, run: &RunDir) -> anyho
     }
     plots::for_gnuplot(&crate::digest::analyze(run)?, directory)?;
     say_written(directory);
+    Ok(())
+}
+
+/// For each direction the packets as they were sent and as they arrived, with arrows between, and their delay. Both clocks are
+/// drawn as they were: time 0 is when the first packet was sent.
+fn perfetto(found: &PathDigest, direction: DirectionName, out: &mut dyn Write) -> io::Result<()> {
+    let wanted = |flow: &FlowFacts| match direction {
+        DirectionName::Both => true,
+        DirectionName::Up => flow.direction == Direction::Up,
+        DirectionName::Down => flow.direction == Direction::Down,
+    };
+    let flows = || found.flows.iter().zip(&found.timed).filter(|((flow, _), _)| wanted(flow));
+    let instants = flows().flat_map(|(_, timed)| timed.iter().flat_map(|one| [one.sent_ns, one.received_ns]));
+    let first_ns = instants.min().unwrap_or_default();
+    let since = |ns: i64| ns.saturating_sub(first_ns).cast_unsigned();
+    let mut trace = Trace { out, buffer: Vec::new(), drawn: TraceCounts::default() };
+    trace.begin()?;
+    for (place, ((flow, _), timed)) in (0u64..).zip(flows()) {
+        let way = flow.direction.name();
+        let [sent, received, delay] = [1, 2, 3].map(|track| 10 * (place + 1) + track);
+        trace.track(sent, format!("Packets sent {way}"), None)?;
+        trace.track(received, format!("Packets received {way}"), None)?;
+        trace.track(delay, format!("Delay {way}"), Some(UNIT_TIME_NS))?;
+        for packet in timed {
+            let event = TrackEvent {
+                name: Some(format!("packet {}", packet.sequence)),
+                flow_ids: vec![(place << 48) + packet.sequence + 1],
+                ..TrackEvent::default()
+            };
+            trace.event(since(packet.sent_ns), INSTANT, sent, event.clone())?;
+            trace.event(since(packet.received_ns), INSTANT, received, event)?;
+            let counted = TrackEvent { counter_value: Some(packet.delay_ns()), ..TrackEvent::default() };
+            trace.event(since(packet.received_ns), COUNTER, delay, counted)?;
+        }
+    }
     Ok(())
 }
 

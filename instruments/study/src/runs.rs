@@ -47,6 +47,6 @@ impl Analyzed for Cells {
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
         let (_, _) = (run, asked);
-        Err(not_exported("a study is not exported: its cells/ and summary.json hold all of it"))
+        Err(not_exported("a study has no such export: its cells/ and summary.json hold all of it"))
     }
 }

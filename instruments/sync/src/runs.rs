@@ -96,6 +96,6 @@ impl Analyzed for Bench {
 
     fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
         let (_, _) = (run, asked);
-        Err(not_exported("a bench is not exported: its summary.json holds all of it"))
+        Err(not_exported("a bench has no such export: its summary.json holds all of it"))
     }
 }

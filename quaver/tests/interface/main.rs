@@ -24,7 +24,11 @@ const RUNS: [(&str, &str, &str); 13] = [
         "samples.parquet events.parquet late.parquet names.json timeline.perfetto-trace late.csv",
     ),
     ("noise", "NoiseSummary", "gaps.parquet events.parquet names.json timeline.perfetto-trace late.csv"),
-    ("probe", "PathSummary", "samples.parquet packets.csv jitlat.log.up jitlat.log.down gnuplot/"),
+    (
+        "probe",
+        "PathSummary",
+        "samples.parquet packets.csv jitlat.log.up jitlat.log.down gnuplot/ timeline.perfetto-trace",
+    ),
     ("probe-mesh", "MeshSummary", "tests/"),
     ("capture-compare", "CompareSummary", "samples.parquet"),
     ("study", "StudySummary", "cells/ cost.json dummy.parquet"),

@@ -98,7 +98,9 @@ impl Analyzed for Paper {
     }
 
     fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported("the paper's runs are not exported: points.jsonl and summary.json hold all of them"))
+        Err(not_exported(
+            "the paper's runs have no such export: points.jsonl and summary.json hold all of them",
+        ))
     }
 }
 
@@ -135,6 +137,6 @@ impl Analyzed for Sweep {
     }
 
     fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported("a sweep is not exported: its points.parquet and summary.json hold all of it"))
+        Err(not_exported("a sweep has no such export: its points.parquet and summary.json hold all of it"))
     }
 }

@@ -5,6 +5,7 @@ use super::side::Side;
 use crate::run_list::unit_of;
 use quaver_analysis::compare::{Basis, Change, LEVELS};
 use quaver_analysis::rounds::Interval;
+use quaver_store::manifest::Manifest;
 use quaver_view::{
     Axis, Block, Cell, Chart, Colour, Data, Document, Numbers, Quantity, Range, Ranges, Section, Series,
     Shown, Table, Text, Tone, Unit, Xy, text,
@@ -20,18 +21,18 @@ pub(super) fn document(found: &Comparison) -> Document {
     document.version = env!("CARGO_PKG_VERSION").into();
     document.verdict = verdict(found);
     document.warnings = warnings(found);
-    document.fact("kind", found.kind);
+    document.fact("kind", &found.kind);
     for (name, side) in [("A", &found.a), ("B", &found.b)] {
         let names: Vec<&str> = side.runs.iter().map(|run| run.name.as_str()).collect();
         document.fact(name, names.join(", "));
     }
-    document.section(settings(found));
+    if found.sides().all(|run| run.manifest.is_some()) {
+        document.section(settings(found));
+    }
     if let Some(first) = found.quantities.first() {
         document.section(percentiles(first));
     }
-    if found.quantities.len() > 1 {
-        document.section(stages(&found.quantities));
-    }
+    document.sections.extend(stages(&found.quantities));
     if !found.causes.is_empty() {
         document.section(causes(&found.causes));
     }
@@ -130,10 +131,15 @@ pub(super) fn warnings(found: &Comparison) -> Vec<Text> {
         }
         _ => {}
     }
-    for run in found.a.runs.iter().chain(&found.b.runs) {
-        if let Some(reason) = run.manifest.incomplete_reason() {
+    for run in found.sides() {
+        if let Some(reason) = run.manifest.as_ref().and_then(Manifest::incomplete_reason) {
             warnings.push(text!("{} is incomplete: {reason}", run.name));
         }
+        warnings.extend(run.notes.iter().map(|note| text!("{}: {note}", run.name)));
+    }
+    if found.sides().any(|run| run.manifest.is_none()) {
+        let words = "files of other tools do not state the host's settings: what else differs is unknown";
+        warnings.push(words.into());
     }
     let shared: Vec<&str> = found.a.runs.iter().map(|run| run.name.as_str()).collect();
     for run in found.b.runs.iter().filter(|run| shared.contains(&run.name.as_str())) {
@@ -232,7 +238,10 @@ fn percentiles(first: &Compared) -> Section {
     section
 }
 
-fn stages(all: &[Compared]) -> Section {
+/// The quantities after the first that have percentiles; none where there are none.
+fn stages(all: &[Compared]) -> Option<Section> {
+    let known = |stage: &&Compared| stage.levels[0].is_some() && stage.levels[2].is_some();
+    all.iter().skip(1).find(known)?;
     let mut table = Table::new([
         "stage",
         "p50 of A",
@@ -250,7 +259,7 @@ fn stages(all: &[Compared]) -> Section {
         table
             .toned(tone(p99), [Cell::Text((&stage.name).into()), a, b, change, a99, b99, change99, interval]);
     }
-    Section::new("stages", "By stage").note("where the change was made").with(table)
+    Some(Section::new("stages", "By stage").note("where the change was made").with(table))
 }
 
 fn causes(all: &[CauseChange]) -> Section {

@@ -1,4 +1,4 @@
-//! `quaver compare`: what differs between two runs, or two groups of runs, of one kind.
+//! `quaver compare`: what differs between two runs, or two groups of runs, of one kind; and beside results of other tools.
 
 mod differences;
 mod document;
@@ -7,14 +7,14 @@ mod side;
 
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
-use crate::registry::RunKind;
+use crate::registry::{FileKind, RunKind};
 use crate::threshold::{self, FailIf};
 use crate::{results, terminal};
 use clap::Args;
 use quaver_store::run::RunDir;
 use result::Comparison;
-use side::Side;
-use std::path::PathBuf;
+use side::{Run, Side};
+use std::path::{Path, PathBuf};
 
 /// `quaver compare`.
 #[derive(Debug, Args)]
@@ -25,17 +25,22 @@ Examples:
   quaver compare before last --fail-if 'p99.change > 10 %'
   quaver compare before last --fail-if 'p99.change_low > 10 %'
   quaver compare before last --fail-if 'figures.losses.network.b > 0'
+  quaver compare irtt.json last
+  quaver compare cyclictest-1.json cyclictest-2.json -- cyclictest-3.json cyclictest-4.json
 
 Each side has one run or several. Intervals cover the true change in 95 of 100 cases: by blocks of successive
 samples within one run, and by whole runs where a side has several. Only several runs a side show how much
 runs differ by themselves.
+
+Results of cyclictest, rtla, irtt, iperf3, flent and sockperf stand for runs, beside their like and beside runs of
+the same quantity: noise beside osnoise, delays of probe beside irtt. Unlike quantities are refused.
 
 --fail-if takes p50, p90, p99, p99_9, p99_99, p99_999 and mean of the first quantity, `stages.ID.p99` of the
 others, `figures.PATH` of any number of summary.json and `causes.SOURCE`. Each has a, b, difference, change
 (B/A - 1), change_low and change_high. `change > 10 %` fails by the estimate, `change_low > 10 %` only
 where the interval excludes less.")]
 pub struct CompareArgs {
-    /// Runs of A (or A and B, one of each)
+    /// Runs of A (or A and B, one of each), or files of other tools
     #[arg(id = "run", value_name = "A", required = true)]
     pub first: Vec<PathBuf>,
     /// Runs of B
@@ -55,37 +60,46 @@ pub struct CompareArgs {
     pub fail_if: Vec<FailIf>,
 }
 
-/// Compares; `kind_of` knows the kinds of runs.
+/// Compares; `kind_of` knows the kinds of runs, and `file_kind` those of files.
 ///
 /// # Errors
-/// A run cannot be read, the kinds differ, or the page cannot be written.
+/// A run or file cannot be read, nothing in them can be compared, or the page cannot be written.
 pub(crate) fn run(
     args: &CompareArgs,
     kind_of: impl Fn(&RunDir) -> anyhow::Result<&'static dyn RunKind>,
+    file_kind: impl Fn(&Path) -> anyhow::Result<&'static dyn FileKind>,
 ) -> anyhow::Result<ExitCode> {
     let (a, b) = sides(args)?;
-    let mut kinds: Vec<(&'static str, &'static dyn RunKind)> = Vec::new();
+    let mut headline = None;
+    let mut made = Vec::new();
     let mut read = |paths: &[PathBuf], number: u64| -> anyhow::Result<Side> {
         let mut side = Side::default();
         for path in paths {
+            let seed = number * 1_000 + side.runs.len() as u64;
+            if path.is_file() {
+                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+                side.runs.push(side::of_file(name, file_kind(path)?.comparable(path)?, seed));
+                continue;
+            }
             let run = quaver_store::listing::open(path)?;
             let kind = kind_of(&run)?;
             let name = kind.verbs()[0];
-            if let Some((other, _)) = kinds.first().filter(|(other, _)| *other != name) {
+            if let Some(other) = made.first().filter(|other| **other != name) {
                 let message = format!(
                     "compare {}: a run of {name} cannot be compared with one of {other}; name runs of one kind",
                     path.display()
                 );
                 return Err(failure(ExitCode::Usage, message));
             }
-            kinds.push((name, kind));
-            let seed = number * 1_000 + side.runs.len() as u64;
+            made.push(name);
+            headline = Some(kind.headline());
             side.runs.push(side::read(&run, kind, seed)?);
         }
         Ok(side)
     };
     let (a, b) = (read(a, 1)?, read(b, 2)?);
-    let comparison = Comparison::of(a, b, kinds[0].0, kinds[0].1.headline());
+    let comparison = Comparison::of(a, b, headline.unwrap_or_default());
+    refuse_unlike(&comparison)?;
     if let Some(target) = &args.html {
         deliver(target, |out| Ok(quaver_view::write_html(out, &document::document(&comparison))?))?;
         say_written(target);
@@ -116,4 +130,21 @@ fn sides(args: &CompareArgs) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {
         }
         sides => Ok(sides),
     }
+}
+
+/// Nothing of a file is compared with what is something else.
+fn refuse_unlike(found: &Comparison) -> anyhow::Result<()> {
+    if !found.quantities.is_empty() || found.sides().all(|run| run.manifest.is_some()) {
+        return Ok(());
+    }
+    let has = |run: &Run| {
+        let names: Vec<&str> = run.quantities.iter().map(|quantity| quantity.name.as_str()).collect();
+        match names.as_slice() {
+            [] => format!("{} has no quantity", run.name),
+            _ => format!("{} has {}", run.name, names.join(", ")),
+        }
+    };
+    let each: Vec<String> = found.sides().map(has).collect();
+    let message = format!("compare: unlike quantities are not compared: {}", each.join("; "));
+    Err(failure(ExitCode::Usage, message))
 }

@@ -14,7 +14,8 @@ const LEAST_SHARE: f64 = 1e-5;
 
 /// What a comparison found.
 pub(super) struct Comparison {
-    pub kind: &'static str,
+    /// The verb that made the runs, and the programs whose files stand beside them: `irtt with probe`.
+    pub kind: String,
     pub a: Side,
     pub b: Side,
     pub differences: Vec<Difference>,
@@ -59,12 +60,24 @@ impl CauseChange {
 }
 
 impl Comparison {
-    pub(super) fn of(a: Side, b: Side, kind: &'static str, headline: &[&str]) -> Self {
+    pub(super) fn of(a: Side, b: Side, headline: &[&str]) -> Self {
         let differences = differences(&a, &b);
-        let (quantities, causes, figures) = (quantities(&a, &b), causes(&a, &b), figures(&a, &b));
+        let mut kinds: Vec<&str> = a.runs.iter().chain(&b.runs).map(|run| run.kind.as_str()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let (quantities, kind) = (quantities(&a, &b), kinds.join(" with "));
+        // Numbers of the same name mean other things in summaries of other kinds.
+        let alike = kinds.len() == 1;
+        let causes = if alike { causes(&a, &b) } else { Vec::new() };
+        let figures = if alike { figures(&a, &b) } else { Vec::new() };
         let place = |path: &&str| figures.iter().position(|(known, _)| known == path);
         let headline = if quantities.is_empty() { headline.iter().find_map(place) } else { None };
         Self { kind, a, b, differences, quantities, causes, figures, headline }
+    }
+
+    /// The runs and files of both sides.
+    pub(super) fn sides(&self) -> impl Iterator<Item = &Run> {
+        self.a.runs.iter().chain(&self.b.runs)
     }
 
     /// The changes that decide the verdict, with their names.
@@ -154,9 +167,11 @@ fn quantities(a: &Side, b: &Side) -> Vec<Compared> {
     let both: Vec<[Vec<Quantity>; 2]> =
         ids.filter_map(|quantity| Some([all(a, &quantity.id)?, all(b, &quantity.id)?])).collect();
     let count = both.len();
+    let known = |one: &Compared| one.mean.is_some() || one.levels.iter().any(Option::is_some);
     both.into_iter()
         .enumerate()
         .map(|(rank, sides)| compared(&sides, if rank == 0 { JUDGED } else { JUDGED * count }))
+        .filter(known)
         .collect()
 }
 

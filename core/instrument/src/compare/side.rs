@@ -1,7 +1,7 @@
 //! One side of a comparison: its runs, and what they say.
 
-use crate::material::{Material, Samples};
-use crate::registry::RunKind;
+use crate::material::{Material, Samples, Stated};
+use crate::registry::{Comparable, RunKind};
 use quaver_analysis::compare::{Estimate, LEVELS};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -22,7 +22,12 @@ pub(super) struct Side {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub name: String,
-    pub manifest: Manifest,
+    /// The verb that made it, or the program whose file it is.
+    pub kind: String,
+    /// None of a file of another program.
+    pub manifest: Option<Manifest>,
+    /// What limits a file of another program.
+    pub notes: Vec<String>,
     pub quantities: Vec<Quantity>,
     /// Part of the measured time that each cause took, by source and name.
     pub causes: BTreeMap<(String, String), Estimate>,
@@ -47,7 +52,7 @@ pub(super) fn read(run: &RunDir, kind: &dyn RunKind, seed: u64) -> anyhow::Resul
     let manifest = run.read_manifest()?;
     let results = kind.analyze(run, None)?;
     let summary = results.summary()?;
-    let Material { samples, causes } = results.material();
+    let Material { samples, stated, causes } = results.material();
     let mut figures = BTreeMap::new();
     numbers(&summary, String::new(), &mut figures);
     let mut times: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
@@ -61,8 +66,32 @@ pub(super) fn read(run: &RunDir, kind: &dyn RunKind, seed: u64) -> anyhow::Resul
     if causes.is_empty() {
         causes = causes_of(&summary, &manifest);
     }
-    let quantities = samples.into_iter().map(|samples| quantity(samples, seed)).collect();
-    Ok(Run { name: run.name(), manifest, quantities, causes, figures })
+    let kind = kind.verbs()[0].to_owned();
+    let (manifest, notes) = (Some(manifest), Vec::new());
+    let quantities = quantities(samples, stated, seed);
+    Ok(Run { name: run.name(), kind, manifest, notes, quantities, causes, figures })
+}
+
+/// A file of another program.
+pub(super) fn of_file(name: String, file: Comparable, seed: u64) -> Run {
+    let Comparable { kind, summary, material, notes } = file;
+    let mut figures = BTreeMap::new();
+    numbers(&summary, String::new(), &mut figures);
+    let quantities = quantities(material.samples, material.stated, seed);
+    Run { name, kind, manifest: None, notes, quantities, causes: BTreeMap::new(), figures }
+}
+
+fn quantities(samples: Vec<Samples>, stated: Vec<Stated>, seed: u64) -> Vec<Quantity> {
+    let sampled = samples.into_iter().map(|samples| quantity(samples, seed));
+    sampled.chain(stated.into_iter().map(quantity_of_figures)).collect()
+}
+
+fn quantity_of_figures(stated: Stated) -> Quantity {
+    let Stated { id, name, unit, mean, percentiles } = stated;
+    let known = |share: f64| percentiles.iter().find(|(level, _)| *level == share);
+    let levels = LEVELS.map(|(_, level)| known(level).map(|(_, value)| Estimate::exact(*value)));
+    let curve = percentiles.iter().map(|(level, value)| (1.0 - level, *value)).collect();
+    Quantity { id, name, unit, mean: mean.map(Estimate::exact), levels, curve }
 }
 
 fn quantity(samples: Samples, seed: u64) -> Quantity {

@@ -49,6 +49,8 @@ impl Analyzed for CompareDigest {
     }
 
     fn export(&self, _: &RunDir, _: &ExportArgs) -> anyhow::Result<()> {
-        Err(not_exported("a comparison is not exported: its samples.parquet and summary.json hold all of it"))
+        Err(not_exported(
+            "a comparison has no such export: its samples.parquet and summary.json hold all of it",
+        ))
     }
 }

@@ -1,0 +1,117 @@
+//! Exports that every kind of runs has: they follow from its tables, its summary and its samples, so no kind has code of its own.
+
+mod histograms;
+mod metrics;
+
+use crate::deliver::{deliver, say_written};
+use crate::exit_code::{ExitCode, failure};
+use crate::registry::Analyzed;
+use crate::runs::ExportArgs;
+use quaver_store::rows::read_rows;
+use quaver_store::run::RunDir;
+use serde_json::{Map, Value};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Writes a table of the run, if that was asked for. No analysis is needed.
+///
+/// # Errors
+/// The run has no such table (status 2), it is damaged, or writing failed.
+pub(crate) fn table(run: &RunDir, asked: &ExportArgs) -> anyhow::Result<bool> {
+    let (name, end, lines) = match (&asked.csv, &asked.json_lines) {
+        (Some(name), _) => (name, "csv", false),
+        (_, Some(name)) => (name, "jsonl", true),
+        _ => return Ok(false),
+    };
+    refuse_late(asked)?;
+    let tables = tables(run.path())?;
+    let Some(table) = tables.iter().find(|table| table.file_stem() == Some(name.as_ref())) else {
+        let names: Vec<_> = tables.iter().filter_map(|table| table.file_stem()?.to_str()).collect();
+        let has = if names.is_empty() { "no table".to_owned() } else { names.join(", ") };
+        let message = format!("export {}: it has no table {name:?}; it has {has}", run.path().display());
+        return Err(failure(ExitCode::Usage, message));
+    };
+    let target = asked.output.clone().unwrap_or_else(|| run.path().join(format!("{name}.{end}")));
+    deliver(&target, |out| Ok(rows(table, lines, out)??))?;
+    say_written(&target);
+    Ok(true)
+}
+
+/// Writes what follows from the results of any kind of runs, if that was asked for.
+///
+/// # Errors
+/// The kind has no samples (status 2), or writing failed.
+pub(crate) fn results(run: &RunDir, found: &dyn Analyzed, asked: &ExportArgs) -> anyhow::Result<bool> {
+    let target = |name: &str| asked.output.clone().unwrap_or_else(|| run.path().join(name));
+    let (target, text) = match asked {
+        _ if asked.openmetrics => {
+            (target("metrics.txt"), metrics::text(run, &found.summary()?)?.into_bytes())
+        }
+        _ if asked.hdr => (target("histograms.hlog"), histograms::log(run, found.material())?),
+        _ => return Ok(false),
+    };
+    deliver(&target, |out| Ok(out.write_all(&text)?))?;
+    say_written(&target);
+    Ok(true)
+}
+
+fn refuse_late(asked: &ExportArgs) -> anyhow::Result<()> {
+    match asked.late {
+        None => Ok(()),
+        Some(_) => {
+            Err(failure(ExitCode::Usage, "--late changes no table: it is for --perfetto and --late-csv"))
+        }
+    }
+}
+
+/// The Parquet files of a run, in the order of their names.
+fn tables(run: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(run)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "parquet") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn rows(table: &Path, lines: bool, out: &mut dyn Write) -> anyhow::Result<io::Result<()>> {
+    let mut first = true;
+    let written = read_rows(table, &mut |names, values| {
+        if lines {
+            let row: Map<String, Value> = names.iter().cloned().zip(values.iter().cloned()).collect();
+            return writeln!(out, "{}", Value::Object(row));
+        }
+        if std::mem::take(&mut first) {
+            writeln!(out, "{}", names.iter().map(|name| cell(name)).collect::<Vec<_>>().join(","))?;
+        }
+        let cells = values.iter().map(|value| match value {
+            Value::Null => String::new(),
+            Value::String(words) => cell(words),
+            other => other.to_string(),
+        });
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join(","))
+    })?;
+    Ok(written)
+}
+
+/// A field as RFC 4180 has it (section 2).
+fn cell(words: &str) -> String {
+    match words.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", words.replace('"', "\"\"")),
+        false => words.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_with_a_comma_or_a_quote_is_quoted() {
+        assert_eq!(cell("swapper/0"), "swapper/0");
+        assert_eq!(cell("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}

@@ -1,0 +1,170 @@
+//! What each kind of runs is exported to, as `docs/formats.md` has it, and read by programs that are not ours.
+
+use quaver_testbed::privileged::{Lack, skip};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Debian's, which has Debian's packages.
+const PYTHON: &str = "/usr/bin/python3";
+
+fn quaver(runs: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.args(words).env("QUAVER_RUNS", runs).env_remove("QUAVER_KEY_FILE").stdin(Stdio::null());
+    command
+}
+
+#[track_caller]
+fn done(runs: &Path, words: &[&str]) -> Output {
+    let output = quaver(runs, words).output().expect("the program was built for this test");
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// A run of `quaver probe` against a server of our own.
+fn probe(runs: &Path) {
+    let words = ["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0"];
+    let mut server =
+        quaver(runs, &words).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
+    let mut said = BufReader::new(server.stderr.take().expect("piped"));
+    let mut line = String::new();
+    while !line.contains("listening on 127.0.0.1:") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("it says its port") > 0, "it ended before it listened");
+    }
+    let digits = line.split("listening on 127.0.0.1:").nth(1).expect("just found");
+    let port: String = digits.chars().take_while(char::is_ascii_digit).collect();
+    // The rest is read to the end, so that the server can always write.
+    let reader = std::thread::spawn(move || said.read_to_string(&mut String::new()));
+    let probed = quaver(runs, &["probe", "127.0.0.1", "--port", &port, "--for", "300ms", "--quiet"]).output();
+    server.kill().expect("it runs");
+    server.wait().expect("it ended");
+    let _ = reader.join();
+    let probed = probed.expect("starts");
+    assert_eq!(probed.status.code(), Some(0), "{}", String::from_utf8_lossy(&probed.stderr));
+}
+
+fn measure(runs: &Path, verb: &str) {
+    match verb {
+        "probe" => probe(runs),
+        "noise" => {
+            done(runs, &["noise", "--for", "200ms", "--tier", "user", "--json"]);
+        }
+        _ => {
+            let stream = "chase --for 300ms --period 1ms --pace sleep --receive block --lab loopback --tier user --quiet --no-cost";
+            done(runs, &stream.split(' ').collect::<Vec<_>>());
+        }
+    }
+}
+
+/// The rows of the table of exports: a kind of runs, and by option whether it has the export.
+fn documented() -> Vec<(String, Vec<(String, bool)>)> {
+    let page = include_str!("../../docs/formats.md");
+    let (_, section) = page.split_once("\n## Exports\n").expect("the page has a section");
+    let table =
+        section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let mut rows = table
+        .map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>());
+    let heads = rows.next().expect("a heading");
+    let row = |cells: Vec<String>| {
+        let named = heads
+            .iter()
+            .zip(&cells)
+            .skip(1)
+            .map(|(head, cell)| (head.trim_matches('`').to_owned(), cell != "-"));
+        (cells[0].clone(), named.collect())
+    };
+    rows.skip(1).map(row).collect()
+}
+
+#[test]
+fn each_export_is_there_or_refused_as_the_table_says() {
+    let table = documented();
+    assert_eq!(table.len(), 11, "kinds of runs");
+    for verb in ["noise", "chase", "probe"] {
+        let place = tempfile::tempdir().expect("a directory");
+        measure(place.path(), verb);
+        let (_, cells) = table.iter().find(|(kinds, _)| kinds.starts_with(verb)).expect("documented");
+        for (option, there) in cells {
+            let given: &[&str] = match (option.as_str(), verb) {
+                ("--csv" | "--json-lines", "noise") => &["gaps"],
+                ("--csv" | "--json-lines", _) => &["samples"],
+                _ => &[],
+            };
+            let target = place.path().join("out");
+            let words =
+                [&["export", "last", option], given, &["-o", target.to_str().expect("a path")]].concat();
+            let output = quaver(place.path(), &words).output().expect("starts");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(if *there { 0 } else { 2 }), "{verb} {option}: {said}");
+            assert_eq!(target.exists(), *there, "{verb} {option}");
+            if target.is_dir() {
+                std::fs::remove_dir_all(&target).expect("ours");
+            } else if *there {
+                assert!(std::fs::metadata(&target).expect("written").len() > 0);
+                std::fs::remove_file(&target).expect("ours");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_histograms_and_metrics_agree_with_the_run() {
+    let place = tempfile::tempdir().expect("a directory");
+    let root = place.path();
+    measure(root, "chase");
+    let run = std::fs::read_dir(root).expect("made").next().expect("one").expect("listed").path();
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(run.join("summary.json")).expect("written")).expect("JSON");
+
+    let csv = text(&done(root, &["export", "last", "--csv", "samples", "-o", "-"]));
+    let lines = text(&done(root, &["export", "last", "--json-lines", "samples", "-o", "-"]));
+    let heads: Vec<&str> = csv.lines().next().expect("names").split(',').collect();
+    assert_eq!(csv.lines().count(), lines.lines().count() + 1);
+    for (line, row) in lines.lines().zip(csv.lines().skip(1)) {
+        let object: serde_json::Value = serde_json::from_str(line).expect("an object");
+        for (head, cell) in heads.iter().zip(row.split(',')) {
+            let there = object.get(*head).expect("the same columns");
+            assert_eq!(
+                cell,
+                if there.is_null() { String::new() } else { there.to_string().replace('"', "") }
+            );
+        }
+    }
+    let refused = quaver(root, &["export", "last", "--csv", "nothing"]).output().expect("starts");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("it has "), "{refused:?}");
+
+    let log = text(&done(root, &["export", "last", "--hdr", "-o", "-"]));
+    let tags: Vec<&str> =
+        log.lines().filter_map(|line| line.strip_prefix("Tag=")?.split(',').next()).collect();
+    assert_eq!(tags[..2], ["delay", "delta_t"]);
+
+    let metrics = text(&done(root, &["export", "last", "--openmetrics", "-o", "-"]));
+    assert!(metrics.ends_with("# EOF\n"));
+    let sent = summary["losses"]["sent"].as_f64().expect("a number");
+    let line = metrics.lines().find(|line| line.starts_with("quaver_losses_sent{")).expect("a gauge");
+    assert!(line.contains("verb=\"chase\"") && line.ends_with(&format!(" {sent}")), "{line}");
+    let script = "import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
+print(sum(len(family.samples) for family in parse(open(sys.argv[1]).read())))";
+    let has_parser =
+        Command::new(PYTHON).args(["-c", "import prometheus_client.openmetrics.parser"]).output();
+    if !has_parser.is_ok_and(|output| output.status.success()) {
+        skip(
+            "tables_histograms_and_metrics_agree_with_the_run",
+            Lack::Installed("python3-prometheus-client"),
+        );
+        return;
+    }
+    let file = root.join("metrics.txt");
+    std::fs::write(&file, &metrics).expect("written");
+    let read = Command::new(PYTHON).args(["-c", script]).arg(&file).output().expect("starts");
+    assert!(read.status.success(), "{read:?}");
+    let samples = metrics.lines().filter(|line| !line.starts_with('#')).count();
+    assert_eq!(String::from_utf8_lossy(&read.stdout).trim(), samples.to_string());
+}
