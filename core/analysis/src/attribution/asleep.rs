@@ -17,7 +17,7 @@ const DEEPEST: usize = 8;
 /// Softirqs that run timers: TIMER and HRTIMER.
 const TIMER_SOFTIRQS: [u16; 2] = [1, 8];
 const NET_RX: u16 = 3;
-/// Size of glibc's `pthread_cond_t`. Its waiters sleep at one of two words in it, and may change from one to the other.
+/// Size of glibc's `pthread_cond_t`. Its waiters sleep at several words in it, and may change from one to another.
 const CONDITION_BYTES: u64 = 48;
 
 /// A stretch of a sleep with its cause.
