@@ -152,7 +152,7 @@ fn receive(count: usize, stalls: &[Stall]) -> (PacketTable, Vec<LatePacket>, Vec
             let first_piece = pieces.len() as u32;
             lengthen(&mut pieces, app_ns, lateness_ns, stalls, at);
             late.push(LatePacket {
-                row: packets.seq.len() as u32,
+                row: Some(packets.seq.len() as u32),
                 seq,
                 start_ns: app_ns - lateness_ns,
                 end_ns: app_ns,
@@ -327,7 +327,7 @@ fn totals(
         }
     }
     for packet in late {
-        let seq = packets.seq[packet.row as usize];
+        let seq = packet.seq;
         match packet.cause.and_then(|at| causes.get_mut(at as usize)) {
             Some(cause) => {
                 cause.packets += 1;
@@ -379,6 +379,7 @@ fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> Chas
         causes,
         unexplained,
         probe_cost: Some(ProbeCost { per_packet_ns: 412.0, interval_ns: (371.5, 455.2), blocks: 20 }),
+        unread: None,
         backlog: None,
             far_source: None,
         tier: "bpf".into(),

@@ -216,6 +216,20 @@ pub struct PacketRun {
     pub circumstances: Circumstances,
     /// Counts of packets at each place, from counters.
     pub counts: PacketCounts,
+    /// Packets that lay in the receiver's socket when the run ended.
+    pub unread: Option<Unread>,
+}
+
+/// Packets of a followed stream that came to the receiver's socket after the last one that was read. Nobody had read them
+/// when the run ended, on CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// When the first of them came to the socket; the start of the run where that was before.
+    pub since_ns: i64,
+    /// End of the run.
+    pub until_ns: i64,
+    /// How many came, those included that the full socket dropped.
+    pub packets: u64,
 }
 
 /// Packets counted by place. "None" is unknown, not zero.

@@ -3,7 +3,7 @@
 //! Times are nanoseconds, shares lie in 0..=1.
 
 pub use crate::distribution::Distribution;
-use crate::model::Layer;
+use crate::model::{Layer, Unread};
 use crate::rtp::RtpSummary;
 use serde::{Deserialize, Serialize};
 
@@ -329,6 +329,9 @@ pub struct ChaseSummary {
     pub unexplained: Unexplained,
     /// Own cost, where it was measured.
     pub probe_cost: Option<ProbeCost>,
+    /// Packets that nobody had read when the run ended. The first of them is one of the late packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Unread>,
     /// A backlog that persisted through the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,

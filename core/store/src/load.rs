@@ -48,8 +48,9 @@ pub fn load_packet_run(run: &RunDir) -> Result<LoadedRun, StoreError> {
     if let Some(window) = facts.window {
         keep_window(&mut packets, &mut media, window);
     }
-    let AnalysisFacts { period_ns, receiver, source, circumstances, counts, .. } = facts;
-    let run = PacketRun { period_ns, packets, events, names, receiver, source, circumstances, counts };
+    let AnalysisFacts { period_ns, receiver, source, circumstances, counts, unread, .. } = facts;
+    let run =
+        PacketRun { period_ns, packets, events, names, receiver, source, circumstances, counts, unread };
     Ok(LoadedRun { manifest, run, media, joined })
 }
 

@@ -2,7 +2,7 @@
 //! facts that an analysis of the stored samples needs.
 
 use crate::error::StoreError;
-use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts};
+use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts, Unread};
 use quaver_analysis::rtp::{Tai, VideoTold};
 use quaver_analysis::summary::{Backlog, FarSource, ProbeCost};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -118,6 +118,9 @@ pub struct AnalysisFacts {
     /// The queue of a receiver that did not keep up; none where it did, or where that was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<Backlog>,
+    /// Packets that a followed receiver had not read at the end of the measured phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Unread>,
     /// The measured phase; none: all that was recorded.
     pub window: Option<Window>,
     /// How TAI was known when the run ended; none where it was not asked.

@@ -180,6 +180,19 @@ impl Life<'_> {
         self.sleeps.get(at).copied().filter(|&index| start_of(self.event(index)) == instant_ns)
     }
 
+    /// Its sleeps that began after an instant, each with the first wake-up since.
+    pub(crate) fn sleeps_after(
+        &self,
+        instant_ns: i64,
+    ) -> impl Iterator<Item = (&EventRecord, Option<&EventRecord>)> + '_ {
+        let first = self.sleeps.partition_point(|&index| start_of(self.event(index)) <= instant_ns);
+        self.sleeps[first..].iter().map(|&index| {
+            let sleep = self.event(index);
+            let woken = self.wakes.partition_point(|&wake| start_of(self.event(wake)) < start_of(sleep));
+            (sleep, self.wakes.get(woken).map(|&wake| self.event(wake)))
+        })
+    }
+
     /// The earliest that it can have been woken where its wake-up was not seen, since a hidden thread had the CPU on which it
     /// came back at `back_ns`. It left its own at `left_ns`.
     fn woken_unseen(&self, left_ns: i64, back_ns: i64) -> Option<i64> {

@@ -8,7 +8,7 @@
 use super::actor::{Absence, ActorState, Life, Span, lives};
 use super::causes::{CauseKey, Detail, HolderState};
 use super::naming::Namer;
-use super::timeline::Level;
+use super::timeline::{Level, start_of};
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,8 @@ const DEEPEST: usize = 8;
 /// Softirqs that run timers: TIMER and HRTIMER.
 const TIMER_SOFTIRQS: [u16; 2] = [1, 8];
 const NET_RX: u16 = 3;
+/// Size of glibc's `pthread_cond_t`. Its waiters sleep at several words in it, and may change from one to another.
+const CONDITION_BYTES: u64 = 48;
 
 /// A stretch of a sleep with its cause.
 pub(crate) type TakePiece<'t> = dyn FnMut(i64, i64, CauseKey) + 't;
@@ -40,8 +42,9 @@ pub(crate) struct Question<'q, 'a> {
 }
 
 impl Question<'_, '_> {
-    /// What the sleep of a span was for; none where it was for the stream's packets, or where that is not recorded.
-    pub(crate) fn reason(&self, absence: &Absence) -> Option<CauseKey> {
+    /// What the sleep of a span was for; none where it was for the stream's packets, or where that is not recorded. Until
+    /// `until_ns` the sleeper did nothing else.
+    pub(crate) fn reason(&self, absence: &Absence, until_ns: i64) -> Option<CauseKey> {
         let wake = self.wake(absence);
         match absence.reason {
             OffCpu::Stopped => Some(CauseKey::plain("stopped", "receiver stopped by a signal")),
@@ -53,7 +56,7 @@ impl Question<'_, '_> {
             }
             OffCpu::Parked => Some(CauseKey::plain("kernel-wait", "receiver parked")),
             OffCpu::Uninterruptible => Some(self.uninterruptible(absence)),
-            OffCpu::Blocked => self.interruptible(absence, wake),
+            OffCpu::Blocked => self.interruptible(absence, wake, until_ns),
             OffCpu::Polling => poll(wake),
             OffCpu::Receiving | OffCpu::Unknown | OffCpu::Preempted | OffCpu::Exited => None,
         }
@@ -67,16 +70,24 @@ impl Question<'_, '_> {
         &self.namer.timeline.events[index as usize]
     }
 
-    fn interruptible(&self, absence: &Absence, wake: Option<Wakeup>) -> Option<CauseKey> {
+    fn interruptible(&self, absence: &Absence, wake: Option<Wakeup>, until_ns: i64) -> Option<CauseKey> {
         let sleep = self.event(absence.sleep?);
         if sleep.detail & Sleep::FOR_DISK != 0 {
             return Some(DISK);
         }
         let waker = wake.filter(|wake| wake.context == WakeContext::Task).map_or(0, |wake| wake.current);
         let peer = |what| Some(CauseKey::new("peer-wait", Detail::Awaited(what, waker)));
-        match SleepObject::from_raw(sleep.detail) {
+        let timed_out = wake.is_some_and(by_timer);
+        let object = SleepObject::from_raw(sleep.detail);
+        if object == SleepObject::Futex
+            && timed_out
+            && let Some(waker) = self.let_go(sleep, until_ns)
+        {
+            return Some(CauseKey::new("lock", Detail::Lock(waker, HolderState::Unknown)));
+        }
+        match object {
             // Nobody let go of anything: runtimes sleep in this way too (a JVM's Thread.sleep).
-            SleepObject::Futex | SleepObject::Peer | SleepObject::Unknown if wake.is_some_and(by_timer) => {
+            SleepObject::Futex | SleepObject::Peer | SleepObject::Unknown if timed_out => {
                 Some(CauseKey::plain("own-sleep", "timed wait of the receiver ran out"))
             }
             SleepObject::Futex => Some(CauseKey::new("lock", Detail::Lock(waker, HolderState::Unknown))),
@@ -94,6 +105,25 @@ impl Question<'_, '_> {
                 Some(CauseKey::plain("own-sleep", "sleep of the receiver in another system call"))
             }
         }
+    }
+
+    /// Who let go of a futex in the end, where a wait for it ran out and began again: one wait in several calls, as that for
+    /// Python's interpreter lock is.
+    fn let_go(&self, sleep: &EventRecord, until_ns: i64) -> Option<u32> {
+        let word = Sleep::from_aux(sleep.aux).object;
+        let same = |again: &EventRecord| {
+            SleepObject::from_raw(again.detail) == SleepObject::Futex
+                && Sleep::from_aux(again.aux).object.abs_diff(word) < CONDITION_BYTES
+        };
+        let life = self.sleepers.0.get(&sleep.id)?;
+        for (again, wake) in life.sleeps_after(start_of(sleep)) {
+            let wake = wake.filter(|wake| start_of(wake) <= until_ns && same(again))?;
+            let wake = Wakeup::from_aux(wake.aux);
+            if !by_timer(wake) {
+                return (wake.context == WakeContext::Task).then_some(wake.current);
+            }
+        }
+        None
     }
 
     fn uninterruptible(&self, absence: &Absence) -> CauseKey {
@@ -149,7 +179,7 @@ impl Question<'_, '_> {
                 ActorState::Running => take(span.start_ns, span.end_ns, lock(HolderState::Ran)),
                 ActorState::Unknown => take(span.start_ns, span.end_ns, lock(HolderState::Unknown)),
                 ActorState::Preempted | ActorState::Woken => self.off_cpu(&span, lock, take),
-                ActorState::Asleep => match self.reason(&span.absence) {
+                ActorState::Asleep => match self.reason(&span.absence, to) {
                     Some(CauseKey { detail: Detail::Lock(next, _), .. }) if next != 0 && next != holder => {
                         self.behind(next, (span.start_ns, span.end_ns), depth - 1, take);
                     }

@@ -132,11 +132,13 @@ impl<'a> Engine<'a> {
     pub(crate) fn receiver(&mut self, ask: Ask, actor: &Actor, life: Option<&Life<'_>>, queued: Queued) {
         let thread = life.map(|life| life.thread);
         each_span(self.namer, ask, life, |mut span| {
-            let mut reason = Question { namer: self.namer, sleepers: &self.sleepers }.reason(&span.absence);
+            let until_ns = ask.to_ns - ask.shift_ns;
+            let question = Question { namer: self.namer, sleepers: &self.sleepers };
+            let mut reason = question.reason(&span.absence, until_ns);
             let left_ns = span.absence.left_ns;
             let read_nothing = matches!(queued, Queued::Since(at) if left_ns.saturating_sub(at) > RACE_NS);
             if actor.foreign && span.absence.reason == OffCpu::Polling && read_nothing {
-                reason = Some(NOT_READING);
+                reason = reason.or(Some(NOT_READING));
             }
             if let (ActorState::Asleep, Some(reason)) = (span.state, reason) {
                 return self.asleep(&span, reason, ask.cpu);
@@ -165,6 +167,20 @@ impl<'a> Engine<'a> {
             };
             self.levels(0, span.start_ns, span.end_ns, cut);
         });
+    }
+
+    /// A part of the receiver's time of which nothing is recorded.
+    pub(crate) fn unknown(&mut self, ask: Ask) {
+        let cut = Cut {
+            cpu: ask.cpu,
+            shift_ns: ask.shift_ns,
+            place: PacketPosition::Receiver,
+            threads: Threads::Ignored,
+            span: None,
+            wake_up: waiting::WAKE_UP,
+            rest: None,
+        };
+        self.rest(ask.from_ns, ask.to_ns, cut);
     }
 
     /// Whether a sleep, of which no reason is recorded, was for packets: then a packet in the socket ends it at once.

@@ -72,7 +72,7 @@ struct Tally {
 }
 
 impl<'a> OwnWork<'a> {
-    pub(crate) fn new(run: &'a PacketRun, timeline: &'a Timeline<'a>) -> Self {
+    pub(crate) fn new(run: &'a PacketRun, timeline: &'a Timeline<'a>, receiver: &[Life<'_>]) -> Self {
         let mut own = Self {
             timeline,
             names: &run.names,
@@ -92,7 +92,7 @@ impl<'a> OwnWork<'a> {
         let of_receiver = |event: &&EventRecord| run.receiver.threads.contains(&event.id);
         for (index, event) in (0..u32::MAX).zip(events).filter(|(_, event)| of_receiver(event)) {
             let list = match EventKind::from_raw(event.kind) {
-                Some(EventKind::SystemCall) if own.is_long(event) => &mut own.calls,
+                Some(EventKind::SystemCall) if own.is_long(event, receiver) => &mut own.calls,
                 Some(EventKind::Sample) => &mut own.samples,
                 _ => continue,
             };
@@ -103,15 +103,30 @@ impl<'a> OwnWork<'a> {
         own
     }
 
-    /// Whether a call lasted long without what interrupted it.
-    fn is_long(&self, call: &EventRecord) -> bool {
+    /// Whether a call lasted long without what interrupted it and without the sleep in it.
+    fn is_long(&self, call: &EventRecord, receiver: &[Life<'_>]) -> bool {
         let (from, to) = (start_of(call), end_of(call));
-        let interrupted = [Level::Nmi, Level::Interrupt, Level::Softirq]
-            .into_iter()
-            .flat_map(|level| self.timeline.segments(call.cpu, level, from, to))
-            .map(|segment| segment.end_ns - segment.start_ns)
-            .sum::<i64>();
-        to > from && to - from - interrupted >= LONG_CALL_NS
+        if to <= from {
+            return false;
+        }
+        let interrupted = |cpu: u16, from: i64, to: i64| {
+            [Level::Nmi, Level::Interrupt, Level::Softirq]
+                .into_iter()
+                .flat_map(|level| self.timeline.segments(cpu, level, from, to))
+                .map(|segment| segment.end_ns - segment.start_ns)
+                .sum::<i64>()
+        };
+        let mut busy_ns = 0;
+        match receiver.iter().find(|life| life.thread == call.id) {
+            None => busy_ns = to - from - interrupted(call.cpu, from, to),
+            Some(life) => life.spans(from, to, |span| {
+                if matches!(span.state, ActorState::Running | ActorState::Unknown) {
+                    let cpu = span.cpu.unwrap_or(call.cpu);
+                    busy_ns += span.end_ns - span.start_ns - interrupted(cpu, span.start_ns, span.end_ns);
+                }
+            }),
+        }
+        busy_ns >= LONG_CALL_NS
     }
 
     /// Whether windows must be gone through once before any is booked, to learn what to believe.

@@ -1,6 +1,6 @@
 //! Attribution of a packet run.
 
-use super::actor::{Life, lives};
+use super::actor::{ActorState, Life, lives};
 use super::causes::{CauseKey, share};
 use super::engine::{Ask, Engine, Queued, settle_catch_up, settle_displaced, settle_edges};
 use super::expected::{Expected, Schedule, catch_up_cap_ns, schedule, typical_before_app};
@@ -14,7 +14,7 @@ use super::timeline::Timeline;
 use super::{AttributionOptions, Books, EdgeCap, Piece, unexplained_note};
 use crate::distribution::distribution;
 use crate::losses::losses;
-use crate::model::{Layer, MISSING, NO_CPU, PacketRun};
+use crate::model::{Layer, MISSING, NO_CPU, PacketRun, Unread};
 use crate::series::order;
 use crate::summary::{CHASE_SCHEMA, ChaseSummary, Lateness};
 
@@ -148,7 +148,7 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
         Settlement {
             steal: Steal::new(&run.events, gaps.stretches()),
             gaps,
-            own: OwnWork::new(run, &timeline),
+            own: OwnWork::new(run, &timeline, &receiver),
         }
     };
     let mut settlement = fresh();
@@ -230,7 +230,7 @@ impl Chase<'_> {
             let now = next_episode(behind, lead);
             books.lead(now.lead, &mut engine.causes);
             late.push(LatePacket {
-                row: row as u32,
+                row: Some(row as u32),
                 seq,
                 start_ns,
                 end_ns,
@@ -242,7 +242,64 @@ impl Chase<'_> {
             episode = Some(now);
             read_before = end_ns;
         }
+        late.extend(self.unread(engine, settlement, books, read_before));
         late
+    }
+
+    /// The packet that came first of those that nobody had read when the run ended: late until then, at least. What the
+    /// receiver did before its first record is not known.
+    fn unread(
+        &self,
+        engine: &mut Engine<'_>,
+        settlement: &mut Settlement<'_>,
+        books: &mut Books,
+        read_before: i64,
+    ) -> Option<LatePacket> {
+        let Unread { since_ns, until_ns, .. } = self.run.unread?;
+        let packets = &self.run.packets;
+        let expected = since_ns.saturating_add(self.socket.as_ref().map_or(0, |way| way.typical_ns));
+        let lateness_ns = until_ns.saturating_sub(expected);
+        let start_ns = expected.max(read_before);
+        if lateness_ns <= self.threshold_ns || start_ns >= until_ns {
+            return None;
+        }
+        let last = packets.len().checked_sub(1);
+        let cpu = last.and_then(|row| packets.app_cpu.get(row).copied()).unwrap_or(NO_CPU);
+        let life = last.and_then(|row| self.reader(cpu, packets.app_ns[row])).or(self.receiver.first());
+        engine.drafts.clear();
+        let ask = |from_ns, to_ns| Ask { from_ns, to_ns, shift_ns: 0, cpu };
+        match life {
+            None => engine.unknown(ask(start_ns, until_ns)),
+            Some(life) => life.spans(start_ns, until_ns, |span| match span.state {
+                ActorState::Unknown => engine.unknown(ask(span.start_ns, span.end_ns)),
+                _ => engine.receiver(
+                    ask(span.start_ns, span.end_ns),
+                    &self.run.receiver,
+                    Some(life),
+                    Queued::Since(since_ns),
+                ),
+            }),
+        }
+        let mut scratch = Vec::new();
+        settle_edges(&mut engine.drafts, self.edge_cap, &mut scratch);
+        settlement.carve(engine);
+        settlement.own.settle(&mut engine.drafts, &mut engine.causes, life, &mut scratch);
+        books.unexplained.unplaced_steal_ns += settlement.steal.unplaced_ns(&engine.drafts);
+        let first_piece = books.pieces.len() as u32;
+        let seq = last.map_or(0, |row| packets.seq[row].saturating_add(1));
+        let cause = books.book(&engine.drafts, &mut engine.causes, seq)?.0;
+        books.lead(cause, &mut engine.causes);
+        let end_piece = books.pieces.len() as u32;
+        Some(LatePacket {
+            row: None,
+            seq,
+            start_ns,
+            end_ns: until_ns,
+            lateness_ns,
+            cause,
+            first_piece,
+            end_piece,
+        })
     }
 
     /// Cuts one window by place. A boundary stands where the packet would have been read had the rest of its way
@@ -326,6 +383,7 @@ impl Chase<'_> {
         let packets = &self.run.packets;
         let mut buffer: Vec<i64> = Vec::with_capacity(packets.len());
         buffer.extend((0..packets.len()).filter_map(|row| self.schedule.expected.lateness_ns(packets, row)));
+        buffer.extend(late.last().filter(|packet| packet.row.is_none()).map(|packet| packet.lateness_ns));
         let lateness = Lateness {
             threshold_ns: self.threshold_ns,
             typical_path_ns: self.schedule.expected.typical_path_ns(),
@@ -334,8 +392,11 @@ impl Chase<'_> {
             distribution: distribution(&mut buffer),
         };
         let received = packets.len() as u64;
-        let first = packets.app_ns.iter().min().copied().unwrap_or(0);
-        let last = packets.app_ns.iter().max().copied().unwrap_or(0);
+        let unread = self.run.unread;
+        let first =
+            packets.app_ns.iter().min().copied().or(unread.map(|unread| unread.since_ns)).unwrap_or(0);
+        let last =
+            packets.app_ns.iter().max().copied().max(unread.map(|unread| unread.until_ns)).unwrap_or(0);
         ChaseSummary {
             schema: CHASE_SCHEMA.to_string(),
             period_ns: self.schedule.period_ns,
@@ -350,6 +411,7 @@ impl Chase<'_> {
             unexplained: Default::default(),
             probe_cost: None,
             backlog: None,
+            unread,
             far_source: None,
             tier: String::new(),
             tier_reason: None,

@@ -72,12 +72,12 @@ pub(super) fn stages(packets: &PacketTable, late: &[LatePacket], buffer: &mut Ve
         };
         let time = |row: usize| Some(before(from, row)? - before(to, row)?);
         buffer.clear();
-        let mut late_rows = late.iter().map(|packet| packet.row as usize).peekable();
+        let mut late_rows = late.iter().filter_map(LatePacket::row).peekable();
         let on_time = |row: &usize| late_rows.next_if_eq(row).is_none();
         buffer.extend((0..packets.len()).filter(on_time).filter_map(time));
         let on_time = distribution(buffer);
         buffer.clear();
-        buffer.extend(late.iter().filter_map(|packet| time(packet.row as usize)));
+        buffer.extend(late.iter().filter_map(LatePacket::row).filter_map(time));
         let excess_ns = buffer.iter().map(|&time| (time - on_time.p50_ns).max(0)).sum();
         let late = distribution(buffer);
         stages.push(StageSummary { from: pair[0], to: pair[1], on_time, late, excess_ns, excess_share: 0.0 });

@@ -13,7 +13,14 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
         let lost = Cell::Count(lost);
         warnings.push(format!("{lost} kernel stamps overwritten before reading; use a shorter run"));
     }
-    if summary.losses.received == 0 {
+    if let Some(unread) = summary.unread {
+        warnings.push(format!(
+            "nobody read {} that came to the receiver in the last {}: packets wait in its socket or are dropped there, and only \
+             the first of them counts as late",
+            packets_words(unread.packets),
+            Cell::Duration(unread.until_ns - unread.since_ns)
+        ));
+    } else if summary.losses.received == 0 {
         warnings.push("no packet received: check the sink's CPU and filters on the stream".to_owned());
     }
     if summary.losses.unaccounted > 0 {
@@ -26,6 +33,10 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
     warnings.extend(skipped_slots(sent, summary.period_ns, summary.duration_ns));
     warnings.extend(notes(manifest));
     warnings
+}
+
+fn packets_words(count: u64) -> String {
+    if count == 1 { "the packet".to_owned() } else { format!("the {} packets", Cell::Count(count)) }
 }
 
 /// A sender that skipped more than one slot in a hundred of its schedule: what it did not send is not late anywhere.

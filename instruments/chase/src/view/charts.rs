@@ -48,7 +48,7 @@ fn drawn_late<'a>(input: &ChaseInput<'a>) -> (Vec<&'a LatePacket>, usize) {
         .analysis
         .late
         .iter()
-        .filter_map(|late| Some((*app_ns.get(late.row as usize)?, late.lateness_ns, late)))
+        .filter_map(|late| Some((*app_ns.get(late.row()?)?, late.lateness_ns, late)))
         .collect();
     let sizes: Vec<(i64, i64)> = points.iter().map(|(at_ns, late_ns, _)| (*at_ns, *late_ns)).collect();
     let chosen = largest(&sizes, MOST_MARKS);
@@ -85,7 +85,8 @@ fn late_series(
     drawn: &[&LatePacket],
     height: impl Fn(&LatePacket) -> f64,
 ) -> Vec<Series> {
-    let at = |late: &LatePacket| (input.measured.packets.app_ns[late.row as usize] - grid.start_ns) as f64;
+    let app_ns = &input.measured.packets.app_ns;
+    let at = |late: &LatePacket| late.row().map_or(f64::NAN, |row| (app_ns[row] - grid.start_ns) as f64);
     by_cause(drawn.iter().map(|late| (at(late), height(late), late.cause)), &input.summary().causes)
 }
 
@@ -106,7 +107,7 @@ fn delta_t(
     };
     let mut plot = over_time("ΔT").with(Series::new("ΔT", Colour::Muted, slices));
     plot.series.extend(late_series(input, grid, drawn, |late| {
-        delta_t_ns(packets, column, late.row as usize).map_or(f64::NAN, drawn_ns)
+        late.row().and_then(|row| delta_t_ns(packets, column, row)).map_or(f64::NAN, drawn_ns)
     }));
     let plot = plot.guide_y(input.summary().period_ns, "the period");
     Chart::new(format!("time-{}", layer.name()), format!("ΔT at {}", layer.name()), plot)

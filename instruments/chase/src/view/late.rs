@@ -10,7 +10,7 @@ pub(super) fn worst<'a>(packets: &PacketTable, late: &'a [LatePacket], most: usi
     let mut episodes: Vec<&LatePacket> = Vec::new();
     let mut end_ns = i64::MIN;
     for packet in late {
-        let Some(app_ns) = packets.app_ns.get(packet.row as usize) else { continue };
+        let Some(app_ns) = packet.row().and_then(|row| packets.app_ns.get(row)) else { continue };
         match episodes.last_mut() {
             Some(worst) if app_ns.saturating_sub(packet.lateness_ns) <= end_ns => {
                 if worst.lateness_ns < packet.lateness_ns {
@@ -42,7 +42,7 @@ mod tests {
         };
         let all = [(10, 3_000), (11, 2_000), (12, 1_500), (50, 9_000), (80, 10), (5_000, 1)];
         let all = all.map(|(row, lateness_ns)| late(row, lateness_ns, None));
-        let rows = |most| worst(&packets, &all, most).iter().map(|late| late.row).collect::<Vec<_>>();
+        let rows = |most| worst(&packets, &all, most).iter().filter_map(|late| late.row).collect::<Vec<_>>();
         assert_eq!(rows(2), [50, 10]);
         assert_eq!(rows(9), [50, 10, 80]);
     }

@@ -158,6 +158,17 @@ fn lateness(summary: &ChaseSummary) -> Option<Text> {
     if let Some(backlog) = &summary.backlog {
         return Some(backlog::verdict(backlog));
     }
+    if let Some(unread) = summary.unread.filter(|_| summary.losses.received == 0) {
+        return Some(text!(
+            "The receiver read none of the {} packets that came in {}.{}",
+            Cell::Count(unread.packets),
+            Cell::Duration(unread.until_ns - unread.since_ns),
+            summary
+                .causes
+                .first()
+                .map_or_else(String::new, |cause| format!(" Largest cause: {}.", cause.name))
+        ));
+    }
     if summary.losses.received == 0 {
         return None;
     }

@@ -2,7 +2,7 @@ use super::*;
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_analysis::attribution::{Certainty, EdgeCap, LatePacket, PacketPosition, Part, Piece};
 use quaver_analysis::distribution::Distribution;
-use quaver_analysis::model::{LayerColumn, Names, PacketTable};
+use quaver_analysis::model::{LayerColumn, Names, PacketTable, Unread};
 use quaver_analysis::summary::{
     CHASE_SCHEMA, CauseSummary, Lateness, LayerSummary, Remedy, SourceClass, StageSummary, Unexplained,
 };
@@ -13,7 +13,7 @@ const HOSTILE: &str = "</script><script>alert(1)</script>";
 /// A late packet of which only these are looked at.
 pub(super) fn late(row: u32, lateness_ns: i64, cause: Option<u32>) -> LatePacket {
     let (seq, start_ns, end_ns) = (u64::from(row), 0, lateness_ns);
-    LatePacket { row, seq, start_ns, end_ns, lateness_ns, cause, first_piece: 0, end_piece: 0 }
+    LatePacket { row: Some(row), seq, start_ns, end_ns, lateness_ns, cause, first_piece: 0, end_piece: 0 }
 }
 
 fn distribution(count: u64, p50_ns: i64, max_ns: i64) -> Distribution {
@@ -169,6 +169,7 @@ fn summary() -> ChaseSummary {
             ..Unexplained::default()
         },
         probe_cost: Some(ProbeCost { per_packet_ns: 412.0, interval_ns: (371.5, 455.2), blocks: 20 }),
+        unread: None,
         backlog: None,
             far_source: None,
         tier: "tracefs".into(),
@@ -326,6 +327,20 @@ fn nothing_received_gives_no_verdict() {
     summary.losses.received = 0;
     summary.lateness.packets = 0;
     assert_eq!(verdict(&summary), None);
+}
+
+#[test]
+fn a_receiver_that_read_nothing_is_said_to_be_one() {
+    let mut summary = summary();
+    summary.losses.received = 0;
+    summary.unread = Some(Unread { since_ns: 5_000_000_000, until_ns: 8_000_000_000, packets: 6_000 });
+    summary.causes.truncate(1);
+    summary.causes[0].name = "receiver stopped by a signal".to_owned();
+    let said = plain(&Document { verdict: verdict(&summary), ..Document::new("chase", "x") });
+    let expected = "The receiver read none of the 6,000 packets that came in 3.00 s. Largest cause: receiver stopped by a signal.";
+    assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected), "{said}");
+    summary.causes.clear();
+    assert!(verdict(&summary).is_some());
 }
 
 #[test]

@@ -39,7 +39,7 @@ struct Window<'a> {
 
 impl<'a> Window<'a> {
     fn around(input: &ChaseInput<'_>, late: &'a LatePacket) -> Option<Self> {
-        let row = late.row as usize;
+        let row = late.row()?;
         let packets = &input.measured.packets;
         let came_ns = *packets.app_ns.get(row)?;
         let due_ns = came_ns - late.lateness_ns;

@@ -2,7 +2,7 @@
 
 use super::scene::*;
 use crate::attribution::PacketAnalysis;
-use crate::model::PacketRun;
+use crate::model::{PacketRun, PacketTable, Unread};
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject, WakeContext, Wakeup, served};
 
 const LEFT: i64 = START_NS + 50 * PERIOD_NS + 1_000;
@@ -167,6 +167,91 @@ fn a_lock_is_followed_to_what_its_holder_did() {
     events.truncate(2);
     let unknown = analyzed(OffCpu::Blocked, &events);
     assert_eq!(causes(&unknown)[0], ("lock", "lock or condition of thread worker", WOKEN - reading(50)));
+}
+
+#[test]
+fn a_wait_that_runs_out_and_begins_again_is_for_who_lets_go_in_the_end() {
+    let cut = reading(50) + 80_000;
+    let again = cut + 3_000;
+    let at_word = |at, object: u64| EventRecord {
+        aux: Sleep { call: Some(202), object }.to_aux(),
+        ..sleep(RECEIVER, at, SleepObject::Futex)
+    };
+    let waits = |last: EventRecord, second: EventRecord| {
+        let mut run = run_with(OffCpu::Blocked, &[]);
+        run.events.retain(|event| event.id != RECEIVER);
+        run.events
+            .extend(receiver_runs(120, &[(LEFT, cut, OffCpu::Blocked), (again, BACK, OffCpu::Blocked)]));
+        run.events.push(at_word(LEFT, 0x7f00_0000_1000));
+        run.events.push(wakeup(RECEIVER, cut, WakeContext::Timer, HOG));
+        run.events.push(second);
+        run.events.push(last);
+        run.events.push(thread(WORKER, 120, 2, LEFT - 1_000, end(), OffCpu::Unknown));
+        run.events.push(wakeup(WORKER, LEFT - 1_000, WakeContext::Task, 0));
+        let analysis = analyze(&run);
+        causes(&analysis).iter().map(|row| (row.0.to_owned(), row.1.to_owned(), row.2)).collect::<Vec<_>>()
+    };
+    let row = |source: &str, name: &str, time| (source.to_owned(), name.to_owned(), time);
+    let let_go = wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER);
+    let whole = cut - reading(50) + WOKEN - again;
+    let held = row("lock", "lock or condition of thread worker, which ran", whole);
+    let (first, second) = (at_word(again, 0x7f00_0000_1000), at_word(again, 0x7f00_0000_1008));
+    assert_eq!(waits(let_go, first)[0], held);
+    assert_eq!(waits(let_go, second)[0], held, "the other word of a condition variable");
+    let ran_out = "timed wait of the receiver ran out";
+    let out = wakeup(RECEIVER, WOKEN, WakeContext::Timer, HOG);
+    assert_eq!(waits(out, first)[0], row("own-sleep", ran_out, whole), "nobody let go");
+    for elsewhere in [sleep(RECEIVER, again, SleepObject::Pipe), at_word(again, 0x7f00_0000_1030)] {
+        let other = waits(let_go, elsewhere);
+        assert!(
+            other.contains(&row("own-sleep", ran_out, cut - reading(50))),
+            "that is another wait: {other:?}"
+        );
+    }
+}
+
+#[test]
+fn a_poll_beside_waiting_packets_that_somebody_ends_was_for_that_one() {
+    let mut run = run(&[(LEFT, BACK)]);
+    (run.receiver.blocking, run.receiver.foreign) = (true, true);
+    let again = reading(50) + 20_000;
+    run.events = receiver_runs(120, &[(again, BACK, OffCpu::Polling)]);
+    run.events.push(wakeup(RECEIVER, WOKEN, WakeContext::Task, WORKER));
+    run.names.task = [(WORKER, "worker".to_string())].into();
+    let name = "receiver waited for another descriptor (thread worker)";
+    assert!(causes(&analyze(&run)).contains(&("peer-wait", name, WOKEN - again)));
+}
+
+#[test]
+fn packets_that_nobody_reads_until_the_end_are_late_by_what_the_receiver_did() {
+    let until_ns = reading(PACKETS) + 500_000;
+    let last = *run(&[]).packets.app_ns.last().unwrap();
+    let left = last + 2_000;
+    let unread = |since_ns| Some(Unread { since_ns, until_ns, packets: 51 });
+    let mut run = run(&[]);
+    run.unread = unread(last + 9_500);
+    run.events = vec![thread(RECEIVER, 120, 1, START_NS, left, OffCpu::Stopped)];
+    run.events.push(thread(HOG, 120, 1, left, until_ns, OffCpu::Preempted));
+    let analysis = analyze(&run);
+    // The packet entered 1,500 ns after its schedule and is read 500 ns later.
+    let late_ns = until_ns - (last + 10_000);
+    assert_eq!(causes(&analysis), [("stopped", "receiver stopped by a signal", late_ns)]);
+    let found = analysis.late[0];
+    assert_eq!((found.row, found.seq, found.lateness_ns), (None, PACKETS as u64, late_ns));
+    let summary = &analysis.summary;
+    assert_eq!((summary.lateness.packets, summary.lateness.distribution.max_ns), (1, late_ns));
+    assert_eq!(summary.duration_ns, until_ns - reading(0));
+    // Whoever ran is not blamed where the receiver has no record, in a run without a packet too.
+    run.events.remove(0);
+    assert_eq!(causes(&analyze(&run)), []);
+    run.packets = PacketTable::default();
+    run.unread = unread(START_NS);
+    let nothing = analyze(&run);
+    assert_eq!((causes(&nothing), nothing.summary.unexplained.time_ns), (vec![], until_ns - START_NS));
+    assert_eq!(nothing.summary.duration_ns, until_ns - START_NS);
+    // A packet that is on its way when the run ends is not late.
+    run.unread = unread(until_ns - 3_000);
+    assert_eq!(analyze(&run).late, []);
 }
 
 #[test]

@@ -129,6 +129,21 @@ fn time_on_its_cpu_is_code_or_a_long_call() {
 }
 
 #[test]
+fn a_call_in_which_the_receiver_slept_is_as_long_as_it_ran_in_it() {
+    let slept = |woken: i64| {
+        let mut run = busy(LONG);
+        run.events.retain(|event| event.id != RECEIVER);
+        run.events.push(thread(RECEIVER, 120, 1, START_NS - 500_000, from() - 5_000, OffCpu::Blocked));
+        run.events.push(thread(RECEIVER, 120, 1, woken, end(), OffCpu::Unknown));
+        run.events.push(call(from() - 6_000, from() + 300_000));
+        let analysis = analyze(&run);
+        found(&analysis.summary.causes, "own-call").map(|call| call.time_ns)
+    };
+    assert_eq!(slept(from() + 290_000), None, "it returned 10 µs after its wake-up");
+    assert_eq!(slept(from() + 200_000), Some(100_000));
+}
+
+#[test]
 fn our_own_sink_does_nothing_but_receive() {
     let mut run = busy(LONG);
     run.receiver.foreign = false;

@@ -83,7 +83,7 @@ fn analyze(run: &PacketRun) -> PacketAnalysis {
 
 /// The rows that are late.
 fn late_rows(analysis: &PacketAnalysis) -> Vec<u32> {
-    analysis.late.iter().map(|late| late.row).collect()
+    analysis.late.iter().filter_map(|late| late.row).collect()
 }
 
 #[track_caller]

@@ -5,10 +5,12 @@ use anyhow::Context;
 use quaver_abi::record::{EventRecord, StampRecord, stamp_flags};
 use quaver_host::bpf;
 use quaver_host::root::HostRoot;
+use quaver_host::sockets::{ProcessIdentity, UdpSocket};
 use quaver_host::trace::{Flow, Payload, QueueCounts, TraceError, TraceSink, TraceSpec};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_view::Cell;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -140,17 +142,7 @@ pub(super) fn learn(
             break;
         }
         if start.elapsed() > START {
-            let ports: Vec<String> = place.ports.iter().map(u16::to_string).collect();
-            return Err(failure(
-                ExitCode::Peer,
-                format!(
-                    "{name} received no packets within {} s on its UDP port {}: see that its sender sends, and that \
-                     the process receives by recv, recvfrom, recvmsg or recvmmsg (AF_XDP, DPDK and packet sockets \
-                     cannot be followed)",
-                    START.as_secs(),
-                    ports.join(", ")
-                ),
-            ));
+            return Err(failure(ExitCode::Peer, nothing_received(place, name, held_bytes(place, root))));
         }
     }
     let others = seen[1..].iter().filter(|(_, stamps)| !stamps.is_empty()).count();
@@ -172,6 +164,30 @@ pub(super) fn learn(
         payload_bytes: constant.then_some(first),
         sender: sender(place, port, root)?,
     })
+}
+
+/// Memory of the packets that wait in the process's sockets on these ports.
+fn held_bytes(place: &ReceiverPorts<'_>, root: &HostRoot) -> u64 {
+    let sockets = ProcessIdentity::of(root, place.process).and_then(|process| process.udp_sockets(root));
+    let of_ports = |socket: &&UdpSocket| place.ports.contains(&socket.local.port());
+    sockets.unwrap_or_default().iter().filter(of_ports).map(|socket| socket.queued_bytes).sum()
+}
+
+/// Why nothing could be learned: nothing comes, or nobody reads it.
+fn nothing_received(place: &ReceiverPorts<'_>, name: &str, held_bytes: u64) -> String {
+    let ports: Vec<String> = place.ports.iter().map(u16::to_string).collect();
+    let (seconds, ports) = (START.as_secs(), ports.join(", "));
+    if held_bytes > 0 {
+        let (held, process) = (Cell::Bytes(held_bytes), place.process);
+        return format!(
+            "{name} read no packet within {seconds} s on its UDP port {ports}, although {held} of them wait there: it is \
+             stopped, stuck or does not get a CPU; see what it does (ps -L -o tid,stat,psr,wchan:32,comm -p {process})"
+        );
+    }
+    format!(
+        "{name} received no packets within {seconds} s on its UDP port {ports}: see that its sender sends, and that the \
+         process receives by recv, recvfrom, recvmsg or recvmmsg (AF_XDP, DPDK and packet sockets cannot be followed)"
+    )
 }
 
 /// Whether three quarters of the packets have RTP headers whose numbers ascend.
@@ -233,6 +249,18 @@ mod tests {
         assert!(of_process(seen.clone(), waiting(1)).is_empty(), "another process's");
         seen[7].user_ns = 1;
         assert_eq!(of_process(seen.clone(), waiting(9_000)), [seen[7]]);
+    }
+
+    #[test]
+    fn a_full_socket_that_nobody_reads_is_told_from_a_silent_sender() {
+        let place = ReceiverPorts { process: 4_711, address: None, ports: &[5_004] };
+        let said = |held| nothing_received(&place, "studio (process 4711)", held);
+        assert!(
+            said(0)
+                .contains("received no packets within 10 s on its UDP port 5004: see that its sender sends")
+        );
+        let stuck = said(212_992);
+        assert!(stuck.contains("read no packet") && stuck.contains("wchan:32,comm -p 4711"), "{stuck}");
     }
 
     #[test]

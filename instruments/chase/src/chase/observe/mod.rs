@@ -93,7 +93,7 @@ pub(super) fn measure(
     let start_ns = quaver_clock::monotonic_ns();
     recording.keep_house(args.duration, interrupt, ended, |elapsed| {
         progress.show(elapsed, format!("observing {}", observed.name));
-        watch.tick(|| queue(QueueCounts::default()).bytes);
+        watch.tick(quaver_clock::monotonic_ns(), || queue(QueueCounts::default()).bytes);
     })?;
     let end_ns = quaver_clock::monotonic_ns();
     let queue_after = queue(queue_counts(&mut recording));
@@ -109,7 +109,16 @@ pub(super) fn measure(
     facts.counts.stamps_lost = counts.stamps_lost;
     facts.counts.events_lost = counts.events_lost;
     let stacks = recording.stacks().clone();
-    observed.conclude(&recording.run, &mut recording.manifest, Window { start_ns, end_ns }, maps, &stacks)?;
+    let window = Window { start_ns, end_ns };
+    observed.conclude(&recording.run, &mut recording.manifest, window, maps, &stacks)?;
+    let stamps = read_all(&recording.run.stamps_segment())?;
+    let facts = recording.manifest.analysis.get_or_insert_default();
+    facts.unread = watch.unread(&stamps, &queue_after, window);
+    let state = observed.state(&root).filter(|_| facts.unread.is_some());
+    let notes = recording.manifest.asked.get_mut("notes").and_then(serde_json::Value::as_array_mut);
+    if let Some((notes, state)) = notes.zip(state) {
+        notes.push(format!("at the end of the run {} was in state {state}", observed.name).into());
+    }
     recording.finish(cut_short)
 }
 
@@ -214,6 +223,12 @@ impl Observed {
     pub fn has_one_socket(&self, root: &HostRoot) -> bool {
         let sockets = self.process.udp_sockets(root).unwrap_or_default();
         sockets.iter().filter(|socket| socket.local.port() == self.learned.port).count() == 1
+    }
+
+    /// Its process's state as `ps` has it, `T (stopped)` for example.
+    fn state(&self, root: &HostRoot) -> Option<String> {
+        let status = root.text(&format!("proc/{}/status", self.process.pid))?;
+        status.lines().find_map(|line| Some(line.strip_prefix("State:")?.trim().to_owned()))
     }
 
     /// What is received, for people.
