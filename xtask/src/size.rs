@@ -14,7 +14,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-bpf-build", 500),
     ("quaver-capture", 12_000),
     ("quaver-capture-analysis", 3_500),
-    ("quaver-chase", 5_080),
+    ("quaver-chase", 5_100),
     ("quaver-clock", 3_500),
     ("quaver-cure", 1_500),
     ("quaver-cure-analysis", 500),

@@ -29,6 +29,8 @@ const HOSTS: &[&str] =
 const FOLLOWED: &[&str] =
     &[".toml", ".lock", ".json", ".sh", ".yml", ".yaml", ".npmrc", "Makefile", ".ci/run"];
 
+/// Keys in files of other programs, which are read: iperf3's interarrival jitter.
+const FOREIGN_KEYS: &[&str] = &["jitter_ms"];
 /// Words before "jitter" that make it the name of one quantity (docs/glossary.md).
 const DEFINED_JITTER: &[&str] = &["interarrivaljitter", "syncjitter"];
 
@@ -98,7 +100,9 @@ pub(super) fn plain_jitter(tree: &Tree) -> Vec<Problem> {
         let code = rust_text::code_only(text);
         let literals = rust_text::literals_only(text);
         let names = literals.lines().enumerate().flat_map(|(index, line)| {
-            line.split('"').filter(|name| is_name(name)).map(move |name| (index + 1, name))
+            line.split('"')
+                .filter(|name| is_name(name) && !FOREIGN_KEYS.contains(name))
+                .map(move |name| (index + 1, name))
         });
         for (line, word) in rust_text::words(&code).chain(names) {
             if is_plain_jitter(word) {
