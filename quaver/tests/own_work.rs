@@ -1,6 +1,7 @@
 //! A receiver of others that now and then does something else than receive: what it did is named, by function or by system
 //! call, and has the time that it took. The receiver tells when it did it, and how much time on a CPU it cost.
 
+use quaver_testbed::inject::schedule;
 use quaver_testbed::privileged::privileged;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
@@ -32,6 +33,14 @@ fn read_ns(clock: ClockId) -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// The first and the last CPU that this process may use.
+fn cpus() -> [u16; 2] {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let mut cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let first = cpus.next().unwrap();
+    [first, cpus.last().unwrap_or(first)].map(|cpu| cpu as u16)
+}
+
 /// Plain arithmetic: what it calls would have most of its time in a build that is not optimised, and no frame pointers
 /// lead from there to here.
 #[inline(never)]
@@ -60,6 +69,7 @@ fn save_frame(file: &File, frame: &[u8]) {
 #[test]
 fn a_busy_receiver() {
     let Ok(how) = std::env::var(RECEIVER) else { return };
+    schedule::bind(0, cpus()[1]).unwrap();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     println!("\nport {}", socket.local_addr().unwrap().port());
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
@@ -89,7 +99,11 @@ impl Drop for Ended {
     }
 }
 
+/// On another CPU than the receiver's, and before others there: a sender that the receiver's work kept from its CPU would be late
+/// itself.
 fn send_each_millisecond(to: SocketAddr, stop: &AtomicBool) {
+    schedule::bind(0, cpus()[0]).unwrap();
+    schedule::fifo(0, 40).unwrap();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let start = Instant::now();
     for number in 0u64.. {
