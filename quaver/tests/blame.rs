@@ -14,6 +14,8 @@ use std::process::{Command, Stdio};
 const KINDS: [&str; 3] = ["rt-throttling", "timer-storm", "same-priority"];
 /// At least this part of the injected lateness goes to the right name …
 const RIGHT_AT_LEAST: f64 = 0.80;
+/// … also with all that chance gave to others in, more than this part …
+const RIGHT_AT_ALL: f64 = 0.50;
 /// … and at most this part to one wrong name.
 const WRONG_AT_MOST: f64 = 0.10;
 /// Less injected lateness than this proves nothing.
@@ -73,6 +75,7 @@ fn injected_lateness_is_blamed_on_what_was_injected() {
         assert!(injected_ns >= LEAST_INJECTED_NS, "{verdict}");
         let share = |of: &str| verdict["beyond_chance"][of].as_f64().unwrap();
         assert!(share("right") >= RIGHT_AT_LEAST, "{verdict}");
+        assert!(verdict["right_share"].as_f64().unwrap() > RIGHT_AT_ALL, "{verdict}");
         assert!(share("wrong") <= WRONG_AT_MOST, "{verdict}");
     }
 }

@@ -16,6 +16,10 @@ const FLIPS: u32 = 9_999;
 /// A gain that chance alone makes in so many of all runs is none.
 const CHANCE: f64 = 0.001;
 
+/// Injected interrupts stretch what else has the CPU: where others compute, their time grows by the part that the injection takes.
+/// So a wrong name's gain counts above this part of its time without injection.
+const STRETCHED: f64 = 0.25;
+
 /// One pair in so many is left out where a trimmed sample is asked for.
 const TRIM_ONE_IN: usize = 20;
 
@@ -80,15 +84,19 @@ impl Sample {
         [with, without, injected].map(|sums: Vec<i64>| self.names.iter().cloned().zip(sums).collect())
     }
 
-    /// The injected lateness, without the names whose difference is one that chance makes of what they have in blocks
-    /// without injection too.
-    pub(super) fn beyond_chance(&self) -> Sums {
-        let [_, _, injected_ns] = self.totals();
+    /// The injected lateness, without the wrong names whose difference is one that chance makes of what they have in blocks
+    /// without injection too, and without what is [`STRETCHED`].
+    pub(super) fn beyond_chance(&self, is_right: &dyn Fn(&str) -> bool) -> Sums {
+        let [_, without_ns, injected_ns] = self.totals();
         let differences = |name: usize| -> Vec<i64> {
             self.with.iter().zip(&self.without).map(|(on, off)| on[name] - off[name]).collect()
         };
-        let certain = |name: usize| sign_flip_p_value(&differences(name)) <= CHANCE;
-        injected_ns.into_iter().enumerate().filter(|(name, _)| certain(*name)).map(|(_, gain)| gain).collect()
+        let counts = |at: usize, name: &str, gain_ns: i64| {
+            let is_more = gain_ns as f64 > STRETCHED * without_ns[name] as f64;
+            is_right(name) || is_more && sign_flip_p_value(&differences(at)) <= CHANCE
+        };
+        let gains = injected_ns.into_iter().enumerate();
+        gains.filter(|(at, (name, gain_ns))| counts(*at, name, *gain_ns)).map(|(_, gain)| gain).collect()
     }
 
     /// Spread of the shares: whole pairs are drawn with replacement, the shares

@@ -59,8 +59,8 @@ pub(super) struct Verdict {
     pub(super) wrong_share: f64,
     /// Both with every pair of blocks in, those in which the host stopped the machine too.
     pub(super) untrimmed: [f64; 2],
-    /// Both without the names whose difference is one that chance makes: what the machine does anyway is in both kinds of
-    /// blocks, and never quite evenly.
+    /// Both without the wrong names whose difference is one that chance makes, or the injection of what others do: that is in both
+    /// kinds of blocks, and never quite evenly.
     pub(super) beyond_chance: Shares,
     /// Lower end of the 95 % interval of `right_share`, by bootstrap over pairs of blocks.
     pub(super) right_at_least: Option<f64>,
@@ -182,7 +182,7 @@ fn compare(case: &'static str, right: &[&'static str], stretches: Vec<Stretch>) 
     let Shares { right: right_share, wrong: wrong_share } = shares_of(&injected_ns, &is_right, &is_name);
     let [_, _, all_injected_ns] = whole.totals();
     let untrimmed = shares_of(&all_injected_ns, &is_right, &is_name);
-    let beyond_chance = shares_of(&sample.beyond_chance(), &is_right, &is_name);
+    let beyond_chance = shares_of(&sample.beyond_chance(&is_right), &is_right, &is_name);
     let bounds = sample.bounds(&is_right, &is_name);
     let total: i64 = injected_ns.values().sum();
     let holds = total >= LEAST_INJECTED_NS && right_share >= RIGHT_AT_LEAST && wrong_share <= WRONG_AT_MOST;
@@ -287,6 +287,13 @@ mod tests {
             let Shares { right, wrong } = timers(&noisy(noise_ns, misnamed_ns)).beyond_chance;
             assert!(wrong > 0.1 && right < 0.9, "{noise_ns} {misnamed_ns}: {right} {wrong}");
         }
+        // The injection takes a tenth of the time of others, too; a half is more than that.
+        let stretched = |with_ns| {
+            let on = [(9_000_000, "timers"), (with_ns, "cfs-preempt")];
+            timers(&pieces_of(24, &[(40_000_000, "cfs-preempt")], &on)).beyond_chance
+        };
+        assert_eq!(stretched(44_000_000), Shares { right: 1.0, wrong: 0.0 });
+        assert!(stretched(60_000_000).wrong > 0.5);
         // Nothing went to the right name.
         assert_eq!(timers(&noisy(4_000_000, 9_000_000)).beyond_chance.right, 0.0);
         assert_eq!(timers(&Vec::new()).beyond_chance, Shares { right: 0.0, wrong: 0.0 });
