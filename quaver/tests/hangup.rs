@@ -17,15 +17,34 @@ fn quaver(words: &str, place: &Path) -> Command {
     command
 }
 
-/// Runs a verb on a terminal of its own, and closes that.
-fn hung_up(words: &str, place: &Path, meanwhile: Duration) -> ExitStatus {
+/// Runs a verb on a terminal of its own, and closes that some time after it has begun.
+fn hung_up(words: &str, place: &Path) -> ExitStatus {
     let (person, program) = terminal::open().unwrap();
     let end = || Stdio::from(program.try_clone().unwrap());
     let mut child = quaver(words, place).stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
     drop(program);
-    std::thread::sleep(meanwhile);
+    let (before, asked) = (begun(place), Instant::now());
+    // A server leaves no trace of itself.
+    while !words.starts_with("serve") && begun(place) == before {
+        assert!(child.try_wait().unwrap().is_none(), "quaver {words} ended of itself");
+        assert!(asked.elapsed() < PATIENCE, "quaver {words} does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_secs(2));
     drop(person);
     ended(words, &mut child)
+}
+
+/// Runs and captures that have begun. Of a noise run the manifest says when its loops do; of others the directory is made right
+/// before they measure.
+fn begun(place: &Path) -> usize {
+    let runs = std::fs::read_dir(place.join("runs")).into_iter().flatten().flatten().map(|run| run.path());
+    let loops = |run: &Path| {
+        std::fs::read_to_string(run.join("manifest.json")).is_ok_and(|text| text.contains("start_ns"))
+    };
+    let is_noise =
+        |run: &Path| run.file_name().is_some_and(|name| name.to_string_lossy().starts_with("noise-"));
+    runs.filter(|run| !is_noise(run) || loops(run)).count() + usize::from(place.join("lo.pcapng").exists())
 }
 
 fn ended(words: &str, child: &mut Child) -> ExitStatus {
@@ -71,7 +90,6 @@ fn a_closed_terminal_ends_what_runs_on_it() {
     }
     let port: String =
         said.split("127.0.0.1:").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
-    let meanwhile = Duration::from_secs(3);
     let probe = format!("probe 127.0.0.1 --port {port} --for 600s");
     let runs = [
         &*format!("{probe} --live"),
@@ -84,7 +102,7 @@ fn a_closed_terminal_ends_what_runs_on_it() {
         "study run --blocks 20",
     ];
     for words in runs {
-        let status = hung_up(words, place.path(), meanwhile);
+        let status = hung_up(words, place.path());
         // Of a program it is its own (128 and the signal); else what was measured is kept and could not be shown, or
         // there was nothing to show.
         let expected: &[i32] = if words.starts_with("sync") { &[129] } else { &[0, 6, 130] };

@@ -3,11 +3,13 @@
 
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_testbed::phase;
 use quaver_testbed::privileged::privileged;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, UdpSocket};
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +19,11 @@ const RECEIVER: &str = "QUAVER_TEST_SLEEPING_RECEIVER";
 const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 const PERIOD_NS: f64 = 200_000.0;
 
-/// The receiver program.
+fn now_ns() -> i64 {
+    phase::now_ns() as i64
+}
+
+/// The receiver program; tells of each nap of more than a packet's distance when it was.
 #[test]
 fn a_sleeping_receiver() {
     let Ok(how) = std::env::var(RECEIVER) else { return };
@@ -30,7 +36,11 @@ fn a_sleeping_receiver() {
     for number in 1u64.. {
         socket.recv(&mut buffer).unwrap();
         if number % every == 0 {
+            let from_ns = now_ns();
             std::thread::sleep(Duration::from_micros(sleep_us));
+            if every > 1 {
+                println!("nap {from_ns} {}", now_ns());
+            }
         }
     }
 }
@@ -47,8 +57,20 @@ impl Drop for Ended {
 /// Runs one of these tests alone: they take a CPU each.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What a chase of the receiver tells, and the number of the sending process. The stream begins `ahead` of it.
-fn chase(how: &str, ahead: Duration) -> (Value, Manifest, u32) {
+/// A chase of the receiver.
+struct Chase {
+    summary: Value,
+    manifest: Manifest,
+    /// Number of the sending process.
+    sender: u32,
+    /// When the receiver napped: CLOCK_MONOTONIC in nanoseconds.
+    naps: Vec<Range<i64>>,
+    /// What `quaver export --late-csv` writes.
+    late: String,
+}
+
+/// A chase; the stream begins `ahead` of it.
+fn chase(how: &str, ahead: Duration) -> Chase {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut receiver = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_sleeping_receiver", "--nocapture"])
@@ -68,6 +90,13 @@ fn chase(how: &str, ahead: Duration) -> (Value, Manifest, u32) {
         .spawn()
         .unwrap();
     let source = Ended(source);
+    let listener = std::thread::spawn(move || {
+        let naps = lines.map_while(Result::ok).filter_map(|line| {
+            let (from_ns, to_ns) = line.strip_prefix("nap ")?.split_once(' ')?;
+            Some(from_ns.parse().unwrap()..to_ns.parse().unwrap())
+        });
+        naps.collect()
+    });
     std::thread::sleep(ahead);
     let runs = tempfile::tempdir().unwrap();
     let output = Command::new(QUAVER)
@@ -79,7 +108,36 @@ fn chase(how: &str, ahead: Duration) -> (Value, Manifest, u32) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let run = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
     let manifest = RunDir::open(&run).unwrap().read_manifest().unwrap();
-    (serde_json::from_slice(&output.stdout).unwrap(), manifest, source.0.id())
+    drop(receiver);
+    let late = Command::new(QUAVER).arg("export").arg(run).args(["--late-csv", "-o", "-"]).output().unwrap();
+    Chase {
+        summary: serde_json::from_slice(&output.stdout).unwrap(),
+        manifest,
+        sender: source.0.id(),
+        naps: listener.join().unwrap(),
+        late: String::from_utf8(late.stdout).unwrap(),
+    }
+}
+
+impl Chase {
+    /// Late time during naps: all of it, and what is said to be the stream's. Outside of them a sender that is not let run
+    /// makes packets late in truth.
+    fn late_in_naps_ns(&self) -> [i64; 2] {
+        let mut lines = self.late.lines();
+        let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+        let column = |name: &str| header.iter().position(|found| *found == name).unwrap();
+        let (start, end, source) = (column("start_ns"), column("end_ns"), column("source"));
+        let mut found = [0; 2];
+        for line in lines {
+            let cells: Vec<&str> = line.split(',').collect();
+            let (start_ns, end_ns): (i64, i64) = (cells[start].parse().unwrap(), cells[end].parse().unwrap());
+            let within = |nap: &Range<i64>| (end_ns.min(nap.end) - start_ns.max(nap.start)).max(0);
+            let late_ns: i64 = self.naps.iter().map(within).sum();
+            found[0] += late_ns;
+            found[1] += if cells[source] == "arrival-late" { late_ns } else { 0 };
+        }
+        found
+    }
 }
 
 #[test]
@@ -87,19 +145,23 @@ fn the_period_is_learned_from_a_sender_that_skips_slots_for_a_receiver_that_naps
     if !privileged("the_period_is_learned_from_a_sender_that_skips_slots_for_a_receiver_that_naps") {
         return;
     }
-    let (summary, manifest, sender) = chase("250 3000", Duration::from_millis(500));
+    let chase = chase("250 3000", Duration::from_millis(500));
+    let summary = &chase.summary;
     let period_ns = summary["period_ns"].as_f64().unwrap();
     assert!((period_ns / PERIOD_NS - 1.0).abs() < 1e-3, "{period_ns}: {}", summary["pace"]);
     assert_eq!(summary["pace"]["steady"], true, "{}", summary["pace"]);
     assert!(summary["lateness"]["packets"].as_u64().unwrap() > 100, "the naps: {}", summary["lateness"]);
-    let of_stream = |cause: &&Value| cause["source"] == "arrival-late";
-    let causes = summary["causes"].as_array().unwrap();
-    let share: f64 = causes.iter().filter(of_stream).map(|cause| cause["share"].as_f64().unwrap()).sum();
-    assert!(share < 0.1, "{share} of the late time is the stream's");
+    let [all_ns, of_stream_ns] = chase.late_in_naps_ns();
+    assert!(all_ns > 20_000_000, "{all_ns} ns of late time in naps of 3 ms");
+    assert!(
+        of_stream_ns * 10 < all_ns,
+        "{of_stream_ns} of {all_ns} ns are the stream's, while the receiver napped"
+    );
     assert_eq!(summary.get("backlog"), None, "a nap is no backlog");
     // Whoever is named is the sender.
-    let words = manifest.analysis.unwrap().streams[0].source.clone().expect("the sender is on this host");
-    assert!(words.ends_with(&format!("(process {sender})")), "{words}, and {sender} sends");
+    let words =
+        chase.manifest.analysis.unwrap().streams[0].source.clone().expect("the sender is on this host");
+    assert!(words.ends_with(&format!("(process {})", chase.sender)), "{words}, and {} sends", chase.sender);
 }
 
 #[test]
@@ -108,7 +170,7 @@ fn a_receiver_that_falls_behind_is_measured_and_its_backlog_told() {
         return;
     }
     // Packets queue up that it needs seconds for, before anybody looks.
-    let (summary, ..) = chase("1 500", Duration::from_secs(4));
+    let Chase { summary, .. } = chase("1 500", Duration::from_secs(4));
     let backlog = &summary["backlog"];
     let number = |name: &str| backlog[name].as_f64().unwrap_or_else(|| panic!("no {name} in {summary}"));
     assert!(number("taken_per_s") < number("came_per_s") * 0.9, "{backlog}");

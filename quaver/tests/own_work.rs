@@ -1,6 +1,7 @@
 //! A receiver of others that now and then does something else than receive: what it did is named, by function or by system
 //! call, and has the time that it took. The receiver tells when it did it, and how much time on a CPU it cost.
 
+use quaver_testbed::inject::schedule;
 use quaver_testbed::privileged::privileged;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
@@ -18,8 +19,8 @@ use std::time::{Duration, Instant};
 const RECEIVER: &str = "QUAVER_TEST_BUSY_RECEIVER";
 /// Packets between two pieces of work.
 const EVERY: u64 = 50;
-/// A piece of work begins at most a packet's distance, a tenth of it, before a packet is late for it.
-const WORK: Duration = Duration::from_millis(10);
+/// Time on a CPU of a piece of work, which begins at most a packet's distance, a tenth of it, before a packet is late for it.
+const WORK_NS: i64 = 10_000_000;
 /// Of its time on a CPU while packets waited, at least this part is named …
 const LEAST_SHARE: f64 = 0.7;
 /// … and no more than all of it, with what queued up behind it.
@@ -32,12 +33,20 @@ fn read_ns(clock: ClockId) -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
+/// The first and the last CPU that this process may use.
+fn cpus() -> [u16; 2] {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let mut cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let first = cpus.next().unwrap();
+    [first, cpus.next_back().unwrap_or(first)].map(|cpu| cpu as u16)
+}
+
 /// Plain arithmetic: what it calls would have most of its time in a build that is not optimised, and no frame pointers
 /// lead from there to here.
 #[inline(never)]
 fn compress_frame() -> u64 {
-    let (start, mut value) = (Instant::now(), black_box(1u64));
-    while start.elapsed() < WORK {
+    let (end_ns, mut value) = (read_ns(ClockId::ThreadCPUTime) + WORK_NS, black_box(1u64));
+    while read_ns(ClockId::ThreadCPUTime) < end_ns {
         let mut left = 20_000;
         while left > 0 {
             left -= 1;
@@ -50,8 +59,8 @@ fn compress_frame() -> u64 {
 /// One system call for each tenth of the work at least, until it is done.
 #[inline(never)]
 fn save_frame(file: &File, frame: &[u8]) {
-    let start = Instant::now();
-    while start.elapsed() < WORK {
+    let end_ns = read_ns(ClockId::ThreadCPUTime) + WORK_NS;
+    while read_ns(ClockId::ThreadCPUTime) < end_ns {
         file.write_all_at(frame, 0).unwrap();
     }
 }
@@ -60,6 +69,8 @@ fn save_frame(file: &File, frame: &[u8]) {
 #[test]
 fn a_busy_receiver() {
     let Ok(how) = std::env::var(RECEIVER) else { return };
+    schedule::bind(0, cpus()[1]).unwrap();
+    schedule::before_others().unwrap();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     println!("\nport {}", socket.local_addr().unwrap().port());
     let file = tempfile::tempfile_in("/dev/shm").unwrap();
@@ -89,7 +100,11 @@ impl Drop for Ended {
     }
 }
 
+/// On another CPU than the receiver's, and before others there: a sender that the receiver's work kept from its CPU would be late
+/// itself.
 fn send_each_millisecond(to: SocketAddr, stop: &AtomicBool) {
+    schedule::bind(0, cpus()[0]).unwrap();
+    schedule::fifo(0, 40).unwrap();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let start = Instant::now();
     for number in 0u64.. {

@@ -238,8 +238,12 @@ fn without_bpf_a_burst_is_named_all_the_same() {
         let (summary, _) = place.chase(rights, &runs, &[&stream[..], words].concat());
         let bursts = burner.stop();
         assert_eq!(summary["tier"], "tracefs");
-        let first = &summary["causes"][0];
-        assert!(first["name"].as_str().unwrap().contains("burner"), "{first}");
+        // Only who took more time than the burner comes before it, as another program of this machine may have.
+        let causes = summary["causes"].as_array().unwrap();
+        let time_ns = |cause: &Value| cause["time_ns"].as_i64().unwrap();
+        let of_burner = |cause: &Value| cause["name"].as_str().unwrap().contains("burner");
+        let at = causes.iter().position(of_burner).unwrap_or_else(|| panic!("no burner in {causes:?}"));
+        assert!(causes[..at].iter().all(|cause| time_ns(cause) >= time_ns(&causes[at])), "{causes:?}");
         burner::assert_blamed(env!("CARGO_BIN_EXE_quaver"), &runs, &bursts);
     }
 }

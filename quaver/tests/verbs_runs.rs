@@ -293,14 +293,18 @@ fn the_sink_records_a_stream_that_the_source_sends() {
     assert!(fs::read(run.join("summary.json")).unwrap() == before);
 }
 
-/// What a run could leave in the kernel: mounts, pinned programs, named namespaces, tracefs instances.
-fn leftovers() -> Vec<String> {
+/// What a run of this process could leave in the kernel: mounts, pinned programs, named namespaces, and the process's tracefs
+/// instances. Other tests have some of their own meanwhile.
+fn leftovers(pid: u32) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mut found: Vec<String> =
         mounts.lines().filter(|line| line.contains("quaver")).map(str::to_owned).collect();
-    for place in ["/sys/fs/bpf", "/run/netns", "/sys/kernel/tracing/instances"] {
+    let own = format!("quaver-{pid}-");
+    for (place, part) in
+        [("/sys/fs/bpf", "quaver"), ("/run/netns", "quaver"), ("/sys/kernel/tracing/instances", &own)]
+    {
         let entries = fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
-        found.extend(entries.map(|path| path.display().to_string()).filter(|path| path.contains("quaver")));
+        found.extend(entries.map(|path| path.display().to_string()).filter(|path| path.contains(part)));
     }
     found
 }
@@ -313,8 +317,10 @@ fn nothing_is_left_of_a_run_with_namespaces_and_tracing() {
     }
     let _alone = alone();
     let runs = tempfile::tempdir().unwrap();
-    let before = leftovers();
+    let before = leftovers(0);
     let mut command = quaver(&["chase", "--for", "300ms", "--period", "1ms", "--no-cost", "-q", "-o"]);
-    expect(&command.arg(runs.path()).output().unwrap(), 0);
-    assert_eq!(leftovers(), before);
+    let child = command.arg(runs.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    expect(&child.wait_with_output().unwrap(), 0);
+    assert_eq!(leftovers(pid), before);
 }

@@ -78,7 +78,13 @@ fn conversions_hold(options: LiveOptions, anchors: u64) {
     println!("{held} of {} within the bound; bound {quantiles:?} ns; {:?}", bounds.len(), clock.state());
     println!("{} anchors, {:?}", clock.anchors(), clock.marks());
     assert!(held as f64 >= 0.999 * bounds.len() as f64, "{held} of {}", bounds.len());
-    assert!(at(0.5) <= 200, "the median bound is {} ns", at(0.5));
+    // What the counters of two CPUs may differ by is in each bound, and found the less exactly the busier the machine is.
+    let apart_ns = clock.state().cross_core_ns;
+    assert!(
+        at(0.5) <= 150 + apart_ns,
+        "the median bound is {} ns, of which {apart_ns} between CPUs",
+        at(0.5)
+    );
 }
 
 #[test]

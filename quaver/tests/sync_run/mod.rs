@@ -159,9 +159,8 @@ impl Bench {
 pub(crate) fn before_others() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Not as a real-time thread: the Go compiler would never end.
-    // SAFETY: numbers alone; what this thread starts has its priority. Without the right nothing changes.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+    // Not as a real-time thread: the Go compiler would never end. Without the right nothing changes.
+    let _ = quaver_testbed::inject::schedule::before_others();
     alone
 }
 

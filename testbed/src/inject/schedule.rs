@@ -28,6 +28,23 @@ pub fn nice(thread: u32, niceness: i8) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Gives this process, and what it starts, the greatest weight among threads of normal priority. With autogroups, the kernel
+/// weighs sessions before it weighs threads, so the process gets a session of its own. With a terminal it keeps its session,
+/// through which Ctrl-C comes.
+///
+/// # Errors
+/// The process is not root's.
+pub fn before_others() -> io::Result<()> {
+    nice(0, -20)?;
+    let group = std::path::Path::new("/proc/self/autogroup");
+    if !group.exists() || std::fs::File::open("/dev/tty").is_ok() {
+        return Ok(());
+    }
+    // SAFETY: both calls take numbers and return numbers.
+    let leads = unsafe { libc::setsid() != -1 || libc::getsid(0) == libc::getpid() };
+    if leads { std::fs::write(group, "-20") } else { Ok(()) }
+}
+
 /// The thread of process `pid` that carries this name.
 pub fn find_thread(pid: u32, name: &str) -> Option<u32> {
     for entry in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {

@@ -231,6 +231,11 @@ impl Lane {
             None if self.timed.peek()?.0.key.0 <= now_ns => self.timed.pop()?.0.waiting,
             None => return None,
         };
+        if let Some(due_ns) = self.must_wait(&waiting, now_ns) {
+            self.let_go(Release::Sentinel, now_ns);
+            self.at_its_time(Waiting { due_ns, ..waiting });
+            return self.leave(now_ns);
+        }
         let Waiting { octets, place, number, copy, again, released, .. } = waiting;
         let departure = Departure {
             order: self.left,
@@ -249,6 +254,16 @@ impl Lane {
             self.passed(number, now_ns);
         }
         Some(Leaving { octets, place })
+    }
+
+    /// Until when a sentinel that is to be the last has to wait: copies are made as packets leave, which they may do after it came.
+    fn must_wait(&mut self, waiting: &Waiting, now_ns: u64) -> Option<u64> {
+        if self.sentinels != Sentinels::Last || self.story.at(waiting.place).class != Class::Sentinel {
+            return None;
+        }
+        let timed = self.timed.iter().filter(|Reverse(timed)| timed.waiting.number.is_some());
+        let held = self.held.iter().map(|held| held.waiting.due_ns);
+        timed.map(|Reverse(timed)| timed.key.0).chain(held).max().map(|due_ns| due_ns.max(now_ns))
     }
 
     /// Makes the copies of a packet that just left, before what it lets go.

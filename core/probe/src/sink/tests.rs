@@ -238,6 +238,20 @@ fn foreign_packets_are_received_and_not_taken_for_ours() {
     assert_eq!((report.received, report.ours), (3, 0));
 }
 
+/// Time that a thread of this process has had a CPU: the first number of `schedstat`, nanoseconds.
+fn ran_ns(tid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + MOST_WAIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "waited in vain");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Stands still for 3 ms of its own accord, once a packet has come.
 fn stand_still(received: u64) {
     thread_local!(static STOOD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
@@ -256,11 +270,15 @@ fn a_polling_sink_records_its_long_turns_and_where_it_was() {
     let to = sink.local_address();
     sink.record_turns(SegmentWriter::create(&directory.path().join("turns"), 4_096).unwrap());
     let packets = SegmentWriter::create(&directory.path().join("packets"), 16).unwrap();
-    let sink = sink.prepare(packets).unwrap().go();
+    let sink = sink.prepare(packets).unwrap();
+    let (tid, before_ns) = (sink.tid(), ran_ns(sink.tid()));
+    let sink = sink.go();
     // The usual turn is learned from the first thousand.
-    std::thread::sleep(Duration::from_millis(50));
+    wait_until(|| ran_ns(tid) >= before_ns + 50_000_000);
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().send_to(b"one", to).unwrap();
-    std::thread::sleep(Duration::from_millis(50));
+    wait_until(|| sink.live().received() == 1);
+    let before_ns = ran_ns(tid);
+    wait_until(|| ran_ns(tid) >= before_ns + 50_000_000);
     let outcome = sink.join().unwrap();
     let turns = records(outcome.turns.unwrap());
     let scale = nominal_scale(counter);
@@ -316,7 +334,7 @@ fn our_own_losses_are_told_from_the_networks() {
     let sent = source.prepare(sends).unwrap().go().join().unwrap().report.sent;
     let sink =
         sink.prepare(SegmentWriter::create(&directory.path().join("packets"), 2_000).unwrap()).unwrap().go();
-    std::thread::sleep(Duration::from_millis(100));
+    wait_until(|| sink.live().received() > 0);
     let SinkOutcome { report, segment, .. } = sink.join().unwrap();
     let drops = u64::from(report.receive_drops.unwrap());
     assert!(drops > 0 && report.received > 0);

@@ -11,6 +11,15 @@ const RESAMPLES: usize = 2_000;
 /// Ends of the interval that is reported.
 const LEVELS: [f64; 2] = [0.025, 0.975];
 
+/// Signs that are thrown to learn what chance does to a sum of differences.
+const FLIPS: u32 = 9_999;
+/// A gain that chance alone makes in so many of all runs is none.
+const CHANCE: f64 = 0.001;
+
+/// Injected interrupts stretch what else has the CPU: where others compute, their time grows by the part that the injection takes.
+/// So a wrong name's gain counts above this part of its time without injection.
+const STRETCHED: f64 = 0.25;
+
 /// One pair in so many is left out where a trimmed sample is asked for.
 const TRIM_ONE_IN: usize = 20;
 
@@ -23,7 +32,7 @@ pub(super) struct Sample {
 }
 
 /// Parts of the injected lateness.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub(super) struct Shares {
     /// Went to a right name.
     pub(super) right: f64,
@@ -75,6 +84,21 @@ impl Sample {
         [with, without, injected].map(|sums: Vec<i64>| self.names.iter().cloned().zip(sums).collect())
     }
 
+    /// The injected lateness, without the wrong names whose difference is one that chance makes of what they have in blocks
+    /// without injection too, and without what is [`STRETCHED`].
+    pub(super) fn beyond_chance(&self, is_right: &dyn Fn(&str) -> bool) -> Sums {
+        let [_, without_ns, injected_ns] = self.totals();
+        let differences = |name: usize| -> Vec<i64> {
+            self.with.iter().zip(&self.without).map(|(on, off)| on[name] - off[name]).collect()
+        };
+        let counts = |at: usize, name: &str, gain_ns: i64| {
+            let is_more = gain_ns as f64 > STRETCHED * without_ns[name] as f64;
+            is_right(name) || is_more && sign_flip_p_value(&differences(at)) <= CHANCE
+        };
+        let gains = injected_ns.into_iter().enumerate();
+        gains.filter(|(at, (name, gain_ns))| counts(*at, name, *gain_ns)).map(|(_, gain)| gain).collect()
+    }
+
     /// Spread of the shares: whole pairs are drawn with replacement, the shares
     /// computed again. None where there is too little to draw from.
     pub(super) fn bounds(
@@ -108,6 +132,18 @@ impl Sample {
         let at = |level: f64| ((RESAMPLES - 1) as f64 * level).round() as usize;
         Some(Bounds { right: rights[at(LEVELS[0])], wrong: wrongs[at(LEVELS[1])] })
     }
+}
+
+/// Two-sided p-value of the sum of differences under random signs.
+pub(super) fn sign_flip_p_value(differences: &[i64]) -> f64 {
+    let observed = differences.iter().sum::<i64>().abs();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut as_extreme = 1;
+    for _ in 0..FLIPS {
+        let flipped: i64 = differences.iter().map(|d| if random.coin() { *d } else { -d }).sum();
+        as_extreme += u32::from(flipped.abs() >= observed);
+    }
+    f64::from(as_extreme) / f64::from(FLIPS + 1)
 }
 
 /// Indices, in order, of all but the one in [`TRIM_ONE_IN`] values that are farthest from the median.
@@ -156,7 +192,7 @@ impl Random {
         self.0
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         ((u128::from(self.next()) * limit as u128) >> 64) as usize
     }
 

@@ -1,6 +1,6 @@
 //! What the chase named, against what was injected.
 
-use super::estimate::{Random, Sample, Shares, Sums, shares_of};
+use super::estimate::{Sample, Shares, Sums, shares_of, sign_flip_p_value};
 use anyhow::Context;
 use quaver_testbed::phase::{self, Phase};
 use serde::Serialize;
@@ -59,6 +59,9 @@ pub(super) struct Verdict {
     pub(super) wrong_share: f64,
     /// Both with every pair of blocks in, those in which the host stopped the machine too.
     pub(super) untrimmed: [f64; 2],
+    /// Both without the wrong names whose difference is one that chance makes, or the injection of what others do: that is in both
+    /// kinds of blocks, and never quite evenly.
+    pub(super) beyond_chance: Shares,
     /// Lower end of the 95 % interval of `right_share`, by bootstrap over pairs of blocks.
     pub(super) right_at_least: Option<f64>,
     /// Upper end of that of `wrong_share`.
@@ -179,6 +182,7 @@ fn compare(case: &'static str, right: &[&'static str], stretches: Vec<Stretch>) 
     let Shares { right: right_share, wrong: wrong_share } = shares_of(&injected_ns, &is_right, &is_name);
     let [_, _, all_injected_ns] = whole.totals();
     let untrimmed = shares_of(&all_injected_ns, &is_right, &is_name);
+    let beyond_chance = shares_of(&sample.beyond_chance(&is_right), &is_right, &is_name);
     let bounds = sample.bounds(&is_right, &is_name);
     let total: i64 = injected_ns.values().sum();
     let holds = total >= LEAST_INJECTED_NS && right_share >= RIGHT_AT_LEAST && wrong_share <= WRONG_AT_MOST;
@@ -191,6 +195,7 @@ fn compare(case: &'static str, right: &[&'static str], stretches: Vec<Stretch>) 
         right_share,
         wrong_share,
         untrimmed: [untrimmed.right, untrimmed.wrong],
+        beyond_chance,
         right_at_least: bounds.map(|bounds| bounds.right),
         wrong_at_most: bounds.map(|bounds| bounds.wrong),
         stretches,
@@ -216,22 +221,9 @@ pub(super) fn nothing(case: &'static str, pieces: &Pieces) -> Verdict {
     Verdict { p_value: Some(corrected), holds: corrected >= LEVEL, ..verdict }
 }
 
-const FLIPS: u32 = 9_999;
-
-/// Two-sided p-value of the sum of differences under random signs.
-fn sign_flip_p_value(differences: &[i64]) -> f64 {
-    let observed = differences.iter().sum::<i64>().abs();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut as_extreme = 1;
-    for _ in 0..FLIPS {
-        let flipped: i64 = differences.iter().map(|d| if random.coin() { *d } else { -d }).sum();
-        as_extreme += u32::from(flipped.abs() >= observed);
-    }
-    f64::from(as_extreme) / f64::from(FLIPS + 1)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::estimate::Random;
     use super::*;
     use quaver_testbed::phase::BLOCK_NS;
 
@@ -266,6 +258,45 @@ mod tests {
         assert!(verdict.wrong_share.abs() < 1e-9 && verdict.holds);
         assert!((verdict.right_at_least.unwrap() - 0.95).abs() < 1e-9, "all pairs are alike");
         assert!(!blocks("x", &["tlb"], &pieces).holds);
+    }
+
+    /// Pieces of 24 pairs of blocks: other threads take 0 to `noise_ns` of each block, with and without injection; where it is
+    /// on, packets are 9 ms late, of which `misnamed_ns` go to these threads as well.
+    fn noisy(noise_ns: usize, misnamed_ns: i64) -> Pieces {
+        let mut random = Random(7);
+        let mut pieces =
+            pieces_of(24, &[], &[(9_000_000 - misnamed_ns, "timers"), (misnamed_ns, "cfs-preempt")]);
+        for block in 2..50 {
+            let noise_ns = random.below(noise_ns) as i64;
+            pieces.push(piece(block * BLOCK_NS + 50_000_000, noise_ns, "cfs-preempt"));
+        }
+        pieces
+    }
+
+    #[test]
+    fn other_threads_in_both_kinds_of_blocks_decide_nothing_and_hide_no_wrong_name() {
+        let timers = |pieces: &Pieces| blocks("x", &["timers"], pieces);
+        // A machine was met on which other threads took 169 ms in blocks without injection and 215 ms in those with it.
+        let verdict = timers(&noisy(16_000_000, 0));
+        let (with_ns, without_ns) = (verdict.with_ns["cfs-preempt"], verdict.without_ns["cfs-preempt"]);
+        assert!(without_ns > 150_000_000 && with_ns > without_ns + 30_000_000, "{with_ns} {without_ns}");
+        assert!(verdict.wrong_share > 0.1, "{}", verdict.wrong_share);
+        assert_eq!(verdict.beyond_chance, Shares { right: 1.0, wrong: 0.0 });
+        // The more others compute, the more must be misnamed before it is certain.
+        for (noise_ns, misnamed_ns) in [(16_000_000, 5_000_000), (4_000_000, 1_800_000), (1, 910_000)] {
+            let Shares { right, wrong } = timers(&noisy(noise_ns, misnamed_ns)).beyond_chance;
+            assert!(wrong > 0.1 && right < 0.9, "{noise_ns} {misnamed_ns}: {right} {wrong}");
+        }
+        // The injection takes a tenth of the time of others, too; a half is more than that.
+        let stretched = |with_ns| {
+            let on = [(9_000_000, "timers"), (with_ns, "cfs-preempt")];
+            timers(&pieces_of(24, &[(40_000_000, "cfs-preempt")], &on)).beyond_chance
+        };
+        assert_eq!(stretched(44_000_000), Shares { right: 1.0, wrong: 0.0 });
+        assert!(stretched(60_000_000).wrong > 0.5);
+        // Nothing went to the right name.
+        assert_eq!(timers(&noisy(4_000_000, 9_000_000)).beyond_chance.right, 0.0);
+        assert_eq!(timers(&Vec::new()).beyond_chance, Shares { right: 0.0, wrong: 0.0 });
     }
 
     #[test]

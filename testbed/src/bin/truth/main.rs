@@ -2,8 +2,8 @@
 //!
 //! `truth [--out DIR] [--for SECONDS] [--as-it-is] [CASE…]`, as root, with `quaver` and, for the cases that need it, the
 //! preload beside this one (`make truth` builds all three). `--for` is the time of the shortest cases; kinds that inject little
-//! take several times as long. `--as-it-is` leaves all other threads of the machine where they are. Ends with 1 if a kind was
-//! not named as it must be.
+//! take several times as long. `--as-it-is` leaves all other threads of the machine where they are, and takes a greater weight
+//! than theirs instead. Ends with 1 if a kind was not named as it must be.
 //!
 //! `truth matrix` is about receivers of other makers (see `matrix`). Ends with 1 if data are missing.
 
@@ -14,6 +14,7 @@ mod matrix;
 mod page;
 
 use anyhow::{Context, bail};
+use quaver_testbed::inject::schedule;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -67,6 +68,9 @@ fn run() -> anyhow::Result<bool> {
         seconds,
         quiet,
     };
+    if !setup.quiet {
+        schedule::before_others().context("raising the priority of the truth run")?;
+    }
     std::fs::create_dir_all(&setup.out).with_context(|| format!("making {}", setup.out.display()))?;
     let mut verdicts = Vec::new();
     for case in

@@ -120,6 +120,24 @@ fn departures_are_timed_to_the_nanosecond() {
 }
 
 #[test]
+fn a_sentinel_that_comes_before_copies_are_made_leaves_after_them() {
+    for (spacing_ns, later) in [(0, 6), (50_000, 0), (50_000, 6)] {
+        let copies = Duplicate { copies: 2, spacing: Span::from_ns(spacing_ns), later };
+        let script = script([Rule { duplicate: Some(copies), ..Rule::on(Select::All) }]);
+        let mut run = Run::new(&script);
+        // A relay that was not let run has all of them before it at once.
+        for sequence in [0, 1, 2, -1, -1] {
+            run.lane.arrive(&octets(sequence), 0, UTC);
+        }
+        run.until(PERIOD_NS);
+        let (mut left, _) = run.end();
+        assert_eq!(left.split_off(9), [-1, -1], "{spacing_ns} {later}: {left:?}");
+        left.sort_unstable();
+        assert_eq!(left, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+    }
+}
+
+#[test]
 fn what_is_held_at_the_end_leaves_at_the_time_out_or_with_the_sentinel() {
     let script = Script { release_after: Span::from_ns(5_000), ..script([Rule::packets([2, 3]).held(9)]) };
     let mut silent = Run::new(&script);

@@ -2,7 +2,7 @@
 
 use super::{ALONE, Collected, finish, receiver, spec};
 use crate::bpf::kernel_types;
-use crate::bpf::tracer::BpfTracer;
+use crate::bpf::tracer::{BpfTracer, monotonic_ns};
 use crate::trace::{Payload, Tracer as _};
 use quaver_abi::record::{EventKind, EventRecord};
 use quaver_testbed::privileged::privileged;
@@ -42,7 +42,9 @@ fn the_time_of_a_thread_that_is_hidden_is_not_its_successors() {
     tracer.set_recording(true).unwrap();
     // A switch to this thread comes first, so that the programs know who runs.
     std::thread::sleep(Duration::from_millis(1));
+    let came_ns = monotonic_ns();
     hide_a_switch(&tracer);
+    let stayed_ns = monotonic_ns() - came_ns;
     std::thread::sleep(Duration::from_millis(1));
     let (Collected { mut events, .. }, _) = finish(tracer);
     rustix::thread::sched_setaffinity(None, &before).unwrap();
@@ -55,6 +57,11 @@ fn the_time_of_a_thread_that_is_hidden_is_not_its_successors() {
     assert_eq!(hidden.cpu, next.cpu);
     assert_eq!((hidden.aux >> 32) as u32, thread, "whom it gave way to");
     let held_ns = hidden.end_ns - hidden.start_ns;
-    // The scheduler notes an arrival by its own clock, a little before or after the trace point.
-    assert!(held_ns.abs_diff(HELD_NS) < HELD_NS / 10, "{held_ns} ns");
+    // This thread stayed on after its arrival, and a host or an interrupt may have held it up there. The scheduler notes an arrival
+    // by its own clock, a little before or after the trace point.
+    let most_ns = HELD_NS + HELD_NS / 10 + stayed_ns;
+    assert!(
+        (HELD_NS - HELD_NS / 10..most_ns).contains(&held_ns),
+        "{held_ns} ns, {stayed_ns} ns of them here"
+    );
 }
