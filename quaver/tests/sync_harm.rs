@@ -287,6 +287,28 @@ fn static_programs_children_and_late_libraries_are_unharmed() {
     assert_eq!(String::from_utf8_lossy(&ended.stdout), "1000 200\n");
 }
 
+/// The recorder's room is addresses that the program does not miss, whether it limits itself or is limited at its start.
+#[test]
+fn a_limit_on_address_space_leaves_room_for_threads() {
+    let text = TURNS
+        .replace("#include <stdio.h>", "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/resource.h>\n#include <unistd.h>")
+        .replace(
+            "\tpthread_t other;",
+            "\tpthread_t other;\n\tstruct rlimit limit = { 256 << 20, 256 << 20 };\n\tif (getenv(\"AGAIN\"))\n\t\tunsetenv(\"AGAIN\"), \
+             setrlimit(RLIMIT_AS, &limit), execl(\"/proc/self/exe\", \"turns\", (char *)0);\n\
+             \tif (setrlimit(RLIMIT_AS, &limit))\n\t\treturn 1;\n",
+        )
+        .replace("\"%d\\n\", sum", "\"%d %d\\n\", sum, !!malloc(190 << 20)");
+    let bench = Bench::of_text(&text, &["-w"]);
+    for again in ["", "AGAIN"] {
+        let variables: &[(&str, &str)] = if again.is_empty() { &[] } else { &[(again, "1")] };
+        let ended = assert_unharmed("a limit on address space", &bench, variables, 7);
+        assert_eq!(String::from_utf8_lossy(&ended.stdout), "1000 1\n", "{again}");
+        let calls = sync_run::number(&bench.summary(), "/results/counts/events");
+        assert!(calls > 1000, "{again}: it is recorded: {calls}");
+    }
+}
+
 #[test]
 fn make_with_many_jobs_builds_what_it_builds() {
     let bench = Bench::of_text(TURNS, &[]);

@@ -85,6 +85,8 @@ export! {
     _exit 1 => process::immediate_exit;
     _Exit 1 => process::immediate_exit;
     prctl 5 => process::prctl;
+    setrlimit 2 => process::setrlimit;
+    prlimit 4 => process::prlimit;
 }
 
 // Of musl's, `thrd_create` and `cnd_wait` are no thin covers.
@@ -102,6 +104,9 @@ export! {
     cnd_broadcast 1 => c11::cnd_broadcast;
     thrd_create 3 => c11::thrd_create;
     thrd_join 2 => c11::thrd_join;
+    // By these names where files of 2 GiB are spoken of; on machines of 64 bits the same.
+    setrlimit64 2 => process::setrlimit;
+    prlimit64 4 => process::prlimit;
 }
 
 /// Takes the place of the C library's `syscall` for futexes, and passes all else on as it came: a call that

@@ -92,6 +92,8 @@ real! {
     cleanup_pop: c"_pthread_cleanup_pop" Default fn(*mut c_void, c_int);
     immediate_exit: c"_exit" Default fn(c_int) -> !;
     prctl: c"prctl" Default fn(c_int, usize, usize, usize, usize) -> c_int;
+    setrlimit: c"setrlimit" Default fn(libc::c_uint, *const libc::rlimit) -> c_int;
+    prlimit: c"prlimit" Default fn(libc::pid_t, libc::c_uint, *const libc::rlimit, *mut libc::rlimit) -> c_int;
     system_call: c"syscall" Default fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
 }
 

@@ -24,6 +24,8 @@ const OPEN_PAGES: u64 = 1024;
 const FIRST_PAGES: u64 = 32;
 /// Least room that is worth beginning with.
 const LEAST_OCTETS: u64 = 1 << 20;
+/// Part of the address space that a program allows itself (RLIMIT_AS) which a segment may take.
+const PART_OF_ADDRESSES: u64 = 16;
 /// Room where pages cannot be made present ahead of use (Linux before 5.14): all of it is reserved at once.
 const RESERVED_OCTETS: u64 = 64 << 20;
 
@@ -72,7 +74,7 @@ pub(crate) fn number_creation() -> u32 {
     (add(offset_of!(SyncSegmentHeader, creations)) as u32).wrapping_add(1)
 }
 
-/// Bytes of room: what was asked for, what half of the free space and the limit on files allow.
+/// Bytes of room: what was asked for, what half of the free space and the limits on files and addresses allow.
 fn room_octets(file: i32, wanted: u64) -> u64 {
     let mut room = wanted;
     // SAFETY: plain data, valid as zeros; the calls fill it.
@@ -82,10 +84,21 @@ fn room_octets(file: i32, wanted: u64) -> u64 {
             let free = (space.f_bavail as u64).saturating_mul(space.f_frsize as u64);
             room = room.min(free / 2);
         }
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 && limit.rlim_cur != libc::RLIM_INFINITY {
-            room = room.min(limit.rlim_cur as u64);
+    }
+    let limit_octets = |resource| {
+        // SAFETY: plain data, valid as zeros; the call fills it.
+        unsafe {
+            let mut limit: libc::rlimit = std::mem::zeroed();
+            let known =
+                libc::getrlimit(resource, &raw mut limit) == 0 && limit.rlim_cur != libc::RLIM_INFINITY;
+            known.then_some(limit.rlim_cur)
         }
+    };
+    if let Some(octets) = limit_octets(libc::RLIMIT_FSIZE) {
+        room = room.min(octets);
+    }
+    if let Some(octets) = limit_octets(libc::RLIMIT_AS) {
+        room = room.min(octets / PART_OF_ADDRESSES);
     }
     room / (PAGE_BYTES as u64) * (PAGE_BYTES as u64)
 }
@@ -327,6 +340,36 @@ pub(crate) fn end(how: SyncEnd) -> bool {
     }
     ended(header);
     true
+}
+
+/// The program is about to limit its address space to so many bytes: lets go of addresses beyond its part of them, and of none in
+/// use. A thread that takes a chunk meanwhile has it in the mebibyte that is left at least.
+pub(crate) fn limit_addresses(octets: u64) {
+    let base = BASE.load(Ordering::Acquire);
+    if base.is_null() || system::is_jailed() {
+        return;
+    }
+    let header = base.cast::<SyncSegmentHeader>();
+    // SAFETY: page 0 is mapped for as long as the process lives. A child that shares our memory (`vfork`) limits itself alone.
+    if unsafe { (*header).pid != libc::getpid() as u32 } {
+        return;
+    }
+    let page_octets = PAGE_BYTES as u64;
+    let used =
+        counter(offset_of!(SyncSegmentHeader, pages_used)).map_or(0, |used| used.load(Ordering::Relaxed));
+    let least = used.saturating_add(LEAST_OCTETS / page_octets);
+    let room = least.max(octets / PART_OF_ADDRESSES / page_octets);
+    let before = ROOM.fetch_min(room, Ordering::AcqRel);
+    let Some(pages) = before.checked_sub(room).filter(|pages| *pages > 0) else { return };
+    OPEN.fetch_min(room, Ordering::AcqRel);
+    if let Some(in_header) = counter(offset_of!(SyncSegmentHeader, pages_room)) {
+        in_header.store(room, Ordering::Relaxed);
+    }
+    let octets_of = |pages: u64| (pages as usize).wrapping_mul(PAGE_BYTES);
+    let errno = system::errno();
+    // SAFETY: the end of our mapping, of which no chunk was handed out, and none will be.
+    unsafe { libc::munmap(base.add(octets_of(room)).cast(), octets_of(pages)) };
+    system::set_errno(errno);
 }
 
 /// In the child of a fork: lets go of the parent's segment.

@@ -3,6 +3,7 @@
 //! The recorder is a library of its own (`quaver-preload`) that the dynamic loader puts before the C library. It writes a
 //! segment into a directory that it is told; nothing here reads that segment.
 
+mod demangling;
 pub mod kernel;
 pub mod maps;
 pub mod runtimes;

@@ -1,5 +1,6 @@
 //! Where in the source a call stands, as the debug information of its file says.
 
+use super::demangling::demangled;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 use std::path::Path;
@@ -15,8 +16,15 @@ struct Frame {
 }
 
 /// Finds lines; what was read of a file is kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lines(Symbolizer);
+
+impl Default for Lines {
+    /// Names as the file has them: the library's own would make the C function `w` a `wchar_t`.
+    fn default() -> Self {
+        Self(Symbolizer::builder().enable_demangling(false).build())
+    }
+}
 
 impl Lines {
     /// The code at an address of a file, as the file has it: `push (queue.c:12)`, or `push (queue.h:12) inlined in worker
@@ -25,10 +33,10 @@ impl Lines {
         let source = Source::Elf(Elf::new(file));
         let found = self.0.symbolize_single(&source, Input::VirtOffset(address)).ok()?;
         let Symbolized::Sym(symbol) = found else { return None };
-        let outer = Frame { function: symbol.name.to_string(), place: place(symbol.code_info.as_deref()) };
+        let outer = Frame { function: demangled(&symbol.name), place: place(symbol.code_info.as_deref()) };
         let inlined = symbol.inlined.iter();
         let inner =
-            inlined.map(|one| Frame { function: one.name.to_string(), place: place(one.code_info.as_ref()) });
+            inlined.map(|one| Frame { function: demangled(&one.name), place: place(one.code_info.as_ref()) });
         told(&std::iter::once(outer).chain(inner).collect::<Vec<_>>())
     }
 }
@@ -78,6 +86,17 @@ mod tests {
 
     fn frame(function: &str, path: &str, line: u32) -> Frame {
         Frame { function: function.to_owned(), place: Some((path.to_owned(), line)) }
+    }
+
+    #[test]
+    fn a_function_of_c_is_no_type_of_cpp() {
+        let place = tempfile::tempdir().unwrap();
+        let (source, program) = (place.path().join("short.c"), place.path().join("short"));
+        std::fs::write(&source, "void w(void)\n{\n}\n").unwrap();
+        let words = ["-g", "-O0", "-nostdlib", "-static", "-no-pie", "-Wl,-e,w", "-Wl,-Ttext=0x401000", "-o"];
+        let built = std::process::Command::new("cc").args(words).arg(&program).arg(&source).status();
+        assert!(built.unwrap().success());
+        assert_eq!(Lines::default().of(&program, 0x40_1001).unwrap(), "w (short.c:2)");
     }
 
     #[test]

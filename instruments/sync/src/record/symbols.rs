@@ -1,5 +1,6 @@
 //! What a program's addresses are called: functions and variables of the files that were mapped.
 
+use super::demangling::demangled;
 use super::maps::{Mapped, MemoryMap};
 use super::source::Lines;
 use super::spins;
@@ -188,17 +189,6 @@ fn is_mark(name: &str) -> bool {
     )
 }
 
-/// `queue::push` for what compilers of Rust and C++ make of that. Parameters are left out.
-fn demangled(name: &str) -> String {
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
-    }
-    let plain = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
-    // A C name is no C++ type: the variable `m` would be an `unsigned long`.
-    let symbol = cpp_demangle::Symbol::new(name).ok().filter(|_| name.starts_with("_Z"));
-    symbol.and_then(|symbol| symbol.demangle_with_options(&plain).ok()).unwrap_or_else(|| name.to_owned())
-}
-
 fn read_image(path: &Path) -> Option<Image> {
     let file = File::open(path).ok()?;
     let data = object::ReadCache::new(&file);
@@ -280,19 +270,6 @@ int main(void) {
         assert!(image.reaches(0xfff) && image.reaches(0x3fff));
         assert!(!image.reaches(0x4000), "that is another's memory");
         assert!(!Image::default().reaches(0));
-    }
-
-    #[test]
-    fn names_are_those_of_the_source() {
-        assert_eq!(demangled("_ZN5queue4pushEiPKc"), "queue::push");
-        assert_eq!(
-            demangled("_ZN4core3fmt5Write9write_str17h0123456789abcdefE"),
-            "core::fmt::Write::write_str"
-        );
-        for of_c in ["pthread_mutex_lock", "m", "i", "St", "Pc"] {
-            assert_eq!(demangled(of_c), of_c);
-        }
-        assert_eq!(demangled("_Znonsense"), "_Znonsense");
     }
 
     #[test]

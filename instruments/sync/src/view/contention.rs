@@ -111,6 +111,12 @@ fn sentence(lock: &LockSummary, digest: &SyncDigest) -> Text {
         words += &format!(" Given back in {sites}.");
     }
     words += &owner(lock, digest);
+    if one.owner_unknown_ns as f64 >= WORTH_TELLING * one.wait.total_ns as f64 && one.owner_unknown_ns > 0 {
+        words += &format!(
+            " Who held it is not known for {} of the wait: nobody gave it back, and the wait ran out or its owner died.",
+            time(one.owner_unknown_ns)
+        );
+    }
     if let Some(root) = one.roots.iter().find(|root| root.depth > 1) {
         words += &format!(
             " Chain of {} locks: its root {} {} for {}.",

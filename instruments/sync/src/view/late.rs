@@ -74,6 +74,11 @@ fn remarks(summary: &SyncSummary) -> Vec<Text> {
     if free > 0 {
         remarks.push(text!("{} uncontended locks, counted and not timed.", Cell::Count(free)));
     }
+    let died = summary.results.counts.owners_died;
+    if died > 0 {
+        let words = "waits for locks ended since their owner had died (EOWNERDEAD): the kernel woke them.";
+        remarks.push(text!("{} {words}", Cell::Count(died)));
+    }
     let others = summary.results.others.iter().filter(|one| one.lost.count > 0).map(|one| {
         format!("{} {} ({})", one.class.name(), time(one.lost.total_ns), Cell::Count(one.lost.count))
     });

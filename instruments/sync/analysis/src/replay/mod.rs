@@ -174,7 +174,15 @@ impl Trace {
     /// Replays the run as it was, then with each of these locks (process image, address) changed.
     pub fn gains(&mut self, locks: &[(u16, u64)]) -> Gains {
         let steps: usize = self.threads.iter().map(|thread| thread.steps.len()).sum();
-        let base = self.fit_cpus();
+        let is_stuck = |base: &Replayed| base.forced * 1_000 > steps as u64;
+        let cpus = self.cpus;
+        let mut base = self.fit_cpus();
+        if is_stuck(&base) && !self.rules.is_empty() {
+            // Rules under which the run as it was stands still are none.
+            self.rules.clear();
+            self.cpus = cpus;
+            base = self.fit_cpus();
+        }
         let mut gains = Gains {
             recorded_ns: self.recorded_ns,
             replayed_ns: base.length_ns,
@@ -184,7 +192,7 @@ impl Trace {
             ..Gains::default()
         };
         let apart = base.length_ns.abs_diff(self.recorded_ns) as f64 / self.recorded_ns.max(1) as f64;
-        if base.forced * 1_000 > steps as u64 {
+        if is_stuck(&base) {
             gains.reason = Some(format!("{} waits of the replay found no end", base.forced));
         } else if apart > TRUSTED {
             gains.reason = Some("the replay of the run as it was differs too much from the run".to_owned());

@@ -1,6 +1,6 @@
 //! Histories of which the gain of a change is known.
 
-use super::{Gains, LatestWakeup, Recorder, Trace};
+use super::{Gains, LatestWakeup, Recorder, Rule, Trace};
 use crate::sync::{AnyEvent, Ledger, Protocol, Settings, SyncEvent, ThreadId};
 use quaver_abi::sync::SyncKind::{self, *};
 use quaver_abi::sync::SyncOutcome;
@@ -66,6 +66,23 @@ fn relay(told: &mut Vec<Told>, threads: [u32; 2], lock: u64, hold_us: u64, round
         told.push((from_us + hold_us, owner, UnlockExit, lock, 1));
         told.push((from_us + hold_us, other, LockExit, lock, 1));
     }
+}
+
+#[test]
+fn a_rule_that_the_run_itself_breaks_is_none() {
+    let mut told = Vec::new();
+    begin(&mut told, 2);
+    relay(&mut told, [1, 2], L, 1_000, 40);
+    let signals = (1..20).flat_map(|one| [(one * 1_000 + 500, SignalEntry), (one * 1_000 + 501, SignalExit)]);
+    told.extend(signals.map(|(us, kind)| (us, 2, kind, FULL, 0)));
+    let mut trace = trace_of(&told);
+    assert_eq!(trace.rules, []);
+    // Nobody ever signals what these signals are said to need.
+    trace.rules.push(Rule { condition: 0, needs: trace.conditions, ahead: 1 });
+    trace.conditions += 1;
+    let gains = trace.gains(&[(0, L)]);
+    assert_eq!(gains.reason, None, "{gains:?}");
+    near(gains.of(0, L).expect("it was asked for").hold_halved, 0.5);
 }
 
 #[test]

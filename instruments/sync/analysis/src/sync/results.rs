@@ -312,6 +312,8 @@ pub struct Counts {
     pub interrupted: u64,
     /// That found the object taken (EBUSY, EAGAIN).
     pub busy: u64,
+    /// Locks that were got since their owner had ended with them (EOWNERDEAD).
+    pub owners_died: u64,
     /// That failed, were cancelled or refused.
     pub failed: u64,
     /// Entries without a return: lost, or the thread vanished.

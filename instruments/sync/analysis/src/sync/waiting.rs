@@ -102,14 +102,17 @@ impl<O: Observer> Protocol<O> {
         if waiting == Waiting::Join {
             return self.leave_join(event, slot, &wait, got);
         }
-        let found = if got && wait.entry.is_some() { self.find_release(event, slot, &wait) } else { None };
+        // Of a lock whose owner ended with it the kernel woke the waiter: no call of a thread did.
+        let died = event.outcome == SyncOutcome::OwnerDied;
+        let woken = got && !died;
+        let found = if woken && wait.entry.is_some() { self.find_release(event, slot, &wait) } else { None };
         let relock = self.forget(slot, &wait);
         if wait.entry.is_some() {
             self.ask_units(event.cpu, &wait);
         }
         // Who arrives last at a barrier does not wait.
         let waited = found.as_ref().is_none_or(|found| found.class != SyncClass::Broadcast);
-        if got && waited {
+        if woken && waited {
             self.coverage.wake_ups += 1;
             self.coverage.matched += u64::from(found.is_some());
             self.coverage.overflowed += u64::from(wait.entry.is_none());
@@ -131,7 +134,8 @@ impl<O: Observer> Protocol<O> {
 
     fn count_outcome(&mut self, outcome: SyncOutcome) {
         let count = match outcome {
-            SyncOutcome::Ok | SyncOutcome::OwnerDied | SyncOutcome::Serial => return,
+            SyncOutcome::Ok | SyncOutcome::Serial => return,
+            SyncOutcome::OwnerDied => &mut self.counts.owners_died,
             SyncOutcome::Timeout => &mut self.counts.timeouts,
             SyncOutcome::Interrupted => &mut self.counts.interrupted,
             SyncOutcome::Busy => &mut self.counts.busy,

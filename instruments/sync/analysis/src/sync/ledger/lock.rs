@@ -18,8 +18,11 @@ const LISTED: usize = 16;
 const CONVOY_OWNERS: usize = 3;
 const CONVOY_WAITS: u64 = 8;
 
+/// Owners remembered of one wait.
+const KEPT_OWNERS: usize = 64;
+
 /// Somebody who waits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) slot: u32,
     /// Place of its entry among all events.
@@ -28,6 +31,19 @@ pub(super) struct Waiter {
     pub(super) booked_ns: u64,
     /// The lock was given back since, or was just then.
     pub(super) released: bool,
+    /// Who has given it back since.
+    pub(super) owners: Vec<ThreadId>,
+}
+
+impl Waiter {
+    /// This thread gives the lock back; whether it did so before in this wait, and thus asked again after the waiter.
+    pub(super) fn is_passed_again(&mut self, owner: ThreadId) -> bool {
+        let again = self.owners.contains(&owner);
+        if !again && self.owners.len() < KEPT_OWNERS {
+            self.owners.push(owner);
+        }
+        again
+    }
 }
 
 /// A thread that has the lock and is known to have got it.

@@ -185,7 +185,7 @@ impl Ledger {
         let lock = self.locks.entry(key).or_default();
         lock.count_queue(now_ns);
         let released = lock.given_back.is_some_and(|last| !last.returned);
-        lock.waiters.push(Waiter { slot, order, booked_ns: now_ns, released });
+        lock.waiters.push(Waiter { slot, order, booked_ns: now_ns, released, owners: Vec::new() });
         self.open.insert((now_ns, slot));
     }
 
@@ -203,11 +203,26 @@ impl Ledger {
         let fits = |call: &mut Call| call.spending == Spending::Lock && call.object == key;
         let Some(call) = self.threads[slot as usize].call.take_if(fits) else { return };
         let got = matches!(event.outcome, SyncOutcome::Ok | SyncOutcome::OwnerDied);
+        if event.outcome == SyncOutcome::OwnerDied {
+            self.owner_died(key);
+        }
         self.end_wait(slot, &call, got, self.now_ns);
         // Of several readers none is the owner.
         if got && event.kind == SyncKind::LockExit {
             self.hold(key, event.thread, Some(call.order));
         }
+    }
+
+    /// The owner ended without giving the lock back: nobody tells who that was.
+    fn owner_died(&mut self, key: ObjectKey) {
+        let now_ns = self.now_ns;
+        let Some(lock) = self.locks.get_mut(&key) else { return };
+        let mut waiters = std::mem::take(&mut lock.waiters);
+        for waiter in &mut waiters {
+            lock.owner_unknown(now_ns - waiter.booked_ns);
+            (waiter.booked_ns, waiter.released) = (now_ns, false);
+        }
+        lock.waiters = waiters;
     }
 
     fn hold(&mut self, key: ObjectKey, thread: ThreadId, asked: Option<u64>) {
@@ -269,6 +284,7 @@ impl Ledger {
             let got_ns = holder.map_or(from_ns, |holder| holder.since_ns.clamp(from_ns, now_ns));
             let late = holder.and_then(|holder| holder.asked).is_some_and(|asked| asked > waiter.order);
             let free = holder.is_none() && waiter.released && before.is_some();
+            let again = waiter.is_passed_again(event.thread);
             let slice = self.threads.get(waiter.slot as usize).map(|thread| Slice {
                 waiter: thread.id,
                 waiter_priority: thread.priority,
@@ -277,7 +293,7 @@ impl Ledger {
             });
             let Some(slice) = slice else { continue };
             lock.hand_over(got_ns - from_ns);
-            lock.held(slice, site, now_ns - got_ns, exclusive && (late || free));
+            lock.held(slice, site, now_ns - got_ns, again || exclusive && (late || free));
             let mut pieces = Vec::new();
             if got_ns > from_ns {
                 let root = Root { thread: slice.waiter, activity: Activity::Waited, depth: 0 };

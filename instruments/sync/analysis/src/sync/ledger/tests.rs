@@ -9,7 +9,7 @@ use quaver_abi::record::OffCpu;
 use quaver_abi::sync::SyncKind::{
     LockEntry, LockExit, ThreadStart, UnlockEntry, UnlockExit, WaitEntry, WaitExit,
 };
-use quaver_abi::sync::SyncOutcome;
+use quaver_abi::sync::{SyncObject, SyncOutcome};
 
 const L: u64 = 0x1000;
 const M: u64 = 0x2000;
@@ -136,6 +136,36 @@ fn who_asked_later_and_was_first_barged_in() {
     let lock = &found(&scene).locks[0];
     assert_eq!((lock.overtaken.count, lock.handed_over_ns), (0, 30_000));
     assert_eq!((lock.hold.count, lock.hold.total_ns), (1, 190_000));
+}
+
+#[test]
+fn readers_that_come_again_starve_a_writer() {
+    let mut scene = Scene::new();
+    scene.at(0, 9, LockEntry, L);
+    // Two readers overlap. Nobody stamped when they asked; each of their second holds began after the writer had asked.
+    for (us, reader) in [(100, 1), (150, 2), (200, 1), (250, 2), (300, 1)] {
+        scene.at(us, reader, UnlockEntry, L).detail = SyncObject::ReadWrite as u32;
+        scene.at(us, reader, UnlockExit, L).detail = SyncObject::ReadWrite as u32;
+    }
+    scene.at(310, 9, LockExit, L);
+    let lock = &found(&scene).locks[0];
+    assert_eq!((lock.overtaken.count, lock.overtaken.total_ns), (3, 150_000));
+    assert_eq!((lock.held_ns, lock.handed_over_ns), (300_000, 10_000));
+    assert_eq!(lock.patterns, [Pattern::Barging]);
+}
+
+#[test]
+fn for_an_owner_that_died_nobody_is_blamed_and_nothing_is_handing_over() {
+    let mut scene = Scene::new();
+    scene.at(0, 2, LockEntry, L);
+    scene.at(10, 3, LockEntry, L);
+    scene.at(500, 2, LockExit, L).outcome = SyncOutcome::OwnerDied;
+    unlock(&mut scene, 600, 2, L);
+    scene.at(605, 3, LockExit, L);
+    let lock = &found(&scene).locks[0];
+    assert_eq!((lock.contended, lock.owner_unknown_ns), (2, 500_000 + 490_000));
+    assert_eq!((lock.held_ns, lock.handed_over_ns), (100_000, 5_000));
+    assert_eq!((lock.pairs[0].owner, lock.pairs.len()), (ThreadId(2), 1));
 }
 
 #[test]

@@ -255,6 +255,18 @@ fn timeouts_interruptions_and_tries_are_no_wake_ups() {
 }
 
 #[test]
+fn the_kernel_wakes_who_waits_for_an_owner_that_died() {
+    let mut scene = Scene::new();
+    // An earlier unlock, which had not returned when the waiter asked, let nobody in.
+    scene.at(0, 1, UnlockEntry, L);
+    scene.at(10, 2, LockEntry, L);
+    scene.at(900, 2, LockExit, L).outcome = SyncOutcome::OwnerDied;
+    let results = scene.results();
+    assert_eq!((results.counts.owners_died, results.coverage.wake_ups), (1, 0));
+    assert_eq!(timed(&results, SyncClass::LockUnlock), (0, 0));
+}
+
+#[test]
 fn equal_addresses_of_two_programs_are_two_objects() {
     let mut scene = Scene::new();
     scene.at(0, 1, WaitEntry, C);

@@ -1,0 +1,6 @@
+import java.util.concurrent.*; import java.util.concurrent.locks.*;
+public class Monitor { static final Object lock = new Object(); static final ReentrantLock re = new ReentrantLock(); static long ns, n, rns, rn; static int sum;
+ public static void main(String[] a) throws Exception { Thread[] t = new Thread[4]; for (int i = 0; i < 4; i++) { t[i] = new Thread(() -> { for (int k = 0; k < 25; k++) { try {
+   long f = System.nanoTime(); synchronized (lock) { long d = System.nanoTime() - f; ns += d; n++; Thread.sleep(2); sum++; } f = System.nanoTime(); re.lock(); try { rns += System.nanoTime() - f; rn++; Thread.sleep(1); } finally { re.unlock(); } } catch (Exception e) { throw new RuntimeException(e); } } }, "worker-" + i); t[i].start(); } for (Thread x : t) x.join();
+   ExecutorService e = Executors.newFixedThreadPool(8); CountDownLatch c = new CountDownLatch(100); for (int i = 0; i < 100; i++) e.submit(c::countDown); c.await(); e.shutdown(); System.out.println(sum + " " + c.getCount());
+   String o = System.getenv("OWN"); if (o != null) java.nio.file.Files.writeString(java.nio.file.Path.of(o), "synchronized " + n + " " + ns / 1e6 + " ms; ReentrantLock " + rn + " " + rns / 1e6 + " ms\n"); System.exit(6); } }
