@@ -52,6 +52,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/quaver", Group::Host),
     ("quaver/compare", Group::Host),
     ("quaver/jitlat", Group::Host),
+    ("quaver/packages", Group::Host),
     ("quaver/path_below", Group::Host),
     ("quaver/path_clocks", Group::Host),
     ("quaver/path_live", Group::Host),
