@@ -60,7 +60,7 @@ pack_debug() {
 # What the package does before and after its files go. Nothing is started or enabled by installing it.
 scripts_of_removal() {
     stop="if [ -d /run/systemd/system ]; then systemctl --no-reload disable --now $units || true; fi
-if [ -e /var/lib/quaver/tune.journal ]; then
+if [ -s /var/lib/quaver/tune.journal ]; then
     quaver tune revert || echo 'quaver: settings are left changed; the journal in /var/lib/quaver lists them' >&2
 fi"
     reload="if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi"
@@ -98,8 +98,8 @@ $(sed 's/^/ /' <<<"$description")
 CONTROL
     scripts_of_removal
     printf '#!/bin/sh\nset -e\nif [ "$1" = remove ]; then\n%s\nfi\n' "$stop" >"$tree/DEBIAN/prerm"
-    # A journal that is still there says what to put back by hand.
-    purge='if [ "$1" = purge ] && [ ! -e /var/lib/quaver/tune.journal ]; then rm -rf /var/lib/quaver /var/lib/private/quaver; fi'
+    # A journal with entries says what to put back by hand.
+    purge='if [ "$1" = purge ] && [ ! -s /var/lib/quaver/tune.journal ]; then rm -rf /var/lib/quaver /var/lib/private/quaver; fi'
     printf '#!/bin/sh\nset -e\n%s\n%s\n' "$reload" "$purge" >"$tree/DEBIAN/postrm"
     chmod 755 "$tree/DEBIAN/prerm" "$tree/DEBIAN/postrm"
     (cd "$tree" && find usr -type f | sort | xargs -d '\n' md5sum >DEBIAN/md5sums)
