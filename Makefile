@@ -1,7 +1,7 @@
 # Every target says what it installs before it does, and installs only what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test lint bench truth traces kernel
+.PHONY: help setup build install demo test lint bench truth traces kernel dist
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,10 @@ build: setup ## build the release binary, the recorder of `quaver sync`, QEMU's 
 
 install: ## install what `make build` built below PREFIX (/usr/local), with manual pages and completions
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" packaging/install.sh
+
+dist: ## build packages into target/dist/packages: tar.gz, deb, rpm, container image, checksums
+	@scripts/setup.sh dist
+	@scripts/dist.sh
 
 demo: setup ## chase a stream made on this machine for ten seconds
 	@scripts/demo.sh

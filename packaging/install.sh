@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what `make build` has built: the program, the simulator, the recorder and the threaded programs of `quaver sync`, manual pages and
-# completions. Says what it writes; needs no more rights than writing there does.
+# Installs what `make build` has built: the program, the simulator, the recorder and the threaded programs of `quaver sync`, units
+# of systemd, manual pages and completions. Says what it writes; needs no more rights than writing there does.
 # usage: [PREFIX=/usr/local] [DESTDIR=] packaging/install.sh [BUILD]
 #   BUILD    where cargo put the program (default: target/release)
 #   PREFIX   where it will run from
@@ -52,6 +52,8 @@ put() {
     echo "$to"
 }
 
+made="$(mktemp -d)"
+trap 'rm -r "$made"' EXIT
 put 755 "$quaver" bin/quaver
 put 755 "$simulator" bin/quaver-sim
 put 644 "$recorder" lib/quaver/libquaver_preload.so
@@ -63,13 +65,16 @@ if [ -f "$build/libquaver_qemu_plugin.so" ]; then
 else
     echo "install: without libquaver_qemu_plugin.so, which \`quaver sim trace\` needs: it was not built" >&2
 fi
+# systemd reads them below /usr and /usr/local. None is enabled here.
+for unit in "$source"/packaging/*.service; do
+    sed "s#/usr/local/bin/#$prefix/bin/#; s#cp [^ ]* /etc/systemd/system/ && ##" "$unit" >"$made/unit"
+    put 644 "$made/unit" "lib/systemd/system/$(basename "$unit")"
+done
 for program in "$source"/kernels/*.c; do
     name="$(basename "$program" .c)"
     put 755 "$kernels/$name" "lib/quaver/kernels/$name"
 done
 
-made="$(mktemp -d)"
-trap 'rm -r "$made"' EXIT
 "$quaver" man --output "$made/man"
 "$simulator" man --output "$made/man"
 for page in "$made"/man/*.1; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a make target needs by the system's packages. Installs nothing that is there already.
-# usage: scripts/setup.sh [build|test|bench|lab|truth]
+# usage: scripts/setup.sh [build|test|bench|lab|truth|dist]
 set -euo pipefail
 
 target="${1:-build}"
@@ -35,6 +35,13 @@ test  libclang-rt-dev -            has clang's sanitizers, under which programs 
 test  libjemalloc2    -            is an allocator that recorded programs bring
 test  libtcmalloc-minimal4 -       is another
 test  golang-go       go           builds a program whose runtime waits by itself
+test  dpkg-dev        dpkg-shlibdeps finds the C library that a package needs
+test  umoci           umoci        unpacks the container image
+dist  python3         python3      writes the bill of materials
+dist  dpkg-dev        dpkg-shlibdeps finds the C library that the package needs
+dist  rpm             rpmbuild     makes the RPM
+dist  umoci           umoci        unpacks the container image
+dist  lintian         lintian      judges the Debian package
 truth gcc             gcc          builds the receivers in C
 truth python3         python3      runs those in Python
 truth default-jdk-headless javac   builds and runs the one in Java
@@ -83,8 +90,9 @@ test) wanted="build test lab" ;;
 bench) wanted="build bench" ;;
 lab) wanted="lab" ;;
 truth) wanted="build truth" ;;
+dist) wanted="build dist" ;;
 *)
-    echo "setup.sh: unknown target '$target'; use build, test, bench, lab or truth" >&2
+    echo "setup.sh: unknown target '$target'; use build, test, bench, lab, truth or dist" >&2
     exit 2
     ;;
 esac

@@ -53,11 +53,18 @@ fn what_is_installed_finds_its_parts() {
         "share/bash-completion/completions/quaver",
         "share/zsh/site-functions/_quaver",
         "share/fish/vendor_completions.d/quaver.fish",
+        "lib/systemd/system/quaver-tune-revert.service",
     ] {
         let path = root.join(part);
         assert!(path.metadata().is_ok_and(|file| file.len() > 0), "{part}");
         assert!(told.contains(path.to_str().expect("letters")), "{part} in {told}");
     }
+    let unit =
+        std::fs::read_to_string(root.join("lib/systemd/system/quaver-watch.service")).expect("it is text");
+    assert!(
+        unit.contains("\nExecStart=/opt/quaver/bin/quaver watch") && !unit.contains("/usr/local"),
+        "{unit}"
+    );
     let (bin, runs) = (root.join("bin/quaver"), place.path().join("runs"));
     let ocean = root.join("lib/quaver/kernels/ocean");
     let words =

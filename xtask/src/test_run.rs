@@ -53,6 +53,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/compare", Group::Host),
     ("quaver/cure", Group::Host),
     ("quaver/jitlat", Group::Host),
+    ("quaver/packages", Group::Host),
     ("quaver/path_below", Group::Host),
     ("quaver/path_clocks", Group::Host),
     ("quaver/path_live", Group::Host),

@@ -6,6 +6,10 @@ use std::path::PathBuf;
 /// Headers that the programs of several crates share.
 const SHARED_HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/src/bpf/c");
 
+/// Line information would name the folder that this was built in: programs built elsewhere would differ.
+const PLACELESS: &str =
+    concat!("-ffile-prefix-map=", env!("CARGO_MANIFEST_DIR"), "/../host=/usr/src/quaver/core/host");
+
 /// Compiles `src/bpf/c/<object>.bpf.c` of the calling crate to `<object>.bpf.o` in its `OUT_DIR`. libbpf's headers come
 /// with its crate. The loaders find programs by name in tables, so no skeleton is generated.
 ///
@@ -18,7 +22,7 @@ pub fn compile(objects: &[&str]) {
         let built = libbpf_cargo::SkeletonBuilder::new()
             .source(format!("src/bpf/c/{object}.bpf.c"))
             .obj(out.join(format!("{object}.bpf.o")))
-            .clang_args(["-mcpu=v3", "-Wall", "-Werror", "-I", SHARED_HEADERS])
+            .clang_args(["-mcpu=v3", "-Wall", "-Werror", PLACELESS, "-I", SHARED_HEADERS])
             .build();
         if let Err(error) = built {
             eprintln!("The BPF programs of {object} do not compile: {error:#}");
