@@ -302,11 +302,7 @@ fn causes() -> Vec<CauseSummary> {
 }
 
 /// Sums the pieces and late packets by cause; also the late time of all together.
-fn totals(
-    packets: &PacketTable,
-    late: &[LatePacket],
-    pieces: &[Piece],
-) -> (Vec<CauseSummary>, Unexplained, i64) {
+fn totals(late: &[LatePacket], pieces: &[Piece]) -> (Vec<CauseSummary>, Unexplained, i64) {
     let mut causes = causes();
     let mut unexplained = Unexplained {
         note: "Hypervisor or hardware, or a class of event that could not be recorded here.".into(),
@@ -350,7 +346,7 @@ fn totals(
 }
 
 fn summary(packets: &PacketTable, late: &[LatePacket], pieces: &[Piece]) -> ChaseSummary {
-    let (causes, unexplained, total_ns) = totals(packets, late, pieces);
+    let (causes, unexplained, total_ns) = totals(late, pieces);
     let mut lateness: Vec<i64> = (0..packets.len())
         .map(|row| packets.app_ns[row] - START_NS - packets.seq[row] as i64 * PERIOD_NS - TYPICAL_NS)
         .collect();
@@ -419,7 +415,7 @@ fn stages(packets: &PacketTable, late: &[LatePacket]) -> Vec<StageSummary> {
                 &mut (0..packets.len()).map(|row| time(row, pair[0], pair[1])).collect::<Vec<_>>(),
             );
             let mut of_late: Vec<i64> =
-                late.iter().map(|packet| time(packet.row as usize, pair[0], pair[1])).collect();
+                late.iter().filter_map(LatePacket::row).map(|row| time(row, pair[0], pair[1])).collect();
             let excess_ns = of_late.iter().map(|ns| (ns - all.p50_ns).max(0)).sum();
             StageSummary {
                 from: pair[0],

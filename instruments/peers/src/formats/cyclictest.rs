@@ -45,8 +45,8 @@ pub(super) fn histogram(text: &str) -> Result<Measurement, Damage> {
     }
     let mut parts = Vec::new();
     for thread in 0..threads {
-        let in_bins = bins.iter().map(|(_, row)| row.get(thread));
-        let total = in_bins.fold(Some(beyond[thread]), |sum, one| sum?.checked_add(*one?));
+        let mut in_bins = bins.iter().map(|(_, row)| row.get(thread));
+        let total = in_bins.try_fold(beyond[thread], |sum, one| sum.checked_add(*one?));
         let total = total.ok_or("it has not the same number of threads in each line")?;
         let figures = Figures {
             count: Some(total),
