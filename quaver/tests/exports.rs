@@ -40,7 +40,7 @@ fn probe(runs: &Path) {
     let port: String = digits.chars().take_while(char::is_ascii_digit).collect();
     // The rest is read to the end, so that the server can always write.
     let reader = std::thread::spawn(move || said.read_to_string(&mut String::new()));
-    let probed = quaver(runs, &["probe", "127.0.0.1", "--port", &port, "--for", "300ms", "--quiet"]).output();
+    let probed = quaver(runs, &["probe", "127.0.0.1", "--port", &port, "--for", "1s", "--quiet"]).output();
     server.kill().expect("it runs");
     server.wait().expect("it ended");
     let _ = reader.join();
@@ -52,10 +52,10 @@ fn measure(runs: &Path, verb: &str) {
     match verb {
         "probe" => probe(runs),
         "noise" => {
-            done(runs, &["noise", "--for", "200ms", "--tier", "user", "--json"]);
+            done(runs, &["noise", "--for", "1s", "--tier", "user", "--json"]);
         }
         _ => {
-            let stream = "chase --for 300ms --period 1ms --pace sleep --receive block --lab loopback --tier user --quiet --no-cost";
+            let stream = "chase --for 1s --period 1ms --pace sleep --receive block --lab loopback --tier user --quiet --no-cost";
             done(runs, &stream.split(' ').collect::<Vec<_>>());
         }
     }

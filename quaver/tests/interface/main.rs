@@ -330,7 +330,7 @@ fn runs_hold_nothing_that_is_not_listed() {
             "chase",
             "--quiet",
             "--for",
-            "200ms",
+            "1s",
             "--period",
             "1ms",
             "--pace",
