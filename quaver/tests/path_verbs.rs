@@ -309,7 +309,9 @@ fn logs_and_exports_of_a_run_tell_the_same_packets() {
         let one = quaver(&["export"]).arg(&run).args(one).output().unwrap();
         expect(&one, 0);
         assert!(String::from_utf8_lossy(&one.stdout).contains("# direction down"));
-        expect(&quaver(&["export"]).arg(&run).arg("--perfetto").output().unwrap(), 2);
+        expect(&quaver(&["export"]).arg(&run).arg("--perfetto").output().unwrap(), 0);
+        assert!(fs::metadata(run.join("timeline.perfetto-trace")).unwrap().len() > 0);
+        expect(&quaver(&["export"]).arg(&run).arg("--late-csv").output().unwrap(), 2);
     }
 }
 

@@ -28,7 +28,7 @@ impl Stored {
         let all = [
             (
                 AnalyzeArgs::augment_args(Command::new("analyze")),
-                "Analyse a run again (also one that was cut short), a capture, or results of another tool",
+                "Analyse a run again (also one cut short), a capture, or another tool's results",
             ),
             (ReportArgs::augment_args(Command::new("report")), "Draw the HTML report of a run again"),
             (ExportArgs::augment_args(Command::new("export")), "Convert a run for another program"),

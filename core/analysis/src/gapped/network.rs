@@ -5,6 +5,7 @@
 //! enters at a drain instant comes after the drain.
 
 use super::format::VideoFormat;
+use super::levels::binned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -17,8 +18,7 @@ pub struct CInst {
     pub max: u64,
     /// Mean; none without packets.
     pub mean: Option<f64>,
-    /// From C_INST to how often it was so. Written as bins: [`super::levels`].
-    #[serde(serialize_with = "super::levels::serialize")]
+    /// From C_INST to how often it was so, in bins: [`super::levels::binned`].
     pub histogram: BTreeMap<u64, u64>,
 }
 
@@ -40,6 +40,7 @@ pub fn network_compatibility(arrived_ns: &[i64], format: &VideoFormat, origin_ns
         sum += u128::from(fullness);
         *result.histogram.entry(fullness).or_default() += 1;
     }
+    result.histogram = binned(result.histogram);
     result.mean = (!times.is_empty()).then(|| sum as f64 / times.len() as f64);
     result
 }

@@ -7,6 +7,7 @@
 use super::VideoPacket;
 use super::format::{ReadSchedule, VideoFormat};
 use super::frames::{Placed, placed};
+use super::levels::binned;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -41,8 +42,7 @@ pub struct Vrx {
     pub max: u64,
     /// Mean level.
     pub mean: f64,
-    /// From level to how often it was so. Written as bins: [`super::levels`].
-    #[serde(serialize_with = "super::levels::serialize")]
+    /// From level to how often it was so, in bins: [`super::levels::binned`].
     pub histogram: BTreeMap<u64, u64>,
     /// Packets that came after their instant: the buffer ran empty.
     pub late: u64,
@@ -93,6 +93,7 @@ pub fn virtual_receiver_buffer(
         sum += u128::from(level);
         *result.histogram.entry(level).or_default() += 1;
     }
+    result.histogram = binned(result.histogram);
     result.mean = sum as f64 / placed.len() as f64;
     Some(result)
 }

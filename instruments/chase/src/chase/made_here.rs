@@ -83,6 +83,9 @@ fn lab_failure(error: LabError) -> anyhow::Error {
     failure(ExitCode::Unsupported, error.to_string())
 }
 
+/// How much longer than planned the steps before and after may take on a busy machine, before the source's stream is over.
+const SLACK: Duration = Duration::from_secs(3);
+
 /// Both ends, ready to go.
 struct Ends {
     sink: PreparedSink,
@@ -119,7 +122,7 @@ pub(super) fn measure(
     let (mut recording, host) = plan::begin(args, &words, &notes)?;
     let with_cost = !args.no_cost;
     let blocks_length = if with_cost { cost::length() } else { Duration::ZERO };
-    let total = plan::WARM_UP + edges::LENGTH * 2 + blocks_length + args.duration + Duration::from_secs(1);
+    let total = plan::WARM_UP + edges::LENGTH * 2 + blocks_length + args.duration + SLACK;
     let ends = prepare(args, &stream, &place, &cpus, &recording, total)?;
     notes.extend(plan::refusals("sink", ends.sink.thread()));
     notes.extend(plan::refusals("source", ends.source.thread()));

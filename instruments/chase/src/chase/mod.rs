@@ -25,6 +25,10 @@ pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
     // Whatever else ends a chase early is that the other side went.
     let went = manifest.interrupted.is_some().then_some(ExitCode::Peer);
     let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested()).or(went);
+    // The page says it too; programs that read JSON have the status alone.
+    if let Some(reason) = manifest.interrupted.as_ref().filter(|_| args.output.json) {
+        quaver_instrument::tell!("chase: ended early: {reason}");
+    }
     let digest = conclude(&run, manifest, args.output.quiet)?;
     let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
     Ok(early.unwrap_or(code))
