@@ -1,5 +1,6 @@
 //! What to know before believing the numbers of `quaver sync`, each with what to do about it.
 
+use super::contention::ContentionSummary;
 use super::facts::UprobeFacts;
 use super::summary::SyncSummary;
 use quaver_store::manifest::Manifest;
@@ -26,6 +27,7 @@ pub(super) fn of(summary: &SyncSummary, manifest: &Manifest, directory: &Path) -
     warnings.extend(lost(summary));
     warnings.extend(crowded(summary));
     warnings.extend(kernel(summary));
+    warnings.extend(unsampled(&summary.contention));
     let coverage = &summary.results.coverage;
     if let Some(share) = coverage.share().filter(|share| *share < COVERED) {
         warnings.push(format!(
@@ -68,6 +70,23 @@ pub(super) fn unseen(summary: &SyncSummary, recorded: u64, runtimes: &[&str]) ->
             Cell::Count(unseen),
             Cell::Count(sleeps),
             Cell::Share(share)
+        )
+    })
+}
+
+/// Execution that the timer of the samples passed over, where it is more than one part in ten.
+fn unsampled(contention: &ContentionSummary) -> Option<String> {
+    let sampled = contention.threads.iter().map(|one| &one.time).filter(|time| time.unsampled_ns.is_some());
+    let (unsampled_ns, ran_ns) = sampled.fold((0, 0), |(unsampled_ns, ran_ns), time| {
+        (unsampled_ns + time.unsampled_ns.unwrap_or(0), ran_ns + time.execution_ns + time.spin_ns)
+    });
+    (unsampled_ns * 10 > ran_ns).then(|| {
+        format!(
+            "samples of what threads ran did not come when due, for {} of {} of execution ({}): spinning may be wrong by as much. \
+             A host holds timers up, in loops with `pause` most of all",
+            Cell::Duration(unsampled_ns as i64),
+            Cell::Duration(ran_ns as i64),
+            Cell::part(unsampled_ns, ran_ns)
         )
     })
 }

@@ -102,6 +102,10 @@ pub struct ThreadTime {
     pub run_queue_ns: u64,
     /// Loops that wait for others, as far as samples tell.
     pub spin_ns: u64,
+    /// Execution, spinning included, in which samples did not come when due: spinning may be wrong by as much. None where no
+    /// sample came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsampled_ns: Option<u64>,
 }
 
 impl ThreadTime {

@@ -285,6 +285,7 @@ fn a_sample_stands_for_the_execution_since_the_one_before() {
     let found = found(&scene);
     let thread = &found.threads[0];
     assert_eq!((thread.spin_ns, thread.execution_ns), (12_000_000, 4_000_000), "{thread:?}");
+    assert_eq!(thread.unsampled_ns, Some(2 * (5_000_000 - 1_003_000)), "{thread:?}");
 }
 
 proptest! {

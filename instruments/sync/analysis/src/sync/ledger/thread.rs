@@ -4,6 +4,7 @@ use super::figures::{SoFar, Spending, ThreadTime};
 use super::log::{Doing, Log, Piece, Root};
 use crate::sync::event::ThreadId;
 use crate::sync::keys::ObjectKey;
+use quaver_abi::record::SAMPLE_PERIOD_NS;
 
 /// Where a thread is, as far as the kernel told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub(super) struct Thread {
     parts_ns: [u64; 10],
     /// Execution that samples stand for, and the part of it in loops that wait for others.
     sampled_ns: [u64; 2],
+    /// The part of it that lay between samples further apart than two periods.
+    unsampled_ns: u64,
     pub(super) log: Log,
 }
 
@@ -68,6 +71,7 @@ impl Thread {
             priority: None,
             parts_ns: [0; 10],
             sampled_ns: [0; 2],
+            unsampled_ns: 0,
             log: Log::default(),
         }
     }
@@ -129,7 +133,9 @@ impl Thread {
         }
         let executed_ns = self.parts_ns[Spending::Execution as usize] + now_ns.saturating_sub(self.booked_ns);
         let [all_ns, spinning_ns] = &mut self.sampled_ns;
-        *spinning_ns += if spins { executed_ns.saturating_sub(*all_ns) } else { 0 };
+        let since_ns = executed_ns.saturating_sub(*all_ns);
+        *spinning_ns += if spins { since_ns } else { 0 };
+        self.unsampled_ns += beyond_a_period(since_ns);
         *all_ns = executed_ns.max(*all_ns);
     }
 
@@ -149,6 +155,8 @@ impl Thread {
         ] = self.parts_ns;
         let [all, spinning] = self.sampled_ns.map(u128::from);
         let spin_ns = (u128::from(execution_ns) * spinning).checked_div(all).unwrap_or(0) as u64;
+        let rest_ns = execution_ns.saturating_sub(self.sampled_ns[0]);
+        let unsampled_ns = (all > 0).then(|| self.unsampled_ns + beyond_a_period(rest_ns));
         let execution_ns = execution_ns - spin_ns;
         ThreadTime {
             thread: self.id,
@@ -165,6 +173,12 @@ impl Thread {
             sleep_ns,
             run_queue_ns,
             spin_ns,
+            unsampled_ns,
         }
     }
+}
+
+/// How much of the execution between two samples no sample stands for, where one at least did not come.
+const fn beyond_a_period(ns: u64) -> u64 {
+    if ns > 2 * SAMPLE_PERIOD_NS { ns - SAMPLE_PERIOD_NS } else { 0 }
 }
