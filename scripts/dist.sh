@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")/dist"
 static="$target/static"
 mkdir -p "$static"
-# The linker meets these before the shared ones, so that the program needs no library but the C library. That one stays shared:
+# The linker meets these before the shared ones, so that the program needs no library but the compiler's and the C library. These stay shared:
 # capture filters load libpcap into the program, and the recorder of `quaver sync` is loaded into those of others.
 for library in elf z; do
     found="$(cc -print-file-name="lib$library.a")"

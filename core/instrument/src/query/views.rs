@@ -18,7 +18,7 @@ pub(super) struct Views {
     pub names: Vec<String>,
 }
 
-/// Views of these runs. A table that cannot be read is told on standard error and left out.
+/// Views of these runs. Standard error names each table that cannot be read; it is left out.
 pub(super) fn of(runs: &[Listed]) -> anyhow::Result<Views> {
     let mut rows = Vec::new();
     let (mut manifests, mut summaries) = (Vec::new(), Vec::new());

@@ -82,8 +82,8 @@ fn unsampled(contention: &ContentionSummary) -> Option<String> {
     });
     (unsampled_ns * 10 > ran_ns).then(|| {
         format!(
-            "samples of what threads ran did not come when due, for {} of {} of execution ({}): spinning may be wrong by as much. \
-             A host holds timers up, in loops with `pause` most of all",
+            "samples of what threads ran did not come when due, for {} of {} of execution ({}): spinning may be wrong by \
+             as much",
             Cell::Duration(unsampled_ns as i64),
             Cell::Duration(ran_ns as i64),
             Cell::part(unsampled_ns, ran_ns)
