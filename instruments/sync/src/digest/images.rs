@@ -1,5 +1,6 @@
 //! The recordings of a run, one a process image, and the kernel's side, as one stream in time order.
 
+use super::turns::Turns;
 use anyhow::Context;
 use quaver_abi::kernel_side::KernelSideRecord;
 use quaver_abi::record::AnchorRecord;
@@ -231,7 +232,12 @@ fn kernel_events<'a>(
         number: 0,
         latest_ns: 0,
     };
-    Ok(ordered.map(move |record| {
+    let mut turns = Turns::default();
+    let told = ordered.flat_map(move |record| {
+        let untold = record.as_ref().ok().and_then(|record| turns.before(record));
+        untold.map(Ok).into_iter().chain([record])
+    });
+    Ok(told.map(move |record| {
         let record = record?;
         let call = each(&record);
         let event =

@@ -10,6 +10,7 @@ mod origins;
 mod shared;
 mod spins;
 mod summary;
+mod turns;
 mod warnings;
 
 pub use advice::Advice;
