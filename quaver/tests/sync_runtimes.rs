@@ -159,6 +159,49 @@ int main(void)
 }
 "#;
 
+/// Two threads on one CPU. One computes; the other gives its CPU away until that is done. It tells how long it waited so.
+const YIELDS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+static long by(clockid_t clock)
+{
+	struct timespec time;
+	clock_gettime(clock, &time);
+	return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+static volatile int done;
+static volatile long sum;
+static void *compute(void *none)
+{
+	for (int turn = 1; turn <= 40; turn++) {
+		long until = by(CLOCK_THREAD_CPUTIME_ID) + 10000000;
+		while (by(CLOCK_THREAD_CPUTIME_ID) < until)
+			for (int i = 0; i < 2000; i++)
+				sum += i;
+		done = turn;
+	}
+	return none;
+}
+int main(void)
+{
+	cpu_set_t one;
+	pthread_t other;
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	pthread_create(&other, 0, compute, 0);
+	long from = by(CLOCK_MONOTONIC);
+	while (done < 40)
+		sched_yield();
+	printf("%ld\n", by(CLOCK_MONOTONIC) - from);
+	pthread_join(other, 0);
+	return 0;
+}
+"#;
+
 /// Time that threads spent in waits which are known.
 fn waited_ns(summary: &Value) -> u64 {
     let threads = summary["results"]["threads"].as_array().expect("a list");
@@ -248,6 +291,30 @@ fn active_waiting_is_spinning_and_not_execution() {
         "{found_ns} and {spun_ns} ns of {waited_ns}"
     );
     assert!(slept_ns * 10 >= waited_ns * 8, "{slept_ns} ns in futex waits of {waited_ns}");
+}
+
+#[test]
+fn a_thread_that_gives_its_cpu_away_waits_for_others_and_for_no_cpu() {
+    if !privileged("threads that give their CPUs away") {
+        return;
+    }
+    let _alone = before_others();
+    let bench = Bench::of_text(YIELDS, &["-pthread"]);
+    let ended = bench.sync(&[]).output().expect("the program runs");
+    let waited_ns = own_ns(&ended);
+    let summary = bench.summary();
+    let threads = summary["contention"]["threads"].as_array().expect("a list");
+    let pid = number(&summary, "/facts/pid");
+    let initial = threads.iter().find(|thread| number(thread, "/thread") == pid).expect("it waits");
+    // Entry and return of the calls are execution.
+    assert!(
+        waited_ns > 400_000_000 && number(initial, "/spin_ns") * 10 >= waited_ns * 8,
+        "{waited_ns}: {initial}"
+    );
+    assert!(number(initial, "/run_queue_ns") * 20 <= waited_ns, "{waited_ns}: {initial}");
+    let computes = threads.iter().find(|thread| number(thread, "/thread") != pid).expect("it computes");
+    assert!(number(computes, "/execution_ns") > 390_000_000, "{computes}");
+    assert!(number(computes, "/spin_ns") * 20 < waited_ns, "{computes}");
 }
 
 #[test]

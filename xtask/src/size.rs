@@ -39,7 +39,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-store", 4_000),
     ("quaver-study", 4_500),
     ("quaver-study-analysis", 2_500),
-    ("quaver-sync", 10_000),
+    ("quaver-sync", 10_070),
     ("quaver-sync-analysis", 8_000),
     ("quaver-sync-store", 1_500),
     ("quaver-trace", 5_000),

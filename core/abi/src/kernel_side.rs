@@ -92,7 +92,7 @@ pub enum KernelSideKind {
     /// It returned. value: its result. operand: as above.
     FunctionExit = 18,
     /// A followed thread had a CPU when that was looked at, every [`crate::record::SAMPLE_PERIOD_NS`]. thread: who. value: address of
-    /// its next instruction; 0 in the kernel.
+    /// its next instruction; 0 in the kernel. detail: 1 in sched_yield.
     Sample = 19,
 }
 

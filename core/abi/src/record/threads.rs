@@ -7,7 +7,7 @@ pub enum OffCpu {
     /// The interval was still open when recording ended, or the reason was not seen.
     #[default]
     Unknown = 0,
-    /// Still runnable: preempted, throttled or yielded.
+    /// Still runnable: preempted or throttled; or it gave its CPU away, where that was not told apart.
     Preempted = 1,
     /// Asleep, until what it waits for or a signal; or blocked for a reason that was not told apart.
     Blocked = 2,
@@ -27,6 +27,8 @@ pub enum OffCpu {
     Receiving = 9,
     /// Asleep in poll, select, epoll or io_uring: what wakes it tells what it waited for.
     Polling = 10,
+    /// Still runnable: it gave its CPU away in sched_yield. Recorded by `quaver sync`.
+    Yielded = 11,
 }
 
 impl OffCpu {
@@ -43,13 +45,19 @@ impl OffCpu {
             8 => Self::Parked,
             9 => Self::Receiving,
             10 => Self::Polling,
+            11 => Self::Yielded,
             _ => Self::Unknown,
         }
     }
 
     /// Whether it is not runnable: it waits for something, or is held by somebody.
     pub const fn waits(self) -> bool {
-        !matches!(self, Self::Unknown | Self::Preempted | Self::Exited)
+        !matches!(self, Self::Unknown | Self::Exited) && !self.could_go_on()
+    }
+
+    /// Whether it is still runnable.
+    pub const fn could_go_on(self) -> bool {
+        matches!(self, Self::Preempted | Self::Yielded)
     }
 }
 

@@ -58,7 +58,9 @@ impl Question<'_, '_> {
             OffCpu::Uninterruptible => Some(self.uninterruptible(absence)),
             OffCpu::Blocked => self.interruptible(absence, wake, until_ns),
             OffCpu::Polling => poll(wake),
-            OffCpu::Receiving | OffCpu::Unknown | OffCpu::Preempted | OffCpu::Exited => None,
+            OffCpu::Receiving | OffCpu::Unknown | OffCpu::Preempted | OffCpu::Yielded | OffCpu::Exited => {
+                None
+            }
         }
     }
 

@@ -44,6 +44,9 @@ impl Spins {
         else {
             return;
         };
+        if *spins {
+            return;
+        }
         let Some(image) = self.by_thread.get(thread).and_then(|at| self.images.get_mut(*at)) else { return };
         *spins = match (image.known.get(address), &image.symbols) {
             (Some(known), _) => *known,

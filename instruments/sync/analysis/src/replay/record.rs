@@ -136,13 +136,14 @@ impl Recorder {
     fn spend(&mut self, at: usize, cpu: u16, so_far: SoFar) {
         let thread = &mut self.threads[at];
         let parts_ns = so_far.parts_ns;
-        // Spinning is a wait for others, but for whom is not known.
-        let ran_ns = parts_ns[Spending::Execution as usize] + parts_ns[Spending::Spin as usize];
+        // Loops that wait for others are within: for whom is not known.
+        let ran_ns = parts_ns[Spending::Execution as usize];
         // A CPU that others have is as good as asleep. The threads of the program share CPUs anew.
         let taken_ns = parts_ns[Spending::RunQueue as usize] - so_far.crowded_ns;
         let taken_ns = taken_ns - std::mem::replace(&mut thread.taken_ns, taken_ns).min(taken_ns);
         thread.pending_slept_ns += if thread.open.is_none() { taken_ns } else { 0 };
-        let slept_ns = parts_ns[Spending::Sleep as usize];
+        // Who gave its CPU away needed none.
+        let slept_ns = parts_ns[Spending::Sleep as usize] + parts_ns[Spending::Spin as usize];
         let since_ns = ran_ns.saturating_sub(thread.ran_ns);
         thread.pending_ran_ns += since_ns;
         thread.pending_slept_ns += slept_ns.saturating_sub(thread.slept_ns);

@@ -196,7 +196,7 @@ pub enum KernelKind {
         thread: ThreadId,
         /// Address of its next instruction; 0 in the kernel.
         address: u64,
-        /// That is in a loop that waits for others. The record does not say so.
+        /// That is in a loop that waits for others. Of an address in user space the record does not say so.
         spins: bool,
     },
     /// Messages of the thread were late on the bus.
@@ -254,7 +254,9 @@ impl KernelEvent {
                 duration_ns: record.value,
                 lost_permille: record.operand.min(1_000) as u16,
             },
-            KernelSideKind::Sample => KernelKind::Sample { thread, address: record.value, spins: false },
+            KernelSideKind::Sample => {
+                KernelKind::Sample { thread, address: record.value, spins: record.detail != 0 }
+            }
             KernelSideKind::Fork
             | KernelSideKind::Exit
             | KernelSideKind::FunctionEnter

@@ -165,7 +165,7 @@ impl<O: Observer> Protocol<O> {
 
     fn switch_out(&mut self, slot: Slot, cpu: u16, state: OffCpu) {
         let now_ns = self.now_ns;
-        if state == OffCpu::Preempted {
+        if state.could_go_on() {
             // Whoever comes was switched to after it became a thread that waits for the CPU.
             self.queue(slot, cpu, 1);
         } else {
@@ -175,7 +175,8 @@ impl<O: Observer> Protocol<O> {
         let thread = self.threads.get_mut(slot);
         let in_call = thread.is_in_call();
         let timeline = &mut thread.timeline;
-        timeline.asleep_ns = (state != OffCpu::Preempted && !in_call).then_some(now_ns);
+        timeline.asleep_ns = (!state.could_go_on() && !in_call).then_some(now_ns);
+        timeline.yielded_ns = (state == OffCpu::Yielded && !in_call).then_some(now_ns);
         match timeline.kernel {
             Some(_) => timeline.off_ns = Some(now_ns),
             None if state == OffCpu::Preempted && !in_call => timeline.preempted_ns = Some(now_ns),
@@ -193,6 +194,7 @@ impl<O: Observer> Protocol<O> {
         let off_ns = timeline.off_ns.take();
         let preempted_ns = timeline.preempted_ns.take();
         let asleep_ns = timeline.asleep_ns.take();
+        let yielded_ns = timeline.yielded_ns.take();
         if let (Some(stay), Some(off_ns)) = (&mut timeline.kernel, off_ns) {
             stay.off_ns += now_ns - off_ns;
         }
@@ -203,6 +205,9 @@ impl<O: Observer> Protocol<O> {
         let thread = self.threads.get_mut(slot);
         if let Some(since_ns) = asleep_ns.filter(|_| !thread.is_in_call() && !thread.ended) {
             thread.path.sleep(now_ns - since_ns.max(thread.last_ns), now_ns);
+        }
+        if let Some(since_ns) = yielded_ns.filter(|_| !thread.is_in_call() && !thread.ended) {
+            thread.path.spin(now_ns - since_ns.max(thread.last_ns), now_ns);
         }
         if let Some(since_ns) = preempted_ns {
             // What the library has told of since is its own, if the two clocks are a little apart.

@@ -57,6 +57,8 @@ pub(super) struct ThreadTimeline {
     pub(super) preempted_ns: Option<u64>,
     /// Asleep since, outside every call of the library.
     pub(super) asleep_ns: Option<u64>,
+    /// Without the CPU that it gave away since, outside every call of the library.
+    pub(super) yielded_ns: Option<u64>,
     /// Off the CPU since, during a system call.
     pub(super) off_ns: Option<u64>,
     /// Others that its CPU switched to while it was runnable, since it was woken last.

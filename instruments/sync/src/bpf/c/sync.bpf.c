@@ -262,7 +262,15 @@ int BPF_PROG(sync_sys_exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-enum { OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3 };
+/* Whether a thread is giving its CPU away: it waits for others without sleeping. */
+static __always_inline bool yields(__u32 thread)
+{
+	struct open_call *open = bpf_map_lookup_elem(&sync_calls, &thread);
+
+	return open && open->entered_ns && open->number == CALL_SCHED_YIELD;
+}
+
+enum { OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3, OFF_YIELDED = 11 };
 /* TASK_DEAD, EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h. */
 #define GONE (0x80 | 0x10 | 0x20)
 
@@ -285,6 +293,8 @@ int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_st
 		return 0;
 	if (leaves && off == OFF_BLOCKED)
 		falls_asleep(prev->pid, now);
+	if (leaves && !preempt && off == OFF_PREEMPTED && yields(prev->pid))
+		off = OFF_YIELDED;
 	if (comes)
 		has_a_cpu(next->pid, now);
 	emit(now, KIND_SWITCH, prev->pid, next->pid, prev->prio << 16 | (next->prio & 0xffff), 0, off);
@@ -351,7 +361,7 @@ int sync_sample(struct bpf_perf_event_data *context)
 	if (!followed(identity >> 32))
 		return 0;
 	/* Addresses of the kernel have the highest bit, and are nobody's business. */
-	emit(bpf_ktime_get_ns(), KIND_SAMPLE, identity, 0, 0, address >> 63 ? 0 : address, 0);
+	emit(bpf_ktime_get_ns(), KIND_SAMPLE, identity, 0, 0, address >> 63 ? 0 : address, yields(identity));
 	return 0;
 }
 

@@ -53,6 +53,7 @@ struct pt_regs {
 #define FUNCTION_ARGUMENT_1(regs) ((regs)->di)
 #define FUNCTION_RESULT(regs) ((regs)->ax)
 #define CALL_FUTEX 202
+#define CALL_SCHED_YIELD 24
 /* poll, select, pause, nanosleep, accept, wait4, rt_sigtimedwait, rt_sigsuspend, io_getevents, clock_nanosleep, epoll_wait,
  * waitid, pselect6, ppoll, epoll_pwait, accept4, io_pgetevents, epoll_pwait2 (arch/x86/entry/syscalls/syscall_64.tbl). */
 #define FOR_EACH_WAITING_CALL(IS) \
@@ -72,6 +73,7 @@ struct pt_regs {
 #define FUNCTION_ARGUMENT_1(regs) ((regs)->regs[0])
 #define FUNCTION_RESULT(regs) ((regs)->regs[0])
 #define CALL_FUTEX 98
+#define CALL_SCHED_YIELD 124
 /* io_getevents, epoll_pwait, pselect6, ppoll, waitid, nanosleep, clock_nanosleep, rt_sigsuspend, rt_sigtimedwait, accept,
  * accept4, wait4, io_pgetevents, epoll_pwait2 (include/uapi/asm-generic/unistd.h). */
 #define FOR_EACH_WAITING_CALL(IS) \

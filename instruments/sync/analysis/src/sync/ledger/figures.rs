@@ -26,7 +26,8 @@ pub enum Spending {
     Sleep,
     /// It could run and did not, inside of a blocking call or outside.
     RunQueue,
-    /// It ran in a loop that waits for others: an estimate from samples.
+    /// It ran in a loop that waits for others, an estimate from samples; or it gave its CPU away outside of a blocking call and had
+    /// not got it back.
     Spin,
 }
 
@@ -100,7 +101,7 @@ pub struct ThreadTime {
     pub sleep_ns: u64,
     /// Run queue.
     pub run_queue_ns: u64,
-    /// Loops that wait for others, as far as samples tell.
+    /// Loops that wait for others, as far as samples tell, and time for which it gave its CPU away.
     pub spin_ns: u64,
     /// Execution, spinning included, in which samples did not come when due: spinning may be wrong by as much. None where no
     /// sample came.

@@ -333,7 +333,8 @@ impl Ledger {
                     self.threads[slot as usize].priority = priorities.map(|(prev, _)| prev);
                     self.unqueue(slot);
                     self.threads[slot as usize].place = Place::Asleep;
-                    if prev_state == OffCpu::Preempted && prev != next {
+                    self.threads[slot as usize].yields = prev_state == OffCpu::Yielded;
+                    if prev_state.could_go_on() && prev != next {
                         self.queue(slot, event.cpu);
                     }
                 }

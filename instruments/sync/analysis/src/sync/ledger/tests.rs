@@ -288,6 +288,30 @@ fn a_sample_stands_for_the_execution_since_the_one_before() {
     assert_eq!(thread.unsampled_ns, Some(2 * (5_000_000 - 1_003_000)), "{thread:?}");
 }
 
+#[test]
+fn who_gives_its_cpu_away_waits_for_others_and_for_no_cpu() {
+    let mut scene = Scene::new();
+    for thread in [1, 2] {
+        scene.at(0, thread, ThreadStart, thread.into());
+    }
+    scene.switch(0, 1, 2, 1, OffCpu::Preempted);
+    scene.switch(1_000, 1, 1, 2, OffCpu::Yielded);
+    scene.switch(4_000, 1, 2, 1, OffCpu::Preempted);
+    scene.switch(5_000, 1, 1, 2, OffCpu::Preempted);
+    scene.switch(7_000, 1, 2, 1, OffCpu::Blocked);
+    // In a call of the library it waits for that, whatever the call does.
+    scene.at(8_000, 1, LockEntry, L);
+    scene.switch(8_000, 1, 1, 0, OffCpu::Yielded);
+    scene.switch(9_000, 1, 0, 1, OffCpu::Unknown);
+    scene.at(9_000, 1, LockExit, L);
+    let found = found(&scene);
+    let yields = found.threads.iter().find(|one| one.thread == ThreadId(1)).expect("it is there");
+    assert_eq!((yields.spin_ns, yields.execution_ns), (3_000_000, 3_000_000), "{yields:?}");
+    assert_eq!(yields.run_queue_ns, 2_000_000 + 1_000_000, "{yields:?}");
+    // The other one was preempted for 1 ms at first, and for 1 ms then.
+    assert_eq!(found.crowded_ns, 1_000_000 + 1_000_000 + 2_000_000, "{found:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

@@ -41,6 +41,8 @@ pub(super) struct Thread {
     pub(super) behind: (ThreadId, Option<i16>),
     /// That one is of the program, too.
     pub(super) behind_own: bool,
+    /// It gave its CPU away when it left that last.
+    pub(super) yields: bool,
     /// Run queue behind threads of the program.
     crowded_ns: u64,
     pub(super) call: Option<Call>,
@@ -65,6 +67,7 @@ impl Thread {
             place: Place::Running,
             behind: (ThreadId(0), None),
             behind_own: false,
+            yields: false,
             crowded_ns: 0,
             call: None,
             ended: false,
@@ -78,6 +81,7 @@ impl Thread {
 
     fn spending(&self) -> Spending {
         match (self.place, self.call) {
+            (Place::Queued { .. }, None) if self.yields => Spending::Spin,
             (Place::Queued { .. }, _) => Spending::RunQueue,
             (_, Some(call)) => call.spending,
             (Place::Running, None) => Spending::Execution,
@@ -105,7 +109,7 @@ impl Thread {
             return;
         }
         self.parts_ns[self.spending() as usize] += now_ns - from_ns;
-        if self.behind_own && matches!(self.place, Place::Queued { .. }) {
+        if self.behind_own && self.spending() == Spending::RunQueue {
             self.crowded_ns += now_ns - from_ns;
         }
         self.booked_ns = now_ns;
@@ -151,7 +155,7 @@ impl Thread {
             futex_ns,
             sleep_ns,
             run_queue_ns,
-            _,
+            yielded_ns,
         ] = self.parts_ns;
         let [all, spinning] = self.sampled_ns.map(u128::from);
         let spin_ns = (u128::from(execution_ns) * spinning).checked_div(all).unwrap_or(0) as u64;
@@ -172,7 +176,7 @@ impl Thread {
             futex_ns,
             sleep_ns,
             run_queue_ns,
-            spin_ns,
+            spin_ns: spin_ns + yielded_ns,
             unsampled_ns,
         }
     }
