@@ -25,6 +25,8 @@ CARGO_ENCODED_RUSTFLAGS="$(printf '%s\x1f%s\x1f%s' "--remap-path-prefix=${CARGO_
     "--remap-path-prefix=$rust=/usr/src/rust" "--remap-path-prefix=$PWD=/usr/src/quaver")"
 export CPPFLAGS="-ffile-prefix-map=$PWD=/usr/src/quaver"
 export CARGO_INCREMENTAL=0 LIBBPF_SYS_LIBRARY_PATH="$static"
+# Optimised as one piece, the installed program is a fifth smaller, and takes longer to build.
+export CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
 SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)"
 export SOURCE_DATE_EPOCH
 CARGO_TARGET_DIR="$target" scripts/build.sh
