@@ -67,7 +67,16 @@ pub fn sentence(error: &anyhow::Error) -> String {
             sentence.push_str(&cause);
         }
     }
+    let full = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(is_full);
+    // The layers below tell it of their own files.
+    if full && !["free some", "free space"].iter().any(|remedy| sentence.contains(remedy)) {
+        sentence.push_str("; free some space there, or put the run elsewhere");
+    }
     sentence
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 /// The status that an instrument gives to an error of its own; none for errors that it does not know, and for those
@@ -164,6 +173,18 @@ mod tests {
     fn a_failure_keeps_its_status_under_context() {
         let error = Err::<(), _>(failure(ExitCode::Peer, "gone")).context("talking to h").unwrap_err();
         assert_eq!(status_of(&error, &[]), ExitCode::Peer);
+    }
+
+    #[test]
+    fn a_full_disk_has_a_remedy_once() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let plain = Err::<(), _>(full()).context("writing names.json").unwrap_err();
+        let text = sentence(&plain);
+        assert!(text.ends_with("; free some space there, or put the run elsewhere"), "{text}");
+        let stored: anyhow::Error = quaver_store::error::StoreError::io("write", "/x", full()).into();
+        assert_eq!(sentence(&stored).matches("free some").count(), 1, "{stored}");
+        let other = anyhow::Error::new(std::io::Error::from(std::io::ErrorKind::NotFound));
+        assert!(!sentence(&other).contains("put the run"), "{other}");
     }
 
     #[test]
