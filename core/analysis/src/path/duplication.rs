@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn nothing_arrived() {
         assert_eq!(duplication(&[]), Duplication::default());
-        assert_eq!(first_copies(&[]), []);
+        assert!(first_copies(&[]).is_empty());
     }
 
     #[test]
