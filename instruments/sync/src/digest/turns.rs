@@ -25,7 +25,7 @@ impl Turns {
         }
         let thread = current_of(record)?;
         let before = self.comes(record.cpu, thread)?;
-        (before != thread).then(|| KernelSideRecord {
+        (before != thread).then_some(KernelSideRecord {
             at_ns: record.at_ns,
             value: 0,
             thread: before,
