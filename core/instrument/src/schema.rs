@@ -8,6 +8,7 @@ use quaver_store::manifest::{FormatVersion, Manifest};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Name of the manifest's schema beside those of verbs.
 const MANIFEST: &str = "manifest";
@@ -31,7 +32,7 @@ pub fn of<T: JsonSchema>(format: &str) -> Value {
 }
 
 /// The schema of a type whose key `key` has the version.
-fn versioned<T: JsonSchema>(title: &str, key: &str, version: Value) -> Value {
+pub fn versioned<T: JsonSchema>(title: &str, key: &str, version: Value) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
     readable(&mut schema);
@@ -62,6 +63,9 @@ fn readable(schema: &mut Value) {
             };
             if let Some(Value::Array(required)) = object.get_mut("required") {
                 required.retain(must);
+                // A part of the type that has a name of the whole.
+                let mut seen = BTreeSet::new();
+                required.retain(|key| seen.insert(key.to_string()));
             }
             properties.values_mut().filter_map(Value::as_object_mut).for_each(|property| {
                 property.remove("default");

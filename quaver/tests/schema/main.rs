@@ -1,12 +1,16 @@
 //! `quaver schema`: what is printed is in `docs/schema`, and runs follow it by the judgement of another's validator
 //! (jsonschema of Python, which `scripts/setup.sh test` puts aside).
 
+#[path = "../sync_run/mod.rs"]
+mod sync_run;
+
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use sync_run::Bench;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -16,7 +20,39 @@ const COMMITTED: &[(&str, &str)] = &[
     ("chase", "bench-runs/2026-11-23-readme/summary.json"),
     ("chase", "bench-runs/2026-11-21-kvm-2cpu/analysis/summary.json"),
     ("manifest", "bench-runs/2026-11-23-cure-rt-throttle/manifest.json"),
+    ("cure", "bench-runs/2026-11-23-cure-rt-throttle/summary.json"),
+    ("sync-bench", "bench-runs/2026-11-22-sync-2cpu/sync/programs.json"),
 ];
+
+/// Committed studies. The bench took out what only plots need, `bins` and `series` of each layer.
+const WITHOUT_PLOTS: &[&str] = &[
+    "bench-runs/2026-11-22-study-2cpu/study/netns/summary.json",
+    "bench-runs/2026-11-22-study-2cpu/study/qemu/summary.json",
+];
+
+/// Names without a document here: a comparison takes most of a minute.
+const NOT_MADE: &[&str] = &["capture-compare"];
+
+/// Two threads that share a lock.
+const PROGRAM: &str = r#"
+#include <pthread.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *run(void *own)
+{
+	for (int i = 0; i < 1000; i++) {
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+	}
+	return own;
+}
+int main(void)
+{
+	pthread_t other;
+	pthread_create(&other, 0, run, 0);
+	run(0);
+	return pthread_join(other, 0);
+}
+"#;
 
 /// Runs that are made here, by the name of their schema.
 const MADE: &[(&str, &[&str])] = &[
@@ -121,20 +157,93 @@ fn judged(documents: &[(&str, PathBuf)]) -> Vec<String> {
     said
 }
 
+/// A server on ports that the system chose; ended when dropped.
+struct Server {
+    child: Child,
+    _log: BufReader<ChildStderr>,
+    port: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+        command.args(["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0"]);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+        let (mut log, mut line) = (BufReader::new(child.stderr.take().expect("a pipe")), String::new());
+        log.read_line(&mut line).expect("it says where");
+        let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next());
+        Self { child, _log: log, port: port.expect("a port").to_owned() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The only run below a directory.
+fn only_run(folder: &Path) -> PathBuf {
+    let mut runs = fs::read_dir(folder.join("runs")).expect("runs");
+    runs.next().expect("a run").expect("it is there").path()
+}
+
+/// Directories of runs that are made now, with the names of their schemas.
+fn made(place: &Path) -> Vec<(&'static str, PathBuf)> {
+    let server = Server::start();
+    let hosts = format!("[[host]]\nname = 'here'\naddress = '127.0.0.1'\nport = {}\n", server.port);
+    fs::write(place.join("hosts.toml"), hosts).expect("it can be written");
+    let test = ["probe", "--quiet", "--period", "1ms", "--count", "50", "--rtt-interval", "5ms"];
+    let path = [&test[..], &["127.0.0.1", "--port", &server.port]].concat();
+    let mesh = [&test[..], &["--mesh", "../hosts.toml"]].concat();
+    let all = MADE.iter().copied().chain([("probe", &path[..]), ("probe-mesh", &mesh[..])]);
+    let runs = all.map(|(name, words)| {
+        let folder = place.join(name);
+        fs::create_dir(&folder).expect("a directory");
+        text(&quaver(&folder, words), 0);
+        (name, only_run(&folder))
+    });
+    runs.collect()
+}
+
+/// A copy of a committed study with empty plots where it has none.
+fn with_plots(study: &str, target: &Path) {
+    fn restore(value: &mut Value) {
+        match value {
+            Value::Array(all) => all.iter_mut().for_each(restore),
+            Value::Object(object) => {
+                object.values_mut().for_each(restore);
+                let has = |key: &str| object.contains_key(key);
+                if has("figures") && (has("layer") || has("spikes_per_million")) {
+                    object.extend(["bins", "series"].map(|key| (key.to_owned(), Value::Array(Vec::new()))));
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut document = json(&Path::new(ROOT).join(study));
+    restore(&mut document);
+    fs::write(target, document.to_string()).expect("it can be written");
+}
+
 #[test]
 fn runs_follow_their_schemas_and_what_lacks_a_key_does_not() {
     let place = tempfile::tempdir().expect("a directory");
     let committed = COMMITTED.iter().map(|(name, path)| (*name, Path::new(ROOT).join(path)));
     let mut documents: Vec<(&str, PathBuf)> = committed.collect();
-    for (name, words) in MADE {
-        let folder = place.path().join(name);
-        fs::create_dir(&folder).expect("a directory");
-        text(&quaver(&folder, words), 0);
-        let mut runs = fs::read_dir(folder.join("runs")).expect("runs");
-        let run = runs.next().expect("a run").expect("it is there").path();
-        documents.extend([(*name, run.join("summary.json")), ("manifest", run.join("manifest.json"))]);
+    for (at, study) in WITHOUT_PLOTS.iter().enumerate() {
+        let target = place.path().join(format!("study-{at}.json"));
+        with_plots(study, &target);
+        documents.push(("study", target));
     }
-    let covered: BTreeSet<&str> = documents.iter().map(|(name, _)| *name).collect();
+    let bench = Bench::of_text(PROGRAM, &[]);
+    text(&bench.run(&["--quiet"]), 0);
+    for (name, run) in made(place.path()).into_iter().chain([("sync", bench.last_run())]) {
+        documents.extend([(name, run.join("summary.json")), ("manifest", run.join("manifest.json"))]);
+    }
+    let covered: BTreeSet<&str> =
+        documents.iter().map(|(name, _)| *name).chain(NOT_MADE.iter().copied()).collect();
     assert_eq!(covered, names().iter().map(String::as_str).collect(), "each schema has a document here");
     for ((name, path), said) in documents.iter().zip(judged(&documents)) {
         assert_eq!(said, "valid", "{} by schema {name}", path.display());
