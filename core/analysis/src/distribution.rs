@@ -1,10 +1,11 @@
 //! Exact moments and percentiles.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Moments and percentiles of one quantity. Percentiles are the smallest sample x with F(x) >= p (RFC 2330,
 /// section 11.3), exact, not interpolated.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
     /// Count of samples.
     pub count: u64,

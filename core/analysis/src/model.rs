@@ -2,11 +2,12 @@
 //! (CLOCK_MONOTONIC of the measured host, nanoseconds).
 
 use quaver_abi::record::EventRecord;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A place on a packet's way where it can be stamped, in the order in which the packet passes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
     /// When the schedule wanted the packet sent.
@@ -147,7 +148,7 @@ pub struct Names {
 }
 
 /// A thread whose lateness is asked about, or that made the packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Actor {
     /// Kernel thread numbers (one, but for a receiver of several threads).
     pub threads: Vec<u32>,
@@ -163,7 +164,7 @@ pub struct Actor {
 }
 
 /// Time that an interruption takes beside its first and last trace point, on one CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EdgeCost {
     /// From the last instant of the interrupted program to the first trace point, nanoseconds.
     pub entry_ns: i64,
@@ -174,7 +175,7 @@ pub struct EdgeCost {
 }
 
 /// What is known of the host and bears on the naming of causes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Circumstances {
     /// Runs under a hypervisor: what no event explains is "hypervisor or hardware".
     pub virtual_machine: bool,
@@ -222,7 +223,7 @@ pub struct PacketRun {
 
 /// Packets of a followed stream that came to the receiver's socket after the last one that was read. Nobody had read them
 /// when the run ended, on CLOCK_MONOTONIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unread {
     /// When the first of them came to the socket; the start of the run where that was before.
     pub since_ns: i64,
@@ -233,7 +234,7 @@ pub struct Unread {
 }
 
 /// Packets counted by place. "None" is unknown, not zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PacketCounts {
     /// Sent, as our source counted.
     pub sent: Option<u64>,
@@ -283,7 +284,7 @@ impl GapTable {
 }
 
 /// One noise loop.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NoiseLoop {
     /// CPU that it ran on.
     pub cpu: u16,

@@ -1,5 +1,6 @@
 //! Mean and variance, as they are and trimmed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Part left out at each end where values are trimmed: an interruption of microseconds would else outweigh thousands
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const TRIMMED_SHARE: f64 = 0.01;
 
 /// Mean, variance and quantiles of overheads. Variances are the population's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Moments {
     /// Values.
     pub count: u64,

@@ -4,6 +4,7 @@ use super::moments::trimmed;
 use super::order::below;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Times that the rounds are drawn.
@@ -15,7 +16,7 @@ const LEAST_ROUNDS: usize = 4;
 pub const LEAST_STARTS: usize = 5;
 
 /// An interval that covers the true value in 95 of 100 cases.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -24,7 +25,7 @@ pub struct Interval {
 }
 
 /// What an interval says about a ratio (or a difference) that would be 1 (or 0) without an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The first is larger.

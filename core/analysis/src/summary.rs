@@ -5,6 +5,7 @@
 pub use crate::distribution::Distribution;
 use crate::model::{Layer, Unread};
 use crate::rtp::RtpSummary;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the summary's shape, in its `schema` field.
@@ -12,7 +13,7 @@ pub const CHASE_SCHEMA: &str = "quaver.chase/1";
 
 /// ΔT of successive packets at one layer (Chasing, section III-A). Pairs with a loss or a reordering between
 /// them have no ΔT and are not counted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LayerSummary {
     /// Layer.
     pub layer: Layer,
@@ -23,7 +24,7 @@ pub struct LayerSummary {
 }
 
 /// Time between two layers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageSummary {
     /// Where the stage starts.
     pub from: Layer,
@@ -40,7 +41,7 @@ pub struct StageSummary {
 }
 
 /// Packets by fate. `None` is unknown, not zero.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Losses {
     /// Sent.
     pub sent: Option<u64>,
@@ -65,7 +66,7 @@ pub struct Losses {
 }
 
 /// Class of a source, after the paper's conclusion (Chasing, section V), with two of our own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceClass {
     /// Between the wire and the interrupt handler; firmware; the hypervisor.
@@ -81,7 +82,7 @@ pub enum SourceClass {
 }
 
 /// What removes a source.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
     /// Setting that takes effect at run time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -95,7 +96,7 @@ pub struct Remedy {
 }
 
 /// A function in what the samples of a cause told.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionShare {
     /// Its name; its file's where it has none.
     pub name: String,
@@ -109,7 +110,7 @@ pub struct FunctionShare {
 
 /// One named source of lateness. Times are disjoint over all causes: their sum with the unexplained time is the
 /// late time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseSummary {
     /// Identifier in the catalogue of sources (`rt-throttle`, `dev-irq`, …).
     pub source: String,
@@ -166,7 +167,7 @@ fn is_zero(time_ns: &i64) -> bool {
 pub const MOST_THREADS: usize = 64;
 
 /// Time of the threads of one name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTime {
     /// Their name.
     pub name: String,
@@ -177,7 +178,7 @@ pub struct ThreadTime {
 }
 
 /// The late time that no event explains.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unexplained {
     /// Time.
     pub time_ns: i64,
@@ -203,7 +204,7 @@ pub struct Unexplained {
 }
 
 /// How late packets are told, and how many there were.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
     /// A packet is late when it reaches the application this much after its expected instant.
     pub threshold_ns: i64,
@@ -218,7 +219,7 @@ pub struct Lateness {
 }
 
 /// Added time per packet of our own probes, from alternating blocks with probes on and off.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeCost {
     /// Mean added time per packet.
     pub per_packet_ns: f64,
@@ -230,7 +231,7 @@ pub struct ProbeCost {
 
 /// What a source at another host says of its stream, and what arrived of it: all of the stream, so also what was
 /// sent before and after the measured part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FarSource {
     /// The server that sent it, `address:port` of its control connection.
     pub server: String,
@@ -261,7 +262,7 @@ pub struct FarSource {
 }
 
 /// A receiver that does not keep up: packets wait in its queue all the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Backlog {
     /// Packets a second that came to its sockets, dropped ones included.
     pub came_per_s: f64,
@@ -287,7 +288,7 @@ impl Backlog {
 }
 
 /// How the period was learned from a stream whose schedule is not known.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaceSummary {
     /// Whether the packets keep to a period. If not, only what this host adds to a packet's way is lateness.
     pub steady: bool,
@@ -302,7 +303,7 @@ pub struct PaceSummary {
 }
 
 /// All that `quaver chase` says of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChaseSummary {
     /// [`CHASE_SCHEMA`].
     pub schema: String,
@@ -357,7 +358,7 @@ pub struct ChaseSummary {
 pub const NOISE_SCHEMA: &str = "quaver.noise/1";
 
 /// Entries of one class of events on one CPU, and their time net of what interrupted them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassCount {
     /// Entries.
     pub count: u64,
@@ -369,7 +370,7 @@ pub struct ClassCount {
 
 /// One CPU's noise. Counting follows the kernel's osnoise tracer: every entry while the loop ran counts, and
 /// nesting is subtracted (NMI from interrupt, interrupt from softirq, softirq from thread).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NoiseCpu {
     /// CPU.
     pub cpu: u16,
@@ -400,7 +401,7 @@ pub struct NoiseCpu {
 }
 
 /// What the paper saw of its dummy program ([`crate::paced::PAPER`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PaperDummy {
     /// Distance of deadlines.
     pub period_ns: u64,
@@ -414,7 +415,7 @@ pub struct PaperDummy {
 
 /// Stamps of the dummy program (Chasing, section IV-B): one at each deadline, and one ΔT between two that follow each
 /// other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DummyProgram {
     /// Stamps taken, on all CPUs.
     pub timestamps: u64,
@@ -433,7 +434,7 @@ pub struct DummyProgram {
 }
 
 /// All that `quaver noise` says of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NoiseSummary {
     /// [`NOISE_SCHEMA`].
     pub schema: String,

@@ -66,6 +66,11 @@ pub trait RunKind: Sync {
         &[]
     }
 
+    /// The JSON Schema of `summary.json`; none where there is none yet.
+    fn schema(&self) -> Option<Value> {
+        None
+    }
+
     /// Analyses a run; `late` is a threshold asked for in place of the recorded one.
     ///
     /// # Errors

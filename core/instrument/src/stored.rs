@@ -1,4 +1,4 @@
-//! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`.
+//! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`, `schema`.
 
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
@@ -9,6 +9,7 @@ use crate::registry::{Analyzed, FileKind, RunKind};
 use crate::results;
 use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
+use crate::schema::{self, SchemaArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use quaver_store::run::RunDir;
 use std::path::Path;
@@ -38,6 +39,7 @@ impl Stored {
             ),
             (RunsArgs::augment_args(Command::new("runs")), "List stored runs, name them and remove them"),
             (QueryArgs::augment_args(Command::new("query")), "Ask stored runs in SQL"),
+            (SchemaArgs::augment_args(Command::new("schema")), "Print the JSON Schema of what runs store"),
         ];
         all.map(|(verb, about)| verb.about(about).long_about(None)).into_iter()
     }
@@ -68,6 +70,11 @@ impl Stored {
             "query" => {
                 Some(QueryArgs::from_arg_matches(matches).map_err(asked).and_then(|args| query::run(&args)))
             }
+            "schema" => Some(
+                SchemaArgs::from_arg_matches(matches)
+                    .map_err(asked)
+                    .and_then(|args| schema::run(&args, &self.kinds)),
+            ),
             _ => None,
         }
     }

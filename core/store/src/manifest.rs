@@ -5,12 +5,13 @@ use crate::error::StoreError;
 use quaver_analysis::model::{Actor, Circumstances, NoiseLoop, PacketCounts, Unread};
 use quaver_analysis::rtp::{Tai, VideoTold};
 use quaver_analysis::summary::{Backlog, FarSource, ProbeCost};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use std::path::Path;
 
 /// Version of the run directory's format. Reading one refuses versions that this program does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct FormatVersion(u32);
 
@@ -36,7 +37,7 @@ impl<'de> Deserialize<'de> for FormatVersion {
 }
 
 /// The program that wrote the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// Its name.
     pub name: String,
@@ -45,7 +46,7 @@ pub struct Tool {
 }
 
 /// What the payload of a stream is, which decides how kernel stamps are joined with packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum StreamPayload {
     /// Our source's header lies `offset` bytes into the UDP payload: joined by its 64-bit sequence number.
@@ -60,7 +61,7 @@ pub enum StreamPayload {
 }
 
 /// One stream of packets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stream {
     /// Where its packets go, `address:port`.
     pub destination: String,
@@ -78,7 +79,7 @@ pub struct Stream {
 }
 
 /// First and last instant of the measured phase, CLOCK_MONOTONIC nanoseconds. Packets outside belong to warm-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// First instant.
     pub start_ns: i64,
@@ -87,7 +88,7 @@ pub struct Window {
 }
 
 /// Facts that an analysis of stored packets needs beside samples, events and names.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AnalysisFacts {
     /// Period of the stream, nanoseconds; none: learned from the stream.
@@ -144,7 +145,7 @@ impl AnalysisFacts {
 }
 
 /// Facts that an analysis of stored gaps needs beside those of [`AnalysisFacts`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NoiseFacts {
     /// Period of the paper's dummy program, nanoseconds; none for the tight loop.
@@ -158,7 +159,7 @@ pub struct NoiseFacts {
 }
 
 /// How well raw cycles could be turned into time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockCalibration {
     /// Pairings of the cycle counter with the kernel's clocks.
     pub anchors: u64,
@@ -179,7 +180,7 @@ pub struct ClockCalibration {
 }
 
 /// The clocks of the host when a run began.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockState {
     /// Counter that the samples are stamped with: `tsc`, `cntvct` or `clock-monotonic`.
     pub counter: String,
@@ -200,7 +201,7 @@ pub struct ClockState {
 }
 
 /// The wall clock jumped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RealtimeStep {
     /// CLOCK_MONOTONIC of the last look before it, nanoseconds.
     pub at_ns: i64,
@@ -209,7 +210,7 @@ pub struct RealtimeStep {
 }
 
 /// What was not recorded although it happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lost {
     /// Events that found no room.
     pub events: u64,
@@ -218,7 +219,7 @@ pub struct Lost {
 }
 
 /// The manifest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
     /// Version of the directory's format.
     pub format: FormatVersion,

@@ -2,11 +2,13 @@
 
 use crate::digest::{self, ChaseDigest};
 use quaver_analysis::model::{Layer, PacketTable};
+use quaver_analysis::summary::{CHASE_SCHEMA, ChaseSummary};
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::material::{Material, Samples, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
 use serde_json::Value;
@@ -31,6 +33,10 @@ impl RunKind for PacketRuns {
 
     fn headline(&self) -> &'static [&'static str] {
         &["lateness.distribution.p99_ns"]
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<ChaseSummary>(CHASE_SCHEMA))
     }
 
     fn analyze(&self, run: &RunDir, late: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use quaver_chase::args::ChaseArgs;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -57,7 +58,7 @@ pub struct CureArgs {
 }
 
 /// Whose settings may be tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allow {
     /// Those of the receiver's CPU and of its interface
@@ -67,7 +68,7 @@ pub enum Allow {
 }
 
 /// What is to become smaller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
     /// Share of packets that are late

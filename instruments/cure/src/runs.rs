@@ -1,11 +1,12 @@
 //! Stored runs of `quaver cure`.
 
-use crate::summary::CureSummary;
+use crate::summary::{CURE_SCHEMA, CureSummary};
 use crate::view::document;
 use anyhow::Context;
 use quaver_instrument::facts::{RunFacts, run_facts};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
 use quaver_instrument::terminal;
 use quaver_store::run::RunDir;
 use serde_json::Value;
@@ -26,6 +27,10 @@ impl RunKind for CureRuns {
 
     fn headline(&self) -> &'static [&'static str] {
         &["proof.effect.with"]
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<CureSummary>(CURE_SCHEMA))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {

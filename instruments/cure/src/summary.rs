@@ -2,13 +2,14 @@
 
 use crate::args::{Allow, Objective};
 use quaver_cure_analysis::{Block, Effect, TrialPlan, TrialVerdict};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Version of the summary's shape.
 pub const CURE_SCHEMA: &str = "quaver.cure/1";
 
 /// What a cure found and did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CureSummary {
     /// [`CURE_SCHEMA`].
     pub schema: String,
@@ -53,7 +54,7 @@ pub struct CureSummary {
 }
 
 /// A cause that the first measurement found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundCause {
     /// Source.
     pub source: String,
@@ -64,7 +65,7 @@ pub struct FoundCause {
 }
 
 /// A remedy that was planned.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
     /// Source that it removes: its row of the catalogue.
     pub id: String,
@@ -85,7 +86,7 @@ pub struct Remedy {
 }
 
 /// A remedy that was not tried.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NotTried {
     /// Source.
     pub id: String,
@@ -96,7 +97,7 @@ pub struct NotTried {
 }
 
 /// A fresh comparison of all that helped with none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
     /// Effect of all together.
     pub effect: Option<Effect>,

@@ -1,12 +1,13 @@
 //! Stored runs of `quaver noise`.
 
 use crate::digest::{self, NoiseDigest};
-use quaver_analysis::summary::NoiseCpu;
+use quaver_analysis::summary::{NOISE_SCHEMA, NoiseCpu, NoiseSummary};
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::material::{Material, Samples, Stated, cause_times};
 use quaver_instrument::pieces::{COLUMNS, write_piece};
 use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_view::Unit;
 use serde_json::Value;
@@ -27,6 +28,10 @@ impl RunKind for GapRuns {
 
     fn headline(&self) -> &'static [&'static str] {
         &["cpus.0.available_share"]
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<NoiseSummary>(NOISE_SCHEMA))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {

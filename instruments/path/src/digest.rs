@@ -19,13 +19,17 @@ use quaver_analysis::path::offset::{Clocks, End, Evidence, FlowTimes, OffsetSour
 use quaver_analysis::path::summary::{FlowInput, FlowSummary, flow_summary};
 use quaver_instrument::facts::RunFacts;
 use quaver_store::run::RunDir;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::net::SocketAddr;
 
+/// Version of [`PathSummary`]. Version 1 lacked keys that are always there since.
+pub const VERSION: u32 = 2;
+
 /// `summary.json` of a path measurement.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PathSummary {
-    /// Version of this summary's shape.
+    /// [`VERSION`].
     pub version: u32,
     /// The peer.
     pub peer: String,
@@ -59,7 +63,7 @@ pub struct PathSummary {
 }
 
 /// Loss there or back (RFC 6673).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RoundTripLoss {
     /// Packets that were sent there.
     pub sent: u64,
@@ -70,7 +74,7 @@ pub struct RoundTripLoss {
 }
 
 /// Results of one flow.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FlowResults {
     /// What it was.
     pub flow: FlowFacts,
@@ -98,7 +102,7 @@ pub struct KnownFlow<'a> {
 }
 
 /// One-way delay from the departure at the sender's kernel or network interface.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DepartureDelay {
     /// What stamped the departures: `hardware` or `kernel`.
     pub stamped_by: String,
@@ -177,7 +181,7 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
     let (Timed { clocks, flows: timed }, rolling) =
         if kept { (by_packets(facts, &flows), Vec::new()) } else { by_least_delays(facts) };
     let mut summary = PathSummary {
-        version: 1,
+        version: VERSION,
         peer: facts.peer.clone(),
         protocol: facts.protocol.clone(),
         complete: facts.flows.iter().all(|flow| flow.cut_short.is_none()),

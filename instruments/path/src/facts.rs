@@ -3,6 +3,7 @@
 use quaver_abi::wire::chrony::Tracking;
 use quaver_analysis::distribution::Distribution;
 use quaver_analysis::path::direction::Direction;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Facts of a path measurement.
@@ -35,7 +36,7 @@ pub struct PathFacts {
 
 /// Figures of a direction that were kept in constant memory. Quantiles are right to 0.1 % of their value; packets that
 /// come after thousands of later ones are counted as lost and beyond the window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RollingFigures {
     /// `up` or `down`.
     pub direction: String,
@@ -75,7 +76,7 @@ pub struct RollingFigures {
 }
 
 /// One-way delay of a flow whose packets were not kept, by one clock. Nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CorrectedDelay {
     /// Least.
     pub min_ns: i64,
@@ -90,7 +91,7 @@ pub struct CorrectedDelay {
 }
 
 /// The drift of the two clocks in a flow whose packets were not kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FollowedDrift {
     /// Mean, parts per million. Positive: the receiver's clock runs faster.
     pub ppm: f64,
@@ -105,7 +106,7 @@ pub struct FollowedDrift {
 }
 
 /// One flow of test packets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowFacts {
     /// Which way.
     pub direction: Direction,
@@ -151,7 +152,7 @@ pub struct FlowFacts {
 }
 
 /// The schedule that a sender kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AchievedSchedule {
     /// Slope of sending times against deadlines, least squares, parts in a million off 1.
     pub slope_ppm: Option<f64>,
@@ -171,7 +172,7 @@ pub struct AchievedSchedule {
 }
 
 /// What a sender did with late packets, with its time and in trains.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SendingFacts {
     /// What becomes of late packets: `skip`, `send-late` or `burst`.
     pub late_policy: LatePolicyName,
@@ -188,7 +189,7 @@ pub struct SendingFacts {
 }
 
 /// What becomes of packets whose time has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LatePolicyName {
     /// Skipped.
@@ -211,7 +212,7 @@ impl LatePolicyName {
 }
 
 /// When packets left, beside when the program sent them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DepartureFacts {
     /// What stamped it: `hardware` or `kernel`.
     pub stamped_by: String,
@@ -232,7 +233,7 @@ pub struct DepartureFacts {
 }
 
 /// Segments of a TCP flow below the transport.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentFacts {
     /// `captured` (each segment was seen) or `counters` (the kernel's counters of the connection).
     pub seen_by: String,
@@ -267,7 +268,7 @@ pub struct RoundTrip {
 }
 
 /// What a kernel knows of its wall clock (`adjtimex`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EndClock {
     /// `client` or `server`.
     pub end: String,
@@ -283,7 +284,7 @@ pub struct EndClock {
 }
 
 /// How well a clock follows its reference, by chronyd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChronyFacts {
     /// Hops to a reference clock; 0 where there is none.
     pub stratum: u16,
@@ -328,7 +329,7 @@ impl From<Tracking> for ChronyFacts {
 }
 
 /// A wall clock jumped.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockStepFacts {
     /// `client` or `server`.
     pub end: String,

@@ -1,12 +1,13 @@
 //! Stored runs of `quaver probe`.
 
-use crate::digest::{self, PathDigest};
+use crate::digest::{self, PathDigest, PathSummary, VERSION};
 use crate::exports;
 use crate::mesh::VERB as MESH;
-use crate::mesh::digest::{MeshDigest, analyze as analyze_mesh};
+use crate::mesh::digest::{MESH_VERSION, MeshDigest, MeshSummary, analyze as analyze_mesh};
 use quaver_instrument::material::{Material, Samples};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use serde_json::Value;
 use std::io::Write;
@@ -31,6 +32,10 @@ impl RunKind for PathRuns {
             "down.delay.corrected.p99_ns",
             "down.delay.as_measured.p99_ns",
         ]
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::versioned::<PathSummary>("summary.json of a path, version 2", "version", VERSION.into()))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -85,6 +90,14 @@ impl RunKind for MeshRuns {
 
     fn headline(&self) -> &'static [&'static str] {
         &["worst.pdv_p99_ns"]
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::versioned::<MeshSummary>(
+            "summary.json of a mesh, version 1",
+            "version",
+            MESH_VERSION.into(),
+        ))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {

@@ -3,7 +3,9 @@
 use crate::digest::{self, StudyDigest};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
 use quaver_store::run::RunDir;
+use quaver_study_analysis::{SCHEMA, StudySummary};
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -18,6 +20,10 @@ impl RunKind for CellRuns {
 
     fn no_late(&self) -> Option<&'static str> {
         Some("--late is for received streams; the figures of a study hold from its recording on")
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<StudySummary>(SCHEMA))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {

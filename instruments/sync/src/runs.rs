@@ -1,11 +1,12 @@
 //! Stored runs of `quaver sync` and `quaver sync bench`.
 
 use crate::bench;
-use crate::digest::{self, SyncDigest};
+use crate::digest::{self, SCHEMA, SyncDigest, SyncSummary};
 use crate::verb;
 use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
 use quaver_instrument::terminal;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::BenchSummary;
@@ -23,6 +24,10 @@ impl RunKind for SyncRuns {
 
     fn no_late(&self) -> Option<&'static str> {
         Some("--late is for received streams; the threshold of a sync run holds from its recording on")
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<SyncSummary>(SCHEMA))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
@@ -72,6 +77,10 @@ impl RunKind for BenchRuns {
 
     fn no_late(&self) -> Option<&'static str> {
         Some("--late is for received streams; a bench of programs has no threshold of lateness")
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<BenchSummary>(BenchSummary::SCHEMA))
     }
 
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {

@@ -22,8 +22,15 @@ const MACHINE_PATHS: &[&str] = &[
 
 /// Hosts that manifests, lock files and scripts may name: where a mirror of one machine is written into them,
 /// nobody else can build.
-const HOSTS: &[&str] =
-    &["github.com", "crates.io", "example.invalid", "example.org", "docs.kernel.org", "www.rfc-editor.org"];
+const HOSTS: &[&str] = &[
+    "github.com",
+    "crates.io",
+    "example.invalid",
+    "example.org",
+    "docs.kernel.org",
+    "json-schema.org",
+    "www.rfc-editor.org",
+];
 
 /// Files whose links are followed by programs.
 const FOLLOWED: &[&str] =

@@ -3,10 +3,11 @@
 //! Times are held as whole ticks of a fraction of a nanosecond in which every instant of the schedule is a whole
 //! number, so nothing is rounded: 60000/1001 frames a second have no period in nanoseconds.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Type of sender (section 7.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SenderType {
     /// N, `TP=2110TPN`.
@@ -25,7 +26,7 @@ impl SenderType {
 }
 
 /// Packet read schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadSchedule {
     /// With a gap where SDI has its blanking (section 6.3).
@@ -35,7 +36,7 @@ pub enum ReadSchedule {
 }
 
 /// How the image is scanned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scan {
     /// Progressive, but not segmented.

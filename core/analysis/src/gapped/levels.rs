@@ -30,7 +30,7 @@ mod tests {
         let many: BTreeMap<u64, u64> = (0..1_025).map(|level| (level, level + 1)).collect();
         let bins = binned(many.clone());
         assert_eq!(bins.len(), 129);
-        assert_eq!(bins.values().sum::<u64>(), many.values().sum());
+        assert_eq!(bins.values().sum::<u64>(), many.values().sum::<u64>());
         assert_eq!((bins[&0], bins[&8], bins[&1_024]), (36, 100, 1_025));
     }
 }

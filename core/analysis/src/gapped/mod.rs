@@ -17,6 +17,7 @@ pub mod receiver;
 pub use format::{ReadSchedule, Scan, SenderType, VideoFormat};
 pub use network::{CInst, network_compatibility};
 pub use receiver::{Datum, Vrx, virtual_receiver_buffer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One packet of a video stream (ST 2110-20) as it was captured.
@@ -35,7 +36,7 @@ pub struct VideoPacket {
 }
 
 /// What one type of sender may do, and whether this one did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// Type of sender.
     pub sender: SenderType,
@@ -51,7 +52,7 @@ pub struct Verdict {
 }
 
 /// Both models for one stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VideoTiming {
     /// Network compatibility.
     pub c_inst: CInst,

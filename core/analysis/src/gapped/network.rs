@@ -6,11 +6,12 @@
 
 use super::format::VideoFormat;
 use super::levels::binned;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// C_INST over a stream, taken whenever a packet enters.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CInst {
     /// Packets, copies included.
     pub packets: u64,

@@ -8,6 +8,7 @@ use super::VideoPacket;
 use super::format::{ReadSchedule, VideoFormat};
 use super::frames::{Placed, placed};
 use super::levels::binned;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -28,7 +29,7 @@ pub enum Datum {
 }
 
 /// VRX over a stream, taken whenever a packet enters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Vrx {
     /// Schedule by which packets leave.
     pub schedule: ReadSchedule,

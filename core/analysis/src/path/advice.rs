@@ -4,13 +4,14 @@ use super::Arrival;
 use super::loss_pattern::{loss_pattern, loss_runs};
 use super::playout::{PlayoutAdvice, TARGETS_PER_MILLION, playout_advice};
 use super::voice::{CODECS, VoiceRating, rate};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Playout offsets that calls are tried with, besides the largest delay: evenly by the logarithm of how many are late.
 const TRIES: u32 = 40;
 
 /// Buffers for the usual targets, and ratings of the usual codecs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PathAdvice {
     /// The smallest de-jitter buffer for each target, verified by playing these very packets out; none where nothing
     /// arrived.
@@ -21,7 +22,7 @@ pub struct PathAdvice {
 }
 
 /// A call behind its best buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Call {
     /// Length of the de-jitter buffer, nanoseconds: how long the fastest packet waits.
     pub buffer_ns: u64,

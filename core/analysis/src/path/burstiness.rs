@@ -1,13 +1,14 @@
 //! The burstiness plot, delay over time of arrival, and the straight line through it.
 
 use super::arrival::Arrival;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Least squares of delay over time of arrival.
 ///
 /// A slope far from zero says that the clocks drift apart or that the path cannot carry the rate (Jitlat, section
 /// 1). To tell the drift of clocks from queues, use [`super::skew`]: least squares follows the queues.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct LeastSquares {
     /// m: growth of delay per time, without unit.
     pub slope: f64,

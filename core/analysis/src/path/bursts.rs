@@ -5,13 +5,14 @@
 //! test counts as preceded and followed by received packets.
 
 use super::loss_pattern::LossRun;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Gmin that RFC 3611 recommends: a burst then has at least one loss in 16 packets.
 pub const GMIN: u64 = 16;
 
 /// One burst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Burst {
     /// Number of its first packet, which was lost.
     pub first: u64,
@@ -29,7 +30,7 @@ impl Burst {
 }
 
 /// Bursts and gaps of a test. What does not exist has no density and no duration (RFC 3611 sends zeroes there).
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct BurstSummary {
     /// Received packets in a row that end a burst.
     pub gmin: u64,

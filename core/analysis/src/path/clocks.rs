@@ -7,6 +7,7 @@
 //! corrected by it negative.)
 
 use super::direction::Direction;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One probe of the control connection.
@@ -75,7 +76,7 @@ pub fn correct(delay_ns: i64, offset_ns: i64, direction: Direction) -> i64 {
 }
 
 /// Why latencies cannot be believed as they are (Jitlat, annex A.1.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ClockWarning {
     /// A packet arrived before it was sent.

@@ -1,6 +1,7 @@
 //! Reorder density (RFC 5236).
 
 use super::duplication::first_copies;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const DISPLACEMENT_THRESHOLD: u64 = 32;
 
 /// Reorder density: how far packets are displaced (RFC 5236, section 3.6).
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ReorderDensity {
     /// DT: a packet displaced by more than this is taken as lost.
     pub displacement_threshold: u64,

@@ -1,9 +1,10 @@
 //! The two ways between the hosts of a test.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which way the packets of a flow go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// From the client to the server (SENDING).

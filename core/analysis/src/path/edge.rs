@@ -9,6 +9,7 @@
 //! of its time lie on it; a step has such parts at two places alone, and noise has them nowhere.
 
 use super::skew::{LowerLine, lower_line};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 #[cfg(test)]
@@ -30,7 +31,7 @@ const MOST_TURN: f64 = 10e-6;
 const MOST_SKEW: f64 = 1_200e-6;
 
 /// The lower edge of a flow's delays over time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Edge {
     /// Mean slope in parts per million; 0 unless `drifts`. Positive: the receiver's clock runs faster than the sender's.
     pub ppm: f64,

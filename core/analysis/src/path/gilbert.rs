@@ -8,10 +8,11 @@ mod counts;
 use super::bursts::{GMIN, bursts};
 use super::loss_pattern::{LossRun, lost};
 use counts::{ExpectedCounts, expected_counts};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Gilbert's model with a state that loses every packet and one that loses none: transitions are counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Gilbert {
     /// Probability that a packet is lost after a received one; none where no packet follows a received one.
     pub p: Option<f64>,
@@ -50,7 +51,7 @@ pub fn gilbert(runs: &[LossRun], sent: u64) -> Gilbert {
 }
 
 /// Probabilities of the Gilbert-Elliott model, for each packet.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct GilbertElliott {
     /// From the good state to the bad one.
     pub p: f64,
@@ -106,7 +107,7 @@ impl GilbertElliott {
 }
 
 /// A Gilbert-Elliott model fitted to a test.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct GilbertElliottFit {
     /// The model of greatest likelihood that was found.
     pub model: GilbertElliott,

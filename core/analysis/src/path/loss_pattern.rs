@@ -3,6 +3,7 @@
 //! Everything here works on runs of lost packets, so its cost is that of the packets received and not of the
 //! numbers that a sender claims to have used.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -69,7 +70,7 @@ fn distance_before(runs: &[LossRun], at: usize) -> Option<u64> {
 }
 
 /// The loss pattern of a test (RFC 3357). Histograms are from a length or distance to how often it occurred.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LossPattern {
     /// Packets sent.
     pub sent: u64,

@@ -20,6 +20,7 @@ use super::direction::Direction;
 use super::edge::{Edge, edge};
 use super::steps::{LevelShift, ShiftCause, ShiftSearch, level_shifts, without_drift};
 use course::Course;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shifts::Jump;
 
@@ -73,7 +74,7 @@ pub struct Evidence<'a> {
 }
 
 /// Where an offset comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OffsetSource {
     /// Both ends read one clock, as their readings of it show.
@@ -89,7 +90,7 @@ pub enum OffsetSource {
 }
 
 /// An offset with its bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Offset {
     /// Server's clock less the client's, nanoseconds.
     pub offset_ns: i64,
@@ -98,7 +99,7 @@ pub struct Offset {
 }
 
 /// What is known of the two clocks. Offsets are the server's clock less the client's, nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Clocks {
     /// In the middle of the test; none where nothing tells it.
     pub offset_ns: Option<i64>,

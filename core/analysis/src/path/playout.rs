@@ -6,10 +6,11 @@
 //! does not: take it out of the arrivals first.
 
 use super::arrival::Arrival;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What happened to the packets of a test at one playout offset.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Playout {
     /// Played in time.
     pub played: u64,
@@ -51,7 +52,7 @@ pub fn played_numbers(arrivals: &[Arrival], offset_ns: i64) -> impl Iterator<Ite
 }
 
 /// The smallest buffer for a target, or why there is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Advice {
     /// A buffer that meets the target.
@@ -73,7 +74,7 @@ pub enum Advice {
 }
 
 /// Advice for one target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlayoutAdvice {
     /// How many packets in a million may be late or lost.
     pub target_per_million: u32,

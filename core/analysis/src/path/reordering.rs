@@ -5,6 +5,7 @@
 
 use super::arrival::Arrival;
 use super::duplication::first_copies;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ impl Reordered {
 }
 
 /// Reordering of a test. Histograms are from a value to the count of packets (or gaps, or runs) that have it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Reordering {
     /// Different packets that arrived.
     pub received: u64,

@@ -4,6 +4,7 @@
 //! path as well.
 
 use super::arrival::Arrival;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -30,7 +31,7 @@ impl ShiftSearch {
 }
 
 /// What a shift of the delays comes from, as far as the stamps tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShiftCause {
     /// The stamps of sending jump out of their period by the same amount: the sender's clock stepped.
@@ -58,7 +59,7 @@ impl ShiftCause {
 }
 
 /// A lasting shift of the smallest delays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LevelShift {
     /// Longer delays if positive: what the receiver's clock stepped, or minus what the sender's did.
     pub size_ns: i64,

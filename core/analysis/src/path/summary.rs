@@ -16,6 +16,7 @@ use super::reordering::{Reordering, reordering};
 use super::steps::LevelShift;
 use super::variation::{InterarrivalJitter, ipdv, pdv_ns};
 use crate::distribution::{Distribution, distribution};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A flow, and what is known of it beside its packets.
@@ -36,7 +37,7 @@ pub struct FlowInput<'a> {
 }
 
 /// What became of the packets.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fates {
     /// Sent.
     pub sent: u64,
@@ -53,7 +54,7 @@ pub struct Fates {
 }
 
 /// What was lost (RFC 7680).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Loss {
     /// Packets of which no copy arrived.
     pub packets: u64,
@@ -74,7 +75,7 @@ pub struct Loss {
 }
 
 /// One-way delay (RFC 7679).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Delay {
     /// As the two clocks show it.
     pub as_measured: Distribution,
@@ -97,7 +98,7 @@ impl Delay {
 }
 
 /// Percentiles of delay with lost packets as +infinity (RFC 7679, section 5.1); none: lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DelayWithLoss {
     /// Median.
     pub p50_ns: Option<i64>,
@@ -110,7 +111,7 @@ pub struct DelayWithLoss {
 }
 
 /// How delay varies, by one clock.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Variation {
     /// Delay less the least delay (PDV, RFC 5481).
     pub pdv: Distribution,
@@ -125,7 +126,7 @@ pub struct Variation {
 }
 
 /// Mean periods, nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Periods {
     /// As asked for.
     pub target_ns: f64,
@@ -136,7 +137,7 @@ pub struct Periods {
 }
 
 /// All figures of a flow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FlowSummary {
     /// Packets by fate.
     pub packets: Fates,

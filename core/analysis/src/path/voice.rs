@@ -4,13 +4,14 @@
 //! taken, the one of a long way without echo: with modern echo cancellers Idte and Idle are nearly nothing. The
 //! advantage factor A is 0.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Rating of a connection that adds neither delay nor loss (G.107, with its default values).
 pub const DEFAULT_R: f64 = 93.2;
 
 /// A codec with the ITU's planning values (G.113, appendix I).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Codec {
     /// Name.
     pub name: &'static str,
@@ -41,7 +42,7 @@ pub const CODECS: [Codec; 6] = [
 ];
 
 /// How one codec would fare.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct VoiceRating {
     /// Codec.
     pub codec: Codec,

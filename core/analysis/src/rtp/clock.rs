@@ -3,10 +3,11 @@
 use super::RtpPacket;
 use super::kind::RtpKind;
 use quaver_abi::wire::{hbrmt, rfc4175};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the rate is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockKnown {
     /// From the payload type, which is assigned (RFC 3551, section 6).
@@ -20,7 +21,7 @@ pub enum ClockKnown {
 }
 
 /// Rate of the RTP timestamp.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MediaClock {
     /// Rate used, Hz.
     pub hz: u32,

@@ -1,11 +1,12 @@
 //! Frames by their markers.
 
 use super::RtpPacket;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Frames between the first marker and the last; of interlaced ST 2110-20, fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FrameFigures {
     /// They are fields.
     pub fields: bool,

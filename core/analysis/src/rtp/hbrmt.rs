@@ -3,10 +3,11 @@
 use super::kind::media_bytes;
 use super::{RtpPacket, busiest};
 use quaver_abi::wire::hbrmt::{self, HbrmtHeader, frame, frame_rate, sample};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the headers say, and where they contradict the standard or each other. Counts are of different packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HbrmtFigures {
     /// FRAME in words; its number where it is not known.
     pub frame: String,

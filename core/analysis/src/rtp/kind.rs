@@ -4,10 +4,11 @@ use super::RtpPacket;
 use quaver_abi::wire::hbrmt::{self, HbrmtHeader};
 use quaver_abi::wire::rfc4175::{self, VideoHeader};
 use quaver_abi::wire::rtp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a stream carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RtpKind {
     /// SMPTE ST 2022-6: SDI whole.
     #[serde(rename = "st2022-6")]

@@ -21,6 +21,7 @@ pub use sequence::SequenceFigures;
 pub use told::VideoTold;
 pub use video::{Tai, VideoFigures};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -74,7 +75,7 @@ impl RtpPacket {
 }
 
 /// Interarrival jitter J of RTP (RFC 3550, section 6.4.1): every packet of the source in order of arrival.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interarrival {
     /// J after the last packet in ticks of the media clock, with whole numbers (appendix A.8).
     pub last_ticks: u32,
@@ -89,7 +90,7 @@ pub struct Interarrival {
 }
 
 /// What is said of an RTP stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RtpSummary {
     /// What it carries.
     pub kind: RtpKind,

@@ -4,12 +4,13 @@ use super::RtpPacket;
 use crate::path::duplication::duplication;
 use crate::path::loss_pattern::{loss_pattern, loss_runs};
 use crate::path::reordering::reordering_of_numbers;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What the numbers tell. Losses before the smallest number and after the largest cannot be known.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SequenceFigures {
     /// Bits of the number on the wire. Of 16, at most 32,767 packets lost in a row can be told.
     pub bits: u32,

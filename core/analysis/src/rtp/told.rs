@@ -1,9 +1,10 @@
 //! The format of an ST 2110-20 stream as somebody tells it who has its SDP, in place of what the stream shows.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is told; the rest is learned from the stream. The width of the image enters neither model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VideoTold {
     /// Lines of the image, of both fields where interlaced.

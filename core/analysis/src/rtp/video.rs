@@ -8,10 +8,11 @@ use crate::gapped::frames::packets_per_frame;
 use crate::gapped::{Datum, Scan, VideoFormat, VideoPacket, VideoTiming, video_timing};
 use crate::path::arrival::Numbering;
 use quaver_abi::wire::rfc4175::RTP_CLOCK_HZ;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How International Atomic Time is known on the measured host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tai {
     /// The kernel's TAI less UTC in seconds (`adjtimex`); 0: nobody told the kernel.
     pub offset_s: i32,
@@ -28,7 +29,7 @@ impl Tai {
 }
 
 /// What the stream is and how it is shaped.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VideoFigures {
     /// What somebody told of the format; the following is learned where nothing was told of it.
     #[serde(default, skip_serializing_if = "VideoTold::is_empty")]

@@ -2,9 +2,11 @@
 
 use super::digest::{self, CompareDigest};
 use super::view::document;
+use quaver_capture_analysis::compare::{CompareSummary, SCHEMA};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::results::store_report;
 use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
 use quaver_instrument::terminal;
 use quaver_store::run::RunDir;
 use serde_json::Value;
@@ -23,6 +25,10 @@ impl RunKind for ComparisonRuns {
         Some("--late is for received streams; a comparison has no threshold of lateness")
     }
 
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<CompareSummary>(SCHEMA))
+    }
+
     fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
         Ok(Box::new(digest::analyze(run)?))
     }
@@ -30,7 +36,8 @@ impl RunKind for ComparisonRuns {
 
 impl Analyzed for CompareDigest {
     fn store(&self, run: &RunDir) -> anyhow::Result<()> {
-        run.write_summary(&self.summary)?;
+        // Facts and results share two names. As a value the results have them; written as they are, both would stand there.
+        run.write_summary(&self.summary()?)?;
         store_report(run, |out| self.write_html(run, out))
     }
 

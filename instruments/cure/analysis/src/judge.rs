@@ -3,10 +3,11 @@
 use crate::LEVEL;
 use quaver_analysis::intervals::{holm, interval, mean, sign_flip_p};
 use quaver_analysis::rounds::Interval;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Figures of one block.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockFigures {
     /// What is to become smaller: a share, or nanoseconds.
     pub objective: f64,
@@ -19,7 +20,7 @@ pub struct BlockFigures {
 }
 
 /// One block of a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
     /// Round, from 0.
     pub round: u32,
@@ -33,7 +34,7 @@ pub struct Block {
 }
 
 /// What a remedy does to the objective.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// Rounds that have both blocks.
     pub rounds: u32,
@@ -52,7 +53,7 @@ pub struct Effect {
 }
 
 /// What must not become worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guard {
     /// Packets that did not arrive.
@@ -92,7 +93,7 @@ impl Guard {
 }
 
 /// What became of a remedy in its trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum TrialVerdict {
     /// It helps.

@@ -3,6 +3,7 @@
 use crate::LEVEL;
 use quaver_analysis::intervals::normal_tail;
 use quaver_study_analysis::blocks_needed;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const MOST_BLOCK: Duration = Duration::from_secs(2);
 const MOST_ROUNDS: u32 = 40;
 
 /// How the time is spent.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialPlan {
     /// Remedies that are tried: the first so many of those that were ranked.
     pub remedies: usize,

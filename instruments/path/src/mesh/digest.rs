@@ -11,16 +11,20 @@ use quaver_analysis::path::variation::pdv_ns;
 use quaver_instrument::exit_code::sentence;
 use quaver_instrument::facts::{RunFacts, notes, run_facts};
 use quaver_store::run::RunDir;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Folder of the tests in the run's.
 pub const TESTS: &str = "tests";
 
+/// Version of [`MeshSummary`].
+pub const MESH_VERSION: u32 = 1;
+
 /// `summary.json` of a mesh.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MeshSummary {
-    /// Version of this summary's shape.
+    /// [`MESH_VERSION`].
     pub version: u32,
     /// Name of the host that measured.
     pub here: String,
@@ -45,7 +49,7 @@ pub struct MeshSummary {
 }
 
 /// Worst figures of all pairs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct WorstFigures {
     /// Largest part of a pair's packets that was lost.
     pub loss_share: Option<f64>,
@@ -123,7 +127,7 @@ fn summarize(facts: MeshFacts, pairs: Vec<Pair>, mut warnings: Vec<String>) -> M
         delay_p50_ns: all(|pair| pair.delay.as_ref().map(|delay| delay.p50_ns)),
     };
     MeshSummary {
-        version: 1,
+        version: MESH_VERSION,
         here,
         complete: tests.iter().all(|test| test.run.is_none() || test.reason.is_none()),
         rounds,

@@ -2,6 +2,7 @@
 
 use quaver_analysis::distribution::Distribution;
 use quaver_analysis::path::direction::Direction;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Facts of a mesh.
@@ -25,7 +26,7 @@ pub struct MeshFacts {
 }
 
 /// A test of a mesh.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeshTest {
     /// Number of its round, from 0.
     pub round: u64,
@@ -42,7 +43,7 @@ pub struct MeshTest {
 }
 
 /// Packets from one host to another, of all rounds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     /// `FROM-TO`, with `-DSCP` where it is not 0; what is no letter, digit or `_` is `-`. For `--fail-if`.
     pub id: String,

@@ -3,6 +3,7 @@
 use super::design::shuffle;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ const SEED: u64 = 0x6361_7272_7921;
 const DRAWS: usize = 2_000;
 
 /// Test for what ran before.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CarryOver {
     /// p of the hypothesis that it makes no difference.
     pub p: f64,

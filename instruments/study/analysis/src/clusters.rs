@@ -2,6 +2,7 @@
 //! cluster could correspond to a possible code path").
 
 use super::stamps::{StampTable, path_flags};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ const MOST_CLUSTERS: usize = 12;
 const MOST_PATHS: usize = 8;
 
 /// Packets that went the same way.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CodePath {
     /// Which way, in words.
     pub words: String,
@@ -30,7 +31,7 @@ pub struct CodePath {
 }
 
 /// How much one part of the way adds to ΔT, on average over a cluster.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StagePart {
     /// Which part.
     pub stage: String,
@@ -39,7 +40,7 @@ pub struct StagePart {
 }
 
 /// ΔT that lie together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cluster {
     /// From this ΔT on, nanoseconds.
     pub low_ns: i64,
@@ -56,7 +57,7 @@ pub struct Cluster {
 }
 
 /// Ways and clusters of one cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CodePaths {
     /// ΔT looked at.
     pub packets: u64,

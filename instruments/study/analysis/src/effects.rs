@@ -4,11 +4,12 @@ use super::figures::{Metric, StudyLayer};
 use super::model::{Cell, SourceClass};
 use quaver_analysis::intervals::{effect_size, interval, mean, sign_flip_p};
 use quaver_analysis::rounds::Interval;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// What a corrected p says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StudyVerdict {
     /// The arm is worse than the baseline.
@@ -37,7 +38,7 @@ impl StudyVerdict {
 }
 
 /// Difference of one figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Contrast {
     /// Where.
     pub layer: StudyLayer,
@@ -60,7 +61,7 @@ pub struct Contrast {
 }
 
 /// What one factor, or the control, does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// Arm.
     pub arm: String,
@@ -84,7 +85,7 @@ pub struct Effect {
 }
 
 /// How far two factors at once differ from the sum of both.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interaction {
     /// The two.
     pub of: [String; 2],

@@ -1,6 +1,7 @@
 //! Figures of one cell: percentiles and shares of ΔT, its histogram, and how it went over time.
 
 use quaver_analysis::distribution::distribution;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bins of equal ratio to a tenfold in histograms.
@@ -9,7 +10,7 @@ pub const BINS_PER_DECADE: f64 = 48.0;
 const SLICES: usize = 240;
 
 /// Where ΔT was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StudyLayer {
     /// The device's interrupt handler.
@@ -38,7 +39,7 @@ impl StudyLayer {
 }
 
 /// One number about the ΔT of a cell. Times are nanoseconds, shares lie between 0 and 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Metric {
     /// Share of ΔT that is off by more than half a period: the next two together.
     #[serde(rename = "off.5T")]
@@ -144,7 +145,7 @@ impl Metric {
 }
 
 /// What ΔT of one layer of one cell comes to. Of several cells: the medians.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// Count of ΔT.
     pub count: u64,
@@ -237,7 +238,7 @@ impl Figures {
 }
 
 /// One layer of one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LayerFigures {
     /// Which.
     pub layer: StudyLayer,

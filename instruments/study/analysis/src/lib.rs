@@ -30,4 +30,4 @@ pub use paper::{
 };
 pub use quaver_analysis::intervals::{effect_size, holm, interval, sign_flip_p};
 pub use stamps::{StampTable, deltas, path_flags};
-pub use summary::{ArmSummary, ClassRanking, Discarded, StudySummary, leading_pairs, summarize};
+pub use summary::{ArmSummary, ClassRanking, Discarded, SCHEMA, StudySummary, leading_pairs, summarize};

@@ -2,10 +2,11 @@
 
 use super::design::blocks_needed;
 use super::figures::{Figures, LayerFigures, Metric};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Classes of sources (Chasing, section V).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceClass {
     /// Between the wire and the interrupt handler, such as interrupt throttling.
@@ -31,7 +32,7 @@ impl SourceClass {
 }
 
 /// What an arm is for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "role")]
 pub enum Role {
     /// What all others are held against.
@@ -55,7 +56,7 @@ pub enum Role {
 }
 
 /// One arm.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Arm {
     /// Short name.
     pub id: String,
@@ -70,7 +71,7 @@ pub struct Arm {
 }
 
 /// What was planned.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StudyFacts {
     /// The arms, in the order of the plan.
     pub arms: Vec<Arm>,
@@ -148,7 +149,7 @@ impl StudyFacts {
 }
 
 /// What one arm did in one block.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Block, from 0.
     pub block: u32,

@@ -5,6 +5,7 @@ use super::clusters::{CodePaths, LINEAR_BIN_NS, code_paths, linear_bins};
 use super::effects::{Effect, StudyVerdict};
 use super::figures::{Figures, StudyLayer};
 use super::stamps::StampTable;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Standard deviation of ΔT of the paper's generator, nanoseconds (section III-B, figure 3).
@@ -163,7 +164,7 @@ pub const EXPERIMENTS: [PaperExperiment; 14] = [
 ];
 
 /// Whether an experiment could be done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "status", content = "reason")]
 pub enum Possible {
     /// As in the paper.
@@ -187,7 +188,7 @@ pub struct PaperArm {
 }
 
 /// ΔT of one cell, ready to be drawn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaperDrawing {
     /// Figures of this cell.
     pub figures: Figures,
@@ -200,7 +201,7 @@ pub struct PaperDrawing {
 }
 
 /// One figure of the paper and the same here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaperFigure {
     /// Experiment.
     pub id: String,
@@ -231,7 +232,7 @@ pub struct PaperFigure {
 }
 
 /// The generator against the paper's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
     /// Standard deviation of ΔT of its send calls, nanoseconds.
     pub sd_ns: f64,
@@ -264,7 +265,7 @@ impl PaperFigure {
 }
 
 /// All of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaperReport {
     /// The generator.
     pub generator: Option<Generator>,

@@ -1,6 +1,7 @@
 //! What is kept of each packet of a cell: its stamps, and what happened on its way. All figures can be made from it again.
 
 use super::figures::StudyLayer;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What happened to a packet between the one before it and its own receive call, where a tracer saw it.
@@ -26,7 +27,7 @@ pub mod path_flags {
 }
 
 /// Stamps of the packets of one cell, in order of arrival: CLOCK_MONOTONIC nanoseconds, 0 where there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StampTable {
     /// Sequence number.
     pub key: Vec<u64>,

@@ -8,14 +8,15 @@ use super::model::{Arm, Cell, Role, SourceClass, StudyFacts};
 use super::paper::PaperReport;
 use quaver_analysis::intervals::holm;
 use quaver_analysis::summary::ProbeCost;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Version of the shape, in the `schema` field.
-const SCHEMA: &str = "quaver.study/1";
+pub const SCHEMA: &str = "quaver.study/1";
 
 /// A cell that does not count.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Discarded {
     /// Block, from 0.
     pub block: u32,
@@ -26,7 +27,7 @@ pub struct Discarded {
 }
 
 /// What one arm measured over all blocks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArmSummary {
     /// The arm.
     #[serde(flatten)]
@@ -48,7 +49,7 @@ pub struct ArmSummary {
 }
 
 /// One class with its factors, the costliest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassRanking {
     /// Which.
     pub class: SourceClass,
@@ -57,7 +58,7 @@ pub struct ClassRanking {
 }
 
 /// What a study says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StudySummary {
     /// Name and version of this shape.
     pub schema: String,

@@ -4,6 +4,7 @@ use super::contention::{ContentionSummary, LockSummary, Share};
 use super::names::SyncNames;
 use quaver_sync_analysis::sync::{Activity, Cause, CauseFigures, Pattern, Spending, ThreadShare};
 use quaver_view::Cell;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Gain by replay below which a change is not worth it, as part of the run's length.
@@ -20,7 +21,7 @@ const ENOUGH_WAITS: u64 = 50;
 const MOVED: f64 = 0.1;
 
 /// A change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What kind of change, in one word: `shorten-hold`, `sleep-outside`, `split-lock`, `batch`, `priority-inheritance`, `more-cpus`,
     /// `others-off`, `pin`, `spin-less`.

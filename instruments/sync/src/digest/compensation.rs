@@ -1,10 +1,11 @@
 //! What `quaver sync --compensate` keeps in the manifest of a run.
 
 use quaver_dvfs::dvfs::ControllerConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How lost time was given back, and what that came to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CompensationFacts {
     /// Nothing was set: computed only.
@@ -75,7 +76,7 @@ pub struct CompensationFacts {
 }
 
 /// CPUs that have one frequency together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PolicyFacts {
     /// Directory of its files.

@@ -5,6 +5,7 @@ use super::origins::Origin;
 use quaver_host::names::system_call_name;
 use quaver_sync_analysis::replay::{Gains, LockGain};
 use quaver_sync_analysis::sync::{Contention, LockFigures, PlaceShare, Sums, ThreadTime};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Locks that the summary lists.
@@ -15,7 +16,7 @@ const CHANGED: usize = 4;
 const LEAST_PART: f64 = 0.01;
 
 /// All locks and all threads, by name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ContentionSummary {
     /// Sleep and run queue are apart from execution: the kernel's side was seen.
     pub kernel_seen: bool,
@@ -36,7 +37,7 @@ pub struct ContentionSummary {
 }
 
 /// One lock.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LockSummary {
     /// What it is called.
     pub name: String,
@@ -58,7 +59,7 @@ pub struct LockSummary {
 }
 
 /// A named part of some time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Share {
     /// What.
     pub name: String,
@@ -67,7 +68,7 @@ pub struct Share {
 }
 
 /// One thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ThreadSummary {
     /// What it is called.
     pub name: String,

@@ -4,10 +4,11 @@ use super::compensation::CompensationFacts;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What was run, and how.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SyncFacts {
     /// The program and its arguments.
@@ -49,7 +50,7 @@ pub struct SyncFacts {
 }
 
 /// Who looked at the kernel, and what was lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct KernelFacts {
     /// `bpf`, `tracefs` or `user` (nobody).
@@ -71,7 +72,7 @@ pub struct KernelFacts {
 }
 
 /// Probes at functions of a process that ran before, and what they cost it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UprobeFacts {
     /// Functions that were probed, entry and return.

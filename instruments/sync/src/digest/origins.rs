@@ -2,6 +2,7 @@
 
 use quaver_abi::sync::SyncKind;
 use quaver_sync_analysis::sync::{SHARED_ADDRESS, SyncEvent, ThreadId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 const MOST_OBJECTS: usize = 262_144;
 
 /// How an object is first met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstDeed {
     /// It was initialised.
@@ -19,7 +20,7 @@ pub enum FirstDeed {
 }
 
 /// Where an object comes from, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
     /// How it is first met.
     pub how: FirstDeed,

@@ -7,6 +7,7 @@ use super::names::SyncNames;
 use quaver_sync_analysis::futex::FutexFigures;
 use quaver_sync_analysis::sync::{Offender, SyncResults};
 use quaver_sync_store::{SyncCounts, SyncEnding};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Schema of the summary.
@@ -15,7 +16,7 @@ pub const SCHEMA: &str = "quaver.sync/1";
 const OFFENDERS: usize = 100;
 
 /// What a run of `quaver sync` says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SyncSummary {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -44,7 +45,7 @@ pub struct SyncSummary {
 }
 
 /// One process image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessSummary {
     /// Number of the process.
     pub pid: u32,
@@ -65,7 +66,7 @@ pub struct ProcessSummary {
 }
 
 /// An offender with its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Named {
     /// What it is called.
     pub name: String,

@@ -3,11 +3,12 @@
 use quaver_abi::record::AnchorRecord;
 use quaver_abi::sync::{SyncChunkHeader, SyncEnd, SyncRingHeader, SyncSegmentHeader, ring_flags};
 use quaver_store::timeline::Timeline;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// How a process image ended, as far as it said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncEnding {
     /// Nothing was said: killed, crashed, replaced by another image, ended by a raw system call, or still running.
@@ -51,7 +52,7 @@ pub struct SyncFacts {
 }
 
 /// Calls that were counted and not recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncCounts {
     /// Locks (mutex, write, spin; tries included) that were free when asked for.
     pub free_locks: u64,

@@ -2,10 +2,11 @@
 
 use super::debt::{Arrival, CriticalPath};
 use super::table::{Policy, Table};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which controller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The paper's: gives back what has been lost.
@@ -16,7 +17,7 @@ pub enum Kind {
 }
 
 /// How a controller works.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerConfig {
     /// Operating points.

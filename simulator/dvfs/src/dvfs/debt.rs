@@ -4,10 +4,11 @@
 //! meantime, and then wait for them. So whoever was waited for hands on what it owes (4.1.4: threads join with a barrier, and take
 //! the maximum).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The rule by which a thread's debt follows the critical path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CriticalPath {
     /// A thread that joins another owes the larger of both debts; wake-ups pass nothing on.

@@ -1,12 +1,13 @@
 //! Operating points, and what it takes to go from one to another.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Femtoseconds in a microsecond.
 const FS_PER_US: f64 = 1e9;
 
 /// A frequency and the voltage that it needs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OperatingPoint {
     /// Frequency in GHz.
@@ -27,7 +28,7 @@ pub struct CoreResidency {
 }
 
 /// All operating points of a core, lowest first, and what a change costs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
     /// Lowest first.
@@ -41,7 +42,7 @@ pub struct Table {
 }
 
 /// How a wanted factor becomes a point of the table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// The nearest point.

@@ -6,6 +6,7 @@ use super::model::{CompareFacts, CompareTable, Context, PatternFacts};
 use super::series::{Correlation, autocorrelation, correlation};
 use quaver_analysis::moments::Moments;
 use quaver_analysis::rounds::{Interval, Rounds, Sums, interval_over_starts};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +17,7 @@ const LAGS: usize = 20;
 const CACHED_NS: f64 = 25.0;
 
 /// Overheads of one arm.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Overheads {
     /// The arm's name.
     pub name: String,

@@ -3,6 +3,7 @@
 use super::arms::Arms;
 use super::model::PatternFacts;
 use quaver_analysis::rounds::{Interval, Sums, Verdict};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Arms that are held against each other: what the paper proposes against the plain way, and ours against both.
@@ -14,7 +15,7 @@ const PAIRS: [(&str, &str); 4] = [
 ];
 
 /// What a stamp of one arm takes more than one of another.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cost {
     /// Nanoseconds a stamp; trimmed means.
     pub ns: f64,
@@ -25,7 +26,7 @@ pub struct Cost {
 }
 
 /// Two ways to convert, compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Conversion {
     /// The one.
     pub of: String,

@@ -1,12 +1,13 @@
 //! Densities, for the paper's figures 2 to 5.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bins of each tenfold.
 const BINS_PER_DECADE: f64 = 24.0;
 
 /// Shares of overheads in bins of equal ratio.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogDensity {
     /// Share of values of 0 or less: the clock's own unsteadiness can make an overhead of nothing negative.
     pub not_positive: f64,
@@ -41,7 +42,7 @@ impl LogDensity {
 const BINS: usize = 100;
 
 /// Shares in bins of equal width.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Density {
     /// Lower end of the first bin.
     pub from_ns: f64,

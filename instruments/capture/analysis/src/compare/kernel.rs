@@ -6,6 +6,7 @@ use super::model::{CompareFacts, CompareTable, Context, PatternFacts};
 use super::ratio::{Compared, Ratio, Same};
 use quaver_analysis::moments::Moments;
 use quaver_analysis::rounds::{Interval, Sums, Verdict};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The arm with nothing between the checkpoints.
@@ -23,7 +24,7 @@ const DIFFERENCES: [(&str, &str, &str); 3] = [
 const RATIOS: [(&str, &str); 2] = [("second-mono", "second-cycles"), ("stamping", "second-cycles")];
 
 /// The kernel's own stamp.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KernelSummary {
     /// Time between the checkpoints, by arm, nothing taken off.
     pub between: Vec<(String, Moments)>,
@@ -43,7 +44,7 @@ pub struct KernelSummary {
 }
 
 /// What one arm in the kernel takes more than another.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Difference {
     /// What it is the cost of.
     pub what: &'static str,

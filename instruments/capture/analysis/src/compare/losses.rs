@@ -2,6 +2,7 @@
 
 use super::model::{LossPoint, Placement, Sweep};
 use quaver_analysis::rounds::{Interval, Rounds, Verdict, interval};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 const GENERIC: &str = "inline-clock";
 
 /// All points of one pipeline under one placement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LossTotal {
     /// Where softirq and receiver ran.
     pub placement: Placement,
@@ -28,7 +29,7 @@ pub struct LossTotal {
 }
 
 /// How much more one pipeline lost than another.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LossDifference {
     /// Where softirq and receiver ran.
     pub placement: Placement,
@@ -45,7 +46,7 @@ pub struct LossDifference {
 }
 
 /// The loss sweeps.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LossSummary {
     /// Sums.
     pub totals: Vec<LossTotal>,

@@ -32,7 +32,7 @@ pub use quaver_analysis::moments::{Moments, TRIMMED_SHARE};
 pub use quaver_analysis::rounds::{Interval, Verdict};
 pub use ratio::{Comparison, Ratio, Same};
 pub use series::Correlation;
-pub use summary::{ArmSummary, CompareSummary, PatternSummary, summarize};
+pub use summary::{ArmSummary, CompareSummary, PatternSummary, SCHEMA, summarize};
 
 #[cfg(test)]
 mod tests;

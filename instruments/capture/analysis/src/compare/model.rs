@@ -1,5 +1,6 @@
 //! What a comparison recorded.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where stamps were taken.
@@ -86,7 +87,7 @@ pub struct CompareFacts {
 }
 
 /// A traffic pattern and how it was run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PatternFacts {
     /// `1`, `2` (the paper's), `100kpps`.
@@ -116,7 +117,7 @@ pub struct PatternFacts {
 }
 
 /// An arm in user space.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UserArmFacts {
     /// `checkpoints`, or the name of a pipeline.
@@ -193,7 +194,7 @@ impl PatternFacts {
 }
 
 /// Which softirq placement a loss point ran under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// Softirq and receiver on different CPUs.
@@ -203,7 +204,7 @@ pub enum Placement {
 }
 
 /// What a loss sweep varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sweep {
     /// Size of the packets (figure 6a).
@@ -213,7 +214,7 @@ pub enum Sweep {
 }
 
 /// One burst of packets of one size and gap.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossPoint {
     /// What the sweep varies.
     pub sweep: Sweep,

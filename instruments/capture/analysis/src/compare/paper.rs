@@ -1,9 +1,10 @@
 //! The paper's own results, to be printed beside ours.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Overhead of one method in the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PaperOverhead {
     /// Mean, nanoseconds.
     pub mean_ns: f64,
@@ -12,7 +13,7 @@ pub struct PaperOverhead {
 }
 
 /// The paper's table for one pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Paper {
     /// `I` or `II`.
     pub table: &'static str,

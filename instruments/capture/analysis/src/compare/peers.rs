@@ -1,10 +1,11 @@
 //! Whole captures by our own program and by others, of the same streams in turn.
 
 use super::model::{PeerPoint, Placement};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// All streams that one program captured under one placement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PeerTotal {
     /// Where softirq and capture ran.
     pub placement: Placement,

@@ -2,6 +2,7 @@
 
 use super::arms::{Arms, mean_or_0};
 use quaver_analysis::rounds::{Interval, LEAST_STARTS, Rounds, Sums, Verdict};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An interval whose ends are further apart than this many times is too wide for a result.
@@ -15,7 +16,7 @@ enum Statistic {
 }
 
 /// One statistic of one arm over that of another.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// The ratio; none where the denominator is not positive.
     pub ratio: Option<f64>,
@@ -40,7 +41,7 @@ impl Comparison {
 }
 
 /// How many times the overhead of another is that of one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ratio {
     /// The one above the line.
     pub of: String,
@@ -56,7 +57,7 @@ pub struct Ratio {
 }
 
 /// An arm against itself: one half of its blocks over the other.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Same {
     /// The arm.
     pub name: String,

@@ -1,9 +1,10 @@
 //! Autocorrelation and correlation.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How two series go together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Correlation {
     /// Pairs.
     pub pairs: u64,

@@ -9,17 +9,18 @@ use super::paper::Paper;
 use super::peers::{self, PeerTotal};
 use super::ratio::{Compared, Ratio, Same};
 use quaver_analysis::moments::Moments;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Version of the summary's shape.
-const SCHEMA: &str = "quaver.capture-compare.2";
+pub const SCHEMA: &str = "quaver.capture-compare.2";
 /// The arm with nothing between the checkpoints.
 const CHECKPOINTS: &str = "checkpoints";
 /// The arm that others are compared with.
 const GENERIC: &str = "inline-clock";
 
 /// A comparison's results.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CompareSummary {
     /// Shape and version of this summary.
     pub schema: &'static str,
@@ -43,7 +44,7 @@ pub struct CompareSummary {
 }
 
 /// Results for one traffic pattern.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PatternSummary {
     /// The pattern and how it ran.
     #[serde(flatten)]
@@ -65,7 +66,7 @@ pub struct PatternSummary {
 }
 
 /// One arm in user space.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ArmSummary {
     /// Its overheads, and how they go on.
     #[serde(flatten)]

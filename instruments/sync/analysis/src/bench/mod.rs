@@ -9,10 +9,11 @@ use crate::sync::{Bin, Sums, SyncClass, SyncResults};
 use paper::{PaperProgram, Suite};
 use quaver_analysis::rounds::Interval;
 use quaver_analysis::shift::{shift, shift_interval};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a recorded run of a program showed, as far as the tables need it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunFigures {
     /// From its first event to its last, nanoseconds.
     pub duration_ns: u64,
@@ -73,7 +74,7 @@ impl RunFigures {
 }
 
 /// A row of table 6 or 7.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRow {
     /// Jitter events a millisecond, all threads together.
     pub events_per_ms: f64,
@@ -102,7 +103,7 @@ impl TableRow {
 }
 
 /// Whether recording costs a program more than is allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostVerdict {
     /// The whole interval is within the limit.
@@ -114,7 +115,7 @@ pub enum CostVerdict {
 }
 
 /// What recording costs: runs with and without, one after the other in pairs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Pairs.
     pub pairs: u64,
@@ -180,7 +181,7 @@ pub fn pearson(pairs: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// All that was found of one program.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramFigures {
     /// Its name.
     pub program: String,
@@ -283,7 +284,7 @@ pub fn correlations(programs: &[ProgramFigures], suite: Suite) -> [Option<f64>; 
 }
 
 /// What a bench says: `summary.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchSummary {
     /// [`BenchSummary::SCHEMA`].
     pub schema: String,

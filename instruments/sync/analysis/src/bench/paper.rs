@@ -1,10 +1,11 @@
 //! What the jitter-unit paper measured: its tables 4 to 8 (*Architectural Support for Handling Jitter in Shared Memory based
 //! Parallel Applications*; 16 threads on four Xeons of 2009 under Linux 2.6.31).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which suite a program is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suite {
     /// Splash-2: tables 4 and 6.

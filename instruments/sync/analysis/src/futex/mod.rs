@@ -10,6 +10,7 @@ pub use reconcile::{Reconciled, Reconciler};
 use crate::sync::{SyncEvent, ThreadId};
 use quaver_abi::kernel_side::{FutexEntry, FutexOperation, KernelSideKind, KernelSideRecord};
 use quaver_abi::sync::{SyncKind, SyncOutcome};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ const ETIMEDOUT: i64 = 110;
 const RESTARTS: std::ops::RangeInclusive<i64> = 512..=516;
 
 /// Calls of one operation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FutexCalls {
     /// Name of the operation.
     pub operation: String,
@@ -47,7 +48,7 @@ pub struct FutexCalls {
 }
 
 /// All futex calls of a program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FutexFigures {
     /// By operation, in the order of [`FutexOperation`]; those that were never used are left out.
     pub operations: Vec<FutexCalls>,

@@ -4,6 +4,7 @@
 
 use crate::sync::{AnyEvent, SyncEvent, ThreadId};
 use quaver_abi::sync::SyncKind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const SKEW_NS: u64 = 50_000;
 
 /// How the two sides agree. Futex calls: those inside and outside are all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Reconciled {
     /// Calls of the thread library that were recorded and have ended.

@@ -15,6 +15,7 @@ mod tests;
 pub use record::{LatestWakeup, Recorder};
 
 use machine::{Change, Machine, Replayed};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -108,7 +109,7 @@ pub struct Trace {
 }
 
 /// What halving the holds of a lock, or splitting it, would gain.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LockGain {
     /// Process image.
     pub process: u16,
@@ -121,7 +122,7 @@ pub struct LockGain {
 }
 
 /// Gains of locks, by replay of the recorded run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gains {
     /// Length of what was replayed as it was recorded, nanoseconds.
     pub recorded_ns: u64,

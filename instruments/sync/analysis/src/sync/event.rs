@@ -3,6 +3,7 @@
 use quaver_abi::kernel_side::{KernelSideKind, KernelSideRecord, WakingContext};
 use quaver_abi::record::OffCpu;
 use quaver_abi::sync::{SyncKind, SyncOutcome, SyncRecord, outcome_flags};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Numbers of interrupts from here on are vectors of the local timer.
@@ -11,7 +12,9 @@ const LOCAL_TIMER: u32 = 0x10000;
 const TIMER_SOFTIRQS: [u32; 2] = [1, 8];
 
 /// Number of a thread, as the kernel has it in the namespace that all events of one analysis share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct ThreadId(pub u32);
 

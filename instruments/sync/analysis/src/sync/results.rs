@@ -2,10 +2,11 @@
 
 use super::event::ThreadId;
 use super::settings::Settings;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Classes of the paper's figure 6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncClass {
     /// sw: from a signal (or post) to the return of the wait that it ended.
@@ -45,7 +46,7 @@ impl SyncClass {
 }
 
 /// Time that threads lose outside the six classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OtherClass {
     /// From the call of create to the start of the new thread.
@@ -86,7 +87,7 @@ impl OtherClass {
 }
 
 /// Why a piece of a wait passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The waker had called but its kernel had not begun to wake.
@@ -144,7 +145,7 @@ impl Cause {
 }
 
 /// Number, sum and largest of some durations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sums {
     /// How many.
     pub count: u64,
@@ -176,7 +177,7 @@ impl Sums {
 }
 
 /// Values between two bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bin {
     /// Lower bound, inside.
     pub from_ns: f64,
@@ -187,7 +188,7 @@ pub struct Bin {
 }
 
 /// One of the six classes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassFigures {
     /// Which.
     pub class: SyncClass,
@@ -214,7 +215,7 @@ pub struct ClassFigures {
 }
 
 /// One class outside the six.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherFigures {
     /// Which.
     pub class: OtherClass,
@@ -223,7 +224,7 @@ pub struct OtherFigures {
 }
 
 /// An object or a call site that made threads late.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Offender {
     /// Process image.
     pub process: u16,
@@ -236,7 +237,7 @@ pub struct Offender {
 }
 
 /// One thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadFigures {
     /// Which.
     pub thread: ThreadId,
@@ -261,7 +262,7 @@ pub struct ThreadFigures {
 }
 
 /// One core.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreFigures {
     /// Which.
     pub core: u16,
@@ -276,7 +277,7 @@ pub struct CoreFigures {
 }
 
 /// How many wake-ups were matched with who caused them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
     /// Returns from calls that had waited and got what they waited for.
     pub wake_ups: u64,
@@ -296,7 +297,7 @@ impl Coverage {
 }
 
 /// What else was counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Events of the thread library.
     pub events: u64,
@@ -336,7 +337,7 @@ pub struct Counts {
 
 /// The chain of events that the run could not be shorter than. It covers the run without a hole:
 /// execution + sync jitter + other jitter + blocked + sleep + spinning = length.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CriticalPath {
     /// Thread that it ends in.
     pub last_thread: Option<ThreadId>,
@@ -364,7 +365,7 @@ pub struct CriticalPath {
 }
 
 /// Tables 4 and 5: sync jitter over all jitter. None where there is neither.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncShare {
     /// On the critical path, 0 to 1.
     pub critical_path: Option<f64>,
@@ -375,7 +376,7 @@ pub struct SyncShare {
 }
 
 /// One cause over all late waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseFigures {
     /// Which.
     pub cause: Cause,
@@ -388,7 +389,7 @@ pub struct CauseFigures {
 }
 
 /// A piece of a wait. The pieces of one wait are in time order and cover it exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitPiece {
     /// Begins.
     pub start_ns: u64,
@@ -399,7 +400,7 @@ pub struct WaitPiece {
 }
 
 /// A wait and who ended it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Wait {
     /// [`SyncClass::SignalWait`], [`SyncClass::BroadcastWait`] or [`SyncClass::LockUnlock`].
     pub class: SyncClass,
@@ -443,7 +444,7 @@ impl Wait {
 }
 
 /// More threads that could run than CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Oversubscription {
     /// CPUs that the program may use, where they are known.
     pub cpus: Option<u32>,
@@ -460,7 +461,7 @@ pub struct Oversubscription {
 }
 
 /// Buffers and messages of the units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitFigures {
     /// Entries of each buffer; none: unlimited.
     pub entries: Option<u32>,
@@ -479,7 +480,7 @@ pub struct UnitFigures {
 }
 
 /// All that the protocol finds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncResults {
     /// What was assumed.
     pub settings: Settings,

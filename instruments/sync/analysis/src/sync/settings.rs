@@ -1,9 +1,10 @@
 //! What the protocol is told.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the protocol assumes and how much it keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     /// N: what an operation may take without being late, nanoseconds.
     pub threshold_ns: u64,

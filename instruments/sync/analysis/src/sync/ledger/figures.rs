@@ -2,6 +2,7 @@
 
 use crate::sync::event::ThreadId;
 use crate::sync::results::Sums;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a thread's time went into.
@@ -73,7 +74,7 @@ pub struct SoFar {
 }
 
 /// Where the time of one thread went: the parts together are `last_ns` − `first_ns`, exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTime {
     /// Which.
     pub thread: ThreadId,
@@ -128,7 +129,7 @@ impl ThreadTime {
 }
 
 /// What a thread did at a time, as somebody who waits for it sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
     /// It ran. Without kernel tracing also whatever else it did outside of blocking calls.
@@ -154,7 +155,7 @@ impl Activity {
 }
 
 /// A thread's part of some time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadShare {
     /// Which.
     pub thread: ThreadId,
@@ -163,7 +164,7 @@ pub struct ThreadShare {
 }
 
 /// A system call's part of the time that owners slept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallShare {
     /// Its number in the machine's table; none where no system call was seen around the sleep: a page fault, or a call shorter
     /// than the threshold.
@@ -173,7 +174,7 @@ pub struct CallShare {
 }
 
 /// An address's part of some time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlaceShare {
     /// Process image.
     pub process: u16,
@@ -184,7 +185,7 @@ pub struct PlaceShare {
 }
 
 /// Who waited for whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PairShare {
     /// Who waited.
     pub waiter: ThreadId,
@@ -197,7 +198,7 @@ pub struct PairShare {
 }
 
 /// Where a chain of waits ends: a thread that waited for nobody, and what it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RootShare {
     /// Which thread.
     pub thread: ThreadId,
@@ -210,7 +211,7 @@ pub struct RootShare {
 }
 
 /// What a lock's waiting looks like as a whole. Each is named where its share of the wait reaches [`PATTERN_SHARE`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Threads that asked later got the lock first.
@@ -233,7 +234,7 @@ pub const PATTERN_SHARE: f64 = 0.25;
 
 /// One lock. `held_ns` + `handed_over_ns` + `owner_unknown_ns` are `wait.total_ns`, and the owner's activities are `held_ns`,
 /// exactly.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LockFigures {
     /// Process image.
     pub process: u16,

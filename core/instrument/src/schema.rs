@@ -1,0 +1,155 @@
+//! JSON Schemas of what runs store, made from the types that are serialised: `quaver schema`.
+
+use crate::exit_code::{ExitCode, failure};
+use crate::registry::RunKind;
+use crate::results::to_stdout;
+use clap::Args;
+use quaver_store::manifest::{FormatVersion, Manifest};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// Name of the manifest's schema beside those of verbs.
+const MANIFEST: &str = "manifest";
+
+/// `quaver schema`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    quaver schema                     what there is\n  \
+    quaver schema noise > noise.json  then: check-jsonschema --schemafile noise.json RUN/summary.json\n\n\
+    A schema describes the files of its version by this program and by earlier ones. A key that it does not require may be\n\
+    absent, which means the same as null. Keys that it does not name may be there: a newer program wrote them.")]
+pub struct SchemaArgs {
+    /// Verb of the run whose summary.json is described, or manifest for manifest.json [default: list what there is]
+    #[arg(value_name = "VERB")]
+    pub of: Option<String>,
+}
+
+/// The schema of a type, of documents that name `format` in their key `schema`.
+pub fn of<T: JsonSchema>(format: &str) -> Value {
+    versioned::<T>(format, "schema", format.into())
+}
+
+/// The schema of a type whose key `key` has the version.
+pub fn versioned<T: JsonSchema>(title: &str, key: &str, version: Value) -> Value {
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    readable(&mut schema);
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert("title".to_owned(), title.into());
+        let constant = Map::from_iter([("const".to_owned(), version)]);
+        schema["properties"][key] = constant.into();
+    }
+    schema
+}
+
+/// Makes the schema of what this program writes one of all that it reads, and takes the links of Rust out of the words.
+/// Readers take an absent key for null, or for the default of its type.
+fn readable(schema: &mut Value) {
+    match schema {
+        Value::Array(all) => all.iter_mut().for_each(readable),
+        Value::Object(object) => {
+            if let Some(Value::String(words)) = object.get_mut("description") {
+                *words = words.replace("[`", "`").replace("`]", "`");
+            }
+            let Some(Value::Object(mut properties)) = object.remove("properties") else {
+                object.values_mut().for_each(readable);
+                return;
+            };
+            let must = |key: &Value| {
+                let property = key.as_str().and_then(|key| properties.get(key));
+                property.is_some_and(|property| property.get("default").is_none() && !takes_null(property))
+            };
+            if let Some(Value::Array(required)) = object.get_mut("required") {
+                required.retain(must);
+                // A part of the type that has a name of the whole.
+                let mut seen = BTreeSet::new();
+                required.retain(|key| seen.insert(key.to_string()));
+            }
+            properties.values_mut().filter_map(Value::as_object_mut).for_each(|property| {
+                property.remove("default");
+            });
+            properties.values_mut().for_each(readable);
+            object.values_mut().for_each(readable);
+            object.insert("properties".to_owned(), properties.into());
+        }
+        _ => {}
+    }
+}
+
+/// Whether a property may be null.
+fn takes_null(property: &Value) -> bool {
+    let has = |key: &str, null: &dyn Fn(&Value) -> bool| {
+        property.get(key).and_then(Value::as_array).is_some_and(|all| all.iter().any(null))
+    };
+    has("type", &|one| one == "null") || has("anyOf", &|one| one["type"] == "null")
+}
+
+/// Prints a schema, or the names of all.
+pub(crate) fn run(args: &SchemaArgs, kinds: &[&dyn RunKind]) -> anyhow::Result<ExitCode> {
+    let Some(name) = &args.of else {
+        to_stdout(list(kinds).as_bytes())?;
+        return Ok(ExitCode::Done);
+    };
+    let kind = || kinds.iter().find(|kind| kind.verbs().contains(&name.as_str()));
+    let schema = match name.as_str() {
+        MANIFEST => Some(manifest()),
+        _ => kind().and_then(|kind| kind.schema()),
+    };
+    let schema = schema.ok_or_else(|| {
+        let message = format!("schema {name}: there is none of that name; these are:\n{}", list(kinds));
+        failure(ExitCode::Usage, message.trim_end())
+    })?;
+    to_stdout(format!("{}\n", serde_json::to_string_pretty(&schema)?).as_bytes())?;
+    Ok(ExitCode::Done)
+}
+
+fn manifest() -> Value {
+    let version = FormatVersion::CURRENT.number();
+    versioned::<Manifest>(&format!("manifest.json, format {version}"), "format", version.into())
+}
+
+/// Verbs that share a schema stand in one line, its name first.
+fn list(kinds: &[&dyn RunKind]) -> String {
+    let mut out = format!("{MANIFEST}: manifest.json of every run\n");
+    for kind in kinds.iter().filter(|kind| kind.schema().is_some()) {
+        out.push_str(&format!("{}: summary.json\n", kind.verbs().join(", ")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Serialize;
+
+    /// Of [`Part`].
+    #[derive(Serialize, JsonSchema)]
+    struct Whole {
+        schema: String,
+        count: u32,
+        maybe: Option<Part>,
+        mean: Option<f64>,
+        #[serde(default)]
+        later: u32,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        parts: Vec<Part>,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Part {
+        default: bool,
+    }
+
+    #[test]
+    fn what_readers_can_do_without_is_not_required() {
+        let schema = of::<Whole>("quaver.whole/1");
+        assert_eq!(schema["required"], serde_json::Value::from(vec!["schema", "count"]));
+        assert_eq!(schema["properties"]["schema"]["const"], "quaver.whole/1");
+        assert_eq!(schema["description"], "Of `Part`.");
+        assert_eq!(schema["properties"]["later"].get("default"), None);
+        assert_eq!(schema["$defs"]["Part"]["required"], serde_json::Value::from(vec!["default"]));
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    }
+}

@@ -1,0 +1,267 @@
+//! `quaver schema`: what is printed is in `docs/schema`, and runs follow it by the judgement of another's validator
+//! (jsonschema of Python, which `scripts/setup.sh test` puts aside).
+
+#[path = "../sync_run/mod.rs"]
+mod sync_run;
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use sync_run::Bench;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// Committed files, each with the name of its schema.
+const COMMITTED: &[(&str, &str)] = &[
+    ("manifest", "bench-runs/2026-11-23-readme/manifest.json"),
+    ("chase", "bench-runs/2026-11-23-readme/summary.json"),
+    ("chase", "bench-runs/2026-11-21-kvm-2cpu/analysis/summary.json"),
+    ("manifest", "bench-runs/2026-11-23-cure-rt-throttle/manifest.json"),
+    ("cure", "bench-runs/2026-11-23-cure-rt-throttle/summary.json"),
+    ("sync-bench", "bench-runs/2026-11-22-sync-2cpu/sync/programs.json"),
+];
+
+/// Committed studies. The bench took out what only plots need, `bins` and `series` of each layer.
+const WITHOUT_PLOTS: &[&str] = &[
+    "bench-runs/2026-11-22-study-2cpu/study/netns/summary.json",
+    "bench-runs/2026-11-22-study-2cpu/study/qemu/summary.json",
+];
+
+/// Names without a document here: a comparison takes most of a minute.
+const NOT_MADE: &[&str] = &["capture-compare"];
+
+/// Two threads that share a lock.
+const PROGRAM: &str = r#"
+#include <pthread.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *run(void *own)
+{
+	for (int i = 0; i < 1000; i++) {
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+	}
+	return own;
+}
+int main(void)
+{
+	pthread_t other;
+	pthread_create(&other, 0, run, 0);
+	run(0);
+	return pthread_join(other, 0);
+}
+"#;
+
+/// Runs that are made here, by the name of their schema.
+const MADE: &[(&str, &[&str])] = &[
+    ("noise", &["noise", "--tier", "user", "--for", "100ms", "--dummy", "--period", "100us"]),
+    (
+        "chase",
+        &[
+            "chase",
+            "--tier",
+            "user",
+            "--for",
+            "1s",
+            "--period",
+            "1ms",
+            "--pace",
+            "sleep",
+            "--lab",
+            "loopback",
+            "--receive",
+            "block",
+        ],
+    ),
+];
+
+fn quaver(place: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+    command.args(words).current_dir(place).env("QUAVER_RUNS", place.join("runs")).stdin(Stdio::null());
+    command.output().expect("the program was built")
+}
+
+#[track_caller]
+fn text(output: &Output, status: i32) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{errors}");
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("it was written")).expect("it is JSON")
+}
+
+/// Names of all schemas: of verbs that share one, the first.
+fn names() -> Vec<String> {
+    let list = text(&quaver(Path::new(ROOT), &["schema"]), 0);
+    list.lines().map(|line| line.split([',', ':']).next().expect("a name").to_owned()).collect()
+}
+
+fn schema(name: &str) -> PathBuf {
+    Path::new(ROOT).join(format!("docs/schema/{name}.json"))
+}
+
+#[test]
+fn the_schemas_are_those_that_are_written_down() {
+    let folder = Path::new(ROOT).join("docs/schema");
+    let bless = std::env::var_os("QUAVER_BLESS").is_some();
+    let names = names();
+    for name in &names {
+        let now = text(&quaver(Path::new(ROOT), &["schema", name]), 0);
+        if bless {
+            fs::write(schema(name), &now).expect("it can be written");
+        }
+        let before = fs::read_to_string(schema(name)).unwrap_or_default();
+        let differs = before.lines().zip(now.lines()).find(|(before, now)| before != now);
+        assert!(
+            before == now,
+            "the schema {name} is not that of docs/schema, first in {differs:?}; if that is meant, run\n  \
+             QUAVER_BLESS=1 cargo test -p quaver --test schema"
+        );
+    }
+    let files = fs::read_dir(folder).expect("it is committed").map(|entry| entry.expect("a file").path());
+    let files: BTreeSet<PathBuf> = files.collect();
+    assert_eq!(files, names.iter().map(|name| schema(name)).collect());
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_those_that_there_are() {
+    let output = quaver(Path::new(ROOT), &["schema", "nois"]);
+    text(&output, 2);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("schema nois: ") && errors.contains("\nnoise: summary.json"), "{errors}");
+}
+
+/// What the validator says of each document by its schema.
+fn judged(documents: &[(&str, PathBuf)]) -> Vec<String> {
+    let script = Path::new(ROOT).join("scripts/interop/python-venv.sh");
+    let place = text(&Command::new(script).arg("--where").output().expect("it starts"), 0);
+    let validator = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schema/validate.py");
+    let mut python = Command::new(format!("{}/bin/python", place.trim()))
+        .arg(validator)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("scripts/setup.sh test puts it there");
+    let lines: String = documents
+        .iter()
+        .map(|(name, path)| format!("{}\t{}\n", schema(name).display(), path.display()))
+        .collect();
+    python.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("it reads");
+    let said = text(&python.wait_with_output().expect("it ends"), 0);
+    let said: Vec<String> = said.lines().map(str::to_owned).collect();
+    assert_eq!(said.len(), documents.len());
+    said
+}
+
+/// A server on ports that the system chose; ended when dropped.
+struct Server {
+    child: Child,
+    _log: BufReader<ChildStderr>,
+    port: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quaver"));
+        command.args(["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0"]);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+        let (mut log, mut line) = (BufReader::new(child.stderr.take().expect("a pipe")), String::new());
+        log.read_line(&mut line).expect("it says where");
+        let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next());
+        Self { child, _log: log, port: port.expect("a port").to_owned() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The only run below a directory.
+fn only_run(folder: &Path) -> PathBuf {
+    let mut runs = fs::read_dir(folder.join("runs")).expect("runs");
+    runs.next().expect("a run").expect("it is there").path()
+}
+
+/// Directories of runs that are made now, with the names of their schemas.
+fn made(place: &Path) -> Vec<(&'static str, PathBuf)> {
+    let server = Server::start();
+    let hosts = format!("[[host]]\nname = 'here'\naddress = '127.0.0.1'\nport = {}\n", server.port);
+    fs::write(place.join("hosts.toml"), hosts).expect("it can be written");
+    let test = ["probe", "--quiet", "--period", "1ms", "--count", "50", "--rtt-interval", "5ms"];
+    let path = [&test[..], &["127.0.0.1", "--port", &server.port]].concat();
+    let mesh = [&test[..], &["--mesh", "../hosts.toml"]].concat();
+    let all = MADE.iter().copied().chain([("probe", &path[..]), ("probe-mesh", &mesh[..])]);
+    let runs = all.map(|(name, words)| {
+        let folder = place.join(name);
+        fs::create_dir(&folder).expect("a directory");
+        text(&quaver(&folder, words), 0);
+        (name, only_run(&folder))
+    });
+    runs.collect()
+}
+
+/// A copy of a committed study with empty plots where it has none.
+fn with_plots(study: &str, target: &Path) {
+    fn restore(value: &mut Value) {
+        match value {
+            Value::Array(all) => all.iter_mut().for_each(restore),
+            Value::Object(object) => {
+                object.values_mut().for_each(restore);
+                let has = |key: &str| object.contains_key(key);
+                if has("figures") && (has("layer") || has("spikes_per_million")) {
+                    object.extend(["bins", "series"].map(|key| (key.to_owned(), Value::Array(Vec::new()))));
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut document = json(&Path::new(ROOT).join(study));
+    restore(&mut document);
+    fs::write(target, document.to_string()).expect("it can be written");
+}
+
+#[test]
+fn runs_follow_their_schemas_and_what_lacks_a_key_does_not() {
+    let place = tempfile::tempdir().expect("a directory");
+    let committed = COMMITTED.iter().map(|(name, path)| (*name, Path::new(ROOT).join(path)));
+    let mut documents: Vec<(&str, PathBuf)> = committed.collect();
+    for (at, study) in WITHOUT_PLOTS.iter().enumerate() {
+        let target = place.path().join(format!("study-{at}.json"));
+        with_plots(study, &target);
+        documents.push(("study", target));
+    }
+    let bench = Bench::of_text(PROGRAM, &[]);
+    text(&bench.run(&["--quiet"]), 0);
+    for (name, run) in made(place.path()).into_iter().chain([("sync", bench.last_run())]) {
+        documents.extend([(name, run.join("summary.json")), ("manifest", run.join("manifest.json"))]);
+    }
+    let covered: BTreeSet<&str> =
+        documents.iter().map(|(name, _)| *name).chain(NOT_MADE.iter().copied()).collect();
+    assert_eq!(covered, names().iter().map(String::as_str).collect(), "each schema has a document here");
+    for ((name, path), said) in documents.iter().zip(judged(&documents)) {
+        assert_eq!(said, "valid", "{} by schema {name}", path.display());
+    }
+
+    let mut broken = Vec::new();
+    for (name, path) in &documents {
+        let required = json(&schema(name))["required"].as_array().expect("keys").clone();
+        for key in required.iter().filter_map(Value::as_str) {
+            let mut document = json(path);
+            document.as_object_mut().expect("an object").remove(key).expect("it was valid");
+            let target = place.path().join(format!("{}-{key}.json", broken.len()));
+            fs::write(&target, document.to_string()).expect("it can be written");
+            broken.push((*name, target));
+        }
+    }
+    assert!(broken.len() > 10 * documents.len(), "{}", broken.len());
+    for ((name, path), said) in broken.iter().zip(judged(&broken)) {
+        assert_ne!(said, "valid", "{} by schema {name}", path.display());
+    }
+}
