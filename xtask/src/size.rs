@@ -21,7 +21,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-doctor", 500),
     ("quaver-dvfs", 1_500),
     ("quaver-host", 13_500),
-    ("quaver-instrument", 5_500),
+    ("quaver-instrument", 5_550),
     ("quaver-lab", 1_500),
     ("quaver-lab-guests", 1_500),
     ("quaver-launch", 1_000),

@@ -28,6 +28,7 @@ pub mod results;
 pub mod rtp;
 pub mod run_list;
 pub mod runs;
+mod scrub;
 pub mod stored;
 pub mod tell;
 pub mod terminal;

@@ -1,4 +1,5 @@
-//! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`.
+//! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`,
+//! `scrub`.
 
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
@@ -9,6 +10,7 @@ use crate::registry::{Analyzed, FileKind, RunKind};
 use crate::results;
 use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
+use crate::scrub::{self, ScrubArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use quaver_store::run::RunDir;
 use std::path::Path;
@@ -20,6 +22,8 @@ pub struct Stored {
     pub kinds: Vec<&'static dyn RunKind>,
     /// Kinds of files, besides runs, that it analyses.
     pub files: Vec<&'static dyn FileKind>,
+    /// The text of `docs/interface.txt`: keys and words that files of runs have.
+    pub interface: &'static str,
 }
 
 impl Stored {
@@ -38,6 +42,10 @@ impl Stored {
             ),
             (RunsArgs::augment_args(Command::new("runs")), "List stored runs, name them and remove them"),
             (QueryArgs::augment_args(Command::new("query")), "Ask stored runs in SQL"),
+            (
+                ScrubArgs::augment_args(Command::new("scrub")),
+                "Copy a run without names and addresses, to share it",
+            ),
         ];
         all.map(|(verb, about)| verb.about(about).long_about(None)).into_iter()
     }
@@ -68,6 +76,11 @@ impl Stored {
             "query" => {
                 Some(QueryArgs::from_arg_matches(matches).map_err(asked).and_then(|args| query::run(&args)))
             }
+            "scrub" => Some(
+                ScrubArgs::from_arg_matches(matches)
+                    .map_err(asked)
+                    .and_then(|args| scrub::run(&args, self.interface, |run| self.kind_of(run))),
+            ),
             _ => None,
         }
     }
