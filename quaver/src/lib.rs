@@ -9,7 +9,7 @@ use quaver_instrument::program::{self, Program};
 
 /// Runs the program with the process's arguments and says how it ended.
 pub fn main() -> ExitCode {
-    let interface = include_str!("../../docs/interface.txt");
+    let interface = registry::INTERFACE;
     let status = &registry::status_judges();
     program::main(&Program { command: cli::command, run: cli::run, interface, status })
 }

@@ -6,6 +6,9 @@ use quaver_instrument::registry::{Instrument, Verb};
 use quaver_instrument::stored::Stored;
 use std::sync::LazyLock;
 
+/// All that the program takes and writes.
+pub(crate) const INTERFACE: &str = include_str!("../../docs/interface.txt");
+
 /// All instruments, in the order of the help.
 static INSTRUMENTS: &[&Instrument] = &[
     &quaver_doctor::INSTRUMENT,
@@ -31,6 +34,7 @@ pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
 pub(crate) static STORED: LazyLock<Stored> = LazyLock::new(|| Stored {
     kinds: INSTRUMENTS.iter().flat_map(|instrument| instrument.kinds).copied().collect(),
     files: INSTRUMENTS.iter().flat_map(|instrument| instrument.files).copied().collect(),
+    interface: INTERFACE,
 });
 
 /// How they judge errors of their own.

@@ -43,12 +43,20 @@ pub fn run_facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
         ("clock source", host("/clock/source")),
         ("processor", host("/cpu/model")),
         ("error of converted stamps", clock_error),
+        (
+            "scrubbed",
+            manifest.scrubbed.is_some().then(|| "name-1, name-2 and so on stand for names".to_owned()),
+        ),
         ("events lost", manifest.path.is_none().then(|| manifest.lost.events.to_string())),
     ];
     RunFacts {
         name: run.name(),
         verb: manifest.verb.clone(),
-        directory: run.path().display().to_string(),
+        // Where a copy was made is nobody else's business.
+        directory: match manifest.scrubbed {
+            Some(_) => run.name(),
+            None => run.path().display().to_string(),
+        },
         command: asked("command"),
         started: manifest.started.clone(),
         version: manifest.tool.version.clone(),

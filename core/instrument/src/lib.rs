@@ -29,6 +29,7 @@ pub mod rtp;
 pub mod run_list;
 pub mod runs;
 pub mod schema;
+mod scrub;
 pub mod stored;
 pub mod tell;
 pub mod terminal;

@@ -1,4 +1,5 @@
-//! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`, `schema`.
+//! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`,
+//! `schema`, `scrub`.
 
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
@@ -10,6 +11,7 @@ use crate::results;
 use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
 use crate::schema::{self, SchemaArgs};
+use crate::scrub::{self, ScrubArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use quaver_store::run::RunDir;
 use std::path::Path;
@@ -21,6 +23,8 @@ pub struct Stored {
     pub kinds: Vec<&'static dyn RunKind>,
     /// Kinds of files, besides runs, that it analyses.
     pub files: Vec<&'static dyn FileKind>,
+    /// The text of `docs/interface.txt`: keys and words that files of runs have.
+    pub interface: &'static str,
 }
 
 impl Stored {
@@ -40,6 +44,10 @@ impl Stored {
             (RunsArgs::augment_args(Command::new("runs")), "List stored runs, name them and remove them"),
             (QueryArgs::augment_args(Command::new("query")), "Ask stored runs in SQL"),
             (SchemaArgs::augment_args(Command::new("schema")), "Print the JSON Schema of what runs store"),
+            (
+                ScrubArgs::augment_args(Command::new("scrub")),
+                "Copy a run without names and addresses, to share it",
+            ),
         ];
         all.map(|(verb, about)| verb.about(about).long_about(None)).into_iter()
     }
@@ -74,6 +82,11 @@ impl Stored {
                 SchemaArgs::from_arg_matches(matches)
                     .map_err(asked)
                     .and_then(|args| schema::run(&args, &self.kinds)),
+            ),
+            "scrub" => Some(
+                ScrubArgs::from_arg_matches(matches)
+                    .map_err(asked)
+                    .and_then(|args| scrub::run(&args, self.interface, |run| self.kind_of(run))),
             ),
             _ => None,
         }

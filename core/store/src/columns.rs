@@ -234,7 +234,7 @@ impl RowGroup<'_> {
         self.column::<DoubleType>(values, true)
     }
 
-    fn column<T: DataType>(
+    pub(crate) fn column<T: DataType>(
         &mut self,
         mut values: impl Iterator<Item = Option<T::T>>,
         optional: bool,
@@ -284,7 +284,7 @@ pub fn table_name(path: &Path) -> Result<String, StoreError> {
 
 /// Reads a table column by column, a page at a time.
 pub struct TableReader {
-    reader: SerializedFileReader<File>,
+    pub(crate) reader: SerializedFileReader<File>,
     path: PathBuf,
 }
 
@@ -471,7 +471,7 @@ impl TableReader {
     }
 
     /// The same for some of the groups; how many rows they have.
-    fn column_of<T: DataType>(
+    pub(crate) fn column_of<T: DataType>(
         &self,
         groups: Range<usize>,
         name: &str,

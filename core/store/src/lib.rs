@@ -23,6 +23,7 @@ pub mod media;
 pub mod packets;
 #[allow(missing_docs, reason = "fields of messages are named and documented in Perfetto's trace.proto")]
 pub mod perfetto;
+pub mod rewrite;
 pub mod rows;
 pub mod run;
 pub mod segments;

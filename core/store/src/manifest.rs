@@ -257,6 +257,9 @@ pub struct Manifest {
     /// Facts of a comparison of stamps; none for other verbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Value>,
+    /// What `quaver scrub` replaced and left out; none of a run that is no copy of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrubbed: Option<Value>,
     /// Facts of the host, as the collector has them.
     pub host: Value,
 }
@@ -293,6 +296,7 @@ impl Manifest {
             noise: None,
             path: None,
             compare: None,
+            scrubbed: None,
             host,
         }
     }

@@ -42,13 +42,17 @@ pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use quaver_instrument::program::{Program, Shell};
+use quaver_instrument::registry::RunKind;
 use quaver_instrument::stored::Stored;
 use quaver_lab_guests::GuestError;
 
+/// All that the program takes and writes.
+const INTERFACE: &str = include_str!("../../../docs/interface.txt");
+
 /// Runs the program with the process's arguments and says how it ended.
 pub fn main() -> ExitCode {
-    let interface = include_str!("../../../docs/interface.txt");
-    quaver_instrument::program::main(&Program { command, run: dispatch, interface, status: &[exit_status] })
+    let program = Program { command, run: dispatch, interface: INTERFACE, status: &[exit_status] };
+    quaver_instrument::program::main(&program)
 }
 
 /// The whole command line, as `quaver sim` has it. Verbs on stored runs are hidden: `quaver` hands these over.
@@ -64,8 +68,8 @@ pub fn command() -> Command {
 }
 
 fn dispatch(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
-    let stored =
-        Stored { kinds: vec![&runs::SimulationRuns, &runs::PaperRuns, &runs::SweepRuns], files: Vec::new() };
+    let kinds: Vec<&'static dyn RunKind> = vec![&runs::SimulationRuns, &runs::PaperRuns, &runs::SweepRuns];
+    let stored = Stored { kinds, files: Vec::new(), interface: INTERFACE };
     let asked = matches.subcommand();
     let done = asked.and_then(|(name, matches)| {
         stored.run(name, matches).or_else(|| Shell { program: "quaver-sim", command }.run(name, matches))
