@@ -61,6 +61,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/path_mesh", Group::Host),
     ("quaver/path_verbs", Group::Host),
     ("quaver/rtp_in", Group::Host),
+    ("quaver/schema", Group::Host),
     ("quaver/sync_harm", Group::Host),
     ("quaver/sync_verb", Group::Host),
     ("quaver/tune_verbs", Group::Host),
