@@ -33,7 +33,7 @@ const PLACES: [(Field, &str); 6] = [
          lockdown call.{} idle_state.{} events_from futex.operations.operation advice.kind incident.cause incident.reasons \
          remedies.id kept not_tried.id patterns.paper.table paper.figures.id paper.figures.figure stages.stage late.source \
          late.part late.place late.certainty events.kind_name sim-intervals.state parts.part time.part levels.level \
-         cure.classes.class",
+         cure.classes.class memory.latency hand_overs_by_kind facts.architecture",
     ),
     (
         Field::Sentence,
@@ -48,7 +48,7 @@ const PLACES: [(Field, &str); 6] = [
          paper.figures.title conclusions paper.notes ranking.arm ranking.words measured not_tried.how not_tried.why \
          outcome void changes mechanism risk withdrawn advice.change evidence contention.replay.reason contention.unnamed \
          kernel.failed kernel.reason uprobes.functions uprobes.refused obstacles broke_off driver not_put_back \
-         recovered way barrier host.kernel.release host.kernel.version host.kernel.cmdline irq.{} lacks",
+         recovered way barrier host.kernel.release host.kernel.version host.kernel.cmdline irq.{} lacks facts.tool differences.key differences.default differences.value",
     ),
     (Field::Thread, "task.{} causes.threads.name"),
     (Field::Symbol, "symbol.{} stack.{} causes.functions.name"),
