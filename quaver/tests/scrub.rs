@@ -216,9 +216,9 @@ fn packets_and_events() -> (PacketTable, Vec<EventRecord>) {
 fn planted_chase(runs: &Path) -> PathBuf {
     let run = RunDir::create(runs, "chase").expect("made");
     let asked = json!({
-        "command": "quaver chase --for 300ms --output /home/quillon/runs --pid 4711471147",
+        "command": "quaver chase --for 300ms --output /srv/quillon/runs --pid 4711471147",
         "stream": "1428 bytes every 1.00 ms, from 10.20.30.40",
-        "notes": ["the receiver vexatious reads /home/quillon/feed from 10.20.30.40:5004"],
+        "notes": ["the receiver vexatious reads /srv/quillon/feed from 10.20.30.40:5004"],
         "something_new": {"of": ["Gloaming Tide"]},
     });
     let cmdline = "quiet root=/dev/zanzibar ip=10.20.30.40 isolcpus=1";

@@ -308,7 +308,7 @@ mod tests {
         let names = Pseudonyms::new();
         let of = |line: &str| names.command(line);
         assert_eq!(
-            of("quaver chase --for 1s --quiet --output=/home/alice/runs"),
+            of("quaver chase --for 1s --quiet --output=/srv/alice/runs"),
             "quaver chase --for --quiet --output"
         );
         assert_eq!(of("quaver sync --quiet -- ./orders --account 4711"), "quaver sync --quiet");
