@@ -62,6 +62,7 @@ fn events_and_their_operands_keep_their_numbers() {
             Parked,
             Receiving,
             Polling,
+            Yielded,
         ]
     };
     for detail in 0..=u8::MAX {
