@@ -54,12 +54,34 @@ fn ended(words: &str, child: &mut Child) -> ExitStatus {
             return status;
         }
         if Instant::now() > until {
+            let threads = threads(child.id());
             child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("quaver {words} outlives its terminal");
+            panic!("quaver {words} outlives its terminal: {threads}");
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// What each thread of a process is at, for who has to find out why it does not end.
+fn threads(process: u32) -> String {
+    let list = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let of = |task: &Path, file: &str| {
+        std::fs::read_to_string(task.join(file)).unwrap_or_default().trim().to_owned()
+    };
+    let told = list.map(|task| task.path()).map(|task| {
+        let status = of(&task, "status");
+        let wanted = ["State", "SigPnd", "ShdPnd", "SigBlk"];
+        let status: Vec<&str> =
+            status.lines().filter(|line| wanted.iter().any(|name| line.starts_with(name))).collect();
+        format!(
+            "\n{} in {} {}: {}",
+            of(&task, "comm"),
+            of(&task, "wchan"),
+            of(&task, "syscall"),
+            status.join(", ")
+        )
+    });
+    told.collect()
 }
 
 /// Ended when dropped.

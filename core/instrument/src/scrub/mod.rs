@@ -118,8 +118,11 @@ impl Stage {
             return Err(unwritable("it would be part of the run"));
         }
         let folder = parent.join(format!(".{}.part", name.to_string_lossy()));
-        // A scrub that was killed leaves its half of a copy here.
-        if folder.exists() {
+        // A scrub that was killed leaves its half of a copy here, and nothing else.
+        if let Ok(mut left) = fs::read_dir(&folder) {
+            if left.any(|entry| entry.is_ok_and(|entry| entry.file_name() != *name)) {
+                return Err(unwritable(&format!("{} is in the way", folder.display())));
+            }
             fs::remove_dir_all(&folder).map_err(|error| unwritable(&error.to_string()))?;
         }
         let copy = folder.join(name);
