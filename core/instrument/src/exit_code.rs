@@ -67,16 +67,15 @@ pub fn sentence(error: &anyhow::Error) -> String {
             sentence.push_str(&cause);
         }
     }
-    let full = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(is_full);
+    let full = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(quaver_store::error::is_full);
     // The layers below tell it of their own files.
     if full && !["free some", "free space"].iter().any(|remedy| sentence.contains(remedy)) {
         sentence.push_str("; free some space there, or put the run elsewhere");
     }
     sentence
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 /// The status that an instrument gives to an error of its own; none for errors that it does not know, and for those

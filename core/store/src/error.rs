@@ -170,7 +170,8 @@ impl StoreError {
     }
 }
 
-fn is_full(source: &io::Error) -> bool {
+/// Whether a write failed since there was no room for it, on the device or within a quota.
+pub fn is_full(source: &io::Error) -> bool {
     matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

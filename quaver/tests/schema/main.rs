@@ -1,5 +1,4 @@
-//! `quaver schema`: what is printed is in `docs/schema`, and runs follow it by the judgement of another's validator
-//! (jsonschema of Python, which `scripts/setup.sh test` puts aside).
+//! `quaver schema` prints what `docs/schema` holds. Python's jsonschema, which `scripts/setup.sh test` installs, finds runs valid.
 
 #[path = "../sync_run/mod.rs"]
 mod sync_run;
