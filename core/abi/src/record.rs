@@ -169,6 +169,8 @@ pub mod stamp_flags {
     pub const PEEKED: u32 = 1 << 3;
     /// The receive call returned several packets under one stamp (`recvmmsg`).
     pub const BATCHED: u32 = 1 << 4;
+    /// Another process than the observed one received the packet, from a socket that both have or from one on its port.
+    pub const ELSEWHERE: u32 = 1 << 5;
 }
 
 /// Something else that the machine did: an interval on one CPU, or a point (start = end).

@@ -63,6 +63,7 @@ fn events_and_their_operands_keep_their_numbers() {
             Receiving,
             Polling,
             Yielded,
+            Throttled,
         ]
     };
     for detail in 0..=u8::MAX {
@@ -113,7 +114,9 @@ fn flags_keep_their_bits() {
     );
     assert_eq!((packet::MEDIA_HEAD, packet::PAYLOAD_TYPE_SHIFT), (64, 9));
     use stamp_flags as stamp;
-    assert_eq!([stamp::OURS, stamp::RTP, stamp::DROPPED, stamp::PEEKED, stamp::BATCHED], [1, 2, 4, 8, 16]);
+    let of_packets =
+        [stamp::OURS, stamp::RTP, stamp::DROPPED, stamp::PEEKED, stamp::BATCHED, stamp::ELSEWHERE];
+    assert_eq!(of_packets, [1, 2, 4, 8, 16, 32]);
     assert_eq!(
         [outcome_flags::OUTCOME_MASK, outcome_flags::INSIDE_WAIT, outcome_flags::CONTENDED],
         [31, 32, 128]

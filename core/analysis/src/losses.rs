@@ -8,7 +8,7 @@ use crate::summary::Losses;
 ///
 /// The missing packets are those of the sent numbers (or, where nobody counted them, of the numbers between the
 /// smallest and the largest received) that the table does not hold. Each place takes at most what is still
-/// missing, in the order: ours, socket buffer, stack, network device, network. So no place is ever negative,
+/// missing, in the order: ours, another process, socket buffer, stack, network device, network. So no place is ever negative,
 /// and all places together with `unaccounted` are exactly the missing packets.
 pub fn losses(counts: &PacketCounts, order: &Order, received: u64) -> Losses {
     let expected = counts.sent.unwrap_or(order.span).max(order.distinct);
@@ -19,6 +19,7 @@ pub fn losses(counts: &PacketCounts, order: &Order, received: u64) -> Losses {
         taken
     };
     let ours = take(counts.record_lost);
+    let elsewhere = take(counts.elsewhere);
     let socket_buffer = counts.socket_dropped.map(&mut take);
     let stack = counts
         .stack_dropped
@@ -41,6 +42,7 @@ pub fn losses(counts: &PacketCounts, order: &Order, received: u64) -> Losses {
         nic_ring,
         stack,
         socket_buffer,
+        elsewhere,
         ours,
         unaccounted: missing,
     }
@@ -57,13 +59,17 @@ mod tests {
             nic_dropped: Some(3),
             stack_dropped: [("NO_SOCKET".to_string(), 2)].into(),
             socket_dropped: Some(10),
+            elsewhere: 5,
             record_lost: 1,
             kernel_seen: Some(93),
             ..PacketCounts::default()
         };
-        let order = Order { distinct: 78, duplicates: 1, reordered: 2, span: 100 };
-        let fates = losses(&counts, &order, 79);
-        assert_eq!((fates.ours, fates.socket_buffer, fates.nic_ring), (1, Some(10), Some(3)));
+        let order = Order { distinct: 73, duplicates: 1, reordered: 2, span: 100 };
+        let fates = losses(&counts, &order, 74);
+        assert_eq!(
+            (fates.ours, fates.elsewhere, fates.socket_buffer, fates.nic_ring),
+            (1, 5, Some(10), Some(3))
+        );
         assert_eq!((fates.stack["NO_SOCKET"], fates.network, fates.unaccounted), (2, Some(4), 2));
     }
 

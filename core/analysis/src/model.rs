@@ -246,6 +246,9 @@ pub struct PacketCounts {
     pub stack_dropped: BTreeMap<String, u64>,
     /// Dropped because the receiver's socket buffer was full.
     pub socket_dropped: Option<u64>,
+    /// Received by another process than the observed one.
+    #[serde(default)]
+    pub elsewhere: u64,
     /// Received by the application but lost by us (record space ran out).
     pub record_lost: u64,
     /// Seen by the kernel layers for this flow.

@@ -59,6 +59,9 @@ pub struct Losses {
     pub stack: std::collections::BTreeMap<String, u64>,
     /// Dropped at the full socket buffer.
     pub socket_buffer: Option<u64>,
+    /// Received by another process, which shares the receiver's socket or its port. Not lost.
+    #[serde(default)]
+    pub elsewhere: u64,
     /// Received but not recorded by us.
     pub ours: u64,
     /// Missing, and no counter says where.
@@ -193,7 +196,8 @@ pub struct Unexplained {
     /// Of the time, what the hypervisor may have taken: steal whose place between two looks is not known.
     #[serde(default)]
     pub unplaced_steal_ns: i64,
-    /// Of the time, what lies in receive calls of a polling receiver that took much longer than others.
+    /// Of the time, what lies in receive calls of a polling receiver that took much longer than others, or in calls of a program of
+    /// others which no sample shows running.
     #[serde(default)]
     pub in_call_ns: i64,
     /// Period on which turns of a polling receiver begin that nothing recorded explains; none where they have none.

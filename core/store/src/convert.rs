@@ -374,7 +374,7 @@ fn read_observed_rows(
             StreamPayload::Rtp => extender.next(stamp.key),
             StreamPayload::Opaque => stamp.arrival - 1,
         };
-        if is_dropped(&stamp) {
+        if is_dropped(&stamp) || stamp.flags & stamp_flags::ELSEWHERE != 0 {
             continue;
         }
         let Some(app_ns) = i64::try_from(stamp.user_ns).ok().filter(|ns| *ns > 0) else {

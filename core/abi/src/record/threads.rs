@@ -7,7 +7,7 @@ pub enum OffCpu {
     /// The interval was still open when recording ended, or the reason was not seen.
     #[default]
     Unknown = 0,
-    /// Still runnable: preempted or throttled; or it gave its CPU away, where that was not told apart.
+    /// Still runnable: preempted; or throttled, or it gave its CPU away, where that was not told apart.
     Preempted = 1,
     /// Asleep, until what it waits for or a signal; or blocked for a reason that was not told apart.
     Blocked = 2,
@@ -29,6 +29,8 @@ pub enum OffCpu {
     Polling = 10,
     /// Still runnable: it gave its CPU away in sched_yield. Recorded by `quaver sync`.
     Yielded = 11,
+    /// Still runnable: the CPU quota of its cgroup is used up.
+    Throttled = 12,
 }
 
 impl OffCpu {
@@ -46,6 +48,7 @@ impl OffCpu {
             9 => Self::Receiving,
             10 => Self::Polling,
             11 => Self::Yielded,
+            12 => Self::Throttled,
             _ => Self::Unknown,
         }
     }
@@ -57,7 +60,7 @@ impl OffCpu {
 
     /// Whether it is still runnable.
     pub const fn could_go_on(self) -> bool {
-        matches!(self, Self::Preempted | Self::Yielded)
+        matches!(self, Self::Preempted | Self::Yielded | Self::Throttled)
     }
 }
 

@@ -267,7 +267,7 @@ impl Life<'_> {
         let mut cpu = if moves.is_empty() { after.map_or(before.cpu, |run| run.cpu) } else { before.cpu };
         let reason = OffCpu::from_raw(before.detail);
         let state_at = |instant: i64| match reason {
-            OffCpu::Preempted | OffCpu::Yielded => (ActorState::Preempted, left),
+            reason if reason.could_go_on() => (ActorState::Preempted, left),
             _ => match wake {
                 Some(wake) if instant >= wake => (ActorState::Woken, wake),
                 _ if reason.waits() => (ActorState::Asleep, left),

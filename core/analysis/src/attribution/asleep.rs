@@ -58,9 +58,12 @@ impl Question<'_, '_> {
             OffCpu::Uninterruptible => Some(self.uninterruptible(absence)),
             OffCpu::Blocked => self.interruptible(absence, wake, until_ns),
             OffCpu::Polling => poll(wake),
-            OffCpu::Receiving | OffCpu::Unknown | OffCpu::Preempted | OffCpu::Yielded | OffCpu::Exited => {
-                None
-            }
+            OffCpu::Receiving
+            | OffCpu::Unknown
+            | OffCpu::Preempted
+            | OffCpu::Yielded
+            | OffCpu::Throttled
+            | OffCpu::Exited => None,
         }
     }
 

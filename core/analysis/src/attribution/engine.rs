@@ -416,7 +416,11 @@ fn each_span(namer: &Namer<'_>, ask: Ask, life: Option<&Life<'_>>, mut take: imp
         return;
     }
     match life {
-        Some(life) => life.spans(from, to, |span| waiting::behind_its_preemptor(namer, span, &mut take)),
+        Some(life) => life.spans(from, to, |span| {
+            waiting::behind_quota(namer, span, &mut |span| {
+                waiting::behind_its_preemptor(namer, span, &mut take);
+            });
+        }),
         None => take(Span::unknown(from, to)),
     }
 }

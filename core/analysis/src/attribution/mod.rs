@@ -265,6 +265,7 @@ fn unexplained_note(
     circumstances: &Circumstances,
     unexplained: &crate::summary::Unexplained,
     grid_is_named: bool,
+    foreign_receiver: bool,
 ) -> String {
     let mut note = String::from(if circumstances.virtual_machine {
         "hypervisor or hardware, or work of the receiver itself"
@@ -282,7 +283,12 @@ fn unexplained_note(
         }
     };
     part(unexplained.unplaced_steal_ns, "may be steal, whose place between two readings is not known");
-    part(unexplained.in_call_ns, "lies in long receive or send calls");
+    let in_calls = if foreign_receiver {
+        "lies in system calls of the receiver, where no sample shows that they ran"
+    } else {
+        "lies in long receive or send calls"
+    };
+    part(unexplained.in_call_ns, in_calls);
     if let Some(period_ns) = unexplained.gap_period_ns.filter(|_| !grid_is_named) {
         note.push_str(&format!(
             "; turns of the receiver's loop that nothing recorded explains begin on a grid of {} ms",

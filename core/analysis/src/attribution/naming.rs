@@ -22,12 +22,17 @@ const OWN_PACKET_CAP_NS: i64 = 10_000;
 /// What the record of a NET_RX run says of packets of others ([`EventKind::Softirq`]): there were none.
 const NO_OTHERS: u64 = 1;
 
+/// Timer that gives each control group its CPU quota of the next period.
+const QUOTA_TIMER: &str = "sched_cfs_period_timer";
+
 /// Names intervals.
 pub(crate) struct Namer<'a> {
     pub(crate) timeline: &'a Timeline<'a>,
     pub(crate) names: &'a Names,
     /// Kernel stacks by instant and thread, innermost first.
     stacks: BTreeMap<(u64, u32), Vec<u64>>,
+    /// When timers that refill CPU quotas had run, ascending.
+    refills_ns: Vec<i64>,
     own: Option<OwnPackets<'a>>,
 }
 
@@ -48,7 +53,19 @@ impl<'a> Namer<'a> {
                 .find_map(|layer| packets.column(layer))?;
             Some(OwnPackets { packets, before_app_ns: &column.before_app_ns })
         });
-        Self { timeline, names, stacks: stacks(timeline.events), own }
+        let refills = |event: &&EventRecord| {
+            event.kind == EventKind::Hrtimer as u8
+                && names.symbol.get(&event.aux).is_some_and(|name| name.starts_with(QUOTA_TIMER))
+        };
+        let mut refills_ns: Vec<i64> = timeline.events.iter().filter(refills).map(end_of).collect();
+        refills_ns.sort_unstable();
+        Self { timeline, names, stacks: stacks(timeline.events), refills_ns, own }
+    }
+
+    /// When a timer that refills CPU quotas last had run between two instants.
+    pub(crate) fn quota_refilled(&self, from_ns: i64, to_ns: i64) -> Option<i64> {
+        let before = self.refills_ns.partition_point(|&ns| ns <= to_ns);
+        self.refills_ns[..before].last().copied().filter(|&ns| ns >= from_ns)
     }
 
     /// The kernel stack of a thread that left its CPU at an instant, innermost first.
@@ -147,7 +164,7 @@ impl<'a> Namer<'a> {
                 CauseKey::plain("tick", "scheduler tick")
             }
             "watchdog_timer_fn" => CauseKey::new("softlockup", Detail::Function("timer", function)),
-            "sched_cfs_period_timer" | "sched_cfs_slack_timer" => {
+            QUOTA_TIMER | "sched_cfs_slack_timer" => {
                 CauseKey::new("quota", Detail::Function("timer", function))
             }
             "sched_rt_period_timer" => CauseKey::new("rt-throttle", Detail::Function("timer", function)),

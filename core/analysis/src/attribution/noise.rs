@@ -86,7 +86,7 @@ pub fn analyze_noise(run: &NoiseRun, options: &NoiseOptions) -> NoiseAnalysis {
     books.pieces.iter_mut().for_each(|piece| place(&mut piece.cause));
     let mut unexplained = books.unexplained;
     unexplained.share = share(unexplained.time_ns, noise_ns);
-    unexplained.note = unexplained_note(&run.circumstances, &unexplained, false);
+    unexplained.note = unexplained_note(&run.circumstances, &unexplained, false, false);
     measure_gaps(run, &windows, &mut cpus);
     let summary = NoiseSummary {
         schema: NOISE_SCHEMA.to_string(),

@@ -4,9 +4,9 @@
 //! Asked only of a program of others. Our own sink does nothing but receive, so what it loses on its CPU is not its own.
 //!
 //! Holding the CPU is no proof under a hypervisor, which may have stopped the CPU meanwhile. The timer of the samples
-//! tells the two apart. Code of a program is interrupted by it each period, so a longer silence was no code. And it fires
-//! on time while the program runs, but late after a stop: if the punctual samples in windows of one order of length make
-//! up less than half of their time, those windows are not the program's.
+//! tells the two apart. A program is interrupted by it each period, so a longer silence was neither code nor a call. And
+//! it fires on time while the program runs, but late after a stop. If the punctual samples of one kind of work, in windows
+//! of one order of length, make up less than half of their time, that work is not the program's there.
 
 use super::actor::{ActorState, Life};
 use super::causes::{CauseKey, CauseTable, Detail};
@@ -51,13 +51,16 @@ pub(crate) struct OwnWork<'a> {
     samples: BTreeMap<u32, Vec<u32>>,
     /// Part of the period at which samples of a CPU are due.
     due_ns: BTreeMap<u16, i64>,
-    /// Windows of this order of length count.
-    believed: [bool; 3],
-    evidence: [Evidence; 3],
+    /// What was learned of work in windows of one order of length; none while learning.
+    learned: Option<BTreeMap<(Kind, usize), Evidence>>,
+    evidence: BTreeMap<(Kind, usize), Evidence>,
     tallies: BTreeMap<u32, Tally>,
 }
 
-/// What speaks for the receiver's code in windows of one order of length.
+/// Number of a system call; none is code between calls.
+type Kind = Option<u64>;
+
+/// What speaks for one kind of work in windows of one order of length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     time_ns: i64,
@@ -81,8 +84,8 @@ impl<'a> OwnWork<'a> {
             calls: BTreeMap::new(),
             samples: BTreeMap::new(),
             due_ns: BTreeMap::new(),
-            believed: [true; 3],
-            evidence: Default::default(),
+            learned: None,
+            evidence: BTreeMap::new(),
             tallies: BTreeMap::new(),
         };
         if !own.asked {
@@ -136,16 +139,21 @@ impl<'a> OwnWork<'a> {
 
     /// Ends learning: from now on only what is believed is booked.
     pub(crate) fn judge(&mut self) {
-        for (believed, Evidence { time_ns, punctual }) in self.believed.iter_mut().zip(self.evidence) {
-            let enough = !self.samples.is_empty() && time_ns >= 4 * PERIOD_NS;
-            // A machine of its own has hardly anybody else to stop it.
-            *believed = if enough {
-                punctual * PERIOD_NS * 2 >= time_ns
-            } else {
-                punctual > 0 || !self.virtual_machine
-            };
-        }
+        self.learned = Some(std::mem::take(&mut self.evidence));
         self.tallies.clear();
+    }
+
+    /// Whether work in windows of one order of length counts.
+    fn is_believed(&self, kind: Kind, order: usize) -> bool {
+        let Some(learned) = &self.learned else { return true };
+        let Evidence { time_ns, punctual } = learned.get(&(kind, order)).copied().unwrap_or_default();
+        // Without samples a call still has the record of its length; code has nothing.
+        let silent = self.samples.is_empty();
+        if !silent && time_ns >= 4 * PERIOD_NS {
+            return punctual * PERIOD_NS * 2 >= time_ns;
+        }
+        // A machine of its own has hardly anybody else to stop it.
+        punctual > 0 || !self.virtual_machine || (silent && kind.is_some())
     }
 
     /// Gives the unexplained time of a window in which `life` held the CPU to what it did. `scratch` is working memory.
@@ -158,69 +166,71 @@ impl<'a> OwnWork<'a> {
     ) {
         let Some(life) = life.filter(|_| self.asked) else { return };
         scratch.clear();
-        let order = order(self.code_ns(drafts, life));
+        let orders = self.orders(drafts, life);
         for draft in drafts.iter() {
-            if draft.part != Part::Unexplained || draft.place != PacketPosition::Receiver {
+            if !may_be_own(draft) {
                 scratch.push(*draft);
                 continue;
             }
             self.cut(draft, life, |start_ns, end_ns, work| {
-                let key = match work {
-                    Work::Call(_, number) => Some(CauseKey::new(CALL, Detail::Call(number))),
-                    Work::Code => Some(CODE).filter(|_| self.believed[order]),
-                    Work::Nothing => None,
-                };
-                let cause = key.map(|key| causes.intern(key, self.names));
+                let kind = work.kind().filter(|kind| self.is_believed(*kind, orders[kind]));
+                let cause = kind.map(|kind| causes.intern(kind.map_or(CODE, call_key), self.names));
                 let part = if cause.is_some() { Part::Body } else { Part::Unexplained };
-                let event = if let Work::Call(event, _) = work { event } else { draft.event };
+                let event = work.event().unwrap_or(draft.event);
                 scratch.push(Draft { start_ns, end_ns, cause, part, event, ..*draft });
             });
         }
         std::mem::swap(drafts, scratch);
-        self.count(drafts, causes, life.thread, order);
+        self.count(drafts, causes, life.thread, &orders);
     }
 
-    /// Time of a window that would be the receiver's code.
-    fn code_ns(&self, drafts: &[Draft], life: &Life<'_>) -> i64 {
-        let mut code_ns = 0;
-        for draft in drafts {
-            if draft.part == Part::Unexplained && draft.place == PacketPosition::Receiver {
-                self.cut(draft, life, |start_ns, end_ns, work| {
-                    code_ns += if work == Work::Code { end_ns - start_ns } else { 0 };
-                });
-            }
+    /// Orders of length of a window's kinds of work.
+    fn orders(&self, drafts: &[Draft], life: &Life<'_>) -> BTreeMap<Kind, usize> {
+        let mut times: BTreeMap<Kind, i64> = BTreeMap::new();
+        for draft in drafts.iter().filter(|draft| may_be_own(draft)) {
+            self.cut(draft, life, |start_ns, end_ns, work| {
+                if let Some(kind) = work.kind() {
+                    *times.entry(kind).or_default() += end_ns - start_ns;
+                }
+            });
         }
-        code_ns
+        times.into_iter().map(|(kind, time_ns)| (kind, order(time_ns))).collect()
+    }
+
+    /// Time of settled pieces that lies in system calls of the receiver and is unexplained, nanoseconds.
+    pub(crate) fn in_calls_ns(&self, drafts: &[Draft]) -> i64 {
+        let in_calls = drafts.iter().filter(|draft| may_be_own(draft) && self.call_of(draft).is_some());
+        in_calls.map(|draft| draft.end_ns - draft.start_ns).sum()
     }
 
     /// Cuts an unexplained piece without gaps by what the thread did.
     fn cut(&self, draft: &Draft, life: &Life<'_>, mut take: impl FnMut(i64, i64, Work)) {
         life.spans(draft.start_ns, draft.end_ns, |span| {
             if span.state != ActorState::Running {
-                return take(span.start_ns, span.end_ns, Work::Nothing);
+                return take(span.start_ns, span.end_ns, Work::Nothing(None));
             }
             let mut cursor = span.start_ns;
             for (index, call) in self.calls_in(life.thread, span.start_ns, span.end_ns) {
                 let start_ns = start_of(call).max(cursor);
                 let end_ns = end_of(call).min(span.end_ns);
                 if start_ns < end_ns {
-                    self.code(life.thread, cursor, start_ns, &mut take);
-                    take(start_ns, end_ns, Work::Call(index, call.aux));
+                    self.sounded(life.thread, cursor, start_ns, Work::Code, &mut take);
+                    self.sounded(life.thread, start_ns, end_ns, Work::Call(index, call.aux), &mut take);
                     cursor = end_ns;
                 }
             }
-            self.code(life.thread, cursor, span.end_ns, &mut take);
+            self.sounded(life.thread, cursor, span.end_ns, Work::Code, &mut take);
         });
     }
 
-    /// Code between two system calls: what is silent for longer than code can be was none.
-    fn code(&self, thread: u32, from: i64, to: i64, take: &mut impl FnMut(i64, i64, Work)) {
+    /// Work without a break: what is silent for longer than a program can be was none.
+    fn sounded(&self, thread: u32, from: i64, to: i64, work: Work, take: &mut impl FnMut(i64, i64, Work)) {
         let mut cursor = from;
         let signs = self.samples_in(thread, from, to).map(|(_, sample)| start_of(sample)).chain([to]);
         for sign in signs.filter(|sign| *sign > from) {
             if cursor < sign {
                 let silent = !self.samples.is_empty() && sign - cursor > LONGEST_SILENCE_NS;
-                take(cursor, sign, if silent { Work::Nothing } else { Work::Code });
+                take(cursor, sign, if silent { work.doubted() } else { work });
             }
             cursor = cursor.max(sign);
         }
@@ -248,21 +258,26 @@ impl<'a> OwnWork<'a> {
     }
 
     /// Counts the samples of a window for the causes that they interrupted. A cause without any is inferred there.
-    fn count(&mut self, drafts: &mut [Draft], causes: &CauseTable, thread: u32, order: usize) {
+    fn count(
+        &mut self,
+        drafts: &mut [Draft],
+        causes: &CauseTable,
+        thread: u32,
+        orders: &BTreeMap<Kind, usize>,
+    ) {
         let (Some(first), Some(last)) = (drafts.first(), drafts.last()) else { return };
-        let is_code = |cause| causes.id(cause) == CODE.id;
         let mut sampled: BTreeSet<u32> = BTreeSet::new();
         let samples: Vec<&EventRecord> =
             self.samples_in(thread, first.start_ns, last.end_ns).map(|(_, sample)| sample).collect();
         for sample in samples {
-            let Some(cause) = self.interrupted(drafts, sample).filter(|cause| own(causes, *cause)) else {
-                continue;
-            };
+            let Some(draft) = self.interrupted(drafts, sample) else { continue };
+            let Some(cause) = draft.cause.filter(|cause| own(causes, *cause)) else { continue };
             sampled.insert(cause);
             // A late one tells where interrupts were let in again, not what ran when it was due.
             if self.punctual(sample) {
                 *self.tallies.entry(cause).or_default().stacks.entry(sample.aux).or_default() += 1;
-                self.evidence[order].punctual += i64::from(is_code(cause));
+                let kind = self.kind(causes, cause, draft);
+                self.evidence_of(kind, orders).into_iter().for_each(|evidence| evidence.punctual += 1);
             }
         }
         for draft in drafts {
@@ -270,22 +285,40 @@ impl<'a> OwnWork<'a> {
             else {
                 continue;
             };
+            let kind = self.kind(causes, cause, draft);
             let time_ns = draft.end_ns - draft.start_ns;
-            if is_code(cause) {
-                self.evidence[order].time_ns += time_ns;
-            }
+            self.evidence_of(kind, orders).into_iter().for_each(|evidence| evidence.time_ns += time_ns);
             draft.inferred = !sampled.contains(&cause);
         }
     }
 
-    /// Cause of the piece that a sample interrupted. The sample itself lies in the interrupt of its timer.
-    fn interrupted(&self, drafts: &[Draft], sample: &EventRecord) -> Option<u32> {
+    /// Kind of work of a piece that has one of the receiver's own causes.
+    fn kind(&self, causes: &CauseTable, cause: u32, draft: &Draft) -> Option<Kind> {
+        if causes.id(cause) == CODE.id {
+            return Some(None);
+        }
+        self.call_of(draft).map(|call| Some(call.aux))
+    }
+
+    fn call_of(&self, draft: &Draft) -> Option<&'a EventRecord> {
+        let event = self.timeline.events.get(draft.event as usize)?;
+        Some(event).filter(|event| event.kind == EventKind::SystemCall as u8)
+    }
+
+    fn evidence_of(&mut self, kind: Option<Kind>, orders: &BTreeMap<Kind, usize>) -> Option<&mut Evidence> {
+        let kind = kind?;
+        let order = orders.get(&kind).copied().unwrap_or_default();
+        Some(self.evidence.entry((kind, order)).or_default())
+    }
+
+    /// The piece that a sample interrupted. The sample itself lies in the interrupt of its timer.
+    fn interrupted<'b>(&self, drafts: &'b [Draft], sample: &EventRecord) -> Option<&'b Draft> {
         let at = start_of(sample);
         let mut interrupts = self.timeline.segments(sample.cpu, Level::Interrupt, at, at.saturating_add(1));
         let begin =
             interrupts.next().map_or(at, |segment| start_of(&self.timeline.events[segment.event as usize]));
         let before = drafts.partition_point(|draft| draft.start_ns < begin);
-        drafts[..before].iter().rev().find(|draft| draft.part != Part::EntryExit)?.cause
+        drafts[..before].iter().rev().find(|draft| draft.part != Part::EntryExit)
     }
 
     fn punctual(&self, sample: &EventRecord) -> bool {
@@ -313,8 +346,38 @@ enum Work {
     Code,
     /// Event and number.
     Call(u32, u64),
-    /// None of its own.
-    Nothing,
+    /// None of its own, in a call of this event.
+    Nothing(Option<u32>),
+}
+
+impl Work {
+    fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Code => Some(None),
+            Self::Call(_, number) => Some(Some(number)),
+            Self::Nothing(_) => None,
+        }
+    }
+
+    fn event(self) -> Option<u32> {
+        match self {
+            Self::Call(event, _) => Some(event),
+            Self::Code => None,
+            Self::Nothing(event) => event,
+        }
+    }
+
+    fn doubted(self) -> Self {
+        Self::Nothing(self.event())
+    }
+}
+
+fn may_be_own(draft: &Draft) -> bool {
+    draft.part == Part::Unexplained && draft.place == PacketPosition::Receiver
+}
+
+const fn call_key(number: u64) -> CauseKey {
+    CauseKey::new(CALL, Detail::Call(number))
 }
 
 fn own(causes: &CauseTable, cause: u32) -> bool {

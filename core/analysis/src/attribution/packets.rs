@@ -174,7 +174,8 @@ pub fn analyze_packets(run: &PacketRun, options: &AttributionOptions) -> PacketA
     let mut unexplained = books.unexplained;
     unexplained.share = share(unexplained.time_ns, late_ns);
     unexplained.gap_period_ns = gaps.period_ns();
-    unexplained.note = unexplained_note(&run.circumstances, &unexplained, gaps.are_named());
+    unexplained.note =
+        unexplained_note(&run.circumstances, &unexplained, gaps.are_named(), run.receiver.foreign);
     let mut summary = chase.summary(&late, late_ns);
     summary.causes = ranked;
     summary.unexplained = unexplained;
@@ -223,6 +224,7 @@ impl Chase<'_> {
             let reader = self.reader(packets.app_cpu.get(row).copied().unwrap_or(NO_CPU), app_ns);
             settlement.own.settle(&mut engine.drafts, &mut engine.causes, reader, &mut scratch);
             books.unexplained.in_call_ns += settlement.gaps.in_calls_ns(&engine.drafts);
+            books.unexplained.in_call_ns += settlement.own.in_calls_ns(&engine.drafts);
             books.unexplained.unplaced_steal_ns += settlement.steal.unplaced_ns(&engine.drafts);
             let first_piece = books.pieces.len() as u32;
             let seq = packets.seq[row];
@@ -284,6 +286,7 @@ impl Chase<'_> {
         settle_edges(&mut engine.drafts, self.edge_cap, &mut scratch);
         settlement.carve(engine);
         settlement.own.settle(&mut engine.drafts, &mut engine.causes, life, &mut scratch);
+        books.unexplained.in_call_ns += settlement.own.in_calls_ns(&engine.drafts);
         books.unexplained.unplaced_steal_ns += settlement.steal.unplaced_ns(&engine.drafts);
         let first_piece = books.pieces.len() as u32;
         let seq = last.map_or(0, |row| packets.seq[row].saturating_add(1));

@@ -1,11 +1,11 @@
 //! Why a thread that could run does not: the rules from its state and from who held its CPU instead.
 
-use super::actor::{ActorState, Span, hidden_before};
+use super::actor::{Absence, ActorState, Span, hidden_before};
 use super::causes::{CauseKey, Class, Detail};
 use super::naming::Namer;
 use super::timeline::{Level, end_of};
 use crate::model::{Actor, Circumstances};
-use quaver_abi::record::{EventKind, EventRecord, Vector, served};
+use quaver_abi::record::{EventKind, EventRecord, OffCpu, Vector, served};
 
 /// From here on an idle CPU beside a woken thread is no slow wake-up any more but a stop.
 const LONG_WAIT_NS: i64 = 1_000_000;
@@ -44,6 +44,7 @@ impl Facts<'_> {
 
     /// Cause of the wait while `holder` held the CPU; none where nothing recorded explains it.
     ///
+    /// - Any thread, or idle, beside one that the kernel recorded as throttled: the quota, see [`behind_quota`].
     /// - Idle beside a preempted thread: it moved, or it is not allowed to run (RT throttling of a real-time
     ///   thread, quota of a normal one, each only where the host has such a limit in force). If it moved after
     ///   1 ms or more of such a limit, the limit is the cause.
@@ -61,6 +62,9 @@ impl Facts<'_> {
     /// - Else the thread that ran.
     pub(crate) fn cause(&self, namer: &Namer<'_>, span: &Span, holder: &EventRecord) -> Option<CauseKey> {
         let long = span.end_ns.saturating_sub(span.since_ns) >= LONG_WAIT_NS;
+        if span.absence.reason == OffCpu::Throttled {
+            return Some(QUOTA);
+        }
         if holder.id == 0 {
             return match span.state {
                 ActorState::Preempted if span.moved && long => self.stopped().or(Some(MOVED)),
@@ -152,12 +156,31 @@ fn kernel_work(namer: &Namer<'_>, frames: &[u64]) -> Option<u64> {
     frames.iter().copied().find(|frame| namer.symbol(*frame).starts_with("asm_exc_"))
 }
 
+/// Hands on `span`. A thread that was throttled waits for its quota until the last timer that refills quotas has run before
+/// it comes back, and then for its CPU as any other does: one refill need not be enough. Where no such timer was recorded,
+/// the whole wait is the quota's.
+pub(crate) fn behind_quota(namer: &Namer<'_>, span: Span, take: &mut impl FnMut(Span)) {
+    let throttled = span.absence.reason == OffCpu::Throttled;
+    let refilled_ns =
+        if throttled { namer.quota_refilled(span.absence.left_ns, span.until_ns) } else { None };
+    let until_ns = refilled_ns.unwrap_or(span.end_ns).clamp(span.start_ns, span.end_ns);
+    if !throttled || until_ns == span.end_ns {
+        return take(span);
+    }
+    if span.start_ns < until_ns {
+        take(Span { end_ns: until_ns, ..span });
+    }
+    let absence = Absence { reason: OffCpu::Preempted, ..span.absence };
+    take(Span { start_ns: until_ns, since_ns: until_ns, absence, ..span });
+}
+
 /// What would have become of the wait without the move: hands on `span`, and of a thread that was preempted and then
 /// moved, the part in which its preemptor's run went on as a wait for that run on the CPU that it left. The
 /// preemptor cost that time, moved or not; who holds the new CPU meanwhile does not matter. From the end of that run
 /// on the thread would have had its own CPU back, and the wait is the move's. A stopper's run *is* the move.
 pub(crate) fn behind_its_preemptor(namer: &Namer<'_>, span: Span, take: &mut impl FnMut(Span)) {
-    let taken = span.state == ActorState::Preempted && span.away && span.taken_by != 0;
+    let quota = span.absence.reason == OffCpu::Throttled;
+    let taken = span.state == ActorState::Preempted && !quota && span.away && span.taken_by != 0;
     let until_ns = span
         .left
         .filter(|_| taken && !is_stopper(namer, span.taken_by))

@@ -276,6 +276,33 @@ fn receive_calls_of_an_observed_process_end_its_packets() {
     }
 }
 
+#[test]
+fn packets_that_another_process_takes_from_a_shared_socket_are_told() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged("packets_that_another_process_takes_from_a_shared_socket_are_told") {
+        return;
+    }
+    let (socket, port) = receiver();
+    let mut buffer = [0; 64];
+    let observing =
+        TraceSpec { observed_process: Some(std::process::id()), ..spec(port, Payload::Ours { offset: 0 }) };
+    let tracer = start(&observing).unwrap();
+    pass(port, None, (0..20).map(ours));
+    (0..3).for_each(|_| assert_eq!(socket.recv(&mut buffer).unwrap(), 32));
+    let shared = std::os::fd::OwnedFd::from(socket.try_clone().unwrap());
+    let mut other = std::process::Command::new("dd");
+    let other = other.args(["bs=64", "count=5", "of=/dev/null", "status=none"]).stdin(shared);
+    assert!(other.status().unwrap().success());
+    (0..10).for_each(|_| assert_eq!(socket.recv(&mut buffer).unwrap(), 32));
+    let (collected, _) = finish(tracer);
+    for (record, key) in collected.stamps.iter().zip(0..) {
+        let elsewhere = record.flags & stamp_flags::ELSEWHERE != 0;
+        let expected = (key, (3..8).contains(&key), key < 3 || (8..18).contains(&key));
+        assert_eq!((record.key, elsewhere, record.user_ns != 0), expected, "{record:?}");
+    }
+    assert_eq!(collected.stamps.len(), 20);
+}
+
 /// Computes for `time`, so that whoever looks sees this function.
 #[inline(never)]
 fn computes(time: Duration) -> u64 {

@@ -178,7 +178,7 @@ impl BpfTracer {
     fn is_final(&self, record: &StampRecord, settled_before_ns: u64) -> bool {
         let last = if self.observed { record.user_ns } else { record.ready_ns };
         last != 0
-            || record.flags & stamp_flags::DROPPED != 0
+            || record.flags & (stamp_flags::DROPPED | stamp_flags::ELSEWHERE) != 0
             || record.receive_ns.max(record.enqueued_ns).max(record.ready_ns) < settled_before_ns
     }
 

@@ -94,6 +94,7 @@ fn count_stamps(
             if stamp.flags & stamp_flags::DROPPED != 0 {
                 *dropped.entry(stamp.drop_reason).or_default() += 1;
             }
+            counts.elsewhere += u64::from(stamp.flags & stamp_flags::ELSEWHERE != 0);
         }
     }
     counts.kernel_seen = Some(seen);

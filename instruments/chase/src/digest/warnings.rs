@@ -23,6 +23,13 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
     } else if summary.losses.received == 0 {
         warnings.push("no packet received: check the sink's CPU and filters on the stream".to_owned());
     }
+    if summary.losses.elsewhere > 0 {
+        let read = Cell::Count(summary.losses.elsewhere);
+        warnings.push(format!(
+            "another process received {read} packets of the stream: it shares the receiver's socket or its port, and what \
+             delays it is not shown; observe that process for its part"
+        ));
+    }
     if summary.losses.unaccounted > 0 {
         let missing = Cell::Count(summary.losses.unaccounted);
         warnings.push(format!(

@@ -351,6 +351,8 @@ fn places(losses: &Losses) -> Vec<(String, Option<u64>)> {
         places.push(("lost in the stack".to_owned(), losses.network.map(|_| 0)));
     }
     places.push(("lost at the socket buffer".to_owned(), losses.socket_buffer));
+    let elsewhere = Some(losses.elsewhere).filter(|read| *read > 0);
+    places.extend(elsewhere.map(|read| ("read by another process".to_owned(), Some(read))));
     places.push(("lost in Quaver".to_owned(), Some(losses.ours)));
     places.push(("lost, place unknown".to_owned(), Some(losses.unaccounted)));
     places

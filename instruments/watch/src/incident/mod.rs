@@ -198,6 +198,7 @@ fn record(frozen: Frozen, staging: &Path) -> anyhow::Result<RunDir> {
     facts.tier = "bpf".to_owned();
     facts.blind = frozen.blind;
     facts.circumstances = frozen.circumstances;
+    facts.unread = frozen.unread;
     facts.counts.stamps_lost = frozen.counts.stamps_lost;
     facts.counts.events_lost = frozen.counts.events_lost;
     frozen.observed.conclude(

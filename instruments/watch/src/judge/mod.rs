@@ -26,6 +26,8 @@ pub(crate) enum Reason {
     Late,
     /// A packet waited in this host.
     Held,
+    /// Packets waited in this host, and nobody read them.
+    Unread,
     /// No packet came for long.
     Gap,
     /// Packets were lost.
@@ -36,13 +38,15 @@ pub(crate) enum Reason {
 
 impl Reason {
     /// All, for metrics.
-    pub(crate) const ALL: [Self; 5] = [Self::Late, Self::Held, Self::Gap, Self::Losses, Self::Asked];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Late, Self::Held, Self::Unread, Self::Gap, Self::Losses, Self::Asked];
 
     /// Name in metrics and manifests.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Late => "late",
             Self::Held => "held",
+            Self::Unread => "unread",
             Self::Gap => "gap",
             Self::Losses => "losses",
             Self::Asked => "asked",
@@ -65,6 +69,7 @@ impl fmt::Display for Trigger {
         match self.reason {
             Reason::Late => write!(out, "a packet came {ms:.2} ms late"),
             Reason::Held => write!(out, "a packet waited {ms:.2} ms in this host"),
+            Reason::Unread => write!(out, "nobody read a packet that had waited {ms:.2} ms in this host"),
             Reason::Gap => write!(out, "no packet came for {ms:.2} ms"),
             Reason::Losses => write!(out, "{} packets were lost within a second", self.amount),
             Reason::Asked => write!(out, "somebody asked"),
@@ -171,6 +176,12 @@ impl Judge {
             let missing = bits.map_or(0, |bits| self.sequence.take(stamp.key, bits).1);
             self.figures.missing += missing;
             return self.lose(stamp.receive_ns.max(stamp.ready_ns), 1 + missing);
+        }
+        if stamp.flags & stamp_flags::ELSEWHERE != 0 {
+            // Another process of the port has it.
+            let missing = bits.map_or(0, |bits| self.sequence.take(stamp.key, bits).1);
+            self.figures.missing += missing;
+            return self.lose(stamp.receive_ns.max(stamp.ready_ns), missing);
         }
         if stamp.user_ns == 0 || stamp.flags & stamp_flags::PEEKED != 0 {
             return None;

@@ -2,13 +2,14 @@
 
 mod find;
 mod flight;
+mod unread;
 
 use crate::board::{Board, ReceiverState};
 use crate::config::{ReceiverSettings, Settings};
 use crate::judge::{Judge, Reason, Trigger};
 use flight::FlightRecorder;
 use quaver_abi::record::{EventRecord, StampRecord};
-use quaver_analysis::model::Circumstances;
+use quaver_analysis::model::{Circumstances, Unread};
 use quaver_chase::chase::observe::{Observed, look_at};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -24,6 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
+use unread::UnreadQueue;
 
 /// Time between two readings of the tracer's memory.
 const TICK: Duration = Duration::from_millis(50);
@@ -53,6 +55,7 @@ pub(crate) struct Frozen {
     pub(crate) before: Duration,
     pub(crate) stamps: Vec<StampRecord>,
     pub(crate) events: Vec<EventRecord>,
+    pub(crate) unread: Option<Unread>,
     pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
     pub(crate) counts: TraceCounts,
     pub(crate) blind: Vec<String>,
@@ -171,6 +174,7 @@ struct Session<'a> {
     tracer: Box<dyn Tracer>,
     flight: FlightRecorder,
     judge: Judge,
+    queue: UnreadQueue,
     maps: MemoryMap,
     host: Arc<HostFacts>,
     /// Counters of the host, oldest first.
@@ -202,6 +206,7 @@ impl<'a> Session<'a> {
         Ok(Self {
             flight: FlightRecorder::new(now_ns, keep, window.memory_mib as usize * (1 << 20)),
             judge: Judge::new(&watchman.settings),
+            queue: UnreadQueue::default(),
             maps: MemoryMap::of(root, observed.process.pid),
             host: Arc::new(HostFacts::read(root)),
             states: VecDeque::from([(now_ns, HostState::read(Some(observed.process.pid)))]),
@@ -220,7 +225,7 @@ impl<'a> Session<'a> {
         let mut looked = Instant::now();
         let ended = loop {
             std::thread::sleep(TICK);
-            self.read()?;
+            self.read(root)?;
             if self.watchman.end.requested() {
                 break Ended::Asked;
             }
@@ -243,14 +248,19 @@ impl<'a> Session<'a> {
     }
 
     /// Reads the tracer's memory and judges the packets.
-    fn read(&mut self) -> anyhow::Result<()> {
+    fn read(&mut self, root: &HostRoot) -> anyhow::Result<()> {
         self.tracer.drain(&mut self.flight)?;
         let now_ns = monotonic_ns();
         self.flight.end_reading(now_ns);
         let asked = self.watchman.board.take_asked(&self.watchman.settings.name);
         let asked = asked.then_some(Trigger { reason: Reason::Asked, at_ns: now_ns, amount: 0 });
+        if let Some(counts) = self.tracer.queues() {
+            self.queue.look(counts, now_ns);
+        }
+        let limit_ns = self.watchman.settings.late.map(|late| late.as_nanos() as u64);
+        let unread = self.queue.judge(limit_ns, now_ns, || self.observed.queued_bytes(root) > 0);
         let fresh = self.flight.take_fresh();
-        for trigger in fresh.iter().filter_map(|stamp| self.judge.take(stamp)).chain(asked) {
+        for trigger in fresh.iter().filter_map(|stamp| self.judge.take(stamp)).chain(unread).chain(asked) {
             // Of each reason the first counts; those of one window make one incident.
             if self.pending.iter().all(|pending| pending.reason != trigger.reason) {
                 self.pending.push(trigger);
@@ -312,6 +322,7 @@ impl<'a> Session<'a> {
             before: window.before,
             stamps,
             events,
+            unread: self.queue.unread(end_ns),
             stacks: snapshot.stacks,
             counts: TraceCounts {
                 events_lost: counts.events_lost - self.lost.events_lost.min(counts.events_lost),

@@ -333,3 +333,64 @@ fn a_loop_of_short_calls_is_code_also_where_a_sample_interrupts_one() {
     assert!(code > 10 * 3 * PERIOD, "{causes:?}");
     assert!(found(&causes, "own-call").is_none(), "{causes:?}");
 }
+
+#[test]
+fn a_call_that_no_punctual_sample_shows_is_unexplained_and_told() {
+    // Calls of 400 us, which a host may have stretched: their samples come late, when the CPU is back.
+    let stops: Vec<(i64, i64)> =
+        (1..40).map(|n| due(90 * n) - 1_000).map(|from| (from, from + 400_000)).collect();
+    for of_host in [false, true] {
+        let mut run = stopped(&stops);
+        run.circumstances.virtual_machine = true;
+        run.events.extend(stops.iter().map(|(from, until)| call(from - 500, until + 500)));
+        for at in dues(START_NS, end()) {
+            let stop = stops.iter().find(|(from, until)| (*from..*until).contains(&at));
+            let at = stop.filter(|_| of_host).map_or(at, |(_, until)| until - 100);
+            run.events.extend(sample(at, 3, NO_STACK));
+        }
+        let summary = analyze(&run).summary;
+        let own_ns = found(&summary.causes, "own-call").map_or(0, |own| own.time_ns);
+        let (all_ns, in_call_ns) = (summary.lateness.time_ns, summary.unexplained.in_call_ns);
+        let (right_ns, wrong_ns) = if of_host { (in_call_ns, own_ns) } else { (own_ns, in_call_ns) };
+        assert!(right_ns > all_ns / 2 && wrong_ns == 0, "{own_ns} and {in_call_ns} of {all_ns}");
+        let told = summary.unexplained.note.contains("lies in system calls of the receiver");
+        assert_eq!(told, of_host, "{}", summary.unexplained.note);
+    }
+}
+
+#[test]
+fn a_call_that_is_silent_for_longer_than_a_program_can_be_is_none() {
+    let length = 5 * PERIOD;
+    let mut run = busy(length);
+    run.circumstances.virtual_machine = true;
+    run.events.push(call(from() + 1_000, from() + length));
+    for at in dues(START_NS, end()).filter(|at| !(from()..from() + length).contains(at)) {
+        run.events.extend(sample(at, NO_STACK, 1));
+    }
+    let summary = analyze(&run).summary;
+    assert!(found(&summary.causes, "own-call").is_none(), "{summary:?}");
+    assert!(summary.unexplained.in_call_ns >= length - PERIOD, "{summary:?}");
+}
+
+#[test]
+fn a_throttled_receiver_waits_for_its_quota_until_the_last_refill() {
+    let length = 6_000_000;
+    let mut run = busy(length);
+    let (left, back) = (from() + 1_000, from() + length);
+    run.circumstances.quota_stops = 1;
+    run.names.symbol.insert(5, "sched_cfs_period_timer".to_owned());
+    let refill = |at: i64| event(EventKind::Hrtimer, 0, at - 2_000, at, 0, 5);
+    run.events = vec![
+        thread(RECEIVER, 120, 1, START_NS - 500_000, left, OffCpu::Throttled),
+        // Nobody idles while the quota is used up: another thread has the CPU all the time.
+        thread(9, 120, 1, left, back, OffCpu::Blocked),
+        thread(RECEIVER, 120, 1, back, end(), OffCpu::Unknown),
+    ];
+    let shares = |run: &PacketRun| {
+        let causes = analyze(run).summary.causes;
+        ["quota", "cfs-preempt"].map(|source| found(&causes, source).map_or(0, body))
+    };
+    assert_eq!(shares(&run), [back - left, 0]);
+    run.events.extend([refill(left + 1_000_000), refill(left + 5_000_000)]);
+    assert_eq!(shares(&run), [5_000_000, back - left - 5_000_000]);
+}

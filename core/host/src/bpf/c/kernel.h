@@ -109,6 +109,7 @@ struct rq {
 
 struct cfs_rq {
 	struct rq *rq;
+	int throttle_count;
 };
 
 struct sched_entity {
@@ -137,6 +138,7 @@ struct task_struct {
 	unsigned int in_iowait : 1;
 	struct files_struct *files;
 	void *dl_server;
+	bool throttled;
 	struct task_struct *group_leader;
 };
 

@@ -13,7 +13,8 @@
 
 /*
  * The receive queue of one socket, as a ring of places in `queued`. A place holds a packet's arrival number from when it is
- * told of; or TAKEN and a time, where a call took its packet before that.
+ * told of; or TAKEN and a time, where a call took its packet before that. Processes may share a socket: whoever takes a
+ * packet, its place is past, and BY_ANOTHER says that it was not the observed process.
  */
 struct queue {
 	__u64 recording;
@@ -28,6 +29,7 @@ struct queue {
 	__u64 length;
 };
 #define TAKEN (1ULL << 63)
+#define BY_ANOTHER (1ULL << 62)
 /* Calls that took packets of which no program was told, at most, that one packet's place is looked for behind. */
 #define UNSEEN 8
 #define LOOKS 64
@@ -116,6 +118,8 @@ static __always_inline struct queue *queue_of(__u64 sk, struct control *all, __u
 /* Puts a packet that came in at `since` into its place. Where it is taken already, the stamp says since when. */
 static __always_inline void tell(struct queue *queue, __u32 number, struct stamp *stamp, __u64 arrival, __u64 since)
 {
+	bool another;
+
 	for (int i = 0; i < UNSEEN; i++) {
 		__u64 position = __sync_fetch_and_add(&queue->produced, 1), *place = queued_at(number, position), taken;
 
@@ -125,7 +129,12 @@ static __always_inline void tell(struct queue *queue, __u32 number, struct stamp
 		/* Not taken yet; what stands there is of the lap before. */
 		if (!(taken & TAKEN) || *(volatile __u64 *)&queue->consumed <= position)
 			return;
-		taken &= ~TAKEN;
+		another = taken & BY_ANOTHER;
+		taken &= ~(TAKEN | BY_ANOTHER);
+		if (taken >= since && another) {
+			stamp->flags |= STAMP_ELSEWHERE;
+			return;
+		}
 		if (taken >= since) {
 			stamp->ready_ns = taken;
 			stamp->user_ns = taken;
@@ -239,7 +248,7 @@ static __always_inline void peek(struct queue *queue, __u32 number)
 		stamp->flags |= STAMP_PEEKED;
 }
 
-/* A receive call of the observed process took a packet off a socket's queue. */
+/* A receive call took a packet off a socket's queue: one of the observed process, or of another with the same port. */
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 {
@@ -250,11 +259,12 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 	struct queue *queue;
 	struct stamp *stamp;
 	__u64 *place;
+	bool another = who >> 32 != config.observed_process;
 
-	if (who >> 32 != config.observed_process || length < 0 || (flags & MESSAGE_ERROR_QUEUE))
+	if (!config.observed_process || length < 0 || (flags & MESSAGE_ERROR_QUEUE) || !followed_socket(sk))
 		return 0;
 	state = state_of(cpu);
-	if (!state || !followed_socket(sk))
+	if (!state)
 		return 0;
 	now = seen(state);
 	address = number_of(state, SCRATCH_RETURN, sk);
@@ -273,19 +283,25 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 		return 0;
 	}
 	if (flags & MESSAGE_PEEK) {
-		peek(queue, number);
+		if (!another)
+			peek(queue, number);
 		return 0;
 	}
-	queue->reader_cpu = cpu;
+	if (!another)
+		queue->reader_cpu = cpu;
 	place = queued_at(number, __sync_fetch_and_add(&queue->consumed, 1));
 	if (!place)
 		return 0;
-	arrival = __sync_lock_test_and_set(place, TAKEN | now);
+	arrival = __sync_lock_test_and_set(place, TAKEN | (another ? BY_ANOTHER : 0) | now);
 	stamp = waiting(arrival);
 	/* Its packet is not told of yet, and will find that it was taken. */
 	if (!stamp)
 		return 0;
 	*(volatile __u64 *)place = 0;
+	if (another) {
+		stamp->flags |= STAMP_ELSEWHERE;
+		return 0;
+	}
 	/* Stands where the call's return is not seen (io_uring, a kernel thread). */
 	stamp->user_ns = now;
 	stamp->user_cpu = cpu;

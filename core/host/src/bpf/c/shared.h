@@ -29,6 +29,7 @@ enum stamp_flags {
 	STAMP_DROPPED = 1 << 2,
 	STAMP_PEEKED = 1 << 3,
 	STAMP_BATCHED = 1 << 4,
+	STAMP_ELSEWHERE = 1 << 5,
 };
 
 enum event_kind {

@@ -21,6 +21,7 @@ enum off_cpu {
 	OFF_PARKED = 8,
 	OFF_RECEIVING = 9,
 	OFF_POLLING = 10,
+	OFF_THROTTLED = 12,
 	OFF_SERVER_KNOWN = 1 << 6,
 	OFF_SERVED = 1 << 7,
 };
@@ -63,10 +64,21 @@ enum bpf_func_id {
 #define NO_CALL 0xffff
 #define FRAMES 10
 
+/* Whether the quota of its cgroup keeps a runnable thread from its CPU: since Linux 6.18 that takes the thread itself off the
+ * queue when it returns to user mode, before it took the whole queue. */
+static __always_inline bool throttled(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->throttled))
+		return task->throttled;
+	if (bpf_core_field_exists(task->se.cfs_rq->throttle_count))
+		return task->se.cfs_rq->throttle_count > 0;
+	return 0;
+}
+
 static __always_inline __u32 off_cpu(struct task_struct *task, bool preempt, unsigned int state)
 {
 	if (preempt || !state)
-		return OFF_PREEMPTED;
+		return throttled(task) ? OFF_THROTTLED : OFF_PREEMPTED;
 	if (state & STATE_GONE)
 		return OFF_EXITED;
 	if (state & STATE_STOPPED)

@@ -1,6 +1,6 @@
 //! A receiver that does not keep up with its stream: packets wait in its queue all the time.
 
-use quaver_abi::record::StampRecord;
+use quaver_abi::record::{StampRecord, stamp_flags};
 use quaver_analysis::model::Unread;
 use quaver_analysis::summary::Backlog;
 use quaver_host::root::HostRoot;
@@ -87,7 +87,9 @@ impl QueueWatch {
         }
         let read_ns = last_read.and_then(told_ns).unwrap_or(0);
         let came = || {
-            let unread = stamps.iter().filter(|stamp| stamp.user_ns == 0).filter_map(told_ns);
+            let is_unread =
+                |stamp: &&StampRecord| stamp.user_ns == 0 && stamp.flags & stamp_flags::ELSEWHERE == 0;
+            let unread = stamps.iter().filter(is_unread).filter_map(told_ns);
             unread.filter(|&ns| ns > read_ns).map(|ns| ns as i64).filter(|&ns| ns < window.end_ns)
         };
         let since_ns = came().min()?.max(window.start_ns).max(self.empty_ns.unwrap_or(i64::MIN));
@@ -99,7 +101,6 @@ impl QueueWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaver_abi::record::stamp_flags;
 
     fn state(came: u64, taken: u64, waiting: u64, drops: u64) -> QueueState {
         QueueState { counts: QueueCounts { came, taken, waiting }, bytes: waiting * 768, drops }

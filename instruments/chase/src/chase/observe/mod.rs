@@ -5,6 +5,7 @@ mod backlog;
 mod learned;
 mod receiver;
 mod sender;
+mod standing;
 
 use super::plan;
 use crate::args::ChaseArgs;
@@ -30,6 +31,7 @@ use quaver_store::segments::read_all;
 use quaver_view::Cell;
 use receiver::receivers;
 use sender::{Sender, sending_thread};
+use standing::Standings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -90,6 +92,8 @@ pub(super) fn measure(
     let queue = |counts| QueueState::read(&observed.process, observed.learned.port, &root, counts);
     let queue_before = queue(queue_counts(&mut recording));
     let mut watch = QueueWatch::default();
+    let standings = || Standings::read(&observed.process, &observed.threads, &root);
+    let standing_before = standings();
     let start_ns = quaver_clock::monotonic_ns();
     recording.keep_house(args.duration, interrupt, ended, |elapsed| {
         progress.show(elapsed, format!("observing {}", observed.name));
@@ -102,6 +106,9 @@ pub(super) fn measure(
         let seconds = (end_ns - start_ns) as f64 / 1e9;
         ended().then(|| format!("{} exited {seconds:.1} s into the measurement", observed.name))
     });
+    for record in standing_before.records(&standings(), start_ns.unsigned_abs()) {
+        recording.records().event(record);
+    }
     let counts = recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.circumstances = before.circumstances(&after, &host, traced);
@@ -223,6 +230,11 @@ impl Observed {
     pub fn has_one_socket(&self, root: &HostRoot) -> bool {
         let sockets = self.process.udp_sockets(root).unwrap_or_default();
         sockets.iter().filter(|socket| socket.local.port() == self.learned.port).count() == 1
+    }
+
+    /// Bytes in the queues of the stream's sockets.
+    pub fn queued_bytes(&self, root: &HostRoot) -> u64 {
+        QueueState::read(&self.process, self.learned.port, root, QueueCounts::default()).bytes
     }
 
     /// Its process's state as `ps` has it, `T (stopped)` for example.
