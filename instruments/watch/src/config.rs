@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) window: WindowSettings,
     #[serde(default)]
     pub(crate) limits: Limits,
+    #[serde(default)]
+    pub(crate) hook: Option<HookSettings>,
     #[serde(default, rename = "receiver")]
     pub(crate) receivers: Vec<ReceiverSettings>,
 }
@@ -51,6 +53,19 @@ impl Default for WindowSettings {
     fn default() -> Self {
         Self { before: Duration::from_secs(3), after: Duration::from_secs(1), memory_mib: 16 }
     }
+}
+
+/// A program that is told of each incident.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HookSettings {
+    pub(crate) command: Vec<String>,
+    #[serde(default = "usual_patience", deserialize_with = "duration")]
+    pub(crate) within: Duration,
+}
+
+fn usual_patience() -> Duration {
+    Duration::from_secs(10)
 }
 
 /// What bounds the watch.
@@ -147,6 +162,11 @@ impl Settings {
                 "name between 1 and {MOST_RECEIVERS} receivers, each in a table [[receiver]]"
             ));
         }
+        if self.hook.as_ref().is_some_and(|hook| hook.command.first().is_none_or(String::is_empty)) {
+            return Err(
+                "hook: command is a list, the program first: [\"logger\", \"-t\", \"quaver\"]".to_owned()
+            );
+        }
         self.receivers.iter().try_for_each(ReceiverSettings::judge)?;
         let names: BTreeSet<&str> = self.receivers.iter().map(|receiver| receiver.name.as_str()).collect();
         if names.len() < self.receivers.len() {
@@ -218,6 +238,7 @@ mod tests {
         let cases = [
             ("", "between 1 and 16 receivers"),
             ("colour = 1", "unknown field `colour`"),
+            ("[hook]\ncommand = []\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "the program first"),
             ("[window]\nbefore = '3'", "`3` has no unit"),
             ("[window]\nafter = '2h'\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "60 s long at most"),
             ("[[receiver]]\nname='a b'\nport=1\ngap='1s'", "a name has"),

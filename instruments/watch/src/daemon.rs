@@ -20,6 +20,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(100);
+/// Time that frozen windows get to be written once the watch is asked to end.
+const LAST_INCIDENTS: Duration = Duration::from_secs(60);
 /// Time over which the CPU share is taken.
 const COST: Duration = Duration::from_secs(10);
 /// Frozen windows that wait to be written, beside the one that is.
@@ -33,7 +35,8 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     make_directory(&settings.directory)?;
     let _lock = lock(&settings.directory)?;
     let board = Arc::new(Board::default());
-    let keeper = Keeper::open(&settings.directory, settings.limits.clone(), Arc::clone(&board))?;
+    let mut keeper = Keeper::open(&settings.directory, settings.limits.clone(), Arc::clone(&board))?;
+    keeper.set(settings.limits.clone(), settings.hook.clone());
     let keeper = Arc::new(Mutex::new(keeper));
     let _socket = serve::listen_here(&settings.socket, &board)?;
     settings.metrics.map_or(Ok(()), |address| serve::listen_at(address, &board))?;
@@ -61,7 +64,9 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
             Ok(new) => {
                 team.end()?;
                 settings = Arc::new(new);
-                keeper.lock().unwrap_or_else(PoisonError::into_inner).set_limits(settings.limits.clone());
+                let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
+                keeper.set(settings.limits.clone(), settings.hook.clone());
+                drop(keeper);
                 team = Team::start(&settings, &board, &sender)?;
                 quaver_instrument::tell!("quaver watch: new settings are in force");
             }
@@ -69,9 +74,15 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     }
     team.end()?;
     drop(sender);
+    // What was frozen is analysed and kept. A supervisor waits longer than this (systemd: 90 s).
+    let asked = Instant::now();
+    while !writer.is_finished() && asked.elapsed() < LAST_INCIDENTS {
+        std::thread::sleep(TICK);
+    }
     if quaver_waiting::join("the writer of incidents", writer)?.is_err() {
         quaver_instrument::tell!("quaver watch: the writer of incidents ended by a bug");
     }
+    keeper.lock().unwrap_or_else(PoisonError::into_inner).finish();
     cost.measure(&board, f64::INFINITY);
     quaver_instrument::results::to_stdout(serve::last_words(&board).as_bytes())?;
     Ok(ExitCode::Done)

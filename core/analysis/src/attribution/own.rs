@@ -273,8 +273,9 @@ impl<'a> OwnWork<'a> {
             let Some(draft) = self.interrupted(drafts, sample) else { continue };
             let Some(cause) = draft.cause.filter(|cause| own(causes, *cause)) else { continue };
             sampled.insert(cause);
-            // A late one tells where interrupts were let in again, not what ran when it was due.
-            if self.punctual(sample) {
+            // A late one tells where interrupts were let in again, not what ran when it was due. One at the end of a switch of
+            // threads tells that as well: the switch keeps interrupts off.
+            if self.punctual(sample) && !self.ends_switch(sample) {
                 *self.tallies.entry(cause).or_default().stacks.entry(sample.aux).or_default() += 1;
                 let kind = self.kind(causes, cause, draft);
                 self.evidence_of(kind, orders).into_iter().for_each(|evidence| evidence.punctual += 1);
@@ -319,6 +320,11 @@ impl<'a> OwnWork<'a> {
             interrupts.next().map_or(at, |segment| start_of(&self.timeline.events[segment.event as usize]));
         let before = drafts.partition_point(|draft| draft.start_ns < begin);
         drafts[..before].iter().rev().find(|draft| draft.part != Part::EntryExit)
+    }
+
+    fn ends_switch(&self, sample: &EventRecord) -> bool {
+        let innermost = self.names.stack.get(&(sample.aux as u32)).and_then(|stack| stack.first());
+        innermost.is_some_and(|name| name.starts_with("finish_task_switch"))
     }
 
     fn punctual(&self, sample: &EventRecord) -> bool {

@@ -1,12 +1,14 @@
 //! Incidents: a frozen window becomes a run like any other, is analysed, and is kept, counted in an earlier one, or let go.
 
+mod hook;
 mod ledger;
 
 use crate::board::{Board, Incident};
-use crate::config::{Limits, make_directory};
+use crate::config::{HookSettings, Limits, make_directory};
 use crate::judge::{Reason, Trigger};
 use crate::receiver::Frozen;
 use anyhow::Context;
+use hook::Hook;
 use ledger::{Alike, Ledger, Note};
 use quaver_analysis::summary::ChaseSummary;
 use quaver_chase::chase::{conclude, observe};
@@ -29,6 +31,7 @@ pub(crate) struct Keeper {
     kept: PathBuf,
     limits: Limits,
     board: Arc<Board>,
+    hook: Hook,
 }
 
 impl Keeper {
@@ -37,8 +40,8 @@ impl Keeper {
     /// # Errors
     /// The directories cannot be made.
     pub(crate) fn open(directory: &Path, limits: Limits, board: Arc<Board>) -> anyhow::Result<Self> {
-        let keeper =
-            Self { staging: directory.join("staging"), kept: directory.join("incidents"), limits, board };
+        let (staging, kept) = (directory.join("staging"), directory.join("incidents"));
+        let keeper = Self { staging, kept, limits, board, hook: Hook::default() };
         if keeper.staging.exists() {
             std::fs::remove_dir_all(&keeper.staging).context("removing a half-written incident")?;
         }
@@ -49,13 +52,19 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Takes other limits.
-    pub(crate) fn set_limits(&mut self, limits: Limits) {
+    /// Takes other limits, and another program to tell.
+    pub(crate) fn set(&mut self, limits: Limits, hook: Option<HookSettings>) {
         self.limits = limits;
+        self.hook.set(hook);
+    }
+
+    /// Waits for the program that is told of incidents, as long as it may run.
+    pub(crate) fn finish(&mut self) {
+        self.hook.finish();
     }
 
     /// Writes, judges and keeps an incident. Whatever fails is said, and watching goes on.
-    pub(crate) fn keep(&self, frozen: Frozen) {
+    pub(crate) fn keep(&mut self, frozen: Frozen) {
         let receiver = frozen.receiver.clone();
         if let Err(error) = self.try_keep(frozen) {
             quaver_instrument::tell!("quaver watch: {receiver}: the incident could not be kept: {error:#}");
@@ -68,7 +77,7 @@ impl Keeper {
         }
     }
 
-    fn try_keep(&self, frozen: Frozen) -> anyhow::Result<()> {
+    fn try_keep(&mut self, frozen: Frozen) -> anyhow::Result<()> {
         let (receiver, triggers) = (frozen.receiver.clone(), frozen.triggers.clone());
         let run = record(frozen, &self.staging)?;
         let summary = conclude(&run, run.read_manifest()?, true)?.analysis.summary;
@@ -111,21 +120,23 @@ impl Keeper {
         self.board.set_cost(|cost| cost.disk_bytes = bytes);
         self.board.receiver(&receiver, |state| {
             let counts = if count > 1 { &mut state.folded } else { &mut state.incidents };
-            *counts.entry(cause).or_default() += 1;
+            *counts.entry(cause.clone()).or_default() += 1;
             for cause in &summary.causes {
                 *state.late_ns.entry(cause.source.clone()).or_default() += cause.time_ns.unsigned_abs();
             }
             *state.late_ns.entry(UNEXPLAINED.to_owned()).or_default() +=
                 summary.unexplained.time_ns.unsigned_abs();
         });
-        self.board.tell(Incident {
+        let incident = Incident {
             receiver: receiver.clone(),
             run: run.clone(),
             count,
             reasons: reasons.clone(),
             words: told.clone(),
             ..Incident::default()
-        });
+        };
+        self.hook.tell(&incident, &cause);
+        self.board.tell(incident);
         let times = if count > 1 { format!(", {count} times by now") } else { String::new() };
         quaver_instrument::tell!("quaver watch: {receiver}: incident {run}{times}: {reasons}: {told}");
         Ok(())

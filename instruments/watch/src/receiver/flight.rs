@@ -1,8 +1,8 @@
 //! The flight recorder: the last seconds of packets and events of one receiver, in bounded memory.
 
-use quaver_abi::record::{EventRecord, StampRecord};
+use quaver_abi::record::{EventKind, EventRecord, StampRecord};
 use quaver_host::trace::TraceSink;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The last seconds.
@@ -18,6 +18,10 @@ pub(super) struct FlightRecorder {
     /// Everything recorded since then is held.
     held_from_ns: u64,
     newest_ns: u64,
+    /// Threads whose state at the start of a window must be known.
+    threads: BTreeSet<u32>,
+    /// Of each of them what was let go of its latest run, and since.
+    before: BTreeMap<u32, Vec<EventRecord>>,
     /// Records that came since it was last asked.
     fresh: Vec<StampRecord>,
 }
@@ -31,14 +35,33 @@ struct Batch {
     events: usize,
 }
 
+/// What tells the state of a thread.
+const OF_STATE: [EventKind; 5] =
+    [EventKind::Thread, EventKind::Sleep, EventKind::Frame, EventKind::Wakeup, EventKind::Migrate];
+
+/// The latest run among records of one thread, and what came since.
+fn since_latest_run(mut records: Vec<EventRecord>) -> Vec<EventRecord> {
+    let runs = records.iter().filter(|record| record.kind == EventKind::Thread as u8);
+    if let Some(latest_ns) = runs.map(|run| run.end_ns).max() {
+        records.retain(|record| record.end_ns >= latest_ns);
+    }
+    records
+}
+
 /// When a packet was last seen, by any layer.
 fn last_ns(stamp: &StampRecord) -> u64 {
     stamp.user_ns.max(stamp.ready_ns).max(stamp.enqueued_ns).max(stamp.receive_ns)
 }
 
+fn tells_state(event: &EventRecord, threads: &BTreeSet<u32>) -> bool {
+    threads.contains(&event.id)
+        && EventKind::from_raw(event.kind).is_some_and(|kind| OF_STATE.contains(&kind))
+}
+
 impl FlightRecorder {
-    /// An empty one that begins at `now_ns`, and holds `keep` as long as that takes no more than `most_bytes`.
-    pub(super) fn new(now_ns: u64, keep: Duration, most_bytes: usize) -> Self {
+    /// An empty one that begins at `now_ns`, and holds `keep` as long as that takes no more than `most_bytes`. Of `threads` it
+    /// also holds the latest run before that, with what tells why it ended.
+    pub(super) fn new(now_ns: u64, keep: Duration, most_bytes: usize, threads: BTreeSet<u32>) -> Self {
         Self {
             stamps: VecDeque::new(),
             events: VecDeque::new(),
@@ -48,6 +71,8 @@ impl FlightRecorder {
             most_bytes,
             held_from_ns: now_ns,
             newest_ns: 0,
+            threads,
+            before: BTreeMap::new(),
             fresh: Vec::new(),
         }
     }
@@ -76,7 +101,15 @@ impl FlightRecorder {
     fn let_go(&mut self) {
         let Some(batch) = self.batches.pop_front() else { return };
         self.stamps.drain(..batch.stamps);
-        self.events.drain(..batch.events);
+        let mut changed = BTreeSet::new();
+        for event in self.events.drain(..batch.events).filter(|event| tells_state(event, &self.threads)) {
+            self.before.entry(event.id).or_default().push(event);
+            changed.insert(event.id);
+        }
+        for thread in changed {
+            let records = self.before.remove(&thread).unwrap_or_default();
+            self.before.insert(thread, since_latest_run(records));
+        }
         self.held_from_ns = self.held_from_ns.max(batch.until_ns + 1);
     }
 
@@ -95,11 +128,19 @@ impl FlightRecorder {
         self.held_from_ns
     }
 
-    /// A copy of what touches a window.
+    /// A copy of what touches a window, and of what tells the state of its threads at its start.
     pub(super) fn copy(&self, from_ns: u64, to_ns: u64) -> (Vec<StampRecord>, Vec<EventRecord>) {
+        let mut before = self.before.clone();
+        for event in self.events.iter().filter(|event| tells_state(event, &self.threads)) {
+            before.entry(event.id).or_default().push(*event);
+        }
+        let at_start = before.into_values().flat_map(|mut records| {
+            records.retain(|record| record.end_ns < from_ns);
+            since_latest_run(records)
+        });
         let stamps = self.stamps.iter().filter(|stamp| (from_ns..=to_ns).contains(&last_ns(stamp)));
         let events = self.events.iter().filter(|event| event.end_ns >= from_ns && event.start_ns <= to_ns);
-        (stamps.copied().collect(), events.copied().collect())
+        (stamps.copied().collect(), at_start.chain(events.copied()).collect())
     }
 }
 
@@ -137,7 +178,7 @@ mod tests {
             most in 1usize..200,
             keep in 1u64..2_000
         ) {
-            let mut flight = FlightRecorder::new(1, Duration::from_nanos(keep), most * 128);
+            let mut flight = FlightRecorder::new(1, Duration::from_nanos(keep), most * 128, BTreeSet::new());
             let mut all = Vec::new();
             for (turn, (is_stamp, ago, ends)) in kinds.into_iter().enumerate() {
                 let now_ns = 100 + turn as u64 * 7;
@@ -166,12 +207,38 @@ mod tests {
 
     #[test]
     fn a_window_has_what_touches_it() {
-        let mut flight = FlightRecorder::new(1, Duration::from_secs(1), 1 << 20);
+        let mut flight = FlightRecorder::new(1, Duration::from_secs(1), 1 << 20, BTreeSet::new());
         (1..=10).for_each(|n| flight.event(event(n * 10)));
         (1..=10).for_each(|n| flight.stamp(stamp(n * 10)));
         let (stamps, events) = flight.copy(30, 57);
         assert_eq!(stamps.iter().map(|stamp| stamp.user_ns).collect::<Vec<_>>(), [30, 40, 50]);
         assert_eq!(events.iter().map(|event| event.end_ns).collect::<Vec<_>>(), [30, 40, 50, 60]);
         assert_eq!((flight.take_fresh().len(), flight.take_fresh().len()), (10, 0));
+    }
+
+    #[test]
+    fn a_window_begins_with_the_latest_run_of_each_thread_however_old() {
+        let of =
+            |kind: EventKind, id: u32, end_ns: u64| EventRecord { kind: kind as u8, id, ..event(end_ns) };
+        let mut flight = FlightRecorder::new(1, Duration::from_nanos(20), 1 << 20, BTreeSet::from([7, 8]));
+        let stops = [
+            of(EventKind::Thread, 7, 10),
+            of(EventKind::Thread, 7, 30),
+            of(EventKind::Sleep, 7, 30),
+            of(EventKind::Thread, 8, 20),
+            of(EventKind::Wakeup, 8, 25),
+            of(EventKind::Thread, 9, 30),
+        ];
+        for (turn, record) in stops.into_iter().enumerate() {
+            flight.event(record);
+            flight.end_reading(31 + turn as u64);
+        }
+        let expected = vec![stops[1], stops[2], stops[3], stops[4]];
+        assert_eq!(flight.copy(35, 100).1, expected, "held");
+        flight.trim(1_000);
+        assert_eq!(flight.events.len(), 0);
+        assert_eq!(flight.copy(900, 1_000).1, expected, "let go");
+        flight.event(of(EventKind::Thread, 7, 950));
+        assert_eq!(flight.copy(960, 1_000).1, vec![of(EventKind::Thread, 7, 950), stops[3], stops[4]]);
     }
 }

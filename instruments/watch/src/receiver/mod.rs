@@ -203,8 +203,9 @@ impl<'a> Session<'a> {
         let delay = if in_order { DELAY.0 } else { DELAY.1 };
         let keep = window.before + window.after + Duration::from_secs(1) + SETTLE + delay;
         let now_ns = monotonic_ns();
+        let threads = observed.threads.iter().map(|thread| thread.id).collect();
         Ok(Self {
-            flight: FlightRecorder::new(now_ns, keep, window.memory_mib as usize * (1 << 20)),
+            flight: FlightRecorder::new(now_ns, keep, window.memory_mib as usize * (1 << 20), threads),
             judge: Judge::new(&watchman.settings),
             queue: UnreadQueue::default(),
             maps: MemoryMap::of(root, observed.process.pid),

@@ -79,6 +79,7 @@ fn names() -> Names {
             (1, stack(&["compress", "main"])),
             (2, stack(&["read_clock", "compress", "main"])),
             (3, stack(&["copy_page", "sys_write"])),
+            (4, stack(&["finish_task_switch.isra.0", "schedule"])),
         ]
         .into(),
         ..Names::default()
@@ -356,6 +357,19 @@ fn a_call_that_no_punctual_sample_shows_is_unexplained_and_told() {
         let told = summary.unexplained.note.contains("lies in system calls of the receiver");
         assert_eq!(told, of_host, "{}", summary.unexplained.note);
     }
+}
+
+#[test]
+fn samples_at_the_end_of_a_switch_of_threads_show_no_work() {
+    let stops: Vec<(i64, i64)> =
+        (1..40).map(|n| due(90 * n) - 1_000).map(|from| (from, from + 400_000)).collect();
+    let mut run = stopped(&stops);
+    run.circumstances.virtual_machine = true;
+    run.events.extend(stops.iter().map(|(from, until)| call(from - 500, until + 500)));
+    run.events.extend(dues(START_NS, end()).flat_map(|at| sample(at, 4, NO_STACK)));
+    let summary = analyze(&run).summary;
+    assert!(found(&summary.causes, "own-call").is_none(), "{summary:?}");
+    assert!(summary.unexplained.in_call_ns > summary.lateness.time_ns / 2);
 }
 
 #[test]

@@ -109,7 +109,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 	if (thread != (__u32)prev->tgid)
 		report_name(state, cpu, prev->group_leader, prev->tgid, prev->tgid);
 	if (state->woken_thread && state->woken_thread == (__u32)next->pid) {
-		if (thread && now - state->woken_ns > LONG_SWITCH_NS && (off & 0x3f) == OFF_PREEMPTED)
+		/* One that goes to sleep by itself did not give way before: its stack ends in the same call of the kernel. */
+		if (thread && now - state->woken_ns > LONG_SWITCH_NS && (off & 0x3f) != OFF_EXITED)
 			emit_frames(ctx, state, cpu, now, thread);
 		state->woken_thread = 0;
 	}

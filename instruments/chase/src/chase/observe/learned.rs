@@ -66,8 +66,12 @@ impl TraceSink for Records {
 }
 
 /// Packets of one port during a moment: those that the process received. Where it received none of them, since so many
-/// had queued up before, those that entered its queue.
-fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> anyhow::Result<Vec<StampRecord>> {
+/// had queued up before, those that entered its queue. And how many other processes received.
+fn glimpse(
+    place: &ReceiverPorts<'_>,
+    port: u16,
+    payload: Payload,
+) -> anyhow::Result<(Vec<StampRecord>, usize)> {
     let spec = TraceSpec {
         flow: Some(Flow { address: place.address, ports: vec![port], payload }),
         threads: Vec::new(),
@@ -81,7 +85,8 @@ fn glimpse(place: &ReceiverPorts<'_>, port: u16, payload: Payload) -> anyhow::Re
     let queues = tracer.queues().unwrap_or_default();
     let mut records = Records::default();
     tracer.finish(&mut records)?;
-    Ok(of_process(records.stamps, queues))
+    let elsewhere = records.stamps.iter().filter(|stamp| stamp.flags & stamp_flags::ELSEWHERE != 0).count();
+    Ok((of_process(records.stamps, queues), elsewhere))
 }
 
 /// The process of this host that sends to a port, where that is certain.
@@ -112,7 +117,8 @@ fn of_process(mut stamps: Vec<StampRecord>, queues: QueueCounts) -> Vec<StampRec
     if stamps.iter().any(|stamp| stamp.user_ns != 0) || queues.waiting < ENOUGH as u64 {
         stamps.retain(|stamp| stamp.user_ns != 0);
     } else {
-        stamps.retain(|stamp| stamp.ready_ns != 0 && stamp.flags & stamp_flags::DROPPED == 0);
+        let gone = stamp_flags::DROPPED | stamp_flags::ELSEWHERE;
+        stamps.retain(|stamp| stamp.ready_ns != 0 && stamp.flags & gone == 0);
     }
     stamps
 }
@@ -127,11 +133,14 @@ pub(super) fn learn(
 ) -> anyhow::Result<Learned> {
     let start = Instant::now();
     // Slow streams show a few packets in each look.
+    let mut elsewhere = 0;
     let mut seen: Vec<(u16, Vec<StampRecord>)> = place.ports.iter().map(|port| (*port, Vec::new())).collect();
     loop {
         for (port, stamps) in &mut seen {
             progress.say(format!("learning the stream of {name} on port {port}"));
-            stamps.extend(glimpse(place, *port, Payload::Rtp)?);
+            let (of_process, of_others) = glimpse(place, *port, Payload::Rtp)?;
+            stamps.extend(of_process);
+            elsewhere += of_others;
             if interrupt.requested() {
                 return Err(failure(ExitCode::Interrupted, "ended before anything was measured"));
             }
@@ -142,7 +151,10 @@ pub(super) fn learn(
             break;
         }
         if start.elapsed() > START {
-            return Err(failure(ExitCode::Peer, nothing_received(place, name, held_bytes(place, root))));
+            return Err(failure(
+                ExitCode::Peer,
+                nothing_received(place, name, held_bytes(place, root), elsewhere),
+            ));
         }
     }
     let others = seen[1..].iter().filter(|(_, stamps)| !stamps.is_empty()).count();
@@ -150,7 +162,7 @@ pub(super) fn learn(
     let payload = if is_rtp(&stamps) {
         Payload::Rtp
     } else {
-        let again = glimpse(place, port, Payload::Ours { offset: 0 })?;
+        let (again, _) = glimpse(place, port, Payload::Ours { offset: 0 })?;
         let ours = again.iter().filter(|stamp| stamp.flags & stamp_flags::OURS != 0).count();
         if ours > 0 && ours * 4 >= again.len() * 3 { Payload::Ours { offset: 0 } } else { Payload::Opaque }
     };
@@ -173,8 +185,8 @@ fn held_bytes(place: &ReceiverPorts<'_>, root: &HostRoot) -> u64 {
     sockets.unwrap_or_default().iter().filter(of_ports).map(|socket| socket.queued_bytes).sum()
 }
 
-/// Why nothing could be learned: nothing comes, or nobody reads it.
-fn nothing_received(place: &ReceiverPorts<'_>, name: &str, held_bytes: u64) -> String {
+/// Why nothing could be learned: nothing comes, nobody reads it, or other processes read it.
+fn nothing_received(place: &ReceiverPorts<'_>, name: &str, held_bytes: u64, elsewhere: usize) -> String {
     let ports: Vec<String> = place.ports.iter().map(u16::to_string).collect();
     let (seconds, ports) = (START.as_secs(), ports.join(", "));
     if held_bytes > 0 {
@@ -182,6 +194,13 @@ fn nothing_received(place: &ReceiverPorts<'_>, name: &str, held_bytes: u64) -> S
         return format!(
             "{name} read no packet within {seconds} s on its UDP port {ports}, although {held} of them wait there: it is \
              stopped, stuck or does not get a CPU; see what it does (ps -L -o tid,stat,psr,wchan:32,comm -p {process})"
+        );
+    }
+    if elsewhere > 0 {
+        let read = Cell::Count(elsewhere as u64);
+        return format!(
+            "{name} received no packets within {seconds} s on its UDP port {ports}, but other processes received {read} there: \
+             they share its socket or its port (SO_REUSEPORT); find them (ss -ulpn) and observe the one that receives"
         );
     }
     format!(
@@ -254,13 +273,15 @@ mod tests {
     #[test]
     fn a_full_socket_that_nobody_reads_is_told_from_a_silent_sender() {
         let place = ReceiverPorts { process: 4_711, address: None, ports: &[5_004] };
-        let said = |held| nothing_received(&place, "studio (process 4711)", held);
+        let said = |held| nothing_received(&place, "studio (process 4711)", held, 0);
         assert!(
             said(0)
                 .contains("received no packets within 10 s on its UDP port 5004: see that its sender sends")
         );
         let stuck = said(212_992);
         assert!(stuck.contains("read no packet") && stuck.contains("wchan:32,comm -p 4711"), "{stuck}");
+        let shared = nothing_received(&place, "studio (process 4711)", 0, 900);
+        assert!(shared.contains("but other processes received 900 there"), "{shared}");
     }
 
     #[test]

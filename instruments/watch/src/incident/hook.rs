@@ -1,0 +1,146 @@
+//! The program of the user's that is told of each incident, with its cause in one line.
+
+use crate::board::Incident;
+use crate::config::HookSettings;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the program.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs the program, one at a time.
+#[derive(Default)]
+pub(super) struct Hook {
+    settings: Option<HookSettings>,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Hook {
+    /// Takes other settings.
+    pub(super) fn set(&mut self, settings: Option<HookSettings>) {
+        self.settings = settings;
+    }
+
+    /// Starts the program for an incident of this leading cause. Watching does not wait for it. While it still runs for an
+    /// earlier incident, that is said and it is not started again.
+    pub(super) fn tell(&mut self, incident: &Incident, cause: &str) {
+        let Some(settings) = self.settings.clone() else { return };
+        if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
+            quaver_instrument::tell!(
+                "quaver watch: the hook still runs for an earlier incident, and was not started for {}",
+                incident.run
+            );
+            return;
+        }
+        let Some(mut command) = command(&settings, incident, cause) else { return };
+        let within = settings.within;
+        self.running = Some(std::thread::spawn(move || run(&mut command, within)));
+    }
+
+    /// Waits for the program that runs, which is ended after its time.
+    pub(super) fn finish(&mut self) {
+        // A panic in it has been told by then.
+        self.running.take().map(JoinHandle::join);
+    }
+}
+
+/// The program with the incident as its last argument, and its parts as variables.
+fn command(settings: &HookSettings, incident: &Incident, cause: &str) -> Option<Command> {
+    let (program, arguments) = settings.command.split_first()?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .arg(format!("{}: {}: {}", incident.receiver, incident.reasons, incident.words))
+        .env("QUAVER_RECEIVER", &incident.receiver)
+        .env("QUAVER_RUN", &incident.run)
+        .env("QUAVER_COUNT", incident.count.to_string())
+        .env("QUAVER_REASONS", &incident.reasons)
+        .env("QUAVER_CAUSE", cause)
+        .env("QUAVER_WORDS", &incident.words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    Some(command)
+}
+
+fn run(command: &mut Command, within: Duration) {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            return quaver_instrument::tell!(
+                "quaver watch: start the hook {program}: {error}; check hook.command"
+            );
+        }
+    };
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(None) if start.elapsed() < within => std::thread::sleep(LOOK),
+            Ok(None) => {
+                quaver_instrument::tell!("quaver watch: the hook {program} was ended after {within:?}");
+                break quaver_waiting::end_program(&mut child).map(|_| None);
+            }
+            Ok(status) => break Ok(status),
+            Err(error) => break Err(error),
+        }
+    };
+    match status {
+        Ok(Some(status)) if !status.success() => {
+            quaver_instrument::tell!("quaver watch: the hook {program} ended with {status}");
+        }
+        Err(error) => quaver_instrument::tell!("quaver watch: wait for the hook {program}: {error}"),
+        Ok(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hook(script: &str, within: Duration) -> Hook {
+        let command = ["sh", "-c", script, "hook"].map(str::to_owned).to_vec();
+        let mut hook = Hook::default();
+        hook.set(Some(HookSettings { command, within }));
+        hook
+    }
+
+    fn incident() -> Incident {
+        Incident {
+            receiver: "decoder".to_owned(),
+            run: "incidents/a".to_owned(),
+            count: 2,
+            reasons: "a packet waited 20.00 ms in this host".to_owned(),
+            words: "97 % receiver stopped by a signal (stopped)".to_owned(),
+            ..Incident::default()
+        }
+    }
+
+    #[test]
+    fn the_program_has_the_incident_as_one_line_and_in_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("told");
+        let script = format!("echo \"$1|$QUAVER_RUN|$QUAVER_COUNT|$QUAVER_CAUSE\" > {}", place.display());
+        let mut hook = hook(&script, Duration::from_secs(60));
+        hook.tell(&incident(), "stopped");
+        hook.finish();
+        let told = std::fs::read_to_string(place).unwrap();
+        let line =
+            "decoder: a packet waited 20.00 ms in this host: 97 % receiver stopped by a signal (stopped)";
+        assert_eq!(told, format!("{line}|incidents/a|2|stopped\n"));
+    }
+
+    #[test]
+    fn one_that_does_not_end_is_ended_and_meanwhile_not_started_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("told");
+        let script = format!("echo x >> {}; exec sleep 600", place.display());
+        let mut hook = hook(&script, Duration::from_millis(1_500));
+        let start = Instant::now();
+        hook.tell(&incident(), "stopped");
+        hook.tell(&incident(), "stopped");
+        hook.finish();
+        assert!(start.elapsed() < Duration::from_secs(300));
+        assert_eq!(std::fs::read_to_string(place).unwrap(), "x\n");
+    }
+}
