@@ -134,6 +134,7 @@ fn summary() -> ChaseSummary {
             nic_ring: None,
             stack: [("NO_SOCKET".to_owned(), 3)].into(),
             socket_buffer: Some(24),
+            elsewhere: 0,
             ours: 0,
             unaccounted: 0,
         },

@@ -84,6 +84,8 @@ pub(super) fn measure(
     recording.trace_with(tier::start(Some(TierName::Bpf), &observed.trace_spec(&traced, total))?, true);
     describe(&mut recording.manifest, &observed);
     recording.save_manifest()?;
+    let standings = || Standings::read(&observed.process, &observed.threads, &root);
+    let at_first = standings();
     progress.say("warming up");
     let maps = MemoryMap::of(&root, pid);
     let ended = || !observed.process.lives(&root);
@@ -92,9 +94,9 @@ pub(super) fn measure(
     let queue = |counts| QueueState::read(&observed.process, observed.learned.port, &root, counts);
     let queue_before = queue(queue_counts(&mut recording));
     let mut watch = QueueWatch::default();
-    let standings = || Standings::read(&observed.process, &observed.threads, &root);
-    let standing_before = standings();
     let start_ns = quaver_clock::monotonic_ns();
+    let stood = standings().since(&at_first, start_ns.unsigned_abs());
+    stood.into_iter().for_each(|record| recording.records().event(record));
     recording.keep_house(args.duration, interrupt, ended, |elapsed| {
         progress.show(elapsed, format!("observing {}", observed.name));
         watch.tick(quaver_clock::monotonic_ns(), || queue(QueueCounts::default()).bytes);
@@ -106,9 +108,6 @@ pub(super) fn measure(
         let seconds = (end_ns - start_ns) as f64 / 1e9;
         ended().then(|| format!("{} exited {seconds:.1} s into the measurement", observed.name))
     });
-    for record in standing_before.records(&standings(), start_ns.unsigned_abs()) {
-        recording.records().event(record);
-    }
     let counts = recording.end_tracing()?;
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.circumstances = before.circumstances(&after, &host, traced);

@@ -1,7 +1,6 @@
-//! Threads that did nothing from before the run to its end: stopped, held, or runnable without ever getting a CPU. No switch
-//! shows them, so their state is read from `/proc` at both ends.
+//! Threads that have not run since recording began: no switch shows why they are off their CPU, so that is read from `/proc`.
 
-use quaver_abi::record::{EventKind, EventRecord, OffCpu};
+use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject};
 use quaver_host::root::HostRoot;
 use quaver_host::sockets::{ProcessIdentity, ThreadFacts};
 use std::collections::BTreeMap;
@@ -15,6 +14,8 @@ struct Standing {
     cpu: u16,
     /// Time on CPUs so far, nanoseconds.
     ran_ns: u64,
+    /// Number of the system call that it sleeps in.
+    call: Option<u16>,
 }
 
 /// The threads of a process at one instant.
@@ -28,32 +29,11 @@ impl Standings {
         Self(threads.iter().filter_map(read).collect())
     }
 
-    /// An interval of 1 ns for each thread of which `later` shows that it never ran since: it ends at `start_ns`, with the
-    /// reason for which the thread is off its CPU. One that was stopped or held at the start has one in any case.
-    pub(super) fn records(&self, later: &Self, start_ns: u64) -> Vec<EventRecord> {
-        let record = |(thread, before): (&u32, &Standing)| {
-            let still = later
-                .0
-                .get(thread)
-                .is_some_and(|after| (after.ran_ns, after.state) == (before.ran_ns, before.state));
-            let reason = match before.state {
-                'T' => OffCpu::Stopped,
-                't' => OffCpu::Traced,
-                'D' if still => OffCpu::Uninterruptible,
-                'R' if still => OffCpu::Preempted,
-                _ => return None,
-            };
-            Some(EventRecord {
-                start_ns: start_ns.saturating_sub(1),
-                end_ns: start_ns,
-                id: *thread,
-                cpu: before.cpu,
-                kind: EventKind::Thread as u8,
-                detail: reason as u8,
-                aux: 0,
-            })
-        };
-        self.0.iter().filter_map(record).collect()
+    /// For each thread that has not run since `before`, an interval of 1 ns that ends at `now_ns` with the reason for which the
+    /// thread is off its CPU, and what it sleeps at. A thread of which that is not known has none.
+    pub(super) fn since(&self, before: &Self, now_ns: u64) -> Vec<EventRecord> {
+        let stood = self.0.iter().filter(|(thread, now)| before.0.get(thread) == Some(now));
+        stood.flat_map(|(thread, now)| now.records(*thread, now_ns)).collect()
     }
 }
 
@@ -64,7 +44,57 @@ impl Standing {
         let stat = root.text(&format!("{folder}/stat"))?;
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ran_ns = root.text(&format!("{folder}/schedstat"))?.split_whitespace().next()?.parse().ok()?;
-        Some(Self { state: fields.first()?.chars().next()?, cpu: fields.get(39 - 3)?.parse().ok()?, ran_ns })
+        // `running`, or -1 outside of a call, is no number of one.
+        let call = root.text(&format!("{folder}/syscall"));
+        let call = call.and_then(|text| text.split_whitespace().next()?.parse().ok());
+        Some(Self {
+            state: fields.first()?.chars().next()?,
+            cpu: fields.get(39 - 3)?.parse().ok()?,
+            ran_ns,
+            call,
+        })
+    }
+
+    /// Why it is off its CPU, and what it sleeps at.
+    fn reason(&self) -> Option<(OffCpu, SleepObject)> {
+        let awake = |reason| Some((reason, SleepObject::Unknown));
+        match self.state {
+            'T' => awake(OffCpu::Stopped),
+            't' => awake(OffCpu::Traced),
+            'D' => awake(OffCpu::Uninterruptible),
+            'R' => awake(OffCpu::Preempted),
+            'S' => match i64::from(self.call?) {
+                libc::SYS_futex => Some((OffCpu::Blocked, SleepObject::Futex)),
+                libc::SYS_nanosleep | libc::SYS_clock_nanosleep => {
+                    Some((OffCpu::Blocked, SleepObject::Clock))
+                }
+                libc::SYS_wait4 | libc::SYS_waitid => Some((OffCpu::Blocked, SleepObject::Child)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn records(&self, thread: u32, now_ns: u64) -> Vec<EventRecord> {
+        let Some((reason, object)) = self.reason() else { return Vec::new() };
+        let left = EventRecord {
+            start_ns: now_ns.saturating_sub(1),
+            end_ns: now_ns,
+            id: thread,
+            cpu: self.cpu,
+            kind: EventKind::Thread as u8,
+            detail: reason as u8,
+            aux: 0,
+        };
+        let sleep = EventRecord {
+            start_ns: now_ns,
+            kind: EventKind::Sleep as u8,
+            detail: object as u8,
+            aux: Sleep { call: self.call, object: 0 }.to_aux(),
+            ..left
+        };
+        let sleeps = object != SleepObject::Unknown;
+        [Some(left), Some(sleep).filter(|_| sleeps)].into_iter().flatten().collect()
     }
 }
 
@@ -72,38 +102,56 @@ impl Standing {
 mod tests {
     use super::*;
 
-    /// A process 77 with one thread for each state and time.
-    fn read(threads: &[(u32, char, u64)]) -> Standings {
+    /// A process 77 with one thread for each state, time and call.
+    fn read(threads: &[(u32, char, u64, &str)]) -> Standings {
         let host = tempfile::tempdir().unwrap();
-        for (id, state, ran_ns) in threads {
+        for (id, state, ran_ns, call) in threads {
             let (folder, between) = (host.path().join(format!("proc/77/task/{id}")), "0 ".repeat(35));
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("stat"), format!("{id} (a ) b) {state} {between}3 0 0")).unwrap();
             std::fs::write(folder.join("schedstat"), format!("{ran_ns} 5 6")).unwrap();
+            std::fs::write(folder.join("syscall"), call).unwrap();
         }
-        let facts = |(id, ..): &(u32, char, u64)| ThreadFacts { id: *id, realtime: false, cpu: None };
+        let facts = |(id, ..): &(u32, char, u64, &str)| ThreadFacts { id: *id, realtime: false, cpu: None };
         let threads: Vec<ThreadFacts> = threads.iter().map(facts).collect();
         Standings::read(&ProcessIdentity { pid: 77, started_ticks: 1 }, &threads, &HostRoot::at(host.path()))
     }
 
     #[test]
     fn a_thread_that_never_ran_is_off_its_cpu_for_what_its_state_tells() {
-        let before = read(&[(1, 'T', 10), (2, 't', 10), (3, 'D', 10), (4, 'R', 10), (5, 'S', 10)]);
-        let found: Vec<(u32, OffCpu)> =
-            before.records(&before, 900).iter().map(|r| (r.id, OffCpu::from_raw(r.detail))).collect();
-        let expected =
-            [(1, OffCpu::Stopped), (2, OffCpu::Traced), (3, OffCpu::Uninterruptible), (4, OffCpu::Preempted)];
-        assert_eq!(found, expected, "what a sleeping thread waits for is not known");
-        let first = before.records(&before, 900)[0];
-        assert_eq!((first.start_ns, first.end_ns, first.cpu), (899, 900, 3));
+        let (nanosleep, socket) =
+            (format!("{} 0x1", libc::SYS_nanosleep), format!("{} 0x1", libc::SYS_socket));
+        let standing = read(&[
+            (1, 'T', 10, "running"),
+            (2, 't', 10, "-1 0x7f 0x7f"),
+            (3, 'D', 10, "0 0x3"),
+            (4, 'R', 10, "running"),
+            (5, 'S', 10, &nanosleep),
+            (6, 'S', 10, &socket),
+            (7, 'S', 10, "-1 0x7f"),
+        ]);
+        let records = standing.since(&standing, 900);
+        let runs = records.iter().filter(|record| record.kind == EventKind::Thread as u8);
+        let found: Vec<(u32, OffCpu)> = runs.map(|r| (r.id, OffCpu::from_raw(r.detail))).collect();
+        let expected = [
+            (1, OffCpu::Stopped),
+            (2, OffCpu::Traced),
+            (3, OffCpu::Uninterruptible),
+            (4, OffCpu::Preempted),
+            (5, OffCpu::Blocked),
+        ];
+        assert_eq!(found, expected, "what threads 6 and 7 wait for is not known");
+        assert_eq!((records[0].start_ns, records[0].end_ns, records[0].cpu), (899, 900, 3));
+        let sleep = records.last().unwrap();
+        assert_eq!((sleep.kind, sleep.start_ns, sleep.id), (EventKind::Sleep as u8, 900, 5));
+        assert_eq!(SleepObject::from_raw(sleep.detail), SleepObject::Clock);
+        assert_eq!(Sleep::from_aux(sleep.aux).call, Some(libc::SYS_nanosleep as u16));
     }
 
     #[test]
-    fn one_that_ran_meanwhile_has_records_of_its_own() {
-        let before = read(&[(1, 'T', 10), (3, 'D', 10), (4, 'R', 10)]);
-        let ran = read(&[(1, 'R', 20), (3, 'D', 20), (4, 'R', 20)]);
-        let found = before.records(&ran, 900);
-        assert_eq!(found.iter().map(|record| record.id).collect::<Vec<_>>(), [1], "it was stopped at first");
-        assert_eq!(before.records(&Standings::default(), 900).len(), 1);
+    fn one_that_ran_or_came_meanwhile_has_records_of_its_own() {
+        let before = read(&[(1, 'T', 10, "running"), (3, 'D', 10, "running")]);
+        let now = read(&[(1, 'T', 20, "running"), (3, 'S', 10, "running"), (9, 'T', 10, "running")]);
+        assert_eq!(now.since(&before, 900), []);
     }
 }
