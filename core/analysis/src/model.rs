@@ -233,6 +233,13 @@ pub struct Unread {
     pub packets: u64,
 }
 
+impl Unread {
+    /// Whether that lasted for 100 ms: a receiver that reads nothing for less at the end of a run will read on.
+    pub const fn hangs(&self) -> bool {
+        self.until_ns - self.since_ns >= 100_000_000
+    }
+}
+
 /// Packets counted by place. "None" is unknown, not zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PacketCounts {

@@ -13,7 +13,7 @@ pub(super) fn of(summary: &ChaseSummary, manifest: &Manifest) -> Vec<String> {
         let lost = Cell::Count(lost);
         warnings.push(format!("{lost} kernel stamps overwritten before reading; use a shorter run"));
     }
-    if let Some(unread) = summary.unread {
+    if let Some(unread) = summary.unread.filter(|unread| unread.hangs() || summary.losses.received == 0) {
         warnings.push(format!(
             "nobody read {} that came to the receiver in the last {}: packets wait in its socket or are dropped there, and only \
              the first of them counts as late",

@@ -120,7 +120,7 @@ pub(super) fn measure(
     let stamps = read_all(&recording.run.stamps_segment())?;
     let facts = recording.manifest.analysis.get_or_insert_default();
     facts.unread = watch.unread(&stamps, &queue_after, window);
-    let state = observed.state(&root).filter(|_| facts.unread.is_some());
+    let state = observed.state(&root).filter(|_| facts.unread.is_some_and(|unread| unread.hangs()));
     let notes = recording.manifest.asked.get_mut("notes").and_then(serde_json::Value::as_array_mut);
     if let Some((notes, state)) = notes.zip(state) {
         notes.push(format!("at the end of the run {} was in state {state}", observed.name).into());
