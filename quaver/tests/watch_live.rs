@@ -117,6 +117,7 @@ impl Watch {
         let settings = format!(
             "directory = '{0}'\nsocket = '{0}/watch.sock'\nmetrics = '127.0.0.1:{metrics}'\n\
              [window]\nbefore = '1s'\nafter = '600ms'\n\
+             [hook]\ncommand = ['sh', '-c', 'echo $QUAVER_CAUSE $QUAVER_COUNT >> {0}/told']\n\
              [[receiver]]\nname = 'studio'\nport = {port}\nlate = '{LATE}'\n",
             watch.place.path().display()
         );
@@ -260,11 +261,18 @@ fn glitches_become_incidents_with_their_causes_and_quiet_and_kills_become_none()
     assert!(!watch.path("staging/watch-half").exists());
     drop(first);
     watch.wait("the end of the receiver", |watch| watch.log().contains("is gone"));
-    let (_second, _) = receiver(port);
+    let (second, _) = receiver(port);
     watch.wait_watching(3);
     assert!(watch.ask("trigger").ends_with(": 1\n"));
     watch.wait("the incident that was asked for", |watch| watch.incidents().len() == 3);
     assert!(watch.ask("status").contains("studio: "), "{}", watch.ask("status"));
+    // One that never goes on is told while it hangs.
+    kill_process(second.pid(), Signal::STOP).unwrap();
+    watch.wait("the third of its kind", |_| note(&stopped)["count"] == 3);
+    assert!(watch.metric("quaver_watch_triggers_total{receiver=\"studio\",reason=\"unread\"}") > 0.0);
+    let told = || std::fs::read_to_string(watch.path("told")).unwrap_or_default();
+    watch.wait("the hook", |_| told().lines().any(|line| line == "stopped 3"));
+    assert!(told().starts_with("stopped 1\n"), "{}", told());
     kill_process(daemon.pid(), Signal::TERM).unwrap();
     assert!(daemon.0.wait().unwrap().success(), "{}", watch.log());
     assert!(!watch.path("watch.sock").exists());
