@@ -15,7 +15,7 @@ use super::timeline::{Level, Timeline, end_of, sort_by_start, start_of};
 use super::{PacketPosition, Part};
 use crate::model::{Names, PacketRun};
 use crate::summary::{CauseSummary, FunctionShare};
-use quaver_abi::record::{EventKind, EventRecord, SAMPLE_PERIOD_NS};
+use quaver_abi::record::{EventKind, EventRecord, SAMPLE_PERIOD_NS, TOOK_SAMPLE};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PERIOD_NS: i64 = SAMPLE_PERIOD_NS as i64;
@@ -47,6 +47,8 @@ pub(crate) struct OwnWork<'a> {
     /// The receiver is a program of others.
     asked: bool,
     virtual_machine: bool,
+    /// The timer of the samples ran.
+    sampled: bool,
     calls: BTreeMap<u32, Vec<u32>>,
     samples: BTreeMap<u32, Vec<u32>>,
     /// Part of the period at which samples of a CPU are due.
@@ -81,6 +83,7 @@ impl<'a> OwnWork<'a> {
             names: &run.names,
             asked: run.receiver.foreign,
             virtual_machine: run.circumstances.virtual_machine,
+            sampled: false,
             calls: BTreeMap::new(),
             samples: BTreeMap::new(),
             due_ns: BTreeMap::new(),
@@ -92,6 +95,10 @@ impl<'a> OwnWork<'a> {
             return own;
         }
         let events = timeline.events;
+        own.sampled = events.iter().any(|event| {
+            let timer = event.kind == EventKind::Hrtimer as u8 && event.detail & TOOK_SAMPLE != 0;
+            timer || event.kind == EventKind::Sample as u8
+        });
         let of_receiver = |event: &&EventRecord| run.receiver.threads.contains(&event.id);
         for (index, event) in (0..u32::MAX).zip(events).filter(|(_, event)| of_receiver(event)) {
             let list = match EventKind::from_raw(event.kind) {
@@ -134,7 +141,7 @@ impl<'a> OwnWork<'a> {
 
     /// Whether windows must be gone through once before any is booked, to learn what to believe.
     pub(crate) fn must_learn(&self) -> bool {
-        self.asked && (self.virtual_machine || !self.samples.is_empty())
+        self.asked && (self.virtual_machine || self.sampled)
     }
 
     /// Ends learning: from now on only what is believed is booked.
@@ -147,13 +154,12 @@ impl<'a> OwnWork<'a> {
     fn is_believed(&self, kind: Kind, order: usize) -> bool {
         let Some(learned) = &self.learned else { return true };
         let Evidence { time_ns, punctual } = learned.get(&(kind, order)).copied().unwrap_or_default();
-        // Without samples a call still has the record of its length; code has nothing.
-        let silent = self.samples.is_empty();
-        if !silent && time_ns >= 4 * PERIOD_NS {
+        if self.sampled && time_ns >= 4 * PERIOD_NS {
             return punctual * PERIOD_NS * 2 >= time_ns;
         }
-        // A machine of its own has hardly anybody else to stop it.
-        punctual > 0 || !self.virtual_machine || (silent && kind.is_some())
+        // A machine of its own has hardly anybody else to stop it. Without the timer a call still has the record of its length;
+        // code has nothing.
+        punctual > 0 || !self.virtual_machine || (!self.sampled && kind.is_some())
     }
 
     /// Gives the unexplained time of a window in which `life` held the CPU to what it did. `scratch` is working memory.
@@ -229,7 +235,7 @@ impl<'a> OwnWork<'a> {
         let signs = self.samples_in(thread, from, to).map(|(_, sample)| start_of(sample)).chain([to]);
         for sign in signs.filter(|sign| *sign > from) {
             if cursor < sign {
-                let silent = !self.samples.is_empty() && sign - cursor > LONGEST_SILENCE_NS;
+                let silent = self.sampled && sign - cursor > LONGEST_SILENCE_NS;
                 take(cursor, sign, if silent { work.doubted() } else { work });
             }
             cursor = cursor.max(sign);
