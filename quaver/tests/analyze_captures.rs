@@ -60,7 +60,7 @@ fn write(path: &Path, packets: impl IntoIterator<Item = (i64, Vec<u8>)>) {
     for (after_ns, frame) in packets {
         let mut stamps = PacketStamps::default();
         let time_ns = START_NS + after_ns;
-        let stamp = |clock, time_ns, bound_ns| LayerStamp { clock, time_ns, bound_ns };
+        let stamp = |clock, time_ns, bound_ns| LayerStamp { clock, time_ns, bound_ns, epoch: 0 };
         stamps.set(Layer::Kernel, stamp(StampClock::Realtime, time_ns, 40));
         let application_ns = time_ns + 5_000 + captured % 10;
         stamps.set(Layer::Application, stamp(StampClock::Cycles, application_ns, 60));

@@ -38,6 +38,11 @@ pub(super) fn document(accounts: &Accounts, written: &Written) -> Document {
         let (unmatched, lost) = (Cell::Count(written.stamps_unmatched), Cell::Count(written.stamps_lost));
         document.warn(text!("{unmatched} packets lack XDP and TC stamps; {lost} stamps dropped (ring full)"));
     }
+    if let Some(raw) = written.raw.filter(|raw| raw.missing + raw.lost > 0) {
+        let (missing, lost) = (Cell::Count(raw.missing), Cell::Count(raw.lost));
+        document
+            .warn(text!("{missing} received packets lack raw cycles; {lost} readings dropped (ring full)"));
+    }
     if !accounts.notes.is_empty() {
         let notes = accounts.notes.iter().map(Text::from).collect();
         document.section(Section::new("notes", "Notes").with(Block::List(notes)));
@@ -103,7 +108,7 @@ fn stamped(interface: &InterfaceCount) -> String {
 mod tests {
     use super::*;
     use crate::capture::fates::Fates;
-    use crate::record::{RingStatistics, TapCounts};
+    use crate::record::{RawCounts, RingStatistics, TapCounts};
     use quaver_host::counters::InterfaceCounters;
     use std::time::Duration;
 
@@ -137,6 +142,7 @@ mod tests {
             figures: None,
             stamps_lost: 3,
             stamps_unmatched: 100,
+            raw: Some(RawCounts { missing: 2, lost: 1, ..RawCounts::default() }),
             limited: false,
             notes: Vec::new(),
         };
@@ -161,6 +167,7 @@ mod tests {
         Warnings
           ! eth0: 2 packets have stamps in the wrong layer order
           ! 100 packets lack XDP and TC stamps; 3 stamps dropped (ring full)
+          ! 2 received packets lack raw cycles; 1 readings dropped (ring full)
         ");
     }
 }
