@@ -115,11 +115,9 @@ mod tests {
     #[test]
     fn terminal() {
         let ring = RingStatistics { seen: 1_100, dropped: 60, freezes: 1 };
-        let stamped = Layer::ALL.map(|layer| match layer {
-            Layer::Kernel => 1_000,
-            Layer::Tc => 900,
-            _ => 0,
-        });
+        let mut stamped = [0; Layer::ALL.len()];
+        stamped[Layer::Kernel as usize - 1] = 1_000;
+        stamped[Layer::Tc as usize - 1] = 900;
         let fates = Fates { captured: 1_000, filtered: 40, stamped, disordered: 2, ..Fates::default() };
         let counters = InterfaceCounters { rx_packets: 1_150, rx_dropped: 7, ..InterfaceCounters::default() };
         let interface = InterfaceCount {
