@@ -57,8 +57,9 @@ trap 'rm -r "$made"' EXIT
 put 755 "$quaver" bin/quaver
 put 755 "$simulator" bin/quaver-sim
 put 644 "$recorder" lib/quaver/libquaver_preload.so
-# Where Wireshark finds it differs; `tshark -G folders` prints the folder to link it into.
+# Where Wireshark finds them differs; `tshark -G folders` prints the folders to link them into.
 put 755 "$source/packaging/wireshark/quaver-extcap" lib/quaver/extcap/quaver-extcap
+put 644 "$source/packaging/wireshark/quaver.lua" lib/quaver/wireshark/quaver.lua
 # `quaver sim trace` needs it, and nothing else does.
 if [ -f "$build/libquaver_qemu_plugin.so" ]; then
     put 644 "$build/libquaver_qemu_plugin.so" lib/quaver/libquaver_qemu_plugin.so

@@ -2,5 +2,5 @@
 
 fn main() {
     #[cfg(feature = "bpf")]
-    quaver_bpf_build::compile(&["capture", "capture_cycles", "capture_device"]);
+    quaver_bpf_build::compile(&["capture", "capture_cycles", "capture_device", "capture_raw"]);
 }

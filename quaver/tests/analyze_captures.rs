@@ -60,7 +60,7 @@ fn write(path: &Path, packets: impl IntoIterator<Item = (i64, Vec<u8>)>) {
     for (after_ns, frame) in packets {
         let mut stamps = PacketStamps::default();
         let time_ns = START_NS + after_ns;
-        let stamp = |clock, time_ns, bound_ns| LayerStamp { clock, time_ns, bound_ns };
+        let stamp = |clock, time_ns, bound_ns| LayerStamp { clock, time_ns, bound_ns, epoch: 0 };
         stamps.set(Layer::Kernel, stamp(StampClock::Realtime, time_ns, 40));
         let application_ns = time_ns + 5_000 + captured % 10;
         stamps.set(Layer::Application, stamp(StampClock::Cycles, application_ns, 60));
@@ -282,6 +282,34 @@ fn options_are_judged_by_what_the_capture_has() {
     assert_eq!(summary["flows"][1]["id"].as_u64(), Some(0xcafe));
     assert_eq!(summary["stages"][0]["from"].as_str(), Some("kernel"));
     assert_eq!(quaver(&["--fail-if", "packets < 301"], &path).status.code(), Some(1));
+}
+
+#[test]
+fn a_compressed_capture_is_read_as_it_is_and_other_compressed_files_are_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("mixture");
+    write(&path, mixture());
+    let plain = analyze(&path, None).unwrap();
+    let note = directory.path().join("note");
+    std::fs::write(&note, "no packets").unwrap();
+    assert!(Command::new("gzip").args([&path, &note]).status().unwrap().success());
+    let output = quaver(&["--json"], &path.with_extension("gz"));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = |name: &str| summary[name].as_str().unwrap_or_default().to_owned();
+    assert_eq!((told("format"), told("compression")), ("pcapng".to_owned(), "gzip".to_owned()));
+    let figures = serde_json::to_value(&plain.figures).unwrap();
+    figures
+        .as_object()
+        .unwrap()
+        .iter()
+        .for_each(|(name, figure)| assert_eq!(&summary[name], figure, "{name}"));
+    assert_eq!((plain.compression, plain.figures.packets), (None, 300));
+    let page = quaver(&[], &path.with_extension("gz"));
+    assert!(String::from_utf8_lossy(&page.stdout).contains("pcapng, gzip, by quaver"));
+    let other = quaver(&[], &note.with_extension("gz"));
+    let said = String::from_utf8_lossy(&other.stderr);
+    assert!(other.status.code() == Some(5) && said.contains("no capture"), "{said}");
 }
 
 /// What tcpdump of `interface` wrote of a known stream through a lab of this test.

@@ -47,6 +47,7 @@ fn what_is_installed_finds_its_parts() {
         "share/bash-completion/completions/quaver-sim",
         "lib/quaver/libquaver_preload.so",
         "lib/quaver/extcap/quaver-extcap",
+        "lib/quaver/wireshark/quaver.lua",
         "lib/quaver/kernels/streamcluster",
         "share/man/man1/quaver.1",
         "share/man/man1/quaver-sync.1",

@@ -12,7 +12,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-abi", 5_000),
     ("quaver-analysis", 14_100),
     ("quaver-bpf-build", 500),
-    ("quaver-capture", 12_000),
+    ("quaver-capture", 12_800),
     ("quaver-capture-analysis", 3_500),
     ("quaver-chase", 5_100),
     ("quaver-clock", 3_500),

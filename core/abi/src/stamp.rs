@@ -10,6 +10,8 @@ pub enum Layer {
     Xdp = 2,
     /// The kernel's receive stamp (`skb->tstamp`), taken on entry into the network stack.
     Kernel = 3,
+    /// The processor's counter at `netif_receive_skb`, right behind the kernel's stamp.
+    Raw = 7,
     /// The traffic control program at the ingress hook.
     Tc = 4,
     /// The receive stamp that a datagram socket hands over (SOF_TIMESTAMPING_RX_SOFTWARE).
@@ -20,8 +22,8 @@ pub enum Layer {
 
 impl Layer {
     /// All, in a packet's order.
-    pub const ALL: [Self; 6] =
-        [Self::Nic, Self::Xdp, Self::Kernel, Self::Tc, Self::Socket, Self::Application];
+    pub const ALL: [Self; 7] =
+        [Self::Nic, Self::Xdp, Self::Kernel, Self::Raw, Self::Tc, Self::Socket, Self::Application];
 
     /// The word for it in options, columns and pages.
     pub const fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Layer {
             Self::Nic => "nic",
             Self::Xdp => "xdp",
             Self::Kernel => "kernel",
+            Self::Raw => "raw",
             Self::Tc => "tc",
             Self::Socket => "socket",
             Self::Application => "application",
@@ -88,12 +91,16 @@ pub struct LayerStamp {
     pub time_ns: i64,
     /// The instant at which the stamp was taken lies no farther off, nanoseconds; `u32::MAX` is unknown.
     pub bound_ns: u32,
+    /// Which stretch of the live clock converted it: 1 is its first epoch, counted modulo 65,535; 0 where no cycles were
+    /// converted. Only stamps of one epoch are in order to the nanosecond.
+    pub epoch: u16,
 }
 
 /// The stamps of one packet; a layer that did not stamp it has none (missing is not zero).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketStamps {
     at: [Option<LayerStamp>; Layer::ALL.len()],
+    raw_cycles: Option<u64>,
 }
 
 impl PacketStamps {
@@ -105,6 +112,16 @@ impl PacketStamps {
     /// Sets that layer's.
     pub fn set(&mut self, layer: Layer, stamp: LayerStamp) {
         self.at[layer as usize - 1] = Some(stamp);
+    }
+
+    /// The reading of the counter that the stamp of [`Layer::Raw`] was converted from.
+    pub fn raw_cycles(&self) -> Option<u64> {
+        self.raw_cycles
+    }
+
+    /// Sets that reading.
+    pub fn set_raw_cycles(&mut self, cycles: u64) {
+        self.raw_cycles = Some(cycles);
     }
 
     /// Those that there are, in a packet's order.
@@ -125,14 +142,14 @@ mod tests {
         for clock in StampClock::ALL {
             assert_eq!(StampClock::from_number(clock as u8), Some(clock));
         }
-        assert_eq!((Layer::from_number(0), Layer::from_number(7)), (None, None));
+        assert_eq!((Layer::from_number(0), Layer::from_number(8)), (None, None));
         assert_eq!((StampClock::from_number(0), StampClock::from_number(6)), (None, None));
     }
 
     #[test]
     fn missing_is_not_zero() {
         let mut stamps = PacketStamps::default();
-        let zero = LayerStamp { clock: StampClock::Phc, time_ns: 0, bound_ns: 8 };
+        let zero = LayerStamp { clock: StampClock::Phc, time_ns: 0, bound_ns: 8, epoch: 0 };
         stamps.set(Layer::Nic, zero);
         assert_eq!(stamps.get(Layer::Nic), Some(zero));
         assert_eq!(stamps.get(Layer::Xdp), None);

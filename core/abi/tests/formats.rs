@@ -220,9 +220,10 @@ fn synchronisation_keeps_its_numbers() {
 
 #[test]
 fn layers_and_clocks_keep_their_words() {
-    assert_eq!(Layer::ALL.map(Layer::name), ["nic", "xdp", "kernel", "tc", "socket", "application"]);
+    let names = ["nic", "xdp", "kernel", "raw", "tc", "socket", "application"];
+    assert_eq!(Layer::ALL.map(Layer::name), names);
     assert_eq!(StampClock::ALL.map(StampClock::name), ["realtime", "monotonic", "tai", "phc", "cycles"]);
-    assert_eq!(Layer::ALL.map(|layer| layer as u8), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(Layer::ALL.map(|layer| layer as u8), [1, 2, 3, 7, 4, 5, 6]);
     assert_eq!(StampClock::ALL.map(|clock| clock as u8), [1, 2, 3, 4, 5]);
 }
 

@@ -19,6 +19,7 @@ Examples:
   quaver capture -i eth0 -o ring.pcapng --ring-files 10 --file-size 100MB
   quaver capture -i eth0 -o - | tshark -r -            to a pipe
   quaver capture -i eth0 --qos --layer xdp             live figures per flow
+  quaver capture -i eth0 -o out.pcapng --stamp raw     raw cycles of each packet, converted later
   quaver capture --compare --quick                     cost of each timestamping method on this machine
 
 Each received packet carries every available timestamp, with its clock and error bound:
@@ -27,6 +28,8 @@ Each received packet carries every available timestamp, with its clock and error
   kernel       on entry into the stack; always present, and the packet time in the file unless
                --layer says otherwise. Receivers get this same stamp from
                SOF_TIMESTAMPING_RX_SOFTWARE
+  raw          the processor's counter, read in the kernel at netif_receive_skb and converted later
+               by another thread; only with --stamp raw. The page says how it was read
   tc           BPF program at the ingress hook (tc-clsact: for kernels before 6.6, chosen
                automatically)
   application  Quaver's own stamp, per block of packets, or per packet with --immediate
@@ -68,7 +71,7 @@ pub struct CaptureArgs {
     /// Layer whose stamp is the packet time in the file and for --qos
     #[arg(long, visible_alias = "stamp", default_value = "kernel", value_parser = layer, value_name = "LAYER")]
     pub layer: Layer,
-    /// How application stamps are converted from cycles to time
+    /// How application stamps, or with --stamp raw those, are converted from cycles to time
     #[arg(long, default_value = "batch", value_name = "inline-clock|inline-cycles|threaded[:N]|batch")]
     pub pipeline: PipelineKind,
     /// CPUs, for example softirq=0,capture=0,write=1 (with --pipeline threaded also convert=N; softirq and capture on one CPU:
@@ -169,6 +172,7 @@ fn layers(text: &str) -> Result<LayerChoice, String> {
             "tc-clsact" => choice.tc_filter = true,
             // These are always there.
             "kernel" | "application" => {}
+            "raw" => return Err("ask for raw cycles with --stamp raw".to_owned()),
             "socket" => {
                 return Err(
                     "the socket stamp is the kernel stamp, which every packet has: remove it".to_owned()
@@ -187,7 +191,7 @@ fn layers(text: &str) -> Result<LayerChoice, String> {
 }
 
 fn layer(text: &str) -> Result<Layer, String> {
-    let there = [Layer::Nic, Layer::Xdp, Layer::Kernel, Layer::Tc, Layer::Application];
+    let there = [Layer::Nic, Layer::Xdp, Layer::Kernel, Layer::Raw, Layer::Tc, Layer::Application];
     there
         .into_iter()
         .find(|layer| layer.name() == text)
@@ -269,7 +273,8 @@ mod tests {
         assert!(layers("all").unwrap().nic && !layers("none").unwrap().tc && layers("auto").unwrap().auto);
         assert!(layers("udp").is_err() && layers("socket").unwrap_err().contains("the kernel stamp"));
         assert_eq!(layer("tc"), Ok(Layer::Tc));
-        assert!(layer("socket").is_err());
+        assert_eq!(layer("raw"), Ok(Layer::Raw));
+        assert!(layer("socket").is_err() && layers("raw").unwrap_err().contains("--stamp raw"));
     }
 
     #[test]

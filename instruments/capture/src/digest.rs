@@ -7,10 +7,10 @@ use quaver_analysis::rtp::Tai;
 use quaver_capture_analysis::flows::{CaptureFigures, FlowTable, TableSettings};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_pcapng as pcapng;
-use quaver_pcapng::{CaptureReader, CapturedInterface, CapturedPacket, ReadError};
+use quaver_pcapng::{CaptureReader, CapturedInterface, CapturedPacket, ReadError, Uncompressed};
 use quaver_store::error::StoreError;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// Version of the shape of [`CaptureSummary`].
@@ -30,8 +30,14 @@ struct PacketCounts {
 pub fn is_capture(path: &Path) -> anyhow::Result<bool> {
     let mut first = Vec::new();
     let file = File::open(path).map_err(|error| StoreError::io("open", path, error))?;
-    file.take(4).read_to_end(&mut first).map_err(|error| StoreError::io("read", path, error))?;
-    Ok(first.first_chunk().is_some_and(|four| pcapng::is_magic(*four)))
+    let read = Uncompressed::new(file).and_then(|file| file.take(4).read_to_end(&mut first));
+    match read {
+        Err(error) if error.kind() != ErrorKind::InvalidData => {
+            Err(StoreError::io("read", path, error).into())
+        }
+        // What is left of a damaged file may still be one.
+        _ => Ok(first.first_chunk().is_some_and(|four| pcapng::is_magic(*four))),
+    }
 }
 
 /// Reads and analyses a capture. With `layer`, times are the stamps of that layer, else the packets' own.
@@ -64,6 +70,8 @@ impl From<ReadError> for Unread {
 }
 
 fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<CaptureSummary, Unread> {
+    let source = Uncompressed::new(source).map_err(ReadError::Io)?;
+    let compression = source.compression();
     let mut reader = CaptureReader::new(source)?;
     let mut table: Option<(FlowTable, &'static str)> = None;
     let mut kept: Vec<PacketCounts> = Vec::new();
@@ -89,7 +97,9 @@ fn digest(source: impl Read, name: String, layer: Option<Layer>) -> Result<Captu
     if let Some(layer) = layer.filter(|_| figures.packets > 0 && figures.unstamped == figures.packets) {
         return Err(Unread::Layer(no_layer(layer, &figures)));
     }
-    Ok(summary(&reader, name, layer_word, figures, &kept))
+    let mut summary = summary(&reader, name, layer_word, figures, &kept);
+    summary.compression = compression;
+    Ok(summary)
 }
 
 /// What the facts of the run say of TAI. Times are of CLOCK_REALTIME already, so nothing lies between.
@@ -156,6 +166,7 @@ fn summary<R: Read>(
         schema: SCHEMA,
         file,
         format: reader.format().name(),
+        compression: None,
         complete: reader.is_whole(),
         application: section.application,
         hardware: section.hardware,

@@ -22,8 +22,12 @@ PREFIX/lib/quaver/extcap. Link it into Wireshark's folder of extcap programs onc
   tshark -G folders                prints that folder
   ln -s /usr/local/lib/quaver/extcap/quaver-extcap FOLDER
 
+Its stamps are fields and columns with PREFIX/lib/quaver/wireshark/quaver.lua, linked into the
+folder of Lua plugins.
+
   tshark -i quaver-eth0            capture by Quaver
-  tshark -D                        lists quaver-NAME for each interface")]
+  tshark -D                        lists quaver-NAME for each interface
+  tshark -r FILE -T fields -e quaver.kernel -e quaver.tc.stage     stamps of a capture")]
 pub struct ExtcapArgs {
     /// List interfaces
     #[arg(long)]

@@ -10,8 +10,10 @@ pub struct CaptureSummary {
     pub schema: &'static str,
     /// Name of the file.
     pub file: String,
-    /// `pcapng`, `pcap, microseconds` or `pcap, nanoseconds`.
+    /// `pcapng`, `pcap, microseconds`, `pcap, nanoseconds` or `snoop`.
     pub format: &'static str,
+    /// `gzip` or `zstd`, where the file is compressed.
+    pub compression: Option<&'static str>,
     /// The file was read to its end.
     pub complete: bool,
     /// Program that captured.

@@ -6,6 +6,7 @@ mod ends;
 mod files;
 mod immediate;
 mod order;
+mod raw;
 mod softirq;
 mod support;
 mod veth;

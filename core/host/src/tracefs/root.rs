@@ -147,8 +147,7 @@ pub fn refused(operation: &str, source: io::Error) -> TraceError {
         },
         Some(Errno::NODEV | Errno::NOENT) => TraceError::NotSupported {
             operation,
-            remedy: "needs a kernel built with CONFIG_FTRACE and CONFIG_TRACING; quaver goes on without"
-                .to_owned(),
+            remedy: "needs a kernel built with CONFIG_FTRACE and CONFIG_TRACING".to_owned(),
         },
         Some(Errno::NOSYS) => TraceError::NotSupported {
             operation,

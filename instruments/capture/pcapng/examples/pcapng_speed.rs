@@ -16,7 +16,7 @@ fn stamps(number: usize, layers: usize) -> PacketStamps {
     let mut stamps = PacketStamps::default();
     for (place, layer) in LAYERS.into_iter().take(layers).enumerate() {
         let time_ns = 1_700_000_000_000_000_000 + (number * 5_000 + place * 700) as i64;
-        stamps.set(layer, LayerStamp { time_ns, clock: StampClock::Realtime, bound_ns: 20 });
+        stamps.set(layer, LayerStamp { time_ns, clock: StampClock::Realtime, bound_ns: 20, epoch: 0 });
     }
     stamps
 }

@@ -101,9 +101,12 @@ pub(super) fn parse(
     big_endian: bool,
     interfaces: &[Interface],
 ) -> Result<Parsed, &'static str> {
+    let reader = Numbers { big_endian };
+    if reader.u32(octets) == Some(number::PACKET) {
+        return reader.old_packet(octets, interfaces);
+    }
     let parse = if big_endian { parse_block_be } else { parse_block_le };
     let (_, block) = parse(octets).map_err(|_| "a block cannot be read and is left out")?;
-    let reader = Numbers { big_endian };
     match block {
         Block::SectionHeader(block) => Ok(Parsed::Section(reader.section(&block))),
         Block::InterfaceDescription(block) => Ok(Parsed::Interface(Box::new(reader.interface(&block)))),
@@ -179,6 +182,24 @@ struct Numbers {
 }
 
 impl Numbers {
+    /// A packet block of old differs from an enhanced one in one word: interface and drops have half of it each.
+    fn old_packet(self, octets: &[u8], interfaces: &[Interface]) -> Result<Parsed, &'static str> {
+        const BROKEN: &str = "a block cannot be read and is left out";
+        let word = self.u32(octets.get(8..).unwrap_or_default()).ok_or(BROKEN)?;
+        let (first, second) = (word >> 16, word & 0xffff);
+        let (interface, drops) = if self.big_endian { (first, second) } else { (second, first) };
+        let of = |number: u32| if self.big_endian { number.to_be_bytes() } else { number.to_le_bytes() };
+        let mut enhanced = octets.to_vec();
+        enhanced[..4].copy_from_slice(&of(number::ENHANCED_PACKET));
+        enhanced[8..12].copy_from_slice(&of(interface));
+        let mut parsed = parse(&enhanced, self.big_endian, interfaces)?;
+        // All ones: nobody counted.
+        if let Parsed::Packet(parts) = &mut parsed {
+            parts.packet.drops_before = (drops != 0xffff).then_some(drops.into());
+        }
+        Ok(parsed)
+    }
+
     fn u32(self, octets: &[u8]) -> Option<u32> {
         let four = *octets.first_chunk::<4>()?;
         Some(if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })

@@ -103,8 +103,12 @@ fn options_of_big_endian_files_are_read_in_their_order() {
     let mut made = Made::new(true);
     made.interface(&made.option(8, &made.u64(1_000)));
     let mut stamps = PacketStamps::default();
-    let stamp =
-        quaver_abi::stamp::LayerStamp { clock: quaver_abi::stamp::StampClock::Tai, time_ns: -3, bound_ns: 4 };
+    let stamp = quaver_abi::stamp::LayerStamp {
+        clock: quaver_abi::stamp::StampClock::Tai,
+        time_ns: -3,
+        bound_ns: 4,
+        epoch: 0,
+    };
     stamps.set(Layer::Nic, stamp);
     // A copier rewrites the enterprise number alone.
     let mut ours = Vec::new();

@@ -1,4 +1,4 @@
-//! Capture files: pcapng as we write it, and pcapng and pcap as we read them.
+//! Capture files: pcapng as we write it, and pcapng, pcap and snoop as we read them, compressed or not.
 //!
 //! The format is that of the IETF draft "PCAP Now Generic (pcapng) Capture File Format". Ours are little-endian, have one
 //! section, and packets are stamped in nanoseconds of CLOCK_REALTIME. What else is known of a packet's stamps stands in
@@ -6,11 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod compressed;
 pub mod option;
 pub mod read;
 mod room;
+mod snoop;
 pub mod write;
 
+pub use compressed::Uncompressed;
 pub use read::{CaptureFormat, CaptureReader, ReadError, is_magic};
 pub use write::{PcapngWriter, UnwrittenPacket, WriteError};
 
@@ -30,6 +33,8 @@ pub const LINK_LINUX_COOKED_2: u16 = 276;
 pub(crate) mod number {
     pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
     pub(crate) const INTERFACE_DESCRIPTION: u32 = 1;
+    /// What enhanced packets replaced.
+    pub(crate) const PACKET: u32 = 2;
     pub(crate) const INTERFACE_STATISTICS: u32 = 5;
     pub(crate) const ENHANCED_PACKET: u32 = 6;
     pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;

@@ -14,12 +14,14 @@
 //!   n times, in a packet's order:
 //!   0        1        2                4                8                                 16
 //!  +--------+--------+----------------+----------------+---------------------------------+
-//!  | layer  | clock  | zero           | bound, ns      | time, ns, signed                |
+//!  | layer  | clock  | epoch          | bound, ns      | time, ns, signed                |
 //!  +--------+--------+----------------+----------------+---------------------------------+
 //! ```
 //!
 //! *Layer shown* is the one whose stamp stands as the packet's time in the block. Numbers of layers and clocks are those
-//! of `quaver_abi::stamp`; an entry whose number is not known is left out by a reader. A bound of 2³²-1 is *unknown*.
+//! of `quaver_abi::stamp`; an entry whose number is not known is left out by a reader. A bound of 2³²-1 is *unknown*, an
+//! epoch of 0 is none. An entry of layer 7 (raw) and clock 6 holds no time but the reading of the processor's counter from
+//! which the stamp of that layer was converted.
 
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use zerocopy::byteorder::little_endian::{I64, U16, U32};
@@ -36,7 +38,9 @@ pub const HEAD_BYTES: usize = 4 + size_of::<Head>();
 /// Bytes of a stamp.
 pub const ENTRY_BYTES: usize = size_of::<Entry>();
 /// Most bytes of the option's value.
-pub const MOST_BYTES: usize = HEAD_BYTES + Layer::ALL.len() * ENTRY_BYTES;
+pub const MOST_BYTES: usize = HEAD_BYTES + (Layer::ALL.len() + 1) * ENTRY_BYTES;
+/// The clock of an entry that holds raw cycles.
+const COUNTER: u8 = 6;
 
 /// What stands behind the enterprise number.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -56,7 +60,7 @@ const _: () = assert!(size_of::<Head>() == 8);
 struct Entry {
     layer: u8,
     clock: u8,
-    zero: U16,
+    epoch: U16,
     bound_ns: U32,
     time_ns: I64,
 }
@@ -71,9 +75,14 @@ pub struct StampOption {
     pub stamps: PacketStamps,
 }
 
+/// How many entries the option has for these stamps.
+pub(super) fn entries(stamps: &PacketStamps) -> usize {
+    stamps.iter().count() + usize::from(stamps.raw_cycles().is_some())
+}
+
 /// Puts the option's value behind `out`, enterprise number in little-endian order.
 pub(super) fn encode(out: &mut Vec<u8>, shown: Layer, stamps: &PacketStamps) {
-    let count = stamps.iter().count() as u8;
+    let count = entries(stamps) as u8;
     let head = Head { magic: MAGIC, version: VERSION, shown: shown as u8, count, zero: 0 };
     out.extend_from_slice(&ENTERPRISE.to_le_bytes());
     out.extend_from_slice(head.as_bytes());
@@ -81,10 +90,16 @@ pub(super) fn encode(out: &mut Vec<u8>, shown: Layer, stamps: &PacketStamps) {
         let entry = Entry {
             layer: layer as u8,
             clock: stamp.clock as u8,
-            zero: U16::ZERO,
+            epoch: U16::new(stamp.epoch),
             bound_ns: U32::new(stamp.bound_ns),
             time_ns: I64::new(stamp.time_ns),
         };
+        out.extend_from_slice(entry.as_bytes());
+    }
+    if let Some(cycles) = stamps.raw_cycles() {
+        let time_ns = I64::new(cycles.cast_signed());
+        let (epoch, bound_ns) = (U16::ZERO, U32::ZERO);
+        let entry = Entry { layer: Layer::Raw as u8, clock: COUNTER, epoch, bound_ns, time_ns };
         out.extend_from_slice(entry.as_bytes());
     }
 }
@@ -100,9 +115,17 @@ pub fn decode(value: &[u8]) -> Option<StampOption> {
     let mut stamps = PacketStamps::default();
     for entry in rest[..octets].chunks_exact(ENTRY_BYTES) {
         let entry = Entry::read_from_bytes(entry).ok()?;
+        if (entry.layer, entry.clock) == (Layer::Raw as u8, COUNTER) {
+            stamps.set_raw_cycles(entry.time_ns.get().cast_unsigned());
+        }
         let known = Layer::from_number(entry.layer).zip(StampClock::from_number(entry.clock));
         if let Some((layer, clock)) = known {
-            let stamp = LayerStamp { clock, time_ns: entry.time_ns.get(), bound_ns: entry.bound_ns.get() };
+            let stamp = LayerStamp {
+                clock,
+                time_ns: entry.time_ns.get(),
+                bound_ns: entry.bound_ns.get(),
+                epoch: entry.epoch.get(),
+            };
             stamps.set(layer, stamp);
         }
     }

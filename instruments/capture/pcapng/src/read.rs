@@ -1,4 +1,4 @@
-//! Reading captures: pcapng and classic pcap, block by block, in bounded memory.
+//! Reading captures: pcapng, classic pcap and snoop, block by block, in bounded memory.
 //!
 //! Blocks are framed here, so that no length that a file claims is believed before so many bytes are there, and none
 //! above [`MOST_BLOCK_BYTES`] at all; what is in a block is taken apart by pcap-parser. Numbers in options are read here
@@ -7,6 +7,7 @@
 use super::block::{self, Interface, Parsed, Parts, TimeUnit};
 use super::number;
 use super::room::{FULL, Room};
+use super::snoop;
 use super::{CapturedInterface, CapturedPacket, CapturedSection, CapturedStatistics};
 use std::io::{self, Read};
 
@@ -33,8 +34,8 @@ pub enum ReadError {
     /// The system refused.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Neither pcapng nor pcap.
-    #[error("it is no capture: it begins with neither the header of pcapng nor that of pcap")]
+    /// Neither pcapng, pcap nor snoop.
+    #[error("it is no capture: it begins with the header of neither pcapng, pcap nor snoop")]
     NotACapture,
     /// The header is cut or contradicts itself.
     #[error("its header cannot be read: {0}")]
@@ -44,7 +45,7 @@ pub enum ReadError {
 /// Whether a file that begins with these bytes says that it is a capture.
 pub fn is_magic(first: [u8; 4]) -> bool {
     let magic = u32::from_le_bytes(first);
-    magic == number::SECTION_HEADER || CLASSIC.contains(&magic)
+    magic == number::SECTION_HEADER || CLASSIC.contains(&magic) || snoop::MAGIC.starts_with(&first)
 }
 
 /// Which kind of file it is.
@@ -56,6 +57,8 @@ pub enum CaptureFormat {
     PcapMicroseconds,
     /// Classic pcap with nanoseconds.
     PcapNanoseconds,
+    /// Snoop (RFC 1761).
+    Snoop,
 }
 
 impl CaptureFormat {
@@ -65,6 +68,7 @@ impl CaptureFormat {
             Self::Pcapng => "pcapng",
             Self::PcapMicroseconds => "pcap, microseconds",
             Self::PcapNanoseconds => "pcap, nanoseconds",
+            Self::Snoop => "snoop",
         }
     }
 }
@@ -82,6 +86,8 @@ pub struct CaptureReader<R: Read> {
     source: R,
     format: CaptureFormat,
     classic: Option<Classic>,
+    /// Packets that a snoop file has told to be dropped.
+    snoop_drops: u32,
     big_endian: bool,
     buffer: Vec<u8>,
     /// What of the buffer is not read yet.
@@ -118,6 +124,7 @@ impl<R: Read> CaptureReader<R> {
             source,
             format: CaptureFormat::Pcapng,
             classic: None,
+            snoop_drops: 0,
             big_endian: false,
             buffer: vec![0; 64 * 1024],
             from: 0,
@@ -132,12 +139,17 @@ impl<R: Read> CaptureReader<R> {
             whole: true,
         };
         if !reader.have(4)? {
-            return Err(ReadError::NotACapture);
+            return Err(if reader.whole {
+                ReadError::NotACapture
+            } else {
+                ReadError::Header("the compressed data are cut or damaged")
+            });
         }
         let magic = reader.buffer[..4].first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
         match magic {
             number::SECTION_HEADER => reader.begin_section_file()?,
             magic if CLASSIC.contains(&magic) => reader.begin_classic()?,
+            magic if snoop::MAGIC.starts_with(&magic.to_le_bytes()) => reader.begin_snoop()?,
             _ => return Err(ReadError::NotACapture),
         }
         Ok(reader)
@@ -174,14 +186,19 @@ impl<R: Read> CaptureReader<R> {
     /// The system cannot read the file.
     pub fn next_packet(&mut self) -> Result<Option<CapturedPacket<'_>>, ReadError> {
         loop {
-            let step = if self.classic.is_some() { self.frame_classic()? } else { self.frame_block()? };
+            let step = match self.format {
+                CaptureFormat::Pcapng => self.frame_block()?,
+                CaptureFormat::Snoop => self.frame_snoop()?,
+                CaptureFormat::PcapMicroseconds | CaptureFormat::PcapNanoseconds => self.frame_classic()?,
+            };
             let Step::Whole(octets) = step else { return Ok(None) };
             let start = self.from;
             self.from += octets;
             self.passed += octets as u64;
-            let parts = match self.classic {
-                Some(classic) => self.take_classic(start, octets, classic),
-                None => self.take_block(start, octets),
+            let parts = match (self.format, self.classic) {
+                (CaptureFormat::Snoop, _) => self.take_snoop(start, octets),
+                (_, Some(classic)) => self.take_classic(start, octets, classic),
+                (_, None) => self.take_block(start, octets),
             };
             if let Some(Parts { mut packet, data }) = parts {
                 packet.link_type = self.interfaces[packet.interface].facts.link_type;
@@ -195,6 +212,19 @@ impl<R: Read> CaptureReader<R> {
         let unit = self.interfaces[0].unit;
         let block = &self.buffer[start..start + octets];
         let parts = block::classic_packet(block, classic.big_endian, classic.modified, unit);
+        match &parts {
+            Some(parts) => self.look_at(parts),
+            None => self.caution("a packet cannot be read and is left out"),
+        }
+        parts
+    }
+
+    fn take_snoop(&mut self, start: usize, octets: usize) -> Option<Parts> {
+        let record = &self.buffer[start..start + octets];
+        let drops = snoop::word(record, 12);
+        let dropped = drops.saturating_sub(self.snoop_drops);
+        let parts = snoop::packet(record, dropped.into());
+        self.snoop_drops = drops;
         match &parts {
             Some(parts) => self.look_at(parts),
             None => self.caution("a packet cannot be read and is left out"),
@@ -288,6 +318,37 @@ impl<R: Read> CaptureReader<R> {
         Ok(())
     }
 
+    fn begin_snoop(&mut self) -> Result<(), ReadError> {
+        if !self.have(snoop::HEADER_BYTES)? {
+            return Err(ReadError::Header("it is cut"));
+        }
+        let header = &self.buffer[self.from..self.from + snoop::HEADER_BYTES];
+        if !header.starts_with(&snoop::MAGIC) {
+            return Err(ReadError::NotACapture);
+        }
+        if snoop::word(header, 8) != snoop::VERSION {
+            return Err(ReadError::Header("it is of another version of snoop than 2"));
+        }
+        let link_type = snoop::link_type(snoop::word(header, 12));
+        self.format = CaptureFormat::Snoop;
+        self.interfaces.push(Interface::classic(link_type, 0, snoop::UNIT));
+        self.from += snoop::HEADER_BYTES;
+        self.passed += snoop::HEADER_BYTES as u64;
+        Ok(())
+    }
+
+    /// Finds a whole packet of a snoop file.
+    fn frame_snoop(&mut self) -> Result<Step, ReadError> {
+        if !self.have(snoop::PACKET_BYTES)? {
+            return Ok(self.end());
+        }
+        let length = snoop::word(&self.buffer[self.from..], 8) as usize;
+        if !(snoop::PACKET_BYTES..=MOST_BLOCK_BYTES).contains(&length) {
+            return Ok(self.stop("a packet has an impossible length; reading ends there"));
+        }
+        Ok(if self.have(length)? { Step::Whole(length) } else { self.end() })
+    }
+
     /// Finds a whole block of pcapng, reading on as needed. Blocks that are too long are passed over.
     fn frame_block(&mut self) -> Result<Step, ReadError> {
         loop {
@@ -375,6 +436,12 @@ impl<R: Read> CaptureReader<R> {
                 Ok(0) => self.ended = true,
                 Ok(read) => self.to += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    self.caution(&format!(
+                        "the compressed file was cut or damaged ({error}); reading ends there"
+                    ));
+                    (self.whole, self.ended) = (false, true);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -400,7 +467,7 @@ impl<R: Read> CaptureReader<R> {
     fn end(&mut self) -> Step {
         let left = self.to - self.from;
         if left > 0 {
-            let what = if self.classic.is_some() { "packet" } else { "block" };
+            let what = if self.format == CaptureFormat::Pcapng { "block" } else { "packet" };
             let at = self.passed;
             self.stop(&format!("the file was cut: its last {what}, at byte {at}, has only {left} bytes"));
         }

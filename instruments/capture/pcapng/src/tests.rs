@@ -8,11 +8,21 @@ fn stamps() -> PacketStamps {
     let mut stamps = PacketStamps::default();
     stamps.set(
         Layer::Kernel,
-        LayerStamp { clock: StampClock::Realtime, time_ns: 1_700_000_000_123_456_789, bound_ns: 40 },
+        LayerStamp {
+            clock: StampClock::Realtime,
+            time_ns: 1_700_000_000_123_456_789,
+            bound_ns: 40,
+            epoch: 0,
+        },
     );
     stamps.set(
         Layer::Application,
-        LayerStamp { clock: StampClock::Cycles, time_ns: 1_700_000_000_123_460_000, bound_ns: u32::MAX },
+        LayerStamp {
+            clock: StampClock::Cycles,
+            time_ns: 1_700_000_000_123_460_000,
+            bound_ns: u32::MAX,
+            epoch: 0,
+        },
     );
     stamps
 }
@@ -75,7 +85,28 @@ fn octets_of_a_packet_are_those_drawn() {
     expected.extend(1_700_000_000_123_460_000i64.to_le_bytes());
     expected.extend([0, 0, 0, 0]);
     assert_eq!(blocks[2], (6, &expected[..]));
-    assert_eq!((option::HEAD_BYTES, option::ENTRY_BYTES, option::MOST_BYTES), (12, 16, 108));
+    assert_eq!((option::HEAD_BYTES, option::ENTRY_BYTES, option::MOST_BYTES), (12, 16, 140));
+}
+
+#[test]
+fn octets_of_raw_cycles_are_those_drawn() {
+    let mut stamps = PacketStamps::default();
+    stamps.set(Layer::Raw, LayerStamp { clock: StampClock::Cycles, time_ns: 258, bound_ns: 90, epoch: 513 });
+    stamps.set_raw_cycles(0x8000_0000_0000_0001);
+    let mut writer = PcapngWriter::new(Vec::new(), &SectionFacts::default()).unwrap();
+    writer.interface(&InterfaceFacts::default()).unwrap();
+    writer.packet(0, &PacketRecord::new(Layer::Raw, &stamps, b"", 0)).unwrap();
+    let file = writer.finish().unwrap();
+    let mut expected = vec![0xad, 0x0b, 44, 0, 0xd9, 0x7e, 0, 0];
+    expected.extend(b"QVTS\x01\x07\x02\x00");
+    expected.extend([7, 5, 1, 2, 90, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+    // No time: the counter's reading.
+    expected.extend([7, 6, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x80]);
+    expected.extend([0, 0, 0, 0]);
+    let (kind, block) = blocks(&file)[2];
+    assert!(kind == 6 && block.ends_with(&expected), "{block:?}");
+    let option = option::StampOption { shown: Some(Layer::Raw), stamps };
+    assert_eq!(option::decode(&expected[8..]), Some(option));
 }
 
 #[test]
@@ -88,7 +119,7 @@ fn what_cannot_be_written_is_refused_and_leaves_the_file_whole() {
     let unstamped = PacketRecord { stamp_layer: Layer::Nic, ..record };
     assert!(matches!(writer.packet(0, &unstamped), Err(WriteError::NoStamp(Layer::Nic))));
     let mut early = PacketStamps::default();
-    early.set(Layer::Nic, LayerStamp { clock: StampClock::Phc, time_ns: -1, bound_ns: 0 });
+    early.set(Layer::Nic, LayerStamp { clock: StampClock::Phc, time_ns: -1, bound_ns: 0, epoch: 0 });
     let early = PacketRecord { stamp_layer: Layer::Nic, stamps: &early, ..record };
     assert!(matches!(writer.packet(0, &early), Err(WriteError::Time(-1))));
     assert_eq!(blocks(&writer.finish().unwrap()).len(), 2);

@@ -389,7 +389,7 @@ impl Options<'_> {
     }
 
     fn stamps(&mut self, packet: &PacketRecord<'_>) {
-        let count = packet.stamps.iter().count();
+        let count = option::entries(packet.stamps);
         self.head(number::CUSTOM_BINARY, option::HEAD_BYTES + count * option::ENTRY_BYTES);
         option::encode(self.block.buffer, packet.stamp_layer, packet.stamps);
     }

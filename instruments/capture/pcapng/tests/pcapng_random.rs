@@ -30,7 +30,12 @@ fn ours() -> Vec<u8> {
     }
     for n in 0..4u32 {
         let mut stamps = PacketStamps::default();
-        let stamp = LayerStamp { clock: StampClock::Realtime, time_ns: START_NS + i64::from(n), bound_ns: 9 };
+        let stamp = LayerStamp {
+            clock: StampClock::Realtime,
+            time_ns: START_NS + i64::from(n),
+            bound_ns: 9,
+            epoch: 0,
+        };
         stamps.set(Layer::Kernel, stamp);
         stamps.set(Layer::Application, stamp);
         let data = vec![n as u8; 13 * n as usize];
@@ -170,12 +175,14 @@ proptest! {
 
     #[test]
     fn stamps_of_any_value(
-        layers in prop::collection::vec((0usize..6, 0usize..5, any::<i64>(), any::<u32>()), 0..8),
+        layers in prop::collection::vec((0usize..7, 0usize..5, any::<i64>(), any::<u32>(), any::<u16>()), 0..8),
+        cycles in prop::option::of(any::<u64>()),
     ) {
         let mut stamps = PacketStamps::default();
-        let shown = LayerStamp { clock: StampClock::Realtime, time_ns: START_NS, bound_ns: 0 };
-        for (layer, clock, time_ns, bound_ns) in layers {
-            stamps.set(Layer::ALL[layer], LayerStamp { clock: StampClock::ALL[clock], time_ns, bound_ns });
+        let shown = LayerStamp { clock: StampClock::Realtime, time_ns: START_NS, bound_ns: 0, epoch: 0 };
+        cycles.into_iter().for_each(|cycles| stamps.set_raw_cycles(cycles));
+        for (layer, clock, time_ns, bound_ns, epoch) in layers {
+            stamps.set(Layer::ALL[layer], LayerStamp { clock: StampClock::ALL[clock], time_ns, bound_ns, epoch });
         }
         stamps.set(Layer::Kernel, shown);
         let mut writer = PcapngWriter::new(Vec::new(), &SectionFacts::default()).unwrap();

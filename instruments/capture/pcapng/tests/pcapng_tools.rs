@@ -91,7 +91,7 @@ fn write(path: &Path) {
     }
     for (n, time_ns) in times().into_iter().enumerate() {
         let mut stamps = PacketStamps::default();
-        let stamp = |time_ns| LayerStamp { clock: StampClock::Realtime, time_ns, bound_ns: 40 };
+        let stamp = |time_ns| LayerStamp { clock: StampClock::Realtime, time_ns, bound_ns: 40, epoch: 0 };
         stamps.set(Layer::Kernel, stamp(time_ns));
         stamps.set(Layer::Application, stamp(time_ns + 5_000));
         let frame = frame(n);

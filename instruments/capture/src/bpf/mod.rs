@@ -5,6 +5,7 @@
 //! that have no such link for the ingress hook, on a filter ([`clsact`]).
 
 mod clsact;
+pub(crate) mod raw;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -52,7 +53,7 @@ fn records_bytes(rings_bytes: u64) -> u32 {
 }
 
 /// Whether the kernel shows that it lets programs read the cycle counter.
-fn counter_is_shown() -> bool {
+pub(crate) fn counter_is_shown() -> bool {
     kernel_types().is_ok_and(|types| types.functions.contains(COUNTER))
 }
 
@@ -180,16 +181,17 @@ impl CapturePrograms {
 
     /// What the programs write.
     pub(crate) fn records(&self) -> io::Result<Records> {
-        Records::map(self.map(RECORDS)?, self.map("layer_lost")?)
+        Records::map(map_of(&self.object, RECORDS)?, map_of(&self.object, "layer_lost")?)
     }
+}
 
-    fn map(&self, name: &str) -> io::Result<(BorrowedFd<'_>, u32)> {
-        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("the object has no map {name}"));
-        let map = self.object.maps().find(|map| map.name() == name).ok_or_else(missing)?;
-        // SAFETY: the map, and its descriptor, live as long as the object, which the answer borrows.
-        let descriptor = unsafe { BorrowedFd::borrow_raw(map.as_fd().as_raw_fd()) };
-        Ok((descriptor, map.max_entries()))
-    }
+/// A map of an object, and how many entries it has.
+fn map_of<'a>(object: &'a Object, name: &str) -> io::Result<(BorrowedFd<'a>, u32)> {
+    let missing = || io::Error::new(io::ErrorKind::NotFound, format!("the object has no map {name}"));
+    let map = object.maps().find(|map| map.name() == name).ok_or_else(missing)?;
+    // SAFETY: the map, and its descriptor, live as long as the object, which the answer borrows.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(map.as_fd().as_raw_fd()) };
+    Ok((descriptor, map.max_entries()))
 }
 
 /// Hangs a program on a hook of an interface.

@@ -11,6 +11,7 @@
 
 use quaver_host::bpf::memory::{Mapping, shared_word};
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -48,13 +49,14 @@ const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 const HEADER_BYTES: usize = 8;
 
-/// The reader's end.
-pub(crate) struct Records {
+/// The reader's end of records of one kind.
+pub(crate) struct Records<R = LayerRecord> {
     consumer: Area,
     producer: Area,
     data_at: usize,
     data_bytes: usize,
     lost: Mapping<u64>,
+    records: PhantomData<R>,
 }
 
 /// A mapped piece of the ring buffer.
@@ -94,7 +96,7 @@ impl Drop for Area {
     }
 }
 
-impl Records {
+impl<R: FromBytes + Immutable + KnownLayout> Records<R> {
     /// Maps the ring buffer (with its size in bytes) and the count of what had no room in it.
     pub(super) fn map(ring: (BorrowedFd<'_>, u32), lost: (BorrowedFd<'_>, u32)) -> io::Result<Self> {
         // SAFETY: takes no pointers.
@@ -103,11 +105,18 @@ impl Records {
         let data_bytes = ring.1 as usize;
         let consumer = Area::map(ring.0, page, libc::PROT_READ | libc::PROT_WRITE, 0)?;
         let producer = Area::map(ring.0, page + 2 * data_bytes, libc::PROT_READ, page)?;
-        Ok(Self { consumer, producer, data_at: page, data_bytes, lost: Mapping::new(lost.0, 1)? })
+        Ok(Self {
+            consumer,
+            producer,
+            data_at: page,
+            data_bytes,
+            lost: Mapping::new(lost.0, 1)?,
+            records: PhantomData,
+        })
     }
 
     /// Hands over complete records in order, at most so many, discarded ones among them; how many they were.
-    pub(crate) fn drain(&mut self, most: usize, mut take: impl FnMut(&LayerRecord)) -> usize {
+    pub(crate) fn drain(&mut self, most: usize, mut take: impl FnMut(&R)) -> usize {
         let mut at = self.consumer.position().load(Ordering::Relaxed);
         let mut taken = 0;
         loop {
@@ -137,7 +146,7 @@ impl Records {
     }
 
     /// Length and value of the record at a position; none while it is being written. Discarded ones have no value.
-    fn at(&self, position: u64) -> Option<(usize, Option<LayerRecord>)> {
+    fn at(&self, position: u64) -> Option<(usize, Option<R>)> {
         let offset = self.data_at + (position as usize & (self.data_bytes - 1));
         // SAFETY: the offset lies in the first copy of the data, a multiple of 8; the header is accessed atomically.
         let header = unsafe { AtomicU32::from_ptr(self.producer.base.as_ptr().add(offset).cast()) };
@@ -146,13 +155,12 @@ impl Records {
             return None;
         }
         let length = (word & !DISCARDED) as usize;
-        if word & DISCARDED != 0 || length != size_of::<LayerRecord>() {
+        if word & DISCARDED != 0 || length != size_of::<R>() {
             return Some((length, None));
         }
         // SAFETY: the record lies behind its header, the second copy of the data included; it is aligned to 8 bytes,
-        // complete, and not written again before it is consumed. Every bit pattern is a value.
-        let record =
-            unsafe { self.producer.base.as_ptr().add(offset + HEADER_BYTES).cast::<LayerRecord>().read() };
+        // complete, and not written again before it is consumed. Every bit pattern is a value (`FromBytes`).
+        let record = unsafe { self.producer.base.as_ptr().add(offset + HEADER_BYTES).cast::<R>().read() };
         Some((length, Some(record)))
     }
 

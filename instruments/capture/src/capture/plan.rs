@@ -2,7 +2,9 @@
 
 use super::cores;
 use crate::args::{CaptureArgs, CoreChoice, WantedDirection};
+use crate::pipeline::PipelineKind;
 use crate::record::{ANY, HardwareWish, LayerWish, TapInterface, TapOptions, TcWish, Wanted, XdpWish};
+use quaver_abi::stamp::Layer;
 use quaver_host::interface::InterfaceFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -128,6 +130,18 @@ fn check_output(args: &CaptureArgs) -> anyhow::Result<()> {
         return Err(failure(
             ExitCode::Usage,
             "--user with --cores softirq: another user could not restore the setting; use only one of them",
+        ));
+    }
+    if args.user.is_some() && args.layer == Layer::Raw {
+        return Err(failure(
+            ExitCode::Usage,
+            "--user with --stamp raw: another user could not remove the kernel's trace instance; use only one of them",
+        ));
+    }
+    if args.pipeline == PipelineKind::InlineClock && args.layer == Layer::Raw {
+        return Err(failure(
+            ExitCode::Usage,
+            "--pipeline inline-clock reads no cycles: with --stamp raw use inline-cycles, threaded or batch",
         ));
     }
     if args.json && is_pipe(args) {

@@ -8,10 +8,11 @@ use super::qos;
 use super::write::{Limits, Live, Writer};
 use crate::args::CaptureArgs;
 use crate::pipeline;
-use crate::pipeline::{Convert, PipelineSettings};
+use crate::pipeline::{Convert, PipelineKind, PipelineSettings};
 use crate::record as capture;
-use crate::record::{LayerState, Layers, LinkKind, Reading, Tap};
-use quaver_clock::live::{LiveClock, LiveOptions, MarkKind};
+use crate::record::{LayerState, Layers, LinkKind, RawStamps, Reading, Tap, TapInterface};
+use quaver_abi::stamp::Layer;
+use quaver_clock::live::{LiveClock, LiveOptions, LiveReader, MarkKind};
 use quaver_clock::{Counter, CounterSupport, TaiState};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
@@ -38,7 +39,8 @@ impl Session {
         plan: &Plan,
         set: &mut capture::SetSetting<'_>,
     ) -> anyhow::Result<Self> {
-        let counter = CounterSupport::detect(Path::new("/")).counter;
+        let support = CounterSupport::detect(Path::new("/"));
+        let counter = support.counter;
         let clock = LiveClock::start(LiveOptions::checked(counter))
             .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
         let interfaces = interfaces(plan)?;
@@ -47,6 +49,10 @@ impl Session {
         if cycles {
             let reader = clock.reader();
             layers.convert_cycles(move |cycles| reader.layer_stamp(cycles));
+        }
+        if args.layer == Layer::Raw {
+            let raw = raw_stamps(args, plan, &support, &clock.reader(), &interfaces)?;
+            layers.add_raw(raw, &interfaces);
         }
         if args.qos
             && let Some(why) = layers.why_not(args.layer)
@@ -148,9 +154,10 @@ impl Session {
         plan: &Plan,
         told: FileAccount,
     ) -> anyhow::Result<(Reading, LiveClock, Writer, Arc<Live>)> {
-        let settings = PipelineSettings {
-            converters: plan.converters.clone(),
-            ..PipelineSettings::new(args.pipeline, self.counter)
+        // Raw cycles go the way that was asked for, and a stamp for each block needs none.
+        let settings = match args.layer {
+            Layer::Raw => PipelineSettings::new(PipelineKind::Batch, self.counter),
+            _ => pipeline_settings(args, plan, self.counter),
         };
         let (stamper, resolver) = pipeline::start(&settings, self.clock.reader())
             .map_err(|e| failure(ExitCode::Output, e.to_string()))?;
@@ -181,6 +188,28 @@ impl Session {
         };
         Ok((reading, self.clock, writer, live))
     }
+}
+
+fn pipeline_settings(args: &CaptureArgs, plan: &Plan, counter: Counter) -> PipelineSettings {
+    PipelineSettings { converters: plan.converters.clone(), ..PipelineSettings::new(args.pipeline, counter) }
+}
+
+/// Begins to take raw cycles, where this host has a way.
+fn raw_stamps(
+    args: &CaptureArgs,
+    plan: &Plan,
+    support: &CounterSupport,
+    reader: &LiveReader,
+    interfaces: &[TapInterface],
+) -> anyhow::Result<RawStamps> {
+    let impossible = |why: &dyn std::fmt::Display| {
+        failure(ExitCode::Unsupported, format!("--stamp raw: {why}; --stamp kernel works without"))
+    };
+    if let Some(refusal) = &support.refusal {
+        return Err(impossible(refusal));
+    }
+    let settings = pipeline_settings(args, plan, support.counter);
+    RawStamps::start(interfaces, plan.wish.rings_bytes, reader, &settings).map_err(|error| impossible(&error))
 }
 
 /// What the kernel was told of TAI: without it nobody knows, and an offset of 0 would be wrong.

@@ -106,6 +106,12 @@ fn summary(args: &CaptureArgs, plan: &Plan, accounts: &Accounts, written: &Writt
         "interfaces": accounts.interfaces.iter().map(interface_json).collect::<Vec<_>>(),
         "stamps_lost": written.stamps_lost,
         "stamps_unmatched": written.stamps_unmatched,
+        "raw": written.raw.map(|raw| json!({
+            "missing": raw.missing,
+            "lost": raw.lost,
+            "converted_by_threads": raw.converted.by_threads,
+            "converted_by_writer": raw.converted.inline + raw.converted.here,
+        })),
         "pipeline": args.pipeline.to_string(),
         "layer": args.layer.name(),
         "files": accounts.files,

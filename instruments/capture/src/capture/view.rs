@@ -38,6 +38,11 @@ pub(super) fn document(accounts: &Accounts, written: &Written) -> Document {
         let (unmatched, lost) = (Cell::Count(written.stamps_unmatched), Cell::Count(written.stamps_lost));
         document.warn(text!("{unmatched} packets lack XDP and TC stamps; {lost} stamps dropped (ring full)"));
     }
+    if let Some(raw) = written.raw.filter(|raw| raw.missing + raw.lost > 0) {
+        let (missing, lost) = (Cell::Count(raw.missing), Cell::Count(raw.lost));
+        document
+            .warn(text!("{missing} received packets lack raw cycles; {lost} readings dropped (ring full)"));
+    }
     if !accounts.notes.is_empty() {
         let notes = accounts.notes.iter().map(Text::from).collect();
         document.section(Section::new("notes", "Notes").with(Block::List(notes)));
@@ -103,18 +108,16 @@ fn stamped(interface: &InterfaceCount) -> String {
 mod tests {
     use super::*;
     use crate::capture::fates::Fates;
-    use crate::record::{RingStatistics, TapCounts};
+    use crate::record::{RawCounts, RingStatistics, TapCounts};
     use quaver_host::counters::InterfaceCounters;
     use std::time::Duration;
 
     #[test]
     fn terminal() {
         let ring = RingStatistics { seen: 1_100, dropped: 60, freezes: 1 };
-        let stamped = Layer::ALL.map(|layer| match layer {
-            Layer::Kernel => 1_000,
-            Layer::Tc => 900,
-            _ => 0,
-        });
+        let mut stamped = [0; Layer::ALL.len()];
+        stamped[Layer::Kernel as usize - 1] = 1_000;
+        stamped[Layer::Tc as usize - 1] = 900;
         let fates = Fates { captured: 1_000, filtered: 40, stamped, disordered: 2, ..Fates::default() };
         let counters = InterfaceCounters { rx_packets: 1_150, rx_dropped: 7, ..InterfaceCounters::default() };
         let interface = InterfaceCount {
@@ -137,6 +140,7 @@ mod tests {
             figures: None,
             stamps_lost: 3,
             stamps_unmatched: 100,
+            raw: Some(RawCounts { missing: 2, lost: 1, ..RawCounts::default() }),
             limited: false,
             notes: Vec::new(),
         };
@@ -161,6 +165,7 @@ mod tests {
         Warnings
           ! eth0: 2 packets have stamps in the wrong layer order
           ! 100 packets lack XDP and TC stamps; 3 stamps dropped (ring full)
+          ! 2 received packets lack raw cycles; 1 readings dropped (ring full)
         ");
     }
 }

@@ -6,7 +6,7 @@ use super::files::Output;
 use super::order::{Order, Waiting};
 use super::qos::Flows;
 use crate::pipeline::Resolver;
-use crate::record::{Blocks, Frame, Layers, LinkKind, PacketKind, StampedBlock, Tap, ring_layer};
+use crate::record::{Blocks, Frame, Layers, LinkKind, PacketKind, RawCounts, StampedBlock, Tap, ring_layer};
 use quaver_abi::stamp::{Layer, PacketStamps};
 use quaver_capture_analysis::flows::CaptureFigures;
 use quaver_clock::live::LiveReader;
@@ -66,6 +66,8 @@ pub(super) struct Written {
     pub(super) stamps_lost: u64,
     /// Packets that ought to bear the stamp of TC, and do not.
     pub(super) stamps_unmatched: u64,
+    /// What became of raw cycles; none where nobody asked for them.
+    pub(super) raw: Option<RawCounts>,
     /// A limit was reached.
     pub(super) limited: bool,
     /// What the thread was refused.
@@ -143,6 +145,7 @@ impl Writer {
             figures: to.flows.map(Flows::finish),
             stamps_lost: self.layers.lost(),
             stamps_unmatched: self.layers.unmatched(),
+            raw: self.layers.raw_counts(),
             limited: to.limited,
             notes,
         }

@@ -105,12 +105,22 @@ pub trait Convert: Clone + Send + 'static {
     fn layer_stamp(&self, cycles: u64) -> LayerStamp;
 }
 
+/// An epoch of the live clock as stamps have it: 0 is none.
+fn epoch(number: u32) -> u16 {
+    (number % u32::from(u16::MAX)) as u16 + 1
+}
+
 impl Convert for LiveReader {
     #[inline]
     fn layer_stamp(&self, cycles: u64) -> LayerStamp {
         let instant = self.convert(cycles);
         let clock = if instant.fallback { StampClock::Realtime } else { StampClock::Cycles };
-        LayerStamp { clock, time_ns: instant.realtime_ns, bound_ns: instant.bound_ns }
+        LayerStamp {
+            clock,
+            time_ns: instant.realtime_ns,
+            bound_ns: instant.bound_ns,
+            epoch: epoch(instant.epoch),
+        }
     }
 }
 

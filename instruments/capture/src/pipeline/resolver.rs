@@ -45,7 +45,7 @@ impl<C: Convert> Resolver<C> {
             StampState::Clock | StampState::Fallback => StampClock::Realtime,
         };
         self.counts.inline += 1;
-        LayerStamp { clock, time_ns: raw.value as i64, bound_ns: raw.detail }
+        LayerStamp { clock, time_ns: raw.value as i64, bound_ns: raw.detail, epoch: raw.lane }
     }
 
     /// As [`Self::resolve`], for many; `into` is emptied first.

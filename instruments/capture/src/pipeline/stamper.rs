@@ -20,7 +20,7 @@ pub struct RawStamp {
     /// Bound in nanoseconds of a converted stamp; sequence number of one that was handed over.
     pub(super) detail: u32,
     pub(super) state: StampState,
-    /// Converter that has it.
+    /// Converter that has it; epoch of a converted stamp.
     pub(super) lane: u16,
 }
 const _: () = assert!(size_of::<RawStamp>() == 16);
@@ -104,7 +104,7 @@ impl<C: Convert> ConvertNow<C> {
         let stamp = self.convert.layer_stamp(cycles);
         let state =
             if stamp.clock == StampClock::Cycles { StampState::Converted } else { StampState::Fallback };
-        RawStamp { value: stamp.time_ns as u64, detail: stamp.bound_ns, state, lane: 0 }
+        RawStamp { value: stamp.time_ns as u64, detail: stamp.bound_ns, state, lane: stamp.epoch }
     }
 }
 

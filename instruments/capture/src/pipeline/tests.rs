@@ -20,6 +20,7 @@ impl Convert for Line {
             clock: StampClock::Cycles,
             time_ns: ORIGIN_NS + (cycles / 2) as i64,
             bound_ns: (cycles % 97) as u32,
+            epoch: 0,
         }
     }
 }

@@ -26,6 +26,30 @@ pub(super) struct Below {
     pub(super) interface: u32,
 }
 
+/// A record that waits for its packet.
+pub(super) trait Joined: Copy + Default {
+    /// The key: the kernel's stamp, CLOCK_REALTIME nanoseconds; 0 is missing.
+    fn kernel_ns(&self) -> u64;
+    /// Whether it is of a packet of that interface, and of that length if it is given.
+    fn is_of(&self, interface: u32, length: Option<u32>) -> bool;
+    /// Of several that fit, the one with the smallest comes first.
+    fn order(&self) -> u64;
+}
+
+impl Joined for Below {
+    fn kernel_ns(&self) -> u64 {
+        self.kernel_ns
+    }
+
+    fn is_of(&self, interface: u32, length: Option<u32>) -> bool {
+        self.interface == interface && length.is_none_or(|length| self.length == length)
+    }
+
+    fn order(&self) -> u64 {
+        self.tc
+    }
+}
+
 /// Places where a record may stand.
 const WAYS: usize = 8;
 /// Records that it holds: those of a second at 100,000 packets a second.
@@ -33,41 +57,39 @@ const SLOTS_LOG2: u32 = 17;
 
 /// Records that wait for their packets.
 #[derive(Debug)]
-pub(super) struct JoinTable {
-    slots: Vec<Below>,
+pub(super) struct JoinTable<T = Below> {
+    slots: Vec<T>,
 }
 
-impl JoinTable {
+impl<T: Joined> JoinTable<T> {
     pub(super) fn new() -> Self {
-        Self { slots: vec![Below::default(); 1 << SLOTS_LOG2] }
+        Self { slots: vec![T::default(); 1 << SLOTS_LOG2] }
     }
 
     /// The places of a key: neighbours, so that looking at them all costs two cache lines more than at one.
-    fn places(&mut self, kernel_ns: u64) -> &mut [Below] {
+    fn places(&mut self, kernel_ns: u64) -> &mut [T] {
         let hash = kernel_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS_LOG2);
         let start = hash as usize & !(WAYS - 1);
         &mut self.slots[start..start + WAYS]
     }
 
     /// A record without the key is of no use and left out.
-    pub(super) fn put(&mut self, record: Below) {
-        if record.kernel_ns == 0 {
+    pub(super) fn put(&mut self, record: T) {
+        let key = record.kernel_ns();
+        if key == 0 {
             return;
         }
         // A free place has a kernel stamp of 0 and is older than all.
-        if let Some(slot) = self.places(record.kernel_ns).iter_mut().min_by_key(|slot| slot.kernel_ns) {
+        if let Some(slot) = self.places(key).iter_mut().min_by_key(|slot| slot.kernel_ns()) {
             *slot = record;
         }
     }
 
     /// Takes out the record of a packet with that kernel stamp on that interface, and that length if it is given; of several,
-    /// the one that TC saw first.
-    pub(super) fn take(&mut self, kernel_ns: u64, interface: u32, length: Option<u32>) -> Option<Below> {
-        let fits = |slot: &&mut Below| {
-            (slot.kernel_ns, slot.interface) == (kernel_ns, interface)
-                && length.is_none_or(|length| slot.length == length)
-        };
-        let slot = self.places(kernel_ns).iter_mut().filter(fits).min_by_key(|slot| slot.tc)?;
+    /// the first.
+    pub(super) fn take(&mut self, kernel_ns: u64, interface: u32, length: Option<u32>) -> Option<T> {
+        let fits = |slot: &&mut T| slot.kernel_ns() == kernel_ns && slot.is_of(interface, length);
+        let slot = self.places(kernel_ns).iter_mut().filter(fits).min_by_key(|slot| slot.order())?;
         Some(std::mem::take(slot))
     }
 }

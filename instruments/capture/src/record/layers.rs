@@ -5,6 +5,7 @@ use super::hardware::{self, SetSetting};
 use super::join::Below;
 use super::nic_clock::NicClocks;
 use super::offset::MonotonicOffset;
+use super::raw::{RawCounts, RawStamps};
 use super::socket::TapInterface;
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use quaver_host::ethtool;
@@ -126,6 +127,7 @@ pub struct Layers {
     missing: Arc<Missing>,
     offset: MonotonicOffset,
     cycles: Cycles,
+    raw: Option<RawStamps>,
 }
 
 /// What was found of a packet before it was stamped by the capture thread ([`Layers::joiner`]).
@@ -171,6 +173,7 @@ impl Layers {
             joiner,
             offset: MonotonicOffset::read(),
             cycles: Cycles(None),
+            raw: None,
         };
         layers.told_by_drivers(interfaces);
         layers
@@ -194,6 +197,21 @@ impl Layers {
     /// Converts cycles that programs read (`bpf_get_cpu_time_counter`); without it, such stamps are left out.
     pub fn convert_cycles(&mut self, convert: impl Fn(u64) -> LayerStamp + Send + 'static) {
         self.cycles = Cycles(Some(Box::new(convert)));
+    }
+
+    /// Takes raw cycles too, which were begun for the same interfaces.
+    pub fn add_raw(&mut self, raw: RawStamps, interfaces: &[TapInterface]) {
+        self.states.extend(interfaces.iter().map(|interface| LayerState {
+            layer: Layer::Raw,
+            interface: interface.name.clone(),
+            state: Ok(raw.way().to_owned()),
+        }));
+        self.raw = Some(raw);
+    }
+
+    /// What became of raw cycles; none where nobody asked for them.
+    pub fn raw_counts(&self) -> Option<RawCounts> {
+        self.raw.as_ref().map(RawStamps::counts)
     }
 
     /// What finds the records of packets, for a capture thread that takes each packet by itself: it stamps a packet
@@ -257,12 +275,19 @@ impl Layers {
         if let Some(joiner) = &mut self.joiner {
             joiner.make_room(idle);
         }
+        if let Some(raw) = &mut self.raw {
+            raw.make_room(idle);
+        }
     }
 
     /// The stamps of a packet up to the packet socket.
     pub fn stamps(&mut self, frame: &Frame<'_>, link: LinkKind, early: &Early) -> PacketStamps {
         let mut stamps = PacketStamps::default();
         stamps.set(ring_layer(frame), self.ring_stamp(frame));
+        if let Some(found) = self.raw.as_mut().and_then(|raw| raw.of(frame, link)) {
+            stamps.set(Layer::Raw, found.stamp);
+            stamps.set_raw_cycles(found.cycles);
+        }
         let found = early.0.or_else(|| self.joiner.as_mut()?.below(frame, link));
         let Some(below) = found else { return stamps };
         if below.hardware_ns != 0 {
@@ -287,7 +312,7 @@ impl Layers {
 
     fn monotonic(&self, monotonic_ns: u64) -> LayerStamp {
         let (time_ns, bound_ns) = self.offset.realtime(monotonic_ns);
-        LayerStamp { clock: StampClock::Monotonic, time_ns, bound_ns }
+        LayerStamp { clock: StampClock::Monotonic, time_ns, bound_ns, epoch: 0 }
     }
 
     fn ring_stamp(&self, frame: &Frame<'_>) -> LayerStamp {
@@ -296,7 +321,7 @@ impl Layers {
             RingStamp::Kernel => KERNEL_BOUND_NS,
             RingStamp::Late => u32::MAX,
         };
-        LayerStamp { clock: StampClock::Realtime, time_ns: frame.time_ns, bound_ns }
+        LayerStamp { clock: StampClock::Realtime, time_ns: frame.time_ns, bound_ns, epoch: 0 }
     }
 }
 

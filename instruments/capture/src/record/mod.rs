@@ -10,6 +10,7 @@ mod layers;
 pub(crate) mod libpcap;
 mod nic_clock;
 mod offset;
+mod raw;
 mod reader;
 mod ring;
 mod socket;
@@ -22,6 +23,7 @@ pub use hardware::SetSetting;
 pub use layers::{
     Early, HardwareWish, Joiner, LayerState, LayerWish, Layers, PutBack, TcWish, XdpWish, ring_layer,
 };
+pub use raw::{RawCounts, RawStamps};
 pub use reader::{Blocks, Reading, StampedBlock, TapCounts, start};
 pub use ring::Block;
 pub use socket::{ANY, MOST_SNAP_BYTES, RingStatistics, Tap, TapInterface, TapOptions, Wanted};

@@ -93,11 +93,11 @@ impl<C: Compare> NicClocks<C> {
     /// A stamp that the interface with this index took: CLOCK_REALTIME where its clock is known, else its own count.
     pub(super) fn stamp(&self, interface: u32, phc_ns: i64) -> LayerStamp {
         let Some(clock) = self.clocks.iter().find(|clock| clock.interface == interface) else {
-            return LayerStamp { clock: StampClock::Phc, time_ns: phc_ns, bound_ns: u32::MAX };
+            return LayerStamp { clock: StampClock::Phc, time_ns: phc_ns, bound_ns: u32::MAX, epoch: 0 };
         };
         let instant = clock.clock.realtime(phc_ns);
         let bound_ns = if clock.set { u32::MAX } else { instant.bound_ns };
-        LayerStamp { clock: StampClock::Realtime, time_ns: instant.realtime_ns, bound_ns }
+        LayerStamp { clock: StampClock::Realtime, time_ns: instant.realtime_ns, bound_ns, epoch: 0 }
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
             }
         }
         assert!(clocks.compares(3) && !clocks.compares(4));
-        let other = LayerStamp { clock: StampClock::Phc, time_ns: 77, bound_ns: u32::MAX };
+        let other = LayerStamp { clock: StampClock::Phc, time_ns: 77, bound_ns: u32::MAX, epoch: 0 };
         assert_eq!(clocks.stamp(4, 77), other);
     }
 

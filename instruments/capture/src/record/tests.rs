@@ -26,7 +26,7 @@ struct Unconverted;
 
 impl Convert for Unconverted {
     fn layer_stamp(&self, cycles: u64) -> LayerStamp {
-        LayerStamp { clock: StampClock::Cycles, time_ns: cycles as i64, bound_ns: u32::MAX }
+        LayerStamp { clock: StampClock::Cycles, time_ns: cycles as i64, bound_ns: u32::MAX, epoch: 0 }
     }
 }
 
@@ -292,10 +292,14 @@ fn a_programs_stamp_may_be_cycles_and_a_drivers_comes_with_it() {
     let mut layers = Layers::switch_on(&[], LayerWish::default(), &mut nothing_set);
     let below = join::Below { hardware_ns: 77, xdp: 5_000, xdp_in_cycles: true, ..join::Below::default() };
     let mut stamps = || layers.stamps(&frame(9), LinkKind::Ethernet, &Early(Some(below)));
-    let nic = LayerStamp { clock: StampClock::Phc, time_ns: 77, bound_ns: u32::MAX };
+    let nic = LayerStamp { clock: StampClock::Phc, time_ns: 77, bound_ns: u32::MAX, epoch: 0 };
     assert_eq!((stamps().get(Layer::Nic), stamps().get(Layer::Xdp)), (Some(nic), None));
-    let convert =
-        |cycles: u64| LayerStamp { clock: StampClock::Cycles, time_ns: 2 * cycles as i64, bound_ns: 3 };
+    let convert = |cycles: u64| LayerStamp {
+        clock: StampClock::Cycles,
+        time_ns: 2 * cycles as i64,
+        bound_ns: 3,
+        epoch: 0,
+    };
     layers.convert_cycles(convert);
     let stamps = layers.stamps(&frame(9), LinkKind::Ethernet, &Early(Some(below)));
     assert_eq!(stamps.get(Layer::Xdp), Some(convert(5_000)));

@@ -53,11 +53,12 @@ fn head(document: &mut Document, summary: &CaptureSummary) {
 fn format_and_writer(summary: &CaptureSummary) -> String {
     let by = [&summary.application, &summary.os, &summary.hardware];
     let by: Vec<&str> = by.into_iter().flatten().map(String::as_str).collect();
-    if by.is_empty() {
-        summary.format.to_owned()
-    } else {
-        format!("{}, by {}", summary.format, by.join(" · "))
+    let mut words = summary.format.to_owned();
+    words.extend(summary.compression.map(|compression| format!(", {compression}")));
+    if !by.is_empty() {
+        words.push_str(&format!(", by {}", by.join(" · ")));
     }
+    words
 }
 
 fn times(summary: &CaptureSummary) -> Text {

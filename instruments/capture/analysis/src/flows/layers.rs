@@ -50,9 +50,14 @@ impl Layers {
                 bound: found.bounds.figures(),
             })
             .collect();
-        layers.sort_by_key(|layer| (layer.layer, layer.clock as u8));
+        layers.sort_by_key(|layer| (place(layer.layer), layer.clock as u8));
         layers
     }
+}
+
+/// Where a layer comes on a packet's way.
+fn place(layer: Layer) -> Option<usize> {
+    Layer::ALL.iter().position(|one| *one == layer)
 }
 
 /// Times from layer to layer.
@@ -86,7 +91,31 @@ impl Stages {
                 Some(StageFigures { from: *from, to: *to, time: spread.figures()? })
             })
             .collect();
-        stages.sort_by_key(|stage| (stage.from, stage.to));
+        stages.sort_by_key(|stage| (place(stage.from), place(stage.to)));
         stages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_abi::stamp::LayerStamp;
+
+    #[test]
+    fn layers_and_stages_come_in_a_packets_order_whatever_their_numbers() {
+        let (mut layers, mut stages) = (Layers::default(), Stages::default());
+        // The latest first, so that the order is not that of their first packets.
+        for count in (1..=Layer::ALL.len()).rev() {
+            let mut stamps = PacketStamps::default();
+            for (at, layer) in Layer::ALL.into_iter().enumerate().rev().take(count) {
+                let time_ns = 100 * at as i64;
+                stamps.set(layer, LayerStamp { clock: StampClock::Cycles, time_ns, bound_ns: 5, epoch: 1 });
+            }
+            layers.take(&stamps);
+            stages.take(&stamps);
+        }
+        assert_eq!(layers.figures().iter().map(|of| of.layer).collect::<Vec<_>>(), Layer::ALL);
+        let pairs: Vec<_> = stages.figures().iter().map(|of| (of.from, of.to)).collect();
+        assert_eq!(pairs, Layer::ALL.windows(2).map(|pair| (pair[0], pair[1])).collect::<Vec<_>>());
     }
 }

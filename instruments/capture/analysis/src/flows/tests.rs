@@ -157,7 +157,10 @@ fn stages_stand_between_the_layers_that_stamped() {
     for n in 0..10 {
         let mut stamps = PacketStamps::default();
         let mut at = |layer, clock, after_ns| {
-            stamps.set(layer, LayerStamp { clock, time_ns: START_NS + n * MS + after_ns, bound_ns: 50 });
+            stamps.set(
+                layer,
+                LayerStamp { clock, time_ns: START_NS + n * MS + after_ns, bound_ns: 50, epoch: 0 },
+            );
         };
         at(Layer::Nic, StampClock::Phc, -77_777_777);
         at(Layer::Xdp, StampClock::Monotonic, 0);

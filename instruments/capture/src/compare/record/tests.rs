@@ -20,7 +20,7 @@ struct Plain;
 
 impl Convert for Plain {
     fn layer_stamp(&self, cycles: u64) -> LayerStamp {
-        LayerStamp { clock: StampClock::Cycles, time_ns: cycles as i64, bound_ns: 3 }
+        LayerStamp { clock: StampClock::Cycles, time_ns: cycles as i64, bound_ns: 3, epoch: 0 }
     }
 }
 

@@ -1,0 +1,109 @@
+//! Where the kernel writes raw cycles: the program's records, and the trace ring where the program cannot read the counter.
+
+use super::super::socket::TapInterface;
+use super::Taken;
+use super::pairing::Pairing;
+use super::trace_ring::TraceRing;
+use crate::bpf::raw::{RawProgram, RawRecord, attach};
+use crate::bpf::{Records, counter_is_shown};
+use quaver_clock::live::LiveReader;
+use quaver_host::trace::TraceError;
+use std::os::linux::fs::MetadataExt;
+
+/// The kernel's side.
+pub(super) struct Source {
+    // Dropped in this order, so that no program writes what nobody reads.
+    _program: RawProgram,
+    records: Records<RawRecord>,
+    trace: Option<(TraceRing, Pairing, LiveReader)>,
+    /// Records that were taken and wait for the trace ring to be read.
+    waiting: Vec<RawRecord>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("way", &self.way()).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// By the program alone where the kernel lets it read the counter, else by the trace ring.
+    pub(super) fn start(
+        interfaces: &[TapInterface],
+        rings_bytes: u64,
+        reader: &LiveReader,
+    ) -> Result<Self, TraceError> {
+        let all = interfaces.iter().any(|interface| interface.index == 0);
+        let of = |all: bool| interfaces.iter().filter(move |_| !all);
+        let indices: Vec<u32> = of(all).map(|interface| interface.index).collect();
+        let name_space = name_space()?;
+        if counter_is_shown()
+            && let Ok((program, records)) = attach(&indices, name_space, rings_bytes, true)
+        {
+            return Ok(Self { _program: program, records, trace: None, waiting: Vec::new() });
+        }
+        let names: Vec<&str> = of(all).map(|interface| interface.name.as_str()).collect();
+        // First: probes of one tracepoint run in the order in which they came.
+        let ring = TraceRing::start(&names)?;
+        let (program, records) = attach(&indices, name_space, rings_bytes, false)?;
+        let trace = Some((ring, Pairing::default(), reader.clone()));
+        Ok(Self { _program: program, records, trace, waiting: Vec::new() })
+    }
+
+    pub(super) fn way(&self) -> &'static str {
+        match self.trace {
+            None => "the processor's counter, read by BPF at netif_receive_skb (bpf_get_cpu_time_counter)",
+            Some(_) => {
+                "the processor's counter, read by the kernel's trace ring at netif_receive_skb (clock x86-tsc) and joined by \
+                 BPF to the packet's CPU, address and time"
+            }
+        }
+    }
+
+    /// Puts at most so many packets' cycles behind `into`, as far as there are any. Fewer than there were records where the trace
+    /// ring lost some.
+    pub(super) fn take(&mut self, most: usize, into: &mut Vec<Taken>) {
+        loop {
+            let Self { records, trace, waiting, .. } = self;
+            waiting.clear();
+            if records.drain(most, |record| waiting.push(*record)) == 0 {
+                return;
+            }
+            if let Some((ring, pairing, reader)) = trace {
+                // After the records: what they belong to is in the ring by now.
+                ring.drain(pairing, |cycles| reader.convert(cycles).monotonic_ns);
+            }
+            for record in waiting {
+                let cycles = match trace {
+                    None => Some(record.cycles),
+                    Some((_, pairing, _)) => pairing.take(
+                        record.cpu as usize,
+                        record.packet,
+                        record.traced_length,
+                        record.monotonic_ns as i64,
+                    ),
+                };
+                into.extend(cycles.map(|cycles| Taken {
+                    kernel_ns: record.kernel_ns,
+                    interface: record.interface,
+                    length: record.length,
+                    cycles,
+                }));
+            }
+            if !into.is_empty() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.records.lost() + self.trace.as_ref().map_or(0, |(ring, ..)| ring.lost())
+    }
+}
+
+/// Inode of the calling thread's network namespace, by which the kernel's programs know it.
+fn name_space() -> Result<u32, TraceError> {
+    let failed = |source| TraceError::Os { operation: "reading /proc/thread-self/ns/net".to_owned(), source };
+    let facts = std::fs::metadata("/proc/thread-self/ns/net").map_err(failed)?;
+    u32::try_from(facts.st_ino()).map_err(|error| failed(std::io::Error::other(error)))
+}

@@ -1,0 +1,31 @@
+//! What stands for the kernel's side in a build without BPF.
+
+use super::super::socket::TapInterface;
+use super::Taken;
+use quaver_clock::live::LiveReader;
+use quaver_host::trace::TraceError;
+
+/// There is none.
+#[derive(Debug)]
+pub(super) enum Source {}
+
+impl Source {
+    pub(super) fn start(_: &[TapInterface], _: u64, _: &LiveReader) -> Result<Self, TraceError> {
+        Err(TraceError::NotSupported {
+            operation: "joining raw cycles to packets".to_owned(),
+            remedy: quaver_host::bpf::BUILD_REMEDY.to_owned(),
+        })
+    }
+
+    pub(super) fn way(&self) -> &'static str {
+        match *self {}
+    }
+
+    pub(super) fn take(&mut self, _most: usize, _into: &mut Vec<Taken>) {
+        match *self {}
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        match *self {}
+    }
+}
