@@ -11,11 +11,12 @@ use crate::pipeline;
 use crate::pipeline::{Convert, PipelineSettings};
 use crate::record as capture;
 use crate::record::{LayerState, Layers, LinkKind, Reading, Tap};
+use anyhow::Context;
 use quaver_clock::live::{LiveClock, LiveOptions, MarkKind};
 use quaver_clock::{Counter, CounterSupport, TaiState};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
-use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_pcapng::{InterfaceFacts, SectionFacts};
 use quaver_view::Cell;
 use serde_json::json;
@@ -108,7 +109,8 @@ impl Session {
             files: args.ring_files.map(|n| n as usize),
         };
         let output = Output::open(path, section, interfaces, facts, rotation)
-            .map_err(|e| failure(ExitCode::Output, format!("write {}: {e}", path.display())))?;
+            .with_context(|| format!("write {}", path.display()))
+            .map_err(|error| failure(ExitCode::Output, sentence(&error)))?;
         Ok(Some(output))
     }
 
