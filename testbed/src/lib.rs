@@ -4,6 +4,7 @@ pub mod inject;
 pub mod phase;
 pub mod ports;
 pub mod privileged;
+pub mod refusal;
 pub mod relay;
 pub mod sync_oracle;
 pub mod terminal;

@@ -67,6 +67,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/tune_verbs", Group::Host),
     ("quaver/verbs_runs", Group::Host),
     ("quaver/compare_runs", Group::Host),
+    ("quaver/faults", Group::Host),
     ("quaver/hangup", Group::Host),
     ("quaver/tutorials", Group::Host),
     ("quaver-clock/clock_live", Group::Quiet),

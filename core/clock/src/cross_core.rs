@@ -78,6 +78,9 @@ pub enum CrossCoreError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// No thread for the exchange.
+    #[error("check clocks of CPUs: start a thread: {0}; raise the limit of threads (ulimit -u, pids.max)")]
+    Thread(#[source] std::io::Error),
     /// A CPU did not answer: it is held by a thread of real-time priority, perhaps.
     #[error("check clocks of CPU {cpu}: no answer in {waited:?}; free that CPU or leave it out")]
     Silent {
@@ -120,8 +123,13 @@ const MOST_TIMES: u64 = 40;
 fn exchange(counter: Counter, from: u16, to: u16, each: Duration) -> Result<PairOffset, CrossCoreError> {
     let table = Table::default();
     std::thread::scope(|scope| {
-        let answering = scope.spawn(|| answer(counter, to, &table));
-        let asking = scope.spawn(|| ask(counter, from, to, each, &table));
+        let thread = || std::thread::Builder::new();
+        let answering =
+            thread().spawn_scoped(scope, || answer(counter, to, &table)).map_err(CrossCoreError::Thread)?;
+        let asking = thread().spawn_scoped(scope, || ask(counter, from, to, each, &table));
+        // Nobody asks, so nobody need answer.
+        table.stop.fetch_or(asking.is_err(), Ordering::Relaxed);
+        let asking = asking.map_err(CrossCoreError::Thread)?;
         let asked = asking.join().expect("the asking thread does not panic");
         let answered = answering.join().expect("the answering thread does not panic");
         answered.and(asked)

@@ -98,6 +98,16 @@ pub const SETCAP: &str = "sudo setcap \
                           cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep \
                           \"$(readlink -f \"$(command -v quaver)\")\"";
 
+/// Each capability of [`SETCAP`], and what it is for.
+pub const GRANTS: [(&str, &str); 6] = [
+    ("cap_net_raw", "opens packet sockets: capture, and stamps below the socket in path tests"),
+    ("cap_net_admin", "has interfaces stamp packets, and sets queueing disciplines that keep times"),
+    ("cap_bpf", "loads the programs that stamp packets and name causes"),
+    ("cap_perfmon", "lets these programs read the kernel's records, and samples what runs"),
+    ("cap_sys_nice", "gives threads that measure a real-time priority"),
+    ("cap_ipc_lock", "keeps their buffers in memory beyond the limit of the user"),
+];
+
 /// What to type to be root.
 const AS_ROOT: &str = "sudo quaver ...";
 
@@ -296,6 +306,31 @@ mod tests {
         );
         let rights = rights(&host);
         assert!(rights.realtime.allowed && rights.lock_memory.allowed && !rights.bpf.allowed);
+    }
+
+    #[test]
+    fn the_set_without_root_is_enough_and_each_of_it_is_needed() {
+        use Capability::{Bpf, IpcLock, NetAdmin, NetRaw, Perfmon, SysNice};
+        let names: Vec<&str> = GRANTS.iter().map(|(name, _)| *name).collect();
+        assert!(SETCAP.contains(&format!("setcap {}+ep ", names.join(","))), "{SETCAP}");
+        let allowed = |set: &[Capability]| {
+            let bits = set.iter().fold(0_u64, |bits, one| bits | 1 << *one as u8);
+            let host = FakeHost::virtual_machine();
+            host.file("proc/self/status", &format!("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t{bits:016x}"));
+            let rights = rights(&host);
+            // What the others need is root's, which no set of capabilities replaces.
+            let all = [&rights.bpf, &rights.realtime, &rights.lock_memory, &rights.transmit_time];
+            let all = all.into_iter().chain([&rights.hardware_stamps, &rights.capture]);
+            all.filter(|right| right.allowed).count()
+        };
+        // In the order of the grants.
+        let all = [NetRaw, NetAdmin, Bpf, Perfmon, SysNice, IpcLock];
+        assert_eq!((allowed(&all), all.len()), (6, GRANTS.len()));
+        for index in 0..all.len() {
+            let mut fewer = all.to_vec();
+            let gone = fewer.remove(index);
+            assert!(allowed(&fewer) < 6, "{gone:?}");
+        }
     }
 
     #[test]

@@ -242,6 +242,29 @@ mod tests {
     }
 
     #[test]
+    fn a_thousand_cpus_and_ten_thousand_threads_are_read_in_full() {
+        let host = FakeHost::bare_metal();
+        let online = |last: u16| (0..=last).collect::<Vec<u16>>();
+        host.file("sys/devices/system/cpu/online", "0-1999");
+        host.file("sys/devices/system/cpu/isolated", "1000-1998:2/4,1999");
+        for cpu in 4..2_000 {
+            let governor = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+            host.file(&governor, if cpu == 1_999 { "powersave" } else { "performance" });
+        }
+        for process in 100..10_100 {
+            host.file(
+                &format!("proc/{process}/comm"),
+                if process == 10_099 { "irqbalance" } else { "worker" },
+            );
+        }
+        let view = HostView::read(&host.root(), None);
+        assert_eq!(view.facts.cpu.online, online(1_999));
+        assert_eq!(view.facts.cpu.governors, ["performance", "powersave"], "that of the last CPU, too");
+        assert_eq!(verdict(&view, "irqbalance"), Verdict::Hurts, "the last process is found");
+        assert!(examine(&view).iter().all(|checked| checked.evidence.len() < 4_096), "evidence is readable");
+    }
+
+    #[test]
     fn ids_are_unique_and_texts_are_there() {
         let ids: BTreeSet<&str> = checks().map(|check| check.id).collect();
         assert_eq!(ids.len(), checks().count());

@@ -2,6 +2,7 @@
 
 pub mod bpf;
 pub mod capabilities;
+pub mod confinement;
 pub mod counters;
 pub mod cpufreq;
 pub mod ethtool;

@@ -67,15 +67,43 @@ pub fn sentence(error: &anyhow::Error) -> String {
             sentence.push_str(&cause);
         }
     }
-    let full = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .any(quaver_store::error::is_full);
+    let system = error.chain().filter_map(system_error).collect::<Vec<_>>();
     // The layers below tell it of their own files.
-    if full && !["free some", "free space"].iter().any(|remedy| sentence.contains(remedy)) {
-        sentence.push_str("; free some space there, or put the run elsewhere");
+    if system.iter().any(quaver_store::error::is_full) {
+        if !["free some", "free space"].iter().any(|remedy| sentence.contains(remedy)) {
+            sentence.push_str("; free some space there, or put the run elsewhere");
+        }
+    } else if !sentence.contains(';') {
+        sentence.push_str(system.iter().map(remedy).find(|remedy| !remedy.is_empty()).unwrap_or_default());
     }
     sentence
+}
+
+/// What the system said, by whichever of the two types that have it.
+fn system_error(cause: &(dyn std::error::Error + 'static)) -> Option<std::io::Error> {
+    if let Some(number) = cause.downcast_ref::<rustix::io::Errno>() {
+        return Some((*number).into());
+    }
+    let error = cause.downcast_ref::<std::io::Error>()?;
+    Some(error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error))
+}
+
+/// What to do about a refusal of the system where no layer knew anything better.
+fn remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    if quaver_store::error::lacks_descriptors(error) {
+        return quaver_store::error::MORE_DESCRIPTORS;
+    }
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "; see `quaver doctor`, and what the container, the firewall or a security module (SELinux, AppArmor) forbids"
+        }
+        ErrorKind::ReadOnlyFilesystem => "; choose another place",
+        ErrorKind::OutOfMemory => "; raise the limit of memory, or ask for less",
+        // Of what reaches a person, threads and processes alone are refused so.
+        ErrorKind::WouldBlock => "; raise the limit of threads (ulimit -u, pids.max)",
+        _ => "",
+    }
 }
 
 /// The status that an instrument gives to an error of its own; none for errors that it does not know, and for those
@@ -109,7 +137,7 @@ pub fn status_of(error: &anyhow::Error, judges: &[StatusJudge]) -> ExitCode {
         if let Some(tune) = cause.downcast_ref::<quaver_host::settings::TuneError>() {
             return status_of_tune(tune);
         }
-        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+        if let Some(io) = system_error(cause) {
             return match io.kind() {
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::Unsupported => {
                     ExitCode::Unsupported
@@ -184,6 +212,30 @@ mod tests {
         assert_eq!(sentence(&stored).matches("free some").count(), 1, "{stored}");
         let other = anyhow::Error::new(std::io::Error::from(std::io::ErrorKind::NotFound));
         assert!(!sentence(&other).contains("put the run"), "{other}");
+    }
+
+    #[test]
+    fn what_the_system_refuses_has_its_status_and_a_remedy_whatever_its_type() {
+        let cases = [
+            (rustix::io::Errno::PERM, ExitCode::Unsupported, "a security module (SELinux, AppArmor) forbids"),
+            (rustix::io::Errno::MFILE, ExitCode::Output, "; raise the limit of open files (ulimit -n)"),
+            (
+                rustix::io::Errno::AGAIN,
+                ExitCode::Output,
+                "; raise the limit of threads (ulimit -u, pids.max)",
+            ),
+            (rustix::io::Errno::NOMEM, ExitCode::Output, "; raise the limit of memory, or ask for less"),
+            (rustix::io::Errno::ROFS, ExitCode::Output, "; choose another place"),
+        ];
+        for (number, code, words) in cases {
+            for error in [anyhow::Error::new(number), anyhow::Error::new(std::io::Error::from(number))] {
+                let error = error.context("binding a thread");
+                assert_eq!(status_of(&error, &[]), code, "{error:#}");
+                assert!(sentence(&error).ends_with(words), "{}", sentence(&error));
+            }
+            let known = anyhow::Error::new(number).context("binding a thread; do this");
+            assert!(!sentence(&known).contains(words), "{}", sentence(&known));
+        }
     }
 
     #[test]

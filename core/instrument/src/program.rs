@@ -3,6 +3,7 @@
 use crate::exit_code::{ExitCode, StatusJudge, failure, is_broken_pipe, sentence, status_of};
 use crate::known_keys;
 use crate::results::to_stdout;
+use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
 
@@ -127,10 +128,10 @@ impl Shell {
         let mut program = (self.command)().disable_help_subcommand(true);
         program.build();
         if let Some(directory) = &asked.output {
-            let named = || format!("writing manual pages into {}", directory.display());
             std::fs::create_dir_all(directory)
                 .and_then(|()| clap_mangen::generate_to(program, directory))
-                .map_err(|error| failure(ExitCode::Output, format!("{}: {error}", named())))?;
+                .with_context(|| format!("writing manual pages into {}", directory.display()))
+                .map_err(|error| failure(ExitCode::Output, sentence(&error)))?;
             return Ok(ExitCode::Done);
         }
         let mut out = Vec::new();

@@ -98,6 +98,22 @@ impl<C: ClockSource> Recording<C> {
         keeper: AnchorKeeper<C>,
     ) -> anyhow::Result<Self> {
         let run = RunDir::create(parent, verb)?;
+        let begun = Self::begin_in(run.clone(), verb, asked, host, counter, keeper);
+        if begun.is_err() {
+            // Nothing was measured; the error at hand is the one that matters.
+            let _ = std::fs::remove_dir_all(run.path());
+        }
+        begun
+    }
+
+    fn begin_in(
+        run: RunDir,
+        verb: &str,
+        asked: serde_json::Value,
+        host: serde_json::Value,
+        counter: Counter,
+        keeper: AnchorKeeper<C>,
+    ) -> anyhow::Result<Self> {
         let now_ns = quaver_clock::realtime_ns();
         let mut manifest = Manifest::begin(env!("CARGO_PKG_VERSION"), verb, asked, host, now_ns);
         manifest.analysis = Some(Default::default());

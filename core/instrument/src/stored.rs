@@ -3,7 +3,7 @@
 
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
-use crate::exit_code::{ExitCode, failure};
+use crate::exit_code::{ExitCode, failure, sentence};
 use crate::exports;
 use crate::query::{self, QueryArgs};
 use crate::registry::{Analyzed, FileKind, RunKind};
@@ -13,7 +13,9 @@ use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
 use crate::schema::{self, SchemaArgs};
 use crate::scrub::{self, ScrubArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use quaver_host::confinement::{Confinement, Files, Network, confine};
 use quaver_store::run::RunDir;
+use rustix::thread::CapabilitySet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -110,6 +112,7 @@ impl Stored {
     /// as they are, for the run may still be recording. A file is of one of the kinds that instruments read.
     fn analyze(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         if args.run.is_file() {
+            give_up_rights(&[&args.run], &[]);
             return self.file_kind(&args.run)?.analyze(args);
         }
         if args.layer.is_some() {
@@ -117,9 +120,16 @@ impl Stored {
             return Err(failure(ExitCode::Usage, message));
         }
         let run = quaver_store::listing::open(&args.run)?;
+        give_up_rights(&[], &[run.path()]);
         let results = analyzed(self.kind_of(&run)?, &run, args.late)?;
-        results.store(&run)?;
-        results::print(&results.summary()?, || results.page(&run), args.json, &args.fail_if)
+        let stored = results.store(&run);
+        let code = results::print(&results.summary()?, || results.page(&run), args.json, &args.fail_if)?;
+        match stored {
+            // A run of another user, or in an archive, is read all the same.
+            Err(error) if is_read_only(&error) => crate::tell!("quaver: not stored: {}", sentence(&error)),
+            stored => stored?,
+        }
+        Ok(code)
     }
 
     /// The kind of a file, by its content.
@@ -141,6 +151,7 @@ impl Stored {
     fn report(&self, args: &ReportArgs) -> anyhow::Result<ExitCode> {
         let run = quaver_store::listing::open(&args.run)?;
         let target = args.output.clone().unwrap_or_else(|| run.report());
+        give_up_rights(&[run.path()], &[place_of(&target)]);
         let results = self.kind_of(&run)?.analyze(&run, None)?;
         deliver(&target, |out| results.write_html(&run, out))?;
         say_written(&target);
@@ -150,6 +161,7 @@ impl Stored {
     /// Converts a run for another program.
     fn export(&self, args: &ExportArgs) -> anyhow::Result<ExitCode> {
         let run = quaver_store::listing::open(&args.run)?;
+        give_up_rights(&[], &[run.path(), args.output.as_deref().map_or(run.path(), place_of)]);
         let kind = self.kind_of(&run)?;
         if !exports::table(&run, args)? {
             let results = analyzed(kind, &run, args.late)?;
@@ -158,6 +170,29 @@ impl Stored {
             }
         }
         Ok(ExitCode::Done)
+    }
+}
+
+/// Before the first byte of another's file is read: all rights but those to read it and to write beside it.
+fn give_up_rights(read: &[&Path], write: &[&Path]) {
+    // Root analyses runs of other users, too.
+    let capabilities = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+    confine(&Confinement { files: Some(Files { read, write }), network: Network::Nothing, capabilities });
+}
+
+/// Whether a run's directory may not be written by us.
+fn is_read_only(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let kinds = error.chain().filter_map(|cause| Some(cause.downcast_ref::<std::io::Error>()?.kind()));
+    kinds.into_iter().any(|kind| matches!(kind, PermissionDenied | ReadOnlyFilesystem))
+}
+
+/// The directory where a file appears; a device or a pipe itself.
+fn place_of(target: &Path) -> &Path {
+    match target.parent() {
+        _ if target.exists() && !target.is_file() => target,
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
     }
 }
 

@@ -108,7 +108,7 @@ pub enum NoiseError {
     Thread(#[from] SettingRefused),
     /// The system gave no thread.
     #[error("start noise thread: {0}; raise the limit of processes (ulimit -u) or lower the number of CPUs")]
-    Spawn(std::io::Error),
+    Spawn(#[source] std::io::Error),
     /// The process was asked to end, and a thread is not let run.
     #[error("noise thread: {0}")]
     NotLetRun(#[source] std::io::Error),

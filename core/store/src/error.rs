@@ -125,6 +125,9 @@ pub enum StoreError {
 
 /// What to add to a plain I/O error.
 fn remedy(source: &io::Error) -> &'static str {
+    if lacks_descriptors(source) {
+        return MORE_DESCRIPTORS;
+    }
     match source.kind() {
         io::ErrorKind::PermissionDenied => "; check who owns it (a run made by root is read by root)",
         io::ErrorKind::NotFound => "; check the path",
@@ -151,12 +154,19 @@ impl StoreError {
         source: parquet::errors::ParquetError,
     ) -> Self {
         let path = path.as_ref().to_owned();
-        if let parquet::errors::ParquetError::External(inner) = &source
-            && inner.downcast_ref::<io::Error>().is_some_and(is_full)
-        {
-            return Self::NoSpace { operation, path };
+        // What the system refused is no fault of the file; a damaged one asks for offsets that there are not.
+        let refused =
+            |error: &io::Error| error.raw_os_error().is_some() && error.kind() != io::ErrorKind::InvalidInput;
+        match source {
+            parquet::errors::ParquetError::External(inner)
+                if inner
+                    .downcast_ref::<io::Error>()
+                    .is_some_and(|error| refused(error) || is_full(error)) =>
+            {
+                Self::io(operation, path, *inner.downcast().expect("it was one a line ago"))
+            }
+            source => Self::Parquet { operation, path, source },
         }
-        Self::Parquet { operation, path, source }
     }
 
     /// Whether the input is at fault (exit code 5), not the machine's resources (exit code 6).
@@ -168,6 +178,14 @@ impl StoreError {
             _ => true,
         }
     }
+}
+
+/// Remedy where [`lacks_descriptors`].
+pub const MORE_DESCRIPTORS: &str = "; raise the limit of open files (ulimit -n)";
+
+/// Whether this process, or the whole system, may open no further file (EMFILE, ENFILE).
+pub fn lacks_descriptors(source: &io::Error) -> bool {
+    matches!(source.raw_os_error(), Some(24 | 23))
 }
 
 /// Whether a write failed since there was no room for it, on the device or within a quota.
@@ -191,6 +209,9 @@ mod tests {
         let full =
             parquet::errors::ParquetError::External(Box::new(io::Error::from(io::ErrorKind::StorageFull)));
         assert!(matches!(StoreError::parquet("write", "x", full), StoreError::NoSpace { .. }));
+        let lacking = parquet::errors::ParquetError::External(Box::new(io::Error::from_raw_os_error(24)));
+        let lacking = StoreError::parquet("read", "x", lacking);
+        assert!(!lacking.is_bad_input() && lacking.to_string().ends_with("(ulimit -n)"), "{lacking}");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 pub mod args;
 
 use crate::args::DoctorArgs;
+use anyhow::Context;
 use quaver_capture::compare::record::stamped_for_others;
 use quaver_clock::ClockLook;
 use quaver_host::bpf;
+use quaver_host::capabilities::GRANTS;
 use quaver_host::hazards::{Area, Checked, HostView, TierState, Verdict, examine};
 use quaver_host::root::HostRoot;
 use quaver_host::trace::{Tier, TraceError};
@@ -22,6 +24,10 @@ const SCHEMA: &str = "quaver-doctor/1";
 
 /// Prints what was found. Ends with 3 only where not even user space can measure.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    if args.setcap {
+        to_stdout(grant(&std::env::current_exe().context("finding this program's file")?).as_bytes())?;
+        return Ok(ExitCode::Done);
+    }
     let view = look();
     let checks = examine(&view);
     match args.json {
@@ -29,6 +35,19 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         false => terminal::print(&document(&view, &checks))?,
     }
     Ok(status(&checks))
+}
+
+/// The command that gives a file of this program its capabilities, after a comment for each: lines for a shell.
+fn grant(program: &Path) -> String {
+    let mut text =
+        "# Whoever may start the program then has these rights. Let its mode and group say who.\n".to_owned();
+    text.extend(GRANTS.iter().map(|(name, purpose)| format!("#   {name:<14} {purpose}\n")));
+    text.push_str(
+        "# Namespaces, tracefs and settings of the host stay root's. `setcap -r FILE` takes all back.\n",
+    );
+    let names: Vec<&str> = GRANTS.iter().map(|(name, _)| *name).collect();
+    let file = program.display().to_string().replace('\'', "'\\''");
+    format!("{text}sudo setcap {}+ep '{file}'\n", names.join(","))
 }
 
 /// The running machine, its tiers included.
@@ -223,6 +242,16 @@ Settings that cause lateness (1 found)
             let longest = page.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!((width - 20..=width).contains(&longest), "{longest} of {width}:\n{page}");
         }
+    }
+
+    #[test]
+    fn a_shell_reads_the_grant_as_one_command() {
+        let script = grant(Path::new("/opt/it's/quaver")).replace("sudo setcap", "printf '%s|'");
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().expect("a shell");
+        let words = String::from_utf8(output.stdout).expect("text");
+        let wanted =
+            "cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep|/opt/it's/quaver|";
+        assert_eq!(words, wanted);
     }
 
     #[test]

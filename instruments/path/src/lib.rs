@@ -29,6 +29,10 @@ pub fn exit_status(error: &(dyn std::error::Error + 'static)) -> Option<ExitCode
     }
     match error.downcast_ref()? {
         PathError::Os { .. } | PathError::Flow(_) => None,
+        // This host forbids it, not the peer.
+        PathError::Connect { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Some(ExitCode::Unsupported)
+        }
         PathError::Interrupted => Some(ExitCode::Interrupted),
         PathError::Options(_) => Some(ExitCode::Usage),
         _ => Some(ExitCode::Peer),

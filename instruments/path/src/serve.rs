@@ -3,15 +3,18 @@
 use crate::args::{PaceName, ServeArgs};
 use crate::thread::{spinners_loss, thread};
 use anyhow::Context;
+use quaver_host::confinement::{Confinement, Files, Network, confine};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
+use quaver_host::settings::journal::DIRECTORY as JOURNAL;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::auth::Key;
 use quaver_path_record::stamp::{Caps, Protection, ReflectorOptions, StampKey, reflect};
 use quaver_path_record::{Budget, Limits, ServerOptions, serve};
+use rustix::thread::CapabilitySet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Serves until it is told to end.
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
@@ -39,6 +42,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         options.test_port = test_port;
     }
     options.listen = args.bind.map_or(options.listen, |address| vec![address]);
+    give_up_rights(args, &options);
     std::thread::scope(|scope| {
         let reflector = args.stamp.map(|port| {
             let (interrupt, key) = (&interrupt, key.as_deref());
@@ -55,6 +59,33 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         reflected
     })?;
     Ok(ExitCode::Done)
+}
+
+/// Before the first peer is heard: all rights but those for sockets, stamps and real-time threads.
+fn give_up_rights(args: &ServeArgs, options: &ServerOptions) {
+    let capabilities = CapabilitySet::NET_RAW
+        | CapabilitySet::NET_ADMIN
+        | CapabilitySet::NET_BIND_SERVICE
+        | CapabilitySet::SYS_NICE
+        | CapabilitySet::IPC_LOCK;
+    // Clocks of interfaces. To have an interface stamp, the journal of settings is written.
+    let entries = std::fs::read_dir("/sys/class/ptp").into_iter().flatten().flatten();
+    let mut writes: Vec<PathBuf> = entries.map(|entry| Path::new("/dev").join(entry.file_name())).collect();
+    if !writes.is_empty() {
+        // Where it cannot be made, stamping fails as it does without rights, with its sentence.
+        let _ = std::fs::create_dir_all(JOURNAL);
+        writes.push(JOURNAL.into());
+    }
+    let write: Vec<&Path> = writes.iter().map(PathBuf::as_path).collect();
+    let read = [Path::new("/proc"), Path::new("/sys")];
+    // Jitlat's own protocol has TCP connections to ports that the peer names.
+    let ports = [options.control_port, options.test_port, 0];
+    let network = if args.legacy { Network::Free } else { Network::Serves(&ports) };
+    let confined =
+        confine(&Confinement { files: Some(Files { read: &read, write: &write }), network, capabilities });
+    if !confined.is_whole() {
+        say(args.json, &format!("not confined in full: {confined}"));
+    }
 }
 
 /// What all tests at a time may need.

@@ -6,9 +6,11 @@ use crate::incident::Keeper;
 use crate::receiver::{Frozen, Watchman};
 use crate::serve;
 use anyhow::Context;
+use quaver_host::confinement::{Confinement, Network, confine};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use rustix::fs::{FlockOperation, flock};
+use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::fs::File;
@@ -34,6 +36,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let (reload, trigger) = (flag(SIGHUP)?, flag(SIGUSR1)?);
     make_directory(&settings.directory)?;
     let _lock = lock(&settings.directory)?;
+    give_up_rights();
     let board = Arc::new(Board::default());
     let mut keeper = Keeper::open(&settings.directory, settings.limits.clone(), Arc::clone(&board))?;
     keeper.set(settings.limits.clone(), settings.hook.clone());
@@ -86,6 +89,18 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     cost.measure(&board, f64::INFINITY);
     quaver_instrument::results::to_stdout(serve::last_words(&board).as_bytes())?;
     Ok(ExitCode::Done)
+}
+
+/// Before the first packet is followed: all rights but those to trace, and to read what other processes are. Landlock has to
+/// stay out: whom it holds may not read the memory maps of others.
+fn give_up_rights() {
+    let capabilities = CapabilitySet::BPF
+        | CapabilitySet::PERFMON
+        | CapabilitySet::SYS_PTRACE
+        | CapabilitySet::DAC_READ_SEARCH
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::SYSLOG;
+    confine(&Confinement { files: None, network: Network::Free, capabilities });
 }
 
 fn flag(signal: i32) -> anyhow::Result<Arc<AtomicBool>> {

@@ -14,7 +14,8 @@ const SENTENCE_WORDS: usize = 25;
 const MEAN_WORDS: usize = 18;
 
 /// Documents that are held to these rules, as beginnings of paths.
-const DOCUMENTS: &[&str] = &["CONTRIBUTING.md", "docs/", "fuzz/README.md", "kernels/README.md"];
+const DOCUMENTS: &[&str] =
+    &["CONTRIBUTING.md", "SECURITY.md", "docs/", "fuzz/README.md", "kernels/README.md"];
 
 /// Words that a person should not meet in the tool's own sentences, each with what to write (CONTRIBUTING.md).
 const ODD_WORDS: &[(&str, &str)] = &[

@@ -74,7 +74,7 @@ pub enum LiveError {
     #[error("start the clock's thread: {0}; raise the limit of threads (ulimit -u, pids.max)")]
     Thread(#[source] std::io::Error),
     /// No timer.
-    #[error("start the clock: {operation}: {source}; raise the limit of open files (ulimit -n)")]
+    #[error("start the clock: {operation}: {source}")]
     Timer {
         /// Which call.
         operation: &'static str,

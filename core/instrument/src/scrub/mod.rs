@@ -134,7 +134,10 @@ impl Stage {
 
     fn put(self, target: &Path) -> anyhow::Result<()> {
         let moved = fs::rename(&self.copy, target);
-        moved.map_err(|error| failure(ExitCode::Output, format!("make {}: {error}", target.display())))
+        moved.map_err(|error| {
+            let message = format!("make {}: {error}; name another place with --output", target.display());
+            failure(ExitCode::Output, message)
+        })
     }
 }
 

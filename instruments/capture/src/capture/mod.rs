@@ -20,7 +20,7 @@ use crate::record::{CaptureError, Reading, TapCounts};
 use accounts::Accounts;
 use anyhow::Context;
 use plan::Plan;
-use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_view::Cell;
@@ -260,7 +260,7 @@ fn fail(error: CaptureError) -> anyhow::Error {
         }
         CaptureError::Os { .. } => ExitCode::Output,
     };
-    failure(code, error.to_string())
+    failure(code, sentence(&anyhow::Error::new(error)))
 }
 
 /// What the kernel counted of one tap, for the accounts.

@@ -11,12 +11,13 @@ use crate::pipeline;
 use crate::pipeline::{Convert, PipelineKind, PipelineSettings};
 use crate::record as capture;
 use crate::record::{LayerState, Layers, LinkKind, RawStamps, Reading, Tap, TapInterface};
+use anyhow::Context;
 use quaver_abi::stamp::Layer;
 use quaver_clock::live::{LiveClock, LiveOptions, LiveReader, MarkKind};
 use quaver_clock::{Counter, CounterSupport, TaiState};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
-use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_pcapng::{InterfaceFacts, SectionFacts};
 use quaver_view::Cell;
 use serde_json::json;
@@ -114,7 +115,8 @@ impl Session {
             files: args.ring_files.map(|n| n as usize),
         };
         let output = Output::open(path, section, interfaces, facts, rotation)
-            .map_err(|e| failure(ExitCode::Output, format!("write {}: {e}", path.display())))?;
+            .with_context(|| format!("write {}", path.display()))
+            .map_err(|error| failure(ExitCode::Output, sentence(&error)))?;
         Ok(Some(output))
     }
 

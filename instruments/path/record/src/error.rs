@@ -139,6 +139,7 @@ impl PathError {
     pub(super) fn connect(server: SocketAddr, source: Error) -> Self {
         let remedy = match source.kind() {
             ErrorKind::ConnectionRefused => "; start `quaver serve` there, or give its port",
+            ErrorKind::PermissionDenied => "; see the firewall of this host, and its security module",
             ErrorKind::TimedOut | ErrorKind::WouldBlock => "; check that firewalls pass TCP to this port",
             ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "; see the routes (ip route)",
             _ => "",

@@ -197,7 +197,7 @@ fn not_started(error: LaunchError) -> anyhow::Error {
         LaunchError::NotPermitted(_) => ExitCode::Unsupported,
         LaunchError::Os { .. } => ExitCode::Output,
     };
-    failure(code, error.to_string())
+    failure(code, sentence(&anyhow::Error::new(error)))
 }
 
 /// Waits for the program, passes signals on, and does `each` at each tick and at the end. The answer is its status and whether

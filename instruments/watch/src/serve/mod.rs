@@ -5,7 +5,9 @@ mod status;
 
 use crate::board::{Board, Figures};
 use anyhow::Context;
+use quaver_host::confinement::{Confinement, Files, Network, confine};
 use quaver_instrument::exit_code::{ExitCode, failure};
+use rustix::thread::CapabilitySet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -96,8 +98,18 @@ pub(crate) fn listen_at(address: SocketAddr, board: &Arc<Board>) -> anyhow::Resu
     })
 }
 
+/// Starts a thread that has its listener and nothing else: no files, no further sockets, no capabilities.
 fn spawn(body: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
-    std::thread::Builder::new().name("watch-http".to_owned()).spawn(body)?;
+    let none = Confinement {
+        files: Some(Files::default()),
+        network: Network::Nothing,
+        capabilities: CapabilitySet::empty(),
+    };
+    let confined = move || {
+        confine(&none);
+        body();
+    };
+    std::thread::Builder::new().name("watch-http".to_owned()).spawn(confined)?;
     Ok(())
 }
 

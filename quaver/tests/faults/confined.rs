@@ -1,0 +1,117 @@
+//! Verbs that read foreign input give up what they do not need, and work: also where the kernel has no way to hold them to it.
+
+use super::row::{Ground, Server};
+use quaver_testbed::refusal::{self, Answer};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
+
+/// Fields of a process's status in /proc.
+fn status_of(process: u32, name: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap().trim().to_owned()
+}
+
+fn probed(server: &Server, words: &str, runs: &Path) -> Output {
+    let mut command = Command::new(QUAVER);
+    command.args(["probe", "-q", "--for", "100ms", "--fail-if", "up.loss.packets > 0", "-o"]).arg(runs);
+    command.args(words.split_whitespace()).args(server.words().split(' '));
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_server_is_confined_and_serves() {
+    let server = Server::start();
+    let process = server.process();
+    assert_eq!(status_of(process, "NoNewPrivs"), "1");
+    assert_eq!(status_of(process, "Seccomp"), "2");
+    let capabilities = u64::from_str_radix(&status_of(process, "CapEff"), 16).unwrap();
+    // CAP_NET_BIND_SERVICE, NET_ADMIN, NET_RAW, IPC_LOCK, SYS_NICE at most.
+    assert_eq!(capabilities & !(1 << 10 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 23), 0, "{capabilities:x}");
+    let runs = tempfile::tempdir().unwrap();
+    for words in ["", "--tcp", "--at-once"] {
+        let output = probed(&server, words, runs.path());
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn where_the_kernel_confines_nobody_verbs_work_and_a_server_says_so() {
+    let ground = Ground::make();
+    let lacks = [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp, libc::SYS_capset];
+    let run = ground.run();
+    let under = |words: &[&str]| {
+        let mut command = Command::new(QUAVER);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        refusal::start(&mut command, &lacks, |_| Answer::Fail(libc::ENOSYS)).unwrap()
+    };
+    let analysed = under(&["analyze", run.to_str().unwrap()]).output().unwrap();
+    assert!(analysed.status.success(), "{}", String::from_utf8_lossy(&analysed.stderr));
+    let mut serving = under(&["serve", "--bind", "127.0.0.1", "--port", "0", "--test-port", "0"]);
+    let mut said = String::new();
+    let heard = serving.child.stderr.as_mut().unwrap();
+    while !said.contains("listening") {
+        let mut octet = [0];
+        std::io::Read::read_exact(heard, &mut octet).unwrap();
+        said.push(char::from(octet[0]));
+    }
+    serving.child.kill().unwrap();
+    serving.output().unwrap();
+    assert!(
+        said.contains("not confined in full: Landlock is not in this kernel; seccomp is not to be had here"),
+        "{said}"
+    );
+}
+
+/// Ended when dropped.
+struct Watch(std::process::Child);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_watch_keeps_the_rights_to_trace_and_its_answering_threads_none() {
+    let place = tempfile::tempdir().unwrap();
+    let port = quaver_testbed::ports::free_port();
+    let settings = format!(
+        "directory = '{0}'\nsocket = '{0}/watch.sock'\nmetrics = '127.0.0.1:{port}'\n\
+         [[receiver]]\nname = 'nobody'\nport = {port}\ngap = '1s'\n",
+        place.path().display()
+    );
+    let file = place.path().join("watch.toml");
+    std::fs::write(&file, settings).unwrap();
+    let mut command = Command::new(QUAVER);
+    command.args(["watch", "--config"]).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
+    let watch = Watch(command.stderr(Stdio::null()).spawn().unwrap());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let page = loop {
+        let mut asked = Command::new(QUAVER);
+        asked.args(["watch", "metrics", "--socket"]).arg(place.path().join("watch.sock"));
+        let output = asked.output().unwrap();
+        if output.status.success() {
+            break String::from_utf8(output.stdout).unwrap();
+        }
+        assert!(std::time::Instant::now() < until, "{}", String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert!(page.ends_with("# EOF\n"), "{page}");
+    // CAP_DAC_OVERRIDE, DAC_READ_SEARCH, SYS_PTRACE, SYSLOG, PERFMON, BPF.
+    let kept = 1 << 1 | 1 << 2 | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39;
+    let mut answering = 0;
+    for task in std::fs::read_dir(format!("/proc/{}/task", watch.0.id())).unwrap() {
+        let task: u32 = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        let capabilities = u64::from_str_radix(&status_of(task, "CapEff"), 16).unwrap();
+        assert_eq!(status_of(task, "Seccomp"), "2");
+        if status_of(task, "Name") == "watch-http" {
+            answering += 1;
+            assert_eq!(capabilities, 0);
+        }
+        assert_eq!(capabilities & !kept, 0, "{capabilities:x}");
+    }
+    assert_eq!(answering, 2, "one at the socket, one at the address");
+}
