@@ -41,7 +41,7 @@ fn runs_are_listed_tagged_and_pruned() {
     let listed = |filter: &[&str]| -> Vec<String> {
         let output = quaver(root, &[&["runs", "--json"], filter].concat());
         let rows: Value = serde_json::from_str(&words(&output, 0)).expect("JSON");
-        let names = rows.as_array().expect("a list").iter();
+        let names = rows["runs"].as_array().expect("a list").iter();
         names.map(|row| row["name"].as_str().expect("a name").to_owned()).collect()
     };
     let slow = ["--where", "verb = chase and p99_ns >= 2s"];

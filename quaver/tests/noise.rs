@@ -51,9 +51,11 @@ fn a_short_run_is_whole_and_its_noise_conserved() {
     let place = tempfile::tempdir().expect("a directory");
     let ended = output(&mut quaver(place.path(), &["noise", "--for", "300ms", "--json"]));
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
-    let summary: Value = serde_json::from_slice(&ended.stdout).expect("standard output is JSON");
+    let (result, summary) = quaver_testbed::printed::apart(&ended.stdout);
     let run = only_run(place.path());
     assert_eq!(json(&run.join("summary.json")), summary);
+    let shown = &result["run"];
+    assert!(shown.as_str().is_some_and(|path| path.ends_with(&run.display().to_string())), "{shown}");
     assert_eq!(summary["schema"], "quaver.noise/1");
     assert_conserved(&summary);
     assert!(number(&summary, "/cpus/0/runtime_ns") >= 300_000_000);
@@ -75,7 +77,11 @@ fn a_short_run_is_whole_and_its_noise_conserved() {
 
     let again = output(&mut quaver(place.path(), &["analyze", &run.to_string_lossy(), "--json"]));
     assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
-    assert_eq!(again.stdout, ended.stdout, "the same run gives the same results");
+    assert_eq!(
+        quaver_testbed::printed::numbers(&again.stdout),
+        summary,
+        "the same run gives the same results"
+    );
     let timeline = place.path().join("timeline");
     let target = timeline.to_string_lossy();
     let drawn =

@@ -68,7 +68,7 @@ fn mesh(folder: &Path, hosts: &[(&str, &str, u16)], options: &[&str]) -> Command
 #[track_caller]
 fn summary(output: &Output, code: i32) -> Value {
     assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    quaver_testbed::printed::numbers(&output.stdout)
 }
 
 fn runs(folder: &Path) -> Vec<PathBuf> {

@@ -62,7 +62,7 @@ fn programs_are_recorded_in_pairs_and_every_wait_is_accounted_for() {
     let words = ["--only", "ocean,raytrace,vips", "--runs", "3", "--no-kernel", "--json"];
     let done = output(bench(runs.path(), &words));
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let summary = json(&done.stdout);
+    let summary = quaver_testbed::printed::numbers(&done.stdout);
     assert_eq!(summary, read(&only_run(runs.path()).join("summary.json")));
     assert_eq!(summary["complete"], true);
     assert_eq!(read(&only_run(runs.path()).join("manifest.json"))["complete"], true);

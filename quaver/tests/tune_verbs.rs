@@ -149,7 +149,8 @@ fn apply_status_revert() {
     assert!(reverted.contains("kernel.watchdog: restored to 1"), "{reverted}");
     assert_eq!(machine.texts(), before);
     for verb in ["status", "revert"] {
-        let nothing = format!("quaver tune {verb} · no setting is changed by Quaver\n");
+        let nothing =
+            format!("quaver tune {verb} · settings of this host\n\n  No setting is changed by Quaver.\n");
         assert_eq!(expect(&machine.tune(&[verb]), 0), nothing);
     }
 }

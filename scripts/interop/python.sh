@@ -15,5 +15,5 @@ trap 'rm -rf "$work"' EXIT
 # A copy, for building leaves files beside the sources.
 cp -R python "$work/source"
 "$python" -m pip install --quiet --no-index --no-build-isolation --no-deps --target "$work/installed" "$work/source"
-QUAVER="$(realpath "${CARGO_TARGET_DIR:-target}/debug/quaver")" PYTHONPATH="$work/installed" PYTHONDONTWRITEBYTECODE=1 \
+QUAVER_NOTEBOOKS="$PWD/python/notebooks" QUAVER="$(realpath "${CARGO_TARGET_DIR:-target}/debug/quaver")" PYTHONPATH="$work/installed" PYTHONDONTWRITEBYTECODE=1 \
     "$python" -m unittest discover --quiet --start-directory python/tests

@@ -3,6 +3,7 @@
 pub mod inject;
 pub mod phase;
 pub mod ports;
+pub mod printed;
 pub mod privileged;
 pub mod refusal;
 pub mod relay;

@@ -6,6 +6,7 @@ use crate::material::Material;
 use crate::runs::{AnalyzeArgs, ExportArgs};
 use clap::{ArgMatches, Command};
 use quaver_store::run::RunDir;
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -100,8 +101,11 @@ pub trait Analyzed {
         Material::default()
     }
 
-    /// The console page.
-    fn page(&self, run: &RunDir) -> String;
+    /// What a person sees of it, with the place of the report.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document>;
 
     /// The HTML report.
     ///

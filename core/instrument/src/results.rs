@@ -1,12 +1,16 @@
 //! Printing what a verb found, and judging it.
 
+use crate::envelope::Envelope;
 use crate::exit_code::{ExitCode, failure};
+use crate::terminal;
 use crate::threshold::FailIf;
 use anyhow::Context;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 
 /// Writes to standard output, all of it.
 pub fn to_stdout(octets: &[u8]) -> anyhow::Result<()> {
@@ -29,28 +33,84 @@ pub fn store_report(
     out.flush().with_context(|| format!("writing {}", path.display()))
 }
 
-/// Prints the page or the summary as JSON, and judges the conditions of `--fail-if`.
+/// What a verb found, and how it ends.
+pub struct Found<'a> {
+    /// The numbers: an object.
+    pub summary: &'a Value,
+    /// Directory of the run that was stored or read.
+    pub run: Option<&'a Path>,
+    /// Status to end with whatever the numbers say: the run did not go its full length.
+    pub ended: Option<ExitCode>,
+}
+
+impl<'a> Found<'a> {
+    /// Of no run, with the status that the numbers give.
+    pub fn new(summary: &'a Value) -> Self {
+        Self { summary, run: None, ended: None }
+    }
+
+    /// Of a run.
+    pub fn of_run(summary: &'a Value, run: &'a RunDir) -> Self {
+        Self { run: Some(run.path()), ..Self::new(summary) }
+    }
+
+    /// With the status of one that did not go its full length, if it did not.
+    #[must_use]
+    pub fn ended(self, ended: Option<ExitCode>) -> Self {
+        Self { ended, ..self }
+    }
+}
+
+/// Prints the page, or JSON: the numbers with the [`Envelope`]. Then judges the conditions of `--fail-if`. Gives the status to end
+/// with.
+///
+/// # Errors
+/// Standard output takes no more, or a condition names no number of the summary (status 2).
 pub fn print(
-    summary: &Value,
-    page: impl FnOnce() -> String,
+    found: &Found<'_>,
+    page: impl FnOnce() -> Document,
     json: bool,
     conditions: &[FailIf],
 ) -> anyhow::Result<ExitCode> {
-    let text = if json { format!("{}\n", serde_json::to_string_pretty(summary)?) } else { page() };
-    to_stdout(text.as_bytes())?;
-    judge(summary, conditions)
+    let page = page();
+    let failed = failed(found.summary, conditions);
+    let status = match &failed {
+        Ok(sentences) => found.ended.unwrap_or(status(sentences)),
+        Err(_) => ExitCode::Usage,
+    };
+    match json {
+        true => to_stdout(Envelope::of(&page, found.run, status).beside(found.summary)?.as_bytes())?,
+        false => terminal::print(&page)?,
+    }
+    say(&failed?);
+    Ok(status)
 }
 
 /// Judges the conditions of `--fail-if`.
+///
+/// # Errors
+/// A condition names no number of the summary (status 2).
 pub fn judge(summary: &Value, conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
-    let mut code = ExitCode::Done;
-    for condition in conditions {
-        if let Some(sentence) = condition.check(summary).map_err(|error| failure(ExitCode::Usage, error))? {
-            crate::tell!("quaver: failed, as asked, since {sentence}");
-            code = ExitCode::Threshold;
-        }
+    let sentences = failed(summary, conditions)?;
+    say(&sentences);
+    Ok(status(&sentences))
+}
+
+/// What holds of the conditions, a sentence each.
+fn failed(summary: &Value, conditions: &[FailIf]) -> anyhow::Result<Vec<String>> {
+    let checked = conditions.iter().map(|condition| condition.check(summary));
+    let held = checked.filter_map(Result::transpose).collect::<Result<_, _>>();
+    held.map_err(|error| failure(ExitCode::Usage, error))
+}
+
+fn status(failed: &[String]) -> ExitCode {
+    if failed.is_empty() { ExitCode::Done } else { ExitCode::Threshold }
+}
+
+fn say(failed: &[String]) {
+    for sentence in failed {
+        crate::tell!("quaver: failed, as asked, since {sentence}");
     }
-    Ok(code)
 }
 
 /// Status of a run that did not go its full length: by the user's doing, or since a CPU that it needed was taken away.

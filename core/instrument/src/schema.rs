@@ -1,9 +1,10 @@
 //! JSON Schemas of what runs store, made from the types that are serialised: `quaver schema`.
 
+use crate::envelope::Envelope;
 use crate::exit_code::{ExitCode, failure};
 use crate::registry::RunKind;
 use crate::results::to_stdout;
-use clap::Args;
+use clap::{Args, Command};
 use quaver_store::manifest::{FormatVersion, Manifest};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -13,17 +14,29 @@ use std::collections::BTreeSet;
 /// Name of the manifest's schema beside those of verbs.
 const MANIFEST: &str = "manifest";
 
+/// Name of the schema of what `--json` of every verb has.
+const RESULT: &str = "result";
+
+/// Verbs whose `--json` prints rows of a table, or a log line by line.
+const OF_LINES: [&str; 2] = ["query", "serve"];
+
+/// The verb whose own verbs are another program's.
+const SIMULATOR: &str = "sim";
+
 /// `quaver schema`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     quaver schema                     what there is\n  \
-    quaver schema noise > noise.json  then: check-jsonschema --schemafile noise.json RUN/summary.json\n\n\
+    quaver schema noise > noise.json  then: check-jsonschema --schemafile noise.json RUN/summary.json\n  \
+    quaver schema tune audit          what its --json prints\n\n\
+    What --json prints follows the schema of its verb, with the key result; summary.json of the run lacks that key.\n\
     A schema describes the files of its version by this program and by earlier ones. A key that it does not require may be\n\
     absent, which means the same as null. Keys that it does not name may be there: a newer program wrote them.")]
 pub struct SchemaArgs {
-    /// Verb of the run whose summary.json is described, or manifest for manifest.json [default: list what there is]
+    /// Verb whose --json and summary.json are described, manifest for manifest.json, or result for what --json of every verb has
+    /// [default: list what there is]
     #[arg(value_name = "VERB")]
-    pub of: Option<String>,
+    pub of: Vec<String>,
 }
 
 /// The schema of a type, of documents that name `format` in their key `schema`.
@@ -86,19 +99,28 @@ fn takes_null(property: &Value) -> bool {
     has("type", &|one| one == "null") || has("anyOf", &|one| one["type"] == "null")
 }
 
-/// Prints a schema, or the names of all.
-pub(crate) fn run(args: &SchemaArgs, kinds: &[&dyn RunKind]) -> anyhow::Result<ExitCode> {
-    let Some(name) = &args.of else {
-        to_stdout(list(kinds).as_bytes())?;
+/// Prints a schema, or the names of all. `program` is the whole command line.
+pub(crate) fn run(args: &SchemaArgs, kinds: &[&dyn RunKind], program: &Command) -> anyhow::Result<ExitCode> {
+    let verbs = verbs_with_json(program);
+    if args.of.is_empty() {
+        to_stdout(list(kinds, &verbs).as_bytes())?;
         return Ok(ExitCode::Done);
-    };
-    let kind = || kinds.iter().find(|kind| kind.verbs().contains(&name.as_str()));
-    let schema = match name.as_str() {
-        MANIFEST => Some(manifest()),
-        _ => kind().and_then(|kind| kind.schema()),
+    }
+    // A kind of runs is named by its verb's words: sync-bench.
+    let name = args.of.join("-");
+    let kind = kinds.iter().find(|kind| kind.verbs().contains(&name.as_str()));
+    let is_verb = verbs.iter().any(|verb| verb.replace(' ', "-") == name);
+    let schema = match (name.as_str(), kind.and_then(|kind| kind.schema())) {
+        (MANIFEST, _) => Some(manifest()),
+        (RESULT, _) => Some(printed("--json of every verb")),
+        (_, Some(schema)) => Some(with_result(schema)),
+        _ if is_verb => Some(printed(&format!("--json of {}", args.of.join(" ")))),
+        _ if name.split('-').next() == Some(SIMULATOR) => Some(printed("--json of the simulator's verbs")),
+        _ => None,
     };
     let schema = schema.ok_or_else(|| {
-        let message = format!("schema {name}: there is none of that name; these are:\n{}", list(kinds));
+        let message =
+            format!("schema {name}: there is none of that name; these are:\n{}", list(kinds, &verbs));
         failure(ExitCode::Usage, message.trim_end())
     })?;
     to_stdout(format!("{}\n", serde_json::to_string_pretty(&schema)?).as_bytes())?;
@@ -110,12 +132,54 @@ fn manifest() -> Value {
     versioned::<Manifest>(&format!("manifest.json, format {version}"), "format", version.into())
 }
 
+/// The key `result` by itself.
+fn envelope() -> Value {
+    let mut settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<Envelope>().to_value();
+    readable(&mut schema);
+    schema["properties"]["schema"] = serde_json::json!({ "const": crate::envelope::SCHEMA });
+    schema
+}
+
+/// A schema of summaries as `--json` prints them.
+fn with_result(mut schema: Value) -> Value {
+    schema["properties"][RESULT] = envelope();
+    schema
+}
+
+/// The schema of what a verb prints of which only the key `result` is described.
+fn printed(title: &str) -> Value {
+    serde_json::json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        "type": "object",
+        "properties": { RESULT: envelope() },
+        "required": [RESULT],
+    })
+}
+
+/// Verbs that have `--json`, with the words of those above them.
+fn verbs_with_json(program: &Command) -> Vec<String> {
+    let mut all = Vec::new();
+    for verb in program.get_subcommands().filter(|verb| !OF_LINES.contains(&verb.get_name())) {
+        let name = verb.get_name();
+        if verb.get_arguments().any(|argument| argument.get_id() == "json") {
+            all.push(name.to_owned());
+        }
+        all.extend(verbs_with_json(verb).into_iter().map(|below| format!("{name} {below}")));
+    }
+    all
+}
+
 /// Verbs that share a schema stand in one line, its name first.
-fn list(kinds: &[&dyn RunKind]) -> String {
+fn list(kinds: &[&dyn RunKind], verbs: &[String]) -> String {
     let mut out = format!("{MANIFEST}: manifest.json of every run\n");
     for kind in kinds.iter().filter(|kind| kind.schema().is_some()) {
         out.push_str(&format!("{}: summary.json\n", kind.verbs().join(", ")));
     }
+    out.push_str(&format!("{RESULT}: --json of every verb: {}, {SIMULATOR} ...\n", verbs.join(", ")));
     out
 }
 

@@ -1,13 +1,14 @@
 //! Verbs on stored runs, of whatever kinds a program knows: `quaver analyze`, `report`, `export`, `compare`, `runs`, `query`,
-//! `schema`, `scrub`.
+//! `schema`, `migrate`, `scrub`.
 
 use crate::compare::{self, CompareArgs};
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure, sentence};
 use crate::exports;
+use crate::migrate::{self, MigrateArgs};
 use crate::query::{self, QueryArgs};
 use crate::registry::{Analyzed, FileKind, RunKind};
-use crate::results;
+use crate::results::{self, Found};
 use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
 use crate::schema::{self, SchemaArgs};
@@ -27,6 +28,8 @@ pub struct Stored {
     pub files: Vec<&'static dyn FileKind>,
     /// The text of `docs/interface.txt`: keys and words that files of runs have.
     pub interface: &'static str,
+    /// The whole command line.
+    pub command: fn() -> Command,
 }
 
 impl Stored {
@@ -45,7 +48,14 @@ impl Stored {
             ),
             (RunsArgs::augment_args(Command::new("runs")), "List stored runs, name them and remove them"),
             (QueryArgs::augment_args(Command::new("query")), "Ask stored runs in SQL"),
-            (SchemaArgs::augment_args(Command::new("schema")), "Print the JSON Schema of what runs store"),
+            (
+                SchemaArgs::augment_args(Command::new("schema")),
+                "Print the JSON Schema of what runs store and --json prints",
+            ),
+            (
+                MigrateArgs::augment_args(Command::new("migrate")),
+                "Copy runs of earlier versions in the formats of today",
+            ),
             (
                 ScrubArgs::augment_args(Command::new("scrub")),
                 "Copy a run without names and addresses, to share it",
@@ -83,7 +93,12 @@ impl Stored {
             "schema" => Some(
                 SchemaArgs::from_arg_matches(matches)
                     .map_err(asked)
-                    .and_then(|args| schema::run(&args, &self.kinds)),
+                    .and_then(|args| schema::run(&args, &self.kinds, &(self.command)())),
+            ),
+            "migrate" => Some(
+                MigrateArgs::from_arg_matches(matches)
+                    .map_err(asked)
+                    .and_then(|args| migrate::run(&args, |run| self.kind_of(run))),
             ),
             "scrub" => Some(
                 ScrubArgs::from_arg_matches(matches)
@@ -123,7 +138,8 @@ impl Stored {
         give_up_rights(&[], &[run.path()]);
         let results = analyzed(self.kind_of(&run)?, &run, args.late)?;
         let stored = results.store(&run);
-        let code = results::print(&results.summary()?, || results.page(&run), args.json, &args.fail_if)?;
+        let (summary, page) = (results.summary()?, results.page(&run)?);
+        let code = results::print(&Found::of_run(&summary, &run), || page, args.json, &args.fail_if)?;
         match stored {
             // A run of another user, or in an archive, is read all the same.
             Err(error) if is_read_only(&error) => crate::tell!("quaver: not stored: {}", sentence(&error)),

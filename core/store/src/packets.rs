@@ -95,6 +95,19 @@ pub fn write_packets_and_media(
     table.finish()
 }
 
+/// Stamps of layers, beside the application's, that a file of packets holds.
+///
+/// # Errors
+/// As [`read_packets`].
+pub fn stamps(path: &Path) -> Result<usize, StoreError> {
+    let table = TableReader::open(path, TABLE)?;
+    let mut stamps = 0;
+    for column in layers().map(column_name).filter(|column| table.has_column(column)) {
+        table.optional_i64(&column, |_, stamp| stamps += usize::from(stamp.is_some()))?;
+    }
+    Ok(stamps)
+}
+
 /// Reads `samples.parquet`.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! A table with other texts and the same numbers.
 
-use crate::columns::{Column, Layout, RowGroup, TableReader, TableWriter};
+use crate::columns::{Column, Layout, RowGroup, TableReader, TableWriter, table_name};
 use crate::error::StoreError;
 use crate::identity::RUN_KEY;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
@@ -22,9 +22,28 @@ pub fn rewrite(
     change: &mut dyn FnMut(&str, &str) -> String,
 ) -> Result<(), StoreError> {
     let reader = TableReader::open(from, table)?;
+    let states = reader.states_its_run();
+    copy_table(&reader, to, table, states, change)
+}
+
+/// Writes the table `from` to `to` as it is. The file states the run around `to`.
+///
+/// # Errors
+/// As [`rewrite`].
+pub fn restate(from: &Path, to: &Path, table: &str) -> Result<(), StoreError> {
+    copy_table(&TableReader::open(from, table)?, to, table, true, &mut |_, text| text.to_owned())
+}
+
+fn copy_table(
+    reader: &TableReader,
+    to: &Path,
+    table: &str,
+    states_its_run: bool,
+    change: &mut dyn FnMut(&str, &str) -> String,
+) -> Result<(), StoreError> {
     let columns = reader.layouts()?;
     let mut writer = TableWriter::create(to, table, &columns)?;
-    if reader.states_its_run() {
+    if states_its_run {
         writer = writer.of_run();
     }
     for group in 0..reader.groups() {
@@ -35,7 +54,7 @@ pub fn rewrite(
         let written = writer.rows(rows, |out, _| {
             for column in &columns {
                 let name = column.name.as_str();
-                let copied = copy(&reader, group, (name, column.layout, column.optional), out, change);
+                let copied = copy(reader, group, (name, column.layout, column.optional), out, change);
                 copied.map_err(|error| match error {
                     Failed::Read(error) => {
                         unread = Some(error);
@@ -49,6 +68,16 @@ pub fn rewrite(
         unread.map_or(written, Err)?;
     }
     writer.finish()
+}
+
+/// Names of the columns of a table, whichever it is, in their order.
+///
+/// # Errors
+/// The file cannot be read, is no table of ours, or is of a later format.
+pub fn column_names(path: &Path) -> Result<Vec<String>, StoreError> {
+    let reader = TableReader::open(path, &table_name(path)?)?;
+    let columns = reader.reader.metadata().file_metadata().schema_descr().columns();
+    Ok(columns.iter().map(|column| column.name().to_owned()).collect())
 }
 
 impl TableReader {

@@ -4,9 +4,8 @@ use crate::digest;
 use crate::view::document;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::registry::FileKind;
-use quaver_instrument::results;
+use quaver_instrument::results::{self, Found};
 use quaver_instrument::runs::AnalyzeArgs;
-use quaver_instrument::terminal;
 use std::path::Path;
 
 /// Files in pcapng or pcap.
@@ -27,7 +26,7 @@ impl FileKind for Captures {
             return Err(failure(ExitCode::Usage, message));
         }
         let summary = digest::analyze(&asked.run, asked.layer)?;
-        let page = || terminal::page(&document(&summary), terminal::style());
-        results::print(&serde_json::to_value(&summary)?, page, asked.json, &asked.fail_if)
+        let value = serde_json::to_value(&summary)?;
+        results::print(&Found::new(&value), || document(&summary), asked.json, &asked.fail_if)
     }
 }

@@ -11,6 +11,7 @@ use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::perfetto::{Drawing, NamedWindow, draw};
 use quaver_store::run::RunDir;
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -68,8 +69,8 @@ impl Analyzed for Packets {
         }
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        self.0.page(run)
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.page(run))
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -47,8 +47,7 @@ pub fn run(args: &SinkArgs) -> anyhow::Result<ExitCode> {
     let (run, manifest) = measure(args, listen, options, &learned, &interrupt)?;
     let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested());
     let digest = conclude(&run, manifest, args.output.quiet)?;
-    let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
-    Ok(early.unwrap_or(code))
+    print_results(&digest, &run, &args.output, early)
 }
 
 /// What comes to the address, as a socket of its own sees it: the measured one begins with empty buffers.

@@ -18,8 +18,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::{allowed_cpus, keep_off, taken_from_spinner};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_instrument::results::to_stdout;
-use quaver_instrument::terminal;
+use quaver_instrument::results::{self, Found};
 use quaver_probe::source::{Pace, RunningSource, Source, SourceOptions, StreamLength};
 use quaver_probe::thread::ThreadSettings;
 use quaver_store::segments::SegmentReader;
@@ -74,16 +73,17 @@ pub fn run(args: &SourceArgs) -> anyhow::Result<ExitCode> {
     let lateness = timebase.ok().map(|timebase| lateness(&records, &timebase)).transpose()?;
     let achieved =
         Achieved::of(destination, &stream, &outcome.report, lateness, refused, interrupt.requested());
-    let json = || Ok::<_, serde_json::Error>(format!("{}\n", serde_json::to_string_pretty(&achieved)?));
-    let text = if args.json { json()? } else { terminal::page(&achieved.document(), terminal::style()) };
-    to_stdout(text.as_bytes())?;
-    Ok(match (interrupt.requested(), achieved.packets > 0 && achieved.sent == 0) {
-        (true, _) => ExitCode::Interrupted,
-        (false, true) => {
-            return Err(failure(ExitCode::Peer, format!("{destination}: not one packet could be sent")));
-        }
-        (false, false) => ExitCode::Done,
-    })
+    let ended = match (interrupt.requested(), achieved.packets > 0 && achieved.sent == 0) {
+        (true, _) => Some(ExitCode::Interrupted),
+        (false, true) => Some(ExitCode::Peer),
+        (false, false) => None,
+    };
+    let summary = serde_json::to_value(&achieved)?;
+    let code = results::print(&Found::new(&summary).ended(ended), || achieved.document(), args.json, &[])?;
+    match code {
+        ExitCode::Peer => Err(failure(code, format!("{destination}: not one packet could be sent"))),
+        _ => Ok(code),
+    }
 }
 
 /// The options of the source.

@@ -13,10 +13,10 @@ use quaver_host::root::HostRoot;
 use quaver_host::trace::{Tier, TraceError};
 use quaver_host::tracefs;
 use quaver_instrument::exit_code::ExitCode;
-use quaver_instrument::results::to_stdout;
-use quaver_instrument::terminal;
+use quaver_instrument::results::{self, Found};
 use quaver_instrument::tier;
 use quaver_view::{Block, Document, Finding, Section, Table, Text, Tone, text};
+use serde_json::Value;
 use std::path::Path;
 
 /// Name and version of the JSON form. The number grows when a field changes its meaning or goes.
@@ -30,11 +30,9 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     }
     let view = look();
     let checks = examine(&view);
-    match args.json {
-        true => to_stdout(json(&view, &checks)?.as_bytes())?,
-        false => terminal::print(&document(&view, &checks))?,
-    }
-    Ok(status(&checks))
+    let summary = json(&view, &checks);
+    let found = Found::new(&summary).ended(status(&checks));
+    results::print(&found, || document(&view, &checks), args.json, &[])
 }
 
 /// The command that gives a file of this program its capabilities, after a comment for each: lines for a shell.
@@ -78,22 +76,21 @@ fn tracepoints() -> String {
     format!("{} of our tracepoints, clock {clock}", survey.present.len())
 }
 
-/// Done, unless nothing at all could be measured.
-fn status(checks: &[Checked]) -> ExitCode {
+/// That of a host where nothing at all can be measured.
+fn status(checks: &[Checked]) -> Option<ExitCode> {
     let blind = checks.iter().any(|checked| checked.id == "user-space" && checked.verdict != Verdict::Good);
-    if blind { ExitCode::Unsupported } else { ExitCode::Done }
+    blind.then_some(ExitCode::Unsupported)
 }
 
-fn json(view: &HostView, checks: &[Checked]) -> anyhow::Result<String> {
-    let document = serde_json::json!({
+fn json(view: &HostView, checks: &[Checked]) -> Value {
+    serde_json::json!({
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
         "best_tier": view.best_tier().name(),
         "tier_reason": view.tier_reason,
         "checks": checks,
         "host": view,
-    });
-    Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
+    })
 }
 
 fn document(view: &HostView, checks: &[Checked]) -> Document {
@@ -112,9 +109,13 @@ fn document(view: &HostView, checks: &[Checked]) -> Document {
     }
     let of = |area: Area| checks.iter().filter(move |checked| checked.area == area);
     let missing = of(Area::Ability).filter(|checked| checked.verdict == Verdict::Missing).count();
+    let hurting = of(Area::Setting).filter(|checked| checked.verdict == Verdict::Hurts).count();
+    document.verdict = Some(text!(
+        "This host lacks {missing} of {} abilities to measure; settings that cause lateness: {hurting}.",
+        of(Area::Ability).count()
+    ));
     let title = format!("What can be measured here ({missing} missing)");
     document.section(section("abilities", title, of(Area::Ability)));
-    let hurting = of(Area::Setting).filter(|checked| checked.verdict == Verdict::Hurts).count();
     let title = format!("Settings that cause lateness ({hurting} found)");
     document.section(section("settings", title, of(Area::Setting)));
     document
@@ -203,6 +204,8 @@ quaver doctor · reads only, changes nothing
   host          processor unknown, 0 CPUs, Linux of unknown version, not as root
   tracing tier  user space only: lateness is measured without causes
 
+  This host lacks 1 of 2 abilities to measure; settings that cause lateness: 1.
+
 What can be measured here (1 missing)
   missing  bpf-tier
            found: seen bpf-tier
@@ -256,8 +259,7 @@ Settings that cause lateness (1 found)
 
     #[test]
     fn json_has_a_schema_and_every_check() {
-        let text = json(&HostView::default(), &some_checks()).expect("serialises");
-        let value: serde_json::Value = serde_json::from_str(&text).expect("parses");
+        let value = json(&HostView::default(), &some_checks());
         assert_eq!(value["schema"], SCHEMA);
         assert_eq!(value["best_tier"], "user");
         assert_eq!(value["checks"][2]["verdict"], "hurts");
@@ -267,16 +269,16 @@ Settings that cause lateness (1 found)
     #[test]
     fn it_fails_only_where_nothing_can_be_measured() {
         let mut checks = some_checks();
-        assert_eq!(status(&checks), ExitCode::Done);
+        assert_eq!(status(&checks), None);
         checks[0].verdict = Verdict::Missing;
-        assert_eq!(status(&checks), ExitCode::Unsupported);
+        assert_eq!(status(&checks), Some(ExitCode::Unsupported));
     }
 
     #[test]
     fn this_machine_gets_a_page() {
         let view = look();
         let checks = examine(&view);
-        assert_eq!(status(&checks), ExitCode::Done);
+        assert_eq!(status(&checks), None);
         assert!(quaver_view::plain(&document(&view, &checks)).contains("reads only"));
     }
 }

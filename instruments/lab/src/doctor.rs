@@ -6,12 +6,12 @@ use quaver_chase::args::LabKind;
 use quaver_host::netns;
 use quaver_host::netns::LabError;
 use quaver_instrument::exit_code::ExitCode;
-use quaver_instrument::results::to_stdout;
-use quaver_instrument::terminal;
+use quaver_instrument::results::{self, Found};
 use quaver_lab_guests::libraries;
 use quaver_lab_guests::store::LabStore;
-use quaver_view::{Document, Finding, Section, Text, Tone};
+use quaver_view::{Document, Finding, Section, Text, Tone, text};
 use serde::Serialize;
+use serde_json::Value;
 use std::path::Path;
 
 /// Name and version of the JSON form.
@@ -57,15 +57,14 @@ impl Part {
 pub(super) fn run(args: &LabDoctorArgs) -> anyhow::Result<ExitCode> {
     let asked: Vec<LabKind> = args.lab.map_or_else(|| LabKind::value_variants().to_vec(), |lab| vec![lab]);
     let checked: Vec<Checked> = asked.into_iter().map(look).collect();
-    match args.json {
-        true => to_stdout(json(&checked)?.as_bytes())?,
-        false => terminal::print(&document(&checked))?,
-    }
-    Ok(status(&checked))
+    let summary = json(&checked);
+    let found = Found::new(&summary).ended(status(&checked));
+    results::print(&found, || document(&checked), args.json, &[])
 }
 
-fn status(checked: &[Checked]) -> ExitCode {
-    if checked.iter().any(|one| one.usable) { ExitCode::Done } else { ExitCode::Unsupported }
+/// That of a host where no lab can be used.
+fn status(checked: &[Checked]) -> Option<ExitCode> {
+    (!checked.iter().any(|one| one.usable)).then_some(ExitCode::Unsupported)
 }
 
 fn look(lab: LabKind) -> Checked {
@@ -128,20 +127,20 @@ fn exe() -> String {
     path.file_name().unwrap_or(Path::new("quaver").as_os_str()).to_string_lossy().into_owned()
 }
 
-fn json(checked: &[Checked]) -> anyhow::Result<String> {
-    let document = serde_json::json!({
+fn json(checked: &[Checked]) -> Value {
+    serde_json::json!({
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
         "directory": LabStore::standard().directory(),
         "labs": checked,
-    });
-    Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
+    })
 }
 
 fn document(checked: &[Checked]) -> Document {
     let usable = checked.iter().filter(|lab| lab.usable).count();
     let mut document = Document::new("quaver lab doctor", format!("{usable} of {} usable", checked.len()));
     document.version = env!("CARGO_PKG_VERSION").into();
+    document.verdict = Some(text!("{usable} of {} labs can be used here.", checked.len()));
     for lab in checked {
         let state = if lab.usable { "usable" } else { "missing" };
         let parts = lab.parts.iter().map(|part| {
@@ -172,6 +171,8 @@ mod tests {
         let wanted = "\
 quaver lab doctor · 1 of 2 usable
 
+  1 of 2 labs can be used here.
+
 qemu: missing  an emulated machine
   missing  emulator: seen
            quaver lab fetch
@@ -181,13 +182,13 @@ qemu: usable  an emulated machine
 ";
         let page = quaver_view::plain(&document(&[checked(false), checked(true)]));
         assert_eq!(page, wanted, "{page}");
-        assert_eq!(json(&[checked(false)]).map(|text| text.contains(SCHEMA)).ok(), Some(true));
+        assert_eq!(json(&[checked(false)])["schema"], SCHEMA);
     }
 
     #[test]
     fn one_usable_lab_is_enough_where_none_is_named() {
-        assert_eq!(status(&[checked(false), checked(true)]), ExitCode::Done);
-        assert_eq!(status(&[checked(false)]), ExitCode::Unsupported);
+        assert_eq!(status(&[checked(false), checked(true)]), None);
+        assert_eq!(status(&[checked(false)]), Some(ExitCode::Unsupported));
     }
 
     #[test]

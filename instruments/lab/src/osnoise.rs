@@ -8,8 +8,7 @@ use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_instrument::results::to_stdout;
-use quaver_instrument::terminal;
+use quaver_instrument::results::{self, Found};
 use quaver_lab_guests::guest;
 use quaver_lab_guests::osnoise::{Noise, NoiseClass, Osnoise};
 use quaver_noise::args::NoiseArgs;
@@ -17,8 +16,9 @@ use quaver_noise::record as noise;
 use quaver_study::verb::neighbours::Neighbours;
 use quaver_study::verb::request::{BothNoises, GuestMessage, Noises, Task};
 use quaver_study::verb::settings::{Keys, Settings};
-use quaver_view::{Cell, Document, Section, Table, text};
+use quaver_view::{Cell, Document, Section, Table, Text, text};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Name and version of the JSON form.
@@ -66,22 +66,27 @@ pub(super) fn run(args: &LabOsnoiseArgs) -> anyhow::Result<ExitCode> {
         }
     }
     drop(progress);
-    match args.json {
-        true => to_stdout(json(&held)?.as_bytes())?,
-        false => terminal::print(&document(&held))?,
-    }
-    Ok(ExitCode::Done)
+    let summary = summary(&held);
+    results::print(&Found::new(&summary), || document(&held), args.json, &[])
 }
 
-fn json(held: &[LoopComparison]) -> anyhow::Result<String> {
-    let document =
-        serde_json::json!({ "schema": SCHEMA, "version": env!("CARGO_PKG_VERSION"), "loops": held });
-    Ok(format!("{}\n", serde_json::to_string_pretty(&document)?))
+fn summary(held: &[LoopComparison]) -> Value {
+    json!({ "schema": SCHEMA, "version": env!("CARGO_PKG_VERSION"), "loops": held })
+}
+
+/// How many interruptions each counted, in all loops.
+fn verdict(held: &[LoopComparison]) -> Option<Text> {
+    let count =
+        |of: &Noises| [of.nmi, of.irq, of.softirq, of.thread].iter().map(|one| one.count).sum::<u64>();
+    let sum = |of: fn(&BothNoises) -> &Noises| held.iter().map(|one| count(of(&one.found))).sum::<u64>();
+    let [ours, kernels] = [sum(|found| &found.ours), sum(|found| &found.kernels)].map(Cell::Count);
+    (!held.is_empty()).then(|| text!("Quaver counted {ours} interruptions of the loops, osnoise {kernels}."))
 }
 
 fn document(held: &[LoopComparison]) -> Document {
     let mut document = Document::new("quaver lab osnoise", "Quaver and the kernel's tracer on the same loop");
     document.version = env!("CARGO_PKG_VERSION").into();
+    document.verdict = verdict(held);
     for (at, one) in held.iter().enumerate() {
         let found = &one.found;
         let boot = if one.boot.is_empty() { "no options".to_owned() } else { one.boot.join(" ") };
@@ -230,6 +235,8 @@ mod tests {
         let wanted = "\
 quaver lab osnoise · Quaver and the kernel's tracer on the same loop
 
+  Quaver counted 3 interruptions of the loops, osnoise 3.
+
 booted for quiet
   no options; 1.00 µs of the guest's time; Quaver by tracefs; the loop itself saw 3 gaps, 60 ns in
   all
@@ -244,6 +251,6 @@ Warnings
 ";
         let page = quaver_view::plain(&document(&held));
         assert_eq!(page, wanted, "{page}");
-        assert!(json(&held).unwrap().contains(SCHEMA));
+        assert_eq!(summary(&held)["schema"], SCHEMA);
     }
 }

@@ -6,7 +6,6 @@ use quaver_analysis::model::{GapTable, NoiseRun, PacketTable};
 use quaver_analysis::paced;
 use quaver_analysis::summary::NoiseSummary;
 use quaver_instrument::facts::{self, RunFacts, actor_words};
-use quaver_instrument::terminal;
 use quaver_store::convert::convert_raw_noise;
 use quaver_store::load::load_noise_run;
 use quaver_store::manifest::Manifest;
@@ -135,10 +134,10 @@ impl NoiseDigest {
     }
 
     /// The console page.
-    pub fn page(&self, run: &RunDir) -> String {
+    pub fn page(&self, run: &RunDir) -> Document {
         let mut document = self.document();
         document.report_path = run.report().is_file().then(|| run.report().display().to_string());
-        terminal::page(&document, terminal::style())
+        document
     }
 
     fn document(&self) -> Document {

@@ -9,7 +9,7 @@ use quaver_instrument::registry::{Analyzed, Exporter, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
-use quaver_view::Unit;
+use quaver_view::{Document, Unit};
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -76,8 +76,8 @@ impl Analyzed for Gaps {
         }
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        self.0.page(run)
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.page(run))
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {

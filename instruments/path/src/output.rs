@@ -30,10 +30,10 @@ impl PathDigest {
         Ok(write_html(out, &self.document())?)
     }
 
-    /// The document as the terminal shows it; `report` is the path of the HTML page, where one was written.
-    pub fn page(&self, report: Option<&str>) -> String {
+    /// The document with the path of the HTML page, where one was written.
+    pub fn page(&self, report: Option<&str>) -> Document {
         let mut document = self.document();
         document.report_path = report.map(str::to_owned);
-        quaver_instrument::terminal::page(&document, quaver_instrument::terminal::style())
+        document
     }
 }

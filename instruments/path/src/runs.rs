@@ -9,6 +9,7 @@ use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -63,8 +64,8 @@ impl Analyzed for Path {
         Material { samples: samples.collect(), ..Material::default() }
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        self.0.page(Some(&run.report().display().to_string()))
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.page(Some(&run.report().display().to_string())))
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -116,8 +117,8 @@ impl Analyzed for Mesh {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        self.0.page(Some(&run.report().display().to_string()))
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.page(Some(&run.report().display().to_string())))
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {

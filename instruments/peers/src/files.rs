@@ -8,8 +8,8 @@ use quaver_analysis::compare::LEVELS;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::material::{Material, Samples, Stated};
 use quaver_instrument::registry::{Comparable, FileKind};
+use quaver_instrument::results::{self, Found};
 use quaver_instrument::runs::AnalyzeArgs;
-use quaver_instrument::{results, terminal};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -35,8 +35,9 @@ impl FileKind for Results {
             return refuse("--layer is for captures, whose packets are stamped at several layers");
         }
         let (name, measurement) = read(&asked.run)?;
-        let page = || terminal::page(&document(&name, &measurement), terminal::style());
-        results::print(&measurement.json(&name), page, asked.json, &asked.fail_if)
+        let summary = measurement.json(&name);
+        let page = || document(&name, &measurement);
+        results::print(&Found::new(&summary), page, asked.json, &asked.fail_if)
     }
 
     fn comparable(&self, path: &Path) -> anyhow::Result<Comparable> {

@@ -1,7 +1,7 @@
 //! What a person sees of a file of another tool.
 
 use crate::result::{Figures, Measurement, Quantity, Values};
-use quaver_view::{Cell, Document, Section, Table, Unit, text};
+use quaver_view::{Cell, Document, Section, Table, Text, Unit, text};
 
 /// The document.
 pub(crate) fn document(name: &str, found: &Measurement) -> Document {
@@ -11,6 +11,7 @@ pub(crate) fn document(name: &str, found: &Measurement) -> Document {
     document.fact("tool", format!("{} {version}", found.tool).trim_end());
     document.fact("command", found.command.as_deref().unwrap_or_default());
     document.fact("start", found.started.as_deref().unwrap_or_default());
+    document.verdict = found.quantities.first().and_then(|first| verdict(found.tool, first));
     document.warnings = found.notes.iter().map(|note| note.as_str().into()).collect();
     let mut table = Table::new(["", "values", "min", "mean", "p50", "p90", "p99", "p99.9", "max"]);
     for quantity in &found.quantities {
@@ -32,6 +33,14 @@ pub(crate) fn document(name: &str, found: &Measurement) -> Document {
         document.section(Section::new("counts", "What was counted").with(table));
     }
     document
+}
+
+/// The first quantity by the highest percentile that is known of it, or its mean.
+fn verdict(tool: &str, first: &Quantity) -> Option<Text> {
+    let [p50, _, p99, ..] = first.percentiles();
+    let known = [("p99", p99), ("p50", p50), ("mean", first.figures.mean), ("maximum", first.figures.max)];
+    let (level, value) = known.into_iter().find_map(|(level, value)| Some((level, value?)))?;
+    Some(text!("{tool} measured {}: {level} {}.", first.name, first.unit.cell(value)))
 }
 
 /// The figures of each CPU, thread or stream, where there are several.

@@ -7,12 +7,12 @@ use quaver_analysis::summary::ProbeCost;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts;
 use quaver_instrument::facts::RunFacts;
-use quaver_instrument::terminal;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_study_analysis::{
     Cell, PaperArm, PaperBeside, PaperReport, StudyFacts, StudySummary, StudyVerdict, paper_report, summarize,
 };
+use quaver_view::Document;
 use std::io::Write;
 
 /// A study with its results.
@@ -205,8 +205,8 @@ impl StudyDigest {
     }
 
     /// The console page.
-    pub fn page(&self, report_path: Option<&str>) -> String {
-        terminal::page(&document(&self.input(report_path)), terminal::style())
+    pub fn page(&self, report_path: Option<&str>) -> Document {
+        document(&self.input(report_path))
     }
 
     fn input<'a>(&'a self, report_path: Option<&'a str>) -> StudyInput<'a> {

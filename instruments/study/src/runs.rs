@@ -6,6 +6,7 @@ use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
 use quaver_store::run::RunDir;
 use quaver_study_analysis::{SCHEMA, StudySummary};
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -42,8 +43,8 @@ impl Analyzed for Cells {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        self.0.page(Some(&run.report().display().to_string()))
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.page(Some(&run.report().display().to_string())))
     }
 
     fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -7,9 +7,9 @@ use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
-use quaver_instrument::terminal;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::BenchSummary;
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -46,8 +46,8 @@ impl Analyzed for Recorded {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        verb::page(run, &self.0, terminal::style())
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(verb::page(run, &self.0))
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -95,8 +95,8 @@ impl Analyzed for Bench {
         Ok(serde_json::to_value(&self.0)?)
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        bench::page(run, &self.0).unwrap_or_else(|error| format!("{error:#}\n"))
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        bench::page(run, &self.0)
     }
 
     fn write_html(&self, run: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {

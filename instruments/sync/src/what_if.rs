@@ -9,8 +9,7 @@ use anyhow::Context;
 use quaver_dvfs::dvfs::Table;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::RunFacts;
-use quaver_instrument::results;
-use quaver_instrument::terminal;
+use quaver_instrument::results::{self, Found};
 use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
@@ -39,8 +38,9 @@ pub(super) fn run(args: &WhatIfArgs) -> anyhow::Result<ExitCode> {
         quaver_view::write_html(&mut BufWriter::new(file), &document)?;
     }
     document.report_path = args.html.as_ref().map(|path| path.display().to_string());
-    let shown = || terminal::page(&document, terminal::style());
-    results::print(&serde_json::to_value(&answer)?, shown, args.json, &[])
+    let summary = serde_json::to_value(&answer)?;
+    let found = Found { run: args.run.as_deref(), ..Found::new(&summary) };
+    results::print(&found, || document, args.json, &[])
 }
 
 fn question(args: &WhatIfArgs) -> anyhow::Result<Question> {

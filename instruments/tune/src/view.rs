@@ -8,6 +8,12 @@ use quaver_host::settings::journal::{Fate, Is, Outcome, Status, Undone};
 use quaver_view::{Block, Cell, Document, Finding, Section, Table, Text, Tone, text};
 use std::path::Path;
 
+/// Title of pages about what was changed before.
+const TITLE: &str = "settings of this host";
+
+/// The verdict where nothing was.
+const UNCHANGED: &str = "No setting is changed by Quaver.";
+
 fn document(action: &str, title: impl Into<String>) -> Document {
     let mut document = Document::new(format!("quaver tune {action}"), title);
     document.version = env!("CARGO_PKG_VERSION").into();
@@ -181,6 +187,7 @@ pub fn applied(target: &Target, recovered: &[Undone], steps: &[Step]) -> Documen
     let left: Vec<Finding> = recovered.iter().map(undone).collect();
     counted(&mut document, "recovered", "Left by a killed process", left.len(), left);
     let (took, refused): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| step.took());
+    document.verdict = Some(text!("{} of {} settings were made.", took.len(), steps.len()));
     let set = Section::new("set", format!("Set ({} of {})", took.len(), steps.len()));
     let took: Vec<Finding> = took.into_iter().filter_map(accepted).collect();
     document.section(if took.is_empty() { set } else { set.with(took) });
@@ -216,12 +223,11 @@ fn not_accepted(step: &Step) -> Finding {
 /// What was put back, and what is left.
 pub fn reverted(all: &[Undone]) -> Document {
     let (done, left): (Vec<&Undone>, Vec<&Undone>) = all.iter().partition(|one| one.fate.is_final());
-    let title = match (all.len(), left.len()) {
-        (0, _) => "no setting is changed by Quaver".to_owned(),
-        (all, 0) => format!("settings: {all}"),
-        (all, left) => format!("settings: {all}, not restored: {left}"),
-    };
-    let mut document = document("revert", title);
+    let mut document = document("revert", TITLE);
+    document.verdict = Some(match all.len() {
+        0 => UNCHANGED.into(),
+        all => text!("{} of {all} settings were restored.", done.len()),
+    });
     for (id, title, some) in
         [("restored", "Restored", done), ("left", "Not restored, still in the journal", left)]
     {
@@ -255,8 +261,11 @@ fn undone(one: &Undone) -> Finding {
 /// What is changed now.
 pub fn status(status: &Status) -> Document {
     let number = status.changes.len();
-    let title = if number == 0 { "no setting is changed by Quaver" } else { "settings of this host" };
-    let mut document = document("status", title);
+    let mut document = document("status", TITLE);
+    document.verdict = Some(match number {
+        0 => UNCHANGED.into(),
+        _ => text!("Quaver changed settings and has not restored them: {number}."),
+    });
     if let Some(busy) = &status.busy {
         document.warn(format!("{busy} is changing settings now"));
     }

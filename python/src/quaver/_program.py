@@ -64,6 +64,45 @@ def compare(a: Named | Sequence[Named], b: Named | Sequence[Named]) -> Compariso
     )
 
 
+@dataclass(frozen=True)
+class Remedy:
+    """Something to do against a cause, of which `share` is the part of the whole."""
+
+    against: str
+    what: str
+    share: float | None = None
+    when: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a run: the first sentence of its page, and what removes what was found."""
+
+    verdict: str | None
+    remedies: tuple[Remedy, ...]
+    warnings: tuple[str, ...]
+    incomplete: bool
+    raw: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+def result(run: Named) -> Result:
+    """What came of a run, by `quaver analyze --json`, which analyses it again by the rules of the installed program.
+
+    Raises ProgramError if the program refuses.
+    """
+    ended = _quaver(["analyze", "--json", os.fspath(run)])
+    if ended.returncode != 0:
+        raise ProgramError(ended.returncode, _last_line(ended.stderr))
+    raw = json.loads(ended.stdout)["result"]
+    return Result(
+        verdict=raw["verdict"],
+        remedies=tuple(made_of(Remedy, one) for one in raw["remedies"]),
+        warnings=tuple(raw["warnings"]),
+        incomplete=raw["incomplete"],
+        raw=raw,
+    )
+
+
 def run(arguments: Sequence[str | os.PathLike[str]], root: str | os.PathLike[str] | None = None) -> Run:
     """Runs a verb that measures, for example `run(["chase", "--for", "10s"])`, and returns the run that it stored.
 
@@ -74,7 +113,8 @@ def run(arguments: Sequence[str | os.PathLike[str]], root: str | os.PathLike[str
     place.mkdir(parents=True, exist_ok=True)
     # A directory of its own tells this run from those that others begin meanwhile.
     with tempfile.TemporaryDirectory(prefix=".quaver-", dir=place) as own:
-        ended = _quaver([*(os.fspath(one) for one in arguments), "-o", own])
+        # By the environment, for the last words may be those of a program.
+        ended = _quaver([os.fspath(one) for one in arguments], {"QUAVER_RUNS": own})
         stored = runs(own)
         made = None
         if stored:
@@ -86,10 +126,16 @@ def run(arguments: Sequence[str | os.PathLike[str]], root: str | os.PathLike[str
     return made
 
 
-def _quaver(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+def _quaver(arguments: list[str], more: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     program = os.environ.get("QUAVER", "quaver")
     return subprocess.run(
-        [program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        [program, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env={**os.environ, **(more or {})},
     )
 
 

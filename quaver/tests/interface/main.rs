@@ -44,7 +44,8 @@ const RUNS: [(&str, &str, &str); 13] = [
 const ALWAYS: &str = "manifest.json summary.json report.html";
 
 /// Other JSON that is printed or stored: what it is, and its type.
-const DOCUMENTS: [(&str, &str); 12] = [
+const DOCUMENTS: [(&str, &str); 13] = [
+    ("--json of every verb, key result", "Envelope"),
     ("manifest.json", "Manifest"),
     ("manifest.json of a path test, key path", "PathFacts"),
     ("manifest.json of a mesh, key path", "MeshFacts"),

@@ -156,6 +156,100 @@ fn judged(documents: &[(&str, PathBuf)]) -> Vec<String> {
     said
 }
 
+/// Verbs whose `--json` is validated where they have measured or read something, and whether the schema of a kind of runs describes
+/// it. `RUN` and `OTHER` are runs of noise.
+const PRINTED: &[(&[&str], &str)] = &[
+    (&["doctor"], "result"),
+    (&["lab", "doctor", "loopback"], "result"),
+    (&["tune", "audit", "--no-watch"], "result"),
+    (&["tune", "plan"], "result"),
+    (&["tune", "status", "--journal", "journal"], "result"),
+    (&["tune", "revert", "--journal", "journal"], "result"),
+    (&["source", "127.0.0.1:9", "--count", "3", "--period", "1ms", "--pace", "sleep"], "result"),
+    (&["noise", "--tier", "user", "--for", "50ms", "--quiet"], "noise"),
+    (&["analyze", "RUN"], "noise"),
+    (&["analyze", "RUN", "--fail-if", "noise_ns >= 0"], "noise"),
+    (&["analyze", "PEERS/cyclictest.json"], "result"),
+    (&["compare", "RUN", "OTHER"], "result"),
+    (&["runs"], "result"),
+    (&["runs", "show", "RUN"], "result"),
+    (&["scrub", "RUN", "-o", "copy"], "result"),
+    (&["sync", "what-if", "--example", "wimax"], "result"),
+];
+
+/// What `--json` prints of each of [`PRINTED`], with the schemas that it has to follow.
+fn printed(place: &Path) -> Vec<(&'static str, PathBuf)> {
+    for _ in 0..2 {
+        text(&quaver(place, &["noise", "--tier", "user", "--for", "100ms", "--quiet"]), 0);
+    }
+    let runs = fs::read_dir(place.join("runs")).expect("runs").map(|run| run.expect("a run").path());
+    let runs: Vec<String> = runs.map(|run| run.display().to_string()).collect();
+    let mut all = Vec::new();
+    for (at, (words, name)) in PRINTED.iter().enumerate() {
+        let put = |word: &&str| match *word {
+            "RUN" => runs[0].clone(),
+            "OTHER" => runs[1].clone(),
+            word => word.replace("PEERS", &format!("{ROOT}/instruments/peers/tests/data")),
+        };
+        let words: Vec<String> = words.iter().map(put).chain(["--json".to_owned()]).collect();
+        let output = quaver(place, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let (result, _) = quaver_testbed::printed::apart(&output.stdout);
+        assert_eq!(result["status"].as_i64(), output.status.code().map(i64::from), "{words:?}: {errors}");
+        let verdict = result["verdict"].as_str();
+        let says_nothing = matches!(words[0].as_str(), "runs" | "compare");
+        assert!(says_nothing || verdict.is_some_and(|words| words.ends_with('.')), "{words:?}: {result}");
+        assert_eq!(
+            result["run"].is_string(),
+            words.contains(&runs[0]) && words[0] != "compare" || words[0] == "noise"
+        );
+        let target = place.join(format!("printed-{at}.json"));
+        fs::write(&target, &output.stdout).expect("it can be written");
+        all.push(("result", target.clone()));
+        all.extend((*name != "result").then_some((*name, target)));
+    }
+    all
+}
+
+/// The words of each verb that has `--json`, as `quaver schema` lists them, but for those of lines and of the simulator.
+fn verbs_with_json() -> BTreeSet<String> {
+    let list = text(&quaver(Path::new(ROOT), &["schema"]), 0);
+    let line =
+        list.lines().find_map(|line| line.strip_prefix("result: --json of every verb: ")).expect("listed");
+    line.split(", ").filter(|verb| !verb.starts_with("sim")).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_verbs_print_has_a_verdict_a_status_and_a_schema() {
+    let place = tempfile::tempdir().expect("a directory");
+    let documents = printed(place.path());
+    for ((name, path), said) in documents.iter().zip(judged(&documents)) {
+        assert_eq!(said, "valid", "{} by schema {name}: {}", path.display(), json(path)["result"]);
+    }
+    for verb in verbs_with_json() {
+        let schema = text(
+            &quaver(Path::new(ROOT), &[&["schema"][..], &verb.split(' ').collect::<Vec<_>>()].concat()),
+            0,
+        );
+        let schema: Value = serde_json::from_str(&schema).expect("JSON");
+        assert_eq!(
+            schema["properties"]["result"]["properties"]["schema"]["const"], "quaver.result/1",
+            "{verb}"
+        );
+    }
+    let mut broken = Vec::new();
+    for key in ["schema", "verb", "remedies", "warnings", "incomplete", "status"] {
+        let mut document = json(&documents[0].1);
+        document["result"].as_object_mut().expect("an object").remove(key).expect("it was valid");
+        let target = place.path().join(format!("without-{key}.json"));
+        fs::write(&target, document.to_string()).expect("it can be written");
+        broken.push(("result", target));
+    }
+    for ((_, path), said) in broken.iter().zip(judged(&broken)) {
+        assert_ne!(said, "valid", "{}", path.display());
+    }
+}
+
 /// A server on ports that the system chose; ended when dropped.
 struct Server {
     child: Child,
@@ -200,8 +294,14 @@ fn made(place: &Path) -> Vec<(&'static str, PathBuf)> {
     let runs = all.map(|(name, words)| {
         let folder = place.join(name);
         fs::create_dir(&folder).expect("a directory");
-        text(&quaver(&folder, words), 0);
-        (name, only_run(&folder))
+        let printed = text(&quaver(&folder, &[words, &["--json"]].concat()), 0);
+        // What it printed is the run's summary, and an answer.
+        let run = only_run(&folder);
+        let (result, numbers) = quaver_testbed::printed::apart(printed.as_bytes());
+        assert_eq!(numbers, json(&run.join("summary.json")), "{name}");
+        assert!(result["verdict"].is_string() && result["run"].is_string(), "{name}: {result}");
+        fs::write(place.join(format!("{name}.json")), printed).expect("it can be written");
+        (name, run)
     });
     runs.collect()
 }
@@ -240,9 +340,11 @@ fn runs_follow_their_schemas_and_what_lacks_a_key_does_not() {
     text(&bench.run(&["--quiet"]), 0);
     for (name, run) in made(place.path()).into_iter().chain([("sync", bench.last_run())]) {
         documents.extend([(name, run.join("summary.json")), ("manifest", run.join("manifest.json"))]);
+        let printed = place.path().join(format!("{name}.json"));
+        documents.extend(printed.is_file().then_some((name, printed)));
     }
     let covered: BTreeSet<&str> =
-        documents.iter().map(|(name, _)| *name).chain(NOT_MADE.iter().copied()).collect();
+        documents.iter().map(|(name, _)| *name).chain(NOT_MADE.iter().copied()).chain(["result"]).collect();
     assert_eq!(covered, names().iter().map(String::as_str).collect(), "each schema has a document here");
     for ((name, path), said) in documents.iter().zip(judged(&documents)) {
         assert_eq!(said, "valid", "{} by schema {name}", path.display());

@@ -4,12 +4,13 @@ pub(crate) mod args;
 
 use crate::import::args::{ImportFormat, SimImportArgs};
 use quaver_instrument::deliver::deliver;
+use quaver_instrument::envelope::Envelope;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::results;
 use quaver_trace::import::{Format, ImportError, Imported, Input, import};
-use quaver_view::Cell;
+use quaver_view::{Cell, Document, text};
 use serde_json::json;
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -198,7 +199,7 @@ impl<R: Read> Read for Watched<'_, R> {
 fn print(args: &SimImportArgs, imported: &Imported) -> anyhow::Result<()> {
     let standard = args.output == Path::new("-");
     let octets = fs::metadata(&args.output).ok().filter(fs::Metadata::is_file).map(|file| file.len());
-    let text = if args.json { json_of(imported, octets)? } else { page(args, imported, octets) };
+    let text = if args.json { json_of(args, imported, octets)? } else { page(args, imported, octets) };
     if standard {
         // The trace is there already.
         quaver_instrument::tell!("{}", text.trim_end());
@@ -207,7 +208,7 @@ fn print(args: &SimImportArgs, imported: &Imported) -> anyhow::Result<()> {
     results::to_stdout(text.as_bytes())
 }
 
-fn json_of(imported: &Imported, octets: Option<u64>) -> anyhow::Result<String> {
+fn json_of(args: &SimImportArgs, imported: &Imported, octets: Option<u64>) -> anyhow::Result<String> {
     let summary = json!({
         "schema": SCHEMA,
         "threads": imported.threads,
@@ -218,7 +219,11 @@ fn json_of(imported: &Imported, octets: Option<u64>) -> anyhow::Result<String> {
         "left_out": imported.left_out,
         "lacks": imported.lacks,
     });
-    Ok(format!("{}\n", serde_json::to_string_pretty(&summary)?))
+    let mut document = Document::new("quaver sim import", args.output.display().to_string());
+    let [instructions, threads] = [imported.instructions, imported.threads.into()].map(Cell::Count);
+    document.verdict = Some(text!("{instructions} instructions of {threads} threads were imported."));
+    document.warnings = imported.lacks.iter().map(|lack| text!("it cannot say {lack}")).collect();
+    Envelope::of(&document, None, ExitCode::Done).beside(&summary)
 }
 
 fn page(args: &SimImportArgs, imported: &Imported, octets: Option<u64>) -> String {

@@ -77,12 +77,15 @@ pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
     let whole = matches!(end, End::Whole) && !interrupted;
     let cure = cure.map(|runs| runs.summarize());
     let digest = stored::conclude(&run, manifest, (facts, cure), &results, speed, whole)?;
-    let code = print(args, &digest, &run)?;
+    let ended = match &end {
+        End::Stopped(_) => Some(ExitCode::BadInput),
+        End::Interrupted => Some(ExitCode::Interrupted),
+        End::Whole => interrupted.then_some(ExitCode::Interrupted),
+    };
+    let code = print(args, &digest, &run, ended)?;
     match end {
         End::Stopped(error) => Err(stopped(args, &error)),
-        End::Interrupted => Ok(ExitCode::Interrupted),
-        End::Whole if interrupted => Ok(ExitCode::Interrupted),
-        End::Whole => Ok(code),
+        End::Interrupted | End::Whole => Ok(code),
     }
 }
 
@@ -214,9 +217,15 @@ fn words(share: f64, instructions: u64, elapsed: Duration) -> String {
     words
 }
 
-fn print(args: &SimRunArgs, digest: &SimDigest, run: &RunDir) -> anyhow::Result<ExitCode> {
+fn print(
+    args: &SimRunArgs,
+    digest: &SimDigest,
+    run: &RunDir,
+    ended: Option<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.summary)?;
-    results::print(&summary, || digest.page(run), args.output.json, &args.output.fail_if)
+    let found = results::Found::of_run(&summary, run).ended(ended);
+    results::print(&found, || digest.page(run), args.output.json, &args.output.fail_if)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use quaver_instrument::deliver::{deliver, say_written};
 use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::runs::ExportArgs;
 use quaver_store::run::RunDir;
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -44,8 +45,8 @@ impl Analyzed for Simulation {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        self.0.page(run)
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.page(run))
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -89,8 +90,8 @@ impl Analyzed for Paper {
         paper::digest::json(&self.0.summary)
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        self.0.page(run)
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.page(run))
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -128,8 +129,8 @@ impl Analyzed for Sweep {
         Ok(serde_json::to_value(&self.0.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> String {
-        self.0.page(run)
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        Ok(self.0.page(run))
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -9,7 +9,6 @@ use anyhow::Context;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::facts::run_facts;
-use quaver_instrument::terminal;
 use quaver_sim::statistics::Results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -140,9 +139,8 @@ impl SimDigest {
     }
 
     /// The console page.
-    pub fn page(&self, run: &RunDir) -> String {
-        let document = Document { report_path: Some(run.report().display().to_string()), ..self.document() };
-        terminal::page(&document, terminal::style())
+    pub fn page(&self, run: &RunDir) -> Document {
+        Document { report_path: Some(run.report().display().to_string()), ..self.document() }
     }
 
     fn document(&self) -> Document {

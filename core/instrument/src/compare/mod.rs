@@ -8,8 +8,8 @@ mod side;
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
 use crate::registry::{FileKind, RunKind};
+use crate::results;
 use crate::threshold::{self, FailIf};
-use crate::{results, terminal};
 use clap::Args;
 use quaver_store::run::RunDir;
 use result::Comparison;
@@ -110,11 +110,12 @@ pub(crate) fn run(
     if args.html.as_deref() == Some(std::path::Path::new("-")) {
         return results::judge(&summary, &args.fail_if);
     }
-    let page = || match args.markdown {
-        true => document::markdown(&comparison),
-        false => terminal::page(&document::document(&comparison), terminal::style()),
-    };
-    results::print(&summary, page, args.json, &args.fail_if)
+    if args.markdown {
+        results::to_stdout(document::markdown(&comparison).as_bytes())?;
+        return results::judge(&summary, &args.fail_if);
+    }
+    let page = || document::document(&comparison);
+    results::print(&results::Found::new(&summary), page, args.json, &args.fail_if)
 }
 
 fn sides(args: &CompareArgs) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {

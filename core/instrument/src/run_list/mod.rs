@@ -8,15 +8,18 @@ mod row;
 use crate::deliver::{deliver, say_written};
 use crate::exit_code::{ExitCode, failure};
 use crate::registry::RunKind;
-use crate::{results, terminal};
+use crate::results::{self, Found};
 use clap::{Args, Subcommand, ValueEnum};
 use filter::Filter;
 use quaver_store::listing::{runs_below, tags, write_tags};
 use quaver_store::run::RunDir;
 use row::RunRow;
 pub(crate) use row::unit_of;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
+
+/// Name and version of the list in JSON.
+const SCHEMA: &str = "quaver.runs/1";
 
 /// `quaver runs`.
 #[derive(Debug, Args)]
@@ -215,14 +218,15 @@ fn rows(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<Vec<R
 
 fn list(args: &ListArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<ExitCode> {
     let rows = rows(args, kinds)?;
-    let json: Value = rows.iter().map(RunRow::json).collect();
-    results::print(&json, || terminal::page(&page::list(&rows), terminal::style()), args.json, &[])
+    let all: Value = rows.iter().map(RunRow::json).collect();
+    let list = json!({ "schema": SCHEMA, "runs": all });
+    results::print(&Found::new(&list), || page::list(&rows), args.json, &[])
 }
 
 fn show(args: &OneRunArgs, kinds: &[&'static dyn RunKind]) -> anyhow::Result<ExitCode> {
     let run = quaver_store::listing::open(&args.run)?;
     let row = RunRow::read(run, kinds)?;
-    results::print(&row.json(), || terminal::page(&page::one(&row), terminal::style()), args.json, &[])
+    results::print(&Found::of_run(&row.json(), &row.listed.run), || page::one(&row), args.json, &[])
 }
 
 fn tag(args: &TagArgs) -> anyhow::Result<ExitCode> {

@@ -4,17 +4,17 @@ mod copy;
 mod fields;
 mod pseudonyms;
 
-use crate::exit_code::{ExitCode, failure};
+use crate::exit_code::ExitCode;
 use crate::interrupt::Interrupt;
 use crate::registry::RunKind;
-use crate::{results, terminal};
+use crate::results;
+use crate::stage::Stage;
 use anyhow::Context;
 use clap::Args;
 use copy::Copied;
 use quaver_store::run::RunDir;
 use quaver_view::{Document, text};
 use serde_json::{Value, json};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// `quaver scrub`.
@@ -62,10 +62,10 @@ pub(crate) fn run(
         args.output.clone().unwrap_or_else(|| real.with_file_name(format!("{}-scrubbed", run.name())));
     let interrupt = Interrupt::catch()?;
     let stage = Stage::beside(&target, &real)?;
-    let copied = copy::run(&run, &stage.copy, interface, &interrupt, &kind_of)?;
+    let copied = copy::run(&run, stage.copy(), interface, &interrupt, &kind_of)?;
     stage.put(&target)?;
     let found = summary(&run, &target, &copied);
-    results::print(&found, || terminal::page(&page(&target, &copied), terminal::style()), args.json, &[])
+    results::print(&results::Found::of_run(&found, &run), || page(&target, &copied), args.json, &[])
 }
 
 fn summary(run: &RunDir, target: &Path, copied: &Copied) -> Value {
@@ -92,58 +92,4 @@ fn page(target: &Path, copied: &Copied) -> Document {
         document.fact(if at == 0 { "left out" } else { "" }, format!("{}: {}", left.file, left.why));
     }
     document
-}
-
-/// Where a copy is made before it takes its place; removed with all that is in it unless it was put there.
-struct Stage {
-    folder: PathBuf,
-    copy: PathBuf,
-}
-
-impl Stage {
-    fn beside(target: &Path, run: &Path) -> anyhow::Result<Self> {
-        let unwritable = |why: &str| {
-            failure(
-                ExitCode::Output,
-                format!("make {}: {why}; name another place with --output", target.display()),
-            )
-        };
-        if target.symlink_metadata().is_ok() {
-            return Err(unwritable("it exists"));
-        }
-        let name = target.file_name().ok_or_else(|| unwritable("it names no directory"))?;
-        let parent =
-            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if parent.canonicalize().is_ok_and(|parent| parent.starts_with(run)) {
-            return Err(unwritable("it would be part of the run"));
-        }
-        let folder = parent.join(format!(".{}.part", name.to_string_lossy()));
-        // A scrub that was killed leaves its half of a copy here, and nothing else.
-        if let Ok(mut left) = fs::read_dir(&folder) {
-            if left.any(|entry| entry.is_ok_and(|entry| entry.file_name() != *name)) {
-                return Err(unwritable(&format!("{} is in the way", folder.display())));
-            }
-            fs::remove_dir_all(&folder).map_err(|error| unwritable(&error.to_string()))?;
-        }
-        let copy = folder.join(name);
-        fs::create_dir_all(&folder).map_err(|error| unwritable(&error.to_string()))?;
-        let stage = Self { folder, copy };
-        fs::create_dir(&stage.copy).map_err(|error| unwritable(&error.to_string()))?;
-        Ok(stage)
-    }
-
-    fn put(self, target: &Path) -> anyhow::Result<()> {
-        let moved = fs::rename(&self.copy, target);
-        moved.map_err(|error| {
-            let message = format!("make {}: {error}; name another place with --output", target.display());
-            failure(ExitCode::Output, message)
-        })
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        // What matters was said already; the next scrub of this run removes what is left.
-        let _ = fs::remove_dir_all(&self.folder);
-    }
 }

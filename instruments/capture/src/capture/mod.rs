@@ -229,8 +229,10 @@ fn conclude(
             Err(error) => return Err(failure(ExitCode::Output, format!("{error:#}"))),
         }
     }
-    summary::print(args, plan, &accounts, &written, end)?;
-    if let Some(error) = failed.filter(|_| !pipe_gone) {
+    let failed = failed.filter(|_| !pipe_gone);
+    let status = if failed.is_some() { ExitCode::Output } else { status(args, end) };
+    summary::print(args, plan, &accounts, &written, end, status)?;
+    if let Some(error) = failed {
         return Err(failure(
             ExitCode::Output,
             format!(
@@ -239,7 +241,7 @@ fn conclude(
             ),
         ));
     }
-    Ok(status(args, end))
+    Ok(status)
 }
 
 fn status(args: &CaptureArgs, end: End) -> ExitCode {

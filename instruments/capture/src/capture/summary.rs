@@ -7,6 +7,8 @@ use super::{End, view};
 use crate::args::CaptureArgs;
 use crate::record::LayerState;
 use quaver_abi::stamp::Layer;
+use quaver_instrument::envelope::Envelope;
+use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::results::to_stdout;
 use quaver_instrument::terminal;
 use rustix::time::{ClockId, clock_gettime};
@@ -15,17 +17,18 @@ use serde_json::{Value, json};
 /// Version of the JSON; raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
 
-/// Prints the page or JSON: to standard output, or to standard error where the packets go there.
+/// Prints the page or JSON: to standard output, or to standard error where the packets go there. `status` is that of the process.
 pub(super) fn print(
     args: &CaptureArgs,
     plan: &Plan,
     accounts: &Accounts,
     written: &Written,
     end: End,
+    status: ExitCode,
 ) -> anyhow::Result<()> {
     if args.json {
-        let summary = summary(args, plan, accounts, written, end);
-        return to_stdout(format!("{}\n", serde_json::to_string_pretty(&summary)?).as_bytes());
+        let envelope = Envelope::of(&view::document(accounts, written), None, status);
+        return to_stdout(envelope.beside(&summary(args, plan, accounts, written, end))?.as_bytes());
     }
     if is_pipe(args) {
         if !args.quiet {

@@ -14,6 +14,11 @@ pub(super) fn document(accounts: &Accounts, written: &Written) -> Document {
     let names: Vec<&str> = accounts.interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let mut document = Document::new("quaver capture", names.join(", "));
     document.version = env!("CARGO_PKG_VERSION").into();
+    let sum = |of: fn(&InterfaceCount) -> u64| accounts.interfaces.iter().map(of).sum::<u64>();
+    let dropped = sum(|interface| interface.places().iter().map(|place| place.packets).sum());
+    let [captured, seen, dropped] =
+        [accounts.captured(), sum(InterfaceCount::seen), dropped].map(Cell::Count);
+    document.verdict = Some(text!("{captured} of {seen} packets were captured. {dropped} were left out."));
     for (at, file) in accounts.files.iter().enumerate() {
         document.fact(if at == 0 { "file" } else { "" }, file.display().to_string());
     }
@@ -148,6 +153,8 @@ mod tests {
         quaver capture · eth0
           file      a.pcapng
                     b.pcapng
+
+          1,000 of 1,100 packets were captured. 100 were left out.
 
         eth0  1,000 packets captured in 2.00 s, 500 packets/s
           seen              1,100

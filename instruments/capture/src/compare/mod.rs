@@ -147,12 +147,13 @@ fn finish(
     run.write_manifest(&starts.manifest)?;
     let digest = crate::compare::digest::analyze(run)?;
     digest.store(run)?;
-    let code = results::print(&digest.summary()?, || digest.page(run), args.json, &[])?;
-    Ok(match (interrupt.requested(), went) {
-        (true, _) => ExitCode::Interrupted,
-        (false, true) => ExitCode::Peer,
-        (false, false) => code,
-    })
+    let ended = match (interrupt.requested(), went) {
+        (true, _) => Some(ExitCode::Interrupted),
+        (false, true) => Some(ExitCode::Peer),
+        (false, false) => None,
+    };
+    let (summary, page) = (digest.summary()?, digest.page(run)?);
+    results::print(&results::Found::of_run(&summary, run).ended(ended), || page, args.json, &[])
 }
 
 impl Bench<'_> {

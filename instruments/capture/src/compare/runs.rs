@@ -7,8 +7,8 @@ use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
 use quaver_instrument::results::store_report;
 use quaver_instrument::runs::ExportArgs;
 use quaver_instrument::schema;
-use quaver_instrument::terminal;
 use quaver_store::run::RunDir;
+use quaver_view::Document;
 use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
@@ -45,10 +45,10 @@ impl Analyzed for CompareDigest {
         Ok(serde_json::to_value(&self.summary)?)
     }
 
-    fn page(&self, run: &RunDir) -> String {
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
         let mut document = document(&self.summary, &self.facts);
         document.report_path = Some(run.report().display().to_string());
-        terminal::page(&document, terminal::style())
+        Ok(document)
     }
 
     fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {

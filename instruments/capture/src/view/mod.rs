@@ -44,10 +44,13 @@ fn head(document: &mut Document, summary: &CaptureSummary) {
     }
     document.fact("packets", packets).fact("times", times(summary));
     document.fact("comment", summary.comment.as_deref().unwrap_or_default());
-    if !summary.complete {
-        let words = "This capture was not read to its end. The figures cover the part that was read.";
-        document.verdict = Some(words.into());
-    }
+    document.verdict = Some(match summary.complete {
+        false => "This capture was not read to its end. The figures cover the part that was read.".into(),
+        true => {
+            let [packets, flows] = [figures.packets, figures.flows.len() as u64].map(Cell::Count);
+            text!("The capture has {packets} packets in {flows} flows.")
+        }
+    });
 }
 
 fn format_and_writer(summary: &CaptureSummary) -> String {

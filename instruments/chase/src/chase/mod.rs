@@ -11,9 +11,11 @@ mod received;
 use crate::args::ChaseArgs;
 use crate::digest::{self, ChaseDigest};
 use quaver_host::netns::Lab;
+use quaver_instrument::args::OutputArgs;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use std::sync::Arc;
@@ -24,14 +26,13 @@ pub fn run(args: &ChaseArgs) -> anyhow::Result<ExitCode> {
     let (run, manifest) = measure(args, None, &interrupt)?;
     // Whatever else ends a chase early is that the other side went.
     let went = manifest.interrupted.is_some().then_some(ExitCode::Peer);
-    let early = quaver_instrument::results::ended_early(&manifest, interrupt.requested()).or(went);
+    let early = results::ended_early(&manifest, interrupt.requested()).or(went);
     // The page says it too; programs that read JSON have the status alone.
     if let Some(reason) = manifest.interrupted.as_ref().filter(|_| args.output.json) {
         quaver_instrument::tell!("chase: ended early: {reason}");
     }
     let digest = conclude(&run, manifest, args.output.quiet)?;
-    let code = print_results(&digest, &run, args.output.json, &args.output.fail_if)?;
-    Ok(early.unwrap_or(code))
+    print_results(&digest, &run, &args.output, early)
 }
 
 /// Measures; the run directory is left with raw segments and a manifest. A stream made here travels between `ends` where these
@@ -61,13 +62,14 @@ pub fn conclude(run: &RunDir, mut manifest: Manifest, quiet: bool) -> anyhow::Re
     Ok(digest)
 }
 
-/// Prints the page or JSON and judges the conditions of `--fail-if`.
+/// Prints the page or JSON and judges the conditions of `--fail-if`; `early` is the status of a run that ended early.
 pub fn print_results(
     digest: &ChaseDigest,
     run: &RunDir,
-    json: bool,
-    conditions: &[quaver_instrument::threshold::FailIf],
+    output: &OutputArgs,
+    early: Option<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.analysis.summary)?;
-    quaver_instrument::results::print(&summary, || digest.page(run), json, conditions)
+    let found = results::Found::of_run(&summary, run).ended(early);
+    results::print(&found, || digest.page(run), output.json, &output.fail_if)
 }

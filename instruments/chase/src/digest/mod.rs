@@ -13,7 +13,6 @@ use quaver_instrument::causes::name_cpus;
 use quaver_instrument::facts::{RunFacts, actor_words, run_facts, tickless_host};
 use quaver_instrument::names::{name_events, name_what_is_left};
 use quaver_instrument::results::store_report;
-use quaver_instrument::terminal;
 use quaver_store::convert::{JoinReport, convert_raw};
 use quaver_store::late::write_late;
 use quaver_store::load::load_packet_run;
@@ -160,10 +159,10 @@ impl ChaseDigest {
     }
 
     /// The console page.
-    pub fn page(&self, run: &RunDir) -> String {
+    pub fn page(&self, run: &RunDir) -> Document {
         let mut document = self.document();
         document.report_path = run.report().is_file().then(|| run.report().display().to_string());
-        terminal::page(&document, terminal::style())
+        document
     }
 
     fn document(&self) -> Document {

@@ -96,6 +96,10 @@ impl Achieved {
         document.version = env!("CARGO_PKG_VERSION").into();
         document.fact("stream", text!("{} · for {}", self.stream, Cell::Duration(self.duration_ns)));
         document.fact("ended", if self.interrupted { "by the user" } else { "" });
+        document.verdict = (self.packets > 0).then(|| {
+            let [sent, packets, missed] = [self.sent, self.packets, self.slots_missed].map(Cell::Count);
+            text!("{sent} of {packets} packets were sent. {missed} slots were missed.")
+        });
         document.section(Section::new("packets", "Packets").with(self.packets()));
         document.section(self.schedule());
         document.section(Section::new("thread", "Its thread").with(text!(

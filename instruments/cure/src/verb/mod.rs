@@ -23,6 +23,7 @@ use quaver_instrument::facts::run_facts;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::registry::Analyzed;
+use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_view::Cell;
@@ -71,8 +72,9 @@ pub fn run(args: &CureArgs) -> anyhow::Result<ExitCode> {
     digest.store(&run)?;
     let output = &args.chase.output;
     let value = digest.summary()?;
-    let code = quaver_instrument::results::print(&value, || digest.page(&run), output.json, &output.fail_if)?;
-    Ok(if interrupted { ExitCode::Interrupted } else { code })
+    let page = digest.page(&run)?;
+    let found = results::Found::of_run(&value, &run).ended(interrupted.then_some(ExitCode::Interrupted));
+    results::print(&found, || page, output.json, &output.fail_if)
 }
 
 /// Refuses what cannot be done before anything is measured.

@@ -22,7 +22,7 @@ use quaver_instrument::args::DirectionName;
 use quaver_instrument::exit_code::{ExitCode, failure, sentence};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_instrument::results;
+use quaver_instrument::results::{self, Found};
 use quaver_path_record::{ClientOptions, PathError, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -54,17 +54,19 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     digest.store(&mesh.run)?;
     measured?;
     let summary = serde_json::to_value(&digest.summary)?;
-    let page = || digest.page(Some(&mesh.run.report().display().to_string()));
-    let code = results::print(&summary, page, args.output.json, &args.output.fail_if)?;
     let none = !mesh.facts.tests.is_empty() && mesh.facts.tests.iter().all(|test| test.run.is_none());
-    Ok(match (interrupt.requested(), none) {
-        (true, _) => ExitCode::Interrupted,
-        (false, true) => {
-            quaver_instrument::tell!("quaver: no host could be measured; the page has the reason of each");
-            ExitCode::Peer
-        }
-        (false, false) => code,
-    })
+    let ended = match (interrupt.requested(), none) {
+        (true, _) => Some(ExitCode::Interrupted),
+        (false, true) => Some(ExitCode::Peer),
+        (false, false) => None,
+    };
+    let page = || digest.page(Some(&mesh.run.report().display().to_string()));
+    let found = Found::of_run(&summary, &mesh.run).ended(ended);
+    let code = results::print(&found, page, args.output.json, &args.output.fail_if)?;
+    if code == ExitCode::Peer {
+        quaver_instrument::tell!("quaver: no host could be measured; the page has the reason of each");
+    }
+    Ok(code)
 }
 
 /// What is of one test and not of many.
@@ -292,10 +294,10 @@ impl MeshDigest {
         Ok(quaver_view::write_html(out, &view::document(self))?)
     }
 
-    /// The document as the terminal shows it; `report` is the path of the HTML page, where one was written.
-    pub fn page(&self, report: Option<&str>) -> String {
+    /// The document with the path of the HTML page, where one was written.
+    pub fn page(&self, report: Option<&str>) -> quaver_view::Document {
         let mut document = view::document(self);
         document.report_path = report.map(str::to_owned);
-        quaver_instrument::terminal::page(&document, quaver_instrument::terminal::style())
+        document
     }
 }

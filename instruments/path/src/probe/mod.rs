@@ -22,7 +22,7 @@ use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
-use quaver_instrument::results;
+use quaver_instrument::results::{self, Found};
 use quaver_path_record::{Completion, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -69,15 +69,16 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
         logs::write(path, &facts, &packets)?;
     }
     let (digest, report) = record.conclude(facts, &packets, cut_short(&outcome))?;
-    let code = print(args, &digest, &report)?;
-    Ok(match outcome.completion {
-        Completion::Complete => code,
-        Completion::Interrupted => ExitCode::Interrupted,
-        Completion::ServerLost(sentence) => {
-            quaver_instrument::tell!("quaver: {sentence}; results so far are kept");
-            ExitCode::Peer
-        }
-    })
+    let ended = match &outcome.completion {
+        Completion::Complete => None,
+        Completion::Interrupted => Some(ExitCode::Interrupted),
+        Completion::ServerLost(_) => Some(ExitCode::Peer),
+    };
+    let code = print(args, &digest, &report, ended)?;
+    if let Completion::ServerLost(sentence) = outcome.completion {
+        quaver_instrument::tell!("quaver: {sentence}; results so far are kept");
+    }
+    Ok(code)
 }
 
 /// What a STAMP session has not: its sender sleeps for replies as well, and its reflector answers packet by packet.
@@ -167,15 +168,22 @@ impl Record {
     }
 }
 
-/// Prints the results and judges the conditions of `--fail-if`.
-pub(super) fn print(args: &ProbeArgs, digest: &PathDigest, report: &str) -> anyhow::Result<ExitCode> {
+/// Prints the results and judges the conditions of `--fail-if`; `ended` is the status of a test that ended early.
+pub(super) fn print(
+    args: &ProbeArgs,
+    digest: &PathDigest,
+    report: &str,
+    ended: Option<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.summary)?;
     // Lines of figures are on standard output already; a page behind them would spoil them.
     if args.json_lines && !args.output.json {
-        return results::judge(&summary, &args.output.fail_if);
+        let code = results::judge(&summary, &args.output.fail_if)?;
+        return Ok(ended.unwrap_or(code));
     }
     let page = || digest.page(Some(report));
-    let code = results::print(&summary, page, args.output.json, &args.output.fail_if)?;
+    let found = Found { run: Some(Path::new(&digest.run.directory)), ended, ..Found::new(&summary) };
+    let code = results::print(&found, page, args.output.json, &args.output.fail_if)?;
     plots::show(args, digest)?;
     Ok(code)
 }

@@ -58,28 +58,31 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
     let cut_short = (!outcome.complete).then(|| "interrupted by the user".to_owned());
     let record = record.noting(&[told::notes(&outcome), routes].concat());
     let (digest, report) = record.conclude(facts, &[&up, &down], cut_short)?;
-    let code = print(args, &digest, &report)?;
-    Ok(match (interrupt.requested(), outcome.answered) {
-        (true, _) => ExitCode::Interrupted,
-        (false, 0) if outcome.short > 0 => {
+    let ended = match (interrupt.requested(), outcome.answered) {
+        (true, _) => Some(ExitCode::Interrupted),
+        (false, 0) => Some(ExitCode::Peer),
+        _ => None,
+    };
+    let code = print(args, &digest, &report, ended)?;
+    match ended {
+        Some(ExitCode::Peer) if outcome.short > 0 => {
             quaver_instrument::tell!(
                 "quaver: {}: {} datagrams came back, all too short for replies: what answers there speaks neither STAMP \
                  nor TWAMP Light",
                 options.target,
                 outcome.short
             );
-            ExitCode::Peer
         }
-        (false, 0) => {
+        Some(ExitCode::Peer) => {
             quaver_instrument::tell!(
                 "quaver: {}: no reply to {} packets: check that a STAMP reflector runs there and that firewalls pass UDP",
                 options.target,
                 outcome.sent
             );
-            ExitCode::Peer
         }
-        (false, _) => code,
-    })
+        _ => {}
+    }
+    Ok(code)
 }
 
 fn sender_options(args: &ProbeArgs, port: u16) -> anyhow::Result<SenderOptions> {

@@ -31,6 +31,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::host_state::keep_off;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
+use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_view::Cell;
@@ -43,7 +44,7 @@ use std::path::{Path, PathBuf};
 pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         StudyAction::Run(args) if args.print_plan => {
-            quaver_instrument::results::to_stdout(plan::built_in(args.lab).as_bytes())?;
+            results::to_stdout(plan::built_in(args.lab).as_bytes())?;
             Ok(ExitCode::Done)
         }
         StudyAction::Run(args) => study_run(args),
@@ -147,8 +148,9 @@ fn study(study: Study, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     let summary = serde_json::to_value(&digest.summary)?;
     let report = run.report().display().to_string();
     let page = || digest.page(Some(&report));
-    let code = quaver_instrument::results::print(&summary, page, output.json, &output.fail_if)?;
-    Ok(quaver_instrument::results::ended_early(&manifest, interrupt.requested()).unwrap_or(code))
+    let ended = results::ended_early(&manifest, interrupt.requested());
+    let found = results::Found::of_run(&summary, &run).ended(ended);
+    results::print(&found, page, output.json, &output.fail_if)
 }
 
 /// A run to go on with.

@@ -18,14 +18,13 @@ use quaver_instrument::facts::RunFacts;
 use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_instrument::results;
-use quaver_instrument::terminal;
-use quaver_instrument::threshold::FailIf;
+use quaver_instrument::results::{self, Found};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use quaver_sync_analysis::bench::paper::Suite;
 use quaver_sync_analysis::bench::{BenchSummary, ProgramFigures, RunFigures, correlations, mean_sync_share};
 use quaver_sync_analysis::sync::Settings;
+use quaver_view::Document;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -72,8 +71,9 @@ pub(super) fn run(args: &SyncBenchArgs) -> anyhow::Result<ExitCode> {
     run.write_manifest(&manifest)?;
     run.write_summary(&summary)?;
     quaver_instrument::results::store_report(&run, |out| write_html(&run, &manifest, &summary, out))?;
-    let code = print(&run, &summary, args.json, &args.fail_if)?;
-    Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
+    let (value, page) = (serde_json::to_value(&summary)?, page(&run, &summary)?);
+    let found = Found::of_run(&value, &run).ended(interrupt.requested().then_some(ExitCode::Interrupted));
+    results::print(&found, || page, args.json, &args.fail_if)
 }
 
 /// Writes the report.
@@ -92,21 +92,11 @@ fn facts(run: &RunDir, manifest: &Manifest) -> RunFacts {
     facts
 }
 
-/// The page for a terminal.
-pub(crate) fn page(run: &RunDir, summary: &BenchSummary) -> anyhow::Result<String> {
+/// The page, with the place of the report.
+pub(crate) fn page(run: &RunDir, summary: &BenchSummary) -> anyhow::Result<Document> {
     let mut document = view::document(summary, &facts(run, &run.read_manifest()?));
     document.report_path = Some(run.report().display().to_string());
-    Ok(terminal::page(&document, terminal::style()))
-}
-
-fn print(
-    run: &RunDir,
-    summary: &BenchSummary,
-    json: bool,
-    conditions: &[FailIf],
-) -> anyhow::Result<ExitCode> {
-    let (value, page) = (serde_json::to_value(summary)?, page(run, summary)?);
-    results::print(&value, || page, json, conditions)
+    Ok(document)
 }
 
 fn begin(args: &SyncBenchArgs, threads: u32) -> anyhow::Result<(RunDir, Manifest)> {

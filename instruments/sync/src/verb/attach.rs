@@ -72,7 +72,7 @@ pub(super) fn run(args: &SyncArgs, pid: u32) -> anyhow::Result<ExitCode> {
     // The user's word is how such a run ends.
     manifest.end(quaver_clock::realtime_ns(), None);
     let digest = super::conclude(&run, manifest, args.quiet)?;
-    super::print(args, &digest, &run)?;
+    super::print(args, &digest, &run, 0)?;
     Ok(ExitCode::Done)
 }
 

@@ -7,11 +7,12 @@ mod record;
 use crate::args::SyncArgs;
 use crate::digest::SyncDigest;
 use anyhow::Context;
+use quaver_instrument::envelope::Envelope;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::terminal;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
-use quaver_view::Style;
+use quaver_view::Document;
 use std::io::Write;
 
 /// Runs the program, or looks at one that runs. Of a program that was run, the process ends here with its status.
@@ -61,19 +62,22 @@ pub fn write_html(digest: &SyncDigest, out: &mut dyn Write) -> anyhow::Result<()
     Ok(quaver_view::write_html(out, &crate::view::document(digest))?)
 }
 
-/// The page for a terminal.
-pub fn page(run: &RunDir, digest: &SyncDigest, style: Style) -> String {
+/// The page, with the place of the report.
+pub fn page(run: &RunDir, digest: &SyncDigest) -> Document {
     let mut document = crate::view::document(digest);
     document.report_path = Some(run.report().display().to_string());
-    terminal::page(&document, style)
+    document
 }
 
-/// Writes the page to standard error, where it is out of the program's way, or the summary to standard output.
-fn print(args: &SyncArgs, digest: &SyncDigest, run: &RunDir) -> anyhow::Result<()> {
+/// Writes the page to standard error, where it is out of the program's way, or the summary to standard output. `status` is what
+/// the process ends with.
+fn print(args: &SyncArgs, digest: &SyncDigest, run: &RunDir, status: u8) -> anyhow::Result<()> {
+    let page = page(run, digest);
     if args.json {
-        let text = format!("{}\n", serde_json::to_string_pretty(&digest.summary)?);
+        let envelope = Envelope { status, ..Envelope::of(&page, Some(run.path()), ExitCode::Done) };
+        let text = envelope.beside(&serde_json::to_value(&digest.summary)?)?;
         return quaver_instrument::results::to_stdout(text.as_bytes());
     }
-    let page = page(run, digest, terminal::style_of_stderr());
-    std::io::stderr().lock().write_all(page.as_bytes()).context("writing to standard error")
+    let text = terminal::page(&page, terminal::style_of_stderr());
+    std::io::stderr().lock().write_all(text.as_bytes()).context("writing to standard error")
 }

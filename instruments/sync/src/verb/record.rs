@@ -139,7 +139,7 @@ impl Recording {
         let cut_short = signalled.then(|| "interrupted by the user".to_owned());
         manifest.end(quaver_clock::realtime_ns(), cut_short);
         let digest = super::conclude(&run, manifest, args.quiet)?;
-        super::print(args, &digest, &run)
+        super::print(args, &digest, &run, facts.status.unwrap_or_default())
     }
 }
 

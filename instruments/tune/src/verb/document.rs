@@ -10,12 +10,12 @@ use std::time::Duration;
 /// Name and version. The number grows when a field changes its meaning or goes.
 const SCHEMA: &str = "quaver-tune/1";
 
-fn text(action: &str, mut document: Value) -> anyhow::Result<String> {
+fn of_action(action: &str, mut document: Value) -> Value {
     let mut whole = json!({ "schema": SCHEMA, "version": env!("CARGO_PKG_VERSION"), "action": action });
     if let (Some(whole), Some(more)) = (whole.as_object_mut(), document.as_object_mut()) {
         whole.append(more);
     }
-    Ok(format!("{}\n", serde_json::to_string_pretty(&whole)?))
+    whole
 }
 
 fn changes(items: &[Item]) -> Vec<Value> {
@@ -25,12 +25,7 @@ fn changes(items: &[Item]) -> Vec<Value> {
     items.iter().flat_map(of).map(change).collect()
 }
 
-pub(super) fn audit(
-    target: &Target,
-    audited: &[Audited],
-    watch: Duration,
-    rest: &[(&str, &Cost)],
-) -> anyhow::Result<String> {
+pub(super) fn audit(target: &Target, audited: &[Audited], watch: Duration, rest: &[(&str, &Cost)]) -> Value {
     let row = |one: &Audited| {
         json!({
             "id": one.row.id,
@@ -57,13 +52,13 @@ pub(super) fn audit(
     let rows: Vec<Value> = audited.iter().map(row).collect();
     let rest: Vec<Value> = rest.iter().map(|(cause, cost)| json!({ "cause": cause, "cost": cost })).collect();
     let watch_ns = u64::try_from(watch.as_nanos()).unwrap_or(u64::MAX);
-    text(
+    of_action(
         "audit",
         json!({ "target": target, "watched_ns": watch_ns, "rows": rows, "costs_without_row": rest }),
     )
 }
 
-pub(super) fn plan(target: &Target, plan: &Plan) -> anyhow::Result<String> {
+pub(super) fn plan(target: &Target, plan: &Plan) -> Value {
     let changes: Vec<Value> = plan
         .changes
         .iter()
@@ -84,7 +79,7 @@ pub(super) fn plan(target: &Target, plan: &Plan) -> anyhow::Result<String> {
     let advice: Vec<Value> =
         plan.advice.iter().map(|row| json!({ "row": row.id, "advice": row.advice })).collect();
     let command_line = plan.command_line();
-    text(
+    of_action(
         "plan",
         json!({
             "target": target, "changes": changes, "only_when_named": withheld,
@@ -93,14 +88,17 @@ pub(super) fn plan(target: &Target, plan: &Plan) -> anyhow::Result<String> {
     )
 }
 
-pub(super) fn applied(target: &Target, recovered: &[Undone], steps: &[Step]) -> anyhow::Result<String> {
-    text("apply", json!({ "target": target, "recovered": recovered, "changes": steps }))
+pub(super) fn applied(target: &Target, recovered: &[Undone], steps: &[Step]) -> Value {
+    of_action("apply", json!({ "target": target, "recovered": recovered, "changes": steps }))
 }
 
-pub(super) fn reverted(undone: &[Undone]) -> anyhow::Result<String> {
-    text("revert", json!({ "changes": undone }))
+pub(super) fn reverted(undone: &[Undone]) -> Value {
+    of_action("revert", json!({ "changes": undone }))
 }
 
-pub(super) fn status(status: &Status) -> anyhow::Result<String> {
-    text("status", json!({ "busy": status.busy, "changes": status.changes, "inherited": status.inherited }))
+pub(super) fn status(status: &Status) -> Value {
+    of_action(
+        "status",
+        json!({ "busy": status.busy, "changes": status.changes, "inherited": status.inherited }),
+    )
 }

@@ -18,8 +18,8 @@ use quaver_host::settings::journal::{DIRECTORY, Others};
 use quaver_host::settings::{Journal, JournalPlace, TuneError};
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
-use quaver_instrument::terminal;
-use std::io::Write as _;
+use quaver_instrument::results::{self, Found};
+use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,8 +43,13 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn print(text: &str) -> anyhow::Result<()> {
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+fn print(
+    summary: &Value,
+    page: impl FnOnce() -> quaver_view::Document,
+    json: bool,
+    ended: Option<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    results::print(&Found::new(summary).ended(ended), page, json, &[])
 }
 
 /// Checks the target against the machine.
@@ -113,12 +118,12 @@ fn run_audit(place: &JournalPlace, args: &AuditArgs) -> anyhow::Result<ExitCode>
     });
     let rest = costs.as_ref().map(unplaced).unwrap_or_default();
     let run = args.run.as_deref().map(|path| shown::RunCosts { path, rest: &rest });
-    if args.json {
-        print(&document::audit(&target, &audited, watch, &rest)?)?;
-    } else {
-        terminal::print(&shown::audit(&target, &audited, run))?;
-    }
-    Ok(ExitCode::Done)
+    print(
+        &document::audit(&target, &audited, watch, &rest),
+        || shown::audit(&target, &audited, run),
+        args.json,
+        None,
+    )
 }
 
 fn planned(place: &JournalPlace, target: &Target, args: &SelectionArgs) -> anyhow::Result<Plan> {
@@ -130,12 +135,7 @@ fn planned(place: &JournalPlace, target: &Target, args: &SelectionArgs) -> anyho
 fn run_plan(place: &JournalPlace, args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let target = target(place, &args.target)?;
     let plan = planned(place, &target, &args.selection)?;
-    if args.json {
-        print(&document::plan(&target, &plan)?)?;
-    } else {
-        terminal::print(&shown::plan(&target, &plan))?;
-    }
-    Ok(ExitCode::Done)
+    print(&document::plan(&target, &plan), || shown::plan(&target, &plan), args.json, None)
 }
 
 fn run_apply(place: &JournalPlace, args: &ApplyArgs) -> anyhow::Result<ExitCode> {
@@ -151,22 +151,18 @@ fn run_apply(place: &JournalPlace, args: &ApplyArgs) -> anyhow::Result<ExitCode>
         return Err(failure(ExitCode::Interrupted, "interrupted: settings restored"));
     }
     session.keep().context("keeping the settings")?;
-    if args.json {
-        print(&document::applied(&target, &recovered, &steps)?)?;
-    } else {
-        terminal::print(&shown::applied(&target, &recovered, &steps))?;
-    }
-    Ok(status_of(&steps))
+    let summary = document::applied(&target, &recovered, &steps);
+    print(&summary, || shown::applied(&target, &recovered, &steps), args.json, status_of(&steps))
 }
 
 /// The kernel's refusals weigh more than somebody else's changes: the user can do something about them.
-fn status_of(steps: &[Step]) -> ExitCode {
+fn status_of(steps: &[Step]) -> Option<ExitCode> {
     let foreign = |step: &&Step| matches!(&step.result, StepResult::Failed { foreign: true, .. });
     let left = steps.iter().filter(|step| !step.took());
     match (left.clone().find(|step| !foreign(step)), left.clone().next()) {
-        (Some(_), _) => ExitCode::Unsupported,
-        (None, Some(_)) => ExitCode::Output,
-        (None, None) => ExitCode::Done,
+        (Some(_), _) => Some(ExitCode::Unsupported),
+        (None, Some(_)) => Some(ExitCode::Output),
+        (None, None) => None,
     }
 }
 
@@ -188,21 +184,11 @@ fn run_revert(place: &JournalPlace, args: &RevertArgs) -> anyhow::Result<ExitCod
         false => journal.revert(others, &|_, row| which(row)),
     };
     let undone = undone.context("restoring settings")?;
-    if args.json {
-        print(&document::reverted(&undone)?)?;
-    } else {
-        terminal::print(&shown::reverted(&undone))?;
-    }
-    let left = undone.iter().any(|one| !one.fate.is_final());
-    Ok(if left { ExitCode::Output } else { ExitCode::Done })
+    let left = undone.iter().any(|one| !one.fate.is_final()).then_some(ExitCode::Output);
+    print(&document::reverted(&undone), || shown::reverted(&undone), args.json, left)
 }
 
 fn run_status(place: &JournalPlace, args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let status = Journal::open(place).status().map_err(|error: TuneError| anyhow::Error::new(error))?;
-    if args.json {
-        print(&document::status(&status)?)?;
-    } else {
-        terminal::print(&shown::status(&status))?;
-    }
-    Ok(ExitCode::Done)
+    print(&document::status(&status), || shown::status(&status), args.json, None)
 }

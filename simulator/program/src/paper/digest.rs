@@ -4,7 +4,6 @@ use crate::paper::view;
 use anyhow::Context;
 use quaver_dvfs::power::{AreaConfig, MODELS};
 use quaver_instrument::facts::run_facts;
-use quaver_instrument::terminal;
 use quaver_sim::paper::{PaperSummary, claims, slips};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -99,8 +98,8 @@ impl PaperDigest {
     }
 
     /// The console page.
-    pub fn page(&self, run: &RunDir) -> String {
+    pub fn page(&self, run: &RunDir) -> Document {
         let report_path = Some(run.report().display().to_string());
-        terminal::page(&Document { report_path, ..self.document.clone() }, terminal::style())
+        Document { report_path, ..self.document.clone() }
     }
 }

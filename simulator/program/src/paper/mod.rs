@@ -17,7 +17,7 @@ use programs::Traces;
 use quaver_clock::realtime_ns;
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
-use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::exit_code::{ExitCode, failure, status_of};
 use quaver_instrument::host_state::allowed_cpus;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::recording;
@@ -79,9 +79,12 @@ pub(super) fn run(args: &SimPaperArgs) -> anyhow::Result<ExitCode> {
     let digest = PaperDigest::new(&run, &manifest, summary, bench);
     digest.store(&run)?;
     let value = stored::json(&digest.summary)?;
-    let code = results::print(&value, || digest.page(&run), args.output.json, &args.output.fail_if)?;
+    let stopped = finished.as_ref().err().map(|error| status_of(error, &[]));
+    let ended = stopped.or(interrupt.requested().then_some(ExitCode::Interrupted));
+    let found = results::Found::of_run(&value, &run).ended(ended);
+    let code = results::print(&found, || digest.page(&run), args.output.json, &args.output.fail_if)?;
     finished?;
-    Ok(if interrupt.requested() { ExitCode::Interrupted } else { code })
+    Ok(code)
 }
 
 fn calibration(args: &SimPaperArgs) -> anyhow::Result<(Calibration, String)> {

@@ -3,7 +3,7 @@
 use super::Sweep;
 use crate::sweep::args::{SweepExpandArgs, SweepPlaceArgs};
 use quaver_instrument::exit_code::ExitCode;
-use quaver_instrument::results;
+use quaver_instrument::results::{self, Found};
 use quaver_instrument::terminal;
 use quaver_view::{Block, Cell, Document, Section, Table, Text, text};
 use serde_json::json;
@@ -31,12 +31,11 @@ pub(super) fn run(args: &SweepExpandArgs) -> anyhow::Result<ExitCode> {
                 })
             })
             .collect();
-        let document = json!({
+        let summary = json!({
             "schema": super::plan::SCHEMA, "name": plan.name, "id": points.id, "plan": plan, "points": all,
             "warnings": points.warnings,
         });
-        results::to_stdout(format!("{}\n", serde_json::to_string_pretty(&document)?).as_bytes())?;
-        return Ok(ExitCode::Done);
+        return results::print(&Found::new(&summary), || document(&sweep), true, &[]);
     }
     terminal::print(&document(&sweep))?;
     Ok(ExitCode::Done)

@@ -148,14 +148,13 @@ pub(super) fn print(run: &RunDir, json: bool, conditions: &[FailIf]) -> anyhow::
     let digest = stored::analyze(run)?;
     digest.store(run)?;
     let summary = serde_json::to_value(&digest.summary)?;
-    results::print(&summary, || digest.page(run), json, conditions)
+    results::print(&results::Found::of_run(&summary, run), || digest.page(run), json, conditions)
 }
 
 /// What there is to say where not everything is done: how far it is, and what comes next.
 fn part_words(sweep: &Sweep, args: &SweepRunArgs, shard: Shard, mine: &[usize]) -> anyhow::Result<()> {
     if args.json {
-        let status = status::of(sweep)?;
-        return results::to_stdout(format!("{}\n", serde_json::to_string_pretty(&status)?).as_bytes());
+        return status::print(sweep, &status::of(sweep)?, true).map(drop);
     }
     if args.quiet {
         return Ok(());

@@ -4,8 +4,7 @@ use super::Sweep;
 use super::job::Job;
 use crate::sweep::args::SweepStatusArgs;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::results;
-use quaver_instrument::terminal;
+use quaver_instrument::results::{self, Found};
 use quaver_view::{Cell, Document, Section, Table, Text, text};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,11 +52,14 @@ pub(super) fn run(args: &SweepStatusArgs) -> anyhow::Result<ExitCode> {
         return Err(failure(ExitCode::BadInput, message));
     }
     let status = of(&sweep)?;
-    match args.json {
-        true => results::to_stdout(format!("{}\n", serde_json::to_string_pretty(&status)?).as_bytes())?,
-        false => terminal::print(&document(&status))?,
-    }
-    Ok(ExitCode::Done)
+    print(&sweep, &status, args.json)
+}
+
+/// Prints it as a page or as JSON.
+pub(super) fn print(sweep: &Sweep, status: &Status, json: bool) -> anyhow::Result<ExitCode> {
+    let summary = serde_json::to_value(status)?;
+    let found = Found { run: Some(sweep.place.path()), ..Found::new(&summary) };
+    results::print(&found, || document(status), json, &[])
 }
 
 /// A time that may be long: `48 s`, `3.1 min`, `2.5 h`.
@@ -157,6 +159,7 @@ fn document(status: &Status) -> Document {
     let mut document = Document::new("quaver sim sweep status", &status.name);
     document.fact("sweep", &status.directory);
     let (done, points) = (status.done as u64, status.points as u64);
+    document.verdict = Some(text!("{} of {} points are done.", Cell::Count(done), Cell::Count(points)));
     let share = status.done as f64 / status.points.max(1) as f64;
     let mut table = Table::bare(2);
     let words = text!("{} of {} points ({})", Cell::Count(done), Cell::Count(points), Cell::Share(share));

@@ -5,9 +5,8 @@ use crate::sweep::view;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::facts::run_facts;
-use quaver_instrument::terminal;
 use quaver_store::run::RunDir;
-use quaver_view::write_html;
+use quaver_view::{Document, write_html};
 use std::io::Write;
 
 /// A sweep with what it says.
@@ -53,9 +52,9 @@ impl SweepDigest {
     }
 
     /// The console page.
-    pub fn page(&self, run: &RunDir) -> String {
+    pub fn page(&self, run: &RunDir) -> Document {
         let mut document = view::document(&self.summary, &self.facts);
         document.report_path = Some(run.report().display().to_string());
-        terminal::page(&document, terminal::style())
+        document
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::file;
 use quaver_instrument::exit_code::{ExitCode, failure};
-use quaver_instrument::results;
+use quaver_instrument::results::{self, Found};
 use quaver_trace::file::{Facts, ReadAt, TraceReader};
 use quaver_trace::step::TraceError;
 use quaver_trace::summary::{SyncCounts, ThreadSummary, summary_of};
+use quaver_view::{Cell, Document, Text, text};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -35,9 +36,19 @@ pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let trace = file::open(path)?;
     let bad = |error: TraceError| failure(ExitCode::BadInput, format!("{}: {error}", path.display()));
     let info = look(&trace.reader).map_err(bad)?;
-    let text = if json { format!("{}\n", serde_json::to_string_pretty(&info)?) } else { page(&info) };
-    results::to_stdout(text.as_bytes())?;
-    Ok(ExitCode::Done)
+    if !json {
+        results::to_stdout(page(&info).as_bytes())?;
+        return Ok(ExitCode::Done);
+    }
+    let mut document = Document::new("quaver sim trace info", path.display().to_string());
+    document.incomplete = info.cut_short;
+    document.verdict = Some(verdict(&info));
+    results::print(&Found::new(&serde_json::to_value(&info)?), || document, true, &[])
+}
+
+fn verdict(info: &Info) -> Text {
+    let [instructions, threads] = [info.instructions, info.threads.len() as u64].map(Cell::Count);
+    text!("The trace has {instructions} instructions of {threads} threads.")
 }
 
 fn look<R: ReadAt>(trace: &TraceReader<R>) -> Result<Info, TraceError> {

@@ -2,8 +2,7 @@
 
 use crate::file;
 use quaver_instrument::exit_code::ExitCode;
-use quaver_instrument::results;
-use quaver_instrument::terminal;
+use quaver_instrument::results::{self, Found};
 use quaver_trace::epochs::{EpochFacts, EpochSummary, Region, summary_of};
 use quaver_view::{Block, Cell, Document, Section, Table, text};
 use serde::Serialize;
@@ -37,11 +36,8 @@ pub(super) fn run(path: &Path, json: bool) -> anyhow::Result<ExitCode> {
         dictionary: library.dictionary.blocks.len(),
         summary,
     };
-    match json {
-        true => results::to_stdout(format!("{}\n", serde_json::to_string_pretty(&info)?).as_bytes())?,
-        false => terminal::print(&document(path, &info))?,
-    }
-    Ok(ExitCode::Done)
+    let summary = serde_json::to_value(&info)?;
+    results::print(&Found::new(&summary), || document(path, &info), json, &[])
 }
 
 fn document(path: &Path, info: &Info) -> Document {
@@ -49,6 +45,7 @@ fn document(path: &Path, info: &Info) -> Document {
     let (all, count) = (&info.summary, Cell::Count);
     let mut document = Document::new("quaver sim trace info", path.display().to_string());
     document.incomplete = info.cut_short;
+    document.verdict = Some(text!("The library has {} epochs of the kernel.", count(all.epochs)));
     document.fact("kernel", format!("Linux {kernel}, {processors} processors, in {emulator}"));
     document.fact("workload", workload).fact("tracer", format!("{tool}, for {architecture}"));
     for change in changes {

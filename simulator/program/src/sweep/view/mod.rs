@@ -100,6 +100,8 @@ pub fn document(summary: &SweepSummary, run: &RunFacts) -> Document {
     document.version = env!("CARGO_PKG_VERSION").to_owned();
     document.incomplete = !summary.complete;
     document.fact("points", points(summary));
+    let [done, of] = [summary.points.len() as u64, all as u64].map(Cell::Count);
+    document.verdict = (all > 0).then(|| text!("{done} of {of} points of the sweep are done."));
     facts(&mut document, summary);
     tiles(&mut document, summary);
     if summary.missing > 0 {

@@ -71,6 +71,8 @@ fn a_row_a_combination_with_the_seeds_together() {
 quaver sim sweep · runs/sweep-sizes
   points    8 of 10 points: 2 traces, l2.kib varied
 
+  8 of 10 points of the sweep are done.
+
 Points  mean over seeds; slow-down also min to max
   trace  l2.kib  seeds     time  slow-down  slow-down, min to max
   ocean     128      2  1.50 ms     0.15 %       0.10 % to 0.20 %
