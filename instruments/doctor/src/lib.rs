@@ -25,7 +25,9 @@ const SCHEMA: &str = "quaver-doctor/1";
 /// Prints what was found. Ends with 3 only where not even user space can measure.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     if args.setcap {
-        to_stdout(grant(&std::env::current_exe().context("finding this program's file")?).as_bytes())?;
+        results::to_stdout(
+            grant(&std::env::current_exe().context("finding this program's file")?).as_bytes(),
+        )?;
         return Ok(ExitCode::Done);
     }
     let view = look();
