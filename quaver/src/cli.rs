@@ -39,7 +39,7 @@ pub(crate) fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     if let Ok(Some(run)) = matches.try_get_one::<PathBuf>("run") {
         simulator::take_over(run)?;
     }
-    registry::STORED.run(name, matches).expect("clap knows these verbs only")
+    registry::STORED.run(name, matches, command).expect("clap knows these verbs only")
 }
 
 #[cfg(test)]

@@ -35,7 +35,6 @@ pub(crate) static STORED: LazyLock<Stored> = LazyLock::new(|| Stored {
     kinds: INSTRUMENTS.iter().flat_map(|instrument| instrument.kinds).copied().collect(),
     files: INSTRUMENTS.iter().flat_map(|instrument| instrument.files).copied().collect(),
     interface: INTERFACE,
-    command: crate::cli::command,
 });
 
 /// How they judge errors of their own.

@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("kernels", 5_000),
     ("quaver", 500),
-    ("quaver-abi", 5_000),
-    ("quaver-analysis", 14_100),
+    ("quaver-abi", 5050),
+    ("quaver-analysis", 14250),
     ("quaver-bpf-build", 500),
-    ("quaver-capture", 12_800),
+    ("quaver-capture", 12850),
     ("quaver-capture-analysis", 3_500),
-    ("quaver-chase", 5_100),
+    ("quaver-chase", 5300),
     ("quaver-clock", 3_500),
     ("quaver-cure", 1_500),
     ("quaver-cure-analysis", 500),
     ("quaver-doctor", 500),
     ("quaver-dvfs", 1_500),
     ("quaver-host", 13_800),
-    ("quaver-instrument", 6_650),
+    ("quaver-instrument", 7200),
     ("quaver-lab", 1_500),
     ("quaver-lab-guests", 1_500),
     ("quaver-launch", 1_000),
@@ -46,7 +46,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-tune", 2_500),
     ("quaver-view", 5_500),
     ("quaver-waiting", 500),
-    ("quaver-watch", 3_000),
+    ("quaver-watch", 3300),
 ];
 
 /// The budget of a crate, where it has one.

@@ -28,8 +28,6 @@ pub struct Stored {
     pub files: Vec<&'static dyn FileKind>,
     /// The text of `docs/interface.txt`: keys and words that files of runs have.
     pub interface: &'static str,
-    /// The whole command line.
-    pub command: fn() -> Command,
 }
 
 impl Stored {
@@ -64,8 +62,13 @@ impl Stored {
         all.map(|(verb, about)| verb.about(about).long_about(None)).into_iter()
     }
 
-    /// Does what is asked, where it is one of these verbs.
-    pub fn run(&self, verb: &str, matches: &ArgMatches) -> Option<anyhow::Result<ExitCode>> {
+    /// Does what is asked, where it is one of these verbs. `command` is the whole command line.
+    pub fn run(
+        &self,
+        verb: &str,
+        matches: &ArgMatches,
+        command: fn() -> Command,
+    ) -> Option<anyhow::Result<ExitCode>> {
         let asked = |error: clap::Error| anyhow::Error::new(error);
         match verb {
             "analyze" => Some(
@@ -93,7 +96,7 @@ impl Stored {
             "schema" => Some(
                 SchemaArgs::from_arg_matches(matches)
                     .map_err(asked)
-                    .and_then(|args| schema::run(&args, &self.kinds, &(self.command)())),
+                    .and_then(|args| schema::run(&args, &self.kinds, &command())),
             ),
             "migrate" => Some(
                 MigrateArgs::from_arg_matches(matches)

@@ -69,10 +69,10 @@ pub fn command() -> Command {
 
 fn dispatch(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let kinds: Vec<&'static dyn RunKind> = vec![&runs::SimulationRuns, &runs::PaperRuns, &runs::SweepRuns];
-    let stored = Stored { kinds, files: Vec::new(), interface: INTERFACE, command };
+    let stored = Stored { kinds, files: Vec::new(), interface: INTERFACE };
     let asked = matches.subcommand();
     let done = asked.and_then(|(name, matches)| {
-        stored.run(name, matches).or_else(|| Shell { program: "quaver-sim", command }.run(name, matches))
+        stored.run(name, matches, command).or_else(|| Shell { program: "quaver-sim", command }.run(name, matches))
     });
     done.unwrap_or_else(|| run(&SimArgs::from_arg_matches(matches)?))
 }

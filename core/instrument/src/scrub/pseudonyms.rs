@@ -85,7 +85,13 @@ impl Pseudonyms {
 
     /// Of a command line of Quaver: what it is without the values of options and the words of other programs.
     pub(super) fn command(&self, line: &str) -> String {
-        let known = |word: &&str| word.split('-').all(|part| part.is_empty() || self.is_own(part));
+        let known = |word: &&str| {
+            !word.contains('/') && word.split('-').all(|part| part.is_empty() || self.is_own(part))
+        };
+        // Where the program lay says whose machine it was.
+        let line = line.split_once(' ').map_or(line, |(program, _)| {
+            &line[program.rfind('/').map_or(0, |slash| slash + 1)..]
+        });
         let words = line.split(' ').take_while(|word| *word != "--");
         let verbs = words.clone().take_while(|word| !word.starts_with('-')).take(3).filter(known);
         let options = words.filter_map(|word| word.starts_with("--").then(|| word.split('=').next())?);
@@ -312,5 +318,7 @@ mod tests {
             "quaver chase --for --quiet --output"
         );
         assert_eq!(of("quaver sync --quiet -- ./orders --account 4711"), "quaver sync --quiet");
+        assert_eq!(of("/data/target/quaver chase --for 1s"), "quaver chase --for");
+        assert_eq!(of("quaver report /data/run"), "quaver report");
     }
 }
