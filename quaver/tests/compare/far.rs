@@ -98,7 +98,9 @@ fn analysed_again(run: &Path, runs: &Path, summary: &Value) {
     let manifest: Value = serde_json::from_str(&kept("manifest.json")).unwrap();
     assert!(manifest["asked"]["stream"].as_str().unwrap().starts_with("from "), "{}", manifest["asked"]);
     let before = kept("summary.json");
-    assert_eq!(&serde_json::from_str::<Value>(&before).unwrap(), summary);
+    let mut numbers = summary.clone();
+    numbers.as_object_mut().unwrap().remove("result").expect("what was printed has its verdict");
+    assert_eq!(serde_json::from_str::<Value>(&before).unwrap(), numbers);
     let output = quaver(runs, &["analyze", &run.display().to_string()]).output().unwrap();
     done(&output, 0);
     assert_eq!(before, kept("summary.json"));
