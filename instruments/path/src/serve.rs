@@ -78,9 +78,11 @@ fn give_up_rights(args: &ServeArgs, options: &ServerOptions) {
     }
     let write: Vec<&Path> = writes.iter().map(PathBuf::as_path).collect();
     let read = [Path::new("/proc"), Path::new("/sys")];
-    // Jitlat's own protocol has TCP connections to ports that the peer names.
+    // Jitlat's own protocol has TCP connections to ports that the peer names. A test port that the system is yet to choose
+    // cannot be named here, and TCP listens at it later.
     let ports = [options.control_port, options.test_port, 0];
-    let network = if args.legacy { Network::Free } else { Network::Serves(&ports) };
+    let free = args.legacy || options.test_port == 0;
+    let network = if free { Network::Free } else { Network::Serves(&ports) };
     let confined =
         confine(&Confinement { files: Some(Files { read: &read, write: &write }), network, capabilities });
     if !confined.is_whole() {

@@ -2,7 +2,7 @@
 
 use crate::board::Board;
 use crate::config::{Settings, make_directory};
-use crate::incident::Keeper;
+use crate::incident::{Hook, Keeper};
 use crate::receiver::{Frozen, Watchman};
 use crate::serve;
 use anyhow::Context;
@@ -36,10 +36,10 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let (reload, trigger) = (flag(SIGHUP)?, flag(SIGUSR1)?);
     make_directory(&settings.directory)?;
     let _lock = lock(&settings.directory)?;
+    let hook = Hook::start(settings.hook.clone())?;
     give_up_rights();
     let board = Arc::new(Board::default());
-    let mut keeper = Keeper::open(&settings.directory, settings.limits.clone(), Arc::clone(&board))?;
-    keeper.set(settings.limits.clone(), settings.hook.clone());
+    let keeper = Keeper::open(&settings.directory, settings.limits.clone(), Arc::clone(&board), hook)?;
     let keeper = Arc::new(Mutex::new(keeper));
     let _socket = serve::listen_here(&settings.socket, &board)?;
     settings.metrics.map_or(Ok(()), |address| serve::listen_at(address, &board))?;
@@ -114,6 +114,10 @@ fn check_reload(old: &Settings, new: Settings) -> anyhow::Result<Settings> {
     if (&old.directory, &old.socket, old.metrics) != (&new.directory, &new.socket, new.metrics) {
         let message = "directory, socket and metrics change by a restart only";
         return Err(failure(ExitCode::Usage, message));
+    }
+    // The thread that starts it has to be there before the right to start programs is given up.
+    if old.hook.is_some() != new.hook.is_some() {
+        return Err(failure(ExitCode::Usage, "a hook comes and goes by a restart only"));
     }
     Ok(new)
 }

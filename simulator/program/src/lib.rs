@@ -72,7 +72,9 @@ fn dispatch(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let stored = Stored { kinds, files: Vec::new(), interface: INTERFACE };
     let asked = matches.subcommand();
     let done = asked.and_then(|(name, matches)| {
-        stored.run(name, matches, command).or_else(|| Shell { program: "quaver-sim", command }.run(name, matches))
+        stored
+            .run(name, matches, command)
+            .or_else(|| Shell { program: "quaver-sim", command }.run(name, matches))
     });
     done.unwrap_or_else(|| run(&SimArgs::from_arg_matches(matches)?))
 }

@@ -89,9 +89,9 @@ impl Pseudonyms {
             !word.contains('/') && word.split('-').all(|part| part.is_empty() || self.is_own(part))
         };
         // Where the program lay says whose machine it was.
-        let line = line.split_once(' ').map_or(line, |(program, _)| {
-            &line[program.rfind('/').map_or(0, |slash| slash + 1)..]
-        });
+        let line = line
+            .split_once(' ')
+            .map_or(line, |(program, _)| &line[program.rfind('/').map_or(0, |slash| slash + 1)..]);
         let words = line.split(' ').take_while(|word| *word != "--");
         let verbs = words.clone().take_while(|word| !word.starts_with('-')).take(3).filter(known);
         let options = words.filter_map(|word| word.starts_with("--").then(|| word.split('=').next())?);

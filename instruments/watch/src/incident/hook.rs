@@ -2,7 +2,11 @@
 
 use crate::board::Incident;
 use crate::config::HookSettings;
+use anyhow::Context;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,13 +15,31 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the program, one at a time.
 #[derive(Default)]
-pub(super) struct Hook {
+pub(crate) struct Hook {
     settings: Option<HookSettings>,
-    running: Option<JoinHandle<()>>,
+    runner: Option<Runner>,
+}
+
+/// The thread that starts the program.
+struct Runner {
+    jobs: Sender<(Command, Duration)>,
+    busy: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
 }
 
 impl Hook {
-    /// Takes other settings.
+    /// Makes ready what starts the program, if there is one: a thread that must run before the watch gives up the right to start
+    /// programs, for it keeps that right.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(crate) fn start(settings: Option<HookSettings>) -> anyhow::Result<Self> {
+        let runner =
+            settings.as_ref().map(|_| Runner::start()).transpose().context("start the hook's thread")?;
+        Ok(Self { settings, runner })
+    }
+
+    /// Takes another program, where there is one.
     pub(super) fn set(&mut self, settings: Option<HookSettings>) {
         self.settings = settings;
     }
@@ -25,23 +47,40 @@ impl Hook {
     /// Starts the program for an incident of this leading cause. Watching does not wait for it. While it still runs for an
     /// earlier incident, that is said and it is not started again.
     pub(super) fn tell(&mut self, incident: &Incident, cause: &str) {
-        let Some(settings) = self.settings.clone() else { return };
-        if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
+        let Some((settings, runner)) = self.settings.as_ref().zip(self.runner.as_ref()) else { return };
+        if runner.busy.swap(true, Ordering::Relaxed) {
             quaver_instrument::tell!(
                 "quaver watch: the hook still runs for an earlier incident, and was not started for {}",
                 incident.run
             );
             return;
         }
-        let Some(mut command) = command(&settings, incident, cause) else { return };
-        let within = settings.within;
-        self.running = Some(std::thread::spawn(move || run(&mut command, within)));
+        let Some(command) = command(settings, incident, cause) else { return };
+        // The thread ends when it is asked to, and not before.
+        let _ = runner.jobs.send((command, settings.within));
     }
 
     /// Waits for the program that runs, which is ended after its time.
     pub(super) fn finish(&mut self) {
+        let Some(Runner { jobs, thread, .. }) = self.runner.take() else { return };
+        drop(jobs);
         // A panic in it has been told by then.
-        self.running.take().map(JoinHandle::join);
+        let _ = thread.join();
+    }
+}
+
+impl Runner {
+    fn start() -> std::io::Result<Self> {
+        let (jobs, asked) = channel::<(Command, Duration)>();
+        let busy = Arc::new(AtomicBool::new(false));
+        let working = Arc::clone(&busy);
+        let thread = std::thread::Builder::new().name("watch-hook".to_owned()).spawn(move || {
+            for (mut command, within) in asked {
+                run(&mut command, within);
+                working.store(false, Ordering::Relaxed);
+            }
+        })?;
+        Ok(Self { jobs, busy, thread })
     }
 }
 
@@ -100,9 +139,7 @@ mod tests {
 
     fn hook(script: &str, within: Duration) -> Hook {
         let command = ["sh", "-c", script, "hook"].map(str::to_owned).to_vec();
-        let mut hook = Hook::default();
-        hook.set(Some(HookSettings { command, within }));
-        hook
+        Hook::start(Some(HookSettings { command, within })).unwrap()
     }
 
     fn incident() -> Incident {

@@ -8,7 +8,7 @@ use crate::config::{HookSettings, Limits, make_directory};
 use crate::judge::{Reason, Trigger};
 use crate::receiver::Frozen;
 use anyhow::Context;
-use hook::Hook;
+pub(crate) use hook::Hook;
 use ledger::{Alike, Ledger, Note};
 use quaver_analysis::summary::ChaseSummary;
 use quaver_chase::chase::{conclude, observe};
@@ -35,13 +35,18 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps incidents below `directory`. What a killed watch had half written is removed.
+    /// Keeps incidents below `directory`, and has `hook` told of each. What a killed watch had half written is removed.
     ///
     /// # Errors
     /// The directories cannot be made.
-    pub(crate) fn open(directory: &Path, limits: Limits, board: Arc<Board>) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        directory: &Path,
+        limits: Limits,
+        board: Arc<Board>,
+        hook: Hook,
+    ) -> anyhow::Result<Self> {
         let (staging, kept) = (directory.join("staging"), directory.join("incidents"));
-        let keeper = Self { staging, kept, limits, board, hook: Hook::default() };
+        let keeper = Self { staging, kept, limits, board, hook };
         if keeper.staging.exists() {
             std::fs::remove_dir_all(&keeper.staging).context("removing a half-written incident")?;
         }
