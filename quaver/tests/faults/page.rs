@@ -38,8 +38,9 @@ pub(crate) fn page() -> String {
             page.push_str(&wrapped(&format!("Not met by {}: {}.", list(excused.verbs), excused.why)));
         }
         let left = not_tried(fault);
-        if !left.is_empty() {
-            page.push_str(&wrapped(&format!("Not tried: {}.", list(&left))));
+        // Of more, two sentences: so many words are hard to read in one.
+        for some in left.chunks(20) {
+            page.push_str(&wrapped(&format!("Not tried: {}.", list(some))));
         }
     }
     page
