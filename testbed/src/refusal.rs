@@ -16,6 +16,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::thread::JoinHandle;
 
+const PAGE: usize = 4_096;
+/// PATH_MAX.
+const LONGEST_PATH: usize = 4_096;
+
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -48,13 +52,21 @@ impl Call {
     pub fn text(&self, argument: usize) -> Option<String> {
         use std::os::unix::fs::FileExt;
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.thread)).ok()?;
-        let mut octets = vec![0; 4_096];
-        // A page may end before the buffer does.
-        let address = self.arguments[argument];
-        let most = 4_096 - (address % 4_096) as usize;
-        let read = memory.read_at(&mut octets[..most], address).ok()?;
-        let end = octets[..read].iter().position(|octet| *octet == 0)?;
-        String::from_utf8(octets[..end].to_vec()).ok()
+        let mut text = Vec::new();
+        // Page by page: a text may lie across the border of two, and what follows the last one may be no memory.
+        while text.len() < LONGEST_PATH {
+            let address = self.arguments[argument] + text.len() as u64;
+            let mut octets = vec![0; PAGE - address as usize % PAGE];
+            memory.read_exact_at(&mut octets, address).ok()?;
+            match octets.iter().position(|octet| *octet == 0) {
+                None => text.extend(octets),
+                Some(end) => {
+                    text.extend(&octets[..end]);
+                    return String::from_utf8(text).ok();
+                }
+            }
+        }
+        None
     }
 }
 
