@@ -55,7 +55,7 @@ impl Default for WindowSettings {
     }
 }
 
-/// A program that is told of each incident.
+/// A program that is started for each incident.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HookSettings {

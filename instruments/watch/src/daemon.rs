@@ -77,7 +77,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     }
     team.end()?;
     drop(sender);
-    // What was frozen is analysed and kept. A supervisor waits longer than this (systemd: 90 s).
+    // Frozen windows are still analysed and kept. Supervisors wait longer than this (systemd: 90 s).
     let asked = Instant::now();
     while !writer.is_finished() && asked.elapsed() < LAST_INCIDENTS {
         std::thread::sleep(TICK);

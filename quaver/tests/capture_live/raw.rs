@@ -55,7 +55,7 @@ fn each_packet_bears_the_cycles_that_the_kernel_read_and_their_time_whoever_conv
         assert_accounts(&summary);
         let of = |place| number(&summary, place);
         assert_eq!((of("/captured"), of("/raw/lost")), (SENT as u64, 0), "{summary}");
-        // Each packet has cycles, or is told to have none: some machines record nothing while one certain task runs.
+        // Each packet has cycles or is reported without: some machines record nothing while a particular task runs.
         let (with, without) = (of("/interfaces/0/stamped/raw"), of("/raw/missing"));
         assert_eq!((with + without, of("/interfaces/0/shown_by_other_layer")), (SENT as u64, without));
         assert!(without * 1_000 <= SENT as u64, "{without} without");

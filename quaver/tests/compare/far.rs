@@ -99,7 +99,7 @@ fn analysed_again(run: &Path, runs: &Path, summary: &Value) {
     assert!(manifest["asked"]["stream"].as_str().unwrap().starts_with("from "), "{}", manifest["asked"]);
     let before = kept("summary.json");
     let mut numbers = summary.clone();
-    numbers.as_object_mut().unwrap().remove("result").expect("what was printed has its verdict");
+    numbers.as_object_mut().unwrap().remove("result").expect("the output has the key `result`");
     assert_eq!(serde_json::from_str::<Value>(&before).unwrap(), numbers);
     let output = quaver(runs, &["analyze", &run.display().to_string()]).output().unwrap();
     done(&output, 0);

@@ -34,7 +34,7 @@ pub(crate) struct RawRecord {
 }
 const _: () = assert!(size_of::<RawRecord>() == 48);
 
-/// What the program is told before it is loaded.
+/// Configuration of the program, set before it is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 struct RawConfig {

@@ -1,4 +1,4 @@
-//! The program of the user's that is told of each incident, with its cause in one line.
+//! The user's hook: a program that is started for each incident, with the cause in one line.
 
 use crate::board::Incident;
 use crate::config::HookSettings;
@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the program, one at a time.
-#[derive(Default)]
 pub(crate) struct Hook {
     settings: Option<HookSettings>,
     runner: Option<Runner>,
@@ -48,6 +47,7 @@ impl Hook {
     /// earlier incident, that is said and it is not started again.
     pub(super) fn tell(&mut self, incident: &Incident, cause: &str) {
         let Some((settings, runner)) = self.settings.as_ref().zip(self.runner.as_ref()) else { return };
+        let Some(command) = command(settings, incident, cause) else { return };
         if runner.busy.swap(true, Ordering::Relaxed) {
             quaver_instrument::tell!(
                 "quaver watch: the hook still runs for an earlier incident, and was not started for {}",
@@ -55,7 +55,6 @@ impl Hook {
             );
             return;
         }
-        let Some(command) = command(settings, incident, cause) else { return };
         // The thread ends when it is asked to, and not before.
         let _ = runner.jobs.send((command, settings.within));
     }

@@ -63,7 +63,7 @@ impl Keeper {
         self.hook.set(hook);
     }
 
-    /// Waits for the program that is told of incidents, as long as it may run.
+    /// Waits until the hook's program has ended, at most for its time limit.
     pub(crate) fn finish(&mut self) {
         self.hook.finish();
     }

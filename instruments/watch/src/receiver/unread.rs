@@ -14,6 +14,8 @@ pub(super) struct UnreadQueue {
     /// When packets were first seen to come while none was taken, and how many had come before.
     since: Option<(u64, u64)>,
     judged: bool,
+    /// Of the stretch that was judged: the queue held packets.
+    held: bool,
 }
 
 impl UnreadQueue {
@@ -21,7 +23,7 @@ impl UnreadQueue {
     pub(super) fn look(&mut self, counts: QueueCounts, now_ns: u64) {
         let last = self.last.replace(counts).unwrap_or(counts);
         if counts.taken != last.taken {
-            (self.since, self.judged) = (None, false);
+            (self.since, self.judged, self.held) = (None, false, false);
         } else if counts.came != last.came {
             self.since = self.since.or(Some((now_ns, last.came)));
         }
@@ -40,12 +42,13 @@ impl UnreadQueue {
             return None;
         }
         self.judged = true;
-        holds().then_some(Trigger { reason: Reason::Unread, at_ns: now_ns, amount })
+        self.held = holds();
+        self.held.then_some(Trigger { reason: Reason::Unread, at_ns: now_ns, amount })
     }
 
     /// What nobody had read at an instant, if that was worth a trigger.
     pub(super) fn unread(&self, until_ns: u64) -> Option<Unread> {
-        let (since_ns, before) = self.since.filter(|(since_ns, _)| self.judged && *since_ns < until_ns)?;
+        let (since_ns, before) = self.since.filter(|(since_ns, _)| self.held && *since_ns < until_ns)?;
         let packets = self.last?.came.saturating_sub(before);
         Some(Unread { since_ns: since_ns as i64, until_ns: until_ns as i64, packets })
     }
@@ -84,7 +87,8 @@ mod tests {
         let (queue, found) = watched(40, 40, true);
         assert_eq!((found.len(), queue.unread(2_000 * MS)), (0, None));
         assert_eq!(watched(10, 14, true).1, [], "it may read on");
-        assert_eq!(watched(10, 40, false).1, [], "the packets went elsewhere");
+        let (elsewhere, found) = watched(10, 40, false);
+        assert_eq!((found.len(), elsewhere.unread(2_000 * MS)), (0, None), "the packets went elsewhere");
         let mut idle = UnreadQueue::default();
         let counts = QueueCounts { came: 10, taken: 10, ..QueueCounts::default() };
         (0..40).for_each(|tick| idle.look(counts, tick * 50 * MS));
