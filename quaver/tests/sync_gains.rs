@@ -111,3 +111,8 @@ fn a_pipeline_whose_next_stage_becomes_the_bottleneck() {
 fn phases_that_end_at_a_barrier() {
     agrees("phases");
 }
+
+#[test]
+fn teams_of_threads_that_are_created_one_after_another() {
+    agrees("teams");
+}

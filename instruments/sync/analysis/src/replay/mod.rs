@@ -35,8 +35,9 @@ pub const TRUSTED: f64 = 0.15;
 enum Deed {
     /// Gets a lock. `delay_ns`: from the release until it had it, in case that it waits.
     Get { lock: u32, delay_ns: u64, shared: bool },
-    /// Gives it back. `asked_ns`: since when somebody was waiting for it; 0 for not known.
-    Give { lock: u32, asked_ns: u64 },
+    /// Gives it back. `asked_ns`: since when somebody was waiting for it; 0 for not known. `shared`: a hold whose beginning is
+    /// not known was one for reading.
+    Give { lock: u32, asked_ns: u64, shared: bool },
     /// Waits for a deed of another thread. Without one, as long as it took.
     Await { mark: u32, delay_ns: u64 },
     /// Arrives at a barrier, and waits for the others of its round.

@@ -2,7 +2,7 @@
 
 use super::{Deed, LockFacts, MOST_STEPS, Sequence, Step, Trace, tokens};
 use crate::sync::{Observer, SoFar, Spending, SyncEvent, ThreadId, Wakeup};
-use quaver_abi::sync::{CPU_UNKNOWN, SyncKind, SyncOutcome, outcome_flags};
+use quaver_abi::sync::{CPU_UNKNOWN, SyncKind, SyncObject, SyncOutcome, outcome_flags};
 use std::collections::HashMap;
 
 /// A CPU that ran less than this part of what the busiest one did does not count.
@@ -43,6 +43,8 @@ struct Builder {
     slept_ns: u64,
     taken_ns: u64,
     open: Option<OpenCall>,
+    /// The latest lock that was free and sampled, and its step: nothing tells yet whether it was for reading.
+    taken: Option<(u32, usize)>,
     /// The lock of its latest event, where that told the end of a timed hold. The unlock itself follows if somebody waits.
     given_back: Option<u32>,
     /// Of what has no step yet.
@@ -67,13 +69,14 @@ pub struct Recorder {
     /// Locks and conditions by process image and the low half of their address, which is all that a wait on a condition names.
     locks: HashMap<(u16, u32), u32>,
     lock_facts: Vec<LockFacts>,
-    /// By lock: since when somebody has waited for its present hold.
-    asked_ns: Vec<u64>,
+    /// By lock: since when somebody has waited for its present hold, and whether a reader did.
+    asked: Vec<(u64, bool)>,
     conditions: HashMap<(u16, u64), u32>,
     log: tokens::Log,
     rounds: HashMap<(u16, u64, ThreadId, u64), u32>,
     arrivals: Vec<u32>,
-    creations: HashMap<(u16, u64), (usize, usize)>,
+    /// By process image and the child's thread: the step of its creation.
+    creations: HashMap<(u16, ThreadId), (usize, usize)>,
     ends: HashMap<(u16, u64), (usize, usize)>,
     marks: u32,
     steps: usize,
@@ -124,6 +127,7 @@ impl Recorder {
             slept_ns: 0,
             taken_ns: 0,
             open: None,
+            taken: None,
             given_back: None,
             pending_ran_ns: 0,
             pending_slept_ns: 0,
@@ -165,7 +169,7 @@ impl Recorder {
         let lock = *self.locks.entry((process, address as u32)).or_insert(next);
         if lock == next {
             self.lock_facts.push(LockFacts { process, ..LockFacts::default() });
-            self.asked_ns.push(0);
+            self.asked.push((0, false));
         }
         if is_whole {
             self.lock_facts[lock as usize].address = address;
@@ -179,13 +183,14 @@ impl Recorder {
         match event.kind {
             SyncKind::LockEntry | SyncKind::ReadLockEntry => {
                 let lock = self.lock(process, object, true) as usize;
-                if self.asked_ns[lock] == 0 {
-                    self.asked_ns[lock] = now_ns;
-                }
+                let (since_ns, reads) = self.asked[lock];
+                let since_ns = if since_ns == 0 { now_ns } else { since_ns };
+                self.asked[lock] = (since_ns, reads || event.kind == SyncKind::ReadLockEntry);
             }
             SyncKind::Taken => {
                 let lock = self.lock(process, object, true);
                 self.push(at, now_ns, 0, Deed::Get { lock, delay_ns: 0, shared: false });
+                self.threads[at].taken = Some((lock, self.threads[at].sequence.steps.len() - 1));
                 *self.threads[at].sequence.unseen.entry(lock).or_default() +=
                     u64::from(event.detail).saturating_sub(1);
             }
@@ -196,9 +201,9 @@ impl Recorder {
             SyncKind::UnlockEntry | SyncKind::GivenBack => {
                 let lock = self.lock(process, object, true);
                 if given_back != Some(lock) {
-                    self.give(at, lock, now_ns);
+                    self.give(at, lock, now_ns, event.detail == SyncObject::ReadWrite as u32);
                 }
-                self.asked_ns[lock as usize] = 0;
+                self.asked[lock as usize] = (0, false);
                 self.threads[at].given_back = (event.kind == SyncKind::GivenBack).then_some(lock);
             }
             SyncKind::WaitEntry => {
@@ -208,7 +213,7 @@ impl Recorder {
                     self.lock_facts[mutex as usize].of_condition = true;
                     self.log.waits(condition);
                     if given_back != Some(mutex) {
-                        self.give(at, mutex, now_ns);
+                        self.give(at, mutex, now_ns, false);
                     }
                 }
             }
@@ -222,7 +227,8 @@ impl Recorder {
             }
             SyncKind::Create => {
                 self.push(at, now_ns, 0, Deed::Wake);
-                self.creations.insert((process, object), (at, self.threads[at].sequence.steps.len() - 1));
+                let step = self.threads[at].sequence.steps.len() - 1;
+                self.creations.insert((process, ThreadId(event.detail)), (at, step));
             }
             SyncKind::ThreadStart => self.start(at, event, now_ns),
             SyncKind::ThreadExit => {
@@ -239,13 +245,19 @@ impl Recorder {
         *self.conditions.entry((process, address)).or_insert(next)
     }
 
-    fn give(&mut self, at: usize, lock: u32, now_ns: u64) {
-        let asked_ns = std::mem::take(&mut self.asked_ns[lock as usize]);
-        self.push(at, now_ns, 0, Deed::Give { lock, asked_ns });
+    fn give(&mut self, at: usize, lock: u32, now_ns: u64, is_read_write: bool) {
+        let (asked_ns, reads) = std::mem::take(&mut self.asked[lock as usize]);
+        // A reader waits for writers alone.
+        let shared = is_read_write && !reads;
+        let thread = &mut self.threads[at];
+        if let Some((_, step)) = thread.taken.take_if(|(taken, _)| *taken == lock && shared) {
+            thread.sequence.steps[step].deed = Deed::Get { lock, delay_ns: 0, shared };
+        }
+        self.push(at, now_ns, 0, Deed::Give { lock, asked_ns, shared });
     }
 
     fn start(&mut self, at: usize, event: &SyncEvent, now_ns: u64) {
-        let creation = self.creations.get(&(event.process, event.object)).copied();
+        let creation = self.creations.remove(&(event.process, event.thread));
         let first_ns = self.first_ns.unwrap_or(now_ns);
         let from_ns =
             creation.map_or(first_ns, |(maker, step)| self.threads[maker].sequence.steps[step].at_ns);

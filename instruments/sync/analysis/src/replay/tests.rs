@@ -1,9 +1,10 @@
 //! Histories of which the gain of a change is known.
 
-use super::{Gains, LatestWakeup, Recorder, Rule, Trace};
+use super::{Deed, Gains, LatestWakeup, Recorder, Rule, Trace};
 use crate::sync::{AnyEvent, Ledger, Protocol, Settings, SyncEvent, ThreadId};
 use quaver_abi::sync::SyncKind::{self, *};
-use quaver_abi::sync::SyncOutcome;
+use quaver_abi::sync::{SyncObject, SyncOutcome};
+use std::collections::HashSet;
 
 const L: u64 = 0x1000;
 const M: u64 = 0x2000;
@@ -202,4 +203,104 @@ fn a_replay_that_differs_from_the_run_says_nothing() {
     trace.recorded_ns *= 20;
     let found = trace.gains(&[(0, L)]);
     assert!(found.reason.is_some() && found.locks.is_empty(), "{found:?}");
+}
+
+#[test]
+fn threads_that_are_created_later_start_earlier_too() {
+    let mut told = vec![(0, 9, ThreadStart, 9, 0)];
+    for round in 0..20 {
+        let (us, child) = (u64::from(round) * 1_100, round + 10);
+        told.push((us + 10, 9, Create, 0, child));
+        told.push((us + 20, 9, CreateExit, u64::from(child), child));
+        told.push((us + 50, child, ThreadStart, u64::from(child), 9));
+        told.push((us + 50, child, Taken, L, 1));
+        told.push((us + 1_050, child, GivenBack, L, 1));
+        told.push((us + 1_060, child, ThreadExit, u64::from(child), 0));
+        told.push((us + 60, 9, JoinEntry, u64::from(child), 0));
+        told.push((us + 1_070, 9, JoinExit, u64::from(child), 0));
+    }
+    near(gains(&told, &[L]).of(0, L).unwrap().hold_halved, 500.0 / 1_100.0);
+}
+
+#[test]
+fn readers_that_keep_a_writer_waiting_hold_the_lock_together() {
+    let read_write = SyncObject::ReadWrite as u32;
+    let mut told = Vec::new();
+    begin(&mut told, 4);
+    for round in 0..20 {
+        let us = round * 3_000;
+        // Of three readers at the same time, one is a sample.
+        told.push((us + 1, 1, Taken, L, 1));
+        told.push((us + 100, 4, LockEntry, L, read_write));
+        told.push((us + 1_000, 1, GivenBack, L, read_write));
+        for (late_us, thread) in [(1, 2), (2, 3)] {
+            told.push((us + 1_000 + late_us, thread, UnlockEntry, L, read_write));
+            told.push((us + 1_000 + late_us, thread, UnlockExit, L, read_write));
+        }
+        told.push((us + 1_003, 4, LockExit, L, read_write));
+        // A reader that waits shows that a writer has it.
+        told.push((us + 1_200, 1, ReadLockEntry, L, read_write));
+        told.push((us + 1_503, 4, UnlockEntry, L, read_write));
+        told.push((us + 1_503, 4, UnlockExit, L, read_write));
+        told.push((us + 1_504, 1, ReadLockExit, L, read_write));
+    }
+    let found = gains(&told, &[L]);
+    near(found.replayed_ns as f64 / found.recorded_ns as f64, 1.0);
+}
+
+/// Whether each thread gets and gives back each lock in turns.
+fn in_turns(trace: &Trace) -> bool {
+    trace.threads.iter().all(|thread| {
+        let mut held = HashSet::new();
+        thread.steps.iter().all(|step| match step.deed {
+            Deed::Get { lock, .. } => held.insert(lock),
+            Deed::Give { lock, .. } => held.remove(&lock),
+            _ => true,
+        }) && held.is_empty()
+    })
+}
+
+#[test]
+fn a_guessed_hold_begins_after_the_hold_before() {
+    let mut told = vec![(0, 1, ThreadStart, 1, 0), (10, 1, Taken, L, 1), (1_010, 1, GivenBack, L, 1)];
+    // Free holds that end before somebody who came meanwhile, closer together than the known one is long.
+    told.extend((0..20).flat_map(|one| {
+        let us = 1_100 + one * 100;
+        [(us, 1, UnlockEntry, L, 1), (us, 1, UnlockExit, L, 1)]
+    }));
+    told.push((9_000, 1, ThreadExit, 1, 0));
+    let mut trace = trace_of(&told);
+    assert!(in_turns(&trace), "{:?}", trace.threads);
+    assert_eq!(trace.gains(&[(0, L)]).reason, None);
+}
+
+#[test]
+fn a_lock_is_not_held_through_a_wait_for_others_unless_somebody_asked() {
+    let mut told = Vec::new();
+    begin(&mut told, 2);
+    for us in (0..20).map(|round| round * 1_000) {
+        // Twice the first thread has the lock. Between, the other one has it, too, and posts what the first one waits for.
+        told.extend([
+            (us + 5, 2, Taken, L, 1),
+            (us + 50, 1, LockEntry, L, 1),
+            (us + 100, 2, UnlockEntry, L, 1),
+        ]);
+        told.extend([(us + 100, 2, UnlockExit, L, 1), (us + 101, 1, LockExit, L, 1)]);
+        told.extend([
+            (us + 300, 1, SemWaitEntry, M, 0),
+            (us + 400, 2, Taken, L, 1),
+            (us + 450, 2, GivenBack, L, 1),
+        ]);
+        told.extend([
+            (us + 500, 2, PostEntry, M, 0),
+            (us + 500, 2, PostExit, M, 0),
+            (us + 501, 1, SemWaitExit, M, 0),
+        ]);
+        told.extend([(us + 650, 2, LockEntry, L, 1), (us + 700, 1, UnlockEntry, L, 1)]);
+        told.extend([(us + 700, 1, UnlockExit, L, 1), (us + 701, 2, LockExit, L, 1)]);
+    }
+    let mut trace = trace_of(&told);
+    assert!(in_turns(&trace), "{:?}", trace.threads);
+    let found = trace.gains(&[(0, L)]);
+    assert_eq!(found.reason, None, "{found:?}");
 }
