@@ -154,7 +154,7 @@ pub enum SyncKind {
     /// That call returned; detail: how many it woke.
     FutexWakeExit = 28,
     /// A sample of the locks that were free when asked for: this one was got just now. Detail: for how many such locks of its
-    /// thread it stands. Of a hold that is timed, the end is [`Self::GivenBack`], or where somebody waits [`Self::UnlockEntry`].
+    /// thread it stands; [`outcome_flags::FOR_READING`] tells readers. Of a hold that is timed, the end is [`Self::GivenBack`], or where somebody waits [`Self::UnlockEntry`].
     Taken = 29,
     /// The lock of the thread's latest [`Self::Taken`] is about to be given back.
     GivenBack = 30,
@@ -291,6 +291,8 @@ pub mod outcome_flags {
     pub const OUTCOME_MASK: u8 = 0x1f;
     /// The unlock happens inside a wait on a condition, which gives its mutex back.
     pub const INSIDE_WAIT: u8 = 1 << 5;
+    /// A free lock was got for reading: others may have it, too.
+    pub const FOR_READING: u8 = 1 << 6;
     /// The lock was held when it was asked for, or somebody waited when it was given back.
     pub const CONTENDED: u8 = 1 << 7;
 }

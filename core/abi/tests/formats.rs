@@ -118,8 +118,13 @@ fn flags_keep_their_bits() {
         [stamp::OURS, stamp::RTP, stamp::DROPPED, stamp::PEEKED, stamp::BATCHED, stamp::ELSEWHERE];
     assert_eq!(of_packets, [1, 2, 4, 8, 16, 32]);
     assert_eq!(
-        [outcome_flags::OUTCOME_MASK, outcome_flags::INSIDE_WAIT, outcome_flags::CONTENDED],
-        [31, 32, 128]
+        [
+            outcome_flags::OUTCOME_MASK,
+            outcome_flags::INSIDE_WAIT,
+            outcome_flags::FOR_READING,
+            outcome_flags::CONTENDED
+        ],
+        [31, 32, 64, 128]
     );
     assert_eq!([ring_flags::INITIAL, ring_flags::ENDED, ring_flags::FOUND], [1, 2, 4]);
 }

@@ -25,6 +25,13 @@ fn calls_that_need_not_wait_are_counted() {
         free_read_locks: 400,
     };
     assert_eq!(recording.counts(), expected);
+    // Samples stand for reads, too: 400, give or take what is drawn after the first 512 locks.
+    let is_read = |one: &SyncMoment| one.record.outcome & outcome_flags::FOR_READING != 0;
+    let reads: Vec<SyncMoment> = recording.of(SyncKind::Taken).filter(|one| is_read(one)).copied().collect();
+    let stood_for: u32 = reads.iter().map(|one| one.record.detail).sum();
+    assert!((300..=500).contains(&stood_for), "{stood_for}");
+    let read: HashSet<u64> = reads.iter().map(|one| one.record.object).collect();
+    assert_eq!(read.len(), 1, "one lock is read");
     for kind in [SyncKind::SignalEntry, SyncKind::BroadcastEntry, SyncKind::BarrierEntry] {
         assert_eq!(recording.count(kind), 100, "{kind:?}");
     }

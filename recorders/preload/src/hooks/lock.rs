@@ -57,12 +57,12 @@ impl Lock {
         if self.for_reading { &ring.free_read_locks } else { &ring.free_locks }
     }
 
-    /// It was free, and the thread has it. Of several readers none is the owner.
+    /// It was free, and the thread has it.
     #[inline(always)]
     fn was_free(self, thread: &ring::Thread) {
         arch::count(self.free_count(thread.ring()));
-        if !self.for_reading && thread.samples().are_due() {
-            sample::take(thread, self.address, self.site, self.object);
+        if thread.samples().are_due() {
+            sample::take(thread, self);
         }
     }
 

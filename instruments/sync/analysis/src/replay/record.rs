@@ -43,8 +43,6 @@ struct Builder {
     slept_ns: u64,
     taken_ns: u64,
     open: Option<OpenCall>,
-    /// The latest lock that was free and sampled, and its step: nothing tells yet whether it was for reading.
-    taken: Option<(u32, usize)>,
     /// The lock of its latest event, where that told the end of a timed hold. The unlock itself follows if somebody waits.
     given_back: Option<u32>,
     /// Of what has no step yet.
@@ -127,7 +125,6 @@ impl Recorder {
             slept_ns: 0,
             taken_ns: 0,
             open: None,
-            taken: None,
             given_back: None,
             pending_ran_ns: 0,
             pending_slept_ns: 0,
@@ -189,8 +186,8 @@ impl Recorder {
             }
             SyncKind::Taken => {
                 let lock = self.lock(process, object, true);
-                self.push(at, now_ns, 0, Deed::Get { lock, delay_ns: 0, shared: false });
-                self.threads[at].taken = Some((lock, self.threads[at].sequence.steps.len() - 1));
+                let shared = event.flags & outcome_flags::FOR_READING != 0;
+                self.push(at, now_ns, 0, Deed::Get { lock, delay_ns: 0, shared });
                 *self.threads[at].sequence.unseen.entry(lock).or_default() +=
                     u64::from(event.detail).saturating_sub(1);
             }
@@ -248,12 +245,7 @@ impl Recorder {
     fn give(&mut self, at: usize, lock: u32, now_ns: u64, is_read_write: bool) {
         let (asked_ns, reads) = std::mem::take(&mut self.asked[lock as usize]);
         // A reader waits for writers alone.
-        let shared = is_read_write && !reads;
-        let thread = &mut self.threads[at];
-        if let Some((_, step)) = thread.taken.take_if(|(taken, _)| *taken == lock && shared) {
-            thread.sequence.steps[step].deed = Deed::Get { lock, delay_ns: 0, shared };
-        }
-        self.push(at, now_ns, 0, Deed::Give { lock, asked_ns, shared });
+        self.push(at, now_ns, 0, Deed::Give { lock, asked_ns, shared: is_read_write && !reads });
     }
 
     fn start(&mut self, at: usize, event: &SyncEvent, now_ns: u64) {

@@ -227,22 +227,18 @@ fn readers_that_keep_a_writer_waiting_hold_the_lock_together() {
     let read_write = SyncObject::ReadWrite as u32;
     let mut told = Vec::new();
     begin(&mut told, 4);
-    for round in 0..20 {
-        let us = round * 3_000;
-        // Of three readers at the same time, one is a sample.
-        told.push((us + 1, 1, Taken, L, 1));
-        told.push((us + 100, 4, LockEntry, L, read_write));
-        told.push((us + 1_000, 1, GivenBack, L, read_write));
-        for (late_us, thread) in [(1, 2), (2, 3)] {
-            told.push((us + 1_000 + late_us, thread, UnlockEntry, L, read_write));
-            told.push((us + 1_000 + late_us, thread, UnlockExit, L, read_write));
+    for us in (0..20).map(|round| round * 2_000) {
+        // Of three readers at the same time, one had to wait for the writer: its hold has a beginning.
+        told.push((us + 200, 1, ReadLockEntry, L, read_write));
+        told.push((us + 503, 4, UnlockEntry, L, read_write));
+        told.push((us + 503, 4, UnlockExit, L, read_write));
+        told.push((us + 504, 1, ReadLockExit, L, read_write));
+        told.push((us + 600, 4, LockEntry, L, read_write));
+        for thread in 1..=3 {
+            let us = us + 1_500 + u64::from(thread);
+            told.extend([(us, thread, UnlockEntry, L, read_write), (us, thread, UnlockExit, L, read_write)]);
         }
-        told.push((us + 1_003, 4, LockExit, L, read_write));
-        // A reader that waits shows that a writer has it.
-        told.push((us + 1_200, 1, ReadLockEntry, L, read_write));
-        told.push((us + 1_503, 4, UnlockEntry, L, read_write));
-        told.push((us + 1_503, 4, UnlockExit, L, read_write));
-        told.push((us + 1_504, 1, ReadLockExit, L, read_write));
+        told.push((us + 1_504, 4, LockExit, L, read_write));
     }
     let found = gains(&told, &[L]);
     near(found.replayed_ns as f64 / found.recorded_ns as f64, 1.0);

@@ -196,7 +196,10 @@ impl Ledger {
         }
         self.by_half.insert((key.process, key.address as u32), key);
         self.locks.entry(key).or_default().free(event.detail.into());
-        self.hold(key, event.thread, Some(self.order));
+        // Of several readers none is the owner.
+        if event.flags & outcome_flags::FOR_READING == 0 {
+            self.hold(key, event.thread, Some(self.order));
+        }
     }
 
     fn got(&mut self, event: &SyncEvent, slot: u32, key: ObjectKey) {
