@@ -2,6 +2,7 @@
 //! `/proc` are read.
 
 use super::root::{HostRoot, parse_cpu_list};
+use super::stat::Stat;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -73,8 +74,8 @@ impl ProcessIdentity {
     /// [`ProcessError::None`] where there is none (or but its remains), [`ProcessError::Thread`] where the number
     /// is a thread's.
     pub fn of(root: &HostRoot, pid: u32) -> Result<Self, ProcessError> {
-        let stat = root.text(&format!("proc/{pid}/stat")).and_then(|text| parse_stat(&text));
-        let stat = stat.filter(|stat| !stat.dead).ok_or(ProcessError::None(pid))?;
+        let stat = Stat::read(root, &format!("proc/{pid}")).filter(|stat| !stat.is_dead());
+        let stat = stat.ok_or(ProcessError::None(pid))?;
         let status = root.text(&format!("proc/{pid}/status")).unwrap_or_default();
         match field(&status, "Tgid:").and_then(|text| text.parse().ok()) {
             Some(process) if process != pid => Err(ProcessError::Thread { thread: pid, process }),
@@ -84,8 +85,8 @@ impl ProcessIdentity {
 
     /// Whether it still runs.
     pub fn lives(&self, root: &HostRoot) -> bool {
-        let stat = root.text(&format!("proc/{}/stat", self.pid)).and_then(|text| parse_stat(&text));
-        stat.is_some_and(|stat| !stat.dead && stat.started_ticks == self.started_ticks)
+        let stat = Stat::read(root, &format!("proc/{}", self.pid));
+        stat.is_some_and(|stat| !stat.is_dead() && stat.started_ticks == self.started_ticks)
     }
 
     /// Its name.
@@ -105,11 +106,11 @@ impl ProcessIdentity {
         let mut ids: Vec<u32> = root.names(&folder).iter().filter_map(|name| name.parse().ok()).collect();
         ids.sort_unstable();
         let facts = |id: &u32| {
-            let stat = parse_stat(&root.text(&format!("{folder}/{id}/stat"))?)?;
+            let stat = Stat::read(root, &format!("{folder}/{id}"))?;
             let status = root.text(&format!("{folder}/{id}/status")).unwrap_or_default();
             let cpus = parse_cpu_list(field(&status, "Cpus_allowed_list:").unwrap_or_default());
             let cpu = (cpus.len() == 1).then(|| cpus[0]);
-            Some(ThreadFacts { id: *id, realtime: stat.realtime, cpu })
+            Some(ThreadFacts { id: *id, realtime: stat.is_realtime(), cpu })
         };
         ids.iter().filter_map(facts).collect()
     }
@@ -155,27 +156,6 @@ impl ProcessIdentity {
         let target = |entry: io::Result<std::fs::DirEntry>| std::fs::read_link(entry.ok()?.path()).ok();
         Ok(entries.filter_map(target).map(|path| path.to_string_lossy().into_owned()).collect())
     }
-}
-
-/// What a `stat` file of `/proc` tells.
-struct Stat {
-    dead: bool,
-    realtime: bool,
-    started_ticks: u64,
-}
-
-/// Fields as proc(5) numbers them: 3 is the state, 22 the start, 41 the policy. The name before them is in
-/// brackets and may hold any character.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let number = |place: usize| fields.get(place - 3)?.parse::<u64>().ok();
-    let policy = number(41).and_then(|policy| i32::try_from(policy).ok());
-    Some(Stat {
-        dead: matches!(*fields.first()?, "Z" | "X" | "x"),
-        realtime: policy
-            .is_some_and(|policy| [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&policy)),
-        started_ticks: number(22)?,
-    })
 }
 
 /// The rest of the line that begins with `name`.
@@ -326,9 +306,6 @@ mod tests {
             "1: 0100007F01:0001 00000000:0000",
         ] {
             assert_eq!(parse_socket(line), None, "{line}");
-        }
-        for text in ["", "77 (x", "77 (x)", "77 (x) S 1 2"] {
-            assert!(parse_stat(text).is_none(), "{text}");
         }
     }
 

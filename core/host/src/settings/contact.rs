@@ -3,6 +3,7 @@
 use super::error::TuneError;
 use super::knob::{ABSENT, Knob, PRESENT, chosen};
 use crate::root::{HostRoot, parse_cpu_list};
+use crate::stat::Stat;
 use std::fmt::Debug;
 use std::io::{self, Write};
 
@@ -273,15 +274,10 @@ fn interface_index(root: &HostRoot, interface: &str) -> Option<String> {
     root.text(&format!("/sys/class/net/{interface}/ifindex")).map(|index| format!("interface {index}"))
 }
 
-/// When a thread started, in ticks since boot (field 22 of `stat`; the name before it may hold anything). None for one
-/// that has ended and waits for its parent.
+/// When a thread started, in ticks since boot. None for one that has ended and waits for its parent.
 pub(crate) fn start_time(root: &HostRoot, tid: u32) -> Option<u64> {
-    let stat = root.text(&format!("/proc/{tid}/stat"))?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    if rest.trim_start().starts_with(['Z', 'X']) {
-        return None;
-    }
-    rest.split_whitespace().nth(19)?.parse().ok()
+    let stat = Stat::read(root, &format!("proc/{tid}"))?;
+    (!stat.is_dead()).then_some(stat.started_ticks)
 }
 
 /// Number of the network namespace of this thread; none where it is not shown.

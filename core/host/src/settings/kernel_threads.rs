@@ -1,6 +1,7 @@
 //! Threads of the kernel, and the CPUs that they may use.
 
 use crate::root::{HostRoot, parse_cpu_list};
+use crate::stat::Stat;
 use std::time::Duration;
 
 /// The thread that all others of the kernel come from.
@@ -38,26 +39,19 @@ pub fn kernel_threads(root: &HostRoot) -> Vec<KernelThread> {
 }
 
 fn kernel_thread(root: &HostRoot, tid: u32) -> Option<KernelThread> {
-    let stat = root.text(&format!("/proc/{tid}/stat"))?;
-    let (head, rest) = stat.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.to_owned();
-    // After the name: state, parent, group, session, terminal, its group, flags; start time (proc(5)).
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let parent: u32 = fields.get(1)?.parse().ok()?;
-    if parent != KTHREADD && tid != KTHREADD {
+    let stat = Stat::read(root, &format!("proc/{tid}"))?;
+    if ![stat.parent, tid].contains(&KTHREADD) {
         return None;
     }
-    let flags = fields.get(6)?.parse::<u64>().ok()?;
-    let start_ticks = fields.get(19)?.parse().ok()?;
     let status = root.text(&format!("/proc/{tid}/status"))?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     Some(KernelThread {
         tid,
-        name,
-        bound: flags & BOUND != 0,
-        of_kernel: flags & OF_KERNEL != 0,
+        name: stat.name,
+        bound: stat.flags & BOUND != 0,
+        of_kernel: stat.flags & OF_KERNEL != 0,
         cpus: parse_cpu_list(list),
-        start_ticks,
+        start_ticks: stat.started_ticks,
     })
 }
 

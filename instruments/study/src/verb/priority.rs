@@ -1,6 +1,7 @@
 //! Being heard on a machine that others use as well.
 
 use quaver_host::root::HostRoot;
+use quaver_host::stat::Stat;
 
 /// Gives this process as much of the CPUs as it may have, and says what was got. With autogroups the kernel divides a CPU
 /// between sessions first, so that niceness weighs within a session only: a session of our own is made, and weighed. With a
@@ -16,8 +17,10 @@ pub(super) fn raise() -> String {
         return "nice -20".to_owned();
     }
     let terminal = std::fs::File::open("/dev/tty").is_ok();
-    let stat = root.text("/proc/self/stat").unwrap_or_default();
-    let leader = session(&stat) == Some(rustix::process::getpid().as_raw_nonzero().get());
+    // The session is 0 where its leader is not to be seen from this PID namespace, and in the kernel's own first one, which is why
+    // getsid of a library that holds PIDs to be positive is not asked.
+    let session = Stat::read(&root, "proc/self").map(|stat| stat.session);
+    let leader = session == Some(rustix::process::getpid().as_raw_nonzero().get());
     if terminal || !(leader || rustix::process::setsid().is_ok()) {
         return "nice -20 within its session; on a busy machine, start it with `setsid -w` to weigh the session as well"
             .to_owned();
@@ -25,26 +28,5 @@ pub(super) fn raise() -> String {
     match std::fs::write("/proc/self/autogroup", "-20") {
         Ok(()) => "nice -20, in a session of its own of nice -20".to_owned(),
         Err(error) => format!("nice -20, in a session of its own (weighing it: {error})"),
-    }
-}
-
-/// The session in the text of `/proc/PID/stat` (proc(5), field 6). It is 0 where the process that leads it is not to be seen
-/// from this PID namespace, and in the kernel's own first session, which is why getsid of a library that holds PIDs to be
-/// positive is not asked.
-fn session(stat: &str) -> Option<i32> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_ascii_whitespace().nth(3)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::session;
-
-    #[test]
-    fn a_session_is_read_beside_a_hostile_name_and_where_it_is_not_to_be_seen() {
-        assert_eq!(session("12 (a) b (c) S 11 10 9 0 -1 4194560"), Some(9));
-        assert_eq!(session("12 (quaver) R 0 12 0 0 -1 4194560"), Some(0));
-        assert_eq!(session("12 (quaver"), None);
-        assert_eq!(session(""), None);
     }
 }

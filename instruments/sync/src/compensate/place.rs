@@ -2,13 +2,12 @@
 
 use super::pilot::Where;
 use quaver_host::root::HostRoot;
+use quaver_host::stat::Stat;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::collections::BTreeMap;
 
 /// Between two looks at where threads are.
 const PERIOD_NS: u64 = 10_000_000;
-/// Field 39 of `/proc/PID/stat`, counted from the one behind the name.
-const PROCESSOR: usize = 36;
 
 /// Keeps the calling thread off the program's CPUs.
 #[derive(Debug)]
@@ -89,9 +88,7 @@ fn may_run_on(cpus: impl Iterator<Item = u16>) -> bool {
 
 /// CPU that a thread is on, as the kernel says.
 fn processor(root: &HostRoot, thread: u32) -> Option<u16> {
-    let stat = root.text(&format!("/proc/{thread}/stat"))?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(PROCESSOR)?.parse().ok()
+    Stat::read(root, &format!("proc/{thread}"))?.cpu
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::{Item, View, fits};
 use crate::catalogue::Sign;
 use quaver_host::root::HostRoot;
+use quaver_host::stat::Stat;
 
 /// Counters of the kernel at one instant, as their files said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,13 +52,8 @@ impl Snapshot {
 fn threads(root: &HostRoot) -> Vec<(u32, String, u64)> {
     let tids = root.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
     let thread = |tid| {
-        let stat = root.text(&format!("/proc/{tid}/stat"))?;
-        let (head, rest) = stat.rsplit_once(')')?;
-        let name = head.split_once('(')?.1.to_owned();
-        // utime and stime are the twelfth and thirteenth field after the name (proc(5)).
-        let ticks =
-            rest.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-        Some((tid, name, ticks))
+        let stat = Stat::read(root, &format!("proc/{tid}"))?;
+        Some((tid, stat.name, stat.ran_ticks))
     };
     tids.filter_map(thread).collect()
 }

@@ -3,6 +3,7 @@
 use quaver_abi::record::{EventKind, EventRecord, OffCpu, Sleep, SleepObject};
 use quaver_host::root::HostRoot;
 use quaver_host::sockets::{ProcessIdentity, ThreadFacts};
+use quaver_host::stat::Stat;
 use std::collections::BTreeMap;
 
 /// What `/proc` tells of a thread at one instant.
@@ -40,19 +41,12 @@ impl Standings {
 impl Standing {
     fn read(pid: u32, thread: u32, root: &HostRoot) -> Option<Self> {
         let folder = format!("proc/{pid}/task/{thread}");
-        // The name before the third field is in brackets and may hold any character.
-        let stat = root.text(&format!("{folder}/stat"))?;
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let stat = Stat::read(root, &folder)?;
         let ran_ns = root.text(&format!("{folder}/schedstat"))?.split_whitespace().next()?.parse().ok()?;
         // `running`, or -1 outside of a call, is no number of one.
         let call = root.text(&format!("{folder}/syscall"));
         let call = call.and_then(|text| text.split_whitespace().next()?.parse().ok());
-        Some(Self {
-            state: fields.first()?.chars().next()?,
-            cpu: fields.get(39 - 3)?.parse().ok()?,
-            ran_ns,
-            call,
-        })
+        Some(Self { state: stat.state, cpu: stat.cpu?, ran_ns, call })
     }
 
     /// Why it is off its CPU, and what it sleeps at.
