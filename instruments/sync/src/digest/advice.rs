@@ -24,7 +24,7 @@ const MOVED: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What kind of change, in one word: `shorten-hold`, `sleep-outside`, `split-lock`, `batch`, `priority-inheritance`, `more-cpus`,
-    /// `others-off`, `pin`, `spin-less`.
+    /// `others-off`, `quota`, `pin`, `spin-less`.
     pub kind: &'static str,
     /// What to do.
     pub change: String,
@@ -45,9 +45,15 @@ pub(super) fn of(contention: &ContentionSummary, causes: &[CauseFigures], names:
     let locks = &contention.locks;
     let mut all: Vec<Advice> = locks.iter().flat_map(|lock| of_lock(lock, contention, names)).collect();
     all.extend(
-        [more_cpus(contention), others_off(contention), pin(contention, causes), spin_less(contention)]
-            .into_iter()
-            .flatten(),
+        [
+            more_cpus(contention),
+            others_off(contention),
+            quota(contention),
+            pin(contention, causes),
+            spin_less(contention),
+        ]
+        .into_iter()
+        .flatten(),
     );
     all.sort_by(|one, other| other.gain.unwrap_or(0.0).total_cmp(&one.gain.unwrap_or(0.0)));
     all
@@ -196,6 +202,23 @@ fn others_off(contention: &ContentionSummary) -> Option<Advice> {
             "Its threads stood {} in run queues while their CPUs ran others or were about to switch, {} of their time.",
             time(taken_ns),
             Cell::part(taken_ns, lived_ns)
+        )],
+    })
+}
+
+/// The quota of its control group.
+fn quota(contention: &ContentionSummary) -> Option<Advice> {
+    let (kept_ns, lived_ns) = (spent_ns(contention, Spending::Quota), lived_ns(contention));
+    (kept_ns as f64 >= MATTERS * lived_ns as f64).then(|| Advice {
+        kind: "quota",
+        change: "Raise the CPU quota of its control group (cpu.max), or give the program fewer threads."
+            .to_owned(),
+        gain: None,
+        at_most: false,
+        evidence: vec![format!(
+            "The quota kept its threads from their CPUs for {}, {} of their time.",
+            time(kept_ns),
+            Cell::part(kept_ns, lived_ns)
         )],
     })
 }

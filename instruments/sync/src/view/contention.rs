@@ -137,7 +137,12 @@ fn owner(lock: &LockSummary, digest: &SyncDigest) -> String {
         return String::new();
     }
     let detail = |activity: Activity| match activity {
-        Activity::RunQueue => parts(&by_name(&one.preempted_by, &digest.names), one.held_ns),
+        Activity::RunQueue => {
+            let mut kept = by_name(&one.preempted_by, &digest.names);
+            kept.push(Share { name: "quota of its control group".to_owned(), total_ns: one.quota_ns });
+            kept.sort_by_key(|share| std::cmp::Reverse(share.total_ns));
+            parts(&kept, one.held_ns)
+        }
         Activity::Slept => parts(&lock.owner_calls, one.held_ns),
         Activity::Waited => parts(&lock.owner_waits, one.held_ns),
         Activity::Ran | Activity::Unknown => String::new(),

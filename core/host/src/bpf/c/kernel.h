@@ -109,7 +109,6 @@ struct rq {
 
 struct cfs_rq {
 	struct rq *rq;
-	int throttle_count;
 };
 
 struct sched_entity {
@@ -138,7 +137,6 @@ struct task_struct {
 	unsigned int in_iowait : 1;
 	struct files_struct *files;
 	void *dl_server;
-	bool throttled;
 	struct task_struct *group_leader;
 };
 

@@ -7,6 +7,7 @@
 #define QUAVER_SLEEPS_H
 
 #include "events.h"
+#include "quota.h"
 
 /* quaver_abi::record::OffCpu, and `served` in its highest bits. */
 enum off_cpu {
@@ -63,17 +64,6 @@ enum bpf_func_id {
 
 #define NO_CALL 0xffff
 #define FRAMES 10
-
-/* Whether the quota of its cgroup keeps a runnable thread from its CPU: since Linux 6.18 that takes the thread itself off the
- * queue when it returns to user mode, before it took the whole queue. */
-static __always_inline bool throttled(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->throttled))
-		return task->throttled;
-	if (bpf_core_field_exists(task->se.cfs_rq->throttle_count))
-		return task->se.cfs_rq->throttle_count > 0;
-	return 0;
-}
 
 static __always_inline __u32 off_cpu(struct task_struct *task, bool preempt, unsigned int state)
 {

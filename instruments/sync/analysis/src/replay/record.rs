@@ -143,8 +143,9 @@ impl Recorder {
         let taken_ns = parts_ns[Spending::RunQueue as usize] - so_far.crowded_ns;
         let taken_ns = taken_ns - std::mem::replace(&mut thread.taken_ns, taken_ns).min(taken_ns);
         thread.pending_slept_ns += if thread.open.is_none() { taken_ns } else { 0 };
-        // Who gave its CPU away needed none.
-        let slept_ns = parts_ns[Spending::Sleep as usize] + parts_ns[Spending::Spin as usize];
+        // Who gave its CPU away needed none, and a quota holds with any number of CPUs.
+        let without = [Spending::Sleep, Spending::Spin, Spending::Quota];
+        let slept_ns = without.iter().map(|spending| parts_ns[*spending as usize]).sum::<u64>();
         let since_ns = ran_ns.saturating_sub(thread.ran_ns);
         thread.pending_ran_ns += since_ns;
         thread.pending_slept_ns += slept_ns.saturating_sub(thread.slept_ns);

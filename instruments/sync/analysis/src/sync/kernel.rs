@@ -165,7 +165,8 @@ impl<O: Observer> Protocol<O> {
 
     fn switch_out(&mut self, slot: Slot, cpu: u16, state: OffCpu) {
         let now_ns = self.now_ns;
-        if state.could_go_on() {
+        // Who is throttled stands in no queue.
+        if state.could_go_on() && state != OffCpu::Throttled {
             // Whoever comes was switched to after it became a thread that waits for the CPU.
             self.queue(slot, cpu, 1);
         } else {

@@ -4,6 +4,7 @@
  * runs where, and what holds a CPU that they touch. Processes are followed from the fork on by which a launcher makes them.
  */
 #include "sync.h"
+#include "quota.h"
 
 const volatile struct sync_config sync_config SEC(".rodata.config") = {};
 
@@ -270,7 +271,7 @@ static __always_inline bool yields(__u32 thread)
 	return open && open->entered_ns && open->number == CALL_SCHED_YIELD;
 }
 
-enum { OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3, OFF_YIELDED = 11 };
+enum { OFF_PREEMPTED = 1, OFF_BLOCKED = 2, OFF_EXITED = 3, OFF_YIELDED = 11, OFF_THROTTLED = 12 };
 /* TASK_DEAD, EXIT_DEAD and EXIT_ZOMBIE of include/linux/sched.h. */
 #define GONE (0x80 | 0x10 | 0x20)
 
@@ -295,6 +296,8 @@ int BPF_PROG(sync_switch, bool preempt, struct task_struct *prev, struct task_st
 		falls_asleep(prev->pid, now);
 	if (leaves && !preempt && off == OFF_PREEMPTED && yields(prev->pid))
 		off = OFF_YIELDED;
+	if (leaves && off == OFF_PREEMPTED && throttled(prev))
+		off = OFF_THROTTLED;
 	if (comes)
 		has_a_cpu(next->pid, now);
 	emit(now, KIND_SWITCH, prev->pid, next->pid, prev->prio << 16 | (next->prio & 0xffff), 0, off);

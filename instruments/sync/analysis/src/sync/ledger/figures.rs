@@ -30,11 +30,13 @@ pub enum Spending {
     /// It ran in a loop that waits for others, an estimate from samples; or it gave its CPU away outside of a blocking call and had
     /// not got it back.
     Spin,
+    /// The quota of its control group kept it from its CPU, outside of blocking calls or inside.
+    Quota,
 }
 
 impl Spending {
     /// All.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Execution,
         Self::Lock,
         Self::Condition,
@@ -45,6 +47,7 @@ impl Spending {
         Self::Sleep,
         Self::RunQueue,
         Self::Spin,
+        Self::Quota,
     ];
 
     /// Name in reports.
@@ -60,6 +63,7 @@ impl Spending {
             "sleep",
             "run queue",
             "spinning",
+            "quota",
         ][self as usize]
     }
 }
@@ -68,7 +72,7 @@ impl Spending {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoFar {
     /// In the order of [`Spending::ALL`], nanoseconds.
-    pub parts_ns: [u64; 10],
+    pub parts_ns: [u64; 11],
     /// Of the run queue: behind threads of the program itself, nanoseconds.
     pub crowded_ns: u64,
 }
@@ -104,6 +108,9 @@ pub struct ThreadTime {
     pub run_queue_ns: u64,
     /// Loops that wait for others, as far as samples tell, and time for which it gave its CPU away.
     pub spin_ns: u64,
+    /// Kept from its CPU by the quota of its control group.
+    #[serde(default)]
+    pub quota_ns: u64,
     /// Execution, spinning included, in which samples did not come when due: spinning may be wrong by as much. None where no
     /// sample came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +119,7 @@ pub struct ThreadTime {
 
 impl ThreadTime {
     /// The parts, in the order of [`Spending::ALL`].
-    pub const fn parts_ns(&self) -> [u64; 10] {
+    pub const fn parts_ns(&self) -> [u64; 11] {
         [
             self.execution_ns,
             self.lock_ns,
@@ -124,6 +131,7 @@ impl ThreadTime {
             self.sleep_ns,
             self.run_queue_ns,
             self.spin_ns,
+            self.quota_ns,
         ]
     }
 }
@@ -259,6 +267,9 @@ pub struct LockFigures {
     pub owner_ns: [u64; 5],
     /// Threads that ran while the owner waited for its CPU.
     pub preempted_by: Vec<ThreadShare>,
+    /// Of the owner's wait for its CPU: the quota of its control group kept it from that, and no thread.
+    #[serde(default)]
+    pub quota_ns: u64,
     /// Calls that the owner slept in.
     pub slept_in: Vec<CallShare>,
     /// What the owner waited for itself.

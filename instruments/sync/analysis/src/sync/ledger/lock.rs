@@ -177,6 +177,7 @@ impl Lock {
                     add!(self.inverted_by, behind, ns);
                 }
             }
+            Doing::Throttled => self.figures.quota_ns += ns,
             Doing::Slept { call } => add!(self.slept_in, call, ns),
             Doing::Waited { object } => add!(self.waited_for, object, ns),
             Doing::Ran | Doing::Unknown => {}

@@ -17,6 +17,8 @@ pub(super) enum Doing {
         behind: ThreadId,
         priority: Option<i16>,
     },
+    /// Kept from its CPU by a quota.
+    Throttled,
     /// Asleep, in this system call.
     Slept {
         call: Option<u16>,
@@ -31,7 +33,7 @@ impl Doing {
     pub(super) const fn activity(self) -> Activity {
         match self {
             Self::Ran => Activity::Ran,
-            Self::Queued { .. } => Activity::RunQueue,
+            Self::Queued { .. } | Self::Throttled => Activity::RunQueue,
             Self::Slept { .. } => Activity::Slept,
             Self::Waited { .. } => Activity::Waited,
             Self::Unknown => Activity::Unknown,

@@ -337,7 +337,9 @@ impl Ledger {
                     self.unqueue(slot);
                     self.threads[slot as usize].place = Place::Asleep;
                     self.threads[slot as usize].yields = prev_state == OffCpu::Yielded;
-                    if prev_state.could_go_on() && prev != next {
+                    if prev_state == OffCpu::Throttled {
+                        self.threads[slot as usize].place = Place::Throttled;
+                    } else if prev_state.could_go_on() && prev != next {
                         self.queue(slot, event.cpu);
                     }
                 }

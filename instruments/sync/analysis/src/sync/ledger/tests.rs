@@ -49,7 +49,7 @@ fn conserves(found: &Contention) {
         adds_up(lock.owner_sites.iter().map(|one| one.total_ns).collect(), lock.held_ns);
         adds_up(lock.waiter_sites.iter().map(|one| one.total_ns).collect(), lock.wait.total_ns);
         let queue = lock.preempted_by.iter().map(|one| one.total_ns).collect();
-        adds_up(queue, doing_ns(Activity::RunQueue));
+        adds_up(queue, doing_ns(Activity::RunQueue) - lock.quota_ns);
         adds_up(lock.slept_in.iter().map(|one| one.total_ns).collect(), doing_ns(Activity::Slept));
         adds_up(lock.waited_for.iter().map(|one| one.total_ns).collect(), doing_ns(Activity::Waited));
         adds_up(lock.inverted_by.iter().map(|one| one.total_ns).collect(), lock.inverted_ns);
@@ -310,6 +310,32 @@ fn who_gives_its_cpu_away_waits_for_others_and_for_no_cpu() {
     assert_eq!(yields.run_queue_ns, 2_000_000 + 1_000_000, "{yields:?}");
     // The other one was preempted for 1 ms at first, and for 1 ms then.
     assert_eq!(found.crowded_ns, 1_000_000 + 1_000_000 + 2_000_000, "{found:?}");
+}
+
+#[test]
+fn a_quota_is_nobodys_thread() {
+    let mut scene = Scene::new();
+    for thread in [1, 2] {
+        scene.at(0, thread, ThreadStart, thread.into());
+    }
+    scene.switch(0, 1, 0, 1, OffCpu::Unknown);
+    scene.at(1_000, 2, LockEntry, L);
+    // The owner is throttled for 80 ms; meanwhile a stranger and the other thread of the program run on its CPU.
+    scene.switch(2_000, 1, 1, 7, OffCpu::Throttled);
+    scene.switch(40_000, 1, 7, 2, OffCpu::Preempted);
+    scene.switch(82_000, 1, 2, 1, OffCpu::Blocked);
+    unlock(&mut scene, 90_000, 1, L);
+    scene.at(90_010, 2, LockExit, L);
+    let found = found(&scene);
+    let owner = found.threads.iter().find(|one| one.thread == ThreadId(1)).expect("it is there");
+    assert_eq!(
+        (owner.quota_ns, owner.run_queue_ns, owner.execution_ns),
+        (80_000_000, 0, 10_000_000),
+        "{owner:?}"
+    );
+    let lock = &found.locks[0];
+    assert_eq!((lock.quota_ns, owner_us(lock, Activity::RunQueue)), (80_000_000, 80_000), "{lock:?}");
+    assert_eq!((lock.preempted_by.len(), found.crowded_ns), (0, 0), "{lock:?}");
 }
 
 proptest! {

@@ -15,6 +15,8 @@ pub(super) enum Place {
     Queued {
         cpu: u16,
     },
+    /// It could go on, but for the quota of its control group.
+    Throttled,
     Asleep,
 }
 
@@ -49,7 +51,7 @@ pub(super) struct Thread {
     pub(super) ended: bool,
     /// As the kernel numbers it: the smaller, the more urgent.
     pub(super) priority: Option<i16>,
-    parts_ns: [u64; 10],
+    parts_ns: [u64; 11],
     /// Execution that samples stand for, and the part of it in loops that wait for others.
     sampled_ns: [u64; 2],
     /// The part of it that lay between samples further apart than two periods.
@@ -72,7 +74,7 @@ impl Thread {
             call: None,
             ended: false,
             priority: None,
-            parts_ns: [0; 10],
+            parts_ns: [0; 11],
             sampled_ns: [0; 2],
             unsampled_ns: 0,
             log: Log::default(),
@@ -83,6 +85,7 @@ impl Thread {
         match (self.place, self.call) {
             (Place::Queued { .. }, None) if self.yields => Spending::Spin,
             (Place::Queued { .. }, _) => Spending::RunQueue,
+            (Place::Throttled, _) => Spending::Quota,
             (_, Some(call)) => call.spending,
             (Place::Running, None) => Spending::Execution,
             (Place::Asleep, None) => Spending::Sleep,
@@ -96,6 +99,7 @@ impl Thread {
             (Place::Queued { .. }, _) => {
                 Some(Doing::Queued { behind: self.behind.0, priority: self.behind.1 })
             }
+            (Place::Throttled, _) => Some(Doing::Throttled),
             (_, Some(call)) => Some(Doing::Waited { object: call.object }),
             (Place::Running, None) => Some(Doing::Ran),
             (Place::Asleep, None) => Some(Doing::Slept { call: None }),
@@ -156,6 +160,7 @@ impl Thread {
             sleep_ns,
             run_queue_ns,
             yielded_ns,
+            quota_ns,
         ] = self.parts_ns;
         let [all, spinning] = self.sampled_ns.map(u128::from);
         let spin_ns = (u128::from(execution_ns) * spinning).checked_div(all).unwrap_or(0) as u64;
@@ -177,6 +182,7 @@ impl Thread {
             sleep_ns,
             run_queue_ns,
             spin_ns: spin_ns + yielded_ns,
+            quota_ns,
             unsampled_ns,
         }
     }

@@ -37,7 +37,7 @@ pub(in crate::sync) fn kernel_events() -> impl Strategy<Value = AnyEvent> {
                 2..=4 => KernelKind::Switch {
                     prev: thread,
                     next,
-                    prev_state: OffCpu::from_raw(third as u8),
+                    prev_state: if one == 5 { OffCpu::Throttled } else { OffCpu::from_raw(third as u8) },
                     priorities: (one % 2 == 0).then_some((one as i16, other as i16)),
                 },
                 5 => KernelKind::Waking { thread, by_current: other % 2 == 0 },
