@@ -116,3 +116,19 @@ fn phases_that_end_at_a_barrier() {
 fn teams_of_threads_that_are_created_one_after_another() {
     agrees("teams");
 }
+
+#[test]
+fn loops_of_tries_are_told_since_no_gain_knows_of_them() {
+    let _alone = before_others();
+    let warns = |design: &str| {
+        let bench = Bench::of("designs");
+        let ended = bench.sync(&[]).args([design, "whole", "sleep"]).output().expect("the program runs");
+        assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+        let warnings = bench.summary()["warnings"].to_string();
+        (warnings.contains("tries found a lock"), warnings)
+    };
+    let (told, warnings) = warns("tries");
+    assert!(told, "{warnings}");
+    let (told, warnings) = warns("hot");
+    assert!(!told, "{warnings}");
+}

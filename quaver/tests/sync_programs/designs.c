@@ -173,6 +173,18 @@ static void phases(void)
 		pthread_join(threads[i], 0);
 }
 
+/* Waits by trying. */
+static void *tries(void *unused)
+{
+	for (int i = 0; i < 20; i++) {
+		while (pthread_mutex_trylock(&hot))
+			usleep(200);
+		work(1000);
+		pthread_mutex_unlock(&hot);
+	}
+	return unused;
+}
+
 int main(int count, char **words)
 {
 	long from = now();
@@ -200,7 +212,12 @@ int main(int count, char **words)
 		pipeline();
 	else if (!strcmp(words[1], "phases"))
 		phases();
-	else if (!strcmp(words[1], "teams"))
+	else if (!strcmp(words[1], "tries")) {
+		pthread_t other;
+		pthread_create(&other, 0, tries, 0);
+		tries(0);
+		pthread_join(other, 0);
+	} else if (!strcmp(words[1], "teams"))
 		for (int i = 0; i < 15; i++)
 			equals(3, (struct task){ 3, 1000, 1500, &hot });
 	else

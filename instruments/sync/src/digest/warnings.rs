@@ -28,6 +28,7 @@ pub(super) fn of(summary: &SyncSummary, manifest: &Manifest, directory: &Path) -
     warnings.extend(crowded(summary));
     warnings.extend(kernel(summary));
     warnings.extend(unsampled(&summary.contention));
+    warnings.extend(tried(summary));
     let coverage = &summary.results.coverage;
     if let Some(share) = coverage.share().filter(|share| *share < COVERED) {
         warnings.push(format!(
@@ -87,6 +88,22 @@ fn unsampled(contention: &ContentionSummary) -> Option<String> {
             Cell::Duration(unsampled_ns as i64),
             Cell::Duration(ran_ns as i64),
             Cell::part(unsampled_ns, ran_ns)
+        )
+    })
+}
+
+/// Tries in vain, where there was one for each ten locks that were got: who tries in a loop waits in its own code.
+fn tried(summary: &SyncSummary) -> Option<String> {
+    let free = summary.processes.iter().map(|one| one.uncontended);
+    let (tries, locks) = free.fold((0, summary.contention.wait.count), |(tries, locks), one| {
+        (tries + one.busy_tries, locks + one.free_locks + one.free_read_locks + one.free_semaphore_waits)
+    });
+    (tries >= LEAST_UNSEEN && tries * 10 > locks).then(|| {
+        format!(
+            "{} tries found a lock, a semaphore or a thread busy, for {} that were got: waits in loops of tries are in no \
+             figure, and what less holding gains is told too low",
+            Cell::Count(tries),
+            Cell::Count(locks)
         )
     })
 }
