@@ -16,6 +16,10 @@ pub enum Protocol {
     Legacy,
     /// Quaver's extension, of this version.
     Extended(u32),
+    /// OWAMP (RFC 4656).
+    Owamp,
+    /// TWAMP (RFC 5357).
+    Twamp,
 }
 
 /// A round trip over the control connection (Jitlat, annex A.2). Nanoseconds of UTC.

@@ -31,9 +31,9 @@ use std::time::Duration;
 
 /// Measures in one test, analyses, prints.
 pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
-    if let Some(port) = args.stamp {
-        refuse_beside_stamp(args)?;
-        return stamp::run(args, port, interrupt);
+    if let Some(reflector) = stamp::Reflector::of(args) {
+        refuse_beside_stamp(args, reflector.option())?;
+        return stamp::run(args, reflector, interrupt);
     }
     let options = options::client_options(args)?;
     let by_packets = options
@@ -81,8 +81,8 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     Ok(code)
 }
 
-/// What a STAMP session has not: its sender sleeps for replies as well, and its reflector answers packet by packet.
-fn refuse_beside_stamp(args: &ProbeArgs) -> anyhow::Result<()> {
+/// What a session with a reflector has not: its sender sleeps for replies as well, and its reflector answers packet by packet.
+fn refuse_beside_stamp(args: &ProbeArgs, reflector: &str) -> anyhow::Result<()> {
     let ThreadArgs { pace, cpu, fifo } = args.thread;
     let asked = [
         ("--train", args.train.is_some()),
@@ -92,7 +92,7 @@ fn refuse_beside_stamp(args: &ProbeArgs) -> anyhow::Result<()> {
     ];
     match asked.into_iter().find(|(_, asked)| *asked) {
         Some((option, _)) => {
-            Err(failure(ExitCode::Usage, format!("{option} is not for --stamp: leave it out")))
+            Err(failure(ExitCode::Usage, format!("{option} is not for {reflector}: leave it out")))
         }
         None => Ok(()),
     }

@@ -67,6 +67,11 @@ impl Judge {
         self.accept_from != AcceptFrom::Anyone
     }
 
+    /// See [`PacketForm::heard_error`].
+    pub(super) fn heard_error(&self) -> Option<u16> {
+        self.form.heard_error()
+    }
+
     /// Judges a packet.
     #[inline]
     pub(super) fn judge(&mut self, datagram: &Datagram<'_>) -> Verdict {

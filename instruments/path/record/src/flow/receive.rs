@@ -82,6 +82,7 @@ pub fn receive_flow(
     if spec.transport == Transport::Udp {
         report.own_drops = socket.new_drops();
     }
+    report.owamp_error = judge.heard_error();
     let tally = judge.tally;
     report.received = tally.received;
     report.duplicates = tally.duplicates;

@@ -205,6 +205,8 @@ pub struct ReceiveReport {
     pub stamped_by: [u64; 3],
     /// Packets that came with others in one piece, and bear its stamp.
     pub of_trains: u64,
+    /// The sender's error estimate in the last packet of OWAMP.
+    pub owamp_error: Option<u16>,
     /// Receive calls that failed otherwise.
     pub errors: u64,
     /// Receive calls that returned packets.
