@@ -27,7 +27,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-launch", 1_000),
     ("quaver-noise", 1_500),
     ("quaver-path", 9_500),
-    ("quaver-path-record", 16_000),
+    ("quaver-path-record", 16_150),
     ("quaver-pcapng", 2_000),
     ("quaver-peers", 1_300),
     ("quaver-preload", 4_000),

@@ -1,6 +1,7 @@
 //! `quaver probe`: what an application with a steady stream of packets would see between two hosts.
 
 pub(crate) mod facts;
+mod hops;
 mod live;
 pub(crate) mod logs;
 pub(crate) mod options;
@@ -68,6 +69,8 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     if let Some(path) = &args.log {
         logs::write(path, &facts, &packets)?;
     }
+    let routes = outcome.flows.iter().filter_map(|flow| hops::told(flow.direction, &flow.receiver?.hops));
+    let record = record.noting(&routes.collect::<Vec<_>>());
     let (digest, report) = record.conclude(facts, &packets, cut_short(&outcome))?;
     let ended = match &outcome.completion {
         Completion::Complete => None,
@@ -133,8 +136,10 @@ impl Record {
 
     /// Adds a sentence that the pages of the run show.
     pub(super) fn noting(mut self, notes: &[String]) -> Self {
-        if !notes.is_empty() {
-            self.manifest.asked["notes"] = serde_json::json!(notes);
+        let noted = self.manifest.asked["notes"].as_array().into_iter().flatten();
+        let all: Vec<_> = noted.cloned().chain(notes.iter().map(|note| note.as_str().into())).collect();
+        if !all.is_empty() {
+            self.manifest.asked["notes"] = all.into();
         }
         self
     }

@@ -1,15 +1,13 @@
 //! `quaver probe --stamp` and `--twamp`: the path to any reflector of STAMP (RFC 8762) or TWAMP (RFC 5357).
 
-mod hops;
 mod told;
 
 use super::live::{self, Live};
-use super::{Record, options, print};
+use super::{Record, hops, options, print};
 use crate::args::{ProbeArgs, ScheduleName};
 use crate::serve::read_key;
 use crate::tui::{LiveView, NO_TERMINAL};
 use anyhow::Context;
-use hops::Hops;
 use quaver_abi::wire::jitlat::DEFAULT_NPKTS;
 use quaver_analysis::path::arrival::Numbering;
 use quaver_analysis::path::direction::Direction;
@@ -17,7 +15,7 @@ use quaver_instrument::args::DirectionName;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::Progress;
-use quaver_path_record::flow::{FlowSchedule, LatePolicy, Received, StampSource};
+use quaver_path_record::flow::{FlowSchedule, Hops, LatePolicy, Received, StampSource};
 use quaver_path_record::owamp::{TwampError, send_twamp};
 use quaver_path_record::stamp::{
     Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,
@@ -254,7 +252,7 @@ impl Follower {
             self.live.hear(Progress::Ended { direction });
         }
         let routes = [Direction::Up, Direction::Down].iter().zip(&self.hops);
-        let routes = routes.filter_map(|(direction, hops)| hops.told(*direction)).collect();
+        let routes = routes.filter_map(|(direction, seen)| hops::told(*direction, &seen.found)).collect();
         (self.live, self.fastest, routes)
     }
 }

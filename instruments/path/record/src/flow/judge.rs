@@ -75,7 +75,7 @@ impl Judge {
     /// Judges a packet.
     #[inline]
     pub(super) fn judge(&mut self, datagram: &Datagram<'_>) -> Verdict {
-        let Datagram { octets, length, from, received_ns, stamped_by, of_train } = *datagram;
+        let Datagram { octets, length, from, received_ns, stamped_by, of_train, .. } = *datagram;
         if !self.admits(from) {
             self.tally.foreign += 1;
             return Verdict::Ignore;
