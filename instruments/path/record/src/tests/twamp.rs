@@ -184,10 +184,10 @@ fn a_client_that_wants_a_key_is_refused_and_so_is_nonsense() {
 
 #[test]
 fn above_its_rate_a_session_gets_no_more_replies() {
-    let (server, control) = server(Limits { reflected_packets_per_second: 100, ..options(V4).limits }, V4);
+    let (server, control) = server(Limits { reflected_packets_per_second: 10, ..options(V4).limits }, V4);
     let outcome = send(control, 300).unwrap();
-    // A second's worth at once, and as many as are due in 0.6 s; a slow host sends for longer.
-    assert!((100..300).contains(&outcome.answered), "{}", outcome.answered);
+    // A second's worth at once, and as many as are due while it sends: all only of a host that needs half a minute.
+    assert!((10..300).contains(&outcome.answered), "{}", outcome.answered);
     let event = server.until(|event| matches!(event, ServerEvent::Refused { .. }));
     assert!(event.to_string().contains("above the rate"), "{event}");
 }
