@@ -343,3 +343,29 @@ fn a_packet_a_second_leaves_the_cpu_to_others() {
         assert!((after - before) * 10 < ticks, "{} ticks of {ticks}", after - before);
     }
 }
+
+#[test]
+fn servers_of_owamp_and_twamp_are_measured_to() {
+    let mut server = Server::start(&["--owamp", "0", "--twamp", "0"]);
+    for (protocol, option, name) in [("owamp", "--owamp", "OWAMP"), ("twamp", "--twamp", "TWAMP")] {
+        let line = server.line_with(&format!("for {name}-Control"));
+        let port = port_after(&line, "127.0.0.1:").to_string();
+        let runs = tempfile::tempdir().unwrap();
+        let options = [option, &port, "--period", "1ms", "--count", "100", "--size", "64", "--json"];
+        let output = probe(server.port, runs.path(), &options).output().unwrap();
+        expect(&output, 0);
+        let summary = json(&output);
+        assert_eq!(summary["protocol"], protocol);
+        for way in ["up", "down"] {
+            let packets = &summary[way]["packets"];
+            assert_eq!(
+                (&packets["sent"], &packets["unique"]),
+                (&100.into(), &100.into()),
+                "{protocol} {way}"
+            );
+        }
+        let packets = ["--dscp", "0,ef", option, &port];
+        let refused = probe(server.port, runs.path(), &packets).output().unwrap();
+        expect(&refused, 2);
+    }
+}

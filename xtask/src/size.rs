@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("kernels", 5_000),
     ("quaver", 500),
-    ("quaver-abi", 5050),
+    ("quaver-abi", 5_400),
     ("quaver-analysis", 14250),
     ("quaver-bpf-build", 500),
     ("quaver-capture", 12850),
@@ -27,7 +27,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-launch", 1_000),
     ("quaver-noise", 1_500),
     ("quaver-path", 9_500),
-    ("quaver-path-record", 14_000),
+    ("quaver-path-record", 16_150),
     ("quaver-pcapng", 2_000),
     ("quaver-peers", 1_300),
     ("quaver-preload", 4_000),

@@ -15,6 +15,7 @@ Examples:
   quaver serve                              wait for `quaver probe` on TCP and UDP
   quaver serve --key-file path.key          require the key
   quaver serve --stamp 862                  also reflect for any STAMP or TWAMP-Light sender
+  quaver serve --twamp --owamp              also serve twping, owping and other clients of these protocols
   quaver serve --max-tests 1                one test at a time, the next ones wait
   quaver serve --legacy                     also serve unmodified Jitlat clients
 
@@ -37,6 +38,12 @@ pub struct ServeArgs {
     /// Also reflect STAMP (RFC 8762) packets on this UDP port
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
     pub stamp: Option<u16>,
+    /// Also serve TWAMP-Control (RFC 5357) clients on this TCP port, in unauthenticated mode
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862", conflicts_with = "key_file")]
+    pub twamp: Option<u16>,
+    /// Also serve OWAMP-Control (RFC 4656) clients on this TCP port, in unauthenticated mode
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "861", conflicts_with = "key_file")]
+    pub owamp: Option<u16>,
     /// Require the key in this file
     #[arg(long, value_name = "FILE", env = "QUAVER_KEY_FILE")]
     pub key_file: Option<PathBuf>,
@@ -55,8 +62,8 @@ pub struct ServeArgs {
     /// Maximum packet rate of a rolling test, whose samples are returned while it runs
     #[arg(long, default_value_t = 5_000, value_name = "PACKETS")]
     pub max_rolling_rate: u64,
-    /// Maximum STAMP packet rate per host
-    #[arg(long, default_value_t = 20_000, value_name = "PACKETS", requires = "stamp")]
+    /// Maximum STAMP packet rate per host, and TWAMP packet rate per session
+    #[arg(long, default_value_t = 20_000, value_name = "PACKETS")]
     pub max_stamp_rate: u32,
     /// Also reflect packets of 14 to 40 bytes (TWAMP Light) from these hosts, though replies have 41 bytes
     #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "stamp", conflicts_with = "key_file")]
@@ -126,6 +133,8 @@ Examples:
   quaver probe 192.0.2.7 --rate 500kpps --for 10s  in trains, if the rate needs them (see --max-rate of `quaver serve`)
   quaver probe 192.0.2.7 --for 5m --live          watch it in the terminal; q stops and keeps the results
   quaver probe 192.0.2.7 --stamp                  any STAMP reflector instead of `quaver serve`
+  quaver probe 192.0.2.7 --twamp                  any TWAMP server, such as a router or twampd
+  quaver probe 192.0.2.7 --owamp --direction down  any OWAMP server, such as owampd
   quaver probe 192.0.2.7 --dscp ef,af41,be        a test of each class, at the same time
   quaver probe --mesh hosts.toml --every 5m       test after test to the hosts of a file, until Ctrl-C
   quaver probe 192.0.2.7 --fail-if 'up.loss.share > 0.01'
@@ -218,6 +227,14 @@ pub struct ProbeArgs {
     /// Talk to a STAMP reflector (RFC 8762) instead, on this UDP port if HOST names none
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862")]
     pub stamp: Option<u16>,
+    /// Talk to a TWAMP server (RFC 5357) instead, unauthenticated, on this TCP port if HOST names none
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "862",
+        conflicts_with_all = ["key_file", "stamp", "legacy"])]
+    pub twamp: Option<u16>,
+    /// Talk to an OWAMP server (RFC 4656) instead, unauthenticated, on this TCP port if HOST names none
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "861",
+        conflicts_with_all = ["key_file", "stamp", "legacy", "twamp", "tcp", "trace"])]
+    pub owamp: Option<u16>,
     /// Rolling test: keep figures, not packets, in constant memory [default: for tests over an hour]
     #[arg(long, value_name = "YES", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub rolling: Option<bool>,

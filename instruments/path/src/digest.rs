@@ -172,7 +172,8 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<PathDigest> {
 pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> PathDigest {
     // Where only figures were kept, there are no packets to tell anything by.
     let kept = facts.rolling.is_empty();
-    let numbering = if facts.protocol == "stamp" { Numbering::Full } else { Numbering::Jitlat };
+    let full = matches!(facts.protocol.as_str(), "stamp" | "twamp" | "owamp");
+    let numbering = if full { Numbering::Full } else { Numbering::Jitlat };
     let classified = |(flow, packets): (&FlowFacts, &Vec<Singleton>)| {
         (flow.clone(), classify(packets, numbering, flow.sent.or(Some(flow.planned))))
     };
@@ -211,7 +212,8 @@ pub fn digest(facts: &PathFacts, packets: &[Vec<Singleton>], run: RunFacts) -> P
             Direction::Down => summary.down = Some(results),
         }
     }
-    summary.round_trip_loss = round_trip_loss(&summary).filter(|_| facts.protocol == "stamp");
+    summary.round_trip_loss =
+        round_trip_loss(&summary).filter(|_| matches!(facts.protocol.as_str(), "stamp" | "twamp"));
     summary.warnings = warnings::of(&summary);
     PathDigest { summary, flows, timed: timed.into_iter().map(|flow| flow.arrivals).collect(), run }
 }

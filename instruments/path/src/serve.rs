@@ -23,8 +23,11 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let mut options = ServerOptions {
         control_port: args.port,
         legacy: args.legacy,
+        owamp_port: args.owamp,
+        twamp_port: args.twamp,
         limits: Limits {
             packets_per_second: args.max_rate,
+            reflected_packets_per_second: args.max_stamp_rate.into(),
             duration: args.max_duration,
             rolling_packets_per_second: args.max_rolling_rate,
             budget: budget(args),
@@ -80,7 +83,9 @@ fn give_up_rights(args: &ServeArgs, options: &ServerOptions) {
     let read = [Path::new("/proc"), Path::new("/sys")];
     // Jitlat's own protocol has TCP connections to ports that the peer names. A test port that the system is yet to choose
     // cannot be named here, and TCP listens at it later.
-    let ports = [options.control_port, options.test_port, 0];
+    let others = [options.owamp_port, options.twamp_port];
+    let own = [options.control_port, options.test_port, 0];
+    let ports: Vec<u16> = own.into_iter().chain(others.into_iter().flatten()).collect();
     let free = args.legacy || options.test_port == 0;
     let network = if free { Network::Free } else { Network::Serves(&ports) };
     let confined =

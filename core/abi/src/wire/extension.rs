@@ -44,9 +44,9 @@
 mod elements;
 
 pub use elements::{
-    ClockElement, ClockPairElement, CookieElement, DeparturesElement, FlowElement, LimitsElement,
-    ReceiverElement, SegmentsElement, SenderElement, SendingElement, SendingReportElement, SourceElement,
-    SourceReportElement, TimeElement,
+    ClockElement, ClockPairElement, CookieElement, DeparturesElement, FlowElement, HopChangeElement,
+    HopsElement, LimitsElement, ReceiverElement, SegmentsElement, SenderElement, SendingElement,
+    SendingReportElement, SourceElement, SourceReportElement, TimeElement,
 };
 
 use super::jitlat::{Command, WORKORDER_BYTES};
@@ -138,6 +138,8 @@ pub mod field {
     /// Packets that came with others in one piece, whose stamp they bear, `u64`. In rows of [`SAMPLES`] bit 26 of the flags
     /// marks them.
     pub const OF_TRAINS: u16 = 0x001b;
+    /// [`super::HopsElement`]; a receiver that knows no TTL leaves it out.
+    pub const HOPS: u16 = 0x001c;
 }
 
 /// What a message says. Values are part of the protocol.

@@ -4,6 +4,7 @@ pub mod chrony;
 pub mod extension;
 pub mod hbrmt;
 pub mod jitlat;
+pub mod owamp;
 pub mod rfc4175;
 pub mod rtp;
 pub mod stamp;

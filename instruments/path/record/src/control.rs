@@ -2,6 +2,8 @@
 
 mod link;
 
+pub(super) use link::with_interface;
+
 use super::auth::{Key, MessageKey, SessionKeys};
 use super::error::PathError;
 use super::hosts::Side;
@@ -131,7 +133,7 @@ impl Control {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         keep_alive(&socket);
-        let (peer, local) = (socket.peer_addr()?, link::with_interface(socket.local_addr()?));
+        let (peer, local) = (socket.peer_addr()?, with_interface(socket.local_addr()?));
         Ok(Self {
             socket,
             side,

@@ -56,6 +56,13 @@ pub enum ServerEvent {
         /// Of test packets.
         test: SocketAddr,
     },
+    /// The server is there for clients of OWAMP-Control or TWAMP-Control too.
+    ListeningFor {
+        /// Which.
+        protocol: &'static str,
+        /// Of control connections.
+        control: SocketAddr,
+    },
     /// An address that could not be listened on, beside others that could.
     NotListening {
         /// The address.
@@ -140,6 +147,7 @@ impl fmt::Display for ServerEvent {
                     test.port()
                 )
             }
+            Self::ListeningFor { protocol, control } => write!(f, "listening on {control} for {protocol}"),
             Self::NotListening { address, reason } => write!(f, "not listening on {address}: {reason}"),
             Self::TurnedAway { peer, reason } => write!(f, "{peer}: turned away: {reason}"),
             Self::Refused { peer, reason } => write!(f, "{peer}: refused: {reason}"),
@@ -149,6 +157,8 @@ impl fmt::Display for ServerEvent {
                 let protocol = match protocol {
                     Protocol::Legacy => "Jitlat",
                     Protocol::Extended(_) => "extension",
+                    Protocol::Owamp => "OWAMP",
+                    Protocol::Twamp => "TWAMP",
                 };
                 write!(f, "{peer}: test {} ({protocol}): {flow}", direction.name())
             }

@@ -41,6 +41,8 @@ pub struct Limits {
     pub setup: Duration,
     /// Round-trip probes of a session.
     pub probes: u32,
+    /// Packets a second of a two-way session of TWAMP, whose client does not say how many it will send.
+    pub reflected_packets_per_second: u64,
     /// For peers that speak Jitlat as its document has it, on top of all others.
     pub legacy: LegacyLimits,
 }
@@ -64,6 +66,7 @@ impl Default for Limits {
             silence: Duration::from_secs(30),
             setup: Duration::from_secs(300),
             probes: 1_000,
+            reflected_packets_per_second: 20_000,
             legacy: LegacyLimits::default(),
         }
     }

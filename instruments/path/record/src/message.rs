@@ -180,6 +180,7 @@ impl Message {
             end_seen: receiver.end_seen.get() == 1,
             segments: self.segments(),
             of_trains: self.u64(field::OF_TRAINS).unwrap_or(0),
+            hops: self.hops(),
         })
     }
 }
@@ -349,7 +350,7 @@ impl Body {
             end_seen: u64::from(summary.end_seen).into(),
         };
         let told = self.element(field::RECEIVER, &element).u64(field::OF_TRAINS, summary.of_trains);
-        told.segments(SegmentSide::Receiver, summary.segments)
+        told.hops(&summary.hops).segments(SegmentSide::Receiver, summary.segments)
     }
 
     pub(super) fn into_octets(self) -> Vec<u8> {
@@ -388,6 +389,7 @@ impl From<&ReceiveReport> for ReceiverSummary {
             cpu_ns: report.cpu_ns,
             end_seen: report.end == ReceiveEnd::Sentinel,
             of_trains: report.of_trains,
+            hops: report.hops,
             segments: SegmentSummary::of(report.segments.as_ref(), SegmentSide::Receiver),
         }
     }

@@ -19,6 +19,10 @@ pub struct ServerOptions {
     pub control_port: u16,
     /// Port of test packets, UDP and TCP; 0 lets the system choose.
     pub test_port: u16,
+    /// Port of OWAMP-Control, where its clients are served too; 0 lets the system choose.
+    pub owamp_port: Option<u16>,
+    /// Port of TWAMP-Control, likewise.
+    pub twamp_port: Option<u16>,
     /// Also serve peers that speak Jitlat as its document has it. These cannot prove that they want the packets.
     pub legacy: bool,
     /// With a key, peers without it are refused, and so is legacy Jitlat.
@@ -39,6 +43,8 @@ impl Default for ServerOptions {
             listen: vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
             control_port: jitlat::CONTROL_PORT,
             test_port: jitlat::TEST_PORT,
+            owamp_port: None,
+            twamp_port: None,
             legacy: false,
             key: None,
             limits: Limits::default(),
@@ -69,6 +75,8 @@ pub struct ClientOptions {
     pub server: SocketAddr,
     /// Speak Jitlat as its document has it.
     pub legacy: bool,
+    /// Speak OWAMP (RFC 4656) instead, in unauthenticated mode.
+    pub owamp: bool,
     /// Which ways.
     pub directions: Directions,
     /// What carries the test packets.
@@ -121,6 +129,7 @@ impl ClientOptions {
         Self {
             server,
             legacy: false,
+            owamp: false,
             directions: Directions::Up,
             transport: Transport::Udp,
             packet_bytes: jitlat::DEFAULT_PKTLEN,

@@ -2,7 +2,7 @@
 
 use super::below::{DepartureSummary, SegmentSummary};
 use super::clocks::{ClockEstimate, ClockPair, ClockStep};
-use super::flow::{FlowSchedule, Lateness, SendReport, Transport};
+use super::flow::{FlowSchedule, HopSummary, Lateness, SendReport, Transport};
 use super::sending::SendingSummary;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_analysis::path::direction::Direction;
@@ -16,6 +16,10 @@ pub enum Protocol {
     Legacy,
     /// Quaver's extension, of this version.
     Extended(u32),
+    /// OWAMP (RFC 4656).
+    Owamp,
+    /// TWAMP (RFC 5357).
+    Twamp,
 }
 
 /// A round trip over the control connection (Jitlat, annex A.2). Nanoseconds of UTC.
@@ -97,6 +101,8 @@ pub struct ReceiverSummary {
     pub end_seen: bool,
     /// Packets that came with others in one piece, which has one stamp.
     pub of_trains: u64,
+    /// What the TTLs of packets said.
+    pub hops: HopSummary,
     /// Segments below a TCP flow, as they arrived.
     pub segments: Option<SegmentSummary>,
 }

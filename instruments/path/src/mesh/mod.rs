@@ -73,6 +73,8 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
 fn refuse_for_one_test(args: &ProbeArgs) -> anyhow::Result<()> {
     let asked = [
         ("--stamp", args.stamp.is_some()),
+        ("--twamp", args.twamp.is_some()),
+        ("--owamp", args.owamp.is_some()),
         ("--live", args.live),
         ("--json-lines", args.json_lines),
         ("--plots", args.plots),

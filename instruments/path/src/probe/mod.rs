@@ -1,6 +1,7 @@
 //! `quaver probe`: what an application with a steady stream of packets would see between two hosts.
 
 pub(crate) mod facts;
+mod hops;
 mod live;
 pub(crate) mod logs;
 pub(crate) mod options;
@@ -31,9 +32,9 @@ use std::time::Duration;
 
 /// Measures in one test, analyses, prints.
 pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
-    if let Some(port) = args.stamp {
-        refuse_beside_stamp(args)?;
-        return stamp::run(args, port, interrupt);
+    if let Some(reflector) = stamp::Reflector::of(args) {
+        refuse_beside_stamp(args, reflector.option())?;
+        return stamp::run(args, reflector, interrupt);
     }
     let options = options::client_options(args)?;
     let by_packets = options
@@ -68,6 +69,8 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     if let Some(path) = &args.log {
         logs::write(path, &facts, &packets)?;
     }
+    let routes = outcome.flows.iter().filter_map(|flow| hops::told(flow.direction, &flow.receiver?.hops));
+    let record = record.noting(&routes.collect::<Vec<_>>());
     let (digest, report) = record.conclude(facts, &packets, cut_short(&outcome))?;
     let ended = match &outcome.completion {
         Completion::Complete => None,
@@ -81,8 +84,8 @@ pub(crate) fn run(args: &ProbeArgs, interrupt: &Interrupt) -> anyhow::Result<Exi
     Ok(code)
 }
 
-/// What a STAMP session has not: its sender sleeps for replies as well, and its reflector answers packet by packet.
-fn refuse_beside_stamp(args: &ProbeArgs) -> anyhow::Result<()> {
+/// What a session with a reflector has not: its sender sleeps for replies as well, and its reflector answers packet by packet.
+fn refuse_beside_stamp(args: &ProbeArgs, reflector: &str) -> anyhow::Result<()> {
     let ThreadArgs { pace, cpu, fifo } = args.thread;
     let asked = [
         ("--train", args.train.is_some()),
@@ -92,7 +95,7 @@ fn refuse_beside_stamp(args: &ProbeArgs) -> anyhow::Result<()> {
     ];
     match asked.into_iter().find(|(_, asked)| *asked) {
         Some((option, _)) => {
-            Err(failure(ExitCode::Usage, format!("{option} is not for --stamp: leave it out")))
+            Err(failure(ExitCode::Usage, format!("{option} is not for {reflector}: leave it out")))
         }
         None => Ok(()),
     }
@@ -133,8 +136,10 @@ impl Record {
 
     /// Adds a sentence that the pages of the run show.
     pub(super) fn noting(mut self, notes: &[String]) -> Self {
-        if !notes.is_empty() {
-            self.manifest.asked["notes"] = serde_json::json!(notes);
+        let noted = self.manifest.asked["notes"].as_array().into_iter().flatten();
+        let all: Vec<_> = noted.cloned().chain(notes.iter().map(|note| note.as_str().into())).collect();
+        if !all.is_empty() {
+            self.manifest.asked["notes"] = all.into();
         }
         self
     }

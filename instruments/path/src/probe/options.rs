@@ -15,8 +15,9 @@ use std::time::Duration;
 
 /// The options of the client.
 pub(crate) fn client_options(args: &ProbeArgs) -> anyhow::Result<ClientOptions> {
-    let mut options = ClientOptions::new(resolve(host(args), args.port)?);
+    let mut options = ClientOptions::new(resolve(host(args), args.owamp.unwrap_or(args.port))?);
     options.legacy = args.legacy;
+    options.owamp = args.owamp.is_some();
     if args.at_once && args.direction != DirectionName::Both {
         let message = "--at-once measures both directions: leave out --direction";
         return Err(failure(ExitCode::Usage, message.to_owned()));

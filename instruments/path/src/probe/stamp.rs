@@ -1,15 +1,13 @@
-//! `quaver probe --stamp`: the path to any STAMP reflector (RFC 8762).
+//! `quaver probe --stamp` and `--twamp`: the path to any reflector of STAMP (RFC 8762) or TWAMP (RFC 5357).
 
-mod hops;
 mod told;
 
 use super::live::{self, Live};
-use super::{Record, options, print};
+use super::{Record, hops, options, print};
 use crate::args::{ProbeArgs, ScheduleName};
 use crate::serve::read_key;
 use crate::tui::{LiveView, NO_TERMINAL};
 use anyhow::Context;
-use hops::Hops;
 use quaver_abi::wire::jitlat::DEFAULT_NPKTS;
 use quaver_analysis::path::arrival::Numbering;
 use quaver_analysis::path::direction::Direction;
@@ -17,16 +15,52 @@ use quaver_instrument::args::DirectionName;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_path_record::Progress;
-use quaver_path_record::flow::{FlowSchedule, LatePolicy, Received, StampSource};
+use quaver_path_record::flow::{FlowSchedule, Hops, LatePolicy, Received, StampSource};
+use quaver_path_record::owamp::{TwampError, send_twamp};
 use quaver_path_record::stamp::{
     Protection, SenderOptions, StampKey, StampPacket, StampProgress, send_session,
 };
 use std::time::{Duration, Instant};
 use told::{Fastest, singleton};
 
+/// What is talked to.
+#[derive(Clone, Copy)]
+pub(super) enum Reflector {
+    /// A reflector, at this UDP port.
+    Stamp(u16),
+    /// A TWAMP server that gives one, at this TCP port.
+    Twamp(u16),
+}
+
+impl Reflector {
+    pub(super) fn of(args: &ProbeArgs) -> Option<Self> {
+        args.stamp.map(Self::Stamp).or(args.twamp.map(Self::Twamp))
+    }
+
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Self::Stamp(_) => "--stamp",
+            Self::Twamp(_) => "--twamp",
+        }
+    }
+
+    fn port(self) -> u16 {
+        let (Self::Stamp(port) | Self::Twamp(port)) = self;
+        port
+    }
+
+    /// Name in the manifest, and on the page.
+    fn protocol(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Stamp(_) => ("stamp", "STAMP reflector"),
+            Self::Twamp(_) => ("twamp", "TWAMP reflector"),
+        }
+    }
+}
+
 /// Measures, analyses, prints.
-pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
-    let options = sender_options(args, port)?;
+pub(super) fn run(args: &ProbeArgs, reflector: Reflector, interrupt: &Interrupt) -> anyhow::Result<ExitCode> {
+    let options = sender_options(args, reflector)?;
     let packets = options.count.unwrap_or(0);
     let length = Some(Duration::from_nanos(options.period_ns.saturating_mul(packets)));
     let view = args
@@ -36,7 +70,15 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
     let record = Record::begin(args)?;
     let mut follower =
         Follower::new(Live::new(args.json_lines, args.output.quiet, length, view, Numbering::Full));
-    let sent = send_session(&options, interrupt.flag(), &mut |progress| follower.hear(progress));
+    let (stop, hear) = (interrupt.flag(), &mut |progress: StampProgress<'_>| follower.hear(progress));
+    let sent = match reflector {
+        Reflector::Stamp(_) => send_session(&options, stop, hear).map_err(anyhow::Error::from),
+        Reflector::Twamp(_) => match send_twamp(&options, args.timeout, stop, hear) {
+            Err(TwampError::Control(error)) => Err(error.into()),
+            Err(TwampError::Session(error)) => Err(error.into()),
+            Ok(outcome) => Ok(outcome),
+        },
+    };
     let outcome = match sent {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -47,7 +89,7 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
     };
     let (live, fastest, routes) = follower.end();
     let rolling = live.finish(|direction| Some(told::sent(&outcome, direction)));
-    let mut facts = told::facts(&outcome, &options, fastest);
+    let mut facts = told::facts(&outcome, &options, fastest, reflector.protocol().0);
     if !options.keep_packets {
         facts.rolling = rolling;
     }
@@ -75,9 +117,10 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
         }
         Some(ExitCode::Peer) => {
             quaver_instrument::tell!(
-                "quaver: {}: no reply to {} packets: check that a STAMP reflector runs there and that firewalls pass UDP",
-                options.target,
-                outcome.sent
+                "quaver: {}: no reply to {} packets: check that a {} runs there and that firewalls pass UDP",
+                outcome.target,
+                outcome.sent,
+                reflector.protocol().1
             );
         }
         _ => {}
@@ -85,7 +128,7 @@ pub(super) fn run(args: &ProbeArgs, port: u16, interrupt: &Interrupt) -> anyhow:
     Ok(code)
 }
 
-fn sender_options(args: &ProbeArgs, port: u16) -> anyhow::Result<SenderOptions> {
+fn sender_options(args: &ProbeArgs, reflector: Reflector) -> anyhow::Result<SenderOptions> {
     let unsupported = [
         (args.tcp, "--tcp"),
         (args.trace.is_some(), "--trace"),
@@ -93,9 +136,12 @@ fn sender_options(args: &ProbeArgs, port: u16) -> anyhow::Result<SenderOptions> 
         (args.direction != DirectionName::Both, "--direction"),
     ];
     if let Some((_, option)) = unsupported.into_iter().find(|(asked, _)| *asked) {
-        return Err(failure(ExitCode::Usage, format!("{option} is not for --stamp; leave one of them out")));
+        return Err(failure(
+            ExitCode::Usage,
+            format!("{option} is not for {}; leave one of them out", reflector.option()),
+        ));
     }
-    let mut options = SenderOptions::new(options::resolve(options::host(args), port)?);
+    let mut options = SenderOptions::new(options::resolve(options::host(args), reflector.port())?);
     options.period_ns = options::period_ns(args)?;
     options.count = Some(match (args.count, args.duration) {
         (Some(count), _) => count,
@@ -206,7 +252,7 @@ impl Follower {
             self.live.hear(Progress::Ended { direction });
         }
         let routes = [Direction::Up, Direction::Down].iter().zip(&self.hops);
-        let routes = routes.filter_map(|(direction, hops)| hops.told(*direction)).collect();
+        let routes = routes.filter_map(|(direction, seen)| hops::told(*direction, &seen.found)).collect();
         (self.live, self.fastest, routes)
     }
 }

@@ -105,13 +105,14 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What became of a direction's packets: `Up: loss 0.10 %; PDV p99 2.00 ms.` `pdv` is its 99th percentile.
-fn outcome(way: &str, arrived: u64, lost_share: f64, pdv: Cell) -> String {
+/// What became of a direction's packets: `Up: loss 0.10 %; PDV p99 2.00 ms.` `pdv` is that of `arrived` packets, by name.
+fn outcome(way: &str, arrived: u64, lost_share: f64, pdv: Option<(&str, i64)>) -> String {
     let way = capital(way);
+    let pdv = pdv.map_or_else(String::new, |(name, ns)| format!("; PDV {name} {}", Cell::Duration(ns)));
     match (arrived, lost_share) {
         (0, _) => format!("{way}: no packet arrived."),
-        (_, 0.0) => format!("{way}: no loss; PDV p99 {pdv}."),
-        _ => format!("{way}: loss {}; PDV p99 {pdv}.", Cell::Share(lost_share)),
+        (_, 0.0) => format!("{way}: no loss{pdv}."),
+        _ => format!("{way}: loss {}{pdv}.", Cell::Share(lost_share)),
     }
 }
 
@@ -124,7 +125,8 @@ fn verdict(flows: &[&FlowResults]) -> Text {
         .map(|results| {
             let figures = &results.figures;
             let pdv = figures.variation.as_ref().map(|variation| &variation.pdv);
-            let pdv = pdv.map(|pdv| Cell::percentile(pdv.p99_ns, pdv.count, 100)).into();
+            // Fewer packets have no 99th percentile but the largest of them.
+            let pdv = pdv.map(|pdv| if pdv.count < 100 { ("max", pdv.max_ns) } else { ("p99", pdv.p99_ns) });
             outcome(way(results), figures.packets.unique, figures.loss.share.unwrap_or(0.0), pdv)
         })
         .collect();

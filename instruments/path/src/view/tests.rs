@@ -574,3 +574,11 @@ fn a_test_that_kept_no_packets_tells_its_flows_and_warns_of_them() {
         assert!(warned, "{:?}", digest.summary.warnings);
     }
 }
+
+#[test]
+fn few_packets_have_the_largest_of_them_in_the_verdict() {
+    for (sent, words) in [(20, "PDV max 5."), (200, "PDV p99 5.")] {
+        let page = html(&both(sent));
+        assert!(page.contains(words) && !page.contains("PDV p99 -"), "{sent}");
+    }
+}

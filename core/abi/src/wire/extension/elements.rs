@@ -293,6 +293,44 @@ pub struct ReceiverElement {
 }
 element!(ReceiverElement, 96, RECEIVER);
 
+/// A change of the number of hops.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct HopChangeElement {
+    /// Number of the first packet that came the other way.
+    pub from_packet: U64,
+    /// TTL or hop limit before.
+    pub before: u8,
+    /// And from then on.
+    pub after: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+}
+
+/// What the TTLs of packets say to a receiver.
+///
+/// ```text
+/// TTL of the first packet u8 | zero (7) | changes of the route u64
+/// eight times: first packet u64 | TTL before u8 | after u8 | zero (6)                         144 bytes
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct HopsElement {
+    /// TTL or hop limit of the first packet.
+    pub ttl: u8,
+    /// 0.
+    pub reserved: [u8; 7],
+    /// How often the route changed.
+    pub changes: U64,
+    /// The first of these; the rest is 0.
+    pub first: [HopChangeElement; 8],
+}
+element!(HopsElement, 144, HOPS);
+
 /// A constant-bit-rate source as asked for (what `quaver source` sends), towards the address that echoes the cookie.
 ///
 /// ```text

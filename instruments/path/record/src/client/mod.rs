@@ -11,6 +11,7 @@ pub use source::{RemoteSource, SourceClient, request_source};
 
 use super::clocks::{self, PairKeeper};
 use super::control::{Control, ControlError, at_port};
+use super::dial::dial;
 use super::drive;
 use super::error::PathError;
 use super::event::Progress;
@@ -22,10 +23,11 @@ use super::options::{ClientOptions, Directions};
 use super::outcome::{
     Completion, FlowOutcome, HostClocks, Protocol, ReceiverSummary, RttProbe, SenderSummary, TestOutcome,
 };
+use super::owamp;
 use super::sending::Sending;
 use quaver_abi::wire::jitlat::Singleton;
 use quaver_clock::realtime_ns;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -65,6 +67,9 @@ fn measure(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<TestOutcome, PathError> {
+    if options.owamp {
+        return owamp::measure(options, stop, watch);
+    }
     let mut test = Test::connect(options, stop, watch)?;
     let completion = if options.legacy { legacy::run(&mut test)? } else { extended::run(&mut test)? };
     Ok(test.finish(completion))
@@ -93,10 +98,11 @@ fn check(options: &ClientOptions) -> Result<(), PathError> {
     if options.directions == Directions::AtOnce && options.source_port != 0 {
         return wrong("two flows at the same time cannot come from one port: leave out the source port");
     }
-    if options.legacy {
-        return legacy::check(options);
+    match (options.legacy, options.owamp) {
+        (true, _) => legacy::check(options),
+        (_, true) => owamp::check(options),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A test under way.
@@ -122,7 +128,7 @@ impl<'a> Test<'a> {
         stop: &'a AtomicBool,
         watch: &'a mut dyn FnMut(Progress<'_>),
     ) -> Result<Self, PathError> {
-        let control = connect(options.server, options.answer_timeout)?;
+        let control = connect(options.server, options.answer_timeout, stop)?;
         watch(Progress::Connected { server: control.peer(), client: control.local() });
         let client_clock = HostClocks { before: clocks::ClockEstimate::now(), ..HostClocks::default() };
         Ok(Self {
@@ -249,11 +255,8 @@ impl<'a> Test<'a> {
     }
 }
 
-fn connect(server: SocketAddr, patience: Duration) -> Result<Control, PathError> {
-    let patience = patience.max(Duration::from_millis(1));
-    let failed = |e| PathError::connect(server, e);
-    let socket = TcpStream::connect_timeout(&server, patience).map_err(failed)?;
-    Control::new(socket, Side::Client).map_err(failed)
+fn connect(server: SocketAddr, patience: Duration, stop: &AtomicBool) -> Result<Control, PathError> {
+    Control::new(dial(server, patience, stop)?, Side::Client).map_err(|e| PathError::connect(server, e))
 }
 
 /// A flow under way.

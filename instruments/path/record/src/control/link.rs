@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 /// `local` with its interface. The system leaves it out of a connection's own link-local address where the peer's address is
 /// a global one, but does not bind to the address without it. Of an address that several interfaces have, none is known.
-pub(super) fn with_interface(local: SocketAddr) -> SocketAddr {
+pub(crate) fn with_interface(local: SocketAddr) -> SocketAddr {
     let SocketAddr::V6(mut at) = local else { return local };
     if at.ip().is_unicast_link_local() && at.scope_id() == 0 {
         let table = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();

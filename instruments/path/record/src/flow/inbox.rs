@@ -42,6 +42,8 @@ pub(super) struct Datagram<'a> {
     pub(super) stamped_by: StampSource,
     /// Whether the kernel handed it over with others in one piece, which has one stamp.
     pub(super) of_train: bool,
+    /// TTL or hop limit; 0 where the kernel did not say.
+    pub(super) ttl: u8,
 }
 
 /// Buffers for datagrams, and the call that fills them.
@@ -161,11 +163,13 @@ impl<'a> Inbox<'a> {
             let control = &self.controls[slot].0;
             // What the kernel says it wrote is at most the room that it was given.
             let control = &control[..header.msg_hdr.msg_controllen.min(control.len())];
-            let (received_ns, stamped_by) =
-                stamp_in(control, self.hardware.as_ref()).unwrap_or((self.read_ns, StampSource::Application));
+            let said = Said::read(control);
+            let stamp = said.stamps.and_then(|stamps| stamp_of(stamps, self.hardware.as_ref()));
+            let (received_ns, stamped_by) = stamp.unwrap_or((self.read_ns, StampSource::Application));
+            let ttl = said.ttl;
             let from = self.names.get(slot).and_then(address_in);
             let kept = &room[..length.min(self.kept)];
-            let segment_bytes = segment_bytes_in(control).filter(|bytes| *bytes < kept.len());
+            let segment_bytes = said.segment_bytes.filter(|bytes| *bytes < kept.len());
             // An empty datagram is one, too.
             let whole = segment_bytes.is_none().then_some(Datagram {
                 octets: kept,
@@ -174,6 +178,7 @@ impl<'a> Inbox<'a> {
                 received_ns,
                 stamped_by,
                 of_train: false,
+                ttl,
             });
             let segments = segment_bytes.map(|bytes| {
                 kept.chunks(bytes).map(move |octets| Datagram {
@@ -183,6 +188,7 @@ impl<'a> Inbox<'a> {
                     received_ns,
                     stamped_by,
                     of_train: true,
+                    ttl,
                 })
             });
             whole.into_iter().chain(segments.into_iter().flatten())
@@ -206,12 +212,46 @@ pub(super) fn take_trains(socket: &TestSocket, spec: &FlowSpec) {
     let _ = quaver_probe::socket::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, &wanted);
 }
 
-/// Bytes of each packet in one piece but perhaps the last.
-fn segment_bytes_in(control: &[u8]) -> Option<usize> {
-    let size = control_messages(control)
-        .find_map(|(level, kind, data)| (level == libc::SOL_UDP && kind == libc::UDP_GRO).then_some(data))?;
-    let size = i32::from_ne_bytes(*size.first_chunk()?);
-    usize::try_from(size).ok().filter(|bytes| *bytes > 0)
+/// What the kernel says beside a datagram.
+#[derive(Default)]
+struct Said<'a> {
+    stamps: Option<&'a [u8]>,
+    /// Bytes of each packet in one piece but perhaps the last.
+    segment_bytes: Option<usize>,
+    ttl: u8,
+}
+
+impl<'a> Said<'a> {
+    #[inline]
+    fn read(control: &'a [u8]) -> Self {
+        let mut said = Self::default();
+        for (level, kind, data) in control_messages(control) {
+            let number = || data.first_chunk().map(|octets| i32::from_ne_bytes(*octets));
+            match (level, kind) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => said.stamps = Some(data),
+                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                    said.ttl = number().unwrap_or(0) as u8;
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let bytes = number().and_then(|bytes| usize::try_from(bytes).ok());
+                    said.segment_bytes = bytes.filter(|bytes| *bytes > 0);
+                }
+                _ => {}
+            }
+        }
+        said
+    }
+}
+
+/// Asks for the TTL of each packet; where that is refused none is known.
+pub(super) fn ask_for_ttl(socket: &TestSocket) {
+    let ipv6 = socket.local_address().is_ok_and(|address| address.is_ipv6());
+    let (level, option) = if ipv6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_RECVTTL)
+    };
+    let _ = quaver_probe::socket::set_option(socket.as_fd(), level, option, &1i32);
 }
 
 /// What asks for receive stamps of the kernel.
@@ -301,11 +341,12 @@ pub(super) fn control_messages(mut control: &[u8]) -> impl Iterator<Item = (i32,
 }
 
 /// The stamp among the messages, UTC nanoseconds: the interface's if its clock is known, else the kernel's.
-#[inline]
 pub(super) fn stamp_in(control: &[u8], hardware: Option<&HardwareClock>) -> Option<(i64, StampSource)> {
-    let stamps = control_messages(control).find_map(|(level, kind, data)| {
-        (level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING).then_some(data)
-    })?;
+    stamp_of(Said::read(control).stamps?, hardware)
+}
+
+#[inline]
+fn stamp_of(stamps: &[u8], hardware: Option<&HardwareClock>) -> Option<(i64, StampSource)> {
     // struct scm_timestamping: software, unused, hardware; each seconds and nanoseconds of 64 bits.
     let time_ns = |place: usize| {
         let word =

@@ -67,10 +67,15 @@ impl Judge {
         self.accept_from != AcceptFrom::Anyone
     }
 
+    /// See [`PacketForm::heard_error`].
+    pub(super) fn heard_error(&self) -> Option<u16> {
+        self.form.heard_error()
+    }
+
     /// Judges a packet.
     #[inline]
     pub(super) fn judge(&mut self, datagram: &Datagram<'_>) -> Verdict {
-        let Datagram { octets, length, from, received_ns, stamped_by, of_train } = *datagram;
+        let Datagram { octets, length, from, received_ns, stamped_by, of_train, .. } = *datagram;
         if !self.admits(from) {
             self.tally.foreign += 1;
             return Verdict::Ignore;

@@ -6,6 +6,7 @@
 mod departures;
 mod error;
 mod hardware;
+mod hops;
 mod inbox;
 mod judge;
 mod observe;
@@ -24,6 +25,7 @@ mod spec;
 mod train;
 
 pub use error::FlowError;
+pub use hops::{HopChange, HopSummary, Hops, MOST_HOP_CHANGES};
 pub use observe::{ConnectionCounters, SegmentReport};
 pub use receive::{prepare_receive, receive_flow};
 pub use report::{

@@ -10,13 +10,18 @@
 //! Tag and code are there where the session has them; else padding starts there. The code is over all that is not
 //! the code, with the epoch before it: how often the number has begun anew, in 64 bits, so that a packet of an
 //! earlier round cannot be played back in a later one. A sentinel, which has no place in the order, has an epoch of
-//! its own.
+//! its own. Packets of OWAMP have a layout of their own, without any of this.
 
 use super::spec::{
     AUTHENTICATION_BYTES, FlowSpec, LEAST_PACKET_BYTES, PacketAuthenticator, SESSION_TAG_BYTES,
 };
 use quaver_abi::wire::jitlat::{SENTINEL, TEST_PACKET_BYTES, TestPacket};
+use quaver_abi::wire::owamp::{LEAST_TEST_BYTES, TestHeader};
+use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
+use quaver_clock::realtime_ns;
+use std::cell::Cell;
 use std::sync::Arc;
+use zerocopy::{FromBytes, IntoBytes};
 
 const _: () = assert!(LEAST_PACKET_BYTES as usize == TEST_PACKET_BYTES);
 const TAG_AT: usize = LEAST_PACKET_BYTES as usize;
@@ -56,6 +61,43 @@ pub(super) struct PacketForm {
     pub(super) packet_bytes: usize,
     tag: Option<[u8; SESSION_TAG_BYTES as usize]>,
     key: Option<Arc<dyn PacketAuthenticator>>,
+    owamp: Option<Owamp>,
+}
+
+/// What packets of OWAMP need.
+struct Owamp {
+    /// The sender's error estimate: ours, and that of the last packet that was read.
+    error: u16,
+    heard: Cell<Option<u16>>,
+    /// A time in whose era the stamps lie.
+    near_ns: i64,
+}
+
+impl Owamp {
+    fn write(&self, octets: &mut [u8], tx_real_time_ns: i64, sequence: u64) {
+        let header = TestHeader {
+            sequence: (sequence as u32).into(),
+            sent: TimestampFormat::Ntp.encode(tx_real_time_ns).into(),
+            error: self.error.into(),
+        };
+        octets[..LEAST_TEST_BYTES].copy_from_slice(header.as_bytes());
+    }
+
+    fn read(&self, octets: &[u8], right_length: bool) -> Content {
+        let header = TestHeader::read_from_prefix(octets).map(|(header, _)| header);
+        // The last number is Jitlat's sentinel, and no flow has so many packets.
+        let Some(header) = header.ok().filter(|header| header.sequence != u32::MAX) else {
+            return Content::Unreadable;
+        };
+        self.heard.set(Some(header.error.get()));
+        let format = ErrorEstimate::from_bits(header.error.get()).format;
+        let sequence = header.sequence.get();
+        let packet = TestPacket {
+            tx_real_time_ns: format.decode(header.sent.get(), self.near_ns),
+            tx_seq: sequence.cast_signed(),
+        };
+        Content::Packet { packet, sequence: Some(sequence.into()), right_length, right_code: true }
+    }
 }
 
 /// What bytes are.
@@ -72,7 +114,14 @@ pub(super) enum Content {
 
 impl PacketForm {
     pub(super) fn of(spec: &FlowSpec) -> Self {
-        Self { packet_bytes: spec.packet_bytes as usize, tag: spec.session_tag, key: spec.key.clone() }
+        let near_ns = realtime_ns();
+        let owamp = spec.owamp_error.map(|error| Owamp { error, heard: Cell::new(None), near_ns });
+        Self { packet_bytes: spec.packet_bytes as usize, tag: spec.session_tag, key: spec.key.clone(), owamp }
+    }
+
+    /// The sender's error estimate in the last packet of OWAMP that was read.
+    pub(super) fn heard_error(&self) -> Option<u16> {
+        self.owamp.as_ref().and_then(|owamp| owamp.heard.get())
     }
 
     /// Whether packets carry a code.
@@ -83,6 +132,9 @@ impl PacketForm {
     /// Writes all but the padding, which has to be there: packet `sequence`, or a sentinel.
     #[inline]
     pub(super) fn write(&self, octets: &mut [u8], tx_real_time_ns: i64, sequence: Option<u64>) {
+        if let (Some(owamp), Some(sequence)) = (&self.owamp, sequence) {
+            return owamp.write(octets, tx_real_time_ns, sequence);
+        }
         let packet = TestPacket { tx_real_time_ns, tx_seq: sequence.map_or(SENTINEL, number_of) };
         octets[..TAG_AT].copy_from_slice(&packet.to_octets());
         if let Some(tag) = &self.tag {
@@ -96,10 +148,11 @@ impl PacketForm {
 
     /// Where padding begins.
     pub(super) fn padding_at(&self) -> usize {
-        match (&self.key, &self.tag) {
-            (Some(_), _) => CODE_END,
-            (None, Some(_)) => CODE_AT,
-            (None, None) => TAG_AT,
+        match (&self.owamp, &self.key, &self.tag) {
+            (Some(_), ..) => LEAST_TEST_BYTES,
+            (None, Some(_), _) => CODE_END,
+            (None, None, Some(_)) => CODE_AT,
+            (None, None, None) => TAG_AT,
         }
     }
 
@@ -107,6 +160,9 @@ impl PacketForm {
     /// packets. Its number stands for the sequence nearest to `near`.
     #[inline]
     pub(super) fn read(&self, octets: &[u8], length: usize, near: u64) -> Content {
+        if let Some(owamp) = &self.owamp {
+            return owamp.read(octets, length == self.packet_bytes);
+        }
         let Ok(packet) = TestPacket::from_octets(octets) else { return Content::Unreadable };
         if let Some(tag) = &self.tag
             && octets.get(TAG_AT..CODE_AT) != Some(tag.as_slice())

@@ -2,7 +2,8 @@
 
 use super::error::FlowError;
 use super::hardware::Way;
-use super::inbox::{Datagram, Inbox, ask_for_stamps, hardware_clock, size_buffer, take_trains};
+use super::hops::Hops;
+use super::inbox::{Datagram, Inbox, ask_for_stamps, ask_for_ttl, hardware_clock, size_buffer, take_trains};
 use super::judge::{Judge, Verdict};
 use super::observe::Watch;
 use super::records::Records;
@@ -12,6 +13,7 @@ use super::segments::Side;
 use super::send::{prepare_thread, restore_thread, thread_cpu_ns};
 use super::socket::{LONGEST_WAIT, TestSocket};
 use super::spec::{FlowSpec, StampSource, StampWish, Transport};
+use quaver_abi::wire::jitlat::Singleton;
 use quaver_clock::monotonic_ns;
 use quaver_probe::thread::ThreadUsage;
 use rustix::io::Errno;
@@ -45,6 +47,7 @@ pub fn prepare_receive(socket: &TestSocket, spec: &FlowSpec) -> Result<Vec<Strin
         ));
     }
     take_trains(socket, spec);
+    ask_for_ttl(socket);
     remarks.extend(ask_for_stamps(socket, spec));
     Ok(remarks)
 }
@@ -72,7 +75,8 @@ pub fn receive_flow(
         Transport::Udp => receiver.datagrams(socket),
         Transport::Tcp => receiver.records(socket),
     };
-    let Receiver { judge, mut report, .. } = receiver;
+    let Receiver { judge, hops, mut report, .. } = receiver;
+    report.hops = hops.found;
     report.end = end;
     report.segments = watch.map(Watch::finish);
     report.cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
@@ -82,6 +86,7 @@ pub fn receive_flow(
     if spec.transport == Transport::Udp {
         report.own_drops = socket.new_drops();
     }
+    report.owamp_error = judge.heard_error();
     let tally = judge.tally;
     report.received = tally.received;
     report.duplicates = tally.duplicates;
@@ -103,6 +108,7 @@ struct Receiver<'a> {
     on_packets: &'a mut dyn FnMut(&[Received]),
     stop: &'a AtomicBool,
     judge: Judge,
+    hops: Hops,
     report: ReceiveReport,
     kept: Vec<Received>,
     /// CLOCK_MONOTONIC nanoseconds at which it gives up if nothing more comes.
@@ -121,6 +127,7 @@ impl<'a> Receiver<'a> {
             on_packets,
             stop,
             judge: Judge::new(spec),
+            hops: Hops::default(),
             report: ReceiveReport::default(),
             kept: Vec::with_capacity(super::inbox::MOST_TAKEN),
             give_up_ns,
@@ -163,7 +170,13 @@ impl<'a> Receiver<'a> {
                     self.report.batches += 1;
                     for datagram in inbox.datagrams() {
                         match self.judge.judge(&datagram) {
-                            Verdict::Keep(packet) => self.kept.push(packet),
+                            Verdict::Keep(packet) => {
+                                let Singleton { tx_seq, flags, .. } = packet.singleton;
+                                if flags == 0 {
+                                    self.hops.take(tx_seq.cast_unsigned().into(), datagram.ttl);
+                                }
+                                self.kept.push(packet);
+                            }
                             // After it nothing counts but by lingering.
                             Verdict::Sentinel if self.spec.linger_ns == 0 => {
                                 self.hand_on();
@@ -218,6 +231,7 @@ impl<'a> Receiver<'a> {
                     received_ns: read_ns,
                     stamped_by: StampSource::Application,
                     of_train: false,
+                    ttl: 0,
                 };
                 match self.judge.judge(&record) {
                     Verdict::Keep(packet) => self.kept.push(packet),

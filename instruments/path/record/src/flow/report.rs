@@ -1,5 +1,6 @@
 //! What sender and receiver of a flow did.
 
+use super::hops::HopSummary;
 use super::observe::SegmentReport;
 use super::schedule::LatePolicy;
 use super::spec::StampSource;
@@ -205,6 +206,10 @@ pub struct ReceiveReport {
     pub stamped_by: [u64; 3],
     /// Packets that came with others in one piece, and bear its stamp.
     pub of_trains: u64,
+    /// What the TTLs of first copies say; nothing of a TCP flow.
+    pub hops: HopSummary,
+    /// The sender's error estimate in the last packet of OWAMP.
+    pub owamp_error: Option<u16>,
     /// Receive calls that failed otherwise.
     pub errors: u64,
     /// Receive calls that returned packets.

@@ -72,7 +72,12 @@ pub fn send_flow(
     }
     sender.report.cpu_ns = thread_cpu_ns().saturating_sub(cpu_ns);
     sender.report.usage = ThreadUsage::now().since(&usage);
-    sender.send_sentinels();
+    match spec.owamp_error {
+        None => sender.send_sentinels(),
+        // The control connection tells the end.
+        Some(_) if sender.report.finished => sender.report.end = SendEnd::Unacknowledged,
+        Some(_) => {}
+    }
     let mut report = sender.finish();
     report.segments = watch.map(Watch::finish);
     report.remarks.extend(restore_thread(thread));

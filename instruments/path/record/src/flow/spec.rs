@@ -2,6 +2,7 @@
 
 use super::error::FlowError;
 use super::schedule::{FlowSchedule, HIGH_RATE_PERIOD_NS, LatePolicy};
+use quaver_abi::wire::owamp::LEAST_TEST_BYTES;
 use quaver_probe::source::Pace;
 use quaver_probe::thread::ThreadSettings;
 use std::net::{IpAddr, SocketAddr};
@@ -106,6 +107,9 @@ pub struct FlowSpec {
     pub first_sequence: u64,
     /// Tells packets of this session from all others; in the padding's place.
     pub session_tag: Option<[u8; SESSION_TAG_BYTES as usize]>,
+    /// Packets are those of OWAMP (RFC 4656, section 4.1.2), with this error estimate of the sender's: no sentinels, and
+    /// fewer than 2^32 - 1 of them.
+    pub owamp_error: Option<u16>,
     /// Authenticates packets; needs a session tag, so that packets of another session do not pass.
     pub key: Option<Arc<dyn PacketAuthenticator>>,
     /// Where stamps are to come from.
@@ -170,6 +174,7 @@ impl FlowSpec {
             schedule,
             first_sequence: 0,
             session_tag: None,
+            owamp_error: None,
             key: None,
             stamps: StampWish::Best,
             pace: Pace::Hybrid,
@@ -192,6 +197,9 @@ impl FlowSpec {
 
     /// Least payload that holds what this flow's packets carry.
     pub const fn least_packet_bytes(&self) -> u32 {
+        if self.owamp_error.is_some() {
+            return LEAST_TEST_BYTES as u32;
+        }
         let tag = if self.session_tag.is_some() { SESSION_TAG_BYTES } else { 0 };
         let code = if self.key.is_some() { AUTHENTICATION_BYTES } else { 0 };
         LEAST_PACKET_BYTES + tag + code

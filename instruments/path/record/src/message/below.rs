@@ -1,9 +1,11 @@
 //! What an end of a flow knows of its packets below the program, as messages tell it.
 
 use super::super::below::{DepartureSummary, NOT_KNOWN, SegmentSummary};
-use super::super::flow::{Side as SegmentSide, StampSource};
+use super::super::flow::{HopChange, HopSummary, Side as SegmentSide, StampSource};
 use super::{Body, Message};
-use quaver_abi::wire::extension::{DeparturesElement, ExtensionError, SegmentsElement, field};
+use quaver_abi::wire::extension::{
+    DeparturesElement, ExtensionError, HopChangeElement, HopsElement, SegmentsElement, field,
+};
 
 impl Body {
     /// Departures of packets from number `first` on.
@@ -32,6 +34,21 @@ impl Body {
         self.element(field::SEGMENTS, &element)
     }
 
+    /// What TTLs said, if anything.
+    pub(in super::super) fn hops(self, hops: &HopSummary) -> Self {
+        if hops.ttl == 0 {
+            return self;
+        }
+        let first = hops.first.map(|change| HopChangeElement {
+            from_packet: change.from_packet.into(),
+            before: change.before,
+            after: change.after,
+            reserved: [0; 6],
+        });
+        let element = HopsElement { ttl: hops.ttl, reserved: [0; 7], changes: hops.changes.into(), first };
+        self.element(field::HOPS, &element)
+    }
+
     /// What is known of departures, if anything is.
     pub(in super::super) fn departures(self, departures: Option<DepartureSummary>) -> Self {
         let Some(departures) = departures else { return self };
@@ -57,6 +74,17 @@ impl Message {
         let (took_ns, []) = rest.as_chunks::<4>() else { return Err(bad) };
         let took_ns = took_ns.iter().map(|octets| u32::from_be_bytes(*octets));
         Ok((u64::from_be_bytes(*first), took_ns.map(|ns| Some(ns).filter(|ns| *ns != NOT_KNOWN)).collect()))
+    }
+
+    /// What TTLs said to the peer.
+    pub(in super::super) fn hops(&self) -> HopSummary {
+        let Ok(element) = self.element::<HopsElement>(field::HOPS) else { return HopSummary::default() };
+        let first = element.first.map(|change| HopChange {
+            from_packet: change.from_packet.get(),
+            before: change.before,
+            after: change.after,
+        });
+        HopSummary { ttl: element.ttl, changes: element.changes.get(), first }
     }
 
     /// What the peer knows of segments; what cannot be is nothing, as it is beside what was asked for.

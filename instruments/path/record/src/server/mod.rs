@@ -17,6 +17,7 @@ use super::error::PathError;
 use super::event::ServerEvent;
 use super::hosts::Side;
 use super::options::ServerOptions;
+use super::owamp::Dialect;
 use door::{Admission, Door};
 use lobby::{Expectations, Lobby, bound};
 use log::Log;
@@ -59,8 +60,15 @@ impl Shared {
 /// One address that is listened on.
 struct Gate {
     control: TcpListener,
-    lobby: Lobby,
-    test_port: u16,
+    speaks: Speaks,
+}
+
+/// What is spoken behind a gate.
+enum Speaks {
+    /// Jitlat and the extension, whose test packets come to one port.
+    Quaver { lobby: Lobby, test_port: u16 },
+    /// OWAMP-Control or TWAMP-Control.
+    Other(Dialect),
 }
 
 /// Serves until `stop` is set. Sessions that are under way are then ended and their peers told; `on_event` is
@@ -93,7 +101,9 @@ pub fn serve(
             let _ = rustix::io::read(&shared.wake, &mut count);
             for gate in &mut gates {
                 porter.let_in(scope, gate, &mut log);
-                gate.lobby.look(&shared.expectations);
+                if let Speaks::Quaver { lobby, .. } = &mut gate.speaks {
+                    lobby.look(&shared.expectations);
+                }
             }
             tell(&arriving, &mut log);
         }
@@ -113,21 +123,25 @@ fn tell(arriving: &Receiver<ServerEvent>, log: &mut Log<'_>) {
 
 fn open_gates(options: &ServerOptions, log: &mut Log<'_>) -> Result<Vec<Gate>, PathError> {
     let (mut gates, mut last) = (Vec::<Gate>::new(), None);
+    let (mut control_port, mut test_port) = (options.control_port, options.test_port);
     for &address in &options.listen {
-        // Ports that the system chose are the same at all addresses.
-        let (control_port, test_port) = match gates.first() {
-            None => (options.control_port, options.test_port),
-            Some(gate) => (gate.control.local_addr().map_or(0, |at| at.port()), gate.test_port),
-        };
         match open_gate(address, control_port, test_port) {
             Ok((gate, control, test)) => {
                 log.tell(ServerEvent::Listening { control, test });
                 gates.push(gate);
+                // Ports that the system chose are the same at all addresses.
+                (control_port, test_port) = (control.port(), test.port());
             }
             Err(error) => {
                 log.tell(ServerEvent::NotListening { address, reason: error.to_string() });
                 last = Some(error);
             }
+        }
+    }
+    let others = [(options.owamp_port, Dialect::Owamp), (options.twamp_port, Dialect::Twamp)];
+    for (port, dialect) in others.into_iter().filter_map(|(port, dialect)| Some((port?, dialect))) {
+        for gate in open_others(options, port, dialect, log)? {
+            gates.push(gate);
         }
     }
     match (gates.is_empty(), last) {
@@ -142,13 +156,45 @@ fn open_gate(
     control_port: u16,
     test_port: u16,
 ) -> Result<(Gate, SocketAddr, SocketAddr), PathError> {
-    let control = bound((address, control_port).into(), Type::STREAM, Protocol::TCP)?;
+    let (control, at) = listen((address, control_port).into())?;
+    let lobby = Lobby::open((address, test_port).into())?;
+    let test = lobby.address()?;
+    Ok((Gate { control, speaks: Speaks::Quaver { lobby, test_port: test.port() } }, at, test))
+}
+
+/// The gates of OWAMP-Control or TWAMP-Control, at all addresses that this host has.
+fn open_others(
+    options: &ServerOptions,
+    mut port: u16,
+    dialect: Dialect,
+    log: &mut Log<'_>,
+) -> Result<Vec<Gate>, PathError> {
+    let (mut gates, mut last) = (Vec::new(), None);
+    for &address in &options.listen {
+        match listen((address, port).into()) {
+            Ok((control, at)) => {
+                port = at.port();
+                log.tell(ServerEvent::ListeningFor { protocol: dialect.name(), control: at });
+                gates.push(Gate { control, speaks: Speaks::Other(dialect) });
+            }
+            Err(error) => {
+                log.tell(ServerEvent::NotListening { address, reason: error.to_string() });
+                last = Some(error);
+            }
+        }
+    }
+    match last {
+        Some(error) if gates.is_empty() => Err(error),
+        _ => Ok(gates),
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), PathError> {
+    let control = bound(address, Type::STREAM, Protocol::TCP)?;
     control.listen(BACKLOG).map_err(|e| PathError::os(format!("listen at TCP {address}"), e))?;
     let control: TcpListener = control.into();
     let at = control.local_addr().map_err(|e| PathError::os("read the control port", e))?;
-    let lobby = Lobby::open((address, test_port).into())?;
-    let test = lobby.address()?;
-    Ok((Gate { control, lobby, test_port: test.port() }, at, test))
+    Ok((control, at))
 }
 
 /// Waits until there is something to do, at most [`LONGEST_WAIT`].
@@ -159,8 +205,10 @@ fn wait(gates: &[Gate], porter: &Porter<'_>) {
         if porter.window.is_open() {
             waited.push(PollFd::new(&gate.control, PollFlags::IN));
         }
-        if expectations.any() {
-            waited.push(PollFd::new(&gate.lobby.socket, PollFlags::IN));
+        if let Speaks::Quaver { lobby, .. } = &gate.speaks
+            && expectations.any()
+        {
+            waited.push(PollFd::new(&lobby.socket, PollFlags::IN));
         }
     }
     let longest = Timespec { tv_sec: 0, tv_nsec: LONGEST_WAIT.subsec_nanos().into() };
@@ -208,7 +256,7 @@ impl<'a> Porter<'a> {
         while self.window.is_open() && self.window.take() {
             match gate.control.accept() {
                 Ok((socket, peer)) => {
-                    if let Err(reason) = self.seat(scope, socket, peer, gate.test_port) {
+                    if let Err(reason) = self.seat(scope, socket, peer, &gate.speaks) {
                         log.tell(ServerEvent::TurnedAway { peer, reason });
                     }
                 }
@@ -227,21 +275,39 @@ impl<'a> Porter<'a> {
         scope: &'scope Scope<'scope, '_>,
         socket: TcpStream,
         peer: SocketAddr,
-        test_port: u16,
+        speaks: &Speaks,
     ) -> Result<(), String>
     where
         'a: 'scope,
     {
         let place = self.door.enter(peer.ip(), &self.shared.options.limits, Instant::now())?;
-        let mut control = Control::new(socket, Side::Server).map_err(|e| format!("cannot be served: {e}"))?;
-        control.heed(Arc::clone(&self.shared.stop));
         let (shared, events) = (self.shared, self.events.clone());
-        let work = move || {
-            let _place: Admission = place;
-            service::run(shared, control, test_port, &events);
-            shared.wake();
-        };
-        let builder = std::thread::Builder::new().name("quaver-session".into()).stack_size(1 << 19);
-        builder.spawn_scoped(scope, work).map(|_| ()).map_err(|e| format!("no thread for it: {e}"))
+        match *speaks {
+            Speaks::Quaver { test_port, .. } => {
+                let control = Control::new(socket, Side::Server);
+                let mut control = control.map_err(|e| format!("cannot be served: {e}"))?;
+                control.heed(Arc::clone(&self.shared.stop));
+                inside(scope, shared, place, move || service::run(shared, control, test_port, &events))
+            }
+            Speaks::Other(dialect) => inside(scope, shared, place, move || {
+                service::run_other(shared, socket, peer, dialect, &events);
+            }),
+        }
     }
+}
+
+/// Serves a session on a thread of its own.
+fn inside<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    shared: &'scope Shared,
+    place: Admission,
+    serve: impl FnOnce() + Send + 'scope,
+) -> Result<(), String> {
+    let work = move || {
+        let _place = place;
+        serve();
+        shared.wake();
+    };
+    let builder = std::thread::Builder::new().name("quaver-session".into()).stack_size(1 << 19);
+    builder.spawn_scoped(scope, work).map(|_| ()).map_err(|e| format!("no thread for it: {e}"))
 }

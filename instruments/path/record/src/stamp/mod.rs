@@ -27,6 +27,11 @@ pub use outcome::{Located, StampOutcome, StampPacket, StampProgress, StampReply}
 pub use quaver_abi::wire::stamp::time::TimestampFormat;
 pub use reflector::reflect;
 pub use sender::send_session;
+pub(crate) use {
+    reflector::error_estimate,
+    sender::send_agreed,
+    socket::{LONGEST_WAIT, MOST_BYTES, StampSocket, count_hops},
+};
 
 #[cfg(test)]
 mod tests;

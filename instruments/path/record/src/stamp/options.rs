@@ -127,6 +127,8 @@ pub struct SenderOptions {
     pub format: TimestampFormat,
     /// TLVs.
     pub requests: Requests,
+    /// No TLVs at all: what follows the base packet is padding, there and back, as in TWAMP.
+    pub plain: bool,
     /// A reply that takes longer than this counts as lost (RFC 7680's waiting time). Nanoseconds.
     pub loss_timeout_ns: u64,
     /// Seed of the padding.
@@ -153,6 +155,7 @@ impl SenderOptions {
             protection: Protection::None,
             format: TimestampFormat::Ntp,
             requests: Requests::default(),
+            plain: false,
             loss_timeout_ns: 3_000_000_000,
             seed: 0,
             keep_packets: true,

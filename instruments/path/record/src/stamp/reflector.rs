@@ -27,7 +27,7 @@ const EVENTS_PER_SECOND: u32 = 20;
 const UNKNOWN_ERROR_NS: u64 = 16_000_000_000;
 
 /// How good stamps of the system's clock are, by what the kernel says.
-pub(super) fn error_estimate(format: TimestampFormat) -> ErrorEstimate {
+pub(crate) fn error_estimate(format: TimestampFormat) -> ErrorEstimate {
     match ClockEstimate::kernel() {
         Some(clock) => {
             let error_ns = u64::try_from(clock.maxerror_ns).unwrap_or(UNKNOWN_ERROR_NS);

@@ -73,6 +73,10 @@ impl Request {
         let wanted = options.packet_bytes.unwrap_or(least);
         let padding = match wanted.checked_sub(least) {
             Some(0) => return Ok(()),
+            Some(more) if options.plain && wanted <= MOST_PACKET_BYTES => {
+                self.octets.extend(pseudorandom(more, options.seed));
+                return Ok(());
+            }
             Some(more) if more >= tlv::HEADER_BYTES && wanted <= MOST_PACKET_BYTES => {
                 more - tlv::HEADER_BYTES
             }

@@ -41,6 +41,19 @@ pub fn send_session(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(StampProgress<'_>),
 ) -> Result<StampOutcome, StampError> {
+    send_agreed(options, |_, _| Ok(options.target), stop, watch)
+}
+
+/// The same to the reflector that `agree` gives, from our address and the bytes of a packet, before the first one.
+///
+/// # Errors
+/// As [`send_session`], and those of `agree`.
+pub(crate) fn send_agreed<E: From<StampError>>(
+    options: &SenderOptions,
+    agree: impl FnOnce(SocketAddr, usize) -> Result<SocketAddr, E>,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(StampProgress<'_>),
+) -> Result<StampOutcome, E> {
     options.check()?;
     let request = Request::new(options)?;
     let ipv6 = options.target.is_ipv6();
@@ -49,9 +62,13 @@ pub fn send_session(
     if options.dscp != 0 {
         socket.set_dscp(options.dscp, ipv6)?;
     }
-    socket.connect(options.target)?;
+    if options.plain {
+        socket.count_hops()?;
+    }
+    let target = agree(socket.local_address()?, request.octets.len())?;
+    socket.connect(target)?;
     let local = socket.local_address()?;
-    watch(StampProgress::Started { local, target: options.target, packet_bytes: request.octets.len() });
+    watch(StampProgress::Started { local, target, packet_bytes: request.octets.len() });
     let mut session = Session {
         options,
         request,
@@ -62,17 +79,17 @@ pub fn send_session(
         counter: DirectionCounter::new(),
         lateness: Lateness::histogram(),
         remembered: VecDeque::new(),
-        outcome: blank(options, local),
+        outcome: blank(target, local),
         watch,
     };
     session.outcome.packet_bytes = session.request.octets.len();
     Ok(session.run(stop))
 }
 
-fn blank(options: &SenderOptions, local: SocketAddr) -> StampOutcome {
+fn blank(target: SocketAddr, local: SocketAddr) -> StampOutcome {
     StampOutcome {
         local,
-        target: options.target,
+        target,
         packet_bytes: 0,
         sent: 0,
         answered: 0,
@@ -279,7 +296,9 @@ impl Session<'_> {
         }
         let mut kept = self.kept(&reply, arrival);
         self.outcome.other_length += u64::from(octets.len() != self.request.octets.len());
-        self.take_tlvs(octets.get(mode.base_bytes()..).unwrap_or_default(), &reply, sequence, &mut kept);
+        if !self.options.plain {
+            self.take_tlvs(octets.get(mode.base_bytes()..).unwrap_or_default(), &reply, sequence, &mut kept);
+        }
         let remembered = &mut self.remembered[place as usize];
         let t1_ns = remembered.t1_ns;
         if arrival.received_ns.saturating_sub(t1_ns) > self.options.loss_timeout_ns.cast_signed() {

@@ -14,25 +14,25 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// Longest wait without a look at the stop flag.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 /// Bytes of the largest UDP payload, and one more.
-pub(super) const MOST_BYTES: usize = 65_536;
+pub(crate) const MOST_BYTES: usize = 65_536;
 
 /// What the system said with a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
-    pub(super) octets: usize,
-    pub(super) from: SocketAddr,
+pub(crate) struct Arrival {
+    pub(crate) octets: usize,
+    pub(crate) from: SocketAddr,
     /// Address that it was sent to.
-    pub(super) to: Option<IpAddr>,
+    pub(crate) to: Option<IpAddr>,
     /// TTL or hop limit.
-    pub(super) ttl: Option<u8>,
+    pub(crate) ttl: Option<u8>,
     /// Traffic class: DSCP and ECN.
-    pub(super) class: u8,
+    pub(crate) class: u8,
     /// UTC nanoseconds.
-    pub(super) received_ns: i64,
-    pub(super) stamped_by: StampSource,
+    pub(crate) received_ns: i64,
+    pub(crate) stamped_by: StampSource,
 }
 
 /// Room for control messages of a received packet: stamps (64 bytes with the header), TTL and class (24 each), the
@@ -42,15 +42,15 @@ struct ControlSpace([u8; 256]);
 
 /// The socket.
 #[derive(Debug)]
-pub(super) struct StampSocket {
+pub(crate) struct StampSocket {
     socket: Socket,
     /// Whether the kernel was willing to stamp.
-    pub(super) kernel_stamps: bool,
+    pub(crate) kernel_stamps: bool,
 }
 
 impl StampSocket {
     /// A non-blocking socket at `bind`; an IPv6 wildcard takes IPv4 too.
-    pub(super) fn bind(bind: SocketAddr) -> Result<Self, StampError> {
+    pub(crate) fn bind(bind: SocketAddr) -> Result<Self, StampError> {
         let failed = |e: Error| StampError::os(format!("open UDP {bind} for STAMP"), e);
         let socket =
             Socket::new(Domain::for_address(bind), Type::DGRAM, Some(Protocol::UDP)).map_err(failed)?;
@@ -65,32 +65,38 @@ impl StampSocket {
     }
 
     /// Fixes the peer: packets go there, and only its packets are received.
-    pub(super) fn connect(&self, peer: SocketAddr) -> Result<(), StampError> {
+    pub(crate) fn connect(&self, peer: SocketAddr) -> Result<(), StampError> {
         self.socket
             .connect(&peer.into())
             .map_err(|e| StampError::os(format!("connect to the reflector {peer}"), e))
     }
 
-    pub(super) fn local_address(&self) -> Result<SocketAddr, StampError> {
+    pub(crate) fn local_address(&self) -> Result<SocketAddr, StampError> {
         let failed = |e: Error| StampError::os("read the address of the STAMP socket", e);
         let address = self.socket.local_addr().map_err(failed)?;
         address.as_socket().ok_or_else(|| failed(Error::from_raw_os_error(libc::EAFNOSUPPORT)))
     }
 
     /// Marks all that is sent from here with a DSCP, 0 to 63.
-    pub(super) fn set_dscp(&self, dscp: u8, ipv6: bool) -> Result<(), StampError> {
+    pub(crate) fn set_dscp(&self, dscp: u8, ipv6: bool) -> Result<(), StampError> {
         let class = u32::from(dscp & 63) << 2;
         let outcome = if ipv6 { self.socket.set_tclass_v6(class) } else { self.socket.set_tos_v4(class) };
         outcome.map_err(|e| StampError::os(format!("set DSCP {dscp} of the STAMP socket"), e))
     }
 
+    /// Lets all that is sent from here begin with the greatest TTL, so that its receiver sees how many hops it took
+    /// (RFC 4656, section 4.1.1).
+    pub(crate) fn count_hops(&self) -> Result<(), StampError> {
+        count_hops(&self.socket).map_err(|e| StampError::os("set the TTL of the test socket", e))
+    }
+
     /// Sends to the connected peer.
-    pub(super) fn send(&self, octets: &[u8]) -> Result<(), Error> {
+    pub(crate) fn send(&self, octets: &[u8]) -> Result<(), Error> {
         self.socket.send(octets).map(|_| ())
     }
 
     /// Waits until something may have come, or the time is over.
-    pub(super) fn wait(&self, longest: Duration) {
+    pub(crate) fn wait(&self, longest: Duration) {
         let longest = longest.min(LONGEST_WAIT);
         let mut waited = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         let longest = Timespec { tv_sec: 0, tv_nsec: longest.subsec_nanos().into() };
@@ -99,7 +105,7 @@ impl StampSocket {
     }
 
     /// Takes one packet, whose bytes beyond `buffer` are lost.
-    pub(super) fn receive(&self, buffer: &mut [u8]) -> Result<Arrival, Errno> {
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<Arrival, Errno> {
         let mut storage = SockAddrStorage::zeroed();
         let mut control = ControlSpace([0; 256]);
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -139,7 +145,7 @@ impl StampSocket {
 
     /// Sends to `to` with a traffic class, from the address that `from` names, so that the reply of a host with many
     /// addresses comes from the one that was asked.
-    pub(super) fn reply(
+    pub(crate) fn reply(
         &self,
         octets: &[u8],
         to: SocketAddr,
@@ -181,6 +187,14 @@ impl StampSocket {
         // SAFETY: the message leads to `address`, `octets` and `control`, which live on and are only read.
         let sent = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
         if sent < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Gives a socket the greatest TTL.
+pub(crate) fn count_hops(socket: &Socket) -> Result<(), Error> {
+    match socket.local_addr()?.is_ipv6() {
+        true => socket.set_unicast_hops_v6(255),
+        false => socket.set_ttl_v4(255),
     }
 }
 

@@ -217,3 +217,15 @@ fn what_cannot_be_is_said_before_anybody_is_called() {
     let said = sentence(measure(&nobody));
     assert!(said.contains("connect to 127.0.0.1:1") && said.contains("quaver serve"), "{said}");
 }
+
+#[test]
+fn each_receiver_tells_the_ttl_of_its_packets() {
+    for at in [V4, V6] {
+        let server = Served::at(at);
+        let outcome = measure(&ClientOptions { directions: Directions::Both, ..server.client() }).unwrap();
+        for flow in &outcome.flows {
+            let hops = flow.receiver.expect("told").hops;
+            assert_eq!((hops.ttl, hops.changes), (64, 0), "{at}, {:?}", flow.direction);
+        }
+    }
+}

@@ -7,10 +7,12 @@ mod greedy;
 mod hostile;
 mod keys;
 mod legacy;
+mod owamp;
 mod queue;
 mod scope;
 mod sending;
 mod source;
+mod twamp;
 
 use super::auth::Key;
 use super::*;

@@ -120,10 +120,15 @@ pub(super) fn packets(outcome: &StampOutcome) -> [Vec<Singleton>; 2] {
 }
 
 /// What the manifest tells of the session.
-pub(super) fn facts(outcome: &StampOutcome, options: &SenderOptions, fastest: Fastest) -> PathFacts {
+pub(super) fn facts(
+    outcome: &StampOutcome,
+    options: &SenderOptions,
+    fastest: Fastest,
+    protocol: &str,
+) -> PathFacts {
     PathFacts {
         peer: outcome.target.to_string(),
-        protocol: "stamp".to_owned(),
+        protocol: protocol.to_owned(),
         flows: vec![flow(outcome, options, Direction::Up), flow(outcome, options, Direction::Down)],
         round_trips: fastest.into_trips(),
         clocks: clocks(outcome),

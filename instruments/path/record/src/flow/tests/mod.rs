@@ -1,5 +1,6 @@
 //! Flows over loopback.
 
+mod hops;
 mod hostile;
 mod schedules;
 mod sending;

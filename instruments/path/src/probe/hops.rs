@@ -1,0 +1,60 @@
+//! Changes of the number of hops of a way, in words.
+
+use quaver_analysis::path::direction::Direction;
+use quaver_path_record::flow::{HopChange, HopSummary};
+use quaver_view::Cell;
+
+/// What changed of a route, as a sentence; none where nothing did.
+pub(super) fn told(direction: Direction, found: &HopSummary) -> Option<String> {
+    if found.changes == 0 {
+        return None;
+    }
+    let change = |HopChange { from_packet, before, after }: &HopChange| {
+        let (hops, way) = (before.abs_diff(*after), if after < before { "more" } else { "fewer" });
+        let plural = if hops == 1 { "" } else { "s" };
+        format!("from packet {} on {hops} hop{plural} {way}", Cell::Sequence(*from_packet))
+    };
+    let kept = found.first.iter().take(usize::try_from(found.changes).unwrap_or(usize::MAX));
+    let each: Vec<String> = kept.map(change).collect();
+    let rest = found.changes - each.len() as u64;
+    let rest = if rest == 0 { String::new() } else { format!(", and {} more changes", Cell::Count(rest)) };
+    Some(format!("{}: the route changed: {}{rest}", direction.name(), each.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaver_path_record::flow::Hops;
+
+    fn told(ttls: &[u8]) -> Option<String> {
+        let mut hops = Hops::default();
+        ttls.iter().zip(0..).for_each(|(ttl, packet)| hops.take(packet, *ttl));
+        super::told(Direction::Up, &hops.found)
+    }
+
+    #[test]
+    fn a_route_that_changed_is_told_with_its_packet() {
+        let found = told(&[60, 60, 58, 58, 58, 58, 59, 59, 59]).unwrap();
+        assert_eq!(
+            found,
+            "up: the route changed: from packet #2 on 2 hops more, from packet #6 on 1 hop fewer"
+        );
+        let flapping: Vec<u8> = (0..60).map(|packet| if packet / 3 % 2 == 0 { 60 } else { 61 }).collect();
+        assert!(told(&flapping).unwrap().ends_with(", and 11 more changes"));
+    }
+
+    #[test]
+    fn single_packets_and_reflectors_that_cannot_tell_change_no_route() {
+        for ttls in [
+            &[60u8; 9][..],
+            &[60, 60, 58, 58, 60, 58, 58, 60],
+            &[60, 58, 57, 56, 60],
+            &[0; 9],
+            &[],
+            &[0, 0, 60, 60, 60],
+            &[60, 0, 0, 0, 60],
+        ] {
+            assert_eq!(told(ttls), None, "{ttls:?}");
+        }
+    }
+}
