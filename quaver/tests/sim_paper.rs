@@ -84,6 +84,41 @@ fn page_json_and_report_are_of_one_run() {
 }
 
 #[test]
+fn a_program_whose_trace_was_cut_short_decides_nothing_and_keeps_no_other_from_running() {
+    let place = tempfile::tempdir().unwrap();
+    let armour = |from: &str, to: &str| {
+        expect(&run(place.path(), &["sim", "trace", "--armour", from, "--output", to]), 0);
+    };
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/sim/traces/lu.qtrace.txt");
+    fs::create_dir(place.path().join("traces")).unwrap();
+    armour(bundled, "traces/lu.qtrace");
+    let path = place.path().join("traces/lu.qtrace");
+    let whole = fs::read(&path).unwrap();
+    let json = |octets: &[u8]| -> Value {
+        fs::write(&path, octets).unwrap();
+        let args =
+            ["--programs", "lu,radix", "--no-tracing", "--traces", "traces", "--only", "table6", "--json"];
+        let output =
+            run(place.path(), &[&["sim", "paper", "--quick", "--length", "1us"][..], &args].concat());
+        expect(&output, 0);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // Without its end, and without most of its steps: the replay of what is left is stuck.
+    let almost = json(&whole[..whole.len() - 1]);
+    assert_eq!(almost["programs"][0]["how"]["cut_short"], true);
+    let part = json(&whole[..whole.len() * 7 / 10]);
+    assert_eq!((&part["programs"][0]["program"], &part["not_run"][0][0]), (&"radix".into(), &"lu".into()));
+    let why = part["not_run"][0][1].as_str().unwrap();
+    assert!(why.starts_with("its trace was cut short: simulate lu: the replay is stuck at "), "{why}");
+    for (json, undecided) in [(almost, "cut-short"), (part, "not-run")] {
+        let claims = json["claims"].as_array().unwrap();
+        let of_lu = claims.iter().filter(|claim| claim["what"].as_str().unwrap().ends_with("of lu"));
+        let all: Vec<&Value> = of_lu.map(|claim| &claim["undecided"]).collect();
+        assert_eq!(all, [undecided, undecided]);
+    }
+}
+
+#[test]
 fn interrupted_it_keeps_and_draws_what_was_done() {
     let place = tempfile::tempdir().unwrap();
     let args = ["sim", "paper", "--quiet", "--programs", "barnes,ocean", "--no-tracing", "--seeds", "1000"];

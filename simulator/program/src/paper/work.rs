@@ -5,7 +5,7 @@ use super::programs::{Source, Traces};
 use crate::paper::args::SimPaperArgs;
 use crate::paper::digest as stored;
 use anyhow::Context;
-use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::exit_code::{ExitCode, failure, sentence, status_of};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_sim::config::Config;
@@ -135,6 +135,25 @@ impl<'a> Work<'a> {
                 return Ok(());
             }
         };
+        match self.ready(row, program, (from, cut_short), points) {
+            // A part of a program need not have an end.
+            Err(error) if cut_short && status_of(&error, &[]) == ExitCode::BadInput => {
+                let reason = format!("its trace was cut short: {}", sentence(&error));
+                self.not_run.push((name.to_owned(), reason));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn ready(
+        &mut self,
+        row: &'static PaperProgram,
+        program: Program,
+        (from, cut_short): (String, bool),
+        points: &mut File,
+    ) -> anyhow::Result<()> {
+        let name = row.program;
         let Some(mut laid) = self.lay(program, from)? else { return Ok(()) };
         laid.how.cut_short = cut_short;
         if self.plan.args.calibrate && target(row).is_some() {

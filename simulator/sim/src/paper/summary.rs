@@ -116,8 +116,22 @@ pub struct ArmSummary {
     /// What barriers made a thread owe beyond the rule of slack, mean over threads and seeds, percent of the run.
     #[serde(default)]
     pub beyond_slack_percent: f64,
+    /// The same by seed: what of it is chance is known by these.
+    #[serde(default)]
+    pub by_seed: Vec<OfSeed>,
     /// Least of (1 + own slow-down with DVFS) over (1 + own slow-down without), same seed; by it the bound of table 3 is judged.
     pub least_ratio: Option<f64>,
+}
+
+/// A seed of an arm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfSeed {
+    /// Seed.
+    pub seed: u64,
+    /// How much longer it took than without jitter on the unified cache, percent.
+    pub slow_down_percent: Option<f64>,
+    /// How much more power it took than without DVFS, same cache and seed, percent; by the first of the power models.
+    pub power_percent: Option<f64>,
 }
 
 impl ProgramRuns {
@@ -150,14 +164,19 @@ impl ProgramRuns {
         let mean =
             |of: fn(&PointFigures) -> f64| self.of(arm).map(|(_, one)| of(one)).sum::<f64>() / count as f64;
         let without = |seed: u64| self.at(arm.without_dvfs(), seed);
-        let power = |model: usize| {
-            let each = self.of(arm).filter_map(|(point, one)| {
-                let rest = *without(point.seed)?.power.get(model)?;
-                (rest > 0.0).then(|| (one.power[model] / rest - 1.0) * 100.0)
-            });
-            Spread::of(&each.collect::<Vec<_>>())
-        };
         let controlled = arm.controller().is_some() && arm.injects();
+        let power_of = |point: &Point, one: &PointFigures, model: usize| {
+            let rest = *without(point.seed)?.power.get(model)?;
+            (rest > 0.0 && controlled).then(|| (one.power[model] / rest - 1.0) * 100.0)
+        };
+        let power = |model: usize| {
+            spread(self.of(arm).filter_map(|(point, one)| power_of(point, one, model)).collect())
+        };
+        let by_seed = self.of(arm).filter(|_| arm.injects()).map(|(point, one)| OfSeed {
+            seed: point.seed,
+            slow_down_percent: one.slow_down.map(|slow_down| slow_down * 100.0),
+            power_percent: power_of(point, one, 0),
+        });
         let ratios = self.of(arm).filter_map(|(point, one)| {
             Some((1.0 + one.slow_down?) / (1.0 + without(point.seed)?.slow_down?))
         });
@@ -173,15 +192,13 @@ impl ProgramRuns {
                     .filter_map(|(point, one)| Some(self.own_slow_down(point, one)? * 100.0))
                     .collect(),
             ),
-            power_percent: match controlled {
-                true => (0..MODELS.len()).filter_map(power).collect(),
-                false => Vec::new(),
-            },
+            power_percent: (0..MODELS.len()).filter_map(power).collect(),
             mean_factor: mean(|one| one.mean_factor),
             changes: mean(|one| one.changes as f64),
             kernel_lines: mean(|one| one.kernel_lines as f64),
             refills: self.refills(arm),
             beyond_slack_percent: mean(|one| one.beyond_slack_us * 1e5 / one.duration_ns.max(1.0)),
+            by_seed: by_seed.collect(),
             least_ratio: if controlled { ratios.min_by(f64::total_cmp) } else { None },
         })
     }
@@ -265,6 +282,21 @@ impl ProgramSummary {
     /// Mean slow-down of an arm, percent.
     pub fn slow_down(&self, arm: Arm) -> Option<f64> {
         Some(self.arm(arm)?.slow_down_percent?.mean)
+    }
+
+    /// An arm's seeds.
+    pub fn seeds(&self, arm: Arm) -> impl Iterator<Item = &OfSeed> {
+        self.arm(arm).into_iter().flat_map(|arm| &arm.by_seed)
+    }
+
+    /// Slow-downs of an arm's seeds, percent.
+    pub fn slow_downs(&self, arm: Arm) -> Vec<f64> {
+        self.seeds(arm).filter_map(|seed| seed.slow_down_percent).collect()
+    }
+
+    /// That of one seed, percent.
+    pub fn slow_down_at(&self, arm: Arm, seed: u64) -> Option<f64> {
+        self.seeds(arm).find(|one| one.seed == seed)?.slow_down_percent
     }
 
     /// Whether an operation was late in its runs with jitter.

@@ -163,9 +163,9 @@ fn meetings(summary: &PaperSummary) -> Exhibit {
     }
     let mut section = Section::new("meetings", "Debt where threads meet (figure 5)").link("Debt").note(
         "Slow-down with the unified cache, k = 1, percent. Debt passes at joins alone, as the largest of all that meet, or only as \
-         far as a wait was not slack. The bound is (1 + J) / 1.2 - 1. The largest debt overcompensates: \u{201c}beyond slack\u{201d} is \
-         what barriers made a thread owe beyond the rule of slack, as a share of the run. The last column is how long before the \
-         ideal run the best seed ended.",
+         far as a wait was not slack. The bound is (1 + J) / 1.2 - 1. \u{201c}Beyond slack\u{201d} is what barriers made a thread owe \
+         beyond the rule of slack with the largest debt, as a share of the run: so much may be given back too much. The last column \
+         is how long before the ideal run the best seed ended.",
     );
     if let Some(chart) = charts::arms("meetings", "Slow-down", summary, &MEETINGS, slow_down) {
         section.push(chart);
@@ -319,8 +319,8 @@ fn os_cache(summary: &PaperSummary) -> Exhibit {
         .link("OS cache")
         .note(
             "The paper's figure is a drawing. Without jitter the OS cache changes the run time over the unified cache by the first \
-             two columns: by nothing unless lines are shared. With jitter, the kernel should fill fewer lines than with the unified \
-             cache and evict fewer of the program's. The last columns are the slow-down over the unified cache's, and over the \
+             two columns: by nothing unless lines are shared. The next are lines that kernel activity brought in, with the \
+             unified cache and with the OS cache. The last are the slow-down over the unified cache's, and over the \
              OS cache without jitter.",
         )
         .with(table);

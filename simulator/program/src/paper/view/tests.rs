@@ -22,6 +22,7 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
             kernel_lines: 1_234.0,
             refills: Default::default(),
             beyond_slack_percent: 0.5,
+            by_seed: Vec::new(),
             least_ratio: controlled.then_some(0.95),
         }
     };
@@ -100,6 +101,22 @@ fn the_page_has_both_and_the_difference() {
         assert!(page.contains(line), "{line}\n{page}");
     }
     assert!(!page.contains("NaN"), "{page}");
+}
+
+#[test]
+fn the_headline_says_why_claims_are_not_judged_and_the_terminal_what_chance_could_decide() {
+    let mut one = summary();
+    one.programs.truncate(1);
+    let said = page(&one);
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("claims are not judged (38 not run, 2 chance could decide)."), "{said}");
+    assert!(flat.contains("The injection of 0 of the 1 programs is fitted, to table 6."), "{said}");
+    assert!(flat.contains("not judged slow-down of barnes: 6.00 % (paper: 2 to 8 %"), "{said}");
+    assert!(flat.contains("0 seeds cannot be told from chance."), "{said}");
+    one.programs[0].row.as_mut().unwrap().events_per_ms = 0.0;
+    let said = page(&one);
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!flat.contains("chance could decide") && flat.contains("3 nothing late"), "{said}");
 }
 
 #[test]

@@ -63,24 +63,11 @@ pub(super) fn power(program: &ProgramSummary, overhead_percent: f64) -> String {
 }
 
 /// A slow-down outside its range.
-pub(super) fn slow_down(
-    program: &ProgramSummary,
-    row: &Shown,
-    paper: &PaperProgram,
-    (low, high): (f64, f64),
-) -> String {
+pub(super) fn slow_down(program: &ProgramSummary, row: &Shown, paper: &PaperProgram) -> String {
     let seeds = program.arm(Arm::Unified).and_then(|own| own.slow_down_percent);
-    let scatter = seeds.filter(|spread| spread.runs > 1).map(|spread| {
-        let reaches = spread.min <= high && spread.max >= low;
-        format!(
-            "{} seeds lie between {:.2} and {:.2} %, {}",
-            spread.runs,
-            spread.min,
-            spread.max,
-            if reaches { "a span that overlaps the range" } else { "a span outside the range" }
-        )
-    });
-    join([Some(injection(program, row, paper)), Some(time_taken(program, row, paper)), scatter])
+    let seeds = seeds
+        .map(|seeds| format!("{} seeds lie between {:.2} and {:.2} %", seeds.runs, seeds.min, seeds.max));
+    join([Some(injection(program, row, paper)), Some(time_taken(program, row, paper)), seeds])
 }
 
 /// No operation of a program was late, in so many runs.
