@@ -152,6 +152,56 @@ fn interrupted_it_keeps_and_draws_what_was_done() {
 }
 
 #[test]
+fn killed_it_keeps_the_programs_that_were_done() {
+    let place = tempfile::tempdir().unwrap();
+    let args = ["sim", "paper", "--quiet", "--programs", "lu,ocean", "--no-tracing", "--only", "table6"];
+    let length = ["--seeds", "50", "--length", "1us"];
+    let mut child =
+        quaver(place.path(), &[&args[..], &length].concat()).stdout(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    let summary = || {
+        let mut runs = fs::read_dir(place.path().join("runs")).ok()?;
+        Some(runs.next()?.ok()?.path().join("summary.json"))
+    };
+    while !summary().is_some_and(|path| path.is_file()) {
+        assert!(began.elapsed() < Duration::from_secs(120), "lu was never done");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let page = run(place.path(), &["analyze", &only_run(place.path())]);
+    expect(&page, 0);
+    let page = text(&page.stdout);
+    assert!(page.contains("This run was cut short") && page.contains("1 program, 50 seeds"), "{page}");
+}
+
+#[test]
+fn published_runs_are_drawn_again() {
+    let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench-runs");
+    let mut drawn = 0;
+    for entry in fs::read_dir(published).unwrap() {
+        let path = entry.unwrap().path();
+        let manifest = path.join("manifest.json");
+        if !manifest.is_file() || read(&manifest)["verb"] != "sim-paper" {
+            // A summary that nothing opens would be no published run.
+            assert!(
+                !path.to_string_lossy().contains("-sim-") || !path.join("summary.json").exists(),
+                "{path:?}"
+            );
+            continue;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let page = place.path().join("report.html").display().to_string();
+        expect(&run(place.path(), &["report", &path.display().to_string(), "-o", &page]), 0);
+        let page = fs::read_to_string(page).unwrap();
+        let markup = page.split("<script").next().unwrap_or_default();
+        assert!(markup.contains("id=\"claims\"") && !markup.contains("NaN"), "{}", path.display());
+        drawn += 1;
+    }
+    assert!(drawn > 0, "no published run was found");
+}
+
+#[test]
 fn programs_are_traced_first_and_their_traces_give_the_same_figures_again() {
     if tracing::is_skipped("programs_are_traced_first_and_their_traces_give_the_same_figures_again") {
         return;

@@ -99,6 +99,8 @@ impl<'a> Work<'a> {
                 self.not_run.push((row.program.to_owned(), "interrupted before its turn".to_owned()));
             } else {
                 self.program(row, &mut points)?;
+                // A run that is killed is readable up to here.
+                self.plan.run.write_summary(&self.summary(false))?;
             }
             self.done.0 += 1;
         }

@@ -397,20 +397,24 @@ fn cured(summary: &PaperSummary, suite: Suite) -> Claim {
     };
     let bar = claim(Kind::Shape, what, paper);
     let (programs, lack) = data::able(summary, Some(suite), &[Arm::UnifiedDvfs]);
-    if let Some(lack) = lack {
-        return bar.undecided(NOTHING, lack);
-    }
-    let means: Vec<f64> = programs.iter().filter_map(|program| program.slow_down(Arm::UnifiedDvfs)).collect();
+    let found = each_late(summary, |program| program.slow_down(Arm::UnifiedDvfs));
+    let means: Vec<f64> = found.iter().filter(|(one, _)| one.suite == suite).map(|(_, mean)| *mean).collect();
     let below = means.iter().filter(|percent| **percent <= CURED_PERCENT).count();
     let mean = means.iter().sum::<f64>() / means.len() as f64;
     let why = || reasons::left(programs.iter().copied(), HIGHEST);
+    let ours = match suite {
+        _ if means.is_empty() => NOTHING.to_owned(),
+        Suite::Splash2 => format!("{below} of {}, mean {mean:.2} %", means.len()),
+        Suite::Parsec | Suite::Own => format!("{mean:.2} %, {below} of {} below", means.len()),
+    };
+    if let Some(lack) = lack {
+        return bar.undecided(ours, lack);
+    }
     if suite != Suite::Splash2 {
-        let ours = format!("{mean:.2} %, {below} of {} below", means.len());
         let seeds =
             data::mean_by_seed(summary, &programs, |one, seed| one.slow_down_at(Arm::UnifiedDvfs, seed));
         return bar.judged_by_seeds(ours, &seeds, (f64::NEG_INFINITY, CURED_PERCENT), why);
     }
-    let ours = format!("{below} of {}, mean {mean:.2} %", means.len());
     let each: Vec<Option<bool>> = programs
         .iter()
         .map(|one| data::within(&one.slow_downs(Arm::UnifiedDvfs), (f64::NEG_INFINITY, CURED_PERCENT)))
@@ -428,11 +432,14 @@ fn reactivity(summary: &PaperSummary, suite: Suite) -> Claim {
     let what = format!("figure 18: k = 1 no slower than 2, and 2 than 4, mean of {}", suite.name());
     let bar = claim(Kind::Shape, what, "k = 1 is best");
     let (programs, lack) = data::able(summary, Some(suite), &arms);
+    let late = summary.of(suite).any(ProgramSummary::was_late);
+    let ours = match arms.map(|arm| summary.mean(suite, arm)) {
+        [Some(one), Some(two), Some(four)] if late => format!("{one:.2}, {two:.2}, {four:.2} %"),
+        _ => NOTHING.to_owned(),
+    };
     if let Some(lack) = lack {
-        return bar.undecided(NOTHING, lack);
+        return bar.undecided(ours, lack);
     }
-    let [one, two, four] = arms.map(|arm| summary.mean(suite, arm).unwrap_or(f64::NAN));
-    let ours = format!("{one:.2}, {two:.2}, {four:.2} %");
     let gains = [(arms[0], arms[1]), (arms[1], arms[2])].map(|(smaller, larger)| {
         data::mean_by_seed(summary, &programs, |program, seed| {
             Some(program.slow_down_at(smaller, seed)? - program.slow_down_at(larger, seed)?)

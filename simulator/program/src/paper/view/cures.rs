@@ -262,7 +262,8 @@ fn refills(summary: &PaperSummary) -> Exhibit {
         "pinning",
     ]);
     for one in &summary.programs {
-        let Some(unified) = one.arm(Arm::Unified).map(|arm| arm.refills) else { continue };
+        let unified = one.arm(Arm::Unified).map(|arm| arm.refills);
+        let Some(unified) = unified.filter(|refills| refills.kernel.events > 0) else { continue };
         let removed = |arm: Arm| unified.removed_in(&one.arm(arm)?.refills).map(Cell::Share);
         let at_most = |which: usize| unified.removable().map(|shares| Cell::Share(shares[which]));
         table.row([
