@@ -74,7 +74,7 @@ fn page_json_and_report_are_of_one_run() {
     assert!(!markup.contains("id=\"reactivity\"") && !markup.contains("http://"));
     let page = run(place.path(), &["analyze", &kept]);
     expect(&page, 0);
-    for said in ["Jitter of each program, Splash-2 (table 6)", "fmm (held out)", "Claims of the paper"] {
+    for said in ["Jitter of each program, Splash-2 (table 6)", "fmm (held out)", "laws hold, and "] {
         assert!(text(&page.stdout).contains(said), "{said}\n{}", text(&page.stdout));
     }
     fs::remove_file(place_of("report.html")).unwrap();

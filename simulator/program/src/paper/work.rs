@@ -163,6 +163,7 @@ impl<'a> Work<'a> {
         }
         let (knobs, fitted) = self.calibration.0.knobs(name, &laid.how.occasions);
         (laid.how.knobs, laid.how.fitted) = (knobs, fitted);
+        laid.how.fitted_at = self.calibration.0.programs.get(name).map(|fit| fit.occasions);
         laid.how.missed_by = if fitted { None } else { self.calibration.0.missed_by() };
         let mut runs = ProgramRuns {
             program: name.to_owned(),
@@ -260,6 +261,7 @@ impl<'a> Work<'a> {
             occasions,
             knobs,
             fitted: false,
+            fitted_at: None,
             missed_by: None,
         };
         Ok(Some(laid))

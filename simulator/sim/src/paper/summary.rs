@@ -51,6 +51,9 @@ pub struct HowRun {
     pub knobs: Knobs,
     /// Whether the injection was fitted to this program's own figures; else it was predicted.
     pub fitted: bool,
+    /// Where it was fitted, how often the kernel might be busy in the runs of the fit.
+    #[serde(default)]
+    pub fitted_at: Option<Occasions>,
     /// Where it was predicted, the factor by which the relation misses the fitted programs (`Calibration::missed_by`).
     #[serde(default)]
     pub missed_by: Option<f64>,
@@ -116,7 +119,10 @@ pub struct ArmSummary {
     /// What barriers made a thread owe beyond the rule of slack, mean over threads and seeds, percent of the run.
     #[serde(default)]
     pub beyond_slack_percent: f64,
-    /// The same by seed: what of it is chance is known by these.
+    /// Parts of the critical path, mean, microseconds: work of threads, kernel activity that held them up, wake-ups in flight.
+    #[serde(default)]
+    pub path_us: Option<[f64; 3]>,
+    /// Slow-down and power by seed: what of it is chance is known by these.
     #[serde(default)]
     pub by_seed: Vec<OfSeed>,
     /// Least of (1 + own slow-down with DVFS) over (1 + own slow-down without), same seed; by it the bound of table 3 is judged.
@@ -153,6 +159,12 @@ impl ProgramRuns {
         let ideal = self.at(arm.ideal(), 0).map(|one| one.refills).unwrap_or_default();
         let beyond = self.of(arm).map(|(_, one)| one.refills.beyond(&ideal));
         beyond.fold(Refills::default(), |sum, one| sum.and(&one))
+    }
+
+    fn path_us(&self, arm: Arm) -> Option<[f64; 3]> {
+        let all: Option<Vec<[f64; 3]>> = self.of(arm).map(|(_, one)| one.path_us).collect();
+        let all = all.filter(|all| !all.is_empty())?;
+        Some(std::array::from_fn(|part| all.iter().map(|one| one[part]).sum::<f64>() / all.len() as f64))
     }
 
     fn arm(&self, arm: Arm) -> Option<ArmSummary> {
@@ -198,6 +210,7 @@ impl ProgramRuns {
             kernel_lines: mean(|one| one.kernel_lines as f64),
             refills: self.refills(arm),
             beyond_slack_percent: mean(|one| one.beyond_slack_us * 1e5 / one.duration_ns.max(1.0)),
+            path_us: self.path_us(arm),
             by_seed: by_seed.collect(),
             least_ratio: if controlled { ratios.min_by(f64::total_cmp) } else { None },
         })
@@ -384,6 +397,7 @@ mod tests {
             mean_factor: 1.0,
             classes_ns: [0, 0, 60, 0, 30, 10],
             bins: vec![Bin { from_ns: 1e4, to_ns: 1.3e4, count: 2 }],
+            path_us: (seed > 0).then_some([slow_down * 10.0, 2.0, 4.0]),
             packets: [Packets { packets: 2, missed: seed, mean_slack_us: 10.0, least_slack_us: -5.0 }; 3],
             ..PointFigures::default()
         };
@@ -422,6 +436,8 @@ mod tests {
         near(summary.arm(Arm::OsCache).unwrap().own_slow_down_percent.unwrap().mean, 20.0);
         assert!(summary.arm(Arm::Unified).unwrap().power_percent.is_empty());
         assert_eq!(summary.arm(Arm::Pinned), None);
+        let path_us = |arm: Arm| summary.arm(arm).unwrap().path_us;
+        assert_eq!((path_us(Arm::Unified), path_us(Arm::Ideal)), (Some([3.0, 2.0, 4.0]), None));
         let row = summary.row.unwrap();
         near(row.mean_us, 50.0);
         near(row.slow_down_percent, 30.0);

@@ -1,6 +1,6 @@
 //! What jitter costs, with and without cure: figures 10 to 14, 18 and 19.
 
-use super::{Exhibit, called, charts, difference, number, percent, spread};
+use super::{Exhibit, called, charts, difference, microseconds, number, percent, spread};
 use quaver_dvfs::power::MODELS;
 use quaver_sim::inject::Spread;
 use quaver_sim::paper::{Arm, OVERHEAD_WITH_BOTH_PERCENT, PaperSummary, ProgramSummary, UNIFIED_PERCENT};
@@ -170,7 +170,21 @@ fn meetings(summary: &PaperSummary) -> Exhibit {
     if let Some(chart) = charts::arms("meetings", "Slow-down", summary, &MEETINGS, slow_down) {
         section.push(chart);
     }
-    (&["figure 5"], section.with(table))
+    (&["figure 5"], section.with(table).with(paths(summary)))
+}
+
+/// What the critical path is made of: a cure can only take from it what it shortens there.
+fn paths(summary: &PaperSummary) -> Table {
+    let mut table = Table::new(["program", "", "work", "late on it", "in flight", "whole"])
+        .title("Critical path, mean: work of threads, kernel activity that held them up, wake-ups in flight");
+    for one in &summary.programs {
+        for (arm, name) in [(Arm::Ideal, "no jitter")].into_iter().chain(MEETINGS) {
+            let Some(path) = one.arm(arm).and_then(|arm| arm.path_us) else { continue };
+            let cells = path.into_iter().chain([path.iter().sum()]).map(|us| microseconds(Some(us)));
+            table.row([called(one), name.into()].into_iter().chain(cells));
+        }
+    }
+    table
 }
 
 fn frequencies(summary: &PaperSummary) -> Exhibit {

@@ -22,6 +22,7 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
             kernel_lines: 1_234.0,
             refills: Default::default(),
             beyond_slack_percent: 0.5,
+            path_us: Some([4_000.0 + place as f64, 900.0, 100.0]),
             by_seed: Vec::new(),
             least_ratio: controlled.then_some(0.95),
         }
@@ -132,6 +133,10 @@ fn each_program_has_its_bound_and_what_the_largest_debt_overcompensates() {
     let page = page(&summary());
     let section = page.split("Debt where threads meet").nth(1).unwrap();
     let row = section.lines().find(|line| line.trim_start().starts_with("barnes")).unwrap();
+    // Work of the unified cache, the eighth arm: 4,000 us and its place.
+    let path = section.lines().find(|line| line.contains("barnes") && line.contains("no DVFS")).unwrap();
+    let words: Vec<&str> = path.split_whitespace().collect();
+    assert_eq!(words[3..], ["4.01", "ms", "900", "µs", "100", "µs", "5.01", "ms"], "{path}");
     // Slow-downs of the fixture are the places of the arms; 7 % without DVFS: (1 + 0.07) / 1.2 - 1.
     let words: Vec<&str> = row.split_whitespace().collect();
     assert!(words.contains(&"-10.83") && words.contains(&"0.50"), "{row}");

@@ -18,7 +18,7 @@ pub enum Undecided {
     CutShort,
     /// No operation was late.
     NothingLate,
-    /// The injection is predicted by a relation that does not predict.
+    /// The injection is fitted to another trace, or predicted by a relation that does not predict.
     NotPredicted,
     /// Seeds or late operations are so few that chance could decide.
     Chance,
@@ -35,7 +35,7 @@ impl Undecided {
             Self::NotRun => "not run",
             Self::CutShort => "trace cut short",
             Self::NothingLate => "nothing late",
-            Self::NotPredicted => "lateness not predictable",
+            Self::NotPredicted => "lateness neither fitted nor predictable",
             Self::Chance => "chance could decide",
         }
     }

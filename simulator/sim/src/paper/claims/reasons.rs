@@ -81,9 +81,23 @@ pub(super) fn nothing_late(program: &ProgramSummary) -> String {
     )
 }
 
-/// The injection of a program was predicted by a relation that does not predict: what came of it says nothing of the program.
+/// The injection of a program was fitted to a trace that synchronises otherwise, or predicted by a relation that does not predict:
+/// what came of it says nothing of the program.
 pub(super) fn not_predicted(program: &ProgramSummary) -> Option<String> {
-    let factor = program.how.missed_by.filter(|factor| !program.how.fitted && *factor > MOST_MISSED)?;
+    let how = &program.how;
+    if how.fitted {
+        let (here, there) = (how.occasions, how.fitted_at?);
+        let pairs = [(here.waits_per_ms, there.waits_per_ms), (here.locks_per_ms, there.locks_per_ms)];
+        let far = |(here, there): (f64, f64)| (here.max(1.0) / there.max(1.0)).ln().abs() > MOST_MISSED.ln();
+        return pairs.into_iter().any(far).then(|| {
+            format!(
+                "its fit is of another trace: there waits were ended {:.0} times a millisecond and locks contended {:.0} times, \
+                 here {:.0} and {:.0}",
+                there.waits_per_ms, there.locks_per_ms, here.waits_per_ms, here.locks_per_ms
+            )
+        });
+    }
+    let factor = how.missed_by.filter(|factor| *factor > MOST_MISSED)?;
     Some(format!(
         "its lateness cannot be predicted: waits a millisecond, the only thing that the prediction knows, miss the lateness of \
          each fitted program by a factor of {factor:.1} in the median when that one is left out"

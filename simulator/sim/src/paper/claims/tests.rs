@@ -1,3 +1,4 @@
+use super::super::calibration::Occasions;
 use super::super::summary::{ArmSummary, HowRun, OfSeed};
 use super::*;
 use crate::cure::{ActivityCounts, Refills};
@@ -25,6 +26,7 @@ fn arm(arm: Arm, slow_down: f64) -> ArmSummary {
         kernel_lines: 0.0,
         refills: Default::default(),
         beyond_slack_percent: 0.0,
+        path_us: None,
         by_seed: if arm.injects() { seeds([slow_down; 3], controlled.then_some(20.0)) } else { Vec::new() },
         least_ratio: controlled.then_some(0.9),
     }
@@ -324,7 +326,7 @@ fn what_cannot_be_predicted_or_is_of_a_part_of_a_program_decides_nothing() {
         (
             |how| (how.fitted, how.missed_by) = (false, Some(3.9)),
             Undecided::NotPredicted,
-            "16 of 17 programs can decide it; the others: 1 lateness not predictable",
+            "16 of 17 programs can decide it; the others: 1 lateness neither fitted nor predictable",
         ),
         (
             |how| how.cut_short = true,
@@ -360,6 +362,27 @@ fn what_cannot_be_predicted_is_not_judged() {
     }
     for (fitted, missed_by) in [(false, Some(1.5)), (false, None), (true, None)] {
         assert!(with(fitted, missed_by).iter().all(|one| one.holds == Some(true)));
+    }
+}
+
+#[test]
+fn a_fit_of_a_trace_that_synchronises_otherwise_is_none() {
+    let ocean = |here: f64, there: f64| {
+        let mut of = summary();
+        let how = &mut program(&mut of, "ocean").how;
+        how.occasions.waits_per_ms = here;
+        how.fitted_at = Some(Occasions { waits_per_ms: there, ..Occasions::default() });
+        self::of(&claims(&of), "slow-down of ocean").clone()
+    };
+    assert_eq!((ocean(40.0, 21.0).holds, ocean(0.1, 0.9).holds), (Some(true), Some(true)));
+    for (here, there) in [(50.0, 20.0), (20.0, 50.0)] {
+        let one = ocean(here, there);
+        assert_eq!(one.undecided, Some(Undecided::NotPredicted));
+        let words = "its fit is of another trace: there waits were ended";
+        assert_eq!(
+            one.why,
+            format!("{words} {there} times a millisecond and locks contended 0 times, here {here} and 0")
+        );
     }
 }
 
