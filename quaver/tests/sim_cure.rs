@@ -102,6 +102,36 @@ fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     RUN.iter().copied().chain(more.iter().copied()).collect()
 }
 
+/// What a cured run of a trace says first.
+fn headline(place: &Path, trace: &str) -> String {
+    let output = run(place, &["sim", "run", trace, "--cure", "cure.toml", "--json"]);
+    expect(&output, 0);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    json["result"]["verdict"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_headline_names_what_was_injected_and_does_not_make_up_a_cause() {
+    let place = place();
+    let cure = |text: &str| fs::write(place.path().join("cure.toml"), text).unwrap();
+    let timer = "[injection.timer]\nperiod_us = 50\ncores = [0, 1]\n\
+                 duration = { kind = 'exceedance', probability = 1.0, over_ns = 1000, mean_ns = 4000, sigma = 0.5 }\n";
+    cure(timer);
+    assert!(headline(place.path(), "baton.qtrace").starts_with("Slow-down by timer interrupts: "));
+    cure("[dvfs]\n");
+    let quiet = headline(place.path(), "baton.qtrace");
+    assert!(quiet.starts_with("Nothing was injected; the cure alone changes the run time by "), "{quiet}");
+    // Of this trace nothing is whole but its first steps, which are no instructions.
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/sim/traces/lu.qtrace.txt");
+    expect(&run(place.path(), &["sim", "trace", "--armour", bundled, "--output", "whole.qtrace"]), 0);
+    let whole = fs::read(place.path().join("whole.qtrace")).unwrap();
+    fs::write(place.path().join("cut.qtrace"), &whole[..whole.len() * 7 / 10]).unwrap();
+    cure(timer);
+    let cut = headline(place.path(), "cut.qtrace");
+    let why = "is unknown: no instruction ran after the warm-up.";
+    assert_eq!(cut, format!("The slow-down of what is whole of a trace that was cut short {why}"));
+}
+
 #[test]
 fn a_cured_run_tells_what_was_injected_found_and_given_back() {
     let place = place();
@@ -109,6 +139,8 @@ fn a_cured_run_tells_what_was_injected_found_and_given_back() {
     expect(&output, 0);
     let page = text(&output.stdout);
     for said in [
+        "Slow-down by sync jitter: ",
+        "with it (means of 3 seeds).",
         "Injected jitter and its cure  DVFS (reactive, nominal, k = 1, largest debt passes), OS cache with sharing; 3 seeds",
         "slow-down without cure",
         "slow-down with cure",

@@ -74,13 +74,48 @@ fn page_json_and_report_are_of_one_run() {
     assert!(!markup.contains("id=\"reactivity\"") && !markup.contains("http://"));
     let page = run(place.path(), &["analyze", &kept]);
     expect(&page, 0);
-    for said in ["Jitter of each program, Splash-2 (table 6)", "fmm (held out)", "Claims of the paper"] {
+    for said in ["Jitter of each program, Splash-2 (table 6)", "fmm (held out)", "laws hold, and "] {
         assert!(text(&page.stdout).contains(said), "{said}\n{}", text(&page.stdout));
     }
     fs::remove_file(place_of("report.html")).unwrap();
     expect(&run(place.path(), &["report", &kept]), 0);
     assert_eq!(fs::read_to_string(place_of("report.html")).unwrap(), report);
     expect(&run(place.path(), &["analyze", &kept, "--fail-if", "programs.0.row.events_per_ms >= 0"]), 1);
+}
+
+#[test]
+fn a_program_whose_trace_was_cut_short_decides_nothing_and_keeps_no_other_from_running() {
+    let place = tempfile::tempdir().unwrap();
+    let armour = |from: &str, to: &str| {
+        expect(&run(place.path(), &["sim", "trace", "--armour", from, "--output", to]), 0);
+    };
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/sim/traces/lu.qtrace.txt");
+    fs::create_dir(place.path().join("traces")).unwrap();
+    armour(bundled, "traces/lu.qtrace");
+    let path = place.path().join("traces/lu.qtrace");
+    let whole = fs::read(&path).unwrap();
+    let json = |octets: &[u8]| -> Value {
+        fs::write(&path, octets).unwrap();
+        let args =
+            ["--programs", "lu,radix", "--no-tracing", "--traces", "traces", "--only", "table6", "--json"];
+        let output =
+            run(place.path(), &[&["sim", "paper", "--quick", "--length", "1us"][..], &args].concat());
+        expect(&output, 0);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // Without its end, and without most of its steps: the replay of what is left is stuck.
+    let almost = json(&whole[..whole.len() - 1]);
+    assert_eq!(almost["programs"][0]["how"]["cut_short"], true);
+    let part = json(&whole[..whole.len() * 7 / 10]);
+    assert_eq!((&part["programs"][0]["program"], &part["not_run"][0][0]), (&"radix".into(), &"lu".into()));
+    let why = part["not_run"][0][1].as_str().unwrap();
+    assert!(why.starts_with("its trace was cut short: simulate lu: the replay is stuck at "), "{why}");
+    for (json, undecided) in [(almost, "cut-short"), (part, "not-run")] {
+        let claims = json["claims"].as_array().unwrap();
+        let of_lu = claims.iter().filter(|claim| claim["what"].as_str().unwrap().ends_with("of lu"));
+        let all: Vec<&Value> = of_lu.map(|claim| &claim["undecided"]).collect();
+        assert_eq!(all, [undecided, undecided]);
+    }
 }
 
 #[test]
@@ -114,6 +149,56 @@ fn interrupted_it_keeps_and_draws_what_was_done() {
     let lines = points(&place.path().join(&kept)).len() as u64;
     assert_eq!(lines, runs.sum::<u64>(), "all that was drawn is kept, and all that was kept is drawn");
     assert_eq!(summary["not_run"][0][0], "ocean");
+}
+
+#[test]
+fn killed_it_keeps_the_programs_that_were_done() {
+    let place = tempfile::tempdir().unwrap();
+    let args = ["sim", "paper", "--quiet", "--programs", "lu,ocean", "--no-tracing", "--only", "table6"];
+    let length = ["--seeds", "50", "--length", "1us"];
+    let mut child =
+        quaver(place.path(), &[&args[..], &length].concat()).stdout(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    let summary = || {
+        let mut runs = fs::read_dir(place.path().join("runs")).ok()?;
+        Some(runs.next()?.ok()?.path().join("summary.json"))
+    };
+    while !summary().is_some_and(|path| path.is_file()) {
+        assert!(began.elapsed() < Duration::from_secs(120), "lu was never done");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let page = run(place.path(), &["analyze", &only_run(place.path())]);
+    expect(&page, 0);
+    let page = text(&page.stdout);
+    assert!(page.contains("This run was cut short") && page.contains("1 program, 50 seeds"), "{page}");
+}
+
+#[test]
+fn published_runs_are_drawn_again() {
+    let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench-runs");
+    let mut drawn = 0;
+    for entry in fs::read_dir(published).unwrap() {
+        let path = entry.unwrap().path();
+        let manifest = path.join("manifest.json");
+        if !manifest.is_file() || read(&manifest)["verb"] != "sim-paper" {
+            // A summary that nothing opens would be no published run.
+            assert!(
+                !path.to_string_lossy().contains("-sim-") || !path.join("summary.json").exists(),
+                "{path:?}"
+            );
+            continue;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let page = place.path().join("report.html").display().to_string();
+        expect(&run(place.path(), &["report", &path.display().to_string(), "-o", &page]), 0);
+        let page = fs::read_to_string(page).unwrap();
+        let markup = page.split("<script").next().unwrap_or_default();
+        assert!(markup.contains("id=\"claims\"") && !markup.contains("NaN"), "{}", path.display());
+        drawn += 1;
+    }
+    assert!(drawn > 0, "no published run was found");
 }
 
 #[test]

@@ -303,6 +303,8 @@ fn a_trace_that_was_cut_off_is_simulated_as_far_as_it_goes() {
     assert_eq!(summary["facts"]["cut_short"], true);
     assert!(summary["warnings"][0].as_str().unwrap().contains("the trace has no end"));
     assert!(summary["chip"]["instructions"].as_u64().unwrap() > 0);
+    let page = run(place.path(), &["sim", "run", "cut.qtrace"]);
+    assert!(text(&page.stdout).contains("cut.qtrace (cut short)"), "{}", text(&page.stdout));
 }
 
 #[test]

@@ -31,6 +31,23 @@ fn start(place: &Path, args: &[&str]) -> Running {
 }
 
 #[test]
+fn a_trace_that_was_cut_short_is_named_on_the_page_of_its_sweep() {
+    let place = slow(2, 300);
+    let path = place.path().join("spin.qtrace");
+    let words = "the trace spin was cut short: its points are of a part of the program";
+    let warnings = |place: &Path| {
+        expect(&sweep(place, &["run", "slow.toml", "-q"]), 0);
+        let summary = json(&place.join("runs/sweep-slow/summary.json"));
+        summary["warnings"].as_array().unwrap().iter().any(|warning| warning == words)
+    };
+    assert!(!warnings(place.path()));
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    fs::remove_dir_all(place.path().join("runs")).unwrap();
+    assert!(warnings(place.path()));
+}
+
+#[test]
 fn a_sweep_that_was_killed_goes_on_and_repeats_no_point_that_was_done() {
     const SLOW: usize = 8;
     let place = slow(SLOW, 300_000);

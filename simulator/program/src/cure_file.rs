@@ -83,17 +83,23 @@ fn take_recorded(config: &mut CureConfig, run: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// It is not there, or none, or damaged (status 5).
 pub(super) fn kernel_activity(path: &Path) -> anyhow::Result<KernelActivity> {
+    let mut cut_short = false;
     let loaded = if path == Path::new(BUNDLED) {
         inject::bundled()
     } else {
-        inject::loaded(&file::open_library(path)?)
+        let library = file::open_library(path)?;
+        cut_short = library.cut_short;
+        inject::loaded(&library)
     };
     let (dictionary, epochs) = loaded.map_err(|error| file::refused(path, &error))?;
     if epochs.is_empty() {
         let message = format!("{}: there is no kernel activity in it", path.display());
         return Err(failure(ExitCode::BadInput, message));
     }
-    Ok(KernelActivity { dictionary, epochs })
+    if cut_short {
+        quaver_instrument::tell!("quaver: {}: it was cut short: this is what is whole of it", path.display());
+    }
+    Ok(KernelActivity { dictionary, epochs, cut_short })
 }
 
 #[cfg(test)]

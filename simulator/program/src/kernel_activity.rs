@@ -17,6 +17,8 @@ pub(super) struct KernelActivity {
     pub(super) dictionary: Dictionary,
     /// What it did from each entry to the exit.
     pub(super) epochs: Vec<Epoch>,
+    /// The library has no end: whoever wrote it was stopped.
+    pub(super) cut_short: bool,
 }
 
 /// Kernel activity, and what is known of it so far.
@@ -93,7 +95,7 @@ mod tests {
     fn epochs_are_timed_once_a_chip_and_take_as_long_as_when_they_are_timed_alone() {
         let (dictionary, mut epochs) = inject::bundled().unwrap();
         epochs.truncate(6);
-        let activity = KernelActivity { dictionary, epochs };
+        let activity = KernelActivity { dictionary, epochs, cut_short: false };
         let timed = TimedActivity::new(&activity);
         let near = Config::default();
         let mut far = near.clone();

@@ -124,9 +124,11 @@ impl SlowDown {
     /// Of a run against an ideal one; each with its progress and its end.
     pub fn of(config: &FrameConfig, run: (&Progress, u64), ideal: (&Progress, u64)) -> Self {
         let warm_up = config.warm_up(ideal.1);
-        let from_fs = run.0.time_of(ideal.0.instructions_at(warm_up.until_fs));
+        let first = ideal.0.instructions_at(warm_up.until_fs);
+        let from_fs = run.0.time_of(first);
         let (took, ideally) = (run.1.saturating_sub(from_fs), ideal.1.saturating_sub(warm_up.until_fs));
-        let slow_down = (ideally > 0).then(|| took as f64 / ideally as f64 - 1.0);
+        let worked = ideal.0.instructions_at(ideal.1) > first;
+        let slow_down = (ideally > 0 && worked).then(|| took as f64 / ideally as f64 - 1.0);
         Self { warm_up, slow_down }
     }
 }
@@ -187,5 +189,8 @@ mod tests {
         let seen = SlowDown::of(&FrameConfig::default(), (&slow, 30 * MS), (&ideal, 10 * MS));
         assert_eq!((seen.warm_up.until_fs, seen.slow_down), (MS, Some(2.0)), "9 ms became 27");
         assert_eq!(Progress::default().time_of(7), 0);
+        let nothing =
+            SlowDown::of(&FrameConfig::default(), (&slow, 30 * MS), (&Progress::default(), 10 * MS));
+        assert_eq!(nothing.slow_down, None, "no instruction ran");
     }
 }

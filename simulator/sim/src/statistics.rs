@@ -163,6 +163,13 @@ impl CriticalPath {
         self.edges = other.edges;
     }
 
+    /// Work of threads, kernel activity that held them up, and wake-ups in flight; femtoseconds.
+    pub fn parts_fs(&self) -> [u64; 3] {
+        let threads_fs: u64 = self.threads_fs.iter().sum();
+        let kernel_fs = self.kernel_fs.min(threads_fs);
+        [threads_fs - kernel_fs, kernel_fs, self.edges_fs.iter().sum()]
+    }
+
     /// Its length: the run's duration, or how far it came.
     pub fn total_fs(&self) -> u64 {
         self.threads_fs.iter().sum::<u64>() + self.edges_fs.iter().sum::<u64>()

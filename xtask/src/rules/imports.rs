@@ -33,7 +33,7 @@ const MAY_IMPORT: &[(&str, &[&str], &[&str])] = &[
     ("instruments", &["core"], &["testbed"]),
     ("recorders", &["core/abi", "simulator/trace"], &["instruments/sync/store"]),
     ("simulator/program", &["core", "simulator", "instruments/sync/analysis"], &[]),
-    ("simulator", &["core/abi", "simulator", "instruments/sync/analysis"], &["testbed"]),
+    ("simulator", &["core/abi", "core/analysis", "simulator", "instruments/sync/analysis"], &["testbed"]),
     ("testbed", &["core/abi", "core/analysis"], &["core", "instruments/sync/analysis"]),
     ("quaver", &["core", "instruments"], &["simulator", "testbed"]),
     ("xtask", &[], &[]),

@@ -15,7 +15,7 @@ const SLICES: usize = 200;
 /// Threads whose debt is drawn, and points of each.
 const DEBTS: (usize, usize) = (32, 100);
 /// Name of timer interrupts among what is injected.
-const TIMER: &str = "timer";
+pub const TIMER: &str = "timer";
 
 /// One simulation: how long it took on the chip, and what its units and controllers saw.
 #[derive(Clone, Debug)]

@@ -227,10 +227,10 @@ fn path(results: &Results) -> Option<PathFigures> {
     if length_fs == 0 {
         return None;
     }
-    let threads_fs: u64 = path.threads_fs.iter().sum();
-    let mut parts = vec![("in threads".to_owned(), threads_fs - path.kernel_fs.min(threads_fs))];
-    if path.kernel_fs > 0 {
-        parts.push(("kernel activity".to_owned(), path.kernel_fs));
+    let [work_fs, kernel_fs, _] = path.parts_fs();
+    let mut parts = vec![("in threads".to_owned(), work_fs)];
+    if kernel_fs > 0 {
+        parts.push(("kernel activity".to_owned(), kernel_fs));
     }
     parts.extend(KINDS.iter().zip(path.edges_fs).map(|(kind, fs)| (format!("{kind}, on the way"), fs)));
     let part = |(thread, fs): (usize, &u64)| PathThread {

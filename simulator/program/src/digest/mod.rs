@@ -10,7 +10,7 @@ mod timeline;
 
 pub use cure::{
     ClassFigures, CureRuns, CureSummary, OneRun, PointFigures, PowerFigures, RefillFigures, SeedFigures,
-    SeedRuns, TimeSlice, UnitFigures,
+    SeedRuns, TIMER, TimeSlice, UnitFigures,
 };
 pub use facts::{SimFacts, SimSpeed};
 pub(crate) use facts::{facts_of, speed_of};

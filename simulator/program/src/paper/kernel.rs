@@ -21,19 +21,20 @@ impl Activity {
     pub(super) fn of(args: &SimPaperArgs) -> anyhow::Result<Self> {
         if let Some(path) = &args.kernel {
             let activity = cure_file::kernel_activity(path)?;
-            let words = format!("{} epochs of {}", activity.epochs.len(), path.display());
+            let cut = if activity.cut_short { ", which was cut short" } else { "" };
+            let words = format!("{} epochs of {}{cut}", activity.epochs.len(), path.display());
             return Ok(Self { activity, words });
         }
         // A library that is empty or damaged is as good as none: the page says what was taken.
         let traced = bundled().ok().filter(|(_, epochs)| !epochs.is_empty() && !args.made_up);
         if let Some((dictionary, epochs)) = traced {
             let words = format!("{} traced epochs that come with Quaver", epochs.len());
-            return Ok(Self { activity: KernelActivity { dictionary, epochs }, words });
+            return Ok(Self { activity: KernelActivity { dictionary, epochs, cut_short: false }, words });
         }
         let made = MadeActivity::default();
         let mut dictionary = Dictionary::default();
         let epochs = made.epochs(&mut dictionary);
-        Ok(Self { activity: KernelActivity { dictionary, epochs }, words: words(&made) })
+        Ok(Self { activity: KernelActivity { dictionary, epochs, cut_short: false }, words: words(&made) })
     }
 
     /// Puts its blocks behind those of a program; its epochs, by their numbers there.

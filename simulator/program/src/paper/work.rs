@@ -5,7 +5,7 @@ use super::programs::{Source, Traces};
 use crate::paper::args::SimPaperArgs;
 use crate::paper::digest as stored;
 use anyhow::Context;
-use quaver_instrument::exit_code::{ExitCode, failure};
+use quaver_instrument::exit_code::{ExitCode, failure, sentence, status_of};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_sim::config::Config;
@@ -99,6 +99,8 @@ impl<'a> Work<'a> {
                 self.not_run.push((row.program.to_owned(), "interrupted before its turn".to_owned()));
             } else {
                 self.program(row, &mut points)?;
+                // A run that is killed is readable up to here.
+                self.plan.run.write_summary(&self.summary(false))?;
             }
             self.done.0 += 1;
         }
@@ -135,6 +137,25 @@ impl<'a> Work<'a> {
                 return Ok(());
             }
         };
+        match self.ready(row, program, (from, cut_short), points) {
+            // A part of a program need not have an end.
+            Err(error) if cut_short && status_of(&error, &[]) == ExitCode::BadInput => {
+                let reason = format!("its trace was cut short: {}", sentence(&error));
+                self.not_run.push((name.to_owned(), reason));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn ready(
+        &mut self,
+        row: &'static PaperProgram,
+        program: Program,
+        (from, cut_short): (String, bool),
+        points: &mut File,
+    ) -> anyhow::Result<()> {
+        let name = row.program;
         let Some(mut laid) = self.lay(program, from)? else { return Ok(()) };
         laid.how.cut_short = cut_short;
         if self.plan.args.calibrate && target(row).is_some() {
@@ -142,6 +163,7 @@ impl<'a> Work<'a> {
         }
         let (knobs, fitted) = self.calibration.0.knobs(name, &laid.how.occasions);
         (laid.how.knobs, laid.how.fitted) = (knobs, fitted);
+        laid.how.fitted_at = self.calibration.0.programs.get(name).map(|fit| fit.occasions);
         laid.how.missed_by = if fitted { None } else { self.calibration.0.missed_by() };
         let mut runs = ProgramRuns {
             program: name.to_owned(),
@@ -239,6 +261,7 @@ impl<'a> Work<'a> {
             occasions,
             knobs,
             fitted: false,
+            fitted_at: None,
             missed_by: None,
         };
         Ok(Some(laid))

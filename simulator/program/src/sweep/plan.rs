@@ -60,6 +60,9 @@ pub(super) struct PlannedTrace {
     pub(super) input: Input,
     /// Its steps, which is about what a simulation costs.
     pub(super) steps: u64,
+    /// It has no end: whoever wrote it was stopped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) cut_short: bool,
 }
 
 /// The run without jitter that others are compared with.
@@ -311,12 +314,12 @@ fn traces(texts: Vec<TraceText>, around: &Path) -> Result<Vec<PlannedTrace>, Fau
         if trace.reader.threads().next().is_none() {
             return Err(Fault::Plan(format!("{}: there are no steps in it to simulate", path.display())));
         }
-        let steps = trace.reader.step_count();
+        let (steps, cut_short) = (trace.reader.step_count(), trace.reader.cut_short);
         let input = input(&path).map_err(Fault::Trace)?;
         if let Some(other) = traces.iter().find(|other| other.input.sha256 == input.sha256) {
             return Err(Fault::Plan(format!("traces: {name} and {} are the same, byte by byte", other.name)));
         }
-        traces.push(PlannedTrace { name, input, steps });
+        traces.push(PlannedTrace { name, input, steps, cut_short });
     }
     Ok(traces)
 }

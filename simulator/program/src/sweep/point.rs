@@ -120,7 +120,12 @@ pub(super) fn expand(plan: &Plan) -> anyhow::Result<Points> {
             return Err(failure(ExitCode::BadInput, message));
         }
     }
-    let mut warnings = Vec::new();
+    let cut = plan.traces.iter().filter(|trace| trace.cut_short);
+    let mut warnings: Vec<String> = cut
+        .map(|trace| {
+            format!("the trace {} was cut short: its points are of a part of the program", trace.name)
+        })
+        .collect();
     if !plan.seeds.is_empty() && all.iter().all(|point| point.seed.is_none()) {
         warnings
             .push("the plan has seeds but nothing is injected, so each point is simulated once".to_owned());
@@ -252,6 +257,7 @@ mod tests {
             name: format!("t{number}"),
             input: Input { path: format!("/t{number}").into(), sha256: format!("{number:064}") },
             steps: 10,
+            cut_short: number > 1,
         };
         let axis = |(number, text): (usize, &&str)| {
             toml::from_str::<AxisText>(text).unwrap().read(number + 1).unwrap()
@@ -374,5 +380,7 @@ mod tests {
         assert!(refused(&large).contains("the grid has 109989 points"), "{}", refused(&large));
         let seeds = expand(&plan(1, None, &[SIZES], &[1, 2])).unwrap();
         assert_eq!((seeds.all.len(), seeds.warnings.len()), (2, 1));
+        let third = expand(&plan(3, None, &[], &[])).unwrap().warnings;
+        assert_eq!(third, ["the trace t2 was cut short: its points are of a part of the program"]);
     }
 }

@@ -1,7 +1,7 @@
 //! Injected jitter and its cure in the document of a simulated run.
 
 use super::simulated;
-use crate::digest::{ClassFigures, CureSummary, TimeSlice};
+use crate::digest::{ClassFigures, CureSummary, SeedFigures, TIMER, TimeSlice};
 use quaver_dvfs::dvfs::CriticalPath;
 use quaver_sim::cure::CacheKind;
 use quaver_sim::inject::{KernelData, Spread};
@@ -99,17 +99,31 @@ fn configured(cure: &CureSummary) -> String {
     format!("{dvfs}, {cache}")
 }
 
-/// The headline of a cured run: what jitter cost, and what the cure left of it.
-pub(super) fn verdict(cure: &CureSummary) -> String {
+/// The headline of a cured run: what sync jitter cost, and what the cure left of it.
+pub(super) fn verdict(cure: &CureSummary, cut_short: bool) -> String {
+    let of = if cut_short { " of what is whole of a trace that was cut short" } else { "" };
     let (Some(without), Some(with)) = (cure.slow_down_without, cure.slow_down) else {
-        return "The cure's effect is unknown: the reference runs did not finish.".to_owned();
+        let unfinished = |one: &SeedFigures| one.cured_fs.is_none() || one.disturbed_fs.is_none();
+        let why = match cure.ideal_fs {
+            None => "the ideal run did not finish",
+            Some(_) if cure.seeds.iter().all(unfinished) => "no seed has finished with and without the cure",
+            Some(_) => "no instruction ran after the warm-up",
+        };
+        return format!("The slow-down{of} is unknown: {why}.");
     };
-    let with_cure = Cell::Share(with.mean);
-    if cure.classes.iter().all(|class| class.injected == 0) && without.max < 1e-3 {
-        return format!("Nothing was injected; the cure alone changes the run time by {with_cure}.");
-    }
-    let without = Cell::Share(without.mean.max(0.0));
-    format!("Slow-down by jitter: {without} without the cure, {with_cure} with it (means).")
+    let injected =
+        |timer: bool| cure.classes.iter().any(|one| one.injected > 0 && (one.class == TIMER) == timer);
+    let (seeds, without, with) = (with.runs, Cell::Share(without.mean), Cell::Share(with.mean));
+    let injected = match [injected(false), injected(true)] {
+        [false, false] => {
+            return format!("Nothing was injected; the cure alone changes the run time{of} by {with}.");
+        }
+        [true, false] => "sync jitter",
+        [false, true] => "timer interrupts",
+        [true, true] => "sync jitter and timer interrupts",
+    };
+    let seeds = if seeds == 1 { "one seed".to_owned() } else { format!("means of {seeds} seeds") };
+    format!("Slow-down{of} by {injected}: {without} without the cure, {with} with it ({seeds}).")
 }
 
 /// From when on it was measured, and against what.

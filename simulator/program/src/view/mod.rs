@@ -55,7 +55,7 @@ pub fn document(input: &SimInput<'_>) -> Document {
     let mut document = head::document("quaver sim run", input.run);
     facts(&mut document, input);
     document.verdict = match &summary.cure {
-        Some(cure) => Some(cure::verdict(cure).into()),
+        Some(cure) => Some(cure::verdict(cure, summary.facts.cut_short).into()),
         None => verdict(summary),
     };
     document.incomplete = !summary.complete;
@@ -86,8 +86,11 @@ fn facts(document: &mut Document, input: &SimInput<'_>) {
     let (facts, chip) = (&input.summary.facts, &input.summary.chip);
     let name = if facts.program.is_empty() { "a whole system".to_owned() } else { facts.program.join(" ") };
     let threads = if facts.threads == 1 { "" } else { "s" };
-    document
-        .fact("program", text!("{name} · {} thread{threads} · {}", Cell::Count(facts.threads), facts.trace));
+    let cut = if facts.cut_short { " (cut short)" } else { "" };
+    document.fact(
+        "program",
+        text!("{name} · {} thread{threads} · {}{cut}", Cell::Count(facts.threads), facts.trace),
+    );
     document.fact("machine", machine_words(&facts.machine));
     let changed =
         facts.differences.iter().map(|one| format!("{} = {} (default {})", one.key, one.value, one.default));

@@ -1,9 +1,13 @@
 //! What the paper says, judged by our runs. The list of laws and shapes is the same for every run: without the runs that
-//! could decide it, a statement is not judged. Reasons are figures of the run.
+//! could decide it, or where chance could, a statement is not judged. Reasons are figures of the run.
 
+mod data;
 mod reasons;
 
+pub use data::Undecided;
+
 use super::arms::Arm;
+use super::calibration::Shown;
 use super::summary::{PaperSummary, ProgramSummary};
 use super::tables::{OVERHEAD_WITH_BOTH_PERCENT, UNIFIED_PERCENT};
 use quaver_sync_analysis::bench::paper::{PROGRAMS, PaperProgram, Suite};
@@ -57,6 +61,8 @@ pub struct Claim {
     pub ours: String,
     /// Whether it holds; none where nothing was run that could tell, or where there is no bar.
     pub holds: Option<bool>,
+    /// What keeps a statement with a bar from being judged.
+    pub undecided: Option<Undecided>,
     /// Figures of the run that go with its not holding, or what is missing to judge it.
     pub why: String,
 }
@@ -68,6 +74,7 @@ fn claim(kind: Kind, what: impl Into<String>, paper: impl Into<String>) -> Claim
         paper: paper.into(),
         ours: String::new(),
         holds: None,
+        undecided: None,
         why: String::new(),
     }
 }
@@ -79,23 +86,26 @@ impl Claim {
         Self { ours: ours.into(), holds: Some(holds), why, ..self }
     }
 
-    /// Judged where a counterexample suffices, but only all programs of `wanted` prove it.
-    fn judged_by_all(
+    /// Judged by the mean of these seeds, where chance cannot carry it over a border of the range.
+    fn judged_by_seeds(
         self,
         ours: impl Into<String>,
-        holds: bool,
-        (have, wanted): (usize, usize),
+        seeds: &[f64],
+        range: (f64, f64),
         why: impl FnOnce() -> String,
     ) -> Self {
-        if holds && have < wanted {
-            let missing = format!("only {have} of {wanted} programs have the runs that it takes");
-            return Self { ours: ours.into(), why: missing, ..self };
+        match data::within(seeds, range) {
+            Some(holds) => self.judged(ours, holds, why),
+            None => self.undecided(ours, (Undecided::Chance, data::chance(seeds))),
         }
-        self.judged(ours, holds, why)
+    }
+
+    fn undecided(self, ours: impl Into<String>, (undecided, why): data::Lack) -> Self {
+        Self { ours: ours.into(), undecided: Some(undecided), why, ..self }
     }
 
     fn not_judged(self, missing: impl Into<String>) -> Self {
-        Self { ours: NOTHING.to_owned(), why: missing.into(), ..self }
+        self.undecided(NOTHING, (Undecided::NotRun, missing.into()))
     }
 
     fn told(self, ours: impl Into<String>) -> Self {
@@ -104,7 +114,7 @@ impl Claim {
 
     /// Whether it has a bar and the run's data cannot decide it.
     pub fn is_not_judged(&self) -> bool {
-        self.kind != Kind::Told && self.holds.is_none()
+        self.undecided.is_some()
     }
 }
 
@@ -220,7 +230,7 @@ fn bound_of_dvfs(summary: &PaperSummary) -> Claim {
     });
     let least = found.iter().min_by(|one, other| one.1.1.total_cmp(&other.1.1));
     let Some((program, (arm, ratio))) = least else {
-        return told.not_judged(NOT_LATE_WITH_DVFS);
+        return Claim { why: NOT_LATE_WITH_DVFS.to_owned(), ..told.told(NOTHING) };
     };
     let bound = 1.0 / HIGHEST;
     let ours = format!(
@@ -249,43 +259,58 @@ fn power(summary: &PaperSummary) -> [Claim; 2] {
         None => law.not_judged(NOT_LATE_WITH_DVFS),
     };
     let shape = claim(Kind::Shape, "figure 13: power overhead of the programs, unified cache", "1 to 41 %");
-    let mut own =
-        each_late(summary, |program| Some(program.arm(Arm::UnifiedDvfs)?.power_percent.first()?.mean));
-    own.sort_by(|one, other| one.1.total_cmp(&other.1));
-    let [(_, least), ..] = own[..] else {
-        return [law, shape.not_judged(without(&[Arm::UnifiedDvfs, Arm::Unified]))];
+    let (programs, lack) = data::able(summary, None, &[Arm::UnifiedDvfs]);
+    let mut own: Vec<f64> = programs.iter().filter_map(|one| mean_power(one)).collect();
+    own.sort_by(f64::total_cmp);
+    let ours = match own[..] {
+        [] => NOTHING.to_owned(),
+        [least, .., largest] | [least @ largest] => {
+            format!("{least:.1} to {largest:.1} % ({})", share(&own))
+        }
     };
-    let largest = own[own.len() - 1].1;
-    let outside = || own.iter().filter(|(_, percent)| !(1.0..=41.0).contains(percent));
-    let shape = shape.judged_by_all(
-        format!("{least:.1} to {largest:.1} % ({})", share(&own)),
-        outside().next().is_none(),
-        (own.len(), PROGRAMS.len()),
-        || {
-            outside()
-                .map(|(program, percent)| reasons::power(program, *percent))
-                .collect::<Vec<_>>()
-                .join("; ")
-        },
-    );
+    let seeds = |program: &ProgramSummary| -> Vec<f64> {
+        program.seeds(Arm::UnifiedDvfs).filter_map(|seed| seed.power_percent).collect()
+    };
+    let shape = judged_by_each(shape, ours, (programs, lack), seeds, (1.0, 41.0), |program| {
+        reasons::power(program, mean_power(program).unwrap_or(f64::NAN))
+    });
     [law, shape]
+}
+
+/// Mean power with DVFS over that without, unified cache, percent.
+fn mean_power(program: &ProgramSummary) -> Option<f64> {
+    Some(program.arm(Arm::UnifiedDvfs)?.power_percent.first()?.mean)
+}
+
+/// A statement about each of the programs: one that is outside the range decides against it, only all of them for it.
+fn judged_by_each(
+    bar: Claim,
+    ours: String,
+    (programs, lack): (Vec<&ProgramSummary>, Option<data::Lack>),
+    seeds: impl Fn(&ProgramSummary) -> Vec<f64>,
+    range: (f64, f64),
+    why: impl Fn(&ProgramSummary) -> String,
+) -> Claim {
+    let of = |wanted: Option<bool>| -> Vec<&ProgramSummary> {
+        programs.iter().copied().filter(|program| data::within(&seeds(program), range) == wanted).collect()
+    };
+    let (missed, open) = (of(Some(false)), of(None));
+    if !missed.is_empty() {
+        return bar.judged(ours, false, || missed.into_iter().map(why).collect::<Vec<_>>().join("; "));
+    }
+    if let Some(lack) = lack {
+        return bar.undecided(ours, lack);
+    }
+    if open.is_empty() {
+        return bar.judged(ours, true, String::new);
+    }
+    let each: Vec<String> =
+        open.iter().map(|one| format!("{}: {}", one.program, data::chance(&seeds(one)))).collect();
+    bar.undecided(ours, (Undecided::Chance, each.join("; ")))
 }
 
 fn held_out(summary: &PaperSummary, name: &str) -> &'static str {
     if summary.program(name).is_some_and(|program| program.held_out) { " (held out)" } else { "" }
-}
-
-/// Why there is nothing of a program to judge.
-fn not_run(summary: &PaperSummary, name: &str) -> String {
-    if summary.program(name).is_some() {
-        return without_of(name, Arm::Unified);
-    }
-    let known = summary.not_run.iter().find(|(program, _)| program == name);
-    known.map_or_else(|| format!("{name} was not run"), |(_, why)| format!("{name} was not run: {why}"))
-}
-
-fn without_of(name: &str, arm: Arm) -> String {
-    format!("{name} has no runs of \u{201c}{}\u{201d}", arm.name())
 }
 
 fn slow_down(summary: &PaperSummary, paper: &PaperProgram) -> Option<Claim> {
@@ -293,43 +318,39 @@ fn slow_down(summary: &PaperSummary, paper: &PaperProgram) -> Option<Claim> {
     let (_, low, high) = SHAPE_PERCENT.iter().find(|(own, ..)| *own == name)?;
     let what = format!("slow-down of {name}{}", held_out(summary, name));
     let bar = claim(Kind::Shape, what, format!("{low} to {high} % (table 6: {} %)", paper.slowdown_percent));
-    let Some((program, row)) = summary.program(name).and_then(|program| Some((program, program.row?))) else {
-        return Some(bar.not_judged(not_run(summary, name)));
-    };
-    if !program.was_late() {
-        return Some(bar.not_judged(reasons::nothing_late(program)));
-    }
-    let holds = (*low..=*high).contains(&row.slow_down_percent);
-    let ours = format!("{:.2} %", row.slow_down_percent);
-    if let Some(why) = reasons::not_predicted(program) {
-        return Some(Claim { ours, why, ..bar });
-    }
-    Some(bar.judged(ours, holds, || reasons::slow_down(program, &row, paper, (*low, *high))))
+    let found = data::row(summary, name);
+    let ours = |row: &Shown| format!("{:.2} %", row.slow_down_percent);
+    Some(match found {
+        Err((row, lack)) => bar.undecided(row.map_or(NOTHING.to_owned(), |row| ours(&row)), lack),
+        Ok((program, row)) => {
+            let seeds = program.slow_downs(Arm::Unified);
+            bar.judged_by_seeds(ours(&row), &seeds, (*low, *high), || {
+                reasons::slow_down(program, &row, paper)
+            })
+        }
+    })
 }
 
 fn events(summary: &PaperSummary, paper: &PaperProgram) -> Claim {
     let name = paper.program;
     let what = format!("jitter events a millisecond of {name}{}", held_out(summary, name));
     let bar = claim(Kind::Shape, what, format!("{} ± {RATE_PERCENT} %", paper.events_per_ms));
-    let Some((program, row)) = summary.program(name).and_then(|program| Some((program, program.row?))) else {
-        return bar.not_judged(not_run(summary, name));
+    let off = |row: &Shown| (row.events_per_ms / paper.events_per_ms - 1.0) * 100.0;
+    let ours = |row: &Shown| format!("{:.2} ({:+.0} %)", row.events_per_ms, off(row));
+    let (program, row) = match data::row(summary, name) {
+        Ok(found) => found,
+        Err((row, lack)) => {
+            return bar.undecided(row.map_or(NOTHING.to_owned(), |row| ours(&row)), lack);
+        }
     };
-    if !program.was_late() {
-        return bar.not_judged(reasons::nothing_late(program));
-    }
-    let far = (row.events_per_ms / paper.events_per_ms - 1.0) * 100.0;
-    let ours = format!("{:.2} ({far:+.0} %)", row.events_per_ms);
-    if let Some(why) = reasons::not_predicted(program) {
-        return Claim { ours, why, ..bar };
-    }
+    let far = off(&row).abs();
     let (expected, chance) = reasons::chance(program, paper);
-    let decided =
-        if far.abs() <= RATE_PERCENT { chance <= RATE_PERCENT } else { far.abs() > RATE_PERCENT + chance };
+    let decided = if far <= RATE_PERCENT { chance <= RATE_PERCENT } else { far > RATE_PERCENT + chance };
     if !decided {
         let why = format!("{expected}: chance moves their rate by \u{b1} {chance:.0} %");
-        return Claim { ours, why, ..bar };
+        return bar.undecided(ours(&row), (Undecided::Chance, why));
     }
-    bar.judged(ours, far.abs() <= RATE_PERCENT, || reasons::events(program, &row, paper))
+    bar.judged(ours(&row), far <= RATE_PERCENT, || reasons::events(program, &row, paper))
 }
 
 fn classes(summary: &PaperSummary, paper: &PaperProgram) -> Claim {
@@ -342,12 +363,26 @@ fn classes(summary: &PaperSummary, paper: &PaperProgram) -> Claim {
         }
     };
     let bar = claim(Kind::Shape, format!("figure 9: {what} in {name}"), "more than half");
-    let Some(program) = summary.program(name) else { return bar.not_judged(not_run(summary, name)) };
-    let Some(shares) = program.class_shares else {
-        return bar.not_judged(format!("no synchronisation of {name} was late"));
+    let shares = summary.program(name).and_then(|program| program.class_shares);
+    let part = |shares: [f64; 6]| wanted.iter().map(|class| shares[*class as usize]).sum::<f64>() * 100.0;
+    let ours = shares.map_or(NOTHING.to_owned(), |shares| format!("{:.0} %", part(shares)));
+    let program = match data::row(summary, name) {
+        Ok((program, _)) => program,
+        Err((_, lack)) => return bar.undecided(ours, lack),
     };
-    let part = wanted.iter().map(|class| shares[*class as usize]).sum::<f64>() * 100.0;
-    bar.judged(format!("{part:.0} %"), part > 50.0, || reasons::classes(&shares))
+    let Some(shares) = shares else {
+        return bar
+            .undecided(NOTHING, (Undecided::NothingLate, format!("no synchronisation of {name} was late")));
+    };
+    let late: u64 = program.distribution.iter().map(|bin| bin.count).sum();
+    // The share of one kind among independent events scatters by at most half the root of their number, twice for 95 %.
+    let chance = 100.0 / (late.max(1) as f64).sqrt();
+    if (part(shares) - 50.0).abs() <= chance {
+        let why =
+            format!("{late} late operations: chance moves a share of them by \u{b1} {chance:.0} points");
+        return bar.undecided(ours, (Undecided::Chance, why));
+    }
+    bar.judged(ours, part(shares) > 50.0, || reasons::classes(&shares))
 }
 
 /// The paper's headline: what DVFS leaves.
@@ -361,84 +396,105 @@ fn cured(summary: &PaperSummary, suite: Suite) -> Claim {
         }
     };
     let bar = claim(Kind::Shape, what, paper);
-    let wanted = PROGRAMS.iter().filter(|paper| paper.suite == suite).count();
+    let (programs, lack) = data::able(summary, Some(suite), &[Arm::UnifiedDvfs]);
     let found = each_late(summary, |program| program.slow_down(Arm::UnifiedDvfs));
-    let found: Vec<_> = found.into_iter().filter(|(program, _)| program.suite == suite).collect();
-    if found.len() < wanted {
-        return bar.not_judged(format!(
-            "only {} of {wanted} programs of {} have late operations and runs with DVFS",
-            found.len(),
-            suite.name()
-        ));
-    }
-    let below = found.iter().filter(|(_, percent)| *percent <= CURED_PERCENT).count();
-    let mean = found.iter().map(|(_, percent)| percent).sum::<f64>() / found.len() as f64;
-    let (ours, holds) = match suite {
-        Suite::Splash2 => (format!("{below} of {}, mean {mean:.2} %", found.len()), below >= CURED),
-        Suite::Parsec | Suite::Own => {
-            (format!("{mean:.2} %, {below} of {} below", found.len()), mean <= CURED_PERCENT)
-        }
+    let means: Vec<f64> = found.iter().filter(|(one, _)| one.suite == suite).map(|(_, mean)| *mean).collect();
+    let below = means.iter().filter(|percent| **percent <= CURED_PERCENT).count();
+    let mean = means.iter().sum::<f64>() / means.len() as f64;
+    let why = || reasons::left(programs.iter().copied(), HIGHEST);
+    let ours = match suite {
+        _ if means.is_empty() => NOTHING.to_owned(),
+        Suite::Splash2 => format!("{below} of {}, mean {mean:.2} %", means.len()),
+        Suite::Parsec | Suite::Own => format!("{mean:.2} %, {below} of {} below", means.len()),
     };
-    bar.judged(ours, holds, || reasons::left(found.iter().map(|(program, _)| *program), HIGHEST))
+    if let Some(lack) = lack {
+        return bar.undecided(ours, lack);
+    }
+    if suite != Suite::Splash2 {
+        let seeds =
+            data::mean_by_seed(summary, &programs, |one, seed| one.slow_down_at(Arm::UnifiedDvfs, seed));
+        return bar.judged_by_seeds(ours, &seeds, (f64::NEG_INFINITY, CURED_PERCENT), why);
+    }
+    let each: Vec<Option<bool>> = programs
+        .iter()
+        .map(|one| data::within(&one.slow_downs(Arm::UnifiedDvfs), (f64::NEG_INFINITY, CURED_PERCENT)))
+        .collect();
+    let [surely, open] = [Some(true), None].map(|side| each.iter().filter(|one| **one == side).count());
+    if surely < CURED && surely + open >= CURED {
+        let why = format!("{surely} are below for sure, and chance decides {open}; {}", why());
+        return bar.undecided(ours, (Undecided::Chance, why));
+    }
+    bar.judged(ours, surely >= CURED, why)
 }
 
 fn reactivity(summary: &PaperSummary, suite: Suite) -> Claim {
     let arms = [Arm::UnifiedDvfs, Arm::UnifiedDvfs2, Arm::UnifiedDvfs4];
     let what = format!("figure 18: k = 1 no slower than 2, and 2 than 4, mean of {}", suite.name());
     let bar = claim(Kind::Shape, what, "k = 1 is best");
-    let wanted = PROGRAMS.iter().filter(|paper| paper.suite == suite).count();
-    let complete = |program: &&ProgramSummary| {
-        program.was_late() && arms.iter().all(|arm| program.slow_down(*arm).is_some())
+    let (programs, lack) = data::able(summary, Some(suite), &arms);
+    let late = summary.of(suite).any(ProgramSummary::was_late);
+    let ours = match arms.map(|arm| summary.mean(suite, arm)) {
+        [Some(one), Some(two), Some(four)] if late => format!("{one:.2}, {two:.2}, {four:.2} %"),
+        _ => NOTHING.to_owned(),
     };
-    let have = summary.of(suite).filter(complete).count();
-    if have < wanted {
-        return bar.not_judged(format!(
-            "only {have} of {wanted} programs of {} have late operations and runs with each k",
-            suite.name()
-        ));
+    if let Some(lack) = lack {
+        return bar.undecided(ours, lack);
     }
-    let [one, two, four] = arms.map(|arm| summary.mean(suite, arm).unwrap_or(f64::NAN));
-    bar.judged(format!("{one:.2}, {two:.2}, {four:.2} %"), one <= two && two <= four, || {
-        reasons::reactivity(summary, suite, &arms)
-    })
+    let gains = [(arms[0], arms[1]), (arms[1], arms[2])].map(|(smaller, larger)| {
+        data::mean_by_seed(summary, &programs, |program, seed| {
+            Some(program.slow_down_at(smaller, seed)? - program.slow_down_at(larger, seed)?)
+        })
+    });
+    let sides = gains.each_ref().map(|gain| data::within(gain, (f64::NEG_INFINITY, 0.0)));
+    if !sides.contains(&Some(false)) && sides.contains(&None) {
+        let [first, second] = gains.map(|gain| data::chance(&gain));
+        let why = format!("k = 1 over 2: {first}; 2 over 4: {second}");
+        return bar.undecided(ours, (Undecided::Chance, why));
+    }
+    bar.judged(ours, sides == [Some(true); 2], || reasons::reactivity(summary, suite, &arms))
 }
 
 fn alternatives(summary: &PaperSummary) -> [Claim; 3] {
-    // Points of an arm's slow-down above the unified cache's.
-    let over = |arm: Arm| {
-        each_late(summary, |program| Some(program.slow_down(arm)? - program.slow_down(Arm::Unified)?))
-    };
-    let judge = |bar: Claim, arm: Arm, holds: fn(f64) -> bool, size: fn(f64) -> f64| {
-        let mut found = over(arm);
-        found.sort_by(|one, other| size(other.1).total_cmp(&size(one.1)));
-        let Some(&(worst, far)) = found.first() else {
-            return bar.not_judged(without(&[arm, Arm::Unified]));
+    let judge = |what: &str, paper: &str, arm: Arm, range: (f64, f64), size: fn(f64) -> f64| {
+        let bar = claim(Kind::Shape, what, paper);
+        let (programs, lack) = data::able(summary, None, &[arm, Arm::Unified]);
+        // Points of the arm's slow-down above the unified cache's.
+        let over =
+            |program: &ProgramSummary| Some(program.slow_down(arm)? - program.slow_down(Arm::Unified)?);
+        let worst = programs.iter().filter_map(|program| Some((program, over(program)?)));
+        let worst = worst.max_by(|one, other| size(one.1).total_cmp(&size(other.1)));
+        let ours = worst.map_or(NOTHING.to_owned(), |(program, far)| {
+            format!("{far:+.2} points at most ({}; {})", program.program, share(&programs))
+        });
+        let seeds = |program: &ProgramSummary| -> Vec<f64> {
+            let over =
+                |seed| Some(program.slow_down_at(arm, seed)? - program.slow_down_at(Arm::Unified, seed)?);
+            summary.seeds.iter().filter_map(|seed| over(*seed)).collect()
         };
-        let ours = format!("{far:+.2} points at most ({}; {})", worst.program, share(&found));
-        let missed = || found.iter().filter(|(_, far)| !holds(*far)).map(|(program, _)| *program);
-        let met = missed().next().is_none();
-        bar.judged_by_all(ours, met, (found.len(), PROGRAMS.len()), || {
-            missed().map(|program| reasons::beside_unified(program, arm)).collect::<Vec<_>>().join("; ")
+        judged_by_each(bar, ours, (programs, lack), seeds, range, |program| {
+            reasons::beside_unified(program, arm)
         })
     };
-    let shape = |what, paper| claim(Kind::Shape, what, paper);
     [
         judge(
-            shape("figure 19: selective pinning no better than the unified cache", "in all programs"),
+            "figure 19: selective pinning no better than the unified cache",
+            "in all programs",
             Arm::Pinned,
-            |far| far >= 0.0,
+            (0.0, f64::INFINITY),
             |far| -far,
         ),
         judge(
-            shape("figure 19: prefetching within 1 % of the unified cache", "no significant difference"),
+            "figure 19: prefetching within 1 % of the unified cache",
+            "no significant difference",
             Arm::Prefetch,
-            |far| far.abs() <= 1.0,
+            (-1.0, 1.0),
             f64::abs,
         ),
         judge(
-            shape("figure 10: where the OS cache loses, it loses less than 2 %", "< 2 %"),
+            "figure 10: where the OS cache loses, it loses less than 2 %",
+            "< 2 %",
             Arm::OsCache,
-            |far| far < 2.0,
+            (f64::NEG_INFINITY, 2.0),
             |far| far,
         ),
     ]

@@ -22,7 +22,7 @@ mod tables;
 pub use arms::{Arm, injection};
 pub use bundled::BUNDLED;
 pub use calibration::{Calibration, Fitted, HELD_OUT, Knobs, Occasions, Shown, fit, predicted, target};
-pub use claims::{Claim, Kind, SHAPE_PERCENT, claims};
+pub use claims::{Claim, Kind, SHAPE_PERCENT, Undecided, claims};
 pub use exhibits::{EXHIBITS, Exhibit, arms_of, exhibit_named};
 pub use kernel_activity::MadeActivity;
 pub use point::{
@@ -31,7 +31,7 @@ pub use point::{
 };
 pub use program::{OnlyOnce, Program, Rounds};
 pub use slips::{Slip, slips};
-pub use summary::{ArmSummary, HowRun, PaperSummary, ProgramRuns, ProgramSummary};
+pub use summary::{ArmSummary, HowRun, OfSeed, PaperSummary, ProgramRuns, ProgramSummary};
 pub use tables::{
     Correlations, OVERHEAD_WITH_BOTH_PERCENT, SHARES_PERCENT, UNIFIED_PERCENT, correlations,
     mean_slowdown_percent, product_error, sync_share_percent, table_8,

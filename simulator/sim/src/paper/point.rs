@@ -149,6 +149,9 @@ pub struct PointFigures {
     /// What barriers made a thread owe beyond the rule of slack, mean over the threads, microseconds.
     #[serde(default)]
     pub beyond_slack_us: f64,
+    /// Parts of the critical path, microseconds: work of threads, kernel activity that held them up, wake-ups in flight.
+    #[serde(default)]
+    pub path_us: Option<[f64; 3]>,
     /// Subframes that ended in time, and that were forced to.
     pub subframes: (u64, u64),
     /// Lines that kernel activity brought in.
@@ -246,6 +249,7 @@ fn figures(arm: Arm, results: &Results, cure: &CureResults, ideal: Option<&Ideal
         mean_factor: mean_factor(cure),
         changes: cure.residency.iter().map(|core| core.changes).sum(),
         beyond_slack_us: cure.mean_beyond_slack_fs() / 1e9,
+        path_us: Some(results.critical_path.parts_fs().map(|fs| fs as f64 / 1e9)),
         subframes: cure.subframes,
         kernel_lines: results.kernel.iter().map(|core| core.from_memory + core.from_remote).sum(),
         refills: Refills::of(results, &cure.activities),

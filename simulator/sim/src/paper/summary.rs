@@ -51,6 +51,9 @@ pub struct HowRun {
     pub knobs: Knobs,
     /// Whether the injection was fitted to this program's own figures; else it was predicted.
     pub fitted: bool,
+    /// Where it was fitted, how often the kernel might be busy in the runs of the fit.
+    #[serde(default)]
+    pub fitted_at: Option<Occasions>,
     /// Where it was predicted, the factor by which the relation misses the fitted programs (`Calibration::missed_by`).
     #[serde(default)]
     pub missed_by: Option<f64>,
@@ -116,8 +119,25 @@ pub struct ArmSummary {
     /// What barriers made a thread owe beyond the rule of slack, mean over threads and seeds, percent of the run.
     #[serde(default)]
     pub beyond_slack_percent: f64,
+    /// Parts of the critical path, mean, microseconds: work of threads, kernel activity that held them up, wake-ups in flight.
+    #[serde(default)]
+    pub path_us: Option<[f64; 3]>,
+    /// Slow-down and power by seed: what of it is chance is known by these.
+    #[serde(default)]
+    pub by_seed: Vec<OfSeed>,
     /// Least of (1 + own slow-down with DVFS) over (1 + own slow-down without), same seed; by it the bound of table 3 is judged.
     pub least_ratio: Option<f64>,
+}
+
+/// A seed of an arm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfSeed {
+    /// Seed.
+    pub seed: u64,
+    /// How much longer it took than without jitter on the unified cache, percent.
+    pub slow_down_percent: Option<f64>,
+    /// How much more power it took than without DVFS, same cache and seed, percent; by the first of the power models.
+    pub power_percent: Option<f64>,
 }
 
 impl ProgramRuns {
@@ -141,6 +161,12 @@ impl ProgramRuns {
         beyond.fold(Refills::default(), |sum, one| sum.and(&one))
     }
 
+    fn path_us(&self, arm: Arm) -> Option<[f64; 3]> {
+        let all: Option<Vec<[f64; 3]>> = self.of(arm).map(|(_, one)| one.path_us).collect();
+        let all = all.filter(|all| !all.is_empty())?;
+        Some(std::array::from_fn(|part| all.iter().map(|one| one[part]).sum::<f64>() / all.len() as f64))
+    }
+
     fn arm(&self, arm: Arm) -> Option<ArmSummary> {
         let count = self.of(arm).count();
         if count == 0 {
@@ -150,14 +176,19 @@ impl ProgramRuns {
         let mean =
             |of: fn(&PointFigures) -> f64| self.of(arm).map(|(_, one)| of(one)).sum::<f64>() / count as f64;
         let without = |seed: u64| self.at(arm.without_dvfs(), seed);
-        let power = |model: usize| {
-            let each = self.of(arm).filter_map(|(point, one)| {
-                let rest = *without(point.seed)?.power.get(model)?;
-                (rest > 0.0).then(|| (one.power[model] / rest - 1.0) * 100.0)
-            });
-            Spread::of(&each.collect::<Vec<_>>())
-        };
         let controlled = arm.controller().is_some() && arm.injects();
+        let power_of = |point: &Point, one: &PointFigures, model: usize| {
+            let rest = *without(point.seed)?.power.get(model)?;
+            (rest > 0.0 && controlled).then(|| (one.power[model] / rest - 1.0) * 100.0)
+        };
+        let power = |model: usize| {
+            spread(self.of(arm).filter_map(|(point, one)| power_of(point, one, model)).collect())
+        };
+        let by_seed = self.of(arm).filter(|_| arm.injects()).map(|(point, one)| OfSeed {
+            seed: point.seed,
+            slow_down_percent: one.slow_down.map(|slow_down| slow_down * 100.0),
+            power_percent: power_of(point, one, 0),
+        });
         let ratios = self.of(arm).filter_map(|(point, one)| {
             Some((1.0 + one.slow_down?) / (1.0 + without(point.seed)?.slow_down?))
         });
@@ -173,15 +204,14 @@ impl ProgramRuns {
                     .filter_map(|(point, one)| Some(self.own_slow_down(point, one)? * 100.0))
                     .collect(),
             ),
-            power_percent: match controlled {
-                true => (0..MODELS.len()).filter_map(power).collect(),
-                false => Vec::new(),
-            },
+            power_percent: (0..MODELS.len()).filter_map(power).collect(),
             mean_factor: mean(|one| one.mean_factor),
             changes: mean(|one| one.changes as f64),
             kernel_lines: mean(|one| one.kernel_lines as f64),
             refills: self.refills(arm),
             beyond_slack_percent: mean(|one| one.beyond_slack_us * 1e5 / one.duration_ns.max(1.0)),
+            path_us: self.path_us(arm),
+            by_seed: by_seed.collect(),
             least_ratio: if controlled { ratios.min_by(f64::total_cmp) } else { None },
         })
     }
@@ -265,6 +295,21 @@ impl ProgramSummary {
     /// Mean slow-down of an arm, percent.
     pub fn slow_down(&self, arm: Arm) -> Option<f64> {
         Some(self.arm(arm)?.slow_down_percent?.mean)
+    }
+
+    /// An arm's seeds.
+    pub fn seeds(&self, arm: Arm) -> impl Iterator<Item = &OfSeed> {
+        self.arm(arm).into_iter().flat_map(|arm| &arm.by_seed)
+    }
+
+    /// Slow-downs of an arm's seeds, percent.
+    pub fn slow_downs(&self, arm: Arm) -> Vec<f64> {
+        self.seeds(arm).filter_map(|seed| seed.slow_down_percent).collect()
+    }
+
+    /// That of one seed, percent.
+    pub fn slow_down_at(&self, arm: Arm, seed: u64) -> Option<f64> {
+        self.seeds(arm).find(|one| one.seed == seed)?.slow_down_percent
     }
 
     /// Whether an operation was late in its runs with jitter.
@@ -352,6 +397,7 @@ mod tests {
             mean_factor: 1.0,
             classes_ns: [0, 0, 60, 0, 30, 10],
             bins: vec![Bin { from_ns: 1e4, to_ns: 1.3e4, count: 2 }],
+            path_us: (seed > 0).then_some([slow_down * 10.0, 2.0, 4.0]),
             packets: [Packets { packets: 2, missed: seed, mean_slack_us: 10.0, least_slack_us: -5.0 }; 3],
             ..PointFigures::default()
         };
@@ -390,6 +436,8 @@ mod tests {
         near(summary.arm(Arm::OsCache).unwrap().own_slow_down_percent.unwrap().mean, 20.0);
         assert!(summary.arm(Arm::Unified).unwrap().power_percent.is_empty());
         assert_eq!(summary.arm(Arm::Pinned), None);
+        let path_us = |arm: Arm| summary.arm(arm).unwrap().path_us;
+        assert_eq!((path_us(Arm::Unified), path_us(Arm::Ideal)), (Some([3.0, 2.0, 4.0]), None));
         let row = summary.row.unwrap();
         near(row.mean_us, 50.0);
         near(row.slow_down_percent, 30.0);

@@ -1,6 +1,6 @@
 //! What jitter costs, with and without cure: figures 10 to 14, 18 and 19.
 
-use super::{Exhibit, called, charts, difference, number, percent, spread};
+use super::{Exhibit, called, charts, difference, microseconds, number, percent, spread};
 use quaver_dvfs::power::MODELS;
 use quaver_sim::inject::Spread;
 use quaver_sim::paper::{Arm, OVERHEAD_WITH_BOTH_PERCENT, PaperSummary, ProgramSummary, UNIFIED_PERCENT};
@@ -163,14 +163,28 @@ fn meetings(summary: &PaperSummary) -> Exhibit {
     }
     let mut section = Section::new("meetings", "Debt where threads meet (figure 5)").link("Debt").note(
         "Slow-down with the unified cache, k = 1, percent. Debt passes at joins alone, as the largest of all that meet, or only as \
-         far as a wait was not slack. The bound is (1 + J) / 1.2 - 1. The largest debt overcompensates: \u{201c}beyond slack\u{201d} is \
-         what barriers made a thread owe beyond the rule of slack, as a share of the run. The last column is how long before the \
-         ideal run the best seed ended.",
+         far as a wait was not slack. The bound is (1 + J) / 1.2 - 1. \u{201c}Beyond slack\u{201d} is what barriers made a thread owe \
+         beyond the rule of slack with the largest debt, as a share of the run: so much may be given back too much. The last column \
+         is how long before the ideal run the best seed ended.",
     );
     if let Some(chart) = charts::arms("meetings", "Slow-down", summary, &MEETINGS, slow_down) {
         section.push(chart);
     }
-    (&["figure 5"], section.with(table))
+    (&["figure 5"], section.with(table).with(paths(summary)))
+}
+
+/// What the critical path is made of: a cure can only take from it what it shortens there.
+fn paths(summary: &PaperSummary) -> Table {
+    let mut table = Table::new(["program", "", "work", "late on it", "in flight", "whole"])
+        .title("Critical path, mean: work of threads, kernel activity that held them up, wake-ups in flight");
+    for one in &summary.programs {
+        for (arm, name) in [(Arm::Ideal, "no jitter")].into_iter().chain(MEETINGS) {
+            let Some(path) = one.arm(arm).and_then(|arm| arm.path_us) else { continue };
+            let cells = path.into_iter().chain([path.iter().sum()]).map(|us| microseconds(Some(us)));
+            table.row([called(one), name.into()].into_iter().chain(cells));
+        }
+    }
+    table
 }
 
 fn frequencies(summary: &PaperSummary) -> Exhibit {
@@ -262,7 +276,8 @@ fn refills(summary: &PaperSummary) -> Exhibit {
         "pinning",
     ]);
     for one in &summary.programs {
-        let Some(unified) = one.arm(Arm::Unified).map(|arm| arm.refills) else { continue };
+        let unified = one.arm(Arm::Unified).map(|arm| arm.refills);
+        let Some(unified) = unified.filter(|refills| refills.kernel.events > 0) else { continue };
         let removed = |arm: Arm| unified.removed_in(&one.arm(arm)?.refills).map(Cell::Share);
         let at_most = |which: usize| unified.removable().map(|shares| Cell::Share(shares[which]));
         table.row([
@@ -319,8 +334,8 @@ fn os_cache(summary: &PaperSummary) -> Exhibit {
         .link("OS cache")
         .note(
             "The paper's figure is a drawing. Without jitter the OS cache changes the run time over the unified cache by the first \
-             two columns: by nothing unless lines are shared. With jitter, the kernel should fill fewer lines than with the unified \
-             cache and evict fewer of the program's. The last columns are the slow-down over the unified cache's, and over the \
+             two columns: by nothing unless lines are shared. The next are lines that kernel activity brought in, with the \
+             unified cache and with the OS cache. The last are the slow-down over the unified cache's, and over the \
              OS cache without jitter.",
         )
         .with(table);

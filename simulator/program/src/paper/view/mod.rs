@@ -8,7 +8,7 @@ mod rest;
 use crate::head;
 use quaver_instrument::facts::RunFacts;
 use quaver_sim::inject::Spread;
-use quaver_sim::paper::{Arm, Claim, Kind, PaperSummary, ProgramSummary, UNIFIED_PERCENT, claims};
+use quaver_sim::paper::{Arm, Claim, Kind, PaperSummary, ProgramSummary, UNIFIED_PERCENT, Undecided, claims};
 use quaver_sync_analysis::bench::BenchSummary;
 use quaver_sync_analysis::bench::paper::Suite;
 use quaver_view::{Block, Cell, Document, Finding, Section, Shown, Table, Text, Tone, text};
@@ -25,7 +25,7 @@ pub fn document(summary: &PaperSummary, bench: Option<&BenchSummary>, run: &RunF
     document.fact("runs", conditions(summary)).fact("kernel activity", &summary.kernel);
     tiles(&mut document, summary);
     warnings(&mut document, summary);
-    document.section(judged(&all));
+    document.section(judged(&all, summary));
     document.sections.extend(sections(summary, bench));
     document
 }
@@ -63,8 +63,15 @@ fn verdict(all: &[Claim]) -> Text {
         format!("{} of {} laws hold, and {} of {} shapes of the paper", laws.0, laws.1, shapes.0, shapes.1);
     match all.iter().filter(|claim| claim.is_not_judged()).count() {
         0 => text!("{held}."),
-        missing => text!("{held}; {missing} claims are not judged for lack of runs."),
+        missing => text!("{held}; {missing} claims are not judged ({}).", undecided(all)),
     }
+}
+
+/// Why claims are not judged, with how many each: `35 not run, 2 chance could decide`.
+fn undecided(all: &[Claim]) -> String {
+    let count = |why: Undecided| all.iter().filter(|claim| claim.undecided == Some(why)).count();
+    let there = Undecided::ALL.into_iter().filter(|why| count(*why) > 0);
+    there.map(|why| format!("{} {}", count(why), why.words())).collect::<Vec<_>>().join(", ")
 }
 
 /// The simulator writes its claims with units of ASCII.
@@ -82,16 +89,24 @@ fn sentence(words: &str) -> String {
     }
 }
 
-fn judged(all: &[Claim]) -> Section {
-    let mut section = Section::new("claims", "Claims of the paper").link("Claims").note(
+fn judged(all: &[Claim], summary: &PaperSummary) -> Section {
+    let fitted = summary.programs.iter().filter(|one| one.how.fitted).count();
+    let mut section = Section::new("claims", "Claims of the paper").link("Claims").note(text!(
         "Laws follow from arithmetic or the model and must hold. Shapes are properties of the paper's runs; a miss states its \
-         reason, as far as the runs show it. Only the injection of six programs is fitted, to table 6.",
-    );
+         reason, as far as the runs show it. A mean over seeds decides where its 95 % interval does. The injection of {fitted} \
+         of the {} programs is fitted, to table 6.",
+        summary.programs.len()
+    ));
     let failed = all.iter().filter(|claim| claim.holds == Some(false)).map(|claim| {
         let what = units(&format!("{}: {} (paper: {})", claim.what, claim.ours, claim.paper));
         Finding::new(Tone::Bad, "fails", what).detail(sentence(&claim.why))
     });
-    section.push(Block::Findings(failed.collect()).only(Shown::TerminalOnly));
+    let open = all.iter().filter(|claim| claim.undecided == Some(Undecided::Chance));
+    let open = open.map(|claim| {
+        let what = units(&format!("{}: {} (paper: {})", claim.what, claim.ours, claim.paper));
+        Finding::new(Tone::Quiet, "not judged", what).detail(sentence(&claim.why))
+    });
+    section.push(Block::Findings(failed.chain(open).collect()).only(Shown::TerminalOnly));
     for (kind, title) in
         [(Kind::Law, "Laws"), (Kind::Shape, "Shapes of the paper"), (Kind::Told, "Reported, not judged")]
     {

@@ -22,6 +22,8 @@ fn program(name: &str, held_out: bool) -> ProgramSummary {
             kernel_lines: 1_234.0,
             refills: Default::default(),
             beyond_slack_percent: 0.5,
+            path_us: Some([4_000.0 + place as f64, 900.0, 100.0]),
+            by_seed: Vec::new(),
             least_ratio: controlled.then_some(0.95),
         }
     };
@@ -103,6 +105,22 @@ fn the_page_has_both_and_the_difference() {
 }
 
 #[test]
+fn the_headline_says_why_claims_are_not_judged_and_the_terminal_what_chance_could_decide() {
+    let mut one = summary();
+    one.programs.truncate(1);
+    let said = page(&one);
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("claims are not judged (38 not run, 2 chance could decide)."), "{said}");
+    assert!(flat.contains("The injection of 0 of the 1 programs is fitted, to table 6."), "{said}");
+    assert!(flat.contains("not judged slow-down of barnes: 6.00 % (paper: 2 to 8 %"), "{said}");
+    assert!(flat.contains("0 seeds cannot be told from chance."), "{said}");
+    one.programs[0].row.as_mut().unwrap().events_per_ms = 0.0;
+    let said = page(&one);
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!flat.contains("chance could decide") && flat.contains("3 nothing late"), "{said}");
+}
+
+#[test]
 fn a_trace_that_was_cut_short_is_said_to_be() {
     assert!(!page(&summary()).contains("cut short"));
     let mut cut = summary();
@@ -115,6 +133,10 @@ fn each_program_has_its_bound_and_what_the_largest_debt_overcompensates() {
     let page = page(&summary());
     let section = page.split("Debt where threads meet").nth(1).unwrap();
     let row = section.lines().find(|line| line.trim_start().starts_with("barnes")).unwrap();
+    // Work of the unified cache, the eighth arm: 4,000 us and its place.
+    let path = section.lines().find(|line| line.contains("barnes") && line.contains("no DVFS")).unwrap();
+    let words: Vec<&str> = path.split_whitespace().collect();
+    assert_eq!(words[3..], ["4.01", "ms", "900", "µs", "100", "µs", "5.01", "ms"], "{path}");
     // Slow-downs of the fixture are the places of the arms; 7 % without DVFS: (1 + 0.07) / 1.2 - 1.
     let words: Vec<&str> = row.split_whitespace().collect();
     assert!(words.contains(&"-10.83") && words.contains(&"0.50"), "{row}");

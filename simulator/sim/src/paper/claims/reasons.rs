@@ -63,24 +63,11 @@ pub(super) fn power(program: &ProgramSummary, overhead_percent: f64) -> String {
 }
 
 /// A slow-down outside its range.
-pub(super) fn slow_down(
-    program: &ProgramSummary,
-    row: &Shown,
-    paper: &PaperProgram,
-    (low, high): (f64, f64),
-) -> String {
+pub(super) fn slow_down(program: &ProgramSummary, row: &Shown, paper: &PaperProgram) -> String {
     let seeds = program.arm(Arm::Unified).and_then(|own| own.slow_down_percent);
-    let scatter = seeds.filter(|spread| spread.runs > 1).map(|spread| {
-        let reaches = spread.min <= high && spread.max >= low;
-        format!(
-            "{} seeds lie between {:.2} and {:.2} %, {}",
-            spread.runs,
-            spread.min,
-            spread.max,
-            if reaches { "a span that overlaps the range" } else { "a span outside the range" }
-        )
-    });
-    join([Some(injection(program, row, paper)), Some(time_taken(program, row, paper)), scatter])
+    let seeds = seeds
+        .map(|seeds| format!("{} seeds lie between {:.2} and {:.2} %", seeds.runs, seeds.min, seeds.max));
+    join([Some(injection(program, row, paper)), Some(time_taken(program, row, paper)), seeds])
 }
 
 /// No operation of a program was late, in so many runs.
@@ -94,9 +81,23 @@ pub(super) fn nothing_late(program: &ProgramSummary) -> String {
     )
 }
 
-/// The injection of a program was predicted by a relation that does not predict: what came of it says nothing of the program.
+/// The injection of a program was fitted to a trace that synchronises otherwise, or predicted by a relation that does not predict:
+/// what came of it says nothing of the program.
 pub(super) fn not_predicted(program: &ProgramSummary) -> Option<String> {
-    let factor = program.how.missed_by.filter(|factor| !program.how.fitted && *factor > MOST_MISSED)?;
+    let how = &program.how;
+    if how.fitted {
+        let (here, there) = (how.occasions, how.fitted_at?);
+        let pairs = [(here.waits_per_ms, there.waits_per_ms), (here.locks_per_ms, there.locks_per_ms)];
+        let far = |(here, there): (f64, f64)| (here.max(1.0) / there.max(1.0)).ln().abs() > MOST_MISSED.ln();
+        return pairs.into_iter().any(far).then(|| {
+            format!(
+                "its fit is of another trace: there waits were ended {:.0} times a millisecond and locks contended {:.0} times, \
+                 here {:.0} and {:.0}",
+                there.waits_per_ms, there.locks_per_ms, here.waits_per_ms, here.locks_per_ms
+            )
+        });
+    }
+    let factor = how.missed_by.filter(|factor| *factor > MOST_MISSED)?;
     Some(format!(
         "its lateness cannot be predicted: waits a millisecond, the only thing that the prediction knows, miss the lateness of \
          each fitted program by a factor of {factor:.1} in the median when that one is left out"
