@@ -21,4 +21,9 @@ pub mod imports;
 #[path = "../../simulator/sim/tests/coherence_checks/mod.rs"]
 pub mod coherence;
 
+#[cfg(feature = "program")]
+#[path = "../../quaver/tests/input_checks/mod.rs"]
+pub mod inputs;
+
 pub mod splitmix;
+pub mod twin;

@@ -1,6 +1,7 @@
 //! Arbitrary arguments: every option of every verb is given strings that nobody thought of. The parser refuses or takes them;
 //! verbs that only read are run with them. Nothing here sends a packet or changes a setting.
 
+mod input_checks;
 mod simulator;
 
 use clap::{Arg, Command};
@@ -236,5 +237,60 @@ fn a_full_terminal_ends_no_verb_by_a_panic() {
     for reading in ["runs", "analyze no-such-run", "report no-such-run", "compare a -- b", "tune status"] {
         let arguments: Vec<&str> = reading.split(' ').collect();
         assert_ne!(status(&arguments), 101, "{reading}");
+    }
+}
+
+/// Files that fuzzing begins with, by check: settings that are right, results of other tools, a run, a log.
+fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let mut seeds = Vec::new();
+    let mut all_of = |check: &'static str, folder: &str| {
+        for file in std::fs::read_dir(root.join(folder)).unwrap().map(|file| file.unwrap().path()) {
+            seeds.extend(std::fs::read(file).ok().map(|octets| (check, octets)));
+        }
+    };
+    all_of("peers", "instruments/peers/tests/data");
+    all_of("settings", "instruments/study/assets");
+    for check in input_checks::ALL {
+        // Inputs that fuzzers found, and some to begin with.
+        let folder = format!("fuzz/seeds/{}", check.0);
+        if root.join(&folder).is_dir() {
+            all_of(check.0, &folder);
+        }
+    }
+    for (check, file) in [
+        ("settings", "instruments/watch/src/example.toml"),
+        ("manifest", "quaver/tests/migrate/kept/chase-2026-11-25/manifest.json"),
+        ("manifest", "quaver/tests/migrate/kept/probe-2026-11-25/manifest.json"),
+    ] {
+        seeds.push((check, std::fs::read(root.join(file)).unwrap()));
+    }
+    seeds
+}
+
+#[test]
+fn damaged_inputs_are_refused_or_read() {
+    let mut state = 1_u64;
+    let mut below = move |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % limit.max(1)
+    };
+    let seeds = seeds();
+    for (name, check) in input_checks::ALL {
+        let own: Vec<&Vec<u8>> = seeds.iter().filter(|seed| seed.0 == name).map(|seed| &seed.1).collect();
+        assert!(!own.is_empty(), "{name} has no seed");
+        own.iter().for_each(|seed| check(seed));
+        for _ in 0..200 {
+            let mut input = own[below(own.len())].clone();
+            for _ in 0..below(4) {
+                let at = below(input.len());
+                match (below(3), input.get_mut(at)) {
+                    (0, Some(octet)) => *octet = b"\0-.09[]{}=\"\n,:e\xff"[below(16)],
+                    (1, Some(octet)) => *octet ^= 1 << below(8),
+                    _ => input.truncate(at),
+                }
+            }
+            check(&input);
+        }
     }
 }

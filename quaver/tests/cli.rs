@@ -1,5 +1,6 @@
 //! The command line from outside: help, refusals, exit codes, output that cannot be written.
 
+mod narrow;
 mod simulator;
 
 use std::fs::File;

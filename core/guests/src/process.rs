@@ -124,11 +124,11 @@ impl Guest {
             })
         };
         let operation = format!("start {}", emulator.program.display());
-        let mut child = command.spawn().map_err(|error| failed(&operation, error))?;
+        let mut child =
+            command.spawn().map_err(|error| failed(&operation, quaver_waiting::none_to_be_had(error)))?;
         let (tell, lines) = channel();
         let answers = BufReader::new(child.stdout.take().expect("it was piped"));
-        let reader = std::thread::Builder::new().name("quaver-guest".to_owned());
-        let started = reader.spawn(move || {
+        let started = quaver_waiting::start("quaver-guest", move || {
             for line in answers.lines() {
                 if tell.send(line).is_err() {
                     break;

@@ -100,8 +100,6 @@ fn remedy(error: &std::io::Error) -> &'static str {
         }
         ErrorKind::ReadOnlyFilesystem => "; choose another place",
         ErrorKind::OutOfMemory => "; raise the limit of memory, or ask for less",
-        // Of what reaches a person, threads and processes alone are refused so.
-        ErrorKind::WouldBlock => "; raise the limit of threads (ulimit -u, pids.max)",
         _ => "",
     }
 }
@@ -219,11 +217,6 @@ mod tests {
         let cases = [
             (rustix::io::Errno::PERM, ExitCode::Unsupported, "a security module (SELinux, AppArmor) forbids"),
             (rustix::io::Errno::MFILE, ExitCode::Output, "; raise the limit of open files (ulimit -n)"),
-            (
-                rustix::io::Errno::AGAIN,
-                ExitCode::Output,
-                "; raise the limit of threads (ulimit -u, pids.max)",
-            ),
             (rustix::io::Errno::NOMEM, ExitCode::Output, "; raise the limit of memory, or ask for less"),
             (rustix::io::Errno::ROFS, ExitCode::Output, "; choose another place"),
         ];
@@ -236,6 +229,10 @@ mod tests {
             let known = anyhow::Error::new(number).context("binding a thread; do this");
             assert!(!sentence(&known).contains(words), "{}", sentence(&known));
         }
+        // Said of threads, timers, locked memory and sockets: whoever asked knows what to do.
+        let again = anyhow::Error::new(rustix::io::Errno::AGAIN).context("binding a thread");
+        assert_eq!(status_of(&again, &[]), ExitCode::Output);
+        assert!(sentence(&again).ends_with("(os error 11)"), "{}", sentence(&again));
     }
 
     #[test]

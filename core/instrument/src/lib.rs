@@ -27,6 +27,7 @@ pub mod query;
 pub mod recording;
 pub mod registry;
 pub mod results;
+pub mod rights;
 pub mod rtp;
 pub mod run_list;
 pub mod runs;

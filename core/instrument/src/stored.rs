@@ -9,14 +9,13 @@ use crate::migrate::{self, MigrateArgs};
 use crate::query::{self, QueryArgs};
 use crate::registry::{Analyzed, FileKind, RunKind};
 use crate::results::{self, Found};
+use crate::rights;
 use crate::run_list::{self, RunsArgs};
 use crate::runs::{AnalyzeArgs, ExportArgs, ReportArgs};
 use crate::schema::{self, SchemaArgs};
 use crate::scrub::{self, ScrubArgs};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use quaver_host::confinement::{Confinement, Files, Network, confine};
 use quaver_store::run::RunDir;
-use rustix::thread::CapabilitySet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -70,6 +69,9 @@ impl Stored {
         command: fn() -> Command,
     ) -> Option<anyhow::Result<ExitCode>> {
         let asked = |error: clap::Error| anyhow::Error::new(error);
+        if ["compare", "runs", "migrate", "scrub"].contains(&verb) {
+            rights::keep_files();
+        }
         match verb {
             "analyze" => Some(
                 AnalyzeArgs::from_arg_matches(matches).map_err(asked).and_then(|args| self.analyze(&args)),
@@ -130,7 +132,7 @@ impl Stored {
     /// as they are, for the run may still be recording. A file is of one of the kinds that instruments read.
     fn analyze(&self, args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         if args.run.is_file() {
-            give_up_rights(&[&args.run], &[]);
+            rights::keep(&[&args.run], &[]);
             return self.file_kind(&args.run)?.analyze(args);
         }
         if args.layer.is_some() {
@@ -138,7 +140,7 @@ impl Stored {
             return Err(failure(ExitCode::Usage, message));
         }
         let run = quaver_store::listing::open(&args.run)?;
-        give_up_rights(&[], &[run.path()]);
+        rights::keep(&[], &[run.path()]);
         let results = analyzed(self.kind_of(&run)?, &run, args.late)?;
         let stored = results.store(&run);
         let (summary, page) = (results.summary()?, results.page(&run)?);
@@ -170,7 +172,7 @@ impl Stored {
     fn report(&self, args: &ReportArgs) -> anyhow::Result<ExitCode> {
         let run = quaver_store::listing::open(&args.run)?;
         let target = args.output.clone().unwrap_or_else(|| run.report());
-        give_up_rights(&[run.path()], &[place_of(&target)]);
+        rights::keep(&[run.path()], &[place_of(&target)]);
         let results = self.kind_of(&run)?.analyze(&run, None)?;
         deliver(&target, |out| results.write_html(&run, out))?;
         say_written(&target);
@@ -180,7 +182,7 @@ impl Stored {
     /// Converts a run for another program.
     fn export(&self, args: &ExportArgs) -> anyhow::Result<ExitCode> {
         let run = quaver_store::listing::open(&args.run)?;
-        give_up_rights(&[], &[run.path(), args.output.as_deref().map_or(run.path(), place_of)]);
+        rights::keep(&[], &[run.path(), args.output.as_deref().map_or(run.path(), place_of)]);
         let kind = self.kind_of(&run)?;
         if !exports::table(&run, args)? {
             let results = analyzed(kind, &run, args.late)?;
@@ -190,13 +192,6 @@ impl Stored {
         }
         Ok(ExitCode::Done)
     }
-}
-
-/// Before the first byte of another's file is read: all rights but those to read it and to write beside it.
-fn give_up_rights(read: &[&Path], write: &[&Path]) {
-    // Root analyses runs of other users, too.
-    let capabilities = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
-    confine(&Confinement { files: Some(Files { read, write }), network: Network::Nothing, capabilities });
 }
 
 /// Whether a run's directory may not be written by us.

@@ -35,7 +35,7 @@ fn of(stream: &(impl AsFd + IsTerminal)) -> Style {
 
 /// Characters in a line of a terminal that says it has so many columns; 0 where it does not say.
 fn width(columns: usize) -> usize {
-    if columns == 0 { Style::PLAIN.width } else { columns.clamp(80, 200) }
+    if columns == 0 { Style::PLAIN.width } else { columns.clamp(40, 200) }
 }
 
 /// The document as the terminal shows it.
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_80_to_200_characters_and_100_where_the_width_is_unknown() {
-        assert_eq!([0, 40, 80, 132, 400].map(width), [100, 80, 80, 132, 200]);
+    fn lines_are_40_to_200_characters_and_100_where_the_width_is_unknown() {
+        assert_eq!([0, 20, 40, 132, 400].map(width), [100, 40, 40, 132, 200]);
     }
 }

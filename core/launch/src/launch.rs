@@ -85,7 +85,7 @@ impl Launched {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => LaunchError::NotFound(program.clone()),
             io::ErrorKind::PermissionDenied => LaunchError::NotPermitted(program.clone()),
-            _ => LaunchError::Os { program: program.clone(), source },
+            _ => LaunchError::Os { program: program.clone(), source: quaver_waiting::none_to_be_had(source) },
         };
         let child = command.spawn().map_err(failed)?;
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();

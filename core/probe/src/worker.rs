@@ -37,19 +37,17 @@ impl<T: Send + 'static> Prepared<T> {
         let (tell, told) = sync_channel(1);
         let (go, gone) = sync_channel(1);
         let flag = Arc::clone(&stop);
-        let handle = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                let prepared = settings.prepare();
-                let failed = prepared.is_err();
-                if tell.send(prepared).is_err() || failed {
-                    return None;
-                }
-                gone.recv().ok().map(|()| body(&flag))
-            })
-            .map_err(|e| ProbeError::os(format!("start thread {name}"), e))?;
-        let started =
-            waiting::hear(name, &told).map_err(|e| ProbeError::os(format!("start thread {name}"), e))?;
+        let refused = |e| ProbeError::os(format!("start thread {name}"), e);
+        let handle = waiting::start(name, move || {
+            let prepared = settings.prepare();
+            let failed = prepared.is_err();
+            if tell.send(prepared).is_err() || failed {
+                return None;
+            }
+            gone.recv().ok().map(|()| body(&flag))
+        })
+        .map_err(refused)?;
+        let started = waiting::hear(name, &told).map_err(refused)?;
         let thread = started.expect("the thread sends its outcome before anything else can end it")?;
         Ok(Self { thread, go, running: Running { name: name.to_owned(), handle, stop } })
     }

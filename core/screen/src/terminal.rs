@@ -68,8 +68,8 @@ impl<P: Picture> LiveView<P> {
             keys: std::io::stdin().is_terminal(),
             reader: KeyReader::default(),
         };
-        let thread = std::thread::Builder::new().name("quaver-view".to_owned());
-        let thread = thread.spawn(move || painter.run()).context("making a thread for the live view")?;
+        let thread = quaver_waiting::start("quaver-view", move || painter.run());
+        let thread = thread.context("making a thread for the live view")?;
         opened.thread = Some(thread);
         Ok(opened)
     }

@@ -30,4 +30,4 @@ pub use plot::{
     Plot, Range, Ranges, Series, Span, Timeline, Xy,
 };
 pub use terminal::{Style, plain, write_terminal};
-pub use text::{Emphasis, Text, safe};
+pub use text::{Emphasis, Text, safe, wrap};

@@ -249,3 +249,116 @@ fn a_column_without_any_value_stands_where_its_numbers_would() {
     let page = TextPage { out: String::new(), style: Style::PLAIN }.of(&document);
     assert!(page.ends_with("  layer   p99.999\n  source        -\n  sink          -\n"), "{page}");
 }
+
+#[test]
+fn what_numbers_alone_make_too_wide_is_stacked() {
+    let mut table = Table::new(["layer", "p50", "p90", "p99", "late packets", "note"]);
+    let times = |at: i64| [1, 10, 100].map(|times| Cell::Duration(7_410 * at * times));
+    for (at, name) in [(1, "source"), (2, "application")] {
+        let mut row = vec![Cell::from(name)];
+        row.extend(times(at));
+        row.extend([Cell::Count(1_234_567), if at == 1 { "".into() } else { "long words about it".into() }]);
+        table.row(row);
+    }
+    let narrow = Style { width: 40, ..Style::PLAIN };
+    let wanted = "  source
+    p50 7.41 µs  p90 74.1 µs  p99 741 µs
+    late packets 1,234,567
+  application
+    p50 14.8 µs  p90 148 µs  p99 1.48 ms
+    late packets 1,234,567
+    note long words about it
+";
+    let text = grid::of_table(&table, narrow).render(narrow);
+    assert_eq!(text, wanted, "{text}");
+    // With a little more room headings are folded.
+    let style = Style { width: 65, ..Style::PLAIN };
+    let wanted = "                                               late
+  layer            p50      p90      p99    packets  note
+";
+    let text = grid::of_table(&table, style).render(style);
+    assert!(text.starts_with(wanted), "{text}");
+}
+
+#[test]
+fn pages_keep_to_every_width() {
+    for width in 40..=200 {
+        let style = Style { width, ..Style::PLAIN };
+        let page = TextPage { out: String::new(), style }.of(&document());
+        let widest = page.lines().map(crate::text::width).max();
+        assert!(widest.is_some_and(|widest| widest <= width), "{width}:\n{page}");
+    }
+    let narrow = Style { width: 40, ..Style::PLAIN };
+    let page = TextPage { out: String::new(), style: narrow }.of(&document());
+    assert_eq!(page, NARROW, "{page}");
+}
+
+const NARROW: &str = "\
+quaver chase · chase-20261120�[1m
+  host      studio-7 · Linux 6.18.5
+            x86_64 · 2 CPUs · virtual
+            machine (KVM)
+  tracing   tracefs
+            not better, because: BPF
+            needs CAP_BPF and
+            CAP_PERFMON; run: sudo
+            setcap
+            cap_bpf,cap_perfmon+ep
+            quaver
+  This run was cut short; what follows
+  covers what was kept.
+
+  2,311 packets (0.17 %) came late.
+
+ΔT  time between successive packets
+  layer        p50  p99.999         sd
+  source   7.41 µs  49.0 µs    2.30 µs
+  receive  7.41 µs        -  not known
+  A dash: too few packets for that
+  percentile.
+
+Late packets
+  The worst was late by 405 µs.
+  - one
+  - two
+  a  b
+          c
+
+What made them late
+  ranked; shares are of the late time
+  1 thread stress (fifo 50)
+    share 61.2 %  time 37.3 ms
+    late packets 1,480  example #481203
+       [rt-thread] 74 times: 33.3 ms
+       inside, 933 µs getting in and
+       out, 3.11 ms catching up
+       afterwards
+       now:  quaver tune apply
+             pin-threads (moves it:
+             taskset -pc 0 1234)
+       boot: isolcpus=managed_irq,
+             domain,1
+  2 irq 41 �[2J<b>rx</b>
+    share 24.0 %  time 14.7 ms
+    late packets 611  example #5
+       [dev-irq] 9 times
+       remedy: as for 1
+  2 smaller sources (see the report)
+    share 0.07 %  time 2 ns
+    late packets 2  example #6
+  ? unexplained
+    share 5.2 %  time 3.17 ms
+    late packets 40  example #99120
+       No recorded event explains it.
+
+Nothing
+  No two packets were received.
+
+Warnings
+  ! RT throttling is on: a busy
+    SCHED_FIFO receiver is stopped for
+    50 ms of each second. Turn it off
+    with: quaver tune apply rt-throttle
+
+Report  runs/x/report.html
+";

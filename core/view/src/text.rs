@@ -113,24 +113,53 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
     out
 }
 
-/// Text broken at spaces into lines of at most `limit` characters. A number stays with its unit (`7.41 µs`), and a
-/// longer word stands alone.
-pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
+/// Text broken at spaces into lines of at most `limit` characters. A number stays with its unit (`7.41 µs`). A longer word is
+/// broken behind a mark in its second half, such as the `/` of a path, and without one at the end of the line.
+pub fn wrap(text: &str, limit: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in words(text) {
-        if !line.is_empty() && width(&line) + 1 + width(&word) > limit {
+    for word in words(text).iter().flat_map(|word| pieces(word, limit.max(1))) {
+        if !line.is_empty() && width(&line) + 1 + width(word) > limit {
             lines.push(std::mem::take(&mut line));
         }
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(&word);
+        line.push_str(word);
     }
     if !line.is_empty() {
         lines.push(line);
     }
     lines
+}
+
+/// Items, as many to a line as fit into `limit` characters, none broken that is not longer.
+pub(crate) fn pack(items: impl Iterator<Item = String>, limit: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        match lines.last_mut() {
+            Some(line) if width(line) + 2 + width(&item) <= limit => {
+                line.push_str("  ");
+                line.push_str(&item);
+            }
+            _ => lines.extend(wrap(&item, limit)),
+        }
+    }
+    lines
+}
+
+/// A word as it is, or in pieces of at most `limit` characters.
+fn pieces(mut word: &str, limit: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while let Some((end, _)) = word.char_indices().nth(limit) {
+        let behind = |marks| word[..end].rfind(marks).map(|at| at + 1).filter(|at| *at * 2 > end);
+        let behind = behind(&['/', ',', '=', '|', '&', ':', ';'][..]).or_else(|| behind(&['-', '_', '.']));
+        let (piece, rest) = word.split_at(behind.unwrap_or(end));
+        pieces.push(piece);
+        word = rest;
+    }
+    pieces.push(word);
+    pieces
 }
 
 /// Words, each number with its unit as one.
@@ -168,7 +197,9 @@ mod tests {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("it took 7.41 µs, then", 12), ["it took", "7.41 µs,", "then"]);
         assert_eq!(wrap("", 8), Vec::<String>::new());
-        assert_eq!(wrap("a-very-long-word b", 4), ["a-very-long-word", "b"]);
+        assert_eq!(wrap("a-very-long-word b", 9), ["a-very-", "long-word", "b"]);
+        assert_eq!(wrap("see /sys/devices/system", 14), ["see", "/sys/devices/", "system"]);
+        assert_eq!(wrap("ΔΔΔΔΔ b", 2), ["ΔΔ", "ΔΔ", "Δ", "b"]);
     }
 
     #[test]

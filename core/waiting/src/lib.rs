@@ -1,4 +1,4 @@
-//! Waits for threads and programs of our own. A measuring thread is bound to a CPU, and real-time threads there can keep it from running
+//! Starts threads, and waits for threads and programs of our own. A measuring thread is bound to a CPU, and real-time threads there can keep it from running
 //! for as long as they like: no wait may last longer than the user's patience.
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,7 +7,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// Time that a thread gets to end after the process was asked to end. One that may run needs far less.
@@ -26,6 +26,40 @@ pub fn end_with(flag: Arc<AtomicBool>) {
 
 fn flag() -> Arc<AtomicBool> {
     ASKED_TO_END.read().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// The system gives no further thread; the error names the remedy.
+pub fn start<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    Builder::new().name(name.to_owned()).spawn(body).map_err(none_to_be_had)
+}
+
+/// Starts a thread that ends with its scope.
+///
+/// # Errors
+/// As of [`start`].
+pub fn start_in<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    Builder::new().name(name.to_owned()).spawn_scoped(scope, body).map_err(none_to_be_had)
+}
+
+/// An error of a thread or a program that could not be started, with the remedy where their number is limited. EAGAIN means that
+/// here alone: elsewhere it is said of locked memory, timers and sockets too.
+pub fn none_to_be_had(error: io::Error) -> io::Error {
+    match error.kind() {
+        kind @ io::ErrorKind::WouldBlock => {
+            io::Error::new(kind, format!("{error}; raise the limit of threads (ulimit -u, pids.max)"))
+        }
+        _ => error,
+    }
 }
 
 /// What a thread says first, or none where it went without a word.
@@ -171,6 +205,18 @@ mod tests {
         assert!(join_or("quaver-sink", handle, &end).is_err());
         asking.join().unwrap();
         drop(let_run);
+    }
+
+    #[test]
+    fn a_thread_that_is_not_to_be_had_has_a_remedy_and_other_errors_none() {
+        let error = none_to_be_had(io::Error::from_raw_os_error(11));
+        assert!(error.to_string().ends_with("; raise the limit of threads (ulimit -u, pids.max)"), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let error = none_to_be_had(io::Error::from_raw_os_error(12));
+        assert!(!error.to_string().contains("raise"), "{error}");
+        assert_eq!(start("a", || 7).unwrap().join().unwrap(), 7);
+        let one = 1;
+        assert_eq!(std::thread::scope(|scope| start_in(scope, "b", || one + 1).unwrap().join().unwrap()), 2);
     }
 
     #[test]

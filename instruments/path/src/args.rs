@@ -125,8 +125,7 @@ pub enum ScheduleName {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  quaver probe 192.0.2.7                          1000 packets of 80 bytes in each direction, 20 ms apart:
-                                                  a telephone call
+  quaver probe 192.0.2.7                          a telephone call: 1000 packets of 80 bytes each way, 20 ms apart
   quaver probe 192.0.2.7 --period 1ms --size 1316 --for 60s --direction up
   quaver probe 192.0.2.7 --at-once --for 60s      up and down at the same time
   quaver probe 192.0.2.7 --for 24h                figures in constant memory, as for all tests over an hour

@@ -49,8 +49,9 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     std::thread::scope(|scope| {
         let reflector = args.stamp.map(|port| {
             let (interrupt, key) = (&interrupt, key.as_deref());
-            scope.spawn(move || reflect_stamp(args, port, key, interrupt))
+            quaver_waiting::start_in(scope, "quaver-stamp", move || reflect_stamp(args, port, key, interrupt))
         });
+        let reflector = reflector.transpose().context("serving STAMP")?;
         let served = serve(options, interrupt.flag(), &mut |event| say(args.json, &event.to_string()));
         if served.is_err() {
             // The reflector ends with the server.

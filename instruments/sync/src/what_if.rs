@@ -74,9 +74,15 @@ fn question(args: &WhatIfArgs) -> anyhow::Result<Question> {
 fn read_table(path: &Path) -> anyhow::Result<Table> {
     let bad = |reason: String| failure(ExitCode::BadInput, format!("{}: {reason}", path.display()));
     let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    let table: Table = toml::from_str(&text).map_err(|error| bad(error.to_string()))?;
-    match table.fault() {
-        Some(fault) => Err(bad(fault.to_owned())),
-        None => Ok(table),
-    }
+    table(&text).map_err(bad)
+}
+
+fn table(text: &str) -> Result<Table, String> {
+    let table: Table = toml::from_str(text).map_err(|error| error.to_string())?;
+    table.fault().map_or(Ok(table.clone()), |fault| Err(fault.to_owned()))
+}
+
+/// What is wrong with the text of a file for `--table`; none where it can be used.
+pub fn table_fault(text: &str) -> Option<String> {
+    table(text).err()
 }

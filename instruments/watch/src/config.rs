@@ -136,7 +136,7 @@ impl Settings {
         Self::parse(&text).map_err(|why| failure(ExitCode::Usage, format!("{}: {why}", file.display())))
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let settings: Self = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         settings.judge()?;
         Ok(settings)

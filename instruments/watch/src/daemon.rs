@@ -135,7 +135,7 @@ fn lock(directory: &Path) -> anyhow::Result<File> {
 fn start_writer(keeper: &Arc<Mutex<Keeper>>) -> anyhow::Result<(SyncSender<Frozen>, JoinHandle<()>)> {
     let (sender, incidents): (_, Receiver<Frozen>) = sync_channel(WAITING);
     let keeper = Arc::clone(keeper);
-    let writer = std::thread::Builder::new().name("watch-incidents".to_owned()).spawn(move || {
+    let writer = quaver_waiting::start("watch-incidents", move || {
         // The analysis is in no hurry; what is watched may be.
         let _ = rustix::process::nice(10);
         for frozen in incidents {
@@ -167,7 +167,7 @@ impl Team {
                 incidents: incidents.clone(),
                 end: end.clone(),
             };
-            std::thread::Builder::new().name("watch-receiver".to_owned()).spawn(move || watchman.run())
+            quaver_waiting::start("watch-receiver", move || watchman.run())
         };
         let threads = settings.receivers.iter().map(start).collect::<Result<_, _>>()?;
         Ok(Self { end, threads })

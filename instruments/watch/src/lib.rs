@@ -23,3 +23,8 @@ pub static INSTRUMENT: Instrument = Instrument::of(&[
     ),
     verb!("top", "Show live what a running watch sees", top::TopArgs, top::run),
 ]);
+
+/// What is wrong with the text of a file for `--config`; none where a watch can run by it.
+pub fn settings_fault(text: &str) -> Option<String> {
+    config::Settings::parse(text).err()
+}

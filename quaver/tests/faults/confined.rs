@@ -1,9 +1,11 @@
 //! Verbs that read foreign input give up what they do not need, and work: also where the kernel has no way to hold them to it.
 
 use super::row::{Ground, Server};
-use quaver_testbed::refusal::{self, Answer};
+use quaver_testbed::privileged::privileged;
+use quaver_testbed::refusal::{self, Answer, Call};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 
 const QUAVER: &str = env!("CARGO_BIN_EXE_quaver");
 
@@ -114,4 +116,55 @@ fn a_watch_keeps_the_rights_to_trace_and_its_answering_threads_none() {
         assert_eq!(capabilities & !kept, 0, "{capabilities:x}");
     }
     assert_eq!(answering, 2, "one at the socket, one at the address");
+}
+
+/// Commands, and a file that each opens for its analysis or because others wrote it.
+const READERS: [(&str, &str); 8] = [
+    ("compare {run} {run}", "samples.parquet"),
+    ("scrub {run} -o out", "samples.parquet"),
+    ("migrate {run} -o out", "samples.parquet"),
+    ("runs --root .", "manifest.json"),
+    (
+        "chase --for 50ms --period 1ms --pace sleep --receive block --lab loopback --tier user --no-cost -q -o out",
+        "summary.json",
+    ),
+    ("noise --for 50ms --tier user -q -o out", "summary.json"),
+    ("probe {server} --for 50ms -q -o out", "summary.json"),
+    ("sync -o out -- sleep 0.01", "summary.json"),
+];
+
+#[test]
+fn whoever_reads_what_others_wrote_has_files_and_no_further_right() {
+    if !privileged("whoever_reads_what_others_wrote_has_files_and_no_further_right") {
+        return;
+    }
+    let ground = Ground::make();
+    let server = Server::start();
+    for (words, file) in READERS {
+        let place = tempfile::tempdir().unwrap();
+        let words =
+            words.replace("{run}", ground.run().to_str().unwrap()).replace("{server}", server.words());
+        let words =
+            words.replace("--root .", &format!("--root {}", ground.run().parent().unwrap().display()));
+        let mut command = Command::new(QUAVER);
+        command.args(words.split_whitespace()).current_dir(place.path()).env_remove("QUAVER_RUNS");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let opened = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&opened);
+        let judge = move |call: &Call| {
+            if call.text(1).is_some_and(|name| name.contains(file)) {
+                let capabilities = u64::from_str_radix(&status_of(call.thread, "CapEff"), 16).unwrap();
+                seen.lock().unwrap().push((capabilities, status_of(call.thread, "NoNewPrivs")));
+            }
+            Answer::GoOn
+        };
+        let output = refusal::start(&mut command, &[libc::SYS_openat], judge).unwrap().output().unwrap();
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        let opened = opened.lock().unwrap();
+        assert!(!opened.is_empty(), "{words}: {file} was not opened");
+        // CAP_DAC_OVERRIDE, DAC_READ_SEARCH, and SYS_PTRACE for the files of a program in a container.
+        let kept = 1 << 1 | 1 << 2 | if words.starts_with("sync") { 1 << 19 } else { 0 };
+        assert!(opened.iter().all(|(capabilities, _)| capabilities & !kept == 0), "{words}: {opened:x?}");
+        assert!(opened.iter().all(|(_, forever)| forever == "1"), "{words}");
+    }
 }

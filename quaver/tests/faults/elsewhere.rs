@@ -242,6 +242,12 @@ pub(crate) const ELSEWHERE: &[Elsewhere] = &[
         "quaver/tests/faults/confined.rs",
         "where_the_kernel_confines_nobody_verbs_work_and_a_server_says_so",
     ),
+    shown(
+        DENIED,
+        "compare, scrub, migrate, runs, chase, noise, probe, sync",
+        "quaver/tests/faults/confined.rs",
+        "whoever_reads_what_others_wrote_has_files_and_no_further_right",
+    ),
     shown(CLOSED, "all verbs", "quaver/tests/arguments.rs", "a_full_terminal_ends_no_verb_by_a_panic"),
     shown(
         CLOSED,

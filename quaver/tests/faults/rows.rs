@@ -35,6 +35,7 @@ const ELSEWHERE: &str = "choose another place with -o";
 const FREE: &str = "free some";
 const THREADS: How = How::Refused(&[libc::SYS_clone, libc::SYS_clone3], libc::EAGAIN);
 const MORE_THREADS: &str = "raise the limit of ";
+const LIMITS: How = How::Refused(&[libc::SYS_prlimit64, libc::SYS_getrlimit], libc::EPERM);
 const FIVE_FILES: How = How::Limit(Resource::Nofile, 5);
 const MORE_FILES: &str = "raise the limit of open files (ulimit -n)";
 const SOCKETS: How = How::Refused(&[libc::SYS_socket], libc::EACCES);
@@ -137,6 +138,7 @@ pub(crate) const TRIED: &[Tried] = &[
             ends(6, CHASE, THREADS, MORE_THREADS, CutShort),
             ends(6, NOISE, THREADS, MORE_THREADS, CutShort),
             ends(6, PROBE, THREADS, MORE_THREADS, Nothing),
+            ends(6, "probe {server} --at-once --for 100ms -q -o out", THREADS, MORE_THREADS, Nothing),
             ends(6, SOURCE, THREADS, MORE_THREADS, Nothing),
             ends(6, SYNC, THREADS, MORE_THREADS, Nothing),
             ends(6, CAPTURE, THREADS, MORE_THREADS, Nothing),
@@ -146,8 +148,8 @@ pub(crate) const TRIED: &[Tried] = &[
     },
     Tried {
         fault: "denied by a security module",
-        made: "System calls fail with EPERM or EACCES, also for root: sockets; BPF, perf, mounts and namespaces; \
-               scheduling and locked memory; readings of the clock's state.",
+        made: "System calls fail with EPERM or EACCES, also for root. They are those of sockets; of BPF, perf, mounts and \
+               namespaces; of scheduling and locked memory; of limits; and of the clock's state.",
         rows: &[
             ends(3, CHASE, SOCKETS, "not permitted; run as root", CutShort),
             ends(3, PROBE, SOCKETS, "see the firewall of this host", Nothing),
@@ -168,6 +170,11 @@ pub(crate) const TRIED: &[Tried] = &[
             ends(3, NOISE, SCHEDULING, FORBIDS, Nothing),
             ends(3, SOURCE, SCHEDULING, FORBIDS, Nothing),
             fine(SYNC, SCHEDULING, Run),
+            fine(CHASE, LIMITS, Run),
+            fine(NOISE, LIMITS, Run),
+            fine(SOURCE, LIMITS, Nothing),
+            fine(SYNC, LIMITS, Run),
+            fine(CAPTURE, LIMITS, File),
             fine(NOISE, CLOCKS, Run),
             fine(CAPTURE, CLOCKS, File),
         ],

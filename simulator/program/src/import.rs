@@ -8,7 +8,7 @@ use quaver_instrument::envelope::Envelope;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_instrument::results;
+use quaver_instrument::{results, rights};
 use quaver_trace::import::{Format, ImportError, Imported, Input, import};
 use quaver_view::{Cell, Document, text};
 use serde_json::json;
@@ -25,6 +25,7 @@ const SHOWN_EACH: Duration = Duration::from_millis(200);
 
 /// Reads, writes and prints.
 pub(super) fn run(args: &SimImportArgs) -> anyhow::Result<ExitCode> {
+    rights::keep_files();
     let paths = files(args)?;
     let interrupt = Interrupt::catch()?;
     let going = Going::new(&paths, args.quiet, &interrupt);

@@ -16,7 +16,7 @@ use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording;
-use quaver_instrument::results;
+use quaver_instrument::{results, rights};
 use quaver_sim::config::Config;
 use quaver_sim::error::SimulationError;
 use quaver_store::manifest::Manifest;
@@ -49,6 +49,7 @@ const MOST_SUBFRAMES: usize = 20_000;
 
 /// Simulates, stores and prints.
 pub(super) fn run(args: &SimRunArgs) -> anyhow::Result<ExitCode> {
+    rights::keep_files();
     let machine = machine_file::read(args.config.as_deref(), &args.set)?;
     let cure = args.cure.as_deref().map(cure_of).transpose()?;
     let trace = file::open(&args.trace)?;

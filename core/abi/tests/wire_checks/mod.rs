@@ -3,6 +3,7 @@
 // They are public for the fuzzers' crate, which has this file as a module of its own.
 #![allow(unreachable_pub)]
 
+use quaver_abi::wire::chrony::Tracking;
 use quaver_abi::wire::extension::{
     ClockElement, ClockPairElement, CookieElement, DeparturesElement, Fields, FlowElement, HEADER_BYTES,
     Header, LimitsElement, ReceiverElement, SegmentsElement, SenderElement, SourceElement,
@@ -14,18 +15,37 @@ use quaver_abi::wire::jitlat::{
 use quaver_abi::wire::stamp::time::{ErrorEstimate, TimestampFormat};
 use quaver_abi::wire::stamp::tlv::{self, Span};
 use quaver_abi::wire::stamp::{Mode, ReflectorPacket, SenderPacket};
+use quaver_abi::wire::stream::{self, StreamHeader};
+use quaver_abi::wire::{hbrmt, rfc4175, rtp::RtpHeader};
 
 /// A function that judges bytes, with its name.
 pub type Check = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const ALL: [Check; 5] = [
+pub const ALL: [Check; 6] = [
     ("workorder", workorder),
     ("test_packet", test_packet),
     ("singletons", singletons),
     ("stamp", stamp),
     ("extension", extension),
+    ("media", media),
 ];
+
+/// Payloads of streams and chrony's answer: media lie within the payload, and what chrony said is told as it was.
+pub fn media(octets: &[u8]) {
+    let ends = [
+        RtpHeader::read(octets).map(|(_, end)| end),
+        hbrmt::HbrmtHeader::read(octets).map(|(_, end)| end),
+        rfc4175::VideoHeader::read(octets).map(|(_, end)| end),
+    ];
+    assert!(ends.iter().flatten().all(|end| *end <= octets.len()));
+    assert!(StreamHeader::read(octets).is_none_or(|_| octets.len() >= stream::HEADER_BYTES));
+    let number =
+        octets.get(16..20).map_or(0, |word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
+    for tracking in [Tracking::read(octets, number), Tracking::from_octets(octets)].into_iter().flatten() {
+        assert_eq!(Tracking::from_octets(&tracking.to_octets()), Some(tracking));
+    }
+}
 
 /// Exactly 40 bytes with a command are a workorder, which gives the same bytes again.
 pub fn workorder(octets: &[u8]) {

@@ -314,9 +314,7 @@ fn new_namespace(role: &str) -> Result<OwnedFd, LabError> {
 /// Runs `body` on a thread of its own, because namespaces belong to threads.
 fn on_thread<T: Send>(body: impl FnOnce() -> Result<T, LabError> + Send) -> Result<T, LabError> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("quaver-netns".into())
-            .spawn_scoped(scope, body)
+        let thread = quaver_waiting::start_in(scope, "quaver-netns", body)
             .map_err(|e| LabError::new("start a thread for a network namespace", e))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })

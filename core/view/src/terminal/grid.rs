@@ -1,12 +1,15 @@
-//! Aligned columns that fit the terminal. Words are wrapped where there is no room, numbers never.
+//! Aligned columns that fit the terminal. Words are wrapped where there is no room, numbers never: where they do not fit,
+//! each row is written below its name, each number behind its heading.
 
 use super::{Style, on_terminal};
 use crate::cell::{Cell, bar, heights};
 use crate::document::{Row, Table, Tone};
-use crate::text::{safe, width, wrap};
+use crate::text::{pack, safe, width, wrap};
 
-/// Words are not wrapped to less than this.
+/// Words are not wrapped to less than this, or than their longest word where that takes no more than the second and two fifths of the
+/// line.
 const LEAST_WORDS: usize = 12;
+const LONG_WORD: usize = 32;
 /// Length of a bar in a table.
 const BAR: usize = 20;
 /// Blanks before a line, and between columns.
@@ -72,7 +75,7 @@ pub(super) fn written(cell: &Cell, style: Style) -> String {
 impl Grid {
     /// The lines, each indented. The headings are left out where no column has one.
     pub(super) fn render(&self, style: Style) -> String {
-        let (widths, gap) = self.widths(style.columns());
+        let Some((widths, gap)) = self.widths(style.columns()) else { return self.stacked(style) };
         let place = ColumnLayout { widths: &widths, gap };
         let mut out = String::new();
         if self.columns.iter().any(|(heading, _)| !heading.is_empty()) {
@@ -92,25 +95,66 @@ impl Grid {
     }
 
     /// Widths of the columns and blanks between them: those of the longest cells, and less for words where the line would
-    /// be too long. Where numbers alone are too long, they stand closer.
-    fn widths(&self, limit: usize) -> (Vec<usize>, usize) {
+    /// be too long. Where numbers alone are too long, they stand closer; none where even that is too long.
+    fn widths(&self, limit: usize) -> Option<(Vec<usize>, usize)> {
+        let long = LONG_WORD.min(limit * 2 / 5);
+        let longest_word = |text: &str| text.split_whitespace().map(width).max().unwrap_or(0);
         let mut widths: Vec<usize> = self.columns.iter().map(|(heading, _)| width(heading)).collect();
+        let mut least: Vec<usize> = self.columns.iter().map(|(heading, _)| longest_word(heading)).collect();
         for row in &self.rows {
             if let Line::Cells(_, cells) = row {
-                for (cell, widest) in cells.iter().zip(&mut widths) {
-                    *widest = width(cell).max(*widest);
+                for (at, cell) in cells.iter().enumerate() {
+                    widths[at] = width(cell).max(widths[at]);
+                    let words = !self.columns[at].1;
+                    let kept = if words { longest_word(cell).clamp(LEAST_WORDS, long) } else { width(cell) };
+                    least[at] = kept.min(width(cell)).max(least[at]);
                 }
             }
         }
-        let mut over = (widths.iter().sum::<usize>() + GAP * widths.len()).saturating_sub(limit);
-        while over > 0 {
-            // The widest column of words gives way first.
-            let words = (0..widths.len()).filter(|at| !self.columns[*at].1 && widths[*at] > LEAST_WORDS);
-            let Some(widest) = words.max_by_key(|at| (widths[*at], std::cmp::Reverse(*at))) else { break };
+        let over = |widths: &[usize], gap: usize| {
+            (widths.iter().sum::<usize>() + GAP + gap * (widths.len().max(1) - 1)).saturating_sub(limit)
+        };
+        while over(&widths, GAP) > 0 {
+            // The widest column of words gives way first, then the widest heading above numbers.
+            let shrinks = (0..widths.len()).filter(|at| widths[*at] > least[*at]);
+            let first = |at: &usize| (!self.columns[*at].1, widths[*at], std::cmp::Reverse(*at));
+            let Some(widest) = shrinks.max_by_key(first) else { break };
             widths[widest] -= 1;
-            over -= 1;
         }
-        (widths, if over > 0 { 1 } else { GAP })
+        [GAP, 1].into_iter().find(|gap| over(&widths, *gap) == 0).map(|gap| (widths, gap))
+    }
+
+    /// Rows that are too wide for the terminal: the name of each, below it what its columns say.
+    fn stacked(&self, style: Style) -> String {
+        let ranked = self.columns.first().is_some_and(|(heading, _)| heading == "#");
+        // Of ranked rows the words are the name; else it stands first.
+        let name = if ranked { self.columns.iter().position(|(_, number)| !number) } else { Some(0) };
+        let mut out = String::new();
+        for row in &self.rows {
+            let (tone, cells) = match row {
+                Line::Cells(tone, cells) => (tone, cells),
+                Line::Whole(text) => {
+                    out.extend([text.as_str(), "\n"]);
+                    continue;
+                }
+            };
+            let rank = if ranked { format!("{} ", cells[0]) } else { String::new() };
+            let title = match name {
+                Some(0) if self.columns[0].1 => format!("{} {}", self.columns[0].0, cells[0]),
+                name => name.map_or_else(String::new, |at| cells[at].clone()),
+            };
+            for line in wrap(&format!("{rank}{title}"), style.columns() - GAP) {
+                out += &format!("  {}\n", style.toned(*tone, &line));
+            }
+            let told = (usize::from(ranked)..cells.len()).filter(|at| Some(*at) != name);
+            let items = told.filter(|at| !cells[*at].trim().is_empty());
+            let items =
+                items.map(|at| format!("{} {}", self.columns[at].0, cells[at].trim()).trim().to_owned());
+            for line in pack(items, style.columns() - 2 * GAP) {
+                out += &format!("    {}\n", style.toned(*tone, &line));
+            }
+        }
+        out
     }
 
     fn row(

@@ -83,11 +83,17 @@ struct TextPage {
 impl TextPage {
     fn of(mut self, document: &Document) -> String {
         let style = self.style;
-        self.line(&format!("{} · {}", style.bold(&safe(&document.verb)), safe(&document.title)));
+        let (verb, title) = (safe(&document.verb), safe(&document.title));
+        if width(&verb) + 3 + width(&title) <= style.columns() {
+            self.line(&format!("{} · {title}", style.bold(&verb)));
+        } else {
+            self.paragraph(&Text::from(verb), "", "", |line| style.bold(line));
+            self.paragraph(&Text::from(title), "  ", "  ", str::to_owned);
+        }
         self.facts(&document.facts);
         if document.incomplete {
             let words = "This run was cut short; what follows covers what was kept.";
-            self.line(&format!("  {}", style.toned(Tone::Bad, words)));
+            self.paragraph(&words.into(), "  ", "  ", |line| style.toned(Tone::Bad, line));
         }
         if let Some(verdict) = &document.verdict {
             self.out.push('\n');
@@ -119,6 +125,12 @@ impl TextPage {
         let names = shown().map(|fact| width(&fact.name)).max().unwrap_or(0).max(8);
         for fact in shown() {
             let name = format!("{:<names$}", safe(&fact.name).to_lowercase());
+            if names + 4 > self.style.columns() / 3 {
+                // Beside the name there would be no room for words.
+                self.line(&format!("  {}", self.style.dim(&name)));
+                self.paragraph(&fact.value, "    ", "    ", str::to_owned);
+                continue;
+            }
             let first = format!("  {}  ", self.style.dim(&name));
             self.paragraph(&fact.value, &first, &" ".repeat(names + 4), str::to_owned);
         }
@@ -130,7 +142,7 @@ impl TextPage {
         let style = self.style;
         self.out.push('\n');
         if words.is_empty() || width(&title) + 2 + width(&words) > style.columns() {
-            self.line(&style.bold(&title));
+            self.paragraph(&Text::from(title), "", "", |line| style.bold(line));
             self.paragraph(note, "  ", "  ", |line| style.dim(line));
         } else {
             self.line(&format!("{}  {}", style.bold(&title), style.dim(&words)));
@@ -162,7 +174,10 @@ impl TextPage {
     fn block(&mut self, block: &Block) {
         let style = self.style;
         match block {
-            Block::Heading(title) => self.line(&format!("\n  {}", style.bold(&safe(title)))),
+            Block::Heading(title) => {
+                self.out.push('\n');
+                self.paragraph(&title.into(), "  ", "  ", |line| style.bold(line));
+            }
             Block::Text(text) => self.paragraph(text, "  ", "  ", str::to_owned),
             Block::Note(text) => self.paragraph(text, "  ", "  ", |line| style.dim(line)),
             Block::List(items) => {
@@ -170,7 +185,7 @@ impl TextPage {
             }
             Block::Table(table) => {
                 if !table.title.is_empty() {
-                    self.line(&format!("  {}", style.bold(&safe(&table.title))));
+                    self.paragraph(&Text::from(&table.title), "  ", "  ", |line| style.bold(line));
                 }
                 if table.rows.is_empty() && !table.empty.is_empty() {
                     self.paragraph(&table.empty, "  ", "  ", str::to_owned);

@@ -103,7 +103,11 @@ fn bars(plot: &Bars, style: Style) -> String {
             let Some(value) = series.values.get(at).filter(|value| value.is_finite()) else { continue };
             let label = if plot.series.len() > 1 { format!("{name}, {}", series.name) } else { name.clone() };
             let notes = [plot.value.quantity.cell(*value).to_string(), String::new()];
-            rows.push(BarRow { label: cut(&safe(&label), MOST_LABEL), height: value.abs(), notes });
+            rows.push(BarRow {
+                label: cut(&safe(&label), MOST_LABEL.min(style.columns() / 3)),
+                height: value.abs(),
+                notes,
+            });
         }
     }
     let left_out = Cell::Count(skipped as u64);

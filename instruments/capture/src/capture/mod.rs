@@ -53,10 +53,8 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         session.tell(&plan, &accounts.notes);
     }
     let (reading, clock, writer, live) = session.start(args, &plan, accounts.first_file())?;
-    let writing = std::thread::Builder::new()
-        .name("quaver-write".into())
-        .spawn(move || writer.run())
-        .context("starting the writing thread")?;
+    let writing =
+        quaver_waiting::start("quaver-write", move || writer.run()).context("starting the writing thread")?;
     let end = watch(args, &reading, &live, &interrupt, || writing.is_finished());
     let notes = thread_notes(&reading);
     accounts.took = live.started.elapsed();

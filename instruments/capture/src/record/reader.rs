@@ -105,9 +105,7 @@ pub fn start<C: Convert>(
     let (to_writer, queue) = RingBuffer::new(shared.taps.iter().map(Tap::blocks).sum());
     let (tell, told) = sync_channel(1);
     let reader = Reader { shared: Arc::clone(&shared), watch, to_writer, joiner };
-    let thread = std::thread::Builder::new()
-        .name("quaver-capture".into())
-        .spawn(move || reader.thread(stamper, &settings, &tell))
+    let thread = waiting::start("quaver-capture", move || reader.thread(stamper, &settings, &tell))
         .map_err(|e| CaptureError::os("start the capture thread", e))?;
     let mut reading = Reading { shared: Arc::clone(&shared), refused: Vec::new(), thread: Some(thread) };
     let settled = waiting::hear("quaver-capture", &told);

@@ -303,7 +303,7 @@ fn no_line_is_wider_than_the_terminal_and_none_drives_it() {
         summary.causes.push(more);
     }
     let document = Case::of(summary).document();
-    for width in [80, 100, 120] {
+    for width in [40, 57, 80, 120, 200] {
         let mut out = Vec::new();
         write_terminal(&mut out, &document, Style { width, ..Style::PLAIN }).unwrap();
         let page = String::from_utf8(out).unwrap();

@@ -85,7 +85,8 @@ impl<'a> Site<'a> {
     /// next one would choose among the CPUs that are left.
     fn measure(&self, args: &ChaseArgs) -> anyhow::Result<(RunDir, Manifest)> {
         std::thread::scope(|scope| {
-            let chased = scope.spawn(|| chase::measure(args, self.ends.clone(), self.interrupt));
+            let measure = || chase::measure(args, self.ends.clone(), self.interrupt);
+            let chased = quaver_waiting::start_in(scope, "quaver-chase", measure).context("measuring")?;
             chased.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }

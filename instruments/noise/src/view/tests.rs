@@ -98,7 +98,7 @@ fn page_names_causes_with_their_times_and_counts_classes() {
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    for width in [80, 120] {
+    for width in [40, 57, 80, 120, 200] {
         let style = Style { width, ..Style::PLAIN };
         let mut out = Vec::new();
         write_terminal(&mut out, &document(&Case::of(measured()).input()), style).unwrap();

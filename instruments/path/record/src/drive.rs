@@ -142,10 +142,7 @@ fn drive<R: Send>(
             shared.wake();
             outcome
         };
-        let thread = std::thread::Builder::new()
-            .name("quaver-path".into())
-            .spawn_scoped(scope, work)
-            .map_err(failed)?;
+        let thread = quaver_waiting::start_in(scope, "quaver-path", work).map_err(failed)?;
         let mut gone = false;
         while !thread.is_finished() {
             control.wait(Some(shared.wake.as_fd()), LONGEST_WAIT);

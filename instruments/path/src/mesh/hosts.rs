@@ -40,25 +40,28 @@ struct HostsFile {
 pub(super) fn read(path: &Path, here: &str) -> anyhow::Result<Vec<MeshHost>> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("read the hosts of {}", path.display()))?;
-    let bad = |what: String| failure(ExitCode::BadInput, format!("{}: {what}", path.display()));
-    let file: HostsFile = toml::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    parse(&text, folder, here)
+        .map_err(|what| failure(ExitCode::BadInput, format!("{}: {what}", path.display())))
+}
+
+/// Reads the text of such a file in `folder`. Errors are sentences.
+pub(super) fn parse(text: &str, folder: &Path, here: &str) -> Result<Vec<MeshHost>, String> {
+    let file: HostsFile = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut hosts: Vec<MeshHost> = Vec::new();
     for mut host in file.host {
         if host.name.is_empty() {
-            return Err(bad("a host has no name: give each a name of its own".to_owned()));
+            return Err("a host has no name: give each a name of its own".to_owned());
         }
         if hosts.iter().any(|other| other.name == host.name) {
-            return Err(bad(format!("two hosts are named {}: give each a name of its own", host.name)));
+            return Err(format!("two hosts are named {}: give each a name of its own", host.name));
         }
-        let folder = path.parent().unwrap_or(Path::new(""));
         host.key_file = host.key_file.map(|key| folder.join(key));
         hosts.push(host);
     }
     hosts.retain(|host| host.name != here);
     if hosts.is_empty() {
-        return Err(bad(format!(
-            "it has no [[host]] besides this one ({here}): name the hosts to measure to"
-        )));
+        return Err(format!("it has no [[host]] besides this one ({here}): name the hosts to measure to"));
     }
     Ok(hosts)
 }

@@ -26,7 +26,9 @@ use quaver_instrument::results::{self, Found};
 use quaver_path_record::{ClientOptions, PathError, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// The verb of its runs.
@@ -195,12 +197,19 @@ impl<'a> Mesh<'a> {
         }
         let outcomes: Vec<(Record, Result<TestOutcome, PathError>)> = std::thread::scope(|scope| {
             let measure = |options: ClientOptions| {
-                scope.spawn(move || run_client(&options, interrupt.flag(), &mut |_| {}))
+                let run = move || run_client(&options, interrupt.flag(), &mut |_| {});
+                quaver_waiting::start_in(scope, "quaver-mesh", run).map_err(|source| PathError::Os {
+                    operation: "start a thread".into(),
+                    source,
+                    remedy: "",
+                })
             };
             let threads: Vec<_> =
                 asked.into_iter().map(|(options, record)| (record, measure(options))).collect();
             let outcomes = threads.into_iter().map(|(record, thread)| {
-                (record, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                let join =
+                    |thread: ScopedJoinHandle<_>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+                (record, thread.and_then(join))
             });
             outcomes.collect()
         });
@@ -302,4 +311,9 @@ impl MeshDigest {
         document.report_path = report.map(str::to_owned);
         document
     }
+}
+
+/// What is wrong with the text of a file for `--mesh`; none where its hosts can be measured to.
+pub fn hosts_fault(text: &str) -> Option<String> {
+    hosts::parse(text, Path::new(""), "").err()
 }

@@ -207,3 +207,8 @@ fn begin(
     run.write_manifest(&manifest)?;
     Ok((run, manifest))
 }
+
+/// What is wrong with the text of a plan on a host of two CPUs; none where it can be carried out.
+pub fn plan_fault(text: &str) -> Option<String> {
+    plan::read(text, plan::Overrides::default(), &[0, 1], &[]).err()
+}

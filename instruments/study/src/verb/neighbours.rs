@@ -105,7 +105,7 @@ impl Neighbours {
     ) -> anyhow::Result<()> {
         let stop = Arc::clone(&self.stop);
         let (tell, told) = sync_channel(1);
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let thread = waiting::start(name, move || {
             let refused = match settings.prepare() {
                 Ok(thread) => thread.refused.iter().map(ToString::to_string).collect(),
                 Err(refused) => vec![refused.to_string()],

@@ -126,9 +126,7 @@ impl Prepared {
         let live = Live::new(directory, settings, config.subframe_ns, pilot);
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("compensate".to_owned());
-        let thread = thread
-            .spawn(move || live.run(&told, facts))
+        let thread = quaver_waiting::start("compensate", move || live.run(&told, facts))
             .context("starting the thread that sets frequencies")?;
         Ok(Running { stop, thread: Some(thread) })
     }

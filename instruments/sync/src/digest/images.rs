@@ -186,7 +186,7 @@ fn moments<'scope, 'env>(
         ImageSource::Packed(table) => table,
     };
     let (sender, receiver) = sync_channel::<anyhow::Result<Vec<SyncMoment>>>(4);
-    scope.spawn(move || {
+    let started = quaver_waiting::start_in(scope, "quaver-images", move || {
         let mut batch = Vec::with_capacity(BATCH);
         let read = table.for_each(|moment| {
             batch.push(*moment);
@@ -197,6 +197,9 @@ fn moments<'scope, 'env>(
         });
         let _ = sender.send(read.map(|()| batch).map_err(Into::into));
     });
+    if let Err(error) = started {
+        return Box::new(std::iter::once(Err(anyhow::Error::new(error).context("reading a recording"))));
+    }
     Box::new(Batches { receiver, batch: Vec::new().into_iter() })
 }
 

@@ -73,7 +73,7 @@ impl Runner {
         let (jobs, asked) = channel::<(Command, Duration)>();
         let busy = Arc::new(AtomicBool::new(false));
         let working = Arc::clone(&busy);
-        let thread = std::thread::Builder::new().name("watch-hook".to_owned()).spawn(move || {
+        let thread = quaver_waiting::start("watch-hook", move || {
             for (mut command, within) in asked {
                 run(&mut command, within);
                 working.store(false, Ordering::Relaxed);

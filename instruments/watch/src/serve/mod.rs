@@ -109,7 +109,7 @@ fn spawn(body: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
         confine(&none);
         body();
     };
-    std::thread::Builder::new().name("watch-http".to_owned()).spawn(confined)?;
+    quaver_waiting::start("watch-http", confined)?;
     Ok(())
 }
 

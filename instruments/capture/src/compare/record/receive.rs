@@ -159,21 +159,19 @@ pub fn start<C: Convert>(
     let received = Arc::new(AtomicU64::new(0));
     let (tell, told) = sync_channel(1);
     let (flag, count, own) = (Arc::clone(&stop), Arc::clone(&received), Arc::clone(&socket));
-    let handle = std::thread::Builder::new()
-        .name(THREAD.to_owned())
-        .spawn(move || {
-            let prepared = prepare(&plan, convert);
-            let (arms, thread) = match prepared {
-                Ok((arms, thread)) => (arms, Ok(thread)),
-                Err(error) => (Vec::new(), Err(error)),
-            };
-            let ready = thread.is_ok();
-            if tell.send(thread).is_err() || !ready {
-                return Received::empty();
-            }
-            Hot::new(&own, &plan, arms, &flag, &count).run(&plan)
-        })
-        .map_err(|e| CompareError::os("start the receiving thread", e))?;
+    let handle = waiting::start(THREAD, move || {
+        let prepared = prepare(&plan, convert);
+        let (arms, thread) = match prepared {
+            Ok((arms, thread)) => (arms, Ok(thread)),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let ready = thread.is_ok();
+        if tell.send(thread).is_err() || !ready {
+            return Received::empty();
+        }
+        Hot::new(&own, &plan, arms, &flag, &count).run(&plan)
+    })
+    .map_err(|e| CompareError::os("start the receiving thread", e))?;
     let thread =
         waiting::hear(THREAD, &told).map_err(|e| CompareError::os("start the receiving thread", e))?;
     let thread = thread.expect("the thread tells before anything else can end it")?;

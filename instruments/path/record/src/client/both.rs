@@ -109,8 +109,12 @@ pub(super) fn run(
     };
     std::thread::scope(|scope| {
         let other = to.clone();
-        let up = scope.spawn(|| session(Directions::Up, to));
-        let down = scope.spawn(|| session(Directions::Down, other));
+        let failed = |e| PathError::os("start a thread for each direction", e);
+        let up =
+            quaver_waiting::start_in(scope, "quaver-up", || session(Directions::Up, to)).map_err(failed)?;
+        let down = quaver_waiting::start_in(scope, "quaver-down", || session(Directions::Down, other));
+        // The other one waits for nobody then.
+        let down = down.inspect_err(|_| both_stop.store(true, Ordering::Relaxed)).map_err(failed)?;
         loop {
             match happenings.recv_timeout(LOOK) {
                 Ok(happened) => happened.tell(watch),

@@ -126,9 +126,7 @@ impl Watcher {
         receive_buffer(tap.as_fd(), TAP_BUFFER_BYTES).map_err(failed)?;
         let done = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&done);
-        let thread = std::thread::Builder::new()
-            .name("quaver-segments".to_owned())
-            .spawn(move || look_on(&tap, side, &flag))
+        let thread = quaver_waiting::start("quaver-segments", move || look_on(&tap, side, &flag))
             .map_err(|e| FlowError::os("start the thread that looks at segments", e))?;
         Ok(Self { done, thread })
     }
