@@ -162,13 +162,22 @@ pub(super) fn run(
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(shared.jobs.len());
     let began = Instant::now();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(|| shared.work())).collect();
+        let mut threads = Vec::new();
+        for _ in 0..workers {
+            match quaver_waiting::start_in(scope, "quaver-sim", || shared.work()) {
+                Ok(thread) => threads.push(thread),
+                Err(error) if threads.is_empty() => return Err(error),
+                // Those that there are do all of it.
+                Err(_) => break,
+            }
+        }
         while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::sleep(SHOWN_EACH.min(Duration::from_millis(20)));
             let reached = shared.reached(began);
             line.reach(reached.share, words(reached));
         }
-    });
+        Ok(())
+    })?;
     let results = shared.results.into_inner().unwrap_or_else(PoisonError::into_inner);
     gather(setup, &shared.jobs, results)
 }

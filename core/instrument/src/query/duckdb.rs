@@ -91,8 +91,15 @@ pub(super) fn ask(program: &Path, views: &Views, sql: Option<&str>, form: Form) 
     let interrupt = Interrupt::catch()?;
     command.stdout(if form == Form::Json { Stdio::piped() } else { Stdio::inherit() });
     let mut child = command.stderr(Stdio::piped()).spawn().map_err(failed)?;
-    let shown = child.stdout.take().map(|rows| std::thread::spawn(move || array::pass_on(rows)));
-    let told = child.stderr.take().map(|stderr| std::thread::spawn(move || pass_on(stderr)));
+    let (rows, stderr) = (child.stdout.take(), child.stderr.take());
+    let shown =
+        rows.map(|rows| quaver_waiting::start("quaver-rows", move || array::pass_on(rows))).transpose();
+    let told =
+        stderr.map(|stderr| quaver_waiting::start("quaver-errors", move || pass_on(stderr))).transpose();
+    let (shown, told) = shown.and_then(|shown| Ok((shown, told?))).inspect_err(|_| {
+        let _ = child.kill();
+        let _ = child.wait();
+    })?;
     let status = wait(&mut child, &interrupt)?;
     let class = told.and_then(|told| told.join().ok()).flatten();
     let rows = shown.and_then(|shown| shown.join().ok()).transpose().context("writing to standard output")?;

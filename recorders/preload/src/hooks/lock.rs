@@ -62,7 +62,7 @@ impl Lock {
     fn was_free(self, thread: &ring::Thread) {
         arch::count(self.free_count(thread.ring()));
         if thread.samples().are_due() {
-            sample::take(thread, self);
+            sample::take(thread, self.address, self.site, self.object, self.for_reading);
         }
     }
 
