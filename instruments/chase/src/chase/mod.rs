@@ -15,7 +15,7 @@ use quaver_instrument::args::OutputArgs;
 use quaver_instrument::exit_code::ExitCode;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
-use quaver_instrument::{results, rights};
+use quaver_instrument::results;
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
 use std::sync::Arc;
@@ -53,15 +53,13 @@ pub fn measure(
 /// Converts, analyses and stores a run that was just recorded.
 pub fn conclude(run: &RunDir, mut manifest: Manifest, quiet: bool) -> anyhow::Result<ChaseDigest> {
     let progress = Progress::timed(std::time::Duration::from_secs(1), quiet);
-    rights::with_files_alone(|| {
-        progress.say("joining packets and events");
-        digest::convert(run, &mut manifest)?;
-        progress.say("attributing lateness");
-        let digest = digest::analyze(run, None)?;
-        progress.say("writing the report");
-        digest.store(run)?;
-        Ok(digest)
-    })
+    progress.say("joining packets and events");
+    digest::convert(run, &mut manifest)?;
+    progress.say("attributing lateness");
+    let digest = digest::analyze(run, None)?;
+    progress.say("writing the report");
+    digest.store(run)?;
+    Ok(digest)
 }
 
 /// Prints the page or JSON and judges the conditions of `--fail-if`; `early` is the status of a run that ended early.

@@ -15,7 +15,7 @@ use quaver_instrument::host_state::HostState;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::recording::Recording;
-use quaver_instrument::{results, rights, tier};
+use quaver_instrument::{results, tier};
 use quaver_probe::noise::{NoiseError, NoiseOptions, NoisePlan, NoiseResult, NoiseRun};
 use quaver_store::manifest::{Manifest, NoiseFacts};
 use quaver_store::run::RunDir;
@@ -54,15 +54,13 @@ pub fn digest(
 /// Converts, analyses and stores a run that was just recorded.
 fn conclude(run: &RunDir, mut manifest: Manifest, quiet: bool) -> anyhow::Result<NoiseDigest> {
     let progress = Progress::timed(Duration::from_secs(1), quiet);
-    rights::with_files_alone(|| {
-        progress.say("sorting gaps and events");
-        noise::convert(run, &mut manifest)?;
-        progress.say("naming causes");
-        let digest = noise::analyze(run)?;
-        progress.say("drawing the report");
-        digest.store(run)?;
-        Ok(digest)
-    })
+    progress.say("sorting gaps and events");
+    noise::convert(run, &mut manifest)?;
+    progress.say("naming causes");
+    let digest = noise::analyze(run)?;
+    progress.say("drawing the report");
+    digest.store(run)?;
+    Ok(digest)
 }
 
 /// Measures; the run directory is left with raw segments and a manifest.

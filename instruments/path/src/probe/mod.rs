@@ -24,7 +24,6 @@ use quaver_host::root::HostRoot;
 use quaver_instrument::exit_code::{ExitCode, failure};
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::results::{self, Found};
-use quaver_instrument::rights;
 use quaver_path_record::{Completion, TestOutcome, run_client};
 use quaver_store::manifest::Manifest;
 use quaver_store::run::RunDir;
@@ -167,12 +166,8 @@ impl Record {
         self.manifest.path = Some(serde_json::to_value(facts)?);
         self.manifest.end(quaver_clock::realtime_ns(), cut_short);
         self.run.write_manifest(&self.manifest)?;
-        let run = &self.run;
-        let digest = rights::with_files_alone(|| {
-            let digest = path::analyze(run)?;
-            digest.store(run)?;
-            Ok(digest)
-        })?;
+        let digest = path::analyze(&self.run)?;
+        digest.store(&self.run)?;
         let report = self.run.report().display().to_string();
         Ok((digest, report))
     }
