@@ -320,18 +320,20 @@ const BROADCASTS: &str = r#"
 #include <unistd.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER;
-static int turn, waiter;
+static int turn, awaited = -1, waiter;
 static void *wait_for_it(void *unused)
 {
 	pthread_mutex_lock(&lock);
 	waiter = syscall(SYS_gettid);
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 20; i++) {
+		awaited = i;
 		while (turn <= i)
 			pthread_cond_wait(&told, &lock);
+	}
 	pthread_mutex_unlock(&lock);
 	return unused;
 }
-/* With the lock held: who sleeps now does so in its wait. */
+/* With the lock held and the next turn awaited: who sleeps now does so in its wait, and not for the lock. */
 static int sleeps(void)
 {
 	char path[64], state = 0;
@@ -349,7 +351,7 @@ int main(void)
 	pthread_create(&other, 0, wait_for_it, 0);
 	for (int done = 0; done < 20;) {
 		pthread_mutex_lock(&lock);
-		int ready = waiter && sleeps();
+		int ready = awaited == turn && sleeps();
 		if (ready)
 			done = ++turn;
 		pthread_mutex_unlock(&lock);
