@@ -103,7 +103,7 @@ fn a_program_whose_trace_was_cut_short_decides_nothing_and_keeps_no_other_from_r
         expect(&output, 0);
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    // Without its end, and without most of its steps: the replay of what is left is stuck.
+    // The replay of the first trace ends, and that of the second one gets stuck.
     let almost = json(&whole[..whole.len() - 1]);
     assert_eq!(almost["programs"][0]["how"]["cut_short"], true);
     let part = json(&whole[..whole.len() * 7 / 10]);

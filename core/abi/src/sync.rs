@@ -153,8 +153,8 @@ pub enum SyncKind {
     FutexWakeEntry = 27,
     /// That call returned; detail: how many it woke.
     FutexWakeExit = 28,
-    /// A sample of the locks that were free when asked for: this one was got just now. Detail: for how many such locks of its
-    /// thread it stands; [`outcome_flags::FOR_READING`] tells readers. Of a hold that is timed, the end is [`Self::GivenBack`], or where somebody waits [`Self::UnlockEntry`].
+    /// A sample of free locks, got just now, by a reader if [`outcome_flags::FOR_READING`]. Detail: how many of its thread's it
+    /// stands for. A timed hold ends with [`Self::GivenBack`], or with [`Self::UnlockEntry`] where somebody waits.
     Taken = 29,
     /// The lock of the thread's latest [`Self::Taken`] is about to be given back.
     GivenBack = 30,

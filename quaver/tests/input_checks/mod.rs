@@ -1,5 +1,5 @@
 //! Checks of what is made of any bytes by readers of files and settings and by the parser of the command line, for the ordinary tests
-//! and for fuzzers. None may panic, and what is wrong is said.
+//! and for fuzzers. None may panic, and each refusal has a reason.
 
 #![allow(unreachable_pub, reason = "fuzz/ uses it from another crate")]
 
@@ -29,7 +29,7 @@ pub fn peers(octets: &[u8]) {
     }
 }
 
-/// A log of Jitlat. What was read is written and read again as the same.
+/// A log of Jitlat. What was read survives writing and reading.
 pub fn jitlat_log(octets: &[u8]) {
     let path = Path::new("a log");
     let read = |octets: &mut dyn BufRead| {

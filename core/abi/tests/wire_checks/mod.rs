@@ -31,7 +31,7 @@ pub const ALL: [Check; 6] = [
     ("media", media),
 ];
 
-/// Payloads of streams and chrony's answer: media lie within the payload, and what chrony said is told as it was.
+/// Payloads of streams and chrony's answers: media lie within the payload, and an answer survives writing and reading.
 pub fn media(octets: &[u8]) {
     let ends = [
         RtpHeader::read(octets).map(|(_, end)| end),

@@ -92,7 +92,7 @@ fn unsampled(contention: &ContentionSummary) -> Option<String> {
     })
 }
 
-/// Tries in vain, where there was one for each ten locks that were got: who tries in a loop waits in its own code.
+/// Failed tries, if more than one for each ten locks that were got: a thread that tries in a loop waits in its own code.
 fn tried(summary: &SyncSummary) -> Option<String> {
     let free = summary.processes.iter().map(|one| one.uncontended);
     let (tries, locks) = free.fold((0, summary.contention.wait.count), |(tries, locks), one| {
@@ -100,8 +100,8 @@ fn tried(summary: &SyncSummary) -> Option<String> {
     });
     (tries >= LEAST_UNSEEN && tries * 10 > locks).then(|| {
         format!(
-            "{} tries found a lock, a semaphore or a thread busy, for {} that were got: waits in loops of tries are in no \
-             figure, and what less holding gains is told too low",
+            "{} tries found a lock, a semaphore or a thread busy, for {} that were got: no figure has waits in loops of tries, \
+             and predicted gains are too low",
             Cell::Count(tries),
             Cell::Count(locks)
         )

@@ -245,7 +245,7 @@ impl Recorder {
 
     fn give(&mut self, at: usize, lock: u32, now_ns: u64, is_read_write: bool) {
         let (asked_ns, reads) = std::mem::take(&mut self.asked[lock as usize]);
-        // A reader waits for writers alone.
+        // By default, a reader waits for writers alone.
         self.push(at, now_ns, 0, Deed::Give { lock, asked_ns, shared: is_read_write && !reads });
     }
 
