@@ -79,7 +79,10 @@ fn read_table(path: &Path) -> anyhow::Result<Table> {
 
 fn table(text: &str) -> Result<Table, String> {
     let table: Table = toml::from_str(text).map_err(|error| error.to_string())?;
-    table.fault().map_or(Ok(table.clone()), |fault| Err(fault.to_owned()))
+    match table.fault() {
+        Some(fault) => Err(fault.to_owned()),
+        None => Ok(table),
+    }
 }
 
 /// What is wrong with the text of a file for `--table`; none where it can be used.
