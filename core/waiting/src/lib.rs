@@ -1,5 +1,5 @@
-//! Starts threads, and waits for threads and programs of our own. A measuring thread is bound to a CPU, and real-time threads there can keep it from running
-//! for as long as they like: no wait may last longer than the user's patience.
+//! Starts threads, and waits for threads and programs of our own. A measuring thread is bound to a CPU, and real-time threads
+//! there can keep it from running for as long as they like: no wait may last longer than the user's patience.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;

@@ -6,9 +6,9 @@ use crate::cell::{Cell, bar, heights};
 use crate::document::{Row, Table, Tone};
 use crate::text::{pack, safe, width, wrap};
 
-/// Words are not wrapped to less than this, or than their longest word where that takes no more than the second and two fifths of the
-/// line.
+/// Words are not wrapped to less than this.
 const LEAST_WORDS: usize = 12;
+/// A column keeps its longest word whole up to so many characters, and up to two fifths of the line.
 const LONG_WORD: usize = 32;
 /// Length of a bar in a table.
 const BAR: usize = 20;
