@@ -12,7 +12,7 @@ pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("quaver-abi", 5_400),
     ("quaver-analysis", 14250),
     ("quaver-bpf-build", 500),
-    ("quaver-capture", 12850),
+    ("quaver-capture", 12900),
     ("quaver-capture-analysis", 3_500),
     ("quaver-chase", 5300),
     ("quaver-clock", 3_500),

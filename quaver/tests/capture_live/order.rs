@@ -4,8 +4,17 @@ use super::support::*;
 use quaver_host::netns::Lab;
 use std::net::{Ipv4Addr, UdpSocket};
 
+/// Keeps the calling thread on the CPU that it is on. The kernel queues packets for each CPU: two CPUs may bring them to one
+/// ring in another order than that of their stamps.
+fn stay_on_one_cpu() {
+    let mut here = rustix::thread::CpuSet::new();
+    here.set(rustix::thread::sched_getcpu());
+    rustix::thread::sched_setaffinity(None, &here).unwrap();
+}
+
 /// Sends from both ends: in turns by sevens, then to the sink's loopback only. Returns how many went each way.
 fn send_both_ways(lab: &Lab) -> [u64; 2] {
+    stay_on_one_cpu();
     let link = lab.source.within(|| UdpSocket::bind((lab.source.ipv4, 0)).unwrap()).unwrap();
     let inside = lab.sink.within(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
     let mut sent = [0, 0];
@@ -37,7 +46,7 @@ fn packets_of_two_interfaces_are_in_the_order_of_their_stamps() {
         let options = ["-i", "lo", "-o", path.to_str().unwrap(), "--json", "--direction", "in"];
         let options = [&options[..], how, &["udp dst port 9"]].concat();
         let capture = Capture::start(&lab.sink, &options);
-        let sent = send_both_ways(&lab);
+        let sent = std::thread::scope(|scope| scope.spawn(|| send_both_ways(&lab)).join().unwrap());
         let summary = capture.end();
         assert_accounts(&summary);
         let captured = [0, 1].map(|at| number(&summary, &format!("/interfaces/{at}/captured")));

@@ -2,7 +2,10 @@
 //! rings.
 //!
 //! A packet is handed over at the latest when its ring's timer ran out twice: it closes a block only if that was open at its last
-//! turn, too. So what is that old has no earlier packet of another interface before it, and goes out though that one is idle.
+//! turn, too. So what is that old has no earlier packet of another interface before it, and goes out though that one is idle. A
+//! timer may be late itself: what a ring has begun and not handed over is waited for, however long it takes.
+//!
+//! What another CPU stamped and has not brought to its ring by then comes too late, as it does within one ring.
 
 use crate::record::{Block, Early};
 use quaver_abi::stamp::LayerStamp;
@@ -11,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// How late the capture thread may look at a ring, beyond its timer.
 const LATE_LOOK: Duration = Duration::from_millis(10);
+/// How often a ring is looked at whose timer is late.
+const EACH_LOOK: Duration = Duration::from_millis(1);
 
 /// A block that waits, or what is left of it.
 pub(super) struct Waiting {
@@ -23,6 +28,8 @@ pub(super) struct Waiting {
 /// The blocks of each tap that wait.
 pub(super) struct Order {
     taps: Vec<VecDeque<Waiting>>,
+    /// Blocks of each tap that have come.
+    came: Vec<usize>,
     /// How long a block may wait for an idle tap.
     longest: Duration,
     /// How many blocks of a tap may wait: half of its ring's.
@@ -34,12 +41,14 @@ impl Order {
     pub(super) fn new(taps: usize, timeout: Duration, blocks: usize) -> Self {
         Self {
             taps: std::iter::repeat_with(VecDeque::new).take(taps).collect(),
+            came: vec![0; taps],
             longest: 2 * timeout + LATE_LOOK,
             most: (blocks / 2).max(1),
         }
     }
 
     pub(super) fn push(&mut self, tap: usize, waiting: Waiting) {
+        self.came[tap] += 1;
         self.taps[tap].push_back(waiting);
     }
 
@@ -48,20 +57,21 @@ impl Order {
         self.taps[tap].push_front(waiting);
     }
 
-    /// How long until a block need not wait any longer.
+    /// How long until a block need not wait any longer, or is to be looked at again.
     pub(super) fn left(&self) -> Option<Duration> {
         let first = self.taps.iter().filter_map(VecDeque::front).map(|waiting| waiting.came).min()?;
-        Some(self.longest.saturating_sub(first.elapsed()))
+        Some(self.longest.saturating_sub(first.elapsed()).max(EACH_LOOK))
     }
 
     /// The block whose next packet is the earliest, its tap, and the stamp up to which it is before those of the others. None
-    /// while a tap may still have an earlier one, unless `all` are here.
-    pub(super) fn next(&mut self, all: bool) -> Option<(usize, Waiting, Option<i64>)> {
-        let overdue = |tap: &VecDeque<Waiting>| {
-            tap.len() > self.most || tap.front().is_some_and(|first| first.came.elapsed() >= self.longest)
-        };
-        let ready = all || self.taps.iter().all(|tap| !tap.is_empty()) || self.taps.iter().any(overdue);
-        if !ready {
+    /// while a tap may still have an earlier one, unless `all` are here. `is_begun` tells whether a tap's block of a number has
+    /// packets.
+    pub(super) fn next(
+        &mut self,
+        all: bool,
+        is_begun: impl Fn(usize, usize) -> bool,
+    ) -> Option<(usize, Waiting, Option<i64>)> {
+        if !(all || self.is_ready(is_begun)) {
             return None;
         }
         if let [only] = self.taps.as_mut_slice() {
@@ -74,5 +84,83 @@ impl Order {
         let (_, tap) = *heads.first()?;
         let until_ns = heads.get(1).map(|(time_ns, _)| *time_ns);
         Some((tap, self.taps[tap].pop_front()?, until_ns))
+    }
+
+    fn is_ready(&self, is_begun: impl Fn(usize, usize) -> bool) -> bool {
+        let is_old =
+            |tap: &VecDeque<Waiting>| tap.front().is_some_and(|first| first.came.elapsed() >= self.longest);
+        let old = self.taps.iter().any(is_old);
+        let has_none = |tap: usize| old && !is_begun(tap, self.came[tap]);
+        self.taps.iter().any(|tap| tap.len() > self.most)
+            || self.taps.iter().enumerate().all(|(number, tap)| !tap.is_empty() || has_none(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::{self, Convert, PipelineKind, PipelineSettings};
+    use crate::record::{self, Tap, TapOptions, Wanted};
+    use quaver_abi::stamp::StampClock;
+    use quaver_clock::Counter;
+    use quaver_host::netns::Lab;
+    use quaver_probe::thread::ThreadSettings;
+    use quaver_testbed::privileged::privileged;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    const APPLICATION: LayerStamp =
+        LayerStamp { clock: StampClock::Cycles, time_ns: 0, bound_ns: 0, epoch: 0 };
+
+    #[derive(Clone)]
+    struct Unconverted;
+
+    impl Convert for Unconverted {
+        fn layer_stamp(&self, _: u64) -> LayerStamp {
+            APPLICATION
+        }
+    }
+
+    #[test]
+    fn a_ring_whose_timer_is_late_is_waited_for() {
+        if !privileged("a_ring_whose_timer_is_late_is_waited_for") {
+            return;
+        }
+        let timeout = Duration::from_millis(10);
+        let lab = Lab::create().unwrap();
+        let open = |interface: String, block_timeout: Duration| {
+            let filter = Some("udp dst port 9".to_owned());
+            let options =
+                TapOptions { wanted: Wanted::In, filter, block_timeout, ..TapOptions::new(interface) };
+            lab.sink.within(|| Tap::open(&options).unwrap()).unwrap()
+        };
+        // As late as a timer is on a CPU that the host has stopped.
+        let taps =
+            vec![open("lo".to_owned(), timeout), open(lab.sink.interface.clone(), Duration::from_secs(1))];
+        let mut order = Order::new(taps.len(), timeout, taps[0].blocks());
+        let settings = PipelineSettings::new(PipelineKind::Batch, Counter::Hardware);
+        let (stamper, _resolver) = pipeline::start(&settings, Unconverted).unwrap();
+        let (_reading, mut blocks) = record::start(taps, stamper, ThreadSettings::default(), None).unwrap();
+        let link = lab.source.within(|| UdpSocket::bind((lab.source.ipv4, 0)).unwrap()).unwrap();
+        let inside = lab.sink.within(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
+        link.send_to(b"before", (lab.sink.ipv4, 9)).unwrap();
+        while !blocks.taps()[1].is_begun(0) {
+            std::thread::yield_now();
+        }
+        inside.send_to(b"after", (Ipv4Addr::LOCALHOST, 9)).unwrap();
+        let began = Instant::now();
+        let mut went = Vec::new();
+        while went.len() < 2 && began.elapsed() < Duration::from_secs(30) {
+            if let Some(taken) = blocks.next(order.left().unwrap_or(timeout)) {
+                let application = APPLICATION;
+                order.push(
+                    taken.tap,
+                    Waiting { block: taken.block, early: taken.early, application, came: Instant::now() },
+                );
+            }
+            while let Some((tap, _, _)) = order.next(false, |tap, block| blocks.taps()[tap].is_begun(block)) {
+                went.push(tap);
+            }
+        }
+        assert_eq!(went, [1, 0]);
     }
 }

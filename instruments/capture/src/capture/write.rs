@@ -160,7 +160,10 @@ impl Writer {
 
     /// Writes what is before all that can still come, or `all`.
     fn write_due(&mut self, to: &mut Desk, all: bool) {
-        while let Some((tap, mut waiting, until_ns)) = self.order.next(all) {
+        loop {
+            let taps = self.blocks.taps();
+            let next = self.order.next(all, |tap, block| taps[tap].is_begun(block));
+            let Some((tap, mut waiting, until_ns)) = next else { break };
             self.block(tap, &mut waiting, until_ns, to);
             if waiting.block.next_time_ns().is_some() {
                 self.order.put_back(tap, waiting);

@@ -199,6 +199,38 @@ impl Head {
     fn time_ns(&self) -> i64 {
         i64::from(self.seconds) * 1_000_000_000 + i64::from(self.ns)
     }
+
+    /// Where the packet's bytes are; none where the block ends before them.
+    fn place(&self, block: &[u8]) -> Option<Range<usize>> {
+        let place = self.start..self.start.checked_add(self.captured)?;
+        block.get(place.clone()).map(|_| place)
+    }
+
+    /// What the address says: the kind of packet, and its interface.
+    fn origin(&self, block: &[u8]) -> Option<(PacketKind, u32)> {
+        let address = block.get(self.address..self.address + ADDRESS_BYTES)?;
+        Some((PacketKind::from_number(address[10]), word(address, 4)?))
+    }
+
+    fn frame<'a>(&self, data: &'a [u8], (kind, interface): (PacketKind, u32), added: u32) -> Frame<'a> {
+        let time_ns = self.time_ns();
+        Frame {
+            time_ns,
+            stamped_by: if self.status & STAMP_HARDWARE != 0 && time_ns != 0 {
+                RingStamp::Hardware
+            } else if self.status & STAMP_SOFTWARE != 0 {
+                RingStamp::Kernel
+            } else {
+                RingStamp::Late
+            },
+            original_length: self.length.saturating_add(added),
+            kernel_length: self.length,
+            data,
+            kind,
+            interface,
+            losing: self.status & LOSING != 0,
+        }
+    }
 }
 
 /// The packet whose header is at `at`. None where the block does not hold what it claims, which a kernel never does.
@@ -228,33 +260,22 @@ pub(super) fn decode_alone(frame: &mut [u8], link: LinkKind) -> Option<Frame<'_>
     complete(frame, &head, link)
 }
 
+/// The packet that has a frame of its own, as the kernel left it.
+pub(super) fn decode_unchanged(frame: &[u8]) -> Option<Frame<'_>> {
+    let head = Head::alone(frame)?;
+    let (place, from) = (head.place(frame)?, head.origin(frame)?);
+    Some(head.frame(frame.get(place)?, from, 0))
+}
+
 fn complete<'a>(block: &'a mut [u8], head: &Head, link: LinkKind) -> Option<Frame<'a>> {
-    let place = head.start..head.start.checked_add(head.captured)?;
-    block.get(place.clone())?;
-    let address = block.get(head.address..head.address + ADDRESS_BYTES)?;
-    let (kind, interface) = (PacketKind::from_number(address[10]), word(address, 4)?);
-    let time_ns = head.time_ns();
+    // The address is read first: a cooked header reaches over it.
+    let (place, from) = (head.place(block)?, head.origin(block)?);
     let (place, added) = match link {
         LinkKind::Ethernet => restore_tag(block, head, place)?,
         LinkKind::RawIp => (place, 0),
         LinkKind::Cooked => cook(block, head, place)?,
     };
-    Some(Frame {
-        time_ns,
-        stamped_by: if head.status & STAMP_HARDWARE != 0 && time_ns != 0 {
-            RingStamp::Hardware
-        } else if head.status & STAMP_SOFTWARE != 0 {
-            RingStamp::Kernel
-        } else {
-            RingStamp::Late
-        },
-        original_length: head.length.saturating_add(added),
-        kernel_length: head.length,
-        data: block.get(place)?,
-        kind,
-        interface,
-        losing: head.status & LOSING != 0,
-    })
+    Some(head.frame(block.get(place)?, from, added))
 }
 
 /// Puts the tag back that the kernel took out: the addresses move forward by its length.

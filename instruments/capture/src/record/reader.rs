@@ -158,7 +158,7 @@ impl Reader {
 
     /// Takes a block of a tap, if it is there.
     fn take(&mut self, tap: usize, index: usize, stamp: &mut impl Stamp) -> bool {
-        let Some(mut block) = self.shared.taps[tap].memory.take(index) else { return false };
+        let Some(block) = self.shared.taps[tap].memory.take(index) else { return false };
         let early = Early(self.joiner.as_mut().and_then(|joiner| {
             let link = self.shared.taps[tap].interface().link;
             joiner.below(&block.look()?, link)

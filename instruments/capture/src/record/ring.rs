@@ -17,7 +17,9 @@
 //! In the other version of the ring (TPACKET_V2) each packet has a frame of its own, which the kernel hands over at once.
 //! To all but this file that is a block of one packet; its status stands first.
 
-use super::frame::{Frame, LinkKind, decode, decode_alone, next_in_block, time_ns_alone, time_ns_in_block};
+use super::frame::{
+    Frame, LinkKind, decode, decode_alone, decode_unchanged, next_in_block, time_ns_alone, time_ns_in_block,
+};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -111,6 +113,22 @@ impl RingMemory {
         free.then(|| Block { memory: Arc::clone(self), index: block, given: 0, next_at: self.first(block) })
     }
 
+    /// Whether the kernel has put packets in a block, handed over or not, that has not been dropped. For the thread that drops
+    /// blocks: no other one writes in them.
+    pub(super) fn is_begun(&self, block: usize) -> bool {
+        if self.held[block % self.held.len()].load(Ordering::Acquire) {
+            return true;
+        }
+        if self.hand_over == HandOver::Packets {
+            return self.status(block).load(Ordering::Acquire) & STATUS_USER != 0;
+        }
+        let at = self.place(block) + PACKETS_AT;
+        // SAFETY: inside the mapping and aligned to 4 bytes; the kernel counts each packet here as it takes its room, and we
+        // clear it before we give the block back.
+        let packets = unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) };
+        packets.load(Ordering::Acquire) > 0
+    }
+
     /// Packets in a block that the kernel has handed over.
     fn packets(&self, block: usize) -> u32 {
         if self.hand_over == HandOver::Packets { 1 } else { self.word(block, PACKETS_AT) }
@@ -155,10 +173,7 @@ impl Block {
 
     /// The stamp of the packet that comes next; none behind the last.
     pub fn next_time_ns(&self) -> Option<i64> {
-        let at = self.memory.place(self.index);
-        // SAFETY: as in `octets`; nobody changes the block while `self` is borrowed.
-        let block =
-            unsafe { std::slice::from_raw_parts(self.memory.base.as_ptr().add(at), self.memory.block_bytes) };
+        let block = self.shared();
         if self.given >= self.packets() {
             return None;
         }
@@ -191,15 +206,23 @@ impl Block {
     }
 
     /// The packet that has this frame of its own, with nothing put back in it yet.
-    pub(super) fn look(&mut self) -> Option<Frame<'_>> {
-        // As raw IP it stays as the kernel left it.
-        let alone = self.memory.hand_over == HandOver::Packets;
-        if alone { decode_alone(self.octets(), LinkKind::RawIp) } else { None }
+    pub(super) fn look(&self) -> Option<Frame<'_>> {
+        if self.memory.hand_over == HandOver::Packets { decode_unchanged(self.shared()) } else { None }
+    }
+
+    fn shared(&self) -> &[u8] {
+        let at = self.memory.place(self.index);
+        // SAFETY: as in `octets`; nobody changes the block while `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.memory.base.as_ptr().add(at), self.memory.block_bytes) }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
+        if self.memory.hand_over == HandOver::Blocks {
+            // The kernel does so only when it opens the block, which may be long after (`RingMemory::is_begun`).
+            self.octets()[PACKETS_AT..PACKETS_AT + 4].fill(0);
+        }
         self.memory.status(self.index).store(0, Ordering::Release);
         self.memory.held[self.index % self.memory.held.len()].store(false, Ordering::Release);
     }

@@ -268,6 +268,11 @@ impl Tap {
         self.memory.blocks()
     }
 
+    /// Whether the block of this number, counted on over all rounds, has packets: in the kernel's hands, or handed over.
+    pub fn is_begun(&self, block: usize) -> bool {
+        self.memory.is_begun(block)
+    }
+
     /// What was counted so far.
     ///
     /// # Errors
