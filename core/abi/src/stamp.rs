@@ -126,7 +126,7 @@ impl PacketStamps {
 
     /// Those that there are, in a packet's order.
     pub fn iter(&self) -> impl Iterator<Item = (Layer, LayerStamp)> + '_ {
-        Layer::ALL.into_iter().filter_map(|layer| Some((layer, self.get(layer)?)))
+        Layer::ALL.iter().filter_map(|layer| Some((*layer, self.get(*layer)?)))
     }
 }
 

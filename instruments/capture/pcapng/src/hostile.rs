@@ -110,9 +110,10 @@ fn options_of_big_endian_files_are_read_in_their_order() {
         epoch: 0,
     };
     stamps.set(Layer::Nic, stamp);
-    // A copier rewrites the enterprise number alone.
     let mut ours = Vec::new();
     option::encode(&mut ours, Layer::Nic, &stamps);
+    // Behind code and length. A copier rewrites the enterprise number alone.
+    let mut ours = ours.split_off(4);
     ours[..4].copy_from_slice(&made.u32(option::ENTERPRISE));
     let foreign = [&made.u32(option::ENTERPRISE)[..], b"else"].concat();
     let options = [

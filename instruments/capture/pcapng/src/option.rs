@@ -23,9 +23,10 @@
 //! epoch of 0 is none. An entry of layer 7 (raw) and clock 6 holds no time but the reading of the processor's counter from
 //! which the stamp of that layer was converted.
 
+use super::number;
 use quaver_abi::stamp::{Layer, LayerStamp, PacketStamps, StampClock};
 use zerocopy::byteorder::little_endian::{I64, U16, U32};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Private enterprise number (RFC 5612: for examples in documentation).
 pub const ENTERPRISE: u32 = 32_473;
@@ -38,7 +39,9 @@ pub const HEAD_BYTES: usize = 4 + size_of::<Head>();
 /// Bytes of a stamp.
 pub const ENTRY_BYTES: usize = size_of::<Entry>();
 /// Most bytes of the option's value.
-pub const MOST_BYTES: usize = HEAD_BYTES + (Layer::ALL.len() + 1) * ENTRY_BYTES;
+pub const MOST_BYTES: usize = HEAD_BYTES + MOST_ENTRIES * ENTRY_BYTES;
+/// A stamp of each layer, and raw cycles.
+const MOST_ENTRIES: usize = Layer::ALL.len() + 1;
 /// The clock of an entry that holds raw cycles.
 const COUNTER: u8 = 6;
 
@@ -53,6 +56,17 @@ struct Head {
     zero: u8,
 }
 const _: () = assert!(size_of::<Head>() == 8);
+
+/// How the option begins: code, length of its value, enterprise number.
+#[derive(Clone, Copy, IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Start {
+    code: U16,
+    octets: U16,
+    enterprise: U32,
+    head: Head,
+}
+const _: () = assert!(size_of::<Start>() == 4 + HEAD_BYTES);
 
 /// One stamp.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -75,33 +89,34 @@ pub struct StampOption {
     pub stamps: PacketStamps,
 }
 
-/// How many entries the option has for these stamps.
-pub(super) fn entries(stamps: &PacketStamps) -> usize {
-    stamps.iter().count() + usize::from(stamps.raw_cycles().is_some())
-}
-
-/// Puts the option's value behind `out`, enterprise number in little-endian order.
+/// Puts the option behind `out`, code and length included, enterprise number in little-endian order.
 pub(super) fn encode(out: &mut Vec<u8>, shown: Layer, stamps: &PacketStamps) {
-    let count = entries(stamps) as u8;
-    let head = Head { magic: MAGIC, version: VERSION, shown: shown as u8, count, zero: 0 };
-    out.extend_from_slice(&ENTERPRISE.to_le_bytes());
-    out.extend_from_slice(head.as_bytes());
+    let mut all = [Entry::new_zeroed(); MOST_ENTRIES];
+    let mut count = 0;
     for (layer, stamp) in stamps.iter() {
-        let entry = Entry {
+        all[count] = Entry {
             layer: layer as u8,
             clock: stamp.clock as u8,
             epoch: U16::new(stamp.epoch),
             bound_ns: U32::new(stamp.bound_ns),
             time_ns: I64::new(stamp.time_ns),
         };
-        out.extend_from_slice(entry.as_bytes());
+        count += 1;
     }
     if let Some(cycles) = stamps.raw_cycles() {
         let time_ns = I64::new(cycles.cast_signed());
-        let (epoch, bound_ns) = (U16::ZERO, U32::ZERO);
-        let entry = Entry { layer: Layer::Raw as u8, clock: COUNTER, epoch, bound_ns, time_ns };
-        out.extend_from_slice(entry.as_bytes());
+        all[count] = Entry { layer: Layer::Raw as u8, clock: COUNTER, time_ns, ..Entry::new_zeroed() };
+        count += 1;
     }
+    let octets = HEAD_BYTES + count * ENTRY_BYTES;
+    let start = Start {
+        code: U16::new(number::CUSTOM_BINARY),
+        octets: U16::new(octets as u16),
+        enterprise: U32::new(ENTERPRISE),
+        head: Head { magic: MAGIC, version: VERSION, shown: shown as u8, count: count as u8, zero: 0 },
+    };
+    out.extend_from_slice(start.as_bytes());
+    out.extend_from_slice(all[..count].as_bytes());
 }
 
 /// Reads what stands behind the enterprise number. None where it is not ours, of a later version, or shorter than it

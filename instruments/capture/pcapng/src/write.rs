@@ -7,6 +7,8 @@ use super::{
 };
 use quaver_abi::stamp::Layer;
 use std::io::{self, Write};
+use zerocopy::byteorder::little_endian::U32;
+use zerocopy::{Immutable, IntoBytes, Unaligned};
 
 /// Bytes that are put together before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -54,6 +56,30 @@ impl WriteError {
         matches!(self, Self::Io(source) if source.kind() == io::ErrorKind::BrokenPipe)
     }
 }
+
+/// How the block of a packet begins; its data follow.
+///
+/// ```text
+///   0        4        8           12               20         24         28
+///  +--------+--------+-----------+----------------+----------+----------+
+///  | type 6 | length | interface | time, high and | captured | original |
+///  |        |        |           | low 32 bits    | length   | length   |
+///  +--------+--------+-----------+----------------+----------+----------+
+/// ```
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct PacketHead {
+    kind: U32,
+    length: U32,
+    interface: U32,
+    time: [u8; 8],
+    captured: U32,
+    original: U32,
+}
+const _: () = assert!(size_of::<PacketHead>() == DATA_AT);
+
+/// Where the data of a packet begin in its block.
+const DATA_AT: usize = 28;
 
 /// Writes one section of pcapng. It has its own buffer, so `W` needs none.
 ///
@@ -130,17 +156,22 @@ impl<W: Write> PcapngWriter<W> {
             return Err(WriteError::TooLong(packet.data.len()));
         }
         let captured = packet.data.len() as u32;
-        let block = Block::begin(&mut self.buffer, number::ENHANCED_PACKET);
-        block.buffer.extend_from_slice(&interface.to_le_bytes());
-        block.buffer.extend_from_slice(&time);
-        block.buffer.extend_from_slice(&captured.to_le_bytes());
-        block.buffer.extend_from_slice(&packet.original_length.max(captured).to_le_bytes());
+        let block = Block { start: self.buffer.len(), buffer: &mut self.buffer };
+        let head = PacketHead {
+            kind: U32::new(number::ENHANCED_PACKET),
+            length: U32::ZERO,
+            interface: U32::new(interface),
+            time,
+            captured: U32::new(captured),
+            original: U32::new(packet.original_length.max(captured)),
+        };
+        block.buffer.extend_from_slice(head.as_bytes());
         block.buffer.extend_from_slice(packet.data);
         pad(block.buffer);
         let mut options = block.options();
         let flags = direction_bits(packet.direction) | (reception_bits(packet.reception) << 2);
         if flags != 0 {
-            options.octets(number::EPB_FLAGS, &flags.to_le_bytes());
+            options.word(number::EPB_FLAGS, flags);
         }
         options.number(number::EPB_DROPS, packet.drops_before);
         options.number(number::EPB_PACKET_ID, packet.packet_id);
@@ -264,7 +295,6 @@ pub struct UnwrittenPacket {
 impl UnwrittenPacket {
     /// A packet of a block that this writer made; none for other blocks.
     fn of(block: &[u8]) -> Option<Self> {
-        const DATA_AT: usize = 28;
         if word(block, 0)? != number::ENHANCED_PACKET {
             return None;
         }
@@ -334,7 +364,8 @@ fn cut(text: &str, octets: usize) -> &str {
 
 /// Blocks and options are multiples of 32 bits, and so is the buffer before them.
 fn pad(buffer: &mut Vec<u8>) {
-    buffer.resize(buffer.len().next_multiple_of(4), 0);
+    let missing = buffer.len().wrapping_neg() % 4;
+    buffer.extend_from_slice(&[0; 3][..missing]);
 }
 
 /// A block that is being put together.
@@ -371,7 +402,9 @@ struct Options<'a> {
 
 impl Options<'_> {
     fn octets(&mut self, code: u16, value: &[u8]) {
-        self.head(code, value.len());
+        self.any = true;
+        self.block.buffer.extend_from_slice(&code.to_le_bytes());
+        self.block.buffer.extend_from_slice(&(value.len() as u16).to_le_bytes());
         self.block.buffer.extend_from_slice(value);
         pad(self.block.buffer);
     }
@@ -388,16 +421,16 @@ impl Options<'_> {
         }
     }
 
-    fn stamps(&mut self, packet: &PacketRecord<'_>) {
-        let count = option::entries(packet.stamps);
-        self.head(number::CUSTOM_BINARY, option::HEAD_BYTES + count * option::ENTRY_BYTES);
-        option::encode(self.block.buffer, packet.stamp_layer, packet.stamps);
+    /// An option of 32 bits.
+    fn word(&mut self, code: u16, value: u32) {
+        self.any = true;
+        let (code, octets, value) = (u64::from(code), 4 << 16, u64::from(value) << 32);
+        self.block.buffer.extend_from_slice(&(code | octets | value).to_le_bytes());
     }
 
-    fn head(&mut self, code: u16, octets: usize) {
+    fn stamps(&mut self, packet: &PacketRecord<'_>) {
         self.any = true;
-        self.block.buffer.extend_from_slice(&code.to_le_bytes());
-        self.block.buffer.extend_from_slice(&(octets as u16).to_le_bytes());
+        option::encode(self.block.buffer, packet.stamp_layer, packet.stamps);
     }
 
     fn end(self) {

@@ -26,35 +26,29 @@ pub(super) struct Fates {
 }
 
 impl Fates {
-    /// One captured packet. `other_layer`: its time in the file is not of the layer that was asked for.
-    fn one(original_length: u32, other_layer: bool, stamps: &PacketStamps) -> Self {
-        let mut fates = Self { captured: 1, octets: original_length.into(), ..Self::default() };
-        fates.other_layer = other_layer.into();
+    /// Counts a captured packet. `other_layer`: its time in the file is not of the layer that was asked for.
+    pub(super) fn capture(&mut self, original_length: u32, other_layer: bool, stamps: &PacketStamps) {
+        self.captured += 1;
+        self.octets += u64::from(original_length);
+        self.other_layer += u64::from(other_layer);
         let mut before: Option<LayerStamp> = None;
+        let mut disordered = false;
         for (layer, stamp) in stamps.iter() {
-            fates.stamped[layer as usize - 1] = 1;
+            self.stamped[layer as usize - 1] += 1;
             // What an interface's own clock counts does not compare.
             if stamp.clock != StampClock::Phc {
-                fates.disordered |= u64::from(before.is_some_and(|before| is_before(stamp, before)));
+                disordered |= before.is_some_and(|before| is_before(stamp, before));
                 before = Some(stamp);
             }
         }
-        fates
-    }
-
-    /// Counts a captured packet.
-    pub(super) fn capture(&mut self, original_length: u32, other_layer: bool, stamps: &PacketStamps) {
-        let one = Self::one(original_length, other_layer, stamps);
-        self.captured += 1;
-        self.octets += one.octets;
-        self.other_layer += one.other_layer;
-        self.disordered += one.disordered;
-        self.stamped.iter_mut().zip(one.stamped).for_each(|(all, one)| *all += one);
+        self.disordered += u64::from(disordered);
     }
 
     /// A packet that was counted as captured could not be written after all.
     pub(super) fn take_back(&mut self, original_length: u32, other_layer: bool, stamps: &PacketStamps) {
-        *self = self.since(&Self::one(original_length, other_layer, stamps));
+        let mut one = Self::default();
+        one.capture(original_length, other_layer, stamps);
+        *self = self.since(&one);
         self.unwritten += 1;
     }
 
