@@ -11,5 +11,5 @@ cd "$(dirname "$file")"
 name="$(basename "$file")"
 objcopy --only-keep-debug "$name" "$name.debug"
 # Replaced as a whole: cargo holds the first file under another name, too.
-objcopy --strip-debug --add-gnu-debuglink="$name.debug" "$name" "$name.stripped"
+objcopy --strip-all --add-gnu-debuglink="$name.debug" "$name" "$name.stripped"
 mv "$name.stripped" "$name"

@@ -176,7 +176,7 @@ impl Machine {
 }
 
 fn subframe(record: &CompensationRecord) -> Option<Subframe> {
-    let why = match CompensationWhy::from_raw(record.why)? {
+    let why = match CompensationWhy::from_repr(record.why)? {
         CompensationWhy::Began | CompensationWhy::Woken => return None,
         CompensationWhy::InTime => Ended::InTime,
         CompensationWhy::AtCreate => Ended::AtCreate,
@@ -198,7 +198,7 @@ fn subframe(record: &CompensationRecord) -> Option<Subframe> {
 
 /// The wake-up of a record, and what both threads had done.
 fn wakeup(record: &CompensationRecord) -> Option<(Wakeup, SoFar, SoFar)> {
-    if CompensationWhy::from_raw(record.why)? != CompensationWhy::Woken {
+    if CompensationWhy::from_repr(record.why)? != CompensationWhy::Woken {
         return None;
     }
     let wakeup = Wakeup {

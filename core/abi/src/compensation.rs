@@ -1,6 +1,7 @@
 //! What `quaver sync --compensate` decided at the end of each subframe, and what it was told: enough to decide again.
 
 use crate::segment::{Record, RecordKind};
+use strum::FromRepr;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// One subframe of one thread, or one wake-up.
@@ -61,7 +62,7 @@ pub struct CompensationRecord {
 const _: () = assert!(size_of::<CompensationRecord>() == 104);
 
 /// Why a subframe ended. Numbers are part of the format: never reuse one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRepr)]
 #[repr(u8)]
 pub enum CompensationWhy {
     /// None ended: the thread began.
@@ -76,21 +77,6 @@ pub enum CompensationWhy {
     AtExit = 5,
     /// None ended: another thread ended a wait of this one, and what it owes passed on.
     Woken = 6,
-}
-
-impl CompensationWhy {
-    /// The reason numbered `raw`.
-    pub const fn from_raw(raw: u8) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Began,
-            2 => Self::InTime,
-            3 => Self::AtCreate,
-            4 => Self::AtJoin,
-            5 => Self::AtExit,
-            6 => Self::Woken,
-            _ => return None,
-        })
-    }
 }
 
 impl Record for CompensationRecord {

@@ -7,6 +7,8 @@
 //! mark      MARK_LEAF + moment   a word
 //! ```
 
+use strum::FromRepr;
+
 /// First leaf of marks.
 pub const MARK_LEAF: u32 = 0x5156_5300;
 
@@ -20,7 +22,7 @@ pub const FIRST_TASK: &str = "init";
 pub const IDLE_PREFIX: &str = "swapper/";
 
 /// What a mark says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRepr)]
 #[repr(u8)]
 pub enum GuestMoment {
     /// The word is the lower half of an address.
@@ -40,14 +42,8 @@ impl GuestMoment {
     }
 
     /// What a leaf says; none where it is no mark.
-    pub const fn of(leaf: u32) -> Option<Self> {
-        Some(match leaf.wrapping_sub(MARK_LEAF) {
-            1 => Self::Low,
-            2 => Self::High,
-            3 => Self::Symbols,
-            4 => Self::Begin,
-            _ => return None,
-        })
+    pub fn of(leaf: u32) -> Option<Self> {
+        Self::from_repr(u8::try_from(leaf.wrapping_sub(MARK_LEAF)).ok()?)
     }
 }
 

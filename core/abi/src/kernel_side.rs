@@ -2,6 +2,7 @@
 //! kernel side of `quaver sync`, read beside the program's own records.
 
 use crate::segment::{Record, RecordKind};
+use strum::FromRepr;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// One happening in the kernel. What `value`, `thread`, `other`, `detail` and `operand` mean is that of the kind
@@ -44,7 +45,7 @@ impl Record for KernelSideRecord {
 }
 
 /// What a [`KernelSideRecord`] tells. Numbers are part of the segment format: never reuse one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
 #[repr(u8)]
 pub enum KernelSideKind {
     /// A futex system call begins. value: address. operand: the operation with its flags (linux/futex.h), or for
@@ -98,7 +99,7 @@ pub enum KernelSideKind {
 
 /// What a CPU was doing when it began to wake a thread. An NMI wakes nobody: it leaves that to an interrupt of its own
 /// (`irq_work`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
 #[repr(u8)]
 pub enum WakingContext {
     /// Nobody told.
@@ -113,13 +114,8 @@ pub enum WakingContext {
 
 impl WakingContext {
     /// The context numbered `raw`; unknown for a number that this version does not know.
-    pub const fn from_raw(raw: u8) -> Self {
-        match raw {
-            1 => Self::Task,
-            2 => Self::Interrupt,
-            3 => Self::Softirq,
-            _ => Self::Unknown,
-        }
+    pub fn from_raw(raw: u8) -> Self {
+        Self::from_repr(raw).unwrap_or(Self::Unknown)
     }
 }
 
@@ -133,34 +129,6 @@ pub enum SlowReason {
     Throttled = 2,
     /// Its frequency was below the one that it is sold with.
     Frequency = 3,
-}
-
-impl KernelSideKind {
-    /// The kind numbered `raw`, or none for a number that this version does not know.
-    pub const fn from_raw(raw: u8) -> Option<Self> {
-        Some(match raw {
-            1 => Self::FutexEnter,
-            2 => Self::FutexExit,
-            3 => Self::Switch,
-            4 => Self::Waking,
-            5 => Self::Wakeup,
-            6 => Self::Migrate,
-            7 => Self::IrqEnter,
-            8 => Self::IrqExit,
-            9 => Self::SoftirqEnter,
-            10 => Self::SoftirqExit,
-            11 => Self::IdleEnter,
-            12 => Self::IdleExit,
-            13 => Self::Fork,
-            14 => Self::Exit,
-            15 => Self::SystemCall,
-            16 => Self::Slow,
-            17 => Self::FunctionEnter,
-            18 => Self::FunctionExit,
-            19 => Self::Sample,
-            _ => return None,
-        })
-    }
 }
 
 /// What a [`KernelSideKind::SystemCall`] tells.
@@ -356,10 +324,10 @@ mod tests {
     #[test]
     fn kinds_keep_their_numbers() {
         for raw in 0..=u8::MAX {
-            if let Some(kind) = KernelSideKind::from_raw(raw) {
+            if let Some(kind) = KernelSideKind::from_repr(raw) {
                 assert_eq!(kind as u8, raw);
             }
         }
-        assert_eq!(KernelSideKind::from_raw(0), None);
+        assert_eq!(KernelSideKind::from_repr(0), None);
     }
 }

@@ -7,6 +7,7 @@
 mod threads;
 
 use crate::wire::rtp::RtpHeader;
+use strum::FromRepr;
 pub use threads::{OffCpu, Sleep, SleepObject, WakeContext, Wakeup, served};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -211,7 +212,7 @@ pub const TOOK_SAMPLE: u8 = 1;
 pub const NO_STACK: u32 = u32::MAX;
 
 /// What an [`EventRecord`] tells. Numbers are part of the segment format: never reuse one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
 #[repr(u8)]
 pub enum EventKind {
     /// Interval: non-maskable interrupt handler. aux: handler address.
@@ -273,36 +274,6 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The kind numbered `raw`, or none for a number that this version does not know.
-    pub const fn from_raw(raw: u8) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Nmi,
-            2 => Self::Irq,
-            3 => Self::Vector,
-            4 => Self::Softirq,
-            5 => Self::Thread,
-            6 => Self::Hrtimer,
-            7 => Self::Timer,
-            8 => Self::Work,
-            9 => Self::CrossCall,
-            10 => Self::IdleState,
-            11 => Self::Steal,
-            12 => Self::SystemCall,
-            20 => Self::Wakeup,
-            21 => Self::Migrate,
-            22 => Self::PageFault,
-            23 => Self::IpiSend,
-            24 => Self::TlbFlush,
-            25 => Self::SoftirqRaise,
-            26 => Self::Sleep,
-            28 => Self::Sample,
-            29 => Self::LoopGap,
-            30 => Self::Frame,
-            40 => Self::TaskName,
-            _ => return None,
-        })
-    }
-
     /// Whether records of this kind span time.
     pub const fn is_interval(self) -> bool {
         (self as u8) < 20
@@ -310,7 +281,7 @@ impl EventKind {
 }
 
 /// Where a loop was in the turn of an [`EventKind::LoopGap`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
 #[repr(u8)]
 pub enum GapPlace {
     /// In its own code, between two receive calls.
@@ -323,22 +294,9 @@ pub enum GapPlace {
     Send = 4,
 }
 
-impl GapPlace {
-    /// The place numbered `raw`, or none for a number that this version does not know.
-    pub const fn from_raw(raw: u8) -> Option<Self> {
-        Some(match raw {
-            1 => Self::UserCode,
-            2 => Self::Call,
-            3 => Self::EmptyPoll,
-            4 => Self::Send,
-            _ => return None,
-        })
-    }
-}
-
 /// System vectors of [`EventKind::Vector`], numbered by us because the kernel's numbers differ by machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
+#[repr(u32)]
 pub enum Vector {
     /// Local timer.
     LocalTimer = 1,
@@ -362,26 +320,6 @@ pub enum Vector {
     ErrorApic = 10,
     /// Platform interrupt.
     Platform = 11,
-}
-
-impl Vector {
-    /// The vector numbered `raw`.
-    pub const fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            1 => Self::LocalTimer,
-            2 => Self::Reschedule,
-            3 => Self::CallFunction,
-            4 => Self::CallFunctionSingle,
-            5 => Self::IrqWork,
-            6 => Self::Thermal,
-            7 => Self::Threshold,
-            8 => Self::DeferredError,
-            9 => Self::Spurious,
-            10 => Self::ErrorApic,
-            11 => Self::Platform,
-            _ => return None,
-        })
-    }
 }
 
 /// One pass of the noise loop that took longer than asked, or one timestamp of the paper's dummy program.
@@ -416,7 +354,7 @@ impl GapRecord {
 
     /// Where the loop was; none for a loop that has but one place.
     pub const fn place(&self) -> Option<GapPlace> {
-        GapPlace::from_raw((self.flags >> Self::PLACE_SHIFT) as u8)
+        GapPlace::from_repr((self.flags >> Self::PLACE_SHIFT) as u8)
     }
 }
 

@@ -4,6 +4,7 @@
 //! whose *written* mark is zero (each record names its mark), so a segment cut short by a crash is readable up
 //! to its last full record.
 
+use strum::FromRepr;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of a segment.
@@ -14,7 +15,7 @@ pub const VERSION: u32 = 1;
 pub const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// What the records of a segment are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
 #[repr(u32)]
 pub enum RecordKind {
     /// [`crate::record::PacketRecord`], mark `app_cycles`.
@@ -33,23 +34,6 @@ pub enum RecordKind {
     KernelSide = 7,
     /// [`crate::compensation::CompensationRecord`], mark `end_ns`.
     Compensation = 8,
-}
-
-impl RecordKind {
-    /// The kind numbered `raw`.
-    pub const fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Packet,
-            2 => Self::Stamp,
-            3 => Self::Event,
-            4 => Self::Gap,
-            5 => Self::Anchor,
-            6 => Self::Send,
-            7 => Self::KernelSide,
-            8 => Self::Compensation,
-            _ => return None,
-        })
-    }
 }
 
 /// Ties a record type to its kind and its written mark.

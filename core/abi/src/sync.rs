@@ -18,6 +18,7 @@
 //! process may end at any instant and every record that is marked is whole. A page that was handed out to a
 //! thread that then died before it wrote its chunk's header is zero and is skipped.
 
+use strum::{FromRepr, VariantArray};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of a segment of the recorder.
@@ -72,11 +73,11 @@ pub const CPU_UNKNOWN: u16 = u16::MAX;
 impl SyncRecord {
     /// What happened; none for a number that this version does not know.
     pub const fn kind(&self) -> Option<SyncKind> {
-        SyncKind::from_raw(self.kind)
+        SyncKind::from_repr(self.kind)
     }
 
     /// How the call ended; of an entry, [`SyncOutcome::Ok`].
-    pub const fn outcome(&self) -> SyncOutcome {
+    pub fn outcome(&self) -> SyncOutcome {
         SyncOutcome::from_raw(self.outcome & outcome_flags::OUTCOME_MASK)
     }
 
@@ -90,7 +91,7 @@ impl SyncRecord {
 ///
 /// Locks that were free when asked for and unlocks that nobody waited for are counted ([`SyncRingHeader`]) and but for a
 /// sample not recorded, and so are posts of a semaphore that nobody waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr, VariantArray)]
 #[repr(u8)]
 pub enum SyncKind {
     /// l_e: a mutex, or a read-write lock for writing, or a spin lock ([`SyncObject`] in detail), was asked for
@@ -198,54 +199,12 @@ impl SyncKind {
         !matches!(self, Self::Taken | Self::GivenBack | Self::Initialised | Self::Anchor)
     }
 
-    /// All, in the order of their numbers.
-    pub const ALL: [Self; 32] = [
-        Self::LockEntry,
-        Self::LockExit,
-        Self::UnlockEntry,
-        Self::UnlockExit,
-        Self::SignalEntry,
-        Self::SignalExit,
-        Self::BroadcastEntry,
-        Self::BroadcastExit,
-        Self::WaitEntry,
-        Self::WaitExit,
-        Self::Create,
-        Self::CreateExit,
-        Self::ThreadStart,
-        Self::ThreadExit,
-        Self::JoinEntry,
-        Self::JoinExit,
-        Self::BarrierEntry,
-        Self::BarrierExit,
-        Self::ReadLockEntry,
-        Self::ReadLockExit,
-        Self::PostEntry,
-        Self::PostExit,
-        Self::SemWaitEntry,
-        Self::SemWaitExit,
-        Self::FutexWaitEntry,
-        Self::FutexWaitExit,
-        Self::FutexWakeEntry,
-        Self::FutexWakeExit,
-        Self::Taken,
-        Self::GivenBack,
-        Self::Initialised,
-        Self::Anchor,
-    ];
-
-    /// The kind numbered `raw`, or none for a number that this version does not know.
-    pub const fn from_raw(raw: u8) -> Option<Self> {
-        match raw {
-            1..=31 => Some(Self::ALL[raw as usize - 1]),
-            40 => Some(Self::Anchor),
-            _ => None,
-        }
-    }
+    /// All of them, in the order of their numbers.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 }
 
 /// How a call ended (low five bits of [`SyncRecord::outcome`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
 #[repr(u8)]
 pub enum SyncOutcome {
     /// It did what was asked (or has not ended: entries).
@@ -270,18 +229,8 @@ pub enum SyncOutcome {
 
 impl SyncOutcome {
     /// The outcome numbered `raw`; unknown numbers are `Failed`.
-    pub const fn from_raw(raw: u8) -> Self {
-        match raw {
-            0 => Self::Ok,
-            1 => Self::Busy,
-            2 => Self::Timeout,
-            3 => Self::Interrupted,
-            4 => Self::OwnerDied,
-            5 => Self::Deadlock,
-            6 => Self::Serial,
-            8 => Self::Cancelled,
-            _ => Self::Failed,
-        }
+    pub fn from_raw(raw: u8) -> Self {
+        Self::from_repr(raw).unwrap_or(Self::Failed)
     }
 }
 
@@ -298,7 +247,7 @@ pub mod outcome_flags {
 }
 
 /// What kind of lock an event is about (`detail` of lock, read-lock and unlock events).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
 #[repr(u32)]
 pub enum SyncObject {
     /// `pthread_mutex_t`.
@@ -309,20 +258,8 @@ pub enum SyncObject {
     Spin = 3,
 }
 
-impl SyncObject {
-    /// The object numbered `raw`.
-    pub const fn from_raw(raw: u32) -> Option<Self> {
-        Some(match raw {
-            1 => Self::Mutex,
-            2 => Self::ReadWrite,
-            3 => Self::Spin,
-            _ => return None,
-        })
-    }
-}
-
 /// How a process image ended ([`SyncSegmentHeader::ended`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, FromRepr)]
 #[repr(u32)]
 pub enum SyncEnd {
     /// Nothing was said: killed, crashed, replaced by `exec`, ended by a raw system call, or still running.
@@ -335,12 +272,8 @@ pub enum SyncEnd {
 
 impl SyncEnd {
     /// The end numbered `raw`; unknown numbers are `Unsaid`.
-    pub const fn from_raw(raw: u32) -> Self {
-        match raw {
-            1 => Self::Exit,
-            2 => Self::ImmediateExit,
-            _ => Self::Unsaid,
-        }
+    pub fn from_raw(raw: u32) -> Self {
+        Self::from_repr(raw).unwrap_or(Self::Unsaid)
     }
 }
 
@@ -585,7 +518,7 @@ mod tests {
 
     #[test]
     fn numbers_are_told_apart() {
-        let known = (0..=u8::MAX).filter(|raw| SyncKind::from_raw(*raw).is_some());
+        let known = (0..=u8::MAX).filter(|raw| SyncKind::from_repr(*raw).is_some());
         assert_eq!(known.count(), SyncKind::ALL.len());
         assert_eq!(SyncOutcome::from_raw(31), SyncOutcome::Failed);
     }

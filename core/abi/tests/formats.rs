@@ -30,7 +30,7 @@ fn events_and_their_operands_keep_their_numbers() {
     for (number, kind) in &listed {
         assert_eq!((*kind as u8, kind.is_interval()), (*number, *number < 20));
     }
-    only(EventKind::from_raw, listed);
+    only(EventKind::from_repr, listed);
     let vectors = {
         use quaver_abi::record::Vector::*;
         [
@@ -47,7 +47,7 @@ fn events_and_their_operands_keep_their_numbers() {
             Platform,
         ]
     };
-    only(|raw| quaver_abi::record::Vector::from_raw(raw.into()), (1..).zip(vectors).collect());
+    only(|raw| quaver_abi::record::Vector::from_repr(raw.into()), (1..).zip(vectors).collect());
     let reasons = {
         use OffCpu::*;
         [
@@ -153,9 +153,9 @@ fn the_kernels_side_keeps_its_numbers() {
         FunctionExit,
         Sample,
     ];
-    only(KernelSideKind::from_raw, (1..).zip(kinds).collect());
+    only(KernelSideKind::from_repr, (1..).zip(kinds).collect());
     use CompensationWhy::*;
-    only(CompensationWhy::from_raw, (1..).zip([Began, InTime, AtCreate, AtJoin, AtExit, Woken]).collect());
+    only(CompensationWhy::from_repr, (1..).zip([Began, InTime, AtCreate, AtJoin, AtExit, Woken]).collect());
 }
 
 #[test]
@@ -195,12 +195,12 @@ fn futex_operations_are_those_of_the_kernels_header() {
 
 #[test]
 fn synchronisation_keeps_its_numbers() {
-    for (number, kind) in (1..=31).chain([40]).zip(SyncKind::ALL) {
+    for (number, kind) in (1..=31).chain([40]).zip(SyncKind::ALL.iter().copied()) {
         assert_eq!(kind as u8, number);
     }
     // Entries are odd up to 10 and from 15 on; what waits is a lock, a condition, a join, a barrier, a semaphore, a futex.
     let numbers = |wanted: fn(SyncKind) -> bool| -> Vec<u8> {
-        SyncKind::ALL.into_iter().filter(|kind| wanted(*kind)).map(|kind| kind as u8).collect()
+        SyncKind::ALL.iter().copied().filter(|kind| wanted(*kind)).map(|kind| kind as u8).collect()
     };
     assert_eq!(numbers(SyncKind::begins_wait), [1, 9, 15, 17, 19, 23, 25]);
     assert_eq!(numbers(SyncKind::ends_wait), [2, 10, 16, 18, 20, 24, 26]);
@@ -215,7 +215,7 @@ fn synchronisation_keeps_its_numbers() {
     let record = SyncRecord { kind: 1, outcome: 0x1f & !0x18 | 0x20, ..SyncRecord::default() };
     assert_eq!((record.outcome(), record.is_contended()), (Failed, false));
     let objects = [SyncObject::Mutex, SyncObject::ReadWrite, SyncObject::Spin];
-    only(|raw| SyncObject::from_raw(raw.into()), (1..).zip(objects).collect());
+    only(|raw| SyncObject::from_repr(raw.into()), (1..).zip(objects).collect());
     let ends = [0, 1, 2, 3, u32::MAX].map(SyncEnd::from_raw);
     assert_eq!(
         ends,
@@ -235,7 +235,7 @@ fn layers_and_clocks_keep_their_words() {
 /// The kind's number, the record's bytes, and the only bytes of it that mark a written one.
 fn record<R: Record>(kind: u32, size: usize, mark: std::ops::Range<usize>) {
     assert_eq!((R::KIND as u32, size_of::<R>(), R::MARK_OFFSET), (kind, size, mark.start));
-    assert_eq!(RecordKind::from_raw(kind), Some(R::KIND));
+    assert_eq!(RecordKind::from_repr(kind), Some(R::KIND));
     for at in 0..size {
         let mut octets = vec![0; size];
         octets[at] = 1;
@@ -254,7 +254,7 @@ fn records_have_their_kind_their_size_and_their_mark() {
     record::<SendRecord>(6, 32, 8..16);
     record::<KernelSideRecord>(7, 32, 30..31);
     record::<CompensationRecord>(8, 104, 0..8);
-    assert_eq!((RecordKind::from_raw(0), RecordKind::from_raw(9)), (None, None));
+    assert_eq!((RecordKind::from_repr(0), RecordKind::from_repr(9)), (None, None));
 }
 
 #[test]

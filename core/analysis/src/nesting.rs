@@ -46,7 +46,7 @@ fn is_level(kind: EventKind) -> bool {
 pub fn net_durations(events: &[EventRecord]) -> NetDurations {
     let mut net: Vec<u64> = events
         .iter()
-        .map(|event| match EventKind::from_raw(event.kind) {
+        .map(|event| match EventKind::from_repr(event.kind) {
             Some(kind) if kind.is_interval() => event.end_ns.saturating_sub(event.start_ns),
             _ => 0,
         })
@@ -56,7 +56,7 @@ pub fn net_durations(events: &[EventRecord]) -> NetDurations {
     let mut cpu = None;
     for index in order(events) {
         let event = &events[index as usize];
-        let Some(kind) = EventKind::from_raw(event.kind) else { continue };
+        let Some(kind) = EventKind::from_repr(event.kind) else { continue };
         if cpu != Some(event.cpu) {
             open.clear();
             cpu = Some(event.cpu);
@@ -89,7 +89,7 @@ pub fn net_durations(events: &[EventRecord]) -> NetDurations {
 fn order(events: &[EventRecord]) -> Vec<u32> {
     let key = |&index: &u32| {
         let event = &events[index as usize];
-        let rank = EventKind::from_raw(event.kind).map_or(u8::MAX, rank);
+        let rank = EventKind::from_repr(event.kind).map_or(u8::MAX, rank);
         (event.cpu, event.start_ns, rank, std::cmp::Reverse(event.end_ns), index)
     };
     let mut order: Vec<u32> = (0..events.len().min(NOT_NESTED as usize) as u32)

@@ -47,7 +47,7 @@ pub fn name_events(events: &[EventRecord], stored: &mut Names) {
 /// The kernel function that an event tells of, if its kind tells of one.
 fn function_address(event: &EventRecord) -> Option<u64> {
     let tells = matches!(
-        EventKind::from_raw(event.kind)?,
+        EventKind::from_repr(event.kind)?,
         EventKind::Nmi
             | EventKind::Hrtimer
             | EventKind::Timer
@@ -61,5 +61,5 @@ fn function_address(event: &EventRecord) -> Option<u64> {
 
 /// The thread that an event tells of, idle excepted.
 fn thread_of(event: &EventRecord) -> Option<u32> {
-    (EventKind::from_raw(event.kind)? == EventKind::Thread && event.id != 0).then_some(event.id)
+    (EventKind::from_repr(event.kind)? == EventKind::Thread && event.id != 0).then_some(event.id)
 }

@@ -36,7 +36,7 @@ pub fn sort_events(events: &mut [EventRecord]) {
 
 /// Which kind holds which where two intervals are equal: threads hold softirqs hold interrupts hold callbacks.
 fn rank(kind: u8) -> u8 {
-    match EventKind::from_raw(kind) {
+    match EventKind::from_repr(kind) {
         Some(EventKind::Thread) => 0,
         Some(EventKind::IdleState | EventKind::Work) => 1,
         Some(EventKind::Softirq) => 2,
@@ -72,7 +72,7 @@ pub fn write_events(path: &Path, events: &[EventRecord], names: &Names) -> Resul
     table.rows(events.len(), |group, range| {
         let part = &events[range.clone()];
         group.u32(part.iter().map(|e| u32::from(e.kind)))?;
-        let kind = |raw| EventKind::from_raw(raw).map(|kind| ByteArray::from(kind_name(kind)));
+        let kind = |raw| EventKind::from_repr(raw).map(|kind| ByteArray::from(kind_name(kind)));
         group.optional_text(part.iter().map(|e| kind(e.kind)))?;
         group.text(part.iter().map(|e| {
             known.entry(name_key(e)).or_insert_with(|| event_name(e, names).into_bytes().into()).clone()

@@ -38,7 +38,7 @@ pub fn kind_name(kind: EventKind) -> &'static str {
 
 /// Name of one event, for people: its kind and what it was (`irq 41 virtio3-rx`, `thread stress-ng (812)`).
 pub fn event_name(event: &EventRecord, names: &Names) -> String {
-    let Some(kind) = EventKind::from_raw(event.kind) else { return format!("kind {}", event.kind) };
+    let Some(kind) = EventKind::from_repr(event.kind) else { return format!("kind {}", event.kind) };
     let plain = kind_name(kind);
     match kind {
         EventKind::Irq => match names.irq.get(&event.id) {
@@ -85,7 +85,7 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
             None => format!("{plain} {}", event.aux),
         },
         EventKind::Steal => format!("{plain} {} ns", event.aux),
-        EventKind::LoopGap => match GapPlace::from_raw(event.detail) {
+        EventKind::LoopGap => match GapPlace::from_repr(event.detail) {
             Some(GapPlace::UserCode) => format!("{plain} in its own code"),
             Some(GapPlace::Call) => format!("{plain} in a receive call"),
             Some(GapPlace::EmptyPoll) => format!("{plain} in an empty poll"),
@@ -99,7 +99,7 @@ pub fn event_name(event: &EventRecord, names: &Names) -> String {
 /// What the name of an event depends on: events of one key share it.
 pub(crate) fn name_key(event: &EventRecord) -> (u8, u32, u64) {
     let by_address = matches!(
-        EventKind::from_raw(event.kind),
+        EventKind::from_repr(event.kind),
         Some(
             EventKind::Nmi
                 | EventKind::Hrtimer
@@ -117,7 +117,7 @@ pub(crate) fn name_key(event: &EventRecord) -> (u8, u32, u64) {
 }
 
 fn vector_name(id: u32) -> &'static str {
-    match Vector::from_raw(id) {
+    match Vector::from_repr(id) {
         Some(Vector::LocalTimer) => "local-timer",
         Some(Vector::Reschedule) => "reschedule",
         Some(Vector::CallFunction) => "call-function",

@@ -290,7 +290,7 @@ impl Trace<'_> {
             }
             let event = &events[row];
             let named = TrackEvent { name: Some(labels.of(event)), ..TrackEvent::default() };
-            if !EventKind::from_raw(event.kind).is_some_and(EventKind::is_interval) {
+            if !EventKind::from_repr(event.kind).is_some_and(EventKind::is_interval) {
                 self.drawn.points += 1;
                 self.event(start, INSTANT, track, named)?;
                 continue;

@@ -22,7 +22,7 @@ fn dictionary(random: &mut Pcg64Mcg) -> Dictionary {
             let register = |shift: u64| Registers::of((word >> shift) as u8 % 34);
             Instruction {
                 octets: (word >> 40) as u8 % 8 + 1,
-                class: Class::of((word >> 50) as u8 & 7)
+                class: Class::from_repr((word >> 50) as u8 & 7)
                     .filter(|class| *class != Class::Serialising)
                     .unwrap_or(Class::Integer),
                 loads: word & 3 == 0,

@@ -1,6 +1,7 @@
 //! Blocks of instructions: the static part of a trace.
 
 use serde::{Deserialize, Serialize};
+use strum::FromRepr;
 
 /// Registers by number, a bit each: 0 to 15 general, 16 to 31 vector, 32 flags, 33 the x87 and MMX stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +36,7 @@ impl Registers {
 }
 
 /// What an instruction keeps busy; the simulator gives each a latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, FromRepr)]
 #[repr(u8)]
 pub enum Class {
     /// Integer and logic, moves, address arithmetic.
@@ -54,23 +55,6 @@ pub enum Class {
     Branch = 6,
     /// A system call, a fence, or another instruction that lets nothing pass.
     Serialising = 7,
-}
-
-impl Class {
-    /// The class of a number in a trace; none for a number of no class.
-    pub const fn of(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Integer,
-            1 => Self::Multiply,
-            2 => Self::Divide,
-            3 => Self::Float,
-            4 => Self::FloatMultiply,
-            5 => Self::FloatDivide,
-            6 => Self::Branch,
-            7 => Self::Serialising,
-            _ => return None,
-        })
-    }
 }
 
 /// One instruction of a block.

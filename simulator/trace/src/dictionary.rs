@@ -57,7 +57,7 @@ fn instruction(cursor: &mut Cursor<'_>) -> Result<Instruction, &'static str> {
         return Err("an instruction has no bytes");
     }
     let kind = cursor.octet()?;
-    let class = Class::of(kind & 0x0f).ok_or("an instruction is of an unknown class")?;
+    let class = Class::from_repr(kind & 0x0f).ok_or("an instruction is of an unknown class")?;
     if kind & !(0x0f | LOADS | STORES) != 0 {
         return Err("an instruction is of an unknown class");
     }

@@ -11,7 +11,7 @@ type Written = Vec<(Step, Vec<Access>)>;
 fn block(pc: u64, instructions: usize) -> Block {
     let one = |number: usize| Instruction {
         octets: (number % 15 + 1) as u8,
-        class: Class::of((number % 8) as u8).unwrap(),
+        class: Class::from_repr((number % 8) as u8).unwrap(),
         loads: number.is_multiple_of(3),
         stores: number % 4 == 1,
         reads: Registers::of((number % 16) as u8),

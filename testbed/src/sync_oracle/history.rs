@@ -77,7 +77,7 @@ impl Writer {
 }
 
 fn exit_of(entry: SyncKind) -> SyncKind {
-    SyncKind::from_raw(entry as u8 + 1).unwrap_or(entry)
+    SyncKind::from_repr(entry as u8 + 1).unwrap_or(entry)
 }
 
 /// The history of this seed: two to five threads on one or two objects of each kind, up to 49 events. Threads move

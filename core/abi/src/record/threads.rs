@@ -1,7 +1,9 @@
 //! What an event tells of threads: why one left its CPU, what it slept at, and what woke it.
 
+use strum::FromRepr;
+
 /// Why a thread left the CPU at the end of its [`super::EventKind::Thread`] interval (`detail`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRepr)]
 #[repr(u8)]
 pub enum OffCpu {
     /// The interval was still open when recording ended, or the reason was not seen.
@@ -35,22 +37,8 @@ pub enum OffCpu {
 
 impl OffCpu {
     /// The reason in a thread's `detail`; unknown numbers are `Unknown`.
-    pub const fn from_raw(detail: u8) -> Self {
-        match detail & !served::BITS {
-            1 => Self::Preempted,
-            2 => Self::Blocked,
-            3 => Self::Exited,
-            4 => Self::Uninterruptible,
-            5 => Self::Stopped,
-            6 => Self::Traced,
-            7 => Self::Frozen,
-            8 => Self::Parked,
-            9 => Self::Receiving,
-            10 => Self::Polling,
-            11 => Self::Yielded,
-            12 => Self::Throttled,
-            _ => Self::Unknown,
-        }
+    pub fn from_raw(detail: u8) -> Self {
+        Self::from_repr(detail & !served::BITS).unwrap_or(Self::Unknown)
     }
 
     /// Whether it is not runnable: it waits for something, or is held by somebody.
@@ -95,7 +83,7 @@ pub struct Wakeup {
 }
 
 /// From which context a wake-up came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRepr)]
 #[repr(u8)]
 pub enum WakeContext {
     /// Not recorded.
@@ -116,16 +104,8 @@ pub enum WakeContext {
 
 impl Wakeup {
     /// Reads `aux`.
-    pub const fn from_aux(aux: u64) -> Self {
-        let context = match aux >> 16 & 0xf {
-            1 => WakeContext::Task,
-            2 => WakeContext::Interrupt,
-            3 => WakeContext::Softirq,
-            4 => WakeContext::Vector,
-            5 => WakeContext::Timer,
-            6 => WakeContext::Stream,
-            _ => WakeContext::Unknown,
-        };
+    pub fn from_aux(aux: u64) -> Self {
+        let context = WakeContext::from_repr((aux >> 16 & 0xf) as u8).unwrap_or(WakeContext::Unknown);
         Self { current: (aux >> 32) as u32, cpu: aux as u16, context, number: (aux >> 20 & 0xfff) as u16 }
     }
 
@@ -177,7 +157,7 @@ impl Sleep {
 }
 
 /// What a followed thread sleeps at (`detail` of [`super::EventKind::Sleep`], without [`Sleep::FOR_DISK`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRepr)]
 #[repr(u8)]
 pub enum SleepObject {
     /// Nothing that is known.
@@ -206,19 +186,7 @@ pub enum SleepObject {
 
 impl SleepObject {
     /// The object in a sleep's `detail`; unknown numbers are `Unknown`.
-    pub const fn from_raw(detail: u8) -> Self {
-        match detail & !Sleep::FOR_DISK {
-            1 => Self::Futex,
-            2 => Self::Socket,
-            3 => Self::Pipe,
-            4 => Self::File,
-            5 => Self::Device,
-            6 => Self::TimerFd,
-            7 => Self::Anonymous,
-            8 => Self::Clock,
-            9 => Self::Child,
-            10 => Self::Peer,
-            _ => Self::Unknown,
-        }
+    pub fn from_raw(detail: u8) -> Self {
+        Self::from_repr(detail & !Sleep::FOR_DISK).unwrap_or(Self::Unknown)
     }
 }

@@ -121,7 +121,7 @@ pub(crate) fn lives<'a>(events: &'a [EventRecord], threads: &[u32]) -> Vec<Life<
         {
             lives[by_thread[at].1].hidden.push(index as u32);
         }
-        let kind = match EventKind::from_raw(event.kind) {
+        let kind = match EventKind::from_repr(event.kind) {
             Some(EventKind::Thread) if event.end_ns > event.start_ns => EventKind::Thread,
             Some(
                 kind @ (EventKind::Wakeup | EventKind::Sleep | EventKind::Migrate | EventKind::PageFault),

@@ -36,7 +36,7 @@ pub fn learn_edge_cost(gaps: &[(i64, i64)], cpu: u16, events: &[EventRecord]) ->
         let switch = switches.partition_point(|&end_ns| (end_ns as i64) < before_ns);
         let alone = alone && switches.get(switch).is_none_or(|&end_ns| end_ns as i64 > after_ns);
         let is_interrupt =
-            matches!(EventKind::from_raw(interrupt.kind), Some(EventKind::Vector | EventKind::Irq));
+            matches!(EventKind::from_repr(interrupt.kind), Some(EventKind::Vector | EventKind::Irq));
         let (entry, exit) = (start_of(interrupt) - before_ns, after_ns - end_of(interrupt));
         if alone && is_interrupt && exit >= 0 && !holds_steal(before_ns, after_ns, &taken) {
             entries.push(entry);
@@ -52,7 +52,7 @@ pub fn learn_edge_cost(gaps: &[(i64, i64)], cpu: u16, events: &[EventRecord]) ->
 
 /// Intervals that stop a loop; the others are parts of these.
 fn breaks_loop(event: &EventRecord) -> bool {
-    let kind = EventKind::from_raw(event.kind);
+    let kind = EventKind::from_repr(event.kind);
     matches!(kind, Some(EventKind::Nmi | EventKind::Vector | EventKind::Irq | EventKind::Softirq))
 }
 

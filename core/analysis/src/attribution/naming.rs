@@ -107,7 +107,7 @@ impl<'a> Namer<'a> {
         let mut totals: [((u64, u8), i64); 8] = [((0, 0), 0); 8];
         let mut used = 0;
         for inner in self.timeline.namers(event.cpu, start_of(event), end_of(event)).take(LOOK_AHEAD) {
-            if !EventKind::from_raw(inner.kind).is_some_and(|kind| kinds.contains(&kind)) {
+            if !EventKind::from_repr(inner.kind).is_some_and(|kind| kinds.contains(&kind)) {
                 continue;
             }
             let time = end_of(inner).min(end_of(event)) - start_of(inner);
@@ -127,7 +127,7 @@ impl<'a> Namer<'a> {
 
     /// Cause of an interrupt, softirq or NMI.
     pub(crate) fn interruption(&self, event: &EventRecord) -> CauseKey {
-        match EventKind::from_raw(event.kind) {
+        match EventKind::from_repr(event.kind) {
             Some(EventKind::Nmi) => CauseKey::new("nmi-wd", Detail::Function("NMI", event.aux)),
             Some(EventKind::Irq) => CauseKey::new("dev-irq", Detail::Irq(event.id)),
             Some(EventKind::Softirq) => self.softirq(event),
@@ -136,7 +136,7 @@ impl<'a> Namer<'a> {
     }
 
     fn vector(&self, event: &EventRecord) -> CauseKey {
-        match Vector::from_raw(event.id) {
+        match Vector::from_repr(event.id) {
             Some(Vector::LocalTimer) => match self.longest(event, &[EventKind::Hrtimer]) {
                 Some((function, TOOK_SAMPLE)) => CauseKey::new("tool", Detail::Function("timer", function)),
                 Some((function, _)) => self.timer(function),

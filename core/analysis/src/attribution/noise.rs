@@ -176,7 +176,7 @@ fn counters(run: &NoiseRun, loop_threads: &[u32]) -> Vec<NoiseCpu> {
             continue;
         }
         let counted = &mut cpus[index];
-        match EventKind::from_raw(event.kind) {
+        match EventKind::from_repr(event.kind) {
             Some(EventKind::Nmi) => add(&mut counted.nmi, net_ns),
             Some(EventKind::Irq | EventKind::Vector) => add(&mut counted.irq, net_ns),
             Some(EventKind::Softirq) => add(&mut counted.softirq, net_ns),

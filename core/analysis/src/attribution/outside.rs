@@ -93,7 +93,7 @@ impl LoopGaps {
             scratch: Vec::new(),
         };
         for event in events {
-            let kind = EventKind::from_raw(event.kind);
+            let kind = EventKind::from_repr(event.kind);
             if matches!(kind, Some(EventKind::PageFault | EventKind::IpiSend | EventKind::TlbFlush)) {
                 let at = start_of(event);
                 for index in all.around(event.cpu, at, at.saturating_add(1)) {
@@ -248,7 +248,7 @@ impl LoopGaps {
 
 /// Intervals that stop a loop.
 fn interrupts(event: &EventRecord) -> bool {
-    let kind = EventKind::from_raw(event.kind);
+    let kind = EventKind::from_repr(event.kind);
     matches!(
         kind,
         Some(EventKind::Nmi | EventKind::Vector | EventKind::Irq | EventKind::Softirq | EventKind::Thread)
@@ -270,6 +270,6 @@ fn long_turn(event: &EventRecord) -> Option<Gap> {
     }
     let start_ns = start_of(event);
     let end_ns = start_ns.saturating_add(i64::try_from(event.aux).ok()?);
-    let place = GapPlace::from_raw(event.detail)?;
+    let place = GapPlace::from_repr(event.detail)?;
     Some(Gap { at: Stretch { cpu: event.cpu, start_ns, end_ns }, place, own: false, on_grid: false })
 }

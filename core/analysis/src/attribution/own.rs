@@ -101,7 +101,7 @@ impl<'a> OwnWork<'a> {
         });
         let of_receiver = |event: &&EventRecord| run.receiver.threads.contains(&event.id);
         for (index, event) in (0..u32::MAX).zip(events).filter(|(_, event)| of_receiver(event)) {
-            let list = match EventKind::from_raw(event.kind) {
+            let list = match EventKind::from_repr(event.kind) {
                 Some(EventKind::SystemCall) if own.is_long(event, receiver) => &mut own.calls,
                 Some(EventKind::Sample) => &mut own.samples,
                 _ => continue,

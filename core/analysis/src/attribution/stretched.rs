@@ -23,7 +23,7 @@ pub(super) type Stops = BTreeMap<u32, Range<i64>>;
 pub(super) fn stops(events: &[EventRecord], grid: &Grid) -> Stops {
     let mut kinds: BTreeMap<(u8, u32, u16), Vec<u32>> = BTreeMap::new();
     for (index, event) in events.iter().enumerate() {
-        let kind = EventKind::from_raw(event.kind);
+        let kind = EventKind::from_repr(event.kind);
         if matches!(kind, Some(EventKind::Irq | EventKind::Vector | EventKind::Softirq)) {
             kinds.entry((event.kind, event.id, event.cpu)).or_default().push(index as u32);
         }

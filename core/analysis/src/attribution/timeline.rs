@@ -80,7 +80,7 @@ impl<'a> Timeline<'a> {
         let mut cpus: Vec<Cpu> = Vec::new();
         let mut sends = Vec::new();
         for (index, event) in events.iter().enumerate().take(TAIL as usize) {
-            let Some(kind) = EventKind::from_raw(event.kind) else { continue };
+            let Some(kind) = EventKind::from_repr(event.kind) else { continue };
             let (index, empty) = (index as u32, event.end_ns <= event.start_ns);
             let at = usize::from(event.cpu);
             let list = match kind {

@@ -26,7 +26,7 @@ fn exit(kind: EventKind, id: u32) -> Happening {
 type Row = (EventKind, u64, u64, u32, u64, u8);
 
 fn row(record: &EventRecord) -> Row {
-    let kind = EventKind::from_raw(record.kind).unwrap();
+    let kind = EventKind::from_repr(record.kind).unwrap();
     (kind, record.start_ns, record.end_ns, record.id, record.aux, record.detail)
 }
 

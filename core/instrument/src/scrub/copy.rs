@@ -306,7 +306,7 @@ impl Scrub<'_> {
 /// The address of a kernel function that an event has.
 fn kernel_address(event: &EventRecord) -> Option<u64> {
     use EventKind::{CrossCall, Frame, Hrtimer, IpiSend, Nmi, Timer, Work};
-    let kind = EventKind::from_raw(event.kind)?;
+    let kind = EventKind::from_repr(event.kind)?;
     let has_one = matches!(kind, Nmi | Hrtimer | Timer | Work | CrossCall | IpiSend | Frame);
     Some(event.aux).filter(|address| has_one && *address != 0)
 }

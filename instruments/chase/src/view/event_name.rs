@@ -50,7 +50,7 @@ pub(super) fn event_name(event: &EventRecord, kind: EventKind, names: &Names) ->
         EventKind::IpiSend => format!("interrupt sent to CPU {}", event.id),
         EventKind::TlbFlush => "TLB flush".to_owned(),
         EventKind::Steal => format!("{} taken by the hypervisor", Cell::Duration(event.aux as i64)),
-        EventKind::LoopGap => match GapPlace::from_raw(event.detail) {
+        EventKind::LoopGap => match GapPlace::from_repr(event.detail) {
             Some(GapPlace::UserCode) => "long turn of the receiver: in its own code".to_owned(),
             Some(GapPlace::Call) => "long turn of the receiver: in a receive call".to_owned(),
             Some(GapPlace::EmptyPoll) => "long turn of the receiver: in an empty poll".to_owned(),
@@ -70,7 +70,7 @@ pub(super) fn event_name(event: &EventRecord, kind: EventKind, names: &Names) ->
 }
 
 fn vector_name(raw: u32) -> &'static str {
-    match Vector::from_raw(raw) {
+    match Vector::from_repr(raw) {
         Some(Vector::LocalTimer) => "local timer interrupt",
         Some(Vector::Reschedule) => "reschedule interrupt",
         Some(Vector::CallFunction) => "call-function interrupt (many CPUs)",

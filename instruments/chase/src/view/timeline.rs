@@ -188,7 +188,7 @@ fn piece_span(input: &ChaseInput<'_>, window: &Window<'_>, piece: &Piece) -> Spa
 
 /// The CPU of an event, and its span.
 fn event_span(input: &ChaseInput<'_>, window: &Window<'_>, event: &EventRecord) -> Option<(u16, Span)> {
-    let kind = EventKind::from_raw(event.kind)?;
+    let kind = EventKind::from_repr(event.kind)?;
     let depth = match kind {
         EventKind::Thread
         | EventKind::Wakeup

@@ -52,7 +52,7 @@ impl Turns {
 /// The thread that had the CPU when the record was made; none where the record does not tell.
 fn current_of(record: &KernelSideRecord) -> Option<u32> {
     let tells = matches!(
-        Kind::from_raw(record.kind)?,
+        Kind::from_repr(record.kind)?,
         Kind::FutexEnter
             | Kind::FutexExit
             | Kind::IrqEnter

@@ -55,7 +55,7 @@ fn last_ns(stamp: &StampRecord) -> u64 {
 
 fn tells_state(event: &EventRecord, threads: &BTreeSet<u32>) -> bool {
     threads.contains(&event.id)
-        && EventKind::from_raw(event.kind).is_some_and(|kind| OF_STATE.contains(&kind))
+        && EventKind::from_repr(event.kind).is_some_and(|kind| OF_STATE.contains(&kind))
 }
 
 impl FlightRecorder {

@@ -87,7 +87,7 @@ fn others(events: &[EventRecord], sink: u32) -> BTreeMap<u16, Others> {
     let mut found: BTreeMap<u16, Others> = BTreeMap::new();
     for event in events {
         let (start, end) = (event.start_ns as i64, event.end_ns as i64);
-        let flag = match EventKind::from_raw(event.kind) {
+        let flag = match EventKind::from_repr(event.kind) {
             Some(EventKind::Vector) if event.id == Vector::LocalTimer as u32 => path_flags::SINK_TICK,
             Some(EventKind::Vector | EventKind::Irq | EventKind::Nmi) => path_flags::SINK_INTERRUPT,
             Some(EventKind::Softirq) if event.id != NET_RX => path_flags::SINK_SOFTIRQ,

@@ -21,8 +21,8 @@ pub struct FunctionCalls {
 impl FunctionCalls {
     /// The event that a record tells of, if it is one of a probe.
     pub fn take(&mut self, record: &KernelSideRecord) -> Option<SyncEvent> {
-        let kind = SyncKind::from_raw(u8::try_from(record.operand).ok()?);
-        match KernelSideKind::from_raw(record.kind)? {
+        let kind = SyncKind::from_repr(u8::try_from(record.operand).ok()?);
+        match KernelSideKind::from_repr(record.kind)? {
             KernelSideKind::FunctionEnter => {
                 let event = SyncEvent {
                     at_ns: record.at_ns,

@@ -102,7 +102,7 @@ impl FutexCounter {
     /// Takes the next record; all but futex calls are passed over. The answer is the call as an event of a program's own
     /// futexes, if it waits or wakes.
     pub fn take(&mut self, record: &KernelSideRecord) -> Option<SyncEvent> {
-        match KernelSideKind::from_raw(record.kind)? {
+        match KernelSideKind::from_repr(record.kind)? {
             KernelSideKind::FutexEnter => self.enter(record),
             KernelSideKind::FutexExit => self.exit(record),
             KernelSideKind::Exit => {

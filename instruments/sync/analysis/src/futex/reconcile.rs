@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn kinds_are_entries_and_returns_in_turn() {
-        for kind in SyncKind::ALL {
+        for kind in SyncKind::ALL.iter().copied() {
             let name = format!("{kind:?}");
             let want = match kind {
                 SyncKind::ThreadStart | SyncKind::ThreadExit => None,

@@ -215,7 +215,7 @@ impl KernelEvent {
     /// A record of the kernel side; none for kinds that the protocol has no use for.
     pub fn from_record(record: &KernelSideRecord) -> Option<Self> {
         let thread = ThreadId(record.thread);
-        let kind = match KernelSideKind::from_raw(record.kind)? {
+        let kind = match KernelSideKind::from_repr(record.kind)? {
             KernelSideKind::FutexEnter => KernelKind::Enter { thread, reason: KernelReason::Futex },
             KernelSideKind::FutexExit => KernelKind::Exit { thread },
             KernelSideKind::Switch => KernelKind::Switch {

@@ -83,7 +83,7 @@ impl Scene {
 
     /// Entry and return of a call.
     pub(in crate::sync) fn call(&mut self, us: u64, end_us: u64, thread: u32, entry: SyncKind, object: u64) {
-        let exit = SyncKind::from_raw(entry as u8 + 1).expect("an exit follows each entry");
+        let exit = SyncKind::from_repr(entry as u8 + 1).expect("an exit follows each entry");
         self.at(us, thread, entry, object);
         self.at(end_us, thread, exit, object);
     }
