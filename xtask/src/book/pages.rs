@@ -50,7 +50,7 @@ pub(super) fn assemble(tree: &Tree, mut made: Vec<Page>) -> anyhow::Result<BTree
         if !texts.contains_key(page) {
             texts.insert(
                 page,
-                tree.text(page).with_context(|| format!("{BOOK}SUMMARY.md: {page} is missing"))?,
+                tree.text(page).with_context(|| format!("{BOOK}SUMMARY.md: git tracks no {page}"))?,
             );
         }
     }
@@ -141,16 +141,20 @@ fn runs(tree: &Tree) -> Vec<Page> {
     std::iter::once(list).chain(pages.into_iter().map(|(page, _)| page)).collect()
 }
 
-/// What a run is about: its heading, or those of its parts if that is only its name.
+/// What a run is about: its heading. If that is only its name, the headings of its parts, or its first sentence.
 fn about(text: &str) -> String {
     let heads = |mark| text.lines().filter_map(move |line: &str| line.strip_prefix(mark));
     let name = heads("# ").next().unwrap_or_default();
     if !name.starts_with("Bench run") {
         return name.to_owned();
     }
-    let ours = ["Machine", "Read with care", "Method", "Found", "What was run"];
-    let parts = heads("## ").filter(|part| !ours.iter().any(|known| part.starts_with(known)));
-    parts.collect::<Vec<_>>().join("; ")
+    if text.contains("Written by `make bench`") {
+        let ours = ["Machine", "Read with care"];
+        return heads("## ").filter(|part| !ours.contains(part)).collect::<Vec<_>>().join("; ");
+    }
+    let paragraphs = text.split("\n\n").map(str::trim).filter(|part| !part.starts_with(['#', '|', '`']));
+    let first = paragraphs.map(|part| part.replace('\n', " ")).next().unwrap_or_default();
+    first.split_inclusive(". ").next().unwrap_or_default().trim().to_owned()
 }
 
 /// Targets of the links to files, of the text outside of code.
@@ -208,8 +212,12 @@ mod tests {
             ("docs/book/SUMMARY.md", ORDER),
             ("docs/book/book.toml", "t"),
             ("docs/book/book.css", "c"),
-            ("bench-runs/1-x/README.md", "# Bench run 1-x\n\n## Machine\n\n## Sink: a packet\n"),
+            (
+                "bench-runs/1-x/README.md",
+                "# Bench run 1-x\n\nWritten by `make bench`\n\n## Machine\n\n## Sink: a packet\n",
+            ),
             ("bench-runs/2-y/README.md", "# Counts\n"),
+            ("bench-runs/3-z/README.md", "# Bench run 3-z\n\n## Method\n\nHow far\nit errs. And so.\n"),
             ("code.rs", "fn main() {}"),
         ];
         Tree::of(&always.iter().chain(more).copied().collect::<Vec<_>>())
@@ -222,11 +230,11 @@ mod tests {
         let made = "# A\n\n[code](../code.rs) [runs](../bench-runs/index.md)\nFile `b.py`:\n\n```python\n```\n```console\n[x](y)\n```\n";
         assert_eq!(files["src/docs/a.md"], made);
         assert_eq!(files["src/code.rs"], "fn main() {}");
-        let order = "# Order\n\n- [A](docs/a.md)\n  - [All bench runs](bench-runs/README.md)\n  - [2-y](bench-runs/2-y/README.md)\n  - [1-x](bench-runs/1-x/README.md)\n";
+        let order = "# Order\n\n- [A](docs/a.md)\n  - [All bench runs](bench-runs/README.md)\n  - [3-z](bench-runs/3-z/README.md)\n  - [2-y](bench-runs/2-y/README.md)\n  - [1-x](bench-runs/1-x/README.md)\n";
         assert_eq!(files["src/SUMMARY.md"], order);
         let list = &files["src/bench-runs/README.md"];
         assert!(
-            list.ends_with("| [2-y](2-y/index.md) | Counts |\n| [1-x](1-x/index.md) | Sink: a packet |\n"),
+            list.ends_with("| [3-z](3-z/index.md) | How far it errs. |\n| [2-y](2-y/index.md) | Counts |\n| [1-x](1-x/index.md) | Sink: a packet |\n"),
             "{list}"
         );
     }
@@ -236,6 +244,6 @@ mod tests {
         let forgotten = assemble(&tree(&[("docs/a.md", ""), ("docs/b.md", "")]), Vec::new()).unwrap_err();
         assert_eq!(forgotten.to_string(), "docs/book/SUMMARY.md does not list docs/b.md");
         let missing = assemble(&tree(&[]), Vec::new()).unwrap_err();
-        assert_eq!(missing.to_string(), "docs/book/SUMMARY.md: docs/a.md is missing");
+        assert_eq!(missing.to_string(), "docs/book/SUMMARY.md: git tracks no docs/a.md");
     }
 }
