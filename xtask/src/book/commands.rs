@@ -68,10 +68,18 @@ pub(super) fn interface(tree: &Tree) -> anyhow::Result<Page> {
     Ok(Page::command(format!("{FOLDER}/interface.md"), "Statuses, variables, files, columns", &text))
 }
 
-/// The first command in a text's code that names a verb, a command or an option which the program does not have.
-pub(super) fn unknown(pages: &[Page], text: &str) -> Option<String> {
-    let said = text.split('`').skip(1).step_by(2).filter_map(|code| code.strip_prefix("quaver "));
-    said.filter(|words| !known(pages, words)).map(|words| format!("quaver {words}")).next()
+/// The first command or option in a text's code that the program does not have.
+pub(super) fn unknown<'a>(pages: &[Page], text: &'a str) -> Option<&'a str> {
+    text.split('`').skip(1).step_by(2).find(|code| match code.strip_prefix("quaver ") {
+        Some(words) => !known(pages, words),
+        None => code.starts_with("--") && !pages.iter().any(|page| has(page, code)),
+    })
+}
+
+/// Whether a page has the option that some words begin with.
+fn has(page: &Page, words: &str) -> bool {
+    let option = words.split(['=', ' ']).next().unwrap_or(words);
+    page.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).any(|word| word == option)
 }
 
 fn known(pages: &[Page], words: &str) -> bool {
@@ -80,14 +88,10 @@ fn known(pages: &[Page], words: &str) -> bool {
         |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
     let Some(verb) = words.next().filter(|verb| is_name(verb)) else { return true };
     let Some(page) = pages.iter().find(|page| page.title == verb) else { return false };
-    let has = |option: &str| {
-        page.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).any(|word| word == option)
-    };
     let mut words = words.take_while(|word| *word != "--").peekable();
     let below = words.next_if(|word| page.text.contains("\nCommands:\n") && is_name(word));
     let below = below.is_none_or(|word| page.text.contains(&format!("# quaver {verb} {word}\n")));
-    below
-        && words.filter(|word| word.starts_with('-')).all(|word| has(word.split('=').next().unwrap_or(word)))
+    below && words.filter(|word| word.starts_with('-')).all(|word| has(page, word))
 }
 
 #[cfg(test)]
@@ -114,12 +118,13 @@ mod tests {
             "`quaver run X`",
             "`quaver VERB --y`",
             "`run --y` quaver it",
+            "`-h`",
             "`quaver run -- it -x`",
         ] {
             assert_eq!(unknown(&pages, fine), None);
         }
-        for odd in ["quaver walk", "quaver run at", "quaver run --y", "quaver run it -x"] {
-            assert_eq!(unknown(&pages, &format!("a `b` `{odd}`")).as_deref(), Some(odd));
+        for odd in ["quaver walk", "quaver run at", "quaver run --y", "quaver run it -x", "--y"] {
+            assert_eq!(unknown(&pages, &format!("a `b` `{odd}`")), Some(odd));
         }
     }
 

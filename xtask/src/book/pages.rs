@@ -4,7 +4,7 @@ use super::figures;
 use super::links::resolved;
 use crate::tree::Tree;
 use anyhow::{Context, bail};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Folder of the pages that are only for the book, with its order and settings.
 const BOOK: &str = "docs/book/";
@@ -43,26 +43,7 @@ impl Page {
 pub(super) fn assemble(tree: &Tree, mut made: Vec<Page>) -> anyhow::Result<BTreeMap<String, String>> {
     made.extend(runs(tree));
     let order = order(tree, &made)?;
-    let listed: BTreeSet<&str> = targets(&order).collect();
-    let mut texts: BTreeMap<&str, &str> =
-        made.iter().map(|page| (page.path.as_str(), page.text.as_str())).collect();
-    for page in &listed {
-        if !texts.contains_key(page) {
-            texts.insert(
-                page,
-                tree.text(page).with_context(|| format!("{BOOK}SUMMARY.md: git tracks no {page}"))?,
-            );
-        }
-    }
-    let missing = tree.paths().find(|path| {
-        path.starts_with("docs/")
-            && path.ends_with(".md")
-            && *path != format!("{BOOK}SUMMARY.md")
-            && !listed.contains(path)
-    });
-    if let Some(path) = missing {
-        bail!("{BOOK}SUMMARY.md does not list {path}");
-    }
+    let texts = texts(tree, &made, &order)?;
     let mut files = BTreeMap::new();
     for (path, text) in &texts {
         let filled =
@@ -81,6 +62,23 @@ pub(super) fn assemble(tree: &Tree, mut made: Vec<Page>) -> anyhow::Result<BTree
         files.insert(name.to_owned(), text.to_owned());
     }
     Ok(files)
+}
+
+/// The texts of all pages by path: made ones, and documents that the list names. It must name all that are in `docs/`.
+fn texts<'a>(tree: &'a Tree, made: &'a [Page], order: &'a str) -> anyhow::Result<BTreeMap<&'a str, &'a str>> {
+    let mut texts: BTreeMap<&str, &str> =
+        made.iter().map(|page| (page.path.as_str(), page.text.as_str())).collect();
+    let list = format!("{BOOK}SUMMARY.md");
+    for page in targets(order) {
+        if !texts.contains_key(page) {
+            texts.insert(page, tree.text(page).with_context(|| format!("{list}: git tracks no {page}"))?);
+        }
+    }
+    let is_document = |path: &&str| path.starts_with("docs/") && path.ends_with(".md") && *path != list;
+    match tree.paths().filter(is_document).find(|path| !texts.contains_key(path)) {
+        Some(forgotten) => bail!("{list} does not list {forgotten}"),
+        None => Ok(texts),
+    }
 }
 
 /// The list of pages, with links from the top of the tree and with the made pages, but for those that it names, in place of

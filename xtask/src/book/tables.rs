@@ -25,7 +25,7 @@ pub(super) fn tables(text: &str) -> Vec<Table> {
     found
 }
 
-/// A column's name without what is put in brackets behind it.
+/// A cell without the stars of bold words.
 pub(super) fn plain(cell: &str) -> &str {
     cell.trim().trim_matches('*')
 }
