@@ -60,6 +60,7 @@ pub(crate) const ALL: &[Rule] = &[
     Rule { name: "host", check: words::hosts },
     Rule { name: "glossary", check: words::plain_jitter },
     Rule { name: "quote", check: quotes::readme },
+    Rule { name: "figure", check: quotes::figures },
     Rule { name: "width", check: prose::width },
     Rule { name: "octet", check: prose::octets },
     Rule { name: "sentence", check: prose::sentence_length },
