@@ -1,7 +1,7 @@
 # Every target says what it installs before it does, and installs only what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install demo test lint bench truth traces kernel dist
+.PHONY: help setup build install demo test lint book bench truth traces kernel dist
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test: ## install what testing needs and run all tests
 lint: ## format, clippy, dependencies, repository rules
 	@scripts/setup.sh build
 	@scripts/lint.sh
+
+book: setup ## build the documents as a book into target/book, with offline search, and follow its links
+	@scripts/book.sh
 
 bench: ## measure speed and accuracy against peers (see bench-runs/)
 	@scripts/setup.sh bench

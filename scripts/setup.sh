@@ -16,7 +16,7 @@ build make            make         builds libbpf
 build pkg-config      pkg-config   finds libelf
 build libelf-dev      -            libbpf reads object files with it
 build zlib1g-dev      -            libelf needs it
-test  chromium        chromium     opens the HTML report in the browser test
+test  chromium        chromium     opens the HTML report and the book in browser tests
 test  chromium-driver chromedriver drives that browser
 test  python3         python3      runs the browser test, and that of the Python package
 test  python3-venv    -            keeps that package's dependencies aside

@@ -35,6 +35,8 @@ phase "build" cargo build --quiet --locked --workspace --all-targets
 phase "tests" cargo xtask test
 phase "repository rules" cargo xtask tidy --registry
 phase "judges of bench runs" scripts/bench/check.sh
+phase "book" scripts/book.sh "${CARGO_TARGET_DIR:-target}/debug/quaver"
+phase "book in a browser" env PYTHONDONTWRITEBYTECODE=1 tests/browser/book_test.py "${CARGO_TARGET_DIR:-target}/book"
 if [ -x tests/browser/run.sh ]; then
     phase "report in a browser" tests/browser/run.sh
 fi

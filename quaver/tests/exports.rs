@@ -64,7 +64,7 @@ fn measure(runs: &Path, verb: &str) {
 /// The rows of the table of exports: a kind of runs, and by option whether it has the export.
 fn documented() -> Vec<(String, Vec<(String, bool)>)> {
     let page = include_str!("../../docs/formats.md");
-    let (_, section) = page.split_once("\n## Exports\n").expect("the page has a section");
+    let (_, section) = page.split_once("\n## Exported files\n").expect("the page has a section");
     let table =
         section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
     let mut rows = table

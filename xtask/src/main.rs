@@ -1,7 +1,8 @@
-//! Checks of the repository as code: `cargo xtask tidy` its rules, `cargo xtask test` its tests.
+//! Checks of the repository as code: `cargo xtask tidy` its rules, `cargo xtask test` its tests, `cargo xtask book` its documents.
 
 #![forbid(unsafe_code)]
 
+mod book;
 mod product;
 mod rules;
 mod rust_text;
@@ -15,12 +16,14 @@ use std::process::ExitCode;
 use tree::Tree;
 
 const USAGE: &str = "usage: cargo xtask tidy [--registry] | size | circles | test [PACKAGE/TARGET]... | words
+       cargo xtask book MDBOOK QUAVER FOLDER
 
   tidy        check the rules of CONTRIBUTING.md on all files that git tracks
   --registry  also compare committed third-party files with the registry's copy (needs npm)
   size        print the lines of the product by crate and language, with the budget of each crate
   circles     print modules that import each other in a circle, and where
   test        build all tests and run their executables side by side, or those that are named
+  book        build the documents into a folder by mdBook and quaver's help, and follow all links (scripts/book.sh)
   words       list odd English words in the program's own sentences; no rule, status 0";
 
 fn main() -> ExitCode {
@@ -33,6 +36,9 @@ fn main() -> ExitCode {
         ["circles"] => print(rules::circles::list),
         ["words"] => print(odd_words),
         ["test", ref wanted @ ..] => test(wanted),
+        ["book", mdbook, quaver, folder] => {
+            root().and_then(|root| book::build(root, mdbook.as_ref(), quaver.as_ref(), folder.as_ref()))
+        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

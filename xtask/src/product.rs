@@ -5,8 +5,18 @@ use crate::tree::Tree;
 use std::collections::BTreeSet;
 
 /// Folders of which nothing is product.
-const LEFT_OUT: &[&str] =
-    &["tests", "examples", "benches", "fixtures", "traces", "golden", "scripts", "bench-runs", "fuzz"];
+const LEFT_OUT: &[&str] = &[
+    "tests",
+    "examples",
+    "benches",
+    "fixtures",
+    "traces",
+    "golden",
+    "scripts",
+    "bench-runs",
+    "fuzz",
+    "docs",
+];
 
 /// Crates that only serve tests and the repository.
 const TOOLS: &[&str] = &["quaver-testbed", "xtask"];

@@ -5,6 +5,7 @@ pub(crate) mod budgets;
 pub(crate) mod circles;
 mod imports;
 pub(crate) mod prose;
+mod quotes;
 mod sizes;
 mod words;
 
@@ -58,6 +59,8 @@ pub(crate) const ALL: &[Rule] = &[
     Rule { name: "machine-path", check: words::machine_paths },
     Rule { name: "host", check: words::hosts },
     Rule { name: "glossary", check: words::plain_jitter },
+    Rule { name: "quote", check: quotes::readme },
+    Rule { name: "figure", check: quotes::figures },
     Rule { name: "width", check: prose::width },
     Rule { name: "octet", check: prose::octets },
     Rule { name: "sentence", check: prose::sentence_length },
