@@ -89,6 +89,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("quaver/sync_shared", Group::Quiet),
     ("quaver/sync_truth", Group::Quiet),
     ("quaver/watch_live", Group::Quiet),
+    ("quaver/watch_waits", Group::Quiet),
 ];
 
 /// Whether two may run at the same time.

@@ -20,6 +20,7 @@ Examples:
   quaver runs --root /var/lib/quaver/watch/incidents
 
 A trigger keeps the seconds around it as an incident, which names the cause of each late packet as a chase does.
+Waits for a CPU are counted for control groups and CPUs. The incident of a long one names what ran meanwhile.
 Needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE.")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WatchArgs {
@@ -79,8 +80,8 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(file) = &args.check {
         let settings = Settings::read(file)?;
-        let names: Vec<&str> = settings.receivers.iter().map(|receiver| receiver.name.as_str()).collect();
-        let good = format!("{}: good; receivers: {}\n", file.display(), names.join(", "));
+        let names: Vec<&str> = settings.names().collect();
+        let good = format!("{}: good; watched: {}\n", file.display(), names.join(", "));
         quaver_instrument::results::to_stdout(good.as_bytes())?;
         return Ok(ExitCode::Done);
     }

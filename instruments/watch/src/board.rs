@@ -11,6 +11,59 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Incidents that are told of.
 const RECENT: usize = 50;
 
+/// What became of the triggers of a receiver, or of a table of threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Outcomes {
+    pub(crate) triggers: BTreeMap<Reason, u64>,
+    /// Triggers that were not kept, because of a limit.
+    pub(crate) suppressed: u64,
+    /// Incidents whose records bore out no late packet, so that they were not kept.
+    pub(crate) unconfirmed: u64,
+    /// Incidents kept, by leading cause; those counted in another; and late time (of threads: waits) by cause.
+    pub(crate) incidents: BTreeMap<String, u64>,
+    pub(crate) folded: BTreeMap<String, u64>,
+    pub(crate) late_ns: BTreeMap<String, u64>,
+    pub(crate) failed: u64,
+}
+
+/// One table of threads. Counts never fall while the program runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ThreadsState {
+    pub(crate) watched: bool,
+    /// What is watched, or why nothing is.
+    pub(crate) words: String,
+    /// Waits that have ended, by who had the CPU before (`idle`, `kernel`, `program`).
+    pub(crate) waits: BTreeMap<String, Histogram>,
+    /// Count and time of waits, by the CPU on which they ended.
+    pub(crate) cpus: BTreeMap<u16, (u64, u64)>,
+    #[serde(flatten)]
+    pub(crate) outcomes: Outcomes,
+    /// Events that found no room.
+    pub(crate) records_lost: u64,
+    /// Time that the flight recorder holds, and its memory; none without a trigger.
+    pub(crate) held_ns: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+/// Whose triggers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// A receiver's.
+    Receiver(String),
+    /// Those of a table of threads.
+    Threads(String),
+}
+
+impl Whose {
+    /// The name in the settings.
+    pub(crate) fn name(&self) -> &str {
+        let (Self::Receiver(name) | Self::Threads(name)) = self;
+        name
+    }
+}
+
 /// One receiver. Counts never fall while the program runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -23,16 +76,8 @@ pub(crate) struct ReceiverState {
     pub(crate) dropped: u64,
     pub(crate) lateness: Histogram,
     pub(crate) delivery: Histogram,
-    pub(crate) triggers: BTreeMap<Reason, u64>,
-    /// Triggers that were not kept, because of a limit.
-    pub(crate) suppressed: u64,
-    /// Incidents whose records bore out no late packet, so that they were not kept.
-    pub(crate) unconfirmed: u64,
-    /// Incidents kept, by leading cause; those counted in another; and late time by cause.
-    pub(crate) incidents: BTreeMap<String, u64>,
-    pub(crate) folded: BTreeMap<String, u64>,
-    pub(crate) late_ns: BTreeMap<String, u64>,
-    pub(crate) failed: u64,
+    #[serde(flatten)]
+    pub(crate) outcomes: Outcomes,
     /// Records that found no room.
     pub(crate) records_lost: u64,
     /// Times that recording began anew.
@@ -75,6 +120,7 @@ pub(crate) struct Incident {
 pub(crate) struct Figures {
     pub(crate) realtime_ns: i64,
     pub(crate) receivers: BTreeMap<String, ReceiverState>,
+    pub(crate) threads: BTreeMap<String, ThreadsState>,
     /// The newest last.
     pub(crate) incidents: VecDeque<Incident>,
     pub(crate) cost: Cost,
@@ -101,6 +147,7 @@ pub(crate) struct Board {
 #[derive(Default)]
 struct Inner {
     receivers: BTreeMap<String, ReceiverState>,
+    threads: BTreeMap<String, ThreadsState>,
     asked: BTreeSet<String>,
     kept: VecDeque<Instant>,
     incidents: VecDeque<Incident>,
@@ -117,13 +164,30 @@ impl Board {
         change(self.lock().receivers.entry(name.to_owned()).or_default());
     }
 
-    /// Leaves these receivers. Counts of those that stay go on.
-    pub(crate) fn retain(&self, names: &BTreeSet<&str>) {
+    /// Changes what is known of a table of threads.
+    pub(crate) fn threads(&self, name: &str, change: impl FnOnce(&mut ThreadsState)) {
+        change(self.lock().threads.entry(name.to_owned()).or_default());
+    }
+
+    /// Changes what became of triggers.
+    pub(crate) fn outcomes(&self, whose: &Whose, change: impl FnOnce(&mut Outcomes)) {
+        match whose {
+            Whose::Receiver(name) => self.receiver(name, |state| change(&mut state.outcomes)),
+            Whose::Threads(name) => self.threads(name, |state| change(&mut state.outcomes)),
+        }
+    }
+
+    /// Leaves these receivers and tables of threads. Counts of those that stay go on.
+    pub(crate) fn retain(&self, receivers: &BTreeSet<&str>, threads: &BTreeSet<&str>) {
         let mut inner = self.lock();
-        inner.receivers.retain(|name, _| names.contains(name.as_str()));
-        names.iter().for_each(|name| {
+        inner.receivers.retain(|name, _| receivers.contains(name.as_str()));
+        inner.threads.retain(|name, _| threads.contains(name.as_str()));
+        for name in receivers {
             inner.receivers.entry((*name).to_owned()).or_default();
-        });
+        }
+        for name in threads {
+            inner.threads.entry((*name).to_owned()).or_default();
+        }
     }
 
     /// Asks for an incident of a receiver, or of all that are watched now.
@@ -186,6 +250,7 @@ impl Board {
         Figures {
             realtime_ns: quaver_clock::realtime_ns(),
             receivers: inner.receivers.clone(),
+            threads: inner.threads.clone(),
             incidents: inner.incidents.clone(),
             cost: inner.cost,
         }
@@ -207,7 +272,7 @@ mod tests {
     #[test]
     fn asking_reaches_one_receiver_or_all_and_each_once() {
         let board = Board::default();
-        board.retain(&["a", "b"].into());
+        board.retain(&["a", "b"].into(), &BTreeSet::new());
         assert!(board.ask(None).unwrap_err().to_string().contains("nothing is recorded now"));
         ["a", "b"].into_iter().for_each(|name| board.receiver(name, |state| state.watched = true));
         assert_eq!(board.ask(Some("a")).unwrap(), 1);
@@ -225,7 +290,7 @@ mod tests {
         let board = Board::default();
         board.receiver("a", |state| state.received = 7);
         board.receiver("b", |state| state.received = 8);
-        board.retain(&["a", "c"].into());
+        board.retain(&["a", "c"].into(), &BTreeSet::new());
         let receivers = board.read().receivers;
         assert_eq!(
             receivers.iter().map(|(name, state)| (name.as_str(), state.received)).collect::<Vec<_>>(),

@@ -15,6 +15,10 @@ pub(crate) const EXAMPLE: &str = include_str!("example.toml");
 pub(crate) const USUAL_SOCKET: &str = "/run/quaver/watch.sock";
 /// Most receivers. Each has BPF programs and a thread of its own.
 const MOST_RECEIVERS: usize = 16;
+/// Most tables of threads, which one BPF program tells apart.
+pub(crate) const MOST_TABLES: usize = 16;
+/// The shortest wait that may be a trigger: a switch of threads takes microseconds.
+const LEAST_WAIT: Duration = Duration::from_micros(10);
 /// Longest part of a window, before or after its trigger.
 const LONGEST_PART: Duration = Duration::from_secs(60);
 
@@ -36,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) hook: Option<HookSettings>,
     #[serde(default, rename = "receiver")]
     pub(crate) receivers: Vec<ReceiverSettings>,
+    #[serde(default)]
+    pub(crate) threads: Vec<ThreadsSettings>,
 }
 
 /// What an incident holds.
@@ -106,6 +112,19 @@ pub(crate) struct ReceiverSettings {
     pub(crate) losses: Option<u32>,
 }
 
+/// Threads whose waits for a CPU are counted: those of a control group or a unit, those on some CPUs, or those of both.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ThreadsSettings {
+    pub(crate) name: String,
+    pub(crate) group: Option<PathBuf>,
+    pub(crate) unit: Option<String>,
+    #[serde(default, deserialize_with = "some_cpus")]
+    pub(crate) cpus: Option<Vec<u16>>,
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(crate) wait: Option<Duration>,
+}
+
 fn usual_directory() -> PathBuf {
     "/var/lib/quaver/watch".into()
 }
@@ -121,6 +140,11 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
 
 fn some_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     duration(from).map(Some)
+}
+
+fn some_cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u16>>, D::Error> {
+    let text = String::deserialize(from)?;
+    quantity::cpu_list(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
 impl Settings {
@@ -157,9 +181,10 @@ impl Settings {
         if disk_mib == 0 || incidents_an_hour == 0 || cpu_percent.is_nan() || cpu_percent <= 0.0 {
             return Err("limits: disk_mib, incidents_an_hour and cpu_percent must be above 0".to_owned());
         }
-        if self.receivers.is_empty() || self.receivers.len() > MOST_RECEIVERS {
+        let counts = (self.receivers.len(), self.threads.len());
+        if counts == (0, 0) || counts.0 > MOST_RECEIVERS || counts.1 > MOST_TABLES {
             return Err(format!(
-                "name between 1 and {MOST_RECEIVERS} receivers, each in a table [[receiver]]"
+                "name something to watch: up to {MOST_RECEIVERS} tables [[receiver]], and up to {MOST_TABLES} tables [[threads]]"
             ));
         }
         if self.hook.as_ref().is_some_and(|hook| hook.command.first().is_none_or(String::is_empty)) {
@@ -168,23 +193,59 @@ impl Settings {
             );
         }
         self.receivers.iter().try_for_each(ReceiverSettings::judge)?;
-        let names: BTreeSet<&str> = self.receivers.iter().map(|receiver| receiver.name.as_str()).collect();
-        if names.len() < self.receivers.len() {
-            return Err("two receivers have the same name".to_owned());
+        self.threads.iter().try_for_each(ThreadsSettings::judge)?;
+        if self.names().collect::<BTreeSet<&str>>().len() < counts.0 + counts.1 {
+            return Err("two tables have the same name".to_owned());
         }
         Ok(())
+    }
+
+    /// Names of all that is watched.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let receivers = self.receivers.iter().map(|receiver| receiver.name.as_str());
+        receivers.chain(self.threads.iter().map(|table| table.name.as_str()))
+    }
+}
+
+/// `kind` is the table's.
+fn judge_name(kind: &str, name: &str) -> Result<(), String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+        return Err(format!("{kind} `{name}`: a name has 1 to 64 letters, digits, `-`, `_` or `.`"));
+    }
+    Ok(())
+}
+
+impl ThreadsSettings {
+    fn judge(&self) -> Result<(), String> {
+        judge_name("threads", &self.name)?;
+        let fail = |what: &str| Err(format!("threads `{}`: {what}", self.name));
+        match (self.has_group(), &self.cpus) {
+            (false, None) => return fail("say which threads: group, unit or cpus"),
+            (_, Some(cpus)) if cpus.is_empty() => return fail("cpus names no CPU"),
+            _ => {}
+        }
+        if self.group.is_some() && self.unit.is_some() {
+            return fail("name the control group in one way only: group or unit");
+        }
+        if self.group.as_ref().is_some_and(|group| !group.is_absolute()) {
+            return fail("group is the directory of a control group, as `/sys/fs/cgroup/audio.slice`");
+        }
+        if self.wait.is_some_and(|wait| wait < LEAST_WAIT) {
+            return fail("wait must be 10us or more");
+        }
+        Ok(())
+    }
+
+    /// Whether it names a control group, itself or by its unit.
+    pub(crate) fn has_group(&self) -> bool {
+        self.group.is_some() || self.unit.is_some()
     }
 }
 
 impl ReceiverSettings {
     fn judge(&self) -> Result<(), String> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(allowed) {
-            return Err(format!(
-                "receiver `{}`: a name has 1 to 64 letters, digits, `-`, `_` or `.`",
-                self.name
-            ));
-        }
+        judge_name("receiver", &self.name)?;
         let fail = |what: &str| Err(format!("receiver `{}`: {what}", self.name));
         let processes = [self.pid.is_some(), self.comm.is_some(), self.unit.is_some()];
         match processes.iter().filter(|given| **given).count() {
@@ -227,16 +288,23 @@ mod tests {
         let example = Settings::parse(EXAMPLE).unwrap();
         let least = Settings::parse(LEAST).unwrap();
         assert_eq!(
-            Settings { receivers: Vec::new(), ..example.clone() },
+            Settings { receivers: Vec::new(), threads: Vec::new(), ..example.clone() },
             Settings { receivers: Vec::new(), ..least }
         );
+        assert_eq!(example.threads[0].wait, Some(Duration::from_millis(20)));
         assert_eq!(example.receivers[0].late_ns(), Some(5_000_000));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_with_what_to_change() {
         let cases = [
-            ("", "between 1 and 16 receivers"),
+            ("", "something to watch"),
+            ("[[threads]]\nname='a'", "which threads"),
+            ("[[threads]]\nname='a'\ncpus='2-'", "2-"),
+            ("[[threads]]\nname='a'\ngroup='audio'", "is the directory"),
+            ("[[threads]]\nname='a'\ngroup='/a'\nunit='b'", "one way only"),
+            ("[[threads]]\nname='a'\ncpus='0'\nwait='1us'", "10us or more"),
+            ("[[threads]]\nname='a'\ncpus='0'\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "same name"),
             ("colour = 1", "unknown field `colour`"),
             ("[hook]\ncommand = []\n[[receiver]]\nname='a'\nport=1\ngap='1s'", "the program first"),
             ("[window]\nbefore = '3'", "`3` has no unit"),

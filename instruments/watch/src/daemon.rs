@@ -1,10 +1,12 @@
-//! The service: receivers' threads, the thread that writes incidents, signals, and the watch's own cost.
+//! The service: threads that watch, the thread that writes incidents, signals, and the watch's own cost.
 
 use crate::board::Board;
 use crate::config::{Settings, make_directory};
+use crate::frozen::Frozen;
 use crate::incident::{Hook, Keeper};
-use crate::receiver::{Frozen, Watchman};
+use crate::receiver::Watchman;
 use crate::serve;
+use crate::threads::ThreadsWatch;
 use anyhow::Context;
 use quaver_host::confinement::{Confinement, Network, confine};
 use quaver_instrument::exit_code::{ExitCode, failure};
@@ -145,7 +147,7 @@ fn start_writer(keeper: &Arc<Mutex<Keeper>>) -> anyhow::Result<(SyncSender<Froze
     Ok((sender, writer))
 }
 
-/// The threads of all receivers.
+/// The threads of all receivers, and the one that watches threads.
 struct Team {
     end: Interrupt,
     threads: Vec<JoinHandle<()>>,
@@ -157,7 +159,8 @@ impl Team {
         board: &Arc<Board>,
         incidents: &SyncSender<Frozen>,
     ) -> anyhow::Result<Self> {
-        board.retain(&settings.receivers.iter().map(|receiver| receiver.name.as_str()).collect());
+        let receivers = settings.receivers.iter().map(|receiver| receiver.name.as_str()).collect();
+        board.retain(&receivers, &settings.threads.iter().map(|table| table.name.as_str()).collect());
         let end = Interrupt::default();
         let start = |receiver: &crate::config::ReceiverSettings| {
             let watchman = Watchman {
@@ -169,15 +172,24 @@ impl Team {
             };
             quaver_waiting::start("watch-receiver", move || watchman.run())
         };
-        let threads = settings.receivers.iter().map(start).collect::<Result<_, _>>()?;
+        let mut threads = settings.receivers.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+        if !settings.threads.is_empty() {
+            let watch = ThreadsWatch {
+                all: Arc::clone(settings),
+                board: Arc::clone(board),
+                incidents: incidents.clone(),
+                end: end.clone(),
+            };
+            threads.push(quaver_waiting::start("watch-threads", move || watch.run())?);
+        }
         Ok(Self { end, threads })
     }
 
     fn end(self) -> anyhow::Result<()> {
         self.end.request();
         for thread in self.threads {
-            if quaver_waiting::join("the thread of a receiver", thread)?.is_err() {
-                quaver_instrument::tell!("quaver watch: the thread of a receiver ended by a bug");
+            if quaver_waiting::join("a watching thread", thread)?.is_err() {
+                quaver_instrument::tell!("quaver watch: a watching thread ended by a bug");
             }
         }
         Ok(())

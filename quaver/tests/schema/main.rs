@@ -21,6 +21,7 @@ const COMMITTED: &[(&str, &str)] = &[
     ("manifest", "bench-runs/2026-11-23-cure-rt-throttle/manifest.json"),
     ("cure", "bench-runs/2026-11-23-cure-rt-throttle/summary.json"),
     ("sync-bench", "bench-runs/2026-11-22-sync-2cpu/sync/programs.json"),
+    ("watch-wait", "bench-runs/2026-11-26-watch-groups/incident/summary.json"),
 ];
 
 /// Committed studies. The bench took out what only plots need, `bins` and `series` of each layer.

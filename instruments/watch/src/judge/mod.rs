@@ -34,11 +34,13 @@ pub(crate) enum Reason {
     Losses,
     /// Somebody asked.
     Asked,
+    /// A thread waited long for a CPU.
+    Waited,
 }
 
 impl Reason {
-    /// All, for metrics.
-    pub(crate) const ALL: [Self; 6] =
+    /// Those of receivers, for metrics.
+    pub(crate) const OF_RECEIVERS: [Self; 6] =
         [Self::Late, Self::Held, Self::Unread, Self::Gap, Self::Losses, Self::Asked];
 
     /// Name in metrics and manifests.
@@ -50,6 +52,7 @@ impl Reason {
             Self::Gap => "gap",
             Self::Losses => "losses",
             Self::Asked => "asked",
+            Self::Waited => "waited",
         }
     }
 }
@@ -73,6 +76,7 @@ impl fmt::Display for Trigger {
             Reason::Gap => write!(out, "no packet came for {ms:.2} ms"),
             Reason::Losses => write!(out, "{} packets were lost within a second", self.amount),
             Reason::Asked => write!(out, "somebody asked"),
+            Reason::Waited => write!(out, "a thread waited {ms:.2} ms for a CPU"),
         }
     }
 }

@@ -1,27 +1,25 @@
 //! One receiver: found, recorded all the time, and frozen when something triggers.
 
 mod find;
-mod flight;
 mod unread;
 
 use crate::board::{Board, ReceiverState};
 use crate::config::{ReceiverSettings, Settings};
+use crate::flight::{FlightRecorder, Snapshot};
+use crate::frozen::{Frozen, FrozenReceiver};
 use crate::judge::{Judge, Reason, Trigger};
-use flight::FlightRecorder;
-use quaver_abi::record::{EventRecord, StampRecord};
-use quaver_analysis::model::{Circumstances, Unread};
 use quaver_chase::chase::observe::{Observed, look_at};
 use quaver_host::facts::HostFacts;
 use quaver_host::root::HostRoot;
 use quaver_host::symbols::MemoryMap;
-use quaver_host::trace::{TraceCounts, TraceSink, Tracer};
+use quaver_host::trace::{TraceCounts, Tracer};
 use quaver_instrument::args::TierName;
 use quaver_instrument::host_state::HostState;
 use quaver_instrument::interrupt::Interrupt;
 use quaver_instrument::progress::Progress;
 use quaver_instrument::tier;
 use quaver_store::manifest::Window;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -44,45 +42,6 @@ const MANY_STACKS: usize = 8_000;
 /// Packets and events that the tracer's memory holds between two readings, on all CPUs together.
 const MOST_STAMPS: usize = 1 << 17;
 const MOST_EVENTS: usize = 1 << 19;
-
-/// What a trigger kept of a receiver.
-pub(crate) struct Frozen {
-    pub(crate) receiver: String,
-    pub(crate) late_ns: Option<i64>,
-    pub(crate) triggers: Vec<Trigger>,
-    /// What is held of the window that was asked for.
-    pub(crate) window: Window,
-    pub(crate) before: Duration,
-    pub(crate) stamps: Vec<StampRecord>,
-    pub(crate) events: Vec<EventRecord>,
-    pub(crate) unread: Option<Unread>,
-    pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
-    pub(crate) counts: TraceCounts,
-    pub(crate) blind: Vec<String>,
-    pub(crate) observed: Arc<Observed>,
-    pub(crate) maps: MemoryMap,
-    pub(crate) circumstances: Circumstances,
-    pub(crate) host: Arc<HostFacts>,
-}
-
-/// What a snapshot of the tracer hands over.
-#[derive(Default)]
-struct Snapshot {
-    open: Vec<EventRecord>,
-    stacks: BTreeMap<u32, Vec<u64>>,
-}
-
-impl TraceSink for Snapshot {
-    fn stamp(&mut self, _: StampRecord) {}
-
-    fn event(&mut self, record: EventRecord) {
-        self.open.push(record);
-    }
-
-    fn stack(&mut self, number: u32, addresses: &[u64]) {
-        self.stacks.insert(number, addresses.to_vec());
-    }
-}
 
 /// Watches one receiver until it is asked to end.
 pub(crate) struct Watchman {
@@ -292,11 +251,13 @@ impl<'a> Session<'a> {
         let triggers = std::mem::take(&mut self.pending);
         let name = &self.watchman.settings.name;
         self.watchman.publish(|state| {
-            triggers.iter().for_each(|trigger| *state.triggers.entry(trigger.reason).or_default() += 1);
+            triggers
+                .iter()
+                .for_each(|trigger| *state.outcomes.triggers.entry(trigger.reason).or_default() += 1);
         });
         let asked = triggers.iter().any(|trigger| trigger.reason == Reason::Asked);
         if !self.watchman.board.may_keep(asked, self.watchman.all.limits.incidents_an_hour) {
-            self.watchman.publish(|state| state.suppressed += 1);
+            self.watchman.publish(|state| state.outcomes.suppressed += 1);
             return Ok(());
         }
         let window = &self.watchman.all.window;
@@ -315,7 +276,7 @@ impl<'a> Session<'a> {
             .unwrap_or_default();
         circumstances.own_threads =
             root.names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
-        let frozen = Frozen {
+        let frozen = FrozenReceiver {
             receiver: name.clone(),
             late_ns: self.watchman.settings.late_ns(),
             triggers,
@@ -336,9 +297,9 @@ impl<'a> Session<'a> {
             circumstances,
             host: Arc::clone(&self.host),
         };
-        if self.watchman.incidents.try_send(frozen).is_err() {
+        if self.watchman.incidents.try_send(Frozen::Receiver(Box::new(frozen))).is_err() {
             self.watchman.say("a trigger was not kept: the incidents before it are still being written");
-            self.watchman.publish(|state| state.suppressed += 1);
+            self.watchman.publish(|state| state.outcomes.suppressed += 1);
         }
         Ok(())
     }

@@ -1,38 +1,26 @@
 //! `/metrics`: OpenMetrics text 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec/>).
 //!
-//! Labels are names of receivers from the settings and identifiers of the catalogue of causes, nothing else.
+//! Labels are names from the settings, identifiers of the catalogue of causes and, of threads, numbers of CPUs; nothing else.
 
+use super::openmetrics::{canonical, family, line, seconds};
+use super::waits;
 use crate::board::{Board, Cost, Figures, ReceiverState};
 use crate::judge::{BOUNDS_US, Histogram, Reason};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// Receivers by name.
 type Receivers = BTreeMap<String, ReceiverState>;
 
 /// The whole page.
 pub(crate) fn page(board: &Board) -> String {
-    let Figures { receivers, cost, .. } = board.read();
+    let Figures { receivers, threads, cost, .. } = board.read();
     let mut out = String::new();
     packets(&mut out, &receivers);
     incidents(&mut out, &receivers);
+    waits::add(&mut out, &threads);
     own(&mut out, &receivers, &cost);
     out.push_str("# EOF\n");
     out
-}
-
-/// Writing to a string cannot fail.
-fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    let _ = out.write_fmt(text);
-    out.push('\n');
-}
-
-fn family(out: &mut String, name: &str, kind: &str, unit: &str, help: &str) {
-    line(out, format_args!("# TYPE {name} {kind}"));
-    if !unit.is_empty() {
-        line(out, format_args!("# UNIT {name} {unit}"));
-    }
-    line(out, format_args!("# HELP {name} {help}"));
 }
 
 /// A counter of each receiver.
@@ -81,19 +69,6 @@ fn histogram(
     }
 }
 
-/// Seconds of a bound as OpenMetrics wants numbers in labels ("considerations: canonical numbers"): `1e-05`, `0.0001`, `1.0`.
-fn canonical(bound_us: u64) -> String {
-    if bound_us < 100 {
-        format!("{}e-05", bound_us as f64 / 10.0)
-    } else {
-        format!("{:?}", bound_us as f64 / 1e6)
-    }
-}
-
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
 fn packets(out: &mut String, of: &Receivers) {
     gauge(out, "quaver_watch_receiver_watched", "", "1 while the receiver is recorded.", of, |state| {
         f64::from(u8::from(state.watched))
@@ -140,8 +115,8 @@ fn by_cause(
 fn incidents(out: &mut String, of: &Receivers) {
     family(out, "quaver_watch_triggers", "counter", "", "Triggers by reason.");
     for (receiver, state) in of {
-        for reason in Reason::ALL {
-            let count = state.triggers.get(&reason).copied().unwrap_or(0);
+        for reason in Reason::OF_RECEIVERS {
+            let count = state.outcomes.triggers.get(&reason).copied().unwrap_or(0);
             let name = reason.name();
             line(
                 out,
@@ -152,7 +127,7 @@ fn incidents(out: &mut String, of: &Receivers) {
         }
     }
     family(out, "quaver_watch_incidents", "counter", "", "Incidents kept, by leading cause.");
-    by_cause(out, "quaver_watch_incidents", of, |state| &state.incidents, |count| count as f64);
+    by_cause(out, "quaver_watch_incidents", of, |state| &state.outcomes.incidents, |count| count as f64);
     family(
         out,
         "quaver_watch_folded_incidents",
@@ -160,15 +135,15 @@ fn incidents(out: &mut String, of: &Receivers) {
         "",
         "Incidents counted in an earlier one of the same cause.",
     );
-    by_cause(out, "quaver_watch_folded_incidents", of, |state| &state.folded, |count| count as f64);
+    by_cause(out, "quaver_watch_folded_incidents", of, |state| &state.outcomes.folded, |count| count as f64);
     family(out, "quaver_watch_late_seconds", "counter", "seconds", "Late time within incidents, by cause.");
-    by_cause(out, "quaver_watch_late_seconds", of, |state| &state.late_ns, seconds);
+    by_cause(out, "quaver_watch_late_seconds", of, |state| &state.outcomes.late_ns, seconds);
     let help = "Triggers that a limit kept from making an incident.";
-    counter(out, "quaver_watch_suppressed_triggers", help, of, |state| state.suppressed);
+    counter(out, "quaver_watch_suppressed_triggers", help, of, |state| state.outcomes.suppressed);
     let help = "Triggers whose records bore out no late packet.";
-    counter(out, "quaver_watch_unconfirmed_triggers", help, of, |state| state.unconfirmed);
+    counter(out, "quaver_watch_unconfirmed_triggers", help, of, |state| state.outcomes.unconfirmed);
     counter(out, "quaver_watch_failed_incidents", "Incidents that could not be written.", of, |state| {
-        state.failed
+        state.outcomes.failed
     });
 }
 
@@ -214,10 +189,19 @@ mod tests {
         board.receiver("studio-1", |state| {
             state.add(&figures);
             (state.watched, state.held_ns) = (true, 4_500_000_000);
-            state.incidents.insert("reclaim/swap".to_owned(), 1);
-            state.folded.insert("stopped".to_owned(), 2);
-            state.late_ns.insert("stopped".to_owned(), 1_500_000_000);
-            state.triggers.insert(Reason::Held, 7);
+            state.outcomes.incidents.insert("reclaim/swap".to_owned(), 1);
+            state.outcomes.folded.insert("stopped".to_owned(), 2);
+            state.outcomes.late_ns.insert("stopped".to_owned(), 1_500_000_000);
+            state.outcomes.triggers.insert(Reason::Held, 7);
+        });
+        board.threads("encoder", |state| {
+            let mut waits = Histogram::default();
+            [5_000, 1_500_000, 3_000_000_000].into_iter().for_each(|ns| waits.add(ns));
+            state.waits = [("idle".to_owned(), Histogram::default()), ("program".to_owned(), waits)].into();
+            state.cpus = [(3, (3, 3_001_505_000))].into();
+            state.outcomes.triggers.insert(Reason::Waited, 2);
+            state.outcomes.incidents.insert("cfs-preempt".to_owned(), 1);
+            state.outcomes.late_ns.insert("cfs-preempt".to_owned(), 1_500_000_000);
         });
         page(&board)
     }
@@ -263,6 +247,15 @@ for family in parse(sys.stdin.read()):
             "counter quaver_watch_late_seconds_total cause=stopped,receiver=studio-1 1.5",
             "gauge quaver_watch_held_seconds receiver=studio-1 4.5",
             "gauge quaver_watch_disk_bytes  0.0",
+            "gauge quaver_watch_threads_watched threads=encoder 0.0",
+            "histogram quaver_watch_wait_seconds_bucket after=idle,le=+Inf,threads=encoder 0.0",
+            "histogram quaver_watch_wait_seconds_bucket after=program,le=0.002,threads=encoder 2.0",
+            "histogram quaver_watch_wait_seconds_sum after=program,threads=encoder 3.001505",
+            "counter quaver_watch_cpu_waits_total cpu=3,threads=encoder 3.0",
+            "counter quaver_watch_cpu_wait_seconds_total cpu=3,threads=encoder 3.001505",
+            "counter quaver_watch_wait_triggers_total threads=encoder 2.0",
+            "counter quaver_watch_wait_incidents_total cause=cfs-preempt,threads=encoder 1.0",
+            "counter quaver_watch_explained_wait_seconds_total cause=cfs-preempt,threads=encoder 1.5",
         ] {
             assert!(samples.contains(expected), "no `{expected}` in\n{text}");
         }

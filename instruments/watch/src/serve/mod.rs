@@ -1,7 +1,9 @@
 //! The watch's HTTP: `/metrics`, `/status` and `/figures`, and over its Unix socket `/trigger`. One short request a connection.
 
 pub(crate) mod metrics;
+mod openmetrics;
 mod status;
+mod waits;
 
 use crate::board::{Board, Figures};
 use anyhow::Context;

@@ -1,11 +1,12 @@
 //! `/status`: the same for people.
 
 use crate::board::Figures;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The page.
 pub(super) fn page(figures: &Figures) -> String {
-    let Figures { receivers, cost, .. } = figures;
+    let Figures { receivers, threads, cost, .. } = figures;
     let mut out = String::new();
     for (name, state) in receivers {
         let held = if state.watched {
@@ -14,24 +15,42 @@ pub(super) fn page(figures: &Figures) -> String {
             "not watched".to_owned()
         };
         let _ = writeln!(out, "{name}: {held}: {}", state.words);
-        let total = |counts: &std::collections::BTreeMap<String, u64>| counts.values().sum::<u64>();
         let _ = writeln!(
             out,
             "  {} packets, {} missing, {} dropped; {} incidents, {} more alike; {} triggers not kept, {} not borne out",
             state.received,
             state.missing,
             state.dropped,
-            total(&state.incidents),
-            total(&state.folded),
-            state.suppressed,
-            state.unconfirmed
+            total(&state.outcomes.incidents),
+            total(&state.outcomes.folded),
+            state.outcomes.suppressed,
+            state.outcomes.unconfirmed
         );
-        if state.records_lost + state.failed > 0 {
+        if state.records_lost + state.outcomes.failed > 0 {
             let _ = writeln!(
                 out,
                 "  {} records lost, {} incidents not written",
-                state.records_lost, state.failed
+                state.records_lost, state.outcomes.failed
             );
+        }
+    }
+    for (name, state) in threads {
+        let watched = if state.watched { "counted" } else { "not watched" };
+        let _ = writeln!(out, "{name}: {watched}: {}", state.words);
+        let (count, sum_ns) = state.cpus.values().fold((0, 0), |all, cpu| (all.0 + cpu.0, all.1 + cpu.1));
+        let _ = writeln!(
+            out,
+            "  {count} waits, {:.3} s in all; {:.1} s held in {:.1} MiB; {} incidents, {} more alike; {} triggers not kept",
+            sum_ns as f64 / 1e9,
+            state.held_ns as f64 / 1e9,
+            mib(state.memory_bytes),
+            total(&state.outcomes.incidents),
+            total(&state.outcomes.folded),
+            state.outcomes.suppressed
+        );
+        if state.records_lost + state.outcomes.failed > 0 {
+            let (lost, failed) = (state.records_lost, state.outcomes.failed);
+            let _ = writeln!(out, "  {lost} records lost, {failed} incidents not written");
         }
     }
     let _ = writeln!(
@@ -43,6 +62,10 @@ pub(super) fn page(figures: &Figures) -> String {
         mib(cost.disk_bytes)
     );
     out
+}
+
+fn total(counts: &BTreeMap<String, u64>) -> u64 {
+    counts.values().sum()
 }
 
 fn mib(bytes: u64) -> f64 {

@@ -75,6 +75,22 @@ impl History {
         Stretch::between(receiver, earlier.map(AsRef::as_ref), later)
     }
 
+    /// Waits of a table of threads in the last ten seconds, and how many seconds those are.
+    pub(super) fn waits_lately(&self, threads: &str) -> (Histogram, f64) {
+        let Some(now) = self.newest() else { return Default::default() };
+        let young =
+            |figures: &&Arc<Figures>| now.realtime_ns - figures.realtime_ns <= LATELY_S * 1_000_000_000;
+        let before = self.answers.iter().rev().take_while(young).last();
+        let all = |figures: &Figures| {
+            let mut all = Histogram::default();
+            let waits = figures.threads.get(threads).into_iter().flat_map(|state| state.waits.values());
+            waits.for_each(|waits| all.merge(waits));
+            all
+        };
+        let seconds = before.map_or(0.0, |before| (now.realtime_ns - before.realtime_ns) as f64 / 1e9);
+        (all(now).since(&before.map_or_else(Histogram::default, |before| all(before))), seconds)
+    }
+
     /// Each pair of answers, the newest last, up to an answer: at most so many.
     pub(super) fn each(&self, receiver: &str, back: usize, most: usize) -> Vec<Stretch> {
         let end = self.answers.len().saturating_sub(back);
@@ -112,7 +128,7 @@ impl Stretch {
 
 /// Incidents of a receiver, those counted in others included.
 pub(super) fn incidents(state: &ReceiverState) -> u64 {
-    state.incidents.values().chain(state.folded.values()).sum()
+    state.outcomes.incidents.values().chain(state.outcomes.folded.values()).sum()
 }
 
 /// `≤ 50.0 µs`, `> 1.00 s`; `-` without packets.
@@ -160,10 +176,10 @@ pub(super) mod tests {
             figures.missing = if second == 7 { 2 } else { 0 };
             state.add(&figures);
             if second == 5 {
-                state.incidents.insert("stopped".to_owned(), 1);
-                state.late_ns.insert("stopped".to_owned(), 1_510_000_000);
-                state.late_ns.insert("runqueue".to_owned(), 210_000_000);
-                state.late_ns.insert("unexplained".to_owned(), 30_000_000);
+                state.outcomes.incidents.insert("stopped".to_owned(), 1);
+                state.outcomes.late_ns.insert("stopped".to_owned(), 1_510_000_000);
+                state.outcomes.late_ns.insert("runqueue".to_owned(), 210_000_000);
+                state.outcomes.late_ns.insert("unexplained".to_owned(), 30_000_000);
             }
             let gone =
                 ReceiverState { words: "no such receiver runs".to_owned(), ..ReceiverState::default() };

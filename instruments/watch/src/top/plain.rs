@@ -4,7 +4,7 @@ use super::history::{History, LATELY_S, bound, incident_lines, incidents, time_o
 use quaver_view::Cell;
 use std::fmt::Write;
 
-/// A line for each receiver, and one for each incident since the answer before.
+/// A line for each receiver and table of threads, and one for each incident since the answer before.
 pub(super) fn lines(history: &History) -> String {
     let mut out = String::new();
     let Some(now) = history.newest() else { return out };
@@ -30,6 +30,22 @@ pub(super) fn lines(history: &History) -> String {
             Cell::Count(incidents(state)),
         );
     }
+    for (name, state) in &now.threads {
+        let _ = write!(out, "{} {name}: ", time_of_day(now.realtime_ns));
+        if !state.watched {
+            let _ = writeln!(out, "not watched: {}", state.words);
+            continue;
+        }
+        let (waits, seconds) = history.waits_lately(name);
+        let [p50, p99, most] = [0.5, 0.99, 1.0].map(|quantile| bound(&waits, quantile));
+        let _ = writeln!(
+            out,
+            "last {} s: {} waits for a CPU; p50 {p50}, p99 {p99}, largest {most}; incidents so far: {}",
+            seconds.round(),
+            Cell::Count(waits.counts.iter().sum()),
+            Cell::Count(state.outcomes.incidents.values().chain(state.outcomes.folded.values()).sum()),
+        );
+    }
     let before_ns = if history.most_back() > 0 {
         history.at(1).map_or(0, |figures| figures.realtime_ns)
     } else {
@@ -43,7 +59,31 @@ pub(super) fn lines(history: &History) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::history::History;
     use super::super::history::tests::history;
+    use crate::board::{Figures, ThreadsState};
+    use crate::judge::Histogram;
+
+    #[test]
+    fn threads_have_a_line_with_the_waits_of_the_last_ten_seconds() {
+        let mut history = History::new(String::new());
+        for second in 0..20u64 {
+            let mut waits = Histogram::default();
+            (0..second * 3).for_each(|_| waits.add(15_000));
+            let waits = [("program".to_owned(), waits)].into();
+            let encoder = ThreadsState { watched: true, waits, ..ThreadsState::default() };
+            let gone =
+                ThreadsState { words: "no process runs in the unit b".to_owned(), ..ThreadsState::default() };
+            history.push(Figures {
+                realtime_ns: (36_000 + second as i64) * 1_000_000_000,
+                threads: [("encoder".to_owned(), encoder), ("gone".to_owned(), gone)].into(),
+                ..Figures::default()
+            });
+        }
+        let expected = "10:00:19 encoder: last 10 s: 30 waits for a CPU; p50 ≤ 20.0 µs, p99 ≤ 20.0 µs, largest ≤ 20.0 µs; \
+                        incidents so far: 0\n10:00:19 gone: not watched: no process runs in the unit b\n";
+        assert_eq!(super::lines(&history), expected);
+    }
 
     #[test]
     fn each_second_has_a_line_for_each_receiver_and_an_incident_is_told_once() {

@@ -1,4 +1,4 @@
-//! The flight recorder: the last seconds of packets and events of one receiver, in bounded memory.
+//! The flight recorder: the last seconds of packets and events of one receiver, or the events alone, in bounded memory.
 
 use quaver_abi::record::{EventKind, EventRecord, StampRecord};
 use quaver_host::trace::TraceSink;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The last seconds.
 #[derive(Debug)]
-pub(super) struct FlightRecorder {
+pub(crate) struct FlightRecorder {
     stamps: VecDeque<StampRecord>,
     events: VecDeque<EventRecord>,
     /// Records of one reading go together: ends of events are not in order, and an interval may have begun long ago.
@@ -24,6 +24,25 @@ pub(super) struct FlightRecorder {
     before: BTreeMap<u32, Vec<EventRecord>>,
     /// Records that came since it was last asked.
     fresh: Vec<StampRecord>,
+}
+
+/// What a snapshot of the tracer hands over.
+#[derive(Default)]
+pub(crate) struct Snapshot {
+    pub(crate) open: Vec<EventRecord>,
+    pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
+}
+
+impl TraceSink for Snapshot {
+    fn stamp(&mut self, _: StampRecord) {}
+
+    fn event(&mut self, record: EventRecord) {
+        self.open.push(record);
+    }
+
+    fn stack(&mut self, number: u32, addresses: &[u64]) {
+        self.stacks.insert(number, addresses.to_vec());
+    }
 }
 
 /// Records of one reading of the tracer's memory.
@@ -61,7 +80,7 @@ fn tells_state(event: &EventRecord, threads: &BTreeSet<u32>) -> bool {
 impl FlightRecorder {
     /// An empty one that begins at `now_ns`, and holds `keep` as long as that takes no more than `most_bytes`. Of `threads` it
     /// also holds the latest run before that, with what tells why it ended.
-    pub(super) fn new(now_ns: u64, keep: Duration, most_bytes: usize, threads: BTreeSet<u32>) -> Self {
+    pub(crate) fn new(now_ns: u64, keep: Duration, most_bytes: usize, threads: BTreeSet<u32>) -> Self {
         Self {
             stamps: VecDeque::new(),
             events: VecDeque::new(),
@@ -78,12 +97,12 @@ impl FlightRecorder {
     }
 
     /// Packets that came since the last call, in their order of arrival.
-    pub(super) fn take_fresh(&mut self) -> Vec<StampRecord> {
+    pub(crate) fn take_fresh(&mut self) -> Vec<StampRecord> {
         std::mem::take(&mut self.fresh)
     }
 
     /// Ends a reading, which was done at `now_ns`, and lets go what is too much.
-    pub(super) fn end_reading(&mut self, now_ns: u64) {
+    pub(crate) fn end_reading(&mut self, now_ns: u64) {
         self.batches.push_back(Batch { until_ns: now_ns, ..std::mem::take(&mut self.open) });
         while self.bytes() > self.most_bytes && !self.batches.is_empty() {
             self.let_go();
@@ -91,7 +110,7 @@ impl FlightRecorder {
     }
 
     /// Lets go what is too old.
-    pub(super) fn trim(&mut self, now_ns: u64) {
+    pub(crate) fn trim(&mut self, now_ns: u64) {
         let oldest_ns = now_ns.saturating_sub(self.keep_ns);
         while self.batches.front().is_some_and(|batch| batch.until_ns < oldest_ns) {
             self.let_go();
@@ -114,22 +133,22 @@ impl FlightRecorder {
     }
 
     /// Memory that its records take.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.stamps.len() * size_of::<StampRecord>() + self.events.len() * size_of::<EventRecord>()
     }
 
     /// When the newest packet was last seen.
-    pub(super) fn newest_ns(&self) -> u64 {
+    pub(crate) fn newest_ns(&self) -> u64 {
         self.newest_ns
     }
 
     /// Everything recorded since this instant is held.
-    pub(super) fn held_from_ns(&self) -> u64 {
+    pub(crate) fn held_from_ns(&self) -> u64 {
         self.held_from_ns
     }
 
     /// A copy of what touches a window, and of what tells the state of its threads at its start.
-    pub(super) fn copy(&self, from_ns: u64, to_ns: u64) -> (Vec<StampRecord>, Vec<EventRecord>) {
+    pub(crate) fn copy(&self, from_ns: u64, to_ns: u64) -> (Vec<StampRecord>, Vec<EventRecord>) {
         let mut before = self.before.clone();
         for event in self.events.iter().filter(|event| tells_state(event, &self.threads)) {
             before.entry(event.id).or_default().push(*event);

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Waits for a CPU, of the threads of control groups and of all threads on some CPUs. One program, at each switch: the kernel
+ * itself notes when a thread entered a run queue (`sched_info.last_queued`) and sums the waits (`run_delay`), so that
+ * wake-ups need no program and threads no hash. Layouts have their twins in `threads/waits.rs`.
+ */
+#include "types.h"
+
+enum {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_F_MMAPABLE = 1024,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+	BPF_RB_NO_WAKEUP = 1,
+};
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#define TABLES 16
+#define BOUNDS 14
+#define BUCKETS 16 /* BOUNDS + 1, and one that stays empty: a power of two */
+#define HOLDERS 3
+#define IS_KERNEL_THREAD 0x00200000 /* PF_KTHREAD */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup;
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	int level;
+	struct kernfs_node *kn;
+	struct cgroup *ancestors[];
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct sched_info {
+	unsigned long pcount;
+	unsigned long long run_delay;
+	unsigned long long last_queued;
+};
+
+struct rq {
+	int cpu;
+	__u64 clock;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct task_struct {
+	unsigned int flags;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	struct task_group *sched_task_group;
+	struct css_set *cgroups;
+	int prio;
+	int pid;
+	int tgid;
+	char comm[16];
+};
+
+#pragma clang attribute pop
+
+/* Fixed before loading. */
+const volatile struct {
+	__u32 tables;
+	__u32 fill;
+	__u64 bounds_ns[BOUNDS];
+	__u64 limit_ns[TABLES]; /* 0: none */
+} config SEC(".rodata.config") = {};
+
+/* Of each table its control group; an id of 0 is none at present. */
+struct group {
+	__u64 id;
+	__u32 level;
+	__u32 unified;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, TABLES);
+	__type(key, __u32);
+	__type(value, struct group);
+} groups SEC(".maps");
+
+/* Tables that watch this CPU, one bit each: all its threads, or those of a control group. */
+struct watched {
+	__u32 all;
+	__u32 group;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct watched);
+} watched SEC(".maps");
+
+/* Waits that ended on a CPU, by who had it last: nobody, the kernel's own threads, a program. */
+struct counts {
+	__u64 sum_ns[HOLDERS];
+	__u64 counts[HOLDERS][BUCKETS];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TABLES);
+	__type(key, __u32);
+	__type(value, struct counts);
+} waits SEC(".maps");
+
+/* What a thread of a group had waited, and how often it had run, when it last came to a CPU. */
+struct seen {
+	__u64 run_delay;
+	__u64 runs;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct seen);
+} threads SEC(".maps");
+
+/* A wait above its table's limit. */
+struct long_wait {
+	__u64 at_ns;
+	__u64 wait_ns;
+	__u32 table;
+	__u32 thread;
+	__u32 process;
+	__u16 cpu;
+	__u16 priority;
+	char comm[16];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 14);
+} long_waits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+static __always_inline bool is_member(struct task_struct *task, const struct group *group)
+{
+	struct cgroup *own = 0, *above = 0;
+	struct task_group *tasks;
+	struct css_set *set;
+
+	if (group->unified) {
+		set = task->cgroups;
+		if (set)
+			own = set->dfl_cgrp;
+	} else {
+		tasks = task->sched_task_group;
+		if (tasks)
+			own = tasks->css.cgroup;
+	}
+	if (!own || !own->kn || own->level < (int)group->level)
+		return 0;
+	if (own->level == (int)group->level)
+		return own->kn->id == group->id;
+	/* A group below it. */
+	if (bpf_probe_read_kernel(&above, sizeof(above),
+				  (void *)own + bpf_core_field_offset(own->ancestors) +
+					  (__u64)group->level * sizeof(above)))
+		return 0;
+	return above && BPF_CORE_READ(above, kn, id) == group->id;
+}
+
+/* The whole wait of a thread: also its parts in the queues of other CPUs, from which it was moved while it waited. */
+static __always_inline __u64 whole_wait(struct task_struct *task, __u64 here_ns)
+{
+	__u64 before = task->sched_info.run_delay, runs = task->sched_info.pcount;
+	struct seen *seen = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	__u64 wait_ns = here_ns;
+
+	if (!seen)
+		return here_ns;
+	/* The kernel counts this run after the switch. Runs that were not seen waited for something else. */
+	if (seen->runs && seen->runs == runs)
+		wait_ns += before - seen->run_delay;
+	seen->run_delay = before + here_ns;
+	seen->runs = runs + 1;
+	return wait_ns;
+}
+
+static __always_inline void report(__u32 table, struct task_struct *task, __u64 wait_ns)
+{
+	struct long_wait *record = bpf_ringbuf_reserve(&long_waits, sizeof(*record), 0);
+	__u32 zero = 0;
+	__u64 *count;
+
+	if (!record) {
+		count = bpf_map_lookup_elem(&lost, &zero);
+		if (count)
+			*count += 1;
+		return;
+	}
+	record->at_ns = bpf_ktime_get_ns();
+	record->wait_ns = wait_ns;
+	record->table = table;
+	record->thread = task->pid;
+	record->process = task->tgid;
+	record->cpu = bpf_get_smp_processor_id();
+	record->priority = task->prio;
+	__builtin_memcpy(record->comm, task->comm, sizeof(record->comm));
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* Most waits are within the first bound. The rest is without branches. */
+static __always_inline __u32 bucket_of(__u64 wait_ns)
+{
+	__u32 bucket = 0;
+
+	if (wait_ns <= config.bounds_ns[0])
+		return 0;
+#pragma unroll
+	for (int bound = 0; bound < BOUNDS; bound++)
+		bucket += (config.bounds_ns[bound] - wait_ns) >> 63;
+	return bucket;
+}
+
+static __always_inline void count(__u32 table, struct task_struct *task, __u32 holder, __u64 wait_ns)
+{
+	struct counts *own = bpf_map_lookup_elem(&waits, &table);
+	/* Masked: the verifier forgets the bound of what lies on the stack. */
+	__u64 limit_ns = config.limit_ns[table & (TABLES - 1)];
+
+	if (!own || holder >= HOLDERS)
+		return;
+	own->sum_ns[holder] += wait_ns;
+	own->counts[holder][bucket_of(wait_ns) & (BUCKETS - 1)] += 1;
+	if (limit_ns && wait_ns > limit_ns)
+		report(table, task, wait_ns);
+}
+
+/* A switch, for each table in turn. */
+struct coming {
+	struct task_struct *task;
+	__u64 here_ns;
+	__u64 whole_ns; /* and 1; 0 where it is not known yet */
+	__u32 all;
+	__u32 group;
+	__u32 holder;
+};
+
+/* The verifier walks through a called loop's body once, and through one that is written out for each table. */
+static long count_in(__u32 table, struct coming *coming)
+{
+	struct group *group;
+
+	if (table >= TABLES)
+		return 1;
+	if (coming->all & 1U << table) {
+		count(table, coming->task, coming->holder, coming->here_ns);
+	} else if (coming->group & 1U << table) {
+		group = bpf_map_lookup_elem(&groups, &table);
+		if (!group || !group->id || !is_member(coming->task, group))
+			return 0;
+		if (!coming->whole_ns)
+			coming->whole_ns = whole_wait(coming->task, coming->here_ns) + 1;
+		count(table, coming->task, coming->holder, coming->whole_ns - 1);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct coming coming = { .task = next };
+	__u64 queued_ns = next->sched_info.last_queued;
+	struct watched *here;
+	__u32 zero = 0;
+	struct rq *rq;
+
+	here = bpf_map_lookup_elem(&watched, &zero);
+	if (!here || !(here->all | here->group) || !queued_ns)
+		return 0;
+	/* The queue that it is taken from now, of whichever class it is. */
+	rq = next->se.cfs_rq->rq;
+	coming.here_ns = rq->clock - queued_ns;
+	if (rq->cpu != (int)bpf_get_smp_processor_id() || (__s64)coming.here_ns < 0)
+		return 0;
+	coming.all = here->all;
+	coming.group = here->group;
+	coming.holder = !prev->pid ? 0 : prev->flags & IS_KERNEL_THREAD ? 1 : 2;
+	bpf_loop(config.tables, count_in, &coming, 0);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

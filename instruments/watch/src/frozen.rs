@@ -1,0 +1,93 @@
+//! What a trigger kept: a window of the flight recorder with what is known of it, until it is written as an incident.
+
+use crate::board::Whose;
+use crate::judge::Trigger;
+use quaver_abi::record::{EventRecord, StampRecord};
+use quaver_analysis::model::{Circumstances, Unread};
+use quaver_chase::chase::observe::Observed;
+use quaver_host::facts::HostFacts;
+use quaver_host::symbols::MemoryMap;
+use quaver_host::trace::TraceCounts;
+use quaver_store::manifest::Window;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Of whom.
+pub(crate) enum Frozen {
+    /// A receiver.
+    Receiver(Box<FrozenReceiver>),
+    /// A table of threads.
+    Threads(Box<FrozenThreads>),
+}
+
+impl Frozen {
+    /// Of whom, by name.
+    pub(crate) fn whose(&self) -> Whose {
+        match self {
+            Self::Receiver(frozen) => Whose::Receiver(frozen.receiver.clone()),
+            Self::Threads(frozen) => Whose::Threads(frozen.name.clone()),
+        }
+    }
+
+    /// Why.
+    pub(crate) fn triggers(&self) -> &[Trigger] {
+        match self {
+            Self::Receiver(frozen) => &frozen.triggers,
+            Self::Threads(frozen) => std::slice::from_ref(&frozen.trigger),
+        }
+    }
+}
+
+/// What a trigger kept of a receiver.
+pub(crate) struct FrozenReceiver {
+    pub(crate) receiver: String,
+    pub(crate) late_ns: Option<i64>,
+    pub(crate) triggers: Vec<Trigger>,
+    /// What is held of the window that was asked for.
+    pub(crate) window: Window,
+    pub(crate) before: Duration,
+    pub(crate) stamps: Vec<StampRecord>,
+    pub(crate) events: Vec<EventRecord>,
+    pub(crate) unread: Option<Unread>,
+    pub(crate) stacks: BTreeMap<u32, Vec<u64>>,
+    pub(crate) counts: TraceCounts,
+    pub(crate) blind: Vec<String>,
+    pub(crate) observed: Arc<Observed>,
+    pub(crate) maps: MemoryMap,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) host: Arc<HostFacts>,
+}
+
+/// What a long wait kept of a table of threads.
+pub(crate) struct FrozenThreads {
+    pub(crate) name: String,
+    pub(crate) trigger: Trigger,
+    pub(crate) limit_ns: u64,
+    /// The longest of the window.
+    pub(crate) wait: LongWait,
+    /// Waits of the table in the window that were above the limit, that one included.
+    pub(crate) long_waits: u64,
+    pub(crate) window: Window,
+    pub(crate) before: Duration,
+    pub(crate) events: Vec<EventRecord>,
+    pub(crate) counts: TraceCounts,
+    pub(crate) blind: Vec<String>,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) host: Arc<HostFacts>,
+}
+
+/// A wait for a CPU above its table's limit, as the kernel's program saw it end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LongWait {
+    /// Place of the table among those of the settings.
+    pub(crate) table: usize,
+    /// When a CPU switched to the thread, CLOCK_MONOTONIC.
+    pub(crate) at_ns: u64,
+    pub(crate) wait_ns: u64,
+    pub(crate) thread: u32,
+    pub(crate) process: u32,
+    pub(crate) cpu: u16,
+    pub(crate) realtime: bool,
+    pub(crate) comm: String,
+}

@@ -1,0 +1,147 @@
+//! Which control group the settings name, as the kernel tells groups apart.
+
+use crate::config::ThreadsSettings;
+use quaver_host::root::HostRoot;
+use std::os::unix::fs::MetadataExt as _;
+
+/// A control group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ControlGroup {
+    /// Its directory.
+    pub(super) path: String,
+    /// Its number within its hierarchy: that of the directory (include/linux/kernfs.h, `kernfs_ino`).
+    pub(super) id: u64,
+    /// Groups above it.
+    pub(super) level: u32,
+    /// Of version 2; else of the hierarchy of version 1 with the controller `cpu`.
+    pub(super) unified: bool,
+}
+
+/// A mounted hierarchy.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount<'a> {
+    part: &'a str,
+    point: &'a str,
+    unified: bool,
+}
+
+/// The mounted hierarchies that threads are told apart by: version 2, and that of the controller `cpu`.
+fn mounts(mountinfo: &str) -> Vec<Mount<'_>> {
+    mountinfo.lines().filter_map(parse).collect()
+}
+
+/// A line of `/proc/self/mountinfo` (proc(5)).
+fn parse(line: &str) -> Option<Mount<'_>> {
+    let (place, kind) = line.split_once(" - ")?;
+    let mut place = place.split(' ');
+    let (part, point) = (place.nth(3)?, place.next()?);
+    let mut kind = kind.split(' ');
+    let (filesystem, options) = (kind.next()?, kind.nth(1)?);
+    let unified = filesystem == "cgroup2";
+    let has_cpu = filesystem == "cgroup" && options.split(',').any(|option| option == "cpu");
+    (unified || has_cpu).then_some(Mount { part, point, unified })
+}
+
+/// The group that a table names, as it is now.
+///
+/// # Errors
+/// There is none; the message says what to do.
+pub(super) fn find(table: &ThreadsSettings, root: &HostRoot) -> Result<ControlGroup, String> {
+    let mountinfo = root.text("proc/self/mountinfo").unwrap_or_default();
+    let mounts = mounts(&mountinfo);
+    let path = match (&table.group, &table.unit) {
+        (Some(path), _) => path.to_string_lossy().trim_end_matches('/').to_owned(),
+        (None, Some(unit)) => {
+            of_unit(unit, root, &mounts).ok_or_else(|| format!("no process runs in the unit {unit}"))?
+        }
+        (None, None) => return Err("no control group is named".to_owned()),
+    };
+    let (unified, level) = place(&path, &mounts).ok_or_else(|| {
+        format!("{path} is no control group of version 2 or of the controller cpu: /proc/PID/cgroup lists those of a process")
+    })?;
+    let id = std::fs::metadata(&path).map_err(|error| format!("open {path}: {error}"))?.ino();
+    Ok(ControlGroup { path, id, level, unified })
+}
+
+/// Hierarchy and level of a group's directory.
+fn place(path: &str, mounts: &[Mount<'_>]) -> Option<(bool, u32)> {
+    let inside = |mount: &Mount<'_>| {
+        let rest = path.strip_prefix(mount.point)?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
+    };
+    let (mount, rest) = mounts
+        .iter()
+        .filter_map(|mount| Some((mount, inside(mount)?)))
+        .max_by_key(|(mount, _)| mount.point.len())?;
+    let depth = |path: &str| path.split('/').filter(|part| !part.is_empty()).count() as u32;
+    Some((mount.unified, depth(mount.part) + depth(&rest)))
+}
+
+/// Directory of a unit's group, of version 2 where there is one.
+fn of_unit(unit: &str, root: &HostRoot, mounts: &[Mount<'_>]) -> Option<String> {
+    let processes = root.names("proc").into_iter().filter(|name| name.parse::<u32>().is_ok());
+    let groups: Vec<String> =
+        processes.filter_map(|process| root.text(&format!("proc/{process}/cgroup"))).collect();
+    [true, false].into_iter().find_map(|unified| {
+        let mount = mounts.iter().find(|mount| mount.unified == unified)?;
+        let lines = groups.iter().flat_map(|text| text.lines());
+        let mut paths = lines.filter_map(|line| {
+            let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+            let of_mount = if unified {
+                controllers.is_empty()
+            } else {
+                controllers.split(',').any(|name| name == "cpu")
+            };
+            of_mount.then_some(group)
+        });
+        let group = paths.find_map(|group| {
+            let whole = format!("{group}/");
+            let end = whole.find(&format!("/{unit}/"))? + 1 + unit.len();
+            Some(whole[..end].to_owned())
+        })?;
+        let inside = if mount.part == "/" { Some(group.as_str()) } else { group.strip_prefix(mount.part) };
+        Some(format!("{}{}", mount.point, inside?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+30 20 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+31 20 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+32 20 0:29 /box /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn a_directory_is_placed_in_its_hierarchy_and_others_are_none() {
+        let mounts = mounts(MOUNTS);
+        let at = |path: &str| place(path, &mounts);
+        assert_eq!(at("/sys/fs/cgroup/cpu,cpuacct/a/b"), Some((false, 2)));
+        assert_eq!(at("/sys/fs/cgroup/unified"), Some((true, 1)));
+        assert_eq!(at("/sys/fs/cgroup/unified/a.slice"), Some((true, 2)));
+        assert_eq!(at("/sys/fs/cgroup/memory/a"), None);
+        assert_eq!(at("/sys/fs/cgroup/unifiedly"), None);
+    }
+
+    #[test]
+    fn a_unit_is_found_by_its_processes_in_version_2_first() {
+        let place = tempfile::tempdir().unwrap();
+        let process = |number: u32, groups: &str| {
+            let directory = place.path().join(format!("proc/{number}"));
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("cgroup"), groups).unwrap();
+        };
+        process(7, "4:cpu,cpuacct:/system.slice/tone.service\n0::/box/system.slice/tone.service/sub");
+        process(8, "4:cpu,cpuacct:/system.slice/old.service\n0::/");
+        let root = HostRoot::at(place.path());
+        let unit = |name: &str| of_unit(name, &root, &mounts(MOUNTS));
+        assert_eq!(unit("tone.service").as_deref(), Some("/sys/fs/cgroup/unified/system.slice/tone.service"));
+        assert_eq!(
+            unit("old.service").as_deref(),
+            Some("/sys/fs/cgroup/cpu,cpuacct/system.slice/old.service")
+        );
+        assert_eq!(unit("one.service"), None);
+    }
+}

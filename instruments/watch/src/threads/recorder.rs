@@ -1,0 +1,148 @@
+//! The flight recorder of CPUs: what ran there, while threads wait.
+
+use super::{LOOK, SETTLE};
+use crate::board::Board;
+use crate::config::Settings;
+use crate::flight::{FlightRecorder, Snapshot};
+use quaver_abi::record::EventRecord;
+use quaver_analysis::model::Circumstances;
+use quaver_clock::monotonic_ns;
+use quaver_host::facts::HostFacts;
+use quaver_host::root::HostRoot;
+use quaver_host::trace::{TraceCounts, TraceSpec, Tracer};
+use quaver_instrument::args::TierName;
+use quaver_instrument::host_state::HostState;
+use quaver_instrument::tier;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Events that the tracer's memory holds between two readings: of one CPU, and of all together.
+const CPU_EVENTS: usize = 1 << 16;
+const MOST_EVENTS: usize = 1 << 19;
+
+/// The tracer and the last seconds of its events.
+pub(super) struct Recorder {
+    tracer: Box<dyn Tracer>,
+    flight: FlightRecorder,
+    traced: Vec<u16>,
+    host: Arc<HostFacts>,
+    /// Counters of the host, oldest first.
+    states: VecDeque<(u64, HostState)>,
+    lost: u64,
+}
+
+/// What is held of a window.
+pub(super) struct Held {
+    pub(super) start_ns: u64,
+    pub(super) events: Vec<EventRecord>,
+    pub(super) counts: TraceCounts,
+    pub(super) circumstances: Circumstances,
+}
+
+fn now_ns() -> u64 {
+    monotonic_ns().unsigned_abs()
+}
+
+impl Recorder {
+    /// Records the CPUs of all tables that have a trigger; none where no table has one.
+    pub(super) fn start(settings: &Settings, online: &[u16]) -> anyhow::Result<Option<Self>> {
+        let mut traced = BTreeSet::new();
+        for table in settings.threads.iter().filter(|table| table.wait.is_some()) {
+            let named = |cpu: &&u16| table.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
+            traced.extend(online.iter().filter(named).copied());
+        }
+        if traced.is_empty() {
+            return Ok(None);
+        }
+        let traced: Vec<u16> = traced.into_iter().collect();
+        let spec = TraceSpec {
+            flow: None,
+            threads: Vec::new(),
+            observed_process: None,
+            cpus: traced.clone(),
+            stamp_capacity: 1,
+            event_capacity: CPU_EVENTS.min(MOST_EVENTS / traced.len()),
+        };
+        let choice = tier::start(Some(TierName::Bpf), &spec)?;
+        let tracer = choice.tracer.ok_or_else(|| anyhow::anyhow!("the BPF tier has no tracer"))?;
+        let window = &settings.window;
+        let keep = window.before + window.after + SETTLE + Duration::from_secs(1);
+        let most_bytes = window.memory_mib as usize * (1 << 20);
+        Ok(Some(Self {
+            tracer,
+            flight: FlightRecorder::new(now_ns(), keep, most_bytes, BTreeSet::new()),
+            traced,
+            host: Arc::new(HostFacts::read(&HostRoot::system())),
+            states: VecDeque::from([(now_ns(), HostState::read(None))]),
+            lost: 0,
+        }))
+    }
+
+    /// Empties the tracer's memory. What is too old is let go where `may_trim`.
+    pub(super) fn read(&mut self, may_trim: bool) -> anyhow::Result<()> {
+        self.tracer.drain(&mut self.flight)?;
+        let now_ns = now_ns();
+        self.flight.end_reading(now_ns);
+        if may_trim {
+            self.flight.trim(now_ns);
+        }
+        Ok(())
+    }
+
+    /// Reads the counters of the host, and says what was lost.
+    pub(super) fn look(&mut self, board: &Board, settings: &Settings) -> anyhow::Result<()> {
+        self.states.push_back((now_ns(), HostState::read(None)));
+        let window = settings.window.before + settings.window.after;
+        if self.states.len() > (window.as_secs() / LOOK.as_secs()) as usize + 2 {
+            self.states.pop_front();
+        }
+        let lost = self.tracer.snapshot(&mut Snapshot::default())?.events_lost;
+        let more = lost.saturating_sub(self.lost);
+        if more > 0 {
+            quaver_instrument::tell!(
+                "quaver watch: threads: the tracer's memory was full: {more} events are lost"
+            );
+            for table in settings.threads.iter().filter(|table| table.wait.is_some()) {
+                board.threads(&table.name, |state| state.records_lost += more);
+            }
+        }
+        self.lost = lost;
+        Ok(())
+    }
+
+    /// Time that is held, and the memory that it takes.
+    pub(super) fn held(&self) -> (u64, u64) {
+        (now_ns().saturating_sub(self.flight.held_from_ns()), self.flight.bytes() as u64)
+    }
+
+    pub(super) fn blind(&self) -> Vec<String> {
+        self.tracer.blind()
+    }
+
+    pub(super) fn host(&self) -> Arc<HostFacts> {
+        Arc::clone(&self.host)
+    }
+
+    /// Copies what is held of a window. Recording goes on.
+    pub(super) fn freeze(&mut self, start_ns: u64, end_ns: u64) -> anyhow::Result<Held> {
+        let mut snapshot = Snapshot::default();
+        let counts = self.tracer.snapshot(&mut snapshot)?;
+        let start_ns = start_ns.max(self.flight.held_from_ns());
+        let (_, mut events) = self.flight.copy(start_ns, end_ns);
+        events.extend(snapshot.open);
+        let before = self.states.iter().rev().find(|(at_ns, _)| *at_ns <= start_ns).or(self.states.front());
+        let later = HostState::read(None);
+        let circumstances =
+            before.map(|(_, state)| state.circumstances(&later, &self.host, self.traced.clone()));
+        let own_threads =
+            HostRoot::system().names("proc/self/task").iter().filter_map(|id| id.parse().ok()).collect();
+        Ok(Held {
+            start_ns,
+            events,
+            counts: TraceCounts { events_lost: counts.events_lost.saturating_sub(self.lost), ..counts },
+            // The quota that was read is this program's own. That of a thread shows in its records.
+            circumstances: Circumstances { own_threads, quota_stops: 0, ..circumstances.unwrap_or_default() },
+        })
+    }
+}

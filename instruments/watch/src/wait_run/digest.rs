@@ -1,0 +1,185 @@
+//! From a recorded wait to what had its CPU.
+
+use quaver_abi::record::{EventKind, EventRecord};
+use quaver_analysis::attribution::{NoiseOptions, analyze_noise};
+use quaver_analysis::model::{Actor, GapTable, NoiseLoop, NoiseRun, PacketTable};
+use quaver_analysis::summary::{CauseSummary, Unexplained};
+use quaver_instrument::facts::{self, RunFacts};
+use quaver_store::load::load_noise_run;
+use quaver_store::perfetto::{Drawing, NamedWindow, draw};
+use quaver_store::run::RunDir;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+
+/// Version of [`WaitSummary`].
+pub(crate) const WAIT_SCHEMA: &str = "quaver/watch-wait/1";
+
+/// The wait, as `asked.wait` of the manifest has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WaitFacts {
+    /// Name of the table in the settings.
+    pub(crate) threads: String,
+    pub(crate) thread: u32,
+    pub(crate) process: u32,
+    pub(crate) comm: String,
+    /// Under SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
+    pub(crate) realtime: bool,
+    /// CPU on which the wait ended.
+    pub(crate) cpu: u16,
+    /// When it ended, CLOCK_MONOTONIC.
+    pub(crate) end_ns: i64,
+    pub(crate) wait_ns: i64,
+    pub(crate) limit_ns: i64,
+    /// Waits of the table in this window that were above the limit.
+    pub(crate) long_waits: u64,
+}
+
+/// `summary.json` of an incident of threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct WaitSummary {
+    /// Version of this format.
+    pub(crate) schema: String,
+    /// Name of the watched threads in the settings.
+    pub(crate) threads: String,
+    /// Thread that waited.
+    pub(crate) thread: u32,
+    /// Its process.
+    pub(crate) process: u32,
+    /// Its name.
+    pub(crate) comm: String,
+    /// It runs under SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
+    pub(crate) realtime: bool,
+    /// CPU on which the wait ended.
+    pub(crate) cpu: u16,
+    /// From the instant at which the thread could run until a CPU switched to it, nanoseconds.
+    pub(crate) wait_ns: i64,
+    /// Limit of the settings, nanoseconds.
+    pub(crate) limit_ns: i64,
+    /// Waits of these threads in this window that were above the limit, this longest one included.
+    pub(crate) long_waits: u64,
+    /// What had the CPU meanwhile, ranked by time.
+    pub(crate) causes: Vec<CauseSummary>,
+    /// The rest of the wait.
+    pub(crate) unexplained: Unexplained,
+    /// Which tier of tracing ran.
+    pub(crate) tier: String,
+    /// Classes of causes that could not be observed.
+    pub(crate) blind: Vec<String>,
+    /// Sentences with a remedy each.
+    pub(crate) warnings: Vec<String>,
+    /// False where the run was cut short.
+    pub(crate) complete: bool,
+}
+
+/// A wait with its analysis.
+pub(crate) struct WaitDigest {
+    pub(super) summary: WaitSummary,
+    pub(super) facts: RunFacts,
+    run: NoiseRun,
+    wait: WaitFacts,
+}
+
+impl WaitDigest {
+    /// Analyses a stored run.
+    pub(crate) fn of(run: &RunDir) -> anyhow::Result<Self> {
+        let loaded = load_noise_run(run)?;
+        let manifest = loaded.manifest;
+        let wait = manifest.asked.get("wait").map(WaitFacts::deserialize).transpose()?.unwrap_or_default();
+        let mut measured = loaded.run;
+        let summary = analyze(&wait, &mut measured);
+        let analysis = manifest.analysis.clone().unwrap_or_default();
+        let mut warnings = facts::warnings_of_any(&manifest);
+        warnings.extend(facts::notes(&manifest));
+        let summary = WaitSummary {
+            tier: analysis.tier,
+            blind: analysis.blind,
+            warnings,
+            complete: manifest.complete,
+            ..summary
+        };
+        Ok(Self { summary, facts: facts::run_facts(run, &manifest), run: measured, wait })
+    }
+
+    /// Writes a timeline for ui.perfetto.dev: the events of each CPU, and the wait with its leading cause.
+    pub(super) fn write_perfetto(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let leading =
+            self.summary.causes.first().filter(|cause| cause.time_ns >= self.summary.unexplained.time_ns);
+        let name = leading.map_or("unexplained", |cause| cause.name.as_str());
+        let (start_ns, end_ns) = (self.wait.end_ns - self.wait.wait_ns, self.wait.end_ns);
+        let drawing = Drawing {
+            events: &self.run.events,
+            names: &self.run.names,
+            packets: &PacketTable::default(),
+            windows: &[NamedWindow { start_ns, end_ns, name, seq: 0 }],
+            between_ns: None,
+        };
+        draw(&drawing, out)?;
+        Ok(())
+    }
+}
+
+/// Cuts the wait by what had its CPU: the engine's question about a gap of a loop, asked of the thread that waited.
+///
+/// Nobody traced its wake-up. The kernel's count of the wait says when it could run, which is what a record of a wake-up says;
+/// a thread that was taken off its CPU has a record of that, and this one then changes nothing.
+fn analyze(wait: &WaitFacts, run: &mut NoiseRun) -> WaitSummary {
+    let start_ns = wait.end_ns - wait.wait_ns;
+    let could_run = EventRecord {
+        start_ns: start_ns.max(0) as u64,
+        end_ns: start_ns.max(0) as u64,
+        id: wait.thread,
+        cpu: wait.cpu,
+        kind: EventKind::Wakeup as u8,
+        aux: u64::from(wait.cpu),
+        ..EventRecord::default()
+    };
+    let recorded = run.events.len();
+    run.events.push(could_run);
+    let actor = Actor {
+        threads: vec![wait.thread],
+        cpu: None,
+        realtime: wait.realtime,
+        blocking: false,
+        foreign: true,
+    };
+    run.loops =
+        vec![NoiseLoop { cpu: wait.cpu, actor, start_ns, end_ns: wait.end_ns, ..NoiseLoop::default() }];
+    run.gaps = GapTable {
+        index: vec![0],
+        before_ns: vec![start_ns],
+        after_ns: vec![wait.end_ns],
+        cpu: vec![wait.cpu],
+    };
+    let mut found = analyze_noise(run, &NoiseOptions::default()).summary;
+    run.events.truncate(recorded);
+    quaver_instrument::causes::name_cpus(&mut found.causes, &wait.cpu.to_string());
+    for text in found.causes.iter_mut().flat_map(words_of).chain([&mut found.unexplained.note]) {
+        *text = of_a_thread(text);
+    }
+    WaitSummary {
+        schema: WAIT_SCHEMA.to_owned(),
+        threads: wait.threads.clone(),
+        thread: wait.thread,
+        process: wait.process,
+        comm: wait.comm.clone(),
+        realtime: wait.realtime,
+        cpu: wait.cpu,
+        wait_ns: wait.wait_ns,
+        limit_ns: wait.limit_ns,
+        long_waits: wait.long_waits,
+        causes: found.causes,
+        unexplained: found.unexplained,
+        ..WaitSummary::default()
+    }
+}
+
+fn words_of(cause: &mut CauseSummary) -> impl Iterator<Item = &mut String> {
+    let remedies = [cause.remedy.setting.as_mut(), cause.remedy.boot.as_mut()];
+    [Some(&mut cause.name)].into_iter().chain(remedies).flatten()
+}
+
+/// Words of the catalogue are about receivers of packets; who waits here is any thread.
+pub(super) fn of_a_thread(text: &str) -> String {
+    text.replace("receiver", "thread")
+}

@@ -1,0 +1,89 @@
+//! Stored incidents of threads: one wait for a CPU, and what ran there meanwhile.
+
+mod digest;
+mod page;
+
+pub(crate) use digest::WaitFacts;
+use digest::{WAIT_SCHEMA, WaitDigest, WaitSummary};
+use quaver_instrument::deliver::{deliver, say_written};
+use quaver_instrument::registry::{Analyzed, RunKind, not_exported};
+use quaver_instrument::runs::ExportArgs;
+use quaver_instrument::schema;
+use quaver_store::convert::convert_raw_noise;
+use quaver_store::run::RunDir;
+use quaver_view::Document;
+use serde_json::Value;
+use std::io::Write;
+use std::time::Duration;
+
+/// Verb of these runs in their manifests.
+pub(crate) const VERB: &str = "watch-wait";
+
+/// Converts a run that was just written, analyses it, and stores the results beside it.
+///
+/// # Errors
+/// The run cannot be read or written.
+pub(crate) fn conclude(run: &RunDir) -> anyhow::Result<WaitSummary> {
+    convert_raw_noise(run)?;
+    quaver_instrument::names::name_what_is_left(run)?;
+    run.remove_raw()?;
+    let digest = WaitDigest::of(run)?;
+    digest.store(run)?;
+    Ok(digest.summary)
+}
+
+/// Runs of one wait.
+pub(crate) struct WaitRuns;
+
+impl RunKind for WaitRuns {
+    fn verbs(&self) -> &'static [&'static str] {
+        &[VERB]
+    }
+
+    fn no_late(&self) -> Option<&'static str> {
+        Some("--late is for packets; an incident of a wait has the limit of its settings")
+    }
+
+    fn headline(&self) -> &'static [&'static str] {
+        &["wait_ns"]
+    }
+
+    fn schema(&self) -> Option<Value> {
+        Some(schema::of::<WaitSummary>(WAIT_SCHEMA))
+    }
+
+    fn analyze(&self, run: &RunDir, _: Option<Duration>) -> anyhow::Result<Box<dyn Analyzed>> {
+        Ok(Box::new(WaitDigest::of(run)?))
+    }
+}
+
+impl Analyzed for WaitDigest {
+    fn store(&self, run: &RunDir) -> anyhow::Result<()> {
+        run.write_summary(&self.summary)?;
+        quaver_instrument::results::store_report(run, |out| self.write_html(run, out))
+    }
+
+    fn summary(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(&self.summary)?)
+    }
+
+    fn page(&self, run: &RunDir) -> anyhow::Result<Document> {
+        let mut document = page::document(self);
+        document.report_path = run.report().is_file().then(|| run.report().display().to_string());
+        Ok(document)
+    }
+
+    fn write_html(&self, _: &RunDir, out: &mut dyn Write) -> anyhow::Result<()> {
+        Ok(quaver_view::write_html(out, &page::document(self))?)
+    }
+
+    fn export(&self, run: &RunDir, asked: &ExportArgs) -> anyhow::Result<()> {
+        if !asked.perfetto {
+            return Err(not_exported("an incident of a wait is exported by --perfetto, or what any run has"));
+        }
+        let target = asked.output.clone().unwrap_or_else(|| run.path().join("timeline.perfetto-trace"));
+        deliver(&target, |out| self.write_perfetto(out))?;
+        say_written(&target);
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! What a person sees of a wait: who waited, how long, and what had the CPU.
+
+use super::digest::{WaitDigest, of_a_thread};
+use quaver_instrument::causes::{certainty, ranked};
+use quaver_instrument::head::{Tracing, head};
+use quaver_view::{Cell, Document, Section, Text, text};
+
+/// The document of a run.
+pub(super) fn document(digest: &WaitDigest) -> Document {
+    let summary = &digest.summary;
+    let tracing = Tracing { tier: &summary.tier, reason: None, blind: &summary.blind };
+    let policy = if summary.realtime { "real-time" } else { "normal priority" };
+    let who = text!("{} (thread {}), {policy}, of `{}`", summary.comm, summary.thread, summary.threads);
+    let mut document = head(&digest.facts, ("thread", who), Some(tracing));
+    let wait = Cell::Duration(summary.wait_ns);
+    let unexplained = summary.unexplained.share;
+    let verdict = match summary.causes.first().filter(|cause| cause.share >= unexplained) {
+        Some(cause) => text!(
+            "{} waited {wait} for CPU {}. Largest cause: {}, {} of the wait.",
+            summary.comm,
+            summary.cpu,
+            cause.name,
+            Cell::Share(cause.share)
+        ),
+        None => text!(
+            "{} waited {wait} for CPU {}. Most of the wait ({}) is unexplained.",
+            summary.comm,
+            summary.cpu,
+            Cell::Share(unexplained)
+        ),
+    };
+    document.verdict = Some(verdict);
+    document.incomplete = !summary.complete;
+    document.warnings = summary.warnings.iter().map(Text::from).collect();
+    document.tile("Wait", wait, text!("limit {}", Cell::Duration(summary.limit_ns)));
+    document.tile(
+        "Waits above the limit",
+        Cell::Count(summary.long_waits),
+        "in this window; this is the longest",
+    );
+    let mut causes = ranked(&summary.causes, &summary.unexplained, "waits", |_, _| Cell::Empty);
+    for detail in causes.causes.iter_mut().flat_map(|cause| &mut cause.html_details) {
+        *detail = of_a_thread(&detail.to_string()).into();
+    }
+    let section = Section::new("causes", "Causes of the wait").link("Causes");
+    let section =
+        section.note("what had the CPU from the instant at which the thread could run, by share of the wait");
+    let section = match certainty("wait", &summary.causes, &summary.unexplained) {
+        Some(certainty) => section.with(certainty),
+        None => section,
+    };
+    document.section(section.with(causes));
+    document
+}
