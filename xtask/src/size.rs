@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(crate) const BUDGETS: &[(&str, usize)] = &[
     ("kernels", 5_000),
     ("quaver", 500),
-    ("quaver-abi", 5_400),
+    ("quaver-abi", 5_200),
     ("quaver-analysis", 14250),
     ("quaver-bpf-build", 500),
     ("quaver-capture", 12900),
