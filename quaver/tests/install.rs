@@ -84,11 +84,9 @@ fn what_is_installed_finds_its_parts() {
 
 /// A program that writes its arguments into a file beside it.
 fn stand_in(path: &Path, more: &str) {
-    use std::os::unix::fs::PermissionsExt;
     let text = format!("#!/bin/sh\necho \"$@\" >>'{}.said'\n{more}", path.display());
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
-    std::fs::write(path, text).expect("it can be written");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("it can be run");
+    quaver_testbed::stand_in::stand_in(path, &text);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod recorder;
 mod simulator;
 
 use quaver_testbed::privileged::{Lack, privileged, skip};
-use std::os::unix::fs::PermissionsExt;
+use quaver_testbed::stand_in::stand_in;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -65,12 +65,11 @@ fn packages_are_installed_run_and_removed_without_a_trace() {
 /// What the script hands to an engine that writes its arguments down.
 fn in_container(engine: &str, words: &[&str]) -> String {
     let place = tempfile::tempdir().expect("a directory");
-    let stand_in = place.path().join(engine);
-    std::fs::write(&stand_in, "#!/bin/sh\necho \"$0 $*\"\n").expect("it can be written");
-    std::fs::set_permissions(&stand_in, std::fs::Permissions::from_mode(0o755)).expect("it can be run");
+    let program = place.path().join(engine);
+    stand_in(&program, "#!/bin/sh\necho \"$0 $*\"\n");
     let mut script = Command::new(packaging("quaver-in-container"));
     script.args(words).current_dir(place.path()).env_remove("QUAVER_IMAGE");
-    let told = done(script.env("QUAVER_ENGINE", &stand_in));
+    let told = done(script.env("QUAVER_ENGINE", &program));
     assert!(place.path().join("runs").is_dir());
     told
 }

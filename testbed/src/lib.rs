@@ -7,6 +7,7 @@ pub mod printed;
 pub mod privileged;
 pub mod refusal;
 pub mod relay;
+pub mod stand_in;
 pub mod sync_oracle;
 pub mod terminal;
 pub mod tun;

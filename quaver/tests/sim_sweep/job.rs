@@ -31,8 +31,8 @@ fn a_job_is_written_measured_and_handed_to_slurm() {
         let directory = place.path().join(name);
         fs::create_dir(&directory).unwrap();
         let file = directory.join("sbatch");
-        fs::write(&file, format!("#!/bin/sh\n[ \"$1\" = --version ] && exit 0\n{body}\n")).unwrap();
-        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/sh\n[ \"$1\" = --version ] && exit 0\n{body}\n");
+        quaver_testbed::stand_in::stand_in(&file, &script);
         directory
     };
     let refuses = fake("refuses", "echo 'sbatch: error: invalid partition' >&2; exit 1");
