@@ -4,9 +4,9 @@
 set -euo pipefail
 
 file="$1"
-if ! readelf --section-headers --wide "$file" | grep -q ' \.debug_line '; then
-    exit 0
-fi
+# Read whole: a pipe to grep -q fails where grep ends before readelf has written all.
+sections="$(readelf --section-headers --wide "$file")"
+[[ "$sections" == *" .debug_line "* ]] || exit 0
 cd "$(dirname "$file")"
 name="$(basename "$file")"
 objcopy --only-keep-debug "$name" "$name.debug"
