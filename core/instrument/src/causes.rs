@@ -81,6 +81,22 @@ pub fn name_cpus(causes: &mut [CauseSummary], cpus: &str) {
     }
 }
 
+/// A sentence of the catalogue, which speaks of a receiver of packets, said of something else that a CPU runs (`loop`).
+pub fn said_of(measured: &str, sentence: &str) -> String {
+    sentence.replace("receiver", measured)
+}
+
+/// Has causes and what is unexplained speak of what was measured, as [`said_of`].
+pub fn speak_of(measured: &str, causes: &mut [CauseSummary], unexplained: &mut Unexplained) {
+    let words = causes.iter_mut().flat_map(|cause| {
+        let remedies = [cause.remedy.setting.as_mut(), cause.remedy.boot.as_mut()];
+        [Some(&mut cause.name)].into_iter().chain(remedies).flatten()
+    });
+    for text in words.chain([&mut unexplained.note]) {
+        *text = said_of(measured, text);
+    }
+}
+
 fn figures((time_ns, led, worst_ns): (i64, u64, i64), example: Cell) -> Vec<Cell> {
     vec![Cell::Duration(time_ns), Cell::Count(led), Cell::Duration(worst_ns), example]
 }

@@ -1,10 +1,9 @@
 //! From a recorded noise run to its results.
 
-use crate::view::{NoiseInput, document, for_a_loop};
+use crate::view::{NoiseInput, document};
 use quaver_analysis::attribution::{NoiseAnalysis, NoiseOptions, analyze_noise, bear_out};
 use quaver_analysis::model::{GapTable, NoiseRun, PacketTable};
 use quaver_analysis::paced;
-use quaver_analysis::summary::NoiseSummary;
 use quaver_instrument::facts::{self, RunFacts, actor_words};
 use quaver_store::convert::convert_raw_noise;
 use quaver_store::load::load_noise_run;
@@ -71,20 +70,11 @@ pub fn analyze(run: &RunDir) -> anyhow::Result<NoiseDigest> {
     bear_out(&mut summary.causes, &measured.events, &measured.names, &cpus, &host);
     let cpus: Vec<String> = cpus.iter().map(u16::to_string).collect();
     quaver_instrument::causes::name_cpus(&mut summary.causes, &cpus.join(","));
-    speak_of_loops(summary);
+    quaver_instrument::causes::speak_of("loop", &mut summary.causes, &mut summary.unexplained);
     let mut facts = facts::run_facts(run, &manifest);
     let loops = manifest.noise.iter().flat_map(|noise| &noise.loops);
     facts.facts.extend(loops.map(|one| ("loop".to_owned(), actor_words(&one.actor))));
     Ok(NoiseDigest { manifest, run: measured, stamps, analysis, facts })
-}
-
-/// Words of the catalogue are about receivers of packets; who is interrupted here is a loop.
-fn speak_of_loops(summary: &mut NoiseSummary) {
-    let remedies =
-        summary.causes.iter_mut().flat_map(|cause| [&mut cause.remedy.setting, &mut cause.remedy.boot]);
-    for text in remedies.flatten().chain([&mut summary.unexplained.note]) {
-        *text = for_a_loop(text);
-    }
 }
 
 /// Loops of a killed run have no end in the manifest: they ran at least as long as something was recorded.

@@ -5,7 +5,7 @@ mod charts;
 use quaver_analysis::attribution::NoiseAnalysis;
 use quaver_analysis::model::{GapTable, NoiseRun};
 pub use quaver_analysis::summary::{ClassCount, Distribution, DummyProgram, NoiseCpu, NoiseSummary};
-use quaver_instrument::causes::{certainty, ranked};
+use quaver_instrument::causes::{certainty, ranked, said_of};
 use quaver_instrument::facts::RunFacts;
 use quaver_instrument::head::{Tracing, head};
 use quaver_instrument::percentiles::{PERCENTILES, percentiles};
@@ -39,11 +39,6 @@ impl<'a> NoiseInput<'a> {
     fn saw_events(&self) -> bool {
         self.summary().tier != "user" && !self.measured.events.is_empty()
     }
-}
-
-/// A sentence about a receiver of packets, said of a loop.
-pub(crate) fn for_a_loop(text: &str) -> String {
-    text.replace("receiver", "loop")
 }
 
 /// The document of a run.
@@ -224,7 +219,7 @@ fn causes(input: &NoiseInput<'_>) -> Section {
         examples.get(&(cause, turn)).map_or(Cell::Empty, |ns| Cell::Instant(*ns))
     });
     for detail in causes.causes.iter_mut().flat_map(|cause| &mut cause.html_details) {
-        *detail = for_a_loop(&detail.to_string()).into();
+        *detail = said_of("loop", &detail.to_string()).into();
     }
     let section = section.note("ranked by share of the noise; examples are times after the start");
     let section = match certainty("noise", &summary.causes, &summary.unexplained) {

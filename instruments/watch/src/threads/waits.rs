@@ -18,7 +18,7 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 
 /// Most tables, as `bpf/c/waits.bpf.c` has it.
 const TABLES: usize = crate::config::MOST_TABLES;
-/// Who had the CPU before: nobody, a thread of the kernel, a program.
+/// Who had the CPU before, and that it is not known.
 const HOLDERS: usize = super::HOLDERS.len();
 
 /// Buckets of the program: one more than those of a histogram, which stays empty.
@@ -30,7 +30,7 @@ const _: () = assert!(BUCKETS == BOUNDS_US.len() + 2);
 #[repr(C)]
 struct Config {
     tables: u32,
-    fill: u32,
+    everywhere: u32,
     bounds_ns: [u64; BOUNDS_US.len()],
     limit_ns: [u64; TABLES],
 }
@@ -100,7 +100,7 @@ impl WaitCounter {
         quaver_host::bpf::kernel_types()?;
         let mut config = Config {
             tables: tables.len() as u32,
-            fill: 0,
+            everywhere: super::bits(|table| table.has_group() && table.cpus.is_none(), tables),
             bounds_ns: BOUNDS_US.map(|us| us * 1_000),
             limit_ns: [0; TABLES],
         };

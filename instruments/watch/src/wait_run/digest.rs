@@ -154,9 +154,7 @@ fn analyze(wait: &WaitFacts, run: &mut NoiseRun) -> WaitSummary {
     let mut found = analyze_noise(run, &NoiseOptions::default()).summary;
     run.events.truncate(recorded);
     quaver_instrument::causes::name_cpus(&mut found.causes, &wait.cpu.to_string());
-    for text in found.causes.iter_mut().flat_map(words_of).chain([&mut found.unexplained.note]) {
-        *text = of_a_thread(text);
-    }
+    quaver_instrument::causes::speak_of("thread", &mut found.causes, &mut found.unexplained);
     WaitSummary {
         schema: WAIT_SCHEMA.to_owned(),
         threads: wait.threads.clone(),
@@ -172,14 +170,4 @@ fn analyze(wait: &WaitFacts, run: &mut NoiseRun) -> WaitSummary {
         unexplained: found.unexplained,
         ..WaitSummary::default()
     }
-}
-
-fn words_of(cause: &mut CauseSummary) -> impl Iterator<Item = &mut String> {
-    let remedies = [cause.remedy.setting.as_mut(), cause.remedy.boot.as_mut()];
-    [Some(&mut cause.name)].into_iter().chain(remedies).flatten()
-}
-
-/// Words of the catalogue are about receivers of packets; who waits here is any thread.
-pub(super) fn of_a_thread(text: &str) -> String {
-    text.replace("receiver", "thread")
 }

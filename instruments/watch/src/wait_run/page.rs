@@ -1,7 +1,7 @@
 //! What a person sees of a wait: who waited, how long, and what had the CPU.
 
-use super::digest::{WaitDigest, of_a_thread};
-use quaver_instrument::causes::{certainty, ranked};
+use super::digest::WaitDigest;
+use quaver_instrument::causes::{certainty, ranked, said_of};
 use quaver_instrument::head::{Tracing, head};
 use quaver_view::{Cell, Document, Section, Text, text};
 
@@ -40,7 +40,7 @@ pub(super) fn document(digest: &WaitDigest) -> Document {
     );
     let mut causes = ranked(&summary.causes, &summary.unexplained, "waits", |_, _| Cell::Empty);
     for detail in causes.causes.iter_mut().flat_map(|cause| &mut cause.html_details) {
-        *detail = of_a_thread(&detail.to_string()).into();
+        *detail = said_of("thread", &detail.to_string()).into();
     }
     let section = Section::new("causes", "Causes of the wait").link("Causes");
     let section =

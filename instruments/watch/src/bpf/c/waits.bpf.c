@@ -24,7 +24,8 @@ enum {
 #define TABLES 16
 #define BOUNDS 14
 #define BUCKETS 16 /* BOUNDS + 1, and one that stays empty: a power of two */
-#define HOLDERS 3
+#define HOLDERS 4
+#define UNKNOWN 3 /* a holder */
 #define IS_KERNEL_THREAD 0x00200000 /* PF_KTHREAD */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -89,7 +90,7 @@ struct task_struct {
 /* Fixed before loading. */
 const volatile struct {
 	__u32 tables;
-	__u32 fill;
+	__u32 everywhere; /* tables of control groups that count on all CPUs, one bit each */
 	__u64 bounds_ns[BOUNDS];
 	__u64 limit_ns[TABLES]; /* 0: none */
 } config SEC(".rodata.config") = {};
@@ -120,7 +121,7 @@ struct {
 	__type(value, struct watched);
 } watched SEC(".maps");
 
-/* Waits that ended on a CPU, by who had it last: nobody, the kernel's own threads, a program. */
+/* Waits that ended on a CPU, by who had it last: nobody, the kernel's own threads, a program, or what is not known. */
 struct counts {
 	__u64 sum_ns[HOLDERS];
 	__u64 counts[HOLDERS][BUCKETS];
@@ -194,23 +195,6 @@ static __always_inline bool is_member(struct task_struct *task, const struct gro
 	return above && BPF_CORE_READ(above, kn, id) == group->id;
 }
 
-/* The whole wait of a thread: also its parts in the queues of other CPUs, from which it was moved while it waited. */
-static __always_inline __u64 whole_wait(struct task_struct *task, __u64 here_ns)
-{
-	__u64 before = task->sched_info.run_delay, runs = task->sched_info.pcount;
-	struct seen *seen = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	__u64 wait_ns = here_ns;
-
-	if (!seen)
-		return here_ns;
-	/* The kernel counts this run after the switch. Runs that were not seen waited for something else. */
-	if (seen->runs && seen->runs == runs)
-		wait_ns += before - seen->run_delay;
-	seen->run_delay = before + here_ns;
-	seen->runs = runs + 1;
-	return wait_ns;
-}
-
 static __always_inline void report(__u32 table, struct task_struct *task, __u64 wait_ns)
 {
 	struct long_wait *record = bpf_ringbuf_reserve(&long_waits, sizeof(*record), 0);
@@ -247,29 +231,67 @@ static __always_inline __u32 bucket_of(__u64 wait_ns)
 	return bucket;
 }
 
-static __always_inline void count(__u32 table, struct task_struct *task, __u32 holder, __u64 wait_ns)
-{
-	struct counts *own = bpf_map_lookup_elem(&waits, &table);
-	/* Masked: the verifier forgets the bound of what lies on the stack. */
-	__u64 limit_ns = config.limit_ns[table & (TABLES - 1)];
-
-	if (!own || holder >= HOLDERS)
-		return;
-	own->sum_ns[holder] += wait_ns;
-	own->counts[holder][bucket_of(wait_ns) & (BUCKETS - 1)] += 1;
-	if (limit_ns && wait_ns > limit_ns)
-		report(table, task, wait_ns);
-}
-
 /* A switch, for each table in turn. */
 struct coming {
 	struct task_struct *task;
 	__u64 here_ns;
 	__u64 whole_ns; /* and 1; 0 where it is not known yet */
+	/* Waits of the thread since it was last seen to come to a CPU: they ended at switches from hidden threads. */
+	__u64 unseen;
+	__u64 unseen_ns;
 	__u32 all;
 	__u32 group;
 	__u32 holder;
 };
+
+/* The whole wait of a thread: also its parts in the queues of other CPUs, from which it was moved while it waited. */
+static __always_inline void find_whole_wait(struct coming *coming)
+{
+	struct sched_info *now = &coming->task->sched_info;
+	__u64 before = now->run_delay, runs = now->pcount;
+	struct seen *seen = bpf_task_storage_get(&threads, coming->task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	coming->whole_ns = coming->here_ns + 1;
+	if (!seen)
+		return;
+	/* The kernel counts this run after the switch. */
+	if (seen->runs && seen->runs == runs) {
+		coming->whole_ns += before - seen->run_delay;
+	} else if (seen->runs) {
+		coming->unseen = runs - seen->runs;
+		coming->unseen_ns = before - seen->run_delay;
+	}
+	seen->run_delay = before + coming->here_ns;
+	seen->runs = runs + 1;
+}
+
+static __always_inline void count(__u32 table, struct coming *coming, __u64 wait_ns)
+{
+	struct counts *own = bpf_map_lookup_elem(&waits, &table);
+	/* Masked: the verifier forgets the bound of what lies on the stack. */
+	__u64 limit_ns = config.limit_ns[table & (TABLES - 1)];
+
+	if (!own || coming->holder >= HOLDERS)
+		return;
+	own->sum_ns[coming->holder] += wait_ns;
+	own->counts[coming->holder][bucket_of(wait_ns) & (BUCKETS - 1)] += 1;
+	if (limit_ns && wait_ns > limit_ns)
+		report(table, coming->task, wait_ns);
+}
+
+/*
+ * A kernel can hide threads, and with them each switch from them. Its sum and count hold the waits that ended there, so that
+ * their mean is known. Not for a table of some CPUs: runs on others were not seen either.
+ */
+static __always_inline void count_unseen(__u32 table, const struct coming *coming)
+{
+	struct counts *own = bpf_map_lookup_elem(&waits, &table);
+
+	if (!own || !coming->unseen || !(config.everywhere & 1U << table))
+		return;
+	own->sum_ns[UNKNOWN] += coming->unseen_ns;
+	own->counts[UNKNOWN][bucket_of(coming->unseen_ns / coming->unseen) & (BUCKETS - 1)] += coming->unseen;
+}
 
 /* The verifier walks through a called loop's body once, and through one that is written out for each table. */
 static long count_in(__u32 table, struct coming *coming)
@@ -279,14 +301,15 @@ static long count_in(__u32 table, struct coming *coming)
 	if (table >= TABLES)
 		return 1;
 	if (coming->all & 1U << table) {
-		count(table, coming->task, coming->holder, coming->here_ns);
+		count(table, coming, coming->here_ns);
 	} else if (coming->group & 1U << table) {
 		group = bpf_map_lookup_elem(&groups, &table);
 		if (!group || !group->id || !is_member(coming->task, group))
 			return 0;
 		if (!coming->whole_ns)
-			coming->whole_ns = whole_wait(coming->task, coming->here_ns) + 1;
-		count(table, coming->task, coming->holder, coming->whole_ns - 1);
+			find_whole_wait(coming);
+		count(table, coming, coming->whole_ns - 1);
+		count_unseen(table, coming);
 	}
 	return 0;
 }
